@@ -1,0 +1,255 @@
+"""What every BERT model shares: initialisation, and weights in from and out to Hugging Face files.
+
+The correspondence between the two sets of parameter names is the literal table below. This file
+does not know how a forward pass works.
+"""
+
+from __future__ import annotations
+
+import inspect
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save
+from torch import Tensor, nn
+
+from config import BertConfig
+from utils import (
+    WEIGHT_FILES,
+    InputError,
+    atomic_write,
+    find_model,
+    first_line,
+    get_parameter_dtype,
+    write_json,
+)
+
+# Hugging Face's name → ours, once for the embeddings and the pooler …
+MODEL_NAMES = {
+    "embeddings.word_embeddings.weight": "word_embedding.weight",
+    "embeddings.position_embeddings.weight": "pos_embedding.weight",
+    "embeddings.token_type_embeddings.weight": "tk_type_embedding.weight",
+    "embeddings.LayerNorm.weight": "embed_layer_norm.weight",
+    "embeddings.LayerNorm.bias": "embed_layer_norm.bias",
+    "pooler.dense.weight": "pooler_dense.weight",
+    "pooler.dense.bias": "pooler_dense.bias",
+}
+# … and once for each layer, behind "encoder.layer.{i}." and "bert_layers.{i}."
+LAYER_NAMES = {
+    "attention.self.query.weight": "self_attention.query.weight",
+    "attention.self.query.bias": "self_attention.query.bias",
+    "attention.self.key.weight": "self_attention.key.weight",
+    "attention.self.key.bias": "self_attention.key.bias",
+    "attention.self.value.weight": "self_attention.value.weight",
+    "attention.self.value.bias": "self_attention.value.bias",
+    "attention.output.dense.weight": "attention_dense.weight",
+    "attention.output.dense.bias": "attention_dense.bias",
+    "attention.output.LayerNorm.weight": "attention_layer_norm.weight",
+    "attention.output.LayerNorm.bias": "attention_layer_norm.bias",
+    "intermediate.dense.weight": "interm_dense.weight",
+    "intermediate.dense.bias": "interm_dense.bias",
+    "output.dense.weight": "out_dense.weight",
+    "output.dense.bias": "out_dense.bias",
+    "output.LayerNorm.weight": "out_layer_norm.weight",
+    "output.LayerNorm.bias": "out_layer_norm.bias",
+}
+POOLER = "pooler."  # checkpoints of pure language models have no pooler; all else is required
+CONFIG_FIELDS_OF_A_RUN = ("name_or_path", "option", "num_labels", "data_dir", "model")
+
+
+def weight_names(num_hidden_layers: int) -> Iterator[tuple[str, str]]:
+    """All pairs (Hugging Face's name, our name) of a BertModel with that many layers."""
+    yield from MODEL_NAMES.items()
+    for i in range(num_hidden_layers):
+        for theirs, ours in LAYER_NAMES.items():
+            yield f"encoder.layer.{i}.{theirs}", f"bert_layers.{i}.{ours}"
+
+
+def _weight_files(folder: Path) -> list[Path]:
+    """The shards that the index names, else the one file of weights."""
+    index = folder / f"{WEIGHT_FILES[0]}.index.json"
+    if not index.is_file():
+        return [folder / name for name in WEIGHT_FILES if (folder / name).is_file()][:1]
+    try:
+        shards = set(json.loads(index.read_text(encoding="utf-8"))["weight_map"].values())
+        return [folder / Path(shard).name for shard in sorted(shards)]
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise InputError(
+            f"{index} does not list shards ({first_line(error)}); fetch it again"
+        ) from error
+
+
+def read_weights(folder: str | Path) -> dict[str, Tensor]:
+    """All tensors of a checkpoint folder: safetensors (one file or shards), else .bin.
+
+    Raises InputError naming the file if it is missing, truncated or not what it claims to be.
+    """
+    folder = Path(folder)
+    files = _weight_files(folder)
+    if not files:
+        raise InputError(f"{folder} holds no weights ({' or '.join(WEIGHT_FILES)})")
+    tensors: dict[str, Tensor] = {}
+    for file in files:
+        try:
+            if file.suffix == ".safetensors":
+                tensors.update(load_file(file))
+            else:
+                tensors.update(torch.load(file, map_location="cpu", weights_only=True))
+        except (SafetensorError, OSError, RuntimeError, EOFError, ValueError, KeyError) as error:
+            raise InputError(
+                f"{file} cannot be read ({first_line(error)}); fetch it again"
+            ) from error
+        except Exception as error:  # UnpicklingError: it wants to run code, or is no torch file
+            raise InputError(
+                f"{file} is refused: it holds more than tensors, or is truncated"
+            ) from error
+        if not all(isinstance(tensor, Tensor) for tensor in tensors.values()):
+            raise InputError(f"{file} is refused: it holds more than tensors")
+    return tensors
+
+
+def canonical_name(name: str) -> str:
+    """Strip the ``bert.`` prefix and translate the ``gamma``/``beta`` of TensorFlow days."""
+    name = name.removeprefix("bert.")
+    name = name.replace("LayerNorm.gamma", "LayerNorm.weight")
+    return name.replace("LayerNorm.beta", "LayerNorm.bias")
+
+
+class BertPreTrainedModel(nn.Module):
+    """Base class: keeps the configuration, initialises, loads and saves pretrained weights."""
+
+    def __init__(self, config: BertConfig, *args: Any, **kwargs: Any):
+        super().__init__()
+        self.config = config
+        self.name_or_path = getattr(config, "name_or_path", "")
+
+    def init_weights(self) -> None:
+        """Initialise all submodules as BERT was; call it at the end of ``__init__``."""
+        self.apply(self._init_weights)
+
+    def _init_weights(self, module: nn.Module) -> None:
+        """N(0, initializer_range²) for weights and embeddings, biases 0, LayerNorm = identity."""
+        if isinstance(module, (nn.Linear, nn.Embedding)):
+            nn.init.normal_(module.weight, std=self.config.initializer_range)
+        elif isinstance(module, nn.LayerNorm):
+            nn.init.ones_(module.weight)
+        if isinstance(module, (nn.Linear, nn.LayerNorm)) and module.bias is not None:
+            nn.init.zeros_(module.bias)
+        if isinstance(module, nn.Embedding) and module.padding_idx is not None:
+            with torch.no_grad():
+                module.weight[module.padding_idx].zero_()
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """The floating-point type of the parameters."""
+        return get_parameter_dtype(self)
+
+    @classmethod
+    def from_pretrained(
+        cls,
+        name_or_path: str | None,
+        *args: Any,
+        local_files_only: bool = False,
+        config: BertConfig | None = None,
+        **kwargs: Any,
+    ):
+        """A model with pretrained weights, in evaluation mode.
+
+        Args:
+            name_or_path: a folder, or a model's name; see utils.find_model.
+            local_files_only: never ask the hub.
+            config: use this configuration instead of the checkpoint's.
+            args, kwargs: what ``cls.__init__`` takes goes to it, other keywords into the config.
+
+        Raises:
+            InputError: no such model, unreadable or missing weights, or a shape that differs.
+        """
+        folder = find_model(name_or_path, local_files_only)
+        if config is None:
+            config = BertConfig.from_pretrained(name_or_path, local_files_only)
+        accepted = inspect.signature(cls.__init__).parameters
+        own = {key: kwargs.pop(key) for key in list(kwargs) if key in accepted}
+        for key, value in kwargs.items():
+            setattr(config, key, value)
+        model = cls(config, *args, **own)
+        model.load_hf_weights(read_weights(folder), source=str(folder))
+        model.eval()
+        return model
+
+    def load_hf_weights(self, tensors: dict[str, Tensor], source: str) -> None:
+        """Copy tensors under Hugging Face's names into this model, checking every shape.
+
+        A missing pooler keeps its initial values, with a warning; anything else that is missing is
+        an error, as is a tensor of another shape. What BERT has no place for is listed.
+        """
+        core = getattr(self, "bert", self)  # a subclass may hold its encoder as .bert
+        parameters = dict(core.named_parameters())
+        tensors = {canonical_name(name): tensor for name, tensor in tensors.items()}
+        names = dict(weight_names(len(core.bert_layers)))
+        missing = [name for name in names if name not in tensors]
+        required = [name for name in missing if not name.startswith(POOLER)]
+        if required:
+            raise InputError(
+                f"{source} lacks {len(required)} of BERT's tensors: {_shorten(required)}; "
+                f"it is not a checkpoint of this architecture"
+            )
+        wrong = [
+            f"{name} is {tuple(tensors[name].shape)}, "
+            f"the config says {tuple(parameters[ours].shape)}"
+            for name, ours in names.items()
+            if name in tensors and tensors[name].shape != parameters[ours].shape
+        ]
+        if wrong:
+            raise InputError(f"{source}: wrong shape: {_shorten(wrong)}")
+        with torch.no_grad():
+            for theirs, ours in names.items():
+                if theirs in tensors:
+                    parameters[ours].copy_(tensors[theirs])
+        if missing:
+            print(f"weights: {source} has no pooler; it starts from random values")
+        unexpected = sorted(set(tensors) - set(names) - {"embeddings.position_ids"})
+        if unexpected:
+            print(f"weights: left aside, BertModel has no place for {_shorten(unexpected)}")
+
+    def to_hf_weights(self) -> dict[str, Tensor]:
+        """The tensors under Hugging Face's names (without a prefix), contiguous, on the CPU."""
+        state = getattr(self, "bert", self).state_dict()
+        layers = len(getattr(self, "bert", self).bert_layers)
+        return {theirs: state[ours].cpu().contiguous() for theirs, ours in weight_names(layers)}
+
+    def save_pretrained(self, folder: str | Path, classifier: nn.Linear | None = None) -> None:
+        """Write config.json and model.safetensors that Hugging Face's ``transformers`` loads.
+
+        With a ``classifier`` head (D → number of labels) the folder is one of a
+        BertForSequenceClassification, whose logits are those of our classifier in evaluation mode.
+        """
+        folder = Path(folder)
+        tensors = self.to_hf_weights()
+        values = {
+            key: value
+            for key, value in vars(self.config).items()
+            if key not in CONFIG_FIELDS_OF_A_RUN and not key.startswith("_")
+        }
+        values.update(model_type="bert", architectures=["BertModel"])
+        values.pop("torch_dtype", None)  # the older spelling of dtype
+        values["dtype"] = str(self.dtype).removeprefix("torch.")
+        if classifier is not None:
+            labels = range(classifier.out_features)
+            values["architectures"] = ["BertForSequenceClassification"]
+            values["id2label"] = {str(i): f"LABEL_{i}" for i in labels}
+            values["label2id"] = {f"LABEL_{i}": i for i in labels}
+            tensors = {f"bert.{name}": tensor for name, tensor in tensors.items()}
+            tensors["classifier.weight"] = classifier.weight.detach().cpu().contiguous()
+            tensors["classifier.bias"] = classifier.bias.detach().cpu().contiguous()
+        write_json(folder / "config.json", values)
+        with atomic_write(folder / WEIGHT_FILES[0], "wb") as file:
+            file.write(save(tensors, metadata={"format": "pt"}))
+
+
+def _shorten(items: list[str], shown: int = 4) -> str:
+    rest = len(items) - shown
+    return ", ".join(items[:shown]) + (f" … and {rest} more" if rest > 0 else "")

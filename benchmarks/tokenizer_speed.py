@@ -1,0 +1,115 @@
+"""How many sentences a second our tokenizer does, beside the Rust one of Hugging Face.
+
+    python benchmarks/tokenizer_speed.py --data FOLDER
+
+Both run in this process, on one thread, in turns, on the training sentences of SST: the real ones
+(--data or $MINBERT_DATA), else the practice set. Of Rust's encode_batch and encode the faster one
+counts. Cold: our tokenizer has not seen a word yet; warm: it remembers them all. First it is
+checked that both give the same ids.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from statistics import median
+from time import perf_counter
+
+import pandas as pd
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from tokenizer import BertTokenizer
+from utils import InputError, OneLineParser, find_model, positive_int, run_script
+
+ROOT = Path(__file__).resolve().parent.parent
+FILE = "ids-sst-train.csv"
+Jobs = dict[str, Callable[[], object]]
+
+
+def find_sentences(data: str | None) -> tuple[Path, list[str]]:
+    """The file and its sentences, prepared as the data sets do: lower-cased and stripped."""
+    folders = [Path(data), Path(data) / "course"] if data else [ROOT / "data" / "practice"]
+    for folder in folders:
+        if (folder / FILE).is_file():
+            frame = pd.read_csv(folder / FILE, sep="\t", dtype=str, keep_default_na=False)
+            return folder / FILE, frame["sentence"].str.lower().str.strip().tolist()
+    raise InputError(f"no {FILE} in {folders[0]}; give --data the folder of the course files")
+
+
+def load_rust(vocab_file: Path, lower_case: bool):
+    """The Rust tokenizer on one thread."""
+    os.environ |= {"RAYON_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false"}
+    try:
+        from tokenizers import BertWordPieceTokenizer
+    except ImportError as error:
+        raise InputError(
+            "nothing to compare with: install Hugging Face's tokenizers (pip install tokenizers)"
+        ) from error
+    return BertWordPieceTokenizer(str(vocab_file), lowercase=lower_case)
+
+
+def seconds(job: Callable[[], object]) -> float:
+    """The time of one run, without the garbage of the run before."""
+    gc.collect()
+    start = perf_counter()
+    job()
+    return perf_counter() - start
+
+
+def compare(name: str, ours: Jobs, rust: Jobs, forget: Callable, count: int, repeats: int) -> None:
+    """Time all jobs in turns; print sentences a second, and the ratio's median and range."""
+    times = {key: [] for key in (*ours, *rust)}
+    for _ in range(repeats):
+        forget()
+        for key, job in (ours | rust).items():
+            times[key].append(seconds(job))
+    best = [min(row) for row in zip(*(times[key] for key in rust), strict=True)]
+    print(f"{name}\n  Rust {count / median(best):>9,.0f} sentences/s")
+    for key in ours:
+        ratios = [theirs / own for theirs, own in zip(best, times[key], strict=True)]
+        print(
+            f"  {key} {count / median(times[key]):>9,.0f} sentences/s, {median(ratios):.1f} x Rust "
+            f"({min(ratios):.1f} to {max(ratios):.1f} in {repeats} repeats)"
+        )
+
+
+def main() -> None:
+    """Read the arguments, find data and vocabulary, compare."""
+    parser = OneLineParser(description="our tokenizer's speed beside the Rust tokenizer's")
+    parser.add_argument("--data", default=os.environ.get("MINBERT_DATA"), help="course files")
+    parser.add_argument("--model", help="folder or name of the model whose vocabulary is used")
+    parser.add_argument("--repeats", type=positive_int, default=7)
+    args = parser.parse_args()
+
+    path, texts = find_sentences(args.data)
+    ours = BertTokenizer.from_pretrained(args.model)
+    rust = load_rust(find_model(args.model) / "vocab.txt", ours.lower_case)
+    words = len({word for text in texts for word in text.split()})
+    print(f"data: {len(texts):,} sentences, {words:,} different words, from {path}")
+    if [rust.encode(text).ids for text in texts] != ours(texts)["input_ids"]:
+        raise InputError("the ids differ from the Rust tokenizer's; see tests/tokenizer_parity.py")
+
+    def read_ids(encoding) -> list[int]:
+        return encoding.ids
+
+    def read_all(encoding) -> tuple[list[int], ...]:
+        return encoding.ids, encoding.type_ids, encoding.attention_mask
+
+    for name, job, read in (
+        ("text_to_ids: ids", lambda: [ours.text_to_ids(text) for text in texts], read_ids),
+        ("batch call: ids, segments, masks", lambda: ours(texts), read_all),
+    ):
+        ways = {
+            "encode_batch": lambda read=read: [read(one) for one in rust.encode_batch(texts)],
+            "encode": lambda read=read: [read(rust.encode(text)) for text in texts],
+        }
+        jobs = {"cold": job, "warm": job}
+        compare(name, jobs, ways, ours.remembered.clear, len(texts), args.repeats)
+
+
+if __name__ == "__main__":
+    run_script(main)

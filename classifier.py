@@ -1,0 +1,412 @@
+"""Sentiment of single sentences: fine-tune BERT on SST and CFIMDB, or on any labelled file.
+
+python classifier.py --option finetune --lr 5e-5
+python classifier.py --option pretrain --lr 1e-3
+python classifier.py --option finetune --train my-train.csv --dev my-dev.csv
+python classifier.py --predict 'A film to see twice.' --checkpoint sst-classifier.pt
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from types import SimpleNamespace
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+from torch.utils.data import DataLoader
+
+from bert import BertModel
+from config import BertConfig
+from datasets import SentenceClassificationDataset as SentimentDataset
+from datasets import SentenceClassificationTestDataset as SentimentTestDataset
+from datasets import data_folder, load_data
+from engine import (
+    LengthBatches,
+    Progress,
+    Seen,
+    autocast_for,
+    check_finite,
+    evaluation_loader,
+    minutes,
+)
+from evaluation import (
+    accuracy_and_f1,
+    classify,
+    plot_confusion,
+    plot_curves,
+    write_predictions,
+    write_report,
+)
+from optimizer import AdamW
+from tokenizer import BertTokenizer
+from utils import (
+    InputError,
+    OneLineParser,
+    check_writable,
+    default_model,
+    load_checkpoint,
+    pick_device,
+    positive_float,
+    positive_int,
+    probability,
+    run_script,
+    save_checkpoint,
+    seed_everything,
+    write_json,
+)
+
+# The course's two data sets: number of classes, and a batch size where it is fixed
+DATA_SETS = {"sst": (5, None), "cfimdb": (2, 8)}
+
+
+class BertSentimentClassifier(nn.Module):
+    """BERT with a linear layer over its pooled output (Devlin et al. 2019, section 4.1).
+
+    Args:
+        config: num_labels, hidden_size, hidden_dropout_prob, option ('pretrain' freezes BERT,
+            'finetune' trains it too); optionally model, the name or folder of the pretrained BERT.
+    """
+
+    def __init__(self, config):
+        super().__init__()
+        self.num_labels = config.num_labels
+        self.bert = BertModel.from_pretrained(getattr(config, "model", None))
+        if config.option not in ("pretrain", "finetune"):
+            raise ValueError(f"option {config.option!r} is neither 'pretrain' nor 'finetune'")
+        self.bert.requires_grad_(config.option == "finetune")
+        ### BEGIN SOLUTION classifier.init
+        ### STUB: # a dropout with config.hidden_dropout_prob, and one nn.Linear from
+        ### STUB: # config.hidden_size to config.num_labels
+        self.dropout = nn.Dropout(config.hidden_dropout_prob)
+        self.classifier = nn.Linear(config.hidden_size, config.num_labels)
+        ### END SOLUTION classifier.init
+
+    def forward(self, input_ids: Tensor, attention_mask: Tensor) -> Tensor:
+        """Logits of the classes, before any softmax: (B, L), (B, L) → (B, num_labels)."""
+        ### BEGIN SOLUTION classifier.forward
+        ### STUB: # pooler_output of self.bert, dropout, the linear layer; no softmax
+        pooled = self.bert(input_ids, attention_mask)["pooler_output"]  # (B, D)
+        return self.classifier(self.dropout(pooled))  # (B, num_labels)
+        ### END SOLUTION classifier.forward
+
+
+# ---------------------------------------------------------------------------------------------
+# Evaluation
+
+
+def model_eval(dataloader, model: nn.Module, device: torch.device) -> tuple:
+    """→ (accuracy, macro F1, y_pred, y_true, sents, sent_ids) on labelled batches."""
+    model.eval()
+    found = classify(dataloader, model, device)
+    accuracy, f1 = accuracy_and_f1(found["y_true"], found["y_pred"])
+    return accuracy, f1, found["y_pred"], found["y_true"], found["sents"], found["sent_ids"]
+
+
+def model_test_eval(dataloader, model: nn.Module, device: torch.device) -> tuple:
+    """→ (y_pred, sents, sent_ids) on batches without labels."""
+    model.eval()
+    found = classify(dataloader, model, device)
+    return found["y_pred"], found["sents"], found["sent_ids"]
+
+
+# ---------------------------------------------------------------------------------------------
+# Checkpoints
+
+
+def save_model(model: nn.Module, optimizer, args, config, filepath: str | Path) -> None:
+    """Save model, optimizer, flags and configuration, atomically, as tensors and plain values."""
+    save_checkpoint(
+        filepath,
+        {
+            "model": model.state_dict(),
+            "optimizer": optimizer.state_dict(),
+            "args": vars(args),
+            "config": vars(config),
+        },
+    )
+    print(f"saved the model to {filepath}")
+
+
+def load_model(filepath: str | Path, device: torch.device) -> tuple[nn.Module, SimpleNamespace]:
+    """The classifier that save_model wrote, in evaluation mode, and its configuration."""
+    saved = load_checkpoint(filepath)
+    values = saved.get("config") if isinstance(saved, dict) else None
+    if not isinstance(values, dict) or not isinstance(values.get("num_labels"), int):
+        raise InputError(f"{filepath} is no checkpoint of classifier.py; train again")
+    config = SimpleNamespace(**values)
+    model = BertSentimentClassifier(config)
+    try:
+        model.load_state_dict(saved.get("model", {}))
+    except RuntimeError as error:
+        raise InputError(
+            f"{filepath} holds other tensors than a classifier on {config.model}; train again"
+        ) from error
+    return model.to(device).eval(), config
+
+
+# ---------------------------------------------------------------------------------------------
+# Training and testing on one data set
+
+
+def train(args) -> None:
+    """Train on args.train; the epoch with the best accuracy on args.dev is kept in args.filepath.
+
+    Also writes the learning curves and a metrics.json beside the predictions, after every epoch.
+    """
+    args = with_defaults(args)
+    device = pick_device(args.use_gpu)
+    autocast = autocast_for(device, args.precision)
+    train_rows, num_labels = load_data(args.train, "train", args.num_labels)
+    train_set = SentimentDataset(train_rows, args)
+    dev_set = SentimentDataset(load_data(args.dev, "dev", num_labels), args)
+    batches = LengthBatches(train_set.lengths(), args.batch_size, args.seed)
+    train_loader = DataLoader(train_set, batch_sampler=batches, collate_fn=train_set.collate_fn)
+    dev_loader = evaluation_loader(dev_set, args.batch_size)
+
+    config = SimpleNamespace(
+        hidden_dropout_prob=args.hidden_dropout_prob,
+        num_labels=num_labels,
+        hidden_size=BertConfig.from_pretrained(args.model).hidden_size,
+        data_dir=".",
+        option=args.option,
+        model=args.model,
+    )
+    model = BertSentimentClassifier(config).to(device)
+    trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
+    optimizer = AdamW(trained, lr=args.lr)
+
+    history: list[dict] = []
+    best = -1.0
+    progress = Progress(sum(train_set.lengths()), args.epochs)
+    print(" epoch    loss   train acc   dev acc   dev macro F1      time")
+    for epoch in range(1, args.epochs + 1):
+        model.train()
+        seen = Seen()
+        batches.epoch = epoch
+        for number, batch in enumerate(progress.bar(train_loader, epoch), start=1):
+            ids = batch["token_ids"].to(device)  # (B, L)
+            mask = batch["attention_mask"].to(device)  # (B, L)
+            labels = batch["labels"].to(device)  # (B,)
+            with autocast():
+                logits = model(ids, mask)  # (B, num_labels)
+            loss = F.cross_entropy(logits.float(), labels)
+            check_finite(loss, epoch, number, args.filepath)
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+            seen.add(loss, logits, labels)
+
+        with autocast():
+            accuracy, f1, *_ = model_eval(dev_loader, model, device)
+        row = {"epoch": epoch, **seen.means(), "dev_acc": accuracy, "dev_f1": f1}
+        history.append(row)
+        print(
+            f"{epoch:6d}  {row['loss']:6.3f}  {row['train_acc']:10.3f}  {accuracy:8.3f}"
+            f"  {f1:13.3f}  {minutes(progress.seconds()):>8}",
+            flush=True,
+        )
+        if accuracy > best:
+            best = accuracy
+            save_model(model, optimizer, args, config, args.filepath)
+        record(args, history, progress.seconds())
+
+
+def record(args, history: list[dict], seconds: float) -> None:
+    """Write the learning curves and metrics.json of the run so far."""
+    best = max(history, key=lambda row: row["dev_acc"])
+    stem = output_stem(args)
+    title = f"{Path(args.train).stem}, {args.option}"
+    plot_curves(f"{stem}-curves.png", history, title)
+    metrics = {"best": best, "epochs": history, "seconds": round(seconds, 1), "args": vars(args)}
+    write_json(f"{stem}-metrics.json", metrics)
+
+
+def test(args) -> None:
+    """Write predictions for args.dev and args.test with the model kept in args.filepath.
+
+    Also writes a report of every class and the confusion matrix on the dev set.
+    """
+    args = with_defaults(args)
+    device = pick_device(args.use_gpu)
+    autocast = autocast_for(device, args.precision)
+    model, config = load_model(args.filepath, device)
+    args.model = config.model
+
+    dev_set = SentimentDataset(load_data(args.dev, "dev", config.num_labels), args)
+    dev_loader = evaluation_loader(dev_set, args.batch_size)
+    with autocast():
+        accuracy, f1, y_pred, y_true, _, ids = model_eval(dev_loader, model, device)
+    print(f"dev accuracy {accuracy:.3f}, macro F1 {f1:.3f} ({args.dev})")
+    write_in_order(args.dev_out, dev_set, ids, y_pred)
+    stem = output_stem(args)
+    write_report(f"{stem}-report.txt", y_true, y_pred)
+    plot_confusion(f"{stem}-confusion.png", y_true, y_pred, f"{Path(args.dev).stem}, {args.option}")
+    if args.test:
+        test_set = SentimentTestDataset(load_data(args.test, "test"), args)
+        test_loader = evaluation_loader(test_set, args.batch_size)
+        with autocast():
+            y_pred, _, ids = model_test_eval(test_loader, model, device)
+        write_in_order(args.test_out, test_set, ids, y_pred)
+    print(f"wrote {stem}-*")
+
+
+def write_in_order(path: str | Path, dataset, ids: Sequence[str], y_pred: Sequence[int]) -> None:
+    """Write predictions in the order of the data file, not of the batches."""
+    predicted = dict(zip(ids, y_pred, strict=True))
+    order = [row[-1] for row in dataset]
+    write_predictions(path, order, [predicted[key] for key in order], "Predicted_Sentiment")
+
+
+def output_stem(args) -> str:
+    """What the names of a run's output files begin with: predictions/finetune-sst."""
+    return str(Path(args.dev_out).with_suffix("")).removesuffix("-dev-out")
+
+
+# ---------------------------------------------------------------------------------------------
+# Predicting from the command line
+
+
+def predict(texts: Sequence[str], checkpoint: str, use_gpu: bool) -> None:
+    """Print the class and the probability of every class for each text."""
+    device = pick_device(use_gpu)
+    model, config = load_model(checkpoint, device)
+    tokenizer = BertTokenizer.from_pretrained(config.model)
+    for text in texts:
+        if not text.strip():
+            continue
+        batch = tokenizer([text.lower().strip()], truncation=True, return_tensors="pt").to(device)
+        with torch.no_grad():
+            logits = model(batch.input_ids, batch.attention_mask)  # (1, num_labels)
+        shares = logits.float().softmax(dim=-1).squeeze(0).tolist()
+        best = max(range(len(shares)), key=shares.__getitem__)
+        shown = "  ".join(f"{i}: {share:.3f}" for i, share in enumerate(shares))
+        print(f"class {best}   [{shown}]   {text.strip()}", flush=True)
+
+
+# ---------------------------------------------------------------------------------------------
+# The command line
+
+
+def make_parser() -> argparse.ArgumentParser:
+    """All flags; the names and defaults of the first eight are the course's."""
+    parser = OneLineParser(
+        prog="classifier.py", description="Sentiment of single sentences with BERT."
+    )
+    add = parser.add_argument
+    add("--seed", type=int, default=11711)
+    add("--epochs", type=positive_int, default=10)
+    add(
+        "--option",
+        choices=("pretrain", "finetune"),
+        default="pretrain",
+        help="pretrain: BERT stays as it is, only the head learns; finetune: all of it learns",
+    )
+    add("--use_gpu", action="store_true", help="CUDA, or Apple's MPS")
+    add("--dev_out", help="predictions for dev, if one data set runs")
+    add("--test_out", help="predictions for test, if one data set runs")
+    add("--batch_size", type=positive_int, default=8, help="of SST; CFIMDB always takes 8")
+    add("--hidden_dropout_prob", type=probability, default=0.3, help="before the head")
+    add("--lr", type=positive_float, default=1e-5)
+    add(
+        "--precision",
+        choices=("auto", "fp32", "bf16"),
+        default="auto",
+        help="of matrix products; auto takes bf16 where the hardware computes in it",
+    )
+    add("--model", help="name or folder of the pretrained BERT ($MINBERT_MODEL does the same)")
+    add("--data_dir", help="folder of the course files ($MINBERT_DATA does the same)")
+    add("--only", choices=tuple(DATA_SETS), help="run one of the two data sets")
+    add("--train", help="another training file: tab-separated id, sentence, label")
+    add("--dev", help="its dev file")
+    add("--test", help="its test file, without labels (optional)")
+    add("--predict", nargs="?", const="-", metavar="TEXT", help="or lines from standard input")
+    add("--checkpoint", help="which model predicts")
+    return parser
+
+
+def get_args(arguments: Sequence[str] | None = None) -> argparse.Namespace:
+    """Read and check the command line."""
+    parser = make_parser()
+    args = parser.parse_args(arguments)
+    if (args.train or args.dev or args.test) and not (args.train and args.dev):
+        parser.error("--train and --dev go together (and --test may join them)")
+    if args.train and args.only:
+        parser.error("--only chooses one of the course's data sets; --train names another one")
+    if (args.dev_out or args.test_out) and not (args.train or args.only):
+        parser.error("--dev_out and --test_out name the files of ONE data set, but two would run")
+    if args.predict is not None and not args.checkpoint:
+        parser.error("--predict needs --checkpoint")
+    if not 0 <= args.seed < 2**32:
+        parser.error("--seed must be at least 0 and below 2**32, as NumPy wants it")
+    return args
+
+
+def with_defaults(args) -> SimpleNamespace:
+    """The flags as older callers give them, completed by the defaults of those they don't know."""
+    values = vars(make_parser().parse_args([])) | {"num_labels": None} | vars(args)
+    return SimpleNamespace(**values)
+
+
+def plan(args: argparse.Namespace) -> list[SimpleNamespace]:
+    """One set of flags a data set that will run."""
+    if args.train:
+        runs = [(Path(args.train).stem, None, None, (args.train, args.dev, args.test))]
+    else:
+        folder = data_folder(args.data_dir)
+        runs = []
+        for name in (args.only,) if args.only else DATA_SETS:
+            files = (f"ids-{name}-{split}.csv" for split in ("train", "dev", "test-student"))
+            runs.append((name, *DATA_SETS[name], tuple(str(folder / file) for file in files)))
+    planned = []
+    for name, num_labels, batch_size, (train_file, dev_file, test_file) in runs:
+        one = SimpleNamespace(**vars(args))
+        one.num_labels = num_labels
+        one.batch_size = batch_size or args.batch_size
+        one.train, one.dev, one.test = train_file, dev_file, test_file
+        one.filepath = f"{name}-classifier.pt"
+        one.dev_out = args.dev_out or f"predictions/{args.option}-{name}-dev-out.csv"
+        one.test_out = args.test_out or f"predictions/{args.option}-{name}-test-out.csv"
+        planned.append(one)
+    return planned
+
+
+def check_data(args) -> None:
+    """Read all files of a run: a fault in the last one must not show after an hour of training."""
+    _, num_labels = load_data(args.train, "train", args.num_labels)
+    load_data(args.dev, "dev", num_labels)
+    if args.test:
+        load_data(args.test, "test")
+
+
+def main() -> None:
+    """Train and test on every planned data set, or predict."""
+    args = get_args()
+    if args.predict is not None:
+        try:
+            texts = sys.stdin if args.predict == "-" else [args.predict]
+            predict(texts, args.checkpoint, args.use_gpu)
+        except UnicodeDecodeError as error:
+            raise InputError(f"standard input is not UTF-8 ({error}); convert it") from None
+        return
+    runs = plan(args)
+    args.model = args.model or default_model()
+    if args.option == "pretrain" and args.lr < 1e-4:
+        print(f"hint: only the head learns, and at --lr {args.lr:g} it hardly moves; try --lr 1e-3")
+    for run in runs:
+        check_data(run)
+        for out in (run.dev_out, run.test_out, run.filepath):
+            check_writable(Path(out).parent)
+    for run in runs:
+        run.model = args.model
+        seed_everything(run.seed)
+        print("\n" + "  ".join(f"{key}={value}" for key, value in vars(run).items() if value))
+        train(run)
+        test(run)
+
+
+if __name__ == "__main__":
+    run_script(main)

@@ -1,0 +1,95 @@
+"""The one configuration of this repository: the shape of a BERT encoder.
+
+It does not know about training, data or files other than ``config.json``.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any
+
+
+@dataclass(init=False)
+class BertConfig:
+    """Hyper-parameters of BERT (Devlin et al. 2019, section 3); the defaults are bert-base-uncased.
+
+    The names are those of Hugging Face's ``config.json``. Keywords that are not fields become
+    plain attributes, and every attribute may be set after construction.
+    """
+
+    vocab_size: int = 30522
+    hidden_size: int = 768
+    num_hidden_layers: int = 12
+    num_attention_heads: int = 12
+    intermediate_size: int = 3072
+    hidden_act: str = "gelu"
+    hidden_dropout_prob: float = 0.1
+    attention_probs_dropout_prob: float = 0.1
+    max_position_embeddings: int = 512
+    type_vocab_size: int = 2
+    initializer_range: float = 0.02
+    layer_norm_eps: float = 1e-12
+    pad_token_id: int = 0
+    name_or_path: str = ""
+
+    def __init__(self, **values: Any):
+        for field in fields(self):
+            value = values.pop(field.name, field.default)
+            smallest = 0 if field.name == "pad_token_id" else 1
+            if field.type == "int" and not (isinstance(value, int) and value >= smallest):
+                raise ValueError(
+                    f"{field.name} must be a whole number, at least {smallest}, not {value!r}"
+                )
+            setattr(self, field.name, value)
+        for name, value in values.items():
+            setattr(self, name, value)
+        if self.hidden_size % self.num_attention_heads:
+            raise ValueError(
+                f"hidden_size {self.hidden_size} is not a multiple of "
+                f"num_attention_heads {self.num_attention_heads}"
+            )
+        if self.hidden_act != "gelu":
+            raise ValueError(
+                f"hidden_act {self.hidden_act!r}: this BERT computes the exact GELU ('gelu') only"
+            )
+
+    @classmethod
+    def from_json(cls, path: str | Path) -> BertConfig:
+        """Read a Hugging Face ``config.json``; InputError if it is not one of a BERT."""
+        path = Path(path)
+        try:
+            values = json.loads(path.read_text(encoding="utf-8"))
+            if not isinstance(values, dict):
+                raise ValueError("it is not a JSON object")
+            kind = values.get("model_type", "bert")
+            if kind != "bert":
+                raise ValueError(f"it describes a model of type {kind!r}, not 'bert'")
+            positions = values.get("position_embedding_type", "absolute")
+            if positions != "absolute":
+                raise ValueError(f"position_embedding_type {positions!r} is not supported")
+            return cls(**(values | {"name_or_path": str(path.parent)}))
+        except (OSError, ValueError) as error:
+            # utils stands beside this module in layer 0, and importing it costs one of torch.
+            from utils import InputError
+
+            raise InputError(
+                f"{path} is not the configuration of a BERT ({error}); fetch the model again"
+            ) from error
+
+    @classmethod
+    def from_pretrained(
+        cls, name_or_path: str | None, local_files_only: bool = False, **values: Any
+    ) -> BertConfig:
+        """The configuration of a pretrained model; keywords override what its file says."""
+        from utils import find_model  # here for the same reason
+
+        config = cls.from_json(find_model(name_or_path, local_files_only) / "config.json")
+        if name_or_path:
+            config.name_or_path = str(name_or_path)
+        return cls(**(config.to_dict() | values))
+
+    def to_dict(self) -> dict[str, Any]:
+        """All attributes, those set later included, as plain values."""
+        return dict(vars(self))

@@ -1,0 +1,159 @@
+"""What every training run shares, each a small piece that can be read alone.
+
+Batches by length, precision, progress with an estimate, and a watch over the loss. The training
+loops themselves stand in the scripts; this file does not know about tasks.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
+
+import torch
+from torch import Tensor
+from torch.utils.data import DataLoader, Sampler
+from tqdm import tqdm
+
+from utils import InputError
+
+POOL_BATCHES = 50  # how many batches' worth of shuffled rows are sorted by length together
+
+
+class LengthBatches(Sampler):
+    """Batches of rows of similar length, in an order that is new and random every epoch.
+
+    Rows are shuffled, cut into pools of 50 batches, sorted by length within a pool, cut into
+    batches, and the batches shuffled again: little padding, and hardly less random than a plain
+    shuffle. The epoch's order depends on ``seed`` and ``epoch`` alone.
+
+    Args:
+        lengths: of every row, in word pieces.
+        batch_size: rows a batch; the last one of an epoch may be smaller.
+    """
+
+    def __init__(self, lengths: Sequence[int], batch_size: int, seed: int):
+        self.lengths = lengths
+        self.batch_size = batch_size
+        self.seed = seed
+        self.epoch = 0
+
+    def __len__(self) -> int:
+        return math.ceil(len(self.lengths) / self.batch_size)
+
+    def __iter__(self) -> Iterator[list[int]]:
+        generator = torch.Generator().manual_seed(self.seed + 1_000_003 * self.epoch)
+        order = torch.randperm(len(self.lengths), generator=generator).tolist()
+        pool_size = POOL_BATCHES * self.batch_size
+        batches = []
+        for start in range(0, len(order), pool_size):
+            pool = sorted(order[start : start + pool_size], key=self.lengths.__getitem__)
+            batches += _cut(pool, self.batch_size)
+        for i in torch.randperm(len(batches), generator=generator).tolist():
+            yield batches[i]
+
+
+def evaluation_loader(dataset, batch_size: int) -> DataLoader:
+    """All rows once, the longest first (so that too large a batch fails at once)."""
+    lengths = dataset.lengths()
+    order = sorted(range(len(dataset)), key=lambda i: (-lengths[i], i))
+    batches = list(_cut(order, batch_size))
+    return DataLoader(dataset, batch_sampler=batches, collate_fn=dataset.collate_fn)
+
+
+def _cut(rows: list[int], batch_size: int) -> Iterator[list[int]]:
+    for start in range(0, len(rows), batch_size):
+        yield rows[start : start + batch_size]
+
+
+def computes_bf16(device: torch.device) -> bool:
+    """Whether the hardware multiplies bfloat16 matrices natively, not by emulation."""
+    if device.type == "cuda":
+        return torch.cuda.is_bf16_supported(including_emulation=False)
+    if device.type == "cpu":
+        return torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported()
+    return False
+
+
+def autocast_for(device: torch.device, precision: str) -> Callable[[], AbstractContextManager]:
+    """What to put forward passes under: ``with autocast(): logits = model(ids, mask)``.
+
+    Args:
+        precision: 'fp32'; 'bf16' for matrix products in bfloat16, with parameters, softmax,
+            LayerNorm and optimizer in float32; 'auto' for bf16 where the hardware has it.
+    """
+    bf16 = precision == "bf16" or (precision == "auto" and computes_bf16(device))
+    return lambda: torch.autocast(device.type, dtype=torch.bfloat16, enabled=bf16)
+
+
+class Progress:
+    """A bar over an epoch's batches, and after the first of them an estimate of the whole run.
+
+    Time is taken to grow with the number of word pieces, so that a few short batches first do
+    not promise too much.
+
+    Args:
+        pieces: word pieces of the training rows, all together.
+        epochs: of the run.
+    """
+
+    ESTIMATE_AFTER = 5.0  # seconds of training
+
+    def __init__(self, pieces: int, epochs: int):
+        self.total = pieces * epochs
+        self.done = 0
+        self.begun = time.monotonic()
+        self.told = False
+
+    def bar(self, loader: DataLoader, epoch: int) -> Iterator[dict]:
+        """The loader's batches, counted."""
+        for batch in tqdm(loader, desc=f"epoch {epoch}", leave=False, disable=None):
+            yield batch
+            self.done += int(batch["attention_mask"].sum())
+            elapsed = self.seconds()
+            if not self.told and elapsed > self.ESTIMATE_AFTER and self.done < self.total:
+                self.told = True
+                whole = elapsed * self.total / self.done
+                print(f"estimate: training takes about {minutes(whole)} in all", flush=True)
+
+    def seconds(self) -> float:
+        """Seconds since the beginning."""
+        return time.monotonic() - self.begun
+
+
+def minutes(seconds: float) -> str:
+    """A duration for people: 45 s, 3 min 05 s, 2 h 10 min."""
+    seconds = round(seconds)
+    if seconds < 60:
+        return f"{seconds} s"
+    if seconds < 3600:
+        return f"{seconds // 60} min {seconds % 60:02d} s"
+    return f"{seconds // 3600} h {seconds % 3600 // 60:02d} min"
+
+
+class Seen:
+    """Mean loss and accuracy over the examples trained on so far in an epoch, as they were seen."""
+
+    def __init__(self):
+        self.examples = self.loss = self.right = 0.0
+
+    def add(self, loss: Tensor, logits: Tensor, labels: Tensor) -> None:
+        """Count a batch: its mean loss, logits (B, C) and labels (B,)."""
+        size = len(labels)
+        self.examples += size
+        self.loss += loss.item() * size
+        self.right += (logits.detach().argmax(dim=-1) == labels).sum().item()
+
+    def means(self) -> dict[str, float]:
+        """Loss and accuracy an example."""
+        return {"loss": self.loss / self.examples, "train_acc": self.right / self.examples}
+
+
+def check_finite(loss: Tensor, epoch: int, batch: int, checkpoint: str) -> None:
+    """InputError as soon as a loss is nan or infinite: nothing after it would be worth keeping."""
+    if not torch.isfinite(loss).all():
+        raise InputError(
+            f"the loss is {loss.item()} in epoch {epoch}, batch {batch}; lower --lr. "
+            f"The best epoch before it, if there was one, is kept in {checkpoint}"
+        )

@@ -1,0 +1,369 @@
+"""Write sanity_check.data: a tiny random BERT's inputs, outputs and gradients, by transformers.
+
+    python -m tests.make_sanity_check                             seconds
+    python -m tests.make_sanity_check --model bert-base-uncased   adds a pretrained model's values
+
+Every result comes from Hugging Face's BertForSequenceClassification and its parts, with eager
+attention, in float64; ours is only the table that translates the weights' names, and
+FixedDropout, under which both sides run. The same seed on the same machine gives the same bytes.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import torch
+import transformers
+from safetensors.torch import save
+from torch import Tensor, nn
+
+import utils
+from base_bert import weight_names
+from sanity_check import (
+    CLASSIFIER_DROPOUT,
+    DATA,
+    NUM_LABELS,
+    TINY,
+    FixedDropout,
+    facts,
+    load_references,
+)
+
+SENTENCES = (
+    "It takes its time, but the last twenty minutes are worth every cent of the ticket.",
+    "Dull, overlong and unfunny!",
+)
+LENGTHS = (7, 5, 2)  # of the three sequences in a batch: pieces, the rest is padding
+
+
+def tiny_reference(seed: int) -> transformers.BertForSequenceClassification:
+    """A random model; unlike freshly initialised ones, no weight of it is 0, no norm is neutral."""
+    torch.manual_seed(seed)
+    config = transformers.BertConfig(
+        **TINY,
+        num_labels=NUM_LABELS,
+        classifier_dropout=CLASSIFIER_DROPOUT,
+        attn_implementation="eager",
+    )
+    model = transformers.BertForSequenceClassification(config).double().eval()
+    generator = torch.Generator().manual_seed(seed)
+    with torch.no_grad():
+        for name, parameter in sorted(model.named_parameters()):
+            noise = torch.randn(parameter.shape, generator=generator, dtype=torch.float64)
+            parameter.copy_(0.3 * noise + (name.endswith("LayerNorm.weight")))
+    return model
+
+
+class Capture:
+    """Keeps the last output of some modules, by name."""
+
+    def __init__(self, **modules: nn.Module):
+        self.outputs: dict[str, Tensor] = {}
+        for name, module in modules.items():
+            module.register_forward_hook(
+                lambda _module, _inputs, output, name=name: self.outputs.update({name: output})
+            )
+
+    def __getitem__(self, name: str) -> Tensor:
+        output = self.outputs[name]
+        return output[0] if isinstance(output, tuple) else output
+
+
+def heads(projected: Tensor) -> Tensor:
+    """(B, L, D) → (B, H, L, W)"""
+    return projected.unflatten(-1, (TINY["num_attention_heads"], -1)).transpose(1, 2)
+
+
+def grads(result: Tensor, cotangent: Tensor, **sources: Tensor) -> dict[str, Tensor]:
+    """d(result · cotangent) for every source, by name."""
+    found = torch.autograd.grad(result, list(sources.values()), cotangent, retain_graph=True)
+    return dict(zip(sources, found, strict=True))
+
+
+def leaf(tensor: Tensor) -> Tensor:
+    """A copy that takes gradients and has no history."""
+    return tensor.detach().clone().requires_grad_()
+
+
+def tiny_tensors(seed: int) -> dict[str, Tensor]:
+    """All that sanity_check.data holds about the tiny model."""
+    model = tiny_reference(seed)
+    generator = torch.Generator().manual_seed(seed + 1)
+
+    def noise(*shape: int) -> Tensor:
+        return torch.randn(shape, generator=generator, dtype=torch.float64)
+
+    batch, length, width = len(LENGTHS), max(LENGTHS), TINY["hidden_size"]
+    real = torch.arange(length) < torch.tensor(LENGTHS)[:, None]  # (B, L)
+    mask = torch.zeros(batch, 1, 1, length, dtype=torch.float64)
+    mask[~real[:, None, None, :]] = torch.finfo(torch.float64).min
+    ids = torch.randint(5, TINY["vocab_size"], (batch, length), generator=generator) * real
+    tensors = {f"weights/head.{k}": v for k, v in model.classifier.named_parameters()}
+    names = dict(weight_names(TINY["num_hidden_layers"]))
+    for theirs, ours in names.items():
+        tensors[f"weights/{ours}"] = model.bert.get_parameter(theirs)
+
+    def put(task_id: str, kind: str, **values: Tensor) -> None:
+        tensors.update({f"{task_id}/{kind}/{k}": v.detach().clone() for k, v in values.items()})
+
+    def put_all(task_id: str, kind: str, values: dict[str, Tensor]) -> None:
+        put(task_id, kind, **values)
+
+    with FixedDropout():
+        attention_tensors(model, noise(batch, length, width), mask, noise, put_all)
+        add_norm_tensors(model, noise, put_all, batch, length)
+        layer_tensors(model, noise(batch, length, width), mask, noise, put_all)
+        model_tensors(model, ids, real, noise, put_all, {v: k for k, v in names.items()})
+        classifier_tensors(model, ids, real, noise, put_all)
+    return {name: tensor.detach().contiguous() for name, tensor in sorted(tensors.items())}
+
+
+def attention_tensors(model, hidden: Tensor, mask: Tensor, noise, put) -> None:
+    """Task 1.1: BertSelfAttention from its projections on."""
+    module = model.bert.encoder.layer[0].attention.self
+    linears = Capture(key=module.key, query=module.query, value=module.value)
+    context, _ = module(hidden, mask)
+    cotangent = noise(*context.shape)
+    inputs = {name: linears[name] for name in ("key", "query", "value")}
+    put(
+        "bert.attention",
+        "inputs",
+        {name: heads(tensor) for name, tensor in inputs.items()}
+        | {"mask": mask, "cotangent": cotangent},
+    )
+    put("bert.attention", "values", {"context": context})
+    found = grads(context, cotangent, **inputs)
+    put("bert.attention", "gradients", {name: heads(tensor) for name, tensor in found.items()})
+    module.train()
+    put("bert.attention", "dropout", {"context": module(hidden, mask)[0]})
+    with FixedDropout(axis=-2):  # what dropping the last axis means to (B, H, keys, queries)
+        put("bert.attention", "dropout", {"context (keys first)": module(hidden, mask)[0]})
+    module.eval()
+
+
+def add_norm_tensors(model, noise, put, batch: int, length: int) -> None:
+    """Task 1.2: BertSelfOutput and BertOutput."""
+    layer = model.bert.encoder.layer[0]
+    width, wide = TINY["hidden_size"], TINY["intermediate_size"]
+    inputs = {
+        "input": noise(batch, length, width),
+        "attended": noise(batch, length, width),
+        "expanded": noise(batch, length, wide),
+        "cotangent": noise(batch, length, width),
+    }
+    put("bert.add_norm", "inputs", inputs)
+    places = (
+        ("attended", "attention", layer.attention.output),
+        ("expanded", "feed-forward", layer.output),
+    )
+    for name, place, module in places:
+        input, output = leaf(inputs["input"]), leaf(inputs[name])
+        result = module(output, input)
+        put("bert.add_norm", "values", {f"result (after {place})": result})
+        found = grads(
+            result,
+            inputs["cotangent"],
+            **{
+                "input": input,
+                "output": output,
+                "dense_layer.weight": module.dense.weight,
+                "dense_layer.bias": module.dense.bias,
+                "ln_layer.weight": module.LayerNorm.weight,
+                "ln_layer.bias": module.LayerNorm.bias,
+            },
+        )
+        put("bert.add_norm", "gradients", {f"{k} (after {place})": v for k, v in found.items()})
+        module.train()
+        put("bert.add_norm", "dropout", {f"result (after {place})": module(output, input)})
+        module.eval()
+
+
+def layer_tensors(model, hidden: Tensor, mask: Tensor, noise, put) -> None:
+    """Task 1.3: BertLayer, and what its parts are given, return and send backwards."""
+    layer = model.bert.encoder.layer[0]
+    attention = layer.attention.self
+    captured = Capture(
+        key=attention.key,
+        query=attention.query,
+        value=attention.value,
+        attended=attention,
+        normed=layer.attention.output,
+        expanded=layer.intermediate,
+    )
+    cotangent, hidden = noise(*hidden.shape), leaf(hidden)
+    put("bert.layer", "inputs", {"hidden": hidden, "mask": mask, "cotangent": cotangent})
+
+    def run(kind: str) -> Tensor:
+        result = layer(hidden, mask)
+        results = {"attended": captured["attended"], "normed": captured["normed"], "result": result}
+        given = {f"{k} of attention": heads(captured[k]) for k in ("key", "query", "value")}
+        given["attention_mask of attention"] = mask
+        calls = (
+            (hidden, captured["attended"], layer.attention.output),
+            (captured["normed"], captured["expanded"], layer.output),
+        )
+        for number, (input, output, module) in enumerate(calls, start=1):
+            seen = {
+                "input": input,
+                "output": output,
+                "dense_layer": module.dense.weight,
+                "dropout": torch.tensor(module.dropout.p, dtype=torch.float64),
+                "ln_layer": module.LayerNorm.weight,
+            }
+            given |= {f"{k} of add_norm's call {number}": v for k, v in seen.items()}
+        put("bert.layer", kind, results | given)
+        return result
+
+    result = run("values")
+    linears = {
+        "query.weight": attention.query.weight,
+        "key.weight": attention.key.weight,
+        "value.weight": attention.value.weight,
+        "interm_dense.weight": layer.intermediate.dense.weight,
+    }
+    found = grads(result, cotangent, hidden_states=hidden, **linears)
+    put("bert.layer", "gradients", found)
+    inner = {name: captured[name] for name in ("key", "query", "value", "attended", "normed")}
+    found = grads(result, cotangent, **inner)
+    replay = {f"attended {name}": heads(found[name]) for name in ("key", "query", "value")}
+    # What each add & norm alone sends back to its two inputs
+    calls = (
+        ("normed", layer.attention.output, captured["attended"], hidden, found["normed"]),
+        ("result", layer.output, captured["expanded"], captured["normed"], cotangent),
+    )
+    for name, module, output, input, arriving in calls:
+        output, input = leaf(output), leaf(input)
+        alone = grads(module(output, input), arriving, input=input, output=output)
+        replay |= {f"{name} {key}": value for key, value in alone.items()}
+    put("bert.layer", "replay", replay)
+    layer.train()
+    run("dropout")
+    layer.eval()
+
+
+def model_tensors(model, ids: Tensor, real: Tensor, noise, put, names: dict[str, str]) -> None:
+    """Task 1.4: BertEmbeddings; and the whole BertModel. ``names``: ours → theirs."""
+    bert, embeddings = model.bert, model.bert.embeddings
+    segments = (torch.arange(ids.size(1)) > 2).long() * real
+    result = embeddings(input_ids=ids)
+    # Nothing flows back to padding, whose vector some leave out of training and some do not.
+    cotangent = noise(*result.shape) * real[..., None]
+    pooler_cotangent = noise(ids.size(0), TINY["hidden_size"])
+    put(
+        "bert.embed",
+        "inputs",
+        {"ids": ids, "segments": segments, "real": real, "cotangent": cotangent}
+        | {"pooler_cotangent": pooler_cotangent},
+    )
+    values = {
+        "embeddings": result,
+        "embeddings of 3 pieces": embeddings(input_ids=ids[:, :3]),
+        "embeddings with token_type_ids": embeddings(input_ids=ids, token_type_ids=segments),
+    }
+    put("bert.embed", "values", values)
+    own = {ours: bert.get_parameter(theirs) for ours, theirs in names.items()}
+    found = grads(result, cotangent, **{k: v for k, v in own.items() if "embed" in k})
+    put("bert.embed", "gradients", found)
+    results = bert(input_ids=ids, attention_mask=real.long())
+    values = {
+        "last_hidden_state": results.last_hidden_state * real[..., None],
+        "pooler_output": results.pooler_output,
+    }
+    put("whole model", "values", values)
+    put("whole model", "gradients", grads(results.pooler_output, pooler_cotangent, **own))
+    bert.train()
+    put("bert.embed", "dropout", {"embeddings": embeddings(input_ids=ids)})
+    pooled = bert(input_ids=ids, attention_mask=real.long()).pooler_output
+    put("whole model", "dropout", {"pooler_output": pooled})
+    bert.eval()
+
+
+def classifier_tensors(model, ids: Tensor, real: Tensor, noise, put) -> None:
+    """Task 1.7: BertForSequenceClassification behind an encoder in evaluation mode."""
+    captured = Capture(encoder=model.bert)
+    logits = model(input_ids=ids, attention_mask=real.long()).logits
+    encoded = captured.outputs["encoder"]
+    cotangent = noise(*logits.shape)
+    put(
+        "classifier.forward",
+        "inputs",
+        {
+            "input_ids": ids,
+            "attention_mask": real.long(),
+            "last_hidden_state": encoded.last_hidden_state,
+            "pooler_output": encoded.pooler_output,
+            "cotangent": cotangent,
+        },
+    )
+    values = {
+        "logits": logits,
+        "input_ids given to self.bert": ids,
+        "attention_mask given to self.bert": real.long(),
+    }
+    put("classifier.forward", "values", values)
+    sources = {
+        "pooler_output": encoded.pooler_output,
+        "Linear's weight": model.classifier.weight,
+        "Linear's bias": model.classifier.bias,
+    }
+    put("classifier.forward", "gradients", grads(logits, cotangent, **sources))
+    model.dropout.train()
+    dropped = model(input_ids=ids, attention_mask=real.long()).logits
+    put("classifier.forward", "dropout", {"logits": dropped})
+    model.dropout.eval()
+
+
+def pretrained_tensors(folder: Path, name: str) -> dict[str, Tensor]:
+    """The first eight numbers of each token and of each pooled sentence, in float32."""
+    tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
+    encoded = tokenizer(list(SENTENCES), padding=True, return_tensors="pt")
+    model = transformers.BertModel.from_pretrained(
+        folder, attn_implementation="eager", dtype=torch.float32
+    ).eval()
+    with torch.no_grad():
+        results = model(**encoded)
+    real = encoded["attention_mask"]  # (B, L)
+    hidden = results.last_hidden_state * real[..., None]
+    prefix = f"pretrained/{name}"
+    return {
+        f"{prefix}/inputs/input_ids": encoded["input_ids"],
+        f"{prefix}/inputs/attention_mask": real,
+        f"{prefix}/last_hidden_state": hidden[..., :8].contiguous(),
+        f"{prefix}/pooler_output": results.pooler_output[:, :8].contiguous(),
+    }
+
+
+def main() -> None:
+    """Write the tiny model's tensors and those of one pretrained model; keep the others' ones."""
+    parser = utils.OneLineParser(description="Write sanity_check.data with transformers.")
+    parser.add_argument("--seed", type=int, default=11711)
+    parser.add_argument("--model", help=f"pretrained model to add (default {utils.OFFLINE_NAME})")
+    parser.add_argument("--out", type=Path, default=DATA)
+    args = parser.parse_args()
+    name = args.model or utils.OFFLINE_NAME
+    tensors, sums = tiny_tensors(args.seed), {}
+    if DATA.exists():
+        sums = facts()["pretrained"]
+        kept = load_references().items()
+        tensors |= {key: tensor for key, tensor in kept if key.startswith("pretrained/")}
+    os.environ.pop("MINBERT_MODEL", None)  # the name must mean the model itself
+    folder = utils.find_model(name)
+    tensors |= pretrained_tensors(folder, name)
+    weights = next(folder / file for file in utils.WEIGHT_FILES if (folder / file).is_file())
+    about = {
+        "seed": args.seed,
+        "torch": torch.__version__,
+        "transformers": transformers.__version__,
+        "pretrained": dict(sorted((sums | {name: utils.sha256_of(weights)}).items())),
+    }
+    # One entry, since the order of several is not fixed in the file
+    metadata = {"about": json.dumps(about)}
+    with utils.atomic_write(args.out, "wb") as file:
+        file.write(save({key: tensors[key] for key in sorted(tensors)}, metadata=metadata))
+    print(f"wrote {args.out}: {len(tensors)} tensors, {args.out.stat().st_size:,} bytes")
+
+
+if __name__ == "__main__":
+    utils.run_script(main)

@@ -1,0 +1,456 @@
+"""Bad input to classifier.py: one line on stderr, a non-zero exit, nothing half written."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from conftest import ROOT, make_rows, write_table
+
+import classifier
+import utils
+from optimizer import AdamW
+from utils import load_checkpoint
+
+CPU = torch.device("cpu")
+
+
+@pytest.fixture
+def data(tmp_path, tiny_data) -> Path:
+    """A copy of the tiny data that a test may spoil."""
+    return Path(shutil.copytree(tiny_data, tmp_path / "data"))
+
+
+@pytest.fixture
+def line(data, tiny_model_folder) -> list:
+    """A command line that is all right as long as its files are."""
+    flags = ["--epochs", "1", "--lr", "1e-3", "--option", "finetune"]
+    return ["--data_dir", data, "--model", tiny_model_folder, "--only", "sst", *flags]
+
+
+def leftovers(folder: Path) -> list[str]:
+    """What a run may have written: everything but the data it was given."""
+    files = (file.relative_to(folder) for file in folder.rglob("*") if file.is_file())
+    return sorted(str(file) for file in files if file.parts[0] != "data")
+
+
+@pytest.fixture
+def refused(run_script_here, tmp_path):
+    """A function that runs a command line which must be refused, and returns the one line said."""
+
+    def run(line, *facts, kept=()) -> str:
+        result = run_script_here(classifier, *line)
+        return check_refusal(result.code, result.err, tmp_path, facts, kept)
+
+    return run
+
+
+def check_refusal(code: int, err: str, folder: Path, facts, kept=()) -> str:
+    assert code in (1, 2)
+    assert "Traceback" not in err
+    assert err.startswith("error: ")
+    assert len(err.splitlines()) == 1, err
+    for fact in facts:
+        assert fact in err
+    assert leftovers(folder) == sorted(kept)
+    return err
+
+
+def refused_by_a_process(line, folder: Path, *facts: str) -> str:
+    """The same, in a process of its own: also shows warnings and late exceptions."""
+    done = subprocess.run(
+        [sys.executable, str(ROOT / "classifier.py"), *map(str, line)],
+        cwd=folder,
+        env=os.environ | {"OMP_NUM_THREADS": "1"},
+        capture_output=True,
+        text=True,
+    )
+    return check_refusal(done.returncode, done.stderr, folder, facts)
+
+
+# ---------------------------------------------------------------------------------------------
+# Data files: every fault in every file in which it can be
+
+SPLITS = ("train", "dev", "test-student")
+
+
+@pytest.fixture(params=SPLITS)
+def file(request, data) -> Path:
+    """Each of the three files in turn."""
+    return data / f"ids-sst-{request.param}.csv"
+
+
+def rewrite(file: Path, change) -> None:
+    """Let ``change`` alter the lines of a file, each a list of cells."""
+    lines = [row.split("\t") for row in file.read_text(encoding="utf-8").splitlines()]
+    change(lines)
+    file.write_text("".join("\t".join(row) + "\n" for row in lines), encoding="utf-8")
+
+
+def cell(row: int, column: str, value: str):
+    """A change of one cell; row 0 is the header."""
+
+    def change(lines):
+        lines[row][lines[0].index(column)] = value
+
+    return change
+
+
+def test_missing_file(refused, line, file):
+    file.unlink()
+    if "train" in file.name:  # the file by which a data folder is known
+        refused(line, "--data_dir", "no ids-sst-train.csv there", "data/download.py")
+    else:
+        refused(line, f"no file {file}", "data/download.py")
+
+
+def test_missing_file_in_a_process(line, data, tmp_path):
+    (data / "ids-sst-dev.csv").unlink()
+    refused_by_a_process(line, tmp_path, "no file", "ids-sst-dev.csv", "data/download.py")
+
+
+def test_no_data_folder(refused, line, tmp_path):
+    line[1] = tmp_path / "nowhere"
+    refused(line, "--data_dir", "nowhere: no ids-sst-train.csv there", "data/download.py")
+
+
+def test_missing_column(refused, line, file):
+    rewrite(file, cell(0, "sentence", "text"))
+    refused(line, str(file), "lacks the column sentence (it has: ", "text", "separated by tabs")
+
+
+def test_missing_label_column(refused, line, data):
+    rewrite(data / "ids-sst-dev.csv", cell(0, "sentiment", "stars"))
+    refused(line, "ids-sst-dev.csv lacks the column sentiment (it has: id, sentence, stars)")
+
+
+def test_commas_for_tabs(refused, line, file):
+    file.write_text(file.read_text().replace("\t", ","))
+    refused(line, str(file), "lacks the column id, sentence", "separated by tabs")
+
+
+@pytest.mark.parametrize("split", ["train", "dev"])
+def test_empty_label(refused, line, data, split):
+    rewrite(data / f"ids-sst-{split}.csv", cell(3, "sentiment", " "))
+    refused(line, f"ids-sst-{split}.csv, row 3 (id 00", "has an empty label; fill it in")
+
+
+@pytest.mark.parametrize("split", ["train", "dev"])
+@pytest.mark.parametrize("value", ["good", "1.5", "inf", "nan", "1_0"])
+def test_label_not_an_integer(refused, line, data, split, value):
+    rewrite(data / f"ids-sst-{split}.csv", cell(2, "sentiment", value))
+    refused(line, f"ids-sst-{split}.csv, row 2 (id ", f"the label '{value}', not an integer; mend")
+
+
+@pytest.mark.parametrize("split", ["train", "dev"])
+@pytest.mark.parametrize("value", ["5", "-1"])
+def test_label_out_of_range(refused, line, data, split, value):
+    rewrite(data / f"ids-sst-{split}.csv", cell(2, "sentiment", value))
+    refused(line, f"ids-sst-{split}.csv, row 2 (id ", f"label {value}, out of range 0 to 4; mend")
+
+
+def test_label_of_dev_that_train_lacks(refused, tiny_model_folder, tmp_path):
+    folder = tmp_path / "data"
+    folder.mkdir()
+    train = write_table(folder / "t.csv", "id sentence label", make_rows(6, labels="012"))
+    dev = write_table(folder / "d.csv", "id sentence label", make_rows(4, labels="0123"))
+    line = ["--train", train, "--dev", dev, "--model", tiny_model_folder]
+    refused(line, "d.csv, row 4 (id ", "has the label 3, out of range 0 to 2")
+
+
+def test_duplicate_id(refused, line, file):
+    def repeat(lines):
+        column = lines[0].index("id")
+        lines[5][column] = lines[1][column].upper()
+
+    rewrite(file, repeat)
+    refused(line, f"{file}, row 5 (id 00", "repeats an earlier id; remove one")
+
+
+def test_empty_id(refused, line, file):
+    rewrite(file, cell(4, "id", " "))
+    refused(line, f"{file}, row 4 (id ?) has no id; every row needs one")
+
+
+def test_empty_file(refused, line, file):
+    file.write_text("")
+    refused(line, f"{file} is empty; fetch it again")
+
+
+def test_header_only(refused, line, file):
+    rewrite(file, lambda lines: lines.__delitem__(slice(1, None)))
+    refused(line, f"{file} has a header but no rows; fetch it again")
+
+
+def test_not_utf8(refused, line, file):
+    file.write_bytes(file.read_bytes() + "9\tabc\tcaf\xe9\t1\n".encode("latin-1"))
+    refused(line, f"{file} is not UTF-8", "save it as UTF-8")
+
+
+def test_not_utf8_in_a_process(line, data, tmp_path):
+    file = data / "ids-sst-test-student.csv"
+    file.write_bytes(file.read_bytes().replace(b"film", b"f\xedlm"))
+    refused_by_a_process(line, tmp_path, f"{file} is not UTF-8", "save it as UTF-8")
+
+
+def test_empty_sentence(refused, line, file):
+    rewrite(file, cell(6, "sentence", "  "))
+    refused(line, f"{file}, row 6 (id 00", "has an empty sentence; fill it in or remove the row")
+
+
+def test_a_tab_within_a_sentence(refused, line, file):
+    rewrite(file, lambda lines: lines[1].append("more"))
+    refused(line, f"{file}, row 1 has more cells than the header; take the extra tab out")
+
+
+def test_a_tab_within_a_later_sentence(refused, line, file):
+    rewrite(file, lambda lines: lines[3].append("more"))
+    refused(line, f"{file} cannot be read as a tab-separated file", "line 4")
+
+
+def test_a_folder_for_a_file(refused, line, file):
+    file.unlink()
+    file.mkdir()
+    refused(line, "ids-sst-")
+
+
+def test_faults_of_the_second_data_set_show_before_the_first_is_trained(refused, line, data):
+    rewrite(data / "ids-cfimdb-test-student.csv", cell(2, "sentence", ""))
+    line = [flag for flag in line if flag not in ("--only", "sst")]
+    refused(line, "ids-cfimdb-test-student.csv, row 2")
+
+
+# ---------------------------------------------------------------------------------------------
+# Weights
+
+
+@pytest.fixture
+def model(tiny_model_folder, tmp_path, line) -> Path:
+    """A copy of the tiny model that a test may spoil; the command line names it."""
+    folder = Path(shutil.copytree(tiny_model_folder, tmp_path / "data" / "model"))
+    line[line.index("--model") + 1] = folder
+    return folder
+
+
+def test_weights_truncated(refused, line, model):
+    weights = model / "model.safetensors"
+    weights.write_bytes(weights.read_bytes()[:-1000])
+    refused(line, str(weights), "cannot be read", "fetch it again")
+
+
+def test_weights_truncated_in_a_process(line, model, tmp_path):
+    weights = model / "model.safetensors"
+    weights.write_bytes(weights.read_bytes()[:500])
+    refused_by_a_process(line, tmp_path, str(weights), "cannot be read", "fetch it again")
+
+
+def test_weights_of_a_wrong_shape(refused, line, model):
+    config = model / "config.json"
+    config.write_text(
+        config.read_text().replace('"intermediate_size": 64', '"intermediate_size": 48')
+    )
+    refused(line, str(model), "wrong shape: ", "(64, 32)", "(48, 32)")
+
+
+def test_weights_missing(refused, line, model):
+    (model / "model.safetensors").unlink()
+    refused(line, f"{model} holds no weights (model.safetensors or pytorch_model.bin)")
+
+
+def test_vocabulary_missing(refused, line, model):
+    (model / "vocab.txt").unlink()
+    refused(line, f"{model} holds no vocabulary (vocab.txt or tokenizer.json)")
+
+
+def test_no_model_folder(refused, line, tmp_path):
+    line[line.index("--model") + 1] = tmp_path / "nowhere"
+    refused(line, f"no model folder at {tmp_path / 'nowhere'}; check the path")
+
+
+# ---------------------------------------------------------------------------------------------
+# Places to write to
+
+
+def test_predictions_folder_not_writable(refused, line, tmp_path):
+    """A file stands in its place, since root may write into any folder."""
+    (tmp_path / "predictions").write_text("in the way")
+    refused(line, "cannot write predictions/", "choose another place", kept=["predictions"])
+    assert (tmp_path / "predictions").read_text() == "in the way"
+
+
+def test_predictions_folder_not_writable_in_a_process(line, tmp_path):
+    (tmp_path / "data" / "file").write_text("in the way")
+    line += ["--dev_out", tmp_path / "data" / "file" / "dev.csv"]
+    refused_by_a_process(line, tmp_path, f"cannot write {tmp_path / 'data' / 'file'}")
+
+
+# ---------------------------------------------------------------------------------------------
+# A loss that is not finite
+
+
+class Runaway(AdamW):
+    """Works as it should for the first epoch's four batches, then leaps to infinity."""
+
+    steps = 0
+
+    def step(self, closure=None):
+        """One step, the fifth with lr 1e30."""
+        self.steps += 1
+        if self.steps > 4:
+            self.param_groups[0]["lr"] = 1e30
+        return super().step(closure)
+
+
+def test_loss_not_finite(run_script_here, line, tmp_path):
+    line[line.index("--lr") + 1] = "1e30"
+    line += ["--epochs", "9", "--precision", "fp32"]
+    result = run_script_here(classifier, *line)
+    facts = ("the loss is", "in epoch 1, batch 2; lower --lr", "sst-classifier.pt")
+    check_refusal(result.code, result.err, tmp_path, facts)
+
+
+def test_loss_not_finite_after_a_good_epoch(run_script_here, line, tmp_path, monkeypatch):
+    monkeypatch.setattr(classifier, "AdamW", Runaway)
+    line += ["--epochs", "9", "--precision", "fp32"]
+    result = run_script_here(classifier, *line)
+    stem = "predictions/finetune-sst"
+    kept = ["sst-classifier.pt", f"{stem}-curves.png", f"{stem}-metrics.json"]
+    check_refusal(result.code, result.err, tmp_path, ["in epoch 2, batch 2"], kept)
+    model, _ = classifier.load_model(tmp_path / "sst-classifier.pt", CPU)
+    assert all(torch.isfinite(tensor).all() for tensor in model.state_dict().values())
+    assert load_checkpoint(tmp_path / "sst-classifier.pt")["optimizer"]["param_groups"][0]["lr"] < 1
+    said = run_script_here(
+        classifier, "--predict", "a film", "--checkpoint", tmp_path / "sst-classifier.pt"
+    )
+    assert said.code == 0
+    assert "class" in said.out
+    assert "nan" not in said.out
+
+
+# ---------------------------------------------------------------------------------------------
+# Flags
+
+
+@pytest.mark.parametrize(
+    ("flags", "fact"),
+    [
+        ("--lr -1", "--lr: -1 must be a finite number above 0"),
+        ("--lr 0", "--lr: 0 must be a finite number above 0"),
+        ("--lr nan", "--lr: nan must be a finite number above 0"),
+        ("--lr inf", "--lr: inf must be a finite number above 0"),
+        ("--lr fast", "--lr: invalid positive_float value: 'fast'"),
+        ("--epochs 0", "--epochs: 0 must be at least 1"),
+        ("--epochs 1.5", "--epochs: invalid positive_int value: '1.5'"),
+        ("--batch_size 0", "--batch_size: 0 must be at least 1"),
+        ("--batch_size -8", "--batch_size: -8 must be at least 1"),
+        ("--hidden_dropout_prob 1", "--hidden_dropout_prob: 1 must be at least 0 and below 1"),
+        ("--hidden_dropout_prob -0.1", "--hidden_dropout_prob: -0.1 must be at least 0"),
+        ("--hidden_dropout_prob nan", "--hidden_dropout_prob: nan must be at least 0"),
+        ("--option x", "--option: invalid choice: 'x'"),
+        ("--precision fp8", "--precision: invalid choice: 'fp8'"),
+        ("--only mnist", "--only: invalid choice: 'mnist'"),
+        ("--seed -1", "--seed must be at least 0"),
+        ("--seed 4294967296", "--seed must be at least 0 and below 2**32"),
+        ("--seed x", "--seed: invalid int value: 'x'"),
+        ("--train t.csv", "--train and --dev go together"),
+        ("--dev d.csv", "--train and --dev go together"),
+        ("--test t.csv", "--train and --dev go together"),
+        ("--train t.csv --dev d.csv --only sst", "--only chooses one of the course's data sets"),
+        ("--dev_out d.csv", "the files of ONE data set, but two would run"),
+        ("--test_out t.csv", "the files of ONE data set, but two would run"),
+        ("--predict text", "--predict needs --checkpoint"),
+        ("--unknown", "unrecognized arguments: --unknown"),
+    ],
+)
+def test_nonsense_flags(refused, flags, fact):
+    error = refused(flags.split(), fact, "(see python classifier.py --help)")
+    assert "\n" not in error.strip()
+
+
+# ---------------------------------------------------------------------------------------------
+# Checkpoints and texts for --predict
+
+
+def predicting(checkpoint) -> list:
+    return ["--predict", "a film", "--checkpoint", checkpoint]
+
+
+def test_missing_checkpoint(refused):
+    refused(predicting("none.pt"), "no checkpoint at none.pt: train first")
+
+
+@pytest.fixture
+def trained(run_script_here, line, tmp_path) -> Path:
+    """A checkpoint in the data folder, and nothing else written."""
+    assert run_script_here(classifier, *line).code == 0
+    shutil.rmtree(tmp_path / "predictions")
+    return (tmp_path / "sst-classifier.pt").rename(tmp_path / "data" / "x.pt")
+
+
+@pytest.mark.parametrize("size", [0, 100, 20_000, -1])
+def test_damaged_checkpoint(refused, trained, size):
+    trained.write_bytes(trained.read_bytes()[:size])
+    refused(predicting(trained), f"{trained} is damaged or not a checkpoint of ours")
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        [1, 2],
+        {"state_dict": {}},
+        {"model": {}, "config": 3},
+        {"model": {}, "config": {"num_labels": {0: 0}}},
+        torch.zeros(3),
+    ],
+)
+def test_a_checkpoint_of_something_else(refused, tmp_path, content):
+    (tmp_path / "data").mkdir()
+    path = tmp_path / "data" / "x.pt"
+    torch.save(content, path)
+    refused(predicting(path), f"{path} is no checkpoint of classifier.py; train again")
+
+
+@pytest.mark.parametrize("spoil", ["lacks one", "other shape", "lacks all"])
+def test_a_checkpoint_with_other_tensors(refused, trained, spoil):
+    saved = torch.load(trained, weights_only=True)
+    if spoil == "lacks one":
+        del saved["model"]["classifier.bias"]
+    elif spoil == "other shape":
+        saved["model"]["classifier.bias"] = torch.zeros(3)
+    else:
+        del saved["model"]
+    torch.save(saved, trained)
+    refused(predicting(trained), f"{trained} holds other tensors than a classifier on")
+
+
+def test_a_checkpoint_whose_pretrained_model_is_gone(refused, line, model, trained):
+    shutil.rmtree(model)
+    utils._locate.cache_clear()
+    refused(predicting(trained), f"no model folder at {model}; check the path")
+
+
+def test_standard_input_not_utf8(trained, tmp_path):
+    done = subprocess.run(
+        [sys.executable, str(ROOT / "classifier.py"), "--predict", "--checkpoint", str(trained)],
+        cwd=tmp_path,
+        env=os.environ | {"OMP_NUM_THREADS": "1", "PYTHONIOENCODING": "utf-8:strict"},
+        input=b"a caf\xe9\n",
+        capture_output=True,
+    )
+    facts = ("standard input is not UTF-8", "convert it")
+    check_refusal(done.returncode, done.stderr.decode(), tmp_path, facts)
+
+
+def test_long_texts_are_cut_and_counted_aloud(run_script_here, line, data):
+    for split in ("train", "test-student"):
+        rewrite(data / f"ids-sst-{split}.csv", cell(3, "sentence", "film " * 200))
+    result = run_script_here(classifier, *line)
+    assert (result.code, result.err) == (0, "")
+    cut = [text for text in result.out.splitlines() if "were cut at 512 pieces" in text]
+    assert cut == [
+        "data: 1 of 25 texts were cut at 512 pieces",
+        "data: 1 of 9 texts were cut at 512 pieces",
+    ]

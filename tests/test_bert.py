@@ -1,0 +1,489 @@
+"""Our encoder against transformers' BertModel, number for number, and the names of the contract."""
+
+import copy as copy_module
+import importlib.util
+import sys
+import textwrap
+
+import pytest
+import torch
+import transformers
+from conftest import tiny_config
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import nn
+
+from base_bert import BertPreTrainedModel, weight_names
+from bert import BertLayer, BertModel, BertSelfAttention
+from config import BertConfig
+from tokenizer import BertTokenizer
+from utils import get_extended_attention_mask
+
+CONFIGS = {
+    "two layers": {},
+    "one head": {"num_attention_heads": 1, "hidden_size": 20, "num_hidden_layers": 1},
+    "narrow heads": {"num_attention_heads": 12, "hidden_size": 24, "intermediate_size": 17},
+    "deep": {"num_hidden_layers": 5, "vocab_size": 41, "max_position_embeddings": 23},
+    "three segments, another eps": {
+        "type_vocab_size": 3,
+        "layer_norm_eps": 1e-5,
+        "pad_token_id": 7,
+        "initializer_range": 0.3,
+    },
+}
+
+
+def twins(config: BertConfig, seed: int = 0) -> tuple[BertModel, transformers.BertModel]:
+    """Our model and transformers' with the same random weights, biases and norms included."""
+    torch.manual_seed(seed)
+    values = config.to_dict() | {"attn_implementation": "eager"}
+    theirs = transformers.BertModel(transformers.BertConfig(**values)).eval()
+    ours = BertModel(config).eval()
+    names = dict(weight_names(config.num_hidden_layers))
+    assert set(names) == set(dict(theirs.named_parameters()))
+    assert set(names.values()) == set(dict(ours.named_parameters()))
+    with torch.no_grad():
+        for their_name, our_name in names.items():
+            parameter = ours.get_parameter(our_name)
+            parameter.add_(torch.randn_like(parameter) * 0.1)  # biases 0 and norms 1 hide mistakes
+            theirs.get_parameter(their_name).copy_(parameter)
+    return ours, theirs
+
+
+def ragged_batch(config: BertConfig, seed: int = 0) -> dict[str, torch.Tensor]:
+    """Random pieces, lengths from 1 to the longest that fits, padded on the right."""
+    torch.manual_seed(seed)
+    longest = min(config.max_position_embeddings, 19)
+    lengths = torch.tensor([longest, 1, 2, longest // 2])
+    mask = (torch.arange(longest) < lengths[:, None]).long()  # (B, L)
+    ids = torch.randint(config.vocab_size, mask.shape)
+    return {
+        "input_ids": torch.where(mask.bool(), ids, config.pad_token_id),
+        "attention_mask": mask,
+        "token_type_ids": torch.randint(config.type_vocab_size, mask.shape),
+    }
+
+
+def assert_same_outputs(ours, theirs, batch, tolerance: float, at_padding: bool = True):
+    with torch.no_grad():
+        mine, reference = dict(ours(**batch)), dict(theirs(**batch))
+    if not at_padding:
+        for outputs in (mine, reference):
+            outputs["last_hidden_state"] = outputs["last_hidden_state"][batch["attention_mask"] > 0]
+    for name in ("last_hidden_state", "pooler_output"):
+        torch.testing.assert_close(mine[name], reference[name], atol=tolerance, rtol=0)
+
+
+# ---------------------------------------------------------------------------------------------
+# Values and gradients beside transformers
+
+
+@pytest.mark.parametrize("segments", [False, True], ids=["no segments", "segments"])
+@pytest.mark.parametrize("precision", [torch.float32, torch.float64], ids=["fp32", "fp64"])
+@pytest.mark.parametrize("values", CONFIGS.values(), ids=CONFIGS)
+def test_outputs_are_those_of_transformers(values, precision, segments):
+    config = tiny_config(**values)
+    ours, theirs = (model.to(precision) for model in twins(config))
+    batch = ragged_batch(config)
+    if not segments:
+        del batch["token_type_ids"]
+    assert_same_outputs(ours, theirs, batch, 1e-5 if precision == torch.float32 else 1e-10)
+
+
+@pytest.mark.parametrize("segments", [False, True], ids=["no segments", "segments"])
+@pytest.mark.parametrize("values", CONFIGS.values(), ids=CONFIGS)
+def test_gradients_of_all_parameters_are_those_of_transformers(values, segments):
+    config = tiny_config(**values)
+    ours, theirs = twins(config, seed=1)
+    batch = ragged_batch(config, seed=1)
+    if not segments:
+        del batch["token_type_ids"]
+    torch.manual_seed(2)
+    probe = torch.randn(*batch["input_ids"].shape, config.hidden_size)  # weighs every output
+    probe = probe * batch["attention_mask"][..., None] / probe.numel()
+    for model in (ours, theirs):
+        outputs = model(**batch)
+        loss = (outputs["last_hidden_state"] * probe).sum() + outputs["pooler_output"].mean()
+        loss.backward()
+    for their_name, our_name in weight_names(config.num_hidden_layers):
+        mine = ours.get_parameter(our_name).grad
+        reference = theirs.get_parameter(their_name).grad
+        assert mine is not None, f"{our_name} got no gradient"
+        torch.testing.assert_close(
+            mine, reference, rtol=1e-4, atol=1e-7, msg=lambda text, name=our_name: f"{name}: {text}"
+        )
+
+
+SENTENCES = [
+    "A quiet, generous film that trusts its audience.",
+    "No.",
+    "The second half drags (badly!), and the jokes were old in 1987; still, I didn't hate it.",
+    "Where can I learn to cook Thai food in Zürich?",
+]
+
+
+@pytest.mark.parametrize("precision", [torch.float32, torch.float64], ids=["fp32", "fp64"])
+def test_a_pretrained_model_gives_what_transformers_gives(offline_model, precision):
+    tokenizer = BertTokenizer.from_pretrained(offline_model)
+    ours = BertModel.from_pretrained(offline_model).to(precision)
+    theirs = transformers.BertModel.from_pretrained(
+        offline_model, attn_implementation="eager", dtype=precision
+    ).eval()
+    single = tokenizer(SENTENCES, padding=True, truncation=True, return_tensors="pt")
+    pairs = tokenizer(SENTENCES, SENTENCES[::-1], padding=True, return_tensors="pt")
+    # What stands at padding amplifies float32's rounding in this model, in transformers' and in
+    # ours alike: each is some 5e-5 away from its own float64 there, and 4e-6 at tokens.
+    exact = precision == torch.float64
+    tolerance = 1e-10 if exact else 1e-5
+    assert pairs["token_type_ids"].any()
+    names = ("input_ids", "attention_mask", "token_type_ids")
+    for batch in (
+        {name: pairs[name] for name in names},
+        {name: single[name] for name in names[:2]},
+    ):
+        assert_same_outputs(ours, theirs, batch, tolerance, at_padding=exact)
+
+
+def test_attention_weights_from_query_and_key_are_those_of_transformers():
+    config = tiny_config()
+    ours, theirs = twins(config)
+    batch = ragged_batch(config)
+    caught: dict[str, torch.Tensor] = {}
+    attention = ours.bert_layers[0].self_attention
+    for name in ("query", "key"):
+        getattr(attention, name).register_forward_hook(
+            lambda module, inputs, output, name=name: caught.update({name: output})
+        )
+    with torch.no_grad():
+        ours(**batch)
+        reference = theirs(**batch, output_attentions=True).attentions[0]  # (B, H, L, L)
+    width = attention.attention_head_size
+    query, key = (
+        caught[name].unflatten(-1, (-1, width)).transpose(1, 2) for name in ("query", "key")
+    )
+    mask = get_extended_attention_mask(batch["attention_mask"], query.dtype)
+    weights = (query @ key.transpose(-1, -2) / width**0.5 + mask).softmax(-1)
+    torch.testing.assert_close(weights, reference, atol=1e-6, rtol=0)
+
+
+# ---------------------------------------------------------------------------------------------
+# Properties
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    ids=st.lists(st.integers(1, 99), min_size=1, max_size=12),
+    padding=st.integers(0, 12),
+    filler=st.integers(0, 99),
+)
+def test_padding_changes_nothing(ids, padding, filler):
+    torch.manual_seed(0)
+    model = BertModel(tiny_config()).double().eval()
+    alone = torch.tensor([ids])
+    padded = torch.tensor([ids + [filler] * padding])
+    mask = torch.tensor([[1] * len(ids) + [0] * padding])
+    with torch.no_grad():
+        short = model(alone, torch.ones_like(alone))
+        long = model(padded, mask)
+    visible = long["last_hidden_state"][:, : len(ids)]
+    torch.testing.assert_close(visible, short["last_hidden_state"], atol=1e-12, rtol=0)
+    torch.testing.assert_close(long["pooler_output"], short["pooler_output"], atol=1e-12, rtol=0)
+
+
+@pytest.mark.parametrize("where", ["hidden_dropout_prob", "attention_probs_dropout_prob"])
+def test_dropout_is_active_in_training_and_off_in_evaluation(where):
+    off = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
+    config = tiny_config(**(off | {where: 0.4}), initializer_range=0.2)
+    torch.manual_seed(0)
+    model = BertModel(config)
+    batch = ragged_batch(config)
+
+    def run(training: bool) -> torch.Tensor:
+        with torch.no_grad():
+            return model.train(training)(**batch)["last_hidden_state"]
+
+    assert torch.equal(run(training=False), run(training=False))
+    assert not torch.equal(run(training=True), run(training=True))
+
+
+def test_every_dropout_is_used():
+    torch.manual_seed(0)
+    model = BertModel(tiny_config(num_hidden_layers=1, initializer_range=0.2))
+    batch = ragged_batch(model.config)
+    dropouts = {n: m for n, m in model.named_modules() if isinstance(m, nn.Dropout)}
+    assert len(dropouts) == 4
+    with torch.no_grad():
+        expected = model.eval()(**batch)["last_hidden_state"]
+        for name, one in dropouts.items():
+            for dropout in dropouts.values():
+                dropout.p = 0.5 if dropout is one else 0.0
+            result = model.train()(**batch)["last_hidden_state"]
+            assert not torch.allclose(result, expected, atol=1e-3), f"{name} does nothing"
+
+
+def test_add_norm_drops_out_the_projected_output_only():
+    layer = BertLayer(tiny_config())
+    states, output = torch.randn(2, 3, 32), torch.randn(2, 3, 64)
+    dropped = layer.add_norm(
+        states, output, layer.out_dense, nn.Dropout(1.0).train(), layer.out_layer_norm
+    )
+    assert torch.equal(dropped, layer.out_layer_norm(states))
+    kept = layer.add_norm(states, output, layer.out_dense, nn.Dropout(0.0), layer.out_layer_norm)
+    torch.testing.assert_close(kept, layer.out_layer_norm(states + layer.out_dense(output)))
+
+
+def test_dropout_acts_on_the_attention_probabilities():
+    config = tiny_config(attention_probs_dropout_prob=0.5)
+    torch.manual_seed(0)
+    attention = BertSelfAttention(config).train()
+    seen = []
+    attention.dropout.register_forward_pre_hook(lambda module, inputs: seen.append(inputs[0]))
+    states = torch.randn(2, 5, 32)
+    attention(states, torch.zeros(2, 1, 1, 5))
+    (probabilities,) = seen
+    assert probabilities.shape == (2, 4, 5, 5)
+    torch.testing.assert_close(probabilities.sum(-1), torch.ones(2, 4, 5))
+
+
+def test_embed_adds_the_given_segments():
+    config = tiny_config()
+    torch.manual_seed(0)
+    model = BertModel(config).eval()
+    batch = ragged_batch(config)
+    ids, zeros = batch["input_ids"], torch.zeros_like(batch["input_ids"])
+    with torch.no_grad():
+        assert torch.equal(model.embed(ids), model.embed(ids, zeros))
+        assert not torch.allclose(model.embed(ids), model.embed(ids, zeros + 1))
+        words = model.word_embedding(ids) + model.pos_embedding.weight[: ids.size(1)]
+        expected = model.embed_layer_norm(words + model.tk_type_embedding.weight[1])
+        torch.testing.assert_close(model.embed(ids, zeros + 1), expected)
+
+
+def test_an_embed_that_takes_only_ids_still_works():
+    class Student(BertModel):
+        def embed(self, input_ids):
+            return super().embed(input_ids)
+
+    config = tiny_config()
+    torch.manual_seed(0)
+    ours = BertModel(config).eval()
+    student = Student(config).eval()
+    student.load_state_dict(ours.state_dict())
+    batch = ragged_batch(config)
+    del batch["token_type_ids"]
+    assert_same_outputs(student, ours, batch, 0.0)
+
+
+# ---------------------------------------------------------------------------------------------
+# The contract's names
+
+
+def test_names_shapes_and_attributes():
+    config = tiny_config()
+    model = BertModel(config)
+    assert isinstance(model, BertPreTrainedModel)
+    assert set(dict(model.named_children())) == {
+        *("word_embedding", "pos_embedding", "tk_type_embedding"),
+        *("embed_layer_norm", "embed_dropout", "bert_layers", "pooler_dense", "pooler_af"),
+    }
+    assert isinstance(model.bert_layers, nn.ModuleList)
+    assert isinstance(model.pooler_af, nn.Tanh)
+    assert model.word_embedding.padding_idx == config.pad_token_id
+    assert not model.word_embedding.weight[config.pad_token_id].any()
+    assert model.config is config
+    assert model.name_or_path == config.name_or_path
+    assert model.dtype == torch.float32
+    assert model.half().dtype == torch.float16
+
+    layer = model.bert_layers[0]
+    assert isinstance(layer, BertLayer)
+    assert set(dict(layer.named_children())) == {
+        *("self_attention", "attention_dense", "attention_layer_norm", "attention_dropout"),
+        *("interm_dense", "interm_af", "out_dense", "out_layer_norm", "out_dropout"),
+    }
+    assert isinstance(layer.interm_af, nn.GELU)
+    assert layer.interm_af.approximate == "none"
+
+    attention = layer.self_attention
+    assert isinstance(attention, BertSelfAttention)
+    assert set(dict(attention.named_children())) == {"query", "key", "value", "dropout"}
+    assert attention.num_attention_heads == 4
+    assert attention.attention_head_size == 8
+    assert attention.all_head_size == 32
+
+
+def test_methods_take_and_give_the_contract_s_shapes():
+    config = tiny_config()
+    model = BertModel(config)
+    layer = model.bert_layers[0]
+    attention = layer.self_attention
+    states = torch.randn(3, 6, 32)
+    additive = torch.zeros(3, 1, 1, 6)
+    heads = attention.transform(states, attention.query)
+    assert heads.shape == (3, 4, 6, 8)
+    assert attention.attention(heads, heads, heads, additive).shape == (3, 6, 32)
+    assert layer(states, additive).shape == (3, 6, 32)
+    normed = layer.add_norm(
+        states,
+        torch.randn(3, 6, 64),
+        layer.out_dense,
+        layer.out_dropout,
+        layer.out_layer_norm,
+    )
+    assert normed.shape == (3, 6, 32)
+    ids, mask = torch.ones(3, 6, dtype=torch.long), torch.ones(3, 6, dtype=torch.long)
+    assert model.embed(ids).shape == (3, 6, 32)
+    assert model.encode(states, mask).shape == (3, 6, 32)
+    outputs = model(ids, mask)
+    assert set(outputs) == {"last_hidden_state", "pooler_output"}
+    assert outputs["last_hidden_state"].shape == (3, 6, 32)
+    assert outputs["pooler_output"].shape == (3, 32)
+
+
+def test_attention_takes_the_key_first():
+    attention = BertSelfAttention(tiny_config()).eval()
+    torch.manual_seed(0)
+    key, query, value = torch.randn(3, 2, 4, 5, 8)
+    expected = nn.functional.scaled_dot_product_attention(query, key, value)
+    torch.testing.assert_close(
+        attention.attention(key, query, value, torch.zeros(2, 1, 1, 5)),
+        expected.transpose(1, 2).flatten(2),
+        atol=1e-6,
+        rtol=0,
+    )
+
+
+def test_position_ids_are_a_persistent_buffer():
+    model = BertModel(tiny_config())
+    assert model.position_ids.shape == (1, 64)
+    assert model.position_ids.tolist() == [list(range(64))]
+    assert "position_ids" in dict(model.named_buffers())
+    assert "position_ids" in model.state_dict()
+
+
+def test_a_sentence_longer_than_the_positions_is_an_error():
+    model = BertModel(tiny_config(max_position_embeddings=8))
+    ids = torch.ones(1, 9, dtype=torch.long)
+    with pytest.raises((RuntimeError, IndexError)):
+        model(ids, ids)
+
+
+# ---------------------------------------------------------------------------------------------
+# Older code
+
+
+def test_the_star_import_of_utils_gives_what_older_code_expects():
+    namespace: dict = {}
+    exec("from utils import *", namespace)
+    assert namespace["torch"] is torch
+    assert namespace["nn"] is nn
+    assert namespace["copy"] is copy_module
+    assert namespace["os"].path
+    for name in ("Dict", "List", "Optional", "Set", "Tuple", "Union", "Callable"):
+        assert namespace[name].__module__ == "typing", name
+    assert callable(namespace["get_extended_attention_mask"])
+    assert callable(namespace["get_parameter_dtype"])
+
+
+OLDER_BERT = textwrap.dedent(
+    '''
+    """A student's file of another year: own style, own classes, the contract's names."""
+    import math
+    from base_bert import BertPreTrainedModel
+    from utils import *
+
+
+    class BertSelfAttention(nn.Module):
+      def __init__(self, config):
+        super().__init__()
+        self.num_attention_heads = config.num_attention_heads
+        self.attention_head_size = int(config.hidden_size / config.num_attention_heads)
+        self.all_head_size = self.num_attention_heads * self.attention_head_size
+        for name in ["query", "key", "value"]:
+          setattr(self, name, nn.Linear(config.hidden_size, self.all_head_size))
+        self.dropout = nn.Dropout(config.attention_probs_dropout_prob)
+
+      def split(self, x: torch.Tensor, linear: Callable) -> torch.Tensor:
+        b, l, _ = x.size()
+        return linear(x).reshape(b, l, self.num_attention_heads, -1).permute(0, 2, 1, 3)
+
+      def forward(self, hidden_states, attention_mask):
+        q = self.split(hidden_states, self.query)
+        k = self.split(hidden_states, self.key)
+        v = self.split(hidden_states, self.value)
+        s = torch.einsum("bhid,bhjd->bhij", q, k) / math.sqrt(self.attention_head_size)
+        p = self.dropout(nn.functional.softmax(s + attention_mask, dim=-1))
+        return torch.einsum("bhij,bhjd->bihd", p, v).reshape(hidden_states.size())
+
+
+    class BertLayer(nn.Module):
+      def __init__(self, config):
+        super().__init__()
+        d, inner, eps = config.hidden_size, config.intermediate_size, config.layer_norm_eps
+        self.self_attention = BertSelfAttention(config)
+        self.attention_dense = nn.Linear(d, d)
+        self.attention_layer_norm = nn.LayerNorm(d, eps=eps)
+        self.attention_dropout = nn.Dropout(config.hidden_dropout_prob)
+        self.interm_dense = nn.Linear(d, inner)
+        self.interm_af = nn.functional.gelu
+        self.out_dense = nn.Linear(inner, d)
+        self.out_layer_norm = nn.LayerNorm(d, eps=eps)
+        self.out_dropout = nn.Dropout(config.hidden_dropout_prob)
+
+      def forward(self, x, mask):
+        a = self.attention_dropout(self.attention_dense(self.self_attention(x, mask)))
+        x = self.attention_layer_norm(x + a)
+        f = self.out_dropout(self.out_dense(self.interm_af(self.interm_dense(x))))
+        return self.out_layer_norm(x + f)
+
+
+    class BertModel(BertPreTrainedModel):
+      def __init__(self, config):
+        super().__init__(config)
+        self.config = config
+        d = config.hidden_size
+        self.word_embedding = nn.Embedding(config.vocab_size, d, config.pad_token_id)
+        self.pos_embedding = nn.Embedding(config.max_position_embeddings, d)
+        self.tk_type_embedding = nn.Embedding(config.type_vocab_size, d)
+        self.embed_layer_norm = nn.LayerNorm(d, eps=config.layer_norm_eps)
+        self.embed_dropout = nn.Dropout(config.hidden_dropout_prob)
+        ids = torch.arange(config.max_position_embeddings).unsqueeze(0)
+        self.register_buffer("position_ids", ids)
+        layer = BertLayer(config)
+        self.bert_layers = nn.ModuleList(
+          [copy.deepcopy(layer) for _ in range(config.num_hidden_layers)])
+        self.pooler_dense = nn.Linear(d, d)
+        self.pooler_af = nn.Tanh()
+        self.init_weights()
+
+      def embed(self, input_ids):
+        x = self.word_embedding(input_ids)
+        x = x + self.pos_embedding(self.position_ids[:, :input_ids.size()[1]])
+        x = x + self.tk_type_embedding.weight[0]
+        return self.embed_dropout(self.embed_layer_norm(x))
+
+      def forward(self, input_ids, attention_mask) -> Dict[str, torch.Tensor]:
+        x = self.embed(input_ids)
+        mask: torch.Tensor = get_extended_attention_mask(attention_mask, self.dtype)
+        for layer in self.bert_layers:
+          x = layer(x, mask)
+        return {"last_hidden_state": x, "pooler_output": self.pooler_af(self.pooler_dense(x[:, 0]))}
+    '''
+)
+
+
+def test_an_older_bert_file_loads_weights_unchanged(tmp_path, tiny_model_folder):
+    file = tmp_path / "older_bert.py"
+    file.write_text(OLDER_BERT, encoding="utf-8")
+    spec = importlib.util.spec_from_file_location("older_bert", file)
+    older = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(older)
+    assert "older_bert" not in sys.modules
+    theirs = older.BertModel.from_pretrained(str(tiny_model_folder), local_files_only=False)
+    ours = BertModel.from_pretrained(tiny_model_folder)
+    assert not theirs.training
+    assert theirs.name_or_path == str(tiny_model_folder)
+    assert set(theirs.state_dict()) == set(ours.state_dict())
+    batch = ragged_batch(ours.config)
+    del batch["token_type_ids"]
+    assert_same_outputs(theirs, ours, batch, 1e-5)

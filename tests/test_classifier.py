@@ -1,0 +1,545 @@
+"""classifier.py: its contract, its training, its outputs."""
+
+import ast
+import io
+import json
+import os
+import subprocess
+import sys
+from argparse import Namespace
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+import torch
+import transformers
+from conftest import ROOT, make_id, make_rows, write_table
+from PIL import Image
+from sklearn.metrics import accuracy_score, f1_score
+from torch import nn
+from torch.nn import functional as F
+
+import classifier
+import datasets
+from classifier import BertSentimentClassifier, model_eval, model_test_eval, save_model
+from datasets import load_data
+from evaluation import read_predictions
+from optimizer import AdamW
+from utils import InputError, load_checkpoint, seed_everything
+
+CPU = torch.device("cpu")
+
+
+def make_config(model: Path, **values) -> SimpleNamespace:
+    """What train() gives the classifier."""
+    config = {"num_labels": 5, "hidden_size": 32, "hidden_dropout_prob": 0.3, "option": "finetune"}
+    return SimpleNamespace(**(config | {"model": str(model)} | values))
+
+
+@pytest.fixture
+def flags(tiny_model_folder, tiny_data, tmp_path, monkeypatch) -> Namespace:
+    """Exactly the attributes that older callers of train(args) and test(args) set."""
+    monkeypatch.setenv("MINBERT_MODEL", str(tiny_model_folder))
+    monkeypatch.chdir(tmp_path)
+    return Namespace(
+        filepath="sst-classifier.pt",
+        lr=1e-3,
+        use_gpu=False,
+        epochs=1,
+        batch_size=8,
+        hidden_dropout_prob=0.3,
+        train=str(tiny_data / "ids-sst-train.csv"),
+        dev=str(tiny_data / "ids-sst-dev.csv"),
+        test=str(tiny_data / "ids-sst-test-student.csv"),
+        option="finetune",
+        dev_out="predictions/finetune-sst-dev-out.csv",
+        test_out="predictions/finetune-sst-test-out.csv",
+    )
+
+
+# ---------------------------------------------------------------------------------------------
+# The command line
+
+
+def test_flags_and_defaults():
+    args = classifier.get_args([])
+    expected = {
+        "seed": 11711,
+        "epochs": 10,
+        "option": "pretrain",
+        "use_gpu": False,
+        "dev_out": None,
+        "test_out": None,
+        "batch_size": 8,
+        "hidden_dropout_prob": 0.3,
+        "lr": 1e-5,
+    }
+    assert {name: getattr(args, name) for name in expected} == expected
+
+
+def test_flags_are_read(monkeypatch):
+    line = "--seed 3 --epochs 2 --option finetune --use_gpu --batch_size 64 --lr 1e-3 --only sst"
+    line += " --hidden_dropout_prob 0 --dev_out d.csv --test_out t.csv"
+    monkeypatch.setattr(sys, "argv", ["classifier.py", *line.split()])
+    args = classifier.get_args()
+    assert (args.seed, args.epochs, args.option, args.use_gpu) == (3, 2, "finetune", True)
+    assert (args.batch_size, args.lr, args.hidden_dropout_prob) == (64, 1e-3, 0.0)
+    assert (args.dev_out, args.test_out) == ("d.csv", "t.csv")
+
+
+@pytest.mark.parametrize("option", ["pretrain", "finetune"])
+def test_plan(tiny_data, option):
+    args = classifier.get_args(
+        ["--option", option, "--batch_size", "64", "--data_dir", str(tiny_data)]
+    )
+    sst, cfimdb = classifier.plan(args)
+    assert (sst.filepath, cfimdb.filepath) == ("sst-classifier.pt", "cfimdb-classifier.pt")
+    assert (sst.batch_size, cfimdb.batch_size) == (64, 8)  # CFIMDB takes 8, whatever is asked for
+    assert (sst.num_labels, cfimdb.num_labels) == (5, 2)
+    assert sst.dev_out == f"predictions/{option}-sst-dev-out.csv"
+    assert sst.test_out == f"predictions/{option}-sst-test-out.csv"
+    assert cfimdb.dev_out == f"predictions/{option}-cfimdb-dev-out.csv"
+    assert cfimdb.test_out == f"predictions/{option}-cfimdb-test-out.csv"
+    for run, name in ((sst, "sst"), (cfimdb, "cfimdb")):
+        assert run.train == str(tiny_data / f"ids-{name}-train.csv")
+        assert run.dev == str(tiny_data / f"ids-{name}-dev.csv")
+        assert run.test == str(tiny_data / f"ids-{name}-test-student.csv")
+
+
+def test_names_of_outputs_for_one_data_set(tiny_data):
+    line = ["--data_dir", str(tiny_data), "--only", "cfimdb", "--dev_out", "a.csv"]
+    (run,) = classifier.plan(classifier.get_args(line))
+    assert (run.dev_out, run.test_out) == ("a.csv", "predictions/pretrain-cfimdb-test-out.csv")
+
+
+def test_names_that_older_scripts_import():
+    assert classifier.SentimentDataset is datasets.SentenceClassificationDataset
+    assert classifier.SentimentTestDataset is datasets.SentenceClassificationTestDataset
+    assert classifier.load_data is datasets.load_data
+    assert classifier.seed_everything is seed_everything
+    assert seed_everything.__defaults__ == (11711,)
+
+
+# ---------------------------------------------------------------------------------------------
+# The model
+
+
+@pytest.mark.parametrize("labels", [2, 5])
+def test_logits(tiny_model_folder, labels):
+    model = BertSentimentClassifier(make_config(tiny_model_folder, num_labels=labels)).eval()
+    ids = torch.tensor([[2, 9, 3, 0], [2, 9, 8, 3]])
+    logits = model(ids, (ids != 0).long())
+    assert logits.shape == (2, labels)
+    pooled = model.bert(ids, (ids != 0).long())["pooler_output"]
+    assert torch.equal(logits, model.classifier(pooled))  # and no softmax over them
+
+
+def test_dropout_before_the_head(tiny_model_folder):
+    model = BertSentimentClassifier(make_config(tiny_model_folder, hidden_dropout_prob=0.9))
+    model.bert.eval()
+    assert model.dropout.p == 0.9
+    model.dropout.train()
+    seen = []
+    model.classifier.register_forward_hook(lambda head, inputs, output: seen.append(inputs[0]))
+    model(torch.tensor([[2, 9, 3]] * 20), torch.ones(20, 3))
+    assert 0.8 < (seen[0] == 0).float().mean() < 0.98
+
+
+@pytest.mark.parametrize("option", ["pretrain", "finetune"])
+def test_option_decides_what_learns(tiny_model_folder, option):
+    model = BertSentimentClassifier(make_config(tiny_model_folder, option=option))
+    assert all(p.requires_grad == (option == "finetune") for p in model.bert.parameters())
+    assert all(p.requires_grad for p in model.classifier.parameters())
+
+
+def test_unknown_option(tiny_model_folder):
+    with pytest.raises(ValueError, match="'frozen' is neither 'pretrain' nor 'finetune'"):
+        BertSentimentClassifier(make_config(tiny_model_folder, option="frozen"))
+
+
+def test_config_of_older_callers(tiny_model_folder, monkeypatch):
+    """It names no model: the scripts' default is meant."""
+    monkeypatch.setenv("MINBERT_MODEL", str(tiny_model_folder))
+    config = make_config(tiny_model_folder, data_dir=".")
+    del config.model
+    assert BertSentimentClassifier(config).bert.config.hidden_size == 32
+
+
+def test_losses_equal_those_of_transformers(tiny_model_folder):
+    """Without dropout, five steps with the same optimizer from the same weights."""
+    ours = BertSentimentClassifier(make_config(tiny_model_folder, hidden_dropout_prob=0.0))
+    config = transformers.BertConfig.from_pretrained(tiny_model_folder, num_labels=5)
+    theirs = transformers.BertForSequenceClassification(config)
+    missing, unexpected = theirs.bert.load_state_dict(ours.bert.to_hf_weights(), strict=False)
+    assert (missing, unexpected) == ([], [])
+    theirs.classifier.load_state_dict(ours.classifier.state_dict())
+    for module in (*ours.modules(), *theirs.modules()):
+        if isinstance(module, nn.Dropout):
+            module.p = 0.0
+
+    generator = torch.Generator().manual_seed(0)
+    ids = torch.randint(5, 80, (8, 10), generator=generator)
+    mask = (torch.arange(10) < torch.randint(3, 11, (8, 1), generator=generator)).long()
+    labels = torch.randint(0, 5, (8,), generator=generator)
+
+    def losses(model, forward) -> list[float]:
+        optimizer = AdamW(model.parameters(), lr=1e-3)
+        model.train()
+        found = []
+        for _ in range(5):
+            loss = F.cross_entropy(forward(ids * mask, mask), labels)
+            found.append(loss.item())
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+        return found
+
+    expected = losses(theirs, lambda ids, mask: theirs(ids, attention_mask=mask).logits)
+    assert expected[0] > expected[-1] + 0.05  # it does learn
+    assert losses(ours, ours) == pytest.approx(expected, abs=1e-6)
+
+
+# ---------------------------------------------------------------------------------------------
+# Evaluation
+
+
+class Parrot(nn.Module):
+    """Predicts the class that stands in the second position of the ids."""
+
+    def forward(self, ids, mask):
+        """(B, L) → (B, 5), one-hot."""
+        return F.one_hot(ids[:, 1], 5).float()
+
+
+def batch_of(predicted: list[int], **more) -> dict:
+    ids = torch.tensor([[2, value, 3] for value in predicted])
+    return {"token_ids": ids, "attention_mask": torch.ones_like(ids), **more}
+
+
+def test_model_eval_returns_a_tuple_of_six():
+    batches = [
+        batch_of([4, 0], labels=torch.tensor([4, 1]), sents=["a", "b"], sent_ids=["x", "y"]),
+        batch_of([1], labels=torch.tensor([1]), sents=["c"], sent_ids=["z"]),
+    ]
+    model = Parrot().train()
+    accuracy, f1, y_pred, y_true, sents, ids = model_eval(batches, model, CPU)
+    assert (y_pred, y_true) == ([4, 0, 1], [4, 1, 1])
+    assert accuracy == accuracy_score(y_true, y_pred)
+    assert f1 == f1_score(y_true, y_pred, average="macro", zero_division=0)
+    assert (sents, ids) == (["a", "b", "c"], ["x", "y", "z"])
+    assert not model.training
+
+
+def test_model_test_eval_returns_a_tuple_of_three():
+    batches = [batch_of([4, 0], sents=["a", "b"], sent_ids=["x", "y"])]
+    assert model_test_eval(batches, Parrot(), CPU) == ([4, 0], ["a", "b"], ["x", "y"])
+
+
+# ---------------------------------------------------------------------------------------------
+# Training and testing as older callers do
+
+
+def test_train_and_test_with_the_attributes_of_older_callers(flags, tiny_data, capsys):
+    before = vars(flags).copy()
+    assert classifier.train(flags) is None
+    assert classifier.test(flags) is None
+    assert vars(flags) == before
+    dev = read_predictions(flags.dev_out, "Predicted_Sentiment")
+    rows = load_data(flags.dev, "dev")
+    assert list(dev) == [row[-1] for row in rows]  # in the order of the data file
+    assert set(dev.values()) <= {0, 1, 2, 3, 4}
+    ids = [row[-1] for row in load_data(flags.test, "test")]
+    assert list(read_predictions(flags.test_out, "Predicted_Sentiment")) == ids
+    accuracy = accuracy_score([row[1] for row in rows], list(dev.values()))
+    assert f"dev accuracy {accuracy:.3f}, macro F1" in capsys.readouterr().out
+    metrics = json.loads(Path("predictions/finetune-sst-metrics.json").read_text())
+    assert metrics["best"]["dev_acc"] == pytest.approx(accuracy)
+
+
+def test_predictions_stand_beside_the_right_ids(flags, monkeypatch):
+    """Batches go by length, the file does not: each id must keep its own prediction."""
+
+    class ByLength(nn.Module):
+        def forward(self, ids, mask):
+            return F.one_hot(mask.sum(dim=1) % 5, 5).float()
+
+    config = SimpleNamespace(model=None, num_labels=5)
+    monkeypatch.setattr(classifier, "load_model", lambda *_: (ByLength(), config))
+    classifier.test(flags)
+    tokenizer = classifier.BertTokenizer.from_pretrained(None)
+    for path, rows in (
+        (flags.dev_out, load_data(flags.dev, "dev")),
+        (flags.test_out, load_data(flags.test, "test")),
+    ):
+        expected = {row[-1]: len(tokenizer.encode(row[0])) % 5 for row in rows}
+        assert len(set(expected.values())) > 2
+        assert read_predictions(path, "Predicted_Sentiment") == expected
+
+
+def test_checkpoint_holds_what_it_needs(flags):
+    classifier.train(flags)
+    saved = load_checkpoint("sst-classifier.pt")
+    assert set(saved) == {"model", "optimizer", "args", "config"}
+    assert saved["args"]["lr"] == 1e-3
+    assert saved["config"]["num_labels"] == 5
+    assert saved["config"]["hidden_size"] == 32
+    model, config = classifier.load_model("sst-classifier.pt", CPU)
+    assert not model.training
+    assert config.option == "finetune"
+    for name, tensor in model.state_dict().items():
+        assert torch.equal(tensor, saved["model"][name]), name
+
+
+def test_save_model_as_older_callers_call_it(tiny_model_folder, tmp_path):
+    config = make_config(tiny_model_folder)
+    model = BertSentimentClassifier(config)
+    optimizer = AdamW(model.parameters())
+    save_model(model, optimizer, Namespace(lr=0.1, option="x"), config, str(tmp_path / "x.pt"))
+    again, _ = classifier.load_model(tmp_path / "x.pt", CPU)
+    assert torch.equal(again.classifier.weight, model.classifier.weight)
+
+
+@pytest.mark.parametrize("option", ["pretrain", "finetune"])
+def test_pretrain_leaves_bert_as_it_is(flags, tiny_model_folder, option):
+    flags.option = option
+    classifier.train(flags)
+    trained, _ = classifier.load_model(flags.filepath, CPU)
+    fresh = classifier.BertModel.from_pretrained(str(tiny_model_folder)).state_dict()
+    same = [torch.equal(tensor, fresh[name]) for name, tensor in trained.bert.state_dict().items()]
+    if option == "pretrain":
+        assert all(same)
+    else:
+        assert sum(same) <= 1  # position_ids is a buffer
+    assert trained.classifier.bias.abs().max() > 0
+
+
+def test_the_best_epoch_is_kept(flags, monkeypatch):
+    """Of accuracies 0.2, 0.6, 0.6, 0.4 the second is the best, and the first of its equals."""
+    real, accuracies, epochs = classifier.model_eval, iter([0.2, 0.6, 0.6, 0.4]), []
+
+    def pretended(loader, model, device):
+        epochs.append({key: value.clone() for key, value in model.state_dict().items()})
+        return next(accuracies), *real(loader, model, device)[1:]
+
+    monkeypatch.setattr(classifier, "model_eval", pretended)
+    flags.epochs = 4
+    classifier.train(flags)
+    saved = load_checkpoint(flags.filepath)["model"]
+    assert all(torch.equal(saved[name], tensor) for name, tensor in epochs[1].items())
+    assert not torch.equal(saved["classifier.weight"], epochs[2]["classifier.weight"])
+    metrics = json.loads(Path("predictions/finetune-sst-metrics.json").read_text())
+    assert metrics["best"]["epoch"] == 2
+    assert [row["dev_acc"] for row in metrics["epochs"]] == [0.2, 0.6, 0.6, 0.4]
+
+
+def test_a_few_sentences_are_learned_by_heart(flags, tmp_path, monkeypatch):
+    monkeypatch.setattr(classifier, "plot_curves", lambda *_: None)  # drawing takes longest
+    rows = make_rows(16, labels="01234")
+    path = write_table(tmp_path / "few.csv", "id sentence sentiment", rows)
+    flags.train = flags.dev = str(path)
+    flags.epochs, flags.lr, flags.hidden_dropout_prob, flags.precision = 60, 3e-3, 0.0, "fp32"
+    seed_everything(0)
+    classifier.train(flags)
+    metrics = json.loads(Path("predictions/finetune-sst-metrics.json").read_text())
+    assert metrics["best"]["dev_acc"] == 1.0
+    assert metrics["epochs"][0]["dev_acc"] < 0.6
+    assert metrics["epochs"][-1]["loss"] < 0.5 * metrics["epochs"][0]["loss"]
+
+
+# ---------------------------------------------------------------------------------------------
+# The script
+
+
+def outputs(stem: str) -> list[str]:
+    endings = ("dev-out.csv", "test-out.csv", "metrics.json", "report.txt")
+    return [f"{stem}-{ending}" for ending in (*endings, "curves.png", "confusion.png")]
+
+
+def quick(tiny_model_folder, tiny_data) -> list[str]:
+    return ["--model", tiny_model_folder, "--data_dir", tiny_data, "--epochs", "1", "--lr", "1e-3"]
+
+
+def test_a_run_writes_all_its_files(run_script_here, tiny_model_folder, tiny_data, tmp_path):
+    result = run_script_here(classifier, *quick(tiny_model_folder, tiny_data))
+    assert (result.code, result.err) == (0, "")
+    names = {file.name for file in (tmp_path / "predictions").iterdir()}
+    assert names == {*outputs("pretrain-sst"), *outputs("pretrain-cfimdb")}
+    assert {file.name for file in tmp_path.iterdir()} == {
+        *("predictions", "sst-classifier.pt", "cfimdb-classifier.pt"),
+    }
+    for name in ("sst", "cfimdb"):
+        stem = tmp_path / "predictions" / f"pretrain-{name}"
+        for split, flag in (("dev", "dev"), ("test-student", "test")):
+            rows = load_data(tiny_data / f"ids-{name}-{split}.csv", flag)
+            out = f"{stem}-{flag}-out.csv"
+            assert Path(out).read_text().startswith("id,Predicted_Sentiment\n")
+            predicted = read_predictions(out, "Predicted_Sentiment")
+            assert list(predicted) == [row[-1] for row in rows]
+            assert set(predicted.values()) <= set(range(5 if name == "sst" else 2))
+        for picture in ("curves", "confusion"):
+            with Image.open(f"{stem}-{picture}.png") as image:
+                assert image.format == "PNG"
+                image.load()
+        metrics = json.loads(Path(f"{stem}-metrics.json").read_text())
+        assert metrics["best"] == metrics["epochs"][0]
+        assert set(metrics["best"]) == {"epoch", "loss", "train_acc", "dev_acc", "dev_f1"}
+        assert metrics["args"]["lr"] == 1e-3
+        assert "precision" in Path(f"{stem}-report.txt").read_text()
+    assert "hint" not in result.out
+
+
+def test_only_one_data_set(run_script_here, tiny_model_folder, tiny_data, tmp_path):
+    line = ["--only", "cfimdb", "--dev_out", "new/d.csv", "--test_out", "new/t.csv"]
+    result = run_script_here(classifier, *quick(tiny_model_folder, tiny_data), *line)
+    assert result.code == 0
+    assert not (tmp_path / "sst-classifier.pt").exists()
+    assert (tmp_path / "cfimdb-classifier.pt").is_file()
+    names = {file.name for file in (tmp_path / "new").iterdir()}
+    assert {"d.csv", "t.csv", "d-metrics.json"} <= names
+
+
+@pytest.mark.parametrize(
+    ("option", "lr", "hinted"),
+    [("pretrain", "1e-5", True), ("pretrain", "1e-3", False), ("finetune", "1e-5", False)],
+)
+def test_hint_when_hardly_anything_would_be_learned(
+    run_script_here, tiny_data, tiny_model_folder, monkeypatch, option, lr, hinted
+):
+    monkeypatch.setattr(classifier, "train", lambda args: None)
+    monkeypatch.setattr(classifier, "test", lambda args: None)
+    line = ["--data_dir", tiny_data, "--model", tiny_model_folder, "--option", option, "--lr", lr]
+    assert ("hint: only the head learns" in run_script_here(classifier, *line).out) is hinted
+
+
+@pytest.fixture
+def three_classes(tmp_path) -> list[str]:
+    """Flags for a data set of one's own."""
+    rows = make_rows(15, labels="012")
+    write_table(tmp_path / "mine.csv", "id sentence label", rows)
+    write_table(tmp_path / "check.csv", "id sentence label", rows[:7])
+    write_table(tmp_path / "rest.csv", "id sentence", make_rows(4, first_id=50))
+    return ["--train", "mine.csv", "--dev", "check.csv", "--epochs", "1", "--option", "finetune"]
+
+
+@pytest.mark.parametrize("tested", [True, False])
+def test_a_data_set_of_ones_own(
+    run_script_here, tiny_model_folder, three_classes, tmp_path, tested
+):
+    line = [*three_classes, *(["--test", "rest.csv"] if tested else [])]
+    result = run_script_here(classifier, *line, "--model", tiny_model_folder)
+    assert (result.code, result.err) == (0, "")
+    expected = outputs("finetune-mine")
+    expected.remove("finetune-mine-test-out.csv")
+    names = {file.name for file in (tmp_path / "predictions").iterdir()}
+    assert names == {*expected, *(["finetune-mine-test-out.csv"] if tested else [])}
+    model, config = classifier.load_model("mine-classifier.pt", CPU)
+    assert config.num_labels == model.classifier.out_features == 3
+    if tested:
+        out = tmp_path / "predictions" / "finetune-mine-test-out.csv"
+        assert list(read_predictions(out, "Predicted_Sentiment")) == [
+            make_id(i) for i in range(50, 54)
+        ]
+
+
+@pytest.fixture(scope="module")
+def checkpoint(tiny_model_folder, tmp_path_factory) -> Path:
+    """A classifier whose head prefers class 1."""
+    config = make_config(tiny_model_folder, num_labels=3)
+    model = BertSentimentClassifier(config)
+    with torch.no_grad():
+        model.classifier.bias.copy_(torch.tensor([0.0, 9.0, 0.0]))
+    path = tmp_path_factory.mktemp("checkpoint") / "x.pt"
+    save_model(model, AdamW(model.parameters()), Namespace(), config, path)
+    return path
+
+
+def test_predict_an_argument(run_script_here, checkpoint):
+    result = run_script_here(classifier, "--predict", " A Dull film ", "--checkpoint", checkpoint)
+    assert (result.code, result.err) == (0, "")
+    line = result.out.splitlines()[-1]
+    assert line.startswith("class 1   [0: 0.")
+    assert line.endswith("]   A Dull film")
+    shares = [
+        float(part.split()[0]) for part in line[line.index("[") : line.index("]")].split(": ")[1:]
+    ]
+    assert len(shares) == 3
+    assert sum(shares) == pytest.approx(1, abs=0.002)
+
+
+def test_predict_lines_of_standard_input(run_script_here, checkpoint, monkeypatch):
+    monkeypatch.setattr(sys, "stdin", io.StringIO("one film\n\n  \ntwo films\n"))
+    result = run_script_here(classifier, "--predict", "--checkpoint", checkpoint)
+    assert result.code == 0
+    lines = [line for line in result.out.splitlines() if line.startswith("class")]
+    assert [line.split("]   ")[1] for line in lines] == ["one film", "two films"]
+
+
+def test_predict_agrees_with_evaluation(run_script_here, checkpoint, tiny_data):
+    """The text goes through the same cleaning and the same model."""
+    model, config = classifier.load_model(checkpoint, CPU)
+    text = load_data(tiny_data / "ids-sst-dev.csv", "dev")[0][0]
+    data = classifier.SentimentTestDataset([(text, "x")], config)
+    found = classifier.classify([data.collate_fn([data[0]])], model, CPU)
+    result = run_script_here(classifier, "--predict", text.upper(), "--checkpoint", checkpoint)
+    shown = "  ".join(f"{i}: {p:.3f}" for i, p in enumerate(found["probabilities"][0]))
+    assert f"[{shown}]" in result.out
+
+
+def files_and_epochs(folder: Path, option: str) -> tuple:
+    """What two runs with one seed have in common: predictions, byte for byte, and metrics."""
+    stem = f"{folder}/predictions/{option}-sst"
+    predicted = [Path(f"{stem}-{split}-out.csv").read_bytes() for split in ("dev", "test")]
+    return predicted, json.loads(Path(f"{stem}-metrics.json").read_text())["epochs"]
+
+
+LONGER = ["--only", "sst", "--epochs", "2", "--lr", "1e-2"]
+
+
+@pytest.mark.parametrize("option", ["pretrain", "finetune"])
+def test_a_seed_decides_a_run(run_script_here, tiny_model_folder, tiny_data, tmp_path, option):
+    found = []
+    for seed in ("5", "5", "6"):
+        line = [*quick(tiny_model_folder, tiny_data), *LONGER, "--option", option, "--seed", seed]
+        assert run_script_here(classifier, *line).code == 0
+        found.append(files_and_epochs(tmp_path, option))
+        torch.rand(3)  # whatever else has drawn random numbers in between
+    assert found[0] == found[1]
+    assert found[2][1] != found[1][1]
+
+
+def test_two_processes_write_the_same_files(tiny_model_folder, tiny_data, tmp_path):
+    found = []
+    for name in ("first", "second"):
+        (tmp_path / name).mkdir()
+        line = [*quick(tiny_model_folder, tiny_data), *LONGER, "--option", "finetune"]
+        done = subprocess.run(
+            [sys.executable, str(ROOT / "classifier.py"), *map(str, line)],
+            cwd=tmp_path / name,
+            env=os.environ | {"OMP_NUM_THREADS": "1"},
+            capture_output=True,
+            text=True,
+        )
+        assert (done.returncode, done.stderr) == (0, "")
+        found.append(files_and_epochs(tmp_path / name, "finetune"))
+    assert found[0] == found[1]
+
+
+def test_the_loop_stands_in_the_script():
+    """Forward, loss, backward and step are in train() itself, for a student to see."""
+    tree = ast.parse((ROOT / "classifier.py").read_text())
+    (train,) = (node for node in tree.body if getattr(node, "name", "") == "train")
+    called = {
+        node.func.attr
+        for node in ast.walk(train)
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)
+    }
+    assert {"cross_entropy", "zero_grad", "backward", "step"} <= called
+
+
+def test_faults_show_before_the_training(flags):
+    """The test file's too, which is read last."""
+    run = SimpleNamespace(**vars(flags), num_labels=5)
+    assert classifier.check_data(run) is None
+    run.test = "nowhere.csv"
+    with pytest.raises(InputError, match=r"no file nowhere\.csv"):
+        classifier.check_data(run)

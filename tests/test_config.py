@@ -1,0 +1,140 @@
+"""The configuration: defaults, what older code does with it, and what it refuses."""
+
+import json
+
+import pytest
+import transformers
+from conftest import tiny_config
+
+from config import BertConfig
+from utils import InputError
+
+BERT_BASE = {
+    "vocab_size": 30522,
+    "hidden_size": 768,
+    "num_hidden_layers": 12,
+    "num_attention_heads": 12,
+    "intermediate_size": 3072,
+    "hidden_act": "gelu",
+    "hidden_dropout_prob": 0.1,
+    "attention_probs_dropout_prob": 0.1,
+    "max_position_embeddings": 512,
+    "type_vocab_size": 2,
+    "initializer_range": 0.02,
+    "layer_norm_eps": 1e-12,
+    "pad_token_id": 0,
+}
+
+
+def write(folder, text: str):
+    (folder / "config.json").write_text(text, encoding="utf-8")
+    return folder
+
+
+def test_the_defaults_are_those_of_bert_base():
+    config = BertConfig()
+    assert {name: getattr(config, name) for name in BERT_BASE} == BERT_BASE
+    assert config.name_or_path == ""
+
+
+def test_the_defaults_are_those_of_transformers():
+    theirs = transformers.BertConfig().to_dict()
+    assert {name: theirs[name] for name in BERT_BASE} == BERT_BASE
+
+
+def test_unknown_keywords_become_attributes_and_attributes_can_be_set():
+    config = tiny_config(num_labels={0: 0, 1: 1}, option="finetune")
+    assert config.num_labels == {0: 0, 1: 1}
+    assert config.option == "finetune"
+    config.hidden_dropout_prob = 0.3
+    config.data_dir = "."
+    assert config.to_dict()["hidden_dropout_prob"] == 0.3
+    assert config.to_dict()["data_dir"] == "."
+
+
+def test_to_dict_is_a_copy_that_builds_an_equal_config():
+    config = tiny_config(option="pretrain")
+    values = config.to_dict()
+    again = BertConfig(**values)
+    assert again == config
+    assert again.option == "pretrain"
+    values["hidden_size"] = 8
+    assert config.hidden_size == 32
+    assert json.loads(json.dumps(config.to_dict())) == config.to_dict()
+
+
+def test_a_config_file_of_transformers_is_read(tmp_path):
+    theirs = transformers.BertConfig(
+        vocab_size=77,
+        hidden_size=24,
+        num_attention_heads=3,
+        num_hidden_layers=1,
+        intermediate_size=50,
+        layer_norm_eps=1e-6,
+        hidden_dropout_prob=0.25,
+    )
+    theirs.save_pretrained(tmp_path)
+    for config in (
+        BertConfig.from_json(tmp_path / "config.json"),
+        BertConfig.from_pretrained(str(tmp_path)),
+    ):
+        assert {name: getattr(config, name) for name in BERT_BASE} == {
+            name: getattr(theirs, name) for name in BERT_BASE
+        }
+        assert config.name_or_path == str(tmp_path)
+
+
+def test_keywords_of_from_pretrained_override_the_file(tmp_path):
+    folder = write(tmp_path, '{"hidden_size": 64, "num_attention_heads": 4}')
+    config = BertConfig.from_pretrained(folder, hidden_dropout_prob=0.5, option="finetune")
+    assert (config.hidden_size, config.num_attention_heads) == (64, 4)
+    assert (config.hidden_dropout_prob, config.option) == (0.5, "finetune")
+    assert config.vocab_size == 30522  # not in the file
+    with pytest.raises(ValueError, match=r"64 .*num_attention_heads 5"):
+        BertConfig.from_pretrained(folder, num_attention_heads=5)
+
+
+@pytest.mark.parametrize(
+    ("values", "facts"),
+    [
+        ({"hidden_size": 30, "num_attention_heads": 4}, ["hidden_size 30", "heads 4"]),
+        ({"hidden_size": "32"}, ["hidden_size", "'32'"]),
+        ({"hidden_size": 32.0}, ["hidden_size", "32.0"]),
+        ({"num_attention_heads": 0}, ["num_attention_heads", "at least 1", "0"]),
+        ({"num_hidden_layers": -2}, ["num_hidden_layers", "-2"]),
+        ({"pad_token_id": -1}, ["pad_token_id", "at least 0", "-1"]),
+        ({"hidden_act": "relu"}, ["hidden_act", "'relu'", "gelu"]),
+    ],
+)
+def test_a_wrong_value_is_quoted(values, facts):
+    with pytest.raises(ValueError, match=next(iter(values))) as caught:
+        tiny_config(**values)
+    for fact in facts:
+        assert fact in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "fact"),
+    [
+        ("{", "line 1"),
+        ("[]", "not a JSON object"),
+        ("null", "not a JSON object"),
+        ('{"model_type": "gpt2"}', "'gpt2'"),
+        ('{"position_embedding_type": "relative_key"}', "'relative_key'"),
+        ('{"hidden_size": 100}', "hidden_size 100"),
+        ('{"vocab_size": null}', "vocab_size"),
+    ],
+)
+def test_a_wrong_file_is_named_with_the_fact_in_one_line(tmp_path, text, fact):
+    with pytest.raises(InputError) as caught:
+        BertConfig.from_pretrained(write(tmp_path, text))
+    message = str(caught.value)
+    assert str(tmp_path / "config.json") in message
+    assert fact in message
+    assert "\n" not in message
+
+
+def test_a_folder_without_a_config_is_named(tmp_path):
+    with pytest.raises(InputError, match="No such file") as caught:
+        BertConfig.from_pretrained(tmp_path)
+    assert str(tmp_path / "config.json") in str(caught.value)

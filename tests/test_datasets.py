@@ -1,0 +1,390 @@
+"""The course's files and batches, held to the contract (datasets.py)."""
+
+from types import SimpleNamespace
+
+import pandas as pd
+import pytest
+import torch
+from conftest import make_id, make_rows, write_table
+from torch.utils.data import DataLoader
+
+import datasets
+from datasets import (
+    SentenceClassificationDataset,
+    SentenceClassificationTestDataset,
+    SentencePairDataset,
+    SentencePairTestDataset,
+    data_folder,
+    load_data,
+    load_multitask_data,
+    load_multitask_test_data,
+    load_pairs,
+    preprocess_string,
+)
+from tokenizer import BertTokenizer
+from utils import InputError
+
+
+@pytest.fixture
+def args(tiny_model_folder) -> SimpleNamespace:
+    return SimpleNamespace(model=str(tiny_model_folder))
+
+
+# ---------------------------------------------------------------------------------------------
+# Rows
+
+
+def test_rows_of_single_sentences(tmp_path):
+    path = write_table(
+        tmp_path / "x.csv",
+        "id sentence sentiment",
+        [(" AB1 ", "  A Film 's END . ", "4"), ("ab2", "Zwei", "0.0"), ("ab3", "drei", "1.0")],
+    )
+    rows = [("a film 's end .", 4, "ab1"), ("zwei", 0, "ab2"), ("drei", 1, "ab3")]
+    assert load_data(path, "train") == (rows, 5)
+    assert load_data(path) == (rows, 5)  # train is the default
+    for flag in ("dev", "valid", "anything else"):
+        assert load_data(path, flag) == rows
+    assert load_data(path, "test") == [(text, key) for text, _, key in rows]
+    assert all(type(label) is int for _, label, _ in rows)
+
+
+def test_number_of_classes_may_be_given(tmp_path):
+    path = write_table(tmp_path / "x.csv", "id sentence sentiment", [("a", "b", 1)])
+    assert load_data(path, "train", 5)[1] == 5
+    assert load_data(path, "train")[1] == 2
+    with pytest.raises(InputError, match=r"row 1 \(id a\) has the label 1, out of range 0 to 0"):
+        load_data(path, "train", 1)
+
+
+@pytest.mark.parametrize("header", ["0\t\tid\tsentence", "\tid\tsentence", "sentence\tid"])
+def test_columns_are_found_by_name(tmp_path, header):
+    cells = {"id": "abc", "sentence": " Hello there "}
+    row = [cells.get(name, "0.0") for name in header.split("\t")]
+    path = tmp_path / "x.csv"
+    path.write_text(header + "\n" + "\t".join(row) + "\n")
+    assert load_data(path, "test") == [("hello there", "abc")]
+
+
+@pytest.mark.parametrize("column", ["sentiment", "label"])
+def test_label_columns(tmp_path, column):
+    path = write_table(tmp_path / "x.csv", f"id sentence {column}", [("a", "b", 2)])
+    assert load_data(path, "dev") == [("b", 2, "a")]
+
+
+def test_quoted_cells_byte_order_mark_and_crlf(tmp_path):
+    path = tmp_path / "x.csv"
+    rows = ["\tid\tsentence\tsentiment", '0\ta\t"she said ""no"", twice"\t1', '1\tb\tan "x"\t0']
+    path.write_bytes(("\ufeff" + "\r\n".join(rows) + "\r\n").encode("utf-8"))
+    assert load_data(path, "dev") == [('she said "no", twice', 1, "a"), ('an "x"', 0, "b")]
+
+
+def test_words_that_pandas_takes_for_missing_stay_text(tmp_path):
+    path = write_table(
+        tmp_path / "x.csv", "id sentence sentiment", [("a", "NA", 1), ("b", "null", 0)]
+    )
+    assert load_data(path, "dev") == [("na", 1, "a"), ("null", 0, "b")]
+
+
+def test_quotes_that_swallow_a_row_are_refused(tmp_path):
+    """A sentence that opens a quote, and another mark rows later, would be read as one row."""
+    rows = [("a", '"Half a quote', 1), ("b", 'ends here" again', 0), ("c", "fine", 1)]
+    path = write_table(tmp_path / "x.csv", "id sentence sentiment", rows)
+    with pytest.raises(InputError, match=r"x\.csv, row 1 \(id a\) runs on over the next"):
+        load_data(path, "dev")
+
+
+@pytest.mark.parametrize("row", [1, 2])
+def test_cells_beyond_the_header_are_refused(tmp_path, row):
+    """A tab within a sentence; pandas cuts the first row without an error."""
+    lines = ["\tid\tsentence", "0\ta\tone", "1\tb\ttwo"]
+    lines[row] += "\tand a half"
+    path = tmp_path / "x.csv"
+    path.write_text("\n".join(lines) + "\n")
+    with pytest.raises(InputError, match=r"x\.csv") as caught:
+        load_data(path, "test")
+    assert "\n" not in str(caught.value)
+
+
+def test_preprocess_string():
+    assert preprocess_string("What's  THIS,\tthen?\nOk.") == "what 's this , then ? ok ."
+    assert preprocess_string("no marks!") == "no marks!"
+    assert preprocess_string("  ") == ""
+
+
+def test_rows_of_pairs(tmp_path):
+    path = write_table(
+        tmp_path / "q.csv",
+        "id sentence1 sentence2 is_duplicate",
+        [("A", "Why?", "Why not,  Bob?", "0.0"), ("B", "Yes.", "yes", "1.0"), ("C", "x", "y", "1")],
+    )
+    assert load_pairs(path, "train", "is_duplicate") == [
+        ("why ?", "why not , bob ?", 0, "a"),
+        ("yes .", "yes", 1, "b"),
+        ("x", "y", 1, "c"),
+    ]
+    path = write_table(
+        tmp_path / "s.csv", "id sentence1 sentence2 similarity", [("A", "x.", "y", "3.8")]
+    )
+    rows = load_pairs(path, "dev", "similarity")
+    assert rows == [("x .", "y", 3.8, "a")]
+    assert type(rows[0][2]) is float
+    path = write_table(tmp_path / "t.csv", "id sentence1 sentence2", [("A", "x.", "y")])
+    assert load_pairs(path, "test", "similarity") == [("x .", "y", "a")]
+
+
+def test_broken_pairs_are_left_out_aloud(tmp_path, capsys):
+    path = write_table(
+        tmp_path / "quora.csv",
+        "id sentence1 sentence2 is_duplicate",
+        [("a", "x", "y", "1.0"), ("b", "x", "y", ""), ("c", "x", "", ""), ("d", "y", "z", "0.0")],
+    )
+    rows = load_pairs(path, "train", "is_duplicate")
+    assert [row[-1] for row in rows] == ["a", "d"]
+    told = [line for line in capsys.readouterr().out.splitlines() if "left out" in line]
+    assert len(told) == 2
+    assert "quora.csv, row 2 (id b) left out" in told[0]
+    assert "quora.csv, row 3 (id c) left out" in told[1]
+
+
+def test_an_empty_test_pair_is_refused(tmp_path):
+    """A row of the test set cannot be left out: its prediction would be missing."""
+    path = write_table(tmp_path / "t.csv", "id sentence1 sentence2", [("a", "x", "")])
+    with pytest.raises(InputError, match=r"t\.csv, row 1 \(id a\) has an empty sentence"):
+        load_pairs(path, "test", "is_duplicate")
+
+
+@pytest.mark.parametrize("value", ["5.1", "-0.1", "nan", "inf", "much"])
+def test_similarities_out_of_range(tmp_path, value):
+    rows = [("a", "x", "y", "1"), ("b", "x", "y", value)]
+    path = write_table(tmp_path / "s.csv", "id sentence1 sentence2 similarity", rows)
+    with pytest.raises(InputError, match=r"s\.csv, row 2 \(id b\)"):
+        load_pairs(path, "dev", "similarity")
+
+
+@pytest.mark.parametrize("value", ["2.0", "0.5"])
+def test_duplicates_are_0_or_1(tmp_path, value):
+    path = write_table(
+        tmp_path / "q.csv", "id sentence1 sentence2 is_duplicate", [("a", "x", "y", value)]
+    )
+    with pytest.raises(InputError, match=r"q\.csv, row 1 \(id a\) has the label"):
+        load_pairs(path, "dev", "is_duplicate")
+
+
+def three_files(folder, split):
+    return [str(folder / f"{name}-{split}.csv") for name in ("ids-sst", "quora", "sts")]
+
+
+def test_load_multitask_data(tiny_data, capsys):
+    sst, num_labels, para, sts = load_multitask_data(*three_files(tiny_data, "train"))
+    assert (len(sst), len(para), len(sts)) == (25, 25, 25)
+    assert num_labels == {0: 0, 1: 1, 2: 2, 3: 3, 4: 4}
+    assert [type(cell) for cell in sst[0]] == [str, int, str]
+    assert [type(cell) for cell in para[0]] == [str, str, int, str]
+    assert [type(cell) for cell in sts[0]] == [str, str, float, str]
+    assert {row[2] for row in sts} == {0.0, 2.6, 5.0, 3.25}
+    assert capsys.readouterr().out.count("Loaded 25 train examples") == 3
+    sst, num_labels, para, sts = load_multitask_data(*three_files(tiny_data, "dev"), split="dev")
+    assert (len(sst), len(num_labels), len(para), len(sts)) == (11, 5, 11, 11)
+
+
+def test_load_multitask_data_for_test(tiny_data, monkeypatch):
+    sst, num_labels, para, sts = load_multitask_data(
+        *three_files(tiny_data, "test-student"), split="test"
+    )
+    assert num_labels == {}
+    assert [len(row) for row in (sst[0], para[0], sts[0])] == [2, 3, 3]
+    monkeypatch.setenv("MINBERT_DATA", str(tiny_data))
+    assert load_multitask_test_data() == (sst, para, sts)
+
+
+# ---------------------------------------------------------------------------------------------
+# Where the files are
+
+
+def test_data_folder(tmp_path, tiny_data, monkeypatch, capsys):
+    monkeypatch.delenv("MINBERT_DATA", raising=False)
+    monkeypatch.setattr(datasets, "COURSE_DATA", tmp_path)
+    assert data_folder() == datasets.PRACTICE_DATA
+    assert "PRACTICE SET" in capsys.readouterr().out
+    (tmp_path / "ids-sst-train.csv").write_text("")
+    assert data_folder() == tmp_path  # files in data/ go before the practice set
+    monkeypatch.setenv("MINBERT_DATA", str(tiny_data))
+    assert data_folder() == tiny_data  # the variable before data/
+    (tmp_path / "course").mkdir()
+    (tmp_path / "ids-sst-train.csv").rename(tmp_path / "course" / "ids-sst-train.csv")
+    assert data_folder(str(tmp_path)) == tmp_path / "course"  # the flag before the variable
+    assert capsys.readouterr().out == ""
+    with pytest.raises(InputError, match=r"--data_dir nowhere: no ids-sst-train\.csv there"):
+        data_folder("nowhere")
+
+
+# ---------------------------------------------------------------------------------------------
+# Batches
+
+
+def test_batch_of_sentences(args):
+    rows = [("ab c", 3, "id1"), ("a", 0, "id2")]
+    data = SentenceClassificationDataset(rows, args)
+    assert data.dataset is rows
+    assert data.p is args
+    assert isinstance(data.tokenizer, BertTokenizer)
+    assert len(data) == 2
+    assert data[1] == rows[1]
+    batch = data.collate_fn([data[0], data[1]])
+    assert list(batch) == ["token_ids", "attention_mask", "labels", "sents", "sent_ids"]
+    expected = data.tokenizer(["ab c", "a"], padding=True, return_tensors="pt")
+    assert torch.equal(batch["token_ids"], expected.input_ids)
+    assert torch.equal(batch["attention_mask"], expected.attention_mask)
+    assert batch["token_ids"].shape == (2, 5)  # [CLS] a ##b c [SEP]
+    for key in ("token_ids", "attention_mask", "labels"):
+        assert batch[key].dtype == torch.int64
+    assert batch["labels"].tolist() == [3, 0]
+    assert batch["sents"] == ["ab c", "a"]
+    assert batch["sent_ids"] == ["id1", "id2"]
+    assert str(data.pad_data(rows)) == str(batch)
+
+
+def test_batch_of_test_sentences(args):
+    data = SentenceClassificationTestDataset([("ab", "id1"), ("c", "id2")], args)
+    batch = next(iter(DataLoader(data, batch_size=2, collate_fn=data.collate_fn)))
+    assert list(batch) == ["token_ids", "attention_mask", "sents", "sent_ids"]
+    assert batch["sent_ids"] == ["id1", "id2"]
+
+
+PAIR_KEYS = {
+    *("token_ids_1", "token_type_ids_1", "attention_mask_1"),
+    *("token_ids_2", "token_type_ids_2", "attention_mask_2"),
+    "sent_ids",
+}
+
+
+@pytest.mark.parametrize(
+    ("regression", "labels", "dtype"), [(False, [1, 0], torch.int64), (True, [3.8, 0.25], None)]
+)
+def test_batch_of_pairs(args, regression, labels, dtype):
+    rows = [("ab", "c", labels[0], "id1"), ("a", "b c d", labels[1], "id2")]
+    data = SentencePairDataset(rows, args, isRegression=regression)
+    assert data.isRegression is regression
+    batch = data.collate_fn(rows)
+    assert set(batch) == PAIR_KEYS | {"labels"}
+    assert batch["labels"].dtype == (dtype or torch.float32)
+    assert torch.equal(batch["labels"], torch.tensor(labels))
+    assert batch["token_ids_1"].shape == (2, 4)
+    assert batch["token_ids_2"].shape == (2, 5)
+    assert batch["token_ids_2"].tolist() == [[2, 7, 3, 0, 0], [2, 6, 7, 8, 3]]
+    assert batch["attention_mask_2"].tolist() == [[1, 1, 1, 0, 0], [1, 1, 1, 1, 1]]
+    assert batch["token_type_ids_1"].shape == (2, 4)
+    assert not batch["token_type_ids_1"].any()
+    for key in PAIR_KEYS - {"sent_ids"}:
+        assert batch[key].dtype == torch.int64
+    assert batch["sent_ids"] == ["id1", "id2"]
+
+
+def test_batch_of_test_pairs(args):
+    data = SentencePairTestDataset([("ab", "c", "id1")], args)
+    batch = data.collate_fn([data[0]])
+    assert set(batch) == PAIR_KEYS
+    assert batch["sent_ids"] == ["id1"]
+
+
+def test_pairs_are_for_classes_unless_told(args):
+    assert SentencePairDataset([("a", "b", 1, "x")], args).isRegression is False
+
+
+def test_args_of_older_callers(tiny_model_folder, monkeypatch):
+    """Their flags know no --model."""
+    monkeypatch.setenv("MINBERT_MODEL", str(tiny_model_folder))
+    data = SentenceClassificationDataset([("a", 0, "x")], SimpleNamespace(batch_size=8))
+    assert data.collate_fn([data[0]])["token_ids"].tolist() == [[2, 5, 3]]
+
+
+def test_texts_are_tokenized_once(args, monkeypatch):
+    data = SentenceClassificationDataset([("ab", 0, "x"), ("ab", 1, "y")], args)
+    first = data.collate_fn([data[0], data[1]])
+    monkeypatch.setattr(data.tokenizer, "encode", None)  # would fail if it were called again
+    assert torch.equal(data.collate_fn([data[1]])["token_ids"], first["token_ids"][1:])
+    assert data.lengths() == [4, 4]
+
+
+def test_long_texts_are_cut_and_counted(args, capsys):
+    rows = [("a" * 60 + " " + "b " * 449, 0, "x"), ("b " * 450 + "a" * 61, 0, "y"), ("c", 0, "z")]
+    assert [len(text.split()) for text, _, _ in rows] == [450, 451, 1]
+    capsys.readouterr()
+    data = SentenceClassificationDataset(rows[:1], args)  # 60 + 449 + 2: fits
+    assert "cut" not in capsys.readouterr().out
+    data = SentenceClassificationDataset(rows, args)  # the second has 450 + 61 + 2
+    assert "data: 1 of 3 texts were cut at 512 pieces" in capsys.readouterr().out
+    assert data.lengths() == [511, 512, 3]
+    ids = data.collate_fn(rows)["token_ids"]
+    assert ids.shape == (3, 512)
+    assert ids[1, -1] == data.tokenizer.sep_token_id
+
+
+# ---------------------------------------------------------------------------------------------
+# The real files
+
+ROWS = {
+    "ids-sst": (8544, 1101, 2210),
+    "ids-cfimdb": (1707, 245, 488),
+    "quora": (None, 20214, None),
+    "quora-small": (16038, 4174, None),
+    "sts": (6040, 863, 1725),
+}
+BROKEN = {"65479", "264614"}  # indices of the rows of Quora's whole set that have no label
+
+
+def load(path, name, split):
+    """The rows of a course file, by the loader that its name asks for."""
+    if name.startswith("ids-"):
+        return load_data(path, "dev" if split == "train" else split)
+    return load_pairs(path, split, "similarity" if name == "sts" else "is_duplicate")
+
+
+@pytest.mark.parametrize(
+    ("name", "split", "count"),
+    [
+        (name, split, count)
+        for name, counts in ROWS.items()
+        for split, count in zip(("train", "dev", "test"), counts, strict=True)
+        if count
+    ],
+)
+def test_row_counts_of_real_files(real_data, capsys, name, split, count):
+    path = real_data / f"{name}-{'test-student' if split == 'test' else split}.csv"
+    if not path.is_file():
+        pytest.skip(f"no {path.name} among the real data here")
+    rows = load(path, name, split)
+    told = [line for line in capsys.readouterr().out.splitlines() if "left out" in line]
+    with path.open(encoding="utf-8") as file:
+        indices = {line.split("\t")[0] for line in file}
+    assert len(told) == (len(BROKEN & indices) if name.startswith("quora") else 0)
+    assert len(rows) == count - len(told)
+    assert len({row[-1] for row in rows}) == len(rows)
+    assert all(len(row[-1]) == 25 for row in rows)
+    if name == "ids-sst" and split != "test":
+        assert {label for _, label, _ in rows} == {0, 1, 2, 3, 4}
+
+
+def test_quoted_cells_of_real_files(real_data):
+    """As pandas reads them, so that doubled quotes of the files become single ones."""
+    path = real_data / "quora-dev.csv"
+    if not path.is_file():
+        pytest.skip("no quora-dev.csv among the real data here")
+    raw = pd.read_csv(path, sep="\t", dtype=str, keep_default_na=False, quoting=3)
+    read = {row[-1]: row for row in load_pairs(path, "dev", "is_duplicate")}
+    quoted = raw[raw["sentence1"].str.contains('""', regex=False) & raw["id"].isin(read)]
+    assert len(quoted) > 10
+    differs = sum(
+        read[key][0] != preprocess_string(text)
+        for key, text in zip(quoted["id"], quoted["sentence1"], strict=True)
+    )
+    assert differs == len(quoted)
+
+
+def test_made_up_rows_are_what_the_other_tests_take_them_for(tiny_data):
+    """The fixture's own files: as many rows and ids as it says."""
+    rows, classes = load_data(tiny_data / "ids-sst-train.csv", "train")
+    assert classes == 5
+    assert [row[-1] for row in rows] == [make_id(i) for i in range(25)]
+    assert [(key, text, str(label)) for text, label, key in rows] == make_rows(25, 1, "01234")

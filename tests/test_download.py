@@ -1,0 +1,315 @@
+"""data/download.py against a local server that misbehaves on demand."""
+
+import hashlib
+import importlib.util
+import re
+import socket
+import subprocess
+import sys
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+from conftest import ROOT
+
+from utils import InputError
+
+SCRIPT = ROOT / "data" / "download.py"
+ONE = bytes(range(256)) * 2000  # 512,000 bytes: several reads
+TWO = b"\tid\tsentence\n" * 5000
+
+
+def load_script():
+    """data/ is no package, so the module is loaded from its path."""
+    spec = importlib.util.spec_from_file_location("download_script", SCRIPT)
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+download = load_script()
+
+
+class Handler(BaseHTTPRequestHandler):
+    """Serves ``server.files``; what the server should do wrong is in its other attributes."""
+
+    def do_HEAD(self):
+        """Say whether the file is there."""
+        self.send_response(200 if self.path[1:] in self.server.files else 404)
+        self.end_headers()
+
+    def do_GET(self):
+        """Send the file or what was asked of it, with the fault in turn."""
+        server, name, asked = self.server, self.path[1:], self.headers.get("Range")
+        server.log.append((name, asked))
+        if server.statuses:
+            return self.plain(server.statuses.pop(0))
+        if name not in server.files:
+            return self.plain(404)
+        body, start = server.files[name], 0
+        if asked and not server.ignores_range:
+            start = int(re.fullmatch(r"bytes=(\d+)-", asked)[1])
+            if start >= len(body):
+                return self.plain(416)
+            self.send_response(206)
+            shown = start + server.range_offset
+            self.send_header("Content-Range", f"bytes {shown}-{len(body) - 1}/{len(body)}")
+        else:
+            self.send_response(200)
+        if server.tells_length:
+            self.send_header("Content-Length", str(len(body) - start))
+        self.end_headers()
+        cut = server.cuts.pop(0) if server.cuts else len(body)
+        self.wfile.write(body[start : start + cut])
+
+    def plain(self, status):
+        """Send a status and no body."""
+        self.send_response(status)
+        self.send_header("Content-Length", "0")
+        self.end_headers()
+
+    def log_message(self, *arguments):
+        """Keep the test output quiet."""
+
+
+@pytest.fixture
+def server():
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server.handle_error = lambda *_: None  # a client that has read enough hangs up
+    server.files = {"one.csv": ONE, "two.csv": TWO}
+    server.log, server.statuses, server.cuts = [], [], []
+    server.ignores_range, server.range_offset, server.tells_length = False, 0, True
+    thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
+    thread.start()
+    yield server
+    server.shutdown()
+    server.server_close()
+    thread.join()
+
+
+@pytest.fixture
+def fetch(server, tmp_path, monkeypatch):
+    """Run the script's main on two small files, as if from the command line."""
+    files = (
+        download.CourseFile("one.csv", len(ONE), hashlib.sha256(ONE).hexdigest()),
+        download.CourseFile("two.csv", blob_sha1=git_sha1(TWO)),
+    )
+    monkeypatch.setattr(download, "FILES", files)
+    monkeypatch.setattr(download, "RETRY_SECONDS", 0)
+
+    def run(*arguments, url=f"http://127.0.0.1:{server.server_port}"):
+        command = ["download.py", "--out", str(tmp_path), "--url", url, *arguments]
+        monkeypatch.setattr(sys, "argv", command)
+        download.main()
+
+    return run
+
+
+def git_sha1(content: bytes) -> str:
+    return hashlib.sha1(b"blob %d\0" % len(content) + content).hexdigest()
+
+
+def names(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir())
+
+
+def test_fetches_all_and_then_asks_no_more(fetch, server, tmp_path):
+    fetch()
+    assert (tmp_path / "one.csv").read_bytes() == ONE
+    assert (tmp_path / "two.csv").read_bytes() == TWO
+    assert names(tmp_path) == ["one.csv", "two.csv"]
+    asked = len(server.log)
+    fetch()
+    assert len(server.log) == asked
+
+
+def test_only_fetches_what_is_named(fetch, tmp_path):
+    fetch("--only", "two.csv")
+    assert names(tmp_path) == ["two.csv"]
+
+
+@pytest.mark.parametrize(("name", "content"), [("one.csv", ONE), ("two.csv", TWO)])
+def test_resumes_a_partial_file(fetch, server, tmp_path, name, content):
+    (tmp_path / f"{name}.part").write_bytes(content[:1000])
+    fetch("--only", name)
+    assert server.log == [(name, "bytes=1000-")]
+    assert (tmp_path / name).read_bytes() == content
+    assert names(tmp_path) == [name]
+
+
+def test_a_complete_partial_file_is_only_renamed(fetch, server, tmp_path):
+    (tmp_path / "two.csv.part").write_bytes(TWO)
+    fetch("--only", "two.csv")
+    assert server.log == []
+    assert names(tmp_path) == ["two.csv"]
+
+
+@pytest.mark.parametrize(
+    "part",
+    [b"x" * 1000, b"x" * len(ONE), ONE + b"x"],
+    ids=["wrong bytes", "wrong, but as long", "too long"],
+)
+def test_starts_anew_after_a_bad_partial_file(fetch, tmp_path, part):
+    (tmp_path / "one.csv.part").write_bytes(part)
+    fetch("--only", "one.csv")
+    assert (tmp_path / "one.csv").read_bytes() == ONE
+    assert names(tmp_path) == ["one.csv"]
+
+
+def test_starts_anew_where_the_server_ignores_range(fetch, server, tmp_path):
+    server.ignores_range = True
+    (tmp_path / "one.csv.part").write_bytes(ONE[:1000])
+    fetch("--only", "one.csv")
+    assert (tmp_path / "one.csv").read_bytes() == ONE
+    assert server.log == [("one.csv", "bytes=1000-")]
+
+
+def test_starts_anew_where_the_server_sends_another_range(fetch, server, tmp_path):
+    server.range_offset = 5
+    (tmp_path / "one.csv.part").write_bytes(ONE[:1000])
+    fetch("--only", "one.csv")
+    assert (tmp_path / "one.csv").read_bytes() == ONE
+    assert server.log == [("one.csv", "bytes=1000-"), ("one.csv", None)]
+
+
+def test_goes_on_where_a_transfer_was_cut_off(fetch, server, tmp_path):
+    server.cuts = [200_000]
+    fetch("--only", "one.csv")
+    assert server.log == [("one.csv", None), ("one.csv", "bytes=200000-")]
+    assert (tmp_path / "one.csv").read_bytes() == ONE
+
+
+def test_keeps_the_partial_file_when_it_gives_up(fetch, server, tmp_path):
+    server.cuts = [1000] * download.ATTEMPTS
+    with pytest.raises(InputError, match=r"cannot fetch.*cut off.*run this again to resume"):
+        fetch("--only", "one.csv")
+    assert names(tmp_path) == ["one.csv.part"]
+    assert (tmp_path / "one.csv.part").read_bytes() == ONE[: 1000 * download.ATTEMPTS]
+    fetch("--only", "one.csv")
+    assert (tmp_path / "one.csv").read_bytes() == ONE
+
+
+def test_retries_after_a_server_error_but_not_for_ever(fetch, server, tmp_path):
+    server.statuses = [500, 503]
+    fetch("--only", "one.csv")
+    assert (tmp_path / "one.csv").read_bytes() == ONE
+    server.statuses = [500] * 99
+    with pytest.raises(InputError, match="the server says 500"):
+        fetch("--only", "two.csv")
+    assert len(server.log) == 3 + download.ATTEMPTS
+
+
+def test_a_file_the_server_lacks_does_not_stop_the_others(fetch, server, tmp_path):
+    del server.files["one.csv"]
+    with pytest.raises(InputError, match=r"one\.csv: the server says 404") as caught:
+        fetch()
+    assert "\n" not in str(caught.value)
+    assert names(tmp_path) == ["two.csv"]
+    assert [name for name, _ in server.log] == ["one.csv", "two.csv"]
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("one.csv", b"x" * len(ONE), "its sha256 differs"),
+        ("two.csv", b"x" * len(TWO), "its git blob sha1 differs"),
+        ("one.csv", ONE[:-1], "511,999 bytes instead of 512,000"),
+        ("one.csv", ONE + b"x", "512,001 bytes instead of 512,000"),
+    ],
+)
+@pytest.mark.parametrize("tells_length", [True, False])
+def test_refuses_what_is_not_the_course_file(
+    fetch, server, tmp_path, name, content, message, tells_length
+):
+    server.files[name], server.tells_length = content, tells_length
+    with pytest.raises(InputError, match=rf"{name}.*{message}.*another fork") as caught:
+        fetch("--only", name)
+    assert "\n" not in str(caught.value)
+    assert names(tmp_path) == []
+
+
+def test_reads_no_further_than_the_file_can_be_long(fetch, server, tmp_path, monkeypatch):
+    server.files["two.csv"], server.tells_length = b"x" * 10_000_000, False
+    monkeypatch.setattr(download, "LARGEST", 100_000)
+    sizes = []
+    real = download.CourseFile.difference
+
+    def spy(self, path):
+        sizes.append(path.stat().st_size)
+        return real(self, path)
+
+    monkeypatch.setattr(download.CourseFile, "difference", spy)
+    with pytest.raises(InputError, match="differs"):
+        fetch("--only", "two.csv")
+    assert sizes == [100_001]
+
+
+def test_refuses_a_wrong_file_and_leaves_it_alone(fetch, tmp_path):
+    (tmp_path / "one.csv").write_bytes(b"mine")
+    with pytest.raises(InputError, match=r"one\.csv is not .* 4 bytes .*delete it") as caught:
+        fetch()
+    assert "\n" not in str(caught.value)
+    assert (tmp_path / "one.csv").read_bytes() == b"mine"
+    assert (tmp_path / "two.csv").read_bytes() == TWO
+
+
+def test_a_full_disk_is_not_taken_for_a_network_error(fetch, server, tmp_path):
+    (tmp_path / "one.csv.part").mkdir()  # as unwritable as a full disk, for root as well
+    with pytest.raises(InputError, match=r"cannot write .*one\.csv\.part"):
+        fetch("--only", "one.csv")
+
+
+def test_a_server_that_never_answers_is_given_up(fetch, monkeypatch, tmp_path):
+    monkeypatch.setattr(download, "CONTACT_SECONDS", 0.1)
+    monkeypatch.setattr(download, "CONNECT_SECONDS", 1)
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        with pytest.raises(InputError, match=r"no answer within 0\.1 seconds"):
+            fetch(url=f"http://127.0.0.1:{silent.getsockname()[1]}")
+    assert names(tmp_path) == []
+
+
+@pytest.mark.parametrize("url", ["ftp://127.0.0.1/", "file:///etc/", "somewhere", "http://"])
+def test_refuses_addresses_that_are_not_of_the_web(fetch, url):
+    with pytest.raises(InputError, match="not an http:// or https:// address"):
+        fetch(url=url)
+
+
+def test_offline_it_says_in_one_line_what_to_do(tmp_path):
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    url = f"http://127.0.0.1:{port}/"
+    command = [sys.executable, SCRIPT, "--out", tmp_path / "new", "--url", url]
+    result = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, check=False)
+    assert result.returncode == 1
+    assert result.stderr.count("\n") == 1
+    for words in (url, "data/practice", str(tmp_path / "new"), "by hand"):
+        assert words in result.stderr
+    assert names(tmp_path / "new") == []
+
+
+def test_git_blob_sha1_is_that_of_git(tmp_path):
+    path = tmp_path / "file"
+    path.write_bytes(b"hello\n")
+    assert download.git_blob_sha1(path) == "ce013625030ba8dba906f756967f9e9ca394464a"
+
+
+def test_the_table_names_every_course_file_once_with_its_hash():
+    stems = [
+        f"{task}-{split}.csv"
+        for task in ("ids-sst", "ids-cfimdb", "quora", "sts")
+        for split in ("train", "dev", "test-student")
+    ]
+    assert sorted(file.name for file in download.FILES) == sorted(stems)
+    for file in download.FILES:
+        known = (file.size, file.sha256) if file.sha256 else file.blob_sha1
+        assert re.fullmatch(r"[0-9a-f]{40}|\(\d+, '[0-9a-f]{64}'\)", str(known)), file.name
+
+
+def test_the_real_files_are_recognised(real_data):
+    here = [file for file in download.FILES if (real_data / file.name).is_file()]
+    assert here
+    assert {file.name: file.difference(real_data / file.name) for file in here} == {
+        file.name: "" for file in here
+    }

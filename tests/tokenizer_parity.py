@@ -1,0 +1,139 @@
+"""Compare our ids with the Rust tokenizer's on whole corpora and on random Unicode.
+
+    python tests/tokenizer_parity.py --data DIR
+
+DIR holds course/, imdb/ and pretrain_text/books/ (any of them may be missing). A check of a few
+minutes and not part of the tests. Exit status 1 if any text's ids differ.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+
+import pandas as pd
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from tokenizer import SPECIAL_TOKENS, BertTokenizer
+from utils import InputError, OneLineParser, find_model, positive_int, run_script
+
+SEED = 11711
+SHOWN = 3  # differences printed for each source
+
+# Where random strings take their characters from. Rust's strings hold no surrogates.
+RANGES = {
+    "ASCII": [(0x20, 0x7E)],
+    "controls and spaces": [(0x0, 0x20), (0x7F, 0xA0), (0x2000, 0x206F), (0xFFF0, 0xFFFF)],
+    "Latin": [(0xA0, 0x24F), (0x1E00, 0x1EFF)],
+    "combining marks": [(0x300, 0x36F), (0x483, 0x489), (0x1AB0, 0x1AFF), (0x20D0, 0x20F0)],
+    "Greek, Cyrillic, Semitic": [(0x370, 0x52F), (0x590, 0x6FF)],
+    "South Asian": [(0x900, 0xDFF), (0x1780, 0x17FF)],
+    "East Asian": [(0x3000, 0x30FF), (0x3400, 0x9FFF), (0xAC00, 0xD7A3), (0xF900, 0xFAFF)],
+    "emoji and symbols": [(0x2190, 0x2BFF), (0x1F300, 0x1FAFF), (0xFE00, 0xFE0F)],
+    "beyond the basic plane": [(0x10000, 0x1FFFF), (0x20000, 0x323AF), (0xE0000, 0xE01EF)],
+}
+
+
+def course_texts(folder: Path) -> Iterable[str]:
+    """Every sentence column of every course file."""
+    for path in sorted(folder.glob("*.csv")):
+        frame = pd.read_csv(path, sep="\t", dtype=str, keep_default_na=False)
+        for column in frame.columns:
+            if column.startswith("sentence"):
+                yield from frame[column]
+
+
+def imdb_texts(folder: Path, count: int = 5_000) -> Iterable[str]:
+    """A sample of the reviews."""
+    frames = [pd.read_csv(path, usecols=["text"]) for path in sorted(folder.glob("*.csv"))]
+    texts = pd.concat(frames)["text"]
+    return texts.sample(min(count, len(texts)), random_state=SEED)
+
+
+def book_paragraphs(folder: Path, count: int = 20_000) -> Iterable[str]:
+    """A sample of the books' paragraphs, one a line."""
+    texts = [path.read_text(encoding="utf-8") for path in sorted(folder.glob("*.txt"))]
+    lines = [line for text in texts for line in text.split("\n") if line]
+    return random.Random(SEED).sample(lines, min(count, len(lines)))
+
+
+def random_strings(count: int, vocab: list[str]) -> Iterable[str]:
+    """Stretches of 1 to 8 characters of one script, word pieces and special tokens, glued."""
+    dice = random.Random(SEED)
+    scripts = list(RANGES.values())
+    for _ in range(count):
+        text = ""
+        for _ in range(dice.randint(1, 12)):
+            kind = dice.random()
+            if kind < 0.1:
+                text += dice.choice(SPECIAL_TOKENS)
+            elif kind < 0.2:
+                text += dice.choice(vocab)
+            else:
+                ranges = dice.choice(scripts)
+                for _ in range(dice.randint(1, 8)):
+                    text += chr(dice.randint(*dice.choice(ranges)))
+            text += " " * (dice.random() < 0.3)
+        yield text
+
+
+def count_differences(name: str, texts: Iterable[str], ours: BertTokenizer, rust) -> int:
+    """Compare the ids of all texts, print the count and the first differences."""
+    texts = list(texts)
+    wrong = pieces = 0
+    for start in range(0, len(texts), 1_000):  # a thousand at a time bounds the memory
+        part = texts[start : start + 1_000]
+        expected = rust.encode_batch(part)
+        for text, row, theirs in zip(part, ours(part)["input_ids"], expected, strict=True):
+            pieces += len(row)
+            if row != theirs.ids:
+                wrong += 1
+                if wrong <= SHOWN:
+                    print(f"  {text[:200]!r}\n    ours {ours.convert_ids_to_tokens(row)[:40]}")
+                    print(f"    Rust {theirs.tokens[:40]}")
+    print(
+        f"{name:<16} {len(texts):>8,} texts {pieces:>11,} ids {wrong:>6,} texts differ", flush=True
+    )
+    return wrong
+
+
+def main() -> int:
+    """Compare all sources; the exit status."""
+    parser = OneLineParser(description="our ids beside the Rust tokenizer's")
+    parser.add_argument("--data", type=Path, required=True, help="holds course/, imdb/, …")
+    parser.add_argument("--model", help="folder or name of the model whose vocabulary is used")
+    parser.add_argument("--random", type=positive_int, default=100_000, help="random strings")
+    args = parser.parse_args()
+    os.environ |= {"RAYON_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false"}
+    try:
+        from tokenizers import BertWordPieceTokenizer
+    except ImportError as error:
+        raise InputError("this check needs: pip install tokenizers") from error
+
+    ours = BertTokenizer.from_pretrained(args.model)
+    vocab_file = find_model(args.model) / "vocab.txt"
+    rust = BertWordPieceTokenizer(str(vocab_file), lowercase=ours.lower_case)
+    wrong = found = 0
+    for name, read in (
+        ("course", course_texts),
+        ("imdb", imdb_texts),
+        ("pretrain_text/books", book_paragraphs),
+    ):
+        if (args.data / name).is_dir():
+            found += 1
+            wrong += count_differences(name.split("/")[-1], read(args.data / name), ours, rust)
+        else:
+            print(f"{name}: not in {args.data}, left out")
+    if not found:
+        raise InputError(f"{args.data} holds none of course/, imdb/, pretrain_text/books/")
+    strings = random_strings(args.random, ours.pieces)
+    wrong += count_differences("random strings", strings, ours, rust)
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    run_script(lambda: sys.exit(main()))

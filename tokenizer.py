@@ -1,0 +1,299 @@
+"""BERT's tokenizer by hand: clean, lower-case, split, WordPiece.
+
+Gives the same ids as Hugging Face's bert-base-uncased tokenizer. It is fast because the pieces of a
+word depend on that word alone: each word is split once and remembered.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import unicodedata
+from collections.abc import Iterable, Sequence
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from unicode8 import category
+from utils import InputError, atomic_write, find_model, write_json
+
+MODEL_MAX_LENGTH = 512  # what ``truncation=True`` alone cuts at
+MAX_WORD_LENGTH = 100  # characters; a longer word becomes [UNK]
+MAX_REMEMBERED_WORDS = 200_000  # a bound on memory, some 40 MB; then it forgets and starts afresh
+SPECIAL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
+
+# What str.split() takes for white space but BERT deletes as control characters.
+_SPLIT_BUT_DELETED = re.compile("[\x0b\x0c\x1c-\x1f\x85]")
+_DELETED = ("Cc", "Cf", "Co", "Cs")  # categories: control, format, private use, surrogate
+_SYMBOLS = "$+<=>^`|~"  # BERT takes these for punctuation, as Unicode does all other ASCII marks
+_GLUED = (".", "?", "!", ",", "n't", "'m", "'s", "'ve", "'re")  # decoded without a space before
+_SPECIAL = re.compile("(" + "|".join(re.escape(token) for token in SPECIAL_TOKENS) + ")")
+_CJK = re.compile(  # Chinese characters; BERT makes each of them a word
+    "([\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0002a6df"
+    "\U0002a700-\U0002b81f\U0002b920-\U0002ceaf\U0002f800-\U0002fa1f])"
+)
+
+
+class BatchEncoding(dict):
+    """input_ids, token_type_ids and attention_mask, to be read as keys or as attributes."""
+
+    def __getattr__(self, name: str) -> Any:
+        if name not in self:
+            raise AttributeError(name)
+        return self[name]
+
+    def to(self, device: torch.device | str) -> BatchEncoding:
+        """The same batch with its tensors on ``device``."""
+        return BatchEncoding({key: tensor.to(device) for key, tensor in self.items()})
+
+
+class WordPieces(dict):
+    """word → tuple of ids, computed on the first request and remembered from then on."""
+
+    def __init__(self, vocab: dict[str, int], lower_case: bool):
+        super().__init__()
+        self.vocab = vocab
+        self.lower_case = lower_case
+
+    def __missing__(self, word: str) -> tuple[int, ...]:
+        ids = tuple(self.split_raw_word(word))
+        if len(self) >= MAX_REMEMBERED_WORDS:
+            self.clear()
+        if len(word) <= MAX_WORD_LENGTH:
+            self[word] = ids
+        return ids
+
+    def split_raw_word(self, text: str) -> list[int]:
+        """Ids of a stretch of text without white space; [MASK] and the like stay whole."""
+        ids = []
+        # text, special token, text, special token, …, text
+        for part in _SPECIAL.split(text) if "[" in text else (text,):
+            if part in SPECIAL_TOKENS:
+                ids.append(self.vocab[part])
+            else:
+                for word in split_at_punctuation(normalise(part, self.lower_case)):
+                    ids += self.wordpiece(word)
+        return ids
+
+    def wordpiece(self, word: str) -> list[int]:
+        """Greedy longest match first; pieces after the first begin with ## (Wu et al. 2016)."""
+        if len(word) > MAX_WORD_LENGTH:
+            return [self.vocab["[UNK]"]]
+        ids, rest, prefix, vocab = [], word, 0, self.vocab  # prefix: length of the ## in front
+        while len(rest) > prefix:
+            for end in range(len(rest), prefix, -1):
+                if rest[:end] in vocab:
+                    break
+            else:
+                return [vocab["[UNK]"]]
+            ids.append(vocab[rest[:end]])
+            rest, prefix = "##" + rest[end:], 2
+        return ids
+
+
+def normalise(text: str, lower_case: bool = True) -> str:
+    """A word without control characters and accents, lower-cased, with spaces around CJK."""
+    if not (text.isascii() and text.isprintable()):  # most words are: a short cut
+        text = "".join(c for c in text if c != "\ufffd" and category(c) not in _DELETED)
+        text = _CJK.sub(r" \1 ", text)
+        if lower_case:
+            decomposed = unicodedata.normalize("NFD", text)
+            text = "".join(c for c in decomposed if category(c) != "Mn")
+            # Characters one by one: str.lower() on a word knows of the final sigma, BERT does not.
+            return "".join(c.lower() for c in text)
+    return text.lower() if lower_case else text
+
+
+def split_at_punctuation(text: str) -> list[str]:
+    """Words and punctuation marks, each mark on its own; white space separates and vanishes."""
+    if text.isalnum():  # no punctuation and no space: a short cut
+        return [text]
+    return "".join(f" {c} " if category(c)[0] == "P" or c in _SYMBOLS else c for c in text).split()
+
+
+def truncate_longest_first(first: list, second: list, room: int) -> tuple[list, list]:
+    """Cut the longer of two lists until both fit into ``room``; if both are long, halve it."""
+    short = min(len(first), len(second), room // 2)
+    if len(first) > len(second):
+        return first[: room - short], second[:short]
+    return first[:short], second[: room - short]
+
+
+class BertTokenizer:
+    """Text → ids of word pieces, and back.
+
+    Args:
+        vocab: the pieces in the order of their ids.
+        lower_case: lower-case and strip accents, as the uncased models want.
+    """
+
+    pad_token, unk_token, cls_token, sep_token, mask_token = SPECIAL_TOKENS
+    model_max_length = MODEL_MAX_LENGTH
+
+    def __init__(self, vocab: Sequence[str], lower_case: bool = True):
+        self.pieces = list(vocab)
+        self.vocab_size = len(self.pieces)
+        self.vocab = {piece: i for i, piece in enumerate(self.pieces)}
+        missing = [token for token in SPECIAL_TOKENS if token not in self.vocab]
+        if missing:
+            raise InputError(f"the vocabulary lacks {', '.join(missing)}; it is not one of a BERT")
+        self.lower_case = lower_case
+        self.remembered = WordPieces(self.vocab, lower_case)
+        self.all_special_ids = ids = [self.vocab[token] for token in SPECIAL_TOKENS]
+        self.pad_token_id, self.unk_token_id, self.cls_token_id, self.sep_token_id = ids[:4]
+        self.mask_token_id = ids[4]
+
+    @classmethod
+    def from_pretrained(
+        cls, name_or_path: str | None, local_files_only: bool = False, **ignored: Any
+    ) -> BertTokenizer:
+        """The tokenizer of a model that utils.find_model finds; other keywords are ignored."""
+        folder = find_model(name_or_path, local_files_only)
+        settings, whole = (
+            json.loads(file.read_text(encoding="utf-8")) if file.is_file() else {}
+            for file in (folder / "tokenizer_config.json", folder / "tokenizer.json")
+        )
+        normalizer = whole.get("normalizer") or {}
+        lower_case = settings.get("do_lower_case", normalizer.get("lowercase", True))
+        if (folder / "vocab.txt").is_file():
+            # split("\n"), because splitlines() would also split inside odd pieces
+            vocab = (folder / "vocab.txt").read_text(encoding="utf-8").rstrip("\n").split("\n")
+        elif whole:
+            vocab = sorted(whole["model"]["vocab"], key=whole["model"]["vocab"].get)
+        else:
+            raise InputError(f"{folder} holds no vocabulary (vocab.txt or tokenizer.json)")
+        return cls(vocab, lower_case)
+
+    def save_pretrained(self, folder: str | Path) -> None:
+        """Write vocab.txt and tokenizer_config.json, which Hugging Face's tokenizer loads too."""
+        with atomic_write(Path(folder) / "vocab.txt") as file:
+            file.write("\n".join(self.pieces) + "\n")
+        settings = {"do_lower_case": self.lower_case, "model_max_length": self.model_max_length}
+        settings["tokenizer_class"] = "BertTokenizer"
+        write_json(Path(folder) / "tokenizer_config.json", settings)
+
+    def text_to_ids(self, text: str) -> list[int]:
+        """Ids of a text, without [CLS] and [SEP]."""
+        if not isinstance(text, str):
+            raise ValueError(f"a text must be a string, not {text!r}; pairs go into two lists")
+        text = _SPLIT_BUT_DELETED.sub("\0", text)  # NUL is deleted as well, but later
+        return list(chain.from_iterable(map(self.remembered.__getitem__, text.split())))
+
+    def tokenize(self, text: str) -> list[str]:
+        """The word pieces of a text."""
+        return self.convert_ids_to_tokens(self.text_to_ids(text))
+
+    def convert_tokens_to_ids(self, tokens: str | Iterable[str]) -> int | list[int]:
+        """Ids of pieces; what is not in the vocabulary becomes [UNK]."""
+        if isinstance(tokens, str):
+            return self.vocab.get(tokens, self.unk_token_id)
+        return [self.vocab.get(token, self.unk_token_id) for token in tokens]
+
+    def convert_ids_to_tokens(self, ids: int | Iterable[int]) -> str | list[str]:
+        """Pieces of ids."""
+        if isinstance(ids, int):
+            return self.pieces[ids]
+        return [self.pieces[int(i)] for i in ids]
+
+    def encode_one(self, text: str, pair: str | None, max_length: int | None, special: bool):
+        """(input_ids, token_type_ids) of a text or a pair: [CLS] text [SEP] (pair [SEP])."""
+        first = self.text_to_ids(text)
+        second = [] if pair is None else self.text_to_ids(pair)
+        if max_length is not None:
+            room = max_length - special * (2 if pair is None else 3)
+            if room < 0:
+                raise ValueError(f"max_length {max_length} leaves no room for [CLS] and [SEP]")
+            first, second = truncate_longest_first(first, second, room)
+        if special:
+            first = [self.cls_token_id, *first, self.sep_token_id]
+            second = [] if pair is None else [*second, self.sep_token_id]
+        return first + second, [0] * len(first) + [1] * len(second)
+
+    def __call__(
+        self,
+        text: str | Sequence[str],
+        text_pair: str | Sequence[str] | None = None,
+        padding: bool | str = False,
+        truncation: bool | str | None = None,
+        max_length: int | None = None,
+        return_tensors: str | None = None,
+        add_special_tokens: bool = True,
+    ) -> BatchEncoding:
+        """Encode one text or a list of them, or as many pairs.
+
+        Args:
+            text, text_pair: strings, or lists of the same length.
+            padding: True or 'longest': to the longest of the batch; 'max_length': to max_length.
+            truncation: True or 'longest_first': to max_length, or to 512 if that is not given.
+                Left out, a max_length without padding truncates too, as in Hugging Face's.
+            return_tensors: 'pt' for int64 tensors (B, L), None for lists.
+
+        Raises:
+            ValueError: something that is no string, lists of different lengths, unknown options,
+                or tensors asked for rows of different lengths without padding.
+        """
+        for name, value, allowed in (
+            ("padding", padding, (True, False, "longest", "max_length", "do_not_pad")),
+            ("truncation", truncation, (None, True, False, "longest_first", "do_not_truncate")),
+            ("return_tensors", return_tensors, (None, "pt")),
+        ):
+            if value not in allowed:
+                raise ValueError(f"{name} {value!r} is not one of {allowed}")
+        if isinstance(text_pair, str):
+            text_pair = text_pair or None  # as Hugging Face's does; in a list "" is a second text
+        texts, pairs = ([one] if isinstance(one, str) else one for one in (text, text_pair))
+        pairs = [None] * len(texts) if pairs is None else pairs
+        if len(texts) != len(pairs):
+            raise ValueError(f"{len(texts)} texts but {len(pairs)} second texts")
+        padded = padding not in (False, "do_not_pad")
+        implied = truncation is None and max_length is not None and not padded
+        target = self.model_max_length if max_length is None else max_length
+        limit = target if implied or truncation in (True, "longest_first") else None
+        examples = zip(texts, pairs, strict=True)
+        encoded = [self.encode_one(*example, limit, add_special_tokens) for example in examples]
+        ids, types = [one for one, _ in encoded], [other for _, other in encoded]
+        masks = [[1] * len(one) for one in ids]
+        if padded:
+            length = target if padding == "max_length" else max(map(len, ids), default=0)
+            for rows, value in ((ids, self.pad_token_id), (types, 0), (masks, 0)):
+                rows[:] = [row + [value] * (length - len(row)) for row in rows]
+        batch = {"input_ids": ids, "token_type_ids": types, "attention_mask": masks}
+        if return_tensors == "pt":
+            if len(set(map(len, ids))) > 1:
+                raise ValueError("rows of different lengths make no tensor; use padding=True")
+            # by way of NumPy, which reads lists several times faster than torch.tensor
+            batch = {key: torch.from_numpy(np.array(rows, np.int64)) for key, rows in batch.items()}
+        elif isinstance(text, str):
+            batch = {key: rows[0] for key, rows in batch.items()}
+        return BatchEncoding(batch)
+
+    def encode(self, text: str, text_pair: str | None = None, **options: Any) -> Any:
+        """The input_ids of a call."""
+        return self(text, text_pair, **options)["input_ids"]
+
+    def decode(self, ids: Iterable[int], skip_special_tokens: bool = False) -> str:
+        """Text of ids: pieces joined, spaces before punctuation taken out again."""
+        kept = [i for i in map(int, ids) if not (skip_special_tokens and i in self.all_special_ids)]
+        return self.convert_tokens_to_string(self.convert_ids_to_tokens(kept))
+
+    def batch_decode(self, batch: Iterable[Iterable[int]], **options: Any) -> list[str]:
+        """decode, for every row."""
+        return [self.decode(ids, **options) for ids in batch]
+
+    def convert_tokens_to_string(self, tokens: Iterable[str]) -> str:
+        """Join pieces by spaces; ## glues to the left, and so does punctuation."""
+        first, *rest = list(tokens) or [""]
+        for piece in rest:
+            glued = piece.startswith(("##", *_GLUED))
+            first += piece.removeprefix("##") if glued else f" {piece}"
+        return first
+
+    def get_vocab(self) -> dict[str, int]:
+        """A copy of the vocabulary: piece → id."""
+        return dict(self.vocab)
+
+    def __len__(self) -> int:
+        return len(self.pieces)
