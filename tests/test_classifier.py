@@ -290,6 +290,19 @@ def test_checkpoint_holds_what_it_needs(flags):
         assert torch.equal(tensor, saved["model"][name]), name
 
 
+def test_bf16_keeps_parameters_in_float32(flags):
+    losses = {}
+    for flags.precision in ("fp32", "bf16"):
+        seed_everything(0)
+        classifier.train(flags)
+        saved = load_checkpoint(flags.filepath)["model"]
+        assert all(value.dtype == torch.float32 for value in saved.values() if value.ndim == 1)
+        metrics = json.loads(Path("predictions/finetune-sst-metrics.json").read_text())
+        losses[flags.precision] = metrics["best"]["loss"]
+    assert losses["bf16"] != losses["fp32"]
+    assert losses["bf16"] == pytest.approx(losses["fp32"], rel=0.02)
+
+
 def test_save_model_as_older_callers_call_it(tiny_model_folder, tmp_path):
     config = make_config(tiny_model_folder)
     model = BertSentimentClassifier(config)
@@ -477,11 +490,17 @@ def test_predict_lines_of_standard_input(run_script_here, checkpoint, monkeypatc
 def test_predict_agrees_with_evaluation(run_script_here, checkpoint, tiny_data):
     """The text goes through the same cleaning and the same model."""
     model, config = classifier.load_model(checkpoint, CPU)
+    with torch.no_grad():  # a head on which the text's every letter shows
+        model.classifier.weight.copy_(200 * torch.randn(3, 32, generator=torch.manual_seed(1)))
+        model.classifier.bias.zero_()
+        inputs = torch.tensor([[2, 9, 3]]), torch.ones(1, 3)
+        model.classifier.bias.copy_(-model(*inputs)[0])
+    save_model(model, AdamW(model.parameters()), Namespace(), config, "x.pt")
     text = load_data(tiny_data / "ids-sst-dev.csv", "dev")[0][0]
     data = classifier.SentimentTestDataset([(text, "x")], config)
     found = classifier.classify([data.collate_fn([data[0]])], model, CPU)
-    result = run_script_here(classifier, "--predict", text.upper(), "--checkpoint", checkpoint)
-    shown = "  ".join(f"{i}: {p:.3f}" for i, p in enumerate(found["probabilities"][0]))
+    result = run_script_here(classifier, "--predict", text.upper(), "--checkpoint", "x.pt")
+    print(found["probabilities"]);shown = "  ".join(f"{i}: {p:.3f}" for i, p in enumerate(found["probabilities"][0]))
     assert f"[{shown}]" in result.out
 
 

@@ -94,11 +94,12 @@ def test_quotes_that_swallow_a_row_are_refused(tmp_path):
         load_data(path, "dev")
 
 
-@pytest.mark.parametrize("row", [1, 2])
-def test_cells_beyond_the_header_are_refused(tmp_path, row):
-    """A tab within a sentence; pandas cuts the first row without an error."""
+@pytest.mark.parametrize("rows", [[1], [2], [1, 2]])
+def test_cells_beyond_the_header_are_refused(tmp_path, rows):
+    """A tab within a sentence; pandas cuts the first row, or shifts all, without an error."""
     lines = ["\tid\tsentence", "0\ta\tone", "1\tb\ttwo"]
-    lines[row] += "\tand a half"
+    for row in rows:
+        lines[row] += "\tand a half"
     path = tmp_path / "x.csv"
     path.write_text("\n".join(lines) + "\n")
     with pytest.raises(InputError, match=r"x\.csv") as caught:

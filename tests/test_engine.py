@@ -95,6 +95,32 @@ def test_evaluation_takes_every_row_longest_first(tiny_model_folder):
 
 
 # ---------------------------------------------------------------------------------------------
+# Precision
+
+
+@pytest.mark.parametrize(
+    ("precision", "hardware", "dtype"),
+    [
+        ("fp32", True, torch.float32),
+        ("bf16", False, torch.bfloat16),
+        ("auto", True, torch.bfloat16),
+        ("auto", False, torch.float32),
+    ],
+)
+def test_precision_of_matrix_products(monkeypatch, precision, hardware, dtype):
+    monkeypatch.setattr(engine, "computes_bf16", lambda device: hardware)
+    autocast = engine.autocast_for(torch.device("cpu"), precision)
+    layer = torch.nn.Linear(3, 2)
+    for _ in range(2):  # it can be entered again and again
+        with autocast():
+            product = layer(torch.ones(1, 3))
+            assert product.dtype == dtype
+    product.sum().backward()
+    assert layer.weight.grad.dtype == layer.weight.dtype == torch.float32
+    assert layer(torch.ones(1, 3)).dtype == torch.float32
+
+
+# ---------------------------------------------------------------------------------------------
 # Progress
 
 

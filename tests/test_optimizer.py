@@ -1,7 +1,5 @@
 """AdamW against NumPy and torch.optim, and optimizer_test.py against right and wrong optimizers."""
 
-# ruff: noqa: D101, D102 - the names of the wrong optimizers say what is wrong with them
-
 import dataclasses
 import os
 import re

@@ -59,8 +59,8 @@ def copy_cell(source: int, target: int, column: int, alter=str):
 
 
 def repeat_run(rows):
-    """Put one run of four words in front of three sentences of two hundred (1.5 %)."""
-    for row in rows[1:4]:
+    """Put one run of four words in front of sixteen sentences of 1,400 (1.1 %)."""
+    for row in rows[1:17]:
         row[2] = "Zebras yodel quite often. " + row[2]
 
 
@@ -138,7 +138,7 @@ FAULTS = {
         copy_cell(8, 9, 3, lambda text: text.upper().replace("?", " !")),
         {"duplicates"},
     ),
-    "run of four words": ("ids-sst-dev.csv", repeat_run, {"runs of four words"}),
+    "run of four words": ("ids-sst-train.csv", repeat_run, {"runs of four words"}),
 }
 
 

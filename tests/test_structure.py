@@ -1,0 +1,92 @@
+"""The house rules that a machine can check: imports point downward, markers pair up, one table."""
+
+import ast
+import re
+
+import pytest
+from conftest import ROOT
+
+from tasks import TASKS
+
+LAYERS = {
+    "config": 0,
+    "utils": 0,
+    "unicode8": 0,
+    "tasks": 0,
+    "tokenizer": 1,
+    "base_bert": 1,
+    "optimizer": 1,
+    "bert": 2,
+    "datasets": 2,
+    "evaluation": 3,
+    "engine": 3,
+    "classifier": 4,
+    "prepare_submit": 5,
+}
+CHECKS = {"sanity_check", "optimizer_test"}
+MARKER = re.compile(r"^ *### (BEGIN|END) SOLUTION ([\w.]+)$", re.MULTILINE)
+
+
+def imported_modules(path):
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            yield from (name.name.split(".")[0] for name in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert not any(name.name == "*" for name in node.names), f"{path}: star import"
+            yield (node.module or "").split(".")[0]
+
+
+def root_modules():
+    return sorted(ROOT.glob("*.py"))
+
+
+def test_every_module_at_the_root_has_a_layer():
+    assert {path.stem for path in root_modules()} == LAYERS.keys() | CHECKS
+
+
+@pytest.mark.parametrize("name", sorted(LAYERS))
+def test_imports_point_downward(name):
+    # config → utils is the one import within a layer, made inside a function
+    for imported in imported_modules(ROOT / f"{name}.py"):
+        if imported in LAYERS:
+            assert LAYERS[imported] <= LAYERS[name], f"{name} imports {imported}"
+        assert imported not in CHECKS | {"course", "tests", "lessons"}, f"{name}: {imported}"
+
+
+def test_solution_markers_pair_up_and_stand_in_the_table():
+    seen = []
+    for path in root_modules():
+        open_id = None
+        for kind, identifier in MARKER.findall(path.read_text(encoding="utf-8")):
+            if kind == "BEGIN":
+                assert open_id is None, f"{path}: {identifier} inside {open_id}"
+                assert identifier not in seen, f"{identifier} twice"
+                seen.append(identifier)
+                open_id = identifier
+            else:
+                assert open_id == identifier, f"{path}: END {identifier} after BEGIN {open_id}"
+                open_id = None
+        assert open_id is None, f"{path}: {open_id} is never closed"
+    graded = {task.id for task in TASKS}
+    helpers = {name for name in seen if name.endswith((".imports", ".functional"))}
+    assert set(seen) - helpers == graded
+    files = {task.id.split(".")[0] for task in TASKS}
+    assert {name.split(".")[0] for name in helpers} <= files
+
+
+@pytest.mark.parametrize("task", TASKS, ids=lambda task: task.number)
+def test_readme_task_table_is_the_registry(task):
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    row = (
+        f"| {task.number} | `{task.file}` `{task.function}` | {task.paper} | {task.points} "
+        f"| {task.minutes} | `{task.check}` |"
+    )
+    assert row in readme
+
+
+def test_readme_and_structure_name_every_file():
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    structure = (ROOT / "STRUCTURE.md").read_text(encoding="utf-8")
+    for path in root_modules():
+        assert path.name in readme, f"README.md does not mention {path.name}"
+        assert path.name in structure, f"STRUCTURE.md does not mention {path.name}"
