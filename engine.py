@@ -10,13 +10,16 @@ import math
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
+from torch.optim import Optimizer
 from torch.utils.data import DataLoader, Sampler
 from tqdm import tqdm
 
-from utils import InputError
+from utils import InputError, load_checkpoint, save_checkpoint
 
 POOL_BATCHES = 50  # how many batches' worth of shuffled rows are sorted by length together
 
@@ -157,3 +160,72 @@ def check_finite(loss: Tensor, epoch: int, batch: int, checkpoint: str) -> None:
             f"the loss is {loss.item()} in epoch {epoch}, batch {batch}; lower --lr. "
             f"The best epoch before it, if there was one, is kept in {checkpoint}"
         )
+
+
+class ResumePoint:
+    """A file from which an interrupted run goes on as if it had never stopped.
+
+    It holds model, optimizer, random states, the position in the epoch and the run's settings, as
+    tensors and plain values; it is written aside and renamed, so that the last good one survives a
+    crash at any moment.
+
+    Args:
+        path: of the file.
+        settings: what has to be the same for a run to go on: flags, sizes, hashes.
+        seconds: how often ``due`` says that it is time to write.
+    """
+
+    def __init__(self, path: str | Path, settings: dict[str, Any], seconds: float = 60.0):
+        self.path = Path(path)
+        self.settings = settings
+        self.seconds = seconds
+        self.written = time.monotonic()
+
+    def due(self) -> bool:
+        """Whether the last write was long enough ago."""
+        return time.monotonic() - self.written >= self.seconds
+
+    def write(self, model: nn.Module, optimizer: Optimizer, position: dict[str, Any]) -> None:
+        """Write everything; ``position`` is plain values of the caller's."""
+        random_states = {"cpu": torch.get_rng_state()}
+        if torch.cuda.is_available():
+            random_states["cuda"] = torch.cuda.get_rng_state()
+        save_checkpoint(
+            self.path,
+            {
+                "settings": self.settings,
+                "position": position,
+                "model": model.state_dict(),
+                "optimizer": optimizer.state_dict(),
+                "random": random_states,
+            },
+        )
+        self.written = time.monotonic()
+
+    def read(self, model: nn.Module, optimizer: Optimizer) -> dict[str, Any] | None:
+        """Put a run back where it was and return its position; None if there is no file.
+
+        Raises InputError if the file is damaged or belongs to a run with other settings.
+        """
+        if not self.path.is_file():
+            return None
+        saved = load_checkpoint(self.path)
+        theirs = saved.get("settings", {})
+        different = sorted(
+            key
+            for key in theirs.keys() | self.settings.keys()
+            if theirs.get(key) != self.settings.get(key)
+        )
+        if different:
+            key = different[0]
+            raise InputError(
+                f"{self.path} belongs to a run with {key}={theirs.get(key)!r}, this one has "
+                f"{self.settings.get(key)!r} ({len(different)} settings differ); "
+                f"run without --resume to start anew, or with the old flags"
+            )
+        model.load_state_dict(saved["model"])
+        optimizer.load_state_dict(saved["optimizer"])
+        torch.set_rng_state(saved["random"]["cpu"])
+        if "cuda" in saved["random"] and torch.cuda.is_available():
+            torch.cuda.set_rng_state(saved["random"]["cuda"])
+        return saved["position"]

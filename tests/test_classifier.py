@@ -490,8 +490,9 @@ def test_predict_lines_of_standard_input(run_script_here, checkpoint, monkeypatc
 def test_predict_agrees_with_evaluation(run_script_here, checkpoint, tiny_data):
     """The text goes through the same cleaning and the same model."""
     model, config = classifier.load_model(checkpoint, CPU)
+    generator = torch.Generator().manual_seed(1)
     with torch.no_grad():  # a head on which the text's every letter shows
-        model.classifier.weight.copy_(200 * torch.randn(3, 32, generator=torch.manual_seed(1)))
+        model.classifier.weight.copy_(200 * torch.randn(3, 32, generator=generator))
         model.classifier.bias.zero_()
         inputs = torch.tensor([[2, 9, 3]]), torch.ones(1, 3)
         model.classifier.bias.copy_(-model(*inputs)[0])
@@ -500,7 +501,7 @@ def test_predict_agrees_with_evaluation(run_script_here, checkpoint, tiny_data):
     data = classifier.SentimentTestDataset([(text, "x")], config)
     found = classifier.classify([data.collate_fn([data[0]])], model, CPU)
     result = run_script_here(classifier, "--predict", text.upper(), "--checkpoint", "x.pt")
-    print(found["probabilities"]);shown = "  ".join(f"{i}: {p:.3f}" for i, p in enumerate(found["probabilities"][0]))
+    shown = "  ".join(f"{i}: {p:.3f}" for i, p in enumerate(found["probabilities"][0]))
     assert f"[{shown}]" in result.out
 
 
