@@ -27,11 +27,17 @@ from datasets import data_folder, load_data
 from engine import (
     LengthBatches,
     Progress,
+    ResumePoint,
     Seen,
+    StopRequest,
+    add_flags,
     autocast_for,
     check_finite,
+    clip_and_schedule,
     evaluation_loader,
     minutes,
+    parts,
+    remember_outputs,
 )
 from evaluation import (
     accuracy_and_f1,
@@ -56,6 +62,7 @@ from utils import (
     run_script,
     save_checkpoint,
     seed_everything,
+    sha256_of,
     write_json,
 )
 
@@ -152,21 +159,15 @@ def load_model(filepath: str | Path, device: torch.device) -> tuple[nn.Module, S
 # Training and testing on one data set
 
 
-def train(args) -> None:
-    """Train on args.train; the epoch with the best accuracy on args.dev is kept in args.filepath.
+def read_data(args) -> tuple[SentimentDataset, SentimentDataset, int]:
+    """The training set, the dev set and the number of classes."""
+    rows, num_labels = load_data(args.train, "train", args.num_labels)
+    dev_rows = load_data(args.dev, "dev", num_labels)
+    return SentimentDataset(rows, args), SentimentDataset(dev_rows, args), num_labels
 
-    Also writes the learning curves and a metrics.json beside the predictions, after every epoch.
-    """
-    args = with_defaults(args)
-    device = pick_device(args.use_gpu)
-    autocast = autocast_for(device, args.precision)
-    train_rows, num_labels = load_data(args.train, "train", args.num_labels)
-    train_set = SentimentDataset(train_rows, args)
-    dev_set = SentimentDataset(load_data(args.dev, "dev", num_labels), args)
-    batches = LengthBatches(train_set.lengths(), args.batch_size, args.seed)
-    train_loader = DataLoader(train_set, batch_sampler=batches, collate_fn=train_set.collate_fn)
-    dev_loader = evaluation_loader(dev_set, args.batch_size)
 
+def new_model(args, num_labels: int) -> tuple[nn.Module, SimpleNamespace]:
+    """A classifier on a pretrained BERT, and its configuration."""
     config = SimpleNamespace(
         hidden_dropout_prob=args.hidden_dropout_prob,
         num_labels=num_labels,
@@ -175,44 +176,100 @@ def train(args) -> None:
         option=args.option,
         model=args.model,
     )
-    model = BertSentimentClassifier(config).to(device)
-    trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
-    optimizer = AdamW(trained, lr=args.lr)
+    return BertSentimentClassifier(config), config
 
-    history: list[dict] = []
-    best = -1.0
-    progress = Progress(sum(train_set.lengths()), args.epochs)
-    print(" epoch    loss   train acc   dev acc   dev macro F1      time")
-    for epoch in range(1, args.epochs + 1):
-        model.train()
-        seen = Seen()
-        batches.epoch = epoch
-        for number, batch in enumerate(progress.bar(train_loader, epoch), start=1):
-            ids = batch["token_ids"].to(device)  # (B, L)
-            mask = batch["attention_mask"].to(device)  # (B, L)
-            labels = batch["labels"].to(device)  # (B,)
-            with autocast():
-                logits = model(ids, mask)  # (B, num_labels)
-            loss = F.cross_entropy(logits.float(), labels)
-            check_finite(loss, epoch, number, args.filepath)
-            optimizer.zero_grad()
-            loss.backward()
-            optimizer.step()
-            seen.add(loss, logits, labels)
 
+def train(args) -> None:
+    """Train on args.train; the epoch with the best accuracy on args.dev is kept in args.filepath.
+
+    Also writes the learning curves and a metrics.json beside the predictions, after every epoch,
+    and every minute a file that --resume goes on from.
+    """
+    args = with_defaults(args)
+    device = pick_device(args.use_gpu)
+    autocast = autocast_for(device, args.precision)
+    train_set, dev_set, num_labels = read_data(args)
+    batches = LengthBatches(train_set.lengths(), args.batch_size, args.seed)
+    train_loader = DataLoader(train_set, batch_sampler=batches, collate_fn=train_set.collate_fn)
+    dev_loader = evaluation_loader(dev_set, args.batch_size)
+    model, config = new_model(args, num_labels)
+    model.to(device)
+    optimizer = AdamW([p for p in model.parameters() if p.requires_grad], lr=args.lr)
+    if args.option == "pretrain" and not args.reencode:
         with autocast():
-            accuracy, f1, *_ = model_eval(dev_loader, model, device)
-        row = {"epoch": epoch, **seen.means(), "dev_acc": accuracy, "dev_f1": f1}
-        history.append(row)
-        print(
-            f"{epoch:6d}  {row['loss']:6.3f}  {row['train_acc']:10.3f}  {accuracy:8.3f}"
-            f"  {f1:13.3f}  {minutes(progress.seconds()):>8}",
-            flush=True,
-        )
-        if accuracy > best:
-            best = accuracy
-            save_model(model, optimizer, args, config, args.filepath)
-        record(args, history, progress.seconds())
+            remember_outputs(model.bert, (train_set, dev_set), args.batch_size, device)
+    if args.compile:
+        model.compile()
+
+    point = ResumePoint(resume_path(args), settings(args))
+    at = {"epoch": 1, "batch": 0, "seen": {}, "history": [], "seconds": 0.0}
+    at = (point.read(model, optimizer) if args.resume else None) or at
+    progress = Progress(sum(train_set.lengths()), args.epochs - at["epoch"] + 1, at["seconds"])
+    print(" epoch    loss   train acc   dev acc   dev macro F1      time")
+    with StopRequest() as stop:
+        while at["epoch"] <= args.epochs and not waited_enough(at["history"], args.patience):
+            model.train()
+            seen = Seen(at["seen"])
+            batches.begin(at["epoch"], skip=at["batch"])
+            for batch in progress.bar(train_loader, at["epoch"]):
+                optimizer.zero_grad()
+                for ids, mask, labels in parts(batch, args.accumulate, device):
+                    with autocast():
+                        logits = model(ids, mask)  # (B, L), (B, L) → (B, num_labels)
+                    loss = F.cross_entropy(logits.float(), labels)
+                    check_finite(loss, at["epoch"], at["batch"] + 1, args.filepath)
+                    (loss * len(labels) / len(batch["labels"])).backward()
+                    seen.add(loss, logits, labels)
+                step = (at["epoch"] - 1) * len(batches) + at["batch"]
+                clip_and_schedule(model, optimizer, args, step, len(batches) * args.epochs)
+                optimizer.step()
+                at["batch"] += 1
+                if stop.asked or point.due():
+                    at |= {"seen": vars(seen), "seconds": progress.seconds()}
+                    point.write(model, optimizer, at)
+                if stop.asked:
+                    raise InputError(f"stopped; --resume goes on from {point.path}")
+
+            with autocast():
+                accuracy, f1, *_ = model_eval(dev_loader, model, device)
+            row = {"epoch": at["epoch"], **seen.means(), "dev_acc": accuracy, "dev_f1": f1}
+            print_row(row, progress.seconds())
+            if accuracy > max((old["dev_acc"] for old in at["history"]), default=-1.0):
+                save_model(model, optimizer, args, config, args.filepath)
+            at["history"].append(row)
+            at |= {"epoch": at["epoch"] + 1, "batch": 0, "seen": {}, "seconds": progress.seconds()}
+            point.write(model, optimizer, at)
+            record(args, at["history"], progress.seconds())
+
+
+def print_row(row: dict, seconds: float) -> None:
+    """A line of the table that grows by the epoch."""
+    print(
+        f"{row['epoch']:6d}  {row['loss']:6.3f}  {row['train_acc']:10.3f}  {row['dev_acc']:8.3f}"
+        f"  {row['dev_f1']:13.3f}  {minutes(seconds):>8}",
+        flush=True,
+    )
+
+
+def waited_enough(history: list[dict], patience: int | None) -> bool:
+    """Whether the last ``patience`` epochs brought no better dev accuracy than those before."""
+    accuracies = [row["dev_acc"] for row in history]
+    if patience is None or len(accuracies) <= patience:
+        return False
+    return max(accuracies[-patience:]) <= max(accuracies[:-patience])
+
+
+def resume_path(args) -> Path:
+    """Where an interrupted run is kept: sst-classifier.resume."""
+    return Path(args.filepath).with_suffix(".resume")
+
+
+def settings(args) -> dict:
+    """What has to be the same for a run to be resumed."""
+    names = ("option", "lr", "batch_size", "epochs", "seed", "hidden_dropout_prob", "model")
+    options = ("precision", "accumulate", "clip", "warmup", "decay", "patience", "reencode")
+    same = {name: getattr(args, name) for name in names + options}
+    return same | {"train": sha256_of(args.train), "dev": sha256_of(args.dev)}
 
 
 def record(args, history: list[dict], seconds: float) -> None:
@@ -311,12 +368,7 @@ def make_parser() -> argparse.ArgumentParser:
     add("--batch_size", type=positive_int, default=8, help="of SST; CFIMDB always takes 8")
     add("--hidden_dropout_prob", type=probability, default=0.3, help="before the head")
     add("--lr", type=positive_float, default=1e-5)
-    add(
-        "--precision",
-        choices=("auto", "fp32", "bf16"),
-        default="auto",
-        help="of matrix products; auto takes bf16 where the hardware computes in it",
-    )
+    add_flags(parser)
     add("--model", help="name or folder of the pretrained BERT ($MINBERT_MODEL does the same)")
     add("--data_dir", help="folder of the course files ($MINBERT_DATA does the same)")
     add("--only", choices=tuple(DATA_SETS), help="run one of the two data sets")
@@ -406,6 +458,8 @@ def main() -> None:
         print("\n" + "  ".join(f"{key}={value}" for key, value in vars(run).items() if value))
         train(run)
         test(run)
+    for run in runs:
+        resume_path(run).unlink(missing_ok=True)
 
 
 if __name__ == "__main__":

@@ -1,12 +1,15 @@
 """What every training run shares, each a small piece that can be read alone.
 
-Batches by length, precision, progress with an estimate, and a watch over the loss. The training
-loops themselves stand in the scripts; this file does not know about tasks.
+Batches by length, precision, the update with its options, a frozen encoder that runs once, progress
+with an estimate, and a file to resume from. The training loops themselves stand in the scripts;
+this file does not know about tasks.
 """
 
 from __future__ import annotations
 
+import argparse
 import math
+import signal
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
@@ -19,7 +22,37 @@ from torch.optim import Optimizer
 from torch.utils.data import DataLoader, Sampler
 from tqdm import tqdm
 
-from utils import InputError, load_checkpoint, save_checkpoint
+from utils import (
+    InputError,
+    load_checkpoint,
+    positive_float,
+    positive_int,
+    probability,
+    save_checkpoint,
+)
+
+
+def add_flags(parser: argparse.ArgumentParser) -> None:
+    """The options that every training script takes; all off by default but the precision."""
+    add = parser.add_argument
+    add(
+        "--precision",
+        choices=("auto", "fp32", "bf16"),
+        default="auto",
+        help="of matrix products; auto takes bf16 where the hardware computes in it",
+    )
+    add("--accumulate", type=positive_int, default=1, help="parts a batch is computed in")
+    add("--clip", type=positive_float, help="largest norm of all gradients together")
+    add("--warmup", type=probability, default=0.0, help="share of the steps with rising lr")
+    add("--decay", action="store_true", help="let lr fall linearly to 0 after the warm-up")
+    add("--patience", type=positive_int, help="stop after that many epochs without a better dev")
+    add("--compile", action="store_true", help="torch.compile the model: slow start, then faster")
+    add("--reencode", action="store_true", help="run a frozen encoder anew for every batch")
+    add("--resume", action="store_true", help="go on where an interrupted run stopped")
+
+
+# ---------------------------------------------------------------------------------------------
+# Batches
 
 POOL_BATCHES = 50  # how many batches' worth of shuffled rows are sorted by length together
 
@@ -41,6 +74,11 @@ class LengthBatches(Sampler):
         self.batch_size = batch_size
         self.seed = seed
         self.epoch = 0
+        self.skip = 0
+
+    def begin(self, epoch: int, skip: int = 0) -> None:
+        """Set the epoch whose order comes next, and how many of its batches to leave out."""
+        self.epoch, self.skip = epoch, skip
 
     def __len__(self) -> int:
         return math.ceil(len(self.lengths) / self.batch_size)
@@ -53,7 +91,7 @@ class LengthBatches(Sampler):
         for start in range(0, len(order), pool_size):
             pool = sorted(order[start : start + pool_size], key=self.lengths.__getitem__)
             batches += _cut(pool, self.batch_size)
-        for i in torch.randperm(len(batches), generator=generator).tolist():
+        for i in torch.randperm(len(batches), generator=generator).tolist()[self.skip :]:
             yield batches[i]
 
 
@@ -68,6 +106,20 @@ def evaluation_loader(dataset, batch_size: int) -> DataLoader:
 def _cut(rows: list[int], batch_size: int) -> Iterator[list[int]]:
     for start in range(0, len(rows), batch_size):
         yield rows[start : start + batch_size]
+
+
+def parts(batch: dict, count: int, device: torch.device) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
+    """A batch of single sentences in ``count`` parts: (ids (B, L), mask (B, L), labels (B,)) each.
+
+    The gradients of the parts, each weighted by its share of the rows, add up to the batch's.
+    """
+    size = math.ceil(len(batch["labels"]) / count)
+    keys = ("token_ids", "attention_mask", "labels")
+    yield from zip(*(batch[key].to(device).split(size) for key in keys), strict=True)
+
+
+# ---------------------------------------------------------------------------------------------
+# Precision, the update, the frozen encoder
 
 
 def computes_bf16(device: torch.device) -> bool:
@@ -90,6 +142,72 @@ def autocast_for(device: torch.device, precision: str) -> Callable[[], AbstractC
     return lambda: torch.autocast(device.type, dtype=torch.bfloat16, enabled=bf16)
 
 
+def rate(step: int, steps: int, warmup: float, decay: bool) -> float:
+    """The factor on the learning rate in step 0, 1, 2 …: linear warm-up, then constant or decay.
+
+    step / w up to w = warmup · steps, then 1, or (steps − step) / (steps − w) with decay, as
+    transformers' get_linear_schedule_with_warmup: with a warm-up, step 0 has rate 0.
+    """
+    rising = round(warmup * steps)
+    if step < rising:
+        return step / rising
+    return max(0.0, (steps - step) / max(1, steps - rising)) if decay else 1.0
+
+
+def clip_and_schedule(
+    model: nn.Module, optimizer: Optimizer, args: Any, step: int, steps: int
+) -> None:
+    """Before step number ``step`` of ``steps``: the clipping and the learning rate of args."""
+    if args.clip:
+        nn.utils.clip_grad_norm_(model.parameters(), args.clip)
+    if args.warmup or args.decay:
+        for group in optimizer.param_groups:
+            group["lr"] = args.lr * rate(step, steps, args.warmup, args.decay)
+
+
+def remember_outputs(
+    encoder: nn.Module, datasets: Sequence[Any], batch_size: int, device: torch.device
+) -> None:
+    """Run a frozen encoder once over all texts; from then on it looks its output up.
+
+    The encoder runs in evaluation mode, without dropout, since its output could not be kept
+    otherwise. For a batch it has seen it returns pooler_output (B, D), and last_hidden_state cut
+    to [CLS], (B, 1, D); a text it has not seen is encoded as before.
+    """
+    encode = encoder.forward
+    known: dict[bytes, tuple[Tensor, Tensor]] = {}
+
+    def key(row: Tensor, mask: Tensor) -> bytes:
+        return row[: int(mask.sum())].numpy().tobytes()
+
+    encoder.eval()
+    for dataset in datasets:
+        for batch in tqdm(
+            evaluation_loader(dataset, batch_size), desc="encode", leave=False, disable=None
+        ):
+            ids, mask = batch["token_ids"], batch["attention_mask"]
+            with torch.no_grad():
+                output = encode(ids.to(device), mask.to(device))
+            for row, row_mask, cls, pooled in zip(
+                ids, mask, output["last_hidden_state"][:, :1], output["pooler_output"], strict=True
+            ):
+                known[key(row, row_mask)] = (cls, pooled)
+
+    def look_up(input_ids: Tensor, attention_mask: Tensor) -> dict[str, Tensor]:
+        rows = zip(input_ids.cpu(), attention_mask.cpu(), strict=True)
+        found = [known.get(key(row, mask)) for row, mask in rows]
+        if None in found:
+            return encode(input_ids, attention_mask)
+        cls, pooled = (torch.stack(kind) for kind in zip(*found, strict=True))
+        return {"last_hidden_state": cls, "pooler_output": pooled}  # (B, 1, D), (B, D)
+
+    encoder.forward = look_up
+
+
+# ---------------------------------------------------------------------------------------------
+# Progress
+
+
 class Progress:
     """A bar over an epoch's batches, and after the first of them an estimate of the whole run.
 
@@ -98,15 +216,17 @@ class Progress:
 
     Args:
         pieces: word pieces of the training rows, all together.
-        epochs: of the run.
+        epochs: of the run that are still to come.
+        seconds_before: what they took before an interruption.
     """
 
     ESTIMATE_AFTER = 5.0  # seconds of training
 
-    def __init__(self, pieces: int, epochs: int):
+    def __init__(self, pieces: int, epochs: int, seconds_before: float = 0.0):
         self.total = pieces * epochs
         self.done = 0
         self.begun = time.monotonic()
+        self.before = seconds_before  # of a run that was interrupted
         self.told = False
 
     def bar(self, loader: DataLoader, epoch: int) -> Iterator[dict]:
@@ -114,15 +234,15 @@ class Progress:
         for batch in tqdm(loader, desc=f"epoch {epoch}", leave=False, disable=None):
             yield batch
             self.done += int(batch["attention_mask"].sum())
-            elapsed = self.seconds()
+            elapsed = time.monotonic() - self.begun
             if not self.told and elapsed > self.ESTIMATE_AFTER and self.done < self.total:
                 self.told = True
                 whole = elapsed * self.total / self.done
                 print(f"estimate: training takes about {minutes(whole)} in all", flush=True)
 
     def seconds(self) -> float:
-        """Seconds since the beginning."""
-        return time.monotonic() - self.begun
+        """Seconds since the beginning, those before an interruption included."""
+        return self.before + time.monotonic() - self.begun
 
 
 def minutes(seconds: float) -> str:
@@ -138,8 +258,9 @@ def minutes(seconds: float) -> str:
 class Seen:
     """Mean loss and accuracy over the examples trained on so far in an epoch, as they were seen."""
 
-    def __init__(self):
+    def __init__(self, counts: dict[str, float] | None = None):
         self.examples = self.loss = self.right = 0.0
+        vars(self).update(counts or {})
 
     def add(self, loss: Tensor, logits: Tensor, labels: Tensor) -> None:
         """Count a batch: its mean loss, logits (B, C) and labels (B,)."""
@@ -160,6 +281,38 @@ def check_finite(loss: Tensor, epoch: int, batch: int, checkpoint: str) -> None:
             f"the loss is {loss.item()} in epoch {epoch}, batch {batch}; lower --lr. "
             f"The best epoch before it, if there was one, is kept in {checkpoint}"
         )
+
+
+# ---------------------------------------------------------------------------------------------
+# Interruptions
+
+
+class StopRequest:
+    """Ctrl-C asks for a stop at the end of the current step; a second one stops at once.
+
+    Used as ``with StopRequest() as stop: … if stop.asked: …``
+    """
+
+    def __init__(self):
+        self.asked = False
+
+    def __enter__(self) -> StopRequest:
+        self.before = {sig: signal.signal(sig, self._ask) for sig in self._signals()}
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        for sig, handler in self.before.items():
+            signal.signal(sig, handler)
+
+    @staticmethod
+    def _signals() -> tuple[signal.Signals, ...]:
+        return signal.SIGINT, signal.SIGTERM
+
+    def _ask(self, number: int, frame: object) -> None:
+        if self.asked:
+            raise KeyboardInterrupt
+        self.asked = True
+        print("\nstopping after this step (once more to stop at once)", flush=True)
 
 
 class ResumePoint:

@@ -317,7 +317,8 @@ def test_loss_not_finite_after_a_good_epoch(run_script_here, line, tmp_path, mon
     line += ["--epochs", "9", "--precision", "fp32"]
     result = run_script_here(classifier, *line)
     stem = "predictions/finetune-sst"
-    kept = ["sst-classifier.pt", f"{stem}-curves.png", f"{stem}-metrics.json"]
+    kept = ["sst-classifier.pt", "sst-classifier.resume"]
+    kept += [f"{stem}-curves.png", f"{stem}-metrics.json"]
     check_refusal(result.code, result.err, tmp_path, ["in epoch 2, batch 2"], kept)
     model, _ = classifier.load_model(tmp_path / "sst-classifier.pt", CPU)
     assert all(torch.isfinite(tensor).all() for tensor in model.state_dict().values())
