@@ -48,7 +48,6 @@ from evaluation import (
     write_report,
 )
 from optimizer import AdamW
-from tokenizer import BertTokenizer
 from utils import (
     InputError,
     OneLineParser,
@@ -211,6 +210,8 @@ def train(args) -> None:
             model.train()
             seen = Seen(at["seen"])
             batches.begin(at["epoch"], skip=at["batch"])
+            # An epoch begins with a random draw of the loader's; one that goes on has had it.
+            train_loader.generator = torch.Generator() if at["batch"] else None
             for batch in progress.bar(train_loader, at["epoch"]):
                 optimizer.zero_grad()
                 for ids, mask, labels in parts(batch, args.accumulate, device):
@@ -331,13 +332,13 @@ def predict(texts: Sequence[str], checkpoint: str, use_gpu: bool) -> None:
     """Print the class and the probability of every class for each text."""
     device = pick_device(use_gpu)
     model, config = load_model(checkpoint, device)
-    tokenizer = BertTokenizer.from_pretrained(config.model)
+    encoder = SentimentTestDataset([], config)
     for text in texts:
         if not text.strip():
             continue
-        batch = tokenizer([text.lower().strip()], truncation=True, return_tensors="pt").to(device)
+        ids, mask = encoder.pad([text.lower().strip()])  # (1, L), (1, L)
         with torch.no_grad():
-            logits = model(batch.input_ids, batch.attention_mask)  # (1, num_labels)
+            logits = model(ids.to(device), mask.to(device))  # (1, num_labels)
         shares = logits.float().softmax(dim=-1).squeeze(0).tolist()
         best = max(range(len(shares)), key=shares.__getitem__)
         shown = "  ".join(f"{i}: {share:.3f}" for i, share in enumerate(shares))

@@ -18,6 +18,7 @@ import torch
 from torch import Tensor
 from torch.utils.data import Dataset
 
+from config import BertConfig
 from tokenizer import MODEL_MAX_LENGTH, BertTokenizer
 from utils import InputError
 
@@ -267,11 +268,14 @@ class TextDataset(Dataset):
     def __init__(self, dataset: list[tuple], args: Any):
         self.dataset = dataset
         self.p = args
-        self.tokenizer = BertTokenizer.from_pretrained(getattr(args, "model", None))
+        model = getattr(args, "model", None)
+        self.tokenizer = BertTokenizer.from_pretrained(model)
+        positions = BertConfig.from_pretrained(model).max_position_embeddings
+        self.max_length = min(MODEL_MAX_LENGTH, positions)
         self._encoded: dict[str, list[int]] = {}
         too_long = sum(len(self.encode(text)) < self._full_length(text) for text in self._texts())
         if too_long:
-            print(f"data: {too_long} of {len(dataset)} texts were cut at {MODEL_MAX_LENGTH} pieces")
+            print(f"data: {too_long} of {len(dataset)} texts were cut at {self.max_length} pieces")
 
     def __len__(self) -> int:
         return len(self.dataset)
@@ -286,9 +290,11 @@ class TextDataset(Dataset):
         return len(self.tokenizer.text_to_ids(text)) + 2
 
     def encode(self, text: str) -> list[int]:
-        """[CLS] text [SEP] as ids, at most 512, computed once a text."""
+        """[CLS] text [SEP] as ids, cut where the model's positions end, computed once a text."""
         if text not in self._encoded:
-            self._encoded[text] = self.tokenizer.encode(text, truncation=True)
+            self._encoded[text] = self.tokenizer.encode(
+                text, truncation=True, max_length=self.max_length
+            )
         return self._encoded[text]
 
     def lengths(self) -> list[int]:

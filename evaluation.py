@@ -155,7 +155,8 @@ def plot_curves(path: str | Path, history: Sequence[dict[str, Any]], title: str)
     right.plot(epochs, [row["dev_acc"] for row in history], "C1-o", ms=3, label="dev")
     right.set(ylabel="accuracy", ylim=(0, 1))
     lines = [*axes.get_lines(), *right.get_lines()]
-    axes.legend(lines, [line.get_label() for line in lines], loc="lower right", fontsize=8)
+    labels = [line.get_label() for line in lines]
+    figure.legend(lines, labels, loc="outside lower center", ncols=3, fontsize=8)
     _save(figure, path)
 
 
