@@ -35,6 +35,7 @@ class BertSelfAttention(nn.Module):
         self.key = nn.Linear(config.hidden_size, self.all_head_size)
         self.value = nn.Linear(config.hidden_size, self.all_head_size)
         self.dropout = nn.Dropout(config.attention_probs_dropout_prob)
+        self.kernel = getattr(config, "attention_kernel", "textbook")
 
     def transform(self, x: Tensor, linear_layer: nn.Linear) -> Tensor:
         """Project and split into heads: (B, L, D) → (B, H, L, W)."""
@@ -74,7 +75,22 @@ class BertSelfAttention(nn.Module):
         key = self.transform(hidden_states, self.key)  # (B, H, L, W)
         value = self.transform(hidden_states, self.value)  # (B, H, L, W)
         query = self.transform(hidden_states, self.query)  # (B, H, L, W)
+        ### BEGIN SOLUTION bert.sdpa
+        if self.kernel == "sdpa":
+            return self.sdpa(key, query, value, attention_mask)  # (B, L, D)
+        ### END SOLUTION bert.sdpa
         return self.attention(key, query, value, attention_mask)  # (B, L, D)
+
+    ### BEGIN SOLUTION bert.sdpa_function
+    def sdpa(self, key: Tensor, query: Tensor, value: Tensor, attention_mask: Tensor) -> Tensor:
+        """What ``attention`` computes, by PyTorch's own kernel, which never stores (B, H, L, L)."""
+        dropout = self.dropout.p if self.training else 0.0
+        context = F.scaled_dot_product_attention(
+            query, key, value, attn_mask=attention_mask.to(query.dtype), dropout_p=dropout
+        )  # (B, H, L, W)
+        return context.transpose(1, 2).flatten(2)  # (B, L, D)
+
+    ### END SOLUTION bert.sdpa_function
 
 
 class BertLayer(nn.Module):

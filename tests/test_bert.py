@@ -487,3 +487,30 @@ def test_an_older_bert_file_loads_weights_unchanged(tmp_path, tiny_model_folder)
     batch = ragged_batch(ours.config)
     del batch["token_type_ids"]
     assert_same_outputs(theirs, ours, batch, 1e-5)
+
+
+@pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float32, 1e-6), (torch.float64, 1e-12)])
+def test_pytorchs_attention_kernel_agrees_with_the_formula(dtype, tolerance):
+    found = []
+    for kernel in ("textbook", "sdpa"):
+        torch.manual_seed(0)
+        config = tiny_config(attention_kernel=kernel, initializer_range=0.3)
+        model = BertModel(config).to(dtype).eval()
+        ids = torch.randint(1, 100, (3, 9), generator=torch.Generator().manual_seed(1))
+        mask = torch.ones_like(ids)
+        mask[1, 5:] = 0
+        output = model(ids, mask)
+        output["pooler_output"].sum().backward()
+        gradient = model.bert_layers[0].self_attention.query.weight.grad
+        found.append((output["last_hidden_state"][mask == 1].detach(), gradient))
+    assert found[0][1].abs().max() > 1e-2
+    for ours, theirs in zip(*found, strict=True):
+        torch.testing.assert_close(ours, theirs, rtol=10 * tolerance, atol=10 * tolerance)
+
+
+def test_pytorchs_attention_kernel_drops_out_in_training_only():
+    model = BertModel(tiny_config(attention_kernel="sdpa", hidden_dropout_prob=0.0))
+    ids = torch.randint(1, 100, (2, 7), generator=torch.Generator().manual_seed(1))
+    run = lambda: model(ids, torch.ones_like(ids))["pooler_output"]  # noqa: E731
+    assert not torch.equal(model.train() and run(), run())
+    assert torch.equal(model.eval() and run(), run())
