@@ -228,8 +228,7 @@ def train(args) -> None:
                 if stop.asked or point.due():
                     at |= {"seen": vars(seen), "seconds": progress.seconds()}
                     point.write(model, optimizer, at)
-                if stop.asked:
-                    raise InputError(f"stopped; --resume goes on from {point.path}")
+                stop.leave_if_asked(point)
 
             with autocast():
                 accuracy, f1, *_ = model_eval(dev_loader, model, device)
@@ -238,9 +237,10 @@ def train(args) -> None:
             if accuracy > max((old["dev_acc"] for old in at["history"]), default=-1.0):
                 save_model(model, optimizer, args, config, args.filepath)
             at["history"].append(row)
-            at |= {"epoch": at["epoch"] + 1, "batch": 0, "seen": {}, "seconds": progress.seconds()}
-            point.write(model, optimizer, at)
             record(args, at["history"], progress.seconds())
+            at |= {"epoch": at["epoch"] + 1, "batch": 0, "seen": {}, "seconds": progress.seconds()}
+            point.write(model, optimizer, at)  # last: what comes before it can be done again
+            stop.leave_if_asked(point)
 
 
 def print_row(row: dict, seconds: float) -> None:

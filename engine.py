@@ -24,6 +24,7 @@ from tqdm import tqdm
 
 from utils import (
     InputError,
+    first_line,
     load_checkpoint,
     positive_float,
     positive_int,
@@ -290,7 +291,7 @@ def check_finite(loss: Tensor, epoch: int, batch: int, checkpoint: str) -> None:
 class StopRequest:
     """Ctrl-C asks for a stop at the end of the current step; a second one stops at once.
 
-    Used as ``with StopRequest() as stop: … if stop.asked: …``
+    Used as ``with StopRequest() as stop: … stop.leave_if_asked(point)``
     """
 
     def __init__(self):
@@ -313,6 +314,11 @@ class StopRequest:
             raise KeyboardInterrupt
         self.asked = True
         print("\nstopping after this step (once more to stop at once)", flush=True)
+
+    def leave_if_asked(self, point: ResumePoint) -> None:
+        """Raise InputError, which says how to go on, if a stop was asked for."""
+        if self.asked:
+            raise InputError(f"stopped; --resume goes on from {point.path}")
 
 
 class ResumePoint:
@@ -358,12 +364,22 @@ class ResumePoint:
     def read(self, model: nn.Module, optimizer: Optimizer) -> dict[str, Any] | None:
         """Put a run back where it was and return its position; None if there is no file.
 
-        Raises InputError if the file is damaged or belongs to a run with other settings.
+        Raises InputError if the file is damaged or belongs to a run with other settings. What
+        killed runs left half written is removed.
         """
+        for left in self.path.parent.glob(".*.part"):
+            if left.name.startswith(f".{self.path.stem}."):
+                left.unlink()
         if not self.path.is_file():
             return None
-        saved = load_checkpoint(self.path)
-        theirs = saved.get("settings", {})
+        anew = "run without --resume to start anew"
+        try:
+            saved = load_checkpoint(self.path)
+            theirs = saved["settings"]
+        except InputError as error:
+            raise InputError(f"{error}; {anew}") from error
+        except (KeyError, TypeError):
+            raise InputError(f"{self.path} is no file to resume from; {anew}") from None
         different = sorted(
             key
             for key in theirs.keys() | self.settings.keys()
@@ -373,11 +389,16 @@ class ResumePoint:
             key = different[0]
             raise InputError(
                 f"{self.path} belongs to a run with {key}={theirs.get(key)!r}, this one has "
-                f"{self.settings.get(key)!r} ({len(different)} settings differ); "
-                f"run without --resume to start anew, or with the old flags"
+                f"{self.settings.get(key)!r} (settings that differ: {', '.join(different)}); "
+                f"{anew}, or with the old flags"
             )
-        model.load_state_dict(saved["model"])
-        optimizer.load_state_dict(saved["optimizer"])
+        try:
+            model.load_state_dict(saved["model"])
+            optimizer.load_state_dict(saved["optimizer"])
+        except (RuntimeError, ValueError) as error:
+            raise InputError(
+                f"{self.path} does not fit this model ({first_line(error)}); {anew}"
+            ) from error
         torch.set_rng_state(saved["random"]["cpu"])
         if "cuda" in saved["random"] and torch.cuda.is_available():
             torch.cuda.set_rng_state(saved["random"]["cuda"])

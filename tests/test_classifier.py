@@ -25,6 +25,7 @@ from classifier import BertSentimentClassifier, model_eval, model_test_eval, sav
 from datasets import load_data
 from evaluation import read_predictions
 from optimizer import AdamW
+from tokenizer import BertTokenizer
 from utils import InputError, load_checkpoint, seed_everything
 
 CPU = torch.device("cpu")
@@ -266,7 +267,7 @@ def test_predictions_stand_beside_the_right_ids(flags, monkeypatch):
     config = SimpleNamespace(model=None, num_labels=5)
     monkeypatch.setattr(classifier, "load_model", lambda *_: (ByLength(), config))
     classifier.test(flags)
-    tokenizer = classifier.BertTokenizer.from_pretrained(None)
+    tokenizer = BertTokenizer.from_pretrained(None)
     for path, rows in (
         (flags.dev_out, load_data(flags.dev, "dev")),
         (flags.test_out, load_data(flags.test, "test")),

@@ -1,19 +1,39 @@
 """What training runs share (engine.py): batches by length, progress, the watch over the loss."""
 
+import json
 import math
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 import torch
+import transformers
 from conftest import make_rows
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from torch import nn
+from torch.nn import functional as F
 from torch.utils.data import DataLoader
 
+import classifier
 import engine
 from datasets import SentenceClassificationDataset
-from engine import LengthBatches, Progress, Seen, check_finite, evaluation_loader, minutes
-from utils import InputError
+from engine import (
+    LengthBatches,
+    Progress,
+    Seen,
+    check_finite,
+    clip_and_schedule,
+    evaluation_loader,
+    minutes,
+    parts,
+    rate,
+    remember_outputs,
+)
+from optimizer import AdamW
+from utils import InputError, load_checkpoint, seed_everything
+
+CPU = torch.device("cpu")
 
 
 def some_lengths(count: int) -> list[int]:
@@ -58,6 +78,19 @@ def test_order_does_not_depend_on_the_global_seed():
     before = torch.get_rng_state()
     assert list(LengthBatches(some_lengths(50), 8, seed=1)) == first
     assert torch.equal(torch.get_rng_state(), before)
+
+
+@settings(max_examples=30)
+@given(st.integers(1, 300), st.integers(1, 17), st.integers(0, 3), st.data())
+def test_an_epoch_goes_on_where_it_was_left(count, batch_size, epoch, data):
+    batches = LengthBatches(some_lengths(count), batch_size, seed=4)
+    batches.begin(epoch)
+    whole = list(batches)
+    skip = data.draw(st.integers(0, len(whole)))
+    batches.begin(epoch, skip=skip)
+    assert list(batches) == whole[skip:]
+    batches.begin(epoch)
+    assert list(batches) == whole
 
 
 def padding(batches, lengths) -> float:
@@ -118,6 +151,275 @@ def test_precision_of_matrix_products(monkeypatch, precision, hardware, dtype):
     product.sum().backward()
     assert layer.weight.grad.dtype == layer.weight.dtype == torch.float32
     assert layer(torch.ones(1, 3)).dtype == torch.float32
+
+
+# ---------------------------------------------------------------------------------------------
+# The update
+
+
+@pytest.mark.parametrize("steps", [1, 2, 7, 100, 1067])
+@pytest.mark.parametrize("warmup", [0.0, 0.06, 0.1, 0.5, 0.99])
+def test_rate_is_that_of_transformers(steps, warmup):
+    optimizer = torch.optim.SGD([nn.Parameter(torch.zeros(1))], lr=1.0)
+    schedule = transformers.get_linear_schedule_with_warmup(optimizer, round(warmup * steps), steps)
+    (theirs,) = schedule.lr_lambdas
+    for step in range(steps + 1):
+        assert rate(step, steps, warmup, decay=True) == theirs(step)
+        constant = theirs(step) if step < round(warmup * steps) else 1.0
+        assert rate(step, steps, warmup, decay=False) == constant
+
+
+def test_rate_is_constant_where_nothing_is_asked_for():
+    assert {rate(step, 10, 0.0, decay=False) for step in range(11)} == {1.0}
+
+
+def small_step(step=3, **flags) -> tuple[nn.Module, AdamW]:
+    """A layer with gradients, after clip_and_schedule before a step of ten."""
+    torch.manual_seed(0)
+    layer = nn.Linear(3, 2)
+    optimizer = AdamW(layer.parameters(), lr=0.5)
+    layer(torch.full((4, 3), 9.0)).square().sum().backward()
+    off = {"lr": 0.5, "clip": None, "warmup": 0.0, "decay": False}
+    clip_and_schedule(layer, optimizer, SimpleNamespace(**(off | flags)), step, 10)
+    return layer, optimizer
+
+
+def test_clipping_is_that_of_torch():
+    plain, _ = small_step()
+    clipped, _ = small_step(clip=0.7)
+    norm = torch.cat([p.grad.flatten() for p in clipped.parameters()]).norm()
+    assert norm.item() == pytest.approx(0.7, rel=1e-4)
+    nn.utils.clip_grad_norm_(plain.parameters(), 0.7)
+    for ours, theirs in zip(clipped.parameters(), plain.parameters(), strict=True):
+        assert torch.equal(ours.grad, theirs.grad)
+
+
+def test_clipping_leaves_small_gradients_alone():
+    plain, _ = small_step()
+    clipped, _ = small_step(clip=1e6)
+    for ours, theirs in zip(clipped.parameters(), plain.parameters(), strict=True):
+        assert torch.equal(ours.grad, theirs.grad)
+
+
+def test_the_learning_rate_of_a_step():
+    for flags, expected in (
+        ({}, 0.5),
+        ({"warmup": 0.5}, 0.5 * 3 / 5),
+        ({"decay": True}, 0.5 * 7 / 10),
+        ({"warmup": 0.2, "decay": True}, 0.5 * 7 / 8),
+    ):
+        assert small_step(**flags)[1].param_groups[0]["lr"] == expected
+
+
+@pytest.mark.parametrize("rows", [1, 5, 8, 11])
+@pytest.mark.parametrize("count", [1, 2, 3, 4, 20])
+def test_parts_are_a_batch(rows, count):
+    ids = torch.arange(rows * 2).view(rows, 2)
+    batch = {"token_ids": ids, "attention_mask": ids + 100, "labels": ids[:, 0] + 200}
+    found = list(parts(batch, count, CPU))
+    assert len(found) <= count
+    assert max(len(labels) for *_, labels in found) == math.ceil(rows / count)
+    for whole, pieces in zip(
+        (ids, ids + 100, ids[:, 0] + 200), zip(*found, strict=True), strict=True
+    ):
+        assert torch.equal(torch.cat(pieces), whole)
+
+
+# ---------------------------------------------------------------------------------------------
+# The options in a training run
+
+
+@pytest.fixture
+def flags(tiny_model_folder, tiny_data, tmp_path, monkeypatch) -> SimpleNamespace:
+    """Flags of classifier.train on a small data set; no plots are drawn."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(classifier, "plot_curves", lambda *_: None)
+    line = ["--only", "sst", "--data_dir", tiny_data, "--model", tiny_model_folder]
+    line += ["--precision", "fp32", "--option", "finetune", "--lr", "1e-3", "--epochs", "1"]
+    line += ["--dev_out", "x-dev-out.csv"]
+    (args,) = classifier.plan(classifier.get_args([str(word) for word in line]))
+    return args
+
+
+def trained(args, **more) -> dict[str, torch.Tensor]:
+    """The tensors of the best epoch of a run with further flags."""
+    args = SimpleNamespace(**(vars(args) | more))
+    seed_everything(args.seed)
+    classifier.train(args)
+    return load_checkpoint(args.filepath)["model"]
+
+
+def last_epochs() -> list[dict]:
+    """The metrics of every epoch of the last run."""
+    return json.loads(Path("x-metrics.json").read_text())["epochs"]
+
+
+def without_dropout(monkeypatch, args) -> None:
+    monkeypatch.setattr(nn.Dropout, "forward", lambda self, x: x)
+    args.hidden_dropout_prob = 0.0
+
+
+@pytest.mark.parametrize("count", [2, 3, 5, 30])
+def test_parts_have_the_gradients_of_a_batch(flags, monkeypatch, count):
+    """Each step's, over 25 rows in batches of 8: the last part and the last batch are smaller."""
+    without_dropout(monkeypatch, flags)
+    gradients = []
+
+    def keep(model, optimizer, args, step, steps):
+        gradients[-1].append([p.grad.clone() for p in model.parameters()])
+        optimizer.param_groups[0]["lr"] = 0.0  # so that all steps are taken at the same place
+
+    monkeypatch.setattr(classifier, "clip_and_schedule", keep)
+    losses = []
+    for accumulate in (1, count):
+        gradients.append([])
+        trained(flags, accumulate=accumulate)
+        losses.append(last_epochs()[0]["loss"])
+    assert losses[0] == pytest.approx(losses[1], abs=1e-6)
+    whole, summed = gradients
+    assert len(whole) == len(summed) == 4
+    for ours, theirs in zip(whole, summed, strict=True):
+        assert max(p.abs().max() for p in ours) > 0.01
+        for a, b in zip(ours, theirs, strict=True):
+            torch.testing.assert_close(a, b, rtol=0, atol=1e-6)
+
+
+def test_every_step_has_its_number(flags, monkeypatch):
+    """Counted over the epochs, whatever the parts of a batch."""
+    steps = []
+    monkeypatch.setattr(classifier, "clip_and_schedule", lambda *args: steps.append(args[3:]))
+    trained(flags, epochs=3, accumulate=2)
+    assert steps == [(step, 12) for step in range(12)]
+
+
+@pytest.mark.parametrize(
+    ("patience", "last"), [(None, 7), (1, 3), (2, 6), (3, 7)], ids=lambda value: str(value)
+)
+def test_early_stopping(flags, monkeypatch, patience, last):
+    """Equal is not better: 0.3 in the third epoch does not count."""
+    accuracies = iter([0.2, 0.3, 0.3, 0.4, 0.1, 0.4, 0.2])
+    monkeypatch.setattr(classifier, "model_eval", lambda *_: (next(accuracies), 0.0))
+    trained(flags, option="pretrain", epochs=7, patience=patience)
+    assert [row["epoch"] for row in last_epochs()] == list(range(1, last + 1))
+
+
+# ---------------------------------------------------------------------------------------------
+# A frozen encoder that runs once
+
+
+def frozen_model(args) -> tuple[nn.Module, tuple]:
+    train_set, dev_set, num_labels = classifier.read_data(args)
+    args = SimpleNamespace(**(vars(args) | {"option": "pretrain"}))
+    return classifier.new_model(args, num_labels)[0], (train_set, dev_set)
+
+
+def count_encoding(monkeypatch) -> list[int]:
+    """How many rows went through BERT's layers, call by call."""
+    rows, encode = [], classifier.BertModel.encode
+
+    def counted(self, hidden, mask):
+        rows.append(len(hidden))
+        return encode(self, hidden, mask)
+
+    monkeypatch.setattr(classifier.BertModel, "encode", counted)
+    return rows
+
+
+def test_remembered_outputs_are_the_encoders(flags, monkeypatch):
+    model, sets = frozen_model(flags)
+    model.eval()
+    names = list(model.state_dict())
+    batches = [batch for data in sets for batch in evaluation_loader(data, 5)]
+    with torch.no_grad():
+        expected = [model(batch["token_ids"], batch["attention_mask"]) for batch in batches]
+    rows = count_encoding(monkeypatch)
+    model.bert.train()
+    remember_outputs(model.bert, sets, 3, CPU)
+    assert sum(rows) == sum(map(len, sets))  # each text once
+    model.bert.train()  # as it is while the head learns: there must be no dropout
+    for batch, logits in zip(batches, expected, strict=True):
+        found = model(batch["token_ids"], batch["attention_mask"])
+        torch.testing.assert_close(found, logits, rtol=0, atol=1e-6)
+    assert sum(rows) == sum(map(len, sets))
+    assert list(model.state_dict()) == names
+
+
+def test_padding_does_not_hide_a_remembered_text(flags, monkeypatch):
+    model, (train_set, _) = frozen_model(flags)
+    remember_outputs(model.bert, [train_set], 8, CPU)
+    rows = count_encoding(monkeypatch)
+    batch = train_set.collate_fn([train_set[3]])
+    wide = [F.pad(batch[key], (0, 5)) for key in ("token_ids", "attention_mask")]
+    found = model.bert(*wide)
+    assert found["pooler_output"].shape == (1, 32)
+    assert found["last_hidden_state"].shape == (1, 1, 32)
+    assert rows == []
+
+
+def test_a_text_not_seen_is_encoded(flags, monkeypatch):
+    model, (train_set, _) = frozen_model(flags)
+    model.eval()
+    batch = train_set.collate_fn([train_set[0], ("not yet seen", 0, "x")])
+    inputs = batch["token_ids"], batch["attention_mask"]
+    with torch.no_grad():
+        expected = model.bert(*inputs)
+        remember_outputs(model.bert, [train_set], 8, CPU)
+        rows = count_encoding(monkeypatch)
+        found = model.bert(*inputs)
+    assert rows == [2]
+    assert torch.equal(found["last_hidden_state"], expected["last_hidden_state"])
+    assert torch.equal(found["pooler_output"], expected["pooler_output"])
+
+
+def test_a_head_learns_as_on_a_frozen_encoder_in_evaluation_mode(flags, monkeypatch):
+    flags.option, flags.epochs, flags.lr, flags.hidden_dropout_prob = "pretrain", 3, 1e-2, 0.0
+    rows = count_encoding(monkeypatch)
+    remembered = trained(flags)
+    epochs = last_epochs()
+    assert sum(rows) == 25 + 11
+    # The other way: every batch anew, by an encoder that model.train() does not reach
+    monkeypatch.setattr(
+        classifier.BertModel, "train", lambda self, mode=True: nn.Module.train(self, False)
+    )
+    rows.clear()
+    anew = trained(flags, reencode=True)
+    assert sum(rows) == 3 * (25 + 11)
+    for ours, theirs in zip(epochs, last_epochs(), strict=True):
+        assert ours == pytest.approx(theirs, abs=1e-5)
+    for name, tensor in anew.items():
+        torch.testing.assert_close(remembered[name], tensor, rtol=0, atol=1e-5)
+
+
+def test_reencode_has_dropout_in_the_encoder(flags):
+    flags.option, flags.hidden_dropout_prob = "pretrain", 0.0
+    remembered, anew = trained(flags), trained(flags, reencode=True)
+    assert not torch.equal(remembered["classifier.weight"], anew["classifier.weight"])
+
+
+# ---------------------------------------------------------------------------------------------
+# torch.compile
+
+
+@pytest.mark.parametrize("option", ["pretrain", "finetune"])
+def test_compile_changes_neither_names_nor_results(flags, monkeypatch, option):
+    """With the part of torch.compile that needs no C++ compiler."""
+    without_dropout(monkeypatch, flags)
+    flags.option = option
+    plain = trained(flags)
+    compiled = []
+
+    def compile_eagerly(self):
+        compiled.append(self)
+        return real(self, backend="eager")
+
+    real = nn.Module.compile
+    monkeypatch.setattr(nn.Module, "compile", compile_eagerly)
+    found = trained(flags, compile=True)
+    assert len(compiled) == 1
+    assert list(found) == list(plain)
+    for name, tensor in plain.items():
+        torch.testing.assert_close(found[name], tensor, rtol=0, atol=1e-5)
+    classifier.load_model(flags.filepath, CPU)
 
 
 # ---------------------------------------------------------------------------------------------

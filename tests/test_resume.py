@@ -1,0 +1,419 @@
+"""Interrupted runs: killed, stopped by Ctrl-C, out of disk; resumed, they end as if untouched.
+
+The runs are processes forked from this one, so that nothing has to be imported anew, and every
+one of them writes its resume file after each step instead of each minute.
+"""
+
+import errno
+import io
+import itertools
+import json
+import multiprocessing
+import os
+import random
+import shutil
+import signal
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+
+import pytest
+import torch
+import torch._dynamo  # which torch takes in late: here once, rather than in every process
+from conftest import make_rows, write_table
+
+import classifier
+import utils
+from engine import ResumePoint
+from optimizer import AdamW
+from utils import load_checkpoint, run_script, save_checkpoint
+
+pytestmark = pytest.mark.skipif(
+    "fork" not in multiprocessing.get_all_start_methods(), reason="this system cannot fork"
+)
+
+NAMES = ("sst", "cfimdb")
+RUNS = {  # 25 rows: 7 steps an epoch of SST, 4 of CFIMDB
+    "pretrain": ["--option", "pretrain", "--lr", "1e-2"],
+    "finetune": (
+        "--option finetune --lr 1e-3 --accumulate 2 --clip 1 --warmup 0.2 --decay --patience 2"
+    ).split(),
+}
+
+
+# For tests of which one option is enough
+FINETUNE = pytest.mark.parametrize("line", ["finetune"], indirect=True)
+
+
+@pytest.fixture(scope="module", params=RUNS)
+def line(request, tiny_model_folder, tiny_data) -> list[str]:
+    """A command line that trains and tests on two data sets."""
+    shared = ["--epochs", "3", "--batch_size", "4", "--hidden_dropout_prob", "0.3"]
+    places = ["--model", str(tiny_model_folder), "--data_dir", str(tiny_data)]
+    return [*RUNS[request.param], *shared, *places]
+
+
+def live(folder: Path, line: list[str], last_event: int | None) -> None:
+    """What a forked process does: run classifier.py in ``folder``."""
+    os.chdir(folder)
+    sys.stdout = sys.stderr = open("log.txt", "a", buffering=1)
+    sys.argv = ["classifier.py", *line]
+    often()
+    if last_event is not None:
+        die_at(last_event)
+    run_script(classifier.main)
+
+
+def often(patch=setattr) -> None:
+    """Write the resume file after every step; leave out what takes longest: plots, flushing."""
+    patch(ResumePoint.__init__, "__defaults__", (0.0,))
+    patch(os, "fsync", lambda descriptor: None)  # a killed process loses nothing without it
+    patch(classifier, "plot_curves", lambda *_: None)
+    patch(classifier, "plot_confusion", lambda *_: None)
+
+
+def die_at(last_event: int) -> None:
+    """SIGKILL this process just before or just after a written file takes its place."""
+    events = itertools.count(1)
+    replace = os.replace
+
+    def event() -> None:
+        if next(events) == last_event:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    def watched_replace(old, new) -> None:
+        counted = Path(new).suffix in (".pt", ".resume", ".json")
+        if counted:
+            event()
+        replace(old, new)
+        if counted:
+            event()
+
+    os.replace = watched_replace
+
+
+def run(folder: Path, line: list[str], killed_after=None, last_event=None) -> int:
+    """Run in a process of its own, SIGKILL it after some seconds if asked to; → its exit code."""
+    folder.mkdir(exist_ok=True)
+    fork = multiprocessing.get_context("fork")
+    process = fork.Process(target=live, args=(folder, line, last_event))
+    process.start()
+    process.join(killed_after)
+    process.kill()
+    process.join()
+    return process.exitcode
+
+
+def found_in(folder: Path) -> dict:
+    """All that a run leaves: predictions and tensors byte for byte, metrics but for seconds."""
+    found = {}
+    for file in (folder / "predictions").iterdir():
+        if file.suffix == ".csv":
+            found[file.name] = file.read_bytes()
+        if file.suffix == ".json":
+            metrics = json.loads(file.read_text())
+            found[file.name] = metrics["best"], metrics["epochs"]
+    for name in NAMES:
+        saved = load_checkpoint(folder / f"{name}-classifier.pt")
+        for i, state in saved["optimizer"]["state"].items():
+            saved["model"] |= {f"{i}.{key}": torch.as_tensor(state[key]) for key in state}
+        for key, tensor in saved["model"].items():
+            found[name, key] = tensor.numpy().tobytes()
+    assert not list(folder.glob("*.resume"))
+    return found
+
+
+@pytest.fixture(scope="module")
+def untouched(line, tmp_path_factory):
+    """What a run leaves that nobody interrupts, and how many seconds it takes."""
+    folder = tmp_path_factory.mktemp("untouched")
+    begun = time.monotonic()
+    assert run(folder, line) == 0, (folder / "log.txt").read_text()
+    seconds = time.monotonic() - begun
+    found = found_in(folder)
+    assert len([key for key in found if str(key).endswith(".csv")]) == 4
+    return found, seconds
+
+
+def position(folder: Path) -> str:
+    """Where a killed run would go on."""
+    files = [folder / f"{name}-classifier.resume" for name in NAMES]
+    there = [load_checkpoint(file)["position"] for file in files if file.is_file()]
+    if not there:
+        return "start"
+    return "within an epoch" if there[-1]["batch"] else "between epochs"
+
+
+# ---------------------------------------------------------------------------------------------
+# Killed
+
+
+def test_killed_once_at_any_moment(line, untouched, tmp_path):
+    """Twenty moments all over the life of a run, ten for each option."""
+    expected, seconds = untouched
+    chance = random.Random(len(line))  # other moments for the other option
+    where = Counter()
+    for i in range(10):
+        folder = tmp_path / str(i)
+        run(folder, line, killed_after=seconds * (i + chance.random()) / 10)
+        where[position(folder)] += 1
+        assert run(folder, [*line, "--resume"]) == 0, (folder / "log.txt").read_text()
+        assert found_in(folder) == expected
+    assert where["within an epoch"] >= 2, where
+
+
+def test_killed_again_and_again(line, untouched, tmp_path):
+    """One run, killed at writes: before and after the new file takes the old one's place."""
+    expected, _ = untouched
+    chance = random.Random(2)
+    where = Counter()
+    for _ in range(60):
+        code = run(tmp_path, [*line, "--resume"], last_event=chance.randint(3, 10))
+        if code == 0:
+            break
+        assert code == -signal.SIGKILL, (tmp_path / "log.txt").read_text()
+        where[position(tmp_path)] += 1
+    assert code == 0
+    assert found_in(tmp_path) == expected
+    assert where.total() >= 10
+    assert where["within an epoch"] >= 5, where
+
+
+# ---------------------------------------------------------------------------------------------
+# Ctrl-C
+
+
+@pytest.fixture
+def interruptible(run_script_here, monkeypatch, line):
+    """A function that runs in this process, and writes the resume file after every step."""
+    often(monkeypatch.setattr)
+    return lambda *more: run_script_here(classifier, *line, *more)
+
+
+def at_call(monkeypatch, owner, name: str, number: int, act) -> Counter:
+    """Call ``act`` at the number-th call of a function, before it; → counts its calls that end."""
+    function, ended = getattr(owner, name), Counter()
+
+    def watched(*args, **kwargs):
+        ended["begun"] += 1
+        if ended["begun"] == number:
+            act()
+        result = function(*args, **kwargs)
+        ended["ended"] += 1
+        return result
+
+    monkeypatch.setattr(owner, name, watched)
+    return ended
+
+
+@FINETUNE
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_ctrl_c_stops_after_the_step(interruptible, monkeypatch, untouched, tmp_path, number):
+    handler = signal.getsignal(number)
+    with monkeypatch.context() as patch:
+        steps = at_call(patch, AdamW, "step", 10, lambda: signal.raise_signal(number))
+        result = interruptible()
+    assert result.code == 1
+    assert steps["ended"] == 10
+    assert result.out.count("stopping after this step") == 1
+    assert result.err == "error: stopped; --resume goes on from sst-classifier.resume\n"
+    assert position(tmp_path) == "within an epoch"
+    assert signal.getsignal(number) is handler
+    assert interruptible("--resume").code == 0
+    assert found_in(tmp_path) == untouched[0]
+
+
+@pytest.mark.parametrize("epoch", [1, 3])
+def test_ctrl_c_while_evaluating(interruptible, monkeypatch, untouched, tmp_path, epoch):
+    """The epoch is finished, and nothing more is begun, not even the other data set."""
+    with monkeypatch.context() as patch:
+        at_call(patch, classifier, "model_eval", epoch, lambda: signal.raise_signal(signal.SIGINT))
+        steps = at_call(patch, AdamW, "step", 0, None)
+        result = interruptible()
+    assert result.code == 1
+    assert result.err == "error: stopped; --resume goes on from sst-classifier.resume\n"
+    assert steps["ended"] == 7 * epoch
+    assert interruptible("--resume").code == 0
+    assert found_in(tmp_path) == untouched[0]
+
+
+def test_a_second_ctrl_c_stops_at_once(interruptible, monkeypatch, untouched, tmp_path):
+    def twice():
+        signal.raise_signal(signal.SIGINT)
+        signal.raise_signal(signal.SIGINT)
+
+    with monkeypatch.context() as patch:
+        steps = at_call(patch, AdamW, "step", 10, twice)
+        result = interruptible()
+    assert result.code == 1
+    assert steps["ended"] == 9
+    assert result.err == "\ninterrupted\n"
+    assert interruptible("--resume").code == 0
+    assert found_in(tmp_path) == untouched[0]
+
+
+# ---------------------------------------------------------------------------------------------
+# Files to resume from that are not as they should be
+
+
+@pytest.fixture
+def stopped(interruptible, monkeypatch, tmp_path) -> Path:
+    """The resume file of a run that was stopped within SST's second epoch."""
+    with monkeypatch.context() as patch:
+        at_call(patch, AdamW, "step", 10, lambda: signal.raise_signal(signal.SIGINT))
+        assert interruptible().code == 1
+    return tmp_path / "sst-classifier.resume"
+
+
+def refused(result, path: Path, before: bytes) -> str:
+    """The one line of a run that would not go on, and left the file as it was."""
+    assert result.code == 1
+    assert result.err.startswith("error: ")
+    assert result.err.count("\n") == 1
+    assert path.name in result.err
+    assert "run without --resume to start anew" in result.err
+    assert path.read_bytes() == before
+    return result.err
+
+
+@FINETUNE
+@pytest.mark.parametrize(
+    ("flags", "named"),
+    [
+        ("--lr 0.5", "lr=0.5"),
+        ("--seed 1", "seed=1"),
+        ("--batch_size 5", "batch_size=5"),
+        ("--epochs 9", "epochs=9"),
+        ("--accumulate 3", "accumulate=3"),
+        ("--precision bf16", "precision='bf16'"),
+    ],
+)
+def test_other_settings(interruptible, stopped, flags, named):
+    name, value = named.split("=")
+    message = refused(interruptible("--resume", *flags.split()), stopped, stopped.read_bytes())
+    assert f"a run with {name}=" in message
+    assert f"this one has {value} " in message
+
+
+@FINETUNE
+def test_other_contents_of_the_training_file(interruptible, stopped, tiny_data, tmp_path):
+    data = shutil.copytree(tiny_data, tmp_path / "data")
+    rows = make_rows(25, 1, "01234", first_id=7)
+    write_table(data / "ids-sst-train.csv", "id sentence sentiment", rows)
+    result = interruptible("--resume", "--data_dir", data)
+    assert "a run with train=" in refused(result, stopped, stopped.read_bytes())
+
+
+@FINETUNE
+def test_the_same_contents_elsewhere(interruptible, stopped, tiny_data, tmp_path, untouched):
+    data = shutil.copytree(tiny_data, tmp_path / "data")
+    assert interruptible("--resume", "--data_dir", data).code == 0
+    assert found_in(tmp_path) == untouched[0]
+
+
+@FINETUNE
+@pytest.mark.parametrize("share", [0.0, 0.001, 0.5, 0.999])
+def test_a_truncated_file(interruptible, stopped, share):
+    content = stopped.read_bytes()
+    stopped.write_bytes(content[: int(share * len(content))])
+    message = refused(interruptible("--resume"), stopped, stopped.read_bytes())
+    assert "is damaged or not a checkpoint" in message
+
+
+@FINETUNE
+@pytest.mark.parametrize("kind", ["text", "list", "checkpoint", "no tensors"])
+def test_a_file_of_another_kind(interruptible, stopped, kind):
+    if kind == "text":
+        stopped.write_text("epoch,loss\n1,0.5\n")
+    elif kind == "list":
+        save_checkpoint(stopped, [1, 2])
+    elif kind == "checkpoint":
+        save_checkpoint(stopped, load_checkpoint(stopped.with_suffix(".pt")))
+    else:
+        save_checkpoint(stopped, load_checkpoint(stopped) | {"model": {}})
+    refused(interruptible("--resume"), stopped, stopped.read_bytes())
+
+
+# ---------------------------------------------------------------------------------------------
+# A full disk
+
+
+class SmallDisk(io.FileIO):
+    """A file on a disk on which little room is left."""
+
+    def write(self, content) -> int:
+        """Write, or fail as the system does."""
+        if self.tell() + len(content) > 20_000:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        return super().write(content)
+
+
+@FINETUNE
+def test_a_full_disk_keeps_the_last_good_file(interruptible, monkeypatch, untouched, tmp_path):
+    path = tmp_path / "sst-classifier.resume"
+    full = []
+
+    def fill() -> None:
+        full.append(path.read_bytes())
+        patch.setattr(utils, "open", small_open, raising=False)
+
+    def small_open(name, mode, **options):
+        if ".resume." in Path(name).name:
+            return SmallDisk(name, mode.replace("b", ""))
+        return open(name, mode, **options)
+
+    with monkeypatch.context() as patch:
+        at_call(patch, ResumePoint, "write", 10, fill)
+        result = interruptible()
+    assert result.code == 1
+    assert result.err.startswith(f"error: cannot write {path.name}: ")
+    assert result.err.count("\n") == 1
+    assert [path.read_bytes()] == full
+    assert not list(tmp_path.glob(".*"))
+    assert interruptible("--resume").code == 0
+    assert found_in(tmp_path) == untouched[0]
+
+
+# ---------------------------------------------------------------------------------------------
+# Two data sets, nothing to resume
+
+
+@FINETUNE
+def test_nothing_there_to_resume(interruptible, untouched, tmp_path):
+    assert interruptible("--resume").code == 0
+    assert found_in(tmp_path) == untouched[0]
+
+
+def test_a_finished_data_set_is_not_trained_again(interruptible, monkeypatch, untouched, tmp_path):
+    with monkeypatch.context() as patch:
+        stop = 3 * 7 + 5  # in the second data set
+        at_call(patch, AdamW, "step", stop, lambda: signal.raise_signal(signal.SIGINT))
+        result = interruptible()
+    assert result.err == "error: stopped; --resume goes on from cfimdb-classifier.resume\n"
+    steps = at_call(monkeypatch, AdamW, "step", 0, None)
+    assert interruptible("--resume").code == 0
+    assert steps["ended"] == 3 * 4 - 5
+    assert found_in(tmp_path) == untouched[0]
+
+
+@FINETUNE
+def test_what_a_killed_write_left_is_removed(interruptible, stopped, untouched, tmp_path):
+    for name in (".sst-classifier.resume.1.part", ".sst-classifier.pt.1.part"):
+        (tmp_path / name).write_text("half")
+    assert interruptible("--resume").code == 0
+    assert not list(tmp_path.glob(".*"))
+    assert found_in(tmp_path) == untouched[0]
+
+
+def test_how_often_it_is_written(monkeypatch, tmp_path):
+    now = [100.0]
+    monkeypatch.setattr("engine.time.monotonic", lambda: now[0])
+    point = ResumePoint(tmp_path / "x.resume", {})
+    layer = torch.nn.Linear(2, 2)
+    for seconds, due in ((59, False), (1, True)):
+        now[0] += seconds
+        assert point.due() is due
+    point.write(layer, AdamW(layer.parameters()), {"epoch": 1})
+    assert point.due() is False
+    assert point.read(layer, AdamW(layer.parameters())) == {"epoch": 1}
