@@ -278,7 +278,8 @@ def run_faults(data: PracticeSet) -> Iterator[str]:
         counts = Counter(run for sentence in sentences for run in runs(sentence))
         for run, count in counts.most_common():
             if count > len(sentences) / 100:
-                yield f"{task.stem}-*.csv: {' '.join(run)!r} in {count} of {len(sentences)} sentences"
+                where = f"in {count} of {len(sentences)} sentences"
+                yield f"{task.stem}-*.csv: {' '.join(run)!r} {where}"
 
 
 def gold_faults(data: PracticeSet) -> Iterator[str]:
