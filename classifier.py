@@ -393,6 +393,8 @@ def get_args(arguments: Sequence[str] | None = None) -> argparse.Namespace:
         parser.error("--dev_out and --test_out name the files of ONE data set, but two would run")
     if args.predict is not None and not args.checkpoint:
         parser.error("--predict needs --checkpoint")
+    if args.checkpoint and args.predict is None:
+        parser.error("--checkpoint is the model that --predict uses; --resume goes on with a run")
     if not 0 <= args.seed < 2**32:
         parser.error("--seed must be at least 0 and below 2**32, as NumPy wants it")
     return args
