@@ -294,20 +294,18 @@ class StopRequest:
     Used as ``with StopRequest() as stop: … stop.leave_if_asked(point)``
     """
 
+    SIGNALS = (signal.SIGINT, signal.SIGTERM)
+
     def __init__(self):
         self.asked = False
 
     def __enter__(self) -> StopRequest:
-        self.before = {sig: signal.signal(sig, self._ask) for sig in self._signals()}
+        self.before = {sig: signal.signal(sig, self._ask) for sig in self.SIGNALS}
         return self
 
     def __exit__(self, *error: object) -> None:
         for sig, handler in self.before.items():
             signal.signal(sig, handler)
-
-    @staticmethod
-    def _signals() -> tuple[signal.Signals, ...]:
-        return signal.SIGINT, signal.SIGTERM
 
     def _ask(self, number: int, frame: object) -> None:
         if self.asked:
