@@ -4,6 +4,7 @@ python classifier.py --option finetune --lr 5e-5
 python classifier.py --option pretrain --lr 1e-3
 python classifier.py --option finetune --train my-train.csv --dev my-dev.csv
 python classifier.py --predict 'A film to see twice.' --checkpoint sst-classifier.pt
+torchrun --nproc_per_node 2 classifier.py --option finetune
 """
 
 from __future__ import annotations
@@ -31,13 +32,17 @@ from engine import (
     Seen,
     StopRequest,
     add_flags,
+    add_up,
     autocast_for,
     check_finite,
     clip_and_schedule,
     evaluation_loader,
+    from_first,
     minutes,
     parts,
     remember_outputs,
+    start_alike,
+    time_to_write,
 )
 from evaluation import (
     accuracy_and_f1,
@@ -53,6 +58,8 @@ from utils import (
     OneLineParser,
     check_writable,
     default_model,
+    first_process,
+    join_processes,
     load_checkpoint,
     pick_device,
     positive_float,
@@ -192,7 +199,7 @@ def train(args) -> None:
     train_loader = DataLoader(train_set, batch_sampler=batches, collate_fn=train_set.collate_fn)
     dev_loader = evaluation_loader(dev_set, args.batch_size)
     model, config = new_model(args, num_labels)
-    model.to(device)
+    start_alike(model.to(device))
     optimizer = AdamW([p for p in model.parameters() if p.requires_grad], lr=args.lr)
     if args.option == "pretrain" and not args.reencode:
         with autocast():
@@ -208,7 +215,7 @@ def train(args) -> None:
     with StopRequest() as stop:
         while at["epoch"] <= args.epochs and not waited_enough(at["history"], args.patience):
             model.train()
-            seen = Seen(at["seen"])
+            seen = Seen(("examples", "loss", "right"), at["seen"])
             batches.begin(at["epoch"], skip=at["batch"])
             # An epoch begins with a random draw of the loader's; one that goes on has had it.
             train_loader.generator = torch.Generator() if at["batch"] else None
@@ -218,21 +225,27 @@ def train(args) -> None:
                     with autocast():
                         logits = model(ids, mask)  # (B, L), (B, L) → (B, num_labels)
                     loss = F.cross_entropy(logits.float(), labels)
-                    check_finite(loss, at["epoch"], at["batch"] + 1, args.filepath)
                     (loss * len(labels) / len(batch["labels"])).backward()
-                    seen.add(loss, logits, labels)
+                    right = (logits.argmax(dim=-1) == labels).sum().item()
+                    seen.add(examples=len(labels), loss=loss.item() * len(labels), right=right)
+                add_up(model, seen)
+                check_finite(seen, at["epoch"], at["batch"] + 1, args.filepath)
                 step = (at["epoch"] - 1) * len(batches) + at["batch"]
                 clip_and_schedule(model, optimizer, args, step, len(batches) * args.epochs)
                 optimizer.step()
                 at["batch"] += 1
-                if stop.asked or point.due():
-                    at |= {"seen": vars(seen), "seconds": progress.seconds()}
+                if time_to_write(stop, point):
+                    at |= {"seen": seen.sums, "seconds": progress.seconds()}
                     point.write(model, optimizer, at)
                 stop.leave_if_asked(point)
 
             with autocast():
-                accuracy, f1, *_ = model_eval(dev_loader, model, device)
-            row = {"epoch": at["epoch"], **seen.means(), "dev_acc": accuracy, "dev_f1": f1}
+                accuracy, f1 = from_first(model_eval(dev_loader, model, device)[:2])
+            loss, train_acc = (
+                seen.sums[name] / seen.sums["examples"] for name in ("loss", "right")
+            )
+            row = {"epoch": at["epoch"], "loss": loss, "train_acc": train_acc}
+            row |= {"dev_acc": accuracy, "dev_f1": f1}
             print_row(row, progress.seconds())
             if accuracy > max((old["dev_acc"] for old in at["history"]), default=-1.0):
                 save_model(model, optimizer, args, config, args.filepath)
@@ -447,6 +460,7 @@ def main() -> None:
         except UnicodeDecodeError as error:
             raise InputError(f"standard input is not UTF-8 ({error}); convert it") from None
         return
+    join_processes(args.use_gpu)
     runs = plan(args)
     args.model = args.model or default_model()
     if args.option == "pretrain" and args.lr < 1e-4:
@@ -460,9 +474,11 @@ def main() -> None:
         seed_everything(run.seed)
         print("\n" + "  ".join(f"{key}={value}" for key, value in vars(run).items() if value))
         train(run)
-        test(run)
-    for run in runs:
-        resume_path(run).unlink(missing_ok=True)
+        if first_process():
+            test(run)
+    if first_process():
+        for run in runs:
+            resume_path(run).unlink(missing_ok=True)
 
 
 if __name__ == "__main__":

@@ -1,8 +1,8 @@
 """What every training run shares, each a small piece that can be read alone.
 
-Batches by length, precision, the update with its options, a frozen encoder that runs once, progress
-with an estimate, and a file to resume from. The training loops themselves stand in the scripts;
-this file does not know about tasks.
+Batches by length, precision, the update with its options, several processes, a frozen encoder that
+runs once, progress with an estimate, and a file to resume from. The training loops themselves stand
+in the scripts; this file does not know about tasks.
 """
 
 from __future__ import annotations
@@ -17,18 +17,22 @@ from pathlib import Path
 from typing import Any
 
 import torch
+import torch.distributed as dist
 from torch import Tensor, nn
 from torch.optim import Optimizer
 from torch.utils.data import DataLoader, Sampler
-from tqdm import tqdm
 
 from utils import (
     InputError,
     first_line,
+    first_process,
     load_checkpoint,
     positive_float,
     positive_int,
     probability,
+    process_count,
+    process_number,
+    progress_bar,
     save_checkpoint,
 )
 
@@ -109,14 +113,23 @@ def _cut(rows: list[int], batch_size: int) -> Iterator[list[int]]:
         yield rows[start : start + batch_size]
 
 
-def parts(batch: dict, count: int, device: torch.device) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
-    """A batch of single sentences in ``count`` parts: (ids (B, L), mask (B, L), labels (B,)) each.
+SINGLE = ("token_ids", "attention_mask", "labels")
+PAIR = ("token_ids_1", "attention_mask_1", "token_ids_2", "attention_mask_2", "labels")
 
-    The gradients of the parts, each weighted by its share of the rows, add up to the batch's.
+
+def parts(
+    batch: dict, count: int, device: torch.device, keys: Sequence[str] = SINGLE
+) -> Iterator[tuple[Tensor, ...]]:
+    """One process's share of a batch in ``count`` parts: a tuple of the tensors of ``keys`` each.
+
+    Of W processes number r takes rows r, r + W, r + 2W …; of a batch smaller than W some take
+    none. The gradients of all parts, each weighted by its share of the rows, add up to the batch's.
     """
-    size = math.ceil(len(batch["labels"]) / count)
-    keys = ("token_ids", "attention_mask", "labels")
-    yield from zip(*(batch[key].to(device).split(size) for key in keys), strict=True)
+    own = slice(process_number(), None, process_count())
+    size = math.ceil(len(batch["labels"][own]) / count)
+    if size:
+        tensors = (batch[key][own].to(device) for key in keys)
+        yield from zip(*(tensor.split(size) for tensor in tensors), strict=True)
 
 
 # ---------------------------------------------------------------------------------------------
@@ -183,9 +196,7 @@ def remember_outputs(
 
     encoder.eval()
     for dataset in datasets:
-        for batch in tqdm(
-            evaluation_loader(dataset, batch_size), desc="encode", leave=False, disable=None
-        ):
+        for batch in progress_bar(evaluation_loader(dataset, batch_size), "encode"):
             ids, mask = batch["token_ids"], batch["attention_mask"]
             with torch.no_grad():
                 output = encode(ids.to(device), mask.to(device))
@@ -203,6 +214,59 @@ def remember_outputs(
         return {"last_hidden_state": cls, "pooler_output": pooled}  # (B, 1, D), (B, D)
 
     encoder.forward = look_up
+
+
+# ---------------------------------------------------------------------------------------------
+# Several processes, started by torchrun: each computes its share of every batch
+
+
+def start_alike(model: nn.Module) -> None:
+    """In several processes: the first one's parameters in all, and dropout of one's own in each."""
+    if process_count() > 1:
+        for tensor in model.state_dict().values():
+            dist.broadcast(tensor, src=0)
+        if not first_process():
+            torch.manual_seed(torch.initial_seed() + process_number())
+
+
+def add_up(model: nn.Module, seen: Seen) -> None:
+    """After the backward passes of a step: the sum over all processes of gradients and counts.
+
+    A parameter that had a gradient in no process is left without one, as it would be in one.
+    """
+    counts = torch.tensor([*seen.step.values()], dtype=torch.float64)
+    if process_count() > 1:
+        learning = [p for p in model.parameters() if p.requires_grad]
+        used = torch.tensor([float(p.grad is not None) for p in learning])
+        counts, used = _sum(counts), _sum(used)
+        learning = [p for p, times in zip(learning, used.tolist(), strict=True) if times]
+        grads = [torch.zeros_like(p) if p.grad is None else p.grad for p in learning]
+        together = torch.cat([grad.flatten() for grad in grads])  # one message, not hundreds
+        dist.all_reduce(together)
+        for p, grad in zip(learning, together.split([p.numel() for p in learning]), strict=True):
+            p.grad = grad.view_as(p)
+    seen.take(counts.tolist())
+
+
+def any_process(flag: bool) -> bool:
+    """Whether the flag is set in any process; all have to ask."""
+    return flag if process_count() == 1 else bool(_sum(torch.tensor([float(flag)])).item())
+
+
+def from_first(value: Any) -> Any:
+    """A plain value as the first process has it, so that all decide alike."""
+    if process_count() == 1:
+        return value
+    box = [value]
+    dist.broadcast_object_list(box, src=0)
+    return box[0]
+
+
+def _sum(numbers: Tensor) -> Tensor:
+    """The sum over all processes of a small tensor on the CPU."""
+    numbers = numbers.to("cuda" if dist.get_backend() == "nccl" else "cpu")
+    dist.all_reduce(numbers)
+    return numbers.cpu()
 
 
 # ---------------------------------------------------------------------------------------------
@@ -232,9 +296,11 @@ class Progress:
 
     def bar(self, loader: DataLoader, epoch: int) -> Iterator[dict]:
         """The loader's batches, counted."""
-        for batch in tqdm(loader, desc=f"epoch {epoch}", leave=False, disable=None):
+        for batch in progress_bar(loader, f"epoch {epoch}"):
             yield batch
-            self.done += int(batch["attention_mask"].sum())
+            self.done += sum(
+                int(batch[key].sum()) for key in batch if key.startswith("attention_mask")
+            )
             elapsed = time.monotonic() - self.begun
             if not self.told and elapsed > self.ESTIMATE_AFTER and self.done < self.total:
                 self.told = True
@@ -257,31 +323,37 @@ def minutes(seconds: float) -> str:
 
 
 class Seen:
-    """Mean loss and accuracy over the examples trained on so far in an epoch, as they were seen."""
+    """Running sums over what was trained on in an epoch, as it was seen: examples, losses, hits.
 
-    def __init__(self, counts: dict[str, float] | None = None):
-        self.examples = self.loss = self.right = 0.0
-        vars(self).update(counts or {})
+    Args:
+        names: of the quantities.
+        sums: where an interrupted epoch goes on from.
+    """
 
-    def add(self, loss: Tensor, logits: Tensor, labels: Tensor) -> None:
-        """Count a batch: its mean loss, logits (B, C) and labels (B,)."""
-        size = len(labels)
-        self.examples += size
-        self.loss += loss.item() * size
-        self.right += (logits.detach().argmax(dim=-1) == labels).sum().item()
+    def __init__(self, names: Sequence[str], sums: dict[str, float] | None = None):
+        self.sums = dict.fromkeys(names, 0.0) | (sums or {})
+        self.step = dict.fromkeys(names, 0.0)  # added since the last add_up
 
-    def means(self) -> dict[str, float]:
-        """Loss and accuracy an example."""
-        return {"loss": self.loss / self.examples, "train_acc": self.right / self.examples}
+    def add(self, **amounts: float) -> None:
+        """Add to the quantities of this step."""
+        for name, amount in amounts.items():
+            self.step[name] += amount
+
+    def take(self, amounts: Sequence[float]) -> None:
+        """End a step in which all processes together counted so much, in the order of names."""
+        for name, amount in zip(self.sums, amounts, strict=True):
+            self.sums[name] += amount
+            self.step[name] = 0.0
 
 
-def check_finite(loss: Tensor, epoch: int, batch: int, checkpoint: str) -> None:
-    """InputError as soon as a loss is nan or infinite: nothing after it would be worth keeping."""
-    if not torch.isfinite(loss).all():
-        raise InputError(
-            f"the loss is {loss.item()} in epoch {epoch}, batch {batch}; lower --lr. "
-            f"The best epoch before it, if there was one, is kept in {checkpoint}"
-        )
+def check_finite(seen: Seen, epoch: int, batch: int, checkpoint: str) -> None:
+    """InputError as soon as a sum is nan or infinite: nothing after it would be worth keeping."""
+    for name, value in seen.sums.items():
+        if not math.isfinite(value):
+            raise InputError(
+                f"the {name} is {value} in epoch {epoch}, batch {batch}; lower --lr. "
+                f"The best epoch before it, if there was one, is kept in {checkpoint}"
+            )
 
 
 # ---------------------------------------------------------------------------------------------
@@ -308,14 +380,14 @@ class StopRequest:
             signal.signal(sig, handler)
 
     def _ask(self, number: int, frame: object) -> None:
-        if self.asked:
+        if self.asked and process_count() == 1:  # torchrun passes a signal on: all get it twice
             raise KeyboardInterrupt
         self.asked = True
         print("\nstopping after this step (once more to stop at once)", flush=True)
 
     def leave_if_asked(self, point: ResumePoint) -> None:
-        """Raise InputError, which says how to go on, if a stop was asked for."""
-        if self.asked:
+        """Raise InputError, which says how to go on, if a stop was asked for in any process."""
+        if any_process(self.asked):
             raise InputError(f"stopped; --resume goes on from {point.path}")
 
 
@@ -334,7 +406,7 @@ class ResumePoint:
 
     def __init__(self, path: str | Path, settings: dict[str, Any], seconds: float = 60.0):
         self.path = Path(path)
-        self.settings = settings
+        self.settings = settings | {"processes": process_count()}
         self.seconds = seconds
         self.written = time.monotonic()
 
@@ -344,9 +416,10 @@ class ResumePoint:
 
     def write(self, model: nn.Module, optimizer: Optimizer, position: dict[str, Any]) -> None:
         """Write everything; ``position`` is plain values of the caller's."""
-        random_states = {"cpu": torch.get_rng_state()}
-        if torch.cuda.is_available():
-            random_states["cuda"] = torch.cuda.get_rng_state()
+        random_states = [_random_state()]
+        if process_count() > 1:
+            random_states *= process_count()
+            dist.all_gather_object(random_states, _random_state())
         save_checkpoint(
             self.path,
             {
@@ -366,7 +439,7 @@ class ResumePoint:
         killed runs left half written is removed.
         """
         for left in self.path.parent.glob(".*.part"):
-            if left.name.startswith(f".{self.path.stem}."):
+            if left.name.startswith(f".{self.path.stem}.") and first_process():
                 left.unlink()
         if not self.path.is_file():
             return None
@@ -397,7 +470,20 @@ class ResumePoint:
             raise InputError(
                 f"{self.path} does not fit this model ({first_line(error)}); {anew}"
             ) from error
-        torch.set_rng_state(saved["random"]["cpu"])
-        if "cuda" in saved["random"] and torch.cuda.is_available():
-            torch.cuda.set_rng_state(saved["random"]["cuda"])
+        random_state = saved["random"][process_number()]
+        torch.set_rng_state(random_state["cpu"])
+        if "cuda" in random_state and torch.cuda.is_available():
+            torch.cuda.set_rng_state(random_state["cuda"])
         return saved["position"]
+
+
+def _random_state() -> dict[str, Tensor]:
+    state = {"cpu": torch.get_rng_state()}
+    if torch.cuda.is_available():
+        state["cuda"] = torch.cuda.get_rng_state()
+    return state
+
+
+def time_to_write(stop: StopRequest, point: ResumePoint) -> bool:
+    """Whether a resume point is due, or a stop was asked for, in any process."""
+    return any_process(stop.asked or point.due())

@@ -24,7 +24,9 @@ from typing import Any, Callable, Dict, Iterable, Iterator, List, Optional, Set,
 
 import numpy as np
 import torch
+import torch.distributed as dist
 from torch import Tensor, nn
+from tqdm import tqdm
 
 # ---------------------------------------------------------------------------------------------
 # Errors a user can mend
@@ -46,10 +48,10 @@ def run_script(main: Callable[[], Any]) -> None:
         stream.reconfigure(errors="replace")  # a console without UTF-8 shows ? for ·
     try:
         main()
-    except InputError as error:
-        sys.exit(f"error: {error}")
+    except InputError as error:  # the same one in all processes, if there are several
+        sys.exit(f"error: {error}" if first_process() else 1)
     except KeyboardInterrupt:
-        sys.exit("\ninterrupted")
+        sys.exit("\ninterrupted" if first_process() else 1)
 
 
 class OneLineParser(argparse.ArgumentParser):
@@ -123,6 +125,44 @@ def pick_device(use_gpu: bool) -> torch.device:
     return torch.device("cpu")
 
 
+def process_count() -> int:
+    """How many processes train together: 1, unless torchrun started more and they have joined."""
+    return dist.get_world_size() if dist.is_available() and dist.is_initialized() else 1
+
+
+def process_number() -> int:
+    """Which of them this one is: 0, 1 …"""
+    return dist.get_rank() if process_count() > 1 else 0
+
+
+def first_process() -> bool:
+    """Whether this is the process that prints and writes: the only one, or number 0."""
+    return process_number() == 0
+
+
+def join_processes(use_gpu: bool) -> None:
+    """Let the processes that torchrun started find each other; nothing to do without torchrun.
+
+    They talk through NCCL with --use_gpu on CUDA, each on a device of its own, else through gloo.
+    From here on only the first one prints.
+    """
+    if not (dist.is_available() and dist.is_torchelastic_launched()) or dist.is_initialized():
+        return
+    on_gpu = use_gpu and torch.cuda.is_available()
+    if on_gpu:
+        torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
+    dist.init_process_group("nccl" if on_gpu else "gloo")
+    if first_process():
+        print(f"processes: {process_count()} train together")
+    else:
+        sys.stdout = open(os.devnull, "w", encoding="utf-8")
+
+
+def progress_bar(items: Iterable, name: str) -> Iterable:
+    """The items, with a bar on a terminal (of the first process) that is gone at the end."""
+    return tqdm(items, desc=name, leave=False, disable=None if first_process() else True)
+
+
 def get_parameter_dtype(module: nn.Module) -> torch.dtype:
     """The floating-point type of a module's parameters (float32 if it has none)."""
     for parameter in module.parameters():
@@ -165,9 +205,15 @@ torch.serialization.add_safe_globals(
 def atomic_write(path: str | Path, mode: str = "w") -> Iterator[Any]:
     """Write to a file beside ``path`` and rename it at the end, so no reader sees half of it.
 
+    Of several processes only the first one writes, what others write is thrown away.
+
     Raises InputError where the folder cannot be written or the disk is full; what stood at
     ``path`` before is then still there.
     """
+    if not first_process():
+        with open(os.devnull, mode) as nowhere:
+            yield nowhere
+        return
     path = Path(path)
     part = path.with_name(f".{path.name}.{os.getpid()}.part")
     encoding = None if "b" in mode else "utf-8"

@@ -22,6 +22,7 @@ from engine import (
     LengthBatches,
     Progress,
     Seen,
+    add_up,
     check_finite,
     clip_and_schedule,
     evaluation_loader,
@@ -473,17 +474,23 @@ def test_minutes(seconds, text):
     assert minutes(seconds) == text
 
 
-def test_seen_weighs_batches_by_their_size():
-    seen = Seen()
-    seen.add(torch.tensor(1.0), torch.tensor([[0.0, 1.0], [0.0, 1.0], [1.0, 0.0]]), torch.ones(3))
-    seen.add(torch.tensor(5.0), torch.tensor([[0.0, 1.0]]), torch.zeros(1))
-    assert seen.means() == {"loss": 2.0, "train_acc": 0.5}
+def test_seen_adds_up_and_goes_on():
+    seen = Seen(("examples", "loss"), {"examples": 10.0, "loss": 4.0})
+    seen.add(examples=3, loss=1.5)
+    seen.add(loss=0.5)
+    assert seen.sums == {"examples": 10.0, "loss": 4.0}  # the step is not over
+    add_up(torch.nn.Linear(1, 1), seen)
+    assert seen.sums == {"examples": 13.0, "loss": 6.0}
+    add_up(torch.nn.Linear(1, 1), seen)
+    assert seen.sums == {"examples": 13.0, "loss": 6.0}
+    with pytest.raises(KeyError):
+        seen.add(wrong=1)
 
 
 @pytest.mark.parametrize("value", ["nan", "inf", "-inf"])
 def test_a_loss_that_is_not_finite_stops(value):
     with pytest.raises(InputError) as caught:
-        check_finite(torch.tensor(float(value)), 3, 7, "x.pt")
+        check_finite(Seen(("loss",), {"loss": float(value)}), 3, 7, "x.pt")
     message = str(caught.value)
     assert "\n" not in message
     for fact in (f"the loss is {value} in epoch 3, batch 7", "lower --lr", "kept in x.pt"):
@@ -491,7 +498,7 @@ def test_a_loss_that_is_not_finite_stops(value):
 
 
 def test_a_finite_loss_passes():
-    assert check_finite(torch.tensor(1e30), 1, 1, "x.pt") is None
+    assert check_finite(Seen(("loss",), {"loss": 1e30}), 1, 1, "x.pt") is None
 
 
 def test_loader_and_batches_together(tiny_model_folder):

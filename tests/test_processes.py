@@ -1,0 +1,204 @@
+"""Several processes, started by torchrun: the same loss curve as one, one voice, nothing lost.
+
+The processes are real ones that talk through gloo; torchrun is ``python -m torch.distributed.run``.
+"""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import torch
+import torch.distributed as dist
+from conftest import ROOT, tiny_config, tiny_vocabulary
+
+from bert import BertModel
+from tokenizer import BertTokenizer
+
+pytestmark = pytest.mark.skipif(
+    not (dist.is_available() and dist.is_gloo_available()), reason="this torch has no gloo"
+)
+
+
+@pytest.fixture(scope="module")
+def model_without_dropout(tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("no-dropout")
+    torch.manual_seed(0)
+    config = tiny_config(
+        vocab_size=len(tiny_vocabulary()),
+        max_position_embeddings=512,
+        hidden_dropout_prob=0.0,
+        attention_probs_dropout_prob=0.0,
+    )
+    BertModel(config).save_pretrained(folder)
+    BertTokenizer(tiny_vocabulary()).save_pretrained(folder)
+    return folder
+
+
+def start(folder: Path, processes: int, line: list[str], script: str = "classifier.py"):
+    """``torchrun --nproc_per_node N script …`` in a folder; plain python for one process."""
+    folder.mkdir(exist_ok=True)
+    launcher = ["-m", "torch.distributed.run", "--standalone", "--nproc_per_node", str(processes)]
+    command = [sys.executable, *(launcher if processes > 1 else []), str(ROOT / script), *line]
+    return subprocess.Popen(
+        command,
+        cwd=folder,
+        env=os.environ | {"OMP_NUM_THREADS": "1"},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def finish(process) -> tuple[int, str, str]:
+    out, err = process.communicate(timeout=300)
+    return process.returncode, out, err
+
+
+@pytest.fixture(scope="module")
+def line(model_without_dropout, tiny_data) -> list[str]:
+    """25 rows in batches of 8: the last batch has a single row, so one process has none."""
+    return (
+        f"--only sst --option finetune --lr 3e-3 --epochs 4 --batch_size 8 --precision fp32 "
+        f"--hidden_dropout_prob 0 --accumulate 2 --clip 1 --warmup 0.2 --decay "
+        f"--model {model_without_dropout} --data_dir {tiny_data}"
+    ).split()
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory, line) -> dict[int, tuple[Path, str]]:
+    """The same run in one, two and three processes: folder and standard output of each."""
+    folders = {count: tmp_path_factory.mktemp(f"{count}-processes") for count in (1, 2, 3)}
+    started = {count: start(folder, count, line) for count, folder in folders.items()}
+    done = {}
+    for count, process in started.items():
+        code, out, err = finish(process)
+        assert code == 0, err
+        done[count] = (folders[count], out)
+    return done
+
+
+def curve(folder: Path) -> list[dict]:
+    return json.loads((folder / "predictions/finetune-sst-metrics.json").read_text())["epochs"]
+
+
+@pytest.mark.parametrize("count", [2, 3])
+def test_the_loss_curve_of_one(runs, count):
+    """Losses, hits and dev scores of every epoch, and the trained parameters."""
+    alone, together = curve(runs[1][0]), curve(runs[count][0])
+    assert len(alone) == 4
+    assert abs(alone[0]["loss"] - alone[-1]["loss"]) > 1e-3  # it did train
+    for mine, theirs in zip(alone, together, strict=True):
+        assert theirs["loss"] == pytest.approx(mine["loss"], abs=1e-5)
+        assert theirs["train_acc"] == mine["train_acc"]
+        assert theirs["dev_acc"] == mine["dev_acc"]
+    models = [
+        torch.load(runs[n][0] / "sst-classifier.pt", weights_only=True)["model"] for n in (1, count)
+    ]
+    for name, tensor in models[0].items():
+        torch.testing.assert_close(models[1][name], tensor, atol=1e-4, rtol=1e-4)
+
+
+def test_only_the_first_prints_and_writes(runs):
+    folder, out = runs[2]
+    assert out.count("processes: 2 train together") == 1
+    for once in (
+        " epoch    loss   train acc",
+        "wrote predictions/finetune-sst-*",
+        "option=finetune",
+    ):
+        assert out.count(once) == 1
+    assert sorted(path.name for path in folder.iterdir()) == ["predictions", "sst-classifier.pt"]
+
+
+# Two processes that start from different weights and use different parameters
+SCRIPT = """
+import json, sys
+sys.path.insert(0, sys.argv[1])
+import torch
+import engine, utils
+
+utils.join_processes(use_gpu=False)
+torch.manual_seed(5)
+number = utils.process_number()
+model = torch.nn.ParameterDict({name: torch.ones(2) * number + 1 for name in ("a", "b", "c")})
+engine.start_alike(model)
+draw = torch.rand(1).item()
+seen = engine.Seen(("loss",))
+(model["a"] * (number + 1)).sum().backward()
+if number == 1:
+    model["b"].sum().backward()
+seen.add(loss=number + 1)
+engine.add_up(model, seen)
+found = {
+    "start": model["a"].tolist(),
+    "draw": draw,
+    "grads": [None if p.grad is None else p.grad.tolist() for p in model.values()],
+    "loss": seen.sums["loss"],
+    "any": [engine.any_process(number == 1), engine.any_process(False)],
+    "first": engine.from_first(f"from {number}"),
+}
+try:
+    with engine.StopRequest() as stop:
+        stop.asked = number == 1
+        stop.leave_if_asked(engine.ResumePoint("x", {}))
+except utils.InputError as error:
+    found["stopped"] = str(error)
+with open(f"found-{number}.json", "w") as file:
+    json.dump(found, file)
+"""
+
+
+def test_the_pieces_between_two_processes(tmp_path):
+    (tmp_path / "pieces.py").write_text(SCRIPT)
+    code, _, err = finish(start(tmp_path, 2, [str(ROOT)], str(tmp_path / "pieces.py")))
+    assert code == 0, err
+    found = [json.loads((tmp_path / f"found-{n}.json").read_text()) for n in (0, 1)]
+    # Else two processes would drop the same units in their halves of every batch
+    assert found[0].pop("draw") != found[1].pop("draw")
+    assert found[0] == found[1]
+    assert found[0] == {
+        "start": [1.0, 1.0],
+        "grads": [[3.0, 3.0], [1.0, 1.0], None],
+        "loss": 3.0,
+        "any": [True, False],
+        "first": "from 0",
+        "stopped": "stopped; --resume goes on from x",
+    }
+
+
+def test_a_stopped_run_goes_on(tmp_path, line):
+    """Ctrl-C reaches torchrun and all its processes; the resumed run ends as if untouched."""
+    line = [*line, "--hidden_dropout_prob", "0.3", "--epochs", "20"]
+    untouched, stopped = tmp_path / "untouched", tmp_path / "stopped"
+    first, second = start(untouched, 2, line), start(stopped, 2, line)
+    deadline = time.monotonic() + 120
+    while not (stopped / "sst-classifier.resume").exists() and time.monotonic() < deadline:
+        time.sleep(0.02)
+    second.send_signal(signal.SIGINT)
+    code, _, err = finish(second)
+    assert code != 0
+    assert err.count("error: stopped; --resume goes on from sst-classifier.resume") == 1
+    assert not (stopped / "predictions/finetune-sst-dev-out.csv").exists()
+
+    code, _, err = finish(start(stopped, 1, [*line, "--resume"]))
+    assert code == 1
+    assert "belongs to a run with processes=2, this one has 1" in err
+
+    code, _, err = finish(start(stopped, 2, [*line, "--resume"]))
+    assert code == 0, err
+    assert finish(first)[0] == 0
+    for split in ("dev", "test"):
+        name = f"predictions/finetune-sst-{split}-out.csv"
+        assert (stopped / name).read_bytes() == (untouched / name).read_bytes()
+    assert curve(stopped) == curve(untouched)
+
+
+def test_a_loss_that_explodes_is_said_once(tmp_path, line):
+    code, _, err = finish(start(tmp_path / "2", 2, [*line, "--lr", "1e38", "--clip", "1e30"]))
+    assert code != 0
+    assert err.count("error: the loss is") == 1
