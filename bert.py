@@ -23,6 +23,18 @@ from config import BertConfig
 from utils import get_extended_attention_mask
 
 
+### BEGIN SOLUTION bert.unpadded
+def is_padded(additive_mask: Tensor) -> bool:
+    """Whether a mask (B, 1, 1, L) hides anything: adding zeros to all scores would be waste.
+
+    Always True where looking would stall the device or break up a compiled graph.
+    """
+    if additive_mask.device.type != "cpu" or torch.compiler.is_compiling():
+        return True
+    return bool(additive_mask.any())
+
+
+### END SOLUTION bert.unpadded
 class BertSelfAttention(nn.Module):
     """Multi-head scaled dot-product self-attention (Vaswani et al. 2017, section 3.2.2)."""
 
@@ -64,7 +76,9 @@ class BertSelfAttention(nn.Module):
         ### STUB: # scores for every query and key, scaled, plus the mask; a softmax over the keys;
         ### STUB: # self.dropout; the weighted sum of the values; the heads put side by side again.
         scores = query @ key.transpose(-1, -2)  # (B, H, L, W) @ (B, H, W, L) → (B, H, L, L)
-        scores = scores / math.sqrt(query.size(-1)) + attention_mask  # (B, H, L, L)
+        scores = scores / math.sqrt(query.size(-1))
+        if is_padded(attention_mask):
+            scores = scores + attention_mask  # (B, H, L, L) + (B, 1, 1, L)
         probabilities = self.dropout(F.softmax(scores, dim=-1))  # (B, H, L, L), rows sum to 1
         context = probabilities @ value  # (B, H, L, L) @ (B, H, L, W) → (B, H, L, W)
         return context.transpose(1, 2).flatten(2)  # (B, L, H, W) → (B, L, D)
@@ -89,8 +103,9 @@ class BertSelfAttention(nn.Module):
         it falls back to the same products. Hence the switch, and the formula as the default.
         """
         dropout = self.dropout.p if self.training else 0.0
+        mask = attention_mask.to(query.dtype) if is_padded(attention_mask) else None
         context = F.scaled_dot_product_attention(
-            query, key, value, attn_mask=attention_mask.to(query.dtype), dropout_p=dropout
+            query, key, value, attn_mask=mask, dropout_p=dropout
         )  # (B, H, L, W)
         return context.transpose(1, 2).flatten(2)  # (B, L, D)
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from torch import nn
 
 from base_bert import BertPreTrainedModel, weight_names
-from bert import BertLayer, BertModel, BertSelfAttention
+from bert import BertLayer, BertModel, BertSelfAttention, is_padded
 from config import BertConfig
 from tokenizer import BertTokenizer
 from utils import get_extended_attention_mask
@@ -338,6 +338,18 @@ def test_methods_take_and_give_the_contract_s_shapes():
     assert set(outputs) == {"last_hidden_state", "pooler_output"}
     assert outputs["last_hidden_state"].shape == (3, 6, 32)
     assert outputs["pooler_output"].shape == (3, 32)
+
+
+def test_masks_are_added_only_where_something_is_padded():
+    """A mask of zeros would change no score; one padded piece, in any row, does."""
+    mask = torch.ones(2, 5, dtype=torch.int64)
+    assert not is_padded(get_extended_attention_mask(mask, torch.float32))
+    mask[1, 4] = 0
+    assert is_padded(get_extended_attention_mask(mask, torch.float32))
+    model = BertModel(tiny_config()).eval()
+    ids = torch.randint(100, (2, 5))
+    alone = model(ids[1:, :4], mask[1:, :4])["pooler_output"]  # not padded: no mask
+    torch.testing.assert_close(model(ids, mask)["pooler_output"][1:], alone, atol=1e-6, rtol=0)
 
 
 def test_attention_takes_the_key_first():
