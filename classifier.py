@@ -38,6 +38,7 @@ from engine import (
     clip_and_schedule,
     evaluation_loader,
     from_first,
+    keep_freed_memory,
     minutes,
     parts,
     remember_outputs,
@@ -192,6 +193,7 @@ def train(args) -> None:
     and every minute a file that --resume goes on from.
     """
     args = with_defaults(args)
+    keep_freed_memory()
     device = pick_device(args.use_gpu)
     autocast = autocast_for(device, args.precision)
     train_set, dev_set, num_labels = read_data(args)

@@ -8,8 +8,10 @@ in the scripts; this file does not know about tasks.
 from __future__ import annotations
 
 import argparse
+import ctypes
 import math
 import signal
+import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
@@ -133,7 +135,22 @@ def parts(
 
 
 # ---------------------------------------------------------------------------------------------
-# Precision, the update, the frozen encoder
+# Precision, memory, the update, the frozen encoder
+
+M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3  # glibc's numbers, malloc.h
+
+
+def keep_freed_memory() -> None:
+    """On Linux: keep freed blocks of up to 64 MB for the next step, rather than return them.
+
+    By default glibc maps each block above 32 MB anew, and the word embedding's gradient is one:
+    the system would hand out, and zero, its pages in every step, an eighth of a small step's time.
+    """
+    if sys.platform == "linux":
+        set_option = getattr(ctypes.CDLL(None), "mallopt", None)  # another libc may not have it
+        if set_option:
+            set_option(M_MMAP_THRESHOLD, 64 << 20)
+            set_option(M_TRIM_THRESHOLD, 512 << 20)
 
 
 def computes_bf16(device: torch.device) -> bool:
