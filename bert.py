@@ -90,7 +90,7 @@ class BertSelfAttention(nn.Module):
         value = self.transform(hidden_states, self.value)  # (B, H, L, W)
         query = self.transform(hidden_states, self.query)  # (B, H, L, W)
         ### BEGIN SOLUTION bert.sdpa
-        if self.kernel == "sdpa":
+        if self.kernel == "sdpa" or (self.kernel == "auto" and not self.training):
             return self.sdpa(key, query, value, attention_mask)  # (B, L, D)
         ### END SOLUTION bert.sdpa
         return self.attention(key, query, value, attention_mask)  # (B, L, D)
@@ -99,8 +99,9 @@ class BertSelfAttention(nn.Module):
     def sdpa(self, key: Tensor, query: Tensor, value: Tensor, attention_mask: Tensor) -> Tensor:
         """What ``attention`` computes, by PyTorch's own kernel.
 
-        On a CPU, with a mask and dropout, it is neither faster nor leaner than the formula: there
-        it falls back to the same products. Hence the switch, and the formula as the default.
+        On a CPU with dropout it is neither faster nor leaner than the formula: there it falls back
+        to the same products. Without dropout it never writes the scores to memory, and on texts of
+        hundreds of pieces is two to four times as fast. Hence "auto": the kernel in evaluation.
         """
         dropout = self.dropout.p if self.training else 0.0
         mask = attention_mask.to(query.dtype) if is_padded(attention_mask) else None

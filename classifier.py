@@ -88,7 +88,8 @@ class BertSentimentClassifier(nn.Module):
     def __init__(self, config):
         super().__init__()
         self.num_labels = config.num_labels
-        self.bert = BertModel.from_pretrained(getattr(config, "model", None))
+        model = getattr(config, "model", None)
+        self.bert = BertModel.from_pretrained(model, attention_kernel="auto")
         if config.option not in ("pretrain", "finetune"):
             raise ValueError(f"option {config.option!r} is neither 'pretrain' nor 'finetune'")
         self.bert.requires_grad_(config.option == "finetune")

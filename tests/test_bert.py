@@ -526,3 +526,23 @@ def test_pytorchs_attention_kernel_drops_out_in_training_only():
     run = lambda: model(ids, torch.ones_like(ids))["pooler_output"]  # noqa: E731
     assert not torch.equal(model.train() and run(), run())
     assert torch.equal(model.eval() and run(), run())
+
+
+@pytest.mark.parametrize(
+    ("kernel", "in_training", "in_evaluation"),
+    [("textbook", True, True), ("sdpa", False, False), ("auto", True, False)],
+)
+def test_when_the_formula_is_used(kernel, in_training, in_evaluation, monkeypatch):
+    """By default always, so that the function a student wrote is the one that runs."""
+    assert BertConfig().attention_kernel == "textbook"
+    calls = []
+    formula = BertSelfAttention.attention
+    monkeypatch.setattr(
+        BertSelfAttention, "attention", lambda *given: calls.append(1) or formula(*given)
+    )
+    model = BertModel(tiny_config(attention_kernel=kernel))
+    ids = torch.ones(1, 3, dtype=torch.int64)
+    for training, expected in ((True, in_training), (False, in_evaluation)):
+        calls.clear()
+        model.train(training)(ids, ids)
+        assert bool(calls) == expected
