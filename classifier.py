@@ -305,6 +305,7 @@ def test(args) -> None:
     Also writes a report of every class and the confusion matrix on the dev set.
     """
     args = with_defaults(args)
+    keep_freed_memory()
     device = pick_device(args.use_gpu)
     autocast = autocast_for(device, args.precision)
     model, config = load_model(args.filepath, device)

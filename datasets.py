@@ -56,6 +56,32 @@ def data_folder(data_dir: str | None = None, probe: str = "ids-sst-train.csv") -
     return PRACTICE_DATA
 
 
+def multitask_files(data_dir: str | None = None) -> dict[str, str]:
+    """The nine files of the three tasks by the names of their flags: sst_train, … sts_test.
+
+    Where quora-train.csv is missing but the small split of quora-dev.csv is there, that one is
+    taken, with a loud line; para_test is '' where quora-test-student.csv is missing too.
+    """
+    folder = data_folder(data_dir)
+    stems = {"sst": "ids-sst", "para": "quora", "sts": "sts"}
+    endings = {"train": "train", "dev": "dev", "test": "test-student"}
+    files = {
+        f"{task}_{split}": str(folder / f"{stem}-{ending}.csv")
+        for task, stem in stems.items()
+        for split, ending in endings.items()
+    }
+    small = {split: folder / f"quora-small-{split}.csv" for split in ("train", "dev")}
+    if not Path(files["para_train"]).is_file() and all(file.is_file() for file in small.values()):
+        files |= {f"para_{split}": str(file) for split, file in small.items()}
+        print(
+            "*** quora-train.csv is not there: taking quora-small-train.csv and -dev.csv instead. "
+            "Numbers will differ from those on all of Quora. ***"
+        )
+        if not Path(files["para_test"]).is_file():
+            files["para_test"] = ""
+    return files
+
+
 # ---------------------------------------------------------------------------------------------
 # Reading and checking rows
 
@@ -297,9 +323,19 @@ class TextDataset(Dataset):
             )
         return self._encoded[text]
 
+    def pieces(self) -> list[list[int]]:
+        """Word pieces of each row's texts, [CLS] and [SEP] included."""
+        return [[len(self.encode(text)) for text in row[: self.texts_per_row]] for row in self]
+
     def lengths(self) -> list[int]:
-        """Word pieces of each row, [CLS] and [SEP] included (of the longer text in a pair)."""
-        return [max(len(self.encode(text)) for text in row[: self.texts_per_row]) for row in self]
+        """How long a row's input is, in word pieces.
+
+        That is the longer text of a pair, or with args.pair_encoding 'cross' both in one, which
+        share one [CLS].
+        """
+        if self.texts_per_row == 2 and getattr(self.p, "pair_encoding", "bi") == "cross":
+            return [min(first + second - 1, self.max_length) for first, second in self.pieces()]
+        return [max(row) for row in self.pieces()]
 
     def pad(self, texts: Sequence[str]) -> tuple[Tensor, Tensor]:
         """Ids and mask of a batch of texts: (B, L) int64 each, L the longest of them."""

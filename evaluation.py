@@ -5,18 +5,26 @@ This file does not know how a model was trained.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import torch
+from scipy.stats import pearsonr, spearmanr
 from sklearn.metrics import accuracy_score, classification_report, confusion_matrix, f1_score
-from torch import Tensor
-from tqdm import tqdm
+from torch import Tensor, nn
+from torch.utils.data import DataLoader
 
-from utils import InputError, atomic_write
+from datasets import (
+    SentenceClassificationDataset,
+    SentenceClassificationTestDataset,
+    SentencePairDataset,
+    SentencePairTestDataset,
+    load_multitask_data,
+)
+from utils import InputError, atomic_write, progress_bar
 
 # ---------------------------------------------------------------------------------------------
 # One pass over the data
@@ -34,11 +42,11 @@ def classify(
 
     Returns:
         Lists in the order of the batches: y_pred, y_true (empty without labels), probabilities
-        (one list a sentence), sents, sent_ids.
+        (one list a sentence), confidence (the largest of them), sents, sent_ids.
     """
     found: dict[str, list] = {key: [] for key in ("y_pred", "y_true", "probabilities", "sents")}
     found["sent_ids"] = []
-    for batch in tqdm(batches, desc="eval", leave=False, disable=None):
+    for batch in progress_bar(batches, "eval"):
         ids, mask = batch["token_ids"].to(device), batch["attention_mask"].to(device)
         logits = logits_of(ids, mask).float()  # (B, number of classes)
         found["y_pred"] += logits.argmax(dim=-1).tolist()
@@ -47,13 +55,192 @@ def classify(
         found["sent_ids"] += batch["sent_ids"]
         if "labels" in batch:
             found["y_true"] += batch["labels"].tolist()
+    found["confidence"] = [max(shares) for shares in found["probabilities"]]
     return found
+
+
+@torch.no_grad()
+def score_pairs(
+    batches: Iterable[dict], score_of: Callable[..., Tensor], device: torch.device
+) -> dict[str, list]:
+    """Predict one number for each sentence pair.
+
+    Args:
+        batches: of token_ids_1, attention_mask_1 (B, L1), token_ids_2, attention_mask_2 (B, L2),
+            sent_ids and, if known, labels.
+        score_of: (ids_1, mask_1, ids_2, mask_2) → (B,) or (B, 1).
+
+    Returns:
+        Lists in the order of the batches: y_pred, y_true (empty without labels), sent_ids.
+    """
+    found: dict[str, list] = {"y_pred": [], "y_true": [], "sent_ids": []}
+    keys = ("token_ids_1", "attention_mask_1", "token_ids_2", "attention_mask_2")
+    for batch in progress_bar(batches, "eval"):
+        scores = score_of(*(batch[key].to(device) for key in keys)).float().flatten()  # (B,)
+        found["y_pred"] += scores.tolist()
+        found["sent_ids"] += batch["sent_ids"]
+        if "labels" in batch:
+            found["y_true"] += batch["labels"].tolist()
+    return found
+
+
+def detect_pairs(
+    batches: Iterable[dict], logit_of: Callable[..., Tensor], device: torch.device
+) -> dict[str, list]:
+    """Predict 1 (yes) or 0 for each sentence pair, from the logit of "yes".
+
+    The arguments are score_pairs'; the result also holds probabilities (of "yes", a float a pair)
+    and confidence (of the prediction).
+    """
+    found = score_pairs(batches, logit_of, device)
+    found["probabilities"] = torch.tensor(found["y_pred"], dtype=torch.float64).sigmoid().tolist()
+    found["y_pred"] = [int(share > 0.5) for share in found["probabilities"]]
+    found["confidence"] = [max(share, 1 - share) for share in found["probabilities"]]
+    return found
+
+
+# ---------------------------------------------------------------------------------------------
+# Metrics
 
 
 def accuracy_and_f1(y_true: Sequence[int], y_pred: Sequence[int]) -> tuple[float, float]:
     """Accuracy and macro-averaged F1 (a class that never occurs in either counts not at all)."""
     f1 = f1_score(y_true, y_pred, average="macro", zero_division=0)
     return float(accuracy_score(y_true, y_pred)), float(f1)
+
+
+def accuracy(y_true: Sequence[int], y_pred: Sequence[int]) -> float:
+    """The share of predictions that are right."""
+    return float(accuracy_score(y_true, y_pred))
+
+
+def pearson(y_true: Sequence[float], y_pred: Sequence[float]) -> float:
+    """Pearson's correlation; 0, with a warning, where it is not defined: without any variation."""
+    if not np.isfinite(y_pred).all():
+        raise InputError("a predicted similarity is nan or infinite; train again with a lower --lr")
+    for values, what in ((y_pred, "predicted"), (y_true, "true")):
+        if len(values) < 2 or np.ptp(values) == 0:
+            print(f"warning: all {what} similarities are the same: Pearson's correlation set to 0")
+            return 0.0
+    return float(pearsonr(y_true, y_pred).statistic)
+
+
+def calibration(
+    expected: Sequence[float], observed: Sequence[float], bins: int = 10
+) -> tuple[float, pd.DataFrame]:
+    """How far confidence and truth lie apart: the expected calibration error, and its bins.
+
+    ECE = Σ n_b / n · |mean observed − mean expected| over bins of equal width (Guo et al. 2017,
+    section 3, equation 3).
+
+    Args:
+        expected: confidences from 0 to 1.
+        observed: whether each prediction was right, 0 or 1 (or a number between them).
+
+    Returns:
+        The error, and a row for each bin that is not empty: expected, observed, count.
+    """
+    table = pd.DataFrame({"expected": expected, "observed": observed}, dtype=float)
+    table["bin"] = (table["expected"] * bins).astype(int).clip(0, bins - 1)
+    grouped = table.groupby("bin")
+    means = grouped.mean().assign(count=grouped.size())
+    gaps = (means["observed"] - means["expected"]).abs()
+    return float((gaps * means["count"]).sum() / len(table)), means
+
+
+# ---------------------------------------------------------------------------------------------
+# The three tasks, as older scripts call them
+
+
+def model_eval_sst(dataloader, model: nn.Module, device: torch.device) -> tuple:
+    """→ (accuracy, macro F1, y_pred, y_true, sents, sent_ids) of model.predict_sentiment."""
+    model.eval()
+    found = classify(dataloader, model.predict_sentiment, device)
+    acc, f1 = accuracy_and_f1(found["y_true"], found["y_pred"])
+    return acc, f1, found["y_pred"], found["y_true"], found["sents"], found["sent_ids"]
+
+
+def model_eval_multitask(
+    sentiment_dataloader,
+    paraphrase_dataloader,
+    sts_dataloader,
+    model: nn.Module,
+    device: torch.device,
+) -> tuple:
+    """Predict and score three labelled data sets.
+
+    Returns:
+        (paraphrase accuracy, predictions, ids, sentiment accuracy, predictions, ids, Pearson
+        correlation of the similarities, predictions, ids).
+    """
+    model.eval()
+    para = detect_pairs(paraphrase_dataloader, model.predict_paraphrase, device)
+    sst = classify(sentiment_dataloader, model.predict_sentiment, device)
+    sts = score_pairs(sts_dataloader, model.predict_similarity, device)
+    results = []
+    for found, metric in ((para, accuracy), (sst, accuracy), (sts, pearson)):
+        score = metric(found["y_true"], found["y_pred"])
+        results += [score, found["y_pred"], found["sent_ids"]]
+    print(f"Paraphrase detection accuracy: {results[0]:.3f}")
+    print(f"Sentiment classification accuracy: {results[3]:.3f}")
+    print(f"Semantic Textual Similarity correlation: {results[6]:.3f}")
+    return tuple(results)
+
+
+def model_eval_test_multitask(
+    sentiment_dataloader,
+    paraphrase_dataloader,
+    sts_dataloader,
+    model: nn.Module,
+    device: torch.device,
+) -> tuple:
+    """Predict three data sets without labels.
+
+    Returns:
+        (paraphrase predictions, ids, sentiment predictions, ids, similarities, ids).
+    """
+    model.eval()
+    results = []
+    for found in (
+        detect_pairs(paraphrase_dataloader, model.predict_paraphrase, device),
+        classify(sentiment_dataloader, model.predict_sentiment, device),
+        score_pairs(sts_dataloader, model.predict_similarity, device),
+    ):
+        results += [found["y_pred"], found["sent_ids"]]
+    return tuple(results)
+
+
+def test_model_multitask(args: Any, model: nn.Module, device: torch.device) -> None:
+    """Write the six prediction files of any model that has the three predict functions.
+
+    Args:
+        args: batch_size, the data files sst_dev, sst_test, para_dev, … sts_test, and where to
+            write: sst_dev_out, … sts_test_out.
+    """
+
+    def loaders(split: str) -> list[DataLoader]:
+        files = (getattr(args, f"{name}_{split}") for name in ("sst", "para", "sts"))
+        sst, _, para, sts = load_multitask_data(*files, split=split)
+        if split == "test":
+            sets = [SentenceClassificationTestDataset(sst, args)]
+            sets += [SentencePairTestDataset(rows, args) for rows in (para, sts)]
+        else:
+            sets = [SentenceClassificationDataset(sst, args), SentencePairDataset(para, args)]
+            sets.append(SentencePairDataset(sts, args, isRegression=True))
+        return [DataLoader(one, args.batch_size, collate_fn=one.collate_fn) for one in sets]
+
+    dev = model_eval_multitask(*loaders("dev"), model, device)
+    test = model_eval_test_multitask(*loaders("test"), model, device)
+    names = ("para", "sst", "sts")  # the order of the results
+    columns = (COLUMNS[1], COLUMNS[0], COLUMNS[2])
+    for i, (name, column) in enumerate(zip(names, columns, strict=True)):
+        _, predicted, ids = dev[3 * i : 3 * i + 3]
+        write_predictions(getattr(args, f"{name}_dev_out"), ids, predicted, column)
+        predicted, ids = test[2 * i : 2 * i + 2]
+        write_predictions(getattr(args, f"{name}_test_out"), ids, predicted, column)
+
+
+test_multitask = test_model_multitask  # an older name
 
 
 # ---------------------------------------------------------------------------------------------
@@ -71,6 +258,15 @@ def write_predictions(
     table = pd.DataFrame({"id": ids, column: values})
     with atomic_write(path) as file:
         table.to_csv(file, index=False, lineterminator="\n")
+
+
+def write_in_order(
+    path: str | Path, dataset: Iterable[tuple], found: Mapping[str, list], column: str
+) -> None:
+    """Write what a pass found in the order of the data set's rows, not of the batches."""
+    predicted = dict(zip(found["sent_ids"], found["y_pred"], strict=True))
+    ids = [row[-1] for row in dataset]
+    write_predictions(path, ids, [predicted[key] for key in ids], column)
 
 
 def read_predictions(path: str | Path, column: str) -> dict[str, float]:
@@ -126,6 +322,51 @@ def write_report(path: str | Path, y_true: Sequence[int], y_pred: Sequence[int])
         file.write(classification_report(y_true, y_pred, digits=3, zero_division=0))
 
 
+def write_score_report(path: str | Path, y_true: Sequence[float], y_pred: Sequence[float]) -> None:
+    """Correlations and error of predicted similarities as text."""
+    error = np.subtract(y_pred, y_true)
+    varied = np.ptp(y_true) > 0 and np.ptp(y_pred) > 0
+    figures = {
+        "Pearson correlation": pearson(y_true, y_pred),
+        "Spearman correlation": spearmanr(y_true, y_pred).statistic if varied else 0.0,
+        "root mean squared error": np.sqrt(np.mean(error**2)),
+        "mean error": np.mean(error),
+    }
+    with atomic_write(path) as file:
+        file.writelines(f"{name:<24} {value:7.3f}\n" for name, value in figures.items())
+        file.write(f"{'examples':<24} {len(y_true):7d}\n")
+
+
+def write_mistakes(
+    path: str | Path, found: Mapping[str, list], dataset: Iterable[tuple], count: int = 50
+) -> None:
+    """The most confident mistakes as a tab-separated table, the worst first.
+
+    Columns: id, gold, predicted, confidence, text (text_1, text_2 for pairs). Similarities have no
+    confidence: there it is the largest errors.
+
+    Args:
+        found: what classify, detect_pairs or score_pairs returned.
+        dataset: its rows (text …, label, id).
+    """
+    table = pd.DataFrame(
+        {"id": found["sent_ids"], "gold": found["y_true"], "predicted": found["y_pred"]}
+    )
+    if "confidence" in found:
+        table["confidence"] = found["confidence"]
+        table = table[table["gold"] != table["predicted"]]
+    else:
+        table["error"] = (table["predicted"] - table["gold"]).abs()
+    table = table.sort_values(table.columns[-1], ascending=False, kind="stable").head(count)
+    texts = pd.DataFrame([(row[-1], *row[:-2]) for row in dataset])
+    pairs = texts.shape[1] > 2
+    texts.columns = ["id", "text_1", "text_2"] if pairs else ["id", "text"]
+    with atomic_write(path) as file:
+        table.merge(texts, on="id", how="left").to_csv(
+            file, sep="\t", index=False, float_format="%.3f", lineterminator="\n"
+        )
+
+
 def plot_confusion(
     path: str | Path, y_true: Sequence[int], y_pred: Sequence[int], title: str
 ) -> None:
@@ -143,21 +384,71 @@ def plot_confusion(
     _save(figure, path)
 
 
-def plot_curves(path: str | Path, history: Sequence[dict[str, Any]], title: str) -> None:
-    """A PNG of loss (left axis) and accuracies (right axis) by epoch."""
+def plot_calibration(
+    path: str | Path, expected: Sequence[float], observed: Sequence[float], title: str
+) -> None:
+    """A PNG of a reliability diagram with its expected calibration error; see calibration."""
+    error, bins = calibration(expected, observed)
+    figure, axes = _figure(4.2, 4.2)
+    axes.plot([0, 1], [0, 1], "k:", lw=1)
+    sizes = 20 + 380 * bins["count"] / bins["count"].max()
+    axes.scatter(bins["expected"], bins["observed"], s=sizes, alpha=0.5)
+    axes.plot(bins["expected"], bins["observed"], "C0-", lw=1)
+    axes.set(title=f"{title}, ECE {error:.3f}", xlabel="expected", ylabel="observed")
+    axes.set(xlim=(0, 1), ylim=(0, 1))
+    _save(figure, path)
+
+
+DEV_AND_TRAIN = {"train_acc": "train, as seen", "dev_acc": "dev"}
+
+
+def plot_curves(
+    path: str | Path,
+    history: Sequence[dict[str, Any]],
+    title: str,
+    lines: Mapping[str, str] = DEV_AND_TRAIN,
+) -> None:
+    """A PNG of the loss (left axis) and some metrics (right axis) by epoch.
+
+    Args:
+        history: a dict an epoch, with "epoch", "loss" and the metrics.
+        lines: which metrics, and what the legend calls them.
+    """
     epochs = [row["epoch"] for row in history]
     figure, axes = _figure(6, 3.8)
     axes.plot(epochs, [row["loss"] for row in history], "k:o", ms=3, label="loss")
     axes.set(title=title, xlabel="epoch", ylabel="training loss")
     axes.xaxis.get_major_locator().set_params(integer=True)
     right = axes.twinx()
-    right.plot(epochs, [row["train_acc"] for row in history], "C0-o", ms=3, label="train, as seen")
-    right.plot(epochs, [row["dev_acc"] for row in history], "C1-o", ms=3, label="dev")
-    right.set(ylabel="accuracy", ylim=(0, 1))
-    lines = [*axes.get_lines(), *right.get_lines()]
-    labels = [line.get_label() for line in lines]
-    figure.legend(lines, labels, loc="outside lower center", ncols=3, fontsize=8)
+    for color, (key, label) in enumerate(lines.items()):
+        right.plot(epochs, [row[key] for row in history], f"C{color}-o", ms=3, label=label)
+    right.set(ylabel="accuracy" if lines is DEV_AND_TRAIN else "dev", ylim=(0, 1))
+    drawn = [*axes.get_lines(), *right.get_lines()]
+    labels = [line.get_label() for line in drawn]
+    figure.legend(drawn, labels, loc="outside lower center", ncols=len(drawn), fontsize=8)
     _save(figure, path)
+
+
+def describe(stem: str, found: Mapping[str, list], dataset: Iterable[tuple], classes: int) -> None:
+    """Write what a model does on labelled rows: report, mistakes, confusion matrix, calibration.
+
+    Args:
+        stem: what the files' names begin with.
+        found: what classify, detect_pairs or score_pairs returned.
+        dataset: its rows.
+        classes: how many; 0 for similarities from 0 to 5.
+    """
+    y_true, y_pred = found["y_true"], found["y_pred"]
+    title = Path(stem).name
+    write_mistakes(f"{stem}-mistakes.tsv", found, dataset)
+    if classes:
+        write_report(f"{stem}-report.txt", y_true, y_pred)
+        plot_confusion(f"{stem}-confusion.png", y_true, y_pred, title)
+        expected, observed = found["confidence"], np.equal(y_true, y_pred)
+    else:
+        write_score_report(f"{stem}-report.txt", y_true, y_pred)
+        expected, observed = np.divide(y_pred, 5).clip(0, 1), np.divide(y_true, 5)
+    plot_calibration(f"{stem}-calibration.png", expected, observed, title)
 
 
 def _figure(width: float, height: float):

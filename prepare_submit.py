@@ -1,9 +1,10 @@
 """Check everything a submission needs, then zip it.
 
     python prepare_submit.py
-    python prepare_submit.py --name 1234_groupname
+    python prepare_submit.py --part 2 --name 1234_groupname
 
-All faults are listed at once, and with any fault no zip is written.
+All faults are listed at once, and with any fault no zip is written. This file knows the names and
+formats of what is handed in, not how it was made: it imports no student's code, it only parses it.
 """
 
 from __future__ import annotations
@@ -11,19 +12,27 @@ from __future__ import annotations
 import argparse
 import ast
 import io
+import os
 import zipfile
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from datasets import data_folder, load_data
-from evaluation import accuracy_and_f1, read_predictions
+from datasets import data_folder, load_data, load_pairs, multitask_files
+from evaluation import accuracy_and_f1, pearson, read_predictions
 from tasks import TASKS
 from utils import InputError, OneLineParser, atomic_write, run_script
 
 ZIP_NAME = "dnlp_final_project_submission.zip"
 CODE = ("bert.py", "classifier.py", "optimizer.py", "setup.sh")
+CODE_PART_2 = (*CODE, "multitask_classifier.py", "README.md")
+# A task's column of predictions, its data files' column of labels, how many classes it has
+MULTITASK = {
+    "sst": ("Predicted_Sentiment", "sentiment", 5),
+    "para": ("Predicted_Is_Paraphrase", "is_duplicate", 2),
+    "sts": ("Predicted_Similarity", "similarity", None),
+}
 FIXED_DATE = (2020, 1, 1, 0, 0, 0)  # the same files give the same zip, byte for byte
 
 
@@ -32,26 +41,50 @@ class Prediction:
     """A file of predictions and the data file whose ids it must cover."""
 
     path: str
-    data_file: str
+    data_file: Path
     split: str
     column: str
-    classes: int
-    required: bool
+    label: str
+    classes: int | None  # None: any finite number will do
+    required: bool = True
+
+    def rows(self) -> list[tuple]:
+        """The rows it predicts: (text …, label, id), without label in the test split."""
+        if self.label == "sentiment":
+            return load_data(self.data_file, self.split)
+        return load_pairs(self.data_file, self.split, self.label)
 
 
-def part1_predictions() -> list[Prediction]:
+def part1_predictions(data_dir: str | None) -> list[Prediction]:
     """SST's four files, which are required, and CFIMDB's four, checked where present."""
+    data = data_folder(data_dir)
     return [
         Prediction(
             f"predictions/{option}-{name}-{split}-out.csv",
-            f"ids-{name}-{'test-student' if split == 'test' else split}.csv",
+            data / f"ids-{name}-{'test-student' if split == 'test' else split}.csv",
             split,
             "Predicted_Sentiment",
+            "sentiment",
             classes,
             required=name == "sst",
         )
         for name, classes in (("sst", 5), ("cfimdb", 2))
         for option in ("pretrain", "finetune")
+        for split in ("dev", "test")
+    ]
+
+
+def part2_predictions(data_dir: str | None) -> list[Prediction]:
+    """The six files of the three tasks."""
+    files = multitask_files(data_dir)
+    return [
+        Prediction(
+            f"predictions/{task}-{split}-output.csv",
+            Path(files[f"{task}_{split}"] or "quora-test-student.csv"),  # '': it is nowhere
+            split,
+            *kind,
+        )
+        for task, kind in MULTITASK.items()
         for split in ("dev", "test")
     ]
 
@@ -66,7 +99,63 @@ def check_code(path: Path) -> list[str]:
             ast.parse(text)
     except (SyntaxError, UnicodeDecodeError, ValueError) as error:
         return [f"{path} does not parse: {error}"]
-    return [] if text.strip() else [f"{path} is empty"]
+    return [] if text.strip() or path.name == "__init__.py" else [f"{path} is empty"]
+
+
+def imported_files(path: Path) -> Iterator[Path]:
+    """The Python files in the current folder and its packages that a source file imports."""
+    try:
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+    except (OSError, SyntaxError, ValueError):  # a fault that check_code names
+        return
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            names = [name.name for name in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            depth = len(path.parent.parts) - node.level + 1  # of what the dots stand for
+            here = path.parent.parts[: max(0, depth)] if node.level else ()
+            module = ".".join([*here, *filter(None, [node.module])])
+            # ``from package import name``: the name may be a file of the package
+            names = [module, *(f"{module}.{name.name}".strip(".") for name in node.names)]
+        else:
+            continue
+        for name in filter(None, names):
+            module = Path(*name.split("."))
+            packages = [parent / "__init__.py" for parent in (*module.parents[:-1], module)]
+            yield from (file for file in (*packages, module.with_suffix(".py")) if file.is_file())
+
+
+def all_code(given: Sequence[str]) -> list[Path]:
+    """These files and every further one they import, also by way of others, in a fixed order."""
+    files = [Path(name) for name in given]
+    for path in files:  # the list grows while it is read
+        if path.suffix == ".py":
+            files += sorted(set(imported_files(path)) - set(files))
+    return files
+
+
+def find_ai_card(given: str | None) -> Path:
+    """The AI-usage card: ``given``, or the one PDF of the current folder.
+
+    Raises:
+        InputError: no such file, no PDF, or several to choose from.
+    """
+    remedy = "hand in the AI-usage card as a PDF, named by --ai_card PATH"
+    found = [Path(given)] if given else [p for p in _files() if p.suffix.lower() == ".pdf"]
+    if not found:
+        raise InputError(f"no PDF in this folder; {remedy}")
+    if len(found) > 1:
+        raise InputError(f"several PDFs ({', '.join(map(str, found))}); {remedy}")
+    if not found[0].is_file():
+        raise InputError(f"{found[0]} is missing; {remedy}")
+    with found[0].open("rb") as file:
+        if file.read(5) != b"%PDF-":
+            raise InputError(f"{found[0]} is no PDF, whatever its name; {remedy}")
+    return found[0]
+
+
+def _files() -> list[Path]:
+    return sorted(path for path in Path(".").iterdir() if path.is_file())
 
 
 def unfinished(path: Path) -> list[str]:
@@ -79,16 +168,16 @@ def unfinished(path: Path) -> list[str]:
     ]
 
 
-def check_predictions(wanted: Prediction, data: Path) -> tuple[list[str], str]:
+def check_predictions(wanted: Prediction) -> tuple[list[str], str]:
     """(faults, what the grader will see) of one file of predictions."""
     path = Path(wanted.path)
     if not path.is_file():
         return ([f"{path} is missing"], "") if wanted.required else ([], "")
     try:
         predicted = read_predictions(path, wanted.column)
+        rows = wanted.rows()
     except InputError as error:
         return [str(error)], ""
-    rows = load_data(data / wanted.data_file, wanted.split)
     ids = {row[-1] for row in rows}
     faults = []
     for what, keys in (
@@ -96,26 +185,32 @@ def check_predictions(wanted: Prediction, data: Path) -> tuple[list[str], str]:
         ("has unknown", predicted.keys() - ids),
     ):
         if keys:
+            faults.append(f"{path} {what} {len(keys)} ids of {wanted.data_file}: {_some(keys)}")
+    if wanted.classes:
+        wrong = [key for key, value in predicted.items() if value not in range(wanted.classes)]
+        if wrong:
             faults.append(
-                f"{path} {what} {len(keys)} ids of {data / wanted.data_file}: {_some(keys)}"
+                f"{path} has {len(wrong)} values that are not classes 0 to {wanted.classes - 1}: "
+                f"{_some(f'{key}={predicted[key]:g}' for key in wrong)}"
             )
-    wrong = [key for key, value in predicted.items() if value not in range(wanted.classes)]
-    if wrong:
-        faults.append(
-            f"{path} has {len(wrong)} values that are not classes 0 to {wanted.classes - 1}: "
-            f"{_some(f'{key}={predicted[key]:g}' for key in wrong)}"
-        )
-    if faults:
-        return faults, ""
-    counts = Counter(int(value) for value in predicted.values())
-    shares = " ".join(f"{label}:{counts[label]}" for label in range(wanted.classes))
-    seen = f"{len(predicted):5d} predictions, classes {shares}"
-    if wanted.split == "dev":
-        accuracy, _ = accuracy_and_f1(
-            [row[1] for row in rows], [predicted[row[-1]] for row in rows]
-        )
-        seen += f", accuracy {accuracy:.3f}"
-    return [], seen
+    return (faults, "") if faults else ([], describe(wanted, rows, predicted))
+
+
+def describe(wanted: Prediction, rows: list[tuple], predicted: dict[str, float]) -> str:
+    """How many predictions, how they spread, and on dev how good they are."""
+    values = [predicted[row[-1]] for row in rows]
+    if wanted.classes:
+        counts = Counter(int(value) for value in values)
+        shares = " ".join(f"{label}:{counts[label]}" for label in range(wanted.classes))
+        seen = f"{len(values):5d} predictions, classes {shares}"
+    else:
+        seen = f"{len(values):5d} predictions from {min(values):g} to {max(values):g}"
+    if wanted.split != "dev":
+        return seen
+    gold = [row[-2] for row in rows]
+    if wanted.classes:
+        return f"{seen}, accuracy {accuracy_and_f1(gold, values)[0]:.3f}"
+    return f"{seen}, Pearson {pearson(gold, values):.3f}"
 
 
 def _some(items) -> str:
@@ -139,11 +234,18 @@ def build_zip(files: Sequence[Path], target: Path, part: int) -> None:
     with zipfile.ZipFile(content, "w", zipfile.ZIP_DEFLATED) as archive:
         archive.comment = _comment(part)
         for file in files:
-            info = zipfile.ZipInfo(file.as_posix(), FIXED_DATE)
+            info = zipfile.ZipInfo(name_in_zip(file), FIXED_DATE)
             info.compress_type = zipfile.ZIP_DEFLATED
             archive.writestr(info, file.read_bytes())
     with atomic_write(target, "wb") as file:
         file.write(content.getvalue())
+
+
+def name_in_zip(file: Path) -> str:
+    """Its path in the current folder; of a file from elsewhere the name alone."""
+    path = Path(os.path.abspath(file))  # symbolic links, as of a predictions folder, stay
+    inside = path.is_relative_to(Path.cwd())
+    return path.relative_to(Path.cwd()).as_posix() if inside else path.name
 
 
 def _comment(part: int) -> bytes:
@@ -162,32 +264,45 @@ def zip_name(name: str | None) -> str:
 def get_args() -> argparse.Namespace:
     """Read the command line."""
     parser = OneLineParser(prog="prepare_submit.py", description="Check and zip a submission.")
+    parser.add_argument("--part", type=int, choices=(1, 2), default=1, help="of the course")
     parser.add_argument("--name", help="ID_GROUP, goes in front of the zip's name")
     parser.add_argument("--data_dir", help="folder of the data files predicted on")
-    return parser.parse_args()
+    parser.add_argument("--ai_card", help="part 2: the AI-usage card, if there are several PDFs")
+    args = parser.parse_args()
+    if args.ai_card and args.part == 1:
+        parser.error("--ai_card belongs to --part 2")
+    return args
 
 
 def main() -> None:
-    """Check the files of part 1 in the current folder and zip them."""
+    """Check the files of one part in the current folder and zip them."""
     args = get_args()
     target = Path(zip_name(args.name))
-    code = [Path(name) for name in CODE]
+    if args.part == 1:
+        code, predictions = [Path(name) for name in CODE], part1_predictions(args.data_dir)
+    else:
+        code, predictions = all_code(CODE_PART_2), part2_predictions(args.data_dir)
     faults = [fault for path in code for fault in check_code(path)]
-    data = data_folder(args.data_dir)
+    cards = []
+    if args.part == 2:
+        try:
+            cards = [find_ai_card(args.ai_card)]
+        except InputError as error:
+            faults.append(str(error))
     seen = {}
-    for wanted in part1_predictions():
-        more_faults, line = check_predictions(wanted, data)
+    for wanted in predictions:
+        more_faults, line = check_predictions(wanted)
         faults += more_faults
         if line:
             seen[wanted.path] = line
     if faults:
         listed = "\n".join(f"  - {fault}" for fault in faults)
         raise InputError(f"no zip written, {len(faults)} faults:\n{listed}")
-    files = [*code, *(Path(path) for path in seen)]
-    build_zip(files, target, part=1)
+    files = [*code, *cards, *(Path(path) for path in seen)]
+    build_zip(files, target, args.part)
     print(f"{target} ({target.stat().st_size:,} bytes), which the grader will see as:")
     for path in files:
-        print(f"  {path.as_posix():45s} {seen.get(path.as_posix(), '')}")
+        print(f"  {name_in_zip(path):45s} {seen.get(path.as_posix(), '')}")
     for title in (title for path in code for title in unfinished(path)):
         print(f"  note: {title} is still not written")
 

@@ -1,42 +1,33 @@
-"""Check bert.py and classifier.py, one function at a time: ``python sanity_check.py``.
+"""Check what you write, one function at a time: ``python sanity_check.py``.
 
-Each of your functions is run alone: what it is given and what the functions it calls return comes
-from sanity_check.data, so a mistake in one task does not fail another. The right answers were
-computed by Hugging Face's transformers (tests/make_sanity_check.py); no pretrained weights and no
-network are needed. This file does not know how any task is solved.
+Each function is checked alone, so a mistake in one task does not fail another; no pretrained
+weights and no network are needed. This file is the command line and the report; the checks are in
+sanity_part1.py (bert.py, optimizer.py, classifier.py) and sanity_part2.py
+(multitask_classifier.py). It does not know how any task is solved.
 
     checks                                  minutes   expected
     python sanity_check.py                  < 1       "ok" for every task, exit status 0
+    python sanity_check.py --part 2         < 1       the same for the tasks of one part
     python sanity_check.py --task 1.2       < 1       the same for one task, by number or id
 
-For use from Python: ``check(task)`` gives the findings; ``student_outputs`` computes, and
-``compare`` judges, the tensors they are made from. The order of axes is B, L, D as in bert.py.
+Without a choice, part 2 is checked once part 1 is right and part 2 begun. For use from Python:
+``check(task)`` gives the findings.
 """
 
 from __future__ import annotations
 
 import contextlib
 import importlib
-import inspect
 import io
-import json
 import sys
-import traceback
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any
-from unittest import mock
 
 import torch
-from safetensors import SafetensorError, safe_open
-from torch import Tensor, nn
-from torch.nn import functional as F
-from torch.overrides import TorchFunctionMode
+from torch import Tensor
 
-from config import BertConfig
+import sanity_part1
+import sanity_part2
+from sanity_tools import HERE, Finding, describe, difference, faulty
 from tasks import TASKS, Task, task
 from utils import (
     WEIGHT_FILES,
@@ -48,598 +39,29 @@ from utils import (
     sha256_of,
 )
 
-HERE = Path(__file__).resolve().parent
-DATA = HERE / "sanity_check.data"
-TINY = {
-    "vocab_size": 100,
-    "hidden_size": 32,
-    "num_hidden_layers": 2,
-    "num_attention_heads": 4,
-    "intermediate_size": 48,
-    "max_position_embeddings": 16,
-    "attention_probs_dropout_prob": 0.2,
-    "hidden_dropout_prob": 0.4,
-}
-NUM_LABELS = 5
-CLASSIFIER_DROPOUT = 0.3
-WHOLE = "whole model"
 MAKE = "python -m tests.make_sanity_check"
-TOLERANCES = {  # of values and of gradients, relative where the right value is above 1
-    torch.float64: (1e-10, 1e-8),
-    torch.float32: (1e-5, 1e-4),
-}
 PRETRAINED_TOLERANCE = 1e-4
-KINDS = ("values", "gradients", "padding", "dropout")
-CHECKED = {
-    "bert.attention": "values, gradients, padding, dropout",
-    "bert.add_norm": "values, gradients, dropout",
-    "bert.layer": "values, gradients, mask, dropout",
-    "bert.embed": "values, gradients, padding, dropout",
-    "optimizer.step": "all of optimizer_test.py",
-    "classifier.init": "the Linear, dropout's probability, a frozen or trainable encoder",
-    "classifier.forward": "values, gradients, dropout",
-}
+CHECKED = sanity_part1.CHECKED | sanity_part2.CHECKED
+PART_2 = "multitask_classifier.py"
 
 
-@dataclass(frozen=True)
-class Finding:
-    """One thing that is wrong, or the reason why nothing could be checked."""
+def part_of(entry: Task) -> int:
+    """1 or 2: the number of a task begins with it."""
+    return int(entry.number.split(".")[0])
 
-    kind: str  # one of KINDS, "error", "not started" or "waits"
-    text: str
-    slight: bool = False  # may come from computing in float32 inside, which is no mistake
 
-
-# ---------------------------------------------------------------------------------------------
-# Dropout without chance
-
-
-def kept(length: int, p: float, like: Tensor) -> Tensor:
-    """A fixed dropout mask (length,): every third number is dropped, the others are scaled up."""
-    keep = torch.arange(length) % 3 != 1
-    return keep.to(like) / (1 - p)
-
-
-class FixedDropout(TorchFunctionMode):
-    """While active, dropout drops the same positions along one axis of every tensor.
-
-    Only that axis counts, so that it makes no difference whether heads or sentences are computed
-    together or in a loop. Attention drops keys: what scaled_dot_product_attention would do inside
-    is done to the values' rows before it.
-    """
-
-    def __init__(self, axis: int = -1):
-        super().__init__()
-        self.axis = axis
-
-    def __torch_function__(self, func, types, args=(), kwargs=None):
-        kwargs = kwargs or {}
-        if func in (F.dropout, torch.dropout):
-            return self.dropout(*args, **kwargs)
-        if func is F.scaled_dot_product_attention:
-            return self.attention(*args, **kwargs)
-        return func(*args, **kwargs)
-
-    def dropout(self, input, p=0.5, training=True, inplace=False, train=None):
-        """In place of F.dropout and torch.dropout."""
-        if not (training if train is None else train) or p == 0:
-            return input
-        mask = kept(input.size(self.axis), p, input)
-        mask = mask if self.axis == -1 else mask[:, None]
-        return input.mul_(mask) if inplace else input * mask
-
-    def attention(self, query, key, value, attn_mask=None, dropout_p=0.0, **options):
-        """In place of F.scaled_dot_product_attention."""
-        if dropout_p:
-            value = value * kept(value.size(-2), dropout_p, value)[:, None]
-        return F.scaled_dot_product_attention(query, key, value, attn_mask, **options)
-
-
-# ---------------------------------------------------------------------------------------------
-# References, and the student's modules with the reference's weights
-
-
-@cache
-def load_references(dtype: torch.dtype = torch.float64) -> dict[str, Tensor]:
-    """All tensors of sanity_check.data by name, e.g. ``bert.embed/values/embeddings``.
-
-    Raises InputError where the file is missing or damaged.
-    """
-    try:
-        with safe_open(DATA, framework="pt") as file:
-            tensors = {name: file.get_tensor(name) for name in file.keys()}
-    except (OSError, SafetensorError) as error:
-        raise InputError(f"{DATA.name} cannot be read ({error}); restore it from git") from error
-    # The mask's most negative number is float64's; as float32 it has to stay finite.
-    limit = torch.finfo(dtype).min
-    return {
-        name: tensor.clamp(min=limit).to(dtype) if tensor.dtype == torch.float64 else tensor
-        for name, tensor in tensors.items()
-    }
-
-
-def facts() -> dict[str, Any]:
-    """What sanity_check.data says about itself: versions, seed, pretrained models' sha256."""
-    with safe_open(DATA, framework="pt") as file:
-        return json.loads(file.metadata()["about"])
-
-
-def inputs_of(task_id: str, references: dict[str, Tensor]) -> SimpleNamespace:
-    """The stored inputs of a task, as attributes."""
-    prefix = f"{task_id}/inputs/"
-    return SimpleNamespace(
-        **{k.removeprefix(prefix): v for k, v in references.items() if k.startswith(prefix)}
-    )
-
-
-def student_model(references: dict[str, Tensor]) -> nn.Module:
-    """The student's BertModel, tiny, with the reference's weights, in evaluation mode."""
-    model = importlib.import_module("bert").BertModel(BertConfig(**TINY))
-    prefix = "weights/"
-    weights = {k.removeprefix(prefix): v for k, v in references.items() if k.startswith(prefix)}
-    model.load_state_dict(weights, strict=False)  # strict would ask for position_ids
-    return model.to(weights["pooler_dense.weight"].dtype).eval()
-
-
-def leaves(*tensors: Tensor) -> tuple[list[Tensor], list[Tensor]]:
-    """Tensors that take gradients, and copies to hand out: those may be changed in place."""
-    sources = [tensor.clone().requires_grad_() for tensor in tensors]
-    return sources, [source.clone() for source in sources]
-
-
-def gradients(result: Any, cotangent: Tensor, sources: dict[str, Tensor]) -> dict[str, Any]:
-    """d(result · cotangent) for every source, None where no gradient arrives."""
-    if not isinstance(result, Tensor) or result.shape != cotangent.shape:
-        return {}
-    found = [None] * len(sources)
-    if result.requires_grad:
-        sources_list = list(sources.values())
-        found = torch.autograd.grad(
-            result, sources_list, cotangent.to(result), retain_graph=True, allow_unused=True
-        )
-    return {f"gradients/{name}": grad for name, grad in zip(sources, found, strict=True)}
-
-
-def change(before: Any, after: Any, real: Tensor) -> Any:
-    """How much the results of real tokens, real (B, L), changed: the padding must not matter."""
-    if not isinstance(before, Tensor) or before.shape[:2] != real.shape:
-        return torch.zeros(())  # the values' own check says what is wrong
-    return (after - before)[real]
-
-
-class Replay(torch.autograd.Function):
-    """A stored result forwards and stored gradients backwards, whatever the inputs are."""
-
-    @staticmethod
-    def forward(ctx, result, grads, *inputs):
-        """``result``, with ``grads`` for the inputs whose shapes they have."""
-        ctx.grads = [g if g.shape == x.shape else None for g, x in zip(grads, inputs, strict=True)]
-        return result.clone()
-
-    @staticmethod
-    def backward(ctx, _):
-        """The stored gradients, whatever arrives."""
-        return None, None, *ctx.grads
-
-
-# ---------------------------------------------------------------------------------------------
-# What the student's functions compute. The names of outputs are those of the references:
-# "values/…", "gradients/…", "padding/…" (a change, to be 0), "dropout/…" (in training mode).
-
-
-def run_attention(references: dict[str, Tensor]) -> dict[str, Any]:
-    """Task 1.1 on stored keys, queries, values (B, H, L, W) and mask (B, 1, 1, L)."""
-    given = inputs_of("bert.attention", references)
-    module = student_model(references).bert_layers[0].self_attention
-    sources, (key, query, value) = leaves(given.key, given.query, given.value)
-    result = module.attention(key, query, value, given.mask.clone())
-    outputs = {"values/context": result}
-    names = dict(zip(("key", "query", "value"), sources, strict=True))
-    outputs |= gradients(result, given.cotangent, names)
-    padded = (given.mask < 0).transpose(-1, -2)  # (B, 1, L, 1)
-    changed = [torch.where(padded, 3 - tensor, tensor) for tensor in sources]
-    after = module.attention(*changed, given.mask.clone())
-    outputs["padding/context"] = change(result, after, given.mask[:, 0, 0] == 0)
-    module.train()
-    _, (key, query, value) = leaves(*sources)
-    outputs["dropout/context"] = module.attention(key, query, value, given.mask.clone())
-    return outputs
-
-
-def run_add_norm(references: dict[str, Tensor]) -> dict[str, Any]:
-    """Task 1.2 on stored tensors, with the modules of both places where a layer uses it."""
-    given = inputs_of("bert.add_norm", references)
-    layer = student_model(references).bert_layers[0]
-    places = {
-        "result (after attention)": (
-            given.attended,
-            (layer.attention_dense, layer.attention_dropout, layer.attention_layer_norm),
-        ),
-        "result (after feed-forward)": (
-            given.expanded,
-            (layer.out_dense, layer.out_dropout, layer.out_layer_norm),
-        ),
-    }
-    outputs = {}
-    for name, (output, modules) in places.items():
-        layer.eval()
-        sources, handed = leaves(given.input, output)
-        result = layer.add_norm(*handed, *modules)
-        outputs[f"values/{name}"] = result
-        place = name.removeprefix("result ")
-        names = {f"input {place}": sources[0], f"output {place}": sources[1]}
-        for label, module in (("dense_layer", modules[0]), ("ln_layer", modules[2])):
-            for kind, parameter in module.named_parameters():
-                names[f"{label}.{kind} {place}"] = parameter
-        outputs |= gradients(result, given.cotangent, names)
-        layer.train()
-        outputs[f"dropout/{name}"] = layer.add_norm(*leaves(*sources)[1], *modules)
-    return outputs
-
-
-class LayerParts:
-    """Stand-ins for attention and add_norm: they note what they get and replay the reference."""
-
-    def __init__(self, layer: nn.Module, references: dict[str, Tensor], kind: str):
-        self.references, self.kind = references, kind
-        self.seen: dict[str, Any] = {}
-        self.add_norms = 0
-        layer.self_attention.attention = self.attention
-        layer.add_norm = self.add_norm
-
-    def replay(self, name: str, **inputs: Tensor) -> Tensor:
-        """The reference's result of that name."""
-        stored = self.references[f"bert.layer/{self.kind}/{name}"]
-        grads = [self.references[f"bert.layer/replay/{name} {key}"] for key in inputs]
-        return Replay.apply(stored, grads, *inputs.values())
-
-    def note(self, place: str, **inputs: Any) -> None:
-        """Remember what a stand-in was given."""
-        self.seen |= {f"{self.kind}/{key} of {place}": value for key, value in inputs.items()}
-
-    def attention(self, key, query, value, attention_mask):
-        """In place of BertSelfAttention.attention."""
-        self.note("attention", key=key, query=query, value=value, attention_mask=attention_mask)
-        return self.replay("attended", key=key, query=query, value=value)
-
-    def add_norm(self, input, output, dense_layer, dropout, ln_layer):
-        """In place of BertLayer.add_norm."""
-        self.add_norms += 1
-        number = min(self.add_norms, 2)
-        place = f"add_norm's call {number}"
-        self.note(place, input=input, output=output, dense_layer=dense_layer.weight)
-        self.note(place, dropout=torch.tensor(dropout.p), ln_layer=ln_layer.weight)
-        name = ("normed", "result")[number - 1]
-        return self.replay(name, input=input, output=output)
-
-
-def run_layer(references: dict[str, Tensor], alone: bool = True) -> dict[str, Any]:
-    """Task 1.3 on stored hidden states (B, L, D); ``alone``: with stand-ins for what it calls."""
-    given = inputs_of("bert.layer", references)
-    layer = student_model(references).bert_layers[0]
-    parts = LayerParts(layer, references, "values") if alone else SimpleNamespace(seen={})
-    (source,), (hidden,) = leaves(given.hidden)
-    result = layer(hidden, given.mask.clone())
-    outputs = parts.seen | {"values/result": result}
-    attention = layer.self_attention
-    used = {
-        "query": attention.query,
-        "key": attention.key,
-        "value": attention.value,
-        "interm_dense": layer.interm_dense,
-    }
-    names = {f"{name}.weight": module.weight for name, module in used.items()}
-    outputs |= gradients(result, given.cotangent, {"hidden_states": source} | names)
-    if not alone:
-        padded = (given.mask < 0)[:, 0, 0, :, None]  # (B, L, 1)
-        after = layer(torch.where(padded, 3 - source, source), given.mask.clone())
-        outputs["padding/result"] = change(result, after, given.mask[:, 0, 0] == 0)
-    layer.train()
-    parts = LayerParts(layer, references, "dropout") if alone else parts
-    result = layer(source.clone(), given.mask.clone())
-    return outputs | (parts.seen if alone else {}) | {"dropout/result": result}
-
-
-def run_embed(references: dict[str, Tensor]) -> dict[str, Any]:
-    """Task 1.4 on stored ids (B, L)."""
-    given = inputs_of("bert.embed", references)
-    model = student_model(references)
-    result = model.embed(given.ids.clone())
-    outputs = {
-        "values/embeddings": result,
-        "values/embeddings of 3 pieces": model.embed(given.ids[:, :3].clone()),
-    }
-    if "token_type_ids" in inspect.signature(model.embed).parameters:
-        result_of_pairs = model.embed(given.ids.clone(), given.segments.clone())
-        outputs["values/embeddings with token_type_ids"] = result_of_pairs
-    embedding = {k: v for k, v in model.named_parameters() if "embed" in k}
-    outputs |= gradients(result, given.cotangent, embedding)
-    after = model.embed(torch.where(given.real, given.ids, 99 - given.ids))
-    outputs["padding/embeddings"] = change(result, after, given.real)
-    model.train()
-    return outputs | {"dropout/embeddings": model.embed(given.ids.clone())}
-
-
-def run_whole(references: dict[str, Tensor]) -> dict[str, Any]:
-    """BertModel.forward on the ids of task 1.4: everything together."""
-    given = inputs_of("bert.embed", references)
-    real = given.real.long()  # (B, L)
-    model = student_model(references)
-    results = model(given.ids.clone(), real)
-    outputs = {
-        "values/last_hidden_state": results["last_hidden_state"] * real[..., None],
-        "values/pooler_output": results["pooler_output"],
-    }
-    parameters = dict(model.named_parameters())
-    outputs |= gradients(results["pooler_output"], given.pooler_cotangent, parameters)
-    after = model(torch.where(given.real, given.ids, 99 - given.ids), real)["last_hidden_state"]
-    outputs["padding/last_hidden_state"] = change(results["last_hidden_state"], after, given.real)
-    model.train()
-    return outputs | {"dropout/pooler_output": model(given.ids, real)["pooler_output"]}
-
-
-def student_classifier(
-    references: dict[str, Tensor], option: str
-) -> tuple[nn.Module, nn.Module, list[nn.Module]]:
-    """The student's classifier, the tiny encoder inside it, and the modules that are not in it."""
-    encoder = student_model(references)
-    config = SimpleNamespace(
-        num_labels=NUM_LABELS,
-        hidden_size=TINY["hidden_size"],
-        hidden_dropout_prob=CLASSIFIER_DROPOUT,
-        option=option,
-        data_dir=".",
-    )
-    module = importlib.import_module("classifier")
-    bert = importlib.import_module("bert")
-    with mock.patch.object(bert.BertModel, "from_pretrained", return_value=encoder):
-        model = module.BertSentimentClassifier(config).to(references["weights/head.weight"].dtype)
-    inside = {id(part) for part in encoder.modules()}
-    own = [part for part in model.modules() if id(part) not in inside]
-    return model.eval(), encoder, own
-
-
-def run_classifier_init(references: dict[str, Tensor]) -> dict[str, Any]:
-    """Task 1.6: the shapes and settings of what __init__ makes."""
-    outputs: dict[str, Any] = {}
-    for option in ("pretrain", "finetune"):
-        _, encoder, own = student_classifier(references, option)
-        linears = [part for part in own if isinstance(part, nn.Linear)]
-        trains = {parameter.requires_grad for parameter in encoder.parameters()}
-        outputs[f"option {option}: the encoder trains"] = torch.tensor(sorted(trains))
-        head = [parameter.requires_grad for part in linears for parameter in part.parameters()]
-        outputs[f"option {option}: the Linear trains"] = torch.tensor(sorted(set(head)))
-    outputs["Linear layers"] = torch.tensor(
-        [[part.in_features, part.out_features, part.bias is not None] for part in linears]
-    )  # (their number, 3)
-    rates = [part.p for part in own if isinstance(part, nn.Dropout)]
-    return outputs | {"dropout probabilities": torch.tensor(rates)}
-
-
-def run_classifier_forward(references: dict[str, Tensor]) -> dict[str, Any]:
-    """Task 1.7 with the reference's encoder outputs and weights."""
-    given = inputs_of("classifier.forward", references)
-    model, encoder, own = student_classifier(references, "finetune")
-    head = next(part for part in own if isinstance(part, nn.Linear))
-    head.load_state_dict({name: references[f"weights/head.{name}"] for name in ("weight", "bias")})
-    seen: dict[str, Any] = {}
-    sources, handed = leaves(given.last_hidden_state, given.pooler_output)
-
-    def stored_encoder(input_ids, attention_mask, *_, **__):
-        seen["values/input_ids given to self.bert"] = input_ids
-        seen["values/attention_mask given to self.bert"] = attention_mask
-        return dict(zip(("last_hidden_state", "pooler_output"), handed, strict=True))
-
-    encoder.forward = stored_encoder
-    result = model(given.input_ids.clone(), given.attention_mask.clone())
-    outputs = seen | {"values/logits": result}
-    names = {
-        "pooler_output": sources[1],
-        "Linear's weight": head.weight,
-        "Linear's bias": head.bias,
-    }
-    outputs |= gradients(result, given.cotangent, names)
-    model.train()
-    sources, handed = leaves(*sources)
-    result = model(given.input_ids.clone(), given.attention_mask.clone())
-    return outputs | {"dropout/logits": result}
-
-
-RUNS: dict[str, Callable[[dict[str, Tensor]], dict[str, Any]]] = {
-    "bert.attention": run_attention,
-    "bert.add_norm": run_add_norm,
-    "bert.layer": run_layer,
-    "bert.embed": run_embed,
-    "classifier.init": run_classifier_init,
-    "classifier.forward": run_classifier_forward,
-    WHOLE: run_whole,
-}
-
-
-@contextlib.contextmanager
-def default_dtype(dtype: torch.dtype) -> Iterator[None]:
-    """The type of what the student's code makes: parameters, torch.tensor(0.5), torch.zeros(3)."""
-    before = torch.get_default_dtype()
-    torch.set_default_dtype(dtype)
-    try:
-        yield
-    finally:
-        torch.set_default_dtype(before)
-
-
-def student_outputs(
-    task_id: str, dtype: torch.dtype = torch.float64, **options: Any
-) -> dict[str, Any]:
-    """All that the student's function returns for the stored inputs, by the references' names.
-
-    What should be a tensor need not be one. Exceptions of the student's code pass through.
-    """
-    with default_dtype(dtype), FixedDropout():
-        outputs = RUNS[task_id](load_references(dtype), **options)
-    return {k: v.detach() if isinstance(v, Tensor) else v for k, v in outputs.items()}
-
-
-# ---------------------------------------------------------------------------------------------
-# Judging
-
-
-def compare(
-    task_id: str, outputs: dict[str, Any], dtype: torch.dtype = torch.float64
-) -> list[Finding]:
-    """Findings about a student's outputs, in the order of KINDS; none if they are right."""
-    if task_id == "classifier.init":
-        return compare_classifier_init(outputs)
-    references = {
-        name.removeprefix(f"{task_id}/"): tensor
-        for name, tensor in load_references(dtype).items()
-        if name.startswith(f"{task_id}/")
-    }
-    findings = []
-    for name, got in sorted(outputs.items(), key=lambda item: KINDS.index(item[0].split("/")[0])):
-        kind, _, what = name.partition("/")
-        if kind in ("gradients", "dropout") and any(f.kind == "values" for f in findings):
-            continue  # they cannot be right either
-        tolerance = TOLERANCES[dtype][kind == "gradients"]
-        expected = references[name] if kind != "padding" else torch.zeros(()).to(dtype)
-        finding = difference(kind, what, got, expected, tolerance)
-        keys_first = references.get(f"{name} (keys first)", expected)
-        if finding is None or not difference(kind, what, got, keys_first, tolerance):
-            continue
-        other = {"values": "dropout", "dropout": "values"}.get(kind)
-        mistaken = references.get(f"{other}/{what}")
-        if mistaken is not None and difference(kind, what, got, mistaken, tolerance) is None:
-            said = "no dropout was applied in training mode"
-            if kind == "values":
-                said = "dropout was applied in evaluation mode"
-            finding = Finding(kind, f"{kind} of {what}: {said}")
-        findings.append(finding)
-    return findings
-
-
-def difference(
-    kind: str, what: str, got: Any, expected: Tensor, tolerance: float
-) -> Finding | None:
-    """The first place where a tensor is not what it should be, in words."""
-    label = f"{kind} of {what}"
-    if got is None and kind == "gradients":
-        return Finding(kind, f"{label}: no gradient arrives (detached, or under no_grad?)")
-    if not isinstance(got, Tensor):
-        return Finding(kind, f"{label}: a {type(got).__name__} instead of a tensor")
-    if kind == "padding":
-        if (got.abs() > tolerance).any():
-            text = f"a change of padded tokens changes real ones by up to {got.abs().max():.1e}"
-            return Finding(kind, f"{label}: {text}", got.abs().max().item() < 1e-5)
-        return None
-    if got.shape != expected.shape:
-        shapes = f"shape {tuple(got.shape)} instead of {tuple(expected.shape)}"
-        return Finding(kind, f"{label}: {shapes}")
-    if got.dtype.is_floating_point != expected.dtype.is_floating_point:
-        return Finding(kind, f"{label}: type {got.dtype} instead of {expected.dtype}")
-    off = (got.double() - expected.double()).abs()
-    wrong = ~(off <= tolerance * expected.double().abs().clamp(min=1))  # NaN is wrong, too
-    if wrong.any():
-        index = wrong.nonzero()[0].tolist()
-        values = got[tuple(index)].item(), expected[tuple(index)].item()
-        if not got.isfinite().all():
-            return Finding(kind, f"{label}: {values[0]} at {index}, expected {values[1]:.6g}")
-        text = f"got {values[0]:.6g}, expected {values[1]:.6g} (largest {off.max():.1e})"
-        slight = off.max().item() < 1e-5
-        return Finding(kind, f"{label}: first difference at {index}: {text}", slight)
-    if got.dtype != expected.dtype and got.dtype.is_floating_point:
-        return Finding(kind, f"{label}: type {got.dtype} instead of {expected.dtype}", True)
-    return None
-
-
-def compare_classifier_init(outputs: dict[str, Any]) -> list[Finding]:
-    """One Linear of the right size, dropout as configured, the encoder frozen as asked."""
-    texts = []
-    linears = outputs["Linear layers"].tolist()
-    wanted = [TINY["hidden_size"], NUM_LABELS, 1]
-    if linears != [wanted]:
-        found = [f"{a} → {b}" + ("" if bias else " without bias") for a, b, bias in linears]
-        texts.append(
-            f"expected one Linear {wanted[0]} → {wanted[1]} (config.hidden_size → "
-            f"config.num_labels) besides self.bert, found {', '.join(found) or 'none'}"
-        )
-    for p in outputs["dropout probabilities"].tolist():
-        if abs(p - CLASSIFIER_DROPOUT) > 1e-6:
-            texts.append(
-                f"dropout probability {p:.6g} instead of config.hidden_dropout_prob, "
-                f"here {CLASSIFIER_DROPOUT}"
-            )
-    for option, trains in (("pretrain", False), ("finetune", True)):
-        if outputs[f"option {option}: the encoder trains"].tolist() != [trains]:
-            state = "trainable" if trains else "frozen"
-            texts.append(f"option {option}: self.bert's parameters are not all {state}")
-        if linears and outputs[f"option {option}: the Linear trains"].tolist() != [True]:
-            texts.append(f"option {option}: the Linear's parameters are frozen")
-    return [Finding("values", text) for text in texts]
-
-
-def describe(error: BaseException) -> Finding:
-    """An exception in a student's function: its type, message and the innermost line of theirs."""
-    message = " ".join(str(error).split())[:300]
-    # torch raises the same type, with a text of its own, for operations it does not have.
-    if isinstance(error, NotImplementedError) and (not message or message.startswith("Task ")):
-        return Finding("not started", str(error))
-    frames = traceback.extract_tb(error.__traceback__)
-    scripts = set(HERE.glob("*.py")) - {Path(__file__).resolve()}
-    theirs = [frame for frame in frames if Path(frame.filename) in scripts] or frames
-    place = f"{Path(theirs[-1].filename).name}:{theirs[-1].lineno}"
-    if isinstance(error, SyntaxError) and error.filename:
-        place = f"{Path(error.filename).name}:{error.lineno}"
-    slight = isinstance(error, RuntimeError) and any(w in message for w in ("dtype", "Double"))
-    return Finding("error", f"{type(error).__name__}: {message} ({place})", slight)
-
-
-def run_and_compare(task_id: str, dtype: torch.dtype, **options: Any) -> list[Finding]:
-    """Findings of one task in one floating-point type, an exception being one of them."""
-    try:
-        outputs = student_outputs(task_id, dtype, **options)
-    except InputError:
-        raise
-    except (Exception, SystemExit) as error:
-        return [describe(error)]
-    return compare(task_id, outputs, dtype)
-
-
-def check_model(task_id: str, **options: Any) -> list[Finding]:
-    """Sharply in float64, then as it will be used, in float32."""
-    sharp = run_and_compare(task_id, torch.float64, **options)
-    if any(not finding.slight for finding in sharp):
-        return sharp
-    return run_and_compare(task_id, torch.float32, **options)
-
-
-def check_optimizer() -> list[Finding]:
-    """Task 1.5 is optimizer_test.py's."""
-    try:
-        optimizer_test = importlib.import_module("optimizer_test")
-        optimizer_class = importlib.import_module("optimizer").AdamW
-        if not optimizer_test.is_started(optimizer_class):
-            return [Finding("not started", "")]
-        results = optimizer_test.check_all(optimizer_class)
-    except (Exception, SystemExit) as error:
-        return [describe(error)]
-    return [
-        Finding("values", f"{result.name}: {' '.join(result.detail.split())}")
-        for result in results
-        if not result.passed
-    ]
+def examine(entry: Task) -> list[Finding]:
+    """What is wrong with the student's function for a task, and hints about it."""
+    if part_of(entry) == 1:
+        return sanity_part1.check(entry)
+    if not (HERE / entry.file).is_file():
+        raise InputError(f"{entry.file} is not here: it comes with part 2; restore it from git")
+    return sanity_part2.check(entry)
 
 
 def check(entry: Task) -> list[Finding]:
     """What is wrong with the student's function for a task; nothing if it is right."""
-    if entry.id == "optimizer.step":
-        return check_optimizer()
-    if entry.id == "classifier.init":
-        return run_and_compare(entry.id, torch.float32)
-    if entry.id == "classifier.forward" and check(task("classifier.init")):
-        return [Finding("waits", f"for Task {task('classifier.init').number}")]
-    findings = check_model(entry.id)
-    if entry.id == "bert.layer" and findings and not check_model(entry.id, alone=False):
-        return []  # it goes another way to the right result
-    return findings
+    return faulty(examine(entry))
 
 
 # ---------------------------------------------------------------------------------------------
@@ -647,19 +69,50 @@ def check(entry: Task) -> list[Finding]:
 
 
 def report(entry: Task, findings: list[Finding]) -> None:
-    """One line for a task, and one for each further finding."""
-    if not findings:
+    """One line for a task, and one for each further finding and each hint."""
+    wrong = faulty(findings)
+    if not wrong:
         print(f"  ok    {entry.title}: {CHECKED[entry.id]}")
-    elif findings[0].kind == "not started":
+    elif wrong[0].kind == "not started":
         print(f"  not started  {entry.title}")
-    elif findings[0].kind == "waits":
-        print(f"  waits {entry.title}: {findings[0].text}")
+    elif wrong[0].kind == "waits":
+        print(f"  waits {entry.title}: {wrong[0].text}")
     else:
-        print(f"  WRONG {entry.title}: {findings[0].text}")
-        for finding in findings[1:4]:
+        print(f"  WRONG {entry.title}: {wrong[0].text}")
+        for finding in wrong[1:4]:
             print(f"        {finding.text}")
-        if len(findings) > 4:
-            print(f"        … and {len(findings) - 4} more")
+        if len(wrong) > 4:
+            print(f"        … and {len(wrong) - 4} more")
+    for finding in findings:
+        if finding.kind == "hint":
+            print(f"        hint: {finding.text}")
+
+
+def check_tasks(entries: list[Task]) -> list[Task]:
+    """Check and report tasks in order; those that are not right yet."""
+    todo = []
+    for entry in entries:
+        findings = examine(entry)
+        report(entry, findings)
+        if faulty(findings):
+            todo.append(entry)
+    return todo
+
+
+def check_whole(todo: list[Task]) -> bool:
+    """The whole BertModel, tiny and pretrained, unless bert.py is in ``todo``: whether it is wrong.
+
+    The functions can each be right and still not the model: not all of it is graded.
+    """
+    if any(entry.file == "bert.py" for entry in todo):
+        print("  --    the whole model is checked once all of bert.py is right")
+        return False
+    findings = sanity_part1.check_model(sanity_part1.WHOLE)
+    for finding in findings:
+        print(f"  WRONG the whole BertModel: {finding.text}")
+    if not findings:
+        print("  ok    the whole BertModel: values, gradients, padding, dropout")
+    return bool(findings) or bool(check_pretrained())
 
 
 def check_pretrained() -> list[Finding]:
@@ -676,7 +129,7 @@ def check_pretrained() -> list[Finding]:
     except (InputError, OSError) as error:
         print(f"  --    two sentences through a pretrained model: {error}")
         return []
-    known = facts()["pretrained"]
+    known = sanity_part1.facts()["pretrained"]
     name = next((name for name, sha256 in known.items() if sha256 == digest), None)
     if name is None:
         print(f"  --    no reference yet for {default} ({MAKE} --model {default} makes it)")
@@ -687,8 +140,9 @@ def check_pretrained() -> list[Finding]:
     except (Exception, SystemExit) as error:
         findings.append(describe(error))
     else:
+        references = sanity_part1.load_references(torch.float32)
         for what, got in outputs.items():
-            expected = load_references(torch.float32)[f"pretrained/{name}/{what}"]
+            expected = references[f"pretrained/{name}/{what}"]
             findings.append(difference("values", what, got, expected, PRETRAINED_TOLERANCE))
     findings = [finding for finding in findings if finding is not None]
     for finding in findings:
@@ -700,7 +154,7 @@ def check_pretrained() -> list[Finding]:
 
 def pretrained_outputs(folder: Path, name: str) -> dict[str, Tensor]:
     """The first numbers of each token (B, L, 8) and of each sentence (B, 8), padding set to 0."""
-    stored = load_references(torch.float32)
+    stored = sanity_part1.load_references(torch.float32)
     real = stored[f"pretrained/{name}/inputs/attention_mask"]  # (B, L)
     with contextlib.redirect_stdout(io.StringIO()), torch.no_grad():
         model = importlib.import_module("bert").BertModel.from_pretrained(str(folder))
@@ -709,38 +163,46 @@ def pretrained_outputs(folder: Path, name: str) -> dict[str, Tensor]:
     return {"last_hidden_state": hidden[..., :8], "pooler_output": results["pooler_output"][:, :8]}
 
 
+def entries_of_part_2(part_1_is_right: bool) -> list[Task]:
+    """The tasks of part 2 where they are to be checked now; a line says why if they are not."""
+    entries = [entry for entry in TASKS if part_of(entry) == 2]
+    if not entries or not (HERE / PART_2).is_file():
+        return []
+    if not part_1_is_right:
+        print("  --    part 2 is checked once part 1 is right, or with --part 2")
+        return []
+    if all(found and found[0].kind == "not started" for found in map(check, entries)):
+        print("  --    part 2 is not begun (python sanity_check.py --part 2)")
+        return []
+    return entries
+
+
 def main() -> None:
-    """Check one task or all; exit status 0 only if all that were checked are right."""
-    parser = OneLineParser(description="Check bert.py and classifier.py against references.")
-    parser.add_argument("--task", help="number or id of one task: 1.2 or bert.add_norm")
+    """Check one task or more; exit status 0 only if all that were checked are right."""
+    parser = OneLineParser(description="Check the functions of the tasks, each alone.")
+    choice = parser.add_mutually_exclusive_group()
+    choice.add_argument("--task", help="number or id of one task: 1.2 or bert.add_norm")
+    choice.add_argument("--part", type=int, choices=(1, 2), help="the tasks of one part only")
     args = parser.parse_args()
     try:
-        entries = [task(args.task)] if args.task else list(TASKS)
+        entries = [task(args.task)] if args.task else []
     except KeyError as error:
         parser.error(error.args[0])
-    load_references()
-    todo = []
-    for entry in entries:
-        findings = check(entry)
-        report(entry, findings)
-        if findings:
-            todo.append(entry)
+    entries = entries or [entry for entry in TASKS if part_of(entry) == (args.part or 1)]
+    sanity_part1.load_references()
+    todo = check_tasks(entries)
     trouble = bool(todo)
-    if not args.task:
-        if any(entry.file == "bert.py" for entry in todo):
-            print("  --    the whole model is checked once all of bert.py is right")
-        else:
-            findings = check_model(WHOLE)
-            for finding in findings:
-                print(f"  WRONG the whole BertModel: {finding.text}")
-            if not findings:
-                print("  ok    the whole BertModel: values, gradients, padding, dropout")
-            trouble |= bool(findings) or bool(check_pretrained())
+    if not args.task and args.part != 2:
+        trouble |= check_whole(todo)
+    if not args.task and not args.part:
+        more = entries_of_part_2(part_1_is_right=not trouble)
+        entries += more
+        todo += check_tasks(more)
     right = len(entries) - len(todo)
     print(f"{right} of {len(entries)} task{'s' * (len(entries) > 1)} right")
     if todo:
         print(f"next: {todo[0].title} ({todo[0].check}), see {todo[0].paper}")
-    sys.exit(1 if trouble else 0)
+    sys.exit(1 if trouble or todo else 0)
 
 
 if __name__ == "__main__":

@@ -1,207 +1,407 @@
-"""How fast training is, ours beside transformers', in turns on the same rows of one machine.
+"""How fast this repository is, beside others, in turns on the same rows of one machine.
 
     python -P benchmarks/speed.py --data DIR --model all-MiniLM-L6-v2
+    python -P benchmarks/speed.py --data DIR --model all-MiniLM-L6-v2 --only training,frozen
 
-Contenders, each in a process of its own:
-    ours      batches by length, texts tokenized once, precision auto, our AdamW
-    plain     a loop as many write it with transformers: random batches, tokenized each time, fp32
-    trainer   transformers.Trainer with its defaults
-    grouped   the same with grouping by length and bf16
-and for a frozen encoder (--option pretrain): ours, which encodes once, beside plain. Prints a
-Markdown table of sentences a second and of ratios, median (minimum to maximum) over the repeats,
-and peak memory. -P keeps our datasets.py from shadowing a library that Trainer looks for. Needs:
-pip install -r requirements-dev.txt accelerate
+Prints Markdown tables, values as median (minimum to maximum) over the repeats:
+    peak       GFLOP/s of this machine's matrix products, which the shares below refer to
+    training   fine-tuning on SST: ours (batches by length, texts tokenized once, precision auto,
+               our AdamW); plain, a loop as many write it with transformers (random batches,
+               tokenized each time, fp32); trainer, transformers.Trainer with its defaults;
+               grouped, the same with grouping by length and bf16
+    frozen     --option pretrain: ours, which encodes once, beside plain
+    inference  vectors of all sentences of SST and CFIMDB, beside transformers and
+               sentence-transformers; first it is checked that all give the same vectors
+    tokenizer  beside the Rust one
+    length     how a step's cost grows with the length of the sentences, by attention kernel
+    size       how an epoch's cost grows with the number of sentences
+Each contender runs in a process of its own (speed_jobs.py). -P keeps our datasets.py from shadowing
+a library that Trainer looks for. Needs:
+pip install -r requirements-dev.txt accelerate==1.15.0
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import resource
-import statistics
+import os
+import random
 import subprocess
 import sys
 import tempfile
-import time
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
+from statistics import median
+from types import SimpleNamespace
 
-import pandas as pd
+import numpy as np
 import torch
 
 ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT))
+
+from config import BertConfig
+from datasets import SentenceClassificationDataset, data_folder, load_data
+from utils import InputError, OneLineParser, find_model, positive_int, run_script
+
 FINETUNE = ("ours", "plain", "trainer", "grouped")
 FROZEN = ("ours", "plain")
-LR = 5e-5
+ENCODERS = (
+    "ours", "transformers", "transformers, sorted, bf16", "sentence-transformers",
+    "sentence-transformers, bf16",
+)  # fmt: skip
+FROZEN_EPOCHS = 3
+TRAINING_ROWS = 640  # unless --rows says otherwise
+INFERENCE_BATCH = 32  # the default of sentence-transformers
+CHECKED = 64  # sentences of each data set whose vectors are compared
+# Largest difference of a component of two unit vectors: of fp32, and of bf16 with its 8 bits
+TOLERANCE = {"fp32": 1e-5, "bf16": 8e-3}
+LENGTHS = (16, 32, 64, 128, 256, 512)
+KERNELS = ("textbook", "sdpa")
+STEPS = 8
+
+# ---------------------------------------------------------------------------------------------
+# Running, and showing what came out
 
 
-def run_ours(rows: pd.DataFrame, a: argparse.Namespace) -> None:
-    """The pieces of classifier.train, without evaluation and files."""
-    sys.path.insert(0, str(ROOT))
-    from torch.nn import functional as F
-    from torch.utils.data import DataLoader
-
-    import classifier
-    import engine
-
-    device = torch.device("cpu")
-    option = "pretrain" if a.frozen else "finetune"
-    args = classifier.with_defaults(argparse.Namespace(model=a.model, option=option))
-    autocast = engine.autocast_for(device, "auto")
-    labelled = zip(rows.sentence, rows.sentiment, rows.id, strict=True)
-    dataset = classifier.SentimentDataset(list(labelled), args)
-    batches = engine.LengthBatches(dataset.lengths(), a.batch_size, seed=0)
-    loader = DataLoader(dataset, batch_sampler=batches, collate_fn=dataset.collate_fn)
-    model, _ = classifier.new_model(args, num_labels=5)
-    optimizer = classifier.AdamW([p for p in model.parameters() if p.requires_grad], lr=LR)
-    yield
-    if a.frozen:
-        with autocast():
-            engine.remember_outputs(model.bert, [dataset], a.batch_size, device)
-    model.train()
-    for epoch in range(a.epochs):
-        batches.begin(epoch)
-        for batch in loader:
-            optimizer.zero_grad()
-            for ids, mask, labels in engine.parts(batch, 1, device):
-                with autocast():
-                    logits = model(ids, mask)
-                F.cross_entropy(logits.float(), labels).backward()
-            optimizer.step()
-
-
-def transformers_model(a: argparse.Namespace):
-    """Tokenizer and classifier of transformers with the same weights."""
-    from transformers import AutoTokenizer, BertForSequenceClassification
-
-    model = BertForSequenceClassification.from_pretrained(a.folder, num_labels=5)
-    if a.frozen:
-        model.bert.requires_grad_(False)
-    return AutoTokenizer.from_pretrained(a.folder), model.train()
-
-
-def run_plain(rows: pd.DataFrame, a: argparse.Namespace) -> None:
-    """Random batches, tokenized every time, padded to the longest, fp32, torch's AdamW."""
-    tokenizer, model = transformers_model(a)
-    optimizer = torch.optim.AdamW([p for p in model.parameters() if p.requires_grad], lr=LR)
-    yield
-    for epoch in range(a.epochs):
-        shuffled = rows.sample(frac=1, random_state=epoch)
-        for start in range(0, len(rows), a.batch_size):
-            part = shuffled[start : start + a.batch_size]
-            batch = tokenizer(
-                list(part.sentence), padding=True, truncation=True, max_length=512,
-                return_tensors="pt",
-            )  # fmt: skip
-            loss = model(**batch, labels=torch.tensor(part.sentiment.values)).loss
-            optimizer.zero_grad()
-            loss.backward()
-            optimizer.step()
-
-
-def run_trainer(rows: pd.DataFrame, a: argparse.Namespace, **options) -> None:
-    """transformers.Trainer; texts are tokenized before, outside the time."""
-    from transformers import DataCollatorWithPadding, Trainer, TrainingArguments
-
-    tokenizer, model = transformers_model(a)
-    encoded = [
-        {**tokenizer(text, truncation=True, max_length=512, padding=False), "labels": label}
-        for text, label in zip(rows.sentence, rows.sentiment, strict=True)
-    ]
-    with tempfile.TemporaryDirectory() as folder:
-        arguments = TrainingArguments(
-            folder, per_device_train_batch_size=a.batch_size, num_train_epochs=a.epochs,
-            learning_rate=LR, save_strategy="no", logging_strategy="no", disable_tqdm=True,
-            use_cpu=True, **options,
-        )  # fmt: skip
-        trainer = Trainer(
-            model=model, args=arguments, train_dataset=encoded,
-            data_collator=DataCollatorWithPadding(tokenizer),
-        )  # fmt: skip
-        yield
-        trainer.train()
-
-
-def contend(a: argparse.Namespace) -> None:
-    """One contender in this process: prints its seconds and peak memory as JSON."""
-    rows = pd.read_csv(f"{a.data}/ids-sst-train.csv", sep="\t").head(a.rows)
-    runs = {
-        "ours": lambda: run_ours(rows, a),
-        "plain": lambda: run_plain(rows, a),
-        "trainer": lambda: run_trainer(rows, a),
-        "grouped": lambda: run_trainer(
-            rows, a, bf16=True, train_sampling_strategy="group_by_length"
-        ),
-    }
-    torch.manual_seed(0)
-    run = runs[a.contender]()
-    next(run)  # everything up to its yield is preparation
-    begun = time.perf_counter()
-    next(run, None)
-    seconds = time.perf_counter() - begun
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    print(json.dumps({"rate": a.rows * a.epochs / seconds, "peak": peak}))
-
-
-def measure(a: argparse.Namespace, frozen: bool, batch_size: int) -> dict[str, list[dict]]:
-    """All contenders in turns, ``repeats`` times."""
-    names = FROZEN if frozen else FINETUNE
-    found: dict[str, list[dict]] = {name: [] for name in names}
-    for _ in range(a.repeats):
-        for name in names:
-            command = [sys.executable, "-P", __file__, "--contender", name, "--data", a.data]
-            command += ["--model", a.model, "--folder", a.folder, "--rows", str(a.rows)]
-            command += ["--batch_size", str(batch_size), "--epochs", str(3 if frozen else 1)]
-            command += ["--frozen"] if frozen else []
-            done = subprocess.run(command, capture_output=True, text=True, check=False)
-            if done.returncode:
-                sys.exit(f"error: {name} failed: {done.stderr.strip().splitlines()[-1]}")
-            found[name].append(json.loads(done.stdout.strip().splitlines()[-1]))
+def run_job(a: SimpleNamespace, work: str, **job) -> dict:
+    """Run a piece of speed_jobs.WORK in a process of its own → its seconds, peak and result."""
+    job |= {"work": work, "model": a.model, "folder": str(a.folder)}
+    command = [sys.executable, "-P", str(ROOT / "benchmarks" / "speed_jobs.py"), json.dumps(job)]
+    offline = os.environ | {"HF_HUB_OFFLINE": "1"}
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=offline)
+    if done.returncode:
+        lines = done.stderr.strip().splitlines() or [f"exit status {done.returncode}"]
+        raise InputError(f"{work!r} failed: {lines[-1]}")
+    found = json.loads(done.stdout.strip().splitlines()[-1])
+    print(f"{work}: {found['seconds']:.1f} s", file=sys.stderr)
     return found
 
 
-def spread(values: list[float], digits: int = 1) -> str:
+def in_turns(a: SimpleNamespace, jobs: dict[object, dict]) -> dict[object, list[dict]]:
+    """Run all jobs in turns, ``a.repeats`` times."""
+    found: dict[object, list[dict]] = {key: [] for key in jobs}
+    for _ in range(a.repeats):
+        for key, job in jobs.items():
+            found[key].append(run_job(a, **job))
+    return found
+
+
+def spread(values: Iterable[float], digits: int = 1) -> str:
     """Median (minimum to maximum)."""
-    shown = (f"{v:.{digits}f}" for v in (statistics.median(values), min(values), max(values)))
+    values = list(values)
+    shown = (f"{v:,.{digits}f}" for v in (median(values), min(values), max(values)))
     return "{} ({} to {})".format(*shown)
 
 
-def main() -> None:
-    """Measure everything and print the table."""
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--data", required=True, help="folder of ids-sst-train.csv")
-    parser.add_argument("--model", required=True)
-    parser.add_argument("--folder", help="the model's folder; looked up if not given")
-    parser.add_argument("--rows", type=int, default=640)
-    parser.add_argument("--repeats", type=int, default=3)
-    parser.add_argument("--batch_size", type=int)
-    parser.add_argument("--epochs", type=int, default=1)
-    parser.add_argument("--contender", help=argparse.SUPPRESS)
-    parser.add_argument("--frozen", action="store_true", help=argparse.SUPPRESS)
-    a = parser.parse_args()
-    if a.contender:
-        contend(a)
-        return
-    code = f"import sys; sys.path.insert(0, {str(ROOT)!r}); import utils; " + (
-        f"print(utils.find_model({a.model!r}))"
+def ratios(above: Iterable[float], below: Iterable[float]) -> str:
+    """The spread of the quotients, turn by turn."""
+    return spread((one / other for one, other in zip(above, below, strict=True)), 2)
+
+
+def print_table(title: str, header: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
+    """A Markdown table under a line in bold."""
+    print(f"\n**{title}**\n")
+    for row in (header, ["---"] * len(header), *rows):
+        print("| " + " | ".join(map(str, row)) + " |")
+    sys.stdout.flush()
+
+
+def seconds(runs: list[dict]) -> list[float]:
+    """Of every repeat."""
+    return [run["seconds"] for run in runs]
+
+
+def peak_memory(*contender: list[dict]) -> str:
+    """MB of a contender's process, the median over the repeats (of its largest one)."""
+    return f"{max(median(run['peak'] for run in runs) for runs in contender):,.0f}"
+
+
+# ---------------------------------------------------------------------------------------------
+# Rows
+
+
+def sample(rows: list, count: int | None) -> list:
+    """``count`` rows at random, the same ones every time, in the order of the file."""
+    if count is None or count >= len(rows):
+        return rows
+    return [rows[i] for i in sorted(random.Random(0).sample(range(len(rows)), count))]
+
+
+def write_rows(a: SimpleNamespace, name: str, texts: list[str], labels: list[int]) -> str:
+    """A file from which jobs read them."""
+    path = Path(a.scratch) / f"{name}.json"
+    path.write_text(json.dumps({"texts": texts, "labels": labels}), encoding="utf-8")
+    return str(path)
+
+
+def training_rows(a: SimpleNamespace, count: int) -> tuple[str, list[int]]:
+    """A file of ``count`` training rows of SST, and their lengths in word pieces."""
+    rows = sample(load_data(a.data / "ids-sst-train.csv", "rows"), count)
+    path = write_rows(a, f"sst-train-{count}", [row[0] for row in rows], [row[1] for row in rows])
+    return path, SentenceClassificationDataset(rows, a).lengths()
+
+
+# ---------------------------------------------------------------------------------------------
+# The matrix products of the machine and of the model
+
+
+def matmul_peak(a: SimpleNamespace) -> float:
+    """FLOP/s of the best matrix product; prints the table."""
+    runs = in_turns(a, {"matmul": {"work": "matmul"}})["matmul"]
+    rates: dict[tuple[str, int], list[float]] = {}
+    for run in runs:
+        for dtype, size, rate in run["result"]:
+            rates.setdefault((dtype, size), []).append(rate)
+    rows = [(dtype, f"{n} × {n} × {n}", spread(found, 0)) for (dtype, n), found in rates.items()]
+    print_table("Matrix products of this machine", ("type", "shape", "GFLOP/s"), rows)
+    best = max(map(max, rates.values()))
+    print(f"\nShares of the matmul peak below are of the fastest one, {best:,.0f} GFLOP/s.")
+    return best * 1e9
+
+
+def forward_flops(config: BertConfig, lengths: Sequence[int]) -> float:
+    """Floating-point operations of the matrix products of a forward pass over sentences.
+
+    For a word piece two for every weight of the layers' six dense parts, and for a pair of pieces
+    of one sentence 4D in every layer (Q Kᵀ and the weighted values); the pooler once a sentence.
+    Padding, embeddings, norms, softmax and the head do not count.
+    """
+    hidden, layers = config.hidden_size, config.num_hidden_layers
+    weights = layers * (4 * hidden**2 + 2 * hidden * config.intermediate_size)
+    pairs = sum(length**2 for length in lengths)
+    return 2 * weights * sum(lengths) + 4 * layers * hidden * pairs + 2 * hidden**2 * len(lengths)
+
+
+def share(flops: float, times: Iterable[float], peak: float) -> str:
+    """Of the peak, in percent."""
+    return f"{100 * flops / (median(times) * peak):.0f} %"
+
+
+# ---------------------------------------------------------------------------------------------
+# The parts
+
+
+def training(a: SimpleNamespace) -> None:
+    """Fine-tuning, one epoch, at batch 8 and 32."""
+    compare_training(a, "Fine-tuning on SST", FINETUNE, (8, 32), frozen=False, epochs=1)
+
+
+def frozen(a: SimpleNamespace) -> None:
+    """The head alone, at batch 8."""
+    title = f"A frozen encoder, {FROZEN_EPOCHS} epochs on SST"
+    compare_training(a, title, FROZEN, (8,), frozen=True, epochs=FROZEN_EPOCHS)
+
+
+def compare_training(
+    a: SimpleNamespace,
+    title: str,
+    names: Sequence[str],
+    batch_sizes: Sequence[int],
+    frozen: bool,
+    epochs: int,
+) -> None:
+    """A table of contenders in turns, for each batch size."""
+    path, lengths = training_rows(a, a.rows or TRAINING_ROWS)
+    forward = forward_flops(a.config, lengths)
+    table = []
+    for batch_size in batch_sizes:
+        job = {"rows": path, "batch_size": batch_size, "frozen": frozen, "epochs": epochs}
+        results = in_turns(a, {name: {**job, "work": f"train {name}"} for name in names})
+        ours = seconds(results["ours"])
+        for name, runs in results.items():
+            times = seconds(runs)
+            if frozen:  # forward passes only: ours makes one of all epochs
+                flops = forward * (1 if name == "ours" else epochs)
+            else:  # backward passes cost twice a forward pass
+                flops = 3 * forward * epochs
+            rates = (len(lengths) * epochs / time for time in times)
+            table.append(
+                (
+                    batch_size, name, spread(rates), ratios(times, ours),
+                    share(flops, times, a.peak), peak_memory(runs),
+                )
+            )  # fmt: skip
+    header = (
+        "batch", "contender", "sentences a second", "ours is … times as fast",
+        "share of matmul peak", "peak MB",
+    )  # fmt: skip
+    print_table(f"{title}, {len(lengths):,} sentences", header, table)
+    counted = "each text's forward pass as often as it was made" if frozen else "3 × forward"
+    print(
+        f"\nOf the peak: matrix products of real word pieces, no padding, {counted}; forward takes "
+        f"{forward / sum(lengths) / 1e6:.1f} MFLOP a piece, and a sentence has "
+        f"{sum(lengths) / len(lengths):.1f} pieces."
     )
-    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    a.folder = found.stdout.strip().splitlines()[-1]
-    print("| run | batch | contender | sentences a second | ours is … times as fast | peak MB |")
-    print("|---|---|---|---|---|---|")
-    for frozen, batch_size in ((False, 8), (False, 32), (True, 8)):
-        results = measure(a, frozen, batch_size)
-        ours = [row["rate"] for row in results["ours"]]
-        for name, rows in results.items():
-            rates = [row["rate"] for row in rows]
-            ratios = [mine / theirs for mine, theirs in zip(ours, rates, strict=True)]
-            peak = statistics.median(row["peak"] for row in rows)
-            kind = "frozen, 3 epochs" if frozen else "finetune"
-            print(
-                f"| {kind} | {batch_size} | {name} | {spread(rates)} | {spread(ratios, 2)} "
-                f"| {peak:.0f} |",
-                flush=True,
+
+
+def inference(a: SimpleNamespace) -> None:
+    """Sentences a second over all splits of SST and CFIMDB."""
+    texts = {}
+    for name in ("sst", "cfimdb"):
+        files = (a.data / f"ids-{name}-{split}.csv" for split in ("train", "dev", "test-student"))
+        texts[name] = [text for file in files for text, _ in load_data(file, "test")]
+    total = sum(map(len, texts.values()))
+    if a.rows:  # keep the mix of the two
+        texts = {
+            name: sample(rows, max(1, round(a.rows * len(rows) / total)))
+            for name, rows in texts.items()
+        }
+        total = sum(map(len, texts.values()))
+    job = {"batch_size": INFERENCE_BATCH, "vectors": ""}
+    for name, rows in texts.items():
+        check_vectors(a, job | {"rows": write_rows(a, f"{name}-check", sample(rows, CHECKED), [])})
+    files = {name: write_rows(a, name, rows, []) for name, rows in texts.items()}
+    jobs = {
+        (encoder, name): {**job, "work": f"encode {encoder}", "rows": file}
+        for encoder in ENCODERS
+        for name, file in files.items()
+    }
+    results = in_turns(a, jobs)
+    table = []
+    sums = {}
+    for encoder in ENCODERS:
+        each = [seconds(results[encoder, name]) for name in files]
+        sums[encoder] = [sum(times) for times in zip(*each, strict=True)]
+        counts = [len(rows) for rows in texts.values()]
+        rates = [
+            spread(count / time for time in times)
+            for count, times in zip((*counts, total), (*each, sums[encoder]), strict=True)
+        ]
+        ratio = ratios(sums[encoder], sums["ours"])
+        memory = peak_memory(*(results[encoder, name] for name in files))
+        table.append((encoder, *rates, ratio, memory))
+    shown = ", ".join(f"{len(rows):,} of {name.upper()}" for name, rows in texts.items())
+    header = (
+        "contender", "SST: sentences a second", "CFIMDB", "both", "ours is … times as fast",
+        "peak MB",
+    )  # fmt: skip
+    title = f"Encoding {total:,} sentences ({shown}), batches of {INFERENCE_BATCH}"
+    print_table(title, header, table)
+
+
+def check_vectors(a: SimpleNamespace, job: dict) -> None:
+    """InputError if a contender's vectors differ from those of transformers in fp32."""
+    vectors = {}
+    for encoder in ENCODERS:
+        path = str(Path(a.scratch) / "vectors.npy")
+        run_job(a, f"encode {encoder}", **(job | {"vectors": path}))
+        vectors[encoder] = np.load(path, allow_pickle=False)
+    for encoder, found in vectors.items():
+        precise = encoder in ("transformers", "sentence-transformers")
+        worst = float(np.abs(found - vectors["transformers"]).max())
+        print(f"vectors of {encoder}: largest difference {worst:.1e}", file=sys.stderr)
+        if not worst <= TOLERANCE["fp32" if precise else "bf16"]:  # also where it is nan
+            raise InputError(f"vectors of {encoder} differ by {worst:.1e} from transformers'")
+
+
+def tokenizer(a: SimpleNamespace) -> None:
+    """Cold, having seen no word yet, and warm, beside the faster way to call the Rust one."""
+    texts = sample([row[0] for row in load_data(a.data / "ids-sst-train.csv", "rows")], a.rows)
+    rows = write_rows(a, "tokenizer", texts, [])
+    found = run_job(a, "tokenizer", rows=rows, repeats=a.repeats)["result"]
+    table = []
+    for name, times in found.items():
+        for key, own in times.items():
+            rates = spread((len(texts) / time for time in own), 0)
+            table.append((name, key, rates, ratios(times["Rust"], own)))
+    header = ("what", "tokenizer", "sentences a second", "… times as fast as Rust")
+    print_table(f"Tokenizing {len(texts):,} sentences of SST", header, table)
+
+
+def length(a: SimpleNamespace) -> None:
+    """A training step of 8 sentences of 16 to 512 pieces, with both attention kernels."""
+    batch_size = 8
+    jobs = {
+        (pieces, kernel): {
+            "work": "steps", "batch_size": batch_size, "length": pieces, "kernel": kernel,
+            "steps": STEPS, "frozen": False,
+        }
+        for pieces in LENGTHS
+        for kernel in KERNELS
+    }  # fmt: skip
+    table = []
+    for (pieces, kernel), runs in in_turns(a, jobs).items():
+        times = [time / STEPS for time in seconds(runs)]
+        flops = 3 * forward_flops(a.config, [pieces] * batch_size)
+        table.append(
+            (
+                pieces, kernel, spread(1e3 * time / batch_size for time in times),
+                spread(1e6 * time / batch_size / pieces for time in times),
+                share(flops, times, a.peak), peak_memory(runs),
             )
+        )  # fmt: skip
+    header = (
+        "pieces a sentence", "attention", "ms a sentence", "µs a piece", "share of matmul peak",
+        "peak MB",
+    )  # fmt: skip
+    print_table(f"A training step of ours, {batch_size} sentences of one length", header, table)
+
+
+def size(a: SimpleNamespace) -> None:
+    """An epoch of ours at batch 32 on 1, 2 and 4 times the rows."""
+    jobs, lengths = {}, {}
+    for times in (1, 2, 4):
+        path, lengths[times] = training_rows(a, times * (a.rows or TRAINING_ROWS))
+        job = {"work": "train ours", "rows": path, "batch_size": 32, "frozen": False, "epochs": 1}
+        jobs[times] = job
+    results = {times: seconds(runs) for times, runs in in_turns(a, jobs).items()}
+    table = []
+    for times, found in results.items():
+        pieces = sum(lengths[times])
+        table.append(
+            (
+                f"{len(lengths[times]):,}", f"{pieces:,}", spread(found),
+                ratios(found, results[1]), spread(1e6 * time / pieces for time in found),
+            )
+        )  # fmt: skip
+    header = ("sentences", "word pieces", "seconds", "times the first", "µs a piece")
+    print_table("An epoch of ours on SST, batch 32", header, table)
+
+
+# ---------------------------------------------------------------------------------------------
+
+PARTS: dict[str, Callable[[SimpleNamespace], None]] = {
+    part.__name__: part for part in (training, frozen, inference, tokenizer, length, size)
+}
+WITH_SHARES = {"peak", "training", "frozen", "length"}
+
+
+def part_names(text: str) -> list[str]:
+    """An argparse type: names of parts with commas between them."""
+    names = text.split(",")
+    for name in names:
+        if name not in ("peak", *PARTS):
+            raise argparse.ArgumentTypeError(
+                f"no part {name!r}; there are peak, {', '.join(PARTS)}"
+            )
+    return names
+
+
+def main() -> None:
+    """Measure what is asked for and print tables."""
+    parser = OneLineParser(prog="benchmarks/speed.py", description=__doc__.splitlines()[0])
+    add = parser.add_argument
+    add("--data", help="folder of the course files ($MINBERT_DATA does the same)")
+    add("--model", help="name or folder of the pretrained BERT")
+    add("--only", type=part_names, action="extend", help="parts, such as training,frozen")
+    add("--rows", type=positive_int, help=f"of training {TRAINING_ROWS}, of the others all")
+    add("--repeats", type=positive_int, default=3)
+    a = parser.parse_args()
+
+    names = a.only or ["peak", *PARTS]
+    a.data = data_folder(a.data)
+    a.folder = find_model(a.model)
+    a.config = BertConfig.from_pretrained(a.model)
+    threads = torch.get_num_threads()
+    print(f"torch {torch.__version__}, {threads} threads, {a.repeats} repeats, {a.folder.name}")
+    with tempfile.TemporaryDirectory() as a.scratch:
+        if WITH_SHARES & set(names):
+            a.peak = matmul_peak(a)
+        for name, part in PARTS.items():
+            if name in names:
+                part(a)
 
 
 if __name__ == "__main__":
-    main()
+    run_script(main)

@@ -60,36 +60,21 @@ def seconds(job: Callable[[], object]) -> float:
     return perf_counter() - start
 
 
-def compare(name: str, ours: Jobs, rust: Jobs, forget: Callable, count: int, repeats: int) -> None:
-    """Time all jobs in turns; print sentences a second, and the ratio's median and range."""
+def in_turns(ours: Jobs, rust: Jobs, forget: Callable, repeats: int) -> dict[str, list[float]]:
+    """Seconds of every repeat for each of ours, and under "Rust" for the faster one of Rust's."""
     times = {key: [] for key in (*ours, *rust)}
     for _ in range(repeats):
         forget()
         for key, job in (ours | rust).items():
             times[key].append(seconds(job))
     best = [min(row) for row in zip(*(times[key] for key in rust), strict=True)]
-    print(f"{name}\n  Rust {count / median(best):>9,.0f} sentences/s")
-    for key in ours:
-        ratios = [theirs / own for theirs, own in zip(best, times[key], strict=True)]
-        print(
-            f"  {key} {count / median(times[key]):>9,.0f} sentences/s, {median(ratios):.1f} x Rust "
-            f"({min(ratios):.1f} to {max(ratios):.1f} in {repeats} repeats)"
-        )
+    return {key: times[key] for key in ours} | {"Rust": best}
 
 
-def main() -> None:
-    """Read the arguments, find data and vocabulary, compare."""
-    parser = OneLineParser(description="our tokenizer's speed beside the Rust tokenizer's")
-    parser.add_argument("--data", default=os.environ.get("MINBERT_DATA"), help="course files")
-    parser.add_argument("--model", help="folder or name of the model whose vocabulary is used")
-    parser.add_argument("--repeats", type=positive_int, default=7)
-    args = parser.parse_args()
-
-    path, texts = find_sentences(args.data)
-    ours = BertTokenizer.from_pretrained(args.model)
-    rust = load_rust(find_model(args.model) / "vocab.txt", ours.lower_case)
-    words = len({word for text in texts for word in text.split()})
-    print(f"data: {len(texts):,} sentences, {words:,} different words, from {path}")
+def measure(texts: list[str], model: str | None, repeats: int) -> dict[str, dict[str, list[float]]]:
+    """What is asked of the tokenizer → "cold", "warm" and "Rust" → the seconds of every repeat."""
+    ours = BertTokenizer.from_pretrained(model)
+    rust = load_rust(find_model(model) / "vocab.txt", ours.lower_case)
     if [rust.encode(text).ids for text in texts] != ours(texts)["input_ids"]:
         raise InputError("the ids differ from the Rust tokenizer's; see tests/tokenizer_parity.py")
 
@@ -99,6 +84,7 @@ def main() -> None:
     def read_all(encoding) -> tuple[list[int], ...]:
         return encoding.ids, encoding.type_ids, encoding.attention_mask
 
+    found = {}
     for name, job, read in (
         ("text_to_ids: ids", lambda: [ours.text_to_ids(text) for text in texts], read_ids),
         ("batch call: ids, segments, masks", lambda: ours(texts), read_all),
@@ -107,8 +93,30 @@ def main() -> None:
             "encode_batch": lambda read=read: [read(one) for one in rust.encode_batch(texts)],
             "encode": lambda read=read: [read(rust.encode(text)) for text in texts],
         }
-        jobs = {"cold": job, "warm": job}
-        compare(name, jobs, ways, ours.remembered.clear, len(texts), args.repeats)
+        found[name] = in_turns({"cold": job, "warm": job}, ways, ours.remembered.clear, repeats)
+    return found
+
+
+def main() -> None:
+    """Read the arguments, find the data, print sentences a second and ratios with their range."""
+    parser = OneLineParser(description="our tokenizer's speed beside the Rust tokenizer's")
+    parser.add_argument("--data", default=os.environ.get("MINBERT_DATA"), help="course files")
+    parser.add_argument("--model", help="folder or name of the model whose vocabulary is used")
+    parser.add_argument("--repeats", type=positive_int, default=7)
+    args = parser.parse_args()
+
+    path, texts = find_sentences(args.data)
+    words = len({word for text in texts for word in text.split()})
+    print(f"data: {len(texts):,} sentences, {words:,} different words, from {path}")
+    for name, times in measure(texts, args.model, args.repeats).items():
+        rust = times.pop("Rust")
+        print(f"{name}\n  Rust {len(texts) / median(rust):>9,.0f} sentences/s")
+        for key, own in times.items():
+            ratios = [theirs / mine for theirs, mine in zip(rust, own, strict=True)]
+            print(
+                f"  {key} {len(texts) / median(own):>9,.0f} sentences/s, {median(ratios):.1f} x "
+                f"Rust ({min(ratios):.1f} to {max(ratios):.1f} in {args.repeats} repeats)"
+            )
 
 
 if __name__ == "__main__":

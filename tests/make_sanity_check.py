@@ -21,15 +21,8 @@ from torch import Tensor, nn
 
 import utils
 from base_bert import weight_names
-from sanity_check import (
-    CLASSIFIER_DROPOUT,
-    DATA,
-    NUM_LABELS,
-    TINY,
-    FixedDropout,
-    facts,
-    load_references,
-)
+from sanity_part1 import CLASSIFIER_DROPOUT, DATA, NUM_LABELS, TINY, facts, load_references
+from sanity_tools import FixedDropout
 
 SENTENCES = (
     "It takes its time, but the last twenty minutes are worth every cent of the ticket.",

@@ -1,25 +1,41 @@
 """Metrics and prediction files (evaluation.py)."""
 
 import math
+from argparse import Namespace
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
+from conftest import make_id, make_rows, write_table
 from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
+from scipy.stats import pearsonr
 from sklearn.metrics import accuracy_score, f1_score
+from torch import nn
+from torch.nn import functional as F
 
 import evaluation
 from evaluation import (
     COLUMNS,
+    accuracy,
     accuracy_and_f1,
+    calibration,
     classify,
+    describe,
+    detect_pairs,
+    pearson,
+    plot_calibration,
     plot_confusion,
     plot_curves,
     read_predictions,
+    score_pairs,
+    write_in_order,
+    write_mistakes,
     write_predictions,
     write_report,
+    write_score_report,
 )
 from utils import InputError
 
@@ -31,7 +47,7 @@ CPU = torch.device("cpu")
 
 
 @pytest.mark.parametrize(
-    ("y_true", "y_pred", "accuracy", "f1"),
+    ("y_true", "y_pred", "acc", "f1"),
     [
         ([0, 1, 2], [0, 1, 2], 1.0, 1.0),
         ([0, 0, 1, 1], [0, 1, 0, 1], 0.5, 0.5),
@@ -41,16 +57,17 @@ CPU = torch.device("cpu")
         ([0, 1], [0, 4], 0.5, 1 / 3),
     ],
 )
-def test_accuracy_and_macro_f1_by_hand(y_true, y_pred, accuracy, f1):
-    assert accuracy_and_f1(y_true, y_pred) == pytest.approx((accuracy, f1), abs=1e-12)
+def test_accuracy_and_macro_f1_by_hand(y_true, y_pred, acc, f1):
+    assert accuracy_and_f1(y_true, y_pred) == pytest.approx((acc, f1), abs=1e-12)
+    assert accuracy(y_true, y_pred) == pytest.approx(acc, abs=1e-12)
 
 
 @given(st.lists(st.tuples(st.integers(0, 4), st.integers(0, 4)), min_size=1, max_size=30))
 def test_accuracy_and_macro_f1_against_scikit_learn(pairs):
     y_true, y_pred = (list(side) for side in zip(*pairs, strict=True))
-    accuracy, f1 = accuracy_and_f1(y_true, y_pred)
-    assert type(accuracy) is float
-    assert accuracy == pytest.approx(accuracy_score(y_true, y_pred))
+    acc, f1 = accuracy_and_f1(y_true, y_pred)
+    assert type(acc) is float
+    assert acc == pytest.approx(accuracy_score(y_true, y_pred))
     assert f1 == pytest.approx(f1_score(y_true, y_pred, average="macro", zero_division=0))
 
 
@@ -82,6 +99,228 @@ def test_classify(labels):
     assert found["sents"] == ["text 0", "text 1", "text 2"]
     assert found["sent_ids"] == ["id0", "id1", "id2"]
     assert found["probabilities"][0] == pytest.approx([1 / (1 + math.e), math.e / (1 + math.e)])
+    assert found["confidence"] == [max(shares) for shares in found["probabilities"]]
+
+
+def pairs_of(scores: list[float], labels: list[float] | None):
+    """Batches of two pairs; the first text's id is the row's number, the second's 100 more."""
+    for start in range(0, len(scores), 2):
+        rows = torch.arange(start, min(start + 2, len(scores)))
+        batch = {
+            "token_ids_1": rows[:, None],
+            "attention_mask_1": torch.ones(len(rows), 1, dtype=torch.int64),
+            "token_ids_2": rows[:, None] + 100,
+            "attention_mask_2": torch.full((len(rows), 1), 7),
+            "sent_ids": [f"id{i}" for i in rows.tolist()],
+        }
+        if labels is not None:
+            batch["labels"] = torch.tensor([labels[i] for i in rows.tolist()])
+        yield batch
+    assert not torch.is_grad_enabled()
+
+
+def looking_up(scores: list[float], column: bool = False):
+    """A head of pairs that looks a row's score up, and checks the order of its arguments."""
+
+    def head(ids_1, mask_1, ids_2, mask_2):
+        assert torch.equal(ids_2, ids_1 + 100)
+        assert (int(mask_1.max()), int(mask_2.max())) == (1, 7)
+        found = torch.tensor(scores)[ids_1[:, 0]]
+        return found[:, None] if column else found
+
+    return head
+
+
+@pytest.mark.parametrize("labels", [[0.0, 2.6, 5.0], None])
+@pytest.mark.parametrize("column", [True, False])
+def test_score_pairs(labels, column):
+    scores = [0.5, -1.25, 7.0]
+    found = score_pairs(pairs_of(scores, labels), looking_up(scores, column), CPU)
+    assert found["y_pred"] == scores
+    assert found["y_true"] == pytest.approx(labels or [])
+    assert found["sent_ids"] == ["id0", "id1", "id2"]
+
+
+def test_detect_pairs_and_a_tie():
+    """A logit of exactly 0 is no more yes than no: it counts as no."""
+    logits = [0.0, 1e-3, -2.0, 2.0]
+    found = detect_pairs(pairs_of(logits, [1, 1, 1, 0]), looking_up(logits), CPU)
+    assert found["y_pred"] == [0, 1, 0, 1]
+    assert found["y_true"] == [1, 1, 1, 0]
+    shares = [1 / (1 + math.exp(-logit)) for logit in logits]
+    assert found["probabilities"] == pytest.approx(shares, abs=1e-7)
+    assert found["confidence"] == pytest.approx([max(p, 1 - p) for p in shares], abs=1e-7)
+    assert found["sent_ids"] == ["id0", "id1", "id2", "id3"]
+
+
+# ---------------------------------------------------------------------------------------------
+# Metrics of the three tasks
+
+
+def test_pearson_by_hand():
+    # deviations -1, 0, 1 and -1, 1, 0: covariance 1, both variances 2
+    assert pearson([1, 2, 3], [1, 3, 2]) == pytest.approx(0.5, abs=1e-12)
+    assert pearson([0.0, 5.0], [3.0, 1.0]) == pytest.approx(-1, abs=1e-12)
+    assert type(pearson([1, 2, 3], [1, 3, 2])) is float
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 50), st.integers(-99, 99)), min_size=3, max_size=20).filter(
+        lambda rows: all(len(set(side)) > 1 for side in zip(*rows, strict=True))
+    )
+)
+def test_pearson_against_scipy_and_numpy(rows):
+    y_true, y_pred = ([value / 10 for value in side] for side in zip(*rows, strict=True))
+    assert pearson(y_true, y_pred) == pytest.approx(pearsonr(y_true, y_pred)[0], abs=1e-12)
+    assert pearson(y_true, y_pred) == pytest.approx(np.corrcoef(y_true, y_pred)[0, 1], abs=1e-9)
+    scaled = [3 * value - 7 for value in y_pred]
+    assert pearson(y_true, scaled) == pytest.approx(pearson(y_true, y_pred), abs=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("y_true", "y_pred", "what"),
+    [
+        ([1.0, 2.0, 3.0], [2.5, 2.5, 2.5], "predicted"),
+        ([2.0, 2.0], [1.0, 3.0], "true"),
+        ([2.0], [1.0], "predicted"),
+    ],
+)
+def test_pearson_without_variation_is_0_with_a_warning(y_true, y_pred, what, capsys, recwarn):
+    assert pearson(y_true, y_pred) == 0.0
+    said = capsys.readouterr().out
+    assert said == (
+        f"warning: all {what} similarities are the same: Pearson's correlation set to 0\n"
+    )
+    assert not recwarn
+
+
+@pytest.mark.parametrize("bad", [float("nan"), float("inf")])
+def test_pearson_of_what_is_no_number(bad):
+    with pytest.raises(InputError, match="a predicted similarity is nan or infinite; train again"):
+        pearson([1.0, 2.0], [1.0, bad])
+
+
+def test_calibration_by_hand():
+    """Three bins of ten: [.1, .2) with two rows, [.5, .6) with one, [.9, 1] with three."""
+    expected = [0.1, 0.16, 0.5, 0.9, 0.95, 1.0]
+    observed = [0, 1, 1, 1, 0, 1]
+    error, bins = calibration(expected, observed)
+    assert bins["count"].tolist() == [2, 1, 3]
+    assert bins["expected"].tolist() == pytest.approx([0.13, 0.5, 0.95])
+    assert bins["observed"].tolist() == pytest.approx([0.5, 1.0, 2 / 3])
+    gaps = 2 * abs(0.5 - 0.13) + 1 * abs(1 - 0.5) + 3 * abs(2 / 3 - 0.95)
+    assert error == pytest.approx(gaps / 6)
+    assert calibration([0.3, 0.7], [0.3, 0.7])[0] == 0.0
+
+
+# ---------------------------------------------------------------------------------------------
+# The three tasks, as older scripts call them
+
+
+class Parrot(nn.Module):
+    """A model of somebody else: the id in the second place decides its answers."""
+
+    def predict_sentiment(self, ids, mask):
+        return F.one_hot(ids[:, 1] % 5, 5).float()
+
+    def predict_paraphrase(self, ids_1, mask_1, ids_2, mask_2):
+        return (ids_1[:, 1] - ids_2[:, 1]).float()[:, None]  # (B, 1), as some wrote it
+
+    def predict_similarity(self, ids_1, mask_1, ids_2, mask_2):
+        return ids_1[:, 1] / ids_2[:, 1]
+
+
+def batch(*columns: list[int], labels: list | None = None, name: str) -> dict:
+    """One batch whose texts are [CLS] number [SEP]; ids are the task's name and the row."""
+    made = {"sent_ids": [f"{name}{i}" for i in range(len(columns[0]))]}
+    for i, column in enumerate(columns, start=1):
+        ids = torch.tensor([[2, number, 3] for number in column])
+        suffix = f"_{i}" if len(columns) == 2 else ""
+        made |= {f"token_ids{suffix}": ids, f"attention_mask{suffix}": torch.ones_like(ids)}
+    if len(columns) == 1:
+        made["sents"] = [f"text {number}" for number in columns[0]]
+    return made if labels is None else made | {"labels": torch.tensor(labels)}
+
+
+def three_loaders(labelled: bool) -> tuple[list, list, list]:
+    """(sentiment, paraphrase, similarity), of 3, 2 and 4 rows in two batches each."""
+    sst = [(([4, 6],), [4, 0]), (([2],), [2])]
+    para = [(([9], [5]), [1]), (([5], [9]), [1])]
+    sts = [(([10, 20], [10, 10]), [1.0, 2.0]), (([30, 40], [10, 10]), [3.0, 4.5])]
+    return tuple(
+        [
+            batch(*columns, labels=labels if labelled else None, name=f"{name}-{i}-")
+            for i, (columns, labels) in enumerate(rows)
+        ]
+        for name, rows in (("sst", sst), ("para", para), ("sts", sts))
+    )
+
+
+IDS = {
+    "sst": ["sst-0-0", "sst-0-1", "sst-1-0"],
+    "para": ["para-0-0", "para-1-0"],
+    "sts": ["sts-0-0", "sts-0-1", "sts-1-0", "sts-1-1"],
+}
+
+
+def test_model_eval_sst_returns_a_tuple_of_six():
+    model = Parrot().train()
+    acc, f1, y_pred, y_true, sents, ids = evaluation.model_eval_sst(
+        three_loaders(True)[0], model, CPU
+    )
+    assert (y_pred, y_true) == ([4, 1, 2], [4, 0, 2])
+    assert acc == pytest.approx(2 / 3)
+    assert f1 == pytest.approx((1 + 0 + 1 + 0) / 4)  # of the classes 4, 0, 2 and 1
+    assert (sents, ids) == (["text 4", "text 6", "text 2"], IDS["sst"])
+    assert not model.training
+
+
+def test_model_eval_multitask_returns_paraphrase_first(capsys):
+    model = Parrot().train()
+    results = evaluation.model_eval_multitask(*three_loaders(True), model, CPU)
+    assert len(results) == 9
+    assert results[:3] == (0.5, [1, 0], IDS["para"])
+    assert results[3:6] == (pytest.approx(2 / 3), [4, 1, 2], IDS["sst"])
+    correlation = pearsonr([1, 2, 3, 4.5], [1, 2, 3, 4])[0]
+    assert results[6:] == (pytest.approx(correlation), [1.0, 2.0, 3.0, 4.0], IDS["sts"])
+    assert not model.training
+    assert "Paraphrase detection accuracy: 0.500" in capsys.readouterr().out
+
+
+def test_model_eval_test_multitask_returns_paraphrase_first():
+    model = Parrot().train()
+    results = evaluation.model_eval_test_multitask(*three_loaders(False), model, CPU)
+    assert results == (
+        *([1, 0], IDS["para"]),
+        *([4, 1, 2], IDS["sst"]),
+        *([1.0, 2.0, 3.0, 4.0], IDS["sts"]),
+    )
+    assert not model.training
+
+
+def test_an_older_scripts_test_with_its_own_model(tiny_model_folder, tmp_path, monkeypatch):
+    """Flags as the course's first release had them, and a model that is none of ours."""
+    monkeypatch.setenv("MINBERT_MODEL", str(tiny_model_folder))
+    monkeypatch.chdir(tmp_path)
+    args = Namespace(batch_size=4)
+    columns = {"sst": "id sentence", "para": "id sentence1 sentence2"}
+    columns["sts"] = columns["para"]
+    labels = {"sst": "sentiment", "para": "is_duplicate", "sts": "similarity"}
+    for name, kind in columns.items():
+        for split in ("dev", "test"):
+            known = split == "dev"
+            rows = make_rows(6, kind.count("sentence"), ("0", "1") if known else (), ord(name[1]))
+            header = f"{kind} {labels[name]}" if known else kind
+            write_table(tmp_path / f"{name}-{split}.csv", header, rows)
+            setattr(args, f"{name}_{split}", f"{name}-{split}.csv")
+            setattr(args, f"{name}_{split}_out", f"out/{name}-{split}-output.csv")
+    assert evaluation.test_multitask is evaluation.test_model_multitask
+    assert evaluation.test_model_multitask(args, Parrot(), CPU) is None
+    assert len(list((tmp_path / "out").iterdir())) == 6
+    for name, column in zip(columns, COLUMNS, strict=True):
+        for split in ("dev", "test"):
+            found = read_predictions(f"out/{name}-{split}-output.csv", column)
+            assert list(found) == [make_id(ord(name[1]) + i) for i in range(6)]
 
 
 # ---------------------------------------------------------------------------------------------
@@ -94,6 +333,13 @@ def test_the_file_that_is_written(tmp_path):
     assert path.read_bytes() == b"id,Predicted_Sentiment\nab,4\ncd,0\n"
     assert read_predictions(path, SENTIMENT) == {"ab": 4, "cd": 0}
     assert [file.name for file in path.parent.iterdir()] == ["out.csv"]
+
+
+def test_predictions_in_the_order_of_the_data(tmp_path):
+    rows = [("text", 0, "c"), ("text", 1, "a"), ("text", 2, "b")]
+    found = {"sent_ids": ["a", "b", "c"], "y_pred": [1, 2, 0]}
+    write_in_order(tmp_path / "out.csv", rows, found, SENTIMENT)
+    assert (tmp_path / "out.csv").read_text() == "id,Predicted_Sentiment\nc,0\na,1\nb,2\n"
 
 
 hex_ids = st.text("0123456789abcdef", min_size=1, max_size=25)
@@ -211,6 +457,83 @@ def test_report(tmp_path):
     assert lines["accuracy"] == ["0.667", "3"]
 
 
+SCORED = {
+    "sent_ids": ["a", "b", "c", "d"],
+    "y_true": [0.0, 5.0, 2.0, 2.5],
+    "y_pred": [1.0, 4.5, 4.0, 2.5],
+}
+CLASSED = {
+    "sent_ids": ["a", "b", "c", "d", "e"],
+    "y_true": [0, 1, 2, 1, 0],
+    "y_pred": [0, 2, 1, 1, 1],
+    "confidence": [0.9, 0.5, 0.8, 0.7, 0.5],
+}
+
+
+def test_report_of_scores(tmp_path):
+    path = tmp_path / "report.txt"
+    write_score_report(path, SCORED["y_true"], SCORED["y_pred"])
+    lines = [line.rsplit(maxsplit=1) for line in path.read_text().splitlines()]
+    figures = {name.strip(): value for name, value in lines}
+    assert (
+        figures["Pearson correlation"] == f"{pearsonr(SCORED['y_true'], SCORED['y_pred'])[0]:.3f}"
+    )
+    assert figures["Spearman correlation"] == "0.800"  # ranks 1 4 2 3 and 1 4 3 2
+    assert figures["root mean squared error"] == f"{math.sqrt((1 + 0.25 + 4 + 0) / 4):.3f}"
+    assert figures["mean error"] == "0.625"
+    assert figures["examples"] == "4"
+    write_score_report(path, [1.0, 2.0], [3.0, 3.0])
+    assert "Spearman correlation       0.000\n" in path.read_text()
+
+
+def test_mistakes_the_most_confident_first(tmp_path):
+    """Right answers do not stand there; of equals the first of the data comes first."""
+    path = tmp_path / "mistakes.tsv"
+    rows = [(f"text {key}", 0, key) for key in "edcba"]  # the order of the file is another
+    write_mistakes(path, CLASSED, rows)
+    assert path.read_text().splitlines() == [
+        "id\tgold\tpredicted\tconfidence\ttext",
+        "c\t2\t1\t0.800\ttext c",
+        "b\t1\t2\t0.500\ttext b",
+        "e\t0\t1\t0.500\ttext e",
+    ]
+    write_mistakes(path, CLASSED, rows, count=1)
+    assert path.read_text().count("\n") == 2
+
+
+def test_mistakes_of_scores_are_the_largest_errors(tmp_path):
+    path = tmp_path / "mistakes.tsv"
+    rows = [(f"one {key}", f'two "{key}"', 0.0, key) for key in "abcd"]
+    write_mistakes(path, SCORED, rows, count=2)
+    assert path.read_text().splitlines() == [
+        "id\tgold\tpredicted\terror\ttext_1\ttext_2",
+        'c\t2.000\t4.000\t2.000\tone c\t"two ""c"""',
+        'a\t0.000\t1.000\t1.000\tone a\t"two ""a"""',
+    ]
+
+
+@pytest.mark.parametrize(("found", "classes"), [(CLASSED, 3), (SCORED, 0)])
+def test_describe(tmp_path, found, classes):
+    rows = [("text", 0, key) for key in found["sent_ids"]]
+    describe(str(tmp_path / "run-x"), found, rows, classes)
+    endings = {"report.txt", "mistakes.tsv", "calibration.png"}
+    endings |= {"confusion.png"} if classes else set()
+    assert {file.name for file in tmp_path.iterdir()} == {f"run-x-{end}" for end in endings}
+
+
+def test_describe_compares_confidence_with_truth(tmp_path, monkeypatch):
+    calls = []
+    monkeypatch.setattr(evaluation, "plot_calibration", lambda *given: calls.append(given))
+    rows = [("text", 0, key) for key in "abcde"]
+    describe(str(tmp_path / "x"), CLASSED, rows, 3)
+    describe(str(tmp_path / "x"), SCORED | {"y_pred": [-1.0, 6.0, 4.0, 2.5]}, rows, 0)
+    (_, shares, right, _), (_, expected, observed, _) = calls
+    assert list(shares) == CLASSED["confidence"]
+    assert list(right) == [True, False, False, True, False]
+    assert list(expected) == [0.0, 1.0, 0.8, 0.5]
+    assert list(observed) == [0.0, 1.0, 0.4, 0.5]
+
+
 HISTORY = [{"epoch": i, "loss": 1 / i, "train_acc": 0.5, "dev_acc": 0.4} for i in (1, 2)]
 
 
@@ -220,6 +543,8 @@ HISTORY = [{"epoch": i, "loss": 1 / i, "train_acc": 0.5, "dev_acc": 0.4} for i i
         lambda path: plot_confusion(path, [0, 1, 1, 2], [0, 1, 0, 0], "title"),
         lambda path: plot_curves(path, HISTORY, "title"),
         lambda path: plot_curves(path, HISTORY[:1], "title"),
+        lambda path: plot_curves(path, HISTORY, "title", {"dev_acc": "one", "loss": "two"}),
+        lambda path: plot_calibration(path, [0.1, 0.5, 1.0], [0, 1, 1], "title"),
     ],
 )
 def test_pictures_are_png(tmp_path, draw):

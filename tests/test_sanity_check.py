@@ -1,4 +1,4 @@
-"""sanity_check.py against our solution, wrong versions of it, other right ones, and itself."""
+"""sanity_check.py and sanity_part1.py against our solution, wrong versions, other right ones."""
 
 import ast
 import math
@@ -17,11 +17,14 @@ from torch.nn import functional as F
 import bert
 import classifier
 import sanity_check
-from sanity_check import check, student_outputs
+import sanity_part1
+from sanity_check import check
+from sanity_part1 import student_outputs
 from tasks import TASKS, task
 from utils import InputError
 
-CHECKED = [entry for entry in TASKS if entry.file != "optimizer.py"]
+PART_1 = [entry for entry in TASKS if entry.number.startswith("1.")]
+CHECKED = [entry for entry in PART_1 if entry.file != "optimizer.py"]
 
 
 @pytest.fixture(autouse=True)
@@ -473,34 +476,34 @@ def test_a_classifier_of_another_shape_passes(monkeypatch):
 
 
 def test_the_solution_passes_and_default_type_is_left_alone():
-    assert {entry.number: check(entry) for entry in TASKS} == {e.number: [] for e in TASKS}
-    assert sanity_check.check_model(sanity_check.WHOLE) == []
+    assert {entry.number: check(entry) for entry in PART_1} == {e.number: [] for e in PART_1}
+    assert sanity_part1.check_model(sanity_part1.WHOLE) == []
     assert torch.get_default_dtype() == torch.float32
     assert not F.dropout(torch.ones(1000)).equal(F.dropout(torch.ones(1000)))
 
 
 def test_the_solution_is_right_to_float64s_precision():
-    names = [entry.id for entry in CHECKED] + [sanity_check.WHOLE]
-    found = {name: sanity_check.run_and_compare(name, torch.float64) for name in names}
+    names = [entry.id for entry in CHECKED] + [sanity_part1.WHOLE]
+    found = {name: sanity_part1.run_and_compare(name, torch.float64) for name in names}
     assert found == {name: [] for name in names}
 
 
 def test_the_whole_model_sees_a_changed_pooler(monkeypatch):
     monkeypatch.setattr(bert.BertModel, "encode", lambda self, hidden, mask: hidden)
-    findings = sanity_check.check_model(sanity_check.WHOLE)
+    findings = sanity_part1.check_model(sanity_part1.WHOLE)
     assert "values of last_hidden_state" in findings[0].text
 
 
 def test_every_stored_result_is_asked_for():
     stored = {
         name
-        for name in sanity_check.load_references()
+        for name in sanity_part1.load_references()
         if not name.startswith(("weights/", "pretrained/"))
         and name.split("/")[1] not in ("inputs", "replay")
     }
     asked = {
         f"{task_id}/{name}"
-        for task_id in (*(e.id for e in CHECKED if e.id != INIT), sanity_check.WHOLE)
+        for task_id in (*(e.id for e in CHECKED if e.id != INIT), sanity_part1.WHOLE)
         for name in student_outputs(task_id)
         if not name.startswith("padding/")
     }
@@ -536,16 +539,16 @@ def test_references_are_what_transformers_computes():
     pytest.importorskip("transformers", reason="it makes the references")
     import make_sanity_check as make
 
-    stored = sanity_check.load_references()
-    made = make.tiny_tensors(sanity_check.facts()["seed"])
+    stored = sanity_part1.load_references()
+    made = make.tiny_tensors(sanity_part1.facts()["seed"])
     assert {name for name in stored if not name.startswith("pretrained/")} == set(made)
     for name, tensor in made.items():
         torch.testing.assert_close(stored[name], tensor, rtol=1e-12, atol=1e-12)
 
 
 def test_the_file_is_small_and_plain():
-    assert sanity_check.DATA.stat().st_size < 1_000_000
-    tensors = load_file(sanity_check.DATA)
+    assert sanity_part1.DATA.stat().st_size < 1_000_000
+    tensors = load_file(sanity_part1.DATA)
     assert all(tensor.isfinite().all() for tensor in tensors.values())
 
 
@@ -571,9 +574,9 @@ def test_a_model_without_reference_is_no_failure(tiny_model_folder, monkeypatch,
 
 def test_a_damaged_file_is_one_line(tmp_path, monkeypatch):
     (tmp_path / "sanity_check.data").write_bytes(b"\xff" * 100)
-    monkeypatch.setattr(sanity_check, "DATA", tmp_path / "sanity_check.data")
+    monkeypatch.setattr(sanity_part1, "DATA", tmp_path / "sanity_check.data")
     with pytest.raises(InputError, match="restore it from git"):
-        sanity_check.load_references.__wrapped__()
+        sanity_part1.load_references.__wrapped__()
 
 
 # ---------------------------------------------------------------------------------------------
@@ -593,19 +596,21 @@ def run(*arguments: str, folder=ROOT):
 
 
 def stub(path) -> None:
-    """Replace every marked region by what students get: its message, or nothing."""
+    """Replace every marked region by what students get: its message, or its STUB lines."""
     lines, inside = [], None
     for line in path.read_text(encoding="utf-8").splitlines():
-        if line.strip().startswith("### BEGIN SOLUTION"):
-            inside = line.split()[-1]
+        indent, text = line[: len(line) - len(line.lstrip())], line.strip()
+        if text.startswith("### BEGIN SOLUTION"):
+            inside = text.split()[-1]
+        elif text.startswith("### END SOLUTION"):
             known = [entry for entry in TASKS if entry.id == inside]
             if known:
-                indent = " " * (len(line) - len(line.lstrip()))
                 lines.append(f'{indent}raise NotImplementedError("{known[0].title} …")')
-        elif line.strip().startswith("### END SOLUTION"):
             inside = None
         elif inside is None:
             lines.append(line)
+        elif text.startswith("### STUB:"):
+            lines.append(indent + text.removeprefix("### STUB:").removeprefix(" "))
     source = "\n".join(lines) + "\n"
     ast.parse(source)
     path.write_text(source, encoding="utf-8")
@@ -613,11 +618,12 @@ def stub(path) -> None:
 
 @pytest.fixture
 def handout(tmp_path):
-    """A copy of the scripts whose solutions are taken out."""
-    for file in (*ROOT.glob("*.py"), sanity_check.DATA, ROOT / "optimizer_test.npy"):
+    """A copy of the scripts whose solutions are taken out, and no part 2."""
+    for file in (*ROOT.glob("*.py"), sanity_part1.DATA, ROOT / "optimizer_test.npy"):
         shutil.copy(file, tmp_path)
     for file in ("bert.py", "optimizer.py", "classifier.py"):
         stub(tmp_path / file)
+    (tmp_path / "multitask_classifier.py").unlink()
     return tmp_path
 
 
@@ -626,7 +632,7 @@ def test_script_on_the_solution():
     assert done.returncode == 0, done.stdout + done.stderr
     for entry in TASKS:
         assert f"  ok    {entry.title}: " in done.stdout
-    assert "7 of 7 tasks right" in done.stdout
+    assert done.stdout.endswith(f"{len(TASKS)} of {len(TASKS)} tasks right\n")
     assert done.stderr == ""
 
 
@@ -641,6 +647,27 @@ def test_script_on_the_handout(handout):
     assert lines[-1] == (
         "next: Task 1.1 · BertSelfAttention.attention (python sanity_check.py --task 1.1), "
         "see Vaswani et al. 2017, §3.2, eq. 1"
+    )
+
+
+def test_script_on_the_handout_of_part_2(handout):
+    for file in ("bert.py", "optimizer.py", "classifier.py", "multitask_classifier.py"):
+        shutil.copy(ROOT / file, handout)
+    stub(handout / "multitask_classifier.py")
+    done = run("--part", "2", folder=handout)
+    assert (done.returncode, done.stderr) == (1, "")
+    lines = done.stdout.splitlines()
+    part_2 = [entry for entry in TASKS if entry not in PART_1]
+    assert lines[:5] == [f"  not started  {entry.title}" for entry in part_2]
+    assert lines[5] == "0 of 5 tasks right"
+    assert lines[6].startswith(f"next: {part_2[0].title} ({part_2[0].check}), see ")
+
+
+def test_part_2_is_not_in_a_handout_of_part_1(handout):
+    done = run("--part", "2", folder=handout)
+    assert done.returncode == 1
+    assert done.stderr == (
+        "error: multitask_classifier.py is not here: it comes with part 2; restore it from git\n"
     )
 
 

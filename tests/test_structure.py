@@ -21,9 +21,12 @@ LAYERS = {
     "evaluation": 3,
     "engine": 3,
     "classifier": 4,
+    "multitask_classifier": 4,
     "prepare_submit": 5,
+    "ensemble": 5,
 }
-CHECKS = {"sanity_check", "optimizer_test"}
+CHECKS = {"sanity_check", "sanity_tools", "sanity_part1", "sanity_part2", "optimizer_test"}
+EXTENSIONS = sorted((ROOT / "extensions").glob("*.py"))
 MARKER = re.compile(r"^ *### (BEGIN|END) SOLUTION ([\w.]+)$", re.MULTILINE)
 
 
@@ -53,6 +56,21 @@ def test_imports_point_downward(name):
         assert imported not in CHECKS | {"course", "tests", "lessons"}, f"{name}: {imported}"
 
 
+@pytest.mark.parametrize("path", EXTENSIONS, ids=lambda path: path.stem)
+def test_extensions_know_nothing_of_scripts_and_data(path):
+    """Pure functions and small modules: of ours they import the lowest layer only."""
+    ours = set(imported_modules(path)) & (LAYERS.keys() | CHECKS | {"extensions"})
+    assert ours <= {"utils"}
+
+
+def test_nothing_but_solutions_imports_extensions():
+    """They stay with the staff: what a student gets must run without them."""
+    for path in root_modules():
+        text = path.read_text(encoding="utf-8")
+        outside = re.sub(r"### BEGIN SOLUTION.*?### END SOLUTION", "", text, flags=re.DOTALL)
+        assert not re.search(r"^ *(from|import) extensions", outside, re.MULTILINE), path
+
+
 def test_solution_markers_pair_up_and_stand_in_the_table():
     seen = []
     for path in root_modules():
@@ -68,11 +86,9 @@ def test_solution_markers_pair_up_and_stand_in_the_table():
                 open_id = None
         assert open_id is None, f"{path}: {open_id} is never closed"
     graded = {task.id for task in TASKS}
-    helpers = {name for name in seen if name.endswith((".imports", ".functional"))}
-    helpers |= {name for name in seen if name.startswith(("optimizer.fused", "bert.sdpa"))}
-    assert set(seen) - helpers == graded
+    assert graded <= set(seen)
     files = {task.id.split(".")[0] for task in TASKS}
-    assert {name.split(".")[0] for name in helpers} <= files
+    assert {name.split(".")[0] for name in seen} <= files  # what only a solution needs
 
 
 @pytest.mark.parametrize("task", TASKS, ids=lambda task: task.number)

@@ -1,0 +1,155 @@
+"""Run what a TOML describes, once for every seed, and keep the results.
+
+    python experiments/run.py experiments/round-robin.toml
+    python experiments/run.py experiments/annealed-cross.toml --seeds 0 1
+
+A run writes into experiments/runs/NAME-SEED, and when it is done a line into
+experiments/results.jsonl. Runs that have their line are skipped, interrupted ones go on.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from experiments import results
+from experiments.results import Experiment, as_arguments, run_name
+from utils import InputError, OneLineParser, run_script, write_json
+
+
+def planned(paths: list[str]) -> list[Experiment]:
+    """The experiments of these TOMLs; a joined one stands for its members' TOMLs beside it."""
+    found = []
+    for path in map(Path, paths):
+        experiment = results.read_experiment(path)
+        if experiment.kind == "joined":
+            members = (path.with_name(f"{name}.toml") for name in experiment.members)
+            found += [results.read_experiment(member) for member in members]
+        else:
+            found.append(experiment)
+    return found
+
+
+def seeds_of(experiment: Experiment, only: list[int] | None) -> list[int | None]:
+    """The seeds to run; an ensemble has none of its own."""
+    if experiment.kind == "ensemble":
+        return [None]
+    return [seed for seed in experiment.seeds if only is None or seed in only]
+
+
+def is_done(experiment: Experiment, seed: int | None) -> bool:
+    """Whether results.jsonl has this run.
+
+    Raises:
+        InputError: it has a run of that name and seed with other flags.
+    """
+    name = run_name(experiment.name, seed)
+    for result in results.load_results():
+        if (result["name"], result["seed"]) != (experiment.name, seed):
+            continue
+        if result["flags"] != recorded_flags(experiment):
+            raise InputError(
+                f"{name} is in {results.RESULTS.name} with other flags ({result['flags']}); "
+                f"give this one another name, or delete that line and {results.RUNS / name}"
+            )
+        return True
+    return False
+
+
+def recorded_flags(experiment: Experiment) -> dict[str, Any]:
+    """What a result says of how it was made: the flags, and an ensemble's members."""
+    if experiment.kind == "ensemble":
+        return experiment.flags | {"members": list(experiment.members)}
+    return experiment.flags
+
+
+def command_of(experiment: Experiment, seed: int | None, folder: Path) -> list[str]:
+    """The command line of one run."""
+    if experiment.kind != "ensemble":
+        return results.train_command(experiment.script, experiment.flags, seed, folder)
+    checkpoints = [results.RUNS / member / "model.pt" for member in experiment.members]
+    missing = [path.parent.name for path in checkpoints if not path.is_file()]
+    if missing:
+        raise InputError(f"{experiment.name} needs the runs {', '.join(missing)}; run these first")
+    script, flags = str(results.ROOT / "ensemble.py"), as_arguments(experiment.flags)
+    return [sys.executable, script, *map(str, checkpoints), *flags, "--out_dir", str(folder)]
+
+
+def run_one(experiment: Experiment, seed: int | None) -> None:
+    """Run a command, keep its result in its folder, and append it to results.jsonl."""
+    name = run_name(experiment.name, seed)
+    folder = results.RUNS / name
+    command = command_of(experiment, seed, folder)
+    results.dev_files(experiment.flags)  # a missing one must not show after an hour
+    folder.mkdir(parents=True, exist_ok=True)
+    head, dirty = results.commit()  # before the run: that is the code it runs
+    print(f"\n=== {name}: {' '.join(command[1:])}", flush=True)
+    status, asked = results.call(command)
+    if status:
+        raise InputError(f"{name} ended with status {status}; the same command goes on with it")
+    result = {"name": experiment.name, "seed": seed, "flags": recorded_flags(experiment)}
+    result |= outcome(experiment, folder)
+    result |= {"commit": head, "dirty": dirty, "when": results.now()}
+    result["machine"] = results.machine(bool(experiment.flags.get("use_gpu")))
+    write_json(folder / "result.json", result)
+    results.append_result(result)
+    if asked:
+        raise InputError(f"stopped after {name}; the same command goes on")
+
+
+def outcome(experiment: Experiment, folder: Path) -> dict[str, Any]:
+    """Metrics, seconds and dev predictions that a run wrote."""
+    metrics = results.read_metrics(
+        folder, "ensemble" if experiment.kind == "ensemble" else "multitask"
+    )
+    tasks = [task for task in results.TASKS if task in metrics["best"]]
+    files = results.dev_files(experiment.flags)
+    return {
+        "metrics": metrics["best"],
+        "seconds": metrics["seconds"],
+        "data": results.fingerprints(files, tasks),
+        "dev": results.dev_predictions(folder, files, tasks),
+    }
+
+
+def kept_result(experiment: Experiment, seed: int | None) -> dict | None:
+    """The result in the run's folder, if it is of this run: its line was lost, the work is not."""
+    path = results.RUNS / run_name(experiment.name, seed) / "result.json"
+    try:
+        result = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+    return result if result.get("flags") == recorded_flags(experiment) else None
+
+
+def get_args() -> argparse.Namespace:
+    """Read the command line."""
+    parser = OneLineParser(prog="experiments/run.py", description="Run what a TOML describes.")
+    parser.add_argument("experiments", nargs="+", metavar="TOML")
+    parser.add_argument("--seeds", nargs="+", type=int, help="only these of the TOML's seeds")
+    return parser.parse_args()
+
+
+def main() -> None:
+    """Run all that is not in results.jsonl yet."""
+    args = get_args()
+    chosen = [
+        (one, seed) for one in planned(args.experiments) for seed in seeds_of(one, args.seeds)
+    ]
+    for experiment, seed in chosen:
+        if is_done(experiment, seed):
+            print(f"{run_name(experiment.name, seed)} is in {results.RESULTS.name} already")
+        elif kept := kept_result(experiment, seed):
+            results.append_result(kept)
+            print(f"{run_name(experiment.name, seed)}: took the result in its folder")
+        else:
+            run_one(experiment, seed)
+
+
+if __name__ == "__main__":
+    run_script(main)

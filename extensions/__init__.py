@@ -1,0 +1,1 @@
+"""One technique a file: pure functions and small modules on tensors, without input or output."""

@@ -1,0 +1,29 @@
+"""One vector for a sentence out of its tokens' vectors (Reimers & Gurevych 2019, section 3)."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+KINDS = ("pooler", "cls", "mean", "max")
+
+
+def pool(output: dict[str, Tensor], mask: Tensor, kind: str) -> Tensor:
+    """(B, D) from what BertModel returns.
+
+    Args:
+        output: last_hidden_state (B, L, D) and pooler_output (B, D).
+        mask: (B, L), 1 for a token, 0 for padding, which never counts.
+        kind: 'pooler': the pooler's output; 'cls': [CLS] as it is; 'mean' or 'max' over all tokens.
+    """
+    if kind == "pooler":
+        return output["pooler_output"]
+    hidden = output["last_hidden_state"]  # (B, L, D)
+    if kind == "cls":
+        return hidden[:, 0]
+    real = mask[:, :, None].bool()  # (B, L, 1)
+    if kind == "mean":
+        return hidden.masked_fill(~real, 0.0).sum(dim=1) / real.sum(dim=1)
+    if kind == "max":
+        return hidden.masked_fill(~real, -torch.inf).amax(dim=1)
+    raise ValueError(f"no pooling {kind!r}; there are {', '.join(KINDS)}")

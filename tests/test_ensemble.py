@@ -1,0 +1,268 @@
+"""Averaged answers and averaged weights (ensemble.py), on untrained models of a few parameters."""
+
+import json
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import torch
+from sklearn.metrics import accuracy_score
+
+import ensemble
+from datasets import load_data, load_pairs, preprocess_string
+from evaluation import pearson, read_predictions
+from multitask_classifier import TASKS, get_args, load_model, new_model, overall, with_defaults
+from tokenizer import BertTokenizer
+from utils import save_checkpoint
+
+CPU = torch.device("cpu")
+SIX = [f"{task}-{split}-output.csv" for task in TASKS for split in ("dev", "test")]
+
+
+@pytest.fixture
+def make(tmp_path, tiny_model_folder):
+    """A function that writes a checkpoint with random heads: → its path."""
+
+    def make(name: str, seed: int, *flags: str) -> str:
+        args = with_defaults(get_args(["--option", "finetune", *flags]))
+        args.model = str(tiny_model_folder)
+        torch.manual_seed(seed)
+        model, config = new_model(args)
+        with torch.no_grad():  # so that classes differ between rows, not only between models
+            for head in (model.sentiment, model.paraphrase, model.similarity):
+                head.weight.normal_(0, 3)
+        path = tmp_path / f"{name}.pt"
+        saved = {"model": model.state_dict(), "config": vars(config), "args": vars(args)}
+        save_checkpoint(path, saved)
+        return path.name
+
+    return make
+
+
+@pytest.fixture
+def run(run_script_here, tiny_data, monkeypatch):
+    """ensemble.py on the tiny data."""
+    monkeypatch.setenv("MINBERT_DATA", str(tiny_data))
+    return lambda *arguments: run_script_here(ensemble, *arguments)
+
+
+def rows_of(task: str, split: str, data: Path) -> list[tuple]:
+    kind = TASKS[task]
+    path = data / f"{kind.file}-{'test-student' if split == 'test' else 'dev'}.csv"
+    return load_data(path, split) if task == "sst" else load_pairs(path, split, kind.label)
+
+
+@torch.no_grad()
+def said_by(path: str, task: str, row: tuple, model_folder: Path) -> np.ndarray:
+    """What one model says of one row, computed without any of ensemble.py and evaluation.py."""
+    model, _ = load_model(path, CPU)
+    tokenizer = BertTokenizer.from_pretrained(model_folder)
+    inputs = []
+    for text in row[: 1 if task == "sst" else 2]:
+        text = text.lower().strip() if task == "sst" else preprocess_string(text)
+        encoded = tokenizer([text], return_tensors="pt")
+        inputs += [encoded["input_ids"], encoded["attention_mask"]]
+    if task == "sst":
+        exponents = np.exp(model.predict_sentiment(*inputs).double().numpy()[0])
+        return exponents / exponents.sum()
+    if task == "para":
+        return 1 / (1 + np.exp(-model.predict_paraphrase(*inputs).double().item()))
+    return model.predict_similarity(*inputs).double().item()
+
+
+def read(task: str, split: str, folder: Path = Path("predictions")) -> dict[str, float]:
+    return read_predictions(folder / f"{task}-{split}-output.csv", TASKS[task].column)
+
+
+# ---------------------------------------------------------------------------------------------
+# Answers averaged
+
+
+def test_averages_counted_by_hand(run, make, tiny_data, tiny_model_folder):
+    """Two bi-encoders and a cross encoder: 1/3 of each one's probabilities and similarities."""
+    paths = [make("a", 1), make("b", 2), make("c", 3, "--pair_encoding", "cross")]
+    result = run(*paths, "--precision", "fp32")
+    assert (result.code, result.err) == (0, "")
+    differs = 0
+    for task in TASKS:
+        for split in ("dev", "test"):
+            rows = rows_of(task, split, tiny_data)
+            found = read(task, split)
+            assert list(found) == [row[-1] for row in rows]
+            for row in rows:
+                said = [said_by(path, task, row, tiny_model_folder) for path in paths]
+                mean = sum(said) / 3
+                if task == "sts":
+                    assert found[row[-1]] == pytest.approx(mean, abs=1e-4)
+                elif task == "sst":
+                    top = np.sort(mean)[-2:]
+                    assert found[row[-1]] == mean.argmax() or top[1] - top[0] < 1e-4
+                    differs += mean.argmax() != said[0].argmax()
+                else:
+                    assert found[row[-1]] == (mean > 0.5) or abs(mean - 0.5) < 1e-4
+                    differs += (mean > 0.5) != (said[0] > 0.5)
+    assert differs > 3  # or the first model alone would have done
+
+
+def test_scores_are_those_of_the_files(run, make, tiny_data):
+    paths = [make("a", 1), make("b", 2)]
+    result = run(*paths, "--out_dir", "out")
+    metrics = json.loads(Path("out/ensemble-metrics.json").read_text())
+    expected = {}
+    for task in TASKS:
+        rows, found = rows_of(task, "dev", tiny_data), read(task, "dev", Path("out"))
+        gold, predicted = [row[-2] for row in rows], [found[row[-1]] for row in rows]
+        expected[task] = (pearson if task == "sts" else accuracy_score)(gold, predicted)
+    sst, para, sts = expected.values()
+    expected["overall"] = (sst + para + (sts + 1) / 2) / 3
+    assert metrics["best"] == pytest.approx(expected)
+    assert [one["checkpoint"] for one in metrics["members"]] == paths
+    assert metrics["args"]["tasks"] == list(TASKS)
+    *_, last, _ = result.out.splitlines()
+    assert last.split() == [*(f"{expected[key]:.3f}" for key in expected), *last.split()[4:]]
+    assert last.endswith("answers of 2 averaged")
+    assert sorted(path.name for path in Path("out").iterdir()) == sorted(
+        [*SIX, "ensemble-metrics.json"]
+    )
+
+
+def test_one_checkpoint_is_itself(run, make):
+    path = make("a", 1)
+    run(path)
+    metrics = json.loads(Path("predictions/ensemble-metrics.json").read_text())
+    (member,) = metrics["members"]
+    assert metrics["best"] == {key: member[key] for key in TASKS} | {
+        "overall": pytest.approx(overall({key: member[key] for key in TASKS}))
+    }
+
+
+def test_models_of_one_task_each_go_together(run, make):
+    paths = [make(task, seed, "--tasks", task) for seed, task in enumerate(TASKS)]
+    assert run(*paths).code == 0
+    together = {name: Path("predictions", name).read_bytes() for name in SIX}
+    for path, task in zip(paths, TASKS, strict=True):
+        assert run(path, "--tasks", task, "--out_dir", "alone").code == 0
+        for split in ("dev", "test"):
+            name = f"{task}-{split}-output.csv"
+            assert Path("alone", name).read_bytes() == together[name]
+    result = run(*paths[:2])
+    assert result.code == 1
+    assert result.err == (
+        "error: no checkpoint here was trained on sts; add one, or leave that out with --tasks\n"
+    )
+    assert run(*paths[:2], "--tasks", "sst,para").code == 0
+
+
+@pytest.mark.parametrize("soup", [(), ("--soup",)])
+def test_what_is_no_checkpoint(run, make, soup):
+    result = run(make("a", 1), "gone.pt", *soup)
+    assert result.code == 1
+    assert result.err == (
+        "error: no checkpoint at gone.pt; python multitask_classifier.py makes one\n"
+    )
+    torch.save([1], "list.pt")
+    result = run("list.pt", *soup)
+    assert result.code == 1
+    assert result.err == (
+        "error: list.pt is no checkpoint of multitask_classifier.py; train again\n"
+    )
+    assert run().code == 2
+    assert list(Path("predictions").glob("*.csv")) == []
+
+
+# ---------------------------------------------------------------------------------------------
+# Weights averaged
+
+
+def test_mean_weights_by_hand():
+    first = {"w": torch.tensor([1.0, 2.0]), "ids": torch.tensor([0, 1])}
+    second = {"w": torch.tensor([4.0, -2.0]), "ids": torch.tensor([0, 1])}
+    third = {"w": torch.tensor([1.0, 3.0]), "ids": torch.tensor([0, 1])}
+    mean = ensemble.mean_weights([first, second, third])
+    assert mean["w"].tolist() == [2.0, 1.0]
+    assert mean["ids"].tolist() == [0, 1]
+    assert mean["ids"].dtype == torch.int64
+
+
+def test_the_recipe_by_hand():
+    """Best first; a tie stays (≥); what lowers the score goes, and the next is tried without it."""
+    table = {(2, 0): 0.6, (2, 0, 1): 0.5, (2, 0, 3): 0.7}
+    asked = []
+
+    def measure(chosen):
+        asked.append(tuple(chosen))
+        return table[tuple(chosen)]
+
+    assert ensemble.choose([0.5, 0.4, 0.6, 0.3], measure) == ([2, 0, 3], 0.7)
+    assert asked == [(2, 0), (2, 0, 1), (2, 0, 3)]
+    assert ensemble.choose([0.5, 0.4], lambda chosen: 0.1) == ([0], 0.5)
+    assert ensemble.choose([0.4], None) == ([0], 0.4)
+
+
+@pytest.mark.parametrize("first_seed", [1, 5, 9])
+def test_a_soup_is_never_worse_than_its_best_ingredient(run, make, first_seed):
+    paths = [make(f"m{seed}", seed) for seed in range(first_seed, first_seed + 3)]
+    result = run("--soup", *paths)
+    assert (result.code, result.err) == (0, "")
+    metrics = json.loads(Path("predictions/ensemble-metrics.json").read_text())
+    alone = [overall({key: one[key] for key in TASKS}) for one in metrics["members"]]
+    best = metrics["best"]
+    assert best["overall"] >= max(alone)
+    assert best["overall"] == pytest.approx(overall({key: best[key] for key in TASKS}))
+    assert metrics["ingredients"][0] == paths[int(np.argmax(alone))]
+
+    # the saved soup is that mean, and scores that
+    states = [torch.load(path, weights_only=True)["model"] for path in metrics["ingredients"]]
+    soup, _ = load_model("predictions/soup-multitask.pt", CPU)
+    for name, weight in soup.state_dict().items():
+        mean = sum(state[name] for state in states) / len(states)
+        torch.testing.assert_close(weight, mean.to(weight.dtype))
+    assert run("predictions/soup-multitask.pt", "--out_dir", "again").code == 0
+    again = json.loads(Path("again/ensemble-metrics.json").read_text())
+    assert again["best"] == pytest.approx(best)
+    for name in SIX:
+        assert Path("again", name).read_bytes() == Path("predictions", name).read_bytes()
+
+
+def test_a_soup_takes_in_what_helps(run, make):
+    """A model and its near twin: their mean is as good as either, so both are in."""
+    make("a", 1)
+    saved = torch.load("a.pt", weights_only=True)
+    saved["model"]["sentiment.bias"][:] += 1.0  # all classes alike: no prediction changes
+    torch.save(saved, "b.pt")
+    run("--soup", "a.pt", "b.pt")
+    metrics = json.loads(Path("predictions/ensemble-metrics.json").read_text())
+    assert metrics["ingredients"] == ["a.pt", "b.pt"]
+    soup = torch.load("predictions/soup-multitask.pt", weights_only=True)["model"]
+    first = torch.load("a.pt", weights_only=True)["model"]
+    torch.testing.assert_close(soup["sentiment.bias"], first["sentiment.bias"] + 0.5)
+
+
+def test_a_soup_of_different_kinds_is_refused(run, make):
+    bi, cross = make("bi", 1), make("cross", 2, "--pair_encoding", "cross")
+    result = run("--soup", bi, cross)
+    assert result.code == 1
+    assert result.err.startswith("error: cross.pt and bi.pt are different kinds of models")
+    other = make("fewer", 3, "--tasks", "sst,sts")
+    assert "are different kinds of models" in run("--soup", bi, other).err
+    result = run("--soup", other)
+    assert result.err == "error: the checkpoints know no para; leave that out with --tasks\n"
+    # the same kind with another dropout and option goes together
+    same = make("same", 4, "--hidden_dropout_prob", "0.1", "--option", "pretrain")
+    assert run("--soup", bi, same).code == 0
+
+
+def test_the_flags_of_an_older_scripts_checkpoint(tmp_path):
+    """It holds them as a Namespace, and without tasks."""
+    path = tmp_path / "old.pt"
+    save_checkpoint(path, {"model": {}, "args": SimpleNamespace(lr=1e-5), "config": {}})
+    assert ensemble.trained_on(path) == list(TASKS)
+
+
+def test_decisions_by_hand():
+    """The likeliest class, the first of equals; "yes" above one half; similarities as they are."""
+    shares = np.array([[0.1, 0.2, 0.3, 0.4, 0.0], [0.3, 0.0, 0.3, 0.2, 0.2]])
+    assert ensemble.decide(TASKS["sst"], shares) == [3, 0]
+    assert ensemble.decide(TASKS["para"], np.array([0.49, 0.5, 0.51])) == [0, 0, 1]
+    assert ensemble.decide(TASKS["sts"], np.array([0.49, 4.5])) == [0.49, 4.5]

@@ -1,0 +1,596 @@
+"""Runs from TOMLs, their results, the report's statistics, and the search (experiments/)."""
+
+import itertools
+import json
+import os
+import signal
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from conftest import ROOT
+from scipy.stats import bootstrap, pearsonr
+
+from experiments import report, results, run, search
+from utils import InputError
+
+# ---------------------------------------------------------------------------------------------
+# A stand-in for multitask_classifier.py: it writes what that one writes, at once
+
+STAND_IN = """
+import json, sys
+from pathlib import Path
+
+arguments = sys.argv[1:]
+flags = {a: b for a, b in zip(arguments, arguments[1:]) if a.startswith("--")}
+seed, out = int(flags["--seed"]), Path(flags["--out_dir"])
+with open(Path(__file__).with_name("calls"), "a") as file:
+    file.write(" ".join(arguments) + "\\n")
+if flags.get("--lr") == "13.0":
+    (out / "model.resume").write_text("")
+    sys.exit("error: the loss is nan")
+tasks = flags.get("--tasks", "sst,para,sts").split(",")
+columns = {"sst": "Predicted_Sentiment", "para": "Predicted_Is_Paraphrase",
+           "sts": "Predicted_Similarity"}
+for task in tasks:
+    ids = [f"{number:025x}" for number in range(110, 99, -1)]  # not the order of the data
+    values = [3.14159 if task == "sts" else int(key == ids[seed]) for key in ids]
+    rows = "".join(f"{key},{value}\\n" for key, value in zip(ids, values))
+    (out / f"{task}-dev-output.csv").write_text(f"id,{columns[task]}\\n" + rows)
+best = {task: 0.5 for task in tasks} | {"epoch": 2, "loss": 1.5}
+best["overall"] = 1.0 - abs(float(flags.get("--lr", 0)) - 0.3)
+metrics = {"best": best, "epochs": [], "seconds": 60.0, "args": {}}
+(out / "multitask-metrics.json").write_text(json.dumps(metrics))
+(out / "model.pt").write_text("")
+"""
+
+
+@pytest.fixture
+def place(tmp_path, monkeypatch, tiny_data) -> Path:
+    """Results and runs in a folder of the test's own, and the stand-in."""
+    monkeypatch.setenv("MINBERT_DATA", str(tiny_data))
+    monkeypatch.setattr(results, "RESULTS", tmp_path / "results.jsonl")
+    monkeypatch.setattr(results, "RUNS", tmp_path / "runs")
+    monkeypatch.setattr(results, "FOLDER", tmp_path)
+    results.gold.cache_clear()
+    (tmp_path / "stand_in.py").write_text(STAND_IN)
+    return tmp_path
+
+
+def write_toml(place: Path, name: str, flags: str = "", more: str = "", seeds: str = "[0, 1]"):
+    path = place / f"{name}.toml"
+    script = json.dumps(str(place / "stand_in.py"))
+    path.write_text(
+        f'[run]\nname = "{name}"\nscript = {script}\nseeds = {seeds}\n[flags]\n{flags}\n{more}\n'
+    )
+    return path
+
+
+def calls(place: Path) -> list[str]:
+    path = place / "calls"
+    return path.read_text().splitlines() if path.is_file() else []
+
+
+def a_result(name: str, seed: int | None, dev: dict, data: dict | None = None) -> dict:
+    metrics, data = dict.fromkeys(dev, 0.5), data or {}
+    one = {"name": name, "seed": seed, "flags": {}, "metrics": metrics}
+    return one | {"seconds": 90.0, "data": data, "dev": dev}
+
+
+# ---------------------------------------------------------------------------------------------
+# run.py
+
+
+def test_a_run_for_every_seed(place, run_script_here, tiny_data):
+    toml = write_toml(place, "plain", "lr = 0.1\nuse_it = true\nnot_this = false")
+    assert run_script_here(run, toml).code == 0
+    folder = place / "runs" / "plain-0"
+    assert calls(place) == [
+        f"--lr 0.1 --use_it --seed {seed} --out_dir {place / 'runs' / f'plain-{seed}'} "
+        f"--filepath {place / 'runs' / f'plain-{seed}' / 'model.pt'}"
+        for seed in (0, 1)
+    ]
+    first, second = results.load_results()
+    assert (first["name"], first["seed"], second["seed"]) == ("plain", 0, 1)
+    assert first["flags"] == {"lr": 0.1, "use_it": True, "not_this": False}
+    assert first["metrics"]["overall"] == pytest.approx(0.8)
+    assert first["seconds"] == 60.0
+    # the stand-in wrote ids 110 … 100 and said 1 to the first (second) of them: in the data
+    # file's order that is the last (last but one)
+    assert first["dev"] == {"sst": "00000000001", "para": "00000000001", "sts": [3.142] * 11}
+    assert second["dev"]["sst"] == "00000000010"
+    assert first["data"]["sst"] == results.sha256_of(tiny_data / "ids-sst-dev.csv")[:12]
+    assert len(first["commit"]) == 40
+    assert isinstance(first["dirty"], bool)
+    assert "torch" in first["machine"]
+    assert json.loads((folder / "result.json").read_text()) == first
+
+
+def test_runs_already_done_are_skipped(place, run_script_here):
+    toml = write_toml(place, "plain")
+    assert run_script_here(run, toml, "--seeds", "1").code == 0
+    assert len(calls(place)) == 1
+    result = run_script_here(run, toml)
+    assert result.code == 0
+    assert "plain-1 is in results.jsonl already" in result.out
+    assert [one["seed"] for one in results.load_results()] == [1, 0]
+    assert len(calls(place)) == 2
+    run_script_here(run, toml)
+    assert len(calls(place)) == 2
+
+
+def test_the_same_name_with_other_flags_is_refused(place, run_script_here):
+    run_script_here(run, write_toml(place, "plain", "lr = 0.1"))
+    result = run_script_here(run, write_toml(place, "plain", "lr = 0.2"))
+    assert result.code == 1
+    assert "plain-0 is in results.jsonl with other flags" in result.err
+    assert len(calls(place)) == 2
+
+
+def test_a_lost_line_is_taken_from_the_runs_folder(place, run_script_here):
+    toml = write_toml(place, "plain")
+    run_script_here(run, toml)
+    before = results.load_results()
+    results.RESULTS.unlink()
+    assert run_script_here(run, toml).code == 0
+    assert results.load_results() == before
+    assert len(calls(place)) == 2
+    results.RESULTS.unlink()  # but not if the flags are others by now
+    assert run_script_here(run, write_toml(place, "plain", "lr = 0.5")).code == 0
+    assert len(calls(place)) == 4
+
+
+def test_a_run_that_fails_is_not_recorded_and_goes_on_next_time(place, run_script_here):
+    toml = write_toml(place, "bad", "lr = 13.0")
+    result = run_script_here(run, toml)
+    assert result.code == 1
+    assert result.err == ("error: bad-0 ended with status 1; the same command goes on with it\n")
+    assert results.load_results() == []
+    assert "--resume" not in calls(place)[0]
+    run_script_here(run, toml)
+    assert calls(place)[1].endswith(" --resume")
+
+
+def test_predictions_for_other_ids_are_refused(place, run_script_here, tiny_data, monkeypatch):
+    monkeypatch.setenv("MINBERT_DATA", str(ROOT / "data" / "practice"))
+    result = run_script_here(run, write_toml(place, "plain"))
+    assert result.code == 1
+    assert "sst-dev-output.csv has other ids than" in result.err
+    assert results.load_results() == []
+
+
+def test_an_ensemble_runs_on_its_members_checkpoints(place, monkeypatch):
+    toml = place / "both.toml"
+    toml.write_text(
+        '[run]\nname = "both"\nkind = "ensemble"\nmembers = ["plain-0", "plain-1"]\n'
+        "[flags]\nuse_gpu = true\n"
+    )
+    one = results.read_experiment(toml)
+    folder = place / "runs" / "both"
+    with pytest.raises(InputError, match="both needs the runs plain-0, plain-1; run these first"):
+        run.command_of(one, None, folder)
+    for member in one.members:
+        (place / "runs" / member).mkdir(parents=True)
+        (place / "runs" / member / "model.pt").write_text("")
+    models = [str(place / "runs" / member / "model.pt") for member in one.members]
+    script = str(ROOT / "ensemble.py")
+    assert run.command_of(one, None, folder) == [
+        *(sys.executable, script, *models, "--use_gpu", "--out_dir", str(folder))
+    ]
+    assert run.seeds_of(one, [5]) == [None]
+
+
+def test_a_joined_toml_runs_its_members(place, run_script_here):
+    for task in ("sst", "sts"):
+        write_toml(place, f"only-{task}", f'tasks = "{task}"', seeds="[0]")
+    joined = place / "joined.toml"
+    joined.write_text('[run]\nname = "j"\nkind = "joined"\nmembers = ["only-sst", "only-sts"]\n')
+    assert run_script_here(run, joined).code == 0
+    found = results.load_results()
+    assert [list(one["dev"]) for one in found] == [["sst"], ["sts"]]
+    (row,) = report.rows_of(found, {"j": ["only-sst", "only-sts"]})
+    assert (row.name, row.seeds, row.seconds) == ("j", (0,), (120.0,))
+    assert list(row.predicted) == ["sst", "sts"]
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("[run\n", "is no TOML"),
+        ("[run]\n", r"\[run\] has no name"),
+        ('[run]\nname = "a"\n', r"\[run\] has no seeds"),
+        ('[run]\nname = "a"\nkind = "joined"\n', r"\[run\] has no members"),
+        ('[run]\nname = "a"\nkind = "x"\n', "kind 'x' is none of"),
+        ('[run]\nname = "a"\nseeds = [-1]\n', "the seed -1 is no integer"),
+        ('[run]\nname = "a"\nseed = [1]\n', "unknown seed"),
+        ('[run]\nname = "a"\nseeds = [1]\n[flag]\n', "unknown flag"),
+    ],
+)
+def test_a_faulty_toml(tmp_path, text, said):
+    path = tmp_path / "a.toml"
+    path.write_text(text)
+    with pytest.raises(InputError, match=said):
+        results.read_experiment(path)
+    with pytest.raises(InputError, match="no file"):
+        results.read_experiment(tmp_path / "b.toml")
+
+
+@pytest.mark.parametrize(
+    "path", sorted((ROOT / "experiments").glob("*.toml")), ids=lambda p: p.stem
+)
+def test_the_tomls_of_the_repository(path):
+    one = results.read_experiment(path)
+    assert one.name == path.stem
+    if one.kind == "joined":
+        assert all(path.with_name(f"{name}.toml").is_file() for name in one.members)
+    elif one.kind == "train":
+        from multitask_classifier import get_args
+
+        args = get_args(results.train_command(one.script, one.flags, 0, Path("runs"))[2:])
+        assert args.seed == 0
+        flags = one.flags | (
+            {"tasks": one.flags["tasks"].split(",")} if "tasks" in one.flags else {}
+        )
+        assert all(getattr(args, name) == value for name, value in flags.items())
+    if one.search:
+        assert search.check_ranges(one)[0] > 0
+
+
+SIGNALLED = """
+import sys, signal, time
+from pathlib import Path
+def stop(*_):
+    time.sleep(0.5)  # the end of the step
+    Path(sys.argv[2]).write_text("kept")
+    sys.exit(3)
+signal.signal(signal.SIGINT, stop)
+signal.signal(signal.SIGTERM, stop)
+Path(sys.argv[1]).write_text("")
+time.sleep(30)
+"""
+
+
+def in_a_child(work) -> int:
+    """Call a function in a forked process, which is spared the imports: the process's id."""
+    child = os.fork()
+    if child == 0:
+        status = 1
+        try:
+            os.setsid()
+            work()
+            status = 0
+        finally:
+            os._exit(status)
+    return child
+
+
+@pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM])
+def test_a_stop_waits_for_the_resume_file(tmp_path, sent):
+    ready, kept, returned = tmp_path / "ready", tmp_path / "kept", tmp_path / "returned"
+    (tmp_path / "script.py").write_text(SIGNALLED)
+
+    def work():
+        command = [sys.executable, str(tmp_path / "script.py"), str(ready), str(kept)]
+        returned.write_text(str(results.call(command)))
+
+    child = in_a_child(work)
+    while not ready.is_file():
+        time.sleep(0.02)
+    (os.killpg if sent == signal.SIGINT else os.kill)(child, sent)  # a terminal tells the group
+    assert os.waitpid(child, 0)[1] == 0
+    assert returned.read_text() == "(3, True)"
+    assert kept.read_text() == "kept"
+
+
+# ---------------------------------------------------------------------------------------------
+# results.jsonl
+
+
+def test_lines_of_several_processes_do_not_mix(place):
+    def work(name):
+        for i in range(25):
+            results.append_result(a_result(name, i, {"sst": "01234" * 2000}))
+
+    children = [in_a_child(lambda name=name: work(name)) for name in "ab"]
+    assert [os.waitpid(child, 0)[1] for child in children] == [0, 0]
+    found = results.load_results()
+    assert sorted((one["name"], one["seed"]) for one in found) == [
+        (name, i) for name in "ab" for i in range(25)
+    ]
+
+
+def test_a_full_disk_leaves_the_results_as_they_were(place, monkeypatch):
+    results.append_result(a_result("a", 0, {}))
+    before = results.RESULTS.read_bytes()
+    write = os.write
+    monkeypatch.setattr(os, "write", lambda file, data: write(file, data[:20]))
+    with pytest.raises(InputError, match=r"cannot write .*: no room; make room"):
+        results.append_result(a_result("b", 0, {}))
+    monkeypatch.undo()
+    assert (place / "results.jsonl").read_bytes() == before
+
+
+def test_a_broken_last_line(place):
+    for name in "ab":
+        results.append_result(a_result(name, 0, {}))
+    whole = results.RESULTS.read_text()
+    first_line = whole.index("\n") + 1
+    for broken, said in (
+        (whole[:-1], "the last line is cut off; delete that line"),
+        (whole[:-20], "the last line is cut off; delete that line"),
+        (whole[:-20] + "\n", "line 2 is no result: .*; delete that line"),
+        (whole + "[1]\n", "line 3 is no result: "),
+        (whole + '{"name": "c", "seed": 1}\n', "line 3 is no result: "),
+        (whole + whole[first_line:], "line 3 repeats b-0; delete that line"),
+    ):
+        results.RESULTS.write_text(broken)
+        with pytest.raises(InputError, match=said):
+            results.load_results()
+        with pytest.raises(InputError, match=said):
+            results.append_result(a_result("c", 0, {}))
+        assert results.RESULTS.read_text() == broken
+    results.RESULTS.write_text(whole)
+    assert len(results.load_results()) == 2
+
+
+# ---------------------------------------------------------------------------------------------
+# report.py: the statistics
+
+
+def a_row(name: str, seeds: tuple, **predicted) -> report.Row:
+    arrays = {task: np.array(values, float) for task, values in predicted.items()}
+    return report.Row(name, seeds, arrays, (60.0,) * len(seeds))
+
+
+@pytest.fixture
+def noisy() -> tuple[dict, report.Row, report.Row]:
+    """Gold labels, a run, and a better one."""
+    rng = np.random.default_rng(5)
+    gold = {"sst": rng.integers(0, 5, 300), "sts": rng.uniform(0, 5, 200)}
+    rows = []
+    for name, wrong, spread in (("weak", 0.5, 2.0), ("strong", 0.4, 1.2)):
+        changed = rng.random(300) < wrong
+        rows.append(
+            a_row(
+                name,
+                (0,),
+                sst=[np.where(changed, (gold["sst"] + 1) % 5, gold["sst"])],
+                sts=[gold["sts"] + rng.normal(0, spread, 200)],
+            )
+        )
+    return gold, *rows
+
+
+def test_intervals_are_those_of_scipy(noisy):
+    gold, weak, strong = noisy
+
+    def accuracy_gain(labels, ours, theirs, axis=-1):
+        return (ours == labels).mean(axis=axis) - (theirs == labels).mean(axis=axis)
+
+    def pearson_gain(labels, ours, theirs):
+        return pearsonr(ours, labels).statistic - pearsonr(theirs, labels).statistic
+
+    found = report.intervals(strong, weak, gold, resamples=4000)
+    assert found.keys() == {"sst", "sts"}
+    for task, gain in (("sst", accuracy_gain), ("sts", pearson_gain)):
+        sample = (gold[task], strong.predicted[task][0], weak.predicted[task][0])
+        expected = bootstrap(
+            sample, gain, paired=True, n_resamples=4000, method="percentile", rng=1
+        ).confidence_interval
+        middle, low, high = found[task]
+        assert middle == pytest.approx(gain(*sample), abs=1e-12)
+        assert low == pytest.approx(expected.low, abs=0.006)
+        assert high == pytest.approx(expected.high, abs=0.006)
+        assert high - low > 0.03  # so that 0.006 says something
+
+
+def test_an_interval_counted_by_hand():
+    """Ours is right on four of six examples, theirs on two others: all 6⁶ draws are listed."""
+    gold = {"sst": np.ones(6)}
+    ours = a_row("a", (0,), sst=[[1, 1, 1, 1, 0, 0]])
+    theirs = a_row("b", (0,), sst=[[1, 0, 0, 0, 1, 0]])
+    draws = np.array(list(itertools.product([0, 1, 1, 1, -1, 0], repeat=6))).mean(axis=1)
+    expected = np.quantile(draws, [0.025, 0.975], method="inverted_cdf")
+    assert expected == pytest.approx([-1 / 3, 5 / 6])
+    assert report.intervals(ours, theirs, gold)["sst"] == pytest.approx((2 / 6, *expected))
+
+
+def test_seeds_are_drawn_in_pairs_only_where_both_ran_the_same():
+    """A lucky seed lifts both runs: in pairs it cancels out, in other seeds it does not."""
+    gold = {"sst": np.ones(4)}
+    lucky = [[1, 1, 1, 1], [0, 0, 0, 0]]
+    ours, theirs = a_row("a", (0, 1), sst=lucky), a_row("b", (0, 1), sst=lucky)
+    assert report.intervals(ours, theirs, gold)["sst"] == (0.0, 0.0, 0.0)
+    others = a_row("b", (2, 3), sst=lucky)
+    assert report.intervals(ours, others, gold)["sst"] == pytest.approx((0, -1, 1))
+    one = a_row("b", (None,), sst=[[1, 1, 0, 0]])
+    assert report.intervals(ours, one, gold)["sst"][0] == 0.0
+
+
+def test_what_is_noise(noisy):
+    gold, weak, strong = noisy
+    assert not report.is_noise(report.intervals(strong, weak, gold)["sst"])
+    nearly = a_row("nearly", (0,), sst=weak.predicted["sst"].copy(), sts=weak.predicted["sts"])
+    right = np.flatnonzero(nearly.predicted["sst"][0] != gold["sst"])[:2]
+    nearly.predicted["sst"][0, right] = gold["sst"][right]  # two more right of 300
+    middle, low, high = report.intervals(nearly, weak, gold)["sst"]
+    assert middle == pytest.approx(2 / 300)
+    assert low <= 0 < high
+    assert report.is_noise((middle, low, high))
+    table = report.difference_table([weak, nearly, strong], gold)
+    lines = table.splitlines()
+    assert "+0.007 [+0.000, +0.017], noise" in lines[2]
+    assert "noise" not in lines[3].split("|")[2]
+
+
+def test_weighted_pearson_is_pearson_of_repeated_examples():
+    rng = np.random.default_rng(0)
+    x, y = rng.normal(1000, 1, (2, 12)), rng.normal(size=12)
+    counts = rng.multinomial(12, np.full(12, 1 / 12), size=5).T
+    found = report.weighted_pearson(x, y, counts.astype(float))
+    for s, r in itertools.product(range(2), range(5)):
+        expected = pearsonr(np.repeat(x[s], counts[:, r]), np.repeat(y, counts[:, r])).statistic
+        assert found[s, r] == pytest.approx(expected, abs=1e-9)
+    same = report.weighted_pearson(np.full((1, 12), 2.5), y, np.ones((12, 1)))
+    assert same.tolist() == [[0.0]]
+
+
+def test_scores_by_hand():
+    gold = {"sst": np.array([0, 4, 2, 3]), "para": np.array([1, 0]), "sts": np.array([0.0, 5, 1])}
+    row = a_row("a", (0,), sst=[[0, 4, 1, 1]], para=[[1, 0]], sts=[[1.0, 6, 2]])
+    found = {score: values.item() for score, values in report.scores(row, gold).items()}
+    assert found == pytest.approx({"sst": 0.5, "para": 1.0, "sts": 1.0, "overall": 2.5 / 3})
+
+
+# ---------------------------------------------------------------------------------------------
+# report.py: tables and picture
+
+
+def fill(place: Path) -> None:
+    """Results on the tiny data (11 rows): labels 01234…, 0101…, 0, 2.6, 5, 3.25 …"""
+    files = results.dev_files({})
+    gold = {task: results.gold(task, path)[1] for task, path in files.items()}
+    sst, para, sts = "".join(map(str, gold["sst"])), "".join(map(str, gold["para"])), gold["sts"]
+    prints = results.fingerprints(files, list(files))
+    for seed, right in ((0, 5), (1, 8)):
+        dev = {"sst": sst[:right] + "4321043210"[right:] + "4", "para": para, "sts": sts}
+        dev["sst"] = "".join(
+            label if i < right else str((int(label) + 1) % 5) for i, label in enumerate(sst)
+        )
+        results.append_result(a_result("base", seed, dev, prints))
+        results.append_result(a_result("one", seed, {"sst": sst}, prints))
+        results.append_result(a_result("two", seed, {"para": para, "sts": sts}, prints))
+    results.append_result(a_result("one", 2, {"sst": sst}, prints))
+    results.append_result(a_result("alone", None, {"sst": sst}, prints))
+    (place / "joined.toml").write_text(
+        '[run]\nname = "joined"\nkind = "joined"\nmembers = ["one", "two"]\n'
+    )
+
+
+def test_the_report(place, run_script_here):
+    fill(place)
+    result = run_script_here(report, "--plot", place / "scores.png")
+    assert result.code == 0
+    lines = result.out.splitlines()
+    mean, sd = np.mean([5 / 11, 8 / 11]), np.std([5 / 11, 8 / 11], ddof=1)
+    overall = [(score / 11 + 1 + 1) / 3 for score in (5, 8)]
+    expected = (
+        f"| base | 2 | {mean:.3f} ({sd:.3f}) | 1.000 (0.000) | 1.000 (0.000) "
+        f"| {np.mean(overall):.3f} ({np.std(overall, ddof=1):.3f}) | 1.5 |"
+    )
+    assert expected in lines
+    whole = "1.000 (0.000)"
+    assert f"| joined | 2 | {whole} | {whole} | {whole} | {whole} | 3.0 |" in lines
+    assert "| alone | 1 | 1.000 | – | – | – | 1.5 |" in lines
+    assert "note: joined lacks a member for some seeds, which are left out" in result.err
+    (difference,) = [line for line in lines if line.startswith("| joined | +")]
+    cells = [cell.strip() for cell in difference.split("|")[2:-1]]
+    assert cells[0].startswith(f"+{1 - mean:.3f} [+")
+    assert "noise" not in cells[0]
+    assert cells[1] == "+0.000 [+0.000, +0.000], noise"
+    assert (place / "scores.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_the_first_name_is_the_baseline(place, run_script_here):
+    fill(place)
+    result = run_script_here(report, "joined", "base")
+    assert result.code == 0
+    assert "| against joined |" in result.out
+    assert "alone" not in result.out
+    assert "| base | -" in result.out
+    result = run_script_here(report, "base", "nothing")
+    assert result.code == 1
+    assert result.err == "error: no results of nothing; there are: base\n"
+
+
+def test_a_report_on_other_data_is_refused(place, run_script_here):
+    fill(place)
+    result = run_script_here(report, "--data_dir", ROOT / "data" / "practice")
+    assert result.code == 1
+    assert "base-0 was measured on another sst dev file than the one here" in result.err
+
+
+def test_a_report_of_nothing(place, run_script_here):
+    result = run_script_here(report)
+    assert result.code == 1
+    assert "no results yet in" in result.err
+
+
+# ---------------------------------------------------------------------------------------------
+# search.py
+
+
+def search_toml(place: Path, trials: int, low: str = "0.0") -> Path:
+    ranges = f"[search]\ntrials = {trials}\nlr = {{ low = {low}, high = 1.0 }}\n"
+    more = ranges + 'mode = { choices = ["a", "b"] }\nsize = { low = 1, high = 4 }\n'
+    return write_toml(place, "tuned", more=more, seeds="[7]")
+
+
+def test_a_search_goes_on_where_it_stopped(place, run_script_here):
+    pytest.importorskip("optuna", reason="Optuna is an extra: requirements-search.txt")
+    assert run_script_here(search, search_toml(place, 2)).code == 0
+    assert len(calls(place)) == 2
+    result = run_script_here(search, search_toml(place, 5))
+    assert result.code == 0
+    assert len(calls(place)) == 5
+    assert "the best of 5 trials" in result.out
+    tried = [dict(zip(c.split()[::2], c.split()[1::2], strict=True)) for c in calls(place)]
+    assert all(one["--seed"] == "7" and one["--mode"] in "ab" for one in tried)
+    assert all(one["--size"] in "1234" for one in tried)
+    closest = min(tried, key=lambda one: abs(float(one["--lr"]) - 0.3))
+    best = result.out.split("overall on dev:\n")[1].splitlines()[0]
+    assert f"--lr {closest['--lr']} " in best
+    assert f"{1 - abs(float(closest['--lr']) - 0.3):.4f}" in best
+    assert not results.RESULTS.exists()  # a search is no result
+    result = run_script_here(search, search_toml(place, 5, low="0.2"))
+    assert result.code == 1
+    assert "is of other flags or ranges; delete it" in result.err
+
+
+def test_an_interrupted_trial_comes_first(place, run_script_here, monkeypatch):
+    pytest.importorskip("optuna", reason="Optuna is an extra: requirements-search.txt")
+    call, stops = results.call, [False, True]
+
+    def stopped(command):
+        status, _ = call(command)
+        return status, bool(stops) and stops.pop(0)
+
+    monkeypatch.setattr(results, "call", stopped)
+    result = run_script_here(search, search_toml(place, 3))
+    assert result.code == 1
+    assert result.err == "error: stopped; the same command goes on with this trial\n"
+    assert len(calls(place)) == 2
+    assert run_script_here(search, search_toml(place, 3)).code == 0
+    done = calls(place)
+    assert len(done) == 4
+    assert done[1] == done[2]  # the same values, seed and folder
+    assert len({done[0], done[1], done[3]}) == 3
+
+
+def test_trials_that_fail_count_as_tried(place, run_script_here):
+    pytest.importorskip("optuna", reason="Optuna is an extra: requirements-search.txt")
+    ranges = "[search]\ntrials = 2\nlr = { choices = [13.0] }\n"
+    result = run_script_here(search, write_toml(place, "tuned", more=ranges))
+    assert result.code == 1
+    assert result.err.endswith("none of 2 trials came to an end; the lines above say why\n")
+    assert len(calls(place)) == 2
+
+
+@pytest.mark.parametrize(
+    "ranges",
+    [
+        "",
+        "[search]\ntrials = 3\n",
+        "[search]\ntrials = 0\nlr = { low = 1, high = 2 }\n",
+        "[search]\ntrials = 3\nlr = 1\n",
+        "[search]\ntrials = 3\nlr = { low = 2, high = 1 }\n",
+        "[search]\ntrials = 3\nlr = { low = 0, high = 1, log = true }\n",
+        "[search]\ntrials = 3\nlr = { choices = [] }\n",
+    ],
+)
+def test_faulty_ranges(place, ranges):
+    one = results.read_experiment(write_toml(place, "a", more=ranges))
+    with pytest.raises(InputError, match=r"a: \[search\]"):
+        search.check_ranges(one)

@@ -1,0 +1,426 @@
+"""The techniques of part 2, one by one: cross encoding, layers, pooling, losses, sampling."""
+
+import math
+from collections import Counter
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import scipy.special
+import scipy.stats
+import torch
+import transformers
+from conftest import make_rows, tiny_config, tiny_vocabulary
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from bert import BertModel
+from datasets import SentencePairDataset, preprocess_string
+from extensions import losses, pooling, sampling
+from extensions.cross_encoding import check_segments, concat
+from extensions.task_layers import encode, split_top_layers
+from tokenizer import BertTokenizer, truncate_longest_first
+from utils import InputError
+
+# ---------------------------------------------------------------------------------------------
+# Cross encoding: the joined batch itself
+
+
+def padded(rows: list[list[int]], pad: int = 0) -> tuple[torch.Tensor, torch.Tensor]:
+    """Ids and mask of rows of ids, filled up on the right."""
+    width = max(map(len, rows))
+    ids = torch.tensor([row + [pad] * (width - len(row)) for row in rows])
+    mask = torch.tensor([[1] * len(row) + [0] * (width - len(row)) for row in rows])
+    return ids, mask
+
+
+CLS, SEP = 101, 102
+
+
+def test_concat_by_hand():
+    first = padded([[CLS, 7, 8, SEP], [CLS, 9, SEP]])
+    second = padded([[CLS, 5, SEP], [CLS, 3, 4, 6, SEP]])
+    ids, mask, segments = concat(*first, *second, pad_id=0, max_length=512)
+    assert ids.tolist() == [[CLS, 7, 8, SEP, 5, SEP, 0], [CLS, 9, SEP, 3, 4, 6, SEP]]
+    assert mask.tolist() == [[1, 1, 1, 1, 1, 1, 0], [1, 1, 1, 1, 1, 1, 1]]
+    assert segments.tolist() == [[0, 0, 0, 0, 1, 1, 0], [0, 0, 0, 1, 1, 1, 1]]
+    assert (ids.dtype, mask.dtype, segments.dtype) == (torch.int64,) * 3
+
+
+def joined_by_the_tokenizers_rule(a: list[int], b: list[int], max_length: int) -> list[int]:
+    a, b = truncate_longest_first(a, b, max_length - 3)
+    return [CLS, *a, SEP, *b, SEP]
+
+
+texts = st.lists(st.lists(st.integers(200, 300), max_size=12), min_size=3, max_size=3)
+
+
+@settings(deadline=None)
+@given(texts, texts, st.integers(5, 30), st.integers(0, 99))
+def test_concat_on_any_lengths(first, second, max_length, pad):
+    """Row by row what the tokenizer's cutting and joining give, empty texts included."""
+    ids, mask, segments = concat(
+        *padded([[CLS, *a, SEP] for a in first], pad),
+        *padded([[CLS, *b, SEP] for b in second], pad),
+        pad_id=pad,
+        max_length=max_length,
+    )
+    expected = [
+        joined_by_the_tokenizers_rule(a, b, max_length) for a, b in zip(first, second, strict=True)
+    ]
+    wanted_ids, wanted_mask = padded(expected, pad)
+    assert torch.equal(ids, wanted_ids)
+    assert torch.equal(mask, wanted_mask)
+    for row, one in zip(expected, segments.tolist(), strict=True):
+        middle = row.index(SEP) + 1
+        assert one == [0] * middle + [1] * (len(row) - middle) + [0] * (ids.size(1) - len(row))
+
+
+def test_concat_does_not_loop_over_rows():
+    """As many operations for 50 rows as for 2, and one number read from the device: the width."""
+    calls = Counter()
+
+    class Counting(TorchDispatchMode):
+        def __torch_dispatch__(self, operation, types, args=(), kwargs=None):
+            calls["all"] += 1
+            calls["numbers read"] += "_local_scalar_dense" in str(operation)
+            return operation(*args, **(kwargs or {}))
+
+    counts = []
+    for rows in (2, 50):
+        calls.clear()
+        batch = padded([[CLS, 7, SEP]] * rows)
+        with Counting():
+            concat(*batch, *batch, 0, 512)
+        counts.append(dict(calls))
+    assert counts[0] == counts[1]
+    assert counts[0]["numbers read"] == 1
+
+
+# ---------------------------------------------------------------------------------------------
+# Cross encoding: beside transformers' tokenizer and model
+
+
+def both_ways(folder, pairs: list[tuple[str, str]], positions: int):
+    """(ours, theirs): last hidden states (B, L, D), pooled (B, D) and the mask (B, L)."""
+    data = SentencePairDataset([(*pair, 0, "x") for pair in pairs], SimpleNamespace(model=folder))
+    batch = data.collate_fn(list(data))
+    keys = ("token_ids_1", "attention_mask_1", "token_ids_2", "attention_mask_2")
+    model = BertModel.from_pretrained(folder)
+    with torch.no_grad():
+        ids, mask, segments = concat(*(batch[key] for key in keys), 0, positions)
+        ours = encode(model, ids, mask, segments)
+        tokenizer = transformers.BertTokenizer.from_pretrained(folder, local_files_only=True)
+        first, second = (
+            [preprocess_string(text) for text in side] for side in zip(*pairs, strict=True)
+        )
+        joined = tokenizer(
+            first,
+            second,
+            padding=True,
+            truncation=True,
+            max_length=positions,
+            return_tensors="pt",
+            return_token_type_ids=True,
+        )
+        theirs = transformers.BertModel.from_pretrained(folder).eval()(**joined)
+    assert torch.equal(ids, joined["input_ids"])
+    assert torch.equal(segments, joined["token_type_ids"])
+    return ours, theirs, mask.bool()
+
+
+PAIRS = [
+    ("How old are you?", "what is your age"),
+    ("A man plays the guitar.", "A dog runs."),
+    ("yes", "It is a film that never finds its feet, but sings at the end of act two."),
+]
+
+
+def long_pairs(words: int) -> list[tuple[str, str]]:
+    """Both long, the first, the second, and one word more on either side."""
+    text = " ".join(row[1] for row in make_rows(200, 1)).split()
+    counts = [(words, words), (words, 3), (3, words), (words, words - 1), (words - 1, words)]
+    return [(" ".join(text[:one]), " ".join(text[:two])) for one, two in counts]
+
+
+@pytest.fixture(scope="module")
+def small_positions(tmp_path_factory):
+    """A random BERT of only 40 positions."""
+    folder = tmp_path_factory.mktemp("forty")
+    torch.manual_seed(1)
+    model = BertModel(tiny_config(vocab_size=len(tiny_vocabulary()), max_position_embeddings=40))
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.normal_(std=0.2)  # far from uniform attention
+    model.save_pretrained(folder)
+    BertTokenizer(tiny_vocabulary()).save_pretrained(folder)
+    return str(folder)
+
+
+@pytest.mark.parametrize("pairs", [PAIRS, long_pairs(12)], ids=["short", "cut"])
+def test_cross_encoding_is_that_of_transformers(small_positions, pairs):
+    ours, theirs, real = both_ways(small_positions, pairs, 40)
+    if pairs is not PAIRS:
+        assert real.sum(dim=1).tolist() == [40] * len(pairs)
+    difference = (ours["last_hidden_state"] - theirs.last_hidden_state)[real]
+    assert difference.abs().max() < 1e-5
+    assert (ours["pooler_output"] - theirs.pooler_output).abs().max() < 1e-5
+
+
+@pytest.mark.parametrize("pairs", [PAIRS, long_pairs(400)], ids=["short", "cut"])
+def test_cross_encoding_of_a_pretrained_model(offline_model, pairs):
+    ours, theirs, real = both_ways(str(offline_model), pairs, 512)
+    assert (real.sum(dim=1).max() == 512) == (pairs is not PAIRS)
+    difference = (ours["last_hidden_state"] - theirs.last_hidden_state)[real]
+    assert difference.abs().max() < 1e-5
+    assert (ours["pooler_output"] - theirs.pooler_output).abs().max() < 1e-5
+
+
+def test_an_embed_without_segments_is_one_line():
+    class Old(BertModel):
+        def embed(self, input_ids):
+            return super().embed(input_ids)
+
+    with pytest.raises(InputError, match=r"BertModel\.embed in bert\.py takes none: ") as caught:
+        check_segments(Old(tiny_config()))
+    assert "\n" not in str(caught.value)
+    assert check_segments(BertModel(tiny_config())) is None
+
+
+# ---------------------------------------------------------------------------------------------
+# Layers of a task's own, pooling
+
+
+def random_bert(**values) -> BertModel:
+    torch.manual_seed(3)
+    model = BertModel(tiny_config(**values)).eval()
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.normal_(std=0.2)
+    return model
+
+
+IDS, MASK = padded([[2, 9, 8, 3], [2, 7, 3]])
+
+
+@pytest.mark.parametrize("count", [0, 1, 3])
+def test_own_layers_begin_as_copies(count):
+    bert = random_bert(num_hidden_layers=3)
+    expected = bert(IDS, MASK)
+    layers = split_top_layers(bert, count, ("sst", "sts"))
+    assert len(bert.bert_layers) == 3 - count
+    assert set(layers) == ({"sst", "sts"} if count else set())
+    for task in layers:
+        output = encode(bert, IDS, MASK, layers=layers[task])
+        for key, tensor in expected.items():
+            assert torch.equal(output[key], tensor)
+    if count:
+        with torch.no_grad():
+            layers["sst"][0].out_dense.bias.add_(1)
+        changed = encode(bert, IDS, MASK, layers=layers["sst"])["pooler_output"]
+        assert not torch.equal(changed, expected["pooler_output"])
+        same = encode(bert, IDS, MASK, layers=layers["sts"])["pooler_output"]
+        assert torch.equal(same, expected["pooler_output"])
+
+
+def test_own_layers_of_a_frozen_bert_learn():
+    bert = random_bert().requires_grad_(False)
+    layers = split_top_layers(bert, 1, ("sst",))
+    assert all(parameter.requires_grad for parameter in layers.parameters())
+    assert not any(parameter.requires_grad for parameter in bert.parameters())
+
+
+@pytest.mark.parametrize("count", [-1, 3])
+def test_impossible_numbers_of_own_layers(count):
+    with pytest.raises(InputError, match=f"--separate_layers {count}: this BERT has 2 layers"):
+        split_top_layers(random_bert(), count, ("sst",))
+
+
+def test_segments_change_the_encoding():
+    bert = random_bert()
+    without = encode(bert, IDS, MASK)
+    assert torch.equal(without["pooler_output"], bert(IDS, MASK)["pooler_output"])
+    zeros = encode(bert, IDS, MASK, torch.zeros_like(IDS))
+    assert torch.equal(zeros["pooler_output"], without["pooler_output"])
+    ones = encode(bert, IDS, MASK, torch.ones_like(IDS))
+    assert not torch.allclose(ones["pooler_output"], without["pooler_output"])
+
+
+def test_pooling_by_hand():
+    hidden = torch.tensor([[[1.0, -4.0], [3.0, -2.0], [50.0, 60.0]], [[5.0, 1.0]] * 3])
+    mask = torch.tensor([[1, 1, 0], [1, 1, 1]])
+    output = {"last_hidden_state": hidden, "pooler_output": torch.tensor([[0.1, 0.2], [0.3, 0.4]])}
+    expected = {
+        "pooler": [[0.1, 0.2], [0.3, 0.4]],
+        "cls": [[1.0, -4.0], [5.0, 1.0]],
+        "mean": [[2.0, -3.0], [5.0, 1.0]],
+        "max": [[3.0, -2.0], [5.0, 1.0]],
+    }
+    assert set(expected) == set(pooling.KINDS)
+    for kind, rows in expected.items():
+        torch.testing.assert_close(pooling.pool(output, mask, kind), torch.tensor(rows))
+    with pytest.raises(ValueError, match="no pooling 'sum'; there are pooler, cls"):
+        pooling.pool(output, mask, "sum")
+
+
+# ---------------------------------------------------------------------------------------------
+# Losses: values and gradients against NumPy and SciPy in float64
+
+
+def numeric_gradient(function, x: np.ndarray, step: float = 1e-6) -> np.ndarray:
+    """Central differences."""
+    gradient = np.zeros_like(x)
+    for place in np.ndindex(x.shape):
+        shift = np.zeros_like(x)
+        shift[place] = step
+        gradient[place] = (function(x + shift) - function(x - shift)) / (2 * step)
+    return gradient
+
+
+def oracle_ordinal(logits, labels):
+    total = 0.0
+    for row, label in zip(logits, labels, strict=True):
+        wanted = scipy.special.softmax([-((k - label) ** 2) for k in range(len(row))])
+        # cross-entropy = Kullback-Leibler divergence + entropy of what is wanted
+        given = scipy.special.softmax(row)
+        total += scipy.stats.entropy(wanted, given) + scipy.stats.entropy(wanted)
+    return total / len(labels)
+
+
+def oracle_paraphrase(logits, labels):
+    return -np.log(scipy.special.expit(np.where(labels == 1, logits, -logits))).mean()
+
+
+def oracle_mean_squared(scores, labels):
+    return ((scores - labels) ** 2).mean() / 25
+
+
+def oracle_cosent(scores, labels):
+    total = 1.0
+    for i in range(len(scores)):
+        for j in range(len(scores)):
+            if labels[i] < labels[j]:
+                total += math.exp(20 * (scores[i] - scores[j]) / 5)
+    return math.log(total)
+
+
+CHANCE = np.random.default_rng(0)
+LOGITS, CLASSES = CHANCE.normal(size=(7, 5)), CHANCE.integers(0, 5, 7)
+YES, DUPLICATE = CHANCE.normal(size=7) * 3, CHANCE.integers(0, 2, 7)
+SCORES = CHANCE.uniform(0, 5, 7)
+SIMILARITIES = np.array([0.0, 5.0, 2.6, 2.6, 1.25, 5.0, 3.8])
+
+
+@pytest.mark.parametrize(
+    ("loss", "oracle", "outputs", "labels"),
+    [
+        (losses.ordinal, oracle_ordinal, LOGITS, CLASSES),
+        (losses.paraphrase, oracle_paraphrase, YES, DUPLICATE),
+        (losses.mean_squared, oracle_mean_squared, SCORES, SIMILARITIES),
+        (losses.cosent, oracle_cosent, SCORES, SIMILARITIES),
+    ],
+    ids=["ordinal", "paraphrase", "mean_squared", "cosent"],
+)
+def test_losses_and_their_gradients(loss, oracle, outputs, labels):
+    tensor = torch.tensor(outputs, dtype=torch.float32, requires_grad=True)
+    value = loss(tensor, torch.tensor(labels))
+    value.backward()
+    assert value.shape == ()
+    assert value.item() == pytest.approx(oracle(outputs, labels), abs=1e-6, rel=1e-6)
+    expected = numeric_gradient(lambda x: oracle(x, labels), outputs)
+    np.testing.assert_allclose(tensor.grad.numpy(), expected, rtol=1e-4, atol=1e-7)
+    assert np.abs(expected).max() > 1e-3
+
+
+@pytest.mark.parametrize(
+    "loss", [losses.ordinal, losses.paraphrase, losses.mean_squared, losses.cosent]
+)
+def test_losses_compute_in_float32(loss):
+    outputs = torch.tensor(LOGITS if loss is losses.ordinal else SCORES).bfloat16()
+    labels = torch.tensor(CLASSES if loss is losses.ordinal else DUPLICATE)
+    value = loss(outputs, labels)
+    assert value.dtype == torch.float32
+    assert value.item() == loss(outputs.float(), labels).item()
+
+
+def test_ordinal_prefers_to_miss_by_little():
+    """The loss of being sure of class k grows with the distance from the label."""
+    sure = 4.0 * torch.eye(5)
+    values = [losses.ordinal(sure[k : k + 1], torch.tensor([1])).item() for k in range(5)]
+    assert values.index(min(values)) == 1
+    assert values[1] < values[2] < values[3]
+    best = torch.tensor([[-float((k - 3) ** 2) for k in range(5)]], requires_grad=True)
+    losses.ordinal(best, torch.tensor([3])).backward()
+    assert best.grad.abs().max() < 1e-7  # where softmax gives the wanted shares: the minimum
+    assert best.argmax() == 3
+
+
+def test_cosent_counts_pairs_with_different_labels_only():
+    same = torch.tensor([1.0, 4.0, 2.0], requires_grad=True)
+    value = losses.cosent(same, torch.tensor([3.0, 3.0, 3.0]))
+    value.backward()
+    assert value.item() == 0.0
+    assert torch.equal(same.grad, torch.zeros(3))
+    two = losses.cosent(torch.tensor([2.0, 1.0]), torch.tensor([0.0, 5.0]))
+    assert two.item() == pytest.approx(math.log(1 + math.exp(20 * 0.2)), rel=1e-6)
+    assert losses.cosent(torch.tensor([2.0]), torch.tensor([1.0])).item() == 0.0
+
+
+# ---------------------------------------------------------------------------------------------
+# Sampling
+
+REAL_SIZES = {"sst": 8544, "para": 141498, "sts": 6040}
+
+
+@pytest.mark.parametrize(
+    ("epoch", "expected"), [(1, (0.055, 0.907, 0.039)), (25, (0.271, 0.476, 0.253))]
+)
+def test_annealed_shares_of_the_course_data(epoch, expected):
+    """The numbers of a computation with Stickland & Murray's formula, of 25 epochs."""
+    shares = sampling.shares(REAL_SIZES, sampling.annealing(epoch, 25))
+    assert tuple(shares) == ("sst", "para", "sts")
+    assert tuple(shares.values()) == pytest.approx(expected, abs=6e-4)
+    assert sum(shares.values()) == pytest.approx(1)
+
+
+def test_annealing_goes_from_1_to_a_fifth():
+    assert [sampling.annealing(e, 5) for e in range(1, 6)] == pytest.approx([1, 0.8, 0.6, 0.4, 0.2])
+    assert sampling.annealing(1, 1) == 1.0
+
+
+def order(kind: str, epoch: int = 1, steps: int = 20_000, seed: int = 0, **more) -> list[str]:
+    return sampling.order(kind, REAL_SIZES, steps, epoch, 25, seed, **more)
+
+
+@pytest.mark.parametrize(
+    ("kind", "epoch"), [("proportional", 25), ("annealed", 1), ("annealed", 25)]
+)
+def test_draws_follow_the_shares(kind, epoch):
+    alpha = sampling.annealing(epoch, 25) if kind == "annealed" else 1.0
+    expected = sampling.shares(REAL_SIZES, alpha)
+    drawn = order(kind, epoch)
+    counts = [drawn.count(name) for name in expected]
+    wanted = [share * len(drawn) for share in expected.values()]
+    assert scipy.stats.chisquare(counts, wanted).pvalue > 0.001
+
+
+def test_an_order_depends_on_seed_and_epoch_alone():
+    assert order("annealed", 3) == order("annealed", 3)
+    assert order("annealed", 3) != order("annealed", 4)
+    assert order("proportional", 3) != order("proportional", 4)
+    assert order("annealed", 3) != order("annealed", 3, seed=1)
+
+
+def test_round_robin_and_one_task_first():
+    turns = ["sst", "para", "sts", "sst"]
+    assert order("round_robin", steps=4) == turns
+    first = {"first_task": "sts", "first_epochs": 2, "steps": 4}
+    assert [order("first", epoch, **first) for epoch in (1, 2, 3)] == [["sts"] * 4] * 2 + [turns]
+    with pytest.raises(ValueError, match="no sampling 'x'"):
+        order("x")
+
+
+def test_every_kind_of_sampling_is_known():
+    for kind in sampling.KINDS:
+        assert len(order(kind, steps=7, first_task="sst", first_epochs=1)) == 7

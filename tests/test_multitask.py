@@ -1,0 +1,1098 @@
+"""multitask_classifier.py: its contract, the model, the table of tasks, training, outputs."""
+
+import ast
+import importlib.util
+import io
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+from argparse import Namespace
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+import torch
+from conftest import ROOT, make_id, make_rows, write_table
+from PIL import Image
+from torch import nn
+from torch.nn import functional as F
+
+import classifier
+import datasets
+import engine
+import evaluation
+import multitask_classifier as multitask
+from datasets import SentencePairDataset, load_data, load_pairs, multitask_files
+from engine import LengthBatches, ResumePoint
+from evaluation import read_predictions
+from extensions.cross_encoding import concat
+from multitask_classifier import TASKS, MultitaskBERT
+from optimizer import AdamW
+from tasks import TASKS as GRADED
+from tokenizer import BertTokenizer
+from utils import InputError, load_checkpoint, seed_everything
+
+CPU = torch.device("cpu")
+
+
+def make_config(model: Path, **values) -> SimpleNamespace:
+    """The least that the contract asks of a configuration, and the model's folder."""
+    config = {"hidden_size": 32, "hidden_dropout_prob": 0.3, "option": "finetune"}
+    return SimpleNamespace(**(config | {"model": str(model)} | values))
+
+
+@pytest.fixture
+def flags(tiny_model_folder, tiny_data, tmp_path, monkeypatch) -> Namespace:
+    """Exactly the attributes that older callers set, in fp32, and no pictures of the training."""
+    monkeypatch.setenv("MINBERT_MODEL", str(tiny_model_folder))
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(multitask, "plot_curves", lambda *_: None)  # drawing takes longest
+    files = {
+        f"{name}_{split}": str(tiny_data / f"{task.file}-{ending}.csv")
+        for name, task in TASKS.items()
+        for split, ending in multitask.SPLITS.items()
+    }
+    outputs = {
+        f"{name}_{split}_out": f"predictions/{name}-{split}-output.csv"
+        for name in TASKS
+        for split in ("dev", "test")
+    }
+    return Namespace(
+        **files,
+        **outputs,
+        seed=11711,
+        epochs=1,
+        option="finetune",
+        use_gpu=False,
+        batch_size=8,
+        hidden_dropout_prob=0.3,
+        lr=1e-3,
+        filepath="finetune-1-0.001-multitask.pt",
+    )
+
+
+def quick(tiny_model_folder, tiny_data, *more: str) -> list[str]:
+    line = ["--model", tiny_model_folder, "--data_dir", tiny_data, "--option", "finetune"]
+    return [*line, "--epochs", "1", "--lr", "1e-3", *more]
+
+
+# ---------------------------------------------------------------------------------------------
+# The command line
+
+
+def test_flags_and_defaults():
+    args = vars(multitask.get_args([]))
+    expected = {
+        "seed": 11711,
+        "epochs": 10,
+        "option": "pretrain",
+        "use_gpu": False,
+        "batch_size": 8,
+        "hidden_dropout_prob": 0.3,
+        "lr": 1e-5,
+        "filepath": "pretrain-10-1e-05-multitask.pt",
+        "tasks": ["sst", "para", "sts"],
+        "pair_encoding": "bi",
+        "sampling": "round_robin",
+    }
+    for name, file in (("sst", "ids-sst"), ("para", "quora"), ("sts", "sts")):
+        expected[f"{name}_train"] = f"data/{file}-train.csv"
+        expected[f"{name}_dev"] = f"data/{file}-dev.csv"
+        expected[f"{name}_test"] = f"data/{file}-test-student.csv"
+        for split in ("dev", "test"):
+            expected[f"{name}_{split}_out"] = f"predictions/{name}-{split}-output.csv"
+    assert {name: args[name] for name in expected} == expected
+
+
+def test_names_of_outputs():
+    args = multitask.get_args(["--out_dir", "o", "--sst_dev_out", "a.csv", "--filepath", "b.pt"])
+    assert (args.sst_dev_out, args.sst_test_out) == ("a.csv", "o/sst-test-output.csv")
+    assert args.filepath == "b.pt"
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("--tasks sst,ner", "no task 'ner'; there are sst, para, sts"),
+        ("--predict x", "--predict and --checkpoint go together"),
+        ("--checkpoint x.pt", "--predict and --checkpoint go together"),
+        ("--predict a b c --checkpoint x.pt", "--predict takes one text, or the two of a pair"),
+        ("--sampling first --tasks sst,sts", "--first_task para is not among the --tasks"),
+        ("--similarity cosine --pair_encoding cross", "--similarity cosine compares two vectors"),
+        ("--seed -1", "--seed must be at least 0"),
+        ("--sts_loss rank", "invalid choice: 'rank'"),
+    ],
+)
+def test_faulty_flags_are_one_line(line, said, capsys):
+    with pytest.raises(SystemExit) as stopped:
+        multitask.get_args(line.split())
+    message = capsys.readouterr().err
+    assert (stopped.value.code, message.count("\n")) == (2, 1)
+    assert said in message
+
+
+def test_tasks_keep_the_tables_order():
+    assert multitask.task_names("sts, sst") == ["sst", "sts"]
+
+
+# ---------------------------------------------------------------------------------------------
+# The model
+
+
+def batch_of_pairs(seed: int = 0) -> tuple[torch.Tensor, ...]:
+    """(ids_1, mask_1, ids_2, mask_2) of four pairs of unlike lengths."""
+    chance = torch.Generator().manual_seed(seed)
+    sides = []
+    for lengths in ((6, 3, 5, 4), (4, 7, 5, 3)):
+        mask = (torch.arange(max(lengths)) < torch.tensor(lengths)[:, None]).long()
+        ids = torch.randint(5, 80, mask.shape, generator=chance) * mask
+        ids[:, 0] = 2
+        ids[torch.arange(4), torch.tensor(lengths) - 1] = 3
+        sides += [ids, mask]
+    return tuple(sides)
+
+
+PAIRS = batch_of_pairs()
+SENTENCES = PAIRS[:2]
+
+
+def make_model(folder: Path, **values) -> MultitaskBERT:
+    """A model whose random weights make a difference, in evaluation mode."""
+    model = MultitaskBERT(make_config(folder, **values)).eval()
+    torch.manual_seed(5)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.normal_(std=0.15)
+    return model
+
+
+CHOICES = [
+    {},
+    {"pair_encoding": "cross"},
+    {"similarity": "cosine"},
+    {"pooling": "mean"},
+    {"pooling": "max", "pair_encoding": "cross", "separate_layers": 2},
+    {"separate_layers": 1, "option": "pretrain"},
+]
+
+
+@pytest.mark.parametrize("values", CHOICES, ids=str)
+def test_shapes_and_padding(tiny_model_folder, values):
+    """Every row alone, without padding, gives what it gives in a padded batch."""
+    model = make_model(tiny_model_folder, **values)
+    assert model(*SENTENCES).shape == (4, 32)
+    heads = (
+        (model.predict_sentiment, SENTENCES, (4, 5)),
+        (model.predict_paraphrase, PAIRS, (4,)),
+        (model.predict_similarity, PAIRS, (4,)),
+    )
+    for head, inputs, shape in heads:
+        together = head(*inputs)
+        assert together.shape == shape
+        for row in range(4):
+            lengths = [int(mask[row].sum()) for mask in inputs[1::2] for _ in range(2)]
+            alone = [one[row : row + 1, :n] for one, n in zip(inputs, lengths, strict=True)]
+            torch.testing.assert_close(head(*alone)[0], together[row], rtol=1e-5, atol=1e-5)
+
+
+def test_a_bi_encoder_compares_two_pooled_vectors(tiny_model_folder):
+    model = make_model(tiny_model_folder)
+    ids_1, mask_1, ids_2, mask_2 = PAIRS
+    u = model.bert(ids_1, mask_1)["pooler_output"]
+    v = model.bert(ids_2, mask_2)["pooler_output"]
+    features = torch.cat([u, v, (u - v).abs()], dim=1)  # (4, 96)
+    assert torch.equal(model(ids_1, mask_1), u)
+    assert torch.equal(model.predict_sentiment(ids_1, mask_1), model.sentiment(u))
+    assert torch.equal(model.predict_paraphrase(*PAIRS), model.paraphrase(features)[:, 0])
+    expected = 5 * model.similarity(features)[:, 0].sigmoid()
+    assert torch.equal(model.predict_similarity(*PAIRS), expected)
+
+
+def test_a_cross_encoder_reads_both_in_one_pass(tiny_model_folder):
+    model = make_model(tiny_model_folder, pair_encoding="cross")
+    ids, mask, segments = concat(*PAIRS, 0, 512)
+    pooled = model.bert(ids, mask, segments)["pooler_output"]
+    torch.testing.assert_close(model.predict_paraphrase(*PAIRS), model.paraphrase(pooled)[:, 0])
+    expected = 5 * model.similarity(pooled)[:, 0].sigmoid()
+    torch.testing.assert_close(model.predict_similarity(*PAIRS), expected)
+    without = model.bert(ids, mask)["pooler_output"]
+    assert not torch.allclose(model.paraphrase(without)[:, 0], model.predict_paraphrase(*PAIRS))
+
+
+def test_a_cosine_is_on_the_labels_scale(tiny_model_folder):
+    model = make_model(tiny_model_folder, similarity="cosine")
+    same = PAIRS[:2] * 2
+    torch.testing.assert_close(model.predict_similarity(*same), torch.full((4,), 5.0))
+    u, v = (F.normalize(model(*PAIRS[i : i + 2])) for i in (0, 2))
+    torch.testing.assert_close(model.predict_similarity(*PAIRS), 5 * (u * v).sum(dim=1))
+    assert model.similarity is None
+
+
+def test_dropout_before_every_head(tiny_model_folder):
+    model = make_model(tiny_model_folder, hidden_dropout_prob=0.9)
+    model.dropout.train()
+    assert model.dropout.p == 0.9
+    for head, call, inputs in (
+        (model.sentiment, model.predict_sentiment, SENTENCES),
+        (model.paraphrase, model.predict_paraphrase, PAIRS),
+        (model.similarity, model.predict_similarity, PAIRS),
+    ):
+        seen = []
+        head.register_forward_hook(lambda module, given, output, seen=seen: seen.append(given[0]))
+        call(*inputs)
+        assert 0.7 < (seen[0] == 0).float().mean() < 1
+
+
+def test_heads_compute_in_float32(tiny_model_folder):
+    """bf16 has 128 numbers between 2 and 4: most of many scores would be the same."""
+    model = make_model(tiny_model_folder)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        vectors = model.bert(*SENTENCES)["pooler_output"]
+        outputs = [model.predict_sentiment(*SENTENCES), model.predict_paraphrase(*PAIRS)]
+        outputs.append(model.predict_similarity(*PAIRS))
+    assert [one.dtype for one in (vectors, *outputs)] == [torch.bfloat16] + [torch.float32] * 3
+    assert not torch.equal(outputs[2], outputs[2].bfloat16().float())
+
+
+@pytest.mark.parametrize("option", ["pretrain", "finetune"])
+def test_option_decides_what_learns(tiny_model_folder, option):
+    model = MultitaskBERT(make_config(tiny_model_folder, option=option))
+    assert all(p.requires_grad == (option == "finetune") for p in model.bert.parameters())
+    heads = (model.sentiment, model.paraphrase, model.similarity)
+    assert all(p.requires_grad for head in heads for p in head.parameters())
+
+
+def test_each_task_uses_its_own_layers(tiny_model_folder):
+    model = make_model(tiny_model_folder, separate_layers=1)
+    heads = {
+        "sst": lambda: model.predict_sentiment(*SENTENCES),
+        "para": lambda: model.predict_paraphrase(*PAIRS),
+        "sts": lambda: model.predict_similarity(*PAIRS),
+    }
+    before = {name: head() for name, head in heads.items()}
+    for changed in heads:
+        with torch.no_grad():
+            model.task_layers[changed][0].out_layer_norm.bias.add_(torch.arange(32) % 3)
+        after = {name: head() for name, head in heads.items()}
+        assert [name for name in heads if not torch.equal(before[name], after[name])] == [changed]
+        before = after
+
+
+def test_refused_configurations(tiny_model_folder, monkeypatch):
+    with pytest.raises(ValueError, match="'frozen' is neither 'pretrain' nor 'finetune'"):
+        MultitaskBERT(make_config(tiny_model_folder, option="frozen"))
+    both = {"similarity": "cosine", "pair_encoding": "cross"}
+    with pytest.raises(InputError, match="--similarity cosine compares two vectors"):
+        MultitaskBERT(make_config(tiny_model_folder, **both))
+    embed = multitask.BertModel.embed
+    monkeypatch.setattr(
+        multitask.BertModel, "embed", lambda self, input_ids: embed(self, input_ids)
+    )
+    assert MultitaskBERT(make_config(tiny_model_folder)).predict_paraphrase(*PAIRS).shape == (4,)
+    with pytest.raises(InputError, match="cross encoding needs segment ids"):
+        MultitaskBERT(make_config(tiny_model_folder, pair_encoding="cross"))
+
+
+# ---------------------------------------------------------------------------------------------
+# The table of tasks and the score
+
+
+@pytest.mark.parametrize(
+    ("scores", "expected"),
+    [
+        ({"sst": 0.5, "para": 0.8, "sts": 0.6}, (0.5 + 0.8 + 0.8) / 3),
+        ({"sst": 0.541, "para": 0.901, "sts": 0.891}, 0.79583333),  # a published leaderboard entry
+        ({"sst": 0.5, "sts": -1.0}, 0.25),
+        ({"para": 0.7}, 0.7),
+    ],
+)
+def test_overall_by_hand(scores, expected):
+    assert multitask.overall(scores) == pytest.approx(expected, abs=1e-6)
+
+
+def test_the_table_names_what_exists(tiny_data):
+    assert list(TASKS) == ["sst", "para", "sts"]
+    assert [task.column for task in TASKS.values()] == list(evaluation.COLUMNS)
+    for task in TASKS.values():
+        assert callable(getattr(MultitaskBERT, task.head))
+        assert task.keys in (engine.SINGLE, engine.PAIR)
+        assert (tiny_data / f"{task.file}-train.csv").is_file()
+    assert set(multitask.LOSSES) == set(TASKS)
+
+
+def test_a_fourth_task_is_a_row_a_loss_and_a_head(flags, tmp_path, monkeypatch):
+    """Sentences with three classes, learned beside the others by the same loop."""
+    row = multitask.Task(
+        name="nli",
+        file="nli",
+        label="label",
+        classes=3,
+        keys=engine.PAIR,
+        head="predict_nli",
+        predict=lambda batches, head, device: {
+            **evaluation.score_pairs(batches, lambda *pair: head(*pair).argmax(dim=1), device),
+            "confidence": [0.9] * 6,
+        },
+        metric=evaluation.accuracy,
+        column="Predicted_Entailment",
+    )
+    monkeypatch.setitem(TASKS, "nli", row)
+    monkeypatch.setitem(multitask.LOSSES, "nli", {"cross_entropy": F.cross_entropy})
+
+    class Four(MultitaskBERT):
+        def __init__(self, config):
+            super().__init__(config)
+            self.nli = nn.Linear(3 * config.hidden_size, 3)
+
+        def predict_nli(self, *pair):
+            return self.nli(self.pair_features(*pair, "nli"))
+
+    monkeypatch.setattr(multitask, "MultitaskBERT", Four)
+    rows = make_rows(6, texts=2, labels="01", first_id=500)
+    for split in ("train", "dev"):
+        path = write_table(
+            tmp_path / f"nli-{split}.csv", "id sentence1 sentence2 is_duplicate", rows
+        )
+        setattr(flags, f"nli_{split}", str(path))
+    flags.nli_test, flags.nli_dev_out, flags.nli_test_out = "", "predictions/n.csv", "unused"
+    flags.tasks = ["sst", "nli"]
+    monkeypatch.setattr(
+        multitask, "load_pairs", lambda path, split, label: load_pairs(path, split, "is_duplicate")
+    )
+    multitask.train_multitask(flags)
+    multitask.test_model(flags)
+    metrics = json.loads(Path("predictions/multitask-metrics.json").read_text())
+    assert {"sst", "nli", "nli_loss", "sst_loss"} <= set(metrics["best"])
+    predicted = read_predictions("predictions/n.csv", "Predicted_Entailment")
+    assert list(predicted) == [row[0] for row in rows]
+
+
+# ---------------------------------------------------------------------------------------------
+# Data files
+
+
+def test_files_are_found_by_their_flags(tiny_data):
+    files = multitask_files(str(tiny_data))
+    assert files["sst_train"] == str(tiny_data / "ids-sst-train.csv")
+    assert files["para_test"] == str(tiny_data / "quora-test-student.csv")
+    assert files["sts_dev"] == str(tiny_data / "sts-dev.csv")
+    assert len(files) == 9
+
+
+@pytest.fixture
+def folder_with(tmp_path, tiny_data):
+    """A function that links some of the tiny files, perhaps under other names, into a folder."""
+
+    def make(**renamed: str) -> Path:
+        folder = tmp_path / "data"
+        folder.mkdir()
+        names = {file.stem: file.stem for file in tiny_data.iterdir()}
+        for old, new in (names | {k.replace("_", "-"): v for k, v in renamed.items()}).items():
+            if new:
+                (folder / f"{new}.csv").symlink_to(tiny_data / f"{old}.csv")
+        return folder
+
+    return make
+
+
+def test_small_quora_stands_in_loudly(folder_with, capsys):
+    folder = folder_with(
+        quora_train="quora-small-train", quora_dev="quora-small-dev", quora_test_student=""
+    )
+    files = multitask_files(str(folder))
+    assert files["para_train"] == str(folder / "quora-small-train.csv")
+    assert files["para_dev"] == str(folder / "quora-small-dev.csv")
+    assert files["para_test"] == ""
+    assert files["sts_test"] == str(folder / "sts-test-student.csv")
+    assert (
+        "*** quora-train.csv is not there: taking quora-small-train.csv" in capsys.readouterr().out
+    )
+
+
+def test_small_quora_does_not_stand_in_for_what_is_there(folder_with, capsys, tiny_data):
+    folder = folder_with()
+    for split in ("train", "dev"):
+        (folder / f"quora-small-{split}.csv").symlink_to(tiny_data / f"quora-{split}.csv")
+    assert multitask_files(str(folder))["para_train"] == str(folder / "quora-train.csv")
+    assert "***" not in capsys.readouterr().out
+
+
+def test_a_run_on_small_quora_writes_no_test_predictions_for_it(
+    run_script_here, tiny_model_folder, folder_with, tmp_path
+):
+    folder = folder_with(
+        quora_train="quora-small-train", quora_dev="quora-small-dev", quora_test_student=""
+    )
+    line = quick(tiny_model_folder, folder, "--tasks", "para", "--steps_per_epoch", "1")
+    result = run_script_here(multitask, *line)
+    assert (result.code, result.err) == (0, "")
+    assert "no --para_test: no test predictions for this task" in result.out
+    names = {file.name for file in (tmp_path / "predictions").iterdir()}
+    assert "para-dev-output.csv" in names
+    assert "para-test-output.csv" not in names
+
+
+def test_a_missing_file_names_its_flag_and_the_way_out(
+    run_script_here, tiny_model_folder, folder_with, tmp_path
+):
+    folder = folder_with(sts_dev="")
+    result = run_script_here(multitask, *quick(tiny_model_folder, folder))
+    assert result.code == 1
+    assert result.err.count("\n") == 1
+    assert f"no file {folder}/sts-dev.csv (--sts_dev)" in result.err
+    assert "leave sts out with --tasks" in result.err
+    assert not list(tmp_path.glob("*.pt"))
+    line = quick(tiny_model_folder, folder, "--tasks", "sst,para", "--steps_per_epoch", "1")
+    assert run_script_here(multitask, *line).code == 0
+
+
+def test_faults_of_test_files_show_before_the_training(
+    run_script_here, tiny_model_folder, tiny_data, tmp_path
+):
+    rows = [(make_id(1), "one", ""), (make_id(2), "two", "three")]
+    path = write_table(tmp_path / "bad.csv", "id sentence1 sentence2", rows)
+    line = quick(tiny_model_folder, tiny_data, "--sts_test", path)
+    result = run_script_here(multitask, *line)
+    assert (result.code, result.err.count("\n")) == (1, 1)
+    assert f"{path}, row 1 (id {make_id(1)}) has an empty sentence" in result.err
+    assert " epoch " not in result.out
+
+
+def test_lengths_are_those_of_what_goes_through_bert(tiny_model_folder):
+    """Of the longer text for a bi-encoder, of the joined pair for a cross-encoder."""
+    rows = [("a b", "abc", 0.0, "x"), ("abcdefgh " * 40, "b " * 301, 1.0, "y")]
+    for encoding, expected in ((None, [5, 322]), ("bi", [5, 322]), ("cross", [8, 512])):
+        args = SimpleNamespace(model=str(tiny_model_folder))
+        if encoding:
+            args.pair_encoding = encoding
+        data = SentencePairDataset(rows, args, isRegression=True)
+        assert data.lengths() == expected
+        assert data.pieces() == [[4, 5], [322, 303]]
+    batch = data.collate_fn(list(data))
+    keys = ("token_ids_1", "attention_mask_1", "token_ids_2", "attention_mask_2")
+    _, mask, _ = concat(*(batch[key] for key in keys), 0, 512)
+    assert mask.sum(dim=1).tolist() == [8, 512]
+
+
+# ---------------------------------------------------------------------------------------------
+# Training
+
+
+def test_train_and_test_with_the_attributes_of_older_callers(flags, tiny_data):
+    before = vars(flags).copy()
+    assert multitask.train_multitask(flags) is None
+    assert multitask.test_model(flags) is None
+    assert multitask.test_multitask is multitask.test_model
+    assert vars(flags) == before
+    metrics = json.loads(Path("predictions/multitask-metrics.json").read_text())
+    scores = {}
+    for name, task in TASKS.items():
+        rows = multitask.read_rows(task, flags, "dev")
+        dev = read_predictions(getattr(flags, f"{name}_dev_out"), task.column)
+        assert list(dev) == [row[-1] for row in rows]
+        scores[name] = task.metric([row[-2] for row in rows], list(dev.values()))
+        assert metrics["best"][name] == pytest.approx(scores[name])
+        test = read_predictions(getattr(flags, f"{name}_test_out"), task.column)
+        rows = multitask.read_rows(task, flags, "test")
+        assert list(test) == [row[-1] for row in rows]
+    assert metrics["best"]["overall"] == pytest.approx(multitask.overall(scores))
+
+
+class ByLength(nn.Module):
+    """Predictions that betray which texts they were made of: their numbers of word pieces."""
+
+    def predict_sentiment(self, ids, mask):
+        return F.one_hot(mask.sum(dim=1) % 5, 5).float()
+
+    def predict_paraphrase(self, ids_1, mask_1, ids_2, mask_2):
+        return (mask_1.sum(dim=1) - mask_2.sum(dim=1)).float()  # 0 is no
+
+    def predict_similarity(self, ids_1, mask_1, ids_2, mask_2):
+        return mask_1.sum(dim=1) + mask_2.sum(dim=1) / 1000
+
+
+def expected_by_length(name: str, row: tuple) -> float:
+    tokenizer = BertTokenizer.from_pretrained(None)
+    counts = [len(tokenizer.encode(text)) for text in row[: len(row) - 1] if isinstance(text, str)]
+    if name == "sst":
+        return counts[0] % 5
+    return float(counts[0] > counts[1]) if name == "para" else counts[0] + counts[1] / 1000
+
+
+@pytest.mark.parametrize("tested", ["multitask_classifier", "evaluation"])
+def test_predictions_stand_beside_the_right_ids(flags, monkeypatch, tested):
+    """Batches go by length, files do not: each id must keep its own prediction.
+
+    By our own script, and by what older scripts call with a model of their own.
+    """
+    if tested == "evaluation":
+        evaluation.test_multitask(flags, ByLength(), CPU)
+    else:
+        config = SimpleNamespace(model=None)
+        monkeypatch.setattr(multitask, "load_model", lambda *_: (ByLength(), config))
+        multitask.test_model(flags)
+    for name, task in TASKS.items():
+        for split in ("dev", "test"):
+            rows = multitask.read_rows(task, flags, split)
+            expected = {row[-1]: expected_by_length(name, row) for row in rows}
+            assert len(set(expected.values())) > 1
+            found = read_predictions(getattr(flags, f"{name}_{split}_out"), task.column)
+            assert found == pytest.approx(expected, abs=1e-5)
+            assert list(found) == list(expected)
+
+
+def watch_heads(monkeypatch) -> list[str]:
+    """→ a list that grows by the name of every head that is called while training."""
+    called = []
+    for task in TASKS.values():
+        head = getattr(MultitaskBERT, task.head)
+
+        def watched(self, *inputs, head=head, name=task.name):
+            if self.training:
+                called.append(name)
+            return head(self, *inputs)
+
+        monkeypatch.setattr(MultitaskBERT, task.head, watched)
+    return called
+
+
+def test_tasks_take_turns(flags, monkeypatch):
+    """As many steps as give every row a turn: 25 rows in batches of 8 are 4 steps, three times."""
+    called = watch_heads(monkeypatch)
+    multitask.train_multitask(flags)
+    assert called == ["sst", "para", "sts"] * 4
+
+
+def test_one_task_first_and_as_many_steps_as_asked_for(flags, monkeypatch):
+    called = watch_heads(monkeypatch)
+    flags.epochs, flags.steps_per_epoch = 2, 5
+    flags.sampling, flags.first_task = "first", "sts"
+    multitask.train_multitask(flags)
+    assert called == ["sts"] * 5 + ["sst", "para", "sts", "sst", "para"]
+    rows = json.loads(Path("predictions/multitask-metrics.json").read_text())["epochs"]
+    assert "sts_loss" in rows[0]
+    assert "sst_loss" not in rows[0]  # it had no turn
+    assert rows[0]["loss"] == pytest.approx(rows[0]["sts_loss"])
+    shares = {"sst_loss": 2 / 5, "para_loss": 2 / 5, "sts_loss": 1 / 5}
+    assert rows[1]["loss"] == pytest.approx(sum(rows[1][key] * n for key, n in shares.items()))
+
+
+def test_batch_sizes_of_tasks(flags, monkeypatch):
+    sizes = {}
+    parts = multitask.parts
+
+    def watched(batch, *more):
+        sizes.setdefault(batch["task"], set()).add(len(batch["labels"]))
+        return parts(batch, *more)
+
+    monkeypatch.setattr(multitask, "parts", watched)
+    flags.para_batch_size, flags.sts_batch_size = 25, 5
+    multitask.train_multitask(flags)
+    assert sizes == {"sst": {8, 1}, "para": {25}, "sts": {5}}
+
+
+def watch_gradients(monkeypatch, model_values: dict | None = None) -> list[dict]:
+    """→ a list that grows by the norms of a model's gradients before every step."""
+    norms = []
+    step = AdamW.step
+
+    def watched(self, closure=None):
+        grads = [p.grad for group in self.param_groups for p in group["params"]]
+        norms.append(sum(float(g.double().square().sum()) for g in grads if g is not None) ** 0.5)
+        return step(self, closure)
+
+    monkeypatch.setattr(AdamW, "step", watched)
+    return norms
+
+
+@pytest.mark.parametrize("task", ["sst", "para", "sts"])
+def test_weights_of_losses(flags, monkeypatch, task):
+    norms = watch_gradients(monkeypatch)
+    flags.tasks, flags.steps_per_epoch, flags.hidden_dropout_prob = [task], 1, 0.0
+    flags.precision, flags.option = "fp32", "pretrain"
+    for weight in (1.0, 3.0):
+        setattr(flags, f"{task}_weight", weight)
+        seed_everything(0)
+        multitask.train_multitask(flags)
+    assert norms[1] == pytest.approx(3 * norms[0], rel=1e-5)
+
+
+def test_accumulated_parts_add_up_to_the_batch(flags, monkeypatch):
+    """Frozen, without dropout; 8 rows in three parts of 3, 3 and 2."""
+    norms = watch_gradients(monkeypatch)
+    flags.steps_per_epoch, flags.hidden_dropout_prob = 3, 0.0
+    flags.precision, flags.option = "fp32", "pretrain"
+    losses = []
+    for flags.accumulate in (1, 3):
+        seed_everything(0)
+        multitask.train_multitask(flags)
+        metrics = json.loads(Path("predictions/multitask-metrics.json").read_text())
+        losses.append([metrics["best"][f"{name}_loss"] for name in TASKS])
+    assert norms[3:] == pytest.approx(norms[:3], rel=1e-4)
+    assert losses[1] == pytest.approx(losses[0], rel=1e-5)
+
+
+def test_similarities_stay_floats_up_to_the_loss(flags, monkeypatch):
+    seen = []
+
+    def watched(scores, labels):
+        seen.append(labels)
+        return F.mse_loss(scores, labels)
+
+    monkeypatch.setitem(multitask.LOSSES["sts"], "mse", watched)
+    flags.tasks, flags.sts_batch_size = ["sts"], 25
+    multitask.train_multitask(flags)
+    assert seen[0].dtype == torch.float32
+    assert sorted(set(seen[0].tolist())) == pytest.approx([0.0, 2.6, 3.25, 5.0])
+
+
+@pytest.mark.parametrize(("name", "loss"), [("sst", "ordinal"), ("sts", "cosent")])
+def test_the_loss_that_was_asked_for_is_taken(flags, monkeypatch, name, loss):
+    called = []
+    function = multitask.LOSSES[name][loss]
+
+    def watched(outputs, labels):
+        called.append(outputs.dtype)
+        return function(outputs, labels)
+
+    monkeypatch.setitem(multitask.LOSSES[name], loss, watched)
+    # a head as students write it, whose outputs are in bf16
+    monkeypatch.setattr(
+        MultitaskBERT, "apply_head", lambda self, head, vectors: head(self.dropout(vectors))
+    )
+    setattr(flags, f"{name}_loss", loss)
+    flags.precision, flags.tasks = "bf16", [name]
+    multitask.train_multitask(flags)
+    assert called == [torch.float32] * 4
+
+
+def test_the_best_epoch_overall_is_kept(flags, monkeypatch):
+    """Of overall scores .3, .5, .5, .4 the second is the best, and the first of its equals."""
+    scores = iter(
+        [
+            {"sst": 0.6, "para": 0.0, "sts": -0.4},
+            {"sst": 0.1, "para": 0.9, "sts": 0.0},
+            {"sst": 0.9, "para": 0.1, "sts": 0.0},
+            {"sst": 0.0, "para": 0.2, "sts": 1.0},
+        ]
+    )
+    epochs = []
+
+    def pretended(model, loaders, device):
+        epochs.append({key: value.clone() for key, value in model.state_dict().items()})
+        return next(scores)
+
+    monkeypatch.setattr(multitask, "evaluate", pretended)
+    flags.epochs, flags.steps_per_epoch = 4, 3
+    multitask.train_multitask(flags)
+    saved = load_checkpoint(flags.filepath)["model"]
+    assert all(torch.equal(saved[name], tensor) for name, tensor in epochs[1].items())
+    assert not torch.equal(saved["sentiment.weight"], epochs[2]["sentiment.weight"])
+    metrics = json.loads(Path("predictions/multitask-metrics.json").read_text())
+    assert metrics["best"]["epoch"] == 2
+    assert [row["overall"] for row in metrics["epochs"]] == pytest.approx([0.3, 0.5, 0.5, 0.4])
+
+
+def test_patience():
+    rows = [{"overall": score} for score in (0.4, 0.6, 0.6, 0.5)]
+    assert not multitask.waited_enough(rows, None)
+    assert not multitask.waited_enough(rows, 3)  # the second was better than the first
+    assert multitask.waited_enough(rows, 2)
+    assert multitask.waited_enough(rows, 1)
+    assert not multitask.waited_enough(rows[:2], 2)
+
+
+def test_the_loss_falls(flags):
+    flags.epochs, flags.lr, flags.hidden_dropout_prob, flags.precision = 15, 3e-3, 0.0, "fp32"
+    flags.pair_encoding = "cross"
+    seed_everything(0)
+    multitask.train_multitask(flags)
+    rows = json.loads(Path("predictions/multitask-metrics.json").read_text())["epochs"]
+    for name in ("sst_loss", "para_loss", "sts_loss"):
+        assert rows[-1][name] < 0.9 * rows[0][name], name
+
+
+def test_a_frozen_bert_runs_once_for_each_text(flags, monkeypatch):
+    """And what it remembers is what the test later computes anew."""
+    counts = []
+    encode = multitask.BertModel.encode
+
+    def watched(self, hidden, mask):
+        counts.append(len(hidden))
+        return encode(self, hidden, mask)
+
+    monkeypatch.setattr(multitask.BertModel, "encode", watched)
+    flags.option, flags.epochs = "pretrain", 3
+    multitask.train_multitask(flags)
+    texts = {
+        text
+        for task in TASKS.values()
+        for split in ("train", "dev")
+        for row in multitask.read_rows(task, flags, split)
+        for text in row[:-2]
+    }
+    assert sum(counts) == len(texts)
+    multitask.test_model(flags)
+    metrics = json.loads(Path("predictions/multitask-metrics.json").read_text())
+    for name, task in TASKS.items():
+        rows = multitask.read_rows(task, flags, "dev")
+        predicted = read_predictions(getattr(flags, f"{name}_dev_out"), task.column).values()
+        score = task.metric([row[-2] for row in rows], list(predicted))
+        assert metrics["best"][name] == pytest.approx(score, abs=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("values", "kept"),
+    [
+        ({}, True),
+        ({"pooling": "cls"}, True),
+        ({"pooling": "mean"}, False),
+        ({"pair_encoding": "cross"}, False),
+        ({"separate_layers": 1}, False),
+    ],
+)
+def test_what_of_a_frozen_bert_can_be_remembered(values, kept):
+    args = multitask.get_args([])
+    vars(args).update(values)
+    assert multitask.texts_alone(args) is kept
+
+
+def test_streams_go_on_where_they_were(tiny_model_folder, tiny_data):
+    rows = load_data(tiny_data / "ids-sst-train.csv", "rows")
+    data = datasets.SentenceClassificationDataset(
+        rows, SimpleNamespace(model=str(tiny_model_folder))
+    )
+    batches = LengthBatches(data.lengths(), 8, seed=1)
+    place = {"epoch": 1, "batch": 0}
+    stream = multitask.endless(data, batches, place)
+    seen, places = [], []
+    for _ in range(12):  # three rounds of four batches
+        seen.append(next(stream)["sent_ids"])
+        places.append(dict(place))
+    for i in (0, 4, 8):
+        ids = [one for batch in seen[i : i + 4] for one in batch]
+        assert sorted(ids) == sorted(row[-1] for row in rows)
+    assert seen[:4] != seen[4:8]
+    for i in (1, 3, 4, 9):
+        again = multitask.endless(data, LengthBatches(data.lengths(), 8, 1), dict(places[i]))
+        assert [next(again)["sent_ids"] for _ in range(2)] == seen[i + 1 : i + 3]
+
+
+# ---------------------------------------------------------------------------------------------
+# Interrupted runs
+
+LINES = {
+    "finetune": "--option finetune --accumulate 2 --clip 1 --warmup 0.2 --sampling annealed",
+    "cross": "--option finetune --pair_encoding cross --sts_batch_size 3 --separate_layers 1",
+    "pretrain": "--option pretrain --patience 2",
+}
+
+
+def found_in(folder: Path) -> dict:
+    """All that a run leaves: predictions and tensors byte for byte, metrics but for seconds."""
+    found = {file.name: file.read_bytes() for file in (folder / "predictions").glob("*.csv")}
+    assert len(found) == 6
+    metrics = json.loads((folder / "predictions" / "multitask-metrics.json").read_text())
+    found["metrics"] = metrics["best"], metrics["epochs"]
+    saved = load_checkpoint(folder / "x.pt")
+    for i, state in saved["optimizer"]["state"].items():
+        saved["model"] |= {f"{i}.{key}": torch.as_tensor(state[key]) for key in state}
+    found |= {key: tensor.numpy().tobytes() for key, tensor in saved["model"].items()}
+    assert not list(folder.glob("*.resume"))
+    return found
+
+
+@pytest.mark.parametrize("line", LINES)
+def test_stopped_and_resumed_it_ends_with_the_same_bytes(
+    run_script_here, tiny_model_folder, tiny_data, tmp_path, monkeypatch, line
+):
+    """Stopped within the first epoch, within the second, and then not at all."""
+    monkeypatch.setattr(os, "fsync", lambda descriptor: None)
+    monkeypatch.setattr(multitask, "plot_curves", lambda *_: None)
+    monkeypatch.setattr(multitask, "describe", lambda *_: None)
+    words = [*LINES[line].split(), "--epochs", "2", "--lr", "1e-3", "--steps_per_epoch", "7"]
+    words += ["--batch_size", "8", "--filepath", "x.pt"]
+    words += ["--model", str(tiny_model_folder), "--data_dir", str(tiny_data)]
+    assert run_script_here(multitask, *words).code == 0
+    expected = found_in(tmp_path)
+    step = AdamW.step
+    for more, stop_at in (([], 3), (["--resume"], 6), (["--resume"], None)):
+        steps = []
+
+        def watched(self, closure=None, steps=steps, stop_at=stop_at):
+            steps.append(0)
+            if len(steps) == stop_at:
+                signal.raise_signal(signal.SIGINT)
+            return step(self, closure)
+
+        monkeypatch.setattr(AdamW, "step", watched)
+        result = run_script_here(multitask, *words, *more)
+        if stop_at:
+            assert result.err == "error: stopped; --resume goes on from x.resume\n"
+            assert load_checkpoint("x.resume")["position"]["batch"] == (3 if stop_at == 3 else 2)
+        else:
+            assert (result.code, len(steps)) == (0, 5)
+    assert found_in(tmp_path) == expected
+
+
+def test_a_resumed_run_must_have_the_same_settings(flags):
+    flags.resume = True
+    args = multitask.with_defaults(flags)
+    ResumePoint("finetune-1-0.001-multitask.resume", multitask.settings(args)).write(
+        nn.Linear(1, 1), AdamW(nn.Linear(1, 1).parameters()), {}
+    )
+    for name, value in (("sampling", "annealed"), ("sts_weight", 2.0), ("pooling", "max")):
+        before = getattr(args, name)
+        setattr(flags, name, value)
+        with pytest.raises(InputError, match=f"belongs to a run with {name}=") as caught:
+            multitask.train_multitask(flags)
+        assert "\n" not in str(caught.value)
+        setattr(flags, name, before)
+
+
+# ---------------------------------------------------------------------------------------------
+# The script
+
+OUTPUTS = {
+    *(f"{name}-{split}-output.csv" for name in TASKS for split in ("dev", "test")),
+    *("multitask-metrics.json", "multitask-curves.png"),
+    *(f"multitask-{name}-{end}" for name in TASKS for end in ("report.txt", "mistakes.tsv")),
+    *(f"multitask-{name}-calibration.png" for name in TASKS),
+    *(f"multitask-{name}-confusion.png" for name in ("sst", "para")),
+}
+
+
+@pytest.mark.parametrize("encoding", ["bi", "cross"])
+def test_a_run_writes_all_its_files(
+    run_script_here, tiny_model_folder, tiny_data, tmp_path, encoding
+):
+    line = quick(tiny_model_folder, tiny_data, "--pair_encoding", encoding)
+    result = run_script_here(multitask, *line)
+    assert (result.code, result.err) == (0, "")
+    assert {file.name for file in tmp_path.iterdir()} == {
+        *("predictions", "finetune-1-0.001-multitask.pt"),
+    }
+    folder = tmp_path / "predictions"
+    assert {file.name for file in folder.iterdir()} == OUTPUTS
+    for name, column in zip(TASKS, evaluation.COLUMNS, strict=True):
+        text = (folder / f"{name}-dev-output.csv").read_text()
+        assert text.startswith(f"id,{column}\n")
+        assert text.count("\n") == 12
+    for picture in folder.glob("*.png"):
+        with Image.open(picture) as image:
+            image.load()
+    metrics = json.loads((folder / "multitask-metrics.json").read_text())
+    assert set(metrics) == {"best", "epochs", "seconds", "args"}
+    losses = {"loss", "sst_loss", "para_loss", "sts_loss"}
+    assert set(metrics["best"]) == losses | {"epoch", "sst", "para", "sts", "overall"}
+    assert metrics["args"]["pair_encoding"] == encoding
+    mistakes = (folder / "multitask-sst-mistakes.tsv").read_text().splitlines()
+    assert mistakes[0] == "id\tgold\tpredicted\tconfidence\ttext"
+    assert len(mistakes) == 1 + round((1 - metrics["best"]["sst"]) * 11)
+
+
+def test_other_places_for_outputs(run_script_here, tiny_model_folder, tiny_data, tmp_path):
+    line = ["--out_dir", "out", "--filepath", "models/m.pt", "--sts_dev_out", "elsewhere/s.csv"]
+    line += ["--tasks", "sst,sts", "--steps_per_epoch", "2"]
+    result = run_script_here(multitask, *quick(tiny_model_folder, tiny_data, *line))
+    assert (result.code, result.err) == (0, "")
+    assert {file.name for file in tmp_path.iterdir()} >= {"out", "models", "elsewhere"}
+    assert [file.name for file in (tmp_path / "models").iterdir()] == ["m.pt"]
+    assert [file.name for file in (tmp_path / "elsewhere").iterdir()] == ["s.csv"]
+    left_out = {name for name in OUTPUTS if "para" in name} | {"sts-dev-output.csv"}
+    assert {file.name for file in (tmp_path / "out").iterdir()} == OUTPUTS - left_out
+    metrics = json.loads((tmp_path / "out" / "multitask-metrics.json").read_text())
+    row = metrics["best"]
+    assert set(row) == {"epoch", "loss", "sst_loss", "sts_loss", "sst", "sts", "overall"}
+    assert row["overall"] == pytest.approx((row["sst"] + (row["sts"] + 1) / 2) / 2)
+
+
+@pytest.fixture(scope="module")
+def checkpoint(tiny_model_folder, tmp_path_factory) -> Path:
+    """A model that prefers class 3, yes, and a similarity of 5 / (1 + e) · e."""
+    config = make_config(tiny_model_folder)
+    model = MultitaskBERT(config)
+    with torch.no_grad():
+        for head in (model.sentiment, model.paraphrase, model.similarity):
+            head.weight.zero_()
+            head.bias.zero_()
+        model.sentiment.bias[3] = 9.0
+        model.paraphrase.bias.fill_(2.0)
+        model.similarity.bias.fill_(1.0)
+    path = tmp_path_factory.mktemp("checkpoint") / "x.pt"
+    multitask.save_model(model, AdamW(model.parameters()), Namespace(), config, path)
+    return path
+
+
+def test_predict_arguments(run_script_here, checkpoint):
+    result = run_script_here(multitask, "--predict", " A dull film", "--checkpoint", checkpoint)
+    assert (result.code, result.err) == (0, "")
+    line = result.out.splitlines()[-1]
+    assert line.startswith("class 3   [0: 0.000  1: 0.000  2: 0.000  3: 1.000")
+    assert line.endswith("]   A dull film")
+    result = run_script_here(multitask, "--predict", "One?", "Two", "--checkpoint", checkpoint)
+    assert result.out.splitlines()[-1] == "paraphrase 0.881  similarity 3.66   One? | Two"
+
+
+@pytest.mark.parametrize("words", [["--predict", "-"], ["--predict"]])
+def test_predict_lines_of_standard_input(run_script_here, checkpoint, monkeypatch, words):
+    monkeypatch.setattr(sys, "stdin", io.StringIO("one film\n\none\ttwo\n\tx\n"))
+    result = run_script_here(multitask, *words, "--checkpoint", checkpoint)
+    assert (result.code, result.err) == (0, "")
+    assert [line.split("   ")[-1] for line in result.out.splitlines()[-2:]] == [
+        "one film",
+        "one | two",
+    ]
+
+
+@pytest.mark.parametrize("encoding", ["bi", "cross"])
+def test_predict_agrees_with_evaluation(
+    run_script_here, tiny_model_folder, tiny_data, tmp_path, encoding
+):
+    """The texts go through the same cleaning and the same model."""
+    config = make_config(tiny_model_folder, pair_encoding=encoding)
+    model = make_model(tiny_model_folder, pair_encoding=encoding)
+    path = tmp_path / "x.pt"
+    multitask.save_model(model, AdamW(model.parameters()), Namespace(), config, path)
+    rows = load_pairs(tiny_data / "sts-dev.csv", "dev", "similarity")[:1]
+    data = SentencePairDataset(rows, config, isRegression=True)
+    found = evaluation.score_pairs([data.collate_fn(rows)], model.predict_similarity, CPU)
+    line = ["--predict", rows[0][0].upper(), f" {rows[0][1]}  ", "--checkpoint", path]
+    result = run_script_here(multitask, *line)
+    assert f"similarity {found['y_pred'][0]:.2f}   " in result.out
+
+
+def test_checkpoints_that_are_not_ours(tiny_model_folder, checkpoint, tmp_path):
+    model, config = multitask.load_model(checkpoint, CPU)
+    assert not model.training
+    assert config.hidden_size == 32
+    other = make_config(tiny_model_folder, num_labels=5)
+    path = tmp_path / "sst.pt"
+    sentiment = classifier.BertSentimentClassifier(other)
+    classifier.save_model(sentiment, AdamW(sentiment.parameters()), Namespace(), other, path)
+    with pytest.raises(InputError, match=r"no checkpoint of multitask_classifier\.py"):
+        multitask.load_model(path, CPU)
+    wrong = make_config(tiny_model_folder, separate_layers=1)
+    multitask.save_model(model, AdamW(model.parameters()), Namespace(), wrong, path)
+    with pytest.raises(InputError, match="holds other tensors than this model"):
+        multitask.load_model(path, CPU)
+
+
+def test_the_loop_stands_in_the_script():
+    """Forward, loss, backward and step are in train_multitask() itself, for a student to see."""
+    tree = ast.parse((ROOT / "multitask_classifier.py").read_text())
+    (train,) = (node for node in tree.body if getattr(node, "name", "") == "train_multitask")
+    (loop,) = (
+        node
+        for node in ast.walk(train)
+        if isinstance(node, ast.With) and "stop" in ast.unparse(node.items[0])
+    )
+    said = ast.unparse(loop)
+    for piece in ("zero_grad()", "outputs.float(), labels)", ".backward()", "optimizer.step()"):
+        assert piece in said
+    assert loop.end_lineno - loop.lineno < 55  # one screen
+
+
+# ---------------------------------------------------------------------------------------------
+# The student's skeleton
+
+MARKER = re.compile(r"( *)### (BEGIN|END) SOLUTION ([\w.]+)")
+STUB = "### STUB: "
+PLAIN = {  # what a student might write first
+    "multitask.init": """
+        self.dropout = nn.Dropout(config.hidden_dropout_prob)
+        self.sentiment = nn.Linear(config.hidden_size, 5)
+        self.paraphrase = nn.Linear(2 * config.hidden_size, 1)
+        self.similarity = nn.Linear(2 * config.hidden_size, 1)
+    """,
+    "multitask.forward": """
+        return self.bert(input_ids, attention_mask)["pooler_output"]
+    """,
+    "multitask.predict_sentiment": """
+        return self.sentiment(self.dropout(self.forward(input_ids, attention_mask)))
+    """,
+    "multitask.predict_paraphrase": """
+        u = self.forward(input_ids_1, attention_mask_1)
+        v = self.forward(input_ids_2, attention_mask_2)
+        return self.paraphrase(self.dropout(torch.cat([u, v], dim=1))).squeeze(-1)
+    """,
+    "multitask.predict_similarity": """
+        u = self.forward(input_ids_1, attention_mask_1)
+        v = self.forward(input_ids_2, attention_mask_2)
+        return self.similarity(self.dropout(torch.cat([u, v], dim=1))).squeeze(-1)
+    """,
+}
+
+
+def skeleton(answers: dict[str, str]) -> str:
+    """The script as students get it: every region is its STUB lines, or the student's answer."""
+    titles = {entry.id: entry.title for entry in GRADED}
+    lines, inside, indent = [], None, ""
+    for line in (ROOT / "multitask_classifier.py").read_text(encoding="utf-8").splitlines():
+        marker = MARKER.fullmatch(line)
+        if marker and marker[2] == "BEGIN":
+            indent, inside = marker[1], marker[3]
+            if inside in answers:
+                lines += answers[inside].rstrip().splitlines()[1:]
+            elif inside in titles:
+                lines.append(f'{indent}raise NotImplementedError("{titles[inside]} …")')
+        elif marker:
+            inside = None
+        elif inside is None:
+            lines.append(line)
+        elif line.strip().startswith(STUB) and inside not in answers:
+            lines.append(indent + line.strip().removeprefix(STUB))
+    return "\n".join(lines) + "\n"
+
+
+def imported(source: str, path: Path):
+    """The source as a module of its own."""
+    path.write_text(source, encoding="utf-8")
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[path.stem] = module  # where dataclasses look for it
+    try:
+        spec.loader.exec_module(module)
+    finally:
+        del sys.modules[path.stem]
+    return module
+
+
+@pytest.mark.parametrize("answers", [{}, PLAIN], ids=["handed out", "filled in"])
+def test_the_skeleton_is_clean(tmp_path, answers):
+    source = skeleton(answers)
+    assert "extensions" not in source
+    assert "SOLUTION" not in source
+    assert source.count("NotImplementedError(") == (0 if answers else 5)
+    path = tmp_path / "multitask_classifier.py"
+    path.write_text(source, encoding="utf-8")
+    for command in (["check"], ["format", "--diff"]):
+        line = [sys.executable, "-m", "ruff", *command, "--config", ROOT / "pyproject.toml", path]
+        done = subprocess.run(line, capture_output=True, text=True)
+        assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_the_skeleton_trains_on_sst_once_it_is_filled_in(flags, tmp_path, capsys):
+    module = imported(skeleton(PLAIN), tmp_path / "filled_in.py")
+    module.plot_curves = lambda *_: None
+    flags.epochs = 2
+    module.train_multitask(flags)
+    metrics = json.loads(Path("predictions/multitask-metrics.json").read_text())
+    assert set(metrics["best"]) == {"epoch", "loss", "sst_loss", "sst", "overall"}
+    assert metrics["epochs"][1]["loss"] < metrics["epochs"][0]["loss"]
+    module.test_model(flags)
+    for name, task in TASKS.items():
+        for split in ("dev", "test"):
+            found = read_predictions(getattr(flags, f"{name}_{split}_out"), task.column)
+            rows = multitask.read_rows(task, flags, split)
+            assert list(found) == [row[-1] for row in rows]
+
+
+def test_the_skeleton_says_which_task_comes_first(flags, tmp_path):
+    module = imported(skeleton({}), tmp_path / "handed_out.py")
+    with pytest.raises(NotImplementedError, match=r"Task 2\.1 · MultitaskBERT\.__init__"):
+        module.train_multitask(flags)
+    assert not {"pair_encoding", "sampling"} & set(vars(module.get_args([])))
