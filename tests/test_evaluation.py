@@ -298,29 +298,35 @@ def test_model_eval_test_multitask_returns_paraphrase_first():
     assert not model.training
 
 
-def test_an_older_scripts_test_with_its_own_model(tiny_model_folder, tmp_path, monkeypatch):
+def test_an_older_scripts_test_with_its_own_model(tiny_model_folder, tmp_path, monkeypatch, capsys):
     """Flags as the course's first release had them, and a model that is none of ours."""
     monkeypatch.setenv("MINBERT_MODEL", str(tiny_model_folder))
     monkeypatch.chdir(tmp_path)
     args = Namespace(batch_size=4)
-    columns = {"sst": "id sentence", "para": "id sentence1 sentence2"}
-    columns["sts"] = columns["para"]
-    labels = {"sst": "sentiment", "para": "is_duplicate", "sts": "similarity"}
-    for name, kind in columns.items():
+    tasks = {
+        "sst": ("id sentence", "sentiment", ("0", "1")),
+        "para": ("id sentence1 sentence2", "is_duplicate", ("0.0", "1.0")),
+        "sts": ("id sentence1 sentence2", "similarity", ("0.4", "0.8", "0.6")),
+    }
+    for name, (columns, label, labels) in tasks.items():
         for split in ("dev", "test"):
             known = split == "dev"
-            rows = make_rows(6, kind.count("sentence"), ("0", "1") if known else (), ord(name[1]))
-            header = f"{kind} {labels[name]}" if known else kind
-            write_table(tmp_path / f"{name}-{split}.csv", header, rows)
+            rows = make_rows(6, columns.count("sentence"), labels if known else (), ord(name[1]))
+            write_table(
+                tmp_path / f"{name}-{split}.csv", f"{columns} {label}" if known else columns, rows
+            )
             setattr(args, f"{name}_{split}", f"{name}-{split}.csv")
             setattr(args, f"{name}_{split}_out", f"out/{name}-{split}-output.csv")
     assert evaluation.test_multitask is evaluation.test_model_multitask
     assert evaluation.test_model_multitask(args, Parrot(), CPU) is None
     assert len(list((tmp_path / "out").iterdir())) == 6
-    for name, column in zip(columns, COLUMNS, strict=True):
+    for name, column in zip(tasks, COLUMNS, strict=True):
         for split in ("dev", "test"):
             found = read_predictions(f"out/{name}-{split}-output.csv", column)
             assert list(found) == [make_id(ord(name[1]) + i) for i in range(6)]
+    predicted = list(read_predictions("out/sts-dev-output.csv", COLUMNS[2]).values())
+    correlation = pearsonr([0.4, 0.8, 0.6] * 2, predicted)[0]  # cut to integers all would be 0
+    assert f"Textual Similarity correlation: {correlation:.3f}" in capsys.readouterr().out
 
 
 # ---------------------------------------------------------------------------------------------
@@ -459,8 +465,8 @@ def test_report(tmp_path):
 
 SCORED = {
     "sent_ids": ["a", "b", "c", "d"],
-    "y_true": [0.0, 5.0, 2.0, 2.5],
-    "y_pred": [1.0, 4.5, 4.0, 2.5],
+    "y_true": [0.0, 5.0, 4.0, 2.5],
+    "y_pred": [1.0, 4.5, 2.0, 2.5],
 }
 CLASSED = {
     "sent_ids": ["a", "b", "c", "d", "e"],
@@ -478,9 +484,9 @@ def test_report_of_scores(tmp_path):
     assert (
         figures["Pearson correlation"] == f"{pearsonr(SCORED['y_true'], SCORED['y_pred'])[0]:.3f}"
     )
-    assert figures["Spearman correlation"] == "0.800"  # ranks 1 4 2 3 and 1 4 3 2
+    assert figures["Spearman correlation"] == "0.800"  # ranks 1 4 3 2 and 1 4 2 3
     assert figures["root mean squared error"] == f"{math.sqrt((1 + 0.25 + 4 + 0) / 4):.3f}"
-    assert figures["mean error"] == "0.625"
+    assert figures["mean error"] == "-0.375"
     assert figures["examples"] == "4"
     write_score_report(path, [1.0, 2.0], [3.0, 3.0])
     assert "Spearman correlation       0.000\n" in path.read_text()
@@ -507,7 +513,7 @@ def test_mistakes_of_scores_are_the_largest_errors(tmp_path):
     write_mistakes(path, SCORED, rows, count=2)
     assert path.read_text().splitlines() == [
         "id\tgold\tpredicted\terror\ttext_1\ttext_2",
-        'c\t2.000\t4.000\t2.000\tone c\t"two ""c"""',
+        'c\t4.000\t2.000\t2.000\tone c\t"two ""c"""',
         'a\t0.000\t1.000\t1.000\tone a\t"two ""a"""',
     ]
 
@@ -531,7 +537,7 @@ def test_describe_compares_confidence_with_truth(tmp_path, monkeypatch):
     assert list(shares) == CLASSED["confidence"]
     assert list(right) == [True, False, False, True, False]
     assert list(expected) == [0.0, 1.0, 0.8, 0.5]
-    assert list(observed) == [0.0, 1.0, 0.4, 0.5]
+    assert list(observed) == [0.0, 1.0, 0.8, 0.5]
 
 
 HISTORY = [{"epoch": i, "loss": 1 / i, "train_acc": 0.5, "dev_acc": 0.4} for i in (1, 2)]

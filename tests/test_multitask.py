@@ -382,6 +382,23 @@ def test_files_are_found_by_their_flags(tiny_data):
     assert len(files) == 9
 
 
+def test_without_course_files_all_three_tasks_take_the_practice_set(tmp_path, monkeypatch, capsys):
+    monkeypatch.delenv("MINBERT_DATA", raising=False)
+    monkeypatch.setattr(datasets, "COURSE_DATA", tmp_path)
+    files = multitask_files()
+    assert {Path(file).parent for file in files.values()} == {datasets.PRACTICE_DATA}
+    out = capsys.readouterr().out
+    assert out.count("PRACTICE SET") == 1
+    assert "quora-small" not in out
+    loaded = {
+        task: load_pairs(files[f"{task}_train"], "train", label)
+        for task, label in (("para", "is_duplicate"), ("sts", "similarity"))
+    }
+    assert {task: len(rows) for task, rows in loaded.items()} == {"para": 400, "sts": 400}
+    for task in loaded:
+        assert len(load_pairs(files[f"{task}_test"], "test", "")) == 100
+
+
 @pytest.fixture
 def folder_with(tmp_path, tiny_data):
     """A function that links some of the tiny files, perhaps under other names, into a folder."""
@@ -838,6 +855,31 @@ def test_stopped_and_resumed_it_ends_with_the_same_bytes(
     assert found_in(tmp_path) == expected
 
 
+def test_stopped_between_two_epochs(flags, monkeypatch):
+    """A stop asked for while dev is evaluated: the epoch is over, its row and model are kept."""
+    evaluate = multitask.evaluate
+
+    def stopping(*given):
+        signal.raise_signal(signal.SIGINT)
+        return evaluate(*given)
+
+    flags.epochs, flags.steps_per_epoch = 2, 2
+    with monkeypatch.context() as patch:
+        patch.setattr(multitask, "evaluate", stopping)
+        with pytest.raises(InputError, match="stopped; --resume goes on from"):
+            multitask.train_multitask(flags)
+    metrics = json.loads(Path("predictions/multitask-metrics.json").read_text())
+    position = load_checkpoint(Path(flags.filepath).with_suffix(".resume"))["position"]
+    assert (position["epoch"], position["batch"], position["seen"]) == (2, 0, {})
+    assert position["history"] == metrics["epochs"]
+    assert Path(flags.filepath).is_file()
+    flags.resume = True
+    multitask.train_multitask(flags)
+    again = json.loads(Path("predictions/multitask-metrics.json").read_text())
+    assert again["epochs"][:1] == metrics["epochs"]
+    assert len(again["epochs"]) == 2
+
+
 def test_a_resumed_run_must_have_the_same_settings(flags):
     flags.resume = True
     args = multitask.with_defaults(flags)
@@ -979,6 +1021,15 @@ def test_checkpoints_that_are_not_ours(tiny_model_folder, checkpoint, tmp_path):
     multitask.save_model(model, AdamW(model.parameters()), Namespace(), wrong, path)
     with pytest.raises(InputError, match="holds other tensors than this model"):
         multitask.load_model(path, CPU)
+
+
+def test_the_checkpoint_knows_its_model(flags, checkpoint, monkeypatch):
+    """To test it, neither --model nor $MINBERT_MODEL has to name the pretrained model again."""
+    monkeypatch.delenv("MINBERT_MODEL")
+    monkeypatch.setattr(multitask, "describe", lambda *_: None)
+    flags.filepath, flags.model = str(checkpoint), "no/such/model/anywhere"
+    multitask.test_model(flags)
+    assert set(read_predictions(flags.sst_dev_out, TASKS["sst"].column).values()) == {3}
 
 
 def test_the_loop_stands_in_the_script():

@@ -115,6 +115,27 @@ def test_only_the_first_prints_and_writes(runs):
     assert sorted(path.name for path in folder.iterdir()) == ["predictions", "sst-classifier.pt"]
 
 
+def test_several_tasks_have_the_loss_curve_of_one(tmp_path, model_without_dropout, tiny_data):
+    """A step of one task leaves the other tasks' heads without gradients, in every process."""
+    line = (
+        f"--option finetune --lr 3e-3 --epochs 2 --batch_size 8 --precision fp32 "
+        f"--hidden_dropout_prob 0 --model {model_without_dropout} --data_dir {tiny_data}"
+    ).split()
+    started = {n: start(tmp_path / str(n), n, line, "multitask_classifier.py") for n in (1, 2)}
+    curves = {}
+    for count, process in started.items():
+        code, _, err = finish(process)
+        assert code == 0, err
+        metrics = (tmp_path / str(count) / "predictions/multitask-metrics.json").read_text()
+        curves[count] = json.loads(metrics)["epochs"]
+    assert len(curves[1]) == 2
+    assert abs(curves[1][0]["loss"] - curves[1][1]["loss"]) > 1e-3
+    for mine, theirs in zip(curves[1], curves[2], strict=True):
+        assert theirs.keys() == mine.keys() >= {"sst_loss", "para_loss", "sts_loss", "overall"}
+        for name, value in mine.items():
+            assert theirs[name] == pytest.approx(value, abs=1e-4 if name == "sts" else 1e-5)
+
+
 # Two processes that start from different weights and use different parameters
 SCRIPT = """
 import json, sys

@@ -33,6 +33,8 @@ def test_losses_equal_transformers_over_fifty_steps(offline_model, real_data):
             model=model_name,
         )
     ).eval()  # evaluation mode: dropout 0 in every layer, gradients all the same
+    for layer in ours.bert.bert_layers:
+        layer.self_attention.kernel = "textbook"  # as in training
     theirs = transformers.BertForSequenceClassification.from_pretrained(
         model_name, num_labels=num_labels, attn_implementation="eager"
     ).eval()
