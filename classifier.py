@@ -42,15 +42,18 @@ from engine import (
     minutes,
     parts,
     remember_outputs,
+    resume_path,
+    save_model,
     start_alike,
     time_to_write,
+    waited_enough,
 )
 from evaluation import (
     accuracy_and_f1,
     classify,
     plot_confusion,
     plot_curves,
-    write_predictions,
+    write_in_order,
     write_report,
 )
 from optimizer import AdamW
@@ -67,7 +70,6 @@ from utils import (
     positive_int,
     probability,
     run_script,
-    save_checkpoint,
     seed_everything,
     sha256_of,
     write_json,
@@ -130,20 +132,6 @@ def model_test_eval(dataloader, model: nn.Module, device: torch.device) -> tuple
 
 # ---------------------------------------------------------------------------------------------
 # Checkpoints
-
-
-def save_model(model: nn.Module, optimizer, args, config, filepath: str | Path) -> None:
-    """Save model, optimizer, flags and configuration, atomically, as tensors and plain values."""
-    save_checkpoint(
-        filepath,
-        {
-            "model": model.state_dict(),
-            "optimizer": optimizer.state_dict(),
-            "args": vars(args),
-            "config": vars(config),
-        },
-    )
-    print(f"saved the model to {filepath}")
 
 
 def load_model(filepath: str | Path, device: torch.device) -> tuple[nn.Module, SimpleNamespace]:
@@ -210,13 +198,15 @@ def train(args) -> None:
     if args.compile:
         model.compile()
 
-    point = ResumePoint(resume_path(args), settings(args))
+    point = ResumePoint(resume_path(args.filepath), settings(args))
     at = {"epoch": 1, "batch": 0, "seen": {}, "history": [], "seconds": 0.0}
     at = (point.read(model, optimizer) if args.resume else None) or at
     progress = Progress(sum(train_set.lengths()), args.epochs - at["epoch"] + 1, at["seconds"])
     print(" epoch    loss   train acc   dev acc   dev macro F1      time")
     with StopRequest() as stop:
-        while at["epoch"] <= args.epochs and not waited_enough(at["history"], args.patience):
+        while at["epoch"] <= args.epochs and not waited_enough(
+            [row["dev_acc"] for row in at["history"]], args.patience
+        ):
             model.train()
             seen = Seen(("examples", "loss", "right"), at["seen"])
             batches.begin(at["epoch"], skip=at["batch"])
@@ -268,19 +258,6 @@ def print_row(row: dict, seconds: float) -> None:
     )
 
 
-def waited_enough(history: list[dict], patience: int | None) -> bool:
-    """Whether the last ``patience`` epochs brought no better dev accuracy than those before."""
-    accuracies = [row["dev_acc"] for row in history]
-    if patience is None or len(accuracies) <= patience:
-        return False
-    return max(accuracies[-patience:]) <= max(accuracies[:-patience])
-
-
-def resume_path(args) -> Path:
-    """Where an interrupted run is kept: sst-classifier.resume."""
-    return Path(args.filepath).with_suffix(".resume")
-
-
 def settings(args) -> dict:
     """What has to be the same for a run to be resumed."""
     names = ("option", "lr", "batch_size", "epochs", "seed", "hidden_dropout_prob", "model")
@@ -316,7 +293,8 @@ def test(args) -> None:
     with autocast():
         accuracy, f1, y_pred, y_true, _, ids = model_eval(dev_loader, model, device)
     print(f"dev accuracy {accuracy:.3f}, macro F1 {f1:.3f} ({args.dev})")
-    write_in_order(args.dev_out, dev_set, ids, y_pred)
+    found = {"sent_ids": ids, "y_pred": y_pred}
+    write_in_order(args.dev_out, dev_set, found, "Predicted_Sentiment")
     stem = output_stem(args)
     write_report(f"{stem}-report.txt", y_true, y_pred)
     plot_confusion(f"{stem}-confusion.png", y_true, y_pred, f"{Path(args.dev).stem}, {args.option}")
@@ -325,15 +303,9 @@ def test(args) -> None:
         test_loader = evaluation_loader(test_set, args.batch_size)
         with autocast():
             y_pred, _, ids = model_test_eval(test_loader, model, device)
-        write_in_order(args.test_out, test_set, ids, y_pred)
+        found = {"sent_ids": ids, "y_pred": y_pred}
+        write_in_order(args.test_out, test_set, found, "Predicted_Sentiment")
     print(f"wrote {stem}-*")
-
-
-def write_in_order(path: str | Path, dataset, ids: Sequence[str], y_pred: Sequence[int]) -> None:
-    """Write predictions in the order of the data file, not of the batches."""
-    predicted = dict(zip(ids, y_pred, strict=True))
-    order = [row[-1] for row in dataset]
-    write_predictions(path, order, [predicted[key] for key in order], "Predicted_Sentiment")
 
 
 def output_stem(args) -> str:
@@ -482,7 +454,7 @@ def main() -> None:
             test(run)
     if first_process():
         for run in runs:
-            resume_path(run).unlink(missing_ok=True)
+            resume_path(run.filepath).unlink(missing_ok=True)
 
 
 if __name__ == "__main__":

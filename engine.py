@@ -373,6 +373,13 @@ def check_finite(seen: Seen, epoch: int, batch: int, checkpoint: str) -> None:
             )
 
 
+def waited_enough(scores: Sequence[float], patience: int | None) -> bool:
+    """Whether the last ``patience`` of the epochs' dev scores are no better than those before."""
+    if patience is None or len(scores) <= patience:
+        return False
+    return max(scores[-patience:]) <= max(scores[:-patience])
+
+
 # ---------------------------------------------------------------------------------------------
 # Interruptions
 
@@ -499,6 +506,25 @@ def _random_state() -> dict[str, Tensor]:
     if torch.cuda.is_available():
         state["cuda"] = torch.cuda.get_rng_state()
     return state
+
+
+def resume_path(filepath: str | Path) -> Path:
+    """Where an interrupted run is kept, beside its checkpoint: sst-classifier.resume."""
+    return Path(filepath).with_suffix(".resume")
+
+
+def save_model(model: nn.Module, optimizer, args, config, filepath: str | Path) -> None:
+    """Save model, optimizer, flags and configuration, atomically, as tensors and plain values."""
+    save_checkpoint(
+        filepath,
+        {
+            "model": model.state_dict(),
+            "optimizer": optimizer.state_dict(),
+            "args": vars(args),
+            "config": vars(config),
+        },
+    )
+    print(f"saved the model to {filepath}")
 
 
 def time_to_write(stop: StopRequest, point: ResumePoint) -> bool:

@@ -20,7 +20,6 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from bert import BertModel
-from classifier import save_model
 from config import BertConfig
 from datasets import (
     SentenceClassificationDataset,
@@ -52,8 +51,11 @@ from engine import (
     minutes,
     parts,
     remember_outputs,
+    resume_path,
+    save_model,
     start_alike,
     time_to_write,
+    waited_enough,
 )
 from evaluation import (
     COLUMNS,
@@ -470,7 +472,7 @@ def train_multitask(args) -> None:
     if args.compile:
         model.compile()
 
-    point = ResumePoint(resume_path(args), settings(args))
+    point = ResumePoint(resume_path(args.filepath), settings(args))
     at = {"epoch": 1, "batch": 0, "seen": {}, "history": [], "seconds": 0.0}
     at["places"] = {name: {"epoch": 1, "batch": 0} for name in batches}
     at = (point.read(model, optimizer) if args.resume else None) or at
@@ -483,7 +485,9 @@ def train_multitask(args) -> None:
         " epoch    loss" + "".join(f"  {name:>7}" for name in (*loaders, "overall")) + "      time"
     )
     with StopRequest() as stop:
-        while at["epoch"] <= args.epochs and not waited_enough(at["history"], args.patience):
+        while at["epoch"] <= args.epochs and not waited_enough(
+            [row["overall"] for row in at["history"]], args.patience
+        ):
             model.train()
             seen = Seen(
                 [f"{name}_{what}" for name in losses for what in ("loss", "steps")], at["seen"]
@@ -566,19 +570,6 @@ def print_row(row: Mapping[str, float], seconds: float) -> None:
     """A line of the table that grows by the epoch."""
     scores = "".join(f"  {row[name]:7.3f}" for name in (*TASKS, "overall") if name in row)
     print(f"{row['epoch']:6d}  {row['loss']:6.3f}{scores}  {minutes(seconds):>8}", flush=True)
-
-
-def waited_enough(history: Sequence[Mapping[str, float]], patience: int | None) -> bool:
-    """Whether the last ``patience`` epochs were overall no better on dev than those before."""
-    scores = [row["overall"] for row in history]
-    if patience is None or len(scores) <= patience:
-        return False
-    return max(scores[-patience:]) <= max(scores[:-patience])
-
-
-def resume_path(args) -> Path:
-    """Where an interrupted run is kept, beside its checkpoint."""
-    return Path(args.filepath).with_suffix(".resume")
 
 
 def settings(args) -> dict:
@@ -828,7 +819,7 @@ def main() -> None:
     train_multitask(args)
     if first_process():
         test_model(args)
-        resume_path(args).unlink(missing_ok=True)
+        resume_path(args.filepath).unlink(missing_ok=True)
 
 
 if __name__ == "__main__":

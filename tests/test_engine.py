@@ -30,6 +30,7 @@ from engine import (
     parts,
     rate,
     remember_outputs,
+    waited_enough,
 )
 from optimizer import AdamW
 from utils import InputError, load_checkpoint, seed_everything
@@ -495,6 +496,15 @@ def test_a_loss_that_is_not_finite_stops(value):
     assert "\n" not in message
     for fact in (f"the loss is {value} in epoch 3, batch 7", "lower --lr", "kept in x.pt"):
         assert fact in message
+
+
+def test_patience():
+    scores = [0.4, 0.6, 0.6, 0.5]
+    assert not waited_enough(scores, None)
+    assert not waited_enough(scores, 3)  # the second was better than the first
+    assert waited_enough(scores, 2)
+    assert waited_enough(scores, 1)
+    assert not waited_enough(scores[:2], 2)
 
 
 def test_a_finite_loss_passes():

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 from conftest import make_id, make_rows, write_table
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
 from scipy.stats import pearsonr
@@ -62,6 +62,7 @@ def test_accuracy_and_macro_f1_by_hand(y_true, y_pred, acc, f1):
     assert accuracy(y_true, y_pred) == pytest.approx(acc, abs=1e-12)
 
 
+@settings(deadline=None)  # on a busy machine any example may take long
 @given(st.lists(st.tuples(st.integers(0, 4), st.integers(0, 4)), min_size=1, max_size=30))
 def test_accuracy_and_macro_f1_against_scikit_learn(pairs):
     y_true, y_pred = (list(side) for side in zip(*pairs, strict=True))
@@ -164,6 +165,7 @@ def test_pearson_by_hand():
     assert type(pearson([1, 2, 3], [1, 3, 2])) is float
 
 
+@settings(deadline=None)  # on a busy machine any example may take long
 @given(
     st.lists(st.tuples(st.integers(0, 50), st.integers(-99, 99)), min_size=3, max_size=20).filter(
         lambda rows: all(len(set(side)) > 1 for side in zip(*rows, strict=True))
@@ -356,6 +358,7 @@ def shared_file(tmp_path_factory) -> Path:
     return tmp_path_factory.mktemp("predictions") / "out.csv"
 
 
+@settings(deadline=None)  # on a busy machine any example may take long
 @given(
     st.dictionaries(hex_ids, st.floats(allow_nan=False, allow_infinity=False)),
     st.sampled_from(COLUMNS),

@@ -713,15 +713,6 @@ def test_the_best_epoch_overall_is_kept(flags, monkeypatch):
     assert [row["overall"] for row in metrics["epochs"]] == pytest.approx([0.3, 0.5, 0.5, 0.4])
 
 
-def test_patience():
-    rows = [{"overall": score} for score in (0.4, 0.6, 0.6, 0.5)]
-    assert not multitask.waited_enough(rows, None)
-    assert not multitask.waited_enough(rows, 3)  # the second was better than the first
-    assert multitask.waited_enough(rows, 2)
-    assert multitask.waited_enough(rows, 1)
-    assert not multitask.waited_enough(rows[:2], 2)
-
-
 def test_the_loss_falls(flags):
     flags.epochs, flags.lr, flags.hidden_dropout_prob, flags.precision = 15, 3e-3, 0.0, "fp32"
     flags.pair_encoding = "cross"

@@ -53,6 +53,7 @@ def test_imports_point_downward(name):
     for imported in imported_modules(ROOT / f"{name}.py"):
         if imported in LAYERS:
             assert LAYERS[imported] <= LAYERS[name], f"{name} imports {imported}"
+            assert {"classifier", "multitask_classifier"} != {name, imported}
         assert imported not in CHECKS | {"course", "tests", "lessons"}, f"{name}: {imported}"
 
 
