@@ -237,6 +237,8 @@ class MultitaskBERT(nn.Module):
         return pooling.pool(output, attention_mask, self.pooling)  # (B, D)
         ### END SOLUTION multitask.forward
 
+    # The heads of the three tasks
+
     ### BEGIN SOLUTION multitask.shared
     ### STUB: # what the heads have in common may become a method here
     def apply_head(self, head: nn.Linear, vectors: Tensor) -> Tensor:

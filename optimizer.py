@@ -99,9 +99,9 @@ class AdamW(Optimizer):
                         "AdamW takes no sparse gradients; use torch.optim.SparseAdam"
                     )
                 ### BEGIN SOLUTION optimizer.step
-                ### STUB: # state = self.state[parameter] is this parameter's own dictionary: it
-                ### STUB: # starts empty and is kept between steps. Follow the equations above, and
-                ### STUB: # take the hyper-parameters from `group`.
+                ### STUB: # self.state[parameter] is this parameter's own dictionary: it starts
+                ### STUB: # empty and is kept between steps. Follow the equations above, and take
+                ### STUB: # the hyper-parameters from `group`.
                 state = self.state[parameter]
                 if not state:
                     state["step"] = 0

@@ -1,0 +1,178 @@
+"""What ships (parts.toml) and what a course may change (settings.toml), read and checked."""
+
+from __future__ import annotations
+
+import ast
+import tomllib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from course.regions import MODES
+from tasks import TASKS, Task
+from utils import InputError
+
+PARTS, SETTINGS = "course/parts.toml", "course/settings.toml"
+TABLES = {  # of settings.toml, and what each must hold; other keys are the course's own
+    "course": ("name", "term", "contact", "folder", "committer", "email"),
+    "dates": (),
+    "points": (),
+    "submission": ("file", "name"),
+    "limits": (),
+    "rules": ("allowed", "forbidden"),
+}
+
+
+@dataclass(frozen=True)
+class Cut:
+    """Text of a file that only staff need: from one place up to another."""
+
+    file: str
+    start: str
+    stop: str  # "": the end of the file
+
+
+@dataclass(frozen=True)
+class Table:
+    """parts.toml."""
+
+    files: Mapping[int, list[str]]  # of each part, patterns
+    modes: Mapping[str, str]  # of each region
+    file_of: Mapping[str, str]  # of each region
+    part_of: Mapping[str, int]  # of each region
+    never: list[str]
+    readme_sections: list[str]
+    common_lines: list[str]
+    cuts: list[Cut] = field(default_factory=list)
+
+    def is_staff(self, path: str) -> bool:
+        """Whether a path or a folder it lies in is in the list of what never ships."""
+        inside = [str(parent) for parent in (PurePosixPath(path), *PurePosixPath(path).parents)]
+        return any(name in self.never for name in inside)
+
+
+def read_toml(root: Path, name: str) -> dict[str, Any]:
+    """A TOML file; InputError where it is missing or no TOML."""
+    try:
+        return tomllib.loads((root / name).read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise InputError(f"{name} cannot be read: {error}") from error
+
+
+def read_table(root: Path) -> Table:
+    """parts.toml; InputError where something is missing or contradicts tasks.py."""
+    found = read_toml(root, PARTS)
+    modes: dict[str, str] = {}
+    file_of: dict[str, str] = {}
+    part_of: dict[str, int] = {}
+    tasks = {task.id: task for task in TASKS}
+    try:
+        for part in (1, 2):
+            for file, regions in found[f"part{part}"]["regions"].items():
+                for name, mode in regions.items():
+                    if name in modes:
+                        raise InputError(f"{PARTS} has {name} twice")
+                    modes[name], file_of[name], part_of[name] = mode, file, part
+        table = Table(
+            {part: found[f"part{part}"]["files"] for part in (1, 2)},
+            modes,
+            file_of,
+            part_of,
+            found["never"],
+            found["readme_sections"],
+            ["".join(line.split()) for line in found["common_lines"]],
+            [Cut(cut["file"], cut["from"], cut["until"]) for cut in found["cuts"]],
+        )
+    except (KeyError, AttributeError) as error:
+        raise InputError(f"{PARTS} has no {error}") from error
+    for name, mode in modes.items():
+        task = tasks.get(name)
+        if mode not in MODES:
+            raise InputError(f"{PARTS}: {name} = {mode!r} is none of {', '.join(MODES)}")
+        if (mode == "task") != (task is not None):
+            what = "is" if task else "is not"
+            raise InputError(f'{PARTS}: {name} = "{mode}", but it {what} a task of tasks.py')
+        if task and (task.file, part_number(task)) != (file_of[name], part_of[name]):
+            raise InputError(f"{PARTS}: {name} stands elsewhere than in tasks.py")
+    if missing := sorted(tasks.keys() - modes.keys()):
+        raise InputError(f"{PARTS} lacks {', '.join(missing)} of tasks.py")
+    return table
+
+
+def part_number(task: Task) -> int:
+    """1 or 2: the number of a task begins with it."""
+    return int(task.number.split(".")[0])
+
+
+def files_of(root: Path, table: Table, part: int) -> Iterator[tuple[str, Path]]:
+    """Name in the handout and place of every file that ships with a part, patterns resolved."""
+    patterns = [pattern for number in range(1, part + 1) for pattern in table.files[number]]
+    for pattern in patterns:
+        found = sorted(path for path in root.glob(pattern) if path.is_file())
+        if not found:
+            raise InputError(f"{PARTS} lists {pattern}, which is missing")
+        for path in found:
+            name = path.relative_to(root).as_posix()
+            if table.is_staff(name):
+                raise InputError(f"{PARTS} lists {name}, and also that it never ships")
+            yield name, path
+    listed = {pattern for part in table.files.values() for pattern in part}
+    for path in sorted(root.glob("*.py")):
+        if path.name not in listed and not table.is_staff(path.name):
+            raise InputError(f"{path.name} is in no list of {PARTS}: does it ship, or never?")
+
+
+# ---------------------------------------------------------------------------------------------
+# Settings
+
+
+def read_settings(root: Path) -> dict[str, Any]:
+    """settings.toml; InputError where a table or key is missing or points are of no task."""
+    settings = read_toml(root, SETTINGS)
+    for name, keys in TABLES.items():
+        for key in keys:
+            if key not in settings.get(name, {}):
+                raise InputError(f"{SETTINGS} has no {name}.{key}")
+    if unknown := sorted(settings.keys() - TABLES.keys()):
+        raise InputError(f"{SETTINGS} has an unknown table {unknown[0]}")
+    points = settings.setdefault("points", {})
+    numbers = {task.number for task in TASKS}
+    for number, value in points.items():
+        if number not in numbers:
+            raise InputError(f"{SETTINGS} gives points to {number}, which is no task")
+        if type(value) is not int or value < 0:
+            raise InputError(f"{SETTINGS}: points of {number} are {value!r}, no whole number")
+    return settings
+
+
+def course_tasks(settings: Mapping[str, Any]) -> list[Task]:
+    """tasks.py's table with the course's points."""
+    points = settings["points"]
+    return [replace(task, points=points.get(task.number, task.points)) for task in TASKS]
+
+
+def with_points(source: str, points: Mapping[str, int]) -> str:
+    """tasks.py with other points, nothing else changed."""
+    lines = source.split("\n")
+    for call in ast.walk(ast.parse(source)):
+        if not (isinstance(call, ast.Call) and getattr(call.func, "id", "") == "Task"):
+            continue
+        number, value = call.args[0].value, call.args[5]  # in the order of Task's fields
+        if number in points:
+            line = lines[value.lineno - 1].encode()
+            before, after = line[: value.col_offset], line[value.end_col_offset :]
+            lines[value.lineno - 1] = (before + str(points[number]).encode() + after).decode()
+    return "\n".join(lines)
+
+
+def with_submission_name(source: str, file: str) -> str:
+    """prepare_submit.py with another name of the zip."""
+    lines = source.split("\n")
+    places = [i for i, line in enumerate(lines) if line.startswith("ZIP_NAME = ")]
+    if len(places) != 1:
+        raise InputError("prepare_submit.py has no line ZIP_NAME = …, or several")
+    if not file.endswith(".zip") or "/" in file or '"' in file:
+        raise InputError(f"{SETTINGS}: submission.file {file!r} is no name of a zip")
+    lines[places[0]] = f'ZIP_NAME = "{file}"'
+    return "\n".join(lines)

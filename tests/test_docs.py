@@ -1,0 +1,221 @@
+"""The course's texts keep what they promise: registered tasks, files that exist, no solutions."""
+
+import ast
+import csv
+import re
+import tomllib
+
+import pytest
+from conftest import ROOT
+
+import classifier
+import multitask_classifier
+import prepare_submit
+from tasks import TASKS
+
+HANDOUT = ROOT / "docs" / "handout.md"
+STAFF = ROOT / "docs" / "staff.md"
+FOR_STUDENTS = (HANDOUT, ROOT / "docs" / "gpu.md", ROOT / "docs" / "errata.md")
+TEMPLATE = ROOT / "README.template.md"
+DOCS = (*sorted((ROOT / "docs").glob("*.md")), TEMPLATE)
+STUDENTS_OWN = {"job.sh", "ai-usage-card.pdf", "sst-classifier.pt", "metrics.json"}  # made later
+FILE_NAME = re.compile(r"(?<![\w*}/.$-])[\w./*{},-]+\.(?:py|md|sh|toml|data|npy|csv|pdf|pt|json)\b")
+REGION = re.compile(r"### BEGIN SOLUTION [\w.]+\n(.*?)### END SOLUTION", re.DOTALL)
+FLAG = re.compile(r"(?<![\w-])--[a-z][\w-]*")
+FLAGS_OF_OTHERS = {"--gpus", "--gres", "--me", "--signal", "--array", "--standalone"}
+FLAGS_OF_OTHERS |= {"--nproc_per_node", "--job-name", "--partition", "--cpus-per-task", "--mem"}
+FLAGS_OF_OTHERS |= {"--time", "--output", "--name", "--part", "--task"}
+
+
+def name_of(path):
+    return path.name
+
+
+def read(path):
+    return path.read_text(encoding="utf-8")
+
+
+def headings(text):
+    """Headings outside code blocks, as [(level, text)]."""
+    text = re.sub(r"^ *```.*?^ *```", "", text, flags=re.DOTALL | re.MULTILINE)
+    return [(len(a), b.replace("\\", "")) for a, b in re.findall(r"^(#+) (.+)$", text, re.M)]
+
+
+def anchor(heading):
+    """The name that GitHub gives to a heading."""
+    return re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
+
+
+def expanded(name):
+    """Shell braces: a-{b,c}.csv → a-b.csv, a-c.csv."""
+    found = re.search(r"\{([^}]*)\}", name)
+    if not found:
+        return [name]
+    before, after = name[: found.start()], name[found.end() :]
+    return [one for part in found[1].split(",") for one in expanded(before + part + after)]
+
+
+def regions():
+    for path in ROOT.glob("*.py"):
+        yield from ((path, found) for found in REGION.findall(read(path)))
+
+
+# ---------------------------------------------------------------------------------------------
+# The registry
+
+
+def test_every_task_has_its_heading_in_working_order():
+    found = [text for _, text in headings(read(HANDOUT)) if re.match(r"Task \d", text)]
+    assert found == [task.title for task in TASKS]
+
+
+@pytest.mark.parametrize("task", TASKS, ids=lambda task: task.number)
+def test_under_a_heading_stands_what_the_registry_says(task):
+    wanted = (
+        f"`{task.file}` · {task.points} points · about {task.minutes} minutes · {task.paper} · "
+        f"check: `{task.check}`"
+    )
+    section = read(HANDOUT).replace("\\", "").split(f"### {task.title}\n\n")[1]
+    assert section.splitlines()[0] == wanted
+
+
+def test_each_task_says_what_to_write_and_asks_questions():
+    sections = re.split(r"^#+ ", read(HANDOUT), flags=re.MULTILINE)
+    for task in TASKS:
+        (section,) = (part for part in sections if part.startswith(f"Task {task.number} "))
+        assert "**Given:**" in section
+        assert "**Question" in section
+        assert section.count("?") >= 1
+
+
+# ---------------------------------------------------------------------------------------------
+# Links, files, flags, numbers
+
+
+@pytest.mark.parametrize("path", DOCS, ids=name_of)
+def test_local_links_lead_somewhere(path):
+    for target in re.findall(r"\]\(([^)]+)\)", read(path)):
+        file, _, place = target.partition("#")
+        if file.startswith("https://") or file in STUDENTS_OWN:
+            continue
+        aim = (path.parent / file).resolve() if file else path
+        assert aim.is_file(), f"{path.name}: {target}"
+        if place:
+            assert place in [anchor(text) for _, text in headings(read(aim))], target
+
+
+@pytest.mark.parametrize("path", DOCS, ids=name_of)
+def test_files_that_a_text_names_exist(path):
+    predictions = {
+        wanted.path
+        for wanted in (
+            *prepare_submit.part1_predictions(str(ROOT / "data" / "practice")),
+            *prepare_submit.part2_predictions(str(ROOT / "data" / "practice")),
+        )
+    }
+    text = re.sub(r"https://\S+", "", read(path))
+    for found in FILE_NAME.finditer(text):
+        for name in expanded(found[0]):
+            known = name in STUDENTS_OWN or name in predictions or name.startswith("seed-")
+            folders = (ROOT, path.parent, ROOT / "data" / "practice")
+            assert known or any(any(folder.glob(name)) for folder in folders), found[0]
+
+
+def test_students_are_told_of_all_files_they_hand_in():
+    named = {name for found in FILE_NAME.findall(read(HANDOUT)) for name in expanded(found)}
+    assert {*prepare_submit.CODE, *prepare_submit.CODE_PART_2} <= named
+    required = [
+        *prepare_submit.part1_predictions(str(ROOT / "data" / "practice")),
+        *prepare_submit.part2_predictions(str(ROOT / "data" / "practice")),
+    ]
+    assert {wanted.path for wanted in required if wanted.required} <= named
+
+
+def test_flags_in_texts_exist_in_what_students_get():
+    """A flag of the solution alone would give it away, and would not work."""
+    ours = {
+        option
+        for module in (classifier, multitask_classifier)
+        for action in module.make_parser()._actions
+        for option in action.option_strings
+    }
+    added = re.compile(r"add\(\s*\"(--\w+)")
+    secret = {flag for _, region in regions() for flag in added.findall(region)}
+    assert "--pair_encoding" in secret
+    for path in (*FOR_STUDENTS, TEMPLATE):
+        text = re.sub(r"`git [^`]*`|<!--|-->|\|[-|]+\|", "", read(path))
+        for flag in FLAG.findall(text):
+            assert flag in (ours - secret) | FLAGS_OF_OTHERS, f"{path.name}: {flag}"
+
+
+def test_sizes_are_those_of_the_practice_set():
+    text = read(HANDOUT)
+    for name in ("ids-sst", "ids-cfimdb", "quora", "sts"):
+        sizes = []
+        for split in ("train", "dev", "test-student"):
+            file = ROOT / "data" / "practice" / f"{name}-{split}.csv"
+            with file.open(encoding="utf-8", newline="") as lines:
+                sizes.append(f"{sum(1 for _ in csv.reader(lines, delimiter=chr(9))) - 1:,}")
+        (row,) = re.findall(rf"^\| \w+ \| `{name}-\*\.csv` .*$", text, re.MULTILINE)
+        assert f"| {' / '.join(sizes)} |" in row
+
+
+def test_times_are_those_of_the_readme():
+    readme = read(ROOT / "README.md")
+    times = read(HANDOUT).split("\n## Times\n")[1].split("\n## ")[0]
+    rows = [line for line in times.splitlines() if line.startswith("| `")]
+    assert len(rows) >= 4
+    for row in rows:
+        assert row in readme
+
+
+def test_leaderboard_example_is_right():
+    scores = {"sst": 0.50, "para": 0.80, "sts": 0.60}
+    assert f"= {multitask_classifier.overall(scores):.3f}." in read(HANDOUT)
+
+
+# ---------------------------------------------------------------------------------------------
+# What must not be there
+
+
+@pytest.mark.parametrize("path", DOCS, ids=name_of)
+def test_no_line_of_a_solution_stands_in_a_text(path):
+    text = " ".join(read(path).split())
+    looked_for = 0
+    for source, region in regions():
+        for line in region.splitlines():
+            line = " ".join(line.split())
+            if len(line) > 25 and not line.startswith("### STUB:"):
+                looked_for += 1
+                assert line not in text, f"{path.name} quotes {source.name}: {line}"
+    assert looked_for > 100
+
+
+@pytest.mark.parametrize("path", [*FOR_STUDENTS, TEMPLATE], ids=name_of)
+def test_texts_for_students_name_nothing_of_the_staff(path):
+    table = tomllib.loads(read(ROOT / "course" / "parts.toml"))
+    text = read(path)
+    for name in (*table["never"], STAFF.name):
+        name = f"{name}/" if (ROOT / name).is_dir() else name
+        assert not re.search(rf"(?<![\w/]){re.escape(name)}", text), f"{path.name} names {name}"
+
+
+@pytest.mark.parametrize("path", FOR_STUDENTS, ids=name_of)
+def test_python_in_texts_parses(path):
+    for block in re.findall(r"^```python\n(.*?)^```", read(path), re.DOTALL | re.MULTILINE):
+        ast.parse(block)
+
+
+def test_examples_by_hand_are_right(capsys):
+    """The numbers that the text gives for tasks 1.1 and 1.5 come out of its own lines."""
+    attention, adamw = re.findall(r"^```python\n(.*?)^```", read(HANDOUT), re.DOTALL | re.MULTILINE)
+    exec(attention, {})
+    printed = [float(number) for number in re.findall(r"\d\.\d+", capsys.readouterr().out)]
+    text = read(HANDOUT)
+    said = re.search(r"the outputs are \(([^)]*)\),\s+\(([^)]*)\), \(([^)]*)\)", text)
+    numbers = [float(number) for row in said.groups() for number in row.split(",")]
+    assert printed == pytest.approx(numbers, abs=1e-3)
+    exec(adamw, {})
+    first, second = (f"{float(line):.7f}" for line in capsys.readouterr().out.split())
+    assert f"the decay {first}" in text
+    assert f"θ = {second}" in text
