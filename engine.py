@@ -321,7 +321,7 @@ class Progress:
             elapsed = time.monotonic() - self.begun
             if not self.told and elapsed > self.ESTIMATE_AFTER and self.done < self.total:
                 self.told = True
-                whole = elapsed * self.total / self.done
+                whole = self.before + elapsed * self.total / self.done
                 print(f"estimate: training takes about {minutes(whole)} in all", flush=True)
 
     def seconds(self) -> float:

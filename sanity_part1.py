@@ -493,11 +493,11 @@ def check_optimizer() -> list[Finding]:
 
 def forward_begun() -> bool:
     """Whether the classifier's forward is more than its stub, told without a working __init__."""
-    classifier = importlib.import_module("classifier").BertSentimentClassifier
-    bare = classifier.__new__(classifier)
-    nn.Module.__init__(bare)
     ids = torch.ones(1, 2, dtype=torch.int64)
     try:
+        classifier = importlib.import_module("classifier").BertSentimentClassifier
+        bare = classifier.__new__(classifier)
+        nn.Module.__init__(bare)
         classifier.forward(bare, ids, ids)
     except (Exception, SystemExit) as error:
         return describe(error).kind != "not started"

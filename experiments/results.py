@@ -22,6 +22,11 @@ from typing import Any
 
 import torch
 
+try:
+    import fcntl
+except ImportError:  # Windows
+    fcntl = None
+
 from datasets import load_data, load_pairs, multitask_files
 from engine import SINGLE
 from evaluation import read_predictions
@@ -113,7 +118,7 @@ REMEDY = "delete that line, and run.py takes it from the run's folder again if t
 
 
 def load_results() -> list[dict]:
-    """All results so far, one a line.
+    """All results so far, one a line; waits while another process adds one.
 
     Raises:
         InputError: a line that is no result, such as a last one that was cut off, or a second
@@ -121,7 +126,19 @@ def load_results() -> list[dict]:
     """
     if not RESULTS.is_file():
         return []
-    text = RESULTS.read_text(encoding="utf-8")
+    with open(RESULTS, encoding="utf-8") as file:
+        _lock(file.fileno(), alone=False)
+        return parse_results(file.read())
+
+
+def _lock(file: int, alone: bool) -> None:
+    """Wait for one's turn with an open file, until it is closed; not on Windows."""
+    if fcntl:
+        fcntl.flock(file, fcntl.LOCK_EX if alone else fcntl.LOCK_SH)
+
+
+def parse_results(text: str) -> list[dict]:
+    """The lines of results.jsonl, checked; see load_results."""
     results: dict[tuple, dict] = {}
     for number, line in enumerate(text.split("\n")[: text.count("\n")], start=1):
         try:
@@ -144,14 +161,14 @@ def load_results() -> list[dict]:
 def append_result(result: dict) -> None:
     """Add a line, whole or not at all, also while other processes add theirs.
 
-    One write to a file opened for appending does not mix with another's; where the disk is full
-    it can come out short, and is then taken back.
+    Where the disk is full a write can come out short, and is then taken back.
     """
-    load_results()  # refuse to write behind a broken line
     line = (json.dumps(result, ensure_ascii=False) + "\n").encode()
     RESULTS.parent.mkdir(parents=True, exist_ok=True)
     file = os.open(RESULTS, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
     try:
+        _lock(file, alone=True)
+        parse_results(RESULTS.read_text(encoding="utf-8"))  # none goes behind a broken line
         before = os.fstat(file).st_size
         try:
             if os.write(file, line) < len(line):

@@ -452,6 +452,14 @@ def test_estimate_counts_word_pieces(monkeypatch, capsys):
     assert capsys.readouterr().out == "estimate: training takes about 30 s in all\n"
 
 
+def test_an_estimate_after_an_interruption_counts_what_went_before(monkeypatch, capsys):
+    clock = Clock(monkeypatch)
+    progress = Progress(pieces=100, epochs=1, seconds_before=100.0)
+    for _ in progress.bar([{"attention_mask": torch.ones(1, 50)}] * 2, 1):
+        clock.now += 6.0
+    assert capsys.readouterr().out == "estimate: training takes about 1 min 52 s in all\n"
+
+
 def test_short_runs_get_no_estimate(monkeypatch, capsys):
     clock = Clock(monkeypatch)
     progress = Progress(pieces=10, epochs=1)
