@@ -55,7 +55,7 @@ def examine(entry: Task) -> list[Finding]:
     if part_of(entry) == 1:
         return sanity_part1.check(entry)
     if not (HERE / entry.file).is_file():
-        raise InputError(f"{entry.file} is not here: it comes with part 2; restore it from git")
+        raise InputError(f"{entry.file} is not here: it comes with the handout of part 2")
     return sanity_part2.check(entry)
 
 

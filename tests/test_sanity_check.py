@@ -666,7 +666,7 @@ def test_part_2_is_not_in_a_handout_of_part_1(handout):
     done = run("--part", "2", folder=handout)
     assert done.returncode == 1
     assert done.stderr == (
-        "error: multitask_classifier.py is not here: it comes with part 2; restore it from git\n"
+        "error: multitask_classifier.py is not here: it comes with the handout of part 2\n"
     )
 
 
