@@ -10,8 +10,10 @@ know how AdamW is computed.
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import functools
+import json
 import sys
 import traceback
 from collections.abc import Callable
@@ -21,6 +23,8 @@ from pathlib import Path
 import numpy as np
 import torch
 
+from optimizer_probes import facts
+from sanity_hints import Known, Mistake, load_known
 from tasks import task
 from utils import InputError, run_script
 
@@ -113,21 +117,20 @@ CASES = (
 )  # fmt: skip
 
 
-def start_value(parameter: int, shape: tuple[int, ...]) -> np.ndarray:
+def start_value(parameter: int, shape: tuple[int, ...], seed: int = 0) -> np.ndarray:
     """θ₀ of a parameter: quarters between −1.25 and 1.25, exact in every floating-point type."""
     k = np.arange(np.prod(shape, dtype=int))
-    return (((5 * k + 3 * parameter) % 11 - 5) / 4).reshape(shape)
+    return (((5 * k + 3 * parameter + seed) % 11 - 5) / 4).reshape(shape)
 
 
-def gradient(case: Case, step: int, parameter: int) -> np.ndarray | None:
+def gradient(case: Case, step: int, parameter: int, seed: int = 0) -> np.ndarray | None:
     """The gradient of a parameter at a step, whatever θ is: quarters up to 1.5 times the scale."""
     if (step, parameter) in case.missing:
         return None
     shape = case.shapes[parameter]
     k = np.arange(np.prod(shape, dtype=int))
-    return case.scale * (((5 * k + 7 * step + 3 * parameter + k * step) % 13 - 6) / 4).reshape(
-        shape
-    )
+    mixed = (5 * k + 7 * step + 3 * parameter + k * step + seed) % 13
+    return case.scale * ((mixed - 6) / 4).reshape(shape)
 
 
 def _build(opt_class: type, case: Case, values: list, dtype: torch.dtype):
@@ -140,9 +143,12 @@ def _build(opt_class: type, case: Case, values: list, dtype: torch.dtype):
     return parameters, opt_class(groups)
 
 
-def run_case(opt_class: type, case: Case, dtype: torch.dtype = torch.float64) -> np.ndarray:
+def run_case(
+    opt_class: type, case: Case, dtype: torch.dtype = torch.float64, seed: int | None = None
+) -> np.ndarray:
     """θ after each step, all parameters flattened side by side: (steps, numbers), float64."""
-    values = [start_value(i, shape) for i, shape in enumerate(case.shapes)]
+    seed = int(reference()["seed"]) if seed is None else seed
+    values = [start_value(i, shape, seed) for i, shape in enumerate(case.shapes)]
     parameters, optimizer = _build(opt_class, case, values, dtype)
     history = []
     for step in range(1, case.steps + 1):
@@ -154,7 +160,7 @@ def run_case(opt_class: type, case: Case, dtype: torch.dtype = torch.float64) ->
             for group in optimizer.param_groups:
                 group["lr"] /= 2
         for i, parameter in enumerate(parameters):
-            grad = gradient(case, step, i)
+            grad = gradient(case, step, i, seed)
             parameter.grad = None if grad is None else torch.as_tensor(grad).to(dtype)
         optimizer.step()
         for i, (parameter, shape) in enumerate(zip(parameters, case.shapes, strict=True)):
@@ -354,6 +360,80 @@ CHECKS: tuple[tuple[str, str, Callable], ...] = (
 
 
 # ---------------------------------------------------------------------------------------------
+# Known mistakes
+
+# A case's fingerprint is filed under the part of AdamW that it shows.
+PARTS = {"adam": ("plain", "large_eps", "tiny_gradients"), "decay": ("decay", "long")}
+# Names of fingerprints begin with these. Two mistakes at once may be of different parts: where all
+# of a part is as one of them makes it, that one is named.
+DECISIVE = ("adam/", "decay/", "uncorrected", "missing_gradients")
+NO_NUMBER = torch.full((1,), torch.nan)
+
+
+def fingerprint_name(case: Case) -> str:
+    """``adam/plain``, or the case's name alone."""
+    return next((f"{part}/{case.name}" for part in PARTS if case.name in PARTS[part]), case.name)
+
+
+def outputs_of(opt_class: type) -> dict[str, torch.Tensor | None]:
+    """What a wrong optimizer is recognised by: trajectories, and the gradient after a step.
+
+    A division by zero is the same whether Python refuses it or torch makes NaN of it. After any
+    other exception there is no output.
+    """
+    outputs: dict[str, torch.Tensor | None] = {}
+    for case in CASES:
+        try:
+            found = torch.from_numpy(run_case(opt_class, case))
+            some = bool(found.isfinite().any())  # NaN here and there is told by its place
+            output = found.nan_to_num(nan=9.0, posinf=8.0, neginf=7.0) if some else NO_NUMBER
+        except InputError:
+            raise
+        except ZeroDivisionError:
+            output = NO_NUMBER
+        except (Exception, SystemExit):
+            output = None
+        outputs[fingerprint_name(case)] = output
+    parameter = torch.nn.Parameter(torch.as_tensor(start_value(0, (2, 3))))
+    parameter.grad = torch.as_tensor(gradient(CASES[0], 1, 0))
+    with contextlib.suppress(Exception, SystemExit):
+        opt_class([parameter], lr=0.1, weight_decay=0.5).step()
+    return outputs | {"gradient": parameter.grad}
+
+
+@functools.cache
+def known_mistakes() -> Known:
+    """The fingerprints that stand in the reference file."""
+    found = reference()
+    words = json.loads(bytes(found["mistakes"])) if "mistakes" in found.dtype.names else {}
+    tables = found["fingerprints"] if words else np.zeros((), [])
+    prints = {name: torch.from_numpy(tables[name].copy()) for name in tables.dtype.names or ()}
+    return load_known(words, prints)
+
+
+def recognise(opt_class: type) -> list[Mistake]:
+    """The known mistakes that a wrong optimizer makes; none if it is not one of them."""
+    outputs, known = outputs_of(opt_class), known_mistakes()
+    if outputs[fingerprint_name(CASES[0])] is None:
+        return []  # the exception says what is wrong
+    wrong = [
+        fingerprint_name(case)
+        for case in CASES
+        if not is_right(case, outputs[fingerprint_name(case)])
+    ]
+    parts = [part for part in DECISIVE if any(name.startswith(part) for name in wrong)]
+    found = (known.find(outputs, decisive=part) for part in ("", *parts))
+    return next((mistakes for mistakes in found if mistakes), [])
+
+
+def is_right(case: Case, output: torch.Tensor | None) -> bool:
+    """Whether a trajectory is the reference's, for either order of decay."""
+    if output is None or output is NO_NUMBER:
+        return False
+    return any(first_difference(output.numpy(), reference()[case.name][o]) is None for o in ORDERS)
+
+
+# ---------------------------------------------------------------------------------------------
 # Running them and telling
 
 
@@ -432,6 +512,11 @@ def main() -> None:
         if result.detail:
             print("      " + result.detail.replace("\n", "\n      "))
     failed = sum(not result.passed for result in results)
+    mistakes = recognise(AdamW) if failed else []
+    for mistake in mistakes:
+        print(f"      probably: {mistake.text}")
+    for fact in facts(AdamW) if failed and not mistakes else ():
+        print(f"      measured: {fact}")
     print(f"{title}: {len(results) - failed} of {len(results)} checks passed")
     sys.exit(1 if failed else 0)
 

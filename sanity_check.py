@@ -2,8 +2,8 @@
 
 Each function is checked alone, so a mistake in one task does not fail another; no pretrained
 weights and no network are needed. This file is the command line and the report; the checks are in
-sanity_part1.py (bert.py, optimizer.py, classifier.py) and sanity_part2.py
-(multitask_classifier.py). It does not know how any task is solved.
+sanity_part1.py (bert.py, optimizer.py, classifier.py), sanity_part2.py (multitask_classifier.py)
+and sanity_training.py (its training loop). It does not know how any task is solved.
 
     checks                                  minutes   expected
     python sanity_check.py                  < 1       "ok" for every task, exit status 0
@@ -27,7 +27,7 @@ from torch import Tensor
 
 import sanity_part1
 import sanity_part2
-from sanity_tools import HERE, Finding, describe, difference, faulty
+from sanity_tools import EXPLAINING, HERE, Finding, describe, difference, faulty
 from tasks import TASKS, Task, task
 from utils import (
     WEIGHT_FILES,
@@ -42,6 +42,7 @@ from utils import (
 MAKE = "python -m tests.make_sanity_check"
 PRETRAINED_TOLERANCE = 1e-4
 CHECKED = sanity_part1.CHECKED | sanity_part2.CHECKED
+SAID = {"named": "probably", "fact": "measured", "hint": "hint"}
 PART_2 = "multitask_classifier.py"
 
 
@@ -84,8 +85,8 @@ def report(entry: Task, findings: list[Finding]) -> None:
         if len(wrong) > 4:
             print(f"        … and {len(wrong) - 4} more")
     for finding in findings:
-        if finding.kind == "hint":
-            print(f"        hint: {finding.text}")
+        if finding.kind in EXPLAINING:
+            print(f"        {SAID[finding.kind]}: {finding.text}")
 
 
 def check_tasks(entries: list[Task]) -> list[Task]:
@@ -132,7 +133,8 @@ def check_pretrained() -> list[Finding]:
     known = sanity_part1.facts()["pretrained"]
     name = next((name for name, sha256 in known.items() if sha256 == digest), None)
     if name is None:
-        print(f"  --    no reference yet for {default} ({MAKE} --model {default} makes it)")
+        staff = f" ({MAKE} --model {default} makes it)" if (HERE / "tests").is_dir() else ""
+        print(f"  --    no reference yet for {default}{staff}")
         return []
     findings = []
     try:
@@ -161,6 +163,28 @@ def pretrained_outputs(folder: Path, name: str) -> dict[str, Tensor]:
         results = model(stored[f"pretrained/{name}/inputs/input_ids"], real)
     hidden = results["last_hidden_state"] * real[..., None]  # (B, L, D)
     return {"last_hidden_state": hidden[..., :8], "pooler_output": results["pooler_output"][:, :8]}
+
+
+def check_training(todo: list[Task]) -> bool:
+    """The training loop of part 2, unless one of its tasks is in ``todo``: whether it is wrong.
+
+    It is no graded task, and students may write it anew: where it cannot be run, that is said.
+    """
+    if any(part_of(entry) == 2 for entry in todo):
+        print("  --    the training loop is checked once all tasks of part 2 are right")
+        return False
+    findings = importlib.import_module("sanity_training").check()  # it comes with part 2
+    wrong = faulty(findings)
+    if not wrong:
+        print("  ok    the training loop: both sentences and whole labels reach the losses")
+    for finding in wrong:
+        waits = finding.kind == "waits"
+        label, verb = ("  --   ", " is not checked") if waits else ("  WRONG", "")
+        print(f"{label} the training loop{verb}: {finding.text}")
+    for finding in findings:
+        if finding.kind in EXPLAINING:
+            print(f"        {SAID[finding.kind]}: {finding.text}")
+    return any(finding.kind != "waits" for finding in wrong)
 
 
 def entries_of_part_2(part_1_is_right: bool) -> list[Task]:
@@ -198,6 +222,8 @@ def main() -> None:
         more = entries_of_part_2(part_1_is_right=not trouble)
         entries += more
         todo += check_tasks(more)
+    if not args.task and any(part_of(entry) == 2 for entry in entries):
+        trouble |= check_training(todo)
     right = len(entries) - len(todo)
     print(f"{right} of {len(entries)} task{'s' * (len(entries) > 1)} right")
     if todo:

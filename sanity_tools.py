@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import traceback
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,8 @@ from torch import Tensor
 from torch.nn import functional as F
 from torch.overrides import TorchFunctionMode
 
+from sanity_hints import Mistake
+
 HERE = Path(__file__).resolve().parent
 
 
@@ -25,14 +27,24 @@ HERE = Path(__file__).resolve().parent
 class Finding:
     """One thing that is wrong, or the reason why nothing could be checked."""
 
-    kind: str  # what is wrong: "values", "gradients", …; or "error", "not started", "waits", "hint"
+    kind: str  # what is wrong: "values", "gradients", …; or "error", "not started", "waits"; or of
+    # what explains: "named" (a known mistake), "fact" (what was measured), "hint"
     text: str
     slight: bool = False  # may come from computing in float32 inside, which is no mistake
+    name: str = ""  # of the known mistake that this is, where the check can tell
+
+
+EXPLAINING = ("named", "fact", "hint")
 
 
 def faulty(findings: list[Finding]) -> list[Finding]:
-    """The findings without the hints, which do not count."""
-    return [finding for finding in findings if finding.kind != "hint"]
+    """The findings that count: not those that only explain."""
+    return [finding for finding in findings if finding.kind not in EXPLAINING]
+
+
+def named(mistakes: Iterable[Mistake]) -> list[Finding]:
+    """What is said about known mistakes."""
+    return [Finding("named", mistake.text, name=mistake.name) for mistake in mistakes]
 
 
 # ---------------------------------------------------------------------------------------------
@@ -96,16 +108,19 @@ def default_dtype(dtype: torch.dtype) -> Iterator[None]:
 
 
 def difference(
-    kind: str, what: str, got: Any, expected: Tensor, tolerance: float
+    kind: str, what: str, got: Any, expected: Tensor, tolerance: float, reveal: bool = True
 ) -> Finding | None:
-    """The first place where a tensor is not what it should be, in words."""
+    """The first place where a tensor is not what it should be, in words.
+
+    Right values are said only if ``reveal``.
+    """
     label = f"{kind} of {what}"
     if got is None and kind == "gradients":
         return Finding(kind, f"{label}: no gradient arrives (detached, or under no_grad?)")
     if not isinstance(got, Tensor):
         return Finding(kind, f"{label}: a {type(got).__name__} instead of a tensor")
     if kind == "padding":
-        if (got.abs() > tolerance).any():
+        if not (got.abs() <= tolerance).all():  # NaN is a change, too
             text = f"a change of padded tokens changes real ones by up to {got.abs().max():.1e}"
             return Finding(kind, f"{label}: {text}", got.abs().max().item() < 1e-5)
         return None
@@ -119,9 +134,10 @@ def difference(
     if wrong.any():
         index = wrong.nonzero()[0].tolist()
         values = got[tuple(index)].item(), expected[tuple(index)].item()
+        right = f", expected {values[1]:.6g}" if reveal else ""
         if not got.isfinite().all():
-            return Finding(kind, f"{label}: {values[0]} at {index}, expected {values[1]:.6g}")
-        text = f"got {values[0]:.6g}, expected {values[1]:.6g} (largest {off.max():.1e})"
+            return Finding(kind, f"{label}: {values[0]} at {index}{right}")
+        text = f"got {values[0]:.6g}{right} (off by up to {off.max():.1e})"
         slight = off.max().item() < 1e-5
         return Finding(kind, f"{label}: first difference at {index}: {text}", slight)
     if got.dtype != expected.dtype and got.dtype.is_floating_point:

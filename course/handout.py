@@ -163,6 +163,9 @@ def adapt(handout: Handout) -> None:
     settings, files = handout.settings, handout.files
     points, zip_name = settings["points"], settings["submission"]["file"]
     files["tasks.py"] = tables.with_points(handout.text("tasks.py"), points).encode()
+    if "docs/handout.md" in files:
+        text = tables.text_with_points(handout.text("docs/handout.md"), points)
+        files["docs/handout.md"] = text.encode()
     submit = tables.with_submission_name(handout.text("prepare_submit.py"), zip_name)
     files["prepare_submit.py"] = submit.encode()
     staff_readme = (handout.root / "README.md").read_text(encoding="utf-8")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -21,7 +22,12 @@ TABLES = {  # of settings.toml, and what each must hold; other keys are the cour
     "submission": ("file", "name"),
     "limits": (),
     "rules": ("allowed", "forbidden"),
+    "leaderboard": ("attempts", "exceptions"),
+    "manual": (),
+    "grading": ("whole_tasks", "shares"),
+    "gradescope": ("visibility", "leaderboard"),
 }
+VISIBLE = ("visible", "hidden", "after_due_date", "after_published")  # Gradescope's words
 
 
 @dataclass(frozen=True)
@@ -143,7 +149,26 @@ def read_settings(root: Path) -> dict[str, Any]:
             raise InputError(f"{SETTINGS} gives points to {number}, which is no task")
         if type(value) is not int or value < 0:
             raise InputError(f"{SETTINGS}: points of {number} are {value!r}, no whole number")
+    check_grading(settings)
     return settings
+
+
+def check_grading(settings: dict[str, Any]) -> None:
+    """The tables that only the grader reads: whole numbers, exceptions by name."""
+    manual = settings.setdefault("manual", {})
+    board = settings["leaderboard"]
+    if not isinstance(board["exceptions"], dict):
+        raise InputError(f"{SETTINGS}: leaderboard.exceptions is no table of names and numbers")
+    shares = settings["grading"]["shares"]
+    if not all(isinstance(share, int | float) and share > 0 for share in shares.values()):
+        raise InputError(f"{SETTINGS}: grading.shares are {shares}, not all numbers above 0")
+    if (visibility := settings["gradescope"]["visibility"]) not in VISIBLE:
+        raise InputError(f"{SETTINGS}: gradescope.visibility {visibility!r} is none of {VISIBLE}")
+    numbers = {f"manual.{row}": value for row, value in manual.items()}
+    numbers |= {f"leaderboard.exceptions.{name}": n for name, n in board["exceptions"].items()}
+    for name, value in {"leaderboard.attempts": board["attempts"], **numbers}.items():
+        if type(value) is not int or value < 0:
+            raise InputError(f"{SETTINGS}: {name} is {value!r}, no whole number")
 
 
 def course_tasks(settings: Mapping[str, Any]) -> list[Task]:
@@ -164,6 +189,16 @@ def with_points(source: str, points: Mapping[str, int]) -> str:
             before, after = line[: value.col_offset], line[value.end_col_offset :]
             lines[value.lineno - 1] = (before + str(points[number]).encode() + after).decode()
     return "\n".join(lines)
+
+
+def text_with_points(text: str, points: Mapping[str, int]) -> str:
+    """docs/handout.md with other points in the lines under the tasks' headings."""
+    for number, value in points.items():
+        line = re.compile(rf"(### Task {re.escape(number)} · .*\n\n`[^`]*` · )\d+( points ·)")
+        text, count = line.subn(rf"\g<1>{value}\g<2>", text)
+        if count != 1:
+            raise InputError(f"docs/handout.md has no line of points under Task {number}")
+    return text
 
 
 def with_submission_name(source: str, file: str) -> str:

@@ -431,6 +431,8 @@ def test_settings_reach_the_students(staff):
     assert "Part 1 is due: on 1 May" in readme
     assert "attention` | 33 | 60 |" in readme
     assert 'ZIP_NAME = "ours.zip"\n' in made.text("prepare_submit.py")
+    assert "`bert.py` · 33 points ·" in made.text("docs/handout.md")
+    assert made.text("docs/handout.md").count("33 points") == 1
     space: dict = {"__name__": "tasks_of_students"}
     sys.modules["tasks_of_students"] = sys  # dataclasses look their module up
     exec(compile(made.text("tasks.py"), "tasks.py", "exec"), space)

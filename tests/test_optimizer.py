@@ -413,14 +413,14 @@ def test_published_weight_is_returned():
 
 @pytest.mark.parametrize("name", list(BY_NAME))
 def test_equals_numpy_in_float64(name):
-    wanted = make_optimizer_test.trajectory(BY_NAME[name], "after")
+    wanted = make_optimizer_test.trajectory(BY_NAME[name], "after", 0)
     np.testing.assert_allclose(run_case(AdamW, BY_NAME[name]), wanted, rtol=1e-12, atol=1e-12)
 
 
 @pytest.mark.parametrize("name", list(BY_NAME))
 def test_equals_numpy_in_float32(name):
     case = dataclasses.replace(BY_NAME[name], steps=20)
-    wanted = make_optimizer_test.trajectory(case, "after")
+    wanted = make_optimizer_test.trajectory(case, "after", 0)
     np.testing.assert_allclose(run_case(AdamW, case, torch.float32), wanted, rtol=1e-6, atol=1e-6)
 
 
@@ -450,7 +450,7 @@ def any_case(draw) -> Case:
 @given(case=any_case())
 def test_equals_numpy_for_any_hyper_parameters(case):
     for opt_class, order in ((AdamW, "after"), (Before, "before")):
-        wanted = make_optimizer_test.trajectory(case, order)
+        wanted = make_optimizer_test.trajectory(case, order, 0)
         bound = 1e-12 * max(1.0, np.abs(wanted).max())  # relative to the largest excursion
         np.testing.assert_allclose(run_case(opt_class, case), wanted, rtol=0, atol=bound)
 
@@ -509,12 +509,16 @@ def test_argument_errors_name_the_value(setting):
 
 def test_reference_needs_no_pickle_and_is_made_again_to_the_byte(tmp_path, monkeypatch):
     stored = np.load(optimizer_test.REFERENCE, allow_pickle=False)
-    assert set(stored.dtype.names) == {*BY_NAME, "published"}
+    trajectories = {"seed", *BY_NAME, "published"}
+    assert set(stored.dtype.names) == trajectories | {"mistakes", "fingerprints"}
     assert not stored.dtype.hasobject
     assert b"pickle" not in optimizer_test.REFERENCE.read_bytes()
     monkeypatch.setattr(sys, "argv", ["make_optimizer_test", "--out", str(tmp_path / "new.npy")])
     make_optimizer_test.main()
-    assert (tmp_path / "new.npy").read_bytes() == optimizer_test.REFERENCE.read_bytes()
+    made = np.load(tmp_path / "new.npy", allow_pickle=False)
+    assert set(made.dtype.names) == trajectories  # fingerprints are course/fingerprints.py's
+    for name in trajectories:
+        assert made[name].tobytes() == stored[name].tobytes(), name
 
 
 def test_orders_differ_far_more_than_the_tolerance():
@@ -542,8 +546,10 @@ TITLE = "Task 1.5 · AdamW.step"
 @pytest.fixture
 def student(tmp_path):
     """A folder like a student's, without optimizer.py."""
-    for name in ("optimizer_test.py", "optimizer_test.npy", "tasks.py", "utils.py"):
+    for name in ("tasks.py", "utils.py", "sanity_hints.py"):
         shutil.copy(ROOT / name, tmp_path)
+    for path in ROOT.glob("optimizer_*"):
+        shutil.copy(path, tmp_path)
     return tmp_path
 
 

@@ -1,0 +1,195 @@
+"""Run the mistakes of course/mistakes/ and store what they compute, so that checks can name them.
+
+    python course/fingerprints.py            a minute; again whenever a mistake is added
+    python course/fingerprints.py --check    writes nothing; exit status 1 if files are out of date
+
+Reads sanity_check.data and optimizer_test.npy, as tests/make_sanity_check.py and
+tests/make_optimizer_test.py write them, and writes both again with the fingerprints
+(sanity_hints.py) of every mistake, of every two mistakes in one function whose lines can be merged,
+and of mistakes merged with another right answer. It refuses a mistake that is none, and two that
+compute the same. Part 2 has no fingerprints: there, sanity_part2.py measures properties.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from safetensors import safe_open
+from safetensors.torch import save
+from tqdm import tqdm
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT))  # Python puts the folder of the script there
+
+import optimizer_test  # noqa: E402
+import sanity_part1  # noqa: E402
+from course.answers import (  # noqa: E402
+    MISTAKES,
+    VARIANTS,
+    Answer,
+    Methods,
+    installed_source,
+    merge,
+    put_methods,
+    read_all,
+)
+from sanity_hints import Known, Print, print_of  # noqa: E402
+from sanity_tools import Finding  # noqa: E402
+from tasks import TASKS, Task  # noqa: E402
+from utils import InputError, OneLineParser, atomic_write, run_script  # noqa: E402
+
+OPTIMIZER = "optimizer.step"
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A wrong answer to run: the names of its mistakes and its methods."""
+
+    names: tuple[str, ...]
+    methods: Methods
+    imports: tuple[str, ...]
+    merged: bool = True
+
+
+def part_1() -> list[Task]:
+    """The tasks whose mistakes have fingerprints."""
+    return [entry for entry in TASKS if entry.number.startswith("1.")]
+
+
+def prints_of(entry: Task, methods: Methods, imports: tuple[str, ...] = ()) -> dict[str, Print]:
+    """What an answer computes, in each way of running the task's function."""
+    owner = entry.function.split(".")[0]
+    source = put_methods((ROOT / entry.file).read_text(encoding="utf-8"), owner, methods, imports)
+    with installed_source(entry.file, source) as module:
+        if entry.id == OPTIMIZER:
+            return {entry.id: print_of(optimizer_test.outputs_of(module.AdamW))}
+        found = {}
+        for group, options in sanity_part1.groups_of(entry.id).items():
+            outputs = sanity_part1.outputs_or_error(entry.id, **options)
+            found[group] = print_of(outputs.text if isinstance(outputs, Finding) else outputs)
+        return found
+
+
+def base_of(entry: Task) -> Methods:
+    """The plain right answer, along whose lines mistakes are written."""
+    plain = [answer for answer in read_all(VARIANTS, entry.id) if answer.name == "plain"]
+    if not plain:
+        raise InputError(f"{VARIANTS / entry.id} has no plain.py")
+    return plain[0].versions[plain[0].first]
+
+
+def candidates(entry: Task) -> Iterator[Candidate]:
+    """All wrong answers to run: mistakes first, then what merges of them give."""
+
+    def first(answer: Answer) -> Methods:
+        return answer.versions[answer.first]
+
+    base, mistakes = base_of(entry), read_all(MISTAKES, entry.id)
+    others = [answer for answer in read_all(VARIANTS, entry.id) if answer.name != "plain"]
+    for one in mistakes:
+        yield Candidate((one.name,), first(one), one.imports, merged=False)
+    for one, other in [*itertools.combinations(mistakes, 2), *itertools.product(mistakes, others)]:
+        names = (one.name, other.name) if other in mistakes else (one.name,)
+        if methods := merge(base, first(one), first(other)):
+            yield Candidate(names, methods, one.imports + other.imports)
+
+
+def known_of(entry: Task) -> dict[str, Known]:
+    """The fingerprints of a task's mistakes, in each way of running its function.
+
+    A merge that computes nothing new is left out.
+
+    Raises:
+        InputError: a mistake computes what is right, or the same as another one.
+    """
+    right = prints_of(entry, base_of(entry))
+    known: dict[str, list[tuple[tuple[str, ...], Print]]] = {group: [] for group in right}
+    for one in tqdm(list(candidates(entry)), desc=f"{entry.id:18}", disable=None):
+        prints = prints_of(entry, one.methods, one.imports)
+        new = [
+            group
+            for group, found in prints.items()
+            if not found.matches(right[group])
+            and not any(found.matches(other) for _, other in known[group])
+        ]
+        if not new and not one.merged:
+            same = {
+                names for group in known for names, p in known[group] if p.matches(prints[group])
+            }
+            what = f"the same as {same}" if same else "what is right"
+            raise InputError(f"{entry.id}: the mistake {one.names[0]} computes {what}")
+        for group in new:
+            known[group].append((one.names, prints[group]))
+    mistakes = {answer.name: answer.mistake for answer in read_all(MISTAKES, entry.id)}
+    return {group: Known(found, mistakes) for group, found in known.items()}
+
+
+# ---------------------------------------------------------------------------------------------
+# The two files
+
+
+def sanity_data(known: Mapping[str, Known]) -> bytes:
+    """sanity_check.data with these fingerprints in place of those that it has."""
+    with safe_open(sanity_part1.DATA, framework="pt") as file:
+        tensors = {
+            name: file.get_tensor(name)
+            for name in file.keys()
+            if not name.startswith(sanity_part1.FINGERPRINTS)
+        }
+    for group, found in known.items():
+        for name, table in found.tables().items():
+            tensors[f"{sanity_part1.FINGERPRINTS}{group}/{name}"] = table
+    about = sanity_part1.facts() | {"mistakes": {k: found.words() for k, found in known.items()}}
+    return save({k: tensors[k] for k in sorted(tensors)}, metadata={"about": json.dumps(about)})
+
+
+def optimizer_reference(known: Known) -> np.ndarray:
+    """optimizer_test.npy's array with these fingerprints in place of those that it has."""
+    before = optimizer_test.reference()
+    kept = [name for name in before.dtype.names if name not in ("mistakes", "fingerprints")]
+    words = json.dumps(known.words()).encode()
+    tables = {name: table.numpy() for name, table in known.tables().items()}
+    layout = [(name, before.dtype[name]) for name in kept]
+    layout += [("mistakes", f"S{len(words)}")]
+    layout += [("fingerprints", [(name, "<f8", table.shape) for name, table in tables.items()])]
+    array = np.zeros((), layout)
+    for name in kept:
+        array[name] = before[name]
+    array["mistakes"] = words
+    for name, table in tables.items():
+        array["fingerprints"][name] = table
+    return array
+
+
+def main() -> None:
+    """Make all fingerprints; write the two files, or compare them."""
+    parser = OneLineParser(description="Store the fingerprints of known mistakes.")
+    parser.add_argument(
+        "--check", action="store_true", help="compare with the files, write nothing"
+    )
+    args = parser.parse_args()
+    known = {group: found for entry in part_1() for group, found in known_of(entry).items()}
+    optimizer = known.pop(OPTIMIZER)
+    data, array = sanity_data(known), optimizer_reference(optimizer)
+    count = sum(len(found.answers) for found in [*known.values(), optimizer])
+    if args.check:
+        stale = [sanity_part1.DATA.name] * (sanity_part1.DATA.read_bytes() != data)
+        stale += [optimizer_test.REFERENCE.name] * (optimizer_test.reference() != array)
+        if stale:
+            raise InputError(f"{' and '.join(stale)}: not as the mistakes are now; make them anew")
+    else:
+        with atomic_write(sanity_part1.DATA, "wb") as file:
+            file.write(data)
+        with atomic_write(optimizer_test.REFERENCE, "wb") as file:
+            np.save(file, array, allow_pickle=False)
+    print(f"{count} fingerprints {'as stored' if args.check else 'written'}")
+
+
+if __name__ == "__main__":
+    run_script(main)

@@ -1,0 +1,33 @@
+"""The position embeddings are missing.
+
+Hint: Attention itself does not see order: without them a shuffled sentence means the same.
+Read: Vaswani et al. 2017, §3.5
+"""
+
+import torch
+from torch.nn import functional as F
+
+
+class NoPositions:
+    def embed(self, input_ids, token_type_ids=None):
+        length = input_ids.size(1)
+        if token_type_ids is None:
+            token_type_ids = torch.zeros_like(input_ids)
+        words = self.word_embedding(input_ids)
+        segments = self.tk_type_embedding(token_type_ids)
+        total = words
+        total = total + segments
+        total = self.embed_layer_norm(total)
+        total = self.embed_dropout(total)
+        return total
+
+
+class FromTheTables:
+    def embed(self, input_ids, token_type_ids=None):
+        kinds = input_ids * 0 if token_type_ids is None else token_type_ids
+        x = F.embedding(input_ids, self.word_embedding.weight)
+        s = self.tk_type_embedding.weight[kinds]
+        total = x + s
+        norm = self.embed_layer_norm
+        normed = F.layer_norm(total, total.shape[-1:], norm.weight, norm.bias, norm.eps)
+        return F.dropout(normed, self.embed_dropout.p, self.training)

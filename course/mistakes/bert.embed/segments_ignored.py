@@ -1,0 +1,34 @@
+"""All segments are 0, even where others are given.
+
+Hint: token_type_ids says which sentence of a pair a piece belongs to.
+Read: Devlin et al. 2019, figure 2
+"""
+
+import torch
+from torch.nn import functional as F
+
+
+class SegmentsIgnored:
+    def embed(self, input_ids, token_type_ids=None):
+        length = input_ids.size(1)
+        token_type_ids = torch.zeros_like(input_ids)
+        words = self.word_embedding(input_ids)
+        places = self.position_ids[:, :length]
+        positions = self.pos_embedding(places)
+        segments = self.tk_type_embedding(token_type_ids)
+        total = words + positions
+        total = total + segments
+        total = self.embed_layer_norm(total)
+        total = self.embed_dropout(total)
+        return total
+
+
+class FromTheTables:
+    def embed(self, input_ids, token_type_ids=None):
+        x = F.embedding(input_ids, self.word_embedding.weight)
+        p = self.pos_embedding.weight[: input_ids.size(1)]
+        s = self.tk_type_embedding.weight[0]
+        total = x + p + s
+        norm = self.embed_layer_norm
+        normed = F.layer_norm(total, total.shape[-1:], norm.weight, norm.bias, norm.eps)
+        return F.dropout(normed, self.embed_dropout.p, self.training)

@@ -1,0 +1,51 @@
+"""Attention is not called: the layer's input stands for its result.
+
+Hint: Attention is the only place where tokens learn from each other.
+Read: Vaswani et al. 2017, figure 1
+"""
+
+from torch.nn import functional as F
+
+
+class NoAttention:
+    def forward(self, hidden_states, attention_mask):
+        attended = hidden_states
+        normed = self.add_norm(
+            hidden_states,
+            attended,
+            self.attention_dense,
+            self.attention_dropout,
+            self.attention_layer_norm,
+        )
+        expanded = self.interm_dense(normed)
+        expanded = self.interm_af(expanded)
+        result = self.add_norm(
+            normed,
+            expanded,
+            self.out_dense,
+            self.out_dropout,
+            self.out_layer_norm,
+        )
+        return result
+
+
+class Short:
+    def forward(self, x, mask):
+        first = (self.attention_dense, self.attention_dropout, self.attention_layer_norm)
+        last = (self.out_dense, self.out_dropout, self.out_layer_norm)
+        a = x
+        a = self.add_norm(x, a, *first)
+        f = self.interm_af(self.interm_dense(a))
+        y = self.add_norm(a, f, *last)
+        return y
+
+
+class WithoutAddNorm:
+    def forward(self, hidden, mask):
+        a = hidden
+        a = self.attention_dropout(self.attention_dense(a))
+        normed = self.attention_layer_norm(a + hidden)
+        f = F.gelu(self.interm_dense(normed))
+        o = self.out_dropout(self.out_dense(f))
+        result = self.out_layer_norm(o + normed)
+        return result

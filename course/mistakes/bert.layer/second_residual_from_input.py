@@ -1,0 +1,52 @@
+"""The second residual connection starts at the layer's input, not after the first add & norm.
+
+Hint: Each sublayer has its own residual connection: what goes into the feed-forward network is what
+is added after it.
+Read: Vaswani et al. 2017, figure 1
+"""
+
+from torch.nn import functional as F
+
+
+class SecondResidualFromInput:
+    def forward(self, hidden_states, attention_mask):
+        attended = self.self_attention(hidden_states, attention_mask)
+        normed = self.add_norm(
+            hidden_states,
+            attended,
+            self.attention_dense,
+            self.attention_dropout,
+            self.attention_layer_norm,
+        )
+        expanded = self.interm_dense(normed)
+        expanded = self.interm_af(expanded)
+        result = self.add_norm(
+            hidden_states,
+            expanded,
+            self.out_dense,
+            self.out_dropout,
+            self.out_layer_norm,
+        )
+        return result
+
+
+class Short:
+    def forward(self, x, mask):
+        first = (self.attention_dense, self.attention_dropout, self.attention_layer_norm)
+        last = (self.out_dense, self.out_dropout, self.out_layer_norm)
+        a = self.self_attention(x, mask)
+        a = self.add_norm(x, a, *first)
+        f = self.interm_af(self.interm_dense(a))
+        y = self.add_norm(x, f, *last)
+        return y
+
+
+class WithoutAddNorm:
+    def forward(self, hidden, mask):
+        a = self.self_attention(hidden, mask)
+        a = self.attention_dropout(self.attention_dense(a))
+        normed = self.attention_layer_norm(a + hidden)
+        f = F.gelu(self.interm_dense(normed))
+        o = self.out_dropout(self.out_dense(f))
+        result = self.out_layer_norm(hidden + o)
+        return result

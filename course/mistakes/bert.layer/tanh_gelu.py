@@ -1,0 +1,58 @@
+"""GELU is computed by its tanh approximation.
+
+Hint: Pretrained BERT has the exact GELU, with the distribution function of the normal; `interm_af`
+is that one.
+Read: Hendrycks & Gimpel 2016, §2
+"""
+
+import math
+
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+
+class TanhGelu:
+    def forward(self, hidden_states, attention_mask):
+        attended = self.self_attention(hidden_states, attention_mask)
+        normed = self.add_norm(
+            hidden_states,
+            attended,
+            self.attention_dense,
+            self.attention_dropout,
+            self.attention_layer_norm,
+        )
+        expanded = self.interm_dense(normed)
+        expanded = F.gelu(expanded, approximate="tanh")
+        result = self.add_norm(
+            normed,
+            expanded,
+            self.out_dense,
+            self.out_dropout,
+            self.out_layer_norm,
+        )
+        return result
+
+
+class ByHand:
+    def forward(self, x, mask):
+        first = (self.attention_dense, self.attention_dropout, self.attention_layer_norm)
+        last = (self.out_dense, self.out_dropout, self.out_layer_norm)
+        a = self.self_attention(x, mask)
+        a = self.add_norm(x, a, *first)
+        f = self.interm_dense(a)
+        inner = math.sqrt(2 / math.pi) * (f + 0.044715 * f**3)
+        f = 0.5 * f * (1 + torch.tanh(inner))
+        y = self.add_norm(a, f, *last)
+        return y
+
+
+class WithoutAddNorm:
+    def forward(self, hidden, mask):
+        a = self.self_attention(hidden, mask)
+        a = self.attention_dropout(self.attention_dense(a))
+        normed = self.attention_layer_norm(a + hidden)
+        f = nn.GELU(approximate="tanh")(self.interm_dense(normed))
+        o = self.out_dropout(self.out_dense(f))
+        result = self.out_layer_norm(o + normed)
+        return result

@@ -1,0 +1,50 @@
+"""The number of classes is a number in the code instead of config.num_labels.
+
+Hint: SST has five classes, but CFIMDB has two, and other files have other numbers.
+Read: Devlin et al. 2019, §4.1
+"""
+
+from torch import nn
+
+from bert import BertModel
+
+
+class LabelsInCode:
+    def __init__(self, config):
+        super().__init__()
+        self.num_labels = config.num_labels
+        model = getattr(config, "model", None)
+        self.bert = BertModel.from_pretrained(model, attention_kernel="auto")
+        if config.option not in ("pretrain", "finetune"):
+            raise ValueError(f"option {config.option!r} is neither 'pretrain' nor 'finetune'")
+        self.bert.requires_grad_(config.option == "finetune")
+        self.dropout = nn.Dropout(config.hidden_dropout_prob)
+        self.classifier = nn.Linear(config.hidden_size, 5)
+
+
+class Head:
+    def __init__(self, config):
+        nn.Module.__init__(self)
+        self.bert = BertModel.from_pretrained(getattr(config, "model", None))
+        for parameter in self.bert.parameters():
+            parameter.requires_grad = {"pretrain": False, "finetune": True}[config.option]
+        drop = nn.Dropout(p=config.hidden_dropout_prob)
+        linear = nn.Linear(in_features=config.hidden_size, out_features=2)
+        self.head = nn.Sequential(drop, linear)
+
+
+class OtherNames:
+    def __init__(self, config):
+        super().__init__()
+        encoder = BertModel.from_pretrained(getattr(config, "model", None))
+        if config.option == "pretrain":
+            for weight in encoder.parameters():
+                weight.requires_grad = False
+        elif config.option == "finetune":
+            for weight in encoder.parameters():
+                weight.requires_grad = True
+        self.bert = encoder
+        classes = "negative", "rather negative", "neutral", "rather positive", "positive"
+        sizes = config.hidden_size, len(classes)
+        self.layers = nn.ModuleDict({"project": nn.Linear(*sizes)})
+        self.layers["drop"] = nn.Dropout(config.hidden_dropout_prob)

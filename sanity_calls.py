@@ -1,0 +1,519 @@
+"""The calls that the checks of part 2 make of the student's code, and what came back.
+
+``measure(task_id)`` builds the student's MultitaskBERT around a tiny random BERT, calls one of its
+functions in many ways (other words, more padding, half of the batch, a single row, one sentence
+twice, chance) and keeps what it returns as arrays. Nothing is judged here: sanity_part2.py looks at
+these arrays only, so that it may run elsewhere. This file does not know how any task is solved.
+
+B is the number of sentences or pairs, D the hidden size.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import functools
+import importlib
+import io
+import sys
+from collections.abc import Callable, Iterator
+from types import SimpleNamespace
+from typing import Any
+from unittest import mock
+
+import torch
+from torch import Tensor, nn
+
+from config import BertConfig
+from sanity_hints import numbers
+from sanity_part1 import CLASSIFIER_DROPOUT
+from sanity_tools import FixedDropout, describe
+
+TINY = {  # a width that many numbers of heads divide; ids of [CLS] and [SEP] as they really are
+    "vocab_size": 1100,
+    "hidden_size": 96,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "intermediate_size": 64,
+    "attention_probs_dropout_prob": 0.0,  # what dropout is left is the student's own
+    "hidden_dropout_prob": 0.0,
+}
+CLS, SEP, FIRST_WORD, WORDS = 101, 102, 999, 100
+SENTIMENTS = 5
+LENGTHS = ((9, 6, 4, 8, 5, 7), (6, 4, 8, 5, 7, 3))  # of six first and six second sentences
+SCALES = (1.0, 10.0, 100.0)  # of random embeddings
+INIT, FORWARD = "multitask.init", "multitask.forward"
+PREDICTIONS = (
+    "multitask.predict_sentiment",
+    "multitask.predict_paraphrase",
+    "multitask.predict_similarity",
+)
+SINGLE = (FORWARD, PREDICTIONS[0])
+OPTIONS = ("pretrain", "finetune")
+CAME = ("ids", "mask")
+
+
+# ---------------------------------------------------------------------------------------------
+# The student's model around a tiny BERT
+
+
+def tiny_encoder(seed: int = 0) -> nn.Module:
+    """What BertModel.from_pretrained gives here: always the same random weights, large ones."""
+    return copy.deepcopy(_tiny_encoder(importlib.import_module("bert").BertModel, seed))
+
+
+@functools.lru_cache(maxsize=8)
+def _tiny_encoder(cls: type[nn.Module], seed: int) -> nn.Module:
+    with torch.random.fork_rng(devices=[]):  # a student's layers begin alike at every call
+        model = cls(BertConfig(**TINY))
+    generator = torch.Generator().manual_seed(11711 + seed)
+    with torch.no_grad():
+        for _, parameter in sorted(model.named_parameters()):
+            if parameter.dim() > 1:
+                parameter.normal_(std=0.15, generator=generator)
+    return model
+
+
+def default_flags() -> dict[str, Any]:
+    """What the student's own flags are by default: the configuration may be made from them."""
+    module = importlib.import_module("multitask_classifier")
+    quiet = io.StringIO()
+    with (
+        mock.patch.object(sys, "argv", ["multitask_classifier.py"]),
+        contextlib.redirect_stdout(quiet),
+        contextlib.redirect_stderr(quiet),
+    ):
+        try:
+            return vars(module.get_args())
+        except (Exception, SystemExit):
+            return {}
+
+
+def student_model(option: str, seed: int = 0) -> tuple[nn.Module, list[nn.Module]]:
+    """The student's MultitaskBERT in evaluation mode, and the encoders that it loaded."""
+    module = importlib.import_module("multitask_classifier")
+    bert = importlib.import_module("bert")
+    given = {
+        "num_labels": {label: label for label in range(SENTIMENTS)},  # as in the data sets
+        "hidden_size": TINY["hidden_size"],
+        "hidden_dropout_prob": CLASSIFIER_DROPOUT,
+        "data_dir": ".",
+        "option": option,
+    }
+    config = SimpleNamespace(**(default_flags() | given))
+    encoders: list[nn.Module] = []
+
+    def load(*_: Any, **__: Any) -> nn.Module:
+        encoders.append(tiny_encoder(seed))
+        return encoders[-1]
+
+    torch.manual_seed(seed)
+    with mock.patch.object(bert.BertModel, "from_pretrained", side_effect=load):
+        model = module.MultitaskBERT(config).eval()
+    for parameter in own_parameters(model, encoders):
+        if parameter.dim() > 1 and not parameter.any():  # zeros are a fine start, but say nothing
+            nn.init.normal_(parameter, std=0.1)
+    return model, encoders
+
+
+def bare_model() -> nn.Module:
+    """A MultitaskBERT whose __init__ was not run: enough to see which functions are begun."""
+    cls = importlib.import_module("multitask_classifier").MultitaskBERT
+    model = cls.__new__(cls)
+    nn.Module.__init__(model)
+    return model
+
+
+def own_parameters(model: nn.Module, encoders: list[nn.Module]) -> list[nn.Parameter]:
+    """The model's parameters that did not come with a loaded BERT."""
+    loaded = {id(parameter) for encoder in encoders for parameter in encoder.parameters()}
+    return [parameter for parameter in model.parameters() if id(parameter) not in loaded]
+
+
+def function_of(task_id: str) -> str:
+    """The name of a task's method: ``predict_sentiment``."""
+    return "__init__" if task_id == INIT else task_id.split(".")[1]
+
+
+# ---------------------------------------------------------------------------------------------
+# Batches
+
+
+def sentences(side: int, seed: int = 0) -> tuple[Tensor, Tensor]:
+    """Ids and mask, (B, L) each, as the tokenizer gives them; no word is in both sides."""
+    lengths = torch.tensor(LENGTHS[side]).roll(seed // len(LENGTHS[0]) ** side)[:, None]  # (B, 1)
+    place = torch.arange(int(lengths.max()))  # (L,)
+    generator = torch.Generator().manual_seed(2 * seed + side)
+    words = torch.randint(0, 25, (len(lengths), len(place)), generator=generator)
+    ids = FIRST_WORD + (words + 50 * side + seed) % WORDS
+    ids[:, 0] = CLS
+    ids = torch.where(place == lengths - 1, SEP, ids) * (place < lengths)
+    return ids, (place < lengths).long()
+
+
+def other_words(ids: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
+    """The same batch, each word another one, which no side has."""
+    return torch.where(ids >= FIRST_WORD, FIRST_WORD + (ids - FIRST_WORD + 25) % WORDS, ids), mask
+
+
+def wider(ids: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
+    """The same batch, with three more columns of padding."""
+    return tuple(nn.functional.pad(tensor, (0, 3)) for tensor in (ids, mask))
+
+
+Batch = list[tuple[Tensor, Tensor]]  # of each side: ids, mask
+
+
+def batch_for(task_id: str, seed: int = 0) -> Batch:
+    """What a task's function is called with."""
+    return [sentences(side, seed) for side in range(1 if task_id in SINGLE else 2)]
+
+
+def changed(batch: Batch, side: int, change: Callable[..., tuple[Tensor, Tensor]]) -> Batch:
+    """A batch in which one side is changed."""
+    return [change(*pair) if i == side else pair for i, pair in enumerate(batch)]
+
+
+def call(model: nn.Module, task_id: str, batch: Batch, seed: int = 0) -> Any:
+    """What the student's function returns for copies of a batch."""
+    torch.default_generator.manual_seed(seed)
+    return getattr(model, function_of(task_id))(*(t.clone() for pair in batch for t in pair))
+
+
+def rows_of(batch: Batch, rows: slice) -> Batch:
+    """Some rows of a batch."""
+    return [(ids[rows], mask[rows]) for ids, mask in batch]
+
+
+def values(model: nn.Module, task_id: str, batch: Batch) -> Tensor:
+    """The result without its graph, one row a sentence or pair."""
+    with torch.no_grad(), FixedDropout():
+        result = call(model, task_id, batch)
+    return result.detach().reshape(len(batch[0][0]), -1)
+
+
+# ---------------------------------------------------------------------------------------------
+# Changes from outside: what stands at padding, and what BERT returns
+
+
+@contextlib.contextmanager
+def other_padding(encoders: list[nn.Module]) -> Iterator[None]:
+    """While active, [PAD] has another embedding. Its id stays, since code may look for that."""
+    tables = [getattr(encoder, "word_embedding", None) for encoder in encoders]
+    rows = [table.weight.data[0] for table in tables if isinstance(table, nn.Embedding)]
+    before = [row.clone() for row in rows]
+    try:
+        for row in rows:
+            row.copy_(torch.linspace(-2, 2, len(row)).sin())
+        yield
+    finally:
+        for row, old in zip(rows, before, strict=True):
+            row.copy_(old)
+
+
+@contextlib.contextmanager
+def loud(model: nn.Module, encoders: list[nn.Module], scale: float) -> Iterator[None]:
+    """While active, BERT returns, and each own layer gets, random numbers of that scale.
+
+    Both, since some ways never call BERT's forward and others have no layers.
+    """
+
+    def noise(value: Any) -> Any:
+        floating = isinstance(value, Tensor) and value.is_floating_point()
+        return scale * torch.randn_like(value) if floating else value
+
+    def replace_outputs(_module: nn.Module, _inputs: Any, outputs: Any) -> Any:
+        if not isinstance(outputs, dict):
+            return outputs
+        return {name: noise(value) for name, value in outputs.items()}
+
+    def replace_inputs(_module: nn.Module, inputs: tuple) -> tuple:
+        return tuple(map(noise, inputs))
+
+    inside = {module for encoder in encoders for module in encoder.modules()}
+    layers = [m for m in model.modules() if isinstance(m, nn.Linear | nn.Bilinear)]
+    hooks = [encoder.register_forward_hook(replace_outputs) for encoder in encoders]
+    hooks += [m.register_forward_pre_hook(replace_inputs) for m in layers if m not in inside]
+    try:
+        yield
+    finally:
+        for hook in hooks:
+            hook.remove()
+
+
+def loud_values(model: nn.Module, encoders: list[nn.Module], task_id: str, batch: Batch) -> Tensor:
+    """Results for random embeddings from small to large, one below the other."""
+    found = []
+    for scale in SCALES:
+        with loud(model, encoders, scale):
+            found.append(values(model, task_id, batch))
+    return torch.cat(found)
+
+
+# ---------------------------------------------------------------------------------------------
+# Measuring: all calls of the student's code, one after the other
+
+Measured = dict[str, Any]  # "call" or "call/what" → a tensor, a text or None
+CHANGES = {"other words": other_words, "wider": wider}  # of one side of a batch
+CHANCE = (  # what two calls differ in: name, how dropout is done, whether in training mode
+    ("no chance", FixedDropout, False),
+    ("chance", contextlib.nullcontext, False),
+    ("chance in training", contextlib.nullcontext, True),
+)
+
+
+def measure(task_id: str, seed: int = 0) -> Measured:
+    """What the student's code for one task returns, nothing judged.
+
+    Args:
+        task_id: of the task.
+        seed: of the words, the sentences' lengths and the weights.
+
+    Returns:
+        arrays by the calls' names; what a call raises is under ``call/error``.
+    """
+    measured: Measured = {}
+    with torch.random.fork_rng(devices=[]):
+        if not_begun(task_id):
+            measured["not begun"] = "yes"
+        if task_id == INIT:
+            for option in OPTIONS:
+                note(measured, option, lambda option=option: parts_of_model(option, seed))
+            note(measured, "predictions", lambda: fitting(seed))
+        else:
+            measure_function(measured, task_id, seed)
+    return measured
+
+
+def note(measured: Measured, call: str, action: Callable[[], Any]) -> None:
+    """Do one thing with the student's code; what it gives, or raises, is kept."""
+    try:
+        found = action()
+        several = found.items() if isinstance(found, dict) else ()
+        measured |= {f"{call}/{name}": value for name, value in several}
+        if not isinstance(found, dict):
+            measured[call] = found
+    except (Exception, SystemExit) as error:
+        finding = describe(error)
+        measured |= {f"{call}/error": finding.text, f"{call}/error kind": finding.kind}
+
+
+def not_begun(task_id: str) -> bool:
+    """Whether the function itself, not one that it calls, raises NotImplementedError."""
+    try:
+        if task_id == INIT:
+            student_model("finetune")
+        else:
+            call(bare_model(), task_id, batch_for(task_id))
+    except (Exception, SystemExit) as error:
+        innermost = error.__traceback__
+        while innermost.tb_next:
+            innermost = innermost.tb_next
+        where = innermost.tb_frame.f_code.co_name
+        return describe(error).kind == "not started" and where == function_of(task_id)
+    return False
+
+
+def parts_of_model(option: str, seed: int) -> Measured:
+    """Task 2.1: the parameters of the loaded BERTs, and what there is beside them.
+
+    Returns:
+        bert: a row for each parameter that was loaded: whether it is in the model, whether it
+            trains, and the numbers that tell which matrix it is (nothing of others).
+        own: whether each parameter of the student's own trains.
+        widths: how many numbers each linear layer of the student's own takes.
+        loose: the name of an attribute with layers that nn.Module does not see.
+    """
+    model, encoders = student_model(option, seed)
+    registered = {id(parameter) for parameter in model.parameters()}
+    rows = [torch.zeros(0, 2 + len(numbers(None)))]
+    for parameter in (p for encoder in encoders for p in encoder.parameters()):
+        flags = torch.tensor([[id(parameter) in registered, parameter.requires_grad]])
+        which = numbers(parameter if parameter.dim() > 1 else None)[None]
+        rows.append(torch.cat((flags, which), dim=1))
+    own = [float(parameter.requires_grad) for parameter in own_parameters(model, encoders)]
+    inside = {module for encoder in encoders for module in encoder.modules()}
+    linear = [m for m in model.modules() if type(m) is nn.Linear and m not in inside]
+    found = {
+        "bert": torch.cat(rows),
+        "own": torch.tensor(own),
+        "widths": torch.tensor([float(layer.in_features) for layer in linear]),
+    }
+    loose = loose_layers(model, encoders)
+    return found | ({"loose": loose[0]} if loose else {})
+
+
+def loose_layers(model: nn.Module, encoders: list[nn.Module]) -> list[str]:
+    """Attributes that hold layers to train, in a container that nn.Module does not look into."""
+    known = {id(parameter) for module in (model, *encoders) for parameter in module.parameters()}
+    found = []
+    for name, value in vars(model).items():
+        values = value.values() if isinstance(value, dict) else value
+        if name.startswith("_") or not isinstance(value, dict | list | tuple):
+            continue
+        layers = [layer for layer in values if isinstance(layer, nn.Module)]
+        parameters = [parameter for layer in layers for parameter in layer.parameters()]
+        if any(p.requires_grad and id(p) not in known for p in parameters):
+            found.append(name)
+    return found
+
+
+def fitting(seed: int) -> Measured:
+    """What the predictions that are written so far raise, whatever they return."""
+    model, _ = student_model("finetune", seed)
+    found: Measured = {}
+    for task_id in PREDICTIONS:
+        try:
+            with torch.no_grad():
+                call(model, task_id, batch_for(task_id, seed))
+        except Exception as error:
+            found[function_of(task_id)] = str(error)[:300]
+    return found
+
+
+def measure_function(measured: Measured, task_id: str, seed: int) -> None:
+    """Tasks 2.2 to 2.5: one function, called in many ways."""
+    try:
+        model, encoders = student_model("finetune", seed)
+    except (Exception, SystemExit) as error:
+        finding = describe(error)
+        measured |= {"result/error": finding.text, "result/error kind": finding.kind}
+        return
+    batch = batch_for(task_id, seed)
+    seen: list[tuple[Any, Any]] = []
+    results: list[Any] = []
+
+    def first() -> Any:
+        with FixedDropout(), watched(encoders, seen):
+            results.append(call(model, task_id, batch))
+        return plain(results[0])
+
+    note(measured, "result", first)
+    for i, came in enumerate(seen):
+        measured |= {f"seen {i}/{name}": one for name, one in zip(CAME, came, strict=True)}
+    if not results:
+        return
+    half = len(LENGTHS[0]) // 2
+    halves = [rows_of(batch, rows) for rows in (slice(half), slice(half, None))]
+    note(measured, "gradients", lambda: gradients_of(model, encoders, results[0], batch, seed))
+    note(measured, "loud", lambda: loud_values(model, encoders, task_id, batch))
+    note(measured, "values", lambda: values(model, task_id, batch))
+    for side in range(len(batch)):
+        for name, change in CHANGES.items():
+            other = changed(batch, side, change)
+            note(measured, f"{name} {side}", lambda other=other: values(model, task_id, other))
+    note(measured, "halves", lambda: torch.cat([values(model, task_id, part) for part in halves]))
+    with other_padding(encoders):
+        note(measured, "other padding", lambda: values(model, task_id, batch))
+    note(measured, "single", lambda: result_of(model, task_id, rows_of(batch, slice(1))))
+    if task_id not in SINGLE:
+        twice = [sentences(0, seed)] * 2
+        note(measured, "identical", lambda: result_of(model, task_id, twice))
+        note(measured, "gradients if identical", lambda: all_gradients(model, task_id, twice))
+    if task_id != FORWARD:
+        note(measured, "pretrain", lambda: gradients_of_heads(task_id, batch, seed))
+    for name, dropout, training in CHANCE:
+        model.train(training)
+        for i in range(2):
+            action = functools.partial(result_of, model, task_id, batch, dropout, i)
+            note(measured, f"{name} {i}", action)
+    model.eval()
+
+
+def plain(result: Any) -> Any:
+    """A tensor of ordinary numbers without its graph; of all else the type's name."""
+    if not isinstance(result, Tensor) or result.is_complex() or result.layout != torch.strided:
+        return type(result).__name__
+    return result.detach().cpu().clone()
+
+
+def result_of(
+    model: nn.Module,
+    task_id: str,
+    batch: Batch,
+    dropout: Callable[[], contextlib.AbstractContextManager] = FixedDropout,
+    seed: int = 0,
+) -> Any:
+    """What the function returns, in its own shape."""
+    with torch.no_grad(), dropout():
+        return plain(call(model, task_id, batch, seed))
+
+
+@contextlib.contextmanager
+def watched(encoders: list[nn.Module], seen: list[tuple[Any, Any]]) -> Iterator[None]:
+    """While active, the ids and the mask of every pass through BERT are noted."""
+    ids: list[Any] = []
+
+    def embed(given: Callable) -> Callable:
+        def noting(*args: Any, **kwargs: Any) -> Any:
+            ids.append(args[0] if args else kwargs.get("input_ids"))
+            return given(*args, **kwargs)
+
+        return noting
+
+    def encode(given: Callable) -> Callable:
+        def noting(*args: Any, **kwargs: Any) -> Any:
+            mask = args[1] if len(args) > 1 else kwargs.get("attention_mask")
+            seen.append((ids[-1] if ids else None, mask))
+            return given(*args, **kwargs)
+
+        return noting
+
+    with contextlib.ExitStack() as stack:
+        for encoder in encoders:
+            for name, note in (("embed", embed), ("encode", encode)):
+                own = note(getattr(encoder, name))
+                stack.enter_context(mock.patch.object(encoder, name, own))
+        yield
+
+
+def largest(tensor: Tensor | None, without: float = 0.0) -> Tensor:
+    """The largest absolute number; NaN if there is one."""
+    return tensor.abs().max() if tensor is not None and tensor.numel() else torch.tensor(without)
+
+
+def largest_of(gradients: list[Tensor | None], without: float = 0.0) -> Tensor:
+    """The largest number of each gradient, (how many,)."""
+    return torch.stack([torch.zeros(()), *(largest(grad, without) for grad in gradients)])[1:]
+
+
+def gradients_of(
+    model: nn.Module, encoders: list[nn.Module], result: Any, batch: Batch, seed: int
+) -> Measured:
+    """Largest numbers of the gradients: all parameters', BERT's that train, each side's words'.
+
+    Nothing if the result is cut off from the parameters.
+    """
+    if not result.requires_grad:
+        return {"parameters": torch.zeros(0)}
+    generator = torch.Generator().manual_seed(1 + seed)
+    model.zero_grad()
+    (result * torch.randn(result.shape, generator=generator)).sum().backward()
+    trained = [p for encoder in encoders for p in encoder.parameters() if p.requires_grad]
+    tables = [e.word_embedding.weight for e in encoders if hasattr(e, "word_embedding")]
+    grads = [table.grad for table in tables if table.grad is not None]
+    found = {
+        "parameters": largest_of([p.grad for p in model.parameters()]),
+        "bert": largest_of([p.grad for p in trained]),
+    }
+    for side, (ids, _) in enumerate(batch):
+        words = ids[ids >= FIRST_WORD]
+        found[f"words {side}"] = largest_of([grad[words] for grad in grads])
+    return found
+
+
+def gradients_of_heads(task_id: str, batch: Batch, seed: int) -> Measured:
+    """The same of all parameters with BERT frozen, −1 where there is none."""
+    model, _ = student_model("pretrain", seed)
+    result = call(model, task_id, batch)
+    if not result.requires_grad:
+        return {"parameters": torch.zeros(0)}
+    result.sum().backward()
+    return {"parameters": largest_of([p.grad for p in model.parameters()], without=-1.0)}
+
+
+def all_gradients(model: nn.Module, task_id: str, batch: Batch) -> Measured:
+    """The largest number of each parameter's gradient."""
+    model.zero_grad()
+    call(model, task_id, batch).sum().backward()
+    return {"parameters": largest_of([p.grad for p in model.parameters()])}

@@ -1,0 +1,140 @@
+"""Common mistakes by their fingerprints: what a wrong function computes tells which mistake it is.
+
+A fingerprint is a few numbers made from the outputs that a mistake gives for the references'
+inputs. They are stored with the references (sanity_check.data, optimizer_test.npy); the mistakes
+themselves are not. Two functions that compute the same have the same fingerprint however they are
+written. It does not know how any task is solved.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+WIDTH = 5  # numbers of one output: how many values, their norm, three projections
+TOLERANCE = 1e-5  # of an output's norm; computing in float32 inside costs about 1e-7
+HUGE = 1e30  # stands for NaN, and for all that float32 could not hold
+NOTHING = [-1.0] * WIDTH  # what stands for an output that is None or no tensor at all
+
+
+@dataclass(frozen=True)
+class Mistake:
+    """One known mistake, in words."""
+
+    name: str
+    says: str  # what is wrong, a sentence
+    hint: str  # what to look at
+    read: str  # section of a paper
+
+    @property
+    def text(self) -> str:
+        """All of it, for a student."""
+        return f"{self.says} {self.hint} (read {self.read})"
+
+
+def numbers(output: Any) -> Tensor:
+    """The fingerprint of one output: (WIDTH,) in float64."""
+    if not isinstance(output, Tensor):
+        return torch.tensor(NOTHING, dtype=torch.float64)
+    flat = output.detach().double().flatten()
+    place = torch.arange(1, flat.numel() + 1, dtype=torch.float64)
+    weights = torch.stack([torch.cos(place * step) for step in (0.7, 1.9, 3.1)])  # (3, numbers)
+    found = torch.cat([flat.norm()[None], weights @ flat])
+    found = found.nan_to_num(nan=HUGE).clamp(-HUGE, HUGE)
+    return torch.cat([torch.tensor([float(flat.numel())]).double(), found])
+
+
+def alike(first: Tensor, second: Tensor) -> bool:
+    """Whether two fingerprints of one output are the same up to rounding."""
+    one, two = first.tolist(), second.tolist()  # much faster than tensors of five numbers
+    limit = TOLERANCE * max(abs(one[1]), abs(two[1]), 1e-2)
+    return one[0] == two[0] and all(abs(a - b) <= limit for a, b in zip(one, two, strict=True))
+
+
+@dataclass(frozen=True)
+class Print:
+    """What one wrong answer computes: a fingerprint of each output, or the error that it raises."""
+
+    outputs: Mapping[str, Tensor]
+    error: str = ""
+
+    def matches(self, other: Print, prefix: str = "") -> bool:
+        """Whether both compute the same, in the outputs whose names begin with ``prefix``.
+
+        Errors are the same if they are of one type and speak of the same numbers.
+        """
+        if self.error or other.error:
+            return _digest(self.error) == _digest(other.error)
+        mine, theirs = (
+            {name: row for name, row in one.outputs.items() if name.startswith(prefix)}
+            for one in (self, other)
+        )
+        same_names = bool(mine) and mine.keys() == theirs.keys()
+        return same_names and all(alike(row, theirs[name]) for name, row in mine.items())
+
+
+def _digest(error: str) -> tuple[str, list[str]]:
+    kind, _, text = re.sub(r"\(\S+:\d+\)$", "", error).partition(":")  # without file and line
+    return kind, sorted(re.findall(r"\d+", text))
+
+
+def print_of(outputs: Mapping[str, Any] | str) -> Print:
+    """Of the outputs of an answer by name, or of its error's text."""
+    if isinstance(outputs, str):
+        return Print({}, outputs)
+    return Print({name: numbers(output) for name, output in outputs.items()})
+
+
+@dataclass(frozen=True)
+class Known:
+    """The wrong answers known for one task: the names of their mistakes, and what they compute."""
+
+    answers: Sequence[tuple[tuple[str, ...], Print]]
+    mistakes: Mapping[str, Mistake]
+
+    def find(self, outputs: Mapping[str, Any] | str, decisive: str = "") -> list[Mistake]:
+        """The mistakes of the first answer that computes the same; none if there is none.
+
+        Args:
+            outputs: of a wrong function, by name; or its error's text.
+            decisive: what the names of outputs begin with that are enough if not all agree.
+        """
+        mine = print_of(outputs)
+        for prefix in dict.fromkeys(("", decisive)):
+            for names, other in self.answers:
+                if mine.matches(other, prefix):
+                    return [self.mistakes[name] for name in names]
+        return []
+
+    def words(self) -> dict[str, Any]:
+        """All but the numbers, as JSON can hold it."""
+        return {
+            "answers": [[list(names), found.error] for names, found in self.answers],
+            "mistakes": [asdict(mistake) for mistake in self.mistakes.values()],
+        }
+
+    def tables(self) -> dict[str, Tensor]:
+        """The numbers: of each output (answers, WIDTH), NaN where an answer has no such output.
+
+        In float32: its rounding is far below the tolerance.
+        """
+        nothing = torch.full((WIDTH,), torch.nan)
+        prints = [{n: row.float() for n, row in found.outputs.items()} for _, found in self.answers]
+        names = sorted({name for outputs in prints for name in outputs})
+        return {n: torch.stack([outputs.get(n, nothing) for outputs in prints]) for n in names}
+
+
+def load_known(words: Mapping[str, Any], tables: Mapping[str, Tensor]) -> Known:
+    """What ``words()`` and ``tables()`` were made from; nothing known if words are empty."""
+    mistakes = {entry["name"]: Mistake(**entry) for entry in words.get("mistakes", ())}
+    answers = []
+    for index, (names, error) in enumerate(words.get("answers", ())):
+        rows = {name: table[index] for name, table in tables.items()}
+        outputs = {name: row for name, row in rows.items() if not row.isnan().any()}
+        answers.append((tuple(names), Print(outputs, error)))
+    return Known(answers, mistakes)

@@ -1,0 +1,58 @@
+"""Known mistakes in the classifier: caught, named, other tasks and right answers left in peace."""
+
+import pytest
+
+import sanity_check
+from course.answers import MISTAKES, VARIANTS, installed, installed_source, put, read_all
+from sanity_tools import faulty
+from tasks import TASKS, task
+
+CLASSIFIER = [task("classifier.init"), task("classifier.forward")]
+HEADS = [answer for entry in CLASSIFIER for answer in read_all(MISTAKES, entry.id)]
+
+
+def versions(folder):
+    """Every version of every answer to the classifier's tasks, as parameters of a test."""
+    answers = [answer for entry in CLASSIFIER for answer in read_all(folder, entry.id)]
+    pairs = [(answer, version) for answer in answers for version in answer.versions]
+    return [pytest.param(a, v, id=f"{a.task.id}/{a.name}, {v}") for a, v in pairs]
+
+
+@pytest.mark.parametrize(("answer", "version"), versions(MISTAKES))
+def test_a_classifiers_mistake_is_caught_and_named(answer, version):
+    with installed(answer, version):
+        found = {entry.id: sanity_check.examine(entry) for entry in CLASSIFIER}
+    assert faulty(found[answer.task.id])
+    assert {finding.name for finding in found[answer.task.id]} - {""} == {answer.name}
+    (other,) = (found[entry.id] for entry in CLASSIFIER if entry != answer.task)
+    assert [finding.kind for finding in other] in ([], ["waits"])
+
+
+@pytest.mark.parametrize(("answer", "version"), versions(VARIANTS))
+def test_a_right_classifier_is_not_accused(answer, version):
+    with installed(answer, version):
+        assert [sanity_check.examine(entry) for entry in CLASSIFIER] == [[], []]
+
+
+def test_a_wrong_classifier_fails_no_task_in_another_file():
+    others = [e for e in TASKS if e.number.startswith("1.") and e not in CLASSIFIER]
+    with installed(HEADS[0]):
+        found = {entry.id: sanity_check.examine(entry) for entry in others}
+    assert found == {entry.id: [] for entry in others}
+
+
+@pytest.mark.parametrize(
+    ("name", "old", "new"),
+    [
+        ("dropout_in_code", "nn.Dropout(0.1)", "nn.Dropout(0.25)"),
+        ("labels_in_code", "nn.Linear(config.hidden_size, 5)", "nn.Linear(config.hidden_size, 7)"),
+        ("width_in_code", "nn.Linear(768,", "nn.Linear(384,"),
+    ],
+)
+def test_a_number_in_the_code_is_named_whichever_it_is(name, old, new):
+    (answer,) = (answer for answer in HEADS if answer.name == name)
+    source = put(answer)
+    assert source.count(old) == 1
+    with installed_source("classifier.py", source.replace(old, new)):
+        findings = sanity_check.examine(answer.task)
+    assert [finding.name for finding in findings if finding.name] == [name]

@@ -1,0 +1,701 @@
+"""What lets a check name mistakes: fingerprints, answers as files, and what is measured else."""
+
+import math
+import textwrap
+
+import pytest
+import torch
+from conftest import ROOT
+from torch import nn
+from torch.nn import functional as F
+
+import bert
+import sanity_check
+import sanity_part1
+import sanity_probes
+from course import answers
+from course.answers import (
+    MISTAKES,
+    VARIANTS,
+    installed,
+    installed_source,
+    merge,
+    merge_lines,
+    put,
+    put_methods,
+    read,
+    read_all,
+)
+from sanity_hints import WIDTH, Known, Mistake, Print, alike, load_known, numbers, print_of
+from tasks import task
+from utils import InputError
+
+ATTENTION, ADD_NORM, LAYER, EMBED = "bert.attention", "bert.add_norm", "bert.layer", "bert.embed"
+
+# ---------------------------------------------------------------------------------------------
+# Fingerprints
+
+torch.manual_seed(0)
+OUTPUT = torch.randn(3, 7, 32, dtype=torch.float64)
+
+
+@pytest.mark.parametrize(
+    "again",
+    [
+        OUTPUT.clone(),
+        OUTPUT.transpose(0, 1).contiguous().transpose(0, 1),
+        OUTPUT.float(),
+        OUTPUT.clone().requires_grad_(),
+        OUTPUT + 1e-9,
+    ],
+    ids=["copy", "other strides", "float32", "with a gradient", "rounded"],
+)
+def test_the_same_numbers_have_the_same_fingerprint(again):
+    assert numbers(OUTPUT).shape == (WIDTH,)
+    assert alike(numbers(OUTPUT), numbers(again))
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        OUTPUT + 1e-3,
+        -OUTPUT,
+        OUTPUT.transpose(0, 1),
+        OUTPUT.roll(1, dims=0),
+        OUTPUT[..., torch.arange(31, -1, -1)],
+        OUTPUT[:, :6],
+        OUTPUT * 1.001,
+        torch.cat((OUTPUT.flatten(), torch.zeros(4))),
+        OUTPUT * math.nan,
+        OUTPUT / 0,
+        None,
+        "OUTPUT",
+    ],
+    ids=[
+        "shifted",
+        "sign",
+        "axes",
+        "rolled",
+        "turned",
+        "cut",
+        "scaled",
+        "longer",
+        "NaN",
+        "inf",
+        "None",
+        "str",
+    ],
+)
+def test_other_numbers_have_another_fingerprint(other):
+    assert not alike(numbers(OUTPUT), numbers(other))
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf, 1e300])
+def test_a_fingerprint_survives_float32(value):
+    found = numbers(OUTPUT * value)
+    assert found.float().isfinite().all()
+    assert alike(found, found.float())
+
+
+def test_the_number_of_values_counts_however_large_they_are():
+    longer = torch.cat((OUTPUT.flatten(), torch.zeros(4)))
+    assert not alike(numbers(1e20 * OUTPUT), numbers(1e20 * longer))
+
+
+def test_small_outputs_are_compared_absolutely():
+    noise = 1e-12 * OUTPUT
+    assert alike(numbers(noise), numbers(-noise))  # both are rounding of 0
+    assert not alike(numbers(1e-3 * OUTPUT), numbers(-1e-3 * OUTPUT))
+    assert not alike(numbers(0 * OUTPUT), numbers(math.nan * OUTPUT))
+
+
+def outputs(values=1.0, dropout=1.0):
+    return {"values/result": values * OUTPUT, "dropout/result": dropout * OUTPUT}
+
+
+def test_a_print_matches_where_all_outputs_do():
+    mine = print_of(outputs())
+    assert mine.matches(print_of(outputs()))
+    assert not mine.matches(print_of(outputs(dropout=2)))
+    assert not mine.matches(print_of({"values/result": OUTPUT}))
+    assert mine.matches(print_of(outputs(dropout=2)), "values")
+    assert not mine.matches(print_of(outputs(values=2)), "values")
+    assert not mine.matches(print_of(outputs()), "gradients")  # there are none
+    assert not print_of({}).matches(print_of({}))
+
+
+ERROR = "RuntimeError: The size of tensor a (7) must match the size of tensor b (16) (bert.py:180)"
+
+
+@pytest.mark.parametrize(
+    ("other", "same"),
+    [
+        (ERROR.replace("180", "99"), True),
+        (ERROR.replace("a (7)", "x (16)").replace("b (16)", "y (7)"), True),
+        (ERROR.replace("RuntimeError", "ValueError"), False),
+        (ERROR.replace("16", "17"), False),
+        ("", False),
+    ],
+)
+def test_errors_match_by_type_and_numbers(other, same):
+    assert print_of(ERROR).matches(print_of(other)) is same
+    assert print_of(other).matches(print_of(ERROR)) is same
+    assert not print_of(ERROR).matches(print_of(outputs()))
+
+
+WORDS = {name: Mistake(name, f"It is {name}.", "Look.", "a paper") for name in ("one", "two")}
+KNOWN = Known(
+    [
+        (("one",), print_of(outputs(values=2))),
+        (("two",), print_of(outputs(values=3, dropout=3))),
+        (("two",), print_of({"values/result": 9 * OUTPUT})),
+        (("one", "two"), print_of(ERROR)),
+    ],
+    WORDS,
+)
+
+
+@pytest.mark.parametrize("known", [KNOWN, load_known(KNOWN.words(), KNOWN.tables())])
+@pytest.mark.parametrize(
+    ("given", "decisive", "wanted"),
+    [
+        (outputs(values=2), "", ["one"]),
+        (outputs(values=3, dropout=3), "", ["two"]),
+        ({"values/result": 9 * OUTPUT}, "", ["two"]),
+        (ERROR, "", ["one", "two"]),
+        (outputs(values=2, dropout=5), "", []),
+        (outputs(values=2, dropout=5), "values", ["one"]),
+        (outputs(values=4), "values", []),
+        ("KeyError: 'x' (bert.py:1)", "values", []),
+    ],
+)
+def test_known_mistakes_are_found_also_after_storing(known, given, decisive, wanted):
+    assert [mistake.name for mistake in known.find(given, decisive)] == wanted
+
+
+def test_all_outputs_count_before_the_decisive_ones():
+    exact = print_of(outputs(values=2, dropout=7))
+    known = Known([*KNOWN.answers, (("two",), exact)], WORDS)
+    (found,) = known.find(outputs(values=2, dropout=7), "values")
+    assert found.name == "two"
+    assert found.text == "It is two. Look. (read a paper)"
+
+
+def test_nothing_is_known_without_words():
+    assert load_known({}, {}).find(outputs(), "values") == []
+    assert Print({}).outputs == {}
+
+
+def test_right_values_with_unknown_dropout_are_no_known_mistake(monkeypatch):
+    """Many mistakes have the right values: these alone must not name one of them."""
+
+    def attention(self, key, query, value, attention_mask):
+        scores = query @ key.mT / math.sqrt(key.size(-1)) + attention_mask
+        probabilities = self.dropout(self.dropout(scores.softmax(-1)))
+        return (probabilities @ value).transpose(1, 2).flatten(2)
+
+    monkeypatch.setattr(bert.BertSelfAttention, "attention", attention)
+    findings = sanity_check.examine(task(ATTENTION))
+    assert findings[0].kind == "dropout"
+    assert not any(finding.name for finding in findings)
+
+
+# ---------------------------------------------------------------------------------------------
+# Answers as files
+
+
+def write(folder, text):
+    path = folder / "a_mistake.py"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(textwrap.dedent(text), encoding="utf-8")
+    return path
+
+
+GOOD = '''\
+    """The input is not added.
+
+    Hint: It has to be,
+    every time.
+    Read: a paper, §3
+    """
+
+    import math
+    from torch.nn import functional as F
+
+
+    class Plain:
+        def add_norm(self, input, output, dense_layer, dropout, ln_layer):
+            """Say nothing."""
+            output = dense_layer(output)
+            return ln_layer(dropout(output))
+
+
+    class Again:
+        @staticmethod
+        def helper(x):
+            return F.relu(x) * math.pi
+
+        def add_norm(self, input, output, *modules):
+            return None
+'''
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.setattr(answers, "MISTAKES", tmp_path / "mistakes")
+    return tmp_path / "mistakes" / ADD_NORM
+
+
+def test_a_file_is_read(folder):
+    answer = read(write(folder, GOOD))
+    assert (answer.folder, answer.task, answer.name) == (ADD_NORM, task(ADD_NORM), "a_mistake")
+    assert answer.mistake == Mistake(
+        "a_mistake", "The input is not added.", "It has to be, every time.", "a paper, §3"
+    )
+    assert answer.named == "a_mistake"
+    assert (list(answer.versions), answer.first) == (["Plain", "Again"], "Plain")
+    assert answer.versions["Plain"] == {
+        "add_norm": "def add_norm(self, input, output, dense_layer, dropout, ln_layer):\n"
+        "    output = dense_layer(output)\n    return ln_layer(dropout(output))\n"
+    }
+    assert answer.versions["Again"]["helper"].startswith("@staticmethod\ndef helper(x):\n")
+    assert answer.imports == ("import math", "from torch.nn import functional as F")
+
+
+def test_the_checks_name_may_be_another(folder):
+    assert read(write(folder, GOOD.replace("Read:", "Named: other\n    Read:"))).named == "other"
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "words"),
+    [
+        ("Hint:", "Idea:", "needs a line 'Hint: …'"),
+        ("Read: a paper, §3", "", "needs a line 'Hint: …'"),
+        ("class ", "def ", "no docstring, no such task, or no class"),
+    ],
+)
+def test_a_file_of_another_form_is_refused(folder, old, new, words):
+    path = write(folder, GOOD)
+    text = path.read_text(encoding="utf-8")
+    text = text.split("import math")[0] if old == "class " else text.replace(old, new)
+    path.write_text(text, encoding="utf-8")
+    with pytest.raises(InputError, match=words) as refused:
+        read(path)
+    assert str(path) in str(refused.value)
+
+
+def test_a_folder_that_is_no_task_is_refused(folder):
+    with pytest.raises(InputError, match="no such task"):
+        read(write(folder.parent / "bert.pooler", GOOD))
+
+
+def test_put_replaces_the_method_and_nothing_else(folder):
+    answer = read(write(folder, GOOD))
+    ours = (ROOT / "bert.py").read_text(encoding="utf-8")
+    plain, again = put(answer), put(answer, "Again")
+    assert "### " not in plain
+    assert "return ln_layer(dropout(output))" in plain
+    assert "return ln_layer(input + dropout(dense_layer(output)))" not in plain
+    for text in ("def embed(self", "class BertModel(", "def sdpa(self"):
+        assert plain.count(text) == ours.count(text) == 1
+    assert again.count("    @staticmethod\n    def helper(x):") == 1  # added to the class
+    assert again.index("class BertLayer") < again.index("def helper") < again.index("class BertMod")
+    with installed(answer, "Again") as module:
+        assert module.BertLayer.helper(torch.tensor(-1.0)) == 0
+        assert module.BertLayer.add_norm(None, 1, 2, 3) is None
+
+
+def test_functions_of_a_file_are_replaced_without_a_class():
+    source = "from __future__ import annotations\n\nX = 1\n\n\ndef f():\n    return X\n"
+    changed = put_methods(source, "", {"f": "def f():\n    return math.pi\n"}, ("import math",))
+    assert changed.index("import math") < changed.index("X = 1")
+    with installed_source("bert.py", changed) as module:
+        assert module.f() == math.pi
+
+
+def test_installing_is_undone():
+    import sys
+
+    before = sys.modules["bert"]
+    with installed(read(VARIANTS / ATTENTION / "plain.py")) as module:
+        assert sys.modules["bert"] is module is not before
+    assert sys.modules["bert"] is before
+
+
+BASE = ["a", "b", "c", "d", "e"]
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "wanted"),
+    [
+        ("aBcde", "abcDe", "aBcDe"),
+        ("acde", "abcdeX", "acdeX"),
+        ("abXcde", "abcd", "abXcd"),
+        ("aBcde", "abCde", "aBCde"),
+        ("aBcde", "aXcde", None),
+        ("abXcde", "abYcde", None),
+        ("aXde", "abcYde", "aXYde"),
+        ("aXe", "abYde", None),
+    ],
+)
+def test_two_changes_are_merged_line_by_line(first, second, wanted):
+    assert merge_lines(BASE, list(first), list(second)) == (wanted and list(wanted))
+    found = merge_lines(BASE, list(second), list(first))
+    assert found == (wanted and list(wanted))
+
+
+def test_methods_are_merged_or_taken_from_whoever_has_them():
+    base = {"f": "a\nb\nc\n", "g": "x\n"}
+    one, two = {"f": "A\nb\nc\n", "h": "h\n"}, {"f": "a\nb\nC\n"}
+    assert merge(base, one, two) == {"f": "A\nb\nC\n", "g": "x\n", "h": "h\n"}
+    assert merge(base, one, {"f": "B\nb\nc\n"}) is None
+    assert merge(base, one, {"h": "other\n"}) is None
+
+
+@pytest.mark.parametrize("folder", [MISTAKES, VARIANTS], ids=lambda folder: folder.name)
+def test_every_stored_answer_can_be_read_and_put(folder):
+    found = read_all(folder)
+    assert len(found) > 15
+    for answer in found:
+        compile(put(answer), answer.name, "exec")
+
+
+# ---------------------------------------------------------------------------------------------
+# What is measured of functions that make no known mistake
+
+
+def replaced(monkeypatch, task_id, function):
+    """Put a function in the solution's place; the facts about it."""
+    owner, name = task(task_id).function.split(".")
+    monkeypatch.setattr(getattr(bert, owner), name, function)
+    return [finding.text for finding in sanity_part1.measured(task_id)]
+
+
+def attention(scores=lambda s: s, probabilities=lambda p, mask: p, merge=None):
+    """Wrong at one place."""
+
+    def function(self, key, query, value, attention_mask):
+        raw = scores(query @ key.mT / math.sqrt(key.size(-1)))
+        shares = (raw + attention_mask).softmax(-1)
+        context = probabilities(self.dropout(shares), attention_mask) @ value
+        return merge(context) if merge else context.transpose(1, 2).flatten(2)
+
+    return function
+
+
+def values_and_queries_swapped(self, key, query, value, mask):
+    return attention()(self, key, value, query, mask)
+
+
+def constant_query(self, key, query, value, mask):
+    return attention()(self, key, torch.ones_like(query), value, mask)
+
+
+def hides_the_first(self, key, query, value, mask):
+    mask = mask.clone()
+    mask[..., 0] = mask.min()
+    return attention()(self, key, query, value, mask)
+
+
+def half_mask(self, key, query, value, mask):
+    return attention()(self, key, query, value, mask.clamp(min=-1))
+
+
+def dropout_on_keys(self, key, query, value, mask):
+    scores = query @ self.dropout(key).mT / math.sqrt(key.size(-1)) + mask
+    return (scores.softmax(-1) @ value).transpose(1, 2).flatten(2)
+
+
+def dropout_on_half(self, key, query, value, mask):
+    scores = query @ key.mT / math.sqrt(key.size(-1)) + mask
+    context = (scores.softmax(-1) @ value).transpose(1, 2).flatten(2)
+    return torch.cat((self.dropout(context[..., :16]), context[..., 16:]), dim=-1)
+
+
+def always_dropping(self, key, query, value, mask):
+    scores = query @ key.mT / math.sqrt(key.size(-1)) + mask
+    return (F.dropout(scores.softmax(-1), 0.3) @ value).transpose(1, 2).flatten(2)
+
+
+def without_dropout(self, key, query, value, mask):
+    return attention()(self.eval(), key, query, 2 * value, mask)
+
+
+def add_norm(formula):
+    return lambda self, *args: formula(self, *args)
+
+
+def dense_into_result(self, i, o, dense, dropout, ln):
+    return self.interm_dense(ln(i + dropout(dense(o))))[..., :32]
+
+
+def embed(positions=lambda p: p, words=1, end=lambda self, total: None, kinds=lambda k: k):
+    """Wrong at one place."""
+
+    def function(self, input_ids, token_type_ids=None):
+        if token_type_ids is None:
+            token_type_ids = torch.zeros_like(input_ids)
+        places = positions(self.position_ids[:, : input_ids.size(1)])
+        total = words * self.word_embedding(input_ids) + self.pos_embedding(places)
+        total = total + self.tk_type_embedding(kinds(token_type_ids))
+        result = end(self, total)
+        return self.embed_dropout(self.embed_layer_norm(total)) if result is None else result
+
+    return function
+
+
+def depends_on_length(self, input_ids, token_type_ids=None):
+    result = embed()(self, input_ids, token_type_ids)
+    return result * input_ids.size(1)
+
+
+def layer_calling_thrice(self, hidden_states, attention_mask):
+    attended = self.self_attention(hidden_states, attention_mask)
+    modules = self.attention_dense, self.attention_dropout, self.attention_layer_norm
+    for _ in range(2):
+        attended = self.add_norm(hidden_states, attended, *modules)
+    return self.add_norm(attended, torch.relu(attended), *modules)
+
+
+def layer_without_mask(self, hidden_states, attention_mask):
+    attended = self.self_attention(hidden_states + hidden_states, attention_mask * 0)
+    return F.gelu(self.interm_dense(attended + hidden_states), approximate="tanh")
+
+
+UNKNOWN = [  # probe, task, wrong function, words
+    (
+        "arguments",
+        ATTENTION,
+        values_and_queries_swapped,
+        "called with key, value, query for key, q",
+    ),
+    ("arguments", ATTENTION, constant_query, "`query` has no effect on the result"),
+    ("weight_sums", ATTENTION, attention(probabilities=lambda p, m: p * p), "do not sum to 1"),
+    ("weight_places", ATTENTION, half_mask, "padding gets weights of up to 0."),
+    ("weight_places", ATTENTION, hides_the_first, "no token looks at piece 0 of sentence 0 (co"),
+    (
+        "score_scale",
+        ATTENTION,
+        attention(lambda s: s / 7),
+        "scores times 0.05051, where 1/√W is 0.35",
+    ),
+    (
+        "head_order",
+        ATTENTION,
+        attention(merge=lambda c: c.flip(1).transpose(1, 2).flatten(2)),
+        "8 ones, 8 twos and so on; one begins with 4, 4, 4, 4, 4, 4, 4, 4, 3, 3",
+    ),
+    ("attention_dropout", ATTENTION, dropout_on_keys, "the weights still sum to 1: dropout does"),
+    ("attention_dropout", ATTENTION, dropout_on_half, "numbers of the result are 0: dropout acts"),
+    ("attention_dropout", ATTENTION, always_dropping, "in evaluation mode dropout acts, too"),
+    (
+        "attention_dropout",
+        ATTENTION,
+        without_dropout,
+        "same as in evaluation mode: no dropout acts",
+    ),
+    (
+        "frame_modules",
+        ADD_NORM,
+        add_norm(lambda s, i, o, de, dr, ln: ln(i + dr(o[..., :32]))),
+        "the dense_layer that is passed in has no effect on the result",
+    ),
+    (
+        "frame_modules",
+        ADD_NORM,
+        add_norm(lambda s, i, o, de, dr, ln: i - dr(de(o))),
+        "the ln_layer that is passed in has no effect on the result",
+    ),
+    ("frame_modules", ADD_NORM, dense_into_result, "self.interm_dense has an effect on the result"),
+    (
+        "frame_sum",
+        ADD_NORM,
+        add_norm(lambda s, i, o, de, dr, ln: ln(i / 2 + dr(de(o)))),
+        "should be `input`, but it is 0.5 times that",
+    ),
+    (
+        "frame_sum",
+        ADD_NORM,
+        add_norm(lambda s, i, o, de, dr, ln: ln(i + dr(de(o)).relu())),
+        "what dense_layer makes of `output`, but it is something else",
+    ),
+    (
+        "frame_sum",
+        ADD_NORM,
+        add_norm(lambda s, i, o, de, dr, ln: 3 * ln(i + dr(de(o))) / 2),
+        "mean 0 and variance 1, but one has mean",
+    ),
+    (
+        "frame_dropout",
+        ADD_NORM,
+        add_norm(lambda s, i, o, de, dr, ln: ln(dr(i) + dr(de(o)))),
+        "dropout sets numbers of `input` to 0",
+    ),
+    (
+        "frame_dropout",
+        ADD_NORM,
+        add_norm(lambda s, i, o, de, dr, ln: ln(i + de(dr(o)))),
+        "no number of what dense_layer gives is set to 0",
+    ),
+    (
+        "layer_trace",
+        LAYER,
+        layer_calling_thrice,
+        "a = self_attention(hidden_states, attention_mask); b = add_norm(hidden_states, a, "
+        "attention_dense, attention_dropout, attention_layer_norm); c = add_norm(hidden_states, b, "
+        "attention_dense, attention_dropout, attention_layer_norm); d = add_norm(c, ReLU of c, "
+        "attention_dense, attention_dropout, attention_layer_norm); returned: d",
+    ),
+    (
+        "layer_trace",
+        LAYER,
+        layer_without_mask,
+        "a = self_attention(2 · hidden_states, 0); b = interm_dense(hidden_states + a); returned: "
+        "GELU by tanh of b",
+    ),
+    (
+        "lookups",
+        EMBED,
+        embed(lambda p: p // 2),
+        "piece 1 of sentence 0 (counted from 0) takes row 0",
+    ),
+    (
+        "lookups",
+        EMBED,
+        embed(kinds=lambda k: 1 - k),
+        "takes row 1 of tk_type_embedding, where row 0",
+    ),
+    ("lookups", EMBED, embed(kinds=lambda k: k * 0), "with token_type_ids given, piece 3 of sen"),
+    ("lookups", EMBED, embed(words=0), "takes no row of word_embedding, where row"),
+    ("embed_sum", EMBED, embed(words=3), "what comes from word_embedding is in the sum 3 times"),
+    (
+        "embed_norm",
+        EMBED,
+        embed(end=lambda s, x: s.embed_dropout(x.tanh())),
+        "has no effect on the",
+    ),
+    (
+        "embed_norm",
+        EMBED,
+        embed(end=lambda s, x: s.embed_dropout(s.embed_layer_norm(x) * 2)),
+        "mean 0 and variance 1, but one has mean",
+    ),
+    ("embed_length", EMBED, depends_on_length, "the first 3 pieces alone get other vectors"),
+    (
+        "embed_dropout",
+        EMBED,
+        embed(end=lambda s, x: s.embed_layer_norm(s.embed_dropout(x))),
+        "dropout does not act at the very end",
+    ),
+    (
+        "embed_dropout",
+        EMBED,
+        embed(end=lambda s, x: s.embed_dropout(s.embed_layer_norm(s.embed_dropout(x)))),
+        "in training mode the numbers that are not 0 are others",
+    ),
+]
+
+
+@pytest.mark.parametrize(
+    ("probe", "task_id", "function", "words"),
+    UNKNOWN,
+    ids=[f"{row[0]}-{number}" for number, row in enumerate(UNKNOWN)],
+)
+def test_a_fact_is_measured(probe, task_id, function, words, monkeypatch):
+    told = replaced(monkeypatch, task_id, function)
+    assert any(words in text for text in told), told
+    for table in (sanity_probes.PROBES, sanity_probes.PROBES_OF_DROPOUT):
+        without = tuple(p for p in table.get(task_id, ()) if p.__name__ != probe)
+        monkeypatch.setitem(table, task_id, without)
+    rest = [finding.text for finding in sanity_part1.measured(task_id)]
+    assert not any(words in text for text in rest), rest  # it was that probe's
+
+
+@pytest.mark.parametrize(
+    ("end", "wanted"),
+    [
+        (
+            lambda s, x: F.dropout(s.embed_layer_norm(x), s.embed_dropout.p),
+            "in evaluation mode dropout acts, too",
+        ),
+        (
+            lambda s, x: s.embed_dropout(F.layer_norm(x, (32,))),
+            "self.embed_layer_norm has no effect on the result",
+        ),
+    ],
+    ids=["dropout", "norm"],
+)
+def test_one_mistake_is_one_fact(end, wanted, monkeypatch):
+    """It does not disturb the other probes."""
+    assert replaced(monkeypatch, EMBED, embed(end=end)) == [wanted]
+
+
+def test_every_probe_is_tested():
+    tables = sanity_probes.PROBES, sanity_probes.PROBES_OF_DROPOUT
+    probes = [probe for table in tables for group in table.values() for probe in group]
+    assert {probe.__name__ for probe in probes} == {row[0] for row in UNKNOWN}
+
+
+@pytest.mark.parametrize("task_id", [ATTENTION, ADD_NORM, EMBED])
+def test_nothing_is_measured_of_right_answers(task_id):
+    for answer in read_all(VARIANTS, task_id):
+        with installed(answer):
+            assert sanity_part1.measured(task_id) == [], answer.name
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda *args, **named: None,
+        lambda *args, **named: "text",
+        lambda *args, **named: torch.ones(2),
+        lambda self, first, *args: {}["key"],
+        lambda self, first, *args: first.mul_(math.nan),
+        lambda self, *args: nn.Module(),
+    ],
+    ids=["None", "text", "a shape", "an error", "NaN", "a module"],
+)
+@pytest.mark.parametrize("task_id", [ATTENTION, ADD_NORM, LAYER, EMBED])
+def test_odd_functions_stop_no_probe(task_id, function, monkeypatch):
+    replaced(monkeypatch, task_id, function)
+    findings = sanity_check.examine(task(task_id))
+    assert findings[0].kind in ("values", "error")
+    torch.manual_seed(7)
+    state = torch.get_rng_state()
+    assert all(finding.kind == "fact" for finding in sanity_part1.measured(task_id))
+    assert torch.equal(torch.get_rng_state(), state)
+
+
+def test_an_unknown_mistake_gets_facts_and_no_name(monkeypatch, capsys):
+    replaced(monkeypatch, ATTENTION, attention(lambda s: s / 7))
+    findings = sanity_check.examine(task(ATTENTION))
+    assert [f.kind for f in findings][-1] == "fact"
+    assert not any(finding.name for finding in findings)
+    sanity_check.report(task(ATTENTION), findings)
+    said = capsys.readouterr().out
+    assert said.endswith(
+        "        measured: the softmax gets scores times 0.05051, where 1/√W is 0.3536\n"
+    )
+
+
+def test_the_stored_inputs_are_left_alone(monkeypatch):
+    before = {k: v.clone() for k, v in sanity_part1.load_references().items()}
+
+    def spoils(self, key, query, value, attention_mask):
+        result = attention()(self, key, query, value, attention_mask)
+        for tensor in (key, query, value, attention_mask):
+            with torch.no_grad():
+                tensor.zero_()
+        return 2 * result
+
+    def spoils_the_layer(self, hidden_states, attention_mask):
+        attended = self.self_attention(hidden_states, attention_mask)
+        attended += hidden_states
+        hidden_states += attended
+        attention_mask += 1
+        return self.add_norm(attended, hidden_states).mul_(2)
+
+    assert replaced(monkeypatch, ATTENTION, spoils)
+    assert replaced(monkeypatch, LAYER, spoils_the_layer)
+    after = sanity_part1.load_references()
+    assert all(torch.equal(tensor, after[name]) for name, tensor in before.items())
