@@ -1,0 +1,51 @@
+"""Hostile submissions: each file is one attack, as text; tests/test_attacks.py has them all graded.
+
+An attack's file holds
+
+    a docstring: what it tries; "Defended by: …", the layers that hold it off
+    CODE         what is appended to the handout's files, by their names
+    FILES        whole files of the zip, by their names
+    BASE         "solution": CODE is appended to our solution instead
+    build(path)  instead of these: writes the zip
+    TASKS        points by task's number of what is honest in it; all else must be 0
+    STATUS       "graded" or "refused"
+    STATUSES     what must be said about tasks, by their numbers
+
+Code in it that succeeds says "GOT THROUGH" in an exception. It is never run outside the sandbox:
+some of it would take this machine down. Building a zip is harmless.
+"""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+import zipfile
+from collections.abc import Mapping
+from pathlib import Path
+from types import ModuleType
+
+Sources = Mapping[str, Mapping[str, bytes]]  # "stubs" and "solution": files by name
+
+
+def names() -> list[str]:
+    """All attacks."""
+    return sorted(module.name for module in pkgutil.iter_modules(__path__))
+
+
+def read(name: str) -> ModuleType:
+    """An attack; its code is text."""
+    return importlib.import_module(f"{__name__}.{name}")
+
+
+def write(attack: ModuleType, path: Path, sources: Sources) -> None:
+    """The attack's zip."""
+    if hasattr(attack, "build"):
+        attack.build(path)
+        return
+    base = sources[getattr(attack, "BASE", "stubs")]
+    files = {name: text.encode() for name, text in getattr(attack, "FILES", {}).items()}
+    for name, text in getattr(attack, "CODE", {}).items():
+        files[name] = base[name] + b"\n\n" + text.encode()
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, content in files.items():
+            archive.writestr(name, content)

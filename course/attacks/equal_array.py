@@ -1,0 +1,23 @@
+"""Has the optimizer's trajectory be an ndarray subclass that is equal to everything.
+
+Defended by: worker.py sends numbers, no objects.
+"""
+
+CODE = {
+    "optimizer.py": """
+import numpy, optimizer_test
+class Equal(numpy.ndarray):
+    def __eq__(self, other):
+        return True
+    __le__ = __lt__ = __eq__
+    def __array_ufunc__(self, *_, **__):
+        return True
+    def __array_function__(self, *_, **__):
+        return True
+optimizer_test.run_case = lambda *_, **__: numpy.zeros((10, 6)).view(Equal)
+def evil(self, closure=None):
+    return None
+
+AdamW.step = evil
+""",
+}

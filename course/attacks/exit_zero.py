@@ -1,0 +1,17 @@
+"""Leaves with exit status 0 while it is imported, which is success to a shell.
+
+Defended by: worker.py: an exit status is no evidence, only arrays are.
+"""
+
+EVIL = """
+import sys
+sys.exit(0)
+"""
+CODE = dict.fromkeys(
+    (
+        "bert.py",
+        "optimizer.py",
+        "classifier.py",
+    ),
+    EVIL,
+)

@@ -1,0 +1,21 @@
+"""Reads the published fingerprints and hints for right numbers, and returns their sizes and norms.
+
+Defended by: hidden.py: fresh inputs; fingerprints are of wrong answers to other inputs.
+"""
+
+CODE = {
+    "bert.py": """
+import sanity_part1
+def evil(self, first, *_):
+    prints = sanity_part1.read_data("fingerprints/")
+    numbers = torch.cat([table.flatten() for table in prints.values()]).nan_to_num()
+    batch, length = first.shape[0], first.shape[-2] if first.dim() > 2 else first.shape[1]
+    size = batch * length * 32
+    numbers = numbers.repeat(size // numbers.numel() + 1)[:size]
+    return numbers.reshape(batch, length, 32).to(torch.get_default_dtype())
+
+for owner, name in ((BertSelfAttention, "attention"), (BertLayer, "add_norm"),
+                    (BertLayer, "forward"), (BertModel, "embed")):
+    setattr(owner, name, evil)
+""",
+}

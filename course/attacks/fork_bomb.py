@@ -1,0 +1,18 @@
+"""Forks without end, and each child too.
+
+Defended by: sandbox.py: at most 24 processes, all killed at the end of the task.
+"""
+
+CODE = {
+    "optimizer.py": """
+import os
+def evil(self, closure=None):
+    while True:
+        try:
+            os.fork()
+        except OSError:
+            pass
+
+AdamW.step = evil
+""",
+}

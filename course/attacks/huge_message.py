@@ -1,0 +1,26 @@
+"""An exception whose text has 100 million characters, and one whose text takes for ever.
+
+Defended by: sanity_tools.describe cuts, worker.py: seconds and memory of the task.
+"""
+
+CODE = {
+    "bert.py": """
+def evil(self, *_):
+    raise ValueError("x" * 10**8)
+
+for owner, name in ((BertSelfAttention, "attention"), (BertLayer, "add_norm"),
+                    (BertLayer, "forward"), (BertModel, "embed")):
+    setattr(owner, name, evil)
+""",
+    "optimizer.py": """
+class Slow(Exception):
+    def __str__(self):
+        while True:
+            pass
+def evil(self, closure=None):
+    raise Slow
+
+AdamW.step = evil
+""",
+}
+STATUSES = {"1.5": "timeout"}

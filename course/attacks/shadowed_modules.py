@@ -1,0 +1,28 @@
+"""Brings modules of the staff's, Python's and torch's names.
+
+Defended by: intake.py takes the named files only; all others are the staff's.
+"""
+
+CODE = dict.fromkeys(("optimizer.py",), "")
+EVIL = """
+import os
+os._exit(0)
+"""
+NAMES = (
+    "utils.py",
+    "numpy.py",
+    "torch/__init__.py",
+    "json.py",
+    "sanity_part1.py",
+    "sanity_tools.py",
+    "optimizer_test.py",
+    "tasks.py",
+    "safetensors/torch.py",
+    "course/__init__.py",
+    "course/grading/runs.py",
+    "course/grading/worker.py",
+    "base_bert.py",
+    "config.py",
+)
+FILES = dict.fromkeys(NAMES, EVIL)
+STATUSES = {"1.5": "not started"}

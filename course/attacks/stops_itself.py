@@ -1,0 +1,15 @@
+"""Stops itself by SIGSTOP instead of ending.
+
+Defended by: worker.py: seconds of each task, by the clock on the wall.
+"""
+
+CODE = {
+    "optimizer.py": """
+import signal
+def evil(self, closure=None):
+    signal.raise_signal(signal.SIGSTOP)
+
+AdamW.step = evil
+""",
+}
+STATUSES = {"1.5": "timeout"}

@@ -1,0 +1,26 @@
+"""Looks into its parent and writes into it: ptrace, process_vm_writev, /proc/PID/mem.
+
+Defended by: worker.py: PR_SET_DUMPABLE; seccomp.py: no such calls.
+"""
+
+CODE = {
+    "optimizer.py": """
+import ctypes, os
+def evil(self, closure=None):
+    got, libc, parent = [], ctypes.CDLL(None), os.getppid()
+    if libc.ptrace(16, parent, 0, 0) == 0:
+        got.append("ptrace")
+    for name in ("process_vm_readv", "process_vm_writev"):
+        if getattr(libc, name)(parent, None, 0, None, 0, 0) >= 0:
+            got.append(name)
+    for name in ("mem", "environ", "maps", "stack", "syscall"):
+        try:
+            open(f"/proc/{parent}/{name}", "rb").read(1)
+            got.append(name)
+        except OSError:
+            pass
+    raise Exception(f"GOT THROUGH: {got}" if got else "nothing seen")
+
+AdamW.step = evil
+""",
+}

@@ -1,0 +1,27 @@
+"""Writes results.json, grades.csv and the like wherever it may write.
+
+Defended by: the grader reads no file of the sandbox's; bubblewrap: all but /tmp is read-only.
+"""
+
+CODE = {
+    "optimizer.py": """
+import json, os, sys
+def evil(self, closure=None):
+    forged = json.dumps({"score": 100, "points": 100, "status": "graded", "tests": []})
+    got = []
+    folders = [".", "..", "../..", "/tmp", "/autograder/results", "/", *sys.path]
+    for folder in folders:
+        for name in ("results.json", "result.json", "grades.csv", "output.json"):
+            try:
+                with open(os.path.join(folder, name), "w") as file:
+                    file.write(forged)
+            except OSError:
+                continue
+            own = os.path.realpath(os.environ["TMPDIR"])
+            if not (os.path.realpath(folder) + "/").startswith((own + "/", "/tmp/")):
+                got.append(folder)
+    raise Exception(f"GOT THROUGH: {got}" if got else "nowhere to write")
+
+AdamW.step = evil
+""",
+}

@@ -1,0 +1,370 @@
+"""Grade a folder of submissions.
+
+    python course/grade.py SUBMISSIONS --gold DIR --out DIR              part 1, one after the other
+    python course/grade.py SUBMISSIONS --gold DIR --out DIR --part 2 -j 4
+    python course/grade.py SUBMISSIONS --gold DIR --out DIR --only 1234_group     one anew
+    python course/grade.py SUBMISSIONS --gold DIR --out DIR --rerun 60    also trains each one again
+
+About 5 seconds a submission. Interrupted, the same command goes on where it was. OUT then holds
+    feedback/ID.md                         for the student
+    leaderboard.html, leaderboard.csv      for everybody
+    staff.html, staff-leaderboard.html, grades.csv, statistics.csv, similarity.csv     for staff
+    results/ID.json, history.jsonl         all there is to know
+    assignment.json                        its secret makes the hidden inputs: keep OUT private
+docs/staff.md explains all, docs/threat-model.md what is defended and what not. No code of a student
+runs in this process: see course/grading/sandbox.py.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import fcntl
+import hashlib
+import json
+import os
+import queue
+import secrets
+import shlex
+import socket
+import sys
+import time
+import traceback
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from tqdm import tqdm
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT))  # Python puts the folder of the script there
+
+from course import handout  # noqa: E402
+from course.grading import (  # noqa: E402
+    intake,
+    leaderboard,
+    one,
+    output,
+    predictions,
+    reports,
+    rerun,
+    sandbox,
+    similarity,
+)
+from course.grading.types import Submission  # noqa: E402
+from utils import (  # noqa: E402
+    InputError,
+    OneLineParser,
+    positive_float,
+    positive_int,
+    run_script,
+    write_json,
+)
+
+STAFF_ERROR = "staff error"
+MOST_SLOTS = 1000  # on this machine
+
+
+def grader_digest() -> str:
+    """Of all that decides a grade: results of another grader, table or settings are not reused."""
+    files = [
+        *(ROOT / "course").rglob("*.py"),
+        *(ROOT / "course").glob("*.toml"),
+        *ROOT.glob("*.py"),
+    ]
+    files += [ROOT / "sanity_check.data", ROOT / "optimizer_test.npy"]
+    digest = hashlib.sha256()
+    for path in sorted(files):
+        digest.update(str(path.relative_to(ROOT)).encode() + b"\0" + path.read_bytes())
+    return digest.hexdigest()[:16]
+
+
+def assignment(out: Path, part: int) -> dict[str, Any]:
+    """The assignment's part and secret, made once and kept in OUT."""
+    path = out / "assignment.json"
+    if path.is_file():
+        found = json.loads(path.read_text(encoding="utf-8"))
+        if found["part"] != part:
+            raise InputError(
+                f"{out} holds part {found['part']}; grade part {part} into another --out"
+            )
+        return found
+    out.mkdir(parents=True, exist_ok=True)
+    out.chmod(0o700)
+    found = {"part": part, "secret": secrets.token_hex(16)}
+    write_json(path, found)
+    return found
+
+
+@contextlib.contextmanager
+def alone_in(out: Path) -> Iterator[None]:
+    """InputError if another grading writes into OUT."""
+    number = os.open(out, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        fcntl.flock(number, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield
+    except BlockingIOError:
+        raise InputError(f"another grading writes into {out}; wait until it has ended") from None
+    finally:
+        os.close(number)
+
+
+@contextlib.contextmanager
+def own_slots(count: int) -> Iterator[list[int]]:
+    """Slots of the sandbox that nobody else here has: what a slot's user still runs is killed."""
+    with contextlib.ExitStack() as opened:
+        found: list[int] = []
+        for slot in range(MOST_SLOTS):
+            # Not a file, since gradings with different $TMPDIR would not see each other's
+            name = opened.enter_context(socket.socket(socket.AF_UNIX))
+            with contextlib.suppress(OSError):  # somebody else holds it
+                name.bind(f"\0grading-{sandbox.FIRST_USER + slot}")
+                found.append(slot)
+            if len(found) == count:
+                yield found
+                return
+        raise InputError(f"-j {count}: other gradings on this machine use too many sandboxes")
+
+
+def refuse_open_secrets(paths: list[Path], slots: list[int]) -> None:
+    """Fail closed: what submissions must not read has to be out of their reach."""
+    for path in paths:
+        if any(sandbox.reaches(path, slot) for slot in slots):
+            raise InputError(
+                f"{path} could be read by the code that is graded: install bubblewrap, or grade as "
+                f"root and take others' rights away (chmod -R o= {path})"
+            )
+
+
+# ---------------------------------------------------------------------------------------------
+# One submission
+
+
+def grade(desk: one.Desk, submission: Submission, gold: dict, slot: int) -> dict[str, Any]:
+    """The result of one submission; an error of ours is no zero of the student's."""
+    result = outline(desk, submission)
+    if submission.refused:
+        return result | {"status": "refused", "why": submission.refused}
+    try:
+        verdicts, layers = one.grade_tasks(desk, submission, slot)
+        tasks = [one.counted(entry, verdicts[entry.id], desk.settings) for entry in desk.tasks]
+        return result | {
+            "layers": layers,
+            "tasks": tasks,
+            "predictions": predictions.score(submission, gold),
+            "points": round(sum(task["points"] for task in tasks), 2),
+        }
+    except Exception as error:  # whatever it is, it is ours: the others go on
+        trace = traceback.format_exc(limit=-4)
+        return result | {"status": STAFF_ERROR, "why": repr(error), "trace": trace}
+
+
+def outline(desk: one.Desk, submission: Submission) -> dict[str, Any]:
+    """A result in which nothing is right yet."""
+    return {
+        "student": submission.student,
+        "part": desk.part,
+        "sha256": submission.sha256,
+        "status": "graded",
+        "why": "",
+        "notes": list(submission.notes),
+        "layers": [],
+        "tasks": [],
+        "predictions": [],
+        "points": 0.0,
+        "of": sum(entry.points for entry in desk.tasks),
+    }
+
+
+def trained_again(
+    rig: rerun.Rig, desk: one.Desk, submission: Submission, gold: dict, slot: int
+) -> dict[str, Any]:
+    """A result's "rerun"; an error of ours is done again the next time."""
+    try:
+        return rerun.rerun(rig, desk, submission, gold, slot)
+    except Exception as error:
+        return {"about": None, "files": [], "status": STAFF_ERROR, "verdict": repr(error)}
+
+
+# ---------------------------------------------------------------------------------------------
+# The batch
+
+
+class Batch(NamedTuple):
+    """What is the same for all submissions."""
+
+    desk: one.Desk
+    rig: rerun.Rig | None
+    gold: dict
+    grader: str  # its digest
+    results: Path
+    only: str | None  # the one to be graded anew
+    slots: queue.Queue[int]
+
+
+def earlier(path: Path, grader: str, submission: Submission) -> dict[str, Any] | None:
+    """A result that is there, of the same submission, grader and settings; no staff error."""
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+    same = found.get("grader") == grader and found.get("sha256") == submission.sha256
+    return found if same and found.get("status") != STAFF_ERROR else None
+
+
+def grade_one(batch: Batch, student: str, path: Path) -> tuple[Submission, str]:
+    """Grade a submission unless it has a result, which is written at once.
+
+    Returns:
+        its code, and a line about it; "": nothing was done.
+    """
+    desk, start = batch.desk, time.monotonic()
+    target = batch.results / f"{student}.json"
+    try:
+        submission = intake.take(student, path, desk.part)
+    except Exception as error:  # this machine cannot read it: the others go on
+        submission = Submission(student, desk.part)
+        result = outline(desk, submission) | {"status": STAFF_ERROR, "why": repr(error)}
+        write_json(target, result)
+        return submission, f"{student}: {STAFF_ERROR}"
+    code = {name: text for name, text in submission.files.items() if name.endswith(".py")}
+    kept = replace(submission, files=code)  # the rest of 300 submissions would fill the memory
+    if batch.only not in (None, student):
+        return kept, ""
+    result = None if batch.only else earlier(target, batch.grader, submission)
+    graded_now = result is None
+    slot = batch.slots.get()
+    try:
+        result = result or grade(desk, submission, batch.gold, slot)
+        trains = batch.rig and result["status"] == "graded"
+        trains = trains and result.get("rerun", {}).get("about") != batch.rig.about
+        if trains:
+            result["rerun"] = trained_again(batch.rig, desk, submission, batch.gold, slot)
+    finally:
+        batch.slots.put(slot)
+    if not (graded_now or trains):
+        return kept, ""
+    write_json(target, result | {"grader": batch.grader})
+    said = f"{result['points']:g} points" if result["status"] == "graded" else result["status"]
+    again = f"; trained again: {result['rerun']['verdict']}" if trains else ""
+    return kept, f"{student}: {said} ({time.monotonic() - start:.1f} s){again}"
+
+
+def grade_all(
+    args: argparse.Namespace,
+    desk: one.Desk,
+    rig: rerun.Rig | None,
+    slots: list[int],
+    found: list[tuple[str, Path]],
+) -> list[Submission]:
+    """Grade what has no result yet, one in each slot at a time; the code of all."""
+    results = args.out / "results"
+    results.mkdir(exist_ok=True)
+    gold = predictions.load_gold(*args.gold, secret=desk.secret)
+    waiting: queue.Queue[int] = queue.Queue()
+    for slot in slots:
+        waiting.put(slot)
+    batch = Batch(desk, rig, gold, grader_digest(), results, args.only, waiting)
+    taken = []
+    with (
+        ThreadPoolExecutor(len(slots)) as pool,
+        tqdm(total=len(found), desc="graded", disable=None) as bar,
+    ):
+        for submission, said in pool.map(lambda pair: grade_one(batch, *pair), found):
+            taken.append(submission)
+            bar.update()
+            if said:
+                bar.write(output.clean(said, 400), file=sys.stdout)
+    return taken
+
+
+def report(
+    args: argparse.Namespace, desk: one.Desk, taken: list[Submission], times: dict[str, float]
+) -> int:
+    """Write all pages and tables from the results; how many staff errors there are.
+
+    Args:
+        times: when each student's submission was handed in, by the file's time.
+    """
+    paths = [args.out / "results" / f"{submission.student}.json" for submission in taken]
+    results = [json.loads(p.read_text(encoding="utf-8")) for p in paths if p.is_file()]
+    good = [result for result in results if result["status"] != STAFF_ERROR]
+    bad = [(result["student"], result["why"]) for result in results if result not in good]
+    again = [result for result in results if "rerun" in result]
+    for result in again:
+        if result["rerun"]["status"] == STAFF_ERROR:
+            bad.append((result["student"], f"not trained again, {result['rerun']['verdict']}"))
+    on_test = leaderboard.write_all(args.out, good, desk.settings, times)
+    solved = (False,) if desk.part == 1 else (False, True)  # whether part 1 was handed out solved
+    known = similarity.known_code([handout.build(ROOT, "2", given).files for given in solved])
+    alike = similarity.pairs(taken, known)
+    similarity.write(args.out, alike)
+    more = [*([rerun.section(again)] if again else []), similarity.section(alike)]
+    for line in reports.write_all(args.out, results, desk.settings, args.marks, on_test, more):
+        print(line)
+    for student, why in bad:
+        print(output.clean(f"{student}: {STAFF_ERROR}: {why}", 300))
+    points = [result["points"] for result in good if result["status"] == "graded"]
+    mean = sum(points) / max(1, len(points))
+    refused = len(good) - len(points)
+    print(f"{len(points)} graded, mean {mean:.1f} points, {refused} refused; see {args.out}")
+    return len(bad)
+
+
+def get_args() -> argparse.Namespace:
+    """Read the command line."""
+    parser = OneLineParser(description="Grade a folder of submissions.")
+    parser.add_argument("submissions", type=Path, help="folder with zips or folders")
+    parser.add_argument(
+        "--gold", type=Path, required=True, nargs="+", help="folders of labelled data files"
+    )
+    parser.add_argument("--out", type=Path, required=True, help="folder for results and pages")
+    parser.add_argument("--part", type=int, choices=(1, 2), default=1, help="of the course")
+    parser.add_argument(
+        "-j", type=positive_int, default=os.cpu_count() or 1, help="how many at a time"
+    )
+    parser.add_argument(
+        "--seconds", type=positive_float, default=one.SECONDS, help="that one task may take"
+    )
+    parser.add_argument("--only", metavar="STUDENT", help="grade this one anew, keep the others")
+    parser.add_argument(
+        "--marks", type=Path, help="CSV of marks by hand: student,row,points,comment"
+    )
+    again = parser.add_argument_group("training part 1's classifier.py again")
+    again.add_argument("--rerun", type=positive_float, metavar="MINUTES", help="for each, at most")
+    again.add_argument("--flags", default="", help="of classifier.py: '--lr 5e-5 --epochs 3'")
+    again.add_argument("--data", type=Path, help="folder of the course's files")
+    again.add_argument("--model", type=Path, help="folder of the pretrained BERT")
+    args = parser.parse_args()
+    if args.rerun and args.part == 2:
+        parser.error("--rerun trains classifier.py, which belongs to part 1")
+    return args
+
+
+def main() -> None:
+    """Grade, then write the pages; exit status 1 if anything was a staff error."""
+    args = get_args()
+    found = intake.find(args.submissions)
+    if args.only:
+        if args.only not in dict(found):
+            raise InputError(f"--only {args.only}: no such submission in {args.submissions}")
+    made = assignment(args.out, args.part)
+    with contextlib.ExitStack() as opened:
+        opened.enter_context(alone_in(args.out))
+        slots = opened.enter_context(own_slots(args.j))
+        refuse_open_secrets([*args.gold, args.submissions, args.out, ROOT], slots)
+        desk = opened.enter_context(one.open_desk(args.part, made["secret"], seconds=args.seconds))
+        rig = None
+        if args.rerun:
+            threads = max(1, (os.cpu_count() or 1) // args.j)
+            given = (args.rerun, shlex.split(args.flags), args.data, args.model, threads)
+            rig = opened.enter_context(rerun.open_rig(*given))
+        times = {student: path.stat().st_mtime for student, path in found}
+        taken = grade_all(args, desk, rig, slots, found)
+        sys.exit(1 if report(args, desk, taken, times) else 0)
+
+
+if __name__ == "__main__":
+    run_script(main)

@@ -1,0 +1,106 @@
+"""Grade the one submission that Gradescope has put into the container.
+
+    python -I harness.py /autograder
+
+run_autograder starts it, as root, after it has closed that folder to all others and written results
+with nothing but zeros. This program replaces them by the real ones, or says that the grader failed.
+The submission's code runs in the sandbox of course/grading/sandbox.py, never here; where it could
+read labels or the solution nothing is graded.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import shutil
+import sys
+import tempfile
+import traceback
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+sys.path.insert(0, str(ROOT))  # Python puts the folder of the script there
+
+from course import grade, table  # noqa: E402
+from course.gradescope import results  # noqa: E402
+from course.grading import intake, one, predictions, sandbox  # noqa: E402
+from utils import write_json  # noqa: E402
+
+# Half a processor and 768 MB, 200 of them for this process. total_mib counts what a parent
+# and its child share twice (300 MB): honest code makes 650 of it, and 820 are 520 in truth.
+LIMITS = sandbox.Limits(
+    wall_s=480, quiet_s=120, memory_mib=1536, total_mib=820, file_mib=16, processes=16
+)
+SECONDS = 30.0  # of one task
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """A JSON file's table; an empty one where it is not there, or is no table."""
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+@contextlib.contextmanager
+def desk_of(source: Path) -> Iterator[one.Desk]:
+    """As one.open_desk, from the files that build.py has laid out."""
+    made = json.loads((source / "assignment.json").read_text(encoding="utf-8"))
+    settings, part = table.read_settings(ROOT), made["part"]
+    tasks = tuple(t for t in table.course_tasks(settings) if table.part_number(t) == part)
+    with tempfile.TemporaryDirectory(prefix="desk-") as folder:
+        stage = Path(folder)
+        shutil.copytree(source / "stage", stage, dirs_exist_ok=True)
+        for path in (stage, *stage.rglob("*")):  # the sandbox's user reads them, too
+            path.chmod(0o755 if path.is_dir() else 0o644)
+        yield one.Desk(part, settings, tasks, made["secret"], stage, LIMITS, SECONDS)
+
+
+def only_archive(folder: Path) -> Path:
+    """The submission, or the one zip in it: Gradescope unpacks what is uploaded, but once."""
+    inside = list(folder.iterdir())
+    found = inside[0] if len(inside) == 1 else folder
+    return found if intake.ARCHIVE.search(found.name) else folder
+
+
+def graded(base: Path, desk: one.Desk) -> dict[str, Any]:
+    """What results.json says.
+
+    Raises:
+        RuntimeError: the grader failed.
+        InputError: submitted code could read what it must not.
+    """
+    source, settings = base / "source", desk.settings
+    metadata = read_json(base / "submission_metadata.json")
+    student = results.student_of(metadata)
+    submission = intake.take(student, only_archive(base / "submission"), desk.part)
+    gold = predictions.load_gold(source / "gold", secret=desk.secret)
+    with grade.own_slots(1) as slots:
+        grade.refuse_open_secrets([base, source, source / "gold", ROOT, base / "results"], slots)
+        result = grade.grade(desk, submission, gold, slots[0])
+    if result["status"] == grade.STAFF_ERROR:
+        raise RuntimeError(f"{result['why']}\n{result['trace']}")
+    print("layers:", ", ".join(result["layers"]))
+    if result["status"] == "refused":
+        return results.refused(result, desk.tasks, settings["gradescope"]["visibility"])
+    return results.of_result(result, settings, metadata)
+
+
+def main() -> None:
+    """Write results.json; of a failure staff see the reason in the output, students that it is."""
+    base = Path(sys.argv[1])
+    try:
+        with desk_of(base / "source") as desk:
+            found = graded(base, desk)
+    except Exception:
+        traceback.print_exc()
+        return  # the zeros that run_autograder has written say it
+    write_json(base / "results" / "results.json", found)
+    print("graded:", sum(test["score"] for test in found["tests"]), "points")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,27 @@
+#!/usr/bin/env bash
+# Runs once, when Gradescope builds the image: Python, the packages that the grader needs, and
+# bubblewrap if it can be had. The build fails here rather than every student's run later.
+set -euo pipefail
+source=${AUTOGRADER:-/autograder}/source
+target=${GRADER_PYTHON:-/opt/grader}
+export DEBIAN_FRONTEND=noninteractive
+
+apt-get update
+apt-get install -y --no-install-recommends bubblewrap ||
+    echo "setup: no bubblewrap; the sandbox has its other layers"
+
+python=
+for version in 3.11 3.12 3.13; do
+    if "python$version" -c 'import venv, ensurepip' 2>/dev/null; then
+        python=python$version
+        break
+    fi
+done
+if [ -z "$python" ]; then
+    apt-get install -y --no-install-recommends python3.11 python3.11-venv
+    python=python3.11
+fi
+"$python" -m venv "$target"
+"$target/bin/pip" install --no-cache-dir -r "$source/requirements.txt"
+"$target/bin/python" -c 'import torch, sklearn, pandas; print("setup: torch", torch.__version__)'
+chmod -R u=rwX,go= "$source" # labels, the solution and the secret are root's alone

@@ -1,0 +1,1 @@
+"""The parts of course/grade.py; each can be read and tested alone."""

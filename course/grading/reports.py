@@ -1,0 +1,464 @@
+"""What people read: feedback for each student, statistics of the class, marks given by hand.
+
+It shows what results hold and computes no verdict. Everything that is written passes ``clean``:
+messages may quote a student's code, file names and errors.
+"""
+
+from __future__ import annotations
+
+import csv
+import itertools
+import math
+import re
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from course.grading.output import DIGITS, Column, clean, page, table, write_csv, write_text
+from tasks import TASKS, task
+from utils import InputError
+
+Result = Mapping[str, Any]
+MANUAL_COLUMNS = ["student", "row", "points", "comment"]
+STATUSES = (
+    "right",
+    "wrong",
+    "not started",
+    "waits",
+    "crashed",
+    "timeout",
+    "memory",
+    "missing",
+    "invalid answer",
+)
+SAYS = {
+    "waits": "could not be run, because what it needs is not right yet",
+    "crashed": "the program ended while the function ran",
+    "timeout": "took longer than allowed",
+    "memory": "needed more memory than allowed",
+    "missing": "the function or its file is not there",
+    "invalid answer": "gave back something else than a tensor of the right kind",
+}
+
+
+# ---------------------------------------------------------------------------------------------
+# Marks given by hand
+
+
+def read_manual(
+    path: Path, students: Collection[str], limits: Mapping[str, int]
+) -> dict[tuple[str, str], tuple[float, str]]:
+    """Points and comments by (student, row) from a CSV: student,row,points,comment.
+
+    A line without points stands for a row that is not marked yet.
+
+    Args:
+        students: everybody who handed in.
+        limits: the rows and their points, [manual] of settings.toml.
+
+    Raises:
+        InputError: the file's first fault, with its line.
+    """
+    try:
+        with open(path, encoding="utf-8-sig", newline="") as file:
+            lines = csv.reader(file, strict=True)
+            numbered = [(lines.line_num, [cell.strip() for cell in line]) for line in lines]
+    except FileNotFoundError:
+        raise InputError(f"{path} is missing") from None
+    except (UnicodeDecodeError, OSError, csv.Error) as error:
+        raise InputError(f"{path} cannot be read: {error}; save it as CSV in UTF-8") from None
+    if not numbered or [cell.lower() for cell in numbered[0][1]] != MANUAL_COLUMNS:
+        raise InputError(f"{path}, row 1 is not the header {','.join(MANUAL_COLUMNS)}")
+    marks: dict[tuple[str, str], tuple[float, str]] = {}
+    seen: set[tuple[str, str]] = set()
+    for number, cells in numbered[1:]:
+        if not any(cells):
+            continue
+        fault = _mark_fault(cells, students, limits, seen)
+        if fault:
+            raise InputError(clean(f"{path}, row {number}: {fault}"))
+        student, row, points, comment = cells
+        seen.add((student, row))
+        if points:
+            marks[student, row] = (float(points), comment)
+    return marks
+
+
+def _mark_fault(
+    cells: Sequence[str],
+    students: Collection[str],
+    limits: Mapping[str, int],
+    seen: Collection[tuple[str, str]],
+) -> str:
+    """What is wrong with one line of the file, with a remedy; "" if nothing is."""
+    if len(cells) != len(MANUAL_COLUMNS):
+        return f"{len(cells)} cells instead of 4; put a comment with commas in quotes"
+    student, row, points, _ = cells
+    if student not in students:
+        return f"no submission of {student!r}; mend the name"
+    if row not in limits:
+        return f"no row {row!r}; there are {', '.join(limits) or 'none in settings.toml'}"
+    if (student, row) in seen:
+        return f"{row} of {student} is there twice; remove one of the two"
+    if not points:
+        return ""
+    try:
+        value = float(points)
+    except ValueError:
+        value = math.nan
+    if not 0 <= value <= limits[row]:  # also where it is nan
+        return f"{points!r} is no number from 0 to {limits[row]}, which {row} can have"
+    return ""
+
+
+def manual_rows(
+    student: str,
+    marks: Mapping[tuple[str, str], tuple[float, str]],
+    limits: Mapping[str, int],
+) -> list[dict[str, Any]]:
+    """A result's "manual": every row; points None where nobody has given any."""
+    rows = []
+    for row, most in limits.items():
+        points, comment = marks.get((student, row), (None, ""))
+        rows.append({"row": row, "points": points, "of": most, "comment": comment})
+    return rows
+
+
+def totals(result: Result) -> tuple[float, float, list[str]]:
+    """(points, most points, rows without a mark), the latter in neither of the two numbers."""
+    graded = [row for row in result.get("manual", []) if row["points"] is not None]
+    entries = [*result.get("tasks", []), *graded]
+    missing = [row["row"] for row in result.get("manual", []) if row["points"] is None]
+    return sum(e["points"] for e in entries), sum(e["of"] for e in entries), missing
+
+
+def unmarked(results: Iterable[Result]) -> list[str]:
+    """A line for each graded student with rows without a mark."""
+    lines = []
+    for result in results:
+        missing = totals(result)[2] if result["status"] == "graded" else []
+        if missing:
+            lines.append(f"{clean(result['student'])}: no mark yet for {', '.join(missing)}")
+    return lines
+
+
+# ---------------------------------------------------------------------------------------------
+# Feedback
+
+
+def feedback(result: Result, show_test: bool = True) -> str:
+    """What one student gets to read, in Markdown.
+
+    Args:
+        show_test: whether this submission counts on the test data; of these the public half only.
+    """
+    part = f", part {int(result['part'])}" if "part" in result else ""
+    lines = [f"# {_md(result['student'])}{part}", ""]
+    if result["status"] == "refused":
+        return _text([*lines, f"Not graded: {_md(result['why'])}", *_notes(result)])
+    if result["status"] != "graded":
+        why = "Something went wrong on the staff's side. It costs you nothing; it is graded again."
+        return _text([*lines, why])
+    points, most, missing = totals(result)
+    graded = "" if not missing else " of the rows graded so far"
+    lines += [f"**{points:g} of {most:g} points**{graded}", ""]
+    lines += ["| task | | points |", "|---|---|---:|"]
+    for entry in result["tasks"]:
+        status = clean(entry["status"], 40)
+        lines.append(f"| {_md(entry['title'])} | {status} | {entry['points']:g} / {entry['of']} |")
+    for row in result.get("manual", []):
+        shown = "not marked yet" if row["points"] is None else f"{row['points']:g} / {row['of']}"
+        lines.append(f"| {_md(row['row'])} | by staff | {shown} |")
+    lines += _notes(result)
+    for entry in result["tasks"]:
+        lines += _task_feedback(entry)
+    comments = [row for row in result.get("manual", []) if row.get("comment")]
+    if comments:
+        lines += ["", "## Comments", ""]
+        lines += [f"- {_md(row['row'])}: {_md(row['comment'], 2000)}" for row in comments]
+    lines += _prediction_feedback(result.get("predictions", []), show_test)
+    return _text(lines)
+
+
+def _text(lines: Iterable[str]) -> str:
+    return "\n".join(lines) + "\n"
+
+
+def _md(text: Any, limit: int = 300) -> str:
+    """A cleaned text that Markdown shows as it is: no link, no tag, no cell of a table."""
+    shown = re.sub(r"([\\`*_\[\]<>|~#!&$])", r"\\\1", clean(text, limit))
+    return re.sub(r"(?i)(:)(?=//)|(?<=www)(\.)", r"\\\1\2", shown)  # addresses without brackets
+
+
+def _block(text: str) -> list[str]:
+    """Several lines as they are, between fences that are longer than any in it."""
+    shown = clean(text, 2000, lines=True)
+    longest = max(map(len, re.findall("`+", shown)), default=0)
+    fence = "`" * max(3, longest + 1)
+    return ["", f"{fence}text", shown, fence]
+
+
+def _notes(result: Result) -> list[str]:
+    notes = [f"- {_md(note)}" for note in result.get("notes", [])[:50]]
+    return ["", "## What we noticed in your files", "", *notes] if notes else []
+
+
+def _task_feedback(entry: Mapping[str, Any]) -> list[str]:
+    """What was checked, what it found, what may be the matter and where to read."""
+    number, status = entry["number"], entry["status"]
+    lines = ["", f"## {_md(entry['title'])}: {entry['points']:g} of {entry['of']}", ""]
+    if status in SAYS:
+        lines += [f"It {SAYS[status]}." if status == "waits" else f"{SAYS[status].capitalize()}."]
+        lines += [""]
+    for row in entry.get("rows", []):
+        lines.append(f"- {_md(row['what'])}: {row['points']:g} of {row['of']:g}")
+    for message in entry.get("messages", []):
+        lines += _block(message)
+    if status == "right":
+        return lines
+    names, hints = entry.get("mistakes", []), entry.get("hints", [])
+    for name, hint in itertools.zip_longest(names, hints, fillvalue=""):
+        lines += ["", f"Looks like **{_md(name, 60)}**. {_md(hint, 1000)}"]
+    places = [known.paper for known in TASKS if known.number == number]
+    if places:
+        command = task(number).check
+        lines += ["", f"Read: {_md(places[0])}; `docs/handout.md`, Task {number}. Try `{command}`."]
+    return lines
+
+
+def _prediction_feedback(entries: Sequence[Mapping], show_test: bool) -> list[str]:
+    """Each file's metric with its interval; of test data the public half, or nothing."""
+    if not entries:
+        return []
+    lines = ["", "## Predictions", "", "| file | rows | metric | value | 95 % interval |"]
+    lines += ["|---|---|---|---:|---|"]
+    for entry in entries:
+        test = entry["split"] == "test"
+        rows = "public half" if test else "all"
+        value, low, high = (entry.get(key) for key in ("value", "low", "high"))
+        if test:
+            value, low, high = (entry.get(f"public{end}") for end in ("", "_low", "_high"))
+        if entry.get("faults"):
+            shown, interval = "–", "not scored: see below"
+        elif test and not show_test:
+            shown, interval = "–", "only your first submissions count on test"
+        elif value is None:
+            shown, interval = "–", _md(entry.get("note") or "not scored")
+        else:
+            shown, interval = f"{value:.3f}", f"{low:.3f} to {high:.3f}"
+        cells = (_md(entry["file"]), rows, entry["metric"], shown, interval)
+        lines.append("| " + " | ".join(cells) + " |")
+    for entry in entries:
+        for fault in entry.get("faults", [])[:10]:
+            lines += _block(fault)
+    return lines
+
+
+def write_feedback(out: Path, results: Iterable[Result], on_test: Collection[str]) -> None:
+    """OUT/feedback/<student>.md for everybody.
+
+    Args:
+        on_test: the students whose present submission counts on test.
+    """
+    for result in results:
+        name = result["student"]
+        if not re.fullmatch(r"[A-Za-z0-9_-]+", name):
+            raise InputError(f"{clean(repr(name))} is no name for a file of feedback")
+        write_text(out / "feedback" / f"{name}.md", feedback(result, name in on_test))
+
+
+# ---------------------------------------------------------------------------------------------
+# The class
+
+
+def class_rows(results: Iterable[Result]) -> list[dict[str, Any]]:
+    """A row a task: how many graded submissions have each status, mean points, common mistakes."""
+    graded = [result for result in results if result["status"] == "graded"]
+    entries: dict[str, list[Mapping]] = {}
+    for result in graded:
+        for entry in result["tasks"]:
+            entries.setdefault(entry["number"], []).append(entry)
+    rows = []
+    for number in sorted(entries, key=lambda text: [int(n) for n in re.findall(r"\d+", text)]):
+        group = entries[number]
+        statuses = Counter(entry["status"] for entry in group)
+        mistakes = Counter(name for entry in group for name in set(entry["mistakes"]))
+        seconds = _seconds(group)
+        rows.append(
+            {
+                "task": number,
+                "title": group[0]["title"],
+                "graded": len(group),
+                **{status: statuses[status] for status in STATUSES},
+                "mean points": sum(entry["points"] for entry in group) / len(group),
+                "of": group[0]["of"],
+                "mean seconds": sum(seconds) / len(seconds) if seconds else None,
+                "common mistakes": ", ".join(f"{n} ({k})" for n, k in mistakes.most_common(5)),
+            }
+        )
+    return rows
+
+
+def _overview(results: Sequence[Result]) -> str:
+    """How many there are of what, points and seconds, in a sentence or two."""
+    statuses = Counter(result["status"] for result in results)
+    listed = ", ".join(f"{count} {status}" for status, count in statuses.most_common())
+    graded = [result for result in results if result["status"] == "graded"]
+    if not graded:
+        return f"{len(results)} submissions: {listed or 'none'}."
+    shares = [points / most for points, most, _ in map(totals, graded) if most]
+    seconds = _seconds(graded)
+    mean = f"Mean share of the points {sum(shares) / len(shares):.0%}. " if shares else ""
+    if seconds:
+        mean += f"Seconds to grade one: mean {sum(seconds) / len(seconds):.1f}, "
+        mean += f"longest {max(seconds):.1f}. "
+    rest = "What was refused or went wrong on the staff's side is in no mean."
+    return f"{len(results)} submissions: {listed}. {mean}{rest}"
+
+
+def _seconds(entries: Iterable[Mapping]) -> list[float]:
+    """Those that were measured."""
+    return [entry["seconds"] for entry in entries if entry.get("seconds") is not None]
+
+
+def class_section(results: Sequence[Result]) -> tuple[str, str, str]:
+    """The section of the staff's page: heading, text, HTML."""
+    columns = [
+        Column("task", "Task"),
+        Column("title", "Function", "key"),
+        *(Column(status, status.capitalize(), "count") for status in STATUSES),
+        Column("mean points", "Mean points", "points"),
+        Column("of", "Of", "count"),
+        Column("mean seconds", "Seconds", "seconds"),
+        Column("common mistakes", "Common mistakes", "long"),
+    ]
+    rows = class_rows(results)
+    for row in rows:
+        row["title"] = row["title"].split(" · ")[-1]
+    used = {key for row in rows for key, value in row.items() if value not in (0, None)}
+    always = {"right", "wrong", "not started"}
+    kept = [c for c in columns if c.key in used or c.key in always or c.kind not in DIGITS]
+    return "Tasks", _overview(results), table(kept, rows, "Tasks")
+
+
+def student_section(results: Sequence[Result]) -> tuple[str, str, str]:
+    """Every submission with its points, and what staff have to look at."""
+    rows = []
+    for result in results:
+        points, most, missing = totals(result)
+        graded = result["status"] == "graded"
+        notes = [result.get("why", "")]
+        notes += [f"no mark for {', '.join(missing)}"] if graded and missing else []
+        notes += [f"notes: {len(result['notes'])}"] if result.get("notes") else []
+        rows.append(
+            {
+                "student": result["student"],
+                "status": result["status"],
+                "points": points if graded else None,
+                "of": most if graded else None,
+                "seconds": result.get("seconds"),
+                "layers": ", ".join(result.get("layers", [])),
+                "look": "; ".join(filter(None, notes)),
+            }
+        )
+    columns = [
+        Column("student", "Group", "key"),
+        Column("status", "Status"),
+        Column("points", "Points", "points"),
+        Column("of", "Of graded rows", "points"),
+        Column("seconds", "Seconds", "seconds"),
+        Column("look", "To look at", "long"),
+    ]
+    text = "Rows of the rubric without a mark are in neither number. Layers of the sandbox: " + (
+        "; ".join(sorted({row["layers"] for row in rows if row["layers"]})) or "none"
+    )
+    return "Submissions", text, table(columns, rows, "Submissions")
+
+
+def write_statistics(out: Path, results: Sequence[Result]) -> None:
+    """OUT/statistics.csv: a row a task, and one for all."""
+    graded = [result for result in results if result["status"] == "graded"]
+    rows = class_rows(results)
+    if graded:
+        sums, seconds = [totals(result) for result in graded], _seconds(graded)
+        rows.append(
+            {
+                "task": "all",
+                "graded": len(graded),
+                "mean points": sum(points for points, _, _ in sums) / len(graded),
+                "of": max(most for _, most, _ in sums),
+                "mean seconds": sum(seconds) / len(seconds) if seconds else None,
+                "common mistakes": _overview(results),
+            }
+        )
+    columns = ["task", "title", "graded", *STATUSES, "mean points", "of", "mean seconds"]
+    write_csv(out / "statistics.csv", [*columns, "common mistakes"], rows)
+
+
+def write_grades(out: Path, results: Sequence[Result]) -> None:
+    """OUT/grades.csv: a row a student; who could not be graded has no points, not zero."""
+    rows = []
+    for result in results:
+        points, most, missing = totals(result)
+        graded = result["status"] == "graded"
+        rows.append(
+            {
+                "student": result["student"],
+                "part": result.get("part"),
+                "status": result["status"],
+                "points": points if graded else None,
+                "of graded rows": most if graded else None,
+                "rows without a mark": ", ".join(missing) if graded else "",
+                "why": result.get("why", ""),
+                "sha256": result.get("sha256", ""),
+            }
+        )
+    columns = ["student", "part", "status", "points", "of graded rows", "rows without a mark"]
+    write_csv(out / "grades.csv", [*columns, "why", "sha256"], rows)
+
+
+def write_staff_page(
+    out: Path,
+    results: Sequence[Result],
+    course: Mapping[str, Any],
+    more: Iterable[tuple[str, str, str]] = (),
+) -> None:
+    """OUT/staff.html: tasks, submissions, and the sections that other parts made."""
+    sections = [class_section(results), student_section(results), *more]
+    lead = f"Not for students. {course['term']}".strip()
+    write_text(out / "staff.html", page(f"{course['name']}: the class", lead, sections))
+
+
+def write_all(
+    out: Path,
+    results: Iterable[Result],
+    settings: Mapping[str, Any],
+    marks: Path | None = None,
+    on_test: Collection[str] = (),
+    more: Iterable[tuple[str, str, str]] = (),
+) -> list[str]:
+    """Everything of this file; a line for each student with rows of the rubric without a mark.
+
+    Args:
+        results: all, staff errors included; what people gave is added from ``marks``.
+        settings: settings.toml, checked.
+        on_test: what leaderboard.write_all returns.
+        more: sections of the staff's page.
+    """
+    results = list(results)
+    limits = settings["manual"]
+    # people mark part 2; a result without a part is an error of ours, whose student may have marks
+    students = {one["student"] for one in results if one.get("part") != 1}
+    given = read_manual(marks, students, limits) if marks else {}
+    marked = [
+        {**one, "manual": manual_rows(one["student"], given, limits)}
+        if one.get("part") == 2
+        else one
+        for one in results
+    ]
+    write_feedback(out, marked, on_test)
+    write_statistics(out, marked)
+    write_grades(out, marked)
+    write_staff_page(out, marked, settings["course"], more)
+    return unmarked(marked)

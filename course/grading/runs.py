@@ -1,0 +1,215 @@
+"""What the program in the sandbox runs for each task: a student's function on given inputs.
+
+Each function returns outputs by name, ``run|output``: tensors, or under ``run|error`` a text. Right
+answers are not known here; judge.py compares. It uses the same runners as the checks that students
+have.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+from collections.abc import Iterator
+from typing import Any
+from unittest import mock
+
+import torch
+from torch import Tensor, nn
+
+import optimizer_test
+import sanity_calls
+import sanity_part1
+from sanity_tools import FixedDropout, default_dtype, describe
+
+DTYPES = {"float64": torch.float64, "float32": torch.float32}
+HEAD = {nn.Linear: "classifier", nn.Dropout: "dropout"}  # names for what __init__ does not make
+
+
+def warm_up() -> None:
+    """Load, before the fork, what torch loads when it is first used: a second for each task."""
+    torch.set_num_threads(1)
+    weight = torch.ones(2, requires_grad=True)
+    weight.grad = torch.autograd.grad(weight.sum(), weight)[0]
+    torch.optim.SGD([weight], lr=0.1).step()
+
+
+def part_1(tensors: dict[str, Tensor], task_id: str, runs: list[list]) -> dict[str, Any]:
+    """A task of bert.py or classifier.py, as sanity_part1.py runs it.
+
+    Args:
+        tensors: ``set/name``.
+        task_id: of the task.
+        runs: of each run its name, set of inputs, floating-point type and options of the runner;
+            the option ``mended`` puts right what the classifier's __init__ may have got wrong.
+    """
+    found: dict[str, Any] = {}
+    for name, inputs, dtype, options in runs:
+        given = {
+            key.removeprefix(f"{inputs}/"): tensor
+            for key, tensor in tensors.items()
+            if key.startswith(f"{inputs}/")
+        }
+        outputs: dict[str, Any] = {}
+        others = {key: value for key, value in options.items() if key != "mended"}
+        mended = mended_classifier() if "mended" in options else contextlib.nullcontext()
+        try:
+            with default_dtype(DTYPES[dtype]), FixedDropout(), mended:
+                given = sanity_part1.in_dtype(given, DTYPES[dtype])
+                outputs = sanity_part1.RUNS[task_id](given, **others)
+        except MemoryError:
+            raise
+        except (Exception, SystemExit) as error:
+            finding = describe(error)
+            outputs = {"error": finding.text, "error kind": finding.kind}
+            outputs |= {"error slight": "yes"} if finding.slight else {}
+        found |= {f"{name}|{output}": value for output, value in outputs.items()}
+    return found
+
+
+@contextlib.contextmanager
+def mended_classifier() -> Iterator[None]:
+    """While active, the student's classifier has one linear layer and dropout, both as asked.
+
+    The linear layer takes the place of the student's last one; all other layers do nothing.
+    """
+    given = sanity_part1.student_classifier
+
+    def student_classifier(
+        references: dict[str, Tensor], option: str
+    ) -> tuple[nn.Module, nn.Module, list[nn.Module]]:
+        model, encoder, own = given(references, option)
+        weight = references["weights/head.weight"]  # (labels, D)
+        linear = nn.Linear(weight.shape[1], weight.shape[0]).to(weight.dtype)
+        dropout = nn.Dropout(sanity_part1.CLASSIFIER_DROPOUT)
+        linears, dropouts = [], []
+        for container, key in layers_in(model, encoder, own):
+            found = isinstance(container[key], nn.Linear), isinstance(container[key], nn.Dropout)
+            linears += [(container, key)] * found[0]
+            dropouts += [(container, key)] * found[1]
+            container[key] = nn.Identity()
+        for right, places in ((linear, linears[-1:]), (dropout, dropouts)):
+            for container, key in places or [(model._modules, HEAD[type(right)])]:
+                container[key] = right
+        return model.eval(), encoder, [linear]
+
+    with mock.patch.object(sanity_part1, "student_classifier", student_classifier):
+        yield
+
+
+def layers_in(
+    model: nn.Module, encoder: nn.Module, own: list[nn.Module]
+) -> list[tuple[dict | list, Any]]:
+    """Where the innermost layers beside the encoder are kept, in a plain list or dict as well."""
+    containers: list[dict | list] = [part._modules for part in own]
+    for name, held in vars(model).items():
+        if isinstance(held, dict | list) and not name.startswith("_"):
+            containers.append(held)
+    return [
+        (container, key)
+        for container in containers
+        for key in (list(container) if isinstance(container, dict) else range(len(container)))
+        if isinstance(part := container[key], nn.Module)
+        and part is not encoder
+        and not [*part.children()]
+    ]
+
+
+def optimizer(_: dict[str, Tensor], cases: list[dict[str, Any]], seed: int) -> dict[str, Any]:
+    """Task 1.5 on prescribed gradients: trajectories by the cases' names.
+
+    Args:
+        cases: as JSON holds them.
+        seed: of the gradients.
+    """
+    try:
+        opt_class = importlib.import_module("optimizer").AdamW
+        if not optimizer_test.is_started(opt_class):
+            return {"hidden|error": "", "hidden|error kind": "not started"}
+        found: dict[str, Any] = {}
+        for given in cases:
+            case = case_from(given)
+            with contextlib.suppress(
+                ArithmeticError,
+                AttributeError,
+                LookupError,
+                NameError,
+                RuntimeError,
+                TypeError,
+                ValueError,
+                optimizer_test.CheckFailed,
+            ):
+                trajectory = optimizer_test.run_case(opt_class, case, seed=seed)
+                found[f"hidden|{case.name}"] = torch.from_numpy(trajectory)
+        outputs = optimizer_test.outputs_of(opt_class)
+        found["hidden|gradient"] = outputs["gradient"]
+        return found | {f"public|{name}": output for name, output in outputs.items()}
+    except MemoryError:
+        raise
+    except (Exception, SystemExit) as error:
+        return {"hidden|error": optimizer_test.describe(error), "hidden|error kind": "error"}
+
+
+def case_from(given: dict[str, Any]) -> optimizer_test.Case:
+    """A case from JSON."""
+    groups = tuple(
+        optimizer_test.Group(
+            tuple(map(tuple, group["shapes"])),
+            {k: tuple(v) if k == "betas" else v for k, v in group["settings"].items()},
+        )
+        for group in given["groups"]
+    )
+    missing = tuple(map(tuple, given["missing"]))
+    return optimizer_test.Case(**{**given, "groups": groups, "missing": missing})
+
+
+def part_2(tensors: dict[str, Tensor], task_id: str, seed: int, repaired: bool) -> dict[str, Any]:
+    """A task of multitask_classifier.py, as sanity_calls.py measures it.
+
+    Args:
+        tensors: one batch more, ``task/side/name``.
+        task_id: of the task.
+        seed: of the words and weights.
+        repaired: whether what other tasks may have got wrong is put right.
+    """
+    with repaired_model(task_id) if repaired else contextlib.nullcontext():
+        measured = sanity_calls.measure(task_id, seed)
+        batch = [
+            tuple(tensors[f"{task_id}/{side}/{name}"] for name in sanity_calls.CAME)
+            for side in range(2)
+            if f"{task_id}/{side}/{sanity_calls.CAME[0]}" in tensors
+        ]
+        if batch:
+            sanity_calls.note(measured, "in another order", lambda: values(task_id, batch, seed))
+    return measured
+
+
+def values(task_id: str, batch: sanity_calls.Batch, seed: int) -> Tensor:
+    """The results of a model that is made anew."""
+    model, _ = sanity_calls.student_model("finetune", seed)
+    return sanity_calls.values(model, task_id, batch)
+
+
+@contextlib.contextmanager
+def repaired_model(task_id: str) -> Iterator[None]:
+    """While active, all layers are in the student's model, and train as they should.
+
+    For a prediction, its forward returns BERT's pooled output besides.
+    """
+    given = sanity_calls.student_model
+
+    def student_model(option: str, seed: int = 0) -> tuple[nn.Module, list[nn.Module]]:
+        model, encoders = given(option, seed)
+        for name in sanity_calls.loose_layers(model, encoders):
+            held = getattr(model, name)
+            layers = held.values() if isinstance(held, dict) else held
+            found = nn.ModuleList(layer for layer in layers if isinstance(layer, nn.Module))
+            model.add_module(f"found in {name}", found)
+        model.requires_grad_(True)
+        for encoder in encoders:
+            encoder.requires_grad_(option == "finetune")
+        if task_id != sanity_calls.FORWARD:
+            model.forward = lambda ids, mask, *_, **__: encoders[0](ids, mask)["pooler_output"]
+        return model, encoders
+
+    with mock.patch.object(sanity_calls, "student_model", student_model):
+        yield

@@ -1,0 +1,330 @@
+"""All of course/attacks, graded as one batch: what each one gets, and what it leaves behind.
+
+The batch runs once, as staff run it; the tests look at what came out. Where neither bubblewrap nor
+root is there, the grader refuses to start, which is then all that can be tested.
+"""
+
+import hashlib
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+import unicodedata
+import zipfile
+from collections.abc import Collection, Iterable
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from course import attacks, handout
+from course.grading import sandbox
+
+ROOT = Path(__file__).resolve().parent.parent
+GOLD = [ROOT / "course" / "gold", ROOT / "data" / "practice"]
+PART_1 = ("bert.py", "optimizer.py", "classifier.py")
+HONEST = ("a-honest", "m-honest", "zz-honest")
+SECONDS = 4  # of a task
+LEFT = ("GOT-THROUGH", "message-to-friends", "left-by-attack")
+needs_sandbox = pytest.mark.skipif(
+    not sandbox.alone(), reason="neither bubblewrap nor root here: ATTACKS ARE NOT TESTED"
+)
+
+
+def digests(*folders: Path) -> dict[str, str]:
+    """Of every file below some folders but what Python and git keep."""
+    return {
+        str(path): hashlib.sha256(path.read_bytes()).hexdigest()
+        for folder in folders
+        for path in folder.rglob("*")
+        if path.is_file() and not {"__pycache__", ".git", ".pytest_cache"} & set(path.parts)
+    }
+
+
+def staff_files(root: Path) -> dict[str, str]:
+    """Of what the grader and the course consist of; other tests may write elsewhere."""
+    return digests(root / "course", root / "data") | {
+        str(path): hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in root.glob("*.*")
+        if path.is_file()
+    }
+
+
+def left_over() -> set[str]:
+    """Marks of attacks, and folders of the grader's, where everybody may write."""
+    found = set()
+    for folder in map(Path, ("/tmp", "/var/tmp", "/dev/shm", tempfile.gettempdir(), ROOT)):
+        for path in folder.iterdir() if folder.is_dir() else ():
+            if path.name.startswith(LEFT):
+                found.add(str(path))
+    return found
+
+
+def of_sandbox() -> list[str]:
+    """Processes that still run a worker, or as a slot's user."""
+    found = []
+    for entry in Path("/proc").glob("[0-9]*"):
+        try:
+            slot = entry.stat().st_uid in range(sandbox.FIRST_USER, sandbox.FIRST_USER + 16)
+            if slot or b"grading/worker.py" in (entry / "cmdline").read_bytes():
+                found.append(entry.name)
+        except OSError:
+            continue
+    return found
+
+
+def still_of_sandbox(before: Collection[str], seconds: int = 60) -> set[str]:
+    """Those that were not there before and stay; other gradings have their own for a moment."""
+    found, end = set(of_sandbox()) - set(before), time.monotonic() + seconds
+    while found and time.monotonic() < end:
+        time.sleep(1)
+        found &= set(of_sandbox())
+    return found
+
+
+def zipped(path: Path, files: dict[str, bytes]) -> None:
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, content in files.items():
+            archive.writestr(name, content)
+
+
+def grade(
+    submissions: Path, out: Path, *more: str, root: Path = ROOT, path: str = ""
+) -> subprocess.CompletedProcess:
+    """The command that staff type, with a secret in its environment.
+
+    Args:
+        root: the tree whose grader is run.
+        path: where programs are looked for.
+    """
+    gold = [root / folder.relative_to(ROOT) for folder in GOLD]
+    command = [sys.executable, "course/grade.py", submissions, "--out", out, "--gold", *gold]
+    environment = {"GRADER_SECRET": "x", "OMP_NUM_THREADS": "1"}
+    return subprocess.run(
+        [*map(str, command), "--seconds", str(SECONDS), *more],
+        cwd=root,
+        env=os.environ | environment | ({"PATH": path} if path else {}),
+        capture_output=True,
+        text=True,
+        errors="replace",
+        check=False,
+        timeout=1500,
+    )
+
+
+@pytest.fixture(scope="module")
+def sources():
+    """The files of part 1 as handed out, and solved."""
+    return {
+        name: {n: handout.build(ROOT, "2", with_solution=solved).files[n] for n in PART_1}
+        for name, solved in (("stubs", False), ("solution", True))
+    }
+
+
+def lay_out(folder: Path, names: Iterable[str], sources: attacks.Sources) -> tuple[Path, Path]:
+    """Submissions of attacks and of honest students, and a folder for results, closed to others."""
+    submissions, out = folder / "submissions", folder / "out"
+    submissions.mkdir(mode=0o700)
+    out.mkdir(mode=0o700)
+    for name in names:
+        attacks.write(attacks.read(name), submissions / f"{name}.zip", sources)
+    for name in HONEST:
+        zipped(submissions / f"{name}.zip", sources["solution"])
+    # a fixed secret: hidden inputs are then the same in each run of this test
+    (out / "assignment.json").write_text(json.dumps({"part": 1, "secret": "0" * 32}))
+    (out / "notes-of-staff.txt").write_text("not the grader's")
+    return submissions, out
+
+
+def graded(submissions: Path, out: Path, root: Path = ROOT, path: str = "") -> SimpleNamespace:
+    """A batch, graded; and what was there before and after."""
+    before = staff_files(root) | digests(submissions), left_over(), of_sandbox()
+    ended = grade(submissions, out, "-j", "2", root=root, path=path)
+    after = staff_files(root) | digests(submissions), left_over(), still_of_sandbox(before[2])
+    assert (out / "results").is_dir(), ended.stdout + ended.stderr
+    results = {
+        path.stem: json.loads(path.read_text()) for path in sorted((out / "results").iterdir())
+    }
+    return SimpleNamespace(ended=ended, out=out, results=results, before=before, after=after)
+
+
+@pytest.fixture(scope="module")
+def batch(tmp_path_factory, sources):
+    """All attacks and some honest submissions, one with a hostile name."""
+    submissions, out = lay_out(tmp_path_factory.mktemp("attacks"), attacks.names(), sources)
+    zipped(submissions / "=HYPERLINK('x')<script>alert(1)<.zip", sources["solution"])
+    return graded(submissions, out)
+
+
+def check(batch, name: str) -> None:
+    """An attack has the points that are honest in it, and nothing of it has got through."""
+    attack, result = attacks.read(name), batch.results[name]
+    said = json.dumps(result) + (batch.out / "feedback" / f"{name}.md").read_text()
+    assert not re.findall("GOT THROUGH.{0,200}", said)
+    assert result["status"] == getattr(attack, "STATUS", "graded"), result["why"]
+    honest = getattr(attack, "TASKS", {})
+    points = {task["number"]: task["points"] for task in result["tasks"] if task["points"]}
+    assert points == honest
+    assert result["points"] == sum(honest.values())
+    statuses = {task["number"]: task["status"] for task in result["tasks"]}
+    wanted = getattr(attack, "STATUSES", {})
+    assert {number: statuses[number] for number in wanted} == wanted
+
+
+def check_harm(batch) -> None:
+    """The staff's files are as before, nothing runs or lies around, the honest have all points."""
+    assert batch.ended.returncode == 0, batch.ended.stdout + batch.ended.stderr
+    assert batch.after[0] == batch.before[0]
+    assert (batch.out / "notes-of-staff.txt").read_text() == "not the grader's"
+    assert batch.out.stat().st_mode & 0o077 == 0
+    assert batch.after[1] <= batch.before[1]
+    assert not batch.after[2]
+    honest = {name: one["points"] for name, one in batch.results.items() if name in HONEST}
+    assert honest == dict.fromkeys(HONEST, 100.0)
+
+
+# ---------------------------------------------------------------------------------------------
+# Each attack
+
+
+@needs_sandbox
+@pytest.mark.parametrize("name", attacks.names())
+def test_attack(batch, name):
+    check(batch, name)
+
+
+def test_attacks_are_many_and_explained():
+    assert len(attacks.names()) >= 40
+    for name in attacks.names():
+        first, _, rest = attacks.read(name).__doc__.partition("\n")
+        assert len(first) > 20, name
+        assert "Defended by: " in rest, name
+
+
+def test_threat_model_has_every_attack():
+    text = (ROOT / "docs" / "threat-model.md").read_text(encoding="utf-8")
+    table = text.split("## Covered")[1].split("\n## ")[0]
+    claimed = set(re.findall(r"`([a-z_]+)`", table)) - {"tests"}
+    assert claimed == set(attacks.names())
+
+
+# ---------------------------------------------------------------------------------------------
+# The batch
+
+
+@needs_sandbox
+def test_no_staff_error(batch):
+    assert batch.ended.returncode == 0, batch.ended.stdout + batch.ended.stderr
+    assert {result["status"] for result in batch.results.values()} == {"graded", "refused"}
+
+
+@needs_sandbox
+def test_no_harm(batch):
+    check_harm(batch)
+
+
+@needs_sandbox
+def test_hostile_name_of_an_honest_submission(batch):
+    names = [name for name in batch.results if "HYPERLINK" in name]
+    assert [batch.results[name]["points"] for name in names] == [100.0]
+
+
+@needs_sandbox
+def test_layers_are_told(batch):
+    layers = batch.results[HONEST[0]]["layers"]
+    assert "fresh interpreter" in layers
+    assert ("own user" in layers) == (os.geteuid() == 0)
+    assert any("bubblewrap" in layer for layer in layers) == sandbox.has_bubblewrap()
+    if sys.platform == "linux":
+        assert "filters of system calls" in layers
+
+
+@needs_sandbox
+def test_nothing_written_is_active(batch):
+    """No control or direction characters, no HTML of students', no formulas."""
+    texts = [batch.ended.stdout, batch.ended.stderr]
+    for path in batch.out.rglob("*"):
+        if path.suffix in (".md", ".html", ".csv"):
+            texts.append(path.read_text(encoding="utf-8"))
+            shown = texts[-1]
+            if path.suffix == ".md":  # what stands in a block of code is shown as it is
+                shown = re.sub(r"(?ms)^(`{3,})\w*\n.*?^\1$", "", shown)
+            assert not re.search(r"(?<!\\)(<script>alert|<img|\]\(javascript)", shown), path
+        if path.suffix == ".csv":
+            assert not re.search(r'(?m)(^|,)"?[=@]', texts[-1]), path
+    kinds = {unicodedata.category(c) for text in texts for c in set(text) - set("\n\r\t")}
+    assert not kinds & {"Cc", "Cf", "Cs"}
+
+
+# ---------------------------------------------------------------------------------------------
+# Root without bubblewrap, as on Gradescope
+
+TOOLS = ("test", "rm", "find", "true")
+BY_ANOTHER_USER = (
+    "daemon", "disk_many", "forged_frames", "kill_all", "kill_indirectly", "left_files",
+    "left_files_again", "memory_many", "more_rights", "proc_secrets", "read_gold", "sockets",
+    "trace_parent", "write_results",
+)  # fmt: skip
+
+
+def reason_not_as_another_user() -> str:
+    """Why a batch cannot be graded by root alone here; "": it can."""
+    if os.geteuid() != 0:
+        return "not root"
+    command = [sys.executable, "-I", "-c", "import torch"]
+    user = {"user": sandbox.FIRST_USER, "group": sandbox.FIRST_USER, "extra_groups": []}
+    try:
+        ended = subprocess.run(command, capture_output=True, check=False, cwd="/", **user)
+    except OSError as error:
+        return f"other users cannot run this Python: {error}"
+    return "" if ended.returncode == 0 else "other users cannot import torch of this Python"
+
+
+@pytest.fixture
+def place():
+    """A folder that others may enter, which pytest's own are not: with a copy of this repository,
+    and a folder of the programs that are needed but bubblewrap.
+    """
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        folder.chmod(0o755)
+        skipped = shutil.ignore_patterns(".git", "__pycache__", ".pytest_cache")
+        shutil.copytree(ROOT, folder / "tree", ignore=skipped)
+        (folder / "bin").mkdir()
+        for program in TOOLS:
+            (folder / "bin" / program).symlink_to(shutil.which(program))
+        yield folder
+
+
+@pytest.mark.skipif(bool(reason_not_as_another_user()), reason=reason_not_as_another_user())
+def test_root_without_bubblewrap(place, sources):
+    tree, programs = place / "tree", str(place / "bin")
+    submissions, out = lay_out(place, BY_ANOTHER_USER, sources)
+    tree.chmod(0o755)
+    refused = grade(submissions, out, root=tree, path=programs)
+    assert refused.returncode == 1
+    assert "could be read by the code that is graded" in refused.stderr
+    assert not (out / "results").exists()
+    tree.chmod(0o700)
+    batch = graded(submissions, out, root=tree, path=programs)
+    assert "bubblewrap" not in str(batch.results[HONEST[0]]["layers"])
+    for name in set(BY_ANOTHER_USER) - {"read_gold"}:
+        check(batch, name)
+    # other files of this machine may lie open; those of this batch do not
+    said = json.dumps(batch.results["read_gold"])
+    assert str(place) not in said
+    assert batch.results["read_gold"]["points"] == 0
+    check_harm(batch)
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root has users of its own for submissions")
+def test_refuses_without_bubblewrap_and_root(place, sources):
+    submissions, out = lay_out(place, (), sources)
+    refused = grade(submissions, out, root=place / "tree", path=str(place / "bin"))
+    assert refused.returncode == 1
+    assert "could be read by the code that is graded" in refused.stderr
+    assert not (out / "results").exists()

@@ -1,0 +1,313 @@
+"""A batch of submissions (course/grade.py): the same results whatever happens on the way."""
+
+import csv
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import torch
+
+from benchmarks.grader import GOLD, loses, predictions, solution, write_zip
+from course import grade, handout
+from course.answers import MISTAKES, VARIANTS, put, read, read_all
+from course.grading import hidden, judge, one, sandbox
+
+ROOT = Path(__file__).resolve().parent.parent
+needs_sandbox = pytest.mark.skipif(
+    not sandbox.has_bubblewrap(), reason="no bubblewrap here: BATCHES ARE NOT TESTED"
+)
+
+
+def answered(folder: Path, name: str) -> dict[str, str]:
+    """The solution with one other answer in it."""
+    answer = read(folder / f"{name}.py")
+    return solution() | {answer.task.file: put(answer)}
+
+
+@pytest.fixture(scope="module")
+def submissions(tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("submissions")
+    stubs = {n: handout.build(ROOT, "1").files[n].decode() for n in solution()}
+    hostile = {n: f"{text}\nimport os\nos._exit(0)\n" for n, text in solution().items()}
+    for name, files in {
+        "1_solution": solution() | predictions(1),
+        "2_variant": answered(VARIANTS, "optimizer.step/decay_before"),
+        "3_mistake": answered(MISTAKES, "bert.attention/no_scale") | predictions(3),
+        "4_stubs": stubs,
+        "5_hostile": hostile,
+        "6_empty": {"README.md": "nothing yet"},
+    }.items():
+        write_zip(folder, name, files)
+    (folder / "7_damaged.zip").write_bytes(b"PK\3\4 no zip")
+    return folder
+
+
+def command(folder: Path, out: Path, *more: str) -> list[str]:
+    gold = [*map(str, GOLD)]
+    script = [sys.executable, str(ROOT / "course" / "grade.py"), str(folder), "--out", str(out)]
+    return [*script, "--gold", *gold, *more]
+
+
+def run(folder: Path, out: Path, *more: str) -> subprocess.CompletedProcess:
+    return subprocess.run(command(folder, out, *more), capture_output=True, text=True, check=False)
+
+
+def new_out(folder: Path, secret: str = "5" * 32) -> Path:
+    """A folder for results with a given secret: other secrets make other hidden inputs."""
+    folder.mkdir(mode=0o700)
+    (folder / "assignment.json").write_text(json.dumps({"part": 1, "secret": secret}))
+    return folder
+
+
+def results(out: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in sorted((out / "results").glob("*.json"))}
+
+
+def times(out: Path) -> dict[str, int]:
+    return {path.name: path.stat().st_mtime_ns for path in (out / "results").glob("*.json")}
+
+
+@pytest.fixture(scope="module")
+def alone(submissions, tmp_path_factory):
+    """OUT of the batch with -j 1, and what was printed."""
+    out = new_out(tmp_path_factory.mktemp("alone") / "out")
+    done = run(submissions, out, "-j", "1")
+    assert done.returncode == 0, done.stderr
+    return out, done.stdout
+
+
+@needs_sandbox
+def test_points_of_a_batch(alone):
+    out, said = alone
+    found = {name: json.loads(text) for name, text in results(out).items()}
+    points = {name.removesuffix(".json"): result["points"] for name, result in found.items()}
+    assert points["1_solution"] == points["2_variant"] == 100
+    assert 80 <= points["3_mistake"] < 100
+    assert points["4_stubs"] == points["5_hostile"] == 0
+    assert {found[f"{name}.json"]["status"] for name in ("6_empty", "7_damaged")} == {"refused"}
+    assert "no_scale" in found["3_mistake.json"]["tasks"][0]["mistakes"]
+    assert "5 graded" in said
+    assert "2 refused" in said
+
+
+@needs_sandbox
+def test_the_same_bytes_whether_killed_or_several_at_a_time(alone, submissions, tmp_path):
+    out = new_out(tmp_path / "out")
+    batch = subprocess.Popen(
+        command(submissions, out, "-j", "4"),
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+    deadline = time.monotonic() + 300
+    while len(list((out / "results").glob("*.json"))) < 2 and time.monotonic() < deadline:
+        time.sleep(0.05)
+    os.kill(batch.pid, signal.SIGKILL)
+    batch.wait()
+    before = times(out)
+    assert 2 <= len(before) < 7
+    done = run(submissions, out, "-j", "4")
+    assert done.returncode == 0, done.stderr
+    assert results(out) == results(alone[0])
+    assert {name: when for name, when in times(out).items() if name in before} == before
+    said = [line for line in done.stdout.splitlines() if line.endswith(" s)")]
+    assert len(said) == 7 - len(before)
+    assert (out / "grades.csv").read_bytes() == (alone[0] / "grades.csv").read_bytes()
+
+
+@needs_sandbox
+def test_one_student_anew(alone, submissions, tmp_path):
+    folder, out = tmp_path / "submissions", tmp_path / "out"
+    shutil.copytree(submissions, folder)
+    shutil.copytree(alone[0], out)
+    write_zip(folder, "3_mistake", solution() | predictions(3))
+    before = times(out)
+    done = run(folder, out, "--only", "3_mistake")
+    assert done.returncode == 0, done.stderr
+    after = times(out)
+    assert after.pop("3_mistake.json") > before.pop("3_mistake.json")
+    assert after == before
+    with open(out / "grades.csv", newline="") as file:
+        points = {row["student"]: row["points"] for row in csv.DictReader(file)}
+    assert (points["3_mistake"], points["1_solution"]) == ("100", "100")
+    assert len(points) == 7
+
+
+# ---------------------------------------------------------------------------------------------
+# In this process, without a sandbox
+
+
+@pytest.fixture
+def quick(monkeypatch, run_script_here):
+    """A function that runs grade.py where nothing is ever started; students in it fail instead."""
+    failing: set[str] = set()
+
+    def grade_tasks(desk, submission, slot):
+        if submission.student in failing:
+            raise ZeroDivisionError("a bug of ours")
+        return {entry.id: judge.nothing(entry, "not started") for entry in desk.tasks}, ["none"]
+
+    monkeypatch.setattr(one, "grade_tasks", grade_tasks)
+    monkeypatch.setattr(grade, "refuse_open_secrets", lambda paths, slots: None)
+
+    def go(folder, out, *more):
+        return run_script_here(grade, folder, "--gold", *GOLD, "--out", out, *more)
+
+    go.failing = failing
+    return go
+
+
+def test_an_error_of_ours_is_no_zero(quick, submissions, tmp_path):
+    out = tmp_path / "out"
+    quick.failing.add("2_variant")
+    done = quick(submissions, out)
+    assert done.code == 1
+    assert "2_variant: staff error: ZeroDivisionError('a bug of ours')" in done.out
+    found = {name: json.loads(text)["status"] for name, text in results(out).items()}
+    assert found.pop("2_variant.json") == "staff error"
+    assert set(found.values()) == {"graded", "refused"}
+    with open(out / "grades.csv", newline="") as file:
+        rows = {row["student"]: row for row in csv.DictReader(file)}
+    assert rows["2_variant"]["points"] == ""
+    assert "ZeroDivision" not in (out / "feedback" / "2_variant.md").read_text()
+    assert "2_variant" not in (out / "leaderboard.csv").read_text()
+    before = times(out)
+    quick.failing.clear()
+    done = quick(submissions, out)
+    assert done.code == 0
+    changed = [name for name, when in times(out).items() if when != before[name]]
+    assert changed == ["2_variant.json"]
+
+
+def test_a_submission_that_cannot_be_read_is_an_error_of_ours(
+    quick, submissions, tmp_path, monkeypatch
+):
+    take = grade.intake.take
+
+    def broken(student, path, part):
+        if student == "1_solution":
+            raise OSError("disk fault")
+        return take(student, path, part)
+
+    monkeypatch.setattr(grade.intake, "take", broken)
+    done = quick(submissions, tmp_path / "out")
+    assert done.code == 1
+    assert "1_solution: staff error: OSError('disk fault')" in done.out
+    assert "4 graded" in done.out
+
+
+def test_marks_by_hand(quick, tmp_path):
+    folder, out, marks = tmp_path / "submissions", tmp_path / "out", tmp_path / "marks.csv"
+    folder.mkdir()
+    write_zip(folder, "1_a", {"README.md": "a report"})
+    write_zip(folder, "2_b", {"README.md": "another"})
+    marks.write_text("student,row,points,comment\n1_a,approach,15,=cmd()\n")
+    done = quick(folder, out, "--part", "2", "--marks", marks)
+    assert done.code == 0, done.err
+    assert "2_b: no mark yet for approach, experiments, analysis" in done.out
+    assert "1_a: no mark yet for experiments, analysis" in done.out
+    with open(out / "grades.csv", newline="") as file:
+        rows = {row["student"]: row for row in csv.DictReader(file)}
+    assert rows["1_a"]["points"] == "15"
+    assert "approach" not in rows["1_a"]["rows without a mark"]
+    assert "=cmd()" in (out / "feedback" / "1_a.md").read_text()
+    marks.write_text("student,row,points,comment\n1_a,approach,99,\n")
+    done = quick(folder, out, "--part", "2", "--marks", marks)
+    assert done.code == 1
+    assert "row 2" in done.err
+    done = quick(folder, out, "--part", "1")
+    assert (done.code, done.err.count("\n")) == (1, 1)
+    assert f"{out} holds part 2; grade part 1 into another --out" in done.err
+
+
+def test_open_secrets_are_refused(run_script_here, submissions, tmp_path, monkeypatch):
+    monkeypatch.setattr(sandbox, "has_bubblewrap", lambda: False)
+    gold = tmp_path / "gold"
+    shutil.copytree(GOLD[0], gold)
+    for path in (tmp_path, *tmp_path.parents, gold):
+        if path.is_relative_to(submissions.parent.parent):
+            path.chmod(0o755)
+    done = run_script_here(grade, submissions, "--gold", gold, "--out", tmp_path / "out")
+    assert (done.code, done.err.count("\n")) == (1, 1)
+    assert f"{gold} could be read by the code that is graded" in done.err
+    assert not list((tmp_path / "out").glob("results/*"))
+
+
+def test_the_solution_counts_as_a_secret(run_script_here, submissions, tmp_path, monkeypatch):
+    monkeypatch.setattr(sandbox, "reaches", lambda path, slot: Path(path) == ROOT)
+    out = tmp_path / "out"
+    done = run_script_here(grade, submissions, "--gold", *GOLD, "--out", out)
+    assert done.code == 1
+    assert f"{ROOT} could be read" in done.err
+
+
+def test_two_gradings_do_not_meet(quick, submissions, tmp_path):
+    out = new_out(tmp_path / "out")
+    with grade.alone_in(out):
+        done = quick(submissions, out)
+    assert done.code == 1
+    assert f"another grading writes into {out}" in done.err
+    with grade.own_slots(3) as first, grade.own_slots(2) as second:
+        assert len({*first, *second}) == 5
+    with grade.own_slots(3) as again:
+        assert again == first
+
+
+@pytest.fixture(scope="module")
+def desk():
+    with one.open_desk(1, "0") as desk:
+        yield desk
+
+
+def test_a_mistake_in_init_costs_there_only(desk):
+    """Forward is judged with an __init__ that is put right."""
+    for answer in read_all(MISTAKES, "classifier.init"):
+        assert loses(desk, solution() | {"classifier.py": put(answer)}) == [answer.task.id]
+
+
+def test_a_right_init_is_not_put_right(desk):
+    """What it has beside the head, and forward uses, is forward's mistake."""
+    dropout = "self.dropout = nn.Dropout(config.hidden_dropout_prob)"
+    both = f"self.dropout = nn.Sequential(nn.ReLU(), {dropout.partition(' = ')[2]})"
+    files = solution()
+    files["classifier.py"] = files["classifier.py"].replace(dropout, both)
+    assert both in files["classifier.py"]
+    assert loses(desk, files) == ["classifier.forward"]
+
+
+def test_float32_counts(desk):
+    """A mask made twice adds −10,000 to all scores, which only float64 can take away again."""
+    answer = read(MISTAKES / "bert.layer" / "mask_made_again.py")
+    assert loses(desk, solution() | {"bert.py": put(answer)}) == ["bert.layer"]
+
+
+def test_hidden_cases_do_not_depend_on_what_other_threads_do():
+    """One thread computes in float64 while another one makes the optimizer's cases."""
+    before = hidden.make_cases(11)
+    torch.set_default_dtype(torch.float64)
+    try:
+        assert hidden.make_cases(11) == before
+    finally:
+        torch.set_default_dtype(torch.float32)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (("-j", "0"), "-j"),
+        (("--only", "nobody"), "--only nobody: no such submission"),
+        (("--part", "2", "--rerun", "5"), "--rerun trains classifier.py"),
+        (("--rerun", "1", "--flags=--train x.csv --dev y.csv"), "--train is not for the re-run"),
+    ],
+)
+def test_a_wrong_command_line_is_one_line(quick, submissions, tmp_path, arguments, says):
+    done = quick(submissions, tmp_path / "out", *arguments)
+    assert done.code != 0
+    assert says in done.err
+    assert done.err.count("\n") == 1

@@ -1,0 +1,308 @@
+"""Grading part 2 (course/grading/part2.py): verdicts on arrays, and a few runs in the sandbox."""
+
+import functools
+import os
+import random
+
+import pytest
+import torch
+from conftest import ROOT
+
+import sanity_part2
+from course import table
+from course.answers import MISTAKES, VARIANTS, installed, installed_source, put, read, read_all
+from course.grading import one, part2, runs, sandbox
+from course.grading.types import Submission
+from sanity_calls import FORWARD, INIT
+from sanity_part2 import CHECKED
+from tasks import task
+
+ENTRIES = [task(name) for name in CHECKED]
+SENTIMENT, PARAPHRASE, SIMILARITY = list(CHECKED)[2:]
+SEED = 1234567
+SLOT = 42  # of no other test that runs at the same time: limits are counted for each user
+FILE = "multitask_classifier.py"
+PLAIN = read(VARIANTS / "multitask" / "plain.py")
+
+
+def measured_here(hidden, names, repaired=False):
+    """What the sandbox would give back, from the version that is installed now."""
+    return {
+        f"{name}{part2.REPAIRED if repaired else ''}": one.Answer(
+            "ran", runs.part_2(dict(hidden.tensors), name, hidden.seed, repaired)
+        )
+        for name in names
+    }
+
+
+def graded(answers, hidden):
+    """Verdicts by task."""
+    found = part2.Findings(hidden, answers)
+    return {entry.id: part2.verdict(entry, found) for entry in ENTRIES}
+
+
+def graded_here(seed=SEED):
+    """Verdicts on the version that is installed now, without a sandbox."""
+    hidden = part2.make(seed, seed + 1)
+    answers = measured_here(hidden, CHECKED)
+    found = part2.Findings(hidden, answers)
+    waiting = [entry.id for entry in ENTRIES if found.repairable(entry)]
+    return graded(answers | measured_here(hidden, waiting, repaired=True), hidden)
+
+
+def lost(verdicts):
+    """Tasks that lose points."""
+    return {name for name, verdict in verdicts.items() if not all(verdict.rows.values())}
+
+
+@functools.cache
+def right_answers():
+    """Answers to one seed from the plain version, made once."""
+    hidden = part2.make(SEED, 1)
+    with installed(PLAIN):
+        return hidden, measured_here(hidden, CHECKED)
+
+
+# ---------------------------------------------------------------------------------------------
+# Right answers and known mistakes
+
+
+def test_our_solution_has_full_marks():
+    assert lost(graded_here()) == set()
+
+
+@pytest.mark.parametrize("answer", read_all(VARIANTS, "multitask"), ids=lambda answer: answer.name)
+def test_right_answers_have_full_marks_whatever_the_seed(answer):
+    for version, seed in zip(answer.versions, (0, 7, 2**31 - 1, 99), strict=False):
+        with installed(answer, version):
+            verdicts = graded_here(seed)
+        assert lost(verdicts) == set(), {k: v.messages for k, v in verdicts.items()}
+        assert {verdict.status for verdict in verdicts.values()} == {"right"}
+
+
+FILES = [answer for name in CHECKED for answer in read_all(MISTAKES, name)]
+
+
+@pytest.mark.parametrize("answer", FILES, ids=lambda answer: f"{answer.folder[10:]}-{answer.name}")
+def test_a_mistake_costs_in_its_own_task_only_and_is_named(answer):
+    version = list(answer.versions)[-1]
+    with installed(answer, version):
+        verdicts = graded_here()
+    verdict = verdicts.pop(answer.task.id)
+    assert verdict.status == "wrong"
+    assert not all(verdict.rows.values())
+    assert [mistake.name for mistake in verdict.mistakes] == [answer.named]
+    if answer.task.id == INIT:  # what was not made there cannot be put right
+        assert {verdicts[name].status for name in lost(verdicts)} <= {"waits"}
+    else:
+        assert lost(verdicts) == set()
+
+
+@pytest.mark.parametrize("name", ["rounded", "padding_pooled", "first_unused"])
+def test_two_seeds_give_the_same_grade(name):
+    answer = read(MISTAKES / SIMILARITY / f"{name}.py")
+    with installed(answer):
+        first, second = ([v.rows for v in graded_here(seed).values()] for seed in (3, 44))
+    assert first == second
+
+
+def source_with(**changes):
+    """The plain version with other lines."""
+    source = put(PLAIN)
+    for old, new in changes.values():
+        assert old in source
+        source = source.replace(old, new)
+    return source
+
+
+def test_no_points_for_a_result_that_depends_on_nothing():
+    old = "logits = logits.squeeze(-1)\n        return logits"
+    with installed_source(FILE, source_with(a=(old, "return logits.squeeze(-1) * 0"))):
+        verdicts = graded_here()
+    assert lost(verdicts) == {PARAPHRASE}
+    assert not any(verdicts[PARAPHRASE].rows.values())
+
+
+def test_predictions_are_judged_with_a_right_forward_where_the_own_one_is_wrong():
+    answer = read(MISTAKES / FORWARD / "pieces_left.py")
+    with installed(answer):
+        verdicts = graded_here()
+    assert lost(verdicts) == {FORWARD}
+    assert all(verdicts[n].messages[0] == part2.AGAIN for n in (SENTIMENT, PARAPHRASE, SIMILARITY))
+
+
+def test_what_is_not_begun():
+    source = put(PLAIN)
+    for function in ("forward", "predict_similarity"):
+        start = source.index(f"    def {function}(self")
+        end = source.index("\n\n", start)
+        body = f"    def {function}(self, *_):\n        raise NotImplementedError('Task 2')"
+        source = source[:start] + body + source[end:]
+    with installed_source(FILE, source):
+        verdicts = graded_here()
+    statuses = {name: verdict.status for name, verdict in verdicts.items()}
+    assert statuses == dict.fromkeys(CHECKED, "right") | dict.fromkeys(
+        (FORWARD, SIMILARITY), "not started"
+    )
+    assert lost(verdicts) == {FORWARD, SIMILARITY}
+
+
+# ---------------------------------------------------------------------------------------------
+# Forged answers
+
+
+def without_all(measured, change):
+    """An answer with each array changed."""
+    return {name: change(name, value) for name, value in measured.items()}
+
+
+FORGED = {
+    "nothing": lambda name, value: None,
+    "an object": lambda name, value: object(),
+    "texts": lambda name, value: "9" * 2000,
+    "empty": lambda name, value: torch.zeros(0),
+    "no axis": lambda name, value: torch.tensor(1.0),
+    "ones": lambda name, value: torch.ones(6, 1) if name != "result" else value,
+    "all the same": lambda name, value: torch.ones_like(value) if "seen" not in name else value,
+    "NaN": lambda name, value: torch.full(value.shape, torch.nan),
+    "infinite": lambda name, value: torch.full(value.shape, torch.inf),
+    "infinite but the result": lambda name, value: (
+        value if name == "result" else torch.full(value.shape, torch.inf)
+    ),
+    "truths": lambda name, value: value.bool(),
+    "whole numbers": lambda name, value: value.long(),
+    "one axis more": lambda name, value: value[None],
+    "one axis less": lambda name, value: value.flatten() if value.dim() > 1 else value.sum(),
+    "made up": lambda name, value: torch.randn(value.shape) if "seen" not in name else value,
+    "made up from the result on": lambda name, value: (
+        value if name.partition("/")[0] in ("result", "seen 0") else torch.rand(value.shape)
+    ),
+}
+
+
+@pytest.mark.parametrize("name", FORGED)
+def test_a_forged_answer_is_wrong_and_no_error_of_ours(name):
+    hidden, answers = right_answers()
+    torch.manual_seed(0)
+    forged = {
+        task_id: one.Answer("ran", without_all(answer.outputs, FORGED[name]))
+        for task_id, answer in answers.items()
+    }
+    for task_id in CHECKED:
+        verdict = graded(answers | {task_id: forged[task_id]}, hidden)[task_id]
+        if task_id != FORWARD:  # which right predictions may do without
+            assert not all(verdict.rows.values()), (task_id, verdict)
+    assert lost(graded(forged, hidden)) == set(CHECKED)
+
+
+def test_each_array_is_needed_and_none_can_cause_an_error():
+    hidden, answers = right_answers()
+    chance = random.Random(0)
+    odd = [None, "text", torch.zeros(0), torch.zeros(2, 0), torch.tensor(True), torch.ones(3, 4)]
+    odd += [torch.full((6,), torch.nan), torch.zeros(6, dtype=torch.uint8), object()]
+    assert lost(graded(answers, hidden)) == set()
+    for task_id, answer in answers.items():
+        for name in answer.outputs:
+            without = {k: v for k, v in answer.outputs.items() if k != name}
+            for forged in (without, *({**without, name: bad} for bad in chance.sample(odd, 2))):
+                found = part2.Findings(hidden, answers | {task_id: one.Answer("ran", forged)})
+                verdict = part2.verdict(task(task_id), found)
+                spare = name == "pretrain/widths" or name.startswith("seen")
+                if forged is without and not spare and task_id != FORWARD:
+                    assert not all(verdict.rows.values()), (task_id, name)
+
+
+def test_an_answer_to_other_words_is_wrong():
+    hidden, answers = right_answers()
+    other = part2.make(SEED, 2)  # another order, which only the grader knows
+    verdicts = graded(answers, part2.Hidden(SEED, other.orders, other.tensors))
+    assert lost(verdicts) == set(CHECKED) - {INIT}
+    with installed(PLAIN):
+        stale = measured_here(part2.make(0, 1), [INIT])
+    assert INIT in lost(graded(answers | stale, hidden))
+
+
+@pytest.mark.parametrize("status", ["timeout", "memory", "crashed", "missing", "invalid answer"])
+def test_a_job_without_an_answer(status):
+    hidden, answers = right_answers()
+    verdict = graded(answers | {SIMILARITY: one.Answer(status)}, hidden)[SIMILARITY]
+    assert (verdict.status, any(verdict.rows.values())) == (status, False)
+    assert verdict.messages
+
+
+def test_names_of_rows_have_shares():
+    shares = table.read_settings(ROOT)["grading"]["shares"]
+    for entry in ENTRIES[1:]:
+        assert shares.keys() >= set(sanity_part2.KINDS[entry.id])
+
+
+# ---------------------------------------------------------------------------------------------
+# In the sandbox
+
+needs_sandbox = pytest.mark.skipif(
+    os.geteuid() != 0 and not sandbox.has_bubblewrap(),
+    reason="neither root nor bubblewrap: student code cannot be kept from files",
+)
+
+
+@pytest.fixture(scope="module")
+def desk():
+    with one.open_desk(2, "secret") as made:
+        yield made
+
+
+def grade(desk, files):
+    """Verdicts on files that were handed in."""
+    files = {name: source.encode() for name, source in files.items()}
+    return one.grade_tasks(desk, Submission("1_group", 2, files), SLOT)
+
+
+def solution():
+    """Our part 2 as it would be handed in, with a part 1 that does not count."""
+    paths = [ROOT / FILE, *sorted((ROOT / "extensions").glob("*.py"))]
+    files = {path.relative_to(ROOT).as_posix(): path.read_text("utf-8") for path in paths}
+    return files | {"bert.py": "raise RuntimeError", "optimizer.py": "1 +"}
+
+
+@needs_sandbox
+def test_our_solution_with_its_own_package_and_a_broken_part_1(desk):
+    verdicts, layers = grade(desk, solution())
+    assert lost(verdicts) == set(), {k: v.messages for k, v in verdicts.items()}
+    assert "fresh interpreter" in layers
+
+
+@needs_sandbox
+def test_a_wrong_forward_is_asked_for_twice(desk):
+    answer = read(MISTAKES / FORWARD / "padding_pooled.py")
+    verdicts, _ = grade(desk, solution() | {FILE: put(answer)})
+    assert lost(verdicts) == {FORWARD}
+    assert [mistake.name for mistake in verdicts[FORWARD].mistakes] == ["padding_pooled"]
+    assert verdicts[SENTIMENT].messages == [part2.AGAIN]
+
+
+TROUBLE = {  # what is handed in: status of Task 2.1, what the message holds
+    "syntax error": ("def (:", "wrong", "SyntaxError"),
+    "an import that is not there": ("import not_installed", "wrong", "No module named"),
+    "exit at import": ("import os; os._exit(0)", "crashed", "ended before"),
+    "polite exit": ("import sys; sys.exit(0)", "wrong", "SystemExit"),
+    "endless loop": ("while True: pass", "timeout", "did not end"),
+}
+
+
+@needs_sandbox
+@pytest.mark.parametrize("name", TROUBLE)
+def test_trouble_at_import_has_a_status(desk, name, monkeypatch):
+    monkeypatch.setattr(one, "SECONDS", 0.5 if name == "endless loop" else one.SECONDS)
+    source, status, words = TROUBLE[name]
+    verdicts, _ = grade(desk, {FILE: source})
+    assert lost(verdicts) == set(CHECKED)
+    assert verdicts[INIT].status == status
+    assert words in verdicts[INIT].messages[0]
+    expected = {"waits"} if status == "wrong" else {status}
+    assert {verdicts[name].status for name in CHECKED if name != INIT} == expected
+
+
+def test_nothing_handed_in(desk):
+    verdicts, layers = grade(desk, {"README.md": "hello"})
+    assert {verdict.status for verdict in verdicts.values()} == {"missing"}
+    assert (lost(verdicts), layers) == (set(CHECKED), [])

@@ -1,0 +1,572 @@
+"""The sandbox (sandbox.py, worker.py, seccomp.py) and what reads its answers (one.py)."""
+
+import errno
+import io
+import json
+import os
+import random
+import signal
+import struct
+import subprocess
+import sys
+import textwrap
+import time
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import save
+
+from course import attacks
+from course.grading import hidden, judge, one, runs, sandbox, seccomp, worker
+from course.grading.types import Submission
+from tasks import TASKS
+
+ROOT = Path(__file__).resolve().parent.parent
+SLOT = 77  # of no other test that runs at the same time: what its user runs is killed
+SMALL = sandbox.Limits(
+    wall_s=20, quiet_s=10, total_mib=300, memory_mib=2048, file_mib=4, answer_mib=1, output_kib=1
+)
+needs_sandbox = pytest.mark.skipif(
+    not sandbox.alone(), reason="neither bubblewrap nor root here: THE SANDBOX IS NOT TESTED"
+)
+needs_linux = pytest.mark.skipif(
+    not seccomp.supported(), reason="no filter of system calls on this kind of machine"
+)
+
+
+def run(program: str, limits: sandbox.Limits = SMALL, given: bytes = b"", confined: bool = True):
+    """A few lines of Python in the sandbox; its folder of course files is the repository's."""
+    confine = f"""
+        import os, sys
+        sys.path.insert(0, {str(ROOT)!r})
+        from course.grading.sandbox import Limits, confine, confine_task
+        print(*confine(Limits(**{vars(limits)!r}), {SLOT}), flush=True)
+    """
+    source = textwrap.dedent(confine) * confined + textwrap.dedent(program)
+    command = [sys.executable, "-I", "-B", "-c", source]
+    return sandbox.run(command, given, [ROOT / "course"], limits, SLOT)
+
+
+# ---------------------------------------------------------------------------------------------
+# Limits and layers
+
+
+@needs_sandbox
+def test_answer_and_what_is_printed():
+    ended = run(
+        "sys.stdout.write(sys.stdin.read()); sys.stderr.write('x' * 5000 + 'end')", given=b"hi"
+    )
+    assert ended.status == "ended"
+    assert ended.returncode == 0
+    assert ended.answer.endswith(b"\nhi")
+    assert len(ended.printed) == 1024
+    assert ended.printed.endswith("xend")
+
+
+@needs_sandbox
+@pytest.mark.parametrize(
+    ("program", "limits", "status"),
+    [
+        ("import time; time.sleep(60)", {"wall_s": 2}, "timeout"),
+        ("import time; time.sleep(60)", {"quiet_s": 2}, "timeout"),
+        ("os.write(1, b'x' * 2**22)", {}, "too much output"),
+        ("kept = b'x' * (500 * 2**20); import time; time.sleep(30)", {}, "too much memory"),
+        (
+            "os.fork(); os.fork(); kept = b'x' * 2**27; import time; time.sleep(30)",
+            {},
+            "too much memory",
+        ),
+    ],
+)  # fmt: skip
+def test_limits_of_all_together(program, limits, status):
+    start = time.monotonic()
+    ended = run(program, sandbox.Limits(**{**vars(SMALL), **limits}))
+    assert ended.status == status
+    assert time.monotonic() - start < 15
+    assert not of_slot()
+
+
+@needs_sandbox
+@pytest.mark.parametrize(
+    ("program", "error"),
+    [
+        ("bytearray(2**32)", "MemoryError"),
+        ("open(os.environ['TMPDIR'] + '/big', 'wb').write(b'x' * 2**23)", "OSError"),
+        ("[open('/dev/null') for _ in range(1000)]", "OSError"),
+        ("for _ in range(100): os.fork() or signal.pause()", "BlockingIOError"),
+        ("resource.setrlimit(resource.RLIMIT_NPROC, (-1, -1))", "ValueError"),
+        ("open('/dev/shm/x', 'w')", "OSError" if sandbox.has_bubblewrap() else ""),
+        ("os.setresuid(0, 0, 0)", "Error"),
+        ("open('/etc/passwd', 'a')", "Error"),
+    ],
+)
+def test_limits_of_one_process(program, error):
+    ended = run(f"import resource, signal\n{program}")
+    assert error in ended.printed
+    assert (ended.returncode != 0) == bool(error)
+    assert not of_slot()
+
+
+@needs_sandbox
+def test_sees_nothing_of_ours(tmp_path):
+    (tmp_path / "secret").write_text("gold")
+    tmp_path.chmod(0o700)
+    ended = run(
+        f"""
+        import json
+        def readable(path):
+            try:
+                return open(path).read()
+            except OSError:
+                return ""
+        found = sorted(os.environ), sorted(os.listdir("/proc/self/fd")), os.getuid()
+        print(json.dumps([*found, readable({str(tmp_path / "secret")!r})]))
+        """
+    )
+    names, descriptors, user, secret = json.loads(ended.answer.splitlines()[-1])
+    assert set(names) <= {"PATH", "LANG", "LC_CTYPE", "OMP_NUM_THREADS", "HOME", "TMPDIR", "PWD"}
+    assert len(descriptors) <= 4  # three, and the one that lists them
+    assert secret == ""
+    assert user == (sandbox.FIRST_USER + SLOT if os.geteuid() == 0 else 65534)
+
+
+@needs_sandbox
+def test_a_folder_of_any_depth_is_no_trouble():
+    ended = run(
+        """
+        os.chdir(os.environ["TMPDIR"])
+        for _ in range(3000):
+            os.mkdir("d" * 20)
+            os.chdir("d" * 20)
+        """
+    )
+    assert ended.status in ("ended", "too much on disk")
+
+
+@needs_sandbox
+def test_does_not_wait_for_who_holds_the_pipe():
+    start = time.monotonic()
+    ended = run(
+        """
+        import signal
+        if os.fork() == 0:
+            os.setsid()
+            if os.fork() == 0:
+                signal.pause()
+            os._exit(0)
+        os._exit(0)
+        """
+    )
+    assert ended.status == "ended"
+    assert time.monotonic() - start < 8
+    assert not of_slot()
+
+
+def of_slot() -> list[int]:
+    """Processes of the slot's user, dead ones that nobody has noticed as well."""
+    everything = sandbox._processes().items()
+    return [n for n, one in everything if one.user == sandbox.FIRST_USER + SLOT]
+
+
+def test_layers_are_those_of_this_machine(monkeypatch):
+    monkeypatch.setattr(sandbox, "has_bubblewrap", lambda: True)
+    assert any("bubblewrap" in layer for layer in sandbox.layers())
+    assert sandbox.alone()
+    monkeypatch.setattr(sandbox, "has_bubblewrap", lambda: False)
+    assert not any("bubblewrap" in layer for layer in sandbox.layers())
+    assert sandbox.alone() == (os.geteuid() == 0)
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    assert not sandbox.alone()
+    assert "own user" not in sandbox.layers()
+    assert sandbox.wrapped(["python"], [], SMALL) == ["python"]
+
+
+def test_reaches_without_anything(monkeypatch, tmp_path):
+    monkeypatch.setattr(sandbox, "has_bubblewrap", lambda: False)
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    assert sandbox.reaches(tmp_path)
+
+
+def test_reaches_inside_bubblewrap(monkeypatch, tmp_path):
+    monkeypatch.setattr(sandbox, "has_bubblewrap", lambda: True)
+    assert not sandbox.reaches(tmp_path)
+    assert sandbox.reaches(Path("/usr/share/course/gold"))
+    link = tmp_path / "gold"
+    link.symlink_to("/usr/share")
+    assert sandbox.reaches(link)
+    monkeypatch.setattr(sys, "prefix", str(tmp_path))
+    assert sandbox.reaches(tmp_path / "gold-labels")
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
+@pytest.mark.parametrize(
+    ("mode", "reached"),
+    [(0o700, False), (0o750, False), (0o755, True), (0o711, True), (0o704, True)],
+)
+def test_reaches_as_another_user(monkeypatch, mode, reached):
+    monkeypatch.setattr(sandbox, "has_bubblewrap", lambda: False)
+    folder = Path("/var/tmp") / f"reaches-{os.getpid()}"
+    folder.mkdir()
+    try:
+        folder.chmod(mode)
+        assert sandbox.reaches(folder, SLOT) == reached
+    finally:
+        folder.rmdir()
+
+
+# ---------------------------------------------------------------------------------------------
+# Filters of system calls
+
+ATTEMPTS = {
+    "socket": "socket.socket()",
+    "socketpair": "socket.socketpair()",
+    "memfd_create": "os.memfd_create('x')",
+    "unshare": "call(272, 0x10000000)",
+    "clone": "call(56, 0x10000000 | 17, 0, 0, 0, 0)",
+    "ptrace": "call(101, 0, 0, 0, 0)",
+    "shmget": "call(29, 0, 4096, 0o1600)",
+    "old table": "call(0x40000000 | 41, 2, 1, 0)",
+}
+BY_A_TASK = {
+    "kill": "os.kill(os.getppid(), 0)",
+    "kill itself": "os.kill(os.getpid(), 0)",
+    "tgkill": "call(234, os.getppid(), os.getppid(), 0)",
+    "pidfd": "os.pidfd_open(os.getppid())",
+    "prlimit": "resource.prlimit(os.getppid(), resource.RLIMIT_CPU)",
+    "F_SETOWN": "fcntl.fcntl(0, fcntl.F_SETOWN, os.getppid())",
+    "F_SETSIG": "fcntl.fcntl(0, 10, 9)",
+    "FIOSETOWN": "fcntl.ioctl(0, 0x8901, struct.pack('i', os.getppid()))",
+    "priority": "os.setpriority(os.PRIO_PROCESS, os.getppid(), 19)",
+}
+ALLOWED = {
+    "raise": "signal.raise_signal(0) if False else call(234, os.getpid(), os.getpid(), 0)",
+    "getrlimit": "resource.getrlimit(resource.RLIMIT_CPU)",
+    "fork": "os.fork() or os._exit(0)",
+    "thread": "threading.Thread(target=print).start()",
+    "nonblocking": "fcntl.fcntl(0, fcntl.F_SETFL, os.O_NONBLOCK)",
+    "run": "subprocess.run(['true'], check=True)",
+}
+TRIAL = """
+import ctypes, fcntl, json, os, resource, signal, socket, struct, subprocess, sys, threading
+sys.path.insert(0, {root!r})
+from course.grading import seccomp
+libc = ctypes.CDLL(None, use_errno=True)
+def call(*arguments):
+    if libc.syscall(*arguments) < 0:
+        raise OSError(ctypes.get_errno(), "call")
+os.open("/dev/null", os.O_RDONLY)
+assert {install}
+said = {{}}
+for name, attempt in {attempts!r}.items():
+    try:
+        exec(attempt)
+        said[name] = 0
+    except OSError as error:
+        said[name] = error.errno
+print(json.dumps(said))
+"""
+
+
+def tried(attempts: dict, install: str) -> dict[str, int]:
+    """With what error each attempt ends in a new process, after some filters; 0: it succeeds."""
+    program = TRIAL.format(root=str(ROOT), install=install, attempts=attempts)
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, check=True)
+    return json.loads(ended.stdout.splitlines()[-1])
+
+
+@needs_linux
+@pytest.mark.skipif("platform.machine() != 'x86_64'", reason="numbers of x86-64")
+def test_what_the_filters_forbid():
+    both = "seccomp.install() and seccomp.install(task_only=True)"
+    assert tried(ATTEMPTS, "seccomp.install()") == dict.fromkeys(ATTEMPTS, errno.EPERM)
+    assert tried(BY_A_TASK, both) == dict.fromkeys(BY_A_TASK, errno.EPERM)
+    assert tried(ALLOWED, both) == dict.fromkeys(ALLOWED, 0)
+
+
+@needs_linux
+@pytest.mark.skipif("platform.machine() != 'x86_64'", reason="numbers of x86-64")
+def test_it_is_the_filters_that_forbid():
+    without = tried(ATTEMPTS | BY_A_TASK, "True")
+    expected = {"socket", "socketpair", "memfd_create", "shmget", "kill", "tgkill", "F_SETOWN"}
+    assert expected <= {name for name, error in without.items() if not error}
+    only_first = tried(BY_A_TASK, "seccomp.install()")
+    assert only_first["kill"] == 0  # the worker has to end its tasks
+
+
+def test_filters_fit_into_the_kernel():
+    for column, _ in seccomp.ARCHITECTURES.values():
+        for code in (seccomp.for_all(column), seccomp.for_task(column, 1)):
+            assert len(seccomp.assembled(code, 0)) // 8 < 4096
+            assert all(max(yes, no) < 256 for _, yes, no, _ in code)
+
+
+def test_fails_closed_without_a_filter(monkeypatch):
+    monkeypatch.setattr(seccomp, "supported", lambda: True)
+    monkeypatch.setattr(seccomp, "install", lambda **_: False)
+    monkeypatch.setattr(os, "nice", lambda _: 0)
+    with pytest.raises(OSError, match="cannot be put in place"):
+        sandbox.confine_task()
+
+
+# ---------------------------------------------------------------------------------------------
+# Frames: whatever bytes come, an answer or none
+
+
+def test_frames_there_and_back():
+    stream = io.BytesIO(worker.frame({"a": 1}, b"xyz") + worker.frame({"b": "ü"}))
+    assert worker.read_frame(stream) == ({"a": 1}, b"xyz")
+    assert worker.read_frame(stream) == ({"b": "ü"}, b"")
+    assert worker.read_frame(stream) is None
+
+
+@pytest.mark.parametrize(
+    "bytes_",
+    [
+        b"",
+        b"\x01\0\0",
+        struct.pack("<II", 2, 0) + b"{",
+        struct.pack("<II", 2, 9) + b"{}",
+        struct.pack("<II", 2, 0) + b"[]",
+        struct.pack("<II", 4, 0) + b"null",
+        struct.pack("<II", 2, 0) + b"\xff\xff",
+        struct.pack("<II", 200_000, 0) + b"[" * 200_000,
+        struct.pack("<II", 2**32 - 1, 2**32 - 1) + b"{}",
+        struct.pack("<II", 6000, 0) + b"1" * 6000,
+    ],
+)
+def test_bytes_that_are_no_frame(bytes_):
+    assert worker.read_frame(io.BytesIO(bytes_)) is None
+    assert one.frames_in(worker.frame({}) + bytes_) == [({}, b"")]
+
+
+def test_a_text_too_long_is_not_read():
+    long = worker.frame({"a": "x" * worker.MOST_TEXT})
+    assert worker.read_frame(io.BytesIO(long))
+    assert worker.read_frame(io.BytesIO(long), worker.MOST_TEXT) is None
+    assert one.frames_in(long) == []
+
+
+RAN = {"status": "ran", "others": {}, "texts": {}}
+FEW = save({"a": torch.ones(2)})
+
+
+@pytest.mark.parametrize(
+    ("said", "content"),
+    [
+        ({}, FEW),
+        ({"status": ["ran"]}, FEW),
+        ({"status": {"ran": 1}}, FEW),
+        ({"status": "right"}, FEW),
+        ({"status": "ran"}, FEW),
+        ({**RAN, "others": []}, FEW),
+        ({**RAN, "texts": "x"}, FEW),
+        (RAN, b""),
+        (RAN, b"\x08\0\0\0\0\0\0\0{}      "[:9]),
+        (RAN, struct.pack("<Q", 2**63) + FEW[8:]),
+        (RAN, FEW[:-1]),
+        (RAN, FEW.replace(b"F32", b"F99")),
+        (RAN, FEW.replace(b"[2]", b"[3]")),
+        (RAN, save({str(i): torch.ones(1) for i in range(20_000)})),
+        (RAN, save({"a": torch.zeros(worker.BIGGEST + 1, dtype=torch.bool)})),
+    ],
+)
+def test_answers_that_are_none(said, content):
+    assert one.decode(said, content).status == "invalid answer"
+
+
+def test_decoded_answer():
+    said = {"status": "ran", "others": {"b": "NoneType", "c": "a\0b", "d": "\ud800", "e": ["x"]}}
+    said["texts"] = {"t": "half \ud800", "n": 7}
+    found = one.decode(said, save({"a": torch.ones(2), "z": torch.zeros(1, dtype=torch.cfloat)}))
+    assert found.status == "ran"
+    assert found.outputs["a"].tolist() == [1, 1]
+    assert found.outputs["b"] is None
+    assert not isinstance(found.outputs["z"], torch.Tensor)
+    assert {type(found.outputs[name]).__name__ for name in "cde"} == {"object"}
+    assert found.outputs["t"] == "half ?"
+    assert found.outputs["n"] == "7"
+    assert one.decode({"status": "memory"}, b"").status == "memory"
+
+
+def test_result_files_that_are_none(tmp_path):
+    assert worker.left_behind(tmp_path / "missing") is None
+    (tmp_path / "file").write_bytes(worker.frame({"a": 1}))
+    assert worker.left_behind(tmp_path / "file") == ({"a": 1}, b"")
+    (tmp_path / "link").symlink_to(tmp_path / "file")
+    assert worker.left_behind(tmp_path / "link") is None
+    os.mkfifo(tmp_path / "pipe")
+    assert worker.left_behind(tmp_path / "pipe") is None
+    (tmp_path / "folder").mkdir()
+    assert worker.left_behind(tmp_path / "folder") is None
+
+
+def test_encoded_outputs():
+    class Own(torch.Tensor):
+        pass
+
+    outputs = {
+        "right": torch.ones(2, requires_grad=True),
+        "own": torch.zeros(3).as_subclass(Own),
+        "stretched": torch.zeros(1).expand(worker.BIGGEST + 1),
+        "sparse": torch.ones(2).to_sparse(),
+        "complex": torch.zeros(1, dtype=torch.cfloat),
+        "none": None,
+        "text": "x" * 9999,
+    }
+    said, content = worker.encode(outputs, save)
+    assert said["others"] == {
+        "stretched": "UnusualTensor",
+        "sparse": "UnusualTensor",
+        "complex": "UnusualTensor",
+        "none": "NoneType",
+    }
+    assert len(said["texts"]["text"]) == 2000
+    decoded = one.decode(said, content).outputs
+    assert {type(decoded[name]) for name in ("right", "own")} == {torch.Tensor}
+
+
+# ---------------------------------------------------------------------------------------------
+# The judge takes whatever an answer holds
+
+
+def strange(tensor, chance):
+    """Something that is not what it should be."""
+    some = [
+        None, "text", one.stand_in("weird"), torch.tensor(1.0), torch.tensor(True), torch.zeros(0),
+        torch.ones(3, 0), torch.tensor([1, 2, 3]), torch.full((2, 2), torch.nan),
+        torch.full((1,), torch.inf, dtype=torch.float16), torch.zeros([1] * 30),
+        torch.tensor(-128, dtype=torch.int8),
+    ]  # fmt: skip
+    if isinstance(tensor, torch.Tensor):
+        some += [tensor.bool(), tensor.long(), tensor.half() * torch.nan, tensor[None]]
+        some += [tensor.flatten(), tensor.flatten()[:1], tensor.expand(2, *tensor.shape)]
+    return chance.choice(some)
+
+
+@pytest.mark.parametrize("entry", [t for t in TASKS if t.number < "2"], ids=lambda t: t.id)
+def test_no_answer_is_an_error_of_ours(entry):
+    chance, seed = random.Random(entry.id), 5
+    sets = hidden.make(seed)
+    expected = hidden.trajectories(hidden.make_cases(seed), seed % one.PERIOD)
+    tensors = {f"{n}/{k}": t for n, s in sets.items() for k, t in s.inputs.items()}
+    public = one.sanity_part1.public_inputs()
+    tensors |= {f"{judge.PUBLIC}/{k}": t for k, t in public.items()}
+    desk = one.Desk(1, {}, (entry,), "secret", Path())
+    (job,) = one.jobs_of_part_1(desk, Submission("x", 1, {entry.file: b""}), seed)
+    is_optimizer = entry.id == one.OPTIMIZER
+    honest = (runs.optimizer if is_optimizer else runs.part_1)(tensors, **job["arguments"])
+
+    def judged(outputs):
+        if is_optimizer:
+            return judge.judge_optimizer(entry, outputs, expected)
+        return judge.judge_part_1(entry, outputs, sets, {})
+
+    assert judged(honest).status == "right"
+    assert not any(judged({}).rows.values())
+    for round_ in range(60):
+        outputs = dict(honest)
+        for name in chance.sample(sorted(outputs), 1 if round_ % 2 else len(outputs) // 2 + 1):
+            outputs[name] = strange(outputs[name], chance)
+        name = chance.choice(sorted(honest)).split("|")[0]
+        for key in chance.sample(["error", "error kind", "error slight", "padding/x", ""], 2):
+            outputs[f"{name}|{key}"] = strange(None, chance)
+        verdict = judged(outputs)
+        assert verdict.rows.keys() == set(judge.rows_of(entry))
+        json.dumps(verdict.messages)
+
+
+def test_numbers_where_tables_are_due():
+    entry = next(t for t in TASKS if t.id == "classifier.init")
+    sets = hidden.make(5)
+    prefix = f"{entry.id}/"
+    right = {n: t for n, t in sets[hidden.TOGETHER].expected.items() if n.startswith(prefix)}
+    flat = {
+        f"{hidden.TOGETHER} {dtype}|{name.removeprefix(prefix)}": tensor.flatten()[0]
+        for name, tensor in right.items()
+        for dtype in judge.DTYPES
+    }
+    verdict = judge.judge_part_1(entry, flat, sets, {})
+    assert verdict.rows == {"values": False}
+    assert verdict.messages == [judge.LACKING["invalid answer"]]
+
+
+def test_an_optimizer_that_does_nothing_has_no_row():
+    entry = next(t for t in TASKS if t.id == one.OPTIMIZER)
+    expected = hidden.trajectories(hidden.make_cases(5), 5)
+    idle = {f"hidden|{n}": torch.zeros_like(t) for n, t in expected["after"].items()}
+    idle["hidden|gradient"] = expected["after"]["gradient"]
+    assert not any(judge.judge_optimizer(entry, idle, expected).rows.values())
+
+
+def test_a_padding_that_is_nan_is_wrong():
+    entry = next(t for t in TASKS if t.id == "bert.attention")
+    sets = hidden.make(5)
+    one_set = sets[hidden.TOGETHER]
+    right = {
+        f"{hidden.TOGETHER} {dtype}|{name.removeprefix('bert.attention/')}": tensor.to(kind)
+        for name, tensor in one_set.expected.items()
+        for dtype, kind in judge.DTYPES.items()
+        if name.startswith("bert.attention/")
+    }
+    assert judge.judge_part_1(entry, right, sets, {}).status == "right"
+    name = f"{hidden.TOGETHER} float64|padding/context"
+    verdict = judge.judge_part_1(entry, right | {name: right[name] * torch.nan}, sets, {})
+    assert [row for row, good in verdict.rows.items() if not good] == ["padding"]
+
+
+# ---------------------------------------------------------------------------------------------
+# The worker
+
+
+LEAVES = """
+import os
+if os.fork() == 0:
+    os.setsid()
+    while True:
+        try:
+            open(os.environ["TMPDIR"] + "/alive", "w").close()
+        except OSError:
+            pass
+"""
+GOOD = """
+import os, time
+time.sleep(0.3)
+found = os.listdir(os.environ["TMPDIR"])
+def answer(tensors):
+    return {"a": tensors["t"] + 1, "found": " ".join(found)}
+"""
+
+
+@needs_sandbox
+def test_one_task_does_not_harm_the_next():
+    """Worker and judge together: tasks that kill, stop and fill, then an honest one."""
+    files = {
+        "kill": "import os, signal\nos.kill(os.getppid(), signal.SIGKILL)",
+        "stop": "import signal\nsignal.raise_signal(signal.SIGSTOP)",
+        "fill": "import os\nopen(os.environ['TMPDIR'] + '/x', 'wb').write(b'x' * 2**26)",
+        "leave": LEAVES,
+        "good": GOOD,
+    }
+    jobs = [
+        {"name": name, "run": "student:answer", "arguments": {}, "files": {"student.py": text},
+         "folders": [], "seconds": 3}
+        for name, text in files.items()
+    ]  # fmt: skip
+    with one.open_desk(1, "secret") as desk:
+        answers, layers = one.ask(desk, jobs, {"t": torch.ones(2)}, SLOT)
+    assert {name: answers[name].status for name in files} == {
+        "kill": "crashed", "stop": "timeout", "fill": "crashed", "leave": "crashed", "good": "ran",
+    }  # fmt: skip
+    assert answers["good"].outputs["a"].tolist() == [2, 2]
+    assert "alive" not in answers["good"].outputs["found"].split()
+    assert set(sandbox.layers()) <= set(layers)
+    assert not of_slot()
+
+
+def test_attacks_are_text():
+    """Importing an attack runs nothing of it, wherever the tests are collected."""
+    before = os.times(), signal.getsignal(signal.SIGTERM), dict(os.environ)
+    for name in attacks.names():
+        attacks.read(name)
+    assert (signal.getsignal(signal.SIGTERM), dict(os.environ)) == before[1:]
