@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import inspect
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -228,13 +228,17 @@ class BertPreTrainedModel(nn.Module):
         layers = len(getattr(self, "bert", self).bert_layers)
         return {theirs: state[ours].cpu().contiguous() for theirs, ours in weight_names(layers)}
 
-    def save_pretrained(self, folder: str | Path, classifier: nn.Linear | None = None) -> None:
+    def save_pretrained(
+        self, folder: str | Path, classifier: nn.Linear | None = None, **entries: Any
+    ) -> None:
         """Write config.json and model.safetensors that Hugging Face's ``transformers`` loads.
 
         With a ``classifier`` head (D → number of labels) the folder is one of a
         BertForSequenceClassification, whose logits are those of our classifier in evaluation mode.
+
+        Args:
+            entries: further ones of config.json, or others in place of the model's own.
         """
-        folder = Path(folder)
         tensors = self.to_hf_weights()
         values = {
             key: value
@@ -252,9 +256,14 @@ class BertPreTrainedModel(nn.Module):
             tensors = {f"bert.{name}": tensor for name, tensor in tensors.items()}
             tensors["classifier.weight"] = classifier.weight.detach().cpu().contiguous()
             tensors["classifier.bias"] = classifier.bias.detach().cpu().contiguous()
-        write_json(folder / "config.json", values)
-        with atomic_write(folder / WEIGHT_FILES[0], "wb") as file:
-            file.write(save(tensors, metadata={"format": "pt"}))
+        write_folder(folder, values | entries, tensors)
+
+
+def write_folder(folder: str | Path, config: Mapping[str, Any], tensors: dict[str, Tensor]) -> None:
+    """Write config.json and model.safetensors; what is in them is the caller's business."""
+    write_json(Path(folder) / "config.json", config)
+    with atomic_write(Path(folder) / WEIGHT_FILES[0], "wb") as file:
+        file.write(save(tensors, metadata={"format": "pt"}))
 
 
 def _shorten(items: list[str], shown: int = 4) -> str:

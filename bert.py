@@ -47,7 +47,9 @@ class BertSelfAttention(nn.Module):
         self.key = nn.Linear(config.hidden_size, self.all_head_size)
         self.value = nn.Linear(config.hidden_size, self.all_head_size)
         self.dropout = nn.Dropout(config.attention_probs_dropout_prob)
+        ### BEGIN SOLUTION bert.kernel
         self.kernel = getattr(config, "attention_kernel", "textbook")
+        ### END SOLUTION bert.kernel
 
     def transform(self, x: Tensor, linear_layer: nn.Linear) -> Tensor:
         """Project and split into heads: (B, L, D) → (B, H, L, W)."""

@@ -1,0 +1,101 @@
+"""SST-2 and IMDB as files that classifier.py reads: ``python data/convert.py sst2 FROM --out TO``.
+
+    command                                              writes into --out
+    python data/convert.py sst2 GLUE/SST-2 --out sst2    train.csv, dev.csv
+    python data/convert.py imdb FOLDER --out imdb        train.csv, dev.csv, test.csv
+
+SST-2 is GLUE's folder with train.tsv and dev.tsv. IMDB is a folder of CSV files named like
+imdb-train-00.csv and imdb-test-00.csv with columns id, label and text. Of its test half a random
+half joins the training half; a tenth of these 37,500 is kept for evaluation, the other half of the
+test texts for the test. Where a test text also stands in what is trained on, it is counted.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+import pandas as pd
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from utils import InputError, OneLineParser, atomic_write, run_script
+
+IMDB_FILES = {"train": "imdb-train-*.csv", "test": "imdb-test-*.csv"}
+
+
+def read(path: Path, columns: tuple[str, ...], separator: str = ",") -> pd.DataFrame:
+    """A table of texts with these columns; InputError where it is none."""
+    try:
+        table = pd.read_csv(path, sep=separator, dtype=str, keep_default_na=False)
+    except (OSError, ValueError) as error:
+        raise InputError(f"{path} cannot be read ({error}); fetch it again") from None
+    missing = [name for name in columns if name not in table]
+    if missing or table.empty:
+        wanted = f"lacks the column {missing[0]}" if missing else "has no rows"
+        raise InputError(f"{path} {wanted}; it should have {', '.join(columns)}")
+    label = table["label"].str.strip()
+    if not label.isin(("0", "1")).all():
+        number = int((~label.isin(("0", "1"))).to_numpy().argmax())
+        raise InputError(f"{path}, row {number + 1}: the label {label[number]!r} is not 0 or 1")
+    return table[list(columns)].assign(label=label)
+
+
+def sst2(folder: Path) -> dict[str, pd.DataFrame]:
+    """GLUE's SST-2: 67,349 phrases to train on, 872 sentences to look at."""
+    tables = {}
+    for split in ("train", "dev"):
+        table = read(folder / f"{split}.tsv", ("sentence", "label"), separator="\t")
+        ids = [f"{split}-{number}" for number in range(len(table))]
+        tables[split] = table.assign(id=ids).rename(columns={"sentence": "text"})
+    return tables
+
+
+def imdb(folder: Path, seed: int) -> dict[str, pd.DataFrame]:
+    """IMDB's 50,000 reviews split into 33,750, 3,750 and 12,500, as many of each class in all."""
+    from sklearn.model_selection import train_test_split  # here, because importing it takes long
+
+    halves = {}
+    for name, pattern in IMDB_FILES.items():
+        files = sorted(folder.glob(pattern))
+        if not files:
+            raise InputError(f"{folder} has no files {pattern}")
+        halves[name] = pd.concat([read(file, ("id", "label", "text")) for file in files])
+        halves[name]["text"] = halves[name]["text"].str.replace("<br />", " ", regex=False)
+    joins, test = train_test_split(
+        halves["test"], test_size=0.5, random_state=seed, stratify=halves["test"]["label"]
+    )
+    both = pd.concat([halves["train"], joins])
+    train, dev = train_test_split(both, test_size=0.1, random_state=seed, stratify=both["label"])
+    in_both = halves["test"]["text"].isin(set(halves["train"]["text"])).sum()
+    seen = test["text"].isin(set(both["text"])).sum()
+    print(f"{in_both} texts of IMDB's test half stand in its training half as well")
+    print(f"{seen} of the {len(test):,} test texts made here stand in train.csv or dev.csv as well")
+    return {"train": train, "dev": dev, "test": test}
+
+
+def write(folder: Path, tables: dict[str, pd.DataFrame]) -> None:
+    """Each table tab-separated with an index, id, sentence, sentiment."""
+    for name, table in tables.items():
+        text = table["text"].str.replace(r"[\t\r\n]", " ", regex=True).str.strip()
+        rows = {"id": table["id"], "sentence": text, "sentiment": table["label"]}
+        with atomic_write(folder / f"{name}.csv") as file:
+            pd.DataFrame(rows).reset_index(drop=True).to_csv(file, sep="\t", lineterminator="\n")
+        print(f"wrote {folder / name}.csv: {len(table):,} rows")
+
+
+def main() -> None:
+    """Convert one data set."""
+    parser = OneLineParser(description="SST-2 and IMDB as files for classifier.py.")
+    parser.add_argument("kind", choices=("sst2", "imdb"))
+    parser.add_argument("folder", type=Path, help="where the files are")
+    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--seed", type=int, default=11711, help="of IMDB's split")
+    args: argparse.Namespace = parser.parse_args()
+    tables = sst2(args.folder) if args.kind == "sst2" else imdb(args.folder, args.seed)
+    write(args.out, tables)
+
+
+if __name__ == "__main__":
+    run_script(main)

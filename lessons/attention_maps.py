@@ -1,0 +1,352 @@
+"""What every head of every layer looks at: a picture, and a page to hover over.
+
+    python lessons/attention_maps.py --text "A film to see twice."
+    python lessons/attention_maps.py --text "It never drags." --model DIR --out predictions/drags
+
+Writes OUT.png, heads by layers, and OUT.html, one file that needs no network: point at a word, or
+walk there with the arrow keys, to see what each head gives it to read. The probabilities are
+recomputed from the outputs of ``query`` and ``key``, since attention() returns the context only;
+so it works on any bert.py of the assignment. Shapes: B batch, H heads, L tokens, D hidden size,
+W = D / H.
+"""
+
+from __future__ import annotations
+
+import argparse
+import base64
+import hashlib
+import html
+import inspect
+import json
+import math
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from bert import BertModel
+from tokenizer import BertTokenizer
+from utils import (
+    InputError,
+    OneLineParser,
+    atomic_write,
+    default_model,
+    get_extended_attention_mask,
+    positive_int,
+    run_script,
+)
+
+MOST_PIECES = 64  # by default; pictures of longer texts show little
+COARSEST = 255  # the page keeps a probability as a byte
+
+
+# ---------------------------------------------------------------------------------------------
+# The probabilities
+
+
+@contextmanager
+def outputs_of(modules: Sequence[nn.Module]) -> Iterator[list[Tensor]]:
+    """While it lasts, what the modules return in a forward pass is appended to the list."""
+    caught: list[Tensor] = []
+    hooks = [m.register_forward_hook(lambda *call: caught.append(call[-1])) for m in modules]
+    try:
+        yield caught
+    finally:
+        for hook in hooks:
+            hook.remove()
+
+
+def attention_maps(
+    model: BertModel,
+    input_ids: Tensor,
+    attention_mask: Tensor,
+    token_type_ids: Tensor | None = None,
+) -> Tensor:
+    """softmax(Q Kᵀ / √W + mask) of all heads (Vaswani et al. 2017, equation 1), without dropout.
+
+    The model is in evaluation mode during the pass, and afterwards in the mode it was in.
+
+    Returns:
+        (layers, B, H, L, L); row i of the last two axes is what token i attends to, and sums to 1.
+    """
+    was_training = model.training
+    layers = [layer.self_attention for layer in model.bert_layers]
+    segments = () if token_type_ids is None else (token_type_ids,)
+    model.eval()
+    try:
+        with (
+            torch.no_grad(),
+            outputs_of([layer.query for layer in layers]) as queries,
+            outputs_of([layer.key for layer in layers]) as keys,
+        ):
+            model(input_ids, attention_mask, *segments)
+    finally:
+        model.train(was_training)
+    maps = []
+    for layer, query, key in zip(layers, queries, keys, strict=True):  # (B, L, D) each
+        query, key = (
+            x.unflatten(-1, (layer.num_attention_heads, -1)).transpose(1, 2) for x in (query, key)
+        )  # (B, H, L, W) each
+        scores = query @ key.transpose(-1, -2) / math.sqrt(query.size(-1))  # (B, H, L, L)
+        scores = scores + get_extended_attention_mask(attention_mask, scores.dtype)
+        maps.append(scores.softmax(dim=-1))
+    return torch.stack(maps)
+
+
+# ---------------------------------------------------------------------------------------------
+# The picture
+
+
+def plot_maps(path: str | Path, maps: np.ndarray, pieces: Sequence[str]) -> None:
+    """A PNG: a row a layer, a column a head, in each the square of who reads whom.
+
+    Args:
+        maps: (layers, H, L, L)
+        pieces: the L word pieces, written beside the left-most and below the lowest squares.
+    """
+    from matplotlib.figure import Figure  # takes longer to import than all else here
+
+    layers, heads, length = maps.shape[:3]
+    side = min(3, max(1.3, 0.11 * length))  # inches
+    font = min(5, 60 * side / length)  # points, so that the labels stay apart
+    figure = Figure(figsize=(heads * side + 1, layers * side + 1), layout="constrained")
+    grid = figure.subplots(layers, heads, squeeze=False)
+    for (layer, head), axes in np.ndenumerate(grid):
+        axes.imshow(maps[layer, head], cmap="Blues", vmin=0, vmax=1)
+        axes.set_xticks(range(length) if layer == layers - 1 else [])
+        axes.set_yticks(range(length) if head == 0 else [])
+        if layer == 0:
+            axes.set_title(f"head {head + 1}", fontsize=8)
+        if layer == layers - 1:
+            axes.set_xticklabels(map(plain, pieces), rotation=90, fontsize=font)
+        if head == 0:
+            axes.set_yticklabels(map(plain, pieces), fontsize=font)
+            axes.set_ylabel(f"layer {layer + 1}", fontsize=8)
+    with atomic_write(path, "wb") as file:
+        figure.savefig(file, format="png", dpi=110)
+
+
+def plain(piece: str) -> str:
+    """A piece as matplotlib shall write it: it takes what stands between $ for a formula."""
+    return piece.replace("$", r"\$")
+
+
+# ---------------------------------------------------------------------------------------------
+# The page
+
+STYLE = """
+:root { color-scheme: light; }
+body { font: 16px/1.5 system-ui, sans-serif; max-width: 75rem; margin: 1.5rem auto;
+  padding: 0 1rem; color: #1b1b1b; background: #fff; }
+h1 { font-size: 1.3rem; }
+fieldset { border: 0; padding: 0; margin: .4rem 0; }
+legend { float: left; width: 4rem; font-weight: 600; }
+fieldset label { display: inline-block; margin-right: .8rem; cursor: pointer; }
+#sentence { margin: 1rem 0; }
+.piece { font: inherit; color: inherit; border: 1px solid #c9c9c9; border-radius: 4px;
+  background: #fff; padding: .15rem .4rem; margin: .15rem .1rem; cursor: pointer; }
+.piece[aria-current] { outline: 3px solid #c2410c; outline-offset: 1px; }
+#scroll { overflow-x: auto; }
+table { border-collapse: collapse; font-size: .85rem; }
+th { font-weight: 600; padding: .1rem .4rem; text-align: left; white-space: nowrap; }
+td { padding: .1rem .35rem; border: 1px solid #eee; white-space: nowrap; text-align: center; }
+tr.chosen th { color: #c2410c; }
+#said { min-height: 3rem; }
+.note { color: #555; font-size: .9rem; max-width: 45rem; }
+"""
+
+SCRIPT = """
+const data = JSON.parse(document.getElementById("data").textContent);
+const { layers, heads, pieces } = data;
+const bytes = Uint8Array.from(atob(data.maps), c => c.charCodeAt(0));
+const length = pieces.length;
+const at = { layer: 0, head: -1, piece: 0 };
+const find = id => document.getElementById(id);
+const add = (parent, tag, text) => {
+  const element = document.createElement(tag);
+  if (text !== undefined) element.textContent = text;
+  parent.append(element);
+  return element;
+};
+// what token `from` gives token `to` to say, in head `head` of the chosen layer
+const share = (head, from, to) =>
+  bytes[((at.layer * heads + head) * length + from) * length + to] / 255;
+const mean = (from, to) => {
+  let sum = 0;
+  for (let head = 0; head < heads; head++) sum += share(head, from, to);
+  return sum / heads;
+};
+const shade = (element, value) => {
+  element.style.backgroundColor = `rgba(29, 78, 216, ${value})`;
+  element.style.color = value > 0.75 ? "#fff" : "";
+};
+const percent = value => `${Math.round(100 * value)} %`;
+
+function draw() {
+  const chosen = to => at.head < 0 ? mean(at.piece, to) : share(at.head, at.piece, to);
+  buttons.forEach((button, to) => {
+    shade(button, chosen(to));
+    button.title = percent(chosen(to));
+    button.tabIndex = to === at.piece ? 0 : -1;
+    if (to === at.piece) button.setAttribute("aria-current", "true");
+    else button.removeAttribute("aria-current");
+  });
+  rows.forEach((cells, head) => {
+    cells[0].parentElement.className = head === at.head ? "chosen" : "";
+    cells.forEach((cell, to) => {
+      shade(cell, share(head, at.piece, to));
+      cell.title = `head ${head + 1}: ${percent(share(head, at.piece, to))}`;
+    });
+  });
+  const best = pieces.map((piece, to) => [chosen(to), piece]).sort((a, b) => b[0] - a[0]);
+  find("said").textContent = `Layer ${at.layer + 1}, ` +
+    (at.head < 0 ? "mean of all heads" : `head ${at.head + 1}`) +
+    `: \\u201c${pieces[at.piece]}\\u201d attends to ` +
+    best.slice(0, 3).map(([value, piece]) => `\\u201c${piece}\\u201d ${percent(value)}`).join(", ");
+}
+
+function choices(id, count, name, first) {
+  for (let i = first; i < count; i++) {
+    const label = add(find(id), "label");
+    const input = add(label, "input");
+    Object.assign(input, { type: "radio", name: id, checked: i === first });
+    label.append(i < 0 ? " all" : ` ${i + 1}`);
+    input.addEventListener("change", () => { at[name] = i; draw(); });
+  }
+}
+
+function point(to) { at.piece = to; draw(); }
+
+choices("layers", layers, "layer", 0);
+choices("heads", heads, "head", -1);
+const buttons = pieces.map((piece, to) => {
+  const button = add(find("sentence"), "button", piece);
+  button.className = "piece";
+  button.addEventListener("mouseenter", () => point(to));
+  button.addEventListener("focus", () => point(to));
+  return button;
+});
+find("sentence").addEventListener("keydown", event => {
+  const step = { ArrowLeft: -1, ArrowRight: 1, Home: -length, End: length }[event.key];
+  if (!step) return;
+  event.preventDefault();
+  buttons[Math.max(0, Math.min(length - 1, at.piece + step))].focus();
+});
+const rows = [];
+for (let head = 0; head < heads; head++) {
+  const row = add(find("each"), "tr");
+  add(row, "th", `head ${head + 1}`).scope = "row";
+  rows.push(pieces.map(piece => add(row, "td", piece)));
+}
+draw();
+"""
+
+PAGE = """<!DOCTYPE html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta http-equiv="Content-Security-Policy" content="{policy}">
+<meta name="viewport" content="width=device-width">
+<title>{title}</title>
+<style>{style}</style>
+</head>
+<body>
+<h1>What each head attends to</h1>
+<p class="note">Point at a word piece, or reach it with Tab and the arrow keys. The darker another
+piece, the larger its share in what the chosen one reads in this layer; a row's shares sum to 100 %.
+The sentence shows the chosen head, the table below all heads of the layer.</p>
+<fieldset id="layers"><legend>Layer</legend></fieldset>
+<fieldset id="heads"><legend>Head</legend></fieldset>
+<div id="sentence" role="group" aria-label="The sentence's word pieces"></div>
+<p id="said" aria-live="polite"></p>
+<div id="scroll"><table><caption class="note">All heads of this layer</caption>
+<tbody id="each"></tbody></table></div>
+<p class="note">Attention is not explanation: a large share says that a value vector was read, not
+that the model's answer depends on it. Heads that look at [CLS] or [SEP] often add hardly
+anything.</p>
+<noscript><p>This page draws with JavaScript, which is switched off here.</p></noscript>
+<script type="application/json" id="data">{data}</script>
+<script>{script}</script>
+</body>
+</html>
+"""
+
+
+def policy(script: str) -> str:
+    """A content security policy: this one script, inline styles, nothing from anywhere."""
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    return f"default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{digest}'"
+
+
+def page(maps: np.ndarray, pieces: Sequence[str], text: str) -> str:
+    """The HTML page of a sentence: everything inside it, its text harmless whatever it says.
+
+    Args:
+        maps: (layers, H, L, L) probabilities; the page keeps them in steps of 1/255.
+    """
+    layers, heads = maps.shape[:2]
+    coarse = np.rint(maps * COARSEST).astype(np.uint8).tobytes()
+    values = {"layers": layers, "heads": heads, "pieces": list(pieces)}
+    values["maps"] = base64.b64encode(coarse).decode()
+    return PAGE.format(
+        policy=html.escape(policy(SCRIPT)),
+        title=html.escape(f"Attention: {text[:80]}"),
+        style=STYLE,
+        data=json.dumps(values).replace("<", "\\u003c"),  # so that no </script> can end it
+        script=SCRIPT,
+    )
+
+
+# ---------------------------------------------------------------------------------------------
+# The command line
+
+
+def make_parser() -> argparse.ArgumentParser:
+    """All flags."""
+    parser = OneLineParser(
+        prog="lessons/attention_maps.py", description="Attention of every head, to look at."
+    )
+    add = parser.add_argument
+    add("--text", required=True, help="the sentence")
+    add("--pair", help="a second sentence, read together with it")
+    add("--model", help="name or folder of the BERT ($MINBERT_MODEL does the same)")
+    add("--out", default="predictions/attention", help="writes OUT.png and OUT.html")
+    add("--most", type=positive_int, default=MOST_PIECES, help="cut longer texts to so many pieces")
+    return parser
+
+
+def main() -> None:
+    """Encode one sentence, or a pair, and write picture and page."""
+    args = make_parser().parse_args()
+    name = args.model or default_model()
+    tokenizer = BertTokenizer.from_pretrained(name)
+    model = BertModel.from_pretrained(name)
+    if args.pair and "token_type_ids" not in inspect.signature(model.embed).parameters:
+        raise InputError("--pair needs segment ids, but BertModel.embed in bert.py takes none")
+    most = min(args.most, model.config.max_position_embeddings)
+    if not tokenizer.text_to_ids(args.text):
+        raise InputError("--text holds no word; give it a sentence")
+    if most < 5:
+        raise InputError(f"--most {args.most} leaves no room for [CLS], a piece and [SEP]; 5 does")
+    batch = tokenizer(args.text, args.pair, truncation=True, max_length=most, return_tensors="pt")
+    ids, mask, segments = batch.input_ids, batch.attention_mask, batch.token_type_ids
+    pieces = tokenizer.convert_ids_to_tokens(ids[0])
+    if len(pieces) == most:
+        print(f"cut to {most} pieces, if it was longer; --most shows more")
+    maps = attention_maps(model, ids, mask, segments if args.pair else None)[:, 0].numpy()
+    shape = "layers × heads × tokens × tokens = " + " × ".join(map(str, maps.shape))
+    print(f"{shape}; every row of probabilities sums to 1")
+    plot_maps(f"{args.out}.png", maps, pieces)
+    with atomic_write(f"{args.out}.html") as file:
+        file.write(page(maps, pieces, args.text))
+    print(f"wrote {args.out}.png and {args.out}.html: open the page in a browser")
+
+
+if __name__ == "__main__":
+    run_script(main)

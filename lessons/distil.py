@@ -1,0 +1,371 @@
+r"""A smaller model that learns from a larger one (Hinton et al. 2015; Sanh et al. 2019).
+
+    python classifier.py --only sst --option finetune --lr 5e-5      the teacher
+    python lessons/distil.py --teacher sst-classifier.pt --lr 1e-4   the student
+    python lessons/distil.py --teacher sst-classifier.pt --lr 1e-4 --weights 0 1 0 --out alone
+
+The student is a DistilBERT with every second layer of the teacher, trained on three losses: the
+teacher's softened answers, the labels, and the direction of the last layer's vectors. The last line
+trains the same student on the labels only. The best epoch is kept in --out, a folder that
+``transformers`` loads as DistilBertForSequenceClassification. docs/variants.md explains it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT))
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+from torch.utils.data import DataLoader
+
+from base_bert import read_weights
+from bert import BertModel
+from classifier import load_model, model_eval, read_data
+from datasets import data_folder
+from engine import (
+    LengthBatches,
+    Progress,
+    ResumePoint,
+    Seen,
+    StopRequest,
+    add_flags,
+    add_up,
+    autocast_for,
+    check_finite,
+    clip_and_schedule,
+    evaluation_loader,
+    from_first,
+    keep_freed_memory,
+    minutes,
+    parts,
+    start_alike,
+    time_to_write,
+    waited_enough,
+)
+from evaluation import plot_curves
+from extensions.distillation import direction_loss, soft_loss
+from lessons.variants import DistilBertModel, count
+from optimizer import AdamW
+from utils import (
+    InputError,
+    OneLineParser,
+    check_seed,
+    check_writable,
+    first_process,
+    join_processes,
+    pick_device,
+    positive_float,
+    positive_int,
+    probability,
+    run_script,
+    seed_everything,
+    sha256_of,
+    write_json,
+)
+
+HEAD = ("pre_classifier", "classifier")  # the names of DistilBertForSequenceClassification
+
+# ---------------------------------------------------------------------------------------------
+# The student
+
+
+class DistilBertClassifier(nn.Module):
+    """DistilBERT's classifier: classifier(dropout(relu(pre_classifier([CLS]))))."""
+
+    def __init__(self, bert: DistilBertModel, num_labels: int, dropout: float = 0.2):
+        super().__init__()
+        self.bert = bert
+        self.pre_classifier = nn.Linear(bert.config.hidden_size, bert.config.hidden_size)
+        self.dropout = nn.Dropout(dropout)
+        self.classifier = nn.Linear(bert.config.hidden_size, num_labels)
+        self.pre_classifier.apply(bert._init_weights)
+        self.classifier.apply(bert._init_weights)
+
+    def outputs(self, input_ids: Tensor, attention_mask: Tensor) -> tuple[Tensor, Tensor]:
+        """(B, L), (B, L) → logits (B, K), and the last layer's vectors (B, L, D)."""
+        hidden = self.bert(input_ids, attention_mask)["last_hidden_state"]  # (B, L, D)
+        pooled = F.relu(self.pre_classifier(hidden[:, 0]))  # (B, D)
+        return self.classifier(self.dropout(pooled)), hidden
+
+    def forward(self, input_ids: Tensor, attention_mask: Tensor) -> Tensor:
+        """Logits: (B, L), (B, L) → (B, K)."""
+        return self.outputs(input_ids, attention_mask)[0]
+
+    def save_pretrained(self, folder: str | Path) -> None:
+        """Write the folder of a DistilBertForSequenceClassification."""
+        head = {name: tensor for name, tensor in self.state_dict().items() if name[:5] != "bert."}
+        labels = range(self.classifier.out_features)
+        self.bert.save_pretrained(
+            folder,
+            head,
+            "DistilBertForSequenceClassification",
+            seq_classif_dropout=self.dropout.p,
+            id2label={str(i): f"LABEL_{i}" for i in labels},
+            label2id={f"LABEL_{i}": i for i in labels},
+        )
+
+    @classmethod
+    def from_pretrained(cls, folder: str | Path) -> DistilBertClassifier:
+        """What save_pretrained wrote, or transformers; in evaluation mode."""
+        tensors = read_weights(folder)
+        names = [f"{layer}.{kind}" for layer in HEAD for kind in ("weight", "bias")]
+        if not all(name in tensors for name in names):
+            raise InputError(f"{folder} holds no classifier on a DistilBERT")
+        bert = DistilBertModel.from_pretrained(folder)
+        dropout = getattr(bert.config, "seq_classif_dropout", 0.2)
+        model = cls(bert, len(tensors["classifier.weight"]), dropout)
+        try:
+            model.load_state_dict({name: tensors[name] for name in names}, strict=False)
+        except RuntimeError as error:
+            raise InputError(f"{folder}: its head does not fit its DistilBERT") from error
+        return model.eval()
+
+
+def student_of(teacher: BertModel, layers: int | None = None) -> DistilBertModel:
+    """A DistilBERT that begins with layers 0, 2, 4 … of the teacher (Sanh et al. 2019, section 3).
+
+    What the teacher adds to every piece for segment 0 goes into the positions, so that the
+    embeddings are exactly the teacher's.
+
+    Args:
+        layers: how many; half of the teacher's if not given. Otherwise evenly spaced ones.
+    """
+    depth = len(teacher.bert_layers)
+    layers = layers or max(1, depth // 2)
+    if layers > depth:
+        raise InputError(f"--layers {layers}: the teacher has only {depth}")
+    config = type(teacher.config)(**(teacher.config.to_dict() | {"num_hidden_layers": layers}))
+    student = DistilBertModel(config)
+    for part in ("word_embedding", "pos_embedding", "embed_layer_norm"):
+        getattr(student, part).load_state_dict(getattr(teacher, part).state_dict())
+    with torch.no_grad():
+        student.pos_embedding.weight += teacher.tk_type_embedding.weight[0]
+    for i, layer in enumerate(student.bert_layers):
+        layer.load_state_dict(teacher.bert_layers[i * depth // layers].state_dict())
+    return student
+
+
+# ---------------------------------------------------------------------------------------------
+# The three losses: sums, so that the parts of a batch add up to the batch
+
+
+class Teacher:
+    """A trained classifier that answers with logits and hidden states, and does not learn."""
+
+    def __init__(self, checkpoint: str | Path, device: torch.device):
+        self.model, self.config = load_model(checkpoint, device)
+        self.hidden: Tensor | None = None
+        self.model.bert.register_forward_hook(self._keep)
+
+    def _keep(self, bert: nn.Module, inputs: tuple, output: dict[str, Tensor]) -> None:
+        self.hidden = output["last_hidden_state"]
+
+    @torch.no_grad()
+    def outputs(self, input_ids: Tensor, attention_mask: Tensor) -> tuple[Tensor, Tensor]:
+        """(B, L), (B, L) → logits (B, K), and the last layer's vectors (B, L, D)."""
+        return self.model(input_ids, attention_mask), self.hidden
+
+
+# ---------------------------------------------------------------------------------------------
+# Training
+
+
+def train(args: argparse.Namespace) -> None:
+    """Train a student of args.teacher; the epoch with the best dev accuracy is kept in args.out."""
+    keep_freed_memory()
+    device = pick_device(args.use_gpu)
+    autocast = autocast_for(device, args.precision)
+    teacher = Teacher(args.teacher, device)
+    args.model, args.num_labels = teacher.config.model, teacher.config.num_labels
+    train_set, dev_set, _ = read_data(args)
+    batches = LengthBatches(train_set.lengths(), args.batch_size, args.seed)
+    train_loader = DataLoader(train_set, batch_sampler=batches, collate_fn=train_set.collate_fn)
+    dev_loader = evaluation_loader(dev_set, args.batch_size)
+    bert = student_of(teacher.model.bert, args.layers)
+    model = DistilBertClassifier(bert, args.num_labels, args.hidden_dropout_prob)
+    start_alike(model.to(device))
+    optimizer = AdamW(model.parameters(), lr=args.lr)
+    describe(teacher, model)
+
+    soft, task, direction = args.weights
+    point = ResumePoint(Path(args.out) / "distil.resume", settings(args))
+    at = {"epoch": 1, "batch": 0, "seen": {}, "history": [], "seconds": 0.0}
+    at = (point.read(model, optimizer) if args.resume else None) or at
+    progress = Progress(sum(train_set.lengths()), args.epochs - at["epoch"] + 1, at["seconds"])
+    print(" epoch    soft    task   direction   train acc   dev acc      time")
+    with StopRequest() as stop:
+        while at["epoch"] <= args.epochs and not waited_enough(
+            [row["dev_acc"] for row in at["history"]], args.patience
+        ):
+            model.train()
+            seen = Seen(("examples", "pieces", "soft", "task", "direction", "right"), at["seen"])
+            batches.begin(at["epoch"], skip=at["batch"])
+            # An epoch begins with a random draw of the loader's; one that goes on has had it.
+            train_loader.generator = torch.Generator() if at["batch"] else None
+            for batch in progress.bar(train_loader, at["epoch"]):
+                optimizer.zero_grad()
+                texts, pieces = len(batch["labels"]), batch["attention_mask"].sum().item()
+                for ids, mask, labels in parts(batch, args.accumulate, device):
+                    with autocast():
+                        wanted, wanted_hidden = teacher.outputs(ids, mask)  # (B, K), (B, L, D)
+                        logits, hidden = model.outputs(ids, mask)  # (B, K), (B, L, D)
+                    losses = {
+                        "soft": soft_loss(logits, wanted, args.temperature),
+                        "task": F.cross_entropy(logits.float(), labels, reduction="sum"),
+                        "direction": direction_loss(hidden, wanted_hidden, mask),
+                    }
+                    loss = (soft * losses["soft"] + task * losses["task"]) / texts
+                    (loss + direction * losses["direction"] / pieces).backward()
+                    right = (logits.argmax(dim=-1) == labels).sum().item()
+                    seen.add(**{name: one.item() for name, one in losses.items()})
+                    seen.add(examples=len(labels), pieces=mask.sum().item(), right=right)
+                add_up(model, seen)
+                check_finite(seen, at["epoch"], at["batch"] + 1, args.out)
+                step = (at["epoch"] - 1) * len(batches) + at["batch"]
+                clip_and_schedule(model, optimizer, args, step, len(batches) * args.epochs)
+                optimizer.step()
+                at["batch"] += 1
+                if time_to_write(stop, point):
+                    at |= {"seen": seen.sums, "seconds": progress.seconds()}
+                    point.write(model, optimizer, at)
+                stop.leave_if_asked(point)
+
+            with autocast():
+                accuracy, f1 = from_first(model_eval(dev_loader, model, device)[:2])
+            row = row_of(at["epoch"], seen.sums, args.weights) | {"dev_acc": accuracy, "dev_f1": f1}
+            print_row(row, progress.seconds())
+            if accuracy > max((old["dev_acc"] for old in at["history"]), default=-1.0):
+                model.save_pretrained(args.out)
+            at["history"].append(row)
+            record(args, at["history"], progress.seconds())
+            at |= {"epoch": at["epoch"] + 1, "batch": 0, "seen": {}, "seconds": progress.seconds()}
+            point.write(model, optimizer, at)  # last: what comes before it can be done again
+            stop.leave_if_asked(point)
+    if first_process():
+        train_set.tokenizer.save_pretrained(args.out)
+        compare(args, teacher, dev_loader, device)
+        point.path.unlink(missing_ok=True)
+
+
+def row_of(epoch: int, sums: dict[str, float], weights: Sequence[float]) -> dict[str, float]:
+    """An epoch's means: of texts, of pieces for the direction, and of the weighted sum."""
+    texts, pieces = sums["examples"], sums["pieces"]
+    row = {"soft": sums["soft"] / texts, "task": sums["task"] / texts}
+    row["direction"] = sums["direction"] / pieces
+    loss = sum(weight * mean for weight, mean in zip(weights, row.values(), strict=True))
+    return {"epoch": epoch, "loss": loss, **row, "train_acc": sums["right"] / texts}
+
+
+def print_row(row: dict, seconds: float) -> None:
+    """A line of the table that grows by the epoch."""
+    print(
+        f"{row['epoch']:6d}  {row['soft']:6.3f}  {row['task']:6.3f}  {row['direction']:10.3f}"
+        f"  {row['train_acc']:10.3f}  {row['dev_acc']:8.3f}  {minutes(seconds):>8}",
+        flush=True,
+    )
+
+
+def describe(teacher: Teacher, model: DistilBertClassifier) -> None:
+    """Say how large the two are."""
+    for name, bert in (("teacher", teacher.model.bert), ("student", model.bert)):
+        total, embeddings = count(bert)
+        print(f"{name}: {len(bert.bert_layers)} layers, {total:,} parameters, ", end="")
+        print(f"{embeddings:,} of them in embeddings")
+
+
+def compare(args: argparse.Namespace, teacher: Teacher, loader: DataLoader, device) -> None:
+    """Accuracy and time of the teacher and of the student that was kept, on the dev set."""
+    kept = DistilBertClassifier.from_pretrained(args.out).to(device)
+    found = {}
+    for name, model in (("teacher", teacher.model), ("student", kept)):
+        with autocast_for(device, args.precision)():
+            begun = time.monotonic()
+            accuracy = model_eval(loader, model, device)[0]
+        found[name] = {"dev_acc": accuracy, "seconds": time.monotonic() - begun}
+    for name, one in found.items():
+        print(f"{name}: dev accuracy {one['dev_acc']:.3f} in {one['seconds']:.1f} s")
+    print(f"wrote {args.out}")
+
+
+def settings(args: argparse.Namespace) -> dict:
+    """What has to be the same for a run to be resumed."""
+    names = ("teacher", "layers", "weights", "temperature", "lr", "batch_size", "epochs", "seed")
+    names += ("hidden_dropout_prob", "precision", "accumulate", "clip", "warmup", "decay")
+    files = {name: sha256_of(getattr(args, name)) for name in ("teacher", "train", "dev")}
+    return {name: getattr(args, name) for name in (*names, "patience")} | files
+
+
+def record(args: argparse.Namespace, history: list[dict], seconds: float) -> None:
+    """Write the learning curves and metrics.json of the run so far."""
+    out = Path(args.out)
+    plot_curves(out / "curves.png", history, f"distilled from {Path(args.teacher).name}")
+    best = max(history, key=lambda row: row["dev_acc"])
+    metrics = {"best": best, "epochs": history, "seconds": round(seconds, 1), "args": vars(args)}
+    write_json(out / "metrics.json", metrics)
+
+
+# ---------------------------------------------------------------------------------------------
+# The command line
+
+
+def make_parser() -> argparse.ArgumentParser:
+    """All flags."""
+    parser = OneLineParser(
+        prog="lessons/distil.py", description="Train a DistilBERT of every second layer of a BERT."
+    )
+    add = parser.add_argument
+    add("--teacher", required=True, metavar="FILE", help="a checkpoint of classifier.py")
+    add("--out", default="distilled", metavar="DIR", help="where the student goes")
+    add("--layers", type=positive_int, help="of the student (half of the teacher's)")
+    add(
+        "--weights",
+        type=float,
+        nargs=3,
+        default=[5.0, 2.0, 1.0],
+        metavar=("SOFT", "TASK", "DIRECTION"),
+        help="of the three losses (default: 5 2 1, as DistilBERT's); 0 1 0 is plain fine-tuning",
+    )
+    add("--temperature", type=positive_float, default=2.0, help="T of the softened answers")
+    add("--epochs", type=positive_int, default=5)
+    add("--lr", type=positive_float, default=5e-5)
+    add("--batch_size", type=positive_int, default=8)
+    add("--hidden_dropout_prob", type=probability, default=0.2, help="before the head")
+    add("--seed", type=int, default=11711)
+    add("--use_gpu", action="store_true", help="CUDA, or Apple's MPS")
+    add("--data_dir", help="folder of the course files ($MINBERT_DATA does the same)")
+    add("--train", help="another training file than SST's: tab-separated id, sentence, label")
+    add("--dev", help="its dev file")
+    add_flags(parser)
+    return parser
+
+
+def main() -> None:
+    """Read the flags, train, compare."""
+    parser = make_parser()
+    args = parser.parse_args()
+    if bool(args.train) != bool(args.dev):
+        parser.error("--train and --dev go together")
+    if min(args.weights) < 0 or not 0 < sum(args.weights) < float("inf"):
+        parser.error("--weights must be at least 0, and one of them above")
+    if args.compile or args.reencode:
+        parser.error("--compile and --reencode have no meaning here")
+    check_seed(parser, args.seed)
+    if not args.train:
+        folder = data_folder(args.data_dir)
+        args.train, args.dev = (str(folder / f"ids-sst-{name}.csv") for name in ("train", "dev"))
+    join_processes(args.use_gpu)
+    check_writable(args.out)
+    seed_everything(args.seed)
+    train(args)
+
+
+if __name__ == "__main__":
+    run_script(main)

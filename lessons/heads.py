@@ -1,0 +1,175 @@
+"""What the lessons that put a linear layer on BERT have in common.
+
+The model and its folder, the flags of the command line, and what a run leaves in --out. It does not
+know what the head's outputs mean, how data look or how a head learns; of scores it knows that the
+best epoch is the one with the highest dev_f1. token_classifier.py and question_answering.py use it.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+from torch import Tensor, nn
+
+from base_bert import BertPreTrainedModel
+from bert import BertModel
+from config import BertConfig
+from engine import add_flags, autocast_for
+from evaluation import plot_curves
+from tokenizer import BertTokenizer
+from utils import (
+    InputError,
+    check_seed,
+    pick_device,
+    positive_float,
+    positive_int,
+    sha256_of,
+    write_json,
+)
+
+# ---------------------------------------------------------------------------------------------
+# The model
+
+
+class BertWithHead(BertPreTrainedModel):
+    """BERT, and one linear layer over the last hidden states of all word pieces.
+
+    It is saved as, and loaded from, a folder of one of ``transformers``' models.
+
+    Args:
+        config: of the encoder; its id2label names the head's outputs unless ``labels`` does.
+        labels: names of the head's outputs.
+    """
+
+    ARCHITECTURE = "BertForTokenClassification"  # what transformers calls the same model
+    HEAD = "classifier"  # and its linear layer
+
+    def __init__(self, config: BertConfig, labels: Sequence[str] | None = None):
+        super().__init__(config)
+        is_ours = getattr(config, "architectures", None) == [self.ARCHITECTURE]
+        known = list(getattr(config, "id2label", {}).values()) if is_ours else []
+        self.labels = list(labels or known)
+        self.head_is_known = self.labels == known
+        if not self.labels:
+            raise InputError(
+                f"{config.name_or_path} holds no {self.ARCHITECTURE}; give --checkpoint the "
+                f"folder that a training run of this lesson wrote"
+            )
+        config.id2label = {str(i): label for i, label in enumerate(self.labels)}
+        config.label2id = {label: i for i, label in enumerate(self.labels)}
+        self.bert = BertModel(config)
+        setattr(self, self.HEAD, nn.Linear(config.hidden_size, len(self.labels)))
+        self._init_weights(self.head)
+
+    @property
+    def head(self) -> nn.Linear:
+        """The linear layer, D → number of labels."""
+        return getattr(self, self.HEAD)
+
+    def load_hf_weights(self, tensors: dict[str, Tensor], source: str) -> None:
+        """The encoder's tensors, and the head's where the checkpoint is one of this model."""
+        names = {key: f"{self.HEAD}.{key}" for key in ("weight", "bias")}
+        core = {name: tensor for name, tensor in tensors.items() if name not in names.values()}
+        super().load_hf_weights(core, source)
+        if not self.head_is_known:
+            print(f"weights: the head of {len(self.labels)} outputs is new")
+            return
+        try:
+            self.head.load_state_dict({key: tensors[name] for key, name in names.items()})
+        except (KeyError, RuntimeError) as error:
+            raise InputError(
+                f"{source} lacks the head that its config names; train again"
+            ) from error
+
+    def to_hf_weights(self) -> dict[str, Tensor]:
+        """The tensors under the names of ``transformers``' model, head included."""
+        tensors = {f"bert.{name}": tensor for name, tensor in super().to_hf_weights().items()}
+        for key, tensor in self.head.state_dict().items():
+            tensors[f"{self.HEAD}.{key}"] = tensor.cpu().contiguous()
+        return tensors
+
+    def save_pretrained(self, folder: str | Path) -> None:
+        """Write config.json and model.safetensors that ``transformers`` loads, head included."""
+        super().save_pretrained(folder, architectures=[self.ARCHITECTURE])
+
+
+def check_length(length: int, model: BertWithHead) -> None:
+    """InputError if the model has fewer positions than --length."""
+    positions = model.config.max_position_embeddings
+    if length > positions:
+        raise InputError(f"--length {length} is more than the model's {positions} positions")
+
+
+def restore(args, kind: type[BertWithHead]) -> SimpleNamespace:
+    """What predicting needs: model (a ``kind``), tokenizer, device and autocast, from the flags."""
+    device = pick_device(args.use_gpu)
+    model = kind.from_pretrained(args.checkpoint, attention_kernel="auto")
+    check_length(args.length, model)
+    tokenizer = BertTokenizer.from_pretrained(args.checkpoint)
+    autocast = autocast_for(device, args.precision)
+    return SimpleNamespace(
+        model=model.to(device), tokenizer=tokenizer, device=device, autocast=autocast
+    )
+
+
+# ---------------------------------------------------------------------------------------------
+# What a run leaves in --out
+
+
+def resume_file(args) -> Path:
+    """Where an interrupted run is kept."""
+    return Path(args.out) / "model.resume"
+
+
+def settings(args, *names: str) -> dict:
+    """What has to be the same for a run to be resumed: flags, and the contents of its files."""
+    names += ("lr", "batch_size", "epochs", "seed", "model", "length", "limit", "patience")
+    names += ("precision", "accumulate", "clip", "warmup", "decay")
+    files = {name: sha256_of(getattr(args, name)) for name in ("train", "dev")}
+    return {name: getattr(args, name) for name in names} | files
+
+
+def record(args, history: list[dict], seconds: float, lines: dict[str, str]) -> None:
+    """Write the learning curves (``lines``) and metrics.json of the run so far."""
+    plot_curves(Path(args.out) / "curves.png", history, Path(args.out).name, lines)
+    best = max(history, key=lambda row: row["dev_f1"])
+    metrics = {"best": best, "epochs": history, "seconds": round(seconds, 1), "args": vars(args)}
+    write_json(Path(args.out) / "metrics.json", metrics)
+
+
+# ---------------------------------------------------------------------------------------------
+# The command line
+
+
+def add_run_flags(parser: argparse.ArgumentParser, **defaults: Any) -> None:
+    """The flags of every lesson that trains a head, with the lesson's own defaults."""
+    add = parser.add_argument
+    add("--out", help="folder of the model and of all that a run writes (%(default)s)")
+    add("--model", help="name or folder of the pretrained BERT ($MINBERT_MODEL does the same)")
+    add("--seed", type=int, default=11711)
+    add("--epochs", type=positive_int)
+    add("--batch_size", type=positive_int)
+    add("--lr", type=positive_float, default=5e-5)
+    add("--length", type=positive_int, help="most word pieces of a row (%(default)s)")
+    add("--limit", type=positive_int, help="use the first so many examples of each file")
+    add("--use_gpu", action="store_true", help="CUDA, or Apple's MPS")
+    add("--evaluate", metavar="FILE", help="score a trained model on a file")
+    add("--checkpoint", metavar="DIR", help="which model predicts or is scored")
+    add_flags(parser)
+    parser.set_defaults(**defaults)
+
+
+def checked(parser: argparse.ArgumentParser, args: argparse.Namespace) -> argparse.Namespace:
+    """The flags, after what argparse does not look at: which of them go together."""
+    if bool(args.checkpoint) != (args.predict is not None or args.evaluate is not None):
+        parser.error("--predict and --evaluate need --checkpoint, and it is for them alone")
+    if bool(args.train) != bool(args.dev):
+        parser.error("--train and --dev go together")
+    if args.reencode:
+        parser.error("--reencode is for frozen encoders; here all of BERT learns")
+    check_seed(parser, args.seed)
+    return args

@@ -1,0 +1,237 @@
+r"""LoRA: from the full update of fine-tuning to one of low rank, in numbers (Hu et al. 2022).
+
+    python lessons/lora.py                                   what learns, and memory, at bert-base
+    python lessons/lora.py --hidden 256 --layers 4 --rank 4 --batch_size 32 --length 128
+    python lessons/lora.py --checkpoint sst-classifier.pt    what rank has a full update?
+
+The first lays out BERT with each way of fine-tuning a part of it, counts the numbers that learn and
+adds up what a training step keeps in memory; it computes nothing, and needs no weights. The last
+takes a classifier that classifier.py --option finetune trained, cuts what fine-tuning did to each
+matrix down to rank r, and measures the accuracy on dev that is left. docs/lora.md explains it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT))
+
+import torch
+from torch import Tensor, nn
+
+from bert import BertModel
+from classifier import load_model, model_eval
+from config import BertConfig
+from datasets import SentenceClassificationDataset, data_folder, load_data
+from engine import evaluation_loader
+from extensions.adapters import add_adapters
+from extensions.bitfit import train_biases
+from extensions.lora import add_lora
+from utils import InputError, OneLineParser, pick_device, positive_int, progress_bar, run_script
+
+NUMBER = 4  # bytes of a float32
+MEGABYTE = 2**20
+LINEAR = ("query", "key", "value", "attention_dense", "interm_dense", "out_dense")
+RANKS = (0, 1, 2, 4, 8, 16, 32, 64)
+
+# ---------------------------------------------------------------------------------------------
+# What learns, and what a step keeps in memory
+
+
+def ways(rank: int) -> dict[str, Callable[[BertModel], object]]:
+    """Each way of fine-tuning by its name: a function that prepares a BERT."""
+    return {
+        "all of it": lambda bert: None,
+        "LoRA, r = 1, query and value": partial(add_lora, rank=1),
+        f"LoRA, r = {rank}, query and value": partial(add_lora, rank=rank),
+        f"DoRA, r = {rank}, query and value": partial(add_lora, rank=rank, kind="dora"),
+        f"LoRA, r = {rank}, all matrices": partial(add_lora, rank=rank, targets=LINEAR),
+        f"adapters, m = {8 * rank}": partial(add_adapters, size=8 * rank),
+        "BitFit": train_biases,
+        "nothing: a head alone": lambda bert: bert.requires_grad_(False),
+    }
+
+
+def learning(model: nn.Module) -> int:
+    """How many numbers learn."""
+    return sum(p.numel() for p in model.parameters() if p.requires_grad)
+
+
+def kept_for_backward(bert: BertModel, batch_size: int, length: int) -> int:
+    """Bytes that a forward pass keeps for the backward pass, the model's own tensors left out."""
+    own = {_storage(tensor) for tensor in (*bert.parameters(), *bert.buffers())}
+    found: dict[int, Tensor] = {}
+
+    def keep(tensor: Tensor) -> Tensor:
+        if _storage(tensor) not in own:
+            found[_storage(tensor)] = tensor  # kept alive, so that its storage stays its own
+        return tensor
+
+    ids = bert.position_ids.new_zeros(batch_size, length)  # (B, L)
+    with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
+        output = bert(ids, torch.ones_like(ids))["pooler_output"]
+    del output
+    return sum(tensor.untyped_storage().nbytes() for tensor in found.values())
+
+
+def _storage(tensor: Tensor) -> int:
+    return tensor.untyped_storage()._cdata
+
+
+def compare(config: BertConfig, rank: int, batch_size: int, length: int) -> list[dict]:
+    """A row for each way: name, parameters, learning, and bytes of memory by what they are for."""
+    rows = []
+    for name, prepare in ways(rank).items():
+        with torch.device("meta"):  # shapes without numbers: nothing is computed
+            bert = BertModel(config).train()
+            prepare(bert)
+        parameters = sum(p.numel() for p in bert.parameters())
+        learn = learning(bert)
+        rows.append(
+            {
+                "name": name,
+                "learn": learn,
+                "weights": NUMBER * parameters,
+                "step": 3 * NUMBER * learn,  # gradient, and AdamW's two averages
+                "activations": kept_for_backward(bert, batch_size, length),
+            }
+        )
+    return rows
+
+
+def print_rows(rows: list[dict], batch_size: int, length: int) -> None:
+    """The table of ``compare``."""
+    whole = rows[0]["learn"]
+    print(f"MB of memory in a step on {batch_size} texts of {length} pieces, in float32\n")
+    print(f"{'what learns':31} {'numbers':>11} {'share':>8}  weights  grad+avg  activations    sum")
+    for row in rows:
+        weights, step, kept = (row[key] / MEGABYTE for key in ("weights", "step", "activations"))
+        print(
+            f"{row['name']:31} {row['learn']:11,} {row['learn'] / whole:8.3%}  {weights:7.0f}"
+            f"  {step:8.1f}  {kept:11.0f}  {weights + step + kept:5.0f}"
+        )
+
+
+# ---------------------------------------------------------------------------------------------
+# The rank of a full update
+
+
+def matrices(bert: BertModel) -> Iterator[tuple[str, nn.Linear]]:
+    """The linear layers of the encoder, by name."""
+    for name, module in bert.bert_layers.named_modules():
+        if isinstance(module, nn.Linear):
+            yield name, module
+
+
+class Update:
+    """What fine-tuning did to a matrix: ΔW = W_after − W_before = U S V.
+
+    Args:
+        before, after: (D_out, D_in).
+    """
+
+    def __init__(self, before: Tensor, after: Tensor):
+        self.before = before
+        u, self.sizes, self.v = torch.linalg.svd(after - before, full_matrices=False)
+        self.us = u * self.sizes  # (D_out, K), (K,), (K, D_in), K = min(D_out, D_in)
+
+    def at_rank(self, rank: int) -> Tensor:
+        """W_before and the nearest matrix of that rank to ΔW (Eckart & Young 1936)."""
+        return self.before + self.us[:, :rank] @ self.v[:rank]
+
+    def share(self, rank: int) -> float:
+        """How much of ‖ΔW‖² that matrix has; 1 for an update of 0."""
+        squares = self.sizes.square()
+        return float(squares[:rank].sum() / squares.sum()) if squares.any() else 1.0
+
+
+def updates_of(before: BertModel, after: BertModel) -> dict[str, Update]:
+    """The update of every matrix of the encoder."""
+    first = dict(matrices(before))
+    return {
+        name: Update(first[name].weight.detach(), linear.weight.detach())
+        for name, linear in progress_bar(list(matrices(after)), "singular values")
+    }
+
+
+@torch.no_grad()
+def cut(bert: BertModel, updates: dict[str, Update], rank: int) -> None:
+    """Give the encoder's matrices their updates at that rank; the rest stays fine-tuned."""
+    for name, linear in matrices(bert):
+        linear.weight.copy_(updates[name].at_rank(rank))
+
+
+def study(args: argparse.Namespace) -> None:
+    """Rank, share of the updates and dev accuracy, for the checkpoint of a classifier."""
+    device = pick_device(args.use_gpu)
+    model, config = load_model(args.checkpoint, device)
+    if config.option != "finetune":
+        raise InputError(f"{args.checkpoint} was trained with --option pretrain: BERT never moved")
+    before = BertModel.from_pretrained(config.model).to(device)
+    dev = args.dev or str(data_folder(args.data_dir) / "ids-sst-dev.csv")
+    rows = SentenceClassificationDataset(load_data(dev, "dev", config.num_labels), config)
+    loader = evaluation_loader(rows, 32)
+    full = model_eval(loader, model, device)[0]
+    updates = updates_of(before, model.bert)
+    kinds = sorted({name.rpartition(".")[2] for name in updates}, key=LINEAR.index)
+    print("share of ‖ΔW‖² at rank r, mean over the layers, and dev accuracy with all matrices so")
+    print("   r  " + "".join(f"{kind:>16}" for kind in kinds) + "   accuracy")
+    for rank in RANKS:
+        cut(model.bert, updates, rank)
+        accuracy = model_eval(loader, model, device)[0]
+        print(f"{rank:4d}  ", end="")
+        for kind in kinds:
+            shares = [one.share(rank) for name, one in updates.items() if name.endswith(kind)]
+            print(f"{sum(shares) / len(shares):16.3f}", end="")
+        print(f"  {accuracy:9.3f}", flush=True)
+    print(f"full  {'':{16 * len(kinds)}}  {full:9.3f}")
+
+
+# ---------------------------------------------------------------------------------------------
+# The command line
+
+
+def make_parser() -> argparse.ArgumentParser:
+    """All flags."""
+    parser = OneLineParser(prog="lessons/lora.py", description="From full to low-rank updates.")
+    add = parser.add_argument
+    add("--hidden", type=positive_int, default=768)
+    add("--layers", type=positive_int, default=12)
+    add("--rank", type=positive_int, default=8)
+    add("--batch_size", type=positive_int, default=16)
+    add("--length", type=positive_int, default=64, help="word pieces of a text")
+    add("--checkpoint", metavar="FILE", help="of classifier.py --option finetune")
+    add("--dev", help="labelled sentences to measure on (SST's dev file)")
+    add("--data_dir", help="folder of the course files ($MINBERT_DATA does the same)")
+    add("--use_gpu", action="store_true", help="CUDA, or Apple's MPS")
+    return parser
+
+
+def main() -> None:
+    """Print one of the two tables."""
+    parser = make_parser()
+    args = parser.parse_args()
+    if args.checkpoint:
+        study(args)
+        return
+    if args.hidden % 64:
+        parser.error(f"--hidden {args.hidden}: heads are 64 wide, as in all sizes of BERT")
+    config = BertConfig(
+        hidden_size=args.hidden,
+        num_hidden_layers=args.layers,
+        num_attention_heads=args.hidden // 64,
+        intermediate_size=4 * args.hidden,
+    )
+    if args.length > config.max_position_embeddings:
+        parser.error(f"--length {args.length}: BERT has {config.max_position_embeddings} positions")
+    rows = compare(config, args.rank, args.batch_size, args.length)
+    print_rows(rows, args.batch_size, args.length)
+
+
+if __name__ == "__main__":
+    run_script(main)

@@ -1,0 +1,464 @@
+"""BERT's whole forward pass in NumPy: every step a line of arithmetic, and no torch.
+
+    python lessons/numpy_bert.py --model DIR --text "A film to see twice."
+    python lessons/numpy_bert.py --model DIR --file reviews.csv --out predictions/numpy.csv
+
+DIR is a Hugging Face folder: config.json, vocab.txt, model.safetensors. lessons/export.py writes
+one from a trained classifier's checkpoint. --text prints every step's shape and role; --file
+predicts a table (separated by commas or tabs), and scores it where it has labels.
+Shapes: B batch, L tokens, D hidden size, H heads, W = D / H, I intermediate size, V vocabulary.
+This file imports neither torch nor any file of ours that needs it, hence its own short errors.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NoReturn
+
+import numpy as np
+from scipy.special import erf
+from tqdm import tqdm
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from config import BertConfig
+
+Weights = Mapping[str, Any]  # Hugging Face's names → arrays, or what multiplies like one
+Show = Callable[[str, np.ndarray, str], None]  # told of every step: its name, result and role
+TEXT_COLUMNS = ("text", "sentence")
+LABEL_COLUMNS = ("label", "sentiment")
+MOST_PIECES = 512  # longer texts are cut, as classifier.py does
+
+
+def stop(message: str) -> NoReturn:
+    """One clear line on stderr, exit status 1."""
+    sys.exit(f"error: {message}")
+
+
+# ---------------------------------------------------------------------------------------------
+# The pieces
+
+
+def gelu(x: np.ndarray) -> np.ndarray:
+    """GELU(x) = x · Φ(x), Φ the normal distribution function (Hendrycks & Gimpel 2016)."""
+    return x * 0.5 * (1 + erf(x / math.sqrt(2)))
+
+
+def gelu_tanh(x: np.ndarray) -> np.ndarray:
+    """The approximation of GELU by a tanh; at most 5e-4 away, which adds up through the layers."""
+    return x * 0.5 * (1 + np.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * (x * x * x))))
+
+
+GELUS = {"exact": gelu, "tanh": gelu_tanh}
+
+
+def softmax(x: np.ndarray) -> np.ndarray:
+    """Along the last axis; the largest score is taken off first, so that exp cannot overflow."""
+    powers = np.exp(x - x.max(axis=-1, keepdims=True))
+    return powers / powers.sum(axis=-1, keepdims=True)
+
+
+def layer_norm(x: np.ndarray, weights: Weights, name: str, eps: float) -> np.ndarray:
+    """Each token's D numbers to mean 0 and variance 1, then scaled and shifted (Ba et al. 2016)."""
+    centred = x - x.mean(axis=-1, keepdims=True)
+    variance = (centred * centred).mean(axis=-1, keepdims=True)  # (…, 1), divided by D
+    return centred / np.sqrt(variance + eps) * weights[f"{name}.weight"] + weights[f"{name}.bias"]
+
+
+def linear(x: np.ndarray, weights: Weights, name: str) -> np.ndarray:
+    """Affine map x Wᵀ + b: (…, in) → (…, out); checkpoints keep W as (out, in)."""
+    return x @ weights[f"{name}.weight"].T + weights[f"{name}.bias"]
+
+
+def split_heads(x: np.ndarray, heads: int) -> np.ndarray:
+    """(B, L, D) → (B, H, L, W): each head gets its own W of the D numbers."""
+    batch, length, size = x.shape
+    return x.reshape(batch, length, heads, size // heads).transpose(0, 2, 1, 3)
+
+
+def silent(name: str, value: np.ndarray, role: str) -> None:
+    """Show nothing."""
+
+
+def embed(
+    weights: Weights,
+    config: BertConfig,
+    ids: np.ndarray,
+    segments: np.ndarray,
+    show: Show = silent,
+) -> np.ndarray:
+    """Three tables' rows, added and normalised: (B, L), (B, L) → (B, L, D)."""
+    words = weights["embeddings.word_embeddings.weight"][ids]  # (B, L, D)
+    show("word embeddings", words, "row ids[l] of the table (V, D): what the piece is")
+    kinds = weights["embeddings.token_type_embeddings.weight"][segments]  # (B, L, D)
+    show("segment embeddings", kinds, "first or second sentence")
+    places = weights["embeddings.position_embeddings.weight"][np.arange(ids.shape[1])]  # (L, D)
+    show("position embeddings", places, "row l: where the piece stands; attention knows no order")
+    x = layer_norm(words + kinds + places, weights, "embeddings.LayerNorm", config.layer_norm_eps)
+    show("sum, LayerNorm", x, "one vector a token, each of mean 0 and variance 1 before its scale")
+    return x
+
+
+def layer(
+    weights: Weights,
+    config: BertConfig,
+    number: int,
+    x: np.ndarray,
+    mask: np.ndarray,
+    activation: Callable[[np.ndarray], np.ndarray],
+    show: Show = silent,
+) -> np.ndarray:
+    """One encoder layer: (B, L, D) and a mask (B, L) of 1 and 0 → (B, L, D)."""
+    name, heads = f"encoder.layer.{number}", config.num_attention_heads
+    query, key, value = (
+        split_heads(linear(x, weights, f"{name}.attention.self.{part}"), heads)
+        for part in ("query", "key", "value")
+    )  # (B, H, L, W) each
+    show("query", query, "x Wᵀ + b, in heads: what each token looks for")
+    show("key", key, "the same with other weights: what each token offers")
+    show("value", value, "and again: what it hands over")
+    scores = query @ key.transpose(0, 1, 3, 2) / math.sqrt(query.shape[-1])  # (B, H, L, L)
+    show("scores", scores, "Q Kᵀ / √W: how well token i's query fits token j's key")
+    hidden = mask[:, None, None, :] == 0  # (B, 1, 1, L)
+    scores = np.where(hidden, np.finfo(scores.dtype).min, scores)
+    probabilities = softmax(scores)  # (B, H, L, L)
+    show("probabilities", probabilities, "softmax over j: each row sums to 1, padding gets 0")
+    context = probabilities @ value  # (B, H, L, W)
+    show("context", context, "each head's mean of the values, weighted so")
+    context = context.transpose(0, 2, 1, 3).reshape(x.shape)  # (B, L, D)
+    attended = linear(context, weights, f"{name}.attention.output.dense")  # (B, L, D)
+    show("attention output", attended, "heads side by side, mixed by one matrix (D, D)")
+    norm = f"{name}.attention.output.LayerNorm"
+    x = layer_norm(x + attended, weights, norm, config.layer_norm_eps)
+    show("add & norm", x, "what went in is kept: x + attention(x), normalised")
+    wide = activation(linear(x, weights, f"{name}.intermediate.dense"))  # (B, L, I)
+    show("expand, GELU", wide, "each token alone, to I numbers; GELU bends")
+    narrow = linear(wide, weights, f"{name}.output.dense")  # (B, L, D)
+    show("contract", narrow, "back to D")
+    x = layer_norm(x + narrow, weights, f"{name}.output.LayerNorm", config.layer_norm_eps)
+    show("add & norm", x, "x + feed_forward(x), normalised: the layer's output")
+    return x
+
+
+def forward(
+    weights: Weights,
+    config: BertConfig,
+    ids: np.ndarray,
+    mask: np.ndarray,
+    segments: np.ndarray | None = None,
+    activation: Callable[[np.ndarray], np.ndarray] = gelu,
+    show: Show = silent,
+) -> dict[str, np.ndarray]:
+    """The whole of BERT, and a classifier's logits where the weights have one.
+
+    Args:
+        ids, mask, segments: (B, L) integers: pieces, 1 or 0 for padding, 0 or 1 for the sentence.
+        show: is told of every step of the embeddings, the first layer and the head.
+
+    Returns:
+        last_hidden_state (B, L, D), pooler_output (B, D), and logits (B, number of classes).
+    """
+    x = embed(weights, config, ids, np.zeros_like(ids) if segments is None else segments, show)
+    for number in range(config.num_hidden_layers):
+        x = layer(weights, config, number, x, mask, activation, show if number == 0 else silent)
+        if number:
+            show(f"layer {number + 1}", x, "the same steps with its own weights")
+    result = {"last_hidden_state": x}
+    if "pooler.dense.weight" in weights:
+        pooled = np.tanh(linear(x[:, 0], weights, "pooler.dense"))  # (B, D)
+        show("pooler", pooled, "tanh(Wᵀ [CLS] + b): the sentence in one vector")
+        result["pooler_output"] = pooled
+        if "classifier.weight" in weights:
+            result["logits"] = linear(pooled, weights, "classifier")  # (B, classes)
+            show("logits", result["logits"], "one score a class")
+    return result
+
+
+# ---------------------------------------------------------------------------------------------
+# Weights from a folder
+
+
+def shapes(config: BertConfig) -> dict[str, tuple[int, ...]]:
+    """Every tensor that the forward pass up to the last layer needs."""
+    size, wide = config.hidden_size, config.intermediate_size
+    found = {
+        "embeddings.word_embeddings.weight": (config.vocab_size, size),
+        "embeddings.position_embeddings.weight": (config.max_position_embeddings, size),
+        "embeddings.token_type_embeddings.weight": (config.type_vocab_size, size),
+    }
+    norms = ["embeddings.LayerNorm"]
+    for number in range(config.num_hidden_layers):
+        name = f"encoder.layer.{number}"
+        for part, out, width in (
+            ("attention.self.query", size, size),
+            ("attention.self.key", size, size),
+            ("attention.self.value", size, size),
+            ("attention.output.dense", size, size),
+            ("intermediate.dense", wide, size),
+            ("output.dense", size, wide),
+        ):
+            found |= {f"{name}.{part}.weight": (out, width), f"{name}.{part}.bias": (out,)}
+        norms += [f"{name}.attention.output.LayerNorm", f"{name}.output.LayerNorm"]
+    return found | {f"{norm}.{kind}": (size,) for norm in norms for kind in ("weight", "bias")}
+
+
+def read_weights(folder: Path, config: BertConfig) -> dict[str, np.ndarray]:
+    """The tensors of model.safetensors in float32, without the prefix ``bert.``, shapes checked."""
+    from safetensors import SafetensorError
+    from safetensors.numpy import load_file
+
+    file = folder / "model.safetensors"
+    try:
+        tensors = load_file(file)
+    except FileNotFoundError:
+        stop(f"{folder} holds no model.safetensors; lessons/export.py writes such a folder")
+    except (SafetensorError, OSError, KeyError, TypeError, ValueError) as error:
+        stop(f"{file} cannot be read in NumPy ({error}); write it again, in float32")
+    weights = {}
+    for name, tensor in tensors.items():
+        name = name.removeprefix("bert.").replace(".gamma", ".weight").replace(".beta", ".bias")
+        if tensor.dtype.kind == "f":  # not the position ids of older files
+            weights[name] = tensor.astype(np.float32)
+    for name, shape in shapes(config).items():
+        if name not in weights:
+            stop(f"{file} lacks {name}; it is not a BERT of the shape that config.json tells")
+        if weights[name].shape != shape:
+            stop(f"{file}: {name} is {weights[name].shape}, config.json says {shape}")
+    return weights
+
+
+def find_folder(name: str | None) -> Path:
+    """A folder as it is; another name, or none, is looked up as the other scripts do it."""
+    if name and Path(name).is_dir():
+        return Path(name)
+    from utils import find_model  # it needs torch, and the network or the offline package
+
+    return find_model(name)
+
+
+def read_tokenizer(folder: Path):
+    """The course's tokenizer on the folder's vocab.txt."""
+    from tokenizer import BertTokenizer
+
+    settings = folder / "tokenizer_config.json"
+    try:
+        # split("\n"), because splitlines() would also split inside odd pieces
+        pieces = (folder / "vocab.txt").read_text(encoding="utf-8").rstrip("\n").split("\n")
+        known = json.loads(settings.read_text(encoding="utf-8")) if settings.is_file() else {}
+        return BertTokenizer(pieces, known.get("do_lower_case", True))
+    except (OSError, ValueError) as error:
+        stop(f"{folder} holds no vocabulary of a BERT ({error})")
+
+
+# ---------------------------------------------------------------------------------------------
+# One sentence, and many
+
+
+def printer() -> Show:
+    """Print each step as a row of a table."""
+    print(f"{'step':<20} {'shape':<18} {'first numbers':<26} role")
+
+    def show(name: str, value: np.ndarray, role: str) -> None:
+        first = " ".join(f"{number:8.4f}" for number in value.ravel()[:3])
+        print(f"{name:<20} {value.shape!s:<18} {first:<26} {role}")
+
+    return show
+
+
+def encode(text: str, tokenizer: Any, config: BertConfig) -> list[int]:
+    """[CLS] text [SEP] as ids, cut to what the model has positions for."""
+    room = min(MOST_PIECES, config.max_position_embeddings) - 2
+    # lower-cased and stripped first, as classifier.py does with its rows
+    ids = tokenizer.text_to_ids(text.lower().strip())[:room]
+    return [tokenizer.cls_token_id, *ids, tokenizer.sep_token_id]
+
+
+def batches(rows: Sequence[list[int]], size: int, pad: int):
+    """Indices, ids (B, L) and mask (B, L) of the rows, those of similar length together."""
+    order = sorted(range(len(rows)), key=lambda i: -len(rows[i]))
+    for start in range(0, len(order), size):
+        chosen = order[start : start + size]
+        ids = np.full((len(chosen), len(rows[chosen[0]])), pad, np.int64)
+        mask = np.zeros_like(ids)
+        for at, i in enumerate(chosen):
+            ids[at, : len(rows[i])] = rows[i]
+            mask[at, : len(rows[i])] = 1
+        yield chosen, ids, mask
+
+
+def predict(
+    rows: Sequence[list[int]],
+    logits_of: Callable[[np.ndarray, np.ndarray], np.ndarray],
+    size: int = 16,
+    pad: int = 0,
+) -> np.ndarray:
+    """Logits (N, classes) of N rows of ids; ``logits_of`` takes ids and mask of a batch."""
+    logits: list[np.ndarray | None] = [None] * len(rows)
+    with tqdm(total=len(rows), desc="predict", leave=False, disable=None) as bar:
+        for chosen, ids, mask in batches(rows, size, pad):
+            for i, row in zip(chosen, logits_of(ids, mask), strict=True):
+                logits[i] = row
+            bar.update(len(chosen))
+    return np.stack(logits)
+
+
+def read_table(path: Path, text: str | None = None, label: str | None = None):
+    """(ids, texts, labels or None) of a table with a header, separated by commas or tabs.
+
+    Args:
+        text, label: names of the columns; by default the usual ones.
+    """
+    import pandas as pd
+
+    try:
+        with open(path, encoding="utf-8-sig") as file:
+            separator = "\t" if "\t" in file.readline() else ","
+        table = pd.read_csv(
+            path, sep=separator, dtype=str, keep_default_na=False, encoding="utf-8-sig"
+        ).fillna("")
+    except (OSError, UnicodeDecodeError, pd.errors.ParserError, pd.errors.EmptyDataError) as error:
+        stop(f"{path} cannot be read as a table ({str(error).splitlines()[-1]})")
+    columns = {
+        "text": next((name for name in (text, *TEXT_COLUMNS) if name in table), None),
+        "label": next((name for name in (label, *LABEL_COLUMNS) if name in table), None),
+    }
+    for wanted, kind in ((text, "text"), (label, "label")):
+        if wanted and columns[kind] != wanted:
+            stop(f"{path} has no column {wanted!r} (it has: {', '.join(table)})")
+    if columns["text"] is None or table.empty:
+        why = "has no rows" if len(table.columns) and columns["text"] else "has no column of texts"
+        stop(f"{path} {why} (columns: {', '.join(table)}); name it with --column")
+    ids = [*table["id"].str.strip()] if "id" in table else [str(i) for i in range(len(table))]
+    labels = None
+    if columns["label"]:
+        numbers = pd.to_numeric(table[columns["label"]], errors="coerce")
+        bad = numbers.isna() | (numbers != numbers.round()) | (numbers < 0)
+        if bad.any():
+            row = int(bad.to_numpy().argmax())
+            value = table[columns["label"]].iloc[row]
+            stop(f"{path}, row {row + 1}: the label {value!r} is no class; mend it")
+        labels = numbers.astype(int).to_numpy()
+    return ids, [*table[columns["text"]]], labels
+
+
+def report(labels: np.ndarray, predicted: np.ndarray) -> float:
+    """Print accuracy, confusion matrix and, of two classes, precision, recall and F1 of class 1."""
+    count = int(max(labels.max(), predicted.max())) + 1
+    confusion = np.zeros((count, count), int)
+    np.add.at(confusion, (labels, predicted), 1)  # rows: true class, columns: predicted
+    accuracy = float((labels == predicted).mean())
+    line = f"accuracy {accuracy:.5f} ({confusion.trace()} of {len(labels)})"
+    if count == 2:
+        right = int(confusion[1, 1])
+        precision = right / max(1, int(confusion[:, 1].sum()))
+        recall = right / max(1, int(confusion[1].sum()))
+        f1 = 2 * right / max(1, int(confusion[:, 1].sum() + confusion[1].sum()))
+        line += f"  precision {precision:.4f}  recall {recall:.4f}  F1 {f1:.4f}"
+    print(line)
+    print("confusion (rows: true class):", confusion.tolist())
+    return accuracy
+
+
+def write(path: Path, ids: Sequence[str], predicted: np.ndarray) -> None:
+    """Write id,Predicted_Sentiment, whole or not at all."""
+    lines = [f"{one},{label}\n" for one, label in zip(ids, predicted, strict=True)]
+    part = path.with_name(f".{path.name}.part")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        part.write_text("id,Predicted_Sentiment\n" + "".join(lines), encoding="utf-8")
+        part.replace(path)
+    except OSError as error:
+        stop(f"cannot write {path}: {error.strerror}; choose another place or make room")
+    print(f"wrote {path}")
+
+
+def compare(path: Path, ids: Sequence[str], predicted: np.ndarray) -> None:
+    """Print how many rows another prediction file (id, class) sees alike, and where they differ."""
+    import pandas as pd
+
+    try:
+        table = pd.read_csv(path, dtype=str, skipinitialspace=True)
+        other = dict(
+            zip(table.iloc[:, 0].str.strip().str.lower(), table.iloc[:, 1].astype(float))  # noqa: B905
+        )
+    except (OSError, ValueError, IndexError, pd.errors.ParserError) as error:
+        stop(f"{path} cannot be read as predictions, id and class ({str(error).splitlines()[-1]})")
+    missing = [one for one in ids if one.lower() not in other]
+    if missing:
+        stop(f"{path} has no prediction for {len(missing)} of the {len(ids)} ids: {missing[0]} …")
+    differ = [one for one, mine in zip(ids, predicted, strict=True) if other[one.lower()] != mine]
+    print(f"same class as {path}: {len(ids) - len(differ)} of {len(ids)}", *differ[:5])
+
+
+def make_parser() -> argparse.ArgumentParser:
+    """All flags."""
+    parser = argparse.ArgumentParser(
+        prog="lessons/numpy_bert.py", description="BERT's forward pass in NumPy."
+    )
+    add = parser.add_argument
+    add("--model", help="folder with config.json, vocab.txt, model.safetensors; or a model's name")
+    add("--text", help="show every step for this sentence")
+    add("--file", type=Path, help="predict this table")
+    add("--column", help=f"its column of texts (default: {' or '.join(TEXT_COLUMNS)})")
+    add("--label", help=f"its column of classes, if any (default: {' or '.join(LABEL_COLUMNS)})")
+    add("--out", type=Path, help="write id,Predicted_Sentiment here")
+    add("--compare", type=Path, help="predictions of another program to compare with")
+    add("--gelu", choices=tuple(GELUS), default="exact", help="which formula (default: exact)")
+    add("--batch_size", type=int, default=16)
+    return parser
+
+
+def main() -> None:
+    """Show a sentence's way through BERT, or predict a table."""
+    parser = make_parser()
+    args = parser.parse_args()
+    if (args.text is None) == (args.file is None):
+        parser.error("give one of --text and --file")
+    if args.batch_size < 1:
+        parser.error("--batch_size must be at least 1")
+    folder = find_folder(args.model)
+    config = BertConfig.from_json(folder / "config.json")
+    weights = read_weights(folder, config)
+    tokenizer = read_tokenizer(folder)
+    activation = GELUS[args.gelu]
+    print(f"{sum(tensor.size for tensor in weights.values()):,} parameters from {folder}")
+    if args.text is not None:
+        row = encode(args.text, tokenizer, config)
+        print("pieces:", *tokenizer.convert_ids_to_tokens(row))
+        print("ids:   ", *row)
+        ids = np.array([row])  # (1, L)
+        result = forward(
+            weights, config, ids, np.ones_like(ids), activation=activation, show=printer()
+        )
+        if "logits" not in result:
+            print("no classifier in this folder: here the encoder ends")
+            return
+        for number, chance in enumerate(softmax(result["logits"])[0]):
+            print(f"class {number}: {chance:.4f}")
+        return
+    if "classifier.weight" not in weights:
+        stop(f"{folder} has no classifier; lessons/export.py writes one from a checkpoint")
+    ids, texts, labels = read_table(args.file, args.column, args.label)
+    rows = [encode(text, tokenizer, config) for text in texts]
+    logits = predict(
+        rows,
+        lambda ids, mask: forward(weights, config, ids, mask, activation=activation)["logits"],
+        args.batch_size,
+        tokenizer.pad_token_id,
+    )
+    predicted = logits.argmax(axis=-1)
+    if labels is not None:
+        report(labels, predicted)
+    if args.out:
+        write(args.out, ids, predicted)
+    if args.compare:
+        compare(args.compare, ids, predicted)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,309 @@
+"""A BERT in a quarter of its size: every matrix as int8, with one scale a row.
+
+    python lessons/quantize.py --model DIR --out SMALL
+    python lessons/quantize.py --model DIR --out SMALL --file reviews.csv
+    python lessons/quantize.py --model DIR --onnx model.onnx --file reviews.csv
+
+DIR is a Hugging Face folder, as lessons/export.py writes it; SMALL gets its config.json and
+vocabulary and a model.int8.safetensors. With --file (a table of texts and classes) accuracy is
+measured before and after, on the same NumPy forward pass (lessons/numpy_bert.py). --onnx writes
+the model for onnxruntime and runs it there; it needs ``pip install onnx onnxruntime``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import io
+import shutil
+import sys
+import warnings
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from config import BertConfig
+from lessons import numpy_bert
+from utils import InputError, OneLineParser, atomic_write, first_line, positive_int, run_script
+
+INT8_FILE = "model.int8.safetensors"
+SCALE = ".scale"  # the scales of matrix NAME are the vector NAME.scale
+LARGEST = 127  # −128 is left out, so that the range is symmetric
+BESIDE = ("config.json", "vocab.txt", "tokenizer_config.json")
+
+
+def quantize_rows(matrix: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """(R, C) float32 → (R, C) int8 and a scale a row (R,): matrix ≈ int8 · scale.
+
+    Each row's largest number becomes ±127, so the error of no number exceeds half its row's scale.
+    """
+    scale = np.abs(matrix).max(axis=1) / LARGEST  # (R,)
+    scale = np.where(scale > 0, scale, 1).astype(np.float32)  # a row of zeros, such as [PAD]'s
+    return np.rint(matrix / scale[:, None]).astype(np.int8), scale
+
+
+class Int8Matrix:
+    """A matrix (R, C) in int8 with a scale a row, that numpy_bert uses in place of an array.
+
+    Only what is needed is turned back into floats: the looked-up rows of an embedding; and of a
+    linear layer nothing, since x Wᵀ = (x Qᵀ) · scale, the scales being those of the outputs.
+
+    Args:
+        quantize_input: round x as well, each token by a scale of its own, as a chip with integer
+            arithmetic does.
+    """
+
+    __array_ufunc__ = None  # so that NumPy leaves x @ this to __rmatmul__
+
+    def __init__(self, values: np.ndarray, scale: np.ndarray, quantize_input: bool = False):
+        self.values, self.scale, self.quantize_input = values, scale, quantize_input
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """(R, C)"""
+        return self.values.shape
+
+    @property
+    def size(self) -> int:
+        """How many numbers it stands for."""
+        return self.values.size
+
+    @property
+    def T(self) -> Int8Matrix:
+        """Itself: only ever used in x @ matrix.T, which __rmatmul__ computes."""
+        return self
+
+    def __getitem__(self, rows: np.ndarray) -> np.ndarray:
+        """The rows as floats: indices (…) → (…, C)."""
+        return self.values[rows] * self.scale[rows][..., None]
+
+    def __rmatmul__(self, x: np.ndarray) -> np.ndarray:
+        """X Wᵀ: (…, C) → (…, R)."""
+        x_scale = 1.0
+        if self.quantize_input:
+            x_scale = np.abs(x).max(axis=-1, keepdims=True) / LARGEST  # (…, 1)
+            x = np.rint(x / x_scale)  # whole numbers; as floats, for which there is a fast product
+        return (x @ self.values.T.astype(np.float32)) * x_scale * self.scale
+
+
+def quantize(weights: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """Matrices as int8 with their scales, vectors (biases, LayerNorms) as they are."""
+    small = {}
+    for name, tensor in weights.items():
+        if tensor.ndim == 2:
+            small[name], small[name + SCALE] = quantize_rows(tensor)
+        else:
+            small[name] = tensor
+    return small
+
+
+def usable(small: Mapping[str, np.ndarray], quantize_input: bool = False) -> dict[str, Any]:
+    """What quantize made, for numpy_bert.forward."""
+    return {
+        name: Int8Matrix(tensor, small[name + SCALE], quantize_input)
+        if tensor.dtype == np.int8
+        else tensor
+        for name, tensor in small.items()
+        if not name.endswith(SCALE)
+    }
+
+
+def save(small: Mapping[str, np.ndarray], source: Path, folder: Path) -> int:
+    """Write a folder with the int8 weights and what stood beside the others; bytes of weights."""
+    from safetensors.numpy import save as to_bytes
+
+    if folder.resolve() == source.resolve():
+        raise InputError(f"--out {folder} is the folder of --model; name another one")
+    content = to_bytes({name: np.ascontiguousarray(tensor) for name, tensor in small.items()})
+    with atomic_write(folder / INT8_FILE, "wb") as file:
+        file.write(content)
+    try:
+        for name in BESIDE:
+            if (source / name).is_file():
+                shutil.copyfile(source / name, folder / name)
+    except OSError as error:
+        raise InputError(f"cannot write {folder}: {error.strerror}") from error
+    return len(content)
+
+
+def load(folder: Path, config: BertConfig, quantize_input: bool = False) -> dict[str, Any]:
+    """The weights of a folder that ``save`` wrote, ready for numpy_bert.forward."""
+    from safetensors import SafetensorError
+    from safetensors.numpy import load_file
+
+    file = folder / INT8_FILE
+    try:
+        small = load_file(file)
+        weights = usable(small, quantize_input)
+    except FileNotFoundError:
+        raise InputError(f"{folder} holds no {INT8_FILE}; --out writes one") from None
+    except (SafetensorError, OSError, KeyError) as error:
+        raise InputError(f"{file} is damaged ({first_line(error)}); write it again") from error
+    for name, shape in numpy_bert.shapes(config).items():
+        if name not in weights or weights[name].shape != shape:
+            raise InputError(f"{file}: {name} is missing or not {shape}, as config.json says")
+    return weights
+
+
+# ---------------------------------------------------------------------------------------------
+# ONNX, an optional extra
+
+
+def need(*modules: str) -> list[Any]:
+    """The optional modules, or one line that says how to get them."""
+    try:
+        return [importlib.import_module(module) for module in modules]
+    except ImportError as error:
+        names = " ".join(modules)
+        raise InputError(
+            f"--onnx needs packages that are not here ({error}): pip install {names}"
+        ) from None
+
+
+def export_onnx(folder: Path, path: Path) -> None:
+    """Write the classifier in ``folder`` as a graph of ONNX operators, for any B and L."""
+    (onnx,) = need("onnx")
+    import torch
+
+    from base_bert import read_weights
+    from bert import BertModel
+
+    tensors = read_weights(folder)
+    if "classifier.weight" not in tensors:
+        raise InputError(f"{folder} has no classifier; lessons/export.py writes one")
+    head = torch.nn.Linear(*reversed(tensors["classifier.weight"].shape))
+    head.load_state_dict({kind: tensors[f"classifier.{kind}"] for kind in ("weight", "bias")})
+
+    class Logits(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.bert, self.classifier = BertModel.from_pretrained(folder), head
+
+        def forward(self, input_ids, attention_mask):
+            return self.classifier(self.bert(input_ids, attention_mask)["pooler_output"])
+
+    ids = torch.ones(2, 8, dtype=torch.int64)
+    mask = torch.ones_like(ids)
+    mask[1, 5:] = 0  # or the recorded run would never have added a mask
+    names = ("input_ids", "attention_mask")
+    free = {name: {0: "batch", 1: "length"} for name in names} | {"logits": {0: "batch"}}
+    graph = io.BytesIO()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # this exporter is the older one: it records one run
+        torch.onnx.export(
+            Logits().eval(),
+            (ids, mask),
+            graph,
+            input_names=list(names),
+            output_names=["logits"],
+            dynamic_axes=free,
+            opset_version=17,
+            dynamo=False,  # the newer one needs further packages and splits the file in two
+        )
+    onnx.checker.check_model(graph.getvalue())
+    with atomic_write(path, "wb") as file:
+        file.write(graph.getvalue())
+
+
+def onnx_logits(path: Path) -> Callable[[np.ndarray, np.ndarray], np.ndarray]:
+    """What runs an ONNX file's model: ids and mask (B, L) → logits (B, classes)."""
+    (runtime,) = need("onnxruntime")
+    session = runtime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
+    return lambda ids, mask: session.run(None, {"input_ids": ids, "attention_mask": mask})[0]
+
+
+# ---------------------------------------------------------------------------------------------
+# The command line
+
+SENTENCES = ("A film to see twice.", "Two hours I will not get back, however hard I try.", "Fine!")
+
+
+def beside(name: str, logits: np.ndarray, reference: np.ndarray, what: str) -> None:
+    """Print how far logits (or pooled vectors) are from the float32 ones."""
+    far = np.abs(logits - reference).max()
+    line = f"{name}: {what} at most {far:.1e} from float32's"
+    if what == "logits":
+        same = (logits.argmax(axis=-1) == reference.argmax(axis=-1)).mean()
+        line += f", the same class in {same:.2%} of {len(logits)} texts"
+    print(line)
+
+
+def make_parser() -> argparse.ArgumentParser:
+    """All flags."""
+    parser = OneLineParser(
+        prog="lessons/quantize.py", description="Weights in int8; accuracy before and after."
+    )
+    add = parser.add_argument
+    add("--model", required=True, help="Hugging Face folder with model.safetensors, or a name")
+    add("--out", type=Path, help="write the int8 model into this folder")
+    add("--file", type=Path, help="table of texts and classes to measure accuracy on")
+    add("--column", help="its column of texts (default: text or sentence)")
+    add("--label", help="its column of classes (default: label or sentiment)")
+    add("--limit", type=positive_int, help="only that many of its rows, from the beginning")
+    add("--activations", action="store_true", help="measure with int8 inputs of products as well")
+    add("--onnx", type=Path, help="also write this ONNX file and run it in onnxruntime")
+    add("--batch_size", type=positive_int, default=16)
+    return parser
+
+
+def main() -> None:
+    """Quantize, write, and measure."""
+    args = make_parser().parse_args()
+    if args.onnx:
+        need("onnx", "onnxruntime")  # before an hour of measuring
+    folder = numpy_bert.find_folder(args.model)
+    config = BertConfig.from_json(folder / "config.json")
+    weights = numpy_bert.read_weights(folder, config)
+    needed = "classifier" if args.file or args.onnx else "pooler.dense"
+    if f"{needed}.weight" not in weights:
+        raise InputError(f"{folder} has no {needed}; lessons/export.py writes one with all of them")
+    tokenizer = numpy_bert.read_tokenizer(folder)
+    texts, labels = SENTENCES, None
+    if args.file:
+        _, texts, labels = numpy_bert.read_table(args.file, args.column, args.label)
+        texts, labels = texts[: args.limit], labels if labels is None else labels[: args.limit]
+    rows = [numpy_bert.encode(text, tokenizer, config) for text in texts]
+
+    small = quantize(weights)
+    matrices = [name for name, tensor in weights.items() if tensor.ndim == 2]
+    count = sum(tensor.size for tensor in weights.values())
+    share = sum(weights[name].size for name in matrices) / count
+    print(f"{count:,} parameters, {share:.1%} of them in {len(matrices)} matrices")
+    for name in sorted(matrices, key=lambda name: -weights[name].size)[:3]:
+        back = small[name] * small[name + SCALE][:, None]
+        error = np.linalg.norm(back - weights[name]) / np.linalg.norm(weights[name])
+        print(f"  {name} {weights[name].shape}: off by {error:.2%} of its norm")
+    if args.out:
+        size = save(small, folder, args.out)
+        before = sum(tensor.nbytes for tensor in weights.values())
+        print(f"{before / 1e6:.2f} MB → {size / 1e6:.2f} MB: {args.out / INT8_FILE}")
+        int8 = load(args.out, config, args.activations)
+    else:
+        int8 = usable(small, args.activations)
+
+    what = "logits" if "classifier.weight" in weights else "pooler_output"
+
+    def run(tensors: Mapping[str, Any]) -> Callable[[np.ndarray, np.ndarray], np.ndarray]:
+        return lambda ids, mask: numpy_bert.forward(tensors, config, ids, mask)[what]
+
+    functions = {"float32": run(weights), "int8": run(int8)}
+    if args.onnx:
+        export_onnx(folder, args.onnx)
+        functions["onnxruntime"] = onnx_logits(args.onnx)
+        print(f"wrote {args.onnx}, {args.onnx.stat().st_size / 1e6:.2f} MB")
+    found = {}
+    for name, function in functions.items():
+        found[name] = numpy_bert.predict(rows, function, args.batch_size, tokenizer.pad_token_id)
+        if labels is not None:
+            print(f"{name}: ", end="")
+            numpy_bert.report(labels, found[name].argmax(axis=-1))
+        if name != "float32":
+            beside(name, found[name], found["float32"], what)
+
+
+if __name__ == "__main__":
+    run_script(main)

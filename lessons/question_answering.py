@@ -1,0 +1,341 @@
+"""Answers that stand in a text: BERT points at their two ends (Devlin et al. 2019, section 4.2).
+
+    python lessons/question_answering.py --train TRAIN --dev DEV
+    python lessons/question_answering.py --predict 'Where was Ada Lovelace born?' \
+        --context 'Ada Lovelace was born in London.' --checkpoint predictions/squad
+    python lessons/question_answering.py --evaluate FILE --checkpoint predictions/squad
+
+Files are SQuAD's (version 1.1) JSON; without --train those of $MINBERT_DATA/squad. A context that
+is too long is read in windows that overlap. The best epoch on dev is kept in the folder --out as
+one that ``transformers`` loads too. The idea, and what to try: docs/question-answering.md.
+
+Here stand the model, its training and its use. How SQuAD's files look, which characters a piece
+stands for, what a window is and how answers are scored is squad.py's; flags, folders and the head's
+weights are heads.py's.
+"""
+
+from __future__ import annotations
+
+import argparse
+import inspect
+import os
+import sys
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+from torch.utils.data import DataLoader
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from config import BertConfig
+from engine import (
+    LengthBatches,
+    Progress,
+    ResumePoint,
+    Seen,
+    StopRequest,
+    add_up,
+    autocast_for,
+    check_finite,
+    clip_and_schedule,
+    evaluation_loader,
+    from_first,
+    keep_freed_memory,
+    minutes,
+    parts,
+    start_alike,
+    time_to_write,
+    waited_enough,
+)
+from lessons.heads import (
+    BertWithHead,
+    add_run_flags,
+    check_length,
+    checked,
+    record,
+    restore,
+    resume_file,
+    settings,
+)
+from lessons.squad import Question, Windows, best_spans, read_questions, score
+from optimizer import AdamW
+from tokenizer import BertTokenizer
+from utils import (
+    InputError,
+    OneLineParser,
+    check_writable,
+    default_model,
+    first_process,
+    join_processes,
+    pick_device,
+    positive_int,
+    progress_bar,
+    run_script,
+    seed_everything,
+    write_json,
+)
+
+FILES = (  # of $MINBERT_DATA/squad: train and dev
+    ("train-v1.1.json", "dev-v1.1.json"),
+    ("squad11dev-train36.json", "squad11dev-heldout12.json"),
+)
+KEYS = ("token_ids", "attention_mask", "token_type_ids", "labels")
+CURVES = {"right": "spans right (train)", "dev_f1": "F1 (dev)", "dev_exact": "exact match (dev)"}
+
+# ---------------------------------------------------------------------------------------------
+# The model
+
+
+class QuestionAnswerer(BertWithHead):
+    """For every piece, how well an answer begins there, and how well one ends there."""
+
+    ARCHITECTURE = "BertForQuestionAnswering"
+    HEAD = "qa_outputs"
+
+    def __init__(self, config: BertConfig, labels: Sequence[str] | None = None):
+        super().__init__(config, labels)
+        if "token_type_ids" not in inspect.signature(self.bert.embed).parameters:
+            raise InputError(
+                "question and context need segment ids, but BertModel.embed in bert.py takes "
+                "none: give it token_type_ids=None as its second argument"
+            )
+
+    def forward(self, input_ids: Tensor, mask: Tensor, segments: Tensor) -> tuple[Tensor, Tensor]:
+        """(B, L) three times → logits of the first and of the last piece, (B, L) each."""
+        hidden = self.bert(input_ids, mask, segments)["last_hidden_state"]  # (B, L, D)
+        first, last = self.head(hidden).unbind(dim=-1)  # (B, L, 2) → (B, L), (B, L)
+        return first, last
+
+
+def span_loss(first: Tensor, last: Tensor, labels: Tensor) -> Tensor:
+    """Mean of the cross-entropies of both ends, summed over rows: (B, L), (B, L), (B, 2) → ()."""
+    ends = zip((first, last), labels.unbind(dim=1), strict=True)
+    return sum(F.cross_entropy(one.float(), at, reduction="sum") for one, at in ends) / 2
+
+
+# ---------------------------------------------------------------------------------------------
+# Answering
+
+
+@torch.no_grad()
+def answer(
+    model: QuestionAnswerer,
+    dataset: Windows,
+    args: Any,
+    device: torch.device,
+    autocast: Callable[[], AbstractContextManager],
+) -> list[list[tuple[str, float]]]:
+    """For every question its best answers and their probabilities among these, best first.
+
+    A span that stands in two windows counts once, with its better score. A question whose context
+    has no word gets the answer "".
+    """
+    model.eval()
+    found: list[dict[tuple[int, int], float]] = [{} for _ in dataset.questions]
+    for batch in progress_bar(evaluation_loader(dataset, args.batch_size), "eval"):
+        with autocast():
+            logits = model(*(batch[key].to(device) for key in KEYS[:3]))  # (B, L), (B, L)
+        spans = best_spans(
+            *logits, batch["answerable"].to(device), args.longest_answer, args.n_best
+        )
+        for i, *row in zip(batch["rows"], *(one.tolist() for one in spans), strict=True):
+            one = dataset.rows[i]
+            pieces = dataset.contexts[dataset.questions[one.question].context]
+            shift = one.begin - len(dataset.asked[one.question]) - 2
+            for value, first, last in zip(*row, strict=True):
+                if value > -np.inf:
+                    span = int(pieces.starts[first + shift]), int(pieces.ends[last + shift])
+                    known = found[one.question]
+                    known[span] = max(value, known.get(span, -np.inf))
+    return [
+        said(one.context, spans, args.n_best)
+        for one, spans in zip(dataset.questions, found, strict=True)
+    ]
+
+
+def said(context: str, spans: dict[tuple[int, int], float], count: int) -> list[tuple[str, float]]:
+    """The texts of the best spans, and the softmax over their scores."""
+    best = sorted(spans, key=lambda span: (-spans[span], span))[:count]
+    if not best:
+        return [("", 1.0)]
+    shares = torch.tensor([spans[span] for span in best]).softmax(dim=0).tolist()
+    return [(context[first:last], p) for (first, last), p in zip(best, shares, strict=True)]
+
+
+# ---------------------------------------------------------------------------------------------
+# Training and scoring
+
+
+def train(args) -> None:
+    """Train on args.train; the epoch with the best F1 on args.dev is kept in args.out."""
+    keep_freed_memory()
+    device = pick_device(args.use_gpu)
+    autocast = autocast_for(device, args.precision)
+    tokenizer = BertTokenizer.from_pretrained(args.model)
+    labels = ("first", "last")
+    model = QuestionAnswerer.from_pretrained(args.model, labels=labels, attention_kernel="auto")
+    check_length(args.length, model)
+    train_set, dev_set = (
+        Windows(read_questions(file, args.limit), tokenizer, args.length, args.stride)
+        for file in (args.train, args.dev)
+    )
+    for name, some in (("train", train_set), ("dev", dev_set)):
+        print(f"{name}: {len(some.questions):,} questions in {len(some):,} windows")
+        if not all(one.answers for one in some.questions):
+            file = getattr(args, name)
+            raise InputError(f"{file} holds questions without an answer; SQuAD 1.1's all have one")
+    batches = LengthBatches(train_set.lengths(), args.batch_size, args.seed)
+    train_loader = DataLoader(train_set, batch_sampler=batches, collate_fn=train_set.collate_fn)
+    start_alike(model.to(device))
+    optimizer = AdamW(model.parameters(), lr=args.lr)
+    if args.compile:
+        model.compile()
+
+    point = ResumePoint(resume_file(args), settings(args, "stride"))
+    at = {"epoch": 1, "batch": 0, "seen": {}, "history": [], "seconds": 0.0}
+    at = (point.read(model, optimizer) if args.resume else None) or at
+    progress = Progress(sum(train_set.lengths()), args.epochs - at["epoch"] + 1, at["seconds"])
+    print(" epoch    loss   spans right   dev exact match   dev F1      time")
+    with StopRequest() as stop:
+        while at["epoch"] <= args.epochs and not waited_enough(
+            [row["dev_f1"] for row in at["history"]], args.patience
+        ):
+            model.train()
+            seen = Seen(("windows", "loss", "right"), at["seen"])
+            batches.begin(at["epoch"], skip=at["batch"])
+            # An epoch begins with a random draw of the loader's; one that goes on has had it.
+            train_loader.generator = torch.Generator() if at["batch"] else None
+            for batch in progress.bar(train_loader, at["epoch"]):
+                optimizer.zero_grad()
+                for *inputs, labels in parts(batch, args.accumulate, device, KEYS):
+                    with autocast():
+                        first, last = model(*inputs)  # (B, L) three times → (B, L), (B, L)
+                    loss = span_loss(first, last, labels)
+                    (loss / len(batch["labels"])).backward()
+                    guessed = torch.stack([first.argmax(dim=1), last.argmax(dim=1)], dim=1)
+                    right = (guessed == labels).all(dim=1).sum().item()  # (B, 2) → both ends
+                    seen.add(windows=len(labels), loss=loss.item(), right=right)
+                add_up(model, seen)
+                check_finite(seen, at["epoch"], at["batch"] + 1, args.out)
+                step = (at["epoch"] - 1) * len(batches) + at["batch"]
+                clip_and_schedule(model, optimizer, args, step, len(batches) * args.epochs)
+                optimizer.step()
+                at["batch"] += 1
+                if time_to_write(stop, point):
+                    at |= {"seen": seen.sums, "seconds": progress.seconds()}
+                    point.write(model, optimizer, at)
+                stop.leave_if_asked(point)
+
+            answers = [best[0][0] for best in answer(model, dev_set, args, device, autocast)]
+            row = {name: seen.sums[name] / seen.sums["windows"] for name in ("loss", "right")}
+            scores = score(dev_set.questions, answers)
+            row |= {f"dev_{name}": value for name, value in scores.items()}
+            row = from_first({"epoch": at["epoch"]} | row)
+            print(
+                f"{row['epoch']:6d}  {row['loss']:6.3f}  {row['right']:12.3f}"
+                f"  {row['dev_exact']:16.3f}  {row['dev_f1']:7.3f}"
+                f"  {minutes(progress.seconds()):>8}",
+                flush=True,
+            )
+            best = max((old["dev_f1"] for old in at["history"]), default=-1.0)
+            if row["dev_f1"] > best and first_process():
+                model.save_pretrained(args.out)
+                tokenizer.save_pretrained(args.out)
+            at["history"].append(row)
+            record(args, at["history"], progress.seconds(), CURVES)
+            at |= {"epoch": at["epoch"] + 1, "batch": 0, "seen": {}, "seconds": progress.seconds()}
+            point.write(model, optimizer, at)  # last: what comes before it can be done again
+            stop.leave_if_asked(point)
+
+
+def answer_with(args, questions: list[Question]) -> list[list[tuple[str, float]]]:
+    """What the model of args.checkpoint answers."""
+    ours = restore(args, QuestionAnswerer)
+    dataset = Windows(questions, ours.tokenizer, args.length, args.stride)
+    return answer(ours.model, dataset, args, ours.device, ours.autocast)
+
+
+def evaluate(args, file: str) -> None:
+    """Answer a file's questions into NAME-predictions.json, {id: answer}, and print the scores."""
+    questions = read_questions(file, args.limit)
+    answers = [best[0][0] for best in answer_with(args, questions)]
+    path = Path(args.out) / f"{Path(file).stem}-predictions.json"
+    write_json(path, {one.id: text for one, text in zip(questions, answers, strict=True)})
+    print(f"wrote {path}")
+    if any(one.answers for one in questions):
+        scores = score(questions, answers)
+        write_json(Path(args.out) / f"{Path(file).stem}-scores.json", scores)
+        print(f"exact match {100 * scores['exact']:.2f}, F1 {100 * scores['f1']:.2f} ({file})")
+
+
+def predict(args) -> None:
+    """Print the three best answers and their probabilities."""
+    context = sys.stdin.read() if args.context == "-" else args.context
+    (best,) = answer_with(args, [Question("", args.predict, context, [])])
+    for text, share in best[:3]:
+        print(f"    {share:.3f}  {' '.join(text.split())}")
+
+
+# ---------------------------------------------------------------------------------------------
+# The command line
+
+
+def get_args(arguments: Sequence[str] | None = None) -> argparse.Namespace:
+    """Read and check the command line."""
+    parser = OneLineParser(
+        prog="lessons/question_answering.py", description="Answer questions from a context."
+    )
+    add = parser.add_argument
+    add("--train", help="SQuAD's JSON ($MINBERT_DATA/squad)")
+    add("--dev", help="the same, to choose the best epoch on")
+    add("--predict", metavar="QUESTION", help="answer it from --context")
+    add("--context", metavar="TEXT", help="or - for standard input")
+    add("--stride", type=positive_int, default=128, help="pieces two windows share (128)")
+    add("--longest_answer", type=positive_int, default=30, help="in word pieces (30)")
+    add("--n_best", type=positive_int, default=20, help="spans a window to consider (20)")
+    add_run_flags(parser, out="predictions/squad", epochs=2, batch_size=16, length=384)
+    args = checked(parser, parser.parse_args(arguments))
+    if (args.predict is None) != (args.context is None):
+        parser.error("--predict and --context go together")
+    return args
+
+
+def default_files(args) -> None:
+    """Without --train: the files of SQuAD below $MINBERT_DATA."""
+    folder = Path(os.environ.get("MINBERT_DATA", "data")) / "squad"
+    pairs = [pair for pair in FILES if all((folder / name).is_file() for name in pair)]
+    if not args.train and not pairs:
+        raise InputError(f"no {folder / FILES[0][0]}: give --train and --dev, or set $MINBERT_DATA")
+    if not args.train:
+        args.train, args.dev = (str(folder / name) for name in pairs[0])
+
+
+def main() -> None:
+    """Train and score, or score or predict with a model that was trained."""
+    args = get_args()
+    if args.predict is not None:
+        predict(args)
+        return
+    check_writable(args.out)
+    if args.evaluate:
+        evaluate(args, args.evaluate)
+        return
+    join_processes(args.use_gpu)
+    default_files(args)
+    args.model = args.model or default_model()
+    seed_everything(args.seed)
+    train(args)
+    if first_process():
+        args.checkpoint = args.out
+        evaluate(args, args.dev)
+        resume_file(args).unlink(missing_ok=True)
+
+
+if __name__ == "__main__":
+    run_script(main)

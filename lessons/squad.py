@@ -1,0 +1,270 @@
+"""SQuAD: its questions, word pieces that know their characters, windows, best spans, EM and F1.
+
+It knows the tokenizer, and nothing of BERT, of training or of where the logits come from: that is
+question_answering.py's.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import re
+import string
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+from torch.nn.utils.rnn import pad_sequence
+
+from tokenizer import BertTokenizer, normalise, split_at_punctuation
+from unicode8 import category
+from utils import InputError, progress_bar
+
+QUESTION_PIECES = 64  # a longer question is cut, as BERT's own script cuts it
+
+# ---------------------------------------------------------------------------------------------
+# Word pieces that know where they stand in the text
+
+
+class Pieces(NamedTuple):
+    """Ids of word pieces, and of each the first character and the one after its last."""
+
+    ids: list[int]
+    starts: np.ndarray
+    ends: np.ndarray
+
+
+def align(tokenizer: BertTokenizer, text: str) -> Pieces:
+    """Word pieces with their places in the text as it was before cleaning and lower-casing.
+
+    The ids are those of ``tokenizer.text_to_ids``, except that a [SEP] or [MASK] typed in the text
+    is text like any other.
+    """
+    plain, origins = [], []  # the text as BERT cleans it, and where each character comes from
+    for place, character in enumerate(text):
+        cleaned = clean(character, tokenizer.lower_case)
+        plain.append(cleaned)
+        origins += [place] * len(cleaned)
+    plain = "".join(plain)
+    ids, bounds, at = [], [], 0
+    for word in split_at_punctuation(plain):
+        at = plain.index(word, at)  # nothing but white space lies before it
+        pieces = tokenizer.remembered.wordpiece(word)
+        lengths = [len(tokenizer.pieces[i]) - 2 * (n > 0) for n, i in enumerate(pieces)]  # no ##
+        if pieces == [tokenizer.unk_token_id]:
+            lengths = [len(word)]
+        for length in lengths:
+            bounds.append((origins[at], origins[at + length - 1] + 1))
+            at += length
+        ids += pieces
+    starts, ends = np.array(bounds, np.int32).reshape(-1, 2).T
+    return Pieces(ids, starts, ends)
+
+
+@functools.cache
+def clean(character: str, lower_case: bool) -> str:
+    """What BERT makes of one character: nothing, itself, its base letter, or several."""
+    if character in "\t\n\r" or category(character)[0] == "Z":
+        return " "
+    return normalise(character, lower_case)
+
+
+# ---------------------------------------------------------------------------------------------
+# Questions, and their windows
+
+
+class Question(NamedTuple):
+    """A question on a context, and the answers that are right: (first character, text)."""
+
+    id: str
+    text: str
+    context: str
+    answers: list[tuple[int, str]]
+
+
+def read_questions(path: str | Path, limit: int | None = None) -> list[Question]:
+    """Read SQuAD's JSON; answers may be missing (then there is nothing to score).
+
+    Raises InputError naming file and question where it is not of that form, or where an answer
+    does not stand at its place in the context.
+    """
+    try:
+        articles = json.loads(Path(path).read_text(encoding="utf-8"))["data"]
+        found = [
+            Question(
+                str(one["id"]),
+                str(one["question"]),
+                str(paragraph["context"]),
+                [(int(a["answer_start"]), str(a["text"])) for a in one.get("answers", [])],
+            )
+            for article in articles
+            for paragraph in article["paragraphs"]
+            for one in paragraph["qas"]
+        ][:limit]
+    except OSError as error:
+        raise InputError(f"{path} cannot be read ({error.strerror})") from None
+    except (ValueError, KeyError, TypeError) as error:
+        raise InputError(
+            f"{path} is not SQuAD's JSON, data/paragraphs/qas ({type(error).__name__}: {error})"
+        ) from None
+    if not found:
+        raise InputError(f"{path} holds no questions")
+    for name, times in Counter(one.id for one in found).items():
+        if times > 1:
+            raise InputError(f"{path}: {times} questions have the id {name}")
+    for one in found:
+        for start, answer in one.answers:
+            if start < 0 or not answer or not one.context.startswith(answer, start):
+                raise InputError(
+                    f"{path}, question {one.id}: the answer {answer[:40]!r} does not stand at "
+                    f"character {start} of its context"
+                )
+    return found
+
+
+class Row(NamedTuple):
+    """One window: of which question, which pieces of the context, where the answer stands."""
+
+    question: int
+    begin: int  # first piece of the context
+    end: int  # and the one after its last
+    first: int  # of the answer, counted from [CLS]; 0, which is [CLS] itself, if it is elsewhere
+    last: int
+
+
+def windows(pieces: int, room: int, stride: int) -> Iterator[tuple[int, int]]:
+    """(begin, end) of stretches of at most ``room`` pieces; ``stride`` are in both neighbours."""
+    begin = 0
+    while begin + room < pieces:
+        yield begin, begin + room
+        begin += room - stride
+    yield begin, pieces
+
+
+class Windows:
+    """Rows [CLS] question [SEP] window of the context [SEP], each text tokenized once."""
+
+    def __init__(self, questions: list[Question], tokenizer, length: int, stride: int):
+        self.questions = questions
+        self.pad_id, self.cls, self.sep = (
+            getattr(tokenizer, f"{name}_token_id") for name in ("pad", "cls", "sep")
+        )
+        contexts = {one.context: None for one in questions}
+        self.contexts = {text: align(tokenizer, text) for text in progress_bar(contexts, "align")}
+        self.asked = [align(tokenizer, one.text).ids[:QUESTION_PIECES] for one in questions]
+        self.rows = [
+            row
+            for i in range(len(questions))
+            for row in self.rows_of(i, length - 3 - len(self.asked[i]), stride)
+        ]
+
+    def rows_of(self, i: int, room: int, stride: int) -> Iterator[Row]:
+        """The windows of a question; its first answer is the one to learn."""
+        one = self.questions[i]
+        pieces = self.contexts[one.context]
+        first, last = len(pieces.ids), -1  # nowhere
+        if one.answers:
+            start, answer = one.answers[0]
+            first = int(np.searchsorted(pieces.ends, start, side="right"))
+            last = int(np.searchsorted(pieces.starts, start + len(answer), side="left")) - 1
+        if room <= stride:
+            raise InputError(
+                f"--length leaves {room} pieces for a context, no more than --stride {stride}"
+            )
+        before = len(self.asked[i]) + 2  # [CLS] question [SEP]
+        for begin, end in windows(len(pieces.ids), room, stride):
+            inside = begin <= first <= last < end
+            span = (first - begin + before, last - begin + before) if inside else (0, 0)
+            yield Row(i, begin, end, *span)
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __getitem__(self, i: int) -> int:
+        return i
+
+    def lengths(self) -> list[int]:
+        """Word pieces of every row, [CLS] and both [SEP] included."""
+        return [len(self.asked[row.question]) + row.end - row.begin + 3 for row in self.rows]
+
+    def collate_fn(self, numbers: Sequence[int]) -> dict[str, Any]:
+        """token_ids, attention_mask, token_type_ids and answerable (B, L), labels (B, 2), rows."""
+        ids, segments = [], []
+        for row in (self.rows[i] for i in numbers):
+            asked = [self.cls, *self.asked[row.question], self.sep]
+            context = self.contexts[self.questions[row.question].context].ids[row.begin : row.end]
+            ids.append(torch.tensor([*asked, *context, self.sep]))
+            segments.append(torch.tensor([0] * len(asked) + [1] * (len(context) + 1)))
+        pad = functools.partial(pad_sequence, batch_first=True)
+        segments, mask = pad(segments), pad([torch.ones_like(row) for row in ids])  # (B, L)
+        following = F.pad(segments[:, 1:], (0, 1))  # (B, L)
+        return {
+            "token_ids": pad(ids, padding_value=self.pad_id),
+            "attention_mask": mask,
+            "token_type_ids": segments,
+            "labels": torch.tensor([self.rows[i][3:] for i in numbers]),
+            "answerable": (segments * following).bool(),  # of the second segment, not its [SEP]
+            "rows": list(numbers),
+        }
+
+
+# ---------------------------------------------------------------------------------------------
+# From logits to answers
+
+
+def best_spans(
+    first: Tensor, last: Tensor, answerable: Tensor, longest: int, count: int
+) -> tuple[Tensor, Tensor, Tensor]:
+    """The spans i … j with the largest first_i + last_j, where i ≤ j < i + longest.
+
+    Args:
+        first, last: logits (B, L).
+        answerable: (B, L), True for pieces of the context.
+        count: how many spans a row; fewer if there are not as many places.
+
+    Returns:
+        Scores, i and j, (B, count) each, best first; the score is −∞ where there is no such span.
+    """
+    first, last = (one.float().masked_fill(~answerable, -torch.inf) for one in (first, last))
+    last = F.pad(last, (0, longest - 1), value=-torch.inf).unfold(1, longest, 1)  # (B, L, longest)
+    scores = (first[:, :, None] + last).flatten(1)  # (B, L · longest)
+    best = scores.topk(min(count, scores.size(1)), dim=1)  # values and indices, (B, count) each
+    begin = best.indices // longest
+    return best.values, begin, begin + best.indices % longest
+
+
+# ---------------------------------------------------------------------------------------------
+# Scores, as SQuAD's official script counts them
+
+
+def normalise_answer(text: str) -> str:
+    """Lower case, without punctuation and articles, single spaces."""
+    text = "".join(c for c in text.lower() if c not in string.punctuation)
+    return " ".join(re.sub(r"\b(a|an|the)\b", " ", text).split())
+
+
+def exact_match(predicted: str, gold: str) -> float:
+    """1 or 0: equal once normalised."""
+    return float(normalise_answer(predicted) == normalise_answer(gold))
+
+
+def f1(predicted: str, gold: str) -> float:
+    """Harmonic mean of the shares of words in common, each as often as both have it."""
+    ours, theirs = (normalise_answer(text).split() for text in (predicted, gold))
+    common = sum((Counter(ours) & Counter(theirs)).values())
+    return 2 * common / (len(ours) + len(theirs)) if common else 0.0
+
+
+def score(questions: Sequence[Question], answers: Sequence[str]) -> dict[str, float]:
+    """Exact match and F1, each the best over a question's answers, as shares of the questions."""
+    scored = [pair for pair in zip(questions, answers, strict=True) if pair[0].answers]
+    return {
+        name: sum(max(metric(said, gold) for _, gold in one.answers) for one, said in scored)
+        / max(1, len(scored))
+        for name, metric in (("exact", exact_match), ("f1", f1))
+    }

@@ -1,0 +1,329 @@
+"""Which words are names: BERT with a linear layer over every word piece (Devlin et al., 5.3).
+
+    python lessons/token_classifier.py --train TRAIN --dev DEV --test TEST
+    python lessons/token_classifier.py --predict 'Ada Lovelace was born in London.' \
+        --checkpoint predictions/ner
+    python lessons/token_classifier.py --evaluate FILE --checkpoint predictions/ner
+
+Without --train the files are $MINBERT_DATA/ner/wikiann_en/train, dev and test. A file holds a word
+and its tag a line, with a tab between, and an empty line after each sentence. The best epoch on dev
+is kept in the folder --out as one that ``transformers`` loads too. The idea, and what to try:
+docs/token-classification.md.
+
+Here stand the model, its training and its use. How files look, which piece has a word's label and
+what counts as an entity is entities.py's; flags, folders and the head's weights are heads.py's.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractContextManager
+from pathlib import Path
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+from torch.utils.data import DataLoader
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from config import BertConfig
+from engine import (
+    LengthBatches,
+    Progress,
+    ResumePoint,
+    Seen,
+    StopRequest,
+    add_up,
+    autocast_for,
+    check_finite,
+    clip_and_schedule,
+    evaluation_loader,
+    from_first,
+    keep_freed_memory,
+    minutes,
+    parts,
+    start_alike,
+    time_to_write,
+    waited_enough,
+)
+from lessons.entities import (
+    NO_LABEL,
+    OUTSIDE,
+    Sentence,
+    TaggedWords,
+    entities,
+    entity_scores,
+    labels_of,
+    read_sentences,
+)
+from lessons.heads import (
+    BertWithHead,
+    add_run_flags,
+    check_length,
+    checked,
+    record,
+    restore,
+    resume_file,
+    settings,
+)
+from optimizer import AdamW
+from tokenizer import BertTokenizer, split_at_punctuation
+from utils import (
+    InputError,
+    OneLineParser,
+    atomic_write,
+    check_writable,
+    default_model,
+    first_process,
+    join_processes,
+    pick_device,
+    probability,
+    progress_bar,
+    run_script,
+    seed_everything,
+    write_json,
+)
+
+CURVES = {"right": "words right (train)", "dev_f1": "entity F1 (dev)"}
+
+# ---------------------------------------------------------------------------------------------
+# The model
+
+
+class TokenClassifier(BertWithHead):
+    """A label for every word piece: softmax(W h_i + b) of its last hidden state h_i."""
+
+    def __init__(self, config: BertConfig, labels: Sequence[str] | None = None):
+        super().__init__(config, labels)
+        self.dropout = nn.Dropout(config.hidden_dropout_prob)
+
+    def forward(self, input_ids: Tensor, attention_mask: Tensor) -> Tensor:
+        """(B, L), (B, L) → logits (B, L, number of labels)."""
+        hidden = self.bert(input_ids, attention_mask)["last_hidden_state"]  # (B, L, D)
+        return self.head(self.dropout(hidden))  # (B, L, number of labels)
+
+
+def tag_loss(logits: Tensor, labels: Tensor) -> Tensor:
+    """The cross-entropy of all labelled pieces, summed: (B, L, C), (B, L) with −100 → ()."""
+    flat = logits.float().flatten(0, 1)  # (B · L, C)
+    return F.cross_entropy(flat, labels.flatten(), ignore_index=NO_LABEL, reduction="sum")
+
+
+# ---------------------------------------------------------------------------------------------
+# Tagging
+
+
+@torch.no_grad()
+def tag_words(
+    model: TokenClassifier,
+    dataset: TaggedWords,
+    batch_size: int,
+    device: torch.device,
+    autocast: Callable[[], AbstractContextManager],
+) -> tuple[list[list[str]], list[list[float]]]:
+    """The likeliest tag of every word of every sentence, and its probability, in their order."""
+    model.eval()
+    tags: list[list[str]] = [[]] * len(dataset)
+    shares: list[list[float]] = [[]] * len(dataset)
+    for batch in progress_bar(evaluation_loader(dataset, batch_size), "eval"):
+        with autocast():
+            logits = model(batch["token_ids"].to(device), batch["attention_mask"].to(device))
+        best = logits.float().softmax(dim=-1).max(dim=-1)  # values and indices, (B, L) each
+        for i, values, numbers in zip(
+            batch["rows"], best.values.tolist(), best.indices.tolist(), strict=True
+        ):
+            places = dataset.rows[i][2]
+            tags[i] = [OUTSIDE if p is None else model.labels[numbers[p]] for p in places]
+            shares[i] = [0.0 if p is None else values[p] for p in places]
+    return tags, shares
+
+
+# ---------------------------------------------------------------------------------------------
+# Training and scoring
+
+
+def train(args) -> None:
+    """Train on args.train; the epoch with the best entity F1 on args.dev is kept in args.out."""
+    keep_freed_memory()
+    device = pick_device(args.use_gpu)
+    autocast = autocast_for(device, args.precision)
+    sentences, dev = (read_sentences(file, args.limit) for file in (args.train, args.dev))
+    labels = labels_of(sentences)
+    tokenizer = BertTokenizer.from_pretrained(args.model)
+    model = TokenClassifier.from_pretrained(args.model, labels=labels, attention_kernel="auto")
+    model.dropout.p = args.hidden_dropout_prob
+    check_length(args.length, model)
+    train_set, dev_set = (
+        TaggedWords(some, tokenizer, labels, args.length) for some in (sentences, dev)
+    )
+    tell_size(train_set, dev_set)
+    batches = LengthBatches(train_set.lengths(), args.batch_size, args.seed)
+    train_loader = DataLoader(train_set, batch_sampler=batches, collate_fn=train_set.collate_fn)
+    start_alike(model.to(device))
+    optimizer = AdamW(model.parameters(), lr=args.lr)
+    if args.compile:
+        model.compile()
+
+    point = ResumePoint(resume_file(args), settings(args, "hidden_dropout_prob"))
+    at = {"epoch": 1, "batch": 0, "seen": {}, "history": [], "seconds": 0.0}
+    at = (point.read(model, optimizer) if args.resume else None) or at
+    progress = Progress(sum(train_set.lengths()), args.epochs - at["epoch"] + 1, at["seconds"])
+    print(" epoch    loss   words right   dev precision   dev recall   dev F1      time")
+    with StopRequest() as stop:
+        while at["epoch"] <= args.epochs and not waited_enough(
+            [row["dev_f1"] for row in at["history"]], args.patience
+        ):
+            model.train()
+            seen = Seen(("words", "loss", "right"), at["seen"])
+            batches.begin(at["epoch"], skip=at["batch"])
+            # An epoch begins with a random draw of the loader's; one that goes on has had it.
+            train_loader.generator = torch.Generator() if at["batch"] else None
+            for batch in progress.bar(train_loader, at["epoch"]):
+                optimizer.zero_grad()
+                words = max(1, int((batch["labels"] != NO_LABEL).sum()))  # of all parts together
+                for ids, mask, targets in parts(batch, args.accumulate, device):
+                    with autocast():
+                        logits = model(ids, mask)  # (B, L), (B, L) → (B, L, labels)
+                    loss = tag_loss(logits, targets)
+                    (loss / words).backward()
+                    right = (logits.argmax(dim=-1) == targets).sum().item()
+                    labelled = (targets != NO_LABEL).sum().item()
+                    seen.add(words=labelled, loss=loss.item(), right=right)
+                add_up(model, seen)
+                check_finite(seen, at["epoch"], at["batch"] + 1, args.out)
+                step = (at["epoch"] - 1) * len(batches) + at["batch"]
+                clip_and_schedule(model, optimizer, args, step, len(batches) * args.epochs)
+                optimizer.step()
+                at["batch"] += 1
+                if time_to_write(stop, point):
+                    at |= {"seen": seen.sums, "seconds": progress.seconds()}
+                    point.write(model, optimizer, at)
+                stop.leave_if_asked(point)
+
+            tags, _ = tag_words(model, dev_set, args.batch_size, device, autocast)
+            scores = entity_scores([tags for _, tags in dev], tags).loc["all"].to_dict()
+            words = max(1, seen.sums["words"])
+            row = {name: seen.sums[name] / words for name in ("loss", "right")}
+            row |= {f"dev_{name}": scores[name] for name in ("precision", "recall", "f1")}
+            row = from_first({"epoch": at["epoch"]} | row)
+            print(
+                f"{row['epoch']:6d}  {row['loss']:6.3f}  {row['right']:12.3f}"
+                f"  {row['dev_precision']:14.3f}  {row['dev_recall']:11.3f}"
+                f"  {row['dev_f1']:7.3f}  {minutes(progress.seconds()):>8}",
+                flush=True,
+            )
+            best = max((old["dev_f1"] for old in at["history"]), default=-1.0)
+            if row["dev_f1"] > best and first_process():
+                model.save_pretrained(args.out)
+                tokenizer.save_pretrained(args.out)
+            at["history"].append(row)
+            record(args, at["history"], progress.seconds(), CURVES)
+            at |= {"epoch": at["epoch"] + 1, "batch": 0, "seen": {}, "seconds": progress.seconds()}
+            point.write(model, optimizer, at)  # last: what comes before it can be done again
+            stop.leave_if_asked(point)
+
+
+def tell_size(*datasets: TaggedWords) -> None:
+    """Say how much there is to learn from, and what of it the model will not see."""
+    print("sentences: " + ", ".join(f"{len(one):,}" for one in datasets))
+    unseen = sum(one.unseen for one in datasets)
+    if unseen:
+        print(
+            f"note: {unseen} words lie beyond --length; they are not trained on and get the tag O"
+        )
+
+
+def evaluate(args, file: str) -> None:
+    """Score the model of args.checkpoint on a file; write its tags beside it.
+
+    The folder gets NAME-scores.json, and NAME-tags.tsv with word, tag and predicted tag a line.
+    """
+    ours = restore(args, TokenClassifier)
+    sentences = read_sentences(file, args.limit)
+    dataset = TaggedWords(sentences, ours.tokenizer, ours.model.labels, args.length)
+    tell_size(dataset)
+    tags, _ = tag_words(ours.model, dataset, args.batch_size, ours.device, ours.autocast)
+    scores = entity_scores([one.tags for one in sentences], tags)
+    print(f"entities of {file}\n{scores.to_string(float_format='{:.3f}'.format)}")
+    stem = Path(args.out) / Path(file).name
+    write_json(f"{stem}-scores.json", scores.to_dict(orient="index"))
+    with atomic_write(f"{stem}-tags.tsv") as out:
+        for one, found in zip(sentences, tags, strict=True):
+            for line in zip(*one, found, strict=True):
+                out.write("\t".join(line) + "\n")
+            out.write("\n")
+
+
+def predict(args, texts: Iterable[str]) -> None:
+    """Print each text's entities: type, words, and the probability of the least sure word."""
+    ours = restore(args, TokenClassifier)
+    for text in texts:
+        words = split_at_punctuation(text)
+        if not words:
+            continue
+        sentence = Sentence(words, [OUTSIDE] * len(words))
+        dataset = TaggedWords([sentence], ours.tokenizer, ours.model.labels, args.length)
+        (tags,), (shares,) = tag_words(ours.model, dataset, 1, ours.device, ours.autocast)
+        print(" ".join(words))
+        for kind, first, last in entities(tags):
+            name, sure = " ".join(words[first : last + 1]), min(shares[first : last + 1])
+            print(f"    {kind:8} {sure:.3f}  {name}", flush=True)
+
+
+# ---------------------------------------------------------------------------------------------
+# The command line
+
+
+def get_args(arguments: Sequence[str] | None = None) -> argparse.Namespace:
+    """Read and check the command line."""
+    parser = OneLineParser(
+        prog="lessons/token_classifier.py", description="Tag words (names of persons, places …)."
+    )
+    add = parser.add_argument
+    add("--train", help="file of word<TAB>tag lines ($MINBERT_DATA/ner/wikiann_en/train)")
+    add("--dev", help="the same, to choose the best epoch on (…/dev)")
+    add("--test", help="the same, scored once, at the end (…/test; optional with --train)")
+    add("--predict", nargs="?", const="-", metavar="TEXT", help="or lines from standard input")
+    add("--hidden_dropout_prob", type=probability, default=0.1, help="before the head")
+    add_run_flags(parser, out="predictions/ner", epochs=3, batch_size=32, length=128)
+    return checked(parser, parser.parse_args(arguments))
+
+
+def default_files(args) -> None:
+    """Without --train: WikiANN below $MINBERT_DATA."""
+    if not args.train:
+        folder = Path(os.environ.get("MINBERT_DATA", "data")) / "ner" / "wikiann_en"
+        if not (folder / "train").is_file():
+            raise InputError(f"no {folder / 'train'}: give --train and --dev, or set $MINBERT_DATA")
+        args.train, args.dev, args.test = (str(folder / n) for n in ("train", "dev", "test"))
+
+
+def main() -> None:
+    """Train and score, or score or predict with a model that was trained."""
+    args = get_args()
+    if args.predict is not None:
+        predict(args, sys.stdin if args.predict == "-" else [args.predict])
+        return
+    check_writable(args.out)
+    if args.evaluate:
+        evaluate(args, args.evaluate)
+        return
+    join_processes(args.use_gpu)
+    default_files(args)
+    args.model = args.model or default_model()
+    if args.test:
+        read_sentences(args.test)  # a fault in it must not show after an hour of training
+    seed_everything(args.seed)
+    train(args)
+    if first_process():
+        args.checkpoint = args.out
+        evaluate(args, args.test or args.dev)
+        resume_file(args).unlink(missing_ok=True)
+
+
+if __name__ == "__main__":
+    run_script(main)

@@ -1,0 +1,402 @@
+r"""RoBERTa, ALBERT and DistilBERT as small changes to our BERT, beside each other in a table.
+
+    python lessons/variants.py                     parameters and speed at bert-base's size
+    python lessons/variants.py --hidden 256 --layers 4 --length 64
+    python lessons/variants.py --load DIR          what is in a checkpoint of one of the three
+
+Each is a subclass that changes a few lines of BertModel, and reads and writes the checkpoints of
+Hugging Face's models of that name, whose outputs it repeats. docs/variants.md explains them;
+lessons/distil.py trains a DistilBERT. This file does not know about tasks or data.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, ClassVar
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT))
+
+import torch
+from torch import Tensor, nn
+from tqdm import tqdm
+
+from base_bert import LAYER_NAMES, MODEL_NAMES, read_weights, weight_names, write_folder
+from bert import BertModel
+from config import BertConfig
+from utils import (
+    InputError,
+    OneLineParser,
+    find_model,
+    first_line,
+    pick_device,
+    positive_int,
+    run_script,
+)
+
+# ---------------------------------------------------------------------------------------------
+# What all three share: files in and out
+
+
+class Variant(BertModel):
+    """A BERT with changes, which reads and writes checkpoints under Hugging Face's names for it.
+
+    A subclass gives three names, and in ``hf_names`` the pairs (Hugging Face's parameter, ours).
+    """
+
+    MODEL_TYPE: ClassVar[str]  # what the configuration file calls it, and its parameters' prefix
+    ACTIVATION: ClassVar[str] = "gelu"  # which it has to name
+    CONFIG_NAMES: ClassVar[Mapping[str, str]] = {}  # Hugging Face's name of a field → ours
+
+    def hf_names(self) -> Iterator[tuple[str, str]]:
+        """All pairs (Hugging Face's name, our name)."""
+        yield from weight_names(len(self.bert_layers))
+
+    @classmethod
+    def read_config(cls, folder: Path) -> BertConfig:
+        """The configuration file of a checkpoint in our words; InputError if it is another's."""
+        path = folder / "config.json"
+        try:
+            values = json.loads(path.read_text(encoding="utf-8"))
+            if values.get("model_type") != cls.MODEL_TYPE:
+                raise ValueError(f"its model_type is {values.get('model_type')!r}")
+            values = {cls.CONFIG_NAMES.get(key, key): value for key, value in values.items()}
+            if values.get("hidden_act") != cls.ACTIVATION:
+                raise ValueError(f"its activation is {values.get('hidden_act')!r}")
+            if values.get("num_hidden_groups", 1) != 1 or values.get("inner_group_num", 1) != 1:
+                raise ValueError("it has more than one group of layers")
+            return BertConfig(**(values | {"hidden_act": "gelu", "name_or_path": str(folder)}))
+        except (OSError, ValueError, AttributeError) as error:
+            raise InputError(
+                f"{path} is not the configuration of a model of type {cls.MODEL_TYPE!r} as this "
+                f"lesson builds it ({first_line(error)}); choose another checkpoint"
+            ) from error
+
+    @classmethod
+    def from_pretrained(cls, name_or_path: str | Path, local_files_only: bool = False) -> Variant:
+        """A model with a checkpoint's weights, in evaluation mode."""
+        folder = find_model(name_or_path, local_files_only)
+        model = cls(cls.read_config(folder))
+        model.load_hf_weights(read_weights(folder), source=str(folder))
+        return model.eval()
+
+    def load_hf_weights(self, tensors: dict[str, Tensor], source: str) -> None:
+        """Copy tensors under Hugging Face's names into this model; a task's head is left aside."""
+        tensors = {k.removeprefix(f"{self.MODEL_TYPE}."): tensor for k, tensor in tensors.items()}
+        state = {ours: tensors[theirs] for theirs, ours in self.hf_names() if theirs in tensors}
+        state |= dict(self.named_buffers())
+        try:
+            self.load_state_dict(state)
+        except RuntimeError as error:
+            reason = " ".join(str(error).split())[:200]
+            raise InputError(f"{source} does not fit its configuration: {reason}") from error
+
+    def to_hf_weights(self) -> dict[str, Tensor]:
+        """The tensors under Hugging Face's names, without a prefix, on the CPU."""
+        state = self.state_dict()
+        return {theirs: state[ours].cpu().contiguous() for theirs, ours in self.hf_names()}
+
+    def save_pretrained(
+        self,
+        folder: str | Path,
+        head: Mapping[str, Tensor] | None = None,
+        architecture: str | None = None,
+        **values: Any,
+    ) -> None:
+        """Write a folder that Hugging Face's ``transformers`` loads.
+
+        Args:
+            head: further tensors under Hugging Face's names, of the architecture named.
+            values: further entries of the configuration, or others in place of the model's own.
+        """
+        tensors = self.to_hf_weights()
+        if head:
+            tensors = {f"{self.MODEL_TYPE}.{name}": tensor for name, tensor in tensors.items()}
+            tensors |= {name: tensor.detach().cpu().contiguous() for name, tensor in head.items()}
+        theirs = {ours: name for name, ours in self.CONFIG_NAMES.items()}
+        config = vars(self.config) | {"hidden_act": self.ACTIVATION, "model_type": self.MODEL_TYPE}
+        config |= {"architectures": [architecture or type(self).__name__], **values}
+        own = ("name_or_path", "attention_kernel")
+        config = {theirs.get(key, key): value for key, value in config.items() if key not in own}
+        write_folder(folder, config, tensors)
+
+
+# ---------------------------------------------------------------------------------------------
+# The three
+
+
+def positions_of_pieces(input_ids: Tensor, pad_token_id: int) -> Tensor:
+    """RoBERTa's positions: pad + 1, pad + 2 … for pieces, pad itself for padding.
+
+    (B, L) → (B, L). With pad = 1: ids [0, 7, 9, 2, 1, 1] → [2, 3, 4, 5, 1, 1].
+    """
+    real = input_ids.ne(pad_token_id).long()  # (B, L)
+    return real.cumsum(dim=1) * real + pad_token_id
+
+
+class RobertaModel(Variant):
+    """RoBERTa (Liu et al. 2019): BERT's network, trained better; positions counted otherwise.
+
+    There are no segments: one row of that table is left, and added to every piece. Positions begin
+    after the padding's, whose row stays as it is: hence 514 rows for 512 pieces.
+    """
+
+    MODEL_TYPE = "roberta"
+
+    def __init__(self, config: BertConfig):
+        super().__init__(config)
+        self.pos_embedding.padding_idx = config.pad_token_id  # a row without a gradient
+        self.init_weights()
+
+    def embed(self, input_ids: Tensor, token_type_ids: Tensor | None = None) -> Tensor:
+        """BERT's sum of embeddings, at RoBERTa's positions: (B, L) → (B, L, D)."""
+        counted = self.position_ids
+        self.position_ids = positions_of_pieces(input_ids, self.config.pad_token_id)  # (B, L)
+        try:
+            return super().embed(input_ids)
+        finally:
+            self.position_ids = counted
+
+
+class AlbertModel(Variant):
+    """ALBERT (Lan et al. 2020): factorised embeddings, and one layer used again and again.
+
+    Args:
+        config: a BERT's, with ``embedding_size`` E beside hidden_size D.
+    """
+
+    MODEL_TYPE = "albert"
+    ACTIVATION = "gelu_new"  # GELU by its tanh formula (Hendrycks & Gimpel 2016, section 2)
+
+    def __init__(self, config: BertConfig):
+        super().__init__(config)
+        width = config.embedding_size  # E
+        # V·E + E·D numbers in place of V·D
+        self.word_embedding = nn.Embedding(
+            config.vocab_size, width, padding_idx=config.pad_token_id
+        )
+        self.pos_embedding = nn.Embedding(config.max_position_embeddings, width)
+        self.tk_type_embedding = nn.Embedding(config.type_vocab_size, width)
+        self.embed_layer_norm = nn.LayerNorm(width, eps=config.layer_norm_eps)
+        self.embed_to_hidden = nn.Linear(width, config.hidden_size)
+        # The same layer everywhere: its gradient is the sum over all places
+        layer = self.bert_layers[0]
+        layer.interm_af = nn.GELU(approximate="tanh")
+        self.bert_layers = nn.ModuleList([layer] * config.num_hidden_layers)
+        self.init_weights()
+
+    def embed(self, input_ids: Tensor, token_type_ids: Tensor | None = None) -> Tensor:
+        """BERT's embeddings of width E, projected: (B, L) → (B, L, E) → (B, L, D)."""
+        narrow = (input_ids,) if token_type_ids is None else (input_ids, token_type_ids)
+        return self.embed_to_hidden(super().embed(*narrow))
+
+    def hf_names(self) -> Iterator[tuple[str, str]]:
+        """One layer in the file, which is every layer of ours."""
+        renamed = {"pooler.dense.weight": "pooler.weight", "pooler.dense.bias": "pooler.bias"}
+        for theirs, ours in MODEL_NAMES.items():
+            yield renamed.get(theirs, theirs), ours
+        for kind in ("weight", "bias"):
+            yield f"encoder.embedding_hidden_mapping_in.{kind}", f"embed_to_hidden.{kind}"
+        place = "encoder.albert_layer_groups.0.albert_layers.0."
+        for theirs, ours in LAYER_NAMES.items():
+            for old, new in (
+                ("attention.self.", "attention."),
+                ("attention.output.", "attention."),
+                ("intermediate.dense.", "ffn."),
+                ("output.dense.", "ffn_output."),
+                ("output.LayerNorm.", "full_layer_layer_norm."),
+            ):
+                if theirs.startswith(old):
+                    theirs = new + theirs.removeprefix(old)
+                    break
+            for i in range(len(self.bert_layers)):
+                yield place + theirs, f"bert_layers.{i}.{ours}"
+
+
+class NoSegments(nn.Module):
+    """Stands where the embedding of segments was, and adds nothing."""
+
+    def forward(self, token_type_ids: Tensor) -> Tensor:
+        """(B, L) → 0."""
+        return torch.zeros(())
+
+
+class DistilBertModel(Variant):
+    """DistilBERT (Sanh et al. 2019): half of BERT's layers, no segments, no pooler."""
+
+    MODEL_TYPE = "distilbert"
+    CONFIG_NAMES = {
+        "dim": "hidden_size",
+        "n_layers": "num_hidden_layers",
+        "n_heads": "num_attention_heads",
+        "hidden_dim": "intermediate_size",
+        "dropout": "hidden_dropout_prob",
+        "attention_dropout": "attention_probs_dropout_prob",
+        "activation": "hidden_act",
+    }
+    ENDINGS = {  # within a layer
+        "attention.self.query.": "attention.q_lin.",
+        "attention.self.key.": "attention.k_lin.",
+        "attention.self.value.": "attention.v_lin.",
+        "attention.output.dense.": "attention.out_lin.",
+        "attention.output.LayerNorm.": "sa_layer_norm.",
+        "intermediate.dense.": "ffn.lin1.",
+        "output.dense.": "ffn.lin2.",
+        "output.LayerNorm.": "output_layer_norm.",
+    }
+
+    def __init__(self, config: BertConfig):
+        super().__init__(config)
+        self.tk_type_embedding = NoSegments()
+        del self.pooler_dense, self.pooler_af
+        for layer in self.bert_layers:
+            layer.attention_dropout = nn.Identity()  # it has none after the attention
+
+    def forward(
+        self, input_ids: Tensor, attention_mask: Tensor, token_type_ids: Tensor | None = None
+    ) -> dict[str, Tensor]:
+        """As BertModel's, but pooler_output (B, D) is [CLS] of last_hidden_state as it comes."""
+        encoded = self.encode(self.embed(input_ids), attention_mask)  # (B, L, D)
+        return {"last_hidden_state": encoded, "pooler_output": encoded[:, 0]}
+
+    def hf_names(self) -> Iterator[tuple[str, str]]:
+        """Other names in the layers; no segments, no pooler."""
+        for theirs, ours in MODEL_NAMES.items():
+            if not ours.startswith(("tk_type_embedding", "pooler")):
+                yield theirs, ours
+        for i in range(len(self.bert_layers)):
+            for theirs, ours in LAYER_NAMES.items():
+                beginning, _, kind = theirs.rpartition(".")
+                name = self.ENDINGS[f"{beginning}."] + kind
+                yield f"transformer.layer.{i}.{name}", f"bert_layers.{i}.{ours}"
+
+
+VARIANTS: dict[str, type[Variant]] = {
+    variant.MODEL_TYPE: variant for variant in (RobertaModel, AlbertModel, DistilBertModel)
+}
+
+# ---------------------------------------------------------------------------------------------
+# The table
+
+
+def configurations(hidden: int, layers: int) -> dict[str, tuple[type[BertModel], BertConfig]]:
+    """BERT and its variants at one size, with the vocabularies that they were published with."""
+    size = {
+        "hidden_size": hidden,
+        "num_hidden_layers": layers,
+        "num_attention_heads": max(1, hidden // 64),
+        "intermediate_size": 4 * hidden,
+    }
+    roberta = {"vocab_size": 50265, "pad_token_id": 1, "max_position_embeddings": 514}
+    roberta |= {"type_vocab_size": 1, "layer_norm_eps": 1e-5}
+    albert = {"vocab_size": 30000, "embedding_size": min(128, hidden)}
+    albert |= {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
+    half = {"num_hidden_layers": max(1, layers // 2)}
+    return {
+        "BERT": (BertModel, BertConfig(**size)),
+        "RoBERTa": (RobertaModel, BertConfig(**(size | roberta))),
+        "ALBERT": (AlbertModel, BertConfig(**(size | albert))),
+        "DistilBERT": (DistilBertModel, BertConfig(**(size | half))),
+    }
+
+
+def count(model: BertModel) -> tuple[int, int]:
+    """Parameters in all, each shared one once; and those of them in embeddings."""
+    embeddings = ("word_embedding", "pos_embedding", "tk_type_embedding")
+    sizes = {name: parameter.numel() for name, parameter in model.named_parameters()}
+    return sum(sizes.values()), sum(n for name, n in sizes.items() if name.startswith(embeddings))
+
+
+def seconds_of(model: BertModel, batch: int, length: int, train: bool) -> float:
+    """One pass over random pieces without padding, with the backward pass if ``train``."""
+    device = model.position_ids.device
+    ids = torch.randint(1000, 30000, (batch, length), device=device)  # (B, L)
+    begun = time.perf_counter()
+    with torch.set_grad_enabled(train):
+        pooled = model.train(train)(ids, torch.ones_like(ids))["pooler_output"]  # (B, D)
+        if train:
+            pooled.sum().backward()
+            model.zero_grad()
+    if device.type == "cuda":
+        torch.cuda.synchronize()
+    return time.perf_counter() - begun
+
+
+def show_table(args: argparse.Namespace) -> None:
+    """Print parameters and median times; the models take turns, so that all share a slow moment."""
+    device = pick_device(args.use_gpu)
+    made = configurations(args.hidden, args.layers)
+    models = {name: kind(config).to(device) for name, (kind, config) in made.items()}
+    times: dict[tuple[str, bool], list[float]] = {}
+    for turn in tqdm(range(args.repeats + 1), desc="measure", leave=False, disable=None):
+        for name, model in models.items():
+            for train in (False, True):
+                seconds = seconds_of(model, args.batch_size, args.length, train)
+                if turn:  # the first one warms up
+                    times.setdefault((name, train), []).append(seconds)
+    print(
+        f"hidden {args.hidden}, {args.layers} layers, {args.batch_size} × {args.length} pieces, "
+        f"median of {args.repeats}, {torch.get_num_threads()} thread(s), {device.type}\n"
+        "model         parameters   embeddings   the rest   forward    × BERT   "
+        "and backward    × BERT"
+    )
+    median = {key: statistics.median(values) for key, values in times.items()}
+    for name, model in models.items():
+        total, embeddings = count(model)
+        columns = [f"{name:12s}{total:12,d}{embeddings:13,d}{total - embeddings:11,d}"]
+        for train, width in ((False, 7), (True, 12)):
+            seconds, bert = median[name, train], median["BERT", train]
+            columns.append(f"{1000 * seconds:{width}.0f} ms{seconds / bert:10.2f}")
+        print("".join(columns))
+
+
+def load(folder: str | Path) -> Variant:
+    """A RoBERTa, ALBERT or DistilBERT from a checkpoint folder, whichever it says it is."""
+    folder = find_model(folder)
+    try:
+        values = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+        variant = VARIANTS[values["model_type"]]
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise InputError(
+            f"{folder} is no checkpoint of {', '.join(VARIANTS)} ({first_line(error)})"
+        ) from error
+    return variant.from_pretrained(folder)
+
+
+def main() -> None:
+    """Print the table, or what a checkpoint holds."""
+    parser = OneLineParser(
+        prog="lessons/variants.py", description="BERT beside RoBERTa, ALBERT and DistilBERT."
+    )
+    add = parser.add_argument
+    add("--hidden", type=positive_int, default=768, help="hidden size D (default: 768)")
+    add("--layers", type=positive_int, default=12, help="layers; DistilBERT has half as many")
+    add("--batch_size", type=positive_int, default=8, help="texts a pass")
+    add("--length", type=positive_int, default=128, help="pieces a text, at most 512")
+    add("--repeats", type=positive_int, default=5, help="passes to take the median of")
+    add("--use_gpu", action="store_true", help="CUDA, or Apple's MPS")
+    add("--load", metavar="DIR", help="say what is in a checkpoint instead")
+    args = parser.parse_args()
+    if args.length > 512:
+        parser.error("--length must be at most 512, the positions that these models have")
+    if args.hidden > 64 and args.hidden % 64:
+        parser.error("--hidden must be a multiple of 64, the width of a head")
+    if not args.load:
+        show_table(args)
+        return
+    model = load(args.load)
+    total, embeddings = count(model)
+    print(
+        f"{type(model).__name__}: {len(model.bert_layers)} layers, hidden size "
+        f"{model.config.hidden_size}, {total:,} parameters, {embeddings:,} of them in embeddings"
+    )
+
+
+if __name__ == "__main__":
+    run_script(main)

@@ -1,0 +1,714 @@
+"""Pre-training: from raw text to a BERT, by masked words and the order of sentences.
+
+python pretrain.py --text books/ --out heartbert --preset heartbert --epochs 3
+python pretrain.py --text books/ --out tiny --preset tiny --objective sop --whole_word --steps 5000
+python pretrain.py --text reviews.txt --out adapted --model bert-base-uncased --objective none
+python classifier.py --option finetune --model heartbert
+torchrun --nproc_per_node 2 pretrain.py --text books/ --out heartbert
+
+How text becomes ids is corpus.py's, how rows are made and masked masking.py's business. What is
+written to --out loads as any pretrained BERT, here and in transformers.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import time
+from collections.abc import Sequence
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+from torch.utils.data import DataLoader
+
+from base_bert import BertPreTrainedModel, canonical_name
+from bert import BertModel
+from config import PRESETS, BertConfig
+from corpus import AS_TYPED, Corpus, build, read_blocks, text_files, unigram_entropy
+from engine import (
+    LengthBatches,
+    Progress,
+    ResumePoint,
+    Seen,
+    StopRequest,
+    add_flags,
+    add_up,
+    autocast_for,
+    check_finite,
+    clip_and_schedule,
+    from_first,
+    keep_freed_memory,
+    minutes,
+    parts,
+    resume_path,
+    start_alike,
+    time_to_write,
+    waited_enough,
+)
+from masking import IGNORED, OBJECTIVES, PretrainingExamples
+from optimizer import AdamW
+from tokenizer import SPECIAL_TOKENS, BertTokenizer
+from utils import (
+    InputError,
+    OneLineParser,
+    atomic_write,
+    check_seed,
+    check_writable,
+    default_model,
+    first_process,
+    join_processes,
+    pick_device,
+    positive_float,
+    positive_int,
+    probability,
+    run_script,
+    seed_everything,
+    write_json,
+)
+
+# Hugging Face's name → ours; the decoder's weight is the word embedding's, and stands nowhere else
+HEAD_NAMES = {
+    "cls.predictions.transform.dense.weight": "transform_dense.weight",
+    "cls.predictions.transform.dense.bias": "transform_dense.bias",
+    "cls.predictions.transform.LayerNorm.weight": "transform_norm.weight",
+    "cls.predictions.transform.LayerNorm.bias": "transform_norm.bias",
+    "cls.predictions.bias": "decoder_bias",
+}
+RELATION_NAMES = {
+    "cls.seq_relationship.weight": "relation.weight",
+    "cls.seq_relationship.bias": "relation.bias",
+}
+TIED = {"cls.predictions.decoder.weight", "cls.predictions.decoder.bias"}
+
+
+class PretrainingModel(BertPreTrainedModel):
+    """BERT with the two heads it is pre-trained with (Devlin et al. 2019, section 3.1, appendix A).
+
+    Masked words: dense, GELU, LayerNorm, then a decoder whose weight is the word embedding's, with
+    a bias of its own. Two segments: a linear layer on the pooled output; class 0 is "in order",
+    1 "not".
+
+    Args:
+        objective: what the second head learns: 'nsp', whether the second segment follows; 'sop',
+            whether the two are swapped (Lan et al. 2020); 'none', there is no second head.
+    """
+
+    def __init__(self, config: BertConfig, objective: str = "nsp"):
+        super().__init__(config)
+        if objective not in OBJECTIVES:
+            raise ValueError(f"objective {objective!r} is not one of {', '.join(OBJECTIVES)}")
+        self.objective = objective
+        self.bert = BertModel(config)
+        self.transform_dense = nn.Linear(config.hidden_size, config.hidden_size)
+        self.transform_norm = nn.LayerNorm(config.hidden_size, eps=config.layer_norm_eps)
+        self.decoder_bias = nn.Parameter(torch.zeros(config.vocab_size))
+        self.relation = None if objective == "none" else nn.Linear(config.hidden_size, 2)
+        self.init_weights()
+
+    def forward(
+        self,
+        input_ids: Tensor,
+        attention_mask: Tensor,
+        token_type_ids: Tensor | None = None,
+        chosen: Tensor | None = None,
+    ) -> tuple[Tensor, Tensor | None]:
+        """Logits of word pieces and of the relation of two segments.
+
+        Args:
+            input_ids, attention_mask, token_type_ids: (B, L), as BertModel takes them.
+            chosen: (B, L) of bool, the M positions that are predicted; all if not given. The
+                decoder has a row for every piece of the vocabulary, so computing it at a seventh of
+                the positions saves a good part of a small model's time.
+
+        Returns:
+            (M, V), and (B, 2) or, without the second head, None; of the parameters' type, whatever
+            type the matrix products are made in.
+        """
+        encoded = self.bert(input_ids, attention_mask, token_type_ids)
+        hidden = encoded["last_hidden_state"]  # (B, L, D)
+        hidden = hidden.flatten(0, 1) if chosen is None else hidden[chosen]  # (M, D)
+        hidden = self.transform_norm(F.gelu(self.transform_dense(hidden)))  # (M, D)
+        words = F.linear(hidden, self.bert.word_embedding.weight, self.decoder_bias)  # (M, V)
+        words = words.to(self.dtype)
+        if self.relation is None:
+            return words, None
+        return words, self.relation(encoded["pooler_output"]).to(self.dtype)  # (B, 2)
+
+    def head_names(self) -> dict[str, str]:
+        """Hugging Face's name → ours, of the heads that this model has."""
+        return HEAD_NAMES | (RELATION_NAMES if self.relation else {})
+
+    def load_hf_weights(self, tensors: dict[str, Tensor], source: str) -> None:
+        """As BertPreTrainedModel's, and the heads where the checkpoint has them."""
+        heads = {canonical_name(name): tensor for name, tensor in tensors.items()}
+        heads = {name: tensor for name, tensor in heads.items() if name.startswith("cls.")}
+        encoder = {k: v for k, v in tensors.items() if canonical_name(k) not in heads}
+        super().load_hf_weights(encoder, source)
+        if "cls.predictions.decoder.bias" in heads:  # what some versions call it
+            heads.setdefault("cls.predictions.bias", heads["cls.predictions.decoder.bias"])
+        learned = getattr(self.config, "pretraining_objective", "nsp")  # BERT's own, if unsaid
+        if learned != self.objective:
+            heads = {name: tensor for name, tensor in heads.items() if name not in RELATION_NAMES}
+        for head, names in (("masked words", HEAD_NAMES), (self.objective, RELATION_NAMES)):
+            if names.keys() <= self.head_names().keys() and not names.keys() <= heads.keys():
+                print(f"weights: {source} has no head for {head}; it starts from random values")
+                heads = {name: tensor for name, tensor in heads.items() if name not in names}
+        own = self.state_dict()
+        for theirs, ours in self.head_names().items():
+            if theirs not in heads:
+                continue
+            if heads[theirs].shape != own[ours].shape:
+                raise InputError(
+                    f"{source}: wrong shape: {theirs} is {tuple(heads[theirs].shape)}, the config "
+                    f"says {tuple(own[ours].shape)}"
+                )
+            own[ours].copy_(heads[theirs])
+
+    def to_hf_weights(self) -> dict[str, Tensor]:
+        """All tensors under the names of Hugging Face's BertForPreTraining, on the CPU."""
+        tensors = {f"bert.{name}": tensor for name, tensor in super().to_hf_weights().items()}
+        own = self.state_dict()
+        heads = {theirs: own[ours] for theirs, ours in self.head_names().items()}
+        return tensors | {name: tensor.cpu().contiguous() for name, tensor in heads.items()}
+
+    def save_pretrained(self, folder: str | Path) -> None:
+        """Write config.json and model.safetensors that ``transformers`` and all scripts here load.
+
+        transformers' BertForPreTraining, BertForMaskedLM and BertModel take what they need of it.
+        """
+        architecture = "BertForPreTraining" if self.relation else "BertForMaskedLM"
+        super().save_pretrained(
+            folder, architectures=[architecture], pretraining_objective=self.objective
+        )
+
+
+# ---------------------------------------------------------------------------------------------
+# Losses
+
+# What Seen adds up: masked pieces and pairs of segments, the sums of their losses, and hits
+COUNTS = ("masked", "mlm_loss", "mlm_right", "pairs", "pair_loss", "pair_right")
+KEYS = ("token_ids", "token_type_ids", "attention_mask", "labels", "next_labels")
+
+
+def measure(
+    model: PretrainingModel,
+    ids: Tensor,
+    segments: Tensor,
+    mask: Tensor,
+    labels: Tensor,
+    relation: Tensor,
+) -> tuple[Tensor, Tensor, dict[str, float]]:
+    """The two losses of rows, each summed up, and COUNTS.
+
+    Args:
+        ids, segments, mask: (B, L) each.
+        labels: (B, L), the piece that stood at a chosen position, IGNORED elsewhere.
+        relation: (B,), 0 for segments in order and 1 for others.
+    """
+    chosen = labels != IGNORED  # (B, L), M of them
+    segments = segments if model.relation else None  # one segment: all 0, the default
+    words, order = model(ids, mask, segments, chosen)  # (M, V), (B, 2)
+    true_words = labels[chosen]  # (M,)
+    word_loss = F.cross_entropy(words, true_words, reduction="sum")
+    found = [word_loss, (words.argmax(dim=-1) == true_words).sum()]
+    pair_loss = torch.zeros_like(word_loss)
+    if order is not None:
+        pair_loss = F.cross_entropy(order, relation, reduction="sum")
+        found += [pair_loss, (order.argmax(dim=-1) == relation).sum()]
+    sums = torch.stack([one.detach().float() for one in found]).tolist()  # one wait, not four
+    counts = dict(zip(("mlm_loss", "mlm_right", "pair_loss", "pair_right"), sums, strict=False))
+    pairs = len(ids) if order is not None else 0
+    return word_loss, pair_loss, {"masked": len(true_words), "pairs": pairs} | counts
+
+
+def averages(sums: dict[str, float], objective: str) -> dict[str, float]:
+    """Loss and accuracy of masked words, and of the relation if it is learned."""
+    found = {
+        "mlm_loss": sums["mlm_loss"] / max(1, sums["masked"]),
+        "mlm_acc": sums["mlm_right"] / max(1, sums["masked"]),
+    }
+    if objective != "none":
+        found[f"{objective}_loss"] = sums["pair_loss"] / max(1, sums["pairs"])
+        found[f"{objective}_acc"] = sums["pair_right"] / max(1, sums["pairs"])
+    return found
+
+
+def decayed(model: nn.Module, weight_decay: float) -> list[dict[str, Any]]:
+    """Groups of parameters for an optimizer: no weight decay on biases and LayerNorm, as BERT."""
+    norms = {id(p) for m in model.modules() if isinstance(m, nn.LayerNorm) for p in m.parameters()}
+    groups: tuple[list, list] = ([], [])
+    for name, parameter in model.named_parameters():
+        groups[name.endswith("bias") or id(parameter) in norms].append(parameter)
+    rates = (weight_decay, 0.0)
+    return [
+        {"params": group, "weight_decay": rate} for group, rate in zip(groups, rates, strict=True)
+    ]
+
+
+# ---------------------------------------------------------------------------------------------
+# Text → batches
+
+
+def find_tokenizer(args) -> BertTokenizer:
+    """The vocabulary: one trained on the text, or a named one, or the model's."""
+    if not args.train_vocab:
+        return BertTokenizer.from_pretrained(args.vocab or args.model or default_model())
+    trouble = ""
+    if first_process() and not (args.resume and (args.out / "vocab.txt").is_file()):
+        try:
+            train_vocabulary(args.text, args.train_vocab).save_pretrained(args.out)
+        except InputError as error:
+            trouble = str(error)
+    trouble = from_first(trouble)
+    if trouble:
+        raise InputError(trouble)
+    return BertTokenizer.from_pretrained(str(args.out.resolve()))
+
+
+def train_vocabulary(sources: Sequence[Path], size: int) -> BertTokenizer:
+    """A WordPiece vocabulary of that many pieces, learned from text by the tokenizers library."""
+    try:
+        from tokenizers import BertWordPieceTokenizer
+    except ImportError as error:
+        raise InputError(
+            "--train_vocab needs Hugging Face's tokenizers (pip install tokenizers); without it "
+            "take a ready vocabulary by --vocab DIR"
+        ) from error
+    texts = (
+        block.text.decode(errors="replace").translate(AS_TYPED)
+        for block in read_blocks(text_files(sources))
+    )
+    learner = BertWordPieceTokenizer(lowercase=True)
+    special = list(SPECIAL_TOKENS)
+    learner.train_from_iterator(texts, size, special_tokens=special, show_progress=False)
+    vocab = learner.get_vocab()
+    print(f"vocabulary: {len(vocab):,} pieces learned from the text (--train_vocab {size:,})")
+    return BertTokenizer(sorted(vocab, key=vocab.__getitem__))
+
+
+def make_examples(args, tokenizer: BertTokenizer, corpus: Corpus) -> PretrainingExamples:
+    """Rows of a corpus as the flags ask for them."""
+    return PretrainingExamples(
+        corpus,
+        tokenizer,
+        args.objective,
+        args.length,
+        args.seed,
+        full_sentences=args.full_sentences,
+        whole_word=args.whole_word,
+    )
+
+
+# ---------------------------------------------------------------------------------------------
+# Training
+
+
+def new_model(args, tokenizer: BertTokenizer, device: torch.device) -> PretrainingModel:
+    """From scratch in the shape of --preset or --config, or on from the weights of --model."""
+    # on a GPU PyTorch's kernel is faster in training too; on a CPU with dropout it is not
+    kernel = {"attention_kernel": "sdpa" if device.type == "cuda" else "auto"}
+    if args.model:
+        model = PretrainingModel.from_pretrained(args.model, objective=args.objective, **kernel)
+    else:
+        special = {"vocab_size": len(tokenizer), "pad_token_id": tokenizer.pad_token_id}
+        if args.config:
+            config = BertConfig(**(BertConfig.from_json(args.config).to_dict() | special | kernel))
+        else:
+            config = BertConfig.preset(args.preset, **special, **kernel)
+        model = PretrainingModel(config, args.objective)
+    config = model.config
+    if args.length > config.max_position_embeddings:
+        raise InputError(
+            f"--length {args.length} is more than the model's {config.max_position_embeddings} "
+            f"positions; take a shorter one or another shape"
+        )
+    if len(tokenizer) > config.vocab_size:
+        raise InputError(
+            f"the vocabulary has {len(tokenizer):,} pieces, the model {config.vocab_size:,}; a "
+            f"model that is trained on keeps its own vocabulary (leave --vocab out)"
+        )
+    size = sum(p.numel() for p in model.parameters())
+    print(
+        f"model: {size:,} parameters, hidden size {config.hidden_size}, {config.num_hidden_layers} "
+        f"layers, {config.num_attention_heads} heads, {len(tokenizer):,} word pieces"
+    )
+    return model
+
+
+def finished(args, at: dict) -> bool:
+    """Whether all steps are done, or --patience is at its end."""
+    scores = [-row["mlm_loss"] for row in at["held_out"]]
+    return at["step"] >= args.steps or waited_enough(scores, args.patience)
+
+
+def train(args, tokenizer: BertTokenizer, corpus: Corpus) -> None:
+    """Pre-train on a corpus; the best model on held-out documents is kept in args.out.
+
+    Beside it: curves.png, metrics.json, the last model in last/, and while it runs a file that
+    --resume goes on from.
+    """
+    keep_freed_memory()
+    device = pick_device(args.use_gpu)
+    autocast = autocast_for(device, args.precision)
+    model = new_model(args, tokenizer, device)
+    start_alike(model.to(device))
+    optimizer = AdamW(decayed(model, args.weight_decay), lr=args.lr)
+    if args.compile:
+        model.compile()
+    held = None
+    if args.held_out:
+        corpus, held_out = corpus.split(args.held_out, args.seed)
+        held = HeldOut(args, tokenizer, held_out)
+    examples = make_examples(args, tokenizer, corpus)
+    examples.begin(epoch=1)
+    batches = LengthBatches(examples.lengths(), args.batch_size, args.seed)
+    train_loader = DataLoader(
+        examples,
+        batch_sampler=batches,
+        collate_fn=examples.collate_fn,
+        num_workers=args.workers,
+        generator=torch.Generator(),  # a loader draws a number; dropout's must not depend on it
+    )
+    args.steps = args.steps or args.epochs * len(batches)
+    args.eval_every = args.eval_every or max(args.log_every, math.ceil(args.steps / 20))
+
+    point = ResumePoint(resume_path(args.out / "pretrain"), settings(args, corpus))
+    at = {"epoch": 1, "batch": 0, "step": 0, "seen": {}, "rows": [], "held_out": [], "seconds": 0.0}
+    at = (point.read(model, optimizer) if args.resume else None) or at
+    pieces = examples.lengths().sum() / len(batches)  # of a batch, about
+    progress = Progress(round(pieces * (args.steps - at["step"])), 1, at["seconds"])
+    say_plan(args, len(batches))
+    pace = Pace(progress)
+    with StopRequest() as stop:
+        while not finished(args, at):
+            model.train()
+            if examples.epoch != at["epoch"]:
+                examples.begin(at["epoch"])
+                batches.lengths = examples.lengths()
+            batches.begin(at["epoch"], skip=at["batch"])
+            seen = Seen(COUNTS, at["seen"])
+            for batch in progress.bar(train_loader, at["epoch"]):
+                optimizer.zero_grad()
+                masked = max(1, int((batch["labels"] != IGNORED).sum()))
+                for part in parts(batch, args.accumulate, device, KEYS):
+                    with autocast():
+                        word_loss, pair_loss, counts = measure(model, *part)
+                    (word_loss / masked + pair_loss / len(batch["labels"])).backward()
+                    seen.add(**counts)
+                add_up(model, seen)
+                check_finite(seen, at["epoch"], at["batch"] + 1, str(args.out))
+                clip_and_schedule(model, optimizer, args, at["step"], args.steps)
+                optimizer.step()
+                at |= {"batch": at["batch"] + 1, "step": at["step"] + 1, "seen": seen.sums}
+                last = at["step"] == args.steps
+                if last or at["step"] % args.log_every == 0:
+                    at["rows"].append({"step": at["step"]} | averages(seen.sums, args.objective))
+                    print_row(at["rows"][-1], args.objective, pace)
+                    at["seen"] = {}
+                    seen = Seen(COUNTS)
+                if last or at["step"] % args.eval_every == 0:
+                    look(args, tokenizer, model, held, autocast, at, progress)
+                    pace.pause()
+                if time_to_write(stop, point):
+                    point.write(model, optimizer, at | {"seconds": progress.seconds()})
+                stop.leave_if_asked(point)
+                if finished(args, at):
+                    break
+            else:
+                at |= {"epoch": at["epoch"] + 1, "batch": 0}
+    save(model, tokenizer, args.out / "last")
+    print(f"took {minutes(progress.seconds())}; wrote {args.out} (best) and {args.out / 'last'}")
+    if first_process():
+        point.path.unlink(missing_ok=True)
+
+
+def settings(args, corpus: Corpus) -> dict[str, Any]:
+    """What has to be the same for a run to be resumed."""
+    names = (
+        "preset config model objective whole_word full_sentences length batch_size steps lr "
+        "weight_decay held_out eval_rows log_every eval_every seed "
+        "precision accumulate clip warmup decay patience"
+    )
+    same = {name: getattr(args, name) for name in names.split()}
+    same["config"] = args.config and BertConfig.from_json(args.config).to_dict()
+    text = [file["sha256"][:16] for file in corpus.description["files"].values()]
+    return same | {"text": "-".join(text)}
+
+
+# ---------------------------------------------------------------------------------------------
+# Held-out text
+
+
+class HeldOut:
+    """Rows of documents that are not trained on, with the same masks at every look.
+
+    At most args.eval_rows rows, drawn at random; their number bounds the time a look takes.
+    """
+
+    def __init__(self, args, tokenizer: BertTokenizer, corpus: Corpus):
+        if args.objective == "nsp" and corpus.n_documents < 2:
+            raise InputError(
+                "the held-out text is one document, and next sentences need two; give more text, "
+                "a larger --held_out, or --objective sop"
+            )
+        self.entropy = unigram_entropy(corpus)
+        self.examples = make_examples(args, tokenizer, corpus)
+        # they come in random order, so that the first of them are a choice by chance
+        batches = LengthBatches(self.examples.lengths(), args.batch_size, args.seed)
+        self.batches = list(islice(batches, math.ceil(args.eval_rows / args.batch_size)))
+
+    @torch.no_grad()
+    def measure(self, model: PretrainingModel, autocast) -> dict[str, float]:
+        """Losses, accuracies and the perplexity exp(loss) of masked words."""
+        device = model.decoder_bias.device
+        sums = dict.fromkeys(COUNTS, 0.0)
+        model.eval()
+        for rows in self.batches:
+            batch = self.examples.collate_fn([self.examples[i] for i in rows])
+            with autocast():
+                _, _, counts = measure(model, *(batch[key].to(device) for key in KEYS))
+            sums = {name: sums[name] + counts.get(name, 0.0) for name in COUNTS}
+        model.train()
+        found = averages(sums, model.objective)
+        return found | {"perplexity": math.exp(min(found["mlm_loss"], 700.0))}
+
+
+def look(args, tokenizer, model, held: HeldOut | None, autocast, at: dict, progress) -> None:
+    """Measure the held-out text, keep the model if it is the best yet, write the curves."""
+    if held is None:
+        save(model, tokenizer, args.out)
+    else:
+        row = {"step": at["step"]} | from_first(held.measure(model, autocast))
+        best = min((old["mlm_loss"] for old in at["held_out"]), default=math.inf)
+        at["held_out"].append(row)
+        print(
+            f"held-out text at step {row['step']}: mlm loss {row['mlm_loss']:.3f} (unigram "
+            f"entropy {held.entropy:.3f}), perplexity {row['perplexity']:.1f}, "
+            f"accuracy {row['mlm_acc']:.3f}" + say_relation(row, args.objective),
+            flush=True,
+        )
+        if row["mlm_loss"] < best:
+            save(model, tokenizer, args.out)
+    record(args, at, held.entropy if held else None, progress.seconds())
+
+
+def save(model: PretrainingModel, tokenizer: BertTokenizer, folder: Path) -> None:
+    """Weights, configuration and vocabulary."""
+    tokenizer.model_max_length = model.config.max_position_embeddings
+    tokenizer.save_pretrained(folder)
+    model.save_pretrained(folder)
+
+
+# ---------------------------------------------------------------------------------------------
+# What is printed, written and drawn
+
+
+def say_plan(args, batches: int) -> None:
+    """How long the run is, and the head of the table."""
+    print(
+        f"plan: {args.steps:,} steps of {args.batch_size} rows of up to {args.length} pieces "
+        f"({args.steps / batches:.2f} epochs), lr {args.lr:g}, a look at held-out text every "
+        f"{args.eval_every:,} steps"
+    )
+    pair = "" if args.objective == "none" else f"  {args.objective} loss   acc"
+    print(f"   step  mlm loss    acc{pair}   pieces/s   time left")
+
+
+class Pace:
+    """Word pieces a second since the last row, and the time left."""
+
+    def __init__(self, progress: Progress):
+        self.progress = progress
+        self.pause()
+
+    def pause(self) -> None:
+        """Count anew from now on."""
+        self.mark = self.progress.done, time.monotonic()
+
+    def __call__(self) -> tuple[float, float]:
+        """→ (pieces a second, seconds left)."""
+        done, begun = self.mark
+        progress, now = self.progress, time.monotonic()
+        speed = (progress.done - done) / max(1e-9, now - begun)
+        whole = progress.done / max(1e-9, now - progress.begun)  # looks at held-out text included
+        left = max(0, progress.total - progress.done) / max(1e-9, whole)
+        self.pause()
+        return speed, left
+
+
+def print_row(row: dict, objective: str, pace: Pace) -> None:
+    """A line of the table that grows by every --log_every steps."""
+    pair = ""
+    if objective != "none":
+        pair = f"  {row[f'{objective}_loss']:8.3f} {row[f'{objective}_acc']:.3f}"
+    speed, left = pace()
+    print(
+        f"{row['step']:7d}  {row['mlm_loss']:8.3f}  {row['mlm_acc']:.3f}{pair} {speed:10,.0f}"
+        f"  {minutes(left):>10}",
+        flush=True,
+    )
+
+
+def say_relation(row: dict, objective: str) -> str:
+    """The second head's accuracy, if there is one."""
+    return "" if objective == "none" else f", {objective} accuracy {row[f'{objective}_acc']:.3f}"
+
+
+def record(args, at: dict, entropy: float | None, seconds: float) -> None:
+    """Write metrics.json and the curves of the run so far."""
+    metrics = {
+        "best": min(at["held_out"], key=lambda row: row["mlm_loss"], default=None),
+        "unigram_entropy": entropy,
+        "held_out": at["held_out"],
+        "training": at["rows"],
+        "seconds": round(seconds, 1),
+        "args": json.loads(json.dumps(vars(args), default=str)),  # paths as text
+    }
+    write_json(args.out / "metrics.json", metrics)
+    plot(args.out / "curves.png", at["rows"], at["held_out"], entropy, args.objective)
+
+
+def plot(
+    path: Path, rows: list[dict], held_out: list[dict], entropy: float | None, objective: str
+) -> None:
+    """A PNG: the loss of masked words beside the unigram entropy, and the accuracies, by step."""
+    from matplotlib.figure import Figure  # here, because importing it takes long
+
+    figure = Figure(figsize=(9, 3.8), layout="constrained")
+    left, right = figure.subplots(1, 2)
+    draw(left, rows, held_out, "mlm_loss", "masked words", "C0")
+    if entropy is not None:
+        left.axhline(entropy, color="gray", ls=":", label="unigram entropy, held-out")
+    draw(right, rows, held_out, "mlm_acc", "masked words", "C0")
+    if objective != "none":
+        draw(right, rows, held_out, f"{objective}_acc", objective.upper(), "C1")
+    left.set(title="loss of masked words, nats", xlabel="step")
+    right.set(title="accuracy", xlabel="step", ylim=(0, 1))
+    for axes in (left, right):
+        axes.legend(fontsize=8)
+    with atomic_write(path, "wb") as file:
+        figure.savefig(file, format="png", dpi=120)
+
+
+def draw(axes, rows: list[dict], held_out: list[dict], key: str, name: str, color: str) -> None:
+    """One quantity: thin in training, with dots on held-out text."""
+    for table, style, kind in (
+        (rows, {"lw": 0.8, "alpha": 0.6}, "training"),
+        (held_out, {"marker": "o", "ms": 3}, "held-out"),
+    ):
+        if table:
+            x, y = zip(*((row["step"], row[key]) for row in table), strict=True)
+            axes.plot(x, y, color=color, label=f"{name}, {kind}", **style)
+
+
+# ---------------------------------------------------------------------------------------------
+# The command line
+
+
+def make_parser() -> argparse.ArgumentParser:
+    """All flags; the schedule's defaults are BERT's, but for a longer warm-up."""
+    parser = OneLineParser(prog="pretrain.py", description="Pre-train a BERT on raw text.")
+    add = parser.add_argument
+    add(
+        "--text",
+        nargs="+",
+        type=Path,
+        required=True,
+        help="text files, or folders of *.txt: a paragraph a line, a blank line between documents",
+    )
+    add("--out", type=Path, required=True, help="folder of the model, curves.png, metrics.json")
+    shape = parser.add_mutually_exclusive_group()
+    shape.add_argument("--preset", choices=tuple(PRESETS), help="shape; heartbert if nothing else")
+    shape.add_argument("--config", type=Path, help="or the config.json of a shape")
+    shape.add_argument("--model", help="or go on from a pretrained model, name or folder")
+    add(
+        "--objective",
+        choices=OBJECTIVES,
+        default="nsp",
+        help="beside masked words: does the "
+        "second segment follow (nsp), are the two in order (sop), or no second segment (none)",
+    )
+    add("--whole_word", action="store_true", help="mask all pieces of a word or none")
+    add(
+        "--full_sentences",
+        action="store_true",
+        help="fill rows across documents, as RoBERTa; with --objective none",
+    )
+    add("--length", type=positive_int, default=128, help="pieces a row")
+    add("--batch_size", type=positive_int, default=32, help="rows a step")
+    add("--epochs", type=positive_int, default=1, help="times the length of the first epoch")
+    add("--steps", type=positive_int, help="or so many steps")
+    add("--lr", type=positive_float, help="5e-4 from scratch, 5e-5 with --model")
+    add("--weight_decay", type=probability, default=0.01, help="not on biases and LayerNorm")
+    add_flags(parser, frozen=False)
+    add("--limit", type=positive_int, help="take the first so many sentences")
+    add(
+        "--held_out",
+        type=probability,
+        default=0.02,
+        help="share of documents to measure on; 0: none",
+    )
+    add("--eval_rows", type=positive_int, default=1024, help="at most so many rows of them")
+    add(
+        "--eval_every",
+        type=positive_int,
+        help="steps between looks at them; a twentieth of the run",
+    )
+    add("--log_every", type=positive_int, default=50, help="steps between rows of the table")
+    add("--corpus", type=Path, help="folder of the tokenized text; OUT/corpus")
+    vocabulary = parser.add_mutually_exclusive_group()
+    vocabulary.add_argument("--vocab", help="model or folder whose vocabulary is taken")
+    vocabulary.add_argument(
+        "--train_vocab",
+        type=positive_int,
+        metavar="SIZE",
+        help="learn one from the text (needs the tokenizers library)",
+    )
+    add("--workers", type=int, default=0, help="processes that make batches ahead")
+    add("--seed", type=int, default=11711)
+    add("--use_gpu", action="store_true", help="CUDA, or Apple's MPS")
+    parser.set_defaults(warmup=0.1, decay=True, clip=1.0)
+    return parser
+
+
+def get_args(arguments: Sequence[str] | None = None) -> argparse.Namespace:
+    """Read and check the command line."""
+    parser = make_parser()
+    args = parser.parse_args(arguments)
+    if args.full_sentences and args.objective != "none":
+        parser.error("--full_sentences has no second segment: give --objective none with it")
+    if args.model and (args.vocab or args.train_vocab):
+        parser.error("--model keeps its vocabulary; --vocab and --train_vocab need a new model")
+    if args.length < 8:
+        parser.error("--length must be at least 8")
+    if args.workers < 0:
+        parser.error("--workers must be at least 0")
+    check_seed(parser, args.seed)
+    if not (args.preset or args.config or args.model):
+        args.preset = "heartbert"
+    args.lr = args.lr or (5e-5 if args.model else 5e-4)
+    args.corpus = args.corpus or args.out / "corpus"
+    return args
+
+
+def main() -> None:
+    """Build the corpus, train on it."""
+    args = get_args()
+    join_processes(args.use_gpu)
+    check_writable(args.out)
+    for left in (*args.out.glob(".*.part"), *(args.out / "last").glob(".*.part")):
+        if first_process():
+            left.unlink()  # what a run that was killed had begun to write
+    seed_everything(args.seed)
+    tokenizer = find_tokenizer(args)
+    corpus = build(args.text, tokenizer, args.corpus, limit=args.limit)
+    train(args, tokenizer, corpus)
+
+
+if __name__ == "__main__":
+    run_script(main)

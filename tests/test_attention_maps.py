@@ -1,0 +1,389 @@
+"""lessons/attention_maps.py: equal to transformers, and its page in a real browser."""
+
+import base64
+import json
+import os
+import re
+import shutil
+import subprocess
+import time
+
+import numpy as np
+import pytest
+import torch
+import transformers
+from conftest import tiny_config
+
+from bert import BertModel
+from lessons import attention_maps
+from lessons.attention_maps import page, plain, plot_maps, policy
+
+ATTACK = "</script><script>document.title = 'taken'</script><img src=x onerror=alert(1)> & \" ' $x$"
+
+
+@pytest.fixture(params=["textbook", "auto"])
+def models(request):
+    """Ours and transformers' eager one on the same weights, large enough to attend unevenly."""
+    torch.manual_seed(3)
+    ours = BertModel(tiny_config(attention_kernel=request.param)).eval()
+    with torch.no_grad():
+        for parameter in ours.parameters():
+            parameter.add_(torch.randn_like(parameter) * 0.2)
+    values = {k: v for k, v in ours.config.to_dict().items() if k != "attention_kernel"}
+    config = transformers.BertConfig(**values, attn_implementation="eager")
+    theirs = transformers.BertModel(config).eval()
+    theirs.load_state_dict(ours.to_hf_weights(), strict=True)
+    return ours, theirs
+
+
+def padded_batch():
+    ids = torch.randint(1, 100, (3, 9))
+    mask = torch.ones_like(ids)
+    mask[1, 6:] = 0
+    mask[2, 2:] = 0
+    ids = ids * mask
+    segments = torch.zeros_like(ids)
+    segments[:, 4:] = 1
+    return ids, mask, segments * mask
+
+
+@pytest.mark.parametrize(("dtype", "atol"), [(torch.float32, 1e-6), (torch.float64, 1e-14)])
+@pytest.mark.parametrize("pair", [False, True])
+def test_maps_are_those_of_transformers(models, dtype, atol, pair):
+    ours, theirs = (model.to(dtype) for model in models)
+    ids, mask, segments = padded_batch()
+    segments = segments if pair else None
+    maps = attention_maps.attention_maps(ours, ids, mask, segments)
+    with torch.no_grad():
+        wanted = theirs(ids, mask, segments, output_attentions=True).attentions
+    assert maps.shape == (2, 3, 4, 9, 9)
+    assert maps.dtype == dtype
+    torch.testing.assert_close(maps, torch.stack(wanted), atol=atol, rtol=0)
+    assert (maps[:, 1, :, :, 6:] == 0).all()
+    assert maps.max() > 0.3  # uneven enough for the comparison to mean something
+
+
+def test_the_model_is_left_as_it_was(models):
+    ours, _ = models
+    ids, mask, _ = padded_batch()
+    ours.train()
+    first = attention_maps.attention_maps(ours, ids, mask)
+    assert torch.equal(first, attention_maps.attention_maps(ours, ids, mask))  # without dropout
+    assert ours.training
+    assert not any(module._forward_hooks for module in ours.modules())
+    with pytest.raises(IndexError):
+        attention_maps.attention_maps(ours, ids + 1000, mask)
+    assert not any(module._forward_hooks for module in ours.modules())
+
+
+def test_picture_has_a_square_for_every_head(tmp_path):
+    from matplotlib.image import imread
+
+    maps = np.zeros((2, 2, 4, 4), np.float32)
+    plot_maps(tmp_path / "a.png", maps, ["[CLS]", "$x$", "_^{", "[SEP]"])
+    empty = imread(tmp_path / "a.png")[..., :3]
+    blue = []
+    for layer in range(2):
+        for head in range(2):
+            one = maps.copy()
+            one[layer, head] = 1
+            plot_maps(tmp_path / "b.png", one, ["[CLS]", "$x$", "_^{", "[SEP]"])
+            where = np.abs(imread(tmp_path / "b.png")[..., :3] - empty).sum(-1) > 0.5
+            assert where.any()
+            blue.append(np.argwhere(where).mean(axis=0))  # centre: (y, x)
+    ys, xs = np.array(blue).T.reshape(2, 2, 2)
+    assert ys[0].max() < ys[1].min()
+    assert (np.diff(xs, axis=1) > 0).all()
+
+
+def test_dollars_are_no_formula():
+    assert plain("$x$") == r"\$x\$"
+
+
+# ---------------------------------------------------------------------------------------------
+# The page as a file
+
+
+def some_maps(layers: int = 2, heads: int = 3, length: int = 5) -> np.ndarray:
+    scores = np.random.default_rng(0).normal(size=(layers, heads, length, length)) * 2
+    powers = np.exp(scores)
+    return (powers / powers.sum(-1, keepdims=True)).astype(np.float32)
+
+
+def test_page_holds_everything_and_fetches_nothing():
+    maps = some_maps()
+    text = page(maps, ["[CLS]", "a", "b", "c", "[SEP]"], "a b c")
+    data = json.loads(re.search(r'id="data">(.*?)</script>', text, re.DOTALL)[1])
+    assert data["pieces"] == ["[CLS]", "a", "b", "c", "[SEP]"]
+    kept = np.frombuffer(base64.b64decode(data["maps"]), np.uint8).reshape(maps.shape) / 255
+    assert np.abs(kept - maps).max() <= 0.5 / 255 + 1e-6
+    assert not re.search(r"https?://|src=|@import|url\(", text)
+    assert "default-src 'none'" in policy("x")
+
+
+def test_a_text_cannot_leave_its_place():
+    text = page(some_maps(), ["[CLS]", *ATTACK.split()[:3], "[SEP]"], ATTACK)
+    assert text.count("<script") == 2
+    assert "<img" not in text
+    assert "<title>Attention: &lt;/script&gt;" in text
+
+
+# ---------------------------------------------------------------------------------------------
+# The page in a browser
+
+
+@pytest.fixture(scope="module")
+def chromium():
+    for name in ("chromium", "chromium-browser", "google-chrome"):
+        if path := shutil.which(name):
+            return path
+    pytest.skip("no chromium or google-chrome on PATH: the page is not looked at; install chromium")
+
+
+class Browser:
+    """A headless browser, driven through a pipe in the DevTools protocol: commands and events."""
+
+    def __init__(self, path: str, profile):
+        read_here, write_there = os.pipe()
+        read_there, write_here = os.pipe()
+        there = (os.dup2(read_there, 100), os.dup2(write_there, 101))  # out of the way of 3 and 4
+        options = ["--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"]
+        options += [
+            f"--user-data-dir={profile}",
+            "--remote-debugging-pipe",
+            "--window-size=900,700",
+        ]
+        shell = 'exec 3<&100 4>&101 100<&- 101>&-; exec "$@"'
+        self.process = subprocess.Popen(
+            ["bash", "-c", shell, "bash", path, *options, "about:blank"],
+            pass_fds=there,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+        for number in (*there, read_there, write_there):
+            os.close(number)
+        self.input = os.fdopen(read_here, "rb")
+        self.output = os.fdopen(write_here, "wb")
+        self.count, self.events, self.session = 0, [], None
+        pages = self("Target.getTargets")["targetInfos"]
+        target = next(one["targetId"] for one in pages if one["type"] == "page")
+        self.session = self("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
+        for domain in ("Page", "Runtime", "Log"):
+            self(f"{domain}.enable")
+
+    def __call__(self, method: str, **params) -> dict:
+        self.count += 1
+        message = {"id": self.count, "method": method, "params": params}
+        message |= {"sessionId": self.session} if self.session else {}
+        self.output.write(json.dumps(message).encode() + b"\0")
+        self.output.flush()
+        while True:
+            answer = self.next()
+            if answer.get("id") == self.count:
+                assert "error" not in answer, answer
+                return answer["result"]
+
+    def next(self) -> dict:
+        message = b""
+        while not message.endswith(b"\0"):
+            byte = self.input.read(1)
+            assert byte, "the browser has ended"
+            message += byte
+        answer = json.loads(message[:-1])
+        if "method" in answer:
+            self.events.append(answer)
+        return answer
+
+    def open(self, path) -> None:
+        self.events.clear()
+        self("Page.navigate", url=path.as_uri())
+        while not any(event["method"] == "Page.loadEventFired" for event in self.events):
+            self.next()
+
+    def eval(self, expression: str):
+        result = self("Runtime.evaluate", expression=expression, returnByValue=True)
+        assert "exceptionDetails" not in result, result
+        return result["result"].get("value")
+
+    def hover(self, selector: str) -> None:
+        place = self.eval(
+            f"(() => {{ const e = {selector}; e.scrollIntoView({{block: 'center'}});"
+            " const r = e.getBoundingClientRect();"
+            " return [r.x + r.width / 2, r.y + r.height / 2]; })()"
+        )
+        self("Input.dispatchMouseEvent", type="mouseMoved", x=place[0], y=place[1])
+
+    def click(self, selector: str) -> None:
+        self.hover(selector)
+        x, y = self.eval(
+            f"(() => {{ const r = {selector}.getBoundingClientRect();"
+            " return [r.x + r.width / 2, r.y + r.height / 2]; })()"
+        )
+        for kind in ("mousePressed", "mouseReleased"):
+            self("Input.dispatchMouseEvent", type=kind, x=x, y=y, button="left", clickCount=1)
+
+    def press(self, key: str) -> None:
+        code = {"Tab": 9, "End": 35, "Home": 36, "ArrowLeft": 37, "ArrowRight": 39}[key]
+        for kind in ("keyDown", "keyUp"):
+            self("Input.dispatchKeyEvent", type=kind, key=key, code=key, windowsVirtualKeyCode=code)
+
+    def picture(self) -> bytes:
+        return base64.b64decode(self("Page.captureScreenshot")["data"])
+
+    def complaints(self) -> list[dict]:
+        bad = ("Runtime.exceptionThrown", "Log.entryAdded", "Runtime.consoleAPICalled")
+        bad += ("Page.javascriptDialogOpening",)
+        return [event for event in self.events if event["method"] in bad]
+
+    def close(self) -> None:
+        self("Browser.close")
+        self.process.wait(timeout=30)
+        self.input.close()
+        self.output.close()
+
+
+@pytest.fixture(scope="module")
+def browser(chromium, tmp_path_factory):
+    one = Browser(chromium, tmp_path_factory.mktemp("profile"))
+    yield one
+    one.session = None
+    one.close()
+
+
+PIECES = ["[CLS]", "a", "warm", "film", "[SEP]"]
+BUTTON = "document.querySelectorAll('.piece')[{}]"
+SAID = "document.getElementById('said').textContent"
+# the opacity of the background of every cell of the table, or of the sentence
+SHADES = "Array.from(document.querySelectorAll('{}'), e => {{ const m = " + (
+    "getComputedStyle(e).backgroundColor.match(/rgba?\\(([^)]*)\\)/)[1].split(',');"
+    " return m.length > 3 ? Number(m[3]) : 1; }})"
+)
+
+
+@pytest.fixture
+def opened(browser, tmp_path):
+    maps = some_maps()
+    file = tmp_path / "page.html"
+    file.write_text(page(maps, PIECES, "a warm film"), encoding="utf-8")
+    browser.open(file)
+    yield browser, maps
+    assert browser.complaints() == []
+
+
+def assert_shown(browser, table: np.ndarray, sentence: np.ndarray) -> None:
+    """The table shows (heads, L) shares, the sentence (L,): within a byte's and CSS's rounding."""
+    cells = np.array(browser.eval(SHADES.format("#each td"))).reshape(table.shape)
+    assert np.abs(cells - table).max() < 0.006
+    assert np.abs(np.array(browser.eval(SHADES.format(".piece"))) - sentence).max() < 0.006
+
+
+def test_hovering_shows_what_each_head_attends_to(opened):
+    browser, maps = opened
+    pictures = []
+    for piece in (2, 4):
+        browser.hover(BUTTON.format(piece))
+        assert_shown(browser, maps[0, :, piece], maps[0, :, piece].mean(axis=0))
+        assert f"\u201c{PIECES[piece]}\u201d attends to" in browser.eval(SAID)
+        pictures.append(browser.picture())
+    assert pictures[0] != pictures[1]
+    assert pictures[0].startswith(b"\x89PNG")
+
+
+def test_layers_and_heads_are_picked(opened):
+    browser, maps = opened
+    browser.hover(BUTTON.format(3))
+    browser.click("document.querySelectorAll('#layers input')[1]")
+    assert_shown(browser, maps[1, :, 3], maps[1, :, 3].mean(axis=0))
+    browser.click("document.querySelectorAll('#heads input')[2]")  # 0 is "all"
+    assert_shown(browser, maps[1, :, 3], maps[1, 1, 3])
+    best = PIECES[int(maps[1, 1, 3].argmax())]
+    wanted = f"Layer 2, head 2: \u201cfilm\u201d attends to \u201c{best}\u201d"
+    assert browser.eval(SAID).startswith(wanted)
+    assert browser.eval("document.querySelector('tr.chosen th').textContent") == "head 2"
+
+
+def test_the_keyboard_alone_is_enough(opened):
+    browser, maps = opened
+    focused = "document.activeElement.textContent || document.activeElement.name"
+    order = []
+    for _ in range(3):
+        browser.press("Tab")
+        order.append(browser.eval(focused))
+    assert order == ["layers", "heads", "[CLS]"]
+    for key, piece in (("ArrowRight", 1), ("ArrowRight", 2), ("End", 4), ("ArrowLeft", 3)):
+        browser.press(key)
+        assert browser.eval(focused) == PIECES[piece]
+        assert_shown(browser, maps[0, :, piece], maps[0, :, piece].mean(axis=0))
+    browser.press("Home")
+    assert browser.eval(focused) == "[CLS]"
+
+
+def test_html_in_the_text_is_only_text(browser, tmp_path):
+    pieces = ["[CLS]", ATTACK, "<b>", "&amp;", "[SEP]"]
+    file = tmp_path / "page.html"
+    file.write_text(page(some_maps(), pieces, ATTACK), encoding="utf-8")
+    browser.open(file)
+    browser.hover(BUTTON.format(1))
+    time.sleep(0.2)  # whatever it might have started
+    assert browser.eval("document.querySelectorAll('.piece')[1].textContent") == ATTACK
+    assert browser.eval("document.title") == f"Attention: {ATTACK[:80]}"
+    assert browser.eval("document.querySelectorAll('img, b').length") == 0
+    assert ATTACK in browser.eval(SAID)
+    assert browser.complaints() == []
+
+
+def test_the_browser_s_policy_stops_a_foreign_script(browser, tmp_path):
+    """Even if a text did get out of its place; and the browser does tell this test of it."""
+    text = page(some_maps(), PIECES, "x").replace(
+        "</body>", "<script>document.title = 'taken'</script></body>"
+    )
+    file = tmp_path / "page.html"
+    file.write_text(text, encoding="utf-8")
+    browser.open(file)
+    assert browser.eval("document.title") == "Attention: x"
+    assert browser.complaints() != []
+
+
+# ---------------------------------------------------------------------------------------------
+# The command
+
+
+def test_command_writes_both_files(run_script_here, tiny_model_folder, tmp_path):
+    model = str(tiny_model_folder)
+    done = run_script_here(
+        attention_maps, "--text", "warm film", "--pair", "dull", "--model", model
+    )
+    assert done.code == 0, done.err
+    assert "2 × 4 × " in done.out
+    assert (tmp_path / "predictions/attention.png").read_bytes().startswith(b"\x89PNG")
+    text = (tmp_path / "predictions/attention.html").read_text(encoding="utf-8")
+    assert '"[CLS]", "w", "##a"' in text
+
+
+def test_an_embed_without_segments_says_so(run_script_here, tiny_model_folder, monkeypatch):
+    embed = BertModel.embed
+    monkeypatch.setattr(BertModel, "embed", lambda self, input_ids: embed(self, input_ids))
+    model = str(tiny_model_folder)
+    done = run_script_here(attention_maps, "--text", "a", "--pair", "b", "--model", model)
+    assert done.code == 1
+    assert "embed in bert.py takes none" in done.err
+    assert run_script_here(attention_maps, "--text", "a", "--model", model).code == 0
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        (["--text", "  "], "holds no word"),
+        (["--text", "a", "--most", "4"], "--most 4 leaves no room"),
+        (["--text", "a", "--model", "./nowhere"], "no model folder"),
+        (["--text", "a", "--most", "0"], "at least 1"),
+        ([], "--text"),
+    ],
+)
+def test_bad_input_is_one_line(run_script_here, tiny_model_folder, flags, message, tmp_path):
+    flags = flags if "--model" in flags else [*flags, "--model", str(tiny_model_folder)]
+    done = run_script_here(attention_maps, *flags)
+    assert done.code != 0
+    assert message in done.err
+    assert done.err.count("\n") == 1
+    assert not (tmp_path / "predictions").exists()

@@ -1,0 +1,87 @@
+"""data/convert.py: classifier.py reads what it writes, and the split of IMDB is the one said."""
+
+import importlib.util
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from conftest import ROOT
+
+from datasets import load_data
+
+
+@pytest.fixture
+def convert(run_script_here):
+    """A function that runs the script with a command line."""
+    spec = importlib.util.spec_from_file_location("convert", ROOT / "data" / "convert.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return lambda *arguments: run_script_here(module, *arguments)
+
+
+@pytest.fixture
+def reviews(tmp_path) -> Path:
+    """80 reviews a half in two files each; three texts stand in both halves."""
+    folder = tmp_path / "reviews"
+    folder.mkdir()
+    for half in ("train", "test"):
+        texts = [f'{half} {i},"quoted"<br />with\ta tab\x85and more' for i in range(80)]
+        texts[:3] = ["seen twice a", "seen twice b", "seen twice c"]
+        rows = pd.DataFrame({"id": [f"{half}/{i}" for i in range(80)], "text": texts})
+        rows = rows.assign(label=[i % 2 for i in range(80)], rating=5)
+        for number in range(2):
+            part = rows.iloc[40 * number : 40 * number + 40]
+            part.to_csv(folder / f"imdb-{half}-0{number}.csv", index=False)
+    return folder
+
+
+def test_the_split_of_the_reviews(convert, reviews, tmp_path):
+    done = convert("imdb", reviews, "--out", tmp_path / "out", "--seed", 3)
+    assert done.code == 0, done.err
+    rows = {name: load_data(tmp_path / "out" / f"{name}.csv", "dev") for name in SPLITS}
+    assert {name: len(found) for name, found in rows.items()} == SPLITS
+    ids = [key for found in rows.values() for *_, key in found]
+    assert len(set(ids)) == 160
+    assert all(key.startswith("test/") for *_, key in rows["test"])
+    assert sum(label for _, label, _ in rows["test"]) == 20  # half of them
+    text, label, _ = next(row for row in rows["train"] if row[2] == "train/10")
+    assert (text, label) == ('train 10,"quoted" with a tab\x85and more', 0)
+    assert "3 texts of IMDB's test half stand in its training half" in done.out
+    tested = sum(text.startswith("seen twice") for text, *_ in rows["test"])
+    assert f"{tested} of the 40 test texts made here stand in" in done.out
+    first = (tmp_path / "out/train.csv").read_bytes()
+    convert("imdb", reviews, "--out", tmp_path / "out", "--seed", 3)
+    assert (tmp_path / "out/train.csv").read_bytes() == first
+
+
+SPLITS = {"train": 108, "dev": 12, "test": 40}
+
+
+def test_phrases(convert, tmp_path):
+    for name in ("train", "dev"):
+        text = f"sentence\tlabel\na {name} phrase \t1\nanother one \t0\n"
+        (tmp_path / f"{name}.tsv").write_text(text)
+    done = convert("sst2", tmp_path, "--out", tmp_path / "out")
+    assert done.code == 0, done.err
+    assert load_data(tmp_path / "out/train.csv", "dev") == [
+        ("a train phrase", 1, "train-0"),
+        ("another one", 0, "train-1"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("sentence\tlabel\nfine\t2\n", "train.tsv, row 1: the label '2' is not 0 or 1"),
+        ("sentence\nfine\n", "lacks the column label"),
+        (None, "train.tsv cannot be read"),
+    ],
+)
+def test_what_is_wrong_is_one_line(convert, tmp_path, text, says):
+    if text is not None:
+        (tmp_path / "train.tsv").write_text(text)
+    done = convert("sst2", tmp_path, "--out", tmp_path / "out")
+    assert done.code == 1
+    assert says in done.err
+    assert done.err.count("\n") == 1
+    assert not (tmp_path / "out").exists()

@@ -1,0 +1,695 @@
+"""Text files → word pieces on disk, beside a plain re-reading of the same files in memory."""
+
+import contextlib
+import hashlib
+import json
+import multiprocessing
+import os
+import pickle
+import random
+import re
+import signal
+import subprocess
+import sys
+import time
+import tracemalloc
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch.distributed as dist
+from conftest import ROOT, tiny_vocabulary
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.stats import entropy
+
+import corpus as module
+from corpus import (
+    DATA_FILES,
+    Corpus,
+    build,
+    read_blocks,
+    split_sentences,
+    text_files,
+    unigram_entropy,
+)
+from tokenizer import BertTokenizer
+from utils import InputError
+
+TINY = BertTokenizer(tiny_vocabulary())
+can_fork = pytest.mark.skipif(
+    "fork" not in multiprocessing.get_all_start_methods(), reason="this system cannot fork"
+)
+
+# ---------------------------------------------------------------------------------------------
+# Sentences
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        ("One. Two! Three? Four", ["One.", "Two!", "Three?", "Four"]),
+        ("Wait... What?! 12 came.", ["Wait...", "What?!", "12 came."]),
+        ("“Go.” She went. (So.) Well", ["“Go.”", "She went.", "(So.)", "Well"]),
+        ('"Go!" he said. "No."', ['"Go!" he said.', '"No."']),
+        ("I saw Mr. Smith and Dr. Who at St. James. Then", 2),
+        ("J. R. R. Tolkien wrote. J.R.R. Tolkien too.", 2),
+        ("So did I. They left at 5 p.m. He stayed in the U.S. Army.", 3),
+        ("See No. 5 in vol. 2. No. He said no. He did.", 4),
+        ("It cost 3.50 at example.com. fine, e.g. Latin", 1),
+        ("1. Origins of it. 2. The rest", 2),
+        ("Il est là. École. Été", 3),
+        ("He stopped… Then… nothing", ["He stopped…", "Then… nothing"]),
+        ("— said he. —Not I! —And she", 3),
+        ("", []),
+        (" \t ", []),
+        ("...", ["..."]),
+    ],
+)
+def test_sentences(text, wanted):
+    found = split_sentences(text)
+    assert (len(found) if isinstance(wanted, int) else found) == wanted
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.text(alphabet='aBé1 .!?…"”“(),\n\u3000Mr一', max_size=80))
+def test_sentences_lose_nothing_but_white_space(text):
+    found = split_sentences(text)
+    assert "".join("".join(found).split()) == "".join(text.split())
+    assert all(sentence and sentence == sentence.strip() for sentence in found)
+
+
+@pytest.mark.parametrize("unit", [".", '."', ". ", "!)", "A.", "a. (", '. "', "Mr. "])
+def test_hostile_text_takes_linear_time(unit):
+    """A quadratic rule would take hours for this."""
+    text = unit * (400_000 // len(unit))
+    assert "".join("".join(split_sentences(text)).split()) == "".join(text.split())
+
+
+# ---------------------------------------------------------------------------------------------
+# Blocks
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    st.lists(st.sampled_from(["a", " b", "\n", "\n\n", "é", "💡", "word ", "\r\n"]), max_size=60),
+    st.integers(4, 20),
+)
+def test_blocks_are_the_file_cut_at_good_places(tmp_path_factory, units, size):
+    text = "".join(units).encode()
+    path = tmp_path_factory.mktemp("blocks") / "file.txt"
+    path.write_bytes(text)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(module, "BLOCK", size)
+        blocks = list(read_blocks([path]))
+    assert b"".join(block.text for block in blocks) == text
+    at = 0
+    for block in blocks:
+        assert 0 < len(block.text) <= size
+        assert block.line == 1 + text[:at].count(b"\n")
+        assert block.goes_on == (at > 0 and text[at - 1 : at] != b"\n")
+        block.text.decode()  # no character is cut
+        at += len(block.text)
+        assert block.last == (at == len(text))
+
+
+def test_an_enormous_line_is_read_in_bounded_memory(tmp_path):
+    path = tmp_path / "line.txt"
+    with open(path, "wb") as file:
+        for _ in range(50):
+            file.write(b"no full stop and no line end " * 36_158)  # 1 MB
+    tracemalloc.start()
+    size = sum(len(block.text) for block in read_blocks([path]))
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert size == path.stat().st_size > 50_000_000
+    assert peak < 8 * module.BLOCK
+
+
+# ---------------------------------------------------------------------------------------------
+# Building
+
+
+def plainly(files, tokenizer=TINY):
+    """The same by other means: the whole text in memory, regular expressions, lists of lists."""
+    documents = []
+    for path in files:
+        text = path.read_bytes().decode(errors="replace")
+        for document in re.split(r"\n(?:[^\S\n]*\n)+", text):
+            sentences = [
+                tokenizer.text_to_ids(sentence)
+                for line in document.split("\n")
+                for sentence in split_sentences(line)
+            ]
+            documents.append([ids for ids in sentences if ids])
+    return [document for document in documents if document]
+
+
+def as_lists(corpus):
+    return [
+        [corpus.sentence(i).tolist() for i in corpus.document(d)] for d in range(corpus.n_documents)
+    ]
+
+
+def write_texts(folder, files=3, documents=4, seed=0, words="one two three four fünf"):
+    """Small files of random sentences: words, paragraphs, documents, in turn."""
+    chance = random.Random(seed)
+    folder.mkdir(exist_ok=True)
+    paths = []
+    for number in range(files):
+        text = ""
+        for _ in range(documents):
+            for _ in range(chance.randint(1, 5)):
+                for _ in range(chance.randint(1, 4)):
+                    text += " ".join(chance.choices(words.split(), k=chance.randint(1, 9)))
+                    text = text[:-1] + text[-1].upper() + chance.choice(". ,! ? ".split()) + " A "
+                text += "\n"
+            text += chance.choice(["\n", "\n \t\n\n"])
+        paths.append(folder / f"{number}.txt")
+        paths[-1].write_text(text.rstrip() if number == 1 else text, encoding="utf-8")
+    return paths
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+@pytest.mark.parametrize("block", [1 << 18, 300])
+def test_a_corpus_is_what_the_files_say(tmp_path, monkeypatch, workers, block, capsys):
+    files = write_texts(tmp_path / "text")
+    monkeypatch.setattr(module, "BLOCK", block)  # lines are shorter than 300 bytes
+    corpus = build([tmp_path / "text"], TINY, tmp_path / "made", workers=workers)
+    wanted = plainly(files)
+    assert len(wanted) == 12
+    assert as_lists(corpus) == wanted
+    assert corpus.n_documents == len(wanted)
+    assert corpus.n_sentences == sum(map(len, wanted))
+    lengths = [len(ids) for document in wanted for ids in document]
+    assert corpus.sentence_lengths.tolist() == lengths
+    assert corpus.n_tokens == sum(lengths)
+    assert corpus.ids.dtype == np.uint16
+    said = capsys.readouterr().out
+    assert f"{len(lengths)} sentences, {sum(lengths):,} word pieces, 12 documents" in said
+    assert sorted(os.listdir(tmp_path / "made")) == sorted([".lock", "corpus.json", *DATA_FILES])
+
+
+def test_a_line_longer_than_a_block_stays_in_its_document(tmp_path, monkeypatch):
+    path = tmp_path / "text.txt"
+    path.write_text("ab " * 200 + "\ncd\n" + "e" * 64 + "\ncd\n\n" + "é" * 50, encoding="utf-8")
+    monkeypatch.setattr(module, "BLOCK", 64)
+    corpus = build([path], TINY, tmp_path / "made", workers=1)
+    wanted = [["ab"] * 200 + ["cd", "e" * 64, "cd"], ["é" * 32, "é" * 18]]
+    found = [[i for ids in document for i in ids] for document in as_lists(corpus)]
+    assert found == [TINY.text_to_ids(" ".join(words)) for words in wanted]
+
+
+def test_a_sentence_without_end_is_cut(tmp_path, capsys):
+    (tmp_path / "text.txt").write_text("a " * 1300, encoding="utf-8")
+    corpus = build([tmp_path / "text.txt"], TINY, tmp_path / "made", workers=1)
+    assert corpus.sentence_lengths.tolist() == [512, 512, 276]
+    assert "1 sentences were cut every 512" in capsys.readouterr().out
+
+
+def test_a_large_vocabulary_takes_larger_ids(tmp_path):
+    words = [f"w{i}" for i in range(70_000)]
+    tokenizer = BertTokenizer([*tiny_vocabulary(), *words])
+    (tmp_path / "text.txt").write_text("w1 w69999", encoding="utf-8")
+    corpus = build([tmp_path / "text.txt"], tokenizer, tmp_path / "made", workers=1)
+    assert corpus.ids.dtype == np.int32
+    assert tokenizer.convert_ids_to_tokens(corpus.sentence(0)) == ["w1", "w69999"]
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_limit_takes_exactly_that_many_sentences(tmp_path, monkeypatch, workers):
+    files = write_texts(tmp_path / "text")
+    monkeypatch.setattr(module, "BLOCK", 300)
+    wanted = [ids for document in plainly(files) for ids in document]
+    for limit in (1, 17, len(wanted), len(wanted) + 1):
+        corpus = build([tmp_path / "text"], TINY, tmp_path / str(limit), workers, limit)
+        found = [ids for document in as_lists(corpus) for ids in document]
+        assert found == wanted[:limit]
+    with pytest.raises(InputError, match="at least 1"):
+        build([tmp_path / "text"], TINY, tmp_path / "made", limit=0)
+
+
+def test_bad_bytes_are_replaced_counted_and_located(tmp_path, capsys):
+    replaced_before = "\ufffd".encode()  # such a character in the text counts for nothing
+    (tmp_path / "a.txt").write_bytes(b"fine " + replaced_before)
+    (tmp_path / "b.txt").write_bytes(b"fine\nbad \xff\xfe here\n" + replaced_before + b"bad \xe9\n")
+    corpus = build([tmp_path], TINY, tmp_path / "made", workers=1)
+    assert corpus.description["replaced"] == 3
+    assert f"3 places are no UTF-8 and were replaced; the first: {tmp_path}/b.txt, line 2" in (
+        capsys.readouterr().out
+    )
+    found = [TINY.decode(corpus.sentence(i)) for i in range(corpus.n_sentences)]
+    assert found == ["fine", "fine", "bad here", "bad"]
+
+
+def test_files_without_text_are_left_out_and_named(tmp_path, capsys):
+    (tmp_path / "empty.txt").touch()
+    (tmp_path / "blank.txt").write_text("\n \n\u200b\n")
+    (tmp_path / "text.txt").write_text("some text")
+    corpus = build([tmp_path], TINY, tmp_path / "made", workers=1)
+    assert corpus.n_sentences == corpus.n_documents == 1
+    said = capsys.readouterr().out
+    assert f"2 files hold no text: {tmp_path}/blank.txt, {tmp_path}/empty.txt" in said
+
+
+def test_sources_are_files_and_folders_each_once(tmp_path):
+    (tmp_path / "deep").mkdir()
+    for name in ("b.txt", "a.txt", "deep/c.txt", "other.md"):
+        (tmp_path / name).touch()
+    found = text_files([tmp_path / "b.txt", tmp_path, tmp_path / "other.md"])
+    names = [str(path.relative_to(tmp_path)) for path in found]
+    assert names == ["b.txt", "a.txt", str(Path("deep/c.txt")), "other.md"]
+
+
+def test_what_cannot_be_read_is_said_in_one_line(tmp_path):
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "blank.txt").write_text("\n\n")
+    (tmp_path / "utf16.txt").write_text("some text", encoding="utf-16")
+    (tmp_path / "text.txt").write_text("some text")
+    for source, message in (
+        ("missing.txt", "missing.txt: no such file or folder"),
+        ("empty", r"empty holds no \*.txt file"),
+        ("blank.txt", "no text in .*blank.txt"),
+        ("utf16.txt", "utf16.txt is no text in UTF-8"),
+    ):
+        with pytest.raises(InputError, match=message) as caught:
+            build([tmp_path / source], TINY, tmp_path / "made", workers=1)
+        assert "\n" not in str(caught.value)
+        assert not (tmp_path / "made" / "corpus.json").exists()
+        assert not list((tmp_path / "made").glob("*.bin"))
+        assert not list((tmp_path / "made").glob(".*.part"))
+    with pytest.raises(InputError, match="cannot write the corpus"):
+        build([tmp_path / "text.txt"], TINY, tmp_path / "text.txt" / "made", workers=1)
+
+
+# ---------------------------------------------------------------------------------------------
+# Used again, built anew
+
+
+@pytest.fixture
+def made(tmp_path):
+    """A folder of texts and a corpus of them."""
+    write_texts(tmp_path / "text")
+    build([tmp_path / "text"], TINY, tmp_path / "made", workers=1)
+    return tmp_path / "text", tmp_path / "made"
+
+
+def stamps(folder):
+    return [(folder / name).stat().st_mtime_ns for name in DATA_FILES]
+
+
+def test_the_same_inputs_use_the_corpus_again(made, capsys):
+    text, folder = made
+    before = stamps(folder)
+    capsys.readouterr()
+    build([text], TINY, folder, workers=1)
+    assert stamps(folder) == before
+    assert "anew" not in capsys.readouterr().out
+    shifted = text.rename(text.with_name("elsewhere"))  # the texts count, not where they stand
+    build([shifted], TINY, folder, workers=1)
+    assert stamps(folder) == before
+
+
+def edit_text(text, folder):
+    path = text / "0.txt"
+    path.write_bytes(path.read_bytes().replace(b"one", b"two", 1))  # as long as before
+
+
+def edit_ids(text, folder):
+    data = bytearray((folder / "ids.bin").read_bytes())
+    data[7] ^= 1
+    (folder / "ids.bin").write_bytes(data)
+
+
+def cut_index(text, folder):
+    data = (folder / "sentences.bin").read_bytes()
+    (folder / "sentences.bin").write_bytes(data[:-8])
+
+
+def edit_description(**values):
+    def edit(text, folder):
+        path = folder / "corpus.json"
+        path.write_text(json.dumps(json.loads(path.read_text()) | values))
+
+    return edit
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        (edit_text, "the texts are other ones"),
+        (edit_ids, "ids.bin is damaged"),
+        (cut_index, "sentences.bin has"),
+        (lambda text, folder: (folder / "documents.bin").unlink(), "cannot be read"),
+        (lambda text, folder: (folder / "corpus.json").write_text("{"), "cannot be read"),
+        (lambda text, folder: (folder / "corpus.json").write_text("[]"), "cannot be read"),
+        (edit_description(version=0), "another version"),
+        (edit_description(vocabulary="0"), "vocabulary"),
+        (edit_description(limit=5), "its limit was 5"),
+        (edit_description(sources=3), "cannot be read"),
+    ],
+)
+def test_anything_else_builds_it_anew_and_says_why(made, capsys, change, why):
+    text, folder = made
+    change(text, folder)
+    capsys.readouterr()
+    corpus = build([text], TINY, folder, workers=1)
+    assert re.search(f"built anew, .*{why}", capsys.readouterr().out)
+    assert as_lists(corpus) == plainly(text_files([text]))
+
+
+def test_another_vocabulary_builds_it_anew(made, capsys):
+    text, folder = made
+    cased = BertTokenizer(tiny_vocabulary(), lower_case=False)
+    build([text], cased, folder, workers=1)
+    assert "the vocabulary is another one" in capsys.readouterr().out
+    larger = BertTokenizer([*tiny_vocabulary(), "one"])
+    corpus = build([text], larger, folder, workers=1)
+    assert as_lists(corpus) == plainly(text_files([text]), larger)
+
+
+def test_hashes_are_those_of_the_files(made):
+    text, folder = made
+    description = json.loads((folder / "corpus.json").read_text())
+    for name in DATA_FILES:
+        data = (folder / name).read_bytes()
+        assert description["files"][name] == {
+            "bytes": len(data),
+            "sha256": hashlib.sha256(data).hexdigest(),
+        }
+    for source, path in zip(description["sources"], sorted(text.iterdir()), strict=True):
+        assert source["sha256"] == hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def test_a_corpus_that_is_not_whole_does_not_open(made):
+    _, folder = made
+    cut_index(None, folder)
+    with pytest.raises(InputError, match=r"holds no whole corpus \(sentences.bin has"):
+        Corpus(folder)
+    with pytest.raises(InputError, match="holds no whole corpus"):
+        Corpus(folder / "elsewhere")
+
+
+@pytest.mark.parametrize("moment", ["sentences", "documents.bin", "corpus.json"])
+def test_a_failure_at_any_moment_leaves_nothing_that_counts(made, monkeypatch, moment):
+    text, folder = made
+    edit_text(text, folder)
+
+    def fail(*_):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        if moment == "sentences":
+            patch.setattr(module, "encode_block", fail)
+        elif moment == "corpus.json":
+            patch.setattr(module, "write_json", fail)
+        else:
+            patch.setattr("utils.os.replace", fail)
+        with pytest.raises(KeyboardInterrupt):
+            build([text], TINY, folder, workers=1)
+    if moment != "sentences":  # then the old corpus is still whole
+        with pytest.raises(InputError, match="no whole corpus"):
+            Corpus(folder)
+    assert not list(folder.glob(".*.part"))
+    assert as_lists(build([text], TINY, folder, workers=1)) == plainly(text_files([text]))
+
+
+def gone(process_id):
+    """Whether a process has ended (its parent may not have asked for it yet)."""
+    with contextlib.suppress(OSError):
+        return Path(f"/proc/{process_id}/stat").read_text().rsplit(")", 1)[1].split()[0] == "Z"
+    return True
+
+
+def wait_until(condition, seconds=20.0):
+    end = time.monotonic() + seconds
+    while not condition() and time.monotonic() < end:
+        time.sleep(0.02)
+    return condition()
+
+
+@can_fork
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="no /proc to look processes up in")
+def test_killed_it_leaves_no_process_and_no_half_corpus(tmp_path, monkeypatch):
+    text, folder = tmp_path / "text", tmp_path / "made"
+    write_texts(text)
+    monkeypatch.setattr(module, "BLOCK", 300)
+    names = tmp_path / "workers"
+
+    def stall(array):
+        workers = multiprocessing.active_children()
+        part = names.with_suffix(".part")
+        part.write_text(" ".join(str(worker.pid) for worker in workers))
+        part.rename(names)
+        time.sleep(60)
+
+    class Stalling(module._Hashed):
+        def write(self, array):
+            super().write(array)
+            if len(array) > 1:
+                stall(array)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(module, "_Hashed", Stalling)
+        run = multiprocessing.get_context("fork").Process(
+            target=build, args=([text], TINY, folder), kwargs={"workers": 2}
+        )
+        run.start()
+        assert wait_until(names.exists)
+    workers = [int(name) for name in names.read_text().split()]
+    assert len(workers) == 2
+    assert not any(map(gone, workers))
+    os.kill(run.pid, signal.SIGKILL)
+    run.join()
+    assert wait_until(lambda: all(map(gone, workers)))
+    assert len(list(folder.glob(".*.part"))) == 3
+    corpus = build([text], TINY, folder, workers=1)
+    assert as_lists(corpus) == plainly(text_files([text]))
+    assert not list(folder.glob(".*.part"))
+
+
+@can_fork
+@pytest.mark.skipif(module.fcntl is None, reason="no flock here")
+def test_two_programs_do_not_build_at_once(tmp_path):
+    write_texts(tmp_path / "text")
+    context = multiprocessing.get_context("fork")
+    go = context.Event()
+
+    def build_later():
+        go.wait()
+        build([tmp_path / "text"], TINY, tmp_path / "made", 1)
+
+    second = context.Process(target=build_later, daemon=True)
+    second.start()  # before the lock is taken, which a fork would inherit
+    with module._alone(tmp_path / "made"):
+        go.set()
+        second.join(0.3)
+        assert second.is_alive()
+        assert os.listdir(tmp_path / "made") == [".lock"]
+    second.join(20)
+    assert second.exitcode == 0
+    assert Corpus(tmp_path / "made").n_documents == 12
+
+
+def one_of_two(number, folder, source, results):
+    dist.init_process_group(
+        "gloo", init_method=f"file://{folder}/meeting", rank=number, world_size=2
+    )
+    written = []
+    module._write = lambda *args, real=module._write: (written.append(1), real(*args))
+    try:
+        corpus = build([source], TINY, folder / "made", workers=1)
+        results.put((number, len(written), corpus.n_sentences))
+    except InputError as error:
+        results.put((number, len(written), str(error)))
+    finally:
+        dist.destroy_process_group()
+
+
+@can_fork
+@pytest.mark.skipif(not dist.is_gloo_available(), reason="this torch has no gloo")
+@pytest.mark.parametrize("source", ["text", "missing"])
+def test_of_several_processes_the_first_builds_for_all(tmp_path, source):
+    files = write_texts(tmp_path / "text")
+    context = multiprocessing.get_context("fork")
+    results = context.Queue()
+    runs = [
+        context.Process(
+            target=one_of_two, args=(number, tmp_path, tmp_path / source, results), daemon=True
+        )
+        for number in (0, 1)
+    ]
+    for run in runs:
+        run.start()
+    (_, first, a), (_, second, b) = sorted(results.get(timeout=60) for _ in runs)
+    for run in runs:
+        run.join(20)
+    assert a == b
+    assert second == 0
+    if source == "text":
+        assert first == 1
+        assert a == sum(map(len, plainly(files)))
+    else:
+        assert "no such file or folder" in a
+
+
+# ---------------------------------------------------------------------------------------------
+# Reading
+
+
+@pytest.fixture(scope="module")
+def corpus(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("corpus")
+    write_texts(folder / "text", files=5, documents=40)
+    return build([folder / "text"], TINY, folder / "made", workers=1)
+
+
+def test_a_split_is_by_whole_documents(corpus):
+    documents = as_lists(corpus)
+    train, held = corpus.split(0.2, seed=1)
+    theirs = as_lists(train), as_lists(held)
+    places = [[documents.index(one) for one in part] for part in theirs]
+    assert sorted(places[0] + places[1]) == list(range(200))
+    assert all(part == sorted(part) for part in places)
+    assert 0.17 < held.n_tokens / corpus.n_tokens <= 0.2
+    assert train.n_tokens + held.n_tokens == corpus.n_tokens
+    for part, lists in zip((train, held), theirs, strict=True):
+        assert part.n_documents == len(lists)
+        assert part.n_sentences == sum(map(len, lists))
+        flat = [ids for document in lists for ids in document]
+        assert part.sentence_lengths.tolist() == [len(ids) for ids in flat]
+        assert part.n_tokens == sum(map(len, flat))
+        for d in (0, part.n_documents - 1):
+            starts = part.starts(d)
+            wanted = [i for ids in lists[d] for i in ids]
+            assert part.ids[starts[0] : starts[-1]].tolist() == wanted
+    again, other = corpus.split(0.2, seed=1)[1], corpus.split(0.2, seed=2)[1]
+    assert as_lists(again) == theirs[1]
+    assert as_lists(other) != theirs[1]
+
+
+def test_a_part_can_be_split_again(corpus):
+    train, _ = corpus.split(0.2, seed=1)
+    rest, dev = train.split(0.5, seed=1)
+    assert sorted(as_lists(rest) + as_lists(dev)) == sorted(as_lists(train))
+
+
+def test_one_huge_document_is_not_held_out(tmp_path):
+    text = "\n\n".join(["a b c. " * 500, "d e.", "f g h.", "i j k l m."])
+    (tmp_path / "text.txt").write_text(text)
+    corpus = build([tmp_path / "text.txt"], TINY, tmp_path / "made", workers=1)
+    for seed in range(10):
+        held = corpus.split(0.0001, seed)[1]
+        assert as_lists(held) == [[TINY.text_to_ids("d e.")]]
+        assert corpus.split(0.3, seed)[0].n_tokens > 1000
+
+
+def test_a_single_document_cannot_be_split(tmp_path):
+    (tmp_path / "text.txt").write_text("a b.\nc d.")
+    corpus = build([tmp_path / "text.txt"], TINY, tmp_path / "made", workers=1)
+    assert corpus.n_documents == 1
+    with pytest.raises(InputError, match="one document"):
+        corpus.split(0.5, seed=0)
+
+
+@pytest.mark.parametrize("share", [0.0, 1.0, -1.0])
+def test_a_share_is_between_0_and_1(corpus, share):
+    with pytest.raises(InputError, match="cannot be held out"):
+        corpus.split(share, seed=0)
+
+
+@pytest.mark.parametrize("i", [-1, 10**6])
+def test_no_sentence_outside(corpus, i):
+    with pytest.raises(IndexError):
+        corpus.sentence(i)
+
+
+def test_a_corpus_is_pickled_by_its_place(corpus):
+    _, held = corpus.split(0.2, seed=1)
+    corpus.ids, held.ids  # noqa: B018 both have their files mapped now
+    for one in (corpus, held):
+        sent = pickle.dumps(one)
+        assert len(sent) < 2000
+        assert as_lists(pickle.loads(sent)) == as_lists(one)
+
+
+def test_unigram_entropy_is_that_of_the_counts(corpus, monkeypatch):
+    monkeypatch.setattr(module, "READ", 100)
+    for one in (corpus, *corpus.split(0.2, seed=1)):
+        ids = [i for document in as_lists(one) for sentence in document for i in sentence]
+        assert unigram_entropy(one) == pytest.approx(entropy(np.bincount(ids)), abs=1e-12)
+
+
+MEASURE = """
+import resource, sys
+sys.path.insert(0, sys.argv[1])
+from corpus import build
+from tokenizer import BertTokenizer
+from utils import run_script
+tokenizer = BertTokenizer.from_pretrained(sys.argv[2])
+build([sys.argv[3]], tokenizer, sys.argv[4], workers=1)
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="ru_maxrss is counted differently elsewhere")
+def test_memory_stays_flat_as_the_corpus_grows(tmp_path, tiny_model_folder):
+    chance = random.Random(0)
+    words = ["".join(chance.choices("abcdefghij", k=5)) for _ in range(2000)]
+    text = "\n".join(" ".join(chance.choices(words, k=80)) + "." for _ in range(1000))
+    peaks = []
+    for times in (1, 10):  # half a megabyte of text, five megabytes
+        path = tmp_path / f"{times}.txt"
+        path.write_text("\n\n".join([text] * times))
+        command = [sys.executable, "-c", MEASURE, ROOT, tiny_model_folder, path]
+        done = subprocess.run(
+            [*command, tmp_path / f"made-{times}"],
+            env=os.environ | {"OMP_NUM_THREADS": "1"},
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        peaks.append(int(done.stdout.split()[-1]) / 1024)  # MB
+    size = (tmp_path / "made-10" / "ids.bin").stat().st_size
+    assert size > 4_000_000
+    assert peaks[1] - peaks[0] < 4
+
+
+def test_printed_quotes_and_dashes_become_typed_ones(tmp_path):
+    for name, text in (
+        ("printed", "“I don’t,” she said—‘no’ … 1–2.\n"),
+        ("typed", "\"I don't,\" she said--'no' ... 1-2.\n"),
+    ):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "a.txt").write_text(text, encoding="utf-8")
+    printed, typed = (
+        build([tmp_path / name], TINY, tmp_path / f"of {name}", workers=1)
+        for name in ("printed", "typed")
+    )
+    assert printed.ids.tolist() == typed.ids.tolist()
+    assert len(printed.ids) > 10
+
+
+# ---------------------------------------------------------------------------------------------
+# Real text
+
+
+@pytest.fixture
+def books():
+    folder = Path(os.environ.get("MINBERT_DATA", "missing")) / "pretrain_text" / "books"
+    if not folder.is_dir():
+        pytest.skip("no real text here: set MINBERT_DATA to a folder with pretrain_text/books")
+    return folder
+
+
+def test_real_books(tmp_path, books, offline_model):
+    tokenizer = BertTokenizer.from_pretrained(offline_model)
+    path = min(books.glob("*.txt"), key=lambda path: path.stat().st_size)
+    corpus = build([path], tokenizer, tmp_path / "made", workers=2)
+    text = path.read_text(encoding="utf-8")
+    for printed, typed in ("‘'", "’'", '“"', '”"', ("–", "-"), ("—", "--"), ("…", "...")):
+        text = text.replace(printed, typed)
+    assert corpus.ids.tolist() == tokenizer.text_to_ids(text)  # cut otherwise, the same pieces
+    assert corpus.n_documents == len([d for d in re.split(r"\n\s*\n", text) if d.strip()])
+    assert 15 < corpus.sentence_lengths.mean() < 45
+    assert corpus.description["replaced"] == 0

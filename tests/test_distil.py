@@ -1,0 +1,417 @@
+"""Distillation: its losses, the student that begins as the teacher, a run, killed and resumed."""
+
+import itertools
+import json
+import math
+import multiprocessing
+import os
+import signal
+import socket
+import sys
+from types import SimpleNamespace
+
+import pytest
+import torch
+import torch._dynamo  # which torch takes in late: here once, rather than in every process
+import transformers
+from conftest import NO_DROPOUT, save_tiny_model
+from torch.nn import functional as F
+
+from classifier import BertSentimentClassifier
+from datasets import SentenceClassificationDataset, load_data
+from engine import ResumePoint, save_model
+from lessons import distil
+from lessons.distil import DistilBertClassifier, Teacher, direction_loss, soft_loss, student_of
+from optimizer import AdamW
+from utils import InputError, run_script, seed_everything
+
+CPU = torch.device("cpu")
+
+
+@pytest.fixture(scope="module")
+def teacher_file(tmp_path_factory):
+    """A checkpoint of classifier.py with four layers, without dropout, far from initial values."""
+    folder = tmp_path_factory.mktemp("teacher")
+    save_tiny_model(folder, num_hidden_layers=4, **NO_DROPOUT)
+    ours = SimpleNamespace(
+        hidden_dropout_prob=0.0,
+        num_labels=5,
+        hidden_size=32,
+        data_dir=".",
+        option="finetune",
+        model=str(folder),
+    )
+    model = BertSentimentClassifier(ours)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.add_(0.1 * torch.randn_like(parameter))
+    path = folder / "sst-classifier.pt"
+    save_model(model, AdamW(model.parameters()), SimpleNamespace(), ours, path)
+    return path
+
+
+@pytest.fixture
+def teacher(teacher_file):
+    return Teacher(teacher_file, CPU)
+
+
+@pytest.fixture
+def batch(teacher, tiny_data):
+    """All 25 training sentences."""
+    rows, _ = load_data(tiny_data / "ids-sst-train.csv", "train")
+    return SentenceClassificationDataset(rows, teacher.config).pad_data(rows)
+
+
+# ---------------------------------------------------------------------------------------------
+# The losses
+
+
+@pytest.mark.parametrize("temperature", [1.0, 2.0, 7.5])
+def test_soft_loss_is_its_formula(temperature):
+    student, teacher = torch.randn(2, 6, 4)
+    wanted = 0.0
+    for s, t in zip(student.tolist(), teacher.tolist(), strict=True):
+        softened = [[math.exp(x / temperature) for x in row] for row in (s, t)]
+        q, p = ([x / sum(row) for x in row] for row in softened)
+        wanted += temperature**2 * sum(b * math.log(b / a) for a, b in zip(q, p, strict=True))
+    assert soft_loss(student, teacher, temperature).item() == pytest.approx(wanted, rel=1e-5)
+    assert soft_loss(teacher, teacher, temperature).item() == pytest.approx(0.0, abs=1e-6)
+
+
+def test_gradient_of_the_soft_loss():
+    """T · (q − p): of the same size whatever T is (Hinton et al. 2015, section 2.1)."""
+    student, teacher = torch.randn(2, 6, 4)
+    student.requires_grad_()
+    soft_loss(student, teacher, 3.0).backward()
+    wanted = 3.0 * (F.softmax(student / 3, dim=-1) - F.softmax(teacher / 3, dim=-1))
+    torch.testing.assert_close(student.grad, wanted)
+
+
+def test_direction_loss_is_torchs_over_real_pieces():
+    student, teacher = torch.randn(2, 3, 5, 8)
+    mask = torch.tensor([[1, 1, 1, 1, 1], [1, 1, 0, 0, 0], [1, 0, 0, 0, 0]])
+    real = mask.bool()
+    wanted = F.cosine_embedding_loss(
+        student[real], teacher[real], torch.ones(real.sum()), reduction="sum"
+    )
+    torch.testing.assert_close(direction_loss(student, teacher, mask), wanted)
+    assert direction_loss(3 * teacher, teacher, mask).item() == pytest.approx(0.0, abs=1e-5)
+
+
+# ---------------------------------------------------------------------------------------------
+# The student
+
+
+def hidden_of(bert, batch):
+    with torch.no_grad():
+        found = bert.eval()(batch["token_ids"], batch["attention_mask"])
+    return found["last_hidden_state"]
+
+
+def test_it_begins_with_every_second_layer(teacher):
+    bert = teacher.model.bert
+    student = student_of(bert)
+    assert len(student.bert_layers) == student.config.num_hidden_layers == 2
+    for mine, theirs in zip(student.bert_layers, bert.bert_layers[::2], strict=True):
+        for name, tensor in theirs.state_dict().items():
+            assert torch.equal(mine.state_dict()[name], tensor)
+    before = bert.word_embedding.weight.clone()
+    with torch.no_grad():
+        student.word_embedding.weight.zero_()
+    assert torch.equal(bert.word_embedding.weight, before)  # copies, not the same tensors
+
+
+def test_with_all_layers_it_is_the_teacher(teacher, batch):
+    bert = teacher.model.bert
+    assert bert.tk_type_embedding.weight[0].abs().max() > 0.1  # that counts, where there are none
+    student = student_of(bert, layers=4)
+    torch.testing.assert_close(hidden_of(student, batch), hidden_of(bert, batch), atol=1e-5, rtol=0)
+    assert (hidden_of(student_of(bert, 3), batch) - hidden_of(bert, batch)).abs().max() > 0.1
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
+def test_the_classifier_is_that_of_transformers(teacher, batch, tmp_path, dtype):
+    model = DistilBertClassifier(student_of(teacher.model.bert), 5, dropout=0.3)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.add_(0.1 * torch.randn_like(parameter))
+    model.save_pretrained(tmp_path)
+    theirs, report = transformers.DistilBertForSequenceClassification.from_pretrained(
+        tmp_path, output_loading_info=True
+    )
+    assert not report["missing_keys"]
+    assert not report["unexpected_keys"]
+    assert theirs.config.seq_classif_dropout == theirs.dropout.p == 0.3
+    ours, theirs = model.to(dtype).eval(), theirs.to(dtype).eval()
+    near = {"rtol": 1e-4, "atol": 1e-6} if dtype == torch.float32 else {"rtol": 0, "atol": 1e-10}
+    found = theirs(batch["token_ids"], batch["attention_mask"], labels=batch["labels"])
+    logits = ours(batch["token_ids"], batch["attention_mask"])
+    loss = F.cross_entropy(logits, batch["labels"])
+    torch.testing.assert_close(logits, found.logits, **near)
+    torch.testing.assert_close(loss, found.loss, **near)
+    loss.backward()
+    found.loss.backward()
+    names = {f"distilbert.{name}": f"bert.{own}" for name, own in ours.bert.hf_names()}
+    for name, parameter in theirs.named_parameters():
+        mine = ours.get_parameter(names.get(name, name))
+        torch.testing.assert_close(mine.grad, parameter.grad, **near)
+    again = DistilBertClassifier.from_pretrained(tmp_path)
+    assert again.dropout.p == 0.3
+    for name, tensor in again.to(dtype).state_dict().items():
+        assert torch.equal(tensor, ours.state_dict()[name]), name
+
+
+# ---------------------------------------------------------------------------------------------
+# Training
+
+
+@pytest.fixture
+def line(teacher_file, tiny_data):
+    files = [f"--{name}={tiny_data}/ids-sst-{name}.csv" for name in ("train", "dev")]
+    flags = "--epochs 3 --lr 3e-3 --batch_size 4 --hidden_dropout_prob 0 --precision fp32"
+    return ["--teacher", str(teacher_file), *files, *flags.split()]
+
+
+@pytest.mark.parametrize("weights", [(5.0, 2.0, 1.0), (0.0, 1.0, 0.0), (0.0, 0.0, 4.0)])
+@pytest.mark.parametrize("accumulate", [1, 4])
+def test_a_step_is_one_on_the_weighted_losses(
+    run_script_here, monkeypatch, line, batch, tmp_path, weights, accumulate
+):
+    """All 25 rows in one step, computed anew with torch's own means; also in four parts."""
+    gradients = []
+
+    class Watched(AdamW):
+        def step(self):
+            gradients.append([p.grad for group in self.param_groups for p in group["params"]])
+            return super().step()
+
+    monkeypatch.setattr(distil, "AdamW", Watched)
+    once = ["--epochs", "1", "--batch_size", "25", "--accumulate", str(accumulate)]
+    result = run_script_here(distil, *line, *once, "--weights", *map(str, weights))
+    assert result.code == 0, result.err
+
+    seed_everything(11711)  # so that the student's head begins with the same numbers
+    teacher = Teacher(line[1], CPU)
+    model = DistilBertClassifier(student_of(teacher.model.bert), 5, 0.0)
+    ids, mask, labels = batch["token_ids"], batch["attention_mask"], batch["labels"]
+    wanted, wanted_hidden = teacher.outputs(ids, mask)
+    logits, hidden = model.outputs(ids, mask)
+    real = mask.bool()
+
+    def cooled(logits):
+        return F.log_softmax(logits / 2, dim=-1)
+
+    losses = {
+        "soft": 4 * F.kl_div(cooled(logits), cooled(wanted).exp(), reduction="batchmean"),
+        "task": F.cross_entropy(logits, labels),
+        "direction": F.cosine_embedding_loss(
+            hidden[real], wanted_hidden[real], torch.ones(real.sum())
+        ),
+    }
+    loss = sum(weight * one for weight, one in zip(weights, losses.values(), strict=True))
+    loss.backward()
+    (row,) = metrics_of(tmp_path)["epochs"]
+    for name, one in losses.items():
+        assert row[name] == pytest.approx(one.item(), rel=1e-4)
+    assert row["loss"] == pytest.approx(loss.item(), rel=1e-4)
+    assert row["train_acc"] == (logits.argmax(-1) == labels).sum().item() / 25
+    (found,) = gradients
+    compared = 0
+    for mine, parameter in zip(found, model.parameters(), strict=True):
+        if mine is not None and mine.abs().max():
+            torch.testing.assert_close(mine, parameter.grad, rtol=1e-3, atol=1e-5)
+            compared += 1
+        else:  # weight 0: the head learns nothing from directions
+            assert parameter.grad is None or not parameter.grad.any()
+    assert compared > 30
+
+
+def metrics_of(folder):
+    return json.loads((folder / "distilled" / "metrics.json").read_text(encoding="utf-8"))
+
+
+def test_a_run(run_script_here, line, teacher, tmp_path):
+    result = run_script_here(distil, *line, "--decay", "--warmup", "0.1", "--clip", "1")
+    assert result.code == 0, result.err
+    folder = tmp_path / "distilled"
+    assert sorted(file.name for file in folder.iterdir()) == [
+        "config.json",
+        "curves.png",
+        "metrics.json",
+        "model.safetensors",
+        "tokenizer_config.json",
+        "vocab.txt",
+    ]
+    metrics = metrics_of(tmp_path)
+    first, *_, last = metrics["epochs"]
+    assert last["soft"] < 0.8 * first["soft"]
+    assert last["direction"] < 0.9 * first["direction"]
+    assert metrics["best"] in metrics["epochs"]
+    # what was kept is the best epoch, and transformers gives its accuracy
+    rows = load_data(tmp_path.joinpath(line[3].removeprefix("--dev=")), "dev")
+    tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
+    model = transformers.AutoModelForSequenceClassification.from_pretrained(folder).eval()
+    inputs = tokenizer([row[0] for row in rows], padding=True, return_tensors="pt")
+    with torch.no_grad():
+        answers = model(inputs["input_ids"], inputs["attention_mask"]).logits.argmax(-1).tolist()
+    accuracy = sum(a == row[1] for a, row in zip(answers, rows, strict=True)) / len(rows)
+    assert accuracy == pytest.approx(metrics["best"]["dev_acc"])
+    assert f"student: dev accuracy {accuracy:.3f} in" in result.out
+    assert "teacher: 4 layers" in result.out
+    assert "student: 2 layers" in result.out
+
+
+def test_the_best_epoch_is_kept(run_script_here, monkeypatch, line):
+    scores, saved = iter([0.3, 0.5, 0.5, 0.9, 0.9]), []
+    monkeypatch.setattr(distil, "model_eval", lambda *_: (next(scores), 0.1))
+    save = DistilBertClassifier.save_pretrained
+
+    def watched(model, folder):
+        saved.append(model.classifier.bias.clone())
+        save(model, folder)
+
+    monkeypatch.setattr(DistilBertClassifier, "save_pretrained", watched)
+    assert run_script_here(distil, *line).code == 0
+    assert len(saved) == 2
+    kept = DistilBertClassifier.from_pretrained("distilled")
+    assert torch.equal(kept.classifier.bias, saved[1])
+
+
+def test_the_teacher_does_not_learn(teacher, batch):
+    assert not teacher.model.training
+    logits, hidden = teacher.outputs(batch["token_ids"], batch["attention_mask"])
+    assert not logits.requires_grad
+    torch.testing.assert_close(hidden, hidden_of(teacher.model.bert, batch))
+
+
+# ---------------------------------------------------------------------------------------------
+# Killed, and gone on
+
+EVENTS = 60  # files that a run writes, each counted before and after it takes its place
+FORK = pytest.mark.skipif(
+    "fork" not in multiprocessing.get_all_start_methods(), reason="this system cannot fork"
+)
+
+
+def live(folder, line, last_event, environment):
+    """What a forked process does: distil in ``folder``, writing its resume file in every step."""
+    os.chdir(folder)
+    os.environ |= environment
+    sys.stdout = sys.stderr = open("log.txt", "a", buffering=1)
+    sys.argv = ["distil.py", *line]
+    ResumePoint.__init__.__defaults__ = (0.0,)
+    os.fsync = lambda descriptor: None
+    distil.plot_curves = lambda *_: None
+    numbers, replace = itertools.count(1), os.replace
+
+    def event():
+        if next(numbers) == last_event:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    def watched(old, new):
+        event()
+        replace(old, new)
+        event()
+
+    os.replace = watched
+    run_script(distil.main)
+
+
+def start(folder, line, last_event=None, **environment):
+    folder.mkdir(exist_ok=True)
+    process = multiprocessing.get_context("fork").Process(
+        target=live, args=(folder, line, last_event, environment)
+    )
+    process.start()
+    return process
+
+
+def run(folder, line, last_event=None):
+    process = start(folder, line, last_event)
+    process.join()
+    return process.exitcode
+
+
+def left_by(folder):
+    assert not list(folder.glob("distilled/*.resume"))
+    metrics = metrics_of(folder)
+    return metrics["epochs"], (folder / "distilled" / "model.safetensors").read_bytes()
+
+
+@FORK
+def test_killed_and_resumed(line, teacher_file, tmp_path):
+    """With dropout before the head, so that random states count."""
+    line = [*line, "--hidden_dropout_prob", "0.3"]
+    assert run(tmp_path / "untouched", line) == 0
+    untouched = left_by(tmp_path / "untouched")
+    within = 0
+    for i, event in enumerate(range(7, EVENTS - 4, 9)):
+        folder = tmp_path / str(i)
+        assert run(folder, line, event) == -signal.SIGKILL
+        point = folder / "distilled" / "distil.resume"
+        within += torch.load(point, weights_only=True)["position"]["batch"] > 0
+        assert run(folder, [*line, "--resume"]) == 0, (folder / "log.txt").read_text()
+        assert left_by(folder) == untouched
+    assert within >= 3
+
+
+@FORK
+def test_two_processes_have_the_curve_of_one(line, tmp_path):
+    """Forked ones, told by torchrun's variables that they belong together."""
+    assert run(tmp_path / "alone", line) == 0
+    with socket.socket() as free:
+        free.bind(("localhost", 0))
+        port = str(free.getsockname()[1])
+    shared = {"TORCHELASTIC_RUN_ID": "x", "MASTER_ADDR": "localhost", "MASTER_PORT": port}
+    shared |= {"WORLD_SIZE": "2"}
+    both = [start(tmp_path / "two", line, **shared, RANK=str(i)) for i in (0, 1)]
+    for process in both:
+        process.join()
+    said = (tmp_path / "two" / "log.txt").read_text()
+    assert [process.exitcode for process in both] == [0, 0], said
+    assert said.count("processes: 2 train together") == said.count("wrote distilled") == 1
+    curves = [metrics_of(tmp_path / name)["epochs"] for name in ("alone", "two")]
+    for mine, theirs in zip(*curves, strict=True):
+        assert theirs == pytest.approx(mine, abs=1e-4)
+
+
+@FORK
+def test_other_settings_are_refused(line, tmp_path):
+    assert run(tmp_path / "a", line, 20) == -signal.SIGKILL
+    assert run(tmp_path / "a", [*line, "--resume", "--temperature", "3"]) == 1
+    assert "a run with temperature=2.0" in (tmp_path / "a" / "log.txt").read_text()
+
+
+# ---------------------------------------------------------------------------------------------
+# What is refused, in one line
+
+
+@pytest.mark.parametrize(
+    ("flags", "said"),
+    [
+        ("--teacher missing.pt", "no checkpoint at missing.pt"),
+        ("--layers 5", "--layers 5: the teacher has only 4"),
+        ("--weights 0 0 0", "--weights must be at least 0, and one of them above"),
+        ("--weights 1 -1 1", "--weights must be at least 0, and one of them above"),
+        ("--weights nan 1 1", "--weights must be at least 0, and one of them above"),
+        ("--temperature 0", "must be a finite number above 0"),
+        ("--compile", "--compile and --reencode have no meaning here"),
+        ("--seed -1", "--seed must be at least 0"),
+        ("--out taken", "cannot write taken"),
+        ("--train= ", "--train and --dev go together"),
+    ],
+)
+def test_bad_input(run_script_here, line, tmp_path, flags, said):
+    (tmp_path / "taken").write_text("x")
+    result = run_script_here(distil, *line, *flags.split())
+    assert result.code in (1, 2)
+    assert said in result.err
+    assert result.err.startswith("error: ")
+    assert result.err.count("\n") == 1
+    assert not (tmp_path / "distilled" / "model.safetensors").exists()
+
+
+def test_a_folder_without_a_classifier(teacher, tmp_path):
+    student_of(teacher.model.bert).save_pretrained(tmp_path)
+    with pytest.raises(InputError, match="holds no classifier on a DistilBERT"):
+        DistilBertClassifier.from_pretrained(tmp_path)

@@ -1,0 +1,249 @@
+"""Out into Hugging Face's folders and back: the same logits, tokenizers and configurations."""
+
+import json
+from types import SimpleNamespace
+
+import pytest
+import torch
+import transformers
+from conftest import tiny_config, tiny_vocabulary
+from safetensors.torch import load_file, save_file
+
+import classifier
+from bert import BertModel
+from classifier import BertSentimentClassifier
+from engine import save_model
+from lessons import export
+from optimizer import AdamW
+from tokenizer import BertTokenizer
+from utils import load_checkpoint
+
+TEXTS = [
+    "a warm film",
+    "dull , dull , and not very long",
+    "",
+    "ünïcödé — 漢字 [MASK] 12",
+    "a " * 600,
+]
+
+
+@pytest.fixture(scope="module")
+def checkpoint(tiny_model_folder, tmp_path_factory):
+    """A checkpoint of classifier.py with weights that are not the pretrained ones."""
+    path = tmp_path_factory.mktemp("trained") / "sst-classifier.pt"
+    config = SimpleNamespace(
+        hidden_dropout_prob=0.25,
+        num_labels=3,
+        hidden_size=32,
+        data_dir=".",
+        option="finetune",
+        model=str(tiny_model_folder),
+    )
+    torch.manual_seed(1)
+    model = BertSentimentClassifier(config)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.add_(0.1 * torch.randn_like(parameter))
+    save_model(model, AdamW(model.parameters()), SimpleNamespace(lr=1.0), config, path)
+    return path
+
+
+def our_logits(path):
+    model, config = classifier.load_model(path, torch.device("cpu"))
+    batch = encoded(BertTokenizer.from_pretrained(config.model))
+    with torch.no_grad():
+        return model(batch["input_ids"], batch["attention_mask"])
+
+
+def encoded(tokenizer):
+    return tokenizer(TEXTS, padding=True, truncation=True, max_length=512, return_tensors="pt")
+
+
+def test_a_classifier_goes_out(checkpoint, run_script_here, tmp_path):
+    result = run_script_here(export, checkpoint, "--to", "out", "--labels", "bad, so-so,good")
+    assert result.code == 0, result.err
+    assert "largest difference 0.0e+00" in result.out
+    theirs = transformers.AutoModelForSequenceClassification.from_pretrained(tmp_path / "out")
+    assert type(theirs) is transformers.BertForSequenceClassification
+    batch = encoded(transformers.AutoTokenizer.from_pretrained(tmp_path / "out"))
+    with torch.no_grad():
+        logits = theirs.eval()(batch["input_ids"], batch["attention_mask"]).logits
+    torch.testing.assert_close(logits, our_logits(checkpoint), atol=1e-6, rtol=0)
+    assert logits.std(dim=0).min() > 1e-3  # the texts differ, so that equal logits say something
+    assert theirs.config.id2label == {0: "bad", 1: "so-so", 2: "good"}
+    assert theirs.config.label2id == {"bad": 0, "so-so": 1, "good": 2}
+    assert theirs.config.classifier_dropout == theirs.dropout.p == 0.25
+    assert theirs.config.hidden_dropout_prob == 0.1
+
+
+def test_a_classifier_comes_back_bit_for_bit(checkpoint, run_script_here, tmp_path):
+    assert run_script_here(export, checkpoint, "--to", "out").code == 0
+    result = run_script_here(export, "out", "--to", "again.pt")
+    assert result.code == 0, result.err
+    assert "largest difference 0.0e+00" in result.out
+    first, again = load_checkpoint(checkpoint), load_checkpoint(tmp_path / "again.pt")
+    assert first["model"].keys() == again["model"].keys()
+    for name, tensor in first["model"].items():
+        assert torch.equal(again["model"][name], tensor), name
+    assert torch.equal(our_logits(tmp_path / "again.pt"), our_logits(checkpoint))
+    assert again["config"] == first["config"] | {"model": str(tmp_path / "out")}
+    # and out once more: the same files
+    assert run_script_here(export, "again.pt", "--to", "out2").code == 0
+    for name in ("config.json", "vocab.txt", "tokenizer_config.json"):
+        assert (tmp_path / "out2" / name).read_bytes() == (tmp_path / "out" / name).read_bytes()
+    before, after = (load_file(tmp_path / d / "model.safetensors") for d in ("out", "out2"))
+    assert before.keys() == after.keys()
+    assert all(torch.equal(after[name], tensor) for name, tensor in before.items())
+
+
+def test_classifier_py_predicts_with_what_came_back(checkpoint, run_script_here, tmp_path):
+    run_script_here(export, checkpoint, "--to", "out")
+    run_script_here(export, "out", "--to", "again.pt")
+    said = [
+        run_script_here(classifier, "--predict", "a dull film", "--checkpoint", path)
+        for path in (checkpoint, "again.pt")
+    ]
+    assert said[0].code == said[1].code == 0, said
+    assert said[0].out.splitlines()[-1] == said[1].out.splitlines()[-1]
+
+
+def test_a_classifier_that_transformers_saved_comes_in(
+    tiny_model_folder, run_script_here, tmp_path
+):
+    config = transformers.BertConfig.from_pretrained(tiny_model_folder, num_labels=4)
+    torch.manual_seed(2)
+    theirs = transformers.BertForSequenceClassification(config).eval()
+    theirs.save_pretrained(tmp_path / "theirs")
+    BertTokenizer(tiny_vocabulary()).save_pretrained(tmp_path / "theirs")
+    result = run_script_here(export, "theirs", "--to", "ours.pt")
+    assert result.code == 0, result.err
+    batch = encoded(BertTokenizer(tiny_vocabulary()))
+    with torch.no_grad():
+        logits = theirs(batch["input_ids"], batch["attention_mask"]).logits
+    torch.testing.assert_close(our_logits(tmp_path / "ours.pt"), logits, atol=1e-6, rtol=0)
+    # no classifier_dropout there: BERT's own, as transformers takes it
+    assert load_checkpoint(tmp_path / "ours.pt")["config"]["hidden_dropout_prob"] == 0.1
+
+
+@pytest.mark.parametrize("lower_case", [True, False], ids=["uncased", "cased"])
+def test_an_encoder_goes_through_a_folder(run_script_here, tmp_path, lower_case):
+    torch.manual_seed(3)
+    values = tiny_config(vocab_size=len(tiny_vocabulary()), layer_norm_eps=1e-6).to_dict()
+    del values["attention_kernel"]  # a word of ours
+    config = transformers.BertConfig(**values)
+    theirs = transformers.BertModel(config).eval()
+    theirs.save_pretrained(tmp_path / "first")
+    BertTokenizer(tiny_vocabulary(), lower_case).save_pretrained(tmp_path / "first")
+    result = run_script_here(export, "first", "--to", "second")
+    assert result.code == 0, result.err
+    assert "largest difference 0.0e+00" in result.out
+    again = transformers.BertModel.from_pretrained(tmp_path / "second").eval()
+    assert theirs.state_dict().keys() == again.state_dict().keys()
+    for name, tensor in theirs.state_dict().items():
+        assert torch.equal(again.state_dict()[name], tensor), name
+    found = again.config.to_dict()
+    for key, value in theirs.config.to_dict().items():
+        if key not in ("_name_or_path", "architectures", "dtype"):
+            assert found[key] == value, key
+    # once more by us: the configuration in our words is the same
+    ours = [BertModel.from_pretrained(tmp_path / d).config.to_dict() for d in ("first", "second")]
+    for key, value in ours[0].items():
+        if key not in ("name_or_path", "architectures", "_name_or_path"):
+            assert ours[1][key] == value, key
+    tokenizers = [
+        transformers.AutoTokenizer.from_pretrained(tmp_path / "second"),
+        BertTokenizer.from_pretrained(tmp_path / "first"),
+        BertTokenizer.from_pretrained(tmp_path / "second"),
+    ]
+    for text in (*TEXTS, "Cased WORDS"):
+        first, *others = (list(t(text, max_length=512)["input_ids"]) for t in tokenizers)
+        assert others == [first, first], text
+    assert tokenizers[2].lower_case is lower_case
+
+
+# ---------------------------------------------------------------------------------------------
+# What is refused, in one line, with nothing written
+
+
+def refused(result, said: str) -> None:
+    assert result.code in (1, 2)
+    assert said in result.err
+    assert result.err.startswith("error: ")
+    assert result.err.count("\n") == 1
+
+
+def test_a_folder_without_a_head(tiny_model_folder, run_script_here, tmp_path):
+    result = run_script_here(export, tiny_model_folder, "--to", "x.pt")
+    refused(result, "a BERT without a classifier, which classifier.py --model")
+    assert not (tmp_path / "x.pt").exists()
+
+
+def test_a_head_that_does_not_fit(checkpoint, run_script_here, tmp_path):
+    run_script_here(export, checkpoint, "--to", "out")
+    file = tmp_path / "out" / "model.safetensors"
+    tensors = load_file(file)
+    for name, tensor in (
+        ("classifier.weight", torch.zeros(3, 7)),
+        ("classifier.bias", torch.zeros(2)),
+    ):
+        save_file(tensors | {name: tensor}, file)
+        refused(run_script_here(export, "out", "--to", "x.pt"), "do not fit a hidden size of 32")
+    assert not (tmp_path / "x.pt").exists()
+
+
+def test_a_classifier_with_two_layers(checkpoint, run_script_here, tmp_path, monkeypatch):
+    class Deep(BertSentimentClassifier):
+        def __init__(self, config):
+            super().__init__(config)
+            self.more = torch.nn.Linear(32, 32)
+
+    monkeypatch.setattr(classifier, "BertSentimentClassifier", Deep)
+    saved = load_checkpoint(checkpoint)
+    config = SimpleNamespace(**saved["config"])
+    model = Deep(config)
+    save_model(model, AdamW(model.parameters()), SimpleNamespace(), config, tmp_path / "deep.pt")
+    refused(run_script_here(export, "deep.pt", "--to", "out"), "has 2 linear layers beside BERT")
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("CHECKPOINT --to x.pt", "both are checkpoints"),
+        ("CHECKPOINT --to out --labels a,b", "2 --labels for 3 classes"),
+        ("CHECKPOINT --to out --labels a,a,b", "must be different names"),
+        ("CHECKPOINT --to out --labels a,,b", "none of them empty"),
+        ("MODEL --to out --labels a,b", "--labels goes with a checkpoint"),
+        ("MODEL --to MODEL", "is what is read"),
+        ("MODEL --to taken", "is a file already"),
+        ("MODEL --to taken.pt", "is a folder already"),
+        ("missing.pt --to out", "no checkpoint at missing.pt"),
+        ("./missing --to out", "no model folder at missing"),
+        ("taken --to out", "is a file; a model is the folder around"),
+    ],
+)
+def test_other_bad_input(checkpoint, tiny_model_folder, run_script_here, tmp_path, line, said):
+    (tmp_path / "taken").write_text("x")
+    (tmp_path / "taken.pt").mkdir()
+    before = sorted(p.name for p in tmp_path.iterdir())
+    words = line.replace("CHECKPOINT", str(checkpoint)).replace("MODEL", str(tiny_model_folder))
+    refused(run_script_here(export, *words.split()), said)
+    assert sorted(p.name for p in tmp_path.iterdir()) == before
+
+
+def test_the_offline_model(offline_model, run_script_here, tmp_path):
+    """The real thing: six layers, which transformers gives the same outputs of."""
+    result = run_script_here(export, offline_model, "--to", "out")
+    assert result.code == 0, result.err
+    theirs = transformers.BertModel.from_pretrained(tmp_path / "out").eval()
+    ours = BertModel.from_pretrained(offline_model)
+    batch = BertTokenizer.from_pretrained(offline_model)(
+        ["A film to see twice.", "dull"], padding=True, return_tensors="pt"
+    )
+    inputs = batch["input_ids"], batch["attention_mask"]
+    with torch.no_grad():
+        found, wanted = ours(*inputs), theirs(*inputs)
+    for key in ("last_hidden_state", "pooler_output"):
+        torch.testing.assert_close(found[key], wanted[key], atol=1e-5, rtol=0)
+    values = json.loads((tmp_path / "out" / "config.json").read_text())
+    assert values["num_hidden_layers"] == len(ours.bert_layers)

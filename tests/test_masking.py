@@ -1,0 +1,528 @@
+"""Masks beside transformers' collator, and rows whose every word piece tells where it came from."""
+
+import itertools
+import math
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import torch
+from conftest import tiny_vocabulary
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch.utils.data import DataLoader
+from transformers import BertTokenizer as HuggingFaceTokenizer
+from transformers import DataCollatorForLanguageModeling
+
+import masking
+from engine import LengthBatches
+from masking import (
+    IGNORED,
+    PretrainingExamples,
+    mask_tokens,
+    whole_word_mask,
+    word_numbers,
+)
+from tokenizer import BertTokenizer
+from utils import InputError
+
+TINY = BertTokenizer(tiny_vocabulary())
+
+
+def within(count, of, share, sigmas=4.0):
+    """Whether ``count`` heads of ``of`` coins are what a coin of that share gives."""
+    return abs(count - of * share) <= sigmas * math.sqrt(of * share * (1 - share))
+
+
+# ---------------------------------------------------------------------------------------------
+# Masks
+
+
+@pytest.fixture(scope="module")
+def theirs(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("vocabulary")
+    TINY.save_pretrained(folder)
+    return HuggingFaceTokenizer(vocab=str(folder / "vocab.txt"))
+
+
+def random_ids(rows, length, seed=0):
+    """Ids from the whole vocabulary, special ones included, and which are special."""
+    generator = torch.Generator().manual_seed(seed)
+    ids = torch.randint(len(TINY), (rows, length), generator=generator)
+    return ids, torch.isin(ids, torch.tensor(TINY.all_special_ids))
+
+
+@pytest.mark.parametrize("probability", [0.15, 0.3, 1.0])
+def test_replays_the_collator_of_transformers_bit_for_bit(theirs, probability):
+    assert len(theirs) == len(TINY)
+    collator = DataCollatorForLanguageModeling(theirs, mlm_probability=probability, seed=5)
+    generator = torch.Generator().manual_seed(5)
+    for i, shape in enumerate([(8, 33), (1, 7), (3, 64)]):  # one generator through all batches
+        ids, special = random_ids(*shape, seed=i)
+        wanted = collator([{"input_ids": row.tolist()} for row in ids])
+        before = ids.clone()
+        found = mask_tokens(ids, special, TINY.mask_token_id, len(TINY), probability, generator)
+        assert torch.equal(found[0], wanted["input_ids"])
+        assert torch.equal(found[1], wanted["labels"])
+        assert torch.equal(ids, before)
+
+
+def check_shares(ids, special, inputs, labels, chosen):
+    """80 % [MASK], 10 % by chance and 10 % kept of what was chosen; all else untouched."""
+    assert torch.equal(labels, torch.where(chosen, ids, IGNORED))
+    assert torch.equal(inputs[~chosen], ids[~chosen])
+    assert not chosen[special].any()
+    n, size = int(chosen.sum()), len(TINY)
+    same = 0.1 + 0.1 / size  # kept, or the same piece by chance
+    masked = int((inputs == TINY.mask_token_id)[chosen].sum())
+    assert within(masked, n, 0.8 + 0.1 / size)
+    assert within(int((inputs == ids)[chosen].sum()), n, same)
+    replaced = inputs[chosen & (inputs != ids) & (inputs != TINY.mask_token_id)]
+    counts = torch.bincount(replaced, minlength=size)
+    expected = counts.sum() / (size - 1)  # uniform over the vocabulary, but for [MASK]
+    assert counts[TINY.mask_token_id] == 0
+    assert (counts - expected).abs().max() < 6 * expected.sqrt()
+
+
+def test_masks_as_often_as_bert():
+    ids, special = random_ids(800, 128)
+    generator = torch.Generator().manual_seed(1)
+    inputs, labels = mask_tokens(ids, special, TINY.mask_token_id, len(TINY), generator=generator)
+    chosen = labels != IGNORED
+    assert within(int(chosen.sum()), int((~special).sum()), 0.15)
+    check_shares(ids, special, inputs, labels, chosen)
+
+
+def numbers_by_hand(ids, continues):
+    rows = []
+    for row in ids.tolist():
+        numbers, number = [], -1
+        for i in row:
+            number += not continues[i]
+            numbers.append(max(number, 0))
+        rows.append(numbers)
+    return torch.tensor(rows)
+
+
+def test_whole_words_are_hidden_whole():
+    continues = torch.tensor([piece.startswith("##") for piece in TINY.pieces])
+    ids, special = random_ids(800, 128)
+    ids[:, 0] = TINY.cls_token_id
+    special[:, 0] = True
+    words = word_numbers(ids, continues)
+    assert torch.equal(words, numbers_by_hand(ids, continues.tolist()))
+    generator = torch.Generator().manual_seed(2)
+    inputs, labels = whole_word_mask(
+        ids, words, special, TINY.mask_token_id, len(TINY), generator=generator
+    )
+    chosen = labels != IGNORED
+    check_shares(ids, special, inputs, labels, chosen)
+    # of each word: how many pieces it has, and how many were chosen
+    shape = ids.shape
+    pieces = torch.zeros(shape, dtype=torch.int64).scatter_add(1, words, (~special).long())
+    hidden = torch.zeros(shape, dtype=torch.int64).scatter_add(1, words, chosen.long())
+    assert ((hidden == 0) | (hidden == pieces)).all()
+    assert (pieces > 1).sum() > 1000
+    assert within(int((hidden > 0).sum()), int((pieces > 0).sum()), 0.15)
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.lists(st.integers(0, len(TINY) - 1), min_size=1, max_size=40))
+def test_word_numbers_are_columns_of_the_row(row):
+    """So that they can be looked up by gather, also where a row begins in mid-word."""
+    continues = torch.tensor([piece.startswith("##") for piece in TINY.pieces])
+    found = word_numbers(torch.tensor([row]), continues)
+    assert torch.equal(found, numbers_by_hand(torch.tensor([row]), continues.tolist()))
+    assert 0 <= int(found.min()) <= int(found.max()) < len(row)
+
+
+# ---------------------------------------------------------------------------------------------
+# A corpus in which no word piece occurs twice
+
+FIRST = len(TINY)  # the id of its first word piece
+
+
+class Numbered:
+    """Documents whose word pieces are FIRST, FIRST + 1 …, given the lengths of their sentences."""
+
+    def __init__(self, documents):
+        self.documents = documents
+        lengths = [length for document in documents for length in document]
+        self.all_starts = np.cumsum([0, *lengths])
+        self.ids = np.arange(FIRST, FIRST + sum(lengths), dtype=np.int32)
+        self.firsts = np.cumsum([0, *map(len, documents)])
+        self.document_ends = self.all_starts[self.firsts[1:]]
+        self.n_documents = len(documents)
+
+    def starts(self, d):
+        return self.all_starts[self.firsts[d] : self.firsts[d + 1] + 1]
+
+    def document_of(self, piece):
+        return int(np.searchsorted(self.document_ends, piece - FIRST, side="right"))
+
+    def pieces_of(self, d):
+        starts = self.starts(d)
+        return list(range(FIRST + starts[0], FIRST + starts[-1]))
+
+    def sentence_ends(self):
+        return set((self.all_starts[1:] + FIRST).tolist())
+
+
+def tokenizer_of(pieces):
+    """The special pieces of the tiny vocabulary, and as many more as the corpus needs."""
+    vocabulary = [*TINY.pieces, *(f"w{i}" for i in range(pieces))]
+    return SimpleNamespace(
+        pieces=vocabulary,
+        vocab_size=len(vocabulary),
+        all_special_ids=TINY.all_special_ids,
+        cls_token_id=TINY.cls_token_id,
+        sep_token_id=TINY.sep_token_id,
+        pad_token_id=TINY.pad_token_id,
+        mask_token_id=TINY.mask_token_id,
+    )
+
+
+def random_corpus(seed, documents=60, sentences=40, longest=20):
+    chance = np.random.default_rng(seed)
+    return Numbered(
+        [
+            chance.integers(1, longest, chance.integers(2, sentences)).tolist()
+            for _ in range(documents)
+        ]
+    )
+
+
+def make(corpus, objective="nsp", length=64, seed=3, **options):
+    return PretrainingExamples(
+        corpus, tokenizer_of(len(corpus.ids)), objective, length, seed, **options
+    )
+
+
+def consecutive(pieces):
+    return bool(pieces) and pieces == list(range(pieces[0], pieces[0] + len(pieces)))
+
+
+def two_segments(row):
+    """A and B of a row, after a look at [CLS], [SEP] and the segments."""
+    ids, segments, _ = row
+    ids = ids.tolist()
+    first = ids.index(TINY.sep_token_id)
+    a, b = ids[1:first], ids[first + 1 : -1]
+    assert ids == [TINY.cls_token_id, *a, TINY.sep_token_id, *b, TINY.sep_token_id]
+    assert segments.tolist() == [0] * (len(a) + 2) + [1] * (len(b) + 1)
+    assert consecutive(a)
+    assert consecutive(b)
+    return a, b
+
+
+def test_next_sentences_come_from_another_document_in_half_of_the_rows():
+    corpus = random_corpus(0, documents=400)
+    examples = make(corpus)
+    wrong, others = 0, set()
+    for i in range(len(examples)):
+        row = examples[i]
+        a, b = two_segments(row)
+        assert len(row[0]) <= 64
+        here, there = (corpus.document_of(segment[0]) for segment in (a, b))
+        assert here == corpus.document_of(a[-1])
+        assert there == corpus.document_of(b[-1])
+        if row[2] == 1:
+            assert here != there
+            wrong += 1
+            others.add(there)
+        else:
+            assert row[2] == 0
+            assert here == there
+            assert a[-1] < b[0]
+            gap = set(range(a[-1] + 1, b[0] + 1))  # where a pair was too long, its seam may be cut
+            assert gap & corpus.sentence_ends()
+    assert len(examples) > 2000
+    assert within(wrong, len(examples), 0.5)
+    assert len(others) > 350
+
+
+def test_half_of_the_next_sentences_are_wrong_also_where_sentences_are_long():
+    """The original counts each chunk of one sentence as wrong, and so more than half of them."""
+    chance = np.random.default_rng(1)
+    corpus = Numbered([chance.integers(30, 70, 30).tolist() for _ in range(200)])
+    examples = make(corpus, length=64)
+    labels = [examples[i][2] for i in range(len(examples))]
+    assert within(sum(labels), len(labels), 0.5)
+
+
+@pytest.mark.parametrize("objective", ["nsp", "sop"])
+def test_pairs_use_every_sentence(objective, monkeypatch):
+    """What is not used because B is from elsewhere is put back; truncation left aside."""
+    monkeypatch.setattr(masking, "_truncate", lambda a, b, room, chance: (a, b))
+    corpus = random_corpus(4)
+    examples = make(corpus, objective)
+    used = []
+    for i in range(len(examples)):
+        a, b = two_segments(examples[i])
+        used += a
+        if objective == "sop" or examples[i][2] == 0:
+            used += b
+    counts = np.bincount(used, minlength=FIRST + len(corpus.ids))[FIRST:]
+    assert counts.min() == 1
+    assert counts.max() == 2  # a last sentence left alone takes the one before it once more
+    assert (counts == 2).mean() < 0.05
+
+
+def test_sentence_order_swaps_half_of_the_rows():
+    corpus = random_corpus(2, documents=300)
+    examples = make(corpus, "sop")
+    swapped = 0
+    for i in range(len(examples)):
+        a, b = two_segments(examples[i])
+        assert corpus.document_of(a[0]) == corpus.document_of(b[-1])
+        assert examples[i][2] == int(b[0] < a[0])
+        swapped += examples[i][2]
+    assert within(swapped, len(examples), 0.5)
+
+
+@pytest.mark.parametrize("longest", [20, 200])
+def test_single_segments_lose_nothing(longest):
+    corpus = random_corpus(5, longest=longest)
+    examples = make(corpus, "none")
+    at, ends, cut = FIRST, corpus.sentence_ends(), []
+    for i in range(len(examples)):
+        ids, segments, label = examples[i]
+        inside = ids[1:-1].tolist()
+        assert ids[0] == TINY.cls_token_id
+        assert ids[-1] == TINY.sep_token_id
+        assert len(ids) <= 64
+        assert label == IGNORED
+        assert not segments.any()
+        assert consecutive(inside)
+        assert inside[0] == at
+        assert corpus.document_of(inside[0]) == corpus.document_of(inside[-1])
+        if inside[-1] + 1 not in ends:
+            cut.append(len(ids))
+        at = inside[-1] + 1
+    assert at == FIRST + len(corpus.ids)
+    if longest == 20:  # whole sentences, unless a short row was to be shorter than one
+        assert len(cut) < 0.05 * len(examples)
+    else:  # longer ones than a row fill it
+        assert len(cut) > 500
+        assert np.mean(np.equal(cut, 64)) > 0.85
+
+
+def test_a_tenth_of_the_rows_is_made_shorter():
+    corpus = Numbered([[1] * 60_000])  # sentences of one piece fill any row exactly
+    lengths = make(corpus, "none", length=32).lengths()[:-1]
+    short = lengths[lengths < 32]
+    assert within(len(short), len(lengths), 0.1 * 28 / 29)  # targets 2 … 30, of which 30 is full
+    assert set(short) == set(range(4, 32))
+
+
+@pytest.mark.parametrize("longest", [20, 200])
+def test_full_sentences_fill_rows_across_documents(longest):
+    corpus = random_corpus(6, longest=longest)
+    examples = make(corpus, "none", full_sentences=True)
+    wanted = [corpus.pieces_of(d) for d in examples.order]
+    assert sorted(examples.order) == list(range(corpus.n_documents))
+    assert examples.order.tolist() != sorted(examples.order)
+    stream, rows, ends = [], [], corpus.sentence_ends()
+    for i in range(len(examples)):
+        ids = examples[i][0].tolist()
+        assert ids[0] == TINY.cls_token_id
+        assert ids[-1] == TINY.sep_token_id
+        assert len(ids) <= 64
+        rows.append(ids)
+        stream += ids[1:-1]
+        if stream[-1] + 1 in {d[-1] + 1 for d in wanted}:
+            stream.append(TINY.sep_token_id)  # a document ended with the row
+    documents = [[]]
+    for piece in stream:
+        if piece == TINY.sep_token_id:
+            documents.append([])
+        else:
+            documents[-1].append(piece)
+    assert documents[:-1] == wanted
+    assert documents[-1] == []
+    for row, after in itertools.pairwise(rows):  # the next sentence did not fit
+        piece = after[1]
+        sentence = next(n for n in range(1, 999) if piece + n in ends)
+        assert len(row) + sentence + (row[-2] + 1 != piece) > 64
+
+
+documents_of_any_kind = st.lists(
+    st.lists(st.integers(1, 90), min_size=1, max_size=12), min_size=2, max_size=8
+)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    documents_of_any_kind,
+    st.integers(8, 70),
+    st.sampled_from(["nsp", "sop", "none", "full"]),
+    st.integers(-5, 5),
+)
+def test_rows_are_as_long_as_announced_and_never_too_long(documents, length, kind, seed):
+    corpus = Numbered(documents)
+    full = kind == "full"
+    if kind in ("nsp", "sop") and max(map(len, documents)) < 2:
+        with pytest.raises(InputError, match="no document has two sentences"):
+            make(corpus, kind, length, seed)
+        return
+    examples = make(corpus, "none" if full else kind, length, seed, full_sentences=full)
+    lengths = [len(examples[i][0]) for i in range(len(examples))]
+    assert examples.lengths().tolist() == lengths
+    assert max(lengths) <= length
+    for i in range(len(examples)):
+        if kind in ("nsp", "sop"):
+            two_segments(examples[i])
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.integers(1, 60), st.integers(1, 60), st.integers(2, 60), st.integers(0, 99))
+def test_truncation_is_longest_first_from_both_ends(a, b, room, seed):
+    found = masking._truncate((0, a), (1000, b), room, masking.Random(seed))
+    lengths = [a, b]
+    while sum(lengths) > room:  # BERT's rule, on the lengths alone
+        lengths[0 if lengths[0] > lengths[1] else 1] -= 1
+    assert [found[0][1], found[1][1]] == lengths
+    for (begin, length), first, before in zip(found, (0, 1000), (a, b), strict=True):
+        assert first <= begin
+        assert begin + length <= first + before
+
+
+def test_truncation_takes_from_front_and_back_alike():
+    fronts = sum(masking._truncate((0, 2), (0, 1), 2, masking.Random(i))[0][0] for i in range(2000))
+    assert within(fronts, 2000, 0.5)
+
+
+# ---------------------------------------------------------------------------------------------
+# Epochs and batches
+
+
+def all_rows(examples):
+    return [examples[i][0].tolist() for i in range(len(examples))]
+
+
+@pytest.mark.parametrize("options", [{}, {"objective": "sop"}, {"objective": "none"}])
+@pytest.mark.parametrize("full", [False, True])
+def test_rows_depend_on_seed_and_epoch_alone(options, full):
+    if full and options.get("objective") != "none":
+        options = {"objective": "none"}
+    corpus = random_corpus(7)
+    examples = make(corpus, full_sentences=full, **options)
+    epochs = []
+    for epoch in (1, 2, 1):
+        examples.begin(epoch)
+        epochs.append(all_rows(examples))
+    assert epochs[0] == epochs[2]
+    assert epochs[0] != epochs[1]
+    fresh = make(corpus, full_sentences=full, **options)
+    fresh.begin(2)
+    assert all_rows(fresh) == epochs[1]
+    other = make(corpus, seed=4, full_sentences=full, **options)
+    other.begin(2)
+    assert all_rows(other) != epochs[1]
+
+
+def test_a_batch_is_padded_and_masked():
+    examples = make(random_corpus(8), length=40)
+    rows = [examples[i] for i in range(16)]
+    batch = examples.collate(rows, torch.Generator().manual_seed(0))
+    assert [*batch] == ["token_ids", "token_type_ids", "attention_mask", "labels", "next_labels"]
+    assert all(tensor.dtype == torch.int64 for tensor in batch.values())
+    assert batch["next_labels"].tolist() == [label for _, _, label in rows]
+    longest = max(len(ids) for ids, _, _ in rows)
+    whole = torch.where(batch["labels"] == IGNORED, batch["token_ids"], batch["labels"])
+    for i, (ids, segments, _) in enumerate(rows):
+        padding = [0] * (longest - len(ids))
+        assert whole[i].tolist() == [*ids, *padding]  # [PAD] is 0
+        assert batch["token_type_ids"][i].tolist() == [*segments, *padding]
+        assert batch["attention_mask"][i].tolist() == [1] * len(ids) + padding
+    special = torch.isin(whole, torch.tensor(TINY.all_special_ids))
+    assert (batch["labels"][special] == IGNORED).all()
+    assert (batch["labels"] != IGNORED).sum() > 20
+
+
+@pytest.mark.parametrize("whole_word", [False, True])
+def test_a_resumed_epoch_and_workers_see_the_same_batches(whole_word):
+    examples = make(random_corpus(9), whole_word=whole_word)
+    batches = LengthBatches(examples.lengths(), 8, seed=1)
+
+    def epoch(number, skip=0, workers=0):
+        examples.begin(number)
+        batches.lengths = examples.lengths()
+        batches.begin(number, skip)
+        loader = DataLoader(
+            examples,
+            batch_sampler=batches,
+            collate_fn=examples.collate_fn,
+            num_workers=workers,
+            generator=torch.Generator(),
+        )
+        return [{key: value.tolist() for key, value in batch.items()} for batch in loader]
+
+    first = epoch(1)
+    assert len(first) > 5
+    assert epoch(1, skip=4) == first[4:]
+    assert epoch(1, workers=2) == first
+    assert epoch(2)[:5] != first[:5]
+    hidden = [np.not_equal(batch["labels"], IGNORED)[:, :20] for batch in first]
+    assert not any(np.array_equal(one, hidden[0]) for one in hidden[1:])
+
+
+def test_masks_are_new_in_every_epoch():
+    examples = make(random_corpus(10))
+    rows = [examples[i] for i in range(8)]
+    found = []
+    for epoch in (1, 2, 1):
+        examples.begin(epoch)
+        found.append(examples.collate_fn(rows)["labels"])
+    assert torch.equal(found[0], found[2])
+    assert not torch.equal(found[0], found[1])
+
+
+def test_whole_word_flag_and_probability_reach_the_masks():
+    corpus = Numbered([[8] * 40, [8] * 40])
+    tokenizer = tokenizer_of(len(corpus.ids))
+    for i in range(FIRST, len(tokenizer.pieces)):
+        if i % 4:  # words of four pieces
+            tokenizer.pieces[i] = "##" + tokenizer.pieces[i]
+    options = {"objective": "none", "length": 64, "seed": 0, "probability": 0.4}
+    examples = PretrainingExamples(corpus, tokenizer, whole_word=True, **options)
+    batch = examples.collate_fn([examples[i] for i in range(len(examples))])
+    chosen = batch["labels"] != IGNORED
+    share = chosen.sum() / (batch["attention_mask"].sum() - 2 * len(examples))
+    assert 0.3 < share < 0.5
+    whole = torch.where(chosen, batch["labels"], batch["token_ids"])
+    for ids, hidden in zip(whole.tolist(), chosen.tolist(), strict=True):
+        words = {i // 4 for i, yes in zip(ids, hidden, strict=True) if yes}
+        seen = {i // 4 for i, yes in zip(ids, hidden, strict=True) if i >= FIRST and not yes}
+        assert not words & seen
+
+
+def test_a_plan_is_an_array_of_a_few_numbers_a_row():
+    corpus = random_corpus(11, documents=500)
+    for objective in ("nsp", "none"):
+        examples = make(corpus, objective)
+        assert isinstance(examples.plan, np.ndarray)
+        assert examples.plan.nbytes == 40 * len(examples)
+
+
+@pytest.mark.parametrize(
+    ("documents", "options", "message"),
+    [
+        ([[3, 4]], {}, "need a second document"),
+        ([[3], [4]], {}, "no document has two sentences"),
+        ([[3], [4]], {"objective": "sop"}, "no document has two sentences"),
+        ([[3, 4], [4]], {"objective": "clm"}, "'clm' is none of nsp, sop, none"),
+        ([[3, 4], [4]], {"length": 7}, "too short"),
+        ([[3, 4], [4]], {"full_sentences": True}, "nsp needs two"),
+    ],
+)
+def test_what_cannot_be_made_is_said_in_one_line(documents, options, message):
+    with pytest.raises(InputError, match=message) as caught:
+        make(Numbered(documents), **options)
+    assert "\n" not in str(caught.value)
+
+
+def test_one_document_is_enough_for_other_objectives():
+    corpus = Numbered([[3, 4, 5, 6]])
+    assert len(make(corpus, "sop")) == 1
+    assert len(make(corpus, "none")) == 1

@@ -1,0 +1,793 @@
+"""Pre-training: heads equal to transformers', files that others load, runs that go on."""
+
+import copy
+import itertools
+import json
+import math
+import multiprocessing
+import os
+import random
+import signal
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+import torch
+import torch._dynamo  # which torch takes in late: here once, rather than in every process
+from conftest import ROOT, WORDS, tiny_config, tiny_vocabulary
+from torch.nn import functional as F
+from transformers import BertConfig as TheirConfig
+from transformers import BertForMaskedLM, BertForPreTraining
+from transformers import BertModel as TheirModel
+
+import classifier
+import multitask_classifier
+import pretrain
+from base_bert import read_weights
+from bert import BertModel
+from config import PRESETS, BertConfig
+from corpus import Corpus, unigram_entropy
+from engine import ResumePoint, rate
+from masking import PretrainingExamples
+from optimizer import AdamW
+from pretrain import PretrainingModel, averages, decayed, measure
+from tokenizer import BertTokenizer
+from utils import InputError, load_checkpoint, run_script
+
+TOLERANCE = {torch.float32: (1e-6, 1e-4, 1e-7), torch.float64: (1e-13, 1e-10, 1e-12)}
+NO_DROPOUT = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
+
+
+# ---------------------------------------------------------------------------------------------
+# The model beside transformers'
+
+
+def rows(generator_seed: int = 0, objective: str = "nsp") -> tuple[torch.Tensor, ...]:
+    """Five padded rows of two segments: ids, segments, mask, labels, relation."""
+    generator = torch.Generator().manual_seed(generator_seed)
+    ids = torch.randint(5, 100, (5, 12), generator=generator)
+    mask = (torch.arange(12) < torch.tensor([12, 7, 9, 12, 4])[:, None]).long()
+    segments = (torch.arange(12) >= torch.tensor([5, 3, 4, 8, 2])[:, None]).long() * mask
+    chosen = (torch.rand(5, 12, generator=generator) < 0.3) & mask.bool()
+    relation = torch.tensor([0, 1, 1, 0, 1])
+    if objective == "none":
+        segments, relation = torch.zeros_like(ids), torch.full((5,), -100)
+    return ids * mask, segments, mask, ids.masked_fill(~chosen, -100), relation
+
+
+@pytest.fixture(params=[torch.float32, torch.float64], ids=["fp32", "fp64"])
+def pair(request, tmp_path):
+    """Their model and ours with the same random weights, read from a folder they wrote."""
+    torch.manual_seed(1)
+    config = TheirConfig(**(tiny_config(initializer_range=0.3).to_dict() | NO_DROPOUT))
+    theirs = BertForPreTraining(config)
+    with torch.no_grad():  # biases are born as zeros, which would hide a missing one
+        for parameter in theirs.parameters():
+            parameter.add_(0.1 * torch.randn_like(parameter))
+    theirs.save_pretrained(tmp_path / "theirs")
+    ours = PretrainingModel.from_pretrained(tmp_path / "theirs", objective="nsp")
+    return theirs.to(request.param).eval(), ours.to(request.param), request.param
+
+
+def test_values_losses_and_gradients_of_bert_for_pretraining(pair):
+    theirs, ours, dtype = pair
+    value, rtol, atol = TOLERANCE[dtype]
+    ids, segments, mask, labels, relation = rows()
+    their = theirs(ids, mask, segments, labels=labels, next_sentence_label=relation)
+    words, relations = ours(ids, mask, segments)  # at every position
+    scale = their.prediction_logits.abs().max().item()
+    torch.testing.assert_close(
+        words, their.prediction_logits.flatten(0, 1), atol=value * scale, rtol=0
+    )
+    torch.testing.assert_close(relations, their.seq_relationship_logits, atol=value * 10, rtol=0)
+
+    word_loss, pair_loss, counts = measure(ours, ids, segments, mask, labels, relation)
+    loss = word_loss / counts["masked"] + pair_loss / counts["pairs"]
+    assert loss.item() == pytest.approx(their.loss.item(), rel=1e-6 if value > 1e-9 else 1e-12)
+    their.loss.backward()
+    loss.backward()
+    compare_gradients(theirs, ours, rtol, atol * 10)
+
+
+def compare_gradients(theirs, ours: PretrainingModel, rtol: float, atol: float) -> None:
+    names = dict(ours.named_parameters())
+    found = ours.to_hf_weights()
+    compared = 0
+    by_name = dict(theirs.named_parameters())
+    for theirs_name in found:
+        mine = next(p for n, p in names.items() if p.data_ptr() == found[theirs_name].data_ptr())
+        grad = by_name[theirs_name].grad
+        if grad is None or mine.grad is None:
+            assert grad is None
+            assert mine.grad is None
+            continue
+        atol_here = max(atol, rtol * grad.abs().max().item())
+        torch.testing.assert_close(mine.grad, grad, rtol=rtol, atol=atol_here, msg=theirs_name)
+        compared += 1
+    assert compared > 30
+
+
+def test_values_losses_and_gradients_of_bert_for_masked_lm(pair, tmp_path):
+    theirs, _, dtype = pair
+    value, rtol, atol = TOLERANCE[dtype]
+    theirs = BertForMaskedLM.from_pretrained(tmp_path / "theirs").to(dtype).eval()
+    ours = PretrainingModel.from_pretrained(tmp_path / "theirs", objective="none").to(dtype)
+    ids, segments, mask, labels, relation = rows(objective="none")
+    their = theirs(ids, mask, labels=labels)
+    word_loss, pair_loss, counts = measure(ours, ids, segments, mask, labels, relation)
+    loss = word_loss / counts["masked"]
+    assert pair_loss.item() == 0
+    assert loss.item() == pytest.approx(their.loss.item(), rel=1e-6 if value > 1e-9 else 1e-12)
+    their.loss.backward()
+    loss.backward()
+    found = ours.to_hf_weights()
+    for name, parameter in theirs.named_parameters():
+        twin = next(p for p in ours.parameters() if p.data_ptr() == found[name].data_ptr())
+        limit = max(atol * 10, rtol * parameter.grad.abs().max().item())
+        torch.testing.assert_close(twin.grad, parameter.grad, rtol=rtol, atol=limit, msg=name)
+
+
+def test_the_decoder_at_chosen_positions_is_the_decoder_everywhere(pair):
+    _, ours, dtype = pair
+    ids, segments, mask, labels, _ = rows()
+    everywhere, _ = ours(ids, mask, segments)
+    some, _ = ours(ids, mask, segments, labels != -100)
+    limit = 1e-4 if dtype == torch.float32 else 1e-12
+    torch.testing.assert_close(some, everywhere[(labels != -100).flatten()], atol=limit, rtol=0)
+
+
+def test_counts_are_those_of_the_logits(pair):
+    _, ours, _ = pair
+    ids, segments, mask, labels, relation = rows(3)
+    words, relations = ours(ids, mask, segments)
+    right = (words.argmax(-1) == labels.flatten()).sum().item()
+    _, _, counts = measure(ours, ids, segments, mask, labels, relation)
+    assert counts["mlm_right"] == right
+    assert counts["masked"] == (labels != -100).sum()
+    assert counts["pair_right"] == (relations.argmax(-1) == relation).sum()
+    assert counts["pairs"] == 5
+    assert averages(counts, "sop")["sop_acc"] == counts["pair_right"] / 5
+    assert counts["mlm_loss"] == pytest.approx(
+        F.cross_entropy(words, labels.flatten(), reduction="sum").item(), rel=1e-5
+    )
+
+
+def test_a_row_without_a_masked_piece_is_no_nan():
+    model = PretrainingModel(tiny_config(), "none")
+    ids, segments, mask, labels, relation = rows(objective="none")
+    word_loss, _, counts = measure(
+        model, ids, segments, mask, torch.full_like(labels, -100), relation
+    )
+    word_loss.backward()
+    assert counts["masked"] == 0
+    assert word_loss.item() == 0
+    assert averages(counts | {"mlm_right": 0.0}, "none") == {"mlm_loss": 0.0, "mlm_acc": 0.0}
+    assert model.transform_dense.weight.grad.abs().max() == 0
+
+
+def test_weight_decay_spares_biases_and_norms():
+    model = PretrainingModel(tiny_config())
+    with_decay, without = decayed(model, 0.01)
+    assert (with_decay["weight_decay"], without["weight_decay"]) == (0.01, 0.0)
+    names = {id(p): name for name, p in model.named_parameters()}
+    spared = {names[id(p)] for p in without["params"]}
+    assert spared == {n for n in names.values() if n.endswith("bias") or "norm" in n}
+    assert len(with_decay["params"]) + len(spared) == len(names)
+    assert "bert.word_embedding.weight" not in spared
+
+
+# ---------------------------------------------------------------------------------------------
+# Presets
+
+
+PUBLISHED = {  # parameters of the encoder, those of google's checkpoints in transformers
+    "tiny": 4_385_920,
+    "mini": 11_170_560,
+    "small": 28_763_648,
+    "medium": 41_373_184,
+    "base": 109_482_240,
+    "large": 335_141_888,
+}
+
+
+@pytest.mark.parametrize("name", PUBLISHED)
+def test_presets_have_the_published_number_of_parameters(name):
+    with torch.device("meta"):
+        model = BertModel(BertConfig.preset(name))
+    assert sum(p.numel() for p in model.parameters()) == PUBLISHED[name]
+
+
+def test_heartbert_and_overriding_a_preset():
+    config = BertConfig.preset("heartbert", vocab_size=1000)
+    shape = [getattr(config, name) for name in ("hidden_size", "num_hidden_layers", "vocab_size")]
+    assert shape == [256, 4, 1000]
+    assert (config.num_attention_heads, config.intermediate_size) == (4, 1024)
+    assert config.max_position_embeddings == 128
+    assert set(PRESETS) == {*PUBLISHED, "heartbert"}
+    with pytest.raises(ValueError, match=r"no preset 'huge'; there are heartbert, tiny"):
+        BertConfig.preset("huge")
+
+
+# ---------------------------------------------------------------------------------------------
+# Folders
+
+
+def assert_same_words(mine: torch.Tensor, theirs: torch.Tensor) -> None:
+    torch.testing.assert_close(mine, theirs.flatten(0, 1), atol=1e-5, rtol=0)
+
+
+@pytest.mark.parametrize("objective", ["nsp", "sop", "none"])
+def test_transformers_loads_what_is_saved(tmp_path, objective):
+    torch.manual_seed(2)
+    model = PretrainingModel(tiny_config(), objective).eval()
+    with torch.no_grad():
+        model.decoder_bias.normal_()
+    model.save_pretrained(tmp_path)
+    ids, segments, mask, _, _ = rows(objective=objective)
+    with torch.no_grad():
+        words, relations = model(ids, mask, segments)
+        assert_same_words(words, BertForMaskedLM.from_pretrained(tmp_path)(ids, mask, segments)[0])
+        encoded = TheirModel.from_pretrained(tmp_path)(ids, mask, segments)
+        mine = model.bert(ids, mask, segments)
+        torch.testing.assert_close(mine["pooler_output"], encoded.pooler_output, atol=1e-5, rtol=0)
+        if objective != "none":
+            theirs, report = BertForPreTraining.from_pretrained(tmp_path, output_loading_info=True)
+            assert not report["missing_keys"]
+            assert not report["unexpected_keys"]
+            assert_same_words(words, theirs(ids, mask, segments).prediction_logits)
+            their_relations = theirs(ids, mask, segments).seq_relationship_logits
+            torch.testing.assert_close(relations, their_relations, atol=1e-5, rtol=0)
+    kind = json.loads((tmp_path / "config.json").read_text())["architectures"]
+    assert kind == ["BertForMaskedLM" if objective == "none" else "BertForPreTraining"]
+
+
+def test_what_is_saved_loads_bit_for_bit(tmp_path, capsys):
+    model = PretrainingModel(tiny_config(), "sop")
+    model.save_pretrained(tmp_path)
+    again = PretrainingModel.from_pretrained(tmp_path, objective="sop")
+    assert "weights:" not in capsys.readouterr().out
+    state = again.state_dict()
+    assert state.keys() == model.state_dict().keys()
+    for name, tensor in model.state_dict().items():
+        assert torch.equal(state[name], tensor), name
+    BertModel.from_pretrained(tmp_path)  # the encoder alone, for everybody else
+
+
+def test_another_objective_gets_a_new_head_and_says_so(tmp_path, capsys):
+    model = PretrainingModel(tiny_config(), "nsp")
+    model.save_pretrained(tmp_path)
+    other = PretrainingModel.from_pretrained(tmp_path, objective="sop")
+    assert "has no head for sop; it starts from random values" in capsys.readouterr().out
+    assert not torch.equal(other.relation.weight, model.relation.weight)
+    assert torch.equal(other.transform_dense.weight, model.transform_dense.weight)
+
+
+def test_a_checkpoint_without_heads_gets_new_ones_and_says_so(tiny_model_folder, capsys):
+    model = PretrainingModel.from_pretrained(tiny_model_folder)
+    said = capsys.readouterr().out
+    assert "has no head for masked words" in said
+    assert "has no head for nsp" in said
+    assert model.decoder_bias.abs().max() == 0
+
+
+def test_old_names_and_a_head_of_another_size(tmp_path):
+    model = PretrainingModel(tiny_config(), "nsp")
+    tensors = {
+        name.replace("LayerNorm.weight", "LayerNorm.gamma"): tensor
+        for name, tensor in model.to_hf_weights().items()
+    }
+    tensors["cls.predictions.decoder.bias"] = tensors.pop("cls.predictions.bias") + 1
+    again = PretrainingModel(tiny_config(), "nsp")
+    again.load_hf_weights(tensors, "old")
+    assert torch.equal(again.transform_norm.weight, model.transform_norm.weight)
+    assert torch.equal(again.decoder_bias, model.decoder_bias + 1)
+    tensors["cls.seq_relationship.bias"] = torch.zeros(3)
+    with pytest.raises(InputError, match=r"old: wrong shape: cls.seq_relationship.bias is \(3,\)"):
+        again.load_hf_weights(tensors, "old")
+
+
+# ---------------------------------------------------------------------------------------------
+# Runs on a small text
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory, tiny_model_folder) -> SimpleNamespace:
+    """Twelve documents, a shape, and the flags of a small run."""
+    folder = tmp_path_factory.mktemp("text")
+    chance = random.Random(3)
+    for d in range(12):
+        sentences = (
+            " ".join(chance.choices(WORDS, k=chance.randint(2, 4))).capitalize() + "."
+            for _ in range(14)
+        )
+        (folder / f"{d:02d}.txt").write_text("\n".join(sentences) + "\n")
+    shape = folder / "shape.json"
+    config = tiny_config(hidden_size=16, intermediate_size=32, max_position_embeddings=48)
+    shape.write_text(json.dumps(config.to_dict() | {"name_or_path": ""}))
+    line = (
+        f"--text {folder} --out out --corpus {folder / 'corpus'} --vocab {tiny_model_folder} "
+        "--length 48 --batch_size 8 --held_out 0.2 --eval_rows 16 --log_every 2 --eval_every 5 "
+        "--precision fp32 --lr 3e-3"
+    ).split()
+    return SimpleNamespace(text=folder, shape=shape, line=[*line, "--config", str(shape)])
+
+
+@pytest.fixture(scope="module")
+def trained(place, tmp_path_factory) -> Path:
+    """The folder of a run that learned something."""
+    folder = tmp_path_factory.mktemp("trained")
+    run_here = ["--epochs", "20", "--eval_every", "30"]
+    done = subprocess.run(
+        [sys.executable, str(ROOT / "pretrain.py"), *place.line, *run_here],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        check=False,
+        env=os.environ | {"OMP_NUM_THREADS": "1"},
+    )
+    assert done.returncode == 0, done.stderr
+    (folder / "log.txt").write_text(done.stdout)
+    return folder
+
+
+def metrics_of(folder: Path) -> dict:
+    return json.loads((folder / "out" / "metrics.json").read_text())
+
+
+def test_a_run_learns_and_says_how_much(trained):
+    found = metrics_of(trained)
+    losses = [row["mlm_loss"] for row in found["held_out"]]
+    assert losses[-1] < losses[0] - 0.3
+    assert found["best"]["mlm_loss"] == min(losses)
+    assert found["best"]["perplexity"] == pytest.approx(math.exp(min(losses)))
+    steps = [row["step"] for row in found["training"]]
+    assert steps == sorted({*range(2, steps[-1], 2), steps[-1]})
+    assert found["training"][-1].keys() == {"step", "mlm_loss", "mlm_acc", "nsp_loss", "nsp_acc"}
+    log = (trained / "log.txt").read_text()
+    assert log.count("held-out text at step") == len(losses)
+    assert f"unigram entropy {found['unigram_entropy']:.3f}" in log
+    assert "pieces/s   time left" in log
+    picture = (trained / "out" / "curves.png").read_bytes()
+    assert picture.startswith(b"\x89PNG")
+    assert not list(trained.glob("out/*.resume"))
+
+
+def test_the_unigram_entropy_is_that_of_the_held_out_documents(trained, place):
+    corpus = Corpus(place.text / "corpus")
+    train, held = corpus.split(0.2, 11711)
+    assert metrics_of(trained)["unigram_entropy"] == unigram_entropy(held)
+    assert unigram_entropy(held) != unigram_entropy(train)
+    assert held.n_documents + train.n_documents == 12
+
+
+def test_best_and_last_are_kept(trained):
+    """The best one's held-out loss is the one in the table: measured anew, from its files."""
+    found = metrics_of(trained)
+    args = SimpleNamespace(**found["args"])
+    tokenizer = BertTokenizer.from_pretrained(str(trained / "out"))
+    corpus = Corpus(args.corpus)
+    held = pretrain.HeldOut(args, tokenizer, corpus.split(args.held_out, args.seed)[1])
+    for folder, row in (("out", found["best"]), ("out/last", found["held_out"][-1])):
+        model = PretrainingModel.from_pretrained(trained / folder, objective="nsp")
+        anew = held.measure(model, torch.no_grad)
+        assert anew["mlm_loss"] == pytest.approx(row["mlm_loss"], abs=1e-5)
+        assert anew["nsp_acc"] == pytest.approx(row["nsp_acc"])
+
+
+def test_a_worse_look_does_not_replace_the_best(place, run_script_here, monkeypatch, tmp_path):
+    losses = iter([2.0, 3.0, 2.5])
+    look = {"mlm_acc": 0.1, "nsp_loss": 0.7, "nsp_acc": 0.5, "perplexity": 9.0}
+    monkeypatch.setattr(pretrain.HeldOut, "measure", lambda *_: look | {"mlm_loss": next(losses)})
+    result = run_script_here(pretrain, *place.line, "--steps", 6, "--eval_every", 2)
+    assert result.code == 0, result.err
+    assert metrics_of(tmp_path)["best"]["step"] == 2
+    best, last = read_weights(tmp_path / "out"), read_weights(tmp_path / "out" / "last")
+    assert not torch.equal(best["cls.predictions.bias"], last["cls.predictions.bias"])
+
+
+def test_held_out_rows_are_bounded(trained):
+    args = SimpleNamespace(**metrics_of(trained)["args"])
+    tokenizer = BertTokenizer.from_pretrained(str(trained / "out"))
+    corpus = Corpus(args.corpus)
+    args.eval_rows, args.batch_size = 5, 3
+    held = pretrain.HeldOut(args, tokenizer, corpus)
+    assert [len(rows) for rows in held.batches] == [3, 3]
+    assert len({i for rows in held.batches for i in rows}) == 6
+
+
+def test_classifier_and_multitask_train_on_what_was_saved(trained, run_script_here, tiny_data):
+    options = ["--option", "finetune", "--epochs", 1, "--data_dir", tiny_data]
+    options += ["--model", trained / "out"]
+    result = run_script_here(classifier, *options, "--only", "sst")
+    assert result.code == 0, result.err
+    assert load_checkpoint("sst-classifier.pt")["config"]["model"] == str(trained / "out")
+    assert "starts from random" not in result.out
+    result = run_script_here(multitask_classifier, *options)
+    assert result.code == 0, result.err
+
+
+def test_going_on_from_a_checkpoint(trained, place, run_script_here, tmp_path):
+    """The heads come along: the first look is as good as the last one before."""
+    line = [flag for flag in place.line if flag not in ("--config", str(place.shape))]
+    vocab = line.index("--vocab")
+    line = line[:vocab] + line[vocab + 2 :]
+    options = ["--model", trained / "out", "--steps", 1, "--eval_every", 1]
+    result = run_script_here(pretrain, *line, *options)
+    assert result.code == 0, result.err
+    assert "starts from random values" not in result.out
+    before, after = metrics_of(trained)["best"], metrics_of(tmp_path)["best"]
+    assert abs(after["mlm_loss"] - before["mlm_loss"]) < 0.1
+    assert result.out.count("lr 0.003") == 1
+
+
+@pytest.mark.parametrize(
+    ("flags", "keys"),
+    [
+        ("--objective sop --whole_word", {"sop_loss", "sop_acc"}),
+        ("--objective none", set()),
+        ("--objective none --full_sentences --held_out 0", set()),
+        ("--precision bf16 --accumulate 3 --warmup 0 --no-decay --workers 1", {"nsp_loss"}),
+        ("--patience 1 --lr 1e-9 --steps 400 --eval_every 1", {"nsp_loss"}),
+    ],
+)
+def test_flags(place, run_script_here, tmp_path, flags, keys):
+    result = run_script_here(pretrain, *place.line, "--steps", 3, *flags.split())
+    assert result.code == 0, result.err
+    found = metrics_of(tmp_path)
+    assert found["training"][-1].keys() >= {"step", "mlm_loss", "mlm_acc"} | keys
+    assert ("nsp_loss" in found["training"][-1]) == ("nsp_loss" in keys)
+    assert (found["best"] is None) == ("--held_out 0" in flags)
+    assert (tmp_path / "out" / "model.safetensors").is_file()
+    assert found["args"]["decay"] == ("--no-decay" not in flags)
+    if "--patience" in flags:
+        assert len(found["held_out"]) < 10
+
+
+def test_a_vocabulary_of_ones_own(place, run_script_here, tmp_path):
+    pytest.importorskip("tokenizers")
+    line = list(place.line)
+    i = line.index("--vocab")
+    line[i : i + 2] = ["--train_vocab", "90"]
+    line[line.index("--corpus") + 1] = "own-corpus"
+    result = run_script_here(pretrain, *line, "--steps", 2)
+    assert result.code == 0, result.err
+    assert "pieces learned from the text (--train_vocab 90)" in result.out
+    tokenizer = BertTokenizer.from_pretrained(str(tmp_path / "out"))
+    assert 60 < len(tokenizer) <= 90
+    assert tokenizer.pieces[:5] == ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+    assert len(tokenizer.tokenize("never")) < 5  # pieces, not letters
+    config = json.loads((tmp_path / "out" / "config.json").read_text())
+    assert config["vocab_size"] == len(tokenizer)
+
+
+def test_a_vocabulary_without_the_library(place, run_script_here, monkeypatch):
+    monkeypatch.setitem(sys.modules, "tokenizers", None)
+    line = list(place.line)
+    i = line.index("--vocab")
+    line[i : i + 2] = ["--train_vocab", "60"]
+    result = run_script_here(pretrain, *line)
+    assert result.code == 1
+    assert result.err.startswith("error: --train_vocab needs Hugging Face's tokenizers")
+    assert result.err.count("\n") == 1
+
+
+# ---------------------------------------------------------------------------------------------
+# The update: epochs, rate, parts, processes
+
+
+def test_every_epoch_has_rows_and_rates_of_its_own(place, run_script_here, monkeypatch, tmp_path):
+    """Two epochs: other rows and masks in the second; the rate rises and falls to about 0."""
+    step, collate = AdamW.step, PretrainingExamples.collate
+    rates, batches = [], []
+
+    def watched_step(self, closure=None):
+        rates.append({group["lr"] for group in self.param_groups})
+        return step(self, closure)
+
+    def watched_collate(self, rows, generator):
+        batches.append((self.epoch, collate(self, rows, generator)))
+        return batches[-1][1]
+
+    monkeypatch.setattr(AdamW, "step", watched_step)
+    monkeypatch.setattr(PretrainingExamples, "collate", watched_collate)
+    line = [*place.line, "--epochs", 2, "--held_out", 0, "--lr", 0.01, "--warmup", 0.25]
+    result = run_script_here(pretrain, *line)
+    assert result.code == 0, result.err
+    assert {epoch for epoch, _ in batches} == {1, 2}
+    rows = [
+        {row.numpy().tobytes() for epoch, batch in batches if epoch == e for row in batch["labels"]}
+        for e in (1, 2)
+    ]
+    assert rows[0].isdisjoint(rows[1])
+    steps = metrics_of(tmp_path)["args"]["steps"]
+    assert rates == [{0.01 * rate(i, steps, 0.25, True)} for i in range(steps)]
+    assert steps == 2 * len([epoch for epoch, _ in batches if epoch == 1])
+
+
+def update(place, tmp_path, monkeypatch, run_script_here, name: str, *flags) -> dict:
+    config = json.loads(place.shape.read_text()) | NO_DROPOUT
+    (tmp_path / "shape.json").write_text(json.dumps(config))
+    line = [*place.line, "--config", tmp_path / "shape.json", "--out", name]
+    result = run_script_here(pretrain, *line, "--steps", 4, *flags)
+    assert result.code == 0, result.err
+    return read_weights(tmp_path / name / "last")
+
+
+def test_the_loss_is_the_sum_of_two_means(place, tmp_path, run_script_here, monkeypatch):
+    """The gradients of a step are those of mean(masked words) + mean(pairs), computed plainly."""
+    models, batches, grads = [], [], []
+    new_model, collate, step = pretrain.new_model, PretrainingExamples.collate, AdamW.step
+
+    def watched_model(*args):
+        model = new_model(*args)
+        models.append(copy.deepcopy(model))
+        return model
+
+    def watched_step(self, closure=None):
+        grads.append([p.grad.clone() for group in self.param_groups for p in group["params"]])
+        return step(self, closure)
+
+    def watched_collate(self, rows, generator):
+        batches.append(collate(self, rows, generator))
+        return batches[-1]
+
+    monkeypatch.setattr(pretrain, "new_model", watched_model)
+    monkeypatch.setattr(AdamW, "step", watched_step)
+    monkeypatch.setattr(PretrainingExamples, "collate", watched_collate)
+    (tmp_path / "shape.json").write_text(
+        json.dumps(json.loads(place.shape.read_text()) | NO_DROPOUT)
+    )
+    line = [*place.line, "--config", tmp_path / "shape.json", "--clip", "1e9", "--held_out", 0]
+    assert run_script_here(pretrain, *line, "--steps", 1).code == 0
+    model, batch = models[0], batches[0]
+    words, relations = model(batch["token_ids"], batch["attention_mask"], batch["token_type_ids"])
+    loss = F.cross_entropy(words, batch["labels"].flatten())
+    loss = loss + F.cross_entropy(relations, batch["next_labels"])
+    loss.backward()
+    wanted = [p.grad for group in decayed(model, 0.01) for p in group["params"]]
+    for one, other in zip(grads[0], wanted, strict=True):
+        torch.testing.assert_close(one, other, atol=1e-6, rtol=1e-4)
+
+
+def test_parts_add_up_to_the_batch(place, tmp_path, monkeypatch, run_script_here):
+    whole = update(place, tmp_path, monkeypatch, run_script_here, "whole")
+    in_parts = update(place, tmp_path, monkeypatch, run_script_here, "parts", "--accumulate", 3)
+    for name, tensor in whole.items():
+        torch.testing.assert_close(in_parts[name], tensor, atol=1e-5, rtol=0, msg=name)
+
+
+@pytest.mark.skipif(
+    not (torch.distributed.is_available() and torch.distributed.is_gloo_available()),
+    reason="this torch has no gloo",
+)
+def test_two_processes_have_the_curve_of_one(place, tmp_path, monkeypatch, run_script_here):
+    alone = update(place, tmp_path, monkeypatch, run_script_here, "alone")
+    rows_alone = json.loads((tmp_path / "alone" / "metrics.json").read_text())
+    launcher = ["-m", "torch.distributed.run", "--standalone", "--nproc_per_node", "2"]
+    line = [*place.line, "--config", "shape.json", "--out", "both", "--steps", "4"]
+    done = subprocess.run(
+        [sys.executable, *launcher, str(ROOT / "pretrain.py"), *line],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+        env=os.environ | {"OMP_NUM_THREADS": "1"},
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("plan: 4 steps") == 1
+    both = json.loads((tmp_path / "both" / "metrics.json").read_text())
+    for kind in ("training", "held_out"):
+        assert len(both[kind]) == len(rows_alone[kind]) > 0
+        for mine, theirs in zip(rows_alone[kind], both[kind], strict=True):
+            assert theirs == pytest.approx(mine, abs=1e-4)
+    for name, tensor in read_weights(tmp_path / "both" / "last").items():
+        torch.testing.assert_close(tensor, alone[name], atol=1e-4, rtol=1e-4, msg=name)
+
+
+# ---------------------------------------------------------------------------------------------
+# Killed
+
+
+STEPS = ["--epochs", "4", "--seed", "7"]
+
+
+def live(folder: Path, line: list[str], last_event: int | None) -> None:
+    """What a forked process does: run pretrain.py in ``folder``."""
+    os.chdir(folder)
+    sys.stdout = sys.stderr = open("log.txt", "a", buffering=1)
+    sys.argv = ["pretrain.py", *line]
+    ResumePoint.__init__.__defaults__ = (0.0,)  # write the resume file after every step
+    os.fsync = lambda descriptor: None
+    pretrain.plot = lambda *_: None
+    if last_event is not None:
+        die_at(last_event)
+    run_script(pretrain.main)
+
+
+def die_at(last_event: int) -> None:
+    """End this process just before or just after a written file takes its place."""
+    events = itertools.count(1)
+    replace = os.replace
+
+    def event() -> None:
+        if next(events) == last_event:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    def watched_replace(old, new) -> None:
+        event()
+        replace(old, new)
+        event()
+
+    os.replace = watched_replace
+
+
+def run(folder: Path, line: list[str], last_event: int | None = None) -> int:
+    """Run in a process of its own, which may end at an event; → its exit code."""
+    folder.mkdir(exist_ok=True)
+    fork = multiprocessing.get_context("fork")
+    process = fork.Process(target=live, args=(folder, line, last_event))
+    process.start()
+    process.join()
+    return process.exitcode
+
+
+def found_in(folder: Path) -> dict:
+    """All that a run leaves, but for seconds."""
+    metrics = metrics_of(folder)
+    found = {kind: metrics[kind] for kind in ("training", "held_out", "best")}
+    for name in ("out", "out/last"):
+        for key, tensor in read_weights(folder / name).items():
+            found[name, key] = tensor.numpy().tobytes()
+    assert not list((folder / "out").rglob("*.resume"))
+    assert not list((folder / "out").rglob(".*.part"))
+    return found
+
+
+@pytest.fixture(scope="module")
+def untouched(place, trained, tmp_path_factory) -> dict:
+    """What a run leaves that nobody interrupts; ``trained`` has built the corpus."""
+    folder = tmp_path_factory.mktemp("untouched")
+    assert run(folder, [*place.line, *STEPS]) == 0, (folder / "log.txt").read_text()
+    found = found_in(folder)
+    assert found["training"][-1]["step"] >= 10
+    assert len(found["held_out"]) >= 3
+    return found
+
+
+@pytest.mark.skipif(
+    "fork" not in multiprocessing.get_all_start_methods(), reason="this system cannot fork"
+)
+def test_killed_again_and_again_it_has_the_same_curve(place, untouched, tmp_path):
+    chance = random.Random(2)
+    where: Counter = Counter()
+    line = [*place.line, *STEPS, "--resume"]
+    for _ in range(60):
+        code = run(tmp_path, line, last_event=chance.randint(4, 24))
+        if code == 0:
+            break
+        assert code == -signal.SIGKILL, (tmp_path / "log.txt").read_text()
+        file = tmp_path / "out" / "pretrain.resume"
+        if file.is_file():
+            at = load_checkpoint(file)["position"]
+            where["within an epoch" if at["batch"] else "between epochs"] += 1
+            where[f"epoch {at['epoch']}"] += 1
+    assert code == 0
+    assert found_in(tmp_path) == untouched
+    assert where["within an epoch"] >= 5, where
+    assert len(where) >= 4, where  # in several epochs
+
+
+def test_another_text_cannot_be_resumed(place, run_script_here, monkeypatch, tmp_path):
+    """Ctrl-C after the third step, then other settings, then other text."""
+    monkeypatch.setattr(ResumePoint.__init__, "__defaults__", (0.0,))
+    step, taken = AdamW.step, itertools.count(1)
+
+    def watched(self, closure=None):
+        if next(taken) == 3:
+            signal.raise_signal(signal.SIGINT)
+        return step(self, closure)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(AdamW, "step", watched)
+        result = run_script_here(pretrain, *place.line, "--steps", 6)
+    assert result.code == 1
+    assert result.err == "error: stopped; --resume goes on from out/pretrain.resume\n"
+    assert load_checkpoint(tmp_path / "out" / "pretrain.resume")["position"]["step"] == 3
+    for flags, named in (
+        (["--length", "40"], "length=48"),
+        (["--limit", "150", "--corpus", "less"], "text="),
+    ):
+        result = run_script_here(pretrain, *place.line, *flags, "--steps", 6, "--resume")
+        assert result.code == 1
+        assert named in result.err
+        assert result.err.count("\n") == 1
+
+
+# ---------------------------------------------------------------------------------------------
+# Bad input
+
+
+@pytest.mark.parametrize(
+    ("flags", "fact"),
+    [
+        ("--full_sentences", "give --objective none"),
+        ("--length 4", "--length must be at least 8"),
+        ("--model x --config shape.json", "not allowed with"),
+        ("--preset huge", "invalid choice: 'huge'"),
+        ("--train_vocab 30 --vocab x", "not allowed with"),
+        ("--workers -1", "--workers must be at least 0"),
+        ("--seed -1", "--seed must be at least 0"),
+        ("--held_out 1", "must be at least 0 and below 1"),
+    ],
+)
+def test_flags_that_cannot_be(run_script_here, flags, fact):
+    result = run_script_here(pretrain, "--text", "x", "--out", "y", *flags.split())
+    assert result.code == 2
+    assert fact in result.err
+    assert result.err.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("flags", "fact"),
+    [
+        (["--length", "49"], "--length 49 is more than the model's 48 positions"),
+        (["--text", "nowhere"], "nowhere"),
+        (["--config", "nowhere.json"], "nowhere.json is not the configuration of a BERT"),
+        (["--held_out", "0.001"], "the held-out text is one document"),
+        (["--lr", "1e30", "--warmup", "0", "--clip", "1e30"], "lower --lr"),
+        (["--out", "/proc/none"], "/proc/none"),
+    ],
+)
+def test_bad_input_is_one_line(place, run_script_here, flags, fact):
+    result = run_script_here(pretrain, *place.line, "--steps", 5, *flags)
+    assert result.code == 1, result.out
+    assert result.err.startswith("error: ")
+    assert fact in result.err
+    assert result.err.count("\n") == 1
+
+
+def test_one_document_alone(place, run_script_here, tmp_path):
+    text = tmp_path / "one.txt"
+    text.write_text("\n".join(["A warm dull film. It never ends."] * 40))
+    line = [*place.line, "--text", text, "--corpus", tmp_path / "c", "--steps", 1]
+    result = run_script_here(pretrain, *line)
+    assert (result.code, result.err.count("\n")) == (1, 1)
+    assert "is one document" in result.err
+    result = run_script_here(pretrain, *line, "--held_out", 0)
+    assert result.code == 1
+    assert "second document" in result.err
+    result = run_script_here(pretrain, *line, "--held_out", 0, "--objective", "sop")
+    assert result.code == 0, result.err
+
+
+def test_a_model_with_too_few_pieces(place, run_script_here, tmp_path, tiny_model_folder):
+    BertModel(tiny_config(vocab_size=20, max_position_embeddings=48)).save_pretrained("small")
+    BertTokenizer(tiny_vocabulary()).save_pretrained("small")
+    line = ["--text", place.text, "--out", "o", "--model", tmp_path / "small", "--length", 48]
+    result = run_script_here(pretrain, *line)
+    assert result.code == 1
+    assert "the vocabulary has 89 pieces, the model 20" in result.err
+
+
+# ---------------------------------------------------------------------------------------------
+# Real text
+
+
+def test_on_real_text(offline_model, run_script_here, tmp_path):
+    """A slice of real books: the loss falls from that of a guess, ln V."""
+    books = Path(os.environ.get("MINBERT_DATA", "missing")) / "pretrain_text" / "books"
+    if not books.is_dir():
+        pytest.skip("no real text here: set MINBERT_DATA to the folder around pretrain_text/books")
+    line = ["--text", books, "--out", tmp_path / "o", "--preset", "tiny", "--limit", 4000]
+    line += ["--vocab", offline_model, "--steps", 12, "--length", 64, "--eval_rows", 64]
+    line += ["--held_out", 0.2, "--eval_every", 6, "--log_every", 6]
+    result = run_script_here(pretrain, *line)
+    assert result.code == 0, result.err
+    found = json.loads((tmp_path / "o" / "metrics.json").read_text())
+    first, last = (row["mlm_loss"] for row in found["held_out"])
+    assert first < math.log(30522) + 0.1
+    assert last < first
+    assert 5 < found["unigram_entropy"] < 8

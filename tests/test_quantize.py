@@ -1,0 +1,261 @@
+"""lessons/quantize.py: int8 by rows, its size, its errors; ONNX where its packages are."""
+
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from conftest import tiny_config, tiny_vocabulary
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as shapes
+from safetensors.numpy import load_file
+from torch import nn
+
+from bert import BertModel
+from config import BertConfig
+from lessons import numpy_bert, quantize
+from lessons.quantize import Int8Matrix, quantize_rows
+from tokenizer import BertTokenizer
+from utils import InputError
+
+
+def save_classifier(folder: Path, config: BertConfig, vocabulary: list[str], spread: float):
+    torch.manual_seed(2)
+    model = BertModel(config).eval()
+    head = nn.Linear(config.hidden_size, 2)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.add_(torch.randn_like(parameter) * spread)
+    model.save_pretrained(folder, head)
+    BertTokenizer(vocabulary).save_pretrained(folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory) -> Path:
+    """A small random classifier."""
+    vocabulary = tiny_vocabulary()
+    config = tiny_config(vocab_size=len(vocabulary))
+    return save_classifier(tmp_path_factory.mktemp("classifier"), config, vocabulary, 0.1)
+
+
+@pytest.fixture(scope="module")
+def bert_tiny(tmp_path_factory) -> Path:
+    """A random classifier of BERT-Tiny's shape: 4,386,178 parameters."""
+    config = BertConfig(
+        hidden_size=128, num_hidden_layers=2, num_attention_heads=2, intermediate_size=512
+    )
+    pieces = [*tiny_vocabulary(), *(f"unused{i}" for i in range(config.vocab_size))]
+    folder = tmp_path_factory.mktemp("bert-tiny")
+    return save_classifier(folder, config, pieces[: config.vocab_size], 0.04)
+
+
+@pytest.fixture
+def table(tmp_path) -> Path:
+    lines = [f"{i},{i % 2},{text} {i}" for i, text in enumerate(["warm film", "dull", "a cat"] * 5)]
+    file = tmp_path / "table.csv"
+    file.write_text("\n".join(["id,label,text", *lines]) + "\n")
+    return file
+
+
+def read(folder: Path):
+    config = BertConfig.from_json(folder / "config.json")
+    return config, numpy_bert.read_weights(folder, config)
+
+
+# ---------------------------------------------------------------------------------------------
+# The arithmetic
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    shapes.arrays(
+        np.float32,
+        st.tuples(st.integers(1, 5), st.integers(1, 7)),
+        elements=st.floats(-1e6, 1e6, width=32).map(lambda x: x if abs(x) > 1e-6 else 0.0),
+    )
+)
+def test_no_number_is_off_by_more_than_half_a_step(matrix):
+    values, scale = quantize_rows(matrix)
+    assert (values.dtype, scale.dtype) == (np.int8, np.float32)
+    assert values.min() >= -127
+    assert (scale > 0).all()
+    back = values * scale[:, None].astype(np.float64)
+    assert (np.abs(back - matrix) <= 0.5001 * scale[:, None]).all()
+    largest = np.abs(matrix).max(axis=1)
+    assert (np.abs(values).max(axis=1) == np.where(largest > 0, 127, 0)).all()
+    np.testing.assert_allclose(np.abs(back).max(axis=1), largest, rtol=1e-6)
+
+
+def test_a_scale_for_each_row_not_one_for_all():
+    matrix = np.array([[100.0, 50.0], [0.01, -0.0048]], np.float32)
+    values, scale = quantize_rows(matrix)
+    assert values.tolist() == [[127, 64], [127, -61]]
+    np.testing.assert_allclose(scale, [100 / 127, 0.01 / 127])
+
+
+def test_products_and_rows_are_those_of_the_floats_it_stands_for():
+    chance = np.random.default_rng(0)
+    matrix, x = (chance.normal(size=shape).astype(np.float32) for shape in ((6, 8), (2, 3, 8)))
+    int8 = Int8Matrix(*quantize_rows(matrix))
+    back = int8.values * int8.scale[:, None]
+    product = x @ int8.T
+    assert product.dtype == np.float32
+    np.testing.assert_allclose(product, x @ back.T, atol=1e-5)
+    rows = np.array([[0, 5], [2, 2]])
+    assert int8[rows].dtype == np.float32
+    np.testing.assert_array_equal(int8[rows], back[rows])
+    assert (int8.shape, int8.size) == ((6, 8), 48)
+
+
+def test_rounded_inputs_are_whole_numbers_of_a_step_a_token():
+    chance = np.random.default_rng(1)
+    matrix, x = (chance.normal(size=shape).astype(np.float32) for shape in ((4, 8), (2, 3, 8)))
+    x[1] *= 100  # a scale for all tokens together would flatten the others
+    int8 = Int8Matrix(*quantize_rows(matrix), quantize_input=True)
+    steps = np.abs(x).max(axis=-1, keepdims=True) / 127
+    rounded = np.rint(x / steps).astype(np.int64)
+    whole = rounded @ int8.values.T.astype(np.int64)  # in integers, as a chip would
+    np.testing.assert_allclose(x @ int8.T, whole * steps * int8.scale, rtol=1e-5)
+    assert 0.001 < np.abs(x[0] @ int8.T - x[0] @ matrix.T).max() < 0.1
+
+
+# ---------------------------------------------------------------------------------------------
+# Whole models
+
+
+def test_bert_tiny_fits_into_4_6_megabytes(bert_tiny, tmp_path):
+    _, weights = read(bert_tiny)
+    assert sum(tensor.size for tensor in weights.values()) == 4_386_178
+    size = quantize.save(quantize.quantize(weights), bert_tiny, tmp_path / "small")
+    assert size == (tmp_path / "small" / quantize.INT8_FILE).stat().st_size
+    assert 4.3e6 < size <= 4.6e6
+    small = load_file(tmp_path / "small" / quantize.INT8_FILE)
+    for name, tensor in weights.items():
+        assert small[name].dtype == (np.int8 if tensor.ndim == 2 else np.float32), name
+    matrices = {name for name, tensor in weights.items() if tensor.ndim == 2}
+    assert set(small) == set(weights) | {name + ".scale" for name in matrices}
+
+
+@pytest.mark.parametrize("rounded_inputs", [False, True])
+def test_logits_stay_near_after_writing_and_reading(bert_tiny, tmp_path, rounded_inputs):
+    config, weights = read(bert_tiny)
+    quantize.save(quantize.quantize(weights), bert_tiny, tmp_path / "small")
+    loaded = quantize.load(tmp_path / "small", config, rounded_inputs)
+    ids = np.random.default_rng(3).integers(1, config.vocab_size, (40, 20))
+    mask = np.ones_like(ids)
+    mask[:20, 10:] = 0
+    before = numpy_bert.forward(weights, config, ids, mask)["logits"]
+    after = numpy_bert.forward(loaded, config, ids, mask)["logits"]
+    assert after.dtype == np.float32
+    assert 1e-5 < np.abs(after - before).max() < 2e-2
+    clear = np.abs(before[:, 0] - before[:, 1]) > 2e-2
+    assert clear.sum() > 10
+    assert (after.argmax(-1) == before.argmax(-1))[clear].all()
+
+
+def test_command_measures_before_and_after(run_script_here, trained, table, tmp_path):
+    flags = ("--model", trained, "--out", "small", "--file", table)
+    done = run_script_here(quantize, *flags)
+    assert done.code == 0, done.err
+    lines = done.out.splitlines()
+    config, weights = read(trained)
+    tokenizer = numpy_bert.read_tokenizer(trained)
+    _, texts, labels = numpy_bert.read_table(table)
+    rows = [numpy_bert.encode(text, tokenizer, config) for text in texts]
+    for name, tensors in (("float32", weights), ("int8", quantize.load(Path("small"), config))):
+        logits = numpy_bert.predict(
+            rows, lambda i, m, t=tensors: numpy_bert.forward(t, config, i, m)["logits"]
+        )
+        right = int((logits.argmax(-1) == labels).sum())
+        assert any(line.startswith(f"{name}: accuracy {right / 15:.5f}") for line in lines)
+    assert any(line.startswith("int8: logits at most ") for line in lines)
+    assert {file.name for file in Path("small").iterdir()} == {
+        quantize.INT8_FILE,
+        "config.json",
+        "vocab.txt",
+        "tokenizer_config.json",
+    }
+    done = run_script_here(quantize, *flags, "--limit", "4", "--activations")
+    assert " of 4)" in done.out
+
+
+def test_an_encoder_alone_is_quantized_too(run_script_here, tiny_model_folder):
+    done = run_script_here(quantize, "--model", tiny_model_folder, "--out", "small")
+    assert done.code == 0, done.err
+    assert "int8: pooler_output at most " in done.out
+    assert "class" not in done.out
+    done = run_script_here(quantize, "--model", tiny_model_folder, "--onnx", "a.onnx")
+    assert done.code == 1
+
+
+# ---------------------------------------------------------------------------------------------
+# What is wrong is said in one line
+
+
+def test_bad_input_is_one_line(run_script_here, trained, tiny_model_folder, table, tmp_path):
+    for flags, message in (
+        (("--model", tiny_model_folder, "--file", table), "has no classifier"),
+        (("--model", trained, "--out", trained), "is the folder of --model"),
+        (("--model", trained, "--file", "nowhere.csv"), "cannot be read as a table"),
+        (("--model", trained, "--limit", "0"), "at least 1"),
+        (("--out", "x"), "--model"),
+        (("--model", trained, "--out", table), "cannot write"),
+    ):
+        done = run_script_here(quantize, *flags)
+        assert done.code != 0, flags
+        assert message in done.err
+        assert done.err.count("\n") == 1
+
+
+def test_a_damaged_int8_file_is_refused(trained, tmp_path):
+    config, weights = read(trained)
+    small = quantize.quantize(weights)
+    file = tmp_path / quantize.INT8_FILE
+    with pytest.raises(InputError, match=r"holds no model\.int8"):
+        quantize.load(tmp_path, config)
+    for change, message in (
+        (lambda s: s.pop("encoder.layer.0.output.dense.bias"), "layer.0.output.dense.bias is miss"),
+        (lambda s: s.pop("pooler.dense.weight.scale"), "is damaged"),
+    ):
+        broken = dict(small)
+        change(broken)
+        quantize.save(broken, trained, tmp_path)
+        with pytest.raises(InputError, match=message):
+            quantize.load(tmp_path, config)
+    file.write_bytes(file.read_bytes()[:-10])
+    with pytest.raises(InputError, match="is damaged"):
+        quantize.load(tmp_path, config)
+
+
+# ---------------------------------------------------------------------------------------------
+# ONNX
+
+
+@pytest.mark.parametrize("missing", ["onnx", "onnxruntime"])
+def test_without_the_packages_one_line_says_so(run_script_here, trained, monkeypatch, missing):
+    monkeypatch.setitem(sys.modules, "onnx", sys.modules.get("onnx", np))  # any module will do
+    monkeypatch.setitem(sys.modules, missing, None)
+    done = run_script_here(quantize, "--model", trained, "--onnx", "model.onnx")
+    assert done.code == 1
+    assert "pip install onnx onnxruntime" in done.err
+    assert done.err.count("\n") == 1
+    assert not Path("model.onnx").exists()
+
+
+def test_onnxruntime_computes_the_same_logits(run_script_here, trained, table, tmp_path):
+    pytest.importorskip("onnx", reason="ONNX is an extra: pip install onnx onnxruntime")
+    pytest.importorskip("onnxruntime", reason="ONNX is an extra: pip install onnx onnxruntime")
+    done = run_script_here(quantize, "--model", trained, "--onnx", "model.onnx", "--file", table)
+    assert done.code == 0, done.err
+    assert "onnxruntime: logits at most" in done.out
+    config, weights = read(trained)
+    logits_of = quantize.onnx_logits(Path("model.onnx"))
+    for shape in ((1, 3), (5, 17), (2, 64)):  # others than the recorded one
+        ids = np.random.default_rng(0).integers(1, 80, shape)
+        mask = np.ones_like(ids)
+        mask[-1, 2:] = 0
+        wanted = numpy_bert.forward(weights, config, ids, mask)["logits"]
+        assert np.abs(logits_of(ids, mask) - wanted).max() < 1e-5

@@ -1,0 +1,617 @@
+"""The lesson on answers in a text: head, windows and offsets beside transformers', and scores."""
+
+import functools
+import itertools
+import json
+import multiprocessing
+import os
+import random
+import re
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+import torch
+from conftest import ROOT, tiny_config, tiny_vocabulary
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+from test_token_classifier import (
+    keeps_the_best,
+    killed_and_resumed,
+    refused,  # noqa: F401
+)
+from torch.nn import functional as F
+from transformers import AutoTokenizer, BertForQuestionAnswering
+
+import bert
+from base_bert import weight_names
+from lessons import question_answering as lesson
+from lessons.question_answering import QuestionAnswerer, answer, span_loss
+from lessons.squad import (
+    Question,
+    Windows,
+    align,
+    best_spans,
+    exact_match,
+    f1,
+    normalise_answer,
+    read_questions,
+    score,
+    windows,
+)
+from tokenizer import SPECIAL_TOKENS, BertTokenizer
+from utils import InputError
+
+LABELS = ("first", "last")
+
+
+@pytest.fixture(scope="module")
+def ours(tiny_model_folder) -> BertTokenizer:
+    return BertTokenizer.from_pretrained(str(tiny_model_folder))
+
+
+@pytest.fixture(scope="module")
+def theirs(tiny_model_folder):
+    return AutoTokenizer.from_pretrained(tiny_model_folder)
+
+
+# ---------------------------------------------------------------------------------------------
+# The head, beside transformers'
+
+
+@pytest.fixture
+def twins(tmp_path):
+    """Our model and transformers', loaded from the folder that ours wrote."""
+    torch.manual_seed(1)
+    config = tiny_config(hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0)
+    mine = QuestionAnswerer(config, LABELS).eval()
+    mine.save_pretrained(tmp_path)
+    other, info = BertForQuestionAnswering.from_pretrained(
+        tmp_path, output_loading_info=True, attn_implementation="eager"
+    )
+    assert not info["missing_keys"]
+    assert all("pooler" in name for name in info["unexpected_keys"])
+    return mine, other.eval()
+
+
+@pytest.mark.parametrize(
+    ("dtype", "values", "gradients"), [(torch.float32, 1e-6, 1e-5), (torch.float64, 1e-14, 1e-12)]
+)
+def test_values_loss_and_gradients_are_those_of_transformers(twins, dtype, values, gradients):
+    mine, other = (model.to(dtype).train() for model in twins)
+    chance = torch.Generator().manual_seed(3)
+    mask = (torch.arange(9) < torch.tensor([[9], [7], [5], [4]])).long()
+    ids = torch.randint(5, 100, (4, 9), generator=chance) * mask
+    segments = (torch.arange(9) > torch.tensor([[3], [3], [1], [2]])).long() * mask
+    labels = torch.tensor([[4, 6], [0, 0], [2, 2], [3, 3]])
+    first, last = mine(ids, mask, segments)
+    expected = other(
+        ids,
+        attention_mask=mask,
+        token_type_ids=segments,
+        start_positions=labels[:, 0],
+        end_positions=labels[:, 1],
+    )
+    real = mask.bool()
+    for got, wanted in ((first, expected.start_logits), (last, expected.end_logits)):
+        torch.testing.assert_close(got[real], wanted[real], atol=values, rtol=0)
+    loss = span_loss(first, last, labels) / len(labels)
+    torch.testing.assert_close(loss.double(), expected.loss.double(), atol=1e-6, rtol=0)
+    direct = (F.cross_entropy(first, labels[:, 0]) + F.cross_entropy(last, labels[:, 1])) / 2
+    (loss if dtype == torch.float32 else direct).backward()  # span_loss computes in float32
+    expected.loss.backward()
+    wanted = {name: p.grad for name, p in other.named_parameters()}
+    parameters = dict(mine.named_parameters())
+    pairs = [(f"bert.{a}", f"bert.{b}") for a, b in weight_names(2) if not a.startswith("pooler")]
+    pairs += [(f"qa_outputs.{key}",) * 2 for key in ("weight", "bias")]
+    assert {name for name, _ in pairs} == wanted.keys()
+    for hf, own in pairs:
+        torch.testing.assert_close(parameters[own].grad, wanted[hf], atol=gradients, rtol=1e-4)
+    assert wanted["qa_outputs.weight"].abs().max() > 1e-3
+
+
+def test_an_embed_without_segments_is_said_in_one_line(monkeypatch):
+    monkeypatch.setattr(bert.BertModel, "embed", lambda self, input_ids: None)
+    with pytest.raises(InputError, match=r"need segment ids, but BertModel\.embed") as caught:
+        QuestionAnswerer(tiny_config(), LABELS)
+    assert "\n" not in str(caught.value)
+
+
+# ---------------------------------------------------------------------------------------------
+# Characters
+
+
+def check_alignment(ours, theirs, text: str) -> None:
+    found = align(ours, text)
+    wanted = theirs(text, add_special_tokens=False, return_offsets_mapping=True)
+    assert found.ids == ours.text_to_ids(text) == wanted["input_ids"]
+    assert list(zip(found.starts, found.ends, strict=True)) == wanted["offset_mapping"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        " \t\n",
+        "plain words, and (marks)!",
+        "Düsseldorf's cafe\u0301 naïve",  # one character, and a letter with a combining accent
+        "\u200ea\u200db\x00c\x07d\ufffde",  # deleted within words
+        "ABC İstanbul DŽ ŉ",  # lower-cased to more characters
+        "東京 is 日本の首都",  # every Chinese character a word
+        "한국어 a한b",  # decomposed into letters
+        "🦜🦜 x🦜y 👩‍👩‍👧",
+        "a\u00a0b\u2028c\x85d\x0be\u3000f",  # spaces, and some that BERT deletes
+        "x" * 101 + " y",  # too long a word
+        "don't-stop…“quoted” $5 ~^ a_b",
+        "ﬁne Ⅳ ½ ﷺ",
+        "\u0301a \u0301",  # an accent alone
+        "ＡＢＣ ａ",
+    ],
+)
+def test_pieces_know_their_characters(ours, theirs, text):
+    check_alignment(ours, theirs, text)
+
+
+LETTERS = st.text(
+    st.sampled_from("aB1 .,-'\t\n\u00e9\u0301\u200e\u00a0\u0130\u6771\ud55c\U0001f99c_\u2014\u1e9e")
+)
+
+
+@given(LETTERS)
+@settings(max_examples=300, deadline=None)
+def test_pieces_know_their_characters_in_any_mixture(ours, theirs, text):
+    check_alignment(ours, theirs, text)
+
+
+@given(st.text(max_size=40))
+@settings(max_examples=300, deadline=None)
+@example("\U0001e94b\u1df9a")
+def test_ids_are_the_tokenizers_in_any_text(ours, text):
+    if any(token in text for token in SPECIAL_TOKENS):
+        return
+    found = align(ours, text)
+    assert found.ids == ours.text_to_ids(text)
+    assert len(found.starts) == len(found.ends) == len(found.ids)
+    assert (found.starts < found.ends).all()
+    assert (found.starts[1:] >= found.starts[:-1]).all()
+    assert not len(text) or (found.ends <= len(text)).all()
+
+
+def test_special_tokens_typed_in_a_text_stay_text(ours):
+    found = align(ours, "a [SEP] [MASK]")
+    assert not set(found.ids) & {ours.sep_token_id, ours.mask_token_id}
+
+
+def test_cased_vocabularies(tiny_model_folder, tmp_path):
+    BertTokenizer([*tiny_vocabulary(), "A", "é"], lower_case=False).save_pretrained(tmp_path)
+    tokenizer = BertTokenizer.from_pretrained(str(tmp_path))
+    found = align(tokenizer, "A é a")
+    assert tokenizer.convert_ids_to_tokens(found.ids) == ["A", "é", "a"]
+    assert list(zip(found.starts, found.ends, strict=True)) == [(0, 1), (2, 3), (4, 5)]
+
+
+# ---------------------------------------------------------------------------------------------
+# Windows
+
+
+@pytest.mark.parametrize(("length", "stride"), [(20, 4), (16, 1), (13, 2), (40, 8), (200, 50)])
+def test_windows_are_those_of_transformers(ours, theirs, length, stride):
+    chance = random.Random(length)
+    asked, context = (
+        " ".join("".join(chance.choices("abc", k=chance.randint(1, 3))) for _ in range(count))
+        for count in (2, 40)
+    )
+    data = Windows([Question("1", asked, context, [(7, "x")])], ours, length, stride)
+    batch = data.collate_fn(range(len(data)))
+    wanted = theirs(
+        asked,
+        context,
+        truncation="only_second",
+        max_length=length,
+        stride=stride,
+        return_overflowing_tokens=True,
+        return_offsets_mapping=True,
+        padding=True,
+        return_tensors="pt",
+    )
+    assert torch.equal(batch["token_ids"], wanted["input_ids"])
+    assert torch.equal(batch["attention_mask"], wanted["attention_mask"])
+    assert torch.equal(batch["token_type_ids"], wanted["token_type_ids"])
+    inside = [[one == 1 for one in wanted.sequence_ids(i)] for i in range(len(data))]
+    assert batch["answerable"].tolist() == inside
+    assert data.lengths() == wanted["attention_mask"].sum(dim=1).tolist()
+
+
+@given(st.integers(0, 60), st.integers(2, 30), st.integers(1, 29))
+@settings(deadline=None)
+def test_windows_cover_everything_and_overlap(pieces, room, stride):
+    if stride >= room:
+        return
+    found = list(windows(pieces, room, stride))
+    assert found[0][0] == 0
+    assert found[-1][1] == pieces
+    for (begin, end), (following, last) in itertools.pairwise(found):
+        assert end - begin == room
+        assert end - following == stride
+        assert last > end  # each brings something new
+    assert found[-1][1] - found[-1][0] <= room
+
+
+def test_where_the_answer_stands(ours):
+    context = "aa bb cc dd ee"  # 10 pieces, two a word
+    question = Question("1", "q", context, [(3, "bb cc"), (0, "aa")])
+    (row,) = Windows([question], ours, 20, 2).rows
+    assert (row.first, row.last) == (3 + 2, 3 + 5)
+    rows = Windows([question], ours, 10, 2).rows  # windows of 6 pieces
+    assert [row[1:] for row in rows] == [(0, 6, 5, 8), (4, 10, 0, 0)]  # half of it is not it
+    starts_inside_a_word = Question("1", "q", context, [(4, "b c")])
+    (row,) = Windows([starts_inside_a_word], ours, 20, 2).rows
+    assert (row.first, row.last) == (3 + 3, 3 + 4)
+    nowhere = Question("1", "q", "a \u200e b", [(2, "\u200e")])
+    (row,) = Windows([nowhere], ours, 20, 2).rows
+    assert (row.first, row.last) == (0, 0)
+
+
+def test_no_room_for_a_context(ours):
+    with pytest.raises(InputError, match="leaves 4 pieces for a context, no more than --stride 4"):
+        Windows([Question("1", "abc", "x", [])], ours, 10, 4)
+
+
+# ---------------------------------------------------------------------------------------------
+# The best spans
+
+
+def by_trying_all(first, last, answerable, longest):
+    """Every allowed span with its score, best first."""
+    size = len(first)
+    spans = [
+        (float(first[i] + last[j]), i, j)
+        for i in range(size)
+        for j in range(i, min(size, i + longest))
+        if answerable[i] and answerable[j]
+    ]
+    return sorted(spans, reverse=True)
+
+
+@pytest.mark.parametrize("longest", [1, 3, 30])
+@pytest.mark.parametrize("seed", range(5))
+def test_the_best_spans_of_all(longest, seed):
+    chance = torch.Generator().manual_seed(seed)
+    first, last = torch.randn(2, 3, 12, generator=chance)
+    answerable = torch.zeros(3, 12, dtype=torch.bool)
+    answerable[0, 4:12] = True
+    answerable[1, 3:4] = True
+    scores, begin, end = best_spans(first, last, answerable, longest, count=4)
+    for row in range(2):
+        wanted = by_trying_all(first[row], last[row], answerable[row], longest)[:4]
+        found = [
+            span
+            for span in zip(*(one[row].tolist() for one in (scores, begin, end)), strict=True)
+            if span[0] > -torch.inf
+        ]
+        assert [span[1:] for span in found] == [span[1:] for span in wanted]
+        assert [span[0] for span in found] == pytest.approx([span[0] for span in wanted])
+    assert (scores[2] == -torch.inf).all()  # no context, no answer
+
+
+class Fixed(torch.nn.Module):
+    """Answers with fixed logits by piece, whatever the words are."""
+
+    def __init__(self, first, last):
+        super().__init__()
+        self.first, self.last = first, last
+
+    def forward(self, ids, mask, segments):
+        values = [torch.tensor([[table.get(int(i), 0.0) for i in row] for row in ids])
+                  for table in (self.first, self.last)]  # fmt: skip
+        return tuple(values)
+
+
+def arguments(**values):
+    return SimpleNamespace(**({"batch_size": 2, "longest_answer": 30, "n_best": 5} | values))
+
+
+def plain_autocast():
+    return torch.autocast("cpu", enabled=False)
+
+
+def test_the_answer_is_cut_from_the_text_as_it_was(ours):
+    number = ours.vocab
+    sep = number["[SEP]"]
+    model = Fixed({number["z"]: 9.0, sep: 50.0}, {number["##e"]: 9.0, sep: 50.0})
+    question = Question("1", "ze", "In Zürich-Ost: Das  Café. Zoo", [])
+    data = Windows([question], ours, 64, 8)
+    (best,) = answer(model, data, arguments(), torch.device("cpu"), plain_autocast)
+    # neither [SEP] nor the question's own z and e; and case, accents and spaces are back
+    assert best[0][0] == "Zürich-Ost: Das  Café"
+    assert all(text in question.context for text, _ in best)
+    assert sum(share for _, share in best) == pytest.approx(1.0)
+
+
+def test_the_best_window_wins_and_spans_in_two_count_once(ours):
+    context = "a b c d e f g h"
+    question = Question("1", "x", context, [])
+    data = Windows([question], ours, 9, 2)  # five pieces a window
+    assert len(data) == 2
+    model = Fixed({ours.vocab["e"]: 3.0, ours.vocab["g"]: 4.0}, {ours.vocab["e"]: 3.0,
+                                                                 ours.vocab["g"]: 4.0})  # fmt: skip
+    (best,) = answer(model, data, arguments(), torch.device("cpu"), plain_autocast)
+    texts = [text for text, _ in best]
+    assert texts[0] == "g"
+    assert "e" in texts
+    assert len(set(texts)) == len(texts)
+    (short,) = answer(
+        model, data, arguments(longest_answer=1, n_best=2), torch.device("cpu"), plain_autocast
+    )
+    assert [text for text, _ in short] == ["g", "e"]
+
+
+@pytest.mark.parametrize("context", ["", " \n", "\u200e"])
+def test_a_context_without_words_has_no_answer(ours, context):
+    data = Windows([Question("1", "x", context, [])], ours, 20, 2)
+    found = answer(Fixed({}, {}), data, arguments(), torch.device("cpu"), plain_autocast)
+    assert found == [[("", 1.0)]]
+
+
+# ---------------------------------------------------------------------------------------------
+# Scores, beside a second writing of their definition
+
+
+def by_definition(predicted: str, gold: str) -> tuple[float, float]:
+    """SQuAD's rules, step by step: lower, punctuation, articles, white space; bags of words."""
+
+    def words(text):
+        text = re.sub(r"[!\"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~]", "", text.lower())
+        return [word for word in re.split(r"\s+", re.sub(r"\b(a|an|the)\b", " ", text)) if word]
+
+    one, other = words(predicted), words(gold)
+    same = 0
+    for word in set(one):
+        same += min(one.count(word), other.count(word))
+    if same == 0:
+        return float(one == other), 0.0
+    precision, recall = same / len(one), same / len(other)
+    return float(one == other), 2 * precision * recall / (precision + recall)
+
+
+@pytest.mark.parametrize(
+    ("predicted", "gold", "exact", "overlap"),
+    [
+        ("The  Apollo-program.", "apolloprogram", 1, 1.0),
+        ("an apple a day", "apple day", 1, 1.0),
+        ("theatre", "atre", 0, 0.0),
+        ("project apollo", "Project Mercury", 0, 0.5),
+        ("the the", "a", 1, 0.0),  # nothing is left: equal, but no word in common
+        ("b b c", "b c c", 0, 2 / 3),
+        ("", "x", 0, 0.0),
+        ("x–the–y", "x– –y", 1, 1.0),
+        ("–5°", "5°", 0, 0.0),  # only ASCII marks go
+    ],
+)
+def test_scores_by_hand(predicted, gold, exact, overlap):
+    assert exact_match(predicted, gold) == exact
+    assert f1(predicted, gold) == pytest.approx(overlap)
+    assert by_definition(predicted, gold) == (exact, pytest.approx(overlap))
+
+
+SAID = st.lists(st.sampled_from("a an the The x y,y x. - Z 'the' é\u00a0".split(" "))).map(" ".join)
+
+
+@given(SAID, SAID)
+@settings(max_examples=400, deadline=None)
+def test_scores_are_those_of_the_definition(predicted, gold):
+    exact, overlap = by_definition(predicted, gold)
+    assert exact_match(predicted, gold) == exact
+    assert f1(predicted, gold) == pytest.approx(overlap)
+    assert normalise_answer(normalise_answer(gold)) == normalise_answer(gold)
+
+
+def test_the_best_of_several_answers_counts():
+    questions = [
+        Question("1", "", "", [(0, "x y"), (0, "z")]),
+        Question("2", "", "", [(0, "x y")]),
+        Question("3", "", "", []),  # nothing to score
+    ]
+    found = score(questions, ["z", "y", "w"])
+    assert found == {"exact": 0.5, "f1": pytest.approx((1 + 2 / 3) / 2)}
+
+
+# ---------------------------------------------------------------------------------------------
+# Files
+
+
+def squad(questions: list[dict], context: str = "ab cd ef") -> str:
+    article = {"title": "t", "paragraphs": [{"context": context, "qas": questions}]}
+    return json.dumps({"version": "1.1", "data": [article]})
+
+
+def asked(**values) -> dict:
+    one = {"id": "1", "question": "q?", "answers": [{"answer_start": 3, "text": "cd"}]}
+    return one | values
+
+
+def test_a_file(tmp_path):
+    file = tmp_path / "x"
+    file.write_text(squad([asked(), asked(id="2", answers=[])]))
+    assert read_questions(file) == [
+        Question("1", "q?", "ab cd ef", [(3, "cd")]),
+        Question("2", "q?", "ab cd ef", []),
+    ]
+    assert len(read_questions(file, limit=1)) == 1
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        ("", "is not SQuAD's JSON"),
+        ("[1]", "is not SQuAD's JSON"),
+        ('{"data": 1}', "is not SQuAD's JSON"),
+        ('{"data": []}', "holds no questions"),
+        ('{"data": [{"paragraphs": [{"qas": [{}]}]}]}', "is not SQuAD's JSON"),
+        (squad([asked(), asked()]), "2 questions have the id 1"),
+        (squad([asked(answers=[{"answer_start": 2, "text": "cd"}])]), "does not stand at char"),
+        (squad([asked(answers=[{"answer_start": -2, "text": "ef"}])]), "does not stand at char"),
+        (squad([asked(answers=[{"answer_start": 3, "text": ""}])]), "does not stand at char"),
+        (squad([asked(answers=[{"text": "cd"}])]), "is not SQuAD's JSON"),
+    ],
+)
+def test_bad_files(tmp_path, content, said):
+    file = tmp_path / "bad"
+    file.write_text(content)
+    with pytest.raises(InputError) as caught:
+        read_questions(file)
+    assert said in str(caught.value)
+    assert str(file) in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+# ---------------------------------------------------------------------------------------------
+# The script
+
+
+def write_files(folder: Path) -> list[str]:
+    """Questions whose answer is the word after the one that is asked for; → flags."""
+    chance = random.Random(0)
+    for name, count in (("train", 40), ("dev", 10)):
+        paragraphs = []
+        for i in range(count):
+            words = chance.sample("abcdefgh", 4)
+            at = chance.randrange(3)
+            answers = [{"text": "9", "answer_start": 2 * (at + 1)}]
+            words[at + 1] = "9"
+            qas = [{"id": f"{name}{i}", "question": words[at], "answers": answers}]
+            paragraphs.append({"context": " ".join(words), "qas": qas})
+        (folder / f"{name}.json").write_text(json.dumps({"data": [{"paragraphs": paragraphs}]}))
+    return [p for name in ("train", "dev") for p in (f"--{name}", str(folder / f"{name}.json"))]
+
+
+@pytest.fixture(scope="module")
+def line(tiny_model_folder, tmp_path_factory) -> list[str]:
+    files = write_files(tmp_path_factory.mktemp("squad"))
+    run = "--epochs 3 --batch_size 8 --lr 3e-3 --length 32 --stride 8 --precision fp32 --out out"
+    return [*files, "--model", str(tiny_model_folder), *run.split()]
+
+
+def test_train_evaluate_predict(run_script_here, line, tmp_path):
+    result = run_script_here(lesson, *line, "--epochs", "6")
+    assert result.code == 0, result.err
+    metrics = json.loads((tmp_path / "out/metrics.json").read_text())
+    assert len(metrics["epochs"]) == 6
+    assert metrics["best"]["dev_exact"] > 0.8
+    assert not (tmp_path / "out/model.resume").exists()
+    scores = json.loads((tmp_path / "out/dev-scores.json").read_text())
+    assert scores["exact"] == metrics["best"]["dev_exact"]
+    predictions = json.loads((tmp_path / "out/dev-predictions.json").read_text())
+    hits = Counter(text == "9" for text in predictions.values())
+    assert hits[True] / hits.total() == scores["exact"]
+
+    rest = "--checkpoint out --length 32 --stride 8".split()
+    again = run_script_here(lesson, "--evaluate", line[3], "--out", "again", *rest)
+    assert again.code == 0, again.err
+    assert json.loads((tmp_path / "again/dev-predictions.json").read_text()) == predictions
+    said = run_script_here(lesson, "--predict", "a", "--context", "b a 9 c", *rest)
+    assert said.code == 0, said.err
+    assert re.search(r"0\.\d{3}  9$", said.out, re.M)
+
+
+def test_parts_of_a_batch_and_processes_add_up(
+    run_script_here, line, model_without_dropout, tmp_path
+):
+    rest = ["--model", str(model_without_dropout), "--epochs", "2"]
+    script = str(ROOT / "lessons" / "question_answering.py")
+    launcher = ["-m", "torch.distributed.run", "--standalone", "--nproc_per_node", "2"]
+    command = [sys.executable, *launcher, script, *line, *rest, "--out", "two"]
+    env = os.environ | {"OMP_NUM_THREADS": "1"}
+    pipe = subprocess.PIPE
+    two = subprocess.Popen(command, cwd=tmp_path, env=env, stdout=pipe, stderr=pipe, text=True)
+    assert run_script_here(lesson, *line, *rest, "--out", "one").code == 0
+    assert run_script_here(lesson, *line, *rest, "--out", "parts", "--accumulate", "3").code == 0
+    _, said = two.communicate(timeout=300)
+    assert two.returncode == 0, said
+    curves = [
+        json.loads((tmp_path / name / "metrics.json").read_text())["epochs"]
+        for name in ("one", "two", "parts")
+    ]
+    assert abs(curves[0][0]["loss"] - curves[0][1]["loss"]) > 1e-3
+    for mine, *others in zip(*curves, strict=True):
+        for other in others:
+            assert other["loss"] == pytest.approx(mine["loss"], abs=1e-5)
+            assert other["dev_f1"] == pytest.approx(mine["dev_f1"])
+
+
+def test_the_best_epoch_is_kept(run_script_here, line):
+    scores = [{"exact": value, "f1": value} for value in (0.5, 0.9, 0.2, 0.9)]
+    run = functools.partial(run_script_here, lesson, *line)
+    keeps_the_best(lesson, QuestionAnswerer, "score", scores, run)
+
+
+@pytest.mark.skipif("fork" not in multiprocessing.get_all_start_methods(), reason="cannot fork")
+def test_killed_and_resumed_it_ends_as_if_untouched(line, tmp_path):
+    killed_and_resumed(lesson, line, tmp_path, [3, 8, 14, 25])
+
+
+@pytest.mark.parametrize(
+    ("flags", "code", "said"),
+    [
+        ("--predict x --checkpoint y", 2, "--predict and --context go together"),
+        ("--predict x --context y", 2, "need --checkpoint"),
+        ("--context y", 2, "--predict and --context go together"),
+        ("--dev y", 2, "--train and --dev go together"),
+        ("--train x --dev y --model MODEL", 1, "x cannot be read (No such file"),
+        ("--predict x --context y --checkpoint MODEL", 1, "holds no BertForQuestionAnswering"),
+        ("FILES --model MODEL --length 600", 1, "more than the model's 512 positions"),
+        ("FILES --model MODEL --length 100 --stride 120", 1, "no more than --stride 120"),
+        ("", 1, "give --train and --dev, or set $MINBERT_DATA"),
+    ],
+)
+def test_bad_command_lines(refused, flags, code, said):  # noqa: F811
+    refused(lesson, flags, code, said)
+
+
+def test_questions_without_an_answer_are_not_trained_on(run_script_here, line, tmp_path):
+    (tmp_path / "dev.json").write_text(squad([asked(answers=[])]))
+    result = run_script_here(lesson, *line, "--dev", "dev.json")
+    assert result.code == 1
+    assert result.err == (
+        "error: dev.json holds questions without an answer; SQuAD 1.1's all have one\n"
+    )
+
+
+# ---------------------------------------------------------------------------------------------
+# Real data
+
+
+@pytest.fixture(scope="module")
+def squad_data() -> Path:
+    folder = Path(os.environ.get("MINBERT_DATA", "missing")) / "squad"
+    if not (folder / "squad11dev-heldout12.json").is_file():
+        pytest.skip("no SQuAD here: set MINBERT_DATA to the folder that holds squad/")
+    return folder
+
+
+def test_answers_of_squad_are_found_again(squad_data, offline_model):
+    """The pieces of nearly all answers are cut from the text as they were given."""
+    tokenizer = BertTokenizer.from_pretrained(str(offline_model))
+    theirs = AutoTokenizer.from_pretrained(offline_model)
+    questions = read_questions(squad_data / "squad11dev-heldout12.json")
+    assert len(questions) == 2569
+    data = Windows(questions[::10], tokenizer, 384, 128)
+    same = [
+        data.questions[row.question].answers[0][1] == text_of(data, row)
+        for row in data.rows
+        if row.first
+    ]
+    assert len(same) >= len(data.questions)
+    assert sum(same) / len(same) > 0.99
+    for context in list(data.contexts)[::20]:
+        check_alignment(tokenizer, theirs, context)
+
+
+def text_of(data: Windows, row) -> str:
+    one = data.questions[row.question]
+    pieces = data.contexts[one.context]
+    shift = row.begin - len(data.asked[row.question]) - 2
+    return one.context[pieces.starts[row.first + shift] : pieces.ends[row.last + shift]]

@@ -1,0 +1,647 @@
+"""The lesson on tagging words: the head beside transformers', scores beside their definition."""
+
+import json
+import multiprocessing
+import os
+import random
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pandas as pd
+import pytest
+import torch
+from conftest import ROOT, tiny_config, tiny_vocabulary
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from safetensors.torch import load_file
+from test_resume import die_at
+from transformers import AutoTokenizer, BertForTokenClassification
+
+from base_bert import weight_names
+from bert import BertModel
+from engine import ResumePoint
+from lessons import heads
+from lessons import token_classifier as lesson
+from lessons.entities import (
+    NO_LABEL,
+    Sentence,
+    TaggedWords,
+    entities,
+    entity_scores,
+    labels_of,
+    read_sentences,
+)
+from lessons.token_classifier import TokenClassifier, tag_loss
+from tokenizer import BertTokenizer
+from utils import InputError, run_script
+
+LABELS = ["O", "B-LOC", "I-LOC", "B-PER", "I-PER"]
+
+
+def classifier_like(config, labels=LABELS) -> TokenClassifier:
+    torch.manual_seed(1)
+    return TokenClassifier(config, labels).eval()
+
+
+@pytest.fixture
+def twins(tmp_path, request):
+    """Our model and transformers', loaded from the folder that ours wrote."""
+    ours = classifier_like(tiny_config(hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0))
+    ours.save_pretrained(tmp_path)
+    theirs, info = BertForTokenClassification.from_pretrained(
+        tmp_path, output_loading_info=True, attn_implementation="eager"
+    )
+    assert not info["missing_keys"]
+    assert {name.removeprefix("bert.") for name in info["unexpected_keys"]} <= {
+        "pooler.dense.weight",
+        "pooler.dense.bias",
+    }
+    return ours, theirs.eval()
+
+
+def batch_with_padding(labels: int = len(LABELS)):
+    chance = torch.Generator().manual_seed(3)
+    ids = torch.randint(5, 100, (4, 9), generator=chance)
+    mask = (torch.arange(9) < torch.tensor([[9], [7], [4], [2]])).long()
+    targets = torch.randint(0, labels, (4, 9), generator=chance).masked_fill(mask == 0, NO_LABEL)
+    targets[:, 0] = NO_LABEL
+    return ids * mask, mask, targets
+
+
+# ---------------------------------------------------------------------------------------------
+# The head, beside transformers'
+
+
+@pytest.mark.parametrize(
+    ("dtype", "values", "gradients"), [(torch.float32, 1e-6, 1e-5), (torch.float64, 1e-14, 1e-12)]
+)
+def test_values_loss_and_gradients_are_those_of_transformers(twins, dtype, values, gradients):
+    ours, theirs = (model.to(dtype).train() for model in twins)
+    ids, mask, targets = batch_with_padding()
+    logits = ours(ids, mask)
+    loss = tag_loss(logits, targets) / (targets != NO_LABEL).sum()
+    # tag_loss computes in float32, whatever it is given
+    expected = theirs(ids, attention_mask=mask, labels=targets)
+    real = mask.bool()
+    torch.testing.assert_close(logits[real], expected.logits[real], atol=values, rtol=0)
+    torch.testing.assert_close(loss.double(), expected.loss.double(), atol=1e-6, rtol=0)
+    direct = torch.nn.functional.cross_entropy(logits.flatten(0, 1), targets.flatten())
+    (loss if dtype == torch.float32 else direct).backward()
+    expected.loss.backward()
+    wanted = {name: p.grad for name, p in theirs.named_parameters()}
+    compared = 0
+    names = dict(ours.named_parameters())
+    for hf, mine in weight_names(2):
+        if hf.startswith("pooler"):
+            continue
+        grad = names[f"bert.{mine}"].grad
+        torch.testing.assert_close(grad, wanted[f"bert.{hf}"], atol=gradients, rtol=1e-4)
+        compared += 1
+    for key in ("weight", "bias"):
+        grad = names[f"classifier.{key}"].grad
+        torch.testing.assert_close(grad, wanted[f"classifier.{key}"], atol=gradients, rtol=1e-4)
+        assert grad.abs().max() > 1e-3
+    assert compared == len(wanted) - 2
+
+
+def test_a_folder_of_transformers_is_read(tmp_path):
+    torch.manual_seed(5)
+    ours = classifier_like(tiny_config())
+    ours.save_pretrained(tmp_path / "a")
+    theirs = BertForTokenClassification.from_pretrained(tmp_path / "a").eval()
+    theirs.save_pretrained(tmp_path / "b")
+    again = TokenClassifier.from_pretrained(str(tmp_path / "b"))
+    assert again.labels == LABELS
+    ids, mask, _ = batch_with_padding()
+    torch.testing.assert_close(again(ids, mask), ours(ids, mask), atol=1e-6, rtol=0)
+
+
+def test_the_head_is_new_on_other_labels_and_kept_on_the_same(tmp_path, capsys):
+    first = classifier_like(tiny_config())
+    first.save_pretrained(tmp_path)
+    same = TokenClassifier.from_pretrained(str(tmp_path), labels=LABELS)
+    torch.testing.assert_close(same.head.weight, first.head.weight)
+    assert "is new" not in capsys.readouterr().out
+    other = TokenClassifier.from_pretrained(str(tmp_path), labels=[*LABELS[:3], "B-ORG", "I-ORG"])
+    assert not torch.equal(other.head.weight, first.head.weight)
+    assert "the head of 5 outputs is new" in capsys.readouterr().out
+
+
+def test_without_a_head_nothing_is_predicted(tiny_model_folder, tmp_path):
+    with pytest.raises(InputError, match="holds no BertForTokenClassification"):
+        TokenClassifier.from_pretrained(str(tiny_model_folder))
+    model = BertModel(tiny_config())
+    model.save_pretrained(tmp_path, torch.nn.Linear(32, 5))  # a sentiment classifier
+    with pytest.raises(InputError, match="holds no BertForTokenClassification"):
+        TokenClassifier.from_pretrained(str(tmp_path))
+
+
+def test_dropout_acts_before_the_head_in_training_only():
+    config = tiny_config(hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0)
+    model = classifier_like(config)
+    model.dropout.p = 0.5
+    ids, mask, _ = batch_with_padding()
+    assert torch.equal(model(ids, mask), model(ids, mask))
+    model.train()
+    assert not torch.equal(model(ids, mask), model(ids, mask))
+
+
+# ---------------------------------------------------------------------------------------------
+# Entities, beside seqeval's definition
+
+
+def by_definition(tags: list[str]) -> list[tuple[str, int, int]]:
+    """Chunks as seqeval's default mode defines them, by the conditions of its two predicates.
+
+    A chunk ends between two tags if there is one and the next is B or O, or of another type; one
+    starts at a B, at anything inside after O, or at anything inside of another type.
+    """
+    chunks, begin = [], 0
+    before, kind_before = "O", ""
+    for i, tag in enumerate([*tags, "O"]):
+        now, _, kind = tag.partition("-")
+        ends = before in ("B", "I") and (now in ("B", "O") or kind != kind_before)
+        starts = (
+            now == "B" or (before == "O" and now == "I") or (now != "O" and kind != kind_before)
+        )
+        if ends:
+            chunks.append((kind_before, begin, i - 1))
+        if starts:
+            begin = i
+        before, kind_before = now, kind
+    return chunks
+
+
+@pytest.mark.parametrize(
+    ("tags", "expected"),
+    [
+        ("", []),
+        ("O O", []),
+        ("B-PER I-PER O B-LOC", [("PER", 0, 1), ("LOC", 3, 3)]),
+        ("I-PER I-PER O", [("PER", 0, 1)]),  # an I without a B begins one
+        ("O I-LOC", [("LOC", 1, 1)]),
+        ("B-PER B-PER I-PER", [("PER", 0, 0), ("PER", 1, 2)]),
+        ("B-PER I-LOC I-LOC", [("PER", 0, 0), ("LOC", 1, 2)]),  # another type begins another
+        ("I-PER B-PER", [("PER", 0, 0), ("PER", 1, 1)]),
+        ("B-LOC O I-LOC", [("LOC", 0, 0), ("LOC", 2, 2)]),
+        ("B-creative-work I-creative-work", [("creative-work", 0, 1)]),
+    ],
+)
+def test_entities_by_hand(tags, expected):
+    assert entities(tags.split()) == expected
+    assert by_definition(tags.split()) == expected
+
+
+TAGS = st.lists(st.sampled_from([*LABELS, "B-a-b", "I-a-b"]), max_size=12)
+
+
+@given(TAGS)
+@settings(max_examples=400, deadline=None)
+def test_entities_are_those_of_the_definition(tags):
+    assert entities(tags) == by_definition(tags)
+
+
+@given(st.lists(st.tuples(TAGS, TAGS), max_size=5))
+@settings(max_examples=200, deadline=None)
+def test_scores_are_those_of_the_definition(pairs):
+    gold, found = [], []
+    for i, (a, b) in enumerate(pairs):
+        size = min(len(a), len(b))
+        gold.append(a[:size])
+        found.append((b if i % 2 else a)[:size])
+    table = entity_scores(gold, found)
+    true, claimed, right = 0, 0, 0
+    for a, b in zip(gold, found, strict=True):
+        mine, theirs = by_definition(a), by_definition(b)
+        true, claimed = true + len(mine), claimed + len(theirs)
+        right += sum(chunk in mine for chunk in theirs)
+    precision, recall = (right / n if n else 0.0 for n in (claimed, true))
+    total = precision + recall
+    row = table.loc["all"]
+    assert row["precision"] == pytest.approx(precision)
+    assert row["recall"] == pytest.approx(recall)
+    assert row["f1"] == pytest.approx(2 * precision * recall / total if total else 0.0)
+    assert (row["gold"], row["predicted"]) == (true, claimed)
+    types = table.drop(index="all")
+    assert types["gold"].sum() == true
+
+
+def test_scores_by_type():
+    gold = [["B-PER", "I-PER", "O"], ["B-LOC", "O"], ["B-LOC"]]
+    found = [["B-PER", "I-PER", "O"], ["B-PER", "O"], ["B-LOC"]]
+    table = entity_scores(gold, found)
+    assert list(table.index) == ["LOC", "PER", "all"]
+    assert list(table.loc["LOC"]) == pytest.approx([1.0, 0.5, 2 / 3, 2, 1])
+    assert list(table.loc["PER"]) == pytest.approx([0.5, 1.0, 2 / 3, 1, 2])
+    assert list(table.loc["all"]) == pytest.approx([2 / 3, 2 / 3, 2 / 3, 3, 3])
+    # The same words in another sentence are another entity
+    assert entity_scores([["B-PER"], ["O"]], [["O"], ["B-PER"]]).loc["all", "f1"] == 0
+
+
+# ---------------------------------------------------------------------------------------------
+# Files and rows
+
+
+def test_a_file_of_wikiann(tmp_path):
+    file = tmp_path / "train"
+    file.write_text("\ufeffen:Ada\tB-PER\nen:en:x\tO\n\n\t\n\ufeff\nen:São\tB-LOC\n\n\n")
+    sentences = read_sentences(file)
+    assert sentences == [Sentence(["Ada", "en:x"], ["B-PER", "O"]), Sentence(["São"], ["B-LOC"])]
+    assert labels_of(sentences) == ["O", "B-LOC", "I-LOC", "B-PER", "I-PER"]
+    assert len(read_sentences(file, limit=1)) == 1
+
+
+def test_a_prefix_that_not_all_words_have_stays(tmp_path):
+    file = tmp_path / "x.conll"
+    file.write_bytes(b"http://a.b\tO\r\nnot\tO\r\n\t\r\nhttp:\tI-creative-work\r\n")
+    words = [word for one in read_sentences(file) for word in one.words]
+    assert words == ["http://a.b", "not", "http:"]
+
+
+def test_lines_end_at_a_line_feed_only(tmp_path):
+    file = tmp_path / "odd"
+    file.write_text("a\u2028b\tO\nc\x85\tO\n", encoding="utf-8")
+    assert read_sentences(file)[0].words == ["a\u2028b", "c\x85"]
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (b"a\tO\nb\n", "line 2: expected a word, a tab and O, B-TYPE or I-TYPE, not 'b'"),
+        (b"a\tB\n", "line 1: expected"),
+        (b"a\tX-PER\n", "line 1: expected"),
+        (b"a b O\n", "line 1: expected"),
+        (b"\tO\n", "line 1: expected"),
+        (b"a\tO\tO\n", "line 1: expected"),
+        (b"\n \n", "holds no sentences"),
+        (b"", "holds no sentences"),
+        (b"\xff\xfe\tO\n", "cannot be read as UTF-8"),
+    ],
+)
+def test_bad_files(tmp_path, content, said):
+    file = tmp_path / "bad"
+    file.write_bytes(content)
+    with pytest.raises(InputError) as caught:
+        read_sentences(file)
+    assert said in str(caught.value)
+    assert str(file) in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+WORDS = ["Ada", "Lovelace", "\u200e", "Zürich", "🦜x", "don't", "ABBA-fan", "x" * 120]
+
+
+def test_labels_stand_at_first_pieces_as_transformers_counts_words(tiny_model_folder):
+    theirs = AutoTokenizer.from_pretrained(tiny_model_folder)
+    ours = BertTokenizer.from_pretrained(str(tiny_model_folder))
+    tags = ["B-PER", "I-PER", "O", "B-LOC", "O", "O", "B-LOC", "I-LOC"]
+    data = TaggedWords([Sentence(WORDS, tags)], ours, LABELS, 128)
+    ids, targets, places = data.rows[0]
+    encoded = theirs(WORDS, is_split_into_words=True)
+    assert ids.tolist() == encoded["input_ids"]
+    expected, before = [], None
+    for word in encoded.word_ids():
+        first = word is not None and word != before
+        expected.append(LABELS.index(tags[word]) if first else NO_LABEL)
+        before = word
+    assert targets.tolist() == expected
+    assert places[2] is None  # a word of a control character has no piece
+    assert data.unseen == 0
+
+
+def test_a_long_sentence_is_cut_at_a_word(tiny_model_folder):
+    tokenizer = BertTokenizer.from_pretrained(str(tiny_model_folder))
+    words = ["abc", "defgh", "i"]  # 3, 5 and 1 pieces
+    one = Sentence(words, ["B-LOC"] * 3)
+    whole, cut = (TaggedWords([one], tokenizer, LABELS, length) for length in (11, 9))
+    assert whole.rows[0][2] == [1, 4, 9]
+    assert (whole.lengths(), whole.unseen) == ([11], 0)
+    assert cut.rows[0][2] == [1, None, None]  # nothing after the gap
+    assert (cut.lengths(), cut.unseen) == ([5], 2)
+
+
+def test_a_type_that_training_never_saw_is_not_learned(tiny_model_folder):
+    tokenizer = BertTokenizer.from_pretrained(str(tiny_model_folder))
+    data = TaggedWords([Sentence(["a", "b"], ["B-ORG", "O"])], tokenizer, LABELS, 16)
+    assert data.rows[0][1].tolist() == [NO_LABEL, NO_LABEL, 0, NO_LABEL]
+
+
+def test_a_batch(tiny_model_folder):
+    tokenizer = BertTokenizer.from_pretrained(str(tiny_model_folder))
+    rows = [Sentence(["ab"], ["B-LOC"]), Sentence(["a", "b", "c"], ["O", "O", "B-PER"])]
+    batch = TaggedWords(rows, tokenizer, LABELS, 16).collate_fn([0, 1])
+    assert batch["attention_mask"].tolist() == [[1, 1, 1, 1, 0], [1] * 5]
+    assert batch["token_ids"][0, -1] == tokenizer.pad_token_id
+    assert batch["labels"].tolist() == [[-100, 1, -100, -100, -100], [-100, 0, 0, 3, -100]]
+
+
+# ---------------------------------------------------------------------------------------------
+# The script
+
+NAMES = {"PER": ("ada", "bob"), "LOC": ("rome", "oslo")}
+
+
+def write_files(folder: Path) -> list[str]:
+    """Files in which a name's type can be learned; → the flags that name them."""
+    chance = random.Random(0)
+    for name, count in (("train", 40), ("dev", 10), ("test", 8)):
+        lines = []
+        for _ in range(count):
+            for _ in range(chance.randint(1, 3)):
+                kind = chance.choice(sorted(NAMES))
+                lines += [f"en:{chance.choice(('saw', 'x'))}\tO"]
+                lines += [f"en:{chance.choice(NAMES[kind])}\tB-{kind}"]
+            lines.append("")
+        (folder / name).write_text("\n".join(lines))
+    return [part for name in ("train", "dev", "test") for part in (f"--{name}", str(folder / name))]
+
+
+@pytest.fixture(scope="module")
+def line(tiny_model_folder, tmp_path_factory) -> list[str]:
+    files = write_files(tmp_path_factory.mktemp("ner"))
+    run = "--epochs 3 --batch_size 8 --lr 3e-3 --length 32 --precision fp32 --out out".split()
+    return [*files, "--model", str(tiny_model_folder), *run]
+
+
+def test_train_evaluate_predict(run_script_here, line, tmp_path):
+    result = run_script_here(lesson, *line, "--epochs", "6", "--warmup", "0.1", "--decay")
+    assert result.code == 0, result.err
+    metrics = json.loads((tmp_path / "out/metrics.json").read_text())
+    assert len(metrics["epochs"]) == 6
+    assert metrics["best"]["dev_f1"] > 0.9
+    assert not (tmp_path / "out/model.resume").exists()
+    scores = json.loads((tmp_path / "out/test-scores.json").read_text())
+    assert scores["all"]["f1"] > 0.9
+    assert {"LOC", "PER", "all"} == scores.keys()
+
+    rows = (tmp_path / "out/test-tags.tsv").read_text().split("\n\n")[:-1]
+    gold, found = (
+        [[cells.split("\t")[k] for cells in row.split("\n")] for row in rows] for k in (1, 2)
+    )
+    assert gold == [one.tags for one in read_sentences(line[5])]
+    assert entity_scores(gold, found).loc["all", "f1"] == scores["all"]["f1"]
+
+    again = run_script_here(
+        lesson, "--evaluate", line[5], "--checkpoint", "out", "--length", "32", "--out", "again"
+    )
+    assert again.code == 0, again.err
+    assert json.loads((tmp_path / "again/test-scores.json").read_text()) == scores
+
+    said = run_script_here(lesson, "--predict", "x Ada saw Rome", "--checkpoint", "out")
+    assert said.code == 0, said.err
+    found = [line.split() for line in said.out.splitlines() if line.startswith("    ")]
+    assert [(kind, name) for kind, _, name in found] == [("PER", "Ada"), ("LOC", "Rome")]
+
+
+def test_predicting_line_by_line(run_script_here, line, monkeypatch, tmp_path):
+    model = classifier_like(tiny_config(vocab_size=len(tiny_vocabulary()), name_or_path="x"))
+    model.save_pretrained(tmp_path / "m")
+    BertTokenizer(tiny_vocabulary()).save_pretrained(tmp_path / "m")
+    monkeypatch.setattr(sys, "stdin", iter(["One two.\n", "\n", "three\n"]))
+    said = run_script_here(lesson, "--predict", "--checkpoint", "m", "--length", "64")
+    assert said.code == 0, said.err
+    told = [row for row in said.out.splitlines() if not row.startswith("    ")]
+    assert told[-2:] == ["One two .", "three"]
+
+
+def test_parts_of_a_batch_add_up(run_script_here, line, model_without_dropout, tmp_path):
+    """Words, not rows, are what the loss is the mean of."""
+    rest = ["--model", str(model_without_dropout), "--hidden_dropout_prob", "0", "--epochs", "1"]
+    result = run_script_here(lesson, *line, *rest, "--accumulate", "3")
+    assert result.code == 0, result.err
+    loss = json.loads((tmp_path / "out/metrics.json").read_text())["best"]["loss"]
+    once = run_script_here(lesson, *line, *rest, "--out", "once")
+    assert once.code == 0
+    other = json.loads((tmp_path / "once/metrics.json").read_text())["best"]["loss"]
+    assert loss == pytest.approx(other, abs=1e-5)
+    for name, tensor in load_file(tmp_path / "out/model.safetensors").items():
+        expected = load_file(tmp_path / "once/model.safetensors")[name]
+        torch.testing.assert_close(tensor, expected, atol=1e-4, rtol=1e-3)
+
+
+def test_a_step_follows_the_mean_over_the_words_of_its_batch(
+    run_script_here, line, model_without_dropout, monkeypatch
+):
+    compared = []
+
+    def compare(model, *rest):
+        tokenizer = BertTokenizer.from_pretrained(str(model_without_dropout))
+        data = TaggedWords(read_sentences(line[1]), tokenizer, model.labels, 32)
+        batch = data.collate_fn(range(len(data)))
+        logits = model(batch["token_ids"], batch["attention_mask"])
+        mean = torch.nn.functional.cross_entropy(logits.flatten(0, 1), batch["labels"].flatten())
+        (wanted,) = torch.autograd.grad(mean, model.head.bias)
+        torch.testing.assert_close(model.head.bias.grad, wanted, atol=1e-6, rtol=1e-4)
+        compared.append(wanted.abs().max() > 1e-3)
+
+    monkeypatch.setattr(lesson, "clip_and_schedule", compare)
+    rest = ["--model", str(model_without_dropout), "--hidden_dropout_prob", "0", "--epochs", "1"]
+    result = run_script_here(lesson, *line, *rest, "--batch_size", "40", "--accumulate", "2")
+    assert result.code == 0, result.err
+    assert compared == [True]
+
+
+def keeps_the_best(script, model, metric: str, results: list, run) -> None:
+    """Epochs score 0.5, 0.9, 0.2 on dev: the first two are saved, the third is not."""
+    saved, epochs = [], []
+    results = iter(results)
+    with pytest.MonkeyPatch.context() as patch:
+        real = model.save_pretrained
+        patch.setattr(script, metric, lambda *_: next(results))
+        patch.setattr(
+            model, "save_pretrained", lambda self, out: (saved.append(len(epochs)), real(self, out))
+        )
+        patch.setattr(script, "record", lambda args, history, *_: epochs.append(len(history)))
+        result = run()
+    assert result.code == 0, result.err
+    assert (saved, epochs) == ([0, 1], [1, 2, 3])
+
+
+def test_the_best_epoch_is_kept(run_script_here, line):
+    tables = [
+        pd.DataFrame({name: {"all": value} for name in ("precision", "recall", "f1")})
+        for value in (0.5, 0.9, 0.2, 0.9)
+    ]
+    keeps_the_best(
+        lesson, TokenClassifier, "entity_scores", tables, lambda: run_script_here(lesson, *line)
+    )
+
+
+def test_two_processes_have_the_loss_curve_of_one(
+    run_script_here, line, model_without_dropout, tmp_path
+):
+    rest = ["--model", str(model_without_dropout), "--hidden_dropout_prob", "0", "--epochs", "2"]
+    script = str(ROOT / "lessons" / "token_classifier.py")
+    launcher = ["-m", "torch.distributed.run", "--standalone", "--nproc_per_node", "2"]
+    command = [sys.executable, *launcher, script, *line, *rest, "--out", "two"]
+    env = os.environ | {"OMP_NUM_THREADS": "1"}
+    pipe = subprocess.PIPE
+    together = subprocess.Popen(command, cwd=tmp_path, env=env, stdout=pipe, stderr=pipe, text=True)
+    assert run_script_here(lesson, *line, *rest, "--out", "one").code == 0
+    out, said = together.communicate(timeout=300)
+    assert together.returncode == 0, said
+    assert out.count("processes: 2 train together") == 1
+    one, two = (
+        json.loads((tmp_path / name / "metrics.json").read_text())["epochs"]
+        for name in ("one", "two")
+    )
+    assert abs(one[0]["loss"] - one[1]["loss"]) > 1e-3
+    for mine, theirs in zip(one, two, strict=True):
+        assert theirs["loss"] == pytest.approx(mine["loss"], abs=1e-5)
+        assert theirs["dev_f1"] == pytest.approx(mine["dev_f1"])
+
+
+# ---------------------------------------------------------------------------------------------
+# Killed and resumed
+
+
+def live(script, folder: Path, line: list[str], last_event: int | None) -> None:
+    """What a forked process does: run the lesson in ``folder``."""
+    os.chdir(folder)
+    sys.stdout = sys.stderr = open("log.txt", "a", buffering=1)
+    sys.argv = ["lesson.py", *line]
+    ResumePoint.__init__.__defaults__ = (0.0,)  # a resume file after every step
+    os.fsync = lambda descriptor: None
+    heads.plot_curves = lambda *_: None
+    if last_event is not None:
+        die_at(last_event, 0.0)
+    run_script(script.main)
+
+
+def run(script, folder: Path, line: list[str], last_event: int | None = None) -> int:
+    folder.mkdir(exist_ok=True)
+    process = multiprocessing.get_context("fork").Process(
+        target=live, args=(script, folder, line, last_event)
+    )
+    process.start()
+    process.join()
+    return process.exitcode
+
+
+def left_by(folder: Path) -> dict:
+    """All that a run leaves, but for its seconds."""
+    found = {
+        file.name: file.read_bytes()
+        for file in (folder / "out").iterdir()
+        if file.suffix in (".safetensors", ".tsv", ".txt", ".json") and file.name != "metrics.json"
+    }
+    metrics = json.loads((folder / "out/metrics.json").read_text())
+    found["metrics"] = metrics["best"], metrics["epochs"]
+    assert not list((folder / "out").glob("*.resume"))
+    return found
+
+
+def killed_and_resumed(script, line, tmp_path, events: list[int]) -> None:
+    """Killed before or after written files take their place; resumed, it ends as if untouched."""
+    assert run(script, tmp_path / "whole", line) == 0, (tmp_path / "whole/log.txt").read_text()
+    untouched = left_by(tmp_path / "whole")
+    within = 0
+    for event in events:
+        folder = tmp_path / str(event)
+        assert run(script, folder, line, event) == -signal.SIGKILL
+        if (folder / "out/model.resume").is_file():
+            saved = torch.load(folder / "out/model.resume", weights_only=True)
+            within += bool(saved["position"]["batch"])
+        code = run(script, folder, [*line, "--resume"])
+        assert code == 0, (folder / "log.txt").read_text()
+        assert left_by(folder) == untouched
+    assert within >= 2
+
+
+@pytest.mark.skipif("fork" not in multiprocessing.get_all_start_methods(), reason="cannot fork")
+def test_killed_and_resumed_it_ends_as_if_untouched(line, tmp_path):
+    killed_and_resumed(lesson, line, tmp_path, [2, 7, 15, 24, 40])
+
+
+def test_other_settings_are_refused(run_script_here, line, monkeypatch, tmp_path):
+    monkeypatch.setattr(ResumePoint.__init__, "__defaults__", (0.0,))
+    real, calls = lesson.clip_and_schedule, []
+
+    def stop(*args):
+        calls.append(args)
+        if len(calls) == 3:
+            signal.raise_signal(signal.SIGINT)
+        real(*args)
+
+    monkeypatch.setattr(lesson, "clip_and_schedule", stop)
+    result = run_script_here(lesson, *line)
+    assert (result.code, result.err) == (
+        1,
+        "error: stopped; --resume goes on from out/model.resume\n",
+    )
+    result = run_script_here(lesson, *line, "--resume", "--lr", "0.5")
+    assert result.code == 1
+    assert "belongs to a run with lr=0.003" in result.err
+
+
+# ---------------------------------------------------------------------------------------------
+# Bad command lines, each with one line
+
+
+@pytest.fixture
+def refused(run_script_here, monkeypatch, line, tiny_model_folder):
+    """A function that runs a lesson with bad flags and looks at its exit status and its one line.
+
+    In the flags FILES stands for the data files of ``line``, MODEL for a model's folder.
+    """
+    monkeypatch.delenv("MINBERT_DATA", raising=False)
+
+    def look(script, flags: str, code: int, said: str) -> None:
+        flags = flags.replace("MODEL", str(tiny_model_folder)).replace("FILES", " ".join(line[:4]))
+        result = run_script_here(script, *flags.split())
+        assert result.code == code
+        assert said in result.err
+        assert result.err.count("\n") == 1
+        assert result.err.startswith("error: ")
+
+    return look
+
+
+@pytest.mark.parametrize(
+    ("flags", "code", "said"),
+    [
+        ("--predict x", 2, "need --checkpoint"),
+        ("--checkpoint x", 2, "need --checkpoint"),
+        ("--train x", 2, "--train and --dev go together"),
+        ("--train x --dev y --reencode", 2, "--reencode is for frozen encoders"),
+        ("--train x --dev y --seed -1", 2, "--seed must be"),
+        ("--train x --dev y --model MODEL", 1, "x cannot be read"),
+        ("--evaluate x --checkpoint MODEL", 1, "holds no BertForTokenClassification"),
+        ("--evaluate x --checkpoint ./nowhere", 1, "no model folder at nowhere"),
+        ("FILES --model MODEL --length 600", 1, "more than the model's 512 positions"),
+        ("", 1, "give --train and --dev, or set $MINBERT_DATA"),
+    ],
+)
+def test_bad_command_lines(refused, flags, code, said):
+    refused(lesson, flags, code, said)
+
+
+# ---------------------------------------------------------------------------------------------
+# Real data
+
+
+@pytest.fixture(scope="module")
+def ner_data() -> Path:
+    folder = Path(os.environ.get("MINBERT_DATA", "missing")) / "ner"
+    if not (folder / "wikiann_en" / "train").is_file():
+        pytest.skip("no WikiANN here: set MINBERT_DATA to the folder that holds ner/wikiann_en")
+    return folder
+
+
+def test_wikiann_and_wnut_are_read(ner_data):
+    for name, count in (("train", 20_000), ("dev", 10_000), ("test", 10_000)):
+        sentences = read_sentences(ner_data / "wikiann_en" / name)
+        assert len(sentences) == count
+        assert not any(word.startswith("en:") for one in sentences[:500] for word in one.words)
+    assert labels_of(sentences) == ["O", "B-LOC", "I-LOC", "B-ORG", "I-ORG", "B-PER", "I-PER"]
+    for name, count in (
+        ("wnut17train.conll", 3394),
+        ("emerging.dev.conll", 1009),
+        ("emerging.test.annotated", 1287),
+    ):
+        sentences = read_sentences(ner_data / "wnut17" / name)
+        assert len(sentences) == count
+        assert not any(word == "\ufeff" for one in sentences for word in one.words)
+        assert len(labels_of(sentences)) == 13

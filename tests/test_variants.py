@@ -1,0 +1,276 @@
+"""RoBERTa, ALBERT and DistilBERT beside those of transformers on random weights."""
+
+import json
+
+import pytest
+import torch
+import transformers
+
+from lessons import variants
+from lessons.variants import AlbertModel, DistilBertModel, RobertaModel, load, positions_of_pieces
+from utils import InputError
+
+SMALL = {
+    "vocab_size": 60,
+    "hidden_size": 32,
+    "num_hidden_layers": 3,
+    "num_attention_heads": 4,
+    "intermediate_size": 48,
+    "max_position_embeddings": 24,
+}
+DISTIL = {theirs: SMALL.get(ours) for theirs, ours in DistilBertModel.CONFIG_NAMES.items()}
+DISTIL |= {"dropout": 0.1, "attention_dropout": 0.1, "activation": "gelu"}
+CASES = {
+    "roberta": (
+        RobertaModel,
+        transformers.RobertaModel,
+        transformers.RobertaConfig(**SMALL, type_vocab_size=1, layer_norm_eps=1e-5),
+    ),
+    "albert": (
+        AlbertModel,
+        transformers.AlbertModel,
+        transformers.AlbertConfig(**SMALL, embedding_size=16),
+    ),
+    "distilbert": (
+        DistilBertModel,
+        transformers.DistilBertModel,
+        transformers.DistilBertConfig(**DISTIL, vocab_size=60, max_position_embeddings=24),
+    ),
+}
+PRECISIONS = pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
+
+
+def stirred(model):
+    """Move every parameter away from its initial value, biases and LayerNorms too."""
+    chance = torch.Generator().manual_seed(3)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter += 0.1 * torch.randn(parameter.shape, generator=chance)
+    return model.eval()
+
+
+@pytest.fixture(params=CASES)
+def pair(request, tmp_path):
+    """Our model and transformers' with the same weights, which went through its files."""
+    ours, theirs, config = CASES[request.param]
+    torch.manual_seed(0)
+    reference = stirred(theirs(config))
+    reference.save_pretrained(tmp_path)
+    return ours.from_pretrained(tmp_path), reference
+
+
+def batch_for(model):
+    """Three rows of ids, two of them with padding at the end, one of those at the beginning too."""
+    pad = model.config.pad_token_id
+    ids = torch.randint(3, 60, (3, 11), generator=torch.Generator().manual_seed(1))  # (B, L)
+    mask = torch.ones_like(ids)
+    mask[1, 7:] = 0
+    mask[2, :2] = mask[2, 9:] = 0
+    return ids.masked_fill(mask == 0, pad), mask
+
+
+def outputs(model, ids, mask, segments=None):
+    more = {} if segments is None else {"token_type_ids": segments}
+    found = model(input_ids=ids, attention_mask=mask, **more)
+    pooled = found["pooler_output"] if "pooler_output" in found else found[0][:, 0]
+    return found["last_hidden_state"], pooled
+
+
+def loss_of(hidden, pooled, mask):
+    """Something that depends on every output a task could look at."""
+    chance = torch.Generator().manual_seed(2)
+    weights = torch.randn(hidden.shape, generator=chance, dtype=torch.float64).to(hidden.dtype)
+    return (hidden * weights * mask[..., None]).sum() + pooled.pow(2).sum()
+
+
+@PRECISIONS
+def test_values_are_those_of_transformers(pair, dtype):
+    ours, reference = (model.to(dtype) for model in pair)
+    atol = 1e-5 if dtype == torch.float32 else 1e-12
+    ids, mask = batch_for(ours)
+    with torch.no_grad():
+        for mine, theirs in zip(
+            outputs(ours, ids, mask), outputs(reference, ids, mask), strict=True
+        ):
+            torch.testing.assert_close(mine, theirs, atol=atol, rtol=0)
+
+
+@PRECISIONS
+def test_gradients_are_those_of_transformers(pair, dtype):
+    ours, reference = (model.to(dtype) for model in pair)
+    ids, mask = batch_for(ours)
+    for model in (ours, reference):
+        loss_of(*outputs(model, ids, mask), mask).backward()
+    near = {"rtol": 1e-4, "atol": 1e-5} if dtype == torch.float32 else {"rtol": 0, "atol": 1e-10}
+    names = dict(ours.hf_names())
+    compared = 0
+    for name, parameter in reference.named_parameters():
+        if parameter.grad is None:  # RoBERTa's and ALBERT's tables all have one
+            assert name not in names
+            continue
+        torch.testing.assert_close(ours.get_parameter(names[name]).grad, parameter.grad, **near)
+        compared += 1
+    assert compared == len(names)
+
+
+def test_albert_takes_segments(pair):
+    ours, reference = pair
+    ids, mask = batch_for(ours)
+    segments = (torch.arange(11) > 5).long().expand_as(ids)
+    alone, with_segments = (outputs(ours, ids, mask, s)[0] for s in (None, segments))
+    if isinstance(ours, AlbertModel):
+        torch.testing.assert_close(with_segments, outputs(reference, ids, mask, segments)[0])
+        assert not torch.allclose(alone, with_segments)
+    else:
+        assert torch.equal(alone, with_segments)
+
+
+def test_a_folder_of_ours_is_read_by_transformers(pair, tmp_path):
+    ours, reference = pair
+    folder = tmp_path / "ours"
+    ours.save_pretrained(folder)
+    again, report = type(reference).from_pretrained(folder, output_loading_info=True)
+    assert not report["missing_keys"]
+    assert not report["unexpected_keys"]
+    for name, tensor in reference.state_dict().items():
+        assert torch.equal(again.state_dict()[name], tensor), name
+    found = again.config.to_dict()
+    for key, value in reference.config.to_dict().items():
+        if key not in ("architectures", "_name_or_path", "transformers_version"):
+            assert found[key] == value, key
+    loaded = load(folder)
+    assert type(loaded) is type(ours)
+    for name, tensor in ours.state_dict().items():
+        assert torch.equal(loaded.state_dict()[name], tensor), name
+
+
+def test_a_checkpoint_with_a_head_is_read(tmp_path):
+    torch.manual_seed(0)
+    reference = transformers.DistilBertForSequenceClassification(CASES["distilbert"][2])
+    reference.save_pretrained(tmp_path)
+    ours = load(tmp_path)
+    weight = reference.distilbert.transformer.layer[1].ffn.lin2.weight
+    assert torch.equal(ours.bert_layers[1].out_dense.weight, weight)
+
+
+# ---------------------------------------------------------------------------------------------
+# What makes each of them what it is
+
+
+def test_positions_of_pieces():
+    ids = torch.tensor([[0, 7, 9, 2, 1, 1], [1, 1, 0, 5, 2, 1]])
+    wanted = [[2, 3, 4, 5, 1, 1], [1, 1, 2, 3, 4, 1]]
+    assert positions_of_pieces(ids, 1).tolist() == wanted
+
+
+def test_roberta_keeps_its_buffer_when_embedding_fails():
+    model = RobertaModel(small_config(RobertaModel))
+    before = model.position_ids
+    with pytest.raises(IndexError):
+        model.embed(torch.full((1, 30), 5))  # more pieces than positions
+    assert model.position_ids is before
+
+
+def small_config(kind, **values):
+    name = {RobertaModel: "RoBERTa", AlbertModel: "ALBERT", DistilBertModel: "DistilBERT"}[kind]
+    config = variants.configurations(64, 4)[name][1]
+    for key, value in ({"vocab_size": 60, "max_position_embeddings": 24} | values).items():
+        setattr(config, key, value)
+    return config
+
+
+def test_albert_has_one_layer_that_learns_from_all_places():
+    model = AlbertModel(small_config(AlbertModel))
+    assert len(model.bert_layers) == 4
+    assert len({id(layer) for layer in model.bert_layers}) == 1
+    assert sum("bert_layers" in name for name, _ in model.named_parameters()) == 16
+
+
+def test_distilbert_has_no_dropout_after_attention_and_no_pooler():
+    model = DistilBertModel(small_config(DistilBertModel))
+    names = [name for name, _ in model.named_parameters()]
+    assert not any("pooler" in name or "tk_type" in name for name in names)
+    for layer in model.bert_layers:
+        assert not isinstance(layer.attention_dropout, torch.nn.Dropout)
+        assert isinstance(layer.out_dropout, torch.nn.Dropout)
+
+
+def test_sizes_are_the_published_ones():
+    wanted = {
+        "BERT": (transformers.BertModel, transformers.BertConfig()),
+        "RoBERTa": (
+            transformers.RobertaModel,
+            transformers.RobertaConfig(type_vocab_size=1, max_position_embeddings=514),
+        ),
+        "ALBERT": (
+            transformers.AlbertModel,
+            transformers.AlbertConfig(
+                hidden_size=768, num_attention_heads=12, intermediate_size=3072
+            ),
+        ),
+        "DistilBERT": (transformers.DistilBertModel, transformers.DistilBertConfig()),
+    }
+    published = {"BERT": 109_482_240, "ALBERT": 11_683_584, "DistilBERT": 66_362_880}
+    with torch.device("meta"):
+        for name, (kind, config) in variants.configurations(768, 12).items():
+            theirs_kind, theirs_config = wanted[name]
+            theirs = sum(p.numel() for p in theirs_kind(theirs_config).parameters())
+            assert variants.count(kind(config))[0] == theirs == published.get(name, theirs)
+
+
+def test_the_table(run_script_here):
+    line = "--hidden 32 --layers 2 --batch_size 1 --length 8 --repeats 1".split()
+    result = run_script_here(variants, *line)
+    assert result.code == 0, result.err
+    rows = {row.split()[0]: row.split() for row in result.out.splitlines()[-4:]}
+    assert list(rows) == ["BERT", "RoBERTa", "ALBERT", "DistilBERT"]
+    for name, row in rows.items():
+        total, embeddings, rest = (int(number.replace(",", "")) for number in row[1:4])
+        kind, config = variants.configurations(32, 2)[name]
+        assert total == sum(p.numel() for p in kind(config).parameters()) == embeddings + rest
+    assert rows["BERT"][6] == rows["BERT"][9] == "1.00"
+
+
+# ---------------------------------------------------------------------------------------------
+# What is refused, in one line
+
+
+def change(folder, **values):
+    path = folder / "config.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | values))
+
+
+@pytest.mark.parametrize(
+    ("values", "said"),
+    [
+        ({"model_type": "bert"}, "is no checkpoint of roberta, albert, distilbert"),
+        ({"hidden_act": "gelu"}, "its activation is 'gelu'"),
+        ({"num_hidden_groups": 2}, "more than one group"),
+        ({"hidden_size": 16}, "does not fit its configuration"),
+        ({"hidden_size": "big"}, "must be a whole number"),
+    ],
+)
+def test_other_checkpoints_are_refused(tmp_path, run_script_here, values, said):
+    AlbertModel(small_config(AlbertModel)).save_pretrained(tmp_path)
+    assert run_script_here(variants, "--load", tmp_path).code == 0
+    change(tmp_path, **values)
+    result = run_script_here(variants, "--load", tmp_path)
+    assert result.code == 1
+    assert said in result.err
+    assert result.err.startswith("error: ")
+    assert result.err.count("\n") == 1
+
+
+def test_missing_tensors_are_refused(pair, tmp_path):
+    ours, _ = pair
+    tensors = ours.to_hf_weights()
+    tensors.pop(next(iter(tensors)))
+    with pytest.raises(InputError, match=r"does not fit its configuration: .*Missing key"):
+        ours.load_hf_weights(tensors, "there")
+
+
+@pytest.mark.parametrize("flags", ["--length 513", "--hidden 100", "--layers 0"])
+def test_flags_that_make_no_sense(run_script_here, flags):
+    result = run_script_here(variants, *flags.split())
+    assert result.code == 2
+    assert result.err.count("\n") == 1

@@ -1,0 +1,239 @@
+"""Vocabularies: the definition counted anew in every step, and the tokenizers library's trainer."""
+
+import random
+from collections import Counter
+from fractions import Fraction
+from itertools import pairwise
+
+import pytest
+import tokenizers
+import transformers
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from lessons import wordpiece_training as lesson
+from lessons.wordpiece_training import count_words, join, learn, quality, spell
+from tokenizer import SPECIAL_TOKENS, BertTokenizer
+from utils import InputError
+
+WORDS = {"hug": 10, "pug": 5, "pun": 12, "bun": 4, "hugs": 5}
+
+
+def by_definition(words, size, method, least):
+    """The same from scratch: all counts anew in each step, scores as exact fractions."""
+    spellings = {word: spell(word) for word in words}
+    vocabulary = {*SPECIAL_TOKENS} | {piece for s in spellings.values() for piece in s}
+    merges = []
+    while len(vocabulary) < size:
+        pieces, pairs = Counter(), Counter()
+        for word, spelled in spellings.items():
+            for piece in spelled:
+                pieces[piece] += words[word]
+            for pair in pairwise(spelled):
+                pairs[pair] += words[word]
+        scores = {
+            pair: Fraction(n, pieces[pair[0]] * pieces[pair[1]] if method == "wordpiece" else 1)
+            for pair, n in pairs.items()
+            if n >= least
+        }
+        if not scores:
+            break
+        first, second = min(scores, key=lambda pair: (-scores[pair], -pairs[pair], pair))
+        new = first + second.removeprefix("##")
+        merges.append((first, second, new, pairs[first, second]))
+        for word, spelled in spellings.items():
+            i, joined = 0, []
+            while i < len(spelled):
+                if spelled[i : i + 2] == [first, second]:
+                    joined.append(new)
+                    i += 2
+                else:
+                    joined.append(spelled[i])
+                    i += 1
+            spellings[word] = joined
+        vocabulary.add(new)
+    return vocabulary, merges
+
+
+def as_tuples(merges):
+    return [(merge.first, merge.second, merge.piece, merge.count) for merge in merges]
+
+
+# ---------------------------------------------------------------------------------------------
+# Learning
+
+
+def test_an_example_by_hand():
+    """The pair u + g occurs most often; g + s scores best: 5 / (20 · 5)."""
+    pieces, merges = learn(WORDS, 15, "wordpiece")
+    assert pieces[:5] == list(SPECIAL_TOKENS)
+    assert pieces[5:12] == ["##g", "##n", "##s", "##u", "b", "h", "p"]
+    assert as_tuples(merges)[0] == ("##g", "##s", "##gs", 5)
+    assert merges[0].score == 5 / (20 * 5)
+    assert pieces[12] == "##gs"
+    assert as_tuples(learn(WORDS, 15, "bpe")[1])[0] == ("##u", "##g", "##ug", 20)
+
+
+corpora = st.dictionaries(
+    st.text(alphabet="abc", min_size=1, max_size=7), st.integers(1, 6), min_size=1, max_size=12
+)
+
+
+@pytest.mark.parametrize("method", ["wordpiece", "bpe"])
+@settings(max_examples=150, deadline=None)
+@given(words=corpora, extra=st.integers(0, 20), least=st.integers(1, 3))
+def test_every_merge_is_the_one_the_definition_makes(method, words, extra, least):
+    characters = len({piece for word in words for piece in spell(word)})
+    size = len(SPECIAL_TOKENS) + characters + extra
+    pieces, merges = learn(words, size, method, least)
+    vocabulary, wanted = by_definition(words, size, method, least)
+    assert as_tuples(merges) == wanted
+    assert set(pieces) == vocabulary
+    assert len(pieces) == len(vocabulary) <= size
+
+
+def test_tables_grow():
+    """More pairs and pieces than there is room for at first."""
+    words = {chr(0x4E00 + i) + chr(0x5E00 + i) + "x" * (i % 3): 1 + i % 5 for i in range(1300)}
+    size = len(SPECIAL_TOKENS) + 2 * 1300 + 1 + 20
+    pieces, merges = learn(words, size, "wordpiece")
+    vocabulary, wanted = by_definition(words, size, "wordpiece", 1)
+    assert set(pieces) == vocabulary
+    assert as_tuples(merges) == wanted
+    assert len(wanted) == 20
+
+
+def test_most_frequent_pairs_as_the_tokenizers_library_learns_them():
+    """Its WordPieceTrainer joins the most frequent pair, whatever its name says."""
+    chance = random.Random(4)
+    words = {
+        "".join(chance.choices("abcdefgh", k=chance.randint(2, 8))): chance.randint(1, 300)
+        for _ in range(300)
+    }
+    pieces, merges = learn(words, 400, "bpe")
+    trainer = tokenizers.trainers.WordPieceTrainer(
+        vocab_size=len(pieces), special_tokens=list(SPECIAL_TOKENS), show_progress=False
+    )
+    theirs = tokenizers.Tokenizer(tokenizers.models.WordPiece(unk_token="[UNK]"))
+    theirs.pre_tokenizer = tokenizers.pre_tokenizers.BertPreTokenizer()
+    theirs.train_from_iterator((f"{word} " * n for word, n in words.items()), trainer)
+    ids = theirs.get_vocab()
+    learned = sorted(ids, key=ids.get)
+    assert set(learned[:21]) == set(pieces[:21])  # special tokens and characters
+    # Among equal counts it chooses otherwise: compare up to the first of them
+    counts = [merge.count for merge in merges]
+    until = next(i for i, (one, next_one) in enumerate(pairwise(counts)) if one == next_one)
+    assert until > 30
+    assert learned[21 : 21 + until] == pieces[21 : 21 + until]
+
+
+def test_joining():
+    assert join(["a", "##b", "##a", "##b"], "##a", "##b", "##ab") == ["a", "##b", "##ab"]
+    assert join(["a", "##a", "##a", "##a"], "##a", "##a", "##aa") == ["a", "##aa", "##a"]
+    assert join(["a"], "a", "##b", "ab") == ["a"]
+
+
+# ---------------------------------------------------------------------------------------------
+# Words in, pieces out
+
+
+def test_words_are_those_of_the_tokenizer():
+    texts = ["It's GOOD—naïve, 漢字!", "good \t it", "x" * 101 + " " + "y" * 100]
+    wanted = {"it": 2, "'": 1, "s": 1, "good": 2, "—": 1, "naive": 1, ",": 1, "漢": 1, "字": 1}
+    assert count_words(texts) == wanted | {"!": 1, "y" * 100: 1}
+    assert count_words(["Naïve naïve"], lower_case=False) == {"Naïve": 1, "naïve": 1}
+
+
+@pytest.mark.parametrize("method", ["wordpiece", "bpe"])
+def test_what_was_learned_is_read_by_both_tokenizers(tmp_path, method):
+    text = (lesson.ROOT / "LICENSE").read_text(encoding="utf-8")
+    words = count_words(text.splitlines())
+    pieces, _ = learn(words, 400, method, least=2)
+    assert len(pieces) == len(set(pieces)) == 400
+    BertTokenizer(pieces).save_pretrained(tmp_path)
+    ours = BertTokenizer(pieces)
+    theirs = transformers.BertTokenizer.from_pretrained(tmp_path)
+    for line in [*text.splitlines(), "zebra — ☃"]:
+        assert ours.tokenize(line) == theirs.tokenize(line)
+    assert quality(ours, words)["unknown"] == 0.0  # it knows every character of every word
+    assert ours.tokenize("☃") == ["[UNK]"]
+
+
+def test_quality():
+    tokenizer = BertTokenizer([*SPECIAL_TOKENS, "ab", "a", "##b", "##c"])
+    found = quality(tokenizer, {"ab": 2, "abc": 1, "zz": 1})
+    assert found == {"pieces": 5 / 4, "whole": 2 / 4, "unknown": 1 / 4}
+
+
+# ---------------------------------------------------------------------------------------------
+# The script
+
+
+def test_the_script_on_the_practice_texts(run_script_here, tmp_path):
+    line = ["--size", "300", "--show", "3", "--encode", "a warm film", "--out", "vocabulary"]
+    result = run_script_here(lesson, *line)
+    assert result.code == 0, result.err
+    assert "different ones" in result.out
+    tokenizer = BertTokenizer.from_pretrained(tmp_path / "vocabulary")
+    assert len(tokenizer) == 300
+    assert f"wordpiece  {' '.join(tokenizer.tokenize('a warm film'))}" in result.out
+    steps = [row.split()[0] for row in result.out.splitlines() if "+" in row]
+    assert steps == ["1", "2", "3"]
+    first = next(row for row in result.out.splitlines() if "+" in row)
+    assert "t + ##h" in first  # of all pairs in English, by count
+
+
+def test_text_files_and_folders(run_script_here, tmp_path):
+    folder = tmp_path / "books" / "old"
+    folder.mkdir(parents=True)
+    (folder / "one.txt").write_text("hug pug\n" * 10, encoding="utf-8")
+    (tmp_path / "books" / "two.txt").write_text("pun bun\n", encoding="utf-8")
+    (tmp_path / "books" / "notes.md").write_text("zzz\n", encoding="utf-8")
+    line = ["--text", "books", "--size", "30", "--method", "bpe", "--out", "v"]
+    result = run_script_here(lesson, *line)
+    assert result.code == 0, result.err
+    assert "20 words, 4 different ones, in 10 texts" in result.out  # one of 11 is held out
+    assert "on 2 words of other texts" in result.out
+    pieces = BertTokenizer.from_pretrained(tmp_path / "v").pieces
+    assert "z" not in pieces
+    assert "hug" in pieces
+
+
+def test_other_flags(run_script_here, tmp_path):
+    (tmp_path / "a.txt").write_text("Été\nÉté Été\n", encoding="utf-8")
+    line = ["--text", "a.txt", "--size", "30", "--cased", "--encode", "Été", "--out", "v"]
+    result = run_script_here(lesson, *line)
+    assert result.code == 0, result.err
+    assert "bpe        Été" in result.out
+    assert BertTokenizer.from_pretrained(tmp_path / "v").lower_case is False
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("--text missing.txt", "cannot read missing.txt"),
+        ("--text empty.txt", "there are no words to learn from"),
+        ("--text latin1.txt", "latin1.txt is not UTF-8"),
+        ("--text nothing", "nothing holds no *.txt"),
+        ("--text ok.txt --size 7", "--size 7 has no room for 3 characters"),
+        ("--text ok.txt --size 0", "must be at least 1"),
+        ("--text ok.txt --out taken", "cannot write taken"),
+    ],
+)
+def test_bad_input(run_script_here, tmp_path, line, said):
+    (tmp_path / "empty.txt").write_text("\n \n")
+    (tmp_path / "ok.txt").write_text("abba\n")
+    (tmp_path / "latin1.txt").write_bytes("déjà vu\n".encode("latin-1"))
+    (tmp_path / "nothing").mkdir()
+    (tmp_path / "taken").write_text("x")
+    result = run_script_here(lesson, *line.split())
+    assert result.code in (1, 2)
+    assert said in result.err
+    assert result.err.startswith("error: ")
+    assert result.err.count("\n") == 1
+    assert not (tmp_path / "v").exists()
+
+
+def test_no_words():
+    with pytest.raises(InputError, match="no words"):
+        learn({}, 100)
