@@ -9,6 +9,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from extensions.cosine import ranked
+
 HIGHEST_SIMILARITY = 5.0
 
 
@@ -49,8 +51,4 @@ def cosent(scores: Tensor, labels: Tensor, scale: float = 20.0) -> Tensor:
         labels: (B,).
         scale: λ.
     """
-    scores = scores.float() / HIGHEST_SIMILARITY
-    differences = scale * (scores[:, None] - scores[None, :])  # (B, B)
-    other = labels[:, None] >= labels[None, :]  # (B, B)
-    exponents = differences.masked_fill(other, -torch.inf).flatten()  # (B²,)
-    return F.pad(exponents, (1, 0)).logsumexp(dim=0)  # the padding's 0 is log 1
+    return ranked(scores.float() / HIGHEST_SIMILARITY, labels, scale)

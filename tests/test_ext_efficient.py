@@ -1,0 +1,743 @@
+"""Optimizers, schedules, LoRA, BitFit, adapters, distillation; each against its oracle."""
+
+import copy
+import itertools
+from types import SimpleNamespace
+
+import numpy as np
+import peft
+import pytest
+import torch
+import transformers
+from conftest import tiny_config, tiny_vocabulary
+from torch import nn
+from torch.nn import functional as F
+
+from bert import BertModel
+from classifier import BertSentimentClassifier
+from config import BertConfig
+from engine import save_model
+from extensions import adapters, bitfit, distillation, lora, optimizers, schedules
+from lessons import lora as lesson
+from optimizer import AdamW
+from tokenizer import BertTokenizer
+from utils import InputError
+
+DTYPES = pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=["fp32", "fp64"])
+VALUE = {torch.float32: 1e-6, torch.float64: 1e-12}  # of one operation
+ENCODER = {torch.float32: 1e-6, torch.float64: 1e-13}  # of two layers
+STEPS = {torch.float32: 1e-6, torch.float64: 1e-14}  # of 20 steps of an optimizer
+
+
+def close_gradients(ours: torch.Tensor, theirs: torch.Tensor) -> None:
+    tolerance = {"rtol": 1e-4, "atol": 1e-7} if ours.dtype == torch.float32 else {"atol": 1e-10}
+    torch.testing.assert_close(ours, theirs, **({"rtol": 0} | tolerance))
+    assert theirs.abs().max() > 1e-6
+
+
+# ---------------------------------------------------------------------------------------------
+# Optimizers
+
+
+def descend(make, dtype, steps: int = 20) -> list[torch.Tensor]:
+    """Some steps on a function of three parameters, the last of which has no gradient at first."""
+    generator = torch.Generator().manual_seed(0)
+    parameters = [
+        nn.Parameter(torch.randn(shape, generator=generator, dtype=torch.float64).to(dtype))
+        for shape in ((3, 4), (5,), (2,))
+    ]
+    optimizer = make([{"params": parameters[:1]}, {"params": parameters[1:], "lr": 3e-3}])
+    for step in range(steps):
+        optimizer.zero_grad()
+        loss = sum((p.sin() * p).sum() * 10.0**-i for i, p in enumerate(parameters[:2]))
+        if step >= 5:
+            loss = loss + parameters[2].exp().sum()
+        loss.backward()
+        optimizer.step()
+    return [p.detach() for p in parameters]
+
+
+@DTYPES
+@pytest.mark.parametrize(
+    ("ours", "theirs", "values"),
+    [
+        (optimizers.SGD, torch.optim.SGD, {"momentum": 0.0, "weight_decay": 0.1}),
+        (optimizers.SGD, torch.optim.SGD, {"momentum": 0.9}),
+        (optimizers.SGD, torch.optim.SGD, {"momentum": 0.9, "weight_decay": 0.1, "nesterov": True}),
+        (optimizers.Adam, torch.optim.Adam, {"betas": (0.8, 0.95), "eps": 1e-6}),
+        (optimizers.Adam, torch.optim.Adam, {"weight_decay": 0.1}),
+    ],
+)
+def test_sgd_and_adam_are_those_of_torch(ours, theirs, values, dtype):
+    mine, other = (descend(lambda p, c=c: c(p, lr=1e-2, **values), dtype) for c in (ours, theirs))
+    for one, two in zip(mine, other, strict=True):
+        torch.testing.assert_close(one, two, rtol=0, atol=STEPS[dtype])
+
+
+@DTYPES
+def test_lion_is_the_papers(dtype):
+    """Algorithm 2 once more, in NumPy and in float64."""
+    beta1, beta2, decay, rate = 0.9, 0.99, 0.1, 1e-2
+    generator = torch.Generator().manual_seed(1)
+    parameter = nn.Parameter(torch.randn(6, generator=generator).to(dtype))
+    gradients = torch.randn(20, 6, generator=generator).to(dtype)
+    theta, average = parameter.detach().double().numpy().copy(), np.zeros(6)
+    optimizer = optimizers.Lion([parameter], rate, (beta1, beta2), decay)
+    for gradient in gradients:
+        parameter.grad = gradient
+        optimizer.step()
+        g = gradient.double().numpy()
+        direction = np.sign(average * beta1 + g * (1 - beta1))
+        theta = theta - rate * (direction + decay * theta)
+        average = average * beta2 + g * (1 - beta2)
+    np.testing.assert_allclose(parameter.detach().double(), theta, rtol=0, atol=STEPS[dtype])
+    assert optimizer.state[parameter].keys() == {"momentum"}
+
+
+@pytest.mark.parametrize("kind", [optimizers.SGD, optimizers.Adam, optimizers.Lion])
+def test_optimizers_go_on_from_their_state(kind):
+    def run(stop: bool) -> torch.Tensor:
+        parameter = nn.Parameter(torch.tensor([1.0, -2.0]))
+        optimizer = kind([parameter], lr=0.05)
+        for step in range(6):
+            if stop and step == 3:
+                saved = copy.deepcopy(optimizer.state_dict())
+                optimizer = kind([parameter], lr=0.7)
+                optimizer.load_state_dict(saved)
+            optimizer.zero_grad()
+            parameter.square().sum().backward()
+            optimizer.step()
+        return parameter.detach()
+
+    assert torch.equal(run(stop=True), run(stop=False))
+
+
+def test_optimizers_refuse_impossible_values():
+    parameters = [nn.Parameter(torch.ones(1))]
+    with pytest.raises(ValueError, match=r"lr is -1\.0, it must be at least 0"):
+        optimizers.Lion(parameters, lr=-1.0)
+    with pytest.raises(ValueError, match="a decay rate is 1"):
+        optimizers.Adam(parameters, betas=(0.9, 1))
+    with pytest.raises(ValueError, match="a decay rate is 1"):
+        optimizers.SGD(parameters, momentum=1)
+
+
+# ---------------------------------------------------------------------------------------------
+# Schedules
+
+THEIRS = {
+    "constant": transformers.get_constant_schedule_with_warmup,
+    "linear": transformers.get_linear_schedule_with_warmup,
+    "cosine": transformers.get_cosine_schedule_with_warmup,
+    "sqrt": transformers.get_inverse_sqrt_schedule,
+}
+
+
+@pytest.mark.parametrize("kind", schedules.KINDS)
+@pytest.mark.parametrize("rising", [0, 1, 7, 30])
+def test_schedules_are_those_of_transformers(kind, rising):
+    steps = 30
+    optimizer = torch.optim.SGD([nn.Parameter(torch.ones(1))], lr=1.0)
+    options = {} if kind in ("constant", "sqrt") else {"num_training_steps": steps}
+    if kind == "sqrt":
+        options["timescale"] = max(1, rising)
+    schedule = THEIRS[kind](optimizer, num_warmup_steps=rising, **options)
+    for step in range(steps + 1):
+        if step == steps and kind == "cosine":  # theirs rises again behind the end
+            break
+        ours = schedules.factor(kind, step, steps, rising)
+        assert ours == pytest.approx(optimizer.param_groups[0]["lr"], abs=1e-15)
+        optimizer.step()
+        schedule.step()
+
+
+def test_schedules_at_their_ends():
+    for kind in ("linear", "cosine"):
+        assert schedules.factor(kind, 50, 50, 5) == schedules.factor(kind, 60, 50, 5) == 0
+    with pytest.raises(ValueError, match="no schedule 'step'; there are constant, linear"):
+        schedules.factor("step", 0, 10, 0)
+    with pytest.raises(ValueError, match="11 steps of warm-up in a run of 10"):
+        schedules.factor("linear", 0, 10, 11)
+
+
+# ---------------------------------------------------------------------------------------------
+# LoRA
+
+IDS = torch.tensor([[2, 9, 8, 40, 3], [2, 7, 3, 0, 0]])
+MASK = torch.tensor([[1, 1, 1, 1, 1], [1, 1, 1, 0, 0]])
+
+
+def random_bert(dtype=torch.float32, **values) -> BertModel:
+    torch.manual_seed(3)
+    model = BertModel(tiny_config(**values)).eval()
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.normal_(std=0.2)
+    return model.to(dtype)
+
+
+def theirs_of(ours: BertModel) -> transformers.BertModel:
+    """The model of transformers with the same weights."""
+    values = {k: v for k, v in ours.config.to_dict().items() if k != "attention_kernel"}
+    config = transformers.BertConfig(**values, attn_implementation="eager")
+    theirs = transformers.BertModel(config).to(ours.dtype).eval()
+    theirs.load_state_dict(ours.to_hf_weights(), strict=True)
+    return theirs
+
+
+def summed(hidden: torch.Tensor) -> torch.Tensor:
+    """A number that depends on all vectors of pieces that are none of padding."""
+    weights = torch.linspace(-1, 1, hidden.size(-1), dtype=hidden.dtype)
+    return ((hidden * weights).sum(dim=-1) * MASK).square().sum() / 10
+
+
+def with_oracle(kind: str, dtype: torch.dtype):
+    """Ours and peft's with the same random updates."""
+    ours = random_bert(dtype)
+    options = {"use_rslora": kind == "rslora", "use_dora": kind == "dora"}
+    config = peft.LoraConfig(r=3, lora_alpha=5, target_modules=["query", "value"], **options)
+    theirs = peft.get_peft_model(theirs_of(ours), config).eval()
+    lora.add_lora(ours, rank=3, alpha=5, kind=kind)
+    pairs = []
+    names = {"lora_a": "lora_A.default.weight", "lora_b": "lora_B.default.weight"}
+    names["lora_m"] = "lora_magnitude_vector.default.weight"
+    other = dict(theirs.named_parameters())
+    for name, parameter in ours.named_parameters():
+        if not parameter.requires_grad:
+            continue
+        path, _, short = name.rpartition(".")
+        layer, part = path.split(".")[1], path.rpartition(".")[2]
+        twin = other[f"base_model.model.encoder.layer.{layer}.attention.self.{part}.{names[short]}"]
+        with torch.no_grad():
+            parameter.add_(0.3 * torch.randn_like(parameter))
+            twin.copy_(parameter)
+        pairs.append((parameter, twin))
+    assert len(pairs) == 2 * 2 * (3 if kind == "dora" else 2)
+    return ours, theirs, pairs
+
+
+@DTYPES
+@pytest.mark.parametrize("kind", lora.KINDS)
+def test_lora_is_that_of_peft(kind, dtype):
+    ours, theirs, pairs = with_oracle(kind, dtype)
+    without = random_bert(dtype)(IDS, MASK)["last_hidden_state"]
+    mine = ours(IDS, MASK)["last_hidden_state"]
+    other = theirs(IDS, attention_mask=MASK).last_hidden_state
+    real = MASK.bool()
+    assert (mine - without)[real].abs().max() > 0.03
+    torch.testing.assert_close(mine[real], other[real], rtol=0, atol=5 * ENCODER[dtype])
+    summed(mine).backward()
+    summed(other).backward()
+    for parameter, twin in pairs:
+        close_gradients(parameter.grad, twin.grad)
+    learning = {name for name, p in ours.named_parameters() if p.grad is not None}
+    assert learning == set(lora.lora_tensors(ours))
+
+
+@DTYPES
+@pytest.mark.parametrize("kind", lora.KINDS)
+def test_merged_is_unmerged(kind, dtype):
+    ours, theirs, _ = with_oracle(kind, dtype)
+    before = {name: tensor.clone() for name, tensor in ours.state_dict().items()}
+    expected = ours(IDS, MASK)["pooler_output"]
+    layers = [module for module in ours.modules() if isinstance(module, lora.LoraLinear)]
+    for layer in layers:
+        layer.merge()
+        layer.merge()  # twice is once
+    atol = 1e-5 if dtype == torch.float32 else 1e-12
+    torch.testing.assert_close(ours(IDS, MASK)["pooler_output"], expected, rtol=0, atol=atol)
+    assert not torch.equal(layers[0].weight, before["bert_layers.0.self_attention.query.weight"])
+    for layer in layers:
+        layer.unmerge()
+    assert torch.equal(ours(IDS, MASK)["pooler_output"], expected)
+    for name, tensor in ours.state_dict().items():
+        assert torch.equal(tensor, before[name])
+
+    lora.fold_lora(ours)
+    assert set(ours.state_dict()) == set(random_bert().state_dict())
+    assert not any(isinstance(module, lora.LoraLinear) for module in ours.modules())
+    torch.testing.assert_close(ours(IDS, MASK)["pooler_output"], expected, rtol=0, atol=atol)
+    folded = theirs.merge_and_unload().state_dict()
+    for name, tensor in ours.to_hf_weights().items():
+        torch.testing.assert_close(tensor, folded[name], rtol=0, atol=atol)
+
+
+@pytest.mark.parametrize("kind", lora.KINDS)
+def test_lora_begins_as_the_model_it_is_put_into(kind):
+    bert = random_bert()
+    expected = bert(IDS, MASK)["last_hidden_state"]
+    lora.add_lora(bert, kind=kind)
+    ours = bert(IDS, MASK)["last_hidden_state"]
+    if kind == "dora":  # m / ‖W‖ is 1 only up to rounding
+        torch.testing.assert_close(ours, expected, rtol=0, atol=1e-5)
+    else:
+        assert torch.equal(ours, expected)
+
+
+def test_lora_drops_out_of_the_updates_input_alone():
+    linear = nn.Linear(4, 3)
+    layer = lora.LoraLinear(linear, rank=2, alpha=2.0, dropout=0.5)
+    nn.init.normal_(layer.lora_b)
+    x = torch.randn(5, 4)
+    torch.manual_seed(0)
+    ours = layer(x)
+    torch.manual_seed(0)
+    dropped = F.dropout(x, 0.5)
+    torch.testing.assert_close(ours, linear(x) + dropped @ (layer.lora_b @ layer.lora_a).T)
+
+
+def test_lora_at_rank_r_is_a_full_update_of_that_rank():
+    """Any ΔW of rank r is reached, by its singular vectors; r (D + D) numbers learn."""
+    bert = random_bert()
+    lora.add_lora(bert, rank=2, alpha=2.0, targets=("query",))
+    layer = bert.bert_layers[0].self_attention.query
+    torch.manual_seed(1)
+    update = torch.randn(32, 2) @ torch.randn(2, 32)
+    u, s, v = torch.linalg.svd(update)
+    with torch.no_grad():
+        layer.lora_b.copy_(u[:, :2] * s[:2])
+        layer.lora_a.copy_(v[:2])
+    torch.testing.assert_close(layer.total() - layer.weight, update, rtol=0, atol=1e-5)
+    assert sum(p.numel() for p in bert.parameters() if p.requires_grad) == 2 * 2 * (32 + 32)
+
+
+def test_what_lora_learnt_goes_into_a_small_file():
+    first, second = random_bert(), random_bert()
+    for model in (first, second):
+        lora.add_lora(model, kind="dora")
+    for tensor in lora.lora_tensors(first).values():
+        tensor.add_(0.1)
+    small = lora.lora_tensors(first)
+    assert {name.rpartition(".")[2] for name in small} == {"lora_a", "lora_b", "lora_m"}
+    missing, unexpected = second.load_state_dict(small, strict=False)
+    assert not unexpected
+    assert not set(missing) & set(small)
+    assert torch.equal(
+        first(IDS, MASK)["last_hidden_state"], second(IDS, MASK)["last_hidden_state"]
+    )
+
+
+def test_impossible_updates():
+    with pytest.raises(InputError, match="no linear layer of this model is called keys or q"):
+        lora.add_lora(random_bert(), targets=("keys", "q"))
+    with pytest.raises(InputError, match=r"rank 33: a matrix \(32, 32\) has no such rank"):
+        lora.add_lora(random_bert(), rank=33)
+    with pytest.raises(ValueError, match="no update 'adalora'; there are lora, rslora, dora"):
+        lora.add_lora(random_bert(), kind="adalora")
+
+
+# ---------------------------------------------------------------------------------------------
+# Counts at bert-base's size, without its memory
+
+
+def bert_base() -> BertModel:
+    with torch.device("meta"):
+        return BertModel(BertConfig())
+
+
+def learning(model: nn.Module) -> int:
+    return sum(p.numel() for p in model.parameters() if p.requires_grad)
+
+
+def test_numbers_that_learn_at_bert_base():
+    def changed(change, *values, **options) -> int:
+        bert = bert_base()
+        change(bert, *values, **options)
+        return learning(bert)
+
+    assert learning(bert_base()) == 109_482_240
+    assert changed(lora.add_lora, rank=8) == 294_912
+    assert changed(lora.add_lora, rank=8, kind="dora") == 294_912 + 2 * 12 * 768
+    assert changed(bitfit.train_biases) == 102_912
+    assert changed(bitfit.train_biases, bitfit.SMALLEST) == 46_080
+    a_place = 2 * 64 * 768 + 768 + 64  # Houlsby et al., section 2.1
+    assert changed(adapters.add_adapters, 64) == 12 * 2 * a_place
+    assert changed(adapters.add_adapters, 64, "parallel", ("sst", "sts")) == 12 * 2 * a_place
+    norms = 2 * 768 * (1 + 2 * 12)
+    assert changed(adapters.add_adapters, 64, train_norms=True) == 12 * 2 * a_place + norms
+
+
+# ---------------------------------------------------------------------------------------------
+# BitFit
+
+
+@DTYPES
+def test_bitfit_trains_all_biases_and_keys_biases_never_move(dtype):
+    bert, full = random_bert(dtype), random_bert(dtype)
+    names = bitfit.train_biases(bert)
+    assert all(name.endswith(".bias") for name in names)
+    assert "embed_layer_norm.bias" in names
+    summed(bert(IDS, MASK)["last_hidden_state"]).backward()
+    summed(full(IDS, MASK)["last_hidden_state"]).backward()
+    whole = dict(full.named_parameters())
+    for name, parameter in bert.named_parameters():
+        assert parameter.requires_grad == (name in names)
+        if parameter.grad is None:
+            assert name not in names or name == "pooler_dense.bias"
+            continue
+        torch.testing.assert_close(parameter.grad, whole[name].grad)
+        key = "key" in name
+        small = 1e-5 if dtype == torch.float32 else 1e-13
+        assert (parameter.grad.abs().max() < small * whole[name].grad.new_tensor(10.0)) == key
+
+
+def test_bitfit_of_chosen_layers():
+    names = bitfit.train_biases(random_bert(), bitfit.SMALLEST)
+    assert names == [
+        f"bert_layers.{i}.{part}.bias"
+        for i in range(2)
+        for part in ("self_attention.query", "interm_dense")
+    ]
+    with pytest.raises(InputError, match="no biases in layers called middle"):
+        bitfit.train_biases(random_bert(), ["middle"])
+
+
+# ---------------------------------------------------------------------------------------------
+# Adapters
+
+
+@pytest.mark.parametrize("kind", adapters.KINDS)
+def test_adapters_begin_as_the_model(kind):
+    bert = random_bert()
+    expected = bert(IDS, MASK)["last_hidden_state"]
+    names = set(bert.state_dict())
+    adapters.add_adapters(bert, 8, kind)
+    assert torch.equal(bert(IDS, MASK)["last_hidden_state"], expected)
+    assert names < set(bert.state_dict())
+    learn = {name for name, p in bert.named_parameters() if p.requires_grad}
+    assert learn == set(bert.state_dict()) - names
+
+
+def oracle_layers(bert: BertModel, kind: str, weights: dict) -> torch.Tensor:
+    """BERT's layers once more, written out in functions, with adapters where the papers have them.
+
+    weights: (layer, place) → (U, b, V, c).
+    """
+
+    def adapter(x, u, b, v, c):
+        return F.gelu(x @ u.T + b) @ v.T + c
+
+    def heads(x, linear):
+        return F.linear(x, linear.weight, linear.bias).unflatten(-1, (4, 8)).transpose(1, 2)
+
+    h = bert.embed(IDS)
+    for i, layer in enumerate(bert.bert_layers):
+        begun, own = h, layer.self_attention
+        q, k, v = (heads(h, linear) for linear in (own.query, own.key, own.value))
+        hidden = (1 - MASK[:, None, None, :]).bool()
+        p = (torch.einsum("bhid,bhjd->bhij", q, k) / 8**0.5).masked_fill(hidden, -1e9).softmax(-1)
+        a = torch.einsum("bhij,bhjd->bihd", p, v).flatten(2)
+        a = F.linear(a, layer.attention_dense.weight, layer.attention_dense.bias)
+        if kind == "serial":
+            a = a + adapter(a, *weights[i, 0])
+        norm = layer.attention_layer_norm
+        h = F.layer_norm(begun + a, (32,), norm.weight, norm.bias, norm.eps)
+        f = F.gelu(F.linear(h, layer.interm_dense.weight, layer.interm_dense.bias))
+        f = F.linear(f, layer.out_dense.weight, layer.out_dense.bias)
+        f = f + (adapter(f, *weights[i, 1]) if kind == "serial" else adapter(begun, *weights[i, 0]))
+        norm = layer.out_layer_norm
+        h = F.layer_norm(h + f, (32,), norm.weight, norm.bias, norm.eps)
+    return h
+
+
+@DTYPES
+@pytest.mark.parametrize("kind", adapters.KINDS)
+def test_adapters_stand_where_the_papers_have_them(kind, dtype):
+    plain, bert = random_bert(dtype), random_bert(dtype)
+    adapters.add_adapters(bert, 8, kind, ("other", "mine"))
+    adapters.choose_task(bert, "mine")
+    places = {}
+    for i, layer in enumerate(bert.bert_layers):
+        parts = (layer.attention_dropout, layer.out_dropout)[kind == "parallel" :]
+        for j, place in enumerate(parts):
+            for parameter in place.adapters.parameters():
+                nn.init.normal_(parameter, std=0.3)
+            one = place.adapters["mine"]
+            places[i, j] = (one.down.weight, one.down.bias, one.up.weight, one.up.bias)
+    twins = {key: [w.detach().clone().requires_grad_() for w in ws] for key, ws in places.items()}
+    ours = bert(IDS, MASK)["last_hidden_state"]
+    oracle = oracle_layers(plain, kind, twins)
+    real = MASK.bool()
+    torch.testing.assert_close(ours[real], oracle[real], rtol=0, atol=5 * ENCODER[dtype])
+    summed(ours).backward()
+    summed(oracle).backward()
+    for key, weights in places.items():
+        for parameter, twin in zip(weights, twins[key], strict=True):
+            close_gradients(parameter.grad, twin.grad)
+    for name, parameter in bert.named_parameters():
+        assert (parameter.grad is not None) == (".mine." in name)  # nothing for the other task
+    adapters.choose_task(bert, "other")
+    assert not torch.allclose(bert(IDS, MASK)["last_hidden_state"], ours)
+    copy.deepcopy(bert)(IDS, MASK)  # an adapter keeps no activation behind
+    assert not any(m.layer_input is not None for m in bert.modules() if hasattr(m, "layer_input"))
+
+
+def test_impossible_adapters():
+    bert = random_bert()
+    with pytest.raises(ValueError, match="no adapter 'prefix'; there are serial, parallel"):
+        adapters.add_adapters(bert, kind="prefix")
+    adapters.add_adapters(bert, tasks=("sst", "sts"))
+    with pytest.raises(InputError, match="no adapters for 'para'; sst, sts have some"):
+        adapters.choose_task(bert, "para")
+    with pytest.raises(InputError, match="has adapters already"):
+        adapters.add_adapters(bert)
+
+
+# ---------------------------------------------------------------------------------------------
+# Distillation
+
+
+def answers(dtype, *shape, seed=0) -> torch.Tensor:
+    generator = torch.Generator().manual_seed(seed)
+    return 3 * torch.randn(*shape, generator=generator, dtype=torch.float64).to(dtype)
+
+
+@DTYPES
+@pytest.mark.parametrize("temperature", [1.0, 2.0, 5.0])
+def test_soft_loss_is_cross_entropy_less_entropy_and_its_gradient_hintons(temperature, dtype):
+    student = answers(dtype, 7, 5).requires_grad_()
+    teacher = answers(dtype, 7, 5, seed=1)
+    value = distillation.soft_loss(student, teacher, temperature)
+    value.backward()
+    p, q = ((one.detach() / temperature).softmax(dim=-1) for one in (teacher, student))
+    expected = temperature**2 * (F.cross_entropy(student / temperature, p, reduction="sum"))
+    expected = expected + temperature**2 * (p * p.log()).sum()
+    torch.testing.assert_close(value, expected, rtol=VALUE[dtype], atol=VALUE[dtype])
+    close_gradients(student.grad, temperature * (q - p))
+    theirs = nn.KLDivLoss(reduction="batchmean")(q.log(), p) * temperature**2
+    torch.testing.assert_close(value / 7, theirs, rtol=3 * VALUE[dtype], atol=3 * VALUE[dtype])
+
+
+@DTYPES
+def test_an_ensembles_answer_is_the_mean_of_probabilities(dtype):
+    student = answers(dtype, 6, 4).requires_grad_()
+    members = answers(dtype, 3, 6, 4, seed=1)
+    value = distillation.soft_loss(student, members, 2.0)
+    value.backward()
+    p = (members.double().numpy() / 2).astype(np.float64)
+    p = np.exp(p) / np.exp(p).sum(axis=-1, keepdims=True)
+    p = p.mean(axis=0)
+    q = np.exp(student.detach().double().numpy() / 2)
+    q = q / q.sum(axis=-1, keepdims=True)
+    assert value.item() == pytest.approx(4 * (p * np.log(p / q)).sum(), rel=VALUE[dtype])
+    close_gradients(student.grad, torch.from_numpy(2 * (q - p)).to(dtype))
+    one = distillation.soft_loss(student, members[:1], 2.0)
+    torch.testing.assert_close(one, distillation.soft_loss(student, members[0], 2.0))
+
+
+@DTYPES
+def test_soft_loss_of_one_logit(dtype):
+    """Binary: sigmoid(z / T) is the share of "yes"; also of an ensemble."""
+    student, teacher = answers(dtype, 6).requires_grad_(), answers(dtype, 3, 6, seed=1)
+    for given, shares in (
+        (teacher[0], (teacher[0] / 2).sigmoid()),
+        (teacher, (teacher / 2).sigmoid().mean(dim=0)),
+    ):
+        value = distillation.soft_loss(student, given, 2.0)
+        (gradient,) = torch.autograd.grad(value, student)
+        entropy = -(shares * shares.log() + (1 - shares) * (1 - shares).log()).sum()
+        crossed = F.binary_cross_entropy_with_logits(student / 2, shares, reduction="sum")
+        torch.testing.assert_close(value, 4 * (crossed - entropy), rtol=1e-5, atol=VALUE[dtype])
+        close_gradients(gradient, 2 * ((student.detach() / 2).sigmoid() - shares))
+
+
+def test_score_and_mixed_loss_by_hand():
+    student = torch.tensor([1.0, 4.0], requires_grad=True)
+    teachers = torch.tensor([[2.0, 4.0], [4.0, 5.0]])
+    value = distillation.score_loss(student, teachers)  # from 3 and 4.5
+    value.backward()
+    assert value.item() == pytest.approx((4 + 0.25) / 25)
+    torch.testing.assert_close(student.grad, torch.tensor([-4.0, -1.0]) / 25)
+    assert distillation.score_loss(student, teachers[0]).item() == pytest.approx(1 / 25)
+    assert distillation.mixed_loss(torch.tensor(8.0), torch.tensor(4.0), 0.25).item() == 7.0
+
+
+@DTYPES
+def test_distilberts_three_losses(dtype):
+    batch, length, words, width = 2, 5, 11, 6
+    logits = answers(dtype, batch, length, words).requires_grad_()
+    hidden = answers(dtype, batch, length, width, seed=2).requires_grad_()
+    teacher, teacher_hidden = (
+        answers(dtype, *x.shape, seed=i) for i, x in enumerate((logits, hidden), start=3)
+    )
+    labels = torch.full((batch, length), -100)
+    labels[0, 1], labels[0, 3], labels[1, 2] = 4, 0, 10
+    value = distillation.distilbert_loss(logits, teacher, hidden, teacher_hidden, labels, MASK)
+    value.backward()
+    ours = [logits.grad, hidden.grad]
+    logits.grad = hidden.grad = None
+
+    total = 0.0  # piece by piece
+    places = [(b, i) for b, i in itertools.product(range(batch), range(length)) if MASK[b, i]]
+    for b, i in places:
+        p = (teacher[b, i] / 2).exp() / (teacher[b, i] / 2).exp().sum()
+        q = (logits[b, i] / 2).exp() / (logits[b, i] / 2).exp().sum()
+        total = total + 5 * 4 * (p * (p.log() - q.log())).sum() / len(places)
+        mine, other = hidden[b, i], teacher_hidden[b, i]
+        total = total + (1 - mine @ other / (mine @ mine * (other @ other)).sqrt()) / len(places)
+        if labels[b, i] >= 0:
+            wanted = logits[b, i].exp()[labels[b, i]] / logits[b, i].exp().sum()
+            total = total - 2 * wanted.log() / 3
+    total.backward()
+    torch.testing.assert_close(value, total, rtol=VALUE[dtype], atol=VALUE[dtype])
+    close_gradients(ours[0], logits.grad)
+    close_gradients(ours[1], hidden.grad)
+
+
+def test_distillation_without_masked_words_and_in_half_precision():
+    logits, hidden = answers(torch.float32, 2, 5, 7), answers(torch.float32, 2, 5, 4)
+    nothing = torch.full((2, 5), -100)
+    value = distillation.distilbert_loss(logits, logits, hidden, hidden, nothing, MASK)
+    assert value.item() == pytest.approx(0.0, abs=1e-6)
+    student, teacher = answers(torch.bfloat16, 4, 3), answers(torch.bfloat16, 4, 3, seed=1)
+    loss = distillation.soft_loss(student, teacher)
+    assert loss.dtype == torch.float32
+    assert loss == distillation.soft_loss(student.float(), teacher.float())
+
+
+def test_parts_of_a_batch_add_up():
+    student, teachers = answers(torch.float64, 6, 5), answers(torch.float64, 3, 6, 5, seed=1)
+    whole = distillation.soft_loss(student, teachers)
+    halves = [
+        distillation.soft_loss(student[rows], teachers[:, rows])
+        for rows in (slice(3), slice(3, None))
+    ]
+    torch.testing.assert_close(sum(halves), whole)
+
+
+# ---------------------------------------------------------------------------------------------
+# The lesson
+
+
+def test_what_a_step_keeps_is_the_same_with_and_without_numbers():
+    """Counted on shapes alone, it is what autograd keeps on a CPU, for each way."""
+    config = tiny_config(num_attention_heads=2)
+    for prepare in lesson.ways(2).values():
+        counts = []
+        for device in ("meta", "cpu"):
+            with torch.device(device):
+                bert = BertModel(config).train()
+                prepare(bert)
+            counts.append(lesson.kept_for_backward(bert, 3, 7))
+        assert counts[0] == counts[1]
+
+
+def test_what_a_linear_layer_keeps():
+    """Its input, if its weight learns; its weight is the model's own and does not count."""
+
+    class One(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.embedding = nn.Embedding(5, 6)
+            self.dense = nn.Linear(6, 4)
+            self.register_buffer("position_ids", torch.arange(9)[None, :])
+
+        def forward(self, ids, mask):
+            return {"pooler_output": self.dense(self.embedding(ids))}
+
+    model, numbers, ids = One(), 4 * 3 * 7 * 6, 8 * 3 * 7
+    assert lesson.kept_for_backward(model, 3, 7) == ids + numbers
+    model.dense.weight.requires_grad_(False)
+    assert lesson.kept_for_backward(model, 3, 7) == ids
+    model.embedding.requires_grad_(False)
+    assert lesson.kept_for_backward(model, 3, 7) == 0
+
+
+def test_the_table_counts_what_learns(run_script_here):
+    done = run_script_here(lesson, "--hidden", 128, "--layers", 2, "--rank", 4, "--length", 16)
+    assert done.code == 0, done.err
+    rows = {line[:31].strip(): line[31:].split() for line in done.out.splitlines()[3:]}
+    assert rows["all of it"][:2] == ["4,385,920", "100.000%"]
+    assert rows["LoRA, r = 4, query and value"][0] == f"{2 * 2 * 4 * 256:,}"
+    assert rows["nothing: a head alone"][:2] == ["0", "0.000%"]
+    assert len(rows) == len(lesson.ways(4))
+    megabytes = [float(number) for number in rows["all of it"][2:]]
+    assert megabytes[0] == round(4 * 4_385_920 / 2**20)
+    assert megabytes[1] == pytest.approx(12 * 4_385_920 / 2**20, abs=0.05)
+    assert megabytes[3] == pytest.approx(sum(megabytes[:3]), abs=1.5)
+
+
+def test_an_update_of_rank_2_is_found():
+    torch.manual_seed(0)
+    before = torch.randn(6, 9)
+    planted = torch.randn(6, 2) @ torch.randn(2, 9)
+    update = lesson.Update(before, before + planted)
+    torch.testing.assert_close(update.at_rank(2), before + planted, rtol=0, atol=1e-5)
+    assert torch.equal(update.at_rank(0), before)
+    assert update.share(2) == pytest.approx(1.0)
+    off = (update.at_rank(1) - before - planted).square().sum()
+    assert update.share(1) == pytest.approx(1 - (off / planted.square().sum()).item(), abs=1e-5)
+    assert lesson.Update(before, before).share(1) == 1.0
+
+
+@pytest.fixture(scope="module")
+def classifiers(tmp_path_factory):
+    """Two checkpoints of classifier.py: one fine-tuned (by hand), one with a frozen BERT."""
+    folder = tmp_path_factory.mktemp("classifiers")
+    torch.manual_seed(0)
+    sizes = {"vocab_size": len(tiny_vocabulary()), "max_position_embeddings": 512}
+    BertModel(tiny_config(**sizes)).save_pretrained(folder)
+    BertTokenizer(tiny_vocabulary()).save_pretrained(folder)
+    paths = {}
+    for option in ("finetune", "pretrain"):
+        config = SimpleNamespace(hidden_size=32, hidden_dropout_prob=0.1, num_labels=5)
+        config.model, config.option, config.data_dir = str(folder), option, "."
+        model = BertSentimentClassifier(config)
+        with torch.no_grad():
+            for name, parameter in model.named_parameters():
+                if "query" in name or "classifier" in name:
+                    parameter.add_(torch.randn_like(parameter))
+        paths[option] = folder / f"{option}.pt"
+        save_model(model, AdamW(model.parameters()), SimpleNamespace(), config, paths[option])
+    return paths
+
+
+def test_the_rank_of_a_classifiers_update(classifiers, tiny_data, run_script_here):
+    given = ("--checkpoint", classifiers["finetune"], "--dev", tiny_data / "ids-sst-dev.csv")
+    done = run_script_here(lesson, *given)
+    assert done.code == 0, done.err
+    table = [line.split() for line in done.out.splitlines() if line[:4].strip().isdigit()]
+    assert [int(row[0]) for row in table] == list(lesson.RANKS)
+    queries = [float(row[1]) for row in table]
+    assert queries == sorted(queries)
+    assert (queries[0], queries[-1]) == (0.0, 1.0)
+    assert {row[2] for row in table} == {"1.000"}  # the keys never moved
+    full = done.out.split("full")[1].split()[0]
+    assert table[-1][-1] == full  # rank 64 is all there is
+
+
+def test_accuracies_are_those_of_the_cut_updates(
+    classifiers, tiny_data, run_script_here, monkeypatch
+):
+    """The model that is measured has updates of the rank that its row names."""
+    before = BertModel.from_pretrained(classifiers["finetune"].parent)
+
+    def rank_in_place_of_accuracy(loader, model, device):
+        first, second = (b.bert_layers[1].self_attention.query.weight for b in (before, model.bert))
+        return (float(torch.linalg.matrix_rank(second - first, atol=1e-4)),)
+
+    monkeypatch.setattr(lesson, "model_eval", rank_in_place_of_accuracy)
+    given = ("--checkpoint", classifiers["finetune"], "--dev", tiny_data / "ids-sst-dev.csv")
+    done = run_script_here(lesson, *given)
+    last = [line.split()[-1] for line in done.out.splitlines() if line[:4].strip().isdigit()]
+    assert [float(one) for one in last] == [min(32, rank) for rank in lesson.RANKS]
+
+
+def test_a_frozen_bert_has_no_update(classifiers, run_script_here):
+    done = run_script_here(lesson, "--checkpoint", classifiers["pretrain"])
+    assert done.code == 1
+    assert done.err.count("\n") == 1
+    assert "trained with --option pretrain: BERT never moved" in done.err
+
+
+@pytest.mark.parametrize(
+    ("flags", "said"),
+    [
+        (("--hidden", "100"), "--hidden 100: heads are 64 wide"),
+        (("--length", "600"), "--length 600: BERT has 512 positions"),
+    ],
+)
+def test_impossible_sizes(flags, said, run_script_here):
+    done = run_script_here(lesson, *flags)
+    assert done.code == 2
+    assert said in done.err

@@ -1,0 +1,352 @@
+"""Features by hand, tags joined to BERT, and the tagger: by hand, and against NumPy and nltk."""
+
+import json
+import random
+
+import numpy as np
+import pytest
+import torch
+from conftest import tiny_config, tiny_vocabulary
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch.nn import functional as F
+
+from bert import BertModel
+from datasets import preprocess_string
+from extensions import features, tagger
+from extensions.cross_encoding import concat
+from extensions.task_layers import encode
+from tokenizer import BertTokenizer
+
+# ---------------------------------------------------------------------------------------------
+# What can be counted
+
+
+def shapes(text: str) -> list[str]:
+    return [features.SHAPES[features.shape(word)] for word in text.split()]
+
+
+def test_shapes_by_hand():
+    assert shapes("The film is n't bad , iPhone USA 1990s ... A I'm Don't NOT") == [
+        *("Title", "lower", "lower", "negation", "lower", "punctuation", "mixed", "UPPER"),
+        *("number", "punctuation", "Title", "Title", "negation", "negation"),
+    ]
+    assert shapes("don’t can 't cannot know nothing n'") == [
+        *("negation", "lower", "negation", "negation", "lower", "negation", "lower"),
+    ]
+
+
+def test_text_features_by_hand():
+    found = features.text_features("No , I did NOT like it ! !".split())
+    assert len(found) == features.TEXT_FEATURES
+    words = 9
+    #        length             Title  UPPER mixed number punctuation
+    wanted = [np.log(10) / 3, 1 / words, 0, 0, 0, 3 / words, 2 / 3, 2 / 3]
+    assert found == pytest.approx(wanted)
+    assert features.text_features([]) == [0.0] * features.TEXT_FEATURES
+
+
+def test_pair_features_by_hand():
+    first = "Two dogs run in 2 parks .".split()
+    second = "two Dogs never run in 3 big parks".split()
+    #        words: 5 in common of 9; pairs: two dogs, run in, of 5 + 7 − 2; of 6 words 5; …
+    wanted = [5 / 9, 2 / 10, 5 / 6, 2 / 8, 0.0, 0.0, 1.0]
+    found = features.pair_features(first, second)
+    assert len(found) == features.PAIR_FEATURES
+    assert found == pytest.approx(wanted)
+    assert features.pair_features(second, first) == pytest.approx(wanted)
+    assert features.pair_features(first, first) == [1.0, 1.0, 1.0, 0.0, 1.0, 1.0, 1.0]
+    assert features.pair_features([], []) == [1.0, 1.0, 0.0, 0.0, 1.0, 1.0, 1.0]
+
+
+words = st.lists(st.text(st.characters(exclude_categories=["Cs", "Cc"]), max_size=8), max_size=9)
+
+
+@settings(deadline=None, max_examples=50)
+@given(words, words)
+def test_features_of_any_words_are_finite_and_of_fixed_number(first, second):
+    for found, count in (
+        (features.text_features(first), features.TEXT_FEATURES),
+        (features.pair_features(first, second), features.PAIR_FEATURES),
+    ):
+        assert len(found) == count
+        assert all(0 <= number <= 2 for number in found)
+
+
+# ---------------------------------------------------------------------------------------------
+# Tags along word pieces
+
+TEXTS = [
+    "It is n't a Great film, is it?",
+    "Zürich 's caf\u00e9s cost 3.50 -- really!",
+    "\ufffd odd \u200b characters \u4e2d\u6587 \U0001f600 here",
+    "x " * 40,
+]
+
+
+@pytest.mark.parametrize("text", TEXTS)
+@pytest.mark.parametrize("prepare", [str.lower, preprocess_string])
+def test_tags_fall_on_their_words_pieces(text, prepare):
+    """A word's tag is its number, so that each piece can be looked up; also where a text is cut."""
+    tokenizer = BertTokenizer(tiny_vocabulary())
+    words = prepare(text).split()
+    for length in (512, 20):
+        ids = tokenizer.encode(" ".join(words), truncation=True, max_length=length)
+        tags = features.spread(range(1, len(words) + 1), words, tokenizer.text_to_ids, length)
+        assert len(tags) == len(ids)
+        assert (tags[0], tags[-1]) == (0, 0)
+        place = 1
+        for number, word in enumerate(words, start=1):
+            for piece in tokenizer.text_to_ids(word):
+                if place == len(ids) - 1:
+                    return
+                assert (tags[place], ids[place]) == (number, piece)
+                place += 1
+        assert place == len(ids) - 1
+
+
+def test_a_tag_for_every_word():
+    with pytest.raises(ValueError, match="zip"):
+        features.spread([1], ["two", "words"], list, 512)
+
+
+def test_padding_of_tags():
+    assert features.pad_tags([[0, 2, 0], [0, 0]], 4).tolist() == [[0, 2, 0, 0], [0, 0, 0, 0]]
+
+
+# ---------------------------------------------------------------------------------------------
+# Joined to BERT
+
+IDS = torch.tensor([[2, 9, 8, 40, 3], [2, 7, 3, 0, 0]])
+MASK = torch.tensor([[1, 1, 1, 1, 1], [1, 1, 1, 0, 0]])
+TAGS = torch.tensor([[0, 1, 1, 4, 0], [0, 2, 0, 0, 0]])
+
+
+def random_bert(dtype=torch.float32) -> BertModel:
+    torch.manual_seed(3)
+    model = BertModel(tiny_config()).eval()
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.normal_(std=0.2)
+    return model.to(dtype)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_features_at_step_0_change_nothing_and_then_learn(dtype):
+    bert = random_bert(dtype)
+    table = features.TagEmbedding(5, 32).to(dtype)
+    adding = features.AddFeatures(3, 32).to(dtype)
+    numbers = torch.tensor([[1.0, 0.5, 2.0], [0.0, 1.0, 1.0]], dtype=dtype)
+    expected = bert(IDS, MASK)["pooler_output"]
+    with features.tagged(bert, table, TAGS):
+        vectors = adding(bert(IDS, MASK)["pooler_output"], numbers)  # (B, D)
+    assert torch.equal(vectors, expected)
+    vectors.square().sum().backward()
+    assert adding.linear.weight.grad.abs().min() > 0
+    seen = table.weight.grad.abs().sum(dim=1) > 0  # tag 3 does not occur, tag 0 never moves
+    assert seen.tolist() == [False, True, True, False, True]
+    with torch.no_grad():
+        table.weight[1] += 0.5
+        adding.linear.weight += 0.1
+        with features.tagged(bert, table, TAGS):
+            changed = adding(bert(IDS, MASK)["pooler_output"], numbers)
+    assert not torch.allclose(changed[0], expected[0])
+    only_numbers = expected[1] + 0.1 * numbers[1].sum()  # the second row has no word with tag 1
+    torch.testing.assert_close(changed[1], only_numbers)
+    assert torch.equal(bert(IDS, MASK)["pooler_output"], expected)  # behind the "with"
+
+
+@pytest.mark.parametrize(("dtype", "atol"), [(torch.float32, 1e-6), (torch.float64, 1e-12)])
+def test_tags_join_the_sum_before_the_layer_norm(dtype, atol):
+    bert = random_bert(dtype)
+    table = features.TagEmbedding(5, 32).to(dtype)
+    torch.nn.init.normal_(table.weight)
+    weights = torch.linspace(-1, 1, 32, dtype=dtype)
+    with features.tagged(bert, table, TAGS):
+        ours = bert.embed(IDS)  # (B, L, D)
+    (ours.square() @ weights).sum().backward()
+    twin = table.weight.detach().clone().requires_grad_()
+    chosen = F.one_hot(TAGS, 5).to(dtype)  # (B, L, 5)
+    total = bert.word_embedding.weight[IDS] + bert.pos_embedding.weight[:5]
+    total = total + bert.tk_type_embedding.weight[0] + chosen @ twin
+    centred = total - total.mean(dim=-1, keepdim=True)
+    scaled = centred / (centred.square().mean(dim=-1, keepdim=True) + 1e-12).sqrt()
+    theirs = scaled * bert.embed_layer_norm.weight + bert.embed_layer_norm.bias
+    (theirs.square() @ weights).sum().backward()
+    torch.testing.assert_close(ours, theirs, rtol=0, atol=10 * atol)
+    torch.testing.assert_close(table.weight.grad[1:], twin.grad[1:], rtol=1e-4, atol=10 * atol)
+
+
+def test_each_pass_has_its_own_tags():
+    bert, table = random_bert(), features.TagEmbedding(5, 32)
+    torch.nn.init.normal_(table.weight)
+    shorter = (IDS[:, :3], MASK[:, :3])
+    with features.tagged(bert, table, TAGS, TAGS[:, :3]):
+        first, second = bert(IDS, MASK), bert(*shorter)
+    with features.tagged(bert, table, TAGS[:, :3]):
+        assert torch.equal(bert(*shorter)["pooler_output"], second["pooler_output"])
+        with pytest.raises(ValueError, match=r"no tags of shape \(2, 5\) for this pass"):
+            bert(IDS, MASK)
+    with (
+        pytest.raises(ValueError, match=r"no tags of shape \(2, 3\)"),
+        features.tagged(bert, table, TAGS),
+    ):
+        bert(*shorter)
+    assert not torch.equal(first["pooler_output"], bert(IDS, MASK)["pooler_output"])
+
+
+def test_tags_of_a_cross_encoders_pair_are_joined_like_its_ids():
+    """Tags go through ``concat`` in the place of ids: each piece keeps its own."""
+    ids_1, ids_2 = IDS, torch.tensor([[2, 50, 3, 0], [2, 51, 52, 3]])
+    mask_2 = torch.tensor([[1, 1, 1, 0], [1, 1, 1, 1]])
+    tags_2 = torch.tensor([[0, 3, 0, 0], [0, 1, 4, 0]])
+    ids, mask, segments = concat(ids_1, MASK, ids_2, mask_2, 0, 64)
+    tags, tag_mask, _ = concat(TAGS, MASK, tags_2, mask_2, 0, 64)
+    assert torch.equal(mask, tag_mask)
+    assert tags.tolist() == [[0, 1, 1, 4, 0, 3, 0], [0, 2, 0, 1, 4, 0, 0]]
+    bert, table = random_bert(), features.TagEmbedding(5, 32)
+    expected = encode(bert, ids, mask, segments)["pooler_output"]
+    with features.tagged(bert, table, tags):
+        assert torch.equal(encode(bert, ids, mask, segments)["pooler_output"], expected)
+
+
+# ---------------------------------------------------------------------------------------------
+# The tagger
+
+
+def made_up(count: int, seed: int) -> list[list[tuple[str, str]]]:
+    """Sentences in which a word's tag depends on its looks, on the word and tag before it."""
+    chance = random.Random(seed)
+    sentences = []
+    for _ in range(count):
+        sentence = []
+        for _ in range(chance.randint(1, 7)):
+            kind = chance.choice(["place", "person", "word", "number", "word"])
+            if kind == "place":
+                sentence += [("in", "O"), (chance.choice(["Paris", "New", "York-2"]), "B-LOC")]
+            elif kind == "person":
+                name = "".join(chance.choices("abcdeklmno", k=4)).title()
+                sentence += [("Mr", "O"), (name, "B-PER"), (name + "son", "I-PER")]
+            else:
+                texts = {"word": ["runs", "new", "the"], "number": ["12", "1990s"]}
+                sentence.append((chance.choice(texts[kind]), "O"))
+        sentences.append(sentence)
+    return sentences
+
+
+def test_looks_of_words():
+    looks = {"London": "Xx", "USA": "X", "mid-1990s": "x-dx", "": "", "$3.5": "$d.d"}
+    assert {word: tagger.outline(word) for word in looks} == looks
+
+
+def test_features_of_a_word_know_its_neighbours():
+    found = tagger.word_features(["Mr", "Smith", "ran"], 0, "<s1>", "<s2>")
+    assert len(found) == len(set(found)) == 16
+    for one in ("word mr", "looks Xx", "tags <s2> <s1>", "word-1 <s1>", "word-2 <s2>"):
+        assert one in found
+    assert {"word+1 smith", "end+1 ith", "looks+1 Xx", "word+2 ran"} <= set(found)
+    assert {"word+1 </s1>", "word+2 </s2>"} <= set(tagger.word_features(["a"], 0, "<s1>", "<s2>"))
+
+
+def by_summing_up(sentences, epochs: int, seed: int) -> tuple[dict, np.ndarray, list]:
+    """The averaged perceptron the slow way: a matrix of weights, and the sum of it at every step.
+
+    Returns (feature → row, mean weights (features, tags), tags).
+    """
+    order = [list(sentence) for sentence in sentences]
+    tags = sorted({tag for sentence in order for _, tag in sentence})
+    rows: dict[str, int] = {}
+    weights = np.zeros((20_000, len(tags)))
+    total, steps, chance = np.zeros_like(weights), 0, random.Random(seed)
+    for _ in range(epochs):
+        for sentence in order:
+            words = [word for word, _ in sentence]
+            one, two = "<s1>", "<s2>"
+            for i, (_, right) in enumerate(sentence):
+                found = tagger.word_features(words, i, one, two)
+                used = [rows.setdefault(feature, len(rows)) for feature in found]
+                total += weights
+                steps += 1
+                scores = weights[used].sum(axis=0)
+                guess = max(np.flatnonzero(scores == scores.max()))
+                weights[used, tags.index(right)] += 1
+                weights[used, guess] -= 1
+                one, two = tags[guess], one
+        chance.shuffle(order)
+    return rows, total / steps, tags
+
+
+def test_the_tagger_is_the_averaged_perceptron():
+    sentences = made_up(12, seed=1)
+    learnt = tagger.Tagger()
+    learnt.learn(sentences, epochs=3, seed=5)
+    rows, mean, tags = by_summing_up(sentences, epochs=3, seed=5)
+    assert learnt.tags == tags
+    for feature, row in rows.items():
+        for column, tag in enumerate(tags):
+            weight = learnt.weights.get(feature, {}).get(tag, 0.0)
+            assert weight == pytest.approx(mean[row, column], abs=1e-12)
+    assert np.abs(mean).max() > 1
+
+
+def test_the_tagger_is_that_of_nltk(monkeypatch):
+    perceptron = pytest.importorskip("nltk.tag.perceptron", reason="nltk is not installed")
+
+    class Theirs(perceptron.PerceptronTagger):
+        """Nltk's training on our features, without its list of words that always have one tag."""
+
+        START, END = list(reversed(tagger.BEGIN)), list(tagger.END)
+
+        def normalize(self, word):
+            return word
+
+        def _make_tagdict(self, sentences):
+            self._sentences = [list(sentence) for sentence in sentences]
+            self.classes = {tag for sentence in sentences for _, tag in sentence}
+
+        def _get_features(self, i, word, context, prev, prev2):
+            return dict.fromkeys(tagger.word_features(context[2:-2], i, prev, prev2), 1)
+
+    chance = random.Random(3)  # some wrong tags, so that it goes on changing to the end
+    sentences = [
+        [(word, chance.choice(["O", "B-LOC", *3 * [tag]])) for word, tag in sentence]
+        for sentence in made_up(60, seed=2)
+    ]
+    monkeypatch.setattr(perceptron, "random", random.Random(7))
+    theirs = Theirs(load=False)
+    theirs.train(sentences, nr_iter=4)
+    ours = tagger.Tagger()
+    ours.learn(sentences, epochs=4, seed=7)
+    rounded = {  # as theirs are; weights of 0 are left out
+        feature: {tag: round(weight, 3) for tag, weight in row.items() if round(weight, 3)}
+        for feature, row in ours.weights.items()
+    }
+    assert rounded.keys() == theirs.model.weights.keys()
+    for feature, row in rounded.items():
+        assert row.keys() == theirs.model.weights[feature].keys()
+        assert row == pytest.approx(theirs.model.weights[feature], abs=1.1e-3)
+
+
+def test_the_tagger_learns_names_it_has_not_seen():
+    learnt = tagger.Tagger()
+    learnt.learn(made_up(80, seed=3), epochs=5)
+    right = words_in_all = 0
+    for sentence in made_up(40, seed=4):
+        found = learnt.tag([word for word, _ in sentence])
+        right += sum(one == tag for one, (_, tag) in zip(found, sentence, strict=True))
+        words_in_all += len(sentence)
+    assert right / words_in_all > 0.95
+    assert learnt.tag([]) == []
+    assert learnt.tag("Mr Edna Ednason runs in Paris".split())[1:3] == ["B-PER", "I-PER"]
+
+
+def test_a_tagger_goes_into_a_file_and_back():
+    learnt = tagger.Tagger()
+    learnt.learn(made_up(30, seed=6), epochs=2)
+    kept = json.loads(json.dumps({"tags": learnt.tags, "weights": learnt.weights}))
+    again = tagger.Tagger(**kept)
+    for sentence in made_up(20, seed=8):
+        text = [word for word, _ in sentence]
+        assert again.tag(text) == learnt.tag(text)
+    learnt.learn(made_up(30, seed=6), epochs=2)  # anew: the same again
+    assert learnt.weights == again.weights

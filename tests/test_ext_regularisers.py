@@ -1,0 +1,898 @@
+"""Adversarial training, mixout, averages, layer-wise rates, fresh layers and heads, one by one."""
+
+import copy
+import math
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import scipy.special
+import scipy.stats
+import torch
+from test_extensions import numeric_gradient
+from torch import nn
+from torch.nn import functional as F
+from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
+from transformers import RobertaConfig
+from transformers.models.roberta.modeling_roberta import RobertaClassificationHead
+
+from extensions import divergences, fgm, freelb, heads, mixout, r3f, smart
+from extensions.averaging import Average
+from extensions.layer_decay import parameter_groups
+from extensions.perturbation import Passes
+from extensions.reinit import reinitialise_top
+from multitask_classifier import MultitaskBERT
+from optimizer import AdamW
+from utils import InputError
+
+IDS = torch.tensor([[2, 9, 8, 11, 3], [2, 7, 3, 0, 0], [2, 30, 31, 3, 0]])
+REAL = (IDS != 0).numpy()
+LABELS = torch.tensor([3, 0, 1])
+BOTH = pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=["fp32", "fp64"])
+
+
+def close(dtype, kind="value") -> dict:
+    if kind == "value":
+        return {"rtol": 0, "atol": 1e-6 if dtype == torch.float32 else 1e-12}
+    if dtype == torch.float32:
+        return {"rtol": 1e-4, "atol": 1e-7}
+    return {"rtol": 1e-8, "atol": 1e-10}
+
+
+class Toy(nn.Module):
+    """As small as it can be: embeddings E, z = Σ x over the pieces, logits tanh(z) Wᵀ."""
+
+    def __init__(self, dtype=torch.float64):
+        super().__init__()
+        torch.manual_seed(0)
+        self.config = SimpleNamespace(pad_token_id=0)
+        self.table = nn.Embedding(40, 4, dtype=dtype)
+        self.head = nn.Linear(4, 5, bias=False, dtype=dtype)
+
+    def embed(self, input_ids):
+        return self.table(input_ids)
+
+    def forward(self, input_ids):
+        x = self.embed(input_ids) * (input_ids != 0)[:, :, None]
+        return self.head(x.sum(dim=1).tanh())
+
+    def passes(self) -> Passes:
+        return Passes(self, lambda: self(IDS))
+
+    def numpy(self) -> tuple[np.ndarray, np.ndarray]:
+        """E[ids] (B, L, D) and W (C, D), as float64."""
+        weight = self.head.weight.detach().double().numpy()
+        return self.table(IDS).detach().double().numpy(), weight
+
+
+def toy_logits(x, weight):
+    return np.tanh((x * REAL[:, :, None]).sum(axis=1)) @ weight.T
+
+
+def toy_backward(x, weight, by_logits):
+    """∂/∂x (B, L, D) and ∂/∂W (C, D) of what has the gradient by_logits (B, C)."""
+    hidden = np.tanh((x * REAL[:, :, None]).sum(axis=1))
+    by_sum = (by_logits @ weight) * (1 - hidden**2)
+    return by_sum[:, None, :] * REAL[:, :, None], by_logits.T @ hidden
+
+
+def cross_entropy_gradient(logits):
+    wanted = np.eye(logits.shape[1])[LABELS.numpy()]
+    return (scipy.special.softmax(logits, axis=1) - wanted) / len(logits)
+
+
+def norms(rows, order=2):
+    return np.linalg.norm(rows.reshape(len(rows), -1), ord=order, axis=1)[:, None, None]
+
+
+def tiny_multitask(folder, **values) -> MultitaskBERT:
+    """A small model with weights large enough for the outputs to depend on the inputs."""
+    torch.manual_seed(5)
+    settings = {"hidden_size": 32, "hidden_dropout_prob": 0.3, "option": "finetune"}
+    model = MultitaskBERT(SimpleNamespace(**settings | {"model": str(folder)} | values))
+    with torch.no_grad():
+        for name, parameter in model.named_parameters():
+            if parameter.dim() == 2:
+                parameter.normal_(std=0.15 if "bert" in name else 0.5)
+    return model.train()
+
+
+MASK = (IDS != 0).long()
+IDS_2 = torch.tensor([[2, 12, 3, 0], [2, 13, 14, 3], [2, 15, 16, 3]])
+PAIRS = (IDS, MASK, IDS_2, (IDS_2 != 0).long())
+
+
+# ---------------------------------------------------------------------------------------------
+# Passes with something added to the embeddings
+
+
+def test_a_perturbation_reaches_bert(tiny_model_folder):
+    model = tiny_multitask(tiny_model_folder).eval()
+    passes = Passes(model.bert, lambda: model.predict_sentiment(IDS, MASK))
+    assert torch.equal(passes.clean(), model.predict_sentiment(IDS, MASK))
+    delta = 0.1 * torch.randn(3, 5, 32)
+    hidden = model.bert.encode(model.bert.embed(IDS) + delta, MASK)
+    expected = model.sentiment(model.bert.pooler_dense(hidden[:, 0]).tanh())
+    torch.testing.assert_close(passes.perturbed([delta]), expected, **close(torch.float32))
+    assert torch.equal(passes.embeddings[0], model.bert.embed(IDS))
+    assert torch.equal(passes.real[0][:, :, 7], MASK.float())
+    assert "embed" not in vars(model.bert)
+
+
+@pytest.mark.parametrize(
+    ("settings", "calls"),
+    [({}, 2), ({"separate_layers": 1}, 2), ({"pair_encoding": "cross"}, 1)],
+    ids=["bi", "own layers", "cross"],
+)
+def test_every_call_of_embed_has_its_own_delta(tiny_model_folder, settings, calls):
+    model = tiny_multitask(tiny_model_folder, **settings)
+    passes = Passes(model.bert, lambda: model.predict_paraphrase(*PAIRS))
+    clean = passes.clean()
+    assert [x.shape[:2] for x in passes.embeddings] == (
+        [(3, 5), (3, 4)] if calls == 2 else [(3, 7)]
+    )
+    none = [torch.zeros_like(x) for x in passes.embeddings]
+    assert torch.equal(passes.perturbed(none), clean)
+    for i in range(calls):
+        deltas = [torch.zeros_like(x) for x in none]
+        deltas[i][1] += 0.3 * torch.randn_like(deltas[i][1])
+        changed = (passes.perturbed(deltas) != clean).tolist()
+        assert changed == [False, True, False]
+
+
+def test_padding_never_matters(tiny_model_folder):
+    model = tiny_multitask(tiny_model_folder, pooling="mean")
+    passes = Passes(model.bert, lambda: model.predict_sentiment(IDS, MASK))
+    clean = passes.clean()
+    noise = 0.3 * torch.randn(3, 5, 32) * (1 - passes.real[0])
+    assert noise.abs().max() > 0.3
+    torch.testing.assert_close(passes.perturbed([noise]), clean, **close(torch.float32))
+
+
+def test_passes_share_dropout_and_leave_chance_alone(tiny_model_folder):
+    model = tiny_multitask(tiny_model_folder)
+    torch.manual_seed(1)
+    torch.randint(2**62, ())  # the seed of the noise
+    expected = model.predict_sentiment(IDS, MASK), torch.rand(6)
+    torch.manual_seed(1)
+    passes = Passes(model.bert, lambda: model.predict_sentiment(IDS, MASK))
+    outputs = [passes.clean() for _ in range(3)]
+    torch.randn(3, generator=passes.generator)
+    drawn = [torch.rand(3)]
+    outputs.append(passes.clean())
+    drawn.append(torch.rand(3))
+    assert torch.equal(torch.cat(drawn), expected[1])
+    assert all(torch.equal(one, expected[0]) for one in outputs)
+    assert not torch.equal(model.predict_sentiment(IDS, MASK), expected[0])
+
+
+def test_passes_put_embed_back(tiny_model_folder):
+    toy = Toy()
+
+    def fails():
+        toy(IDS)
+        raise RuntimeError("stop")
+
+    with pytest.raises(RuntimeError, match="stop"):
+        Passes(toy, fails).clean()
+    assert "embed" not in vars(toy)
+    own = toy.embed = lambda ids: 2 * toy.table(ids)  # as another extension may have left it
+    passes = toy.passes()
+    passes.clean()
+    assert toy.embed is own
+    assert torch.equal(passes.embeddings[0], 2 * toy.table(IDS))
+
+
+def test_remembered_outputs_cannot_be_perturbed():
+    toy = Toy()
+    with pytest.raises(InputError, match="nothing to perturb"):
+        Passes(toy, lambda: toy.head.weight.sum(dim=1)).clean()
+
+
+# ---------------------------------------------------------------------------------------------
+# SMART
+
+CHANCE = np.random.default_rng(0)
+P, Q = 2 * CHANCE.normal(size=(2, 6, 5))
+YES = 2 * CHANCE.normal(size=(2, 6))
+
+
+def kl_both_ways(p, q):
+    p, q = (scipy.special.softmax(rows, axis=1) for rows in (p, q))
+    return (scipy.stats.entropy(p, q, axis=1) + scipy.stats.entropy(q, p, axis=1)).mean()
+
+
+def kl_binary(p, q):
+    as_two = (np.stack([np.zeros_like(rows), rows], axis=1) for rows in (p, q))
+    return kl_both_ways(*as_two)
+
+
+@BOTH
+@pytest.mark.parametrize(
+    ("divergence", "oracle", "p", "q"),
+    [
+        (divergences.symmetric_kl, kl_both_ways, P, Q),
+        (divergences.symmetric_kl, kl_binary, *YES),
+        (smart.squared_difference, lambda p, q: ((p - q) ** 2).mean(), *YES),
+    ],
+    ids=["classes", "yes or no", "numbers"],
+)
+def test_divergences_and_both_their_gradients(divergence, oracle, p, q, dtype):
+    first, second = (torch.tensor(x, dtype=dtype, requires_grad=True) for x in (p, q))
+    value = divergence(first, second)
+    value.backward()
+    assert value.item() == pytest.approx(
+        oracle(p, q), rel=1e-6 if dtype == torch.float32 else 1e-12
+    )
+    for tensor, function, at in (
+        (first, lambda x: oracle(x, q), p),
+        (second, lambda x: oracle(p, x), q),
+    ):
+        expected = numeric_gradient(function, at)
+        assert np.abs(expected).max() > 1e-2
+        np.testing.assert_allclose(tensor.grad.numpy(), expected, rtol=1e-4, atol=1e-7)
+    assert divergence(first, first).item() == 0
+
+
+def test_detached_targets_give_another_gradient():
+    """What public code does: the value of a symmetric KL, but not its gradient."""
+    p, q = torch.tensor(P, requires_grad=True), torch.tensor(Q)
+    log_p, log_q = p.log_softmax(-1), q.log_softmax(-1)
+    public = F.kl_div(log_p, log_q.exp(), reduction="batchmean") + F.kl_div(
+        log_q, log_p.exp().detach(), reduction="batchmean"
+    )
+    ours = divergences.symmetric_kl(p, q)
+    assert public.item() == pytest.approx(ours.item(), rel=1e-12)
+    (theirs,) = torch.autograd.grad(public, p)
+    (right,) = torch.autograd.grad(ours, p)
+    assert (theirs - right).abs().max() > 0.05
+
+
+def kl_gradient(p, q):
+    """∂/∂p of the mean over rows of Σ (σ(p) − σ(q)) (log σ(p) − log σ(q)), by hand."""
+    share_p, share_q = (scipy.special.softmax(rows, axis=1) for rows in (p, q))
+    ratio = np.log(share_p) - np.log(share_q)
+    through_share = share_p * (ratio - (share_p * ratio).sum(axis=1, keepdims=True))
+    return (through_share + share_p - share_q) / len(p)
+
+
+@BOTH
+@pytest.mark.parametrize("steps", [0, 1, 3])
+def test_the_ascent_is_algorithm_1(dtype, steps):
+    toy = Toy(dtype)
+    x, weight = toy.numpy()
+    passes = toy.passes()
+    outputs = passes.clean()
+    replay = torch.Generator().set_state(passes.generator.get_state())
+    noise = torch.empty(x.shape, dtype=dtype).normal_(generator=replay).double().numpy()
+    search = {"epsilon": 0.05, "step_size": 0.04, "noise": 0.01, "steps": steps}
+    (found,) = smart.adversary(passes, outputs, divergences.symmetric_kl, **search)
+
+    clean = toy_logits(x, weight)
+    delta = 0.01 * noise * REAL[:, :, None]
+    for _ in range(steps):
+        by_logits = kl_gradient(toy_logits(x + delta, weight), clean)
+        g, _ = toy_backward(x + delta, weight, by_logits)
+        delta = np.clip(delta + 0.04 * g / norms(g, np.inf), -0.05, 0.05)
+    tolerance = {"atol": 2e-4 if dtype == torch.float32 else 1e-12}  # small δ: differences cancel
+    np.testing.assert_allclose(found.numpy(), delta, rtol=0, **tolerance)
+    assert not found.requires_grad
+    assert all(parameter.grad is None for parameter in toy.parameters())
+
+
+def test_the_ascent_follows_the_hessian():
+    """Near x, ℓ_s(δ) = ½ δᵀ H δ with H = 2 Jᵀ (diag p − p pᵀ) J: the gradient at ν is H ν."""
+    toy = Toy()
+    x, weight = toy.numpy()
+    passes = toy.passes()
+    outputs = passes.clean()
+    replay = torch.Generator().set_state(passes.generator.get_state())
+    noise = torch.empty(x.shape, dtype=torch.float64).normal_(generator=replay).numpy() * 1e-6
+    search = {"epsilon": 9.0, "step_size": 1.0, "noise": 1e-6, "steps": 1}
+    (found,) = smart.adversary(passes, outputs, divergences.symmetric_kl, **search)
+    for row in range(3):
+        hidden = np.tanh((x * REAL[:, :, None]).sum(axis=1))[row]
+        jacobian = weight * (1 - hidden**2)  # (C, D), the same for each piece
+        p = scipy.special.softmax(toy_logits(x, weight)[row])
+        hessian = 2 * jacobian.T @ (np.diag(p) - np.outer(p, p)) @ jacobian
+        expected = hessian @ (noise[row] * REAL[row][:, None]).sum(axis=0)  # (D,)
+        direction = found[row, 0].numpy() - noise[row, 0]
+        np.testing.assert_allclose(direction, expected / np.abs(expected).max(), atol=1e-4)
+
+
+@BOTH
+def test_smoothness_and_its_gradient(dtype):
+    """Beside finite differences in W and E with the δ that was found held fixed."""
+    toy = Toy(dtype)
+    x, weight = toy.numpy()
+    passes = toy.passes()
+    value = smart.smoothness(passes, passes.clean(), divergences.symmetric_kl, epsilon=0.1)
+    value.backward()
+    delta = passes.deltas[0].double().numpy()
+    assert np.abs(delta).max() <= 0.1 * (1 + 1e-6)
+
+    def again(x, weight):
+        return kl_both_ways(toy_logits(x + delta, weight), toy_logits(x, weight))
+
+    assert value.item() == pytest.approx(again(x, weight), abs=1e-6, rel=1e-5)
+    by_weight = numeric_gradient(lambda w: again(x, w), weight)
+    np.testing.assert_allclose(toy.head.weight.grad.numpy(), by_weight, rtol=1e-4, atol=1e-6)
+    by_x = numeric_gradient(lambda x: again(x, weight), x)
+    by_table = np.zeros((40, 4))
+    np.add.at(by_table, IDS.numpy(), by_x)
+    np.testing.assert_allclose(toy.table.weight.grad.numpy(), by_table, rtol=1e-4, atol=1e-6)
+    assert np.abs(by_weight).max() > 1e-3
+
+
+@pytest.mark.parametrize("task", ["sentiment", "paraphrase", "similarity"])
+def test_the_regulariser_rises_and_stays_in_the_ball(tiny_model_folder, task):
+    """In training mode: with other dropout in each pass it would rise by that alone."""
+    model = tiny_multitask(tiny_model_folder)
+    inputs = PAIRS if task != "sentiment" else PAIRS[:2]
+    divergence = {
+        "sentiment": divergences.symmetric_kl,
+        "paraphrase": divergences.symmetric_kl,
+        "similarity": smart.squared_difference,
+    }[task]
+    passes = Passes(model.bert, lambda: getattr(model, f"predict_{task}")(*inputs))
+    outputs = passes.clean()
+    values = []
+    for steps in (0, 1, 4):
+        passes.generator.manual_seed(0)
+        search = {"epsilon": 0.02, "noise": 0.005, "step_size": 0.02, "steps": steps}
+        deltas = smart.adversary(passes, outputs, divergence, **search)
+        if steps:  # the noise to begin with is not projected
+            assert max(delta.abs().max() for delta in deltas) <= 0.0200001
+        values.append(divergence(passes.perturbed(deltas), outputs).item())
+    assert 0 < 3 * values[0] < values[1] <= values[2] * 1.05
+    assert all(parameter.grad is None for parameter in model.parameters())
+
+
+def test_released_code_adds_noise_where_the_paper_climbs(tiny_model_folder):
+    """Its step in our words: (ν + η g) / (‖ν + η g‖_∞ + ε) for each token, and no projection."""
+    model = tiny_multitask(tiny_model_folder).eval()
+    passes = Passes(model.bert, lambda: model.predict_sentiment(IDS, MASK))
+    outputs = passes.clean()
+    noise = (1e-5 * torch.randn(3, 5, 32)).requires_grad_()
+    change = divergences.symmetric_kl(passes.perturbed([noise]), outputs.detach())
+    (gradient,) = torch.autograd.grad(change, noise)
+    climbed = (noise + 1e-3 * gradient).detach()
+    released = climbed / (climbed.abs().amax(dim=-1, keepdim=True) + 1e-6)
+
+    search = {"epsilon": 1e-5, "noise": 1e-5, "step_size": 1e-3}
+    ours = smart.adversary(passes, outputs, divergences.symmetric_kl, **search)[0]
+    assert released.abs().amax(dim=-1).min() > 0.8  # ε is 1e-6 there
+    assert ours.abs().max() <= 1.00001e-5
+    real = MASK.bool()
+    alike = F.cosine_similarity(released[real].flatten(), noise[real].flatten(), dim=0)
+    assert alike > 0.95
+
+    size = ours.abs().max() / released.abs().max()
+    uphill = divergences.symmetric_kl(passes.perturbed([1e4 * ours]), outputs)
+    random = divergences.symmetric_kl(passes.perturbed([1e4 * size * released]), outputs)
+    assert uphill > 3 * random
+
+
+def test_the_proximal_point_is_a_minimum_at_the_teacher(tiny_model_folder):
+    """D and its gradient vanish at θ = θ̃, with dropout; a step away neither does."""
+    model = tiny_multitask(tiny_model_folder)
+    teacher = smart.MomentumTeacher(model)
+
+    def distance():
+        passes = Passes(model.bert, lambda: model.predict_sentiment(IDS, MASK))
+        outputs = passes.clean()
+        with torch.no_grad(), passes.same_dropout():
+            target = teacher.model.predict_sentiment(IDS, MASK)
+        return divergences.symmetric_kl(outputs, target)
+
+    value = distance()
+    value.backward()
+    assert value.item() == 0
+    assert all(p.grad is None or not p.grad.any() for p in model.parameters())
+    assert not any(p.requires_grad for p in teacher.model.parameters())
+    with torch.no_grad():
+        model.sentiment.weight.mul_(1.5)
+    value = distance()
+    value.backward()
+    assert value.item() > 1e-3
+    assert model.sentiment.weight.grad.abs().max() > 1e-3
+
+
+@BOTH
+def test_the_teacher_follows(dtype):
+    toy = Toy(dtype)
+    teacher = smart.MomentumTeacher(toy)
+    expected = toy.head.weight.detach().double().numpy().copy()
+    for step in range(20):
+        with torch.no_grad():
+            toy.head.weight.add_(torch.randn_like(toy.head.weight))
+        beta = smart.momentum(step, 100)
+        teacher.follow(toy, beta)
+        expected = (1 - beta) * toy.head.weight.detach().double().numpy() + beta * expected
+    found = teacher.model.head.weight
+    np.testing.assert_allclose(found.numpy(), expected, **close(dtype))
+    teacher.follow(toy, 0.0)
+    assert torch.equal(found, toy.head.weight)
+    assert [smart.momentum(step, 100) for step in (0, 9, 10, 99)] == [0.99, 0.99, 0.999, 0.999]
+
+
+# ---------------------------------------------------------------------------------------------
+# R3F
+
+
+@BOTH
+@pytest.mark.parametrize("kind", r3f.KINDS)
+def test_r3f_and_its_gradient(dtype, kind):
+    toy = Toy(dtype)
+    x, weight = toy.numpy()
+    passes = toy.passes()
+    outputs = passes.clean()
+    replay = torch.Generator().set_state(passes.generator.get_state())
+    value = r3f.noise_stability(passes, outputs, divergences.symmetric_kl, sigma=0.3, kind=kind)
+    value.backward()
+    z = torch.empty(x.shape, dtype=dtype)
+    if kind == "normal":
+        z.normal_(generator=replay).mul_(0.3)
+    else:
+        z.uniform_(-0.3, 0.3, generator=replay)
+    z = z.double().numpy() * REAL[:, :, None]
+
+    def again(weight):
+        return kl_both_ways(toy_logits(x, weight), toy_logits(x + z, weight))
+
+    assert value.item() == pytest.approx(
+        again(weight), abs=1e-6 if dtype == torch.float32 else 1e-12
+    )
+    expected = numeric_gradient(again, weight)
+    np.testing.assert_allclose(toy.head.weight.grad.numpy(), expected, rtol=1e-4, atol=1e-6)
+    assert np.abs(expected).max() > 1e-3
+
+
+def test_the_noise_of_r3f():
+    real = torch.ones(50, 40, 30)
+    real[:, 35:] = 0
+    chance = torch.Generator().manual_seed(0)
+    normal = r3f.draw(real, 0.2, "normal", chance)
+    uniform = r3f.draw(real, 0.2, "uniform", chance)
+    for z, distribution in ((normal, scipy.stats.norm), (uniform, scipy.stats.uniform(-1, 2))):
+        assert not z[:, 35:].any()
+        sample = z[:, :35].flatten()[::7] / 0.2
+        assert scipy.stats.kstest(sample.numpy(), distribution.cdf).pvalue > 1e-3
+    with pytest.raises(ValueError, match="no noise 'pink'; there are normal, uniform"):
+        r3f.draw(real, 0.2, "pink", chance)
+
+
+# ---------------------------------------------------------------------------------------------
+# FGM and FreeLB
+
+
+@BOTH
+def test_fgm_and_its_gradient(dtype):
+    toy = Toy(dtype)
+    x, weight = toy.numpy()
+    passes = toy.passes()
+
+    def loss_of(outputs):
+        return F.cross_entropy(outputs, LABELS)
+
+    loss = loss_of(passes.clean())
+    value = fgm.adversarial_loss(passes, loss, loss_of, epsilon=0.5)
+    (loss + value).backward()
+
+    g, clean_by_weight = toy_backward(x, weight, cross_entropy_gradient(toy_logits(x, weight)))
+    r = 0.5 * g / norms(g)
+    np.testing.assert_allclose(passes.deltas[0].numpy(), r, **close(dtype))
+    np.testing.assert_allclose(norms(passes.deltas[0].numpy()), 0.5, rtol=1e-5)
+    logits = toy_logits(x + r, weight)
+    expected = -scipy.special.log_softmax(logits, axis=1)[range(3), LABELS.numpy()].mean()
+    assert value.item() == pytest.approx(expected, abs=1e-6 if dtype == torch.float32 else 1e-12)
+    assert value > loss + 0.1
+    _, by_weight = toy_backward(x + r, weight, cross_entropy_gradient(logits))
+    found = toy.head.weight.grad.numpy()
+    np.testing.assert_allclose(found, clean_by_weight + by_weight, **close(dtype, "gradient"))
+
+
+def test_fgm_at_a_flat_place_and_of_a_frozen_bert(tiny_model_folder):
+    assert not fgm.uphill(torch.zeros(2, 3, 4), 1.0).any()
+    assert not freelb.ascend(torch.zeros(2, 3, 4), torch.zeros(2, 3, 4), 1.0, 1.0).any()
+    assert not smart.ascend(torch.zeros(2, 3, 4), torch.zeros(2, 3, 4), 1.0, 1.0).any()
+    model = tiny_multitask(tiny_model_folder, option="pretrain")
+    passes = Passes(model.bert, lambda: model.predict_sentiment(IDS, MASK))
+    loss = passes.clean().sum()
+    with pytest.raises(InputError, match="needs the gradient of the embeddings"):
+        fgm.adversarial_loss(passes, loss, torch.sum)
+
+
+@BOTH
+@pytest.mark.parametrize("radius", [None, 0.3])
+def test_freelb_is_algorithm_1(dtype, radius):
+    toy = Toy(dtype)
+    x, weight = toy.numpy()
+    passes = toy.passes()
+    replay = torch.Generator().set_state(passes.generator.get_state())
+    settings = {"steps": 3, "step_size": 0.2, "start": 0.3, "radius": radius}
+    total = 0.0
+    for loss in freelb.losses(passes, lambda out: F.cross_entropy(out, LABELS), **settings):
+        (7 * loss).backward()  # a weight of the task's must not change the ascent
+        total += loss.item()
+
+    uniform = torch.empty(x.shape, dtype=dtype).uniform_(-0.3, 0.3, generator=replay)
+    size = np.sqrt(REAL.sum(axis=1) * 4)[:, None, None]
+    delta = uniform.double().numpy() * REAL[:, :, None] / size
+    value, by_weight = 0.0, np.zeros_like(weight)
+    for step in range(3):
+        logits = toy_logits(x + delta, weight)
+        value -= scipy.special.log_softmax(logits, axis=1)[range(3), LABELS.numpy()].mean() / 3
+        g, one = toy_backward(x + delta, weight, cross_entropy_gradient(logits))
+        by_weight += one / 3
+        if step < 2:
+            delta = delta + 0.2 * g / norms(g)
+            if radius:
+                delta = delta * np.minimum(1, radius / norms(delta))
+    assert total == pytest.approx(value, abs=1e-6 if dtype == torch.float32 else 1e-12)
+    np.testing.assert_allclose(passes.deltas[0].detach().numpy(), delta, **close(dtype))
+    found = toy.head.weight.grad.numpy() / 7
+    np.testing.assert_allclose(found, by_weight, **close(dtype, "gradient"))
+    if radius:
+        assert norms(delta).max() == pytest.approx(radius)
+
+
+def test_freelb_without_ascent_is_ordinary_training(tiny_model_folder):
+    model = tiny_multitask(tiny_model_folder).eval()
+    expected = torch.autograd.grad(
+        F.cross_entropy(model.predict_sentiment(IDS, MASK), LABELS), model.bert.parameters()
+    )
+    passes = Passes(model.bert, lambda: model.predict_sentiment(IDS, MASK))
+    for loss in freelb.losses(passes, lambda out: F.cross_entropy(out, LABELS), 1, start=0.0):
+        loss.backward()
+    for parameter, gradient in zip(model.bert.parameters(), expected, strict=True):
+        assert torch.equal(parameter.grad, gradient)
+
+
+def test_freelb_wants_the_backward_pass():
+    passes = Toy().passes()
+    with pytest.raises(InputError, match="call its backward"):
+        list(freelb.losses(passes, lambda out: F.cross_entropy(out, LABELS)))
+
+
+@pytest.mark.parametrize("technique", ["smart", "fgm", "freelb"])
+def test_two_parts_of_a_batch_are_the_batch(tiny_model_folder, technique):
+    """The ascent is every sentence's own. Two parts draw other noise, so there is none, and SMART,
+    which climbs nowhere without, gets its δ.
+    """
+    model = tiny_multitask(tiny_model_folder).eval()
+
+    def gradients(rows: list[slice]):
+        model.zero_grad()
+        for own in rows:
+            share = len(LABELS[own]) / len(LABELS)
+
+            def loss_of(outputs, own=own):
+                return F.cross_entropy(outputs, LABELS[own])
+
+            passes = Passes(
+                model.bert, lambda own=own: model.predict_sentiment(IDS[own], MASK[own])
+            )
+            if technique == "freelb":
+                for loss in freelb.losses(passes, loss_of, steps=3, start=0.0):
+                    (loss * share).backward()
+                continue
+            outputs = passes.clean()
+            loss = loss_of(outputs)
+            if technique == "fgm":
+                loss = loss + fgm.adversarial_loss(passes, loss, loss_of)
+            else:
+                deltas = [0.1 * x.detach().sign() for x in passes.embeddings]
+                change = divergences.symmetric_kl(passes.perturbed(deltas), outputs)
+                loss = loss + 3 * change
+            (loss * share).backward()
+        return [p.grad.clone() for p in model.parameters() if p.grad is not None]
+
+    whole = gradients([slice(None)])
+    for one, two in zip(whole, gradients([slice(0, 2), slice(2, 3)]), strict=True):
+        torch.testing.assert_close(one, two, rtol=1e-4, atol=1e-6)
+
+
+# ---------------------------------------------------------------------------------------------
+# Mixout
+
+
+@BOTH
+def test_mixout_and_its_gradient(dtype):
+    torch.manual_seed(0)
+    weight = torch.randn(4, 6, dtype=dtype, requires_grad=True)
+    pretrained, upstream = torch.randn(2, 4, 6, dtype=dtype)
+    keep = torch.tensor([1, 0, 1, 1, 0, 1.0], dtype=dtype)
+    mixed = mixout.mix(weight, pretrained, keep, 0.3)
+    mixed.backward(upstream)
+    w, u, m = weight.detach().numpy(), pretrained.numpy(), keep.numpy()
+    np.testing.assert_allclose(
+        mixed.detach().numpy(), (m * w + (1 - m) * u - 0.3 * u) / 0.7, **close(dtype)
+    )
+    np.testing.assert_allclose(
+        weight.grad.numpy(), m / 0.7 * upstream.numpy(), **close(dtype, "gradient")
+    )
+
+
+def test_the_gradient_of_released_mixout_lacks_a_factor():
+    """1.0 where the slope is 1.43: its backward multiplies by the mask alone."""
+    weight = torch.tensor([[2.0]], dtype=torch.float64, requires_grad=True)
+    one = torch.ones(1, dtype=torch.float64)
+    assert torch.autograd.gradcheck(lambda w: mixout.mix(w, one[None], one, 0.3), weight)
+    mixout.mix(weight, one[None], one, 0.3).backward()
+    released = one.item()
+    assert weight.grad.item() == pytest.approx(1 / 0.7)
+    assert weight.grad.item() != pytest.approx(released)
+
+
+def test_mixout_in_the_mean_is_the_weight_and_acts_on_columns():
+    linear = nn.Linear(5, 3)
+    layer = mixout.MixoutLinear(linear, 0.6)
+    with torch.no_grad():
+        layer.weight.add_(1.0)
+    torch.manual_seed(0)
+    eye = torch.eye(5)
+    draws = torch.stack([layer(eye) - layer.bias for _ in range(4000)])  # (n, in, out)
+    mean, wanted = draws.mean(dim=0).T, layer.weight
+    # each number is U + 1 / .4 with chance .4, or U: a standard deviation of 1.22
+    assert (mean - wanted).abs().max() < 4.5 * 1.22 / math.sqrt(4000)
+    moved = (draws - layer.pretrained.T).round(decimals=3)
+    assert set(moved.unique().tolist()) == {0.0, 2.5}
+    assert torch.equal(moved, moved[:, :, :1].expand_as(moved))  # all weights of an input alike
+    expected = F.linear(eye, layer.weight, layer.bias)
+    assert torch.equal(layer.eval()(eye), expected)
+
+
+def test_mixout_back_to_zero_is_dropout():
+    torch.manual_seed(0)
+    weight, x = torch.randn(3, 6), torch.randn(2, 6)
+    keep = torch.tensor([0, 1, 1, 0, 1, 0.0])
+    mixed = F.linear(x, mixout.mix(weight, torch.zeros(3, 6), keep, 0.4))
+    torch.testing.assert_close(mixed, F.linear(x * keep / 0.6, weight))
+
+
+def test_mixout_inside_bert(tiny_model_folder):
+    model = tiny_multitask(tiny_model_folder)
+    before = model.eval().predict_sentiment(IDS, MASK)
+    keys, parameters = list(model.state_dict()), list(model.parameters())
+    assert mixout.replace_linears(model.bert, 0.7) == 2 * 6 + 1
+    assert list(model.state_dict()) == keys
+    assert all(a is b for a, b in zip(model.parameters(), parameters, strict=True))
+    assert type(model.sentiment) is nn.Linear
+    assert not any(m.p for m in model.bert.modules() if isinstance(m, nn.Dropout))
+    assert torch.equal(model.predict_sentiment(IDS, MASK), before)
+    model.bert.train()
+    # as long as W = U nothing is mixed in, whatever the mask
+    torch.testing.assert_close(model.predict_sentiment(IDS, MASK), before, rtol=0, atol=1e-5)
+    with torch.no_grad():
+        for parameter in model.bert.parameters():
+            parameter.add_(0.02)
+    assert not torch.allclose(model.predict_sentiment(IDS, MASK), before, atol=1e-2)
+    passes = Passes(model.bert, lambda: model.predict_sentiment(IDS, MASK))
+    assert torch.equal(passes.clean(), passes.clean())  # the same mixture in every pass
+    twin = copy.deepcopy(model)
+    assert twin.bert.pooler_dense.weight is not model.bert.pooler_dense.weight
+
+
+def test_impossible_mixout(tiny_model_folder):
+    for p in (-0.1, 1.0):
+        with pytest.raises(InputError, match=f"mixout {p}: it is a probability below 1"):
+            mixout.replace_linears(nn.Linear(2, 2), p)
+    frozen = tiny_multitask(tiny_model_folder, option="pretrain")
+    with pytest.raises(InputError, match="BERT has to learn"):
+        mixout.replace_linears(frozen.bert, 0.5)
+
+
+# ---------------------------------------------------------------------------------------------
+# Averages
+
+
+def walk(model: nn.Module, steps: int):
+    """Random steps of a model's weights."""
+    torch.manual_seed(9)
+    for _ in range(steps):
+        with torch.no_grad():
+            for parameter in model.parameters():
+                parameter.add_(torch.randn_like(parameter))
+        yield
+
+
+@BOTH
+@pytest.mark.parametrize("decay", [0.9, 0.999, None], ids=["ema", "slow ema", "swa"])
+def test_averages_beside_torch(dtype, decay):
+    toy = Toy(dtype)
+    average = Average(toy, decay)
+    rule = {} if decay is None else {"multi_avg_fn": get_ema_multi_avg_fn(decay)}
+    theirs = AveragedModel(toy, **rule)
+    for _ in walk(toy, 20):
+        average.update(toy)
+        theirs.update_parameters(toy)
+        tolerance = 2e-6 if dtype == torch.float32 else 1e-14
+        for name, parameter in theirs.module.named_parameters():
+            torch.testing.assert_close(average.values[name], parameter, rtol=0, atol=tolerance)
+            assert (parameter - dict(toy.named_parameters())[name]).abs().max() > 0.1 or (
+                average.count == 1
+            )
+
+
+def test_swa_is_the_mean_and_ema_is_a_sum_of_powers():
+    toy = Toy()
+    swa, ema = Average(toy, None), Average(toy, 0.75)
+    points = []
+    for _ in walk(toy, 6):
+        swa.update(toy)
+        ema.update(toy)
+        points.append(toy.head.weight.detach().numpy().copy())
+    np.testing.assert_allclose(swa.values["head.weight"], np.mean(points, axis=0), atol=1e-14)
+    shares = [0.75**5] + [0.25 * 0.75 ** (5 - n) for n in range(1, 6)]
+    expected = np.tensordot(shares, points, axes=1)
+    np.testing.assert_allclose(ema.values["head.weight"], expected, atol=1e-14)
+
+
+def test_ema_with_decay_0_is_the_model():
+    toy = Toy(torch.float32)
+    average = Average(toy, 0.0)
+    for _ in walk(toy, 3):
+        average.update(toy)
+        for name, parameter in toy.named_parameters():
+            assert torch.equal(average.values[name], parameter)
+
+
+def test_ema_warms_up():
+    toy = Toy()
+    average = Average(toy, 0.3, warm_up=True)
+    expected = None
+    for n, _ in enumerate(walk(toy, 12)):
+        average.update(toy)
+        now = toy.head.weight.detach().numpy()
+        d = min(0.3, (1 + n) / (10 + n))
+        expected = now.copy() if n == 0 else d * expected + (1 - d) * now
+    np.testing.assert_allclose(average.values["head.weight"], expected, atol=1e-13)
+
+
+def test_the_average_goes_in_and_comes_out(tiny_model_folder, tmp_path):
+    model = tiny_multitask(tiny_model_folder).eval()
+    model.bert.requires_grad_(False)
+    average = Average(model, 0.5)
+    assert set(average.values) == {n for n, _ in model.named_parameters() if "bert" not in n}
+    for _ in walk(nn.ModuleList([model.sentiment, model.paraphrase]), 3):
+        average.update(model)
+    own = {name: value.clone() for name, value in model.state_dict().items()}
+    with average.inside(model):
+        inside = model.predict_sentiment(IDS, MASK)
+        assert torch.equal(model.sentiment.weight, average.values["sentiment.weight"])
+    with pytest.raises(ZeroDivisionError), average.inside(model):
+        1 / 0  # noqa: B018
+    assert all(torch.equal(value, own[name]) for name, value in model.state_dict().items())
+    assert not torch.allclose(inside, model.predict_sentiment(IDS, MASK))
+
+    torch.save(average.state_dict(), tmp_path / "average.pt")
+    resumed = Average(model, 0.5)
+    resumed.load_state_dict(torch.load(tmp_path / "average.pt", weights_only=True))
+    for one in (average, resumed):
+        one.update(model)
+    assert resumed.count == average.count == 4
+    assert all(torch.equal(average.values[name], resumed.values[name]) for name in average.values)
+    with pytest.raises(ValueError, match="of another model"):
+        Average(Toy(), 0.5).load_state_dict(average.state_dict())
+    with pytest.raises(ValueError, match="decay is 1"):
+        Average(model, 1.0)
+
+
+# ---------------------------------------------------------------------------------------------
+# Rates by layer, layers anew, heads
+
+
+def test_rates_by_layer(tiny_model_folder):
+    """The table by hand: one shared layer, one of each task's own, embeddings below."""
+    model = tiny_multitask(tiny_model_folder, separate_layers=1)
+    groups = parameter_groups(model, lr=0.01, decay=0.5)
+    rates = {id(p): group["lr"] for group in groups for p in group["params"]}
+    names = dict(model.named_parameters())
+    assert len(rates) == sum(len(group["params"]) for group in groups) == len(names)
+    for name, parameter in names.items():
+        if "embed" in name:
+            expected = 0.0025
+        elif name.startswith("bert.bert_layers.0."):
+            expected = 0.005
+        else:
+            assert name.startswith(("bert.pooler_dense.", "task_layers.")) or "bert" not in name
+            expected = 0.01
+        assert rates[id(parameter)] == expected, name
+    assert sum("embed" in name for name in names) == 5
+    assert {group["lr"] for group in groups} == {0.0025, 0.005, 0.01}
+    assert all(group["lr"] == 0.01 * group["scale"] for group in groups)
+
+
+def test_rates_by_layer_in_a_step(tiny_model_folder):
+    """Adam's first step is as long as the rate; a decay of 1 is ordinary training."""
+    plain, even, falling = (tiny_multitask(tiny_model_folder) for _ in range(3))
+    before = {name: p.detach().clone() for name, p in plain.named_parameters()}
+    for model, params in (
+        (plain, plain.parameters()),
+        (even, parameter_groups(even, 0.01, 1.0)),
+        (falling, parameter_groups(falling, 0.01, 0.1)),
+    ):
+        F.cross_entropy(model.eval().predict_sentiment(IDS, MASK), LABELS).backward()
+        AdamW(params, lr=0.01).step()
+    for name, parameter in even.named_parameters():
+        assert torch.equal(parameter, dict(plain.named_parameters())[name])
+    moved = {n: (p - before[n]).abs().max().item() for n, p in falling.named_parameters()}
+    assert moved["sentiment.weight"] == pytest.approx(0.01, rel=1e-2)
+    assert moved["bert.bert_layers.1.out_dense.weight"] == pytest.approx(0.01, rel=1e-2)
+    assert moved["bert.bert_layers.0.out_dense.weight"] == pytest.approx(0.001, rel=1e-2)
+    assert moved["bert.word_embedding.weight"] == pytest.approx(0.0001, rel=1e-2)
+
+
+def test_rates_of_a_frozen_bert(tiny_model_folder):
+    model = tiny_multitask(tiny_model_folder, option="pretrain")
+    (group,) = parameter_groups(model, 0.01, 0.5)
+    assert len(group["params"]) == 6
+    assert group["lr"] == 0.01
+    for decay in (0.0, 1.1):
+        with pytest.raises(ValueError, match="must be above 0 and at most 1"):
+            parameter_groups(model, 0.01, decay)
+
+
+def test_top_layers_start_anew(tiny_model_folder):
+    bert = tiny_multitask(tiny_model_folder).bert
+    with torch.no_grad():
+        for parameter in bert.parameters():
+            if parameter.dim() == 1:
+                parameter.fill_(0.7)
+    old = {name: p.detach().clone() for name, p in bert.named_parameters()}
+    reinitialise_top(bert, 1)
+    weights = []
+    for name, parameter in bert.named_parameters():
+        if not name.startswith(("bert_layers.1.", "pooler_dense.")):
+            assert torch.equal(parameter, old[name]), name
+        elif name.endswith("bias"):
+            assert not parameter.any(), name
+        elif "norm" in name:
+            assert torch.equal(parameter, torch.ones_like(parameter)), name
+        else:
+            weights.append(parameter.detach().flatten())
+    assert len(weights) == 7
+    sample = torch.cat(weights).numpy() / bert.config.initializer_range
+    assert scipy.stats.kstest(sample, scipy.stats.norm.cdf).pvalue > 1e-3
+
+
+def test_impossible_new_layers(tiny_model_folder):
+    bert = tiny_multitask(tiny_model_folder).bert
+    for count in (-1, 3):
+        with pytest.raises(InputError, match=f"{count} layers to start anew: this BERT has 2"):
+            reinitialise_top(bert, count)
+    with pytest.raises(InputError, match="have to learn"):
+        reinitialise_top(bert.requires_grad_(False), 1)
+
+
+@BOTH
+def test_a_head_of_two_layers_is_robertas(dtype):
+    theirs = RobertaClassificationHead(RobertaConfig(hidden_size=12, num_labels=5)).to(dtype).eval()
+    ours = heads.make_head(12, 5, layers=2).to(dtype).eval()
+    ours.load_state_dict(dict(zip(ours.state_dict(), theirs.state_dict().values(), strict=True)))
+    x = torch.randn(4, 3, 12, dtype=dtype, requires_grad=True)
+    mine = x.detach()[:, 0].clone().requires_grad_()
+    upstream = torch.randn(4, 5, dtype=dtype)
+    expected, found = theirs(x), ours(mine)
+    torch.testing.assert_close(found, expected, **close(dtype))
+    expected.backward(upstream)
+    found.backward(upstream)
+    torch.testing.assert_close(mine.grad, x.grad[:, 0], **close(dtype, "gradient"))
+
+
+def test_heads_of_one_and_three_layers():
+    one = heads.make_head(6, 2)
+    assert type(one) is nn.Linear
+    assert list(one.state_dict()) == ["weight", "bias"]
+    three = heads.make_head(6, 2, layers=3, hidden=4, dropout=0.0)
+    x = torch.randn(3, 6)
+    w = [p.detach().numpy() for p in three.parameters()]
+    hidden = np.tanh(np.tanh(x.numpy() @ w[0].T + w[1]) @ w[2].T + w[3])
+    np.testing.assert_allclose(three(x).detach().numpy(), hidden @ w[4].T + w[5], atol=1e-6)
+    assert sum(p.numel() for p in three.parameters()) == 6 * 4 + 4 + 4 * 4 + 4 + 4 * 2 + 2
+    assert [m.p for m in heads.make_head(6, 2, 3).modules() if isinstance(m, nn.Dropout)] == [
+        0.1
+    ] * 2
+    with pytest.raises(ValueError, match="a head of 4 layers; there are 1, 2, 3"):
+        heads.make_head(6, 2, 4)
