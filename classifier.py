@@ -42,6 +42,7 @@ from engine import (
     minutes,
     parts,
     remember_outputs,
+    restore_model,
     resume_path,
     save_model,
     start_alike,
@@ -49,10 +50,11 @@ from engine import (
     waited_enough,
 )
 from evaluation import (
-    accuracy_and_f1,
     classify,
     plot_confusion,
     plot_curves,
+    say_classes,
+    scored,
     write_in_order,
     write_report,
 )
@@ -60,11 +62,11 @@ from optimizer import AdamW
 from utils import (
     InputError,
     OneLineParser,
+    check_seed,
     check_writable,
     default_model,
     first_process,
     join_processes,
-    load_checkpoint,
     pick_device,
     positive_float,
     positive_int,
@@ -118,9 +120,7 @@ class BertSentimentClassifier(nn.Module):
 def model_eval(dataloader, model: nn.Module, device: torch.device) -> tuple:
     """→ (accuracy, macro F1, y_pred, y_true, sents, sent_ids) on labelled batches."""
     model.eval()
-    found = classify(dataloader, model, device)
-    accuracy, f1 = accuracy_and_f1(found["y_true"], found["y_pred"])
-    return accuracy, f1, found["y_pred"], found["y_true"], found["sents"], found["sent_ids"]
+    return scored(classify(dataloader, model, device))
 
 
 def model_test_eval(dataloader, model: nn.Module, device: torch.device) -> tuple:
@@ -136,19 +136,14 @@ def model_test_eval(dataloader, model: nn.Module, device: torch.device) -> tuple
 
 def load_model(filepath: str | Path, device: torch.device) -> tuple[nn.Module, SimpleNamespace]:
     """The classifier that save_model wrote, in evaluation mode, and its configuration."""
-    saved = load_checkpoint(filepath)
-    values = saved.get("config") if isinstance(saved, dict) else None
-    if not isinstance(values, dict) or not isinstance(values.get("num_labels"), int):
-        raise InputError(f"{filepath} is no checkpoint of classifier.py; train again")
-    config = SimpleNamespace(**values)
-    model = BertSentimentClassifier(config)
-    try:
-        model.load_state_dict(saved.get("model", {}))
-    except RuntimeError as error:
-        raise InputError(
-            f"{filepath} holds other tensors than a classifier on {config.model}; train again"
-        ) from error
-    return model.to(device).eval(), config
+    return restore_model(
+        filepath,
+        device,
+        BertSentimentClassifier,
+        what="a classifier",
+        script="classifier.py",
+        is_ours=lambda config: isinstance(config.get("num_labels"), int),
+    )
 
 
 # ---------------------------------------------------------------------------------------------
@@ -328,10 +323,7 @@ def predict(texts: Sequence[str], checkpoint: str, use_gpu: bool) -> None:
         ids, mask = encoder.pad([text.lower().strip()])  # (1, L), (1, L)
         with torch.no_grad():
             logits = model(ids.to(device), mask.to(device))  # (1, num_labels)
-        shares = logits.float().softmax(dim=-1).squeeze(0).tolist()
-        best = max(range(len(shares)), key=shares.__getitem__)
-        shown = "  ".join(f"{i}: {share:.3f}" for i, share in enumerate(shares))
-        print(f"class {best}   [{shown}]   {text.strip()}", flush=True)
+        print(f"{say_classes(logits)}   {text.strip()}", flush=True)
 
 
 # ---------------------------------------------------------------------------------------------
@@ -384,8 +376,7 @@ def get_args(arguments: Sequence[str] | None = None) -> argparse.Namespace:
         parser.error("--predict needs --checkpoint")
     if args.checkpoint and args.predict is None:
         parser.error("--checkpoint is the model that --predict uses; --resume goes on with a run")
-    if not 0 <= args.seed < 2**32:
-        parser.error("--seed must be at least 0 and below 2**32, as NumPy wants it")
+    check_seed(parser, args.seed)
     return args
 
 

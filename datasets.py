@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import re
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +26,9 @@ COURSE_DATA = Path(__file__).parent / "data"
 PRACTICE_DATA = COURSE_DATA / "practice"
 LABEL_COLUMNS = ("sentiment", "label", "is_duplicate", "similarity")
 MOST_CLASSES = 1000
+# The files of part 2: {stem}-{ending}.csv
+COURSE_STEMS = {"sst": "ids-sst", "para": "quora", "sts": "sts"}
+SPLITS = {"train": "train", "dev": "dev", "test": "test-student"}
 
 # ---------------------------------------------------------------------------------------------
 # Where the files are
@@ -56,22 +59,23 @@ def data_folder(data_dir: str | None = None, probe: str = "ids-sst-train.csv") -
     return PRACTICE_DATA
 
 
-def multitask_files(data_dir: str | None = None) -> dict[str, str]:
-    """The nine files of the three tasks by the names of their flags: sst_train, … sts_test.
+def multitask_files(
+    data_dir: str | None = None, stems: Mapping[str, str] = COURSE_STEMS
+) -> dict[str, str]:
+    """The files of the tasks in ``stems`` by the names of their flags: sst_train, … sts_test.
 
     Where quora-train.csv is missing but the small split of quora-dev.csv is there, that one is
     taken, with a loud line; para_test is '' where quora-test-student.csv is missing too.
     """
     folder = data_folder(data_dir)
-    stems = {"sst": "ids-sst", "para": "quora", "sts": "sts"}
-    endings = {"train": "train", "dev": "dev", "test": "test-student"}
     files = {
         f"{task}_{split}": str(folder / f"{stem}-{ending}.csv")
         for task, stem in stems.items()
-        for split, ending in endings.items()
+        for split, ending in SPLITS.items()
     }
     small = {split: folder / f"quora-small-{split}.csv" for split in ("train", "dev")}
-    if not Path(files["para_train"]).is_file() and all(file.is_file() for file in small.values()):
+    missing = "para" in stems and not Path(files["para_train"]).is_file()
+    if missing and all(file.is_file() for file in small.values()):
         files |= {f"para_{split}": str(file) for split, file in small.items()}
         print(
             "*** quora-train.csv is not there: taking quora-small-train.csv and -dev.csv instead. "

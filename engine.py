@@ -16,8 +16,10 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, TypeVar
 
+import numpy as np
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
@@ -39,8 +41,11 @@ from utils import (
 )
 
 
-def add_flags(parser: argparse.ArgumentParser) -> None:
-    """The options that every training script takes; all off by default but the precision."""
+def add_flags(parser: argparse.ArgumentParser, frozen: bool = True) -> None:
+    """The options that every training script takes; all off by default but the precision.
+
+    ``frozen`` says whether the script has a mode in which the encoder does not learn.
+    """
     add = parser.add_argument
     add(
         "--precision",
@@ -51,16 +56,23 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
     add("--accumulate", type=positive_int, default=1, help="parts a batch is computed in")
     add("--clip", type=positive_float, help="largest norm of all gradients together")
     add("--warmup", type=probability, default=0.0, help="share of the steps with rising lr")
-    add("--decay", action="store_true", help="let lr fall linearly to 0 after the warm-up")
+    add(
+        "--decay",
+        action=argparse.BooleanOptionalAction,
+        default=False,
+        help="let lr fall linearly to 0 after the warm-up",
+    )
     add("--patience", type=positive_int, help="stop after that many epochs without a better dev")
     add("--compile", action="store_true", help="torch.compile the model: slow start, then faster")
-    add("--reencode", action="store_true", help="run a frozen encoder anew for every batch")
+    if frozen:
+        add("--reencode", action="store_true", help="run a frozen encoder anew for every batch")
     add("--resume", action="store_true", help="go on where an interrupted run stopped")
 
 
 # ---------------------------------------------------------------------------------------------
 # Batches
 
+Rows = TypeVar("Rows", list[int], np.ndarray)
 POOL_BATCHES = 50  # how many batches' worth of shuffled rows are sorted by length together
 
 
@@ -92,14 +104,16 @@ class LengthBatches(Sampler):
 
     def __iter__(self) -> Iterator[list[int]]:
         generator = torch.Generator().manual_seed(self.seed + 1_000_003 * self.epoch)
-        order = torch.randperm(len(self.lengths), generator=generator).tolist()
+        # arrays, since lists of numbers take five times the memory
+        order = torch.randperm(len(self.lengths), generator=generator).numpy()
+        lengths = np.asarray(self.lengths)
         pool_size = POOL_BATCHES * self.batch_size
-        batches = []
+        batches: list[np.ndarray] = []
         for start in range(0, len(order), pool_size):
-            pool = sorted(order[start : start + pool_size], key=self.lengths.__getitem__)
-            batches += _cut(pool, self.batch_size)
-        for i in torch.randperm(len(batches), generator=generator).tolist()[self.skip :]:
-            yield batches[i]
+            pool = order[start : start + pool_size]
+            batches += _cut(pool[np.argsort(lengths[pool], kind="stable")], self.batch_size)
+        for i in torch.randperm(len(batches), generator=generator)[self.skip :]:
+            yield batches[i].tolist()
 
 
 def evaluation_loader(dataset, batch_size: int) -> DataLoader:
@@ -110,7 +124,7 @@ def evaluation_loader(dataset, batch_size: int) -> DataLoader:
     return DataLoader(dataset, batch_sampler=batches, collate_fn=dataset.collate_fn)
 
 
-def _cut(rows: list[int], batch_size: int) -> Iterator[list[int]]:
+def _cut(rows: Rows, batch_size: int) -> Iterator[Rows]:
     for start in range(0, len(rows), batch_size):
         yield rows[start : start + batch_size]
 
@@ -251,18 +265,18 @@ def add_up(model: nn.Module, seen: Seen) -> None:
 
     A parameter that had a gradient in no process is left without one, as it would be in one.
     """
-    counts = torch.tensor([*seen.step.values()], dtype=torch.float64)
+    counts = [*seen.step.values()]
     if process_count() > 1:
         learning = [p for p in model.parameters() if p.requires_grad]
         used = torch.tensor([float(p.grad is not None) for p in learning])
-        counts, used = _sum(counts), _sum(used)
-        learning = [p for p, times in zip(learning, used.tolist(), strict=True) if times]
+        counts = _sum(torch.tensor(counts, dtype=torch.float64)).tolist()
+        learning = [p for p, times in zip(learning, _sum(used).tolist(), strict=True) if times]
         grads = [torch.zeros_like(p) if p.grad is None else p.grad for p in learning]
         together = torch.cat([grad.flatten() for grad in grads])  # one message, not hundreds
         dist.all_reduce(together)
         for p, grad in zip(learning, together.split([p.numel() for p in learning]), strict=True):
             p.grad = grad.view_as(p)
-    seen.take(counts.tolist())
+    seen.take(counts)
 
 
 def any_process(flag: bool) -> bool:
@@ -525,6 +539,40 @@ def save_model(model: nn.Module, optimizer, args, config, filepath: str | Path) 
         },
     )
     print(f"saved the model to {filepath}")
+
+
+def restore_model(
+    filepath: str | Path,
+    device: torch.device,
+    build: Callable[[SimpleNamespace], nn.Module],
+    *,
+    what: str,
+    script: str,
+    is_ours: Callable[[dict], bool],
+) -> tuple[nn.Module, SimpleNamespace]:
+    """The model that save_model wrote, in evaluation mode, and its configuration.
+
+    Args:
+        build: makes a new model of a configuration.
+        what, script: the model and the script that trains it, for error messages.
+        is_ours: whether a checkpoint's configuration is of such a model.
+
+    Raises:
+        InputError: no such file, not a checkpoint of the script, or other tensors than the model's.
+    """
+    saved = load_checkpoint(filepath)
+    values = saved.get("config") if isinstance(saved, dict) else None
+    if not isinstance(values, dict) or not is_ours(values):
+        raise InputError(f"{filepath} is no checkpoint of {script}; train again")
+    config = SimpleNamespace(**values)
+    model = build(config)
+    try:
+        model.load_state_dict(saved.get("model", {}))
+    except RuntimeError as error:
+        raise InputError(
+            f"{filepath} holds other tensors than {what} on {config.model}; train again"
+        ) from error
+    return model.to(device).eval(), config
 
 
 def time_to_write(stop: StopRequest, point: ResumePoint) -> bool:

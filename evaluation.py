@@ -11,9 +11,8 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import scipy  # scipy.stats loads when it is first used
 import torch
-from scipy.stats import pearsonr, spearmanr
-from sklearn.metrics import accuracy_score, classification_report, confusion_matrix, f1_score
 from torch import Tensor, nn
 from torch.utils.data import DataLoader
 
@@ -99,19 +98,40 @@ def detect_pairs(
     return found
 
 
+def say_classes(logits: Tensor) -> str:
+    """The class of one text and the probability of every class, for people; logits (1, C)."""
+    shares = logits.float().softmax(dim=-1).squeeze(0).tolist()
+    best = max(range(len(shares)), key=shares.__getitem__)
+    listed = "  ".join(f"{i}: {share:.3f}" for i, share in enumerate(shares))
+    return f"class {best}   [{listed}]"
+
+
 # ---------------------------------------------------------------------------------------------
 # Metrics
 
 
+def sklearn_metrics() -> Any:
+    """scikit-learn's metrics, loaded when they are first needed: that takes two seconds."""
+    from sklearn import metrics
+
+    return metrics
+
+
 def accuracy_and_f1(y_true: Sequence[int], y_pred: Sequence[int]) -> tuple[float, float]:
     """Accuracy and macro-averaged F1 (a class that never occurs in either counts not at all)."""
-    f1 = f1_score(y_true, y_pred, average="macro", zero_division=0)
-    return float(accuracy_score(y_true, y_pred)), float(f1)
+    f1 = sklearn_metrics().f1_score(y_true, y_pred, average="macro", zero_division=0)
+    return float(sklearn_metrics().accuracy_score(y_true, y_pred)), float(f1)
+
+
+def scored(found: Mapping[str, list]) -> tuple:
+    """What classify found → (accuracy, macro F1, y_pred, y_true, sents, sent_ids)."""
+    acc, f1 = accuracy_and_f1(found["y_true"], found["y_pred"])
+    return acc, f1, found["y_pred"], found["y_true"], found["sents"], found["sent_ids"]
 
 
 def accuracy(y_true: Sequence[int], y_pred: Sequence[int]) -> float:
     """The share of predictions that are right."""
-    return float(accuracy_score(y_true, y_pred))
+    return float(sklearn_metrics().accuracy_score(y_true, y_pred))
 
 
 def pearson(y_true: Sequence[float], y_pred: Sequence[float]) -> float:
@@ -122,7 +142,7 @@ def pearson(y_true: Sequence[float], y_pred: Sequence[float]) -> float:
         if len(values) < 2 or np.ptp(values) == 0:
             print(f"warning: all {what} similarities are the same: Pearson's correlation set to 0")
             return 0.0
-    return float(pearsonr(y_true, y_pred).statistic)
+    return float(scipy.stats.pearsonr(y_true, y_pred).statistic)
 
 
 def calibration(
@@ -155,9 +175,7 @@ def calibration(
 def model_eval_sst(dataloader, model: nn.Module, device: torch.device) -> tuple:
     """→ (accuracy, macro F1, y_pred, y_true, sents, sent_ids) of model.predict_sentiment."""
     model.eval()
-    found = classify(dataloader, model.predict_sentiment, device)
-    acc, f1 = accuracy_and_f1(found["y_true"], found["y_pred"])
-    return acc, f1, found["y_pred"], found["y_true"], found["sents"], found["sent_ids"]
+    return scored(classify(dataloader, model.predict_sentiment, device))
 
 
 def model_eval_multitask(
@@ -270,21 +288,34 @@ def write_in_order(
 
 
 def read_predictions(path: str | Path, column: str) -> dict[str, float]:
-    """Read a file of predictions: {id: value}.
-
-    Also understands what older code writes: a tab in the header, spaces around commas, ``4.0``
-    for a class, ``Predicted_Similiary``.
+    """Read a file of predictions: {id: value}; see parse_predictions.
 
     Raises:
-        InputError: listing every fault of the file (header, values, repeated ids) at once.
+        InputError: missing, not UTF-8, or listing every fault at once.
     """
     path = Path(path)
     try:
-        lines = path.read_text(encoding="utf-8-sig").splitlines()
+        text = path.read_text(encoding="utf-8-sig")
     except FileNotFoundError:
         raise InputError(f"{path} is missing") from None
     except (UnicodeDecodeError, OSError) as error:
         raise InputError(f"{path} cannot be read: {error}") from None
+    return parse_predictions(text, column, str(path))
+
+
+def parse_predictions(text: str, column: str, name: str) -> dict[str, float]:
+    """The predictions that a file's text holds: {id: value}.
+
+    Also understands what older code writes: a tab in the header, spaces around commas, ``4.0``
+    for a class, ``Predicted_Similiary``.
+
+    Args:
+        name: what the faults call the file.
+
+    Raises:
+        InputError: listing every fault of the file (header, values, repeated ids) at once.
+    """
+    lines = text.splitlines()
     header = [cell.strip() for cell in lines[0].replace("\t", ",").split(",")] if lines else []
     header = [OLD_SPELLINGS.get(cell, cell) for cell in header if cell]
     faults = []
@@ -308,7 +339,7 @@ def read_predictions(path: str | Path, column: str) -> dict[str, float]:
         values[key] = value
     if faults:
         more = f"; … and {len(faults) - 5} more faults" if len(faults) > 5 else ""
-        raise InputError(f"{path}: " + "; ".join(faults[:5]) + more)
+        raise InputError(f"{name}: " + "; ".join(faults[:5]) + more)
     return values
 
 
@@ -319,7 +350,9 @@ def read_predictions(path: str | Path, column: str) -> dict[str, float]:
 def write_report(path: str | Path, y_true: Sequence[int], y_pred: Sequence[int]) -> None:
     """Precision, recall and F1 of every class as a text table."""
     with atomic_write(path) as file:
-        file.write(classification_report(y_true, y_pred, digits=3, zero_division=0))
+        file.write(
+            sklearn_metrics().classification_report(y_true, y_pred, digits=3, zero_division=0)
+        )
 
 
 def write_score_report(path: str | Path, y_true: Sequence[float], y_pred: Sequence[float]) -> None:
@@ -328,7 +361,7 @@ def write_score_report(path: str | Path, y_true: Sequence[float], y_pred: Sequen
     varied = np.ptp(y_true) > 0 and np.ptp(y_pred) > 0
     figures = {
         "Pearson correlation": pearson(y_true, y_pred),
-        "Spearman correlation": spearmanr(y_true, y_pred).statistic if varied else 0.0,
+        "Spearman correlation": scipy.stats.spearmanr(y_true, y_pred).statistic if varied else 0.0,
         "root mean squared error": np.sqrt(np.mean(error**2)),
         "mean error": np.mean(error),
     }
@@ -371,7 +404,7 @@ def plot_confusion(
     path: str | Path, y_true: Sequence[int], y_pred: Sequence[int], title: str
 ) -> None:
     """A PNG of the confusion matrix, counts in the cells, shaded by share of the true class."""
-    matrix = confusion_matrix(y_true, y_pred)
+    matrix = sklearn_metrics().confusion_matrix(y_true, y_pred)
     shares = matrix / matrix.sum(axis=1, keepdims=True).clip(min=1)
     figure, axes = _figure(4.6, 4.2)
     axes.imshow(shares, cmap="Blues", vmin=0, vmax=1)

@@ -22,6 +22,8 @@ from torch.nn import functional as F
 from bert import BertModel
 from config import BertConfig
 from datasets import (
+    COURSE_STEMS,
+    SPLITS,
     SentenceClassificationDataset,
     SentenceClassificationTestDataset,
     SentencePairDataset,
@@ -51,6 +53,7 @@ from engine import (
     minutes,
     parts,
     remember_outputs,
+    restore_model,
     resume_path,
     save_model,
     start_alike,
@@ -65,6 +68,7 @@ from evaluation import (
     detect_pairs,
     pearson,
     plot_curves,
+    say_classes,
     score_pairs,
     write_in_order,
 )
@@ -81,11 +85,11 @@ from optimizer import AdamW
 from utils import (
     InputError,
     OneLineParser,
+    check_seed,
     check_writable,
     default_model,
     first_process,
     join_processes,
-    load_checkpoint,
     pick_device,
     positive_float,
     positive_int,
@@ -104,7 +108,7 @@ from utils import (
 class Task:
     """All that the loop, the evaluation and the files have to know of a task.
 
-    A further task is a row here, a loss in LOSSES, and a head in MultitaskBERT.
+    A further task is a row here, a loss, and a head in MultitaskBERT.
     """
 
     name: str  # of flags and files: --sst_train, predictions/sst-dev-output.csv
@@ -121,7 +125,7 @@ class Task:
 TASKS = {
     "sst": Task(
         name="sst",
-        file="ids-sst",
+        file=COURSE_STEMS["sst"],
         label="sentiment",
         classes=5,
         keys=SINGLE,
@@ -132,7 +136,7 @@ TASKS = {
     ),
     "para": Task(
         name="para",
-        file="quora",
+        file=COURSE_STEMS["para"],
         label="is_duplicate",
         classes=2,
         keys=PAIR,
@@ -143,7 +147,7 @@ TASKS = {
     ),
     "sts": Task(
         name="sts",
-        file="sts",
+        file=COURSE_STEMS["sts"],
         label="similarity",
         classes=0,
         keys=PAIR,
@@ -153,7 +157,6 @@ TASKS = {
         column=COLUMNS[2],
     ),
 }
-SPLITS = {"train": "train", "dev": "dev", "test": "test-student"}
 
 ### BEGIN SOLUTION multitask.losses
 ### STUB: # the losses of the other two tasks are yours to choose; see train_multitask
@@ -335,19 +338,14 @@ def new_model(args) -> tuple[MultitaskBERT, SimpleNamespace]:
 
 def load_model(filepath: str | Path, device: torch.device) -> tuple[MultitaskBERT, SimpleNamespace]:
     """The model that save_model wrote, in evaluation mode, and its configuration."""
-    saved = load_checkpoint(filepath)
-    values = saved.get("config") if isinstance(saved, dict) else None
-    if not isinstance(values, dict) or "num_labels" in values:
-        raise InputError(f"{filepath} is no checkpoint of multitask_classifier.py; train again")
-    config = SimpleNamespace(**values)
-    model = MultitaskBERT(config)
-    try:
-        model.load_state_dict(saved.get("model", {}))
-    except RuntimeError as error:
-        raise InputError(
-            f"{filepath} holds other tensors than this model on {config.model}; train again"
-        ) from error
-    return model.to(device).eval(), config
+    return restore_model(
+        filepath,
+        device,
+        MultitaskBERT,
+        what="this model",
+        script="multitask_classifier.py",
+        is_ours=lambda config: "num_labels" not in config,
+    )
 
 
 def read_rows(task: Task, args, split: str) -> list[tuple]:
@@ -646,10 +644,7 @@ def predict(lines: Iterable[Sequence[str]], checkpoint: str, use_gpu: bool) -> N
         if len(texts) == 1:
             inputs = encoder.pad([texts[0].lower().strip()])  # (1, L), (1, L)
             logits = model.predict_sentiment(*(one.to(device) for one in inputs))  # (1, 5)
-            shares = logits.float().softmax(dim=-1).squeeze(0).tolist()
-            best = max(range(len(shares)), key=shares.__getitem__)
-            listed = "  ".join(f"{i}: {share:.3f}" for i, share in enumerate(shares))
-            said = f"class {best}   [{listed}]"
+            said = say_classes(logits)
         else:
             padded = [encoder.pad([preprocess_string(text)]) for text in texts]  # (1, L) each
             inputs = [one.to(device) for pair in padded for one in pair]
@@ -747,8 +742,7 @@ def get_args(arguments: Sequence[str] | None = None) -> argparse.Namespace:
         parser.error("--predict and --checkpoint go together; --resume goes on with a run")
     if args.predict is not None and len(args.predict) > 2:
         parser.error("--predict takes one text, or the two of a pair: put each in quotes")
-    if not 0 <= args.seed < 2**32:
-        parser.error("--seed must be at least 0 and below 2**32, as NumPy wants it")
+    check_seed(parser, args.seed)
     ### BEGIN SOLUTION multitask.check_flags
     if args.sampling == "first" and args.first_task not in args.tasks:
         parser.error(f"--first_task {args.first_task} is not among the --tasks")
@@ -778,7 +772,8 @@ def with_defaults(args) -> SimpleNamespace:
     args = with_names(SimpleNamespace(**defaults | vars(args)))
     flags = [f"{name}_{split}" for name in TASKS for split in SPLITS]
     default = [flag for flag in flags if getattr(args, flag) == defaults[flag]]
-    found = multitask_files(args.data_dir) if default else {}
+    stems = {task.name: task.file for task in TASKS.values()}
+    found = multitask_files(args.data_dir, stems) if default else {}
     for flag in default:
         setattr(args, flag, found[flag])
     return args

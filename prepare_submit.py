@@ -33,6 +33,18 @@ MULTITASK = {
     "para": ("Predicted_Is_Paraphrase", "is_duplicate", 2),
     "sts": ("Predicted_Similarity", "similarity", None),
 }
+# Files of predictions. Part 1's: the data, the split, how many classes; part 2's: task and split
+PART_1_FILES = {
+    f"predictions/{option}-{name}-{split}-out.csv": (name, split, classes)
+    for name, classes in (("sst", 5), ("cfimdb", 2))
+    for option in ("pretrain", "finetune")
+    for split in ("dev", "test")
+}
+PART_2_FILES = {
+    f"predictions/{task}-{split}-output.csv": (task, split)
+    for task in MULTITASK
+    for split in ("dev", "test")
+}
 FIXED_DATE = (2020, 1, 1, 0, 0, 0)  # the same files give the same zip, byte for byte
 
 
@@ -60,7 +72,7 @@ def part1_predictions(data_dir: str | None) -> list[Prediction]:
     data = data_folder(data_dir)
     return [
         Prediction(
-            f"predictions/{option}-{name}-{split}-out.csv",
+            path,
             data / f"ids-{name}-{'test-student' if split == 'test' else split}.csv",
             split,
             "Predicted_Sentiment",
@@ -68,9 +80,7 @@ def part1_predictions(data_dir: str | None) -> list[Prediction]:
             classes,
             required=name == "sst",
         )
-        for name, classes in (("sst", 5), ("cfimdb", 2))
-        for option in ("pretrain", "finetune")
-        for split in ("dev", "test")
+        for path, (name, split, classes) in PART_1_FILES.items()
     ]
 
 
@@ -79,13 +89,12 @@ def part2_predictions(data_dir: str | None) -> list[Prediction]:
     files = multitask_files(data_dir)
     return [
         Prediction(
-            f"predictions/{task}-{split}-output.csv",
+            path,
             Path(files[f"{task}_{split}"] or "quora-test-student.csv"),  # '': it is nowhere
             split,
-            *kind,
+            *MULTITASK[task],
         )
-        for task, kind in MULTITASK.items()
-        for split in ("dev", "test")
+        for path, (task, split) in PART_2_FILES.items()
     ]
 
 
@@ -102,13 +111,17 @@ def check_code(path: Path) -> list[str]:
     return [] if text.strip() or path.name == "__init__.py" else [f"{path} is empty"]
 
 
-def imported_files(path: Path) -> Iterator[Path]:
+def imported_files(path: Path) -> list[Path]:
     """The Python files in the current folder and its packages that a source file imports."""
     try:
-        tree = ast.parse(path.read_text(encoding="utf-8"))
+        return [file for file in imports(path.read_text("utf-8"), path) if file.is_file()]
     except (OSError, SyntaxError, ValueError):  # a fault that check_code names
-        return
-    for node in ast.walk(tree):
+        return []
+
+
+def imports(source: str, path: Path) -> Iterator[Path]:
+    """Where the modules that ``source``, the text of ``path``, imports would lie in this folder."""
+    for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Import):
             names = [name.name for name in node.names]
         elif isinstance(node, ast.ImportFrom):
@@ -121,8 +134,8 @@ def imported_files(path: Path) -> Iterator[Path]:
             continue
         for name in filter(None, names):
             module = Path(*name.split("."))
-            packages = [parent / "__init__.py" for parent in (*module.parents[:-1], module)]
-            yield from (file for file in (*packages, module.with_suffix(".py")) if file.is_file())
+            yield from (parent / "__init__.py" for parent in (*module.parents[:-1], module))
+            yield module.with_suffix(".py")
 
 
 def all_code(given: Sequence[str]) -> list[Path]:

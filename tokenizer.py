@@ -12,13 +12,17 @@ import unicodedata
 from collections.abc import Iterable, Sequence
 from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import torch
 
 from unicode8 import category
-from utils import InputError, atomic_write, find_model, write_json
+
+if TYPE_CHECKING:
+    import torch
+
+# torch, and utils, which needs it, are imported where they are used: lessons/numpy_bert.py does
+# without them.
 
 MODEL_MAX_LENGTH = 512  # what ``truncation=True`` alone cuts at
 MAX_WORD_LENGTH = 100  # characters; a longer word becomes [UNK]
@@ -139,6 +143,8 @@ class BertTokenizer:
         self.vocab = {piece: i for i, piece in enumerate(self.pieces)}
         missing = [token for token in SPECIAL_TOKENS if token not in self.vocab]
         if missing:
+            from utils import InputError
+
             raise InputError(f"the vocabulary lacks {', '.join(missing)}; it is not one of a BERT")
         self.lower_case = lower_case
         self.remembered = WordPieces(self.vocab, lower_case)
@@ -151,6 +157,8 @@ class BertTokenizer:
         cls, name_or_path: str | None, local_files_only: bool = False, **ignored: Any
     ) -> BertTokenizer:
         """The tokenizer of a model that utils.find_model finds; other keywords are ignored."""
+        from utils import InputError, find_model
+
         folder = find_model(name_or_path, local_files_only)
         settings, whole = (
             json.loads(file.read_text(encoding="utf-8")) if file.is_file() else {}
@@ -169,6 +177,8 @@ class BertTokenizer:
 
     def save_pretrained(self, folder: str | Path) -> None:
         """Write vocab.txt and tokenizer_config.json, which Hugging Face's tokenizer loads too."""
+        from utils import atomic_write, write_json
+
         with atomic_write(Path(folder) / "vocab.txt") as file:
             file.write("\n".join(self.pieces) + "\n")
         settings = {"do_lower_case": self.lower_case, "model_max_length": self.model_max_length}
@@ -264,6 +274,8 @@ class BertTokenizer:
         if return_tensors == "pt":
             if len(set(map(len, ids))) > 1:
                 raise ValueError("rows of different lengths make no tensor; use padding=True")
+            import torch
+
             # by way of NumPy, which reads lists several times faster than torch.tensor
             batch = {key: torch.from_numpy(np.array(rows, np.int64)) for key, rows in batch.items()}
         elif isinstance(text, str):

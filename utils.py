@@ -48,8 +48,11 @@ def run_script(main: Callable[[], Any]) -> None:
         stream.reconfigure(errors="replace")  # a console without UTF-8 shows ? for ·
     try:
         main()
+        leave_processes()
     except InputError as error:  # the same one in all processes, if there are several
-        sys.exit(f"error: {error}" if first_process() else 1)
+        status = f"error: {error}" if first_process() else 1
+        leave_processes()
+        sys.exit(status)
     except KeyboardInterrupt:
         sys.exit("\ninterrupted" if first_process() else 1)
 
@@ -60,6 +63,12 @@ class OneLineParser(argparse.ArgumentParser):
     def error(self, message: str):
         """Say what is wrong in one line and leave."""
         self.exit(2, f"error: {message} (see python {self.prog} --help)\n")
+
+
+def check_seed(parser: argparse.ArgumentParser, seed: int) -> None:
+    """Leave with an error where NumPy would refuse the seed, after minutes of reading perhaps."""
+    if not 0 <= seed < 2**32:
+        parser.error("--seed must be at least 0 and below 2**32, as NumPy wants it")
 
 
 def positive_int(text: str) -> int:
@@ -156,6 +165,16 @@ def join_processes(use_gpu: bool) -> None:
         print(f"processes: {process_count()} train together")
     else:
         sys.stdout = open(os.devnull, "w", encoding="utf-8")
+
+
+def leave_processes() -> None:
+    """End what join_processes began: a process that exits in the group's midst may abort.
+
+    Gloo's threads would still run while Python takes itself down, and C++ then ends the process
+    with "terminate called", after all the work was done.
+    """
+    if dist.is_available() and dist.is_initialized():
+        dist.destroy_process_group()
 
 
 def progress_bar(items: Iterable, name: str) -> Iterable:

@@ -8,18 +8,23 @@ os.environ.setdefault("MPLBACKEND", "Agg")
 
 import random
 import sys
+import threading
 from collections.abc import Sequence
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 import torch
+from tqdm import tqdm
 
-from base_bert import BertPreTrainedModel
 from bert import BertModel
 from config import BertConfig
 from tokenizer import SPECIAL_TOKENS, BertTokenizer
 from utils import InputError, find_model, run_script
+
+# tqdm's own lock is shared by processes that fork from this one: a test that kills one of them
+# while it draws a bar would leave all later ones waiting
+tqdm.set_lock(threading.RLock())
 
 torch.set_num_threads(1)  # the models here are so small that a second thread only costs
 
@@ -64,17 +69,26 @@ def tiny_vocabulary() -> list[str]:
     return [*SPECIAL_TOKENS, *characters, *("##" + c for c in characters)]
 
 
-@pytest.fixture(scope="session")
-def tiny_model_folder(tmp_path_factory) -> Path:
+NO_DROPOUT = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
+
+
+def save_tiny_model(folder: Path, **values) -> Path:
     """A checkpoint folder with random weights and a vocabulary of characters."""
-    folder = tmp_path_factory.mktemp("tiny-bert")
     torch.manual_seed(0)
-    model: BertPreTrainedModel = BertModel(
-        tiny_config(vocab_size=len(tiny_vocabulary()), max_position_embeddings=512)
-    )
-    model.save_pretrained(folder)
+    shape = {"vocab_size": len(tiny_vocabulary()), "max_position_embeddings": 512}
+    BertModel(tiny_config(**(shape | values))).save_pretrained(folder)
     BertTokenizer(tiny_vocabulary()).save_pretrained(folder)
     return folder
+
+
+@pytest.fixture(scope="session")
+def tiny_model_folder(tmp_path_factory) -> Path:
+    return save_tiny_model(tmp_path_factory.mktemp("tiny-bert"))
+
+
+@pytest.fixture(scope="session")
+def model_without_dropout(tmp_path_factory) -> Path:
+    return save_tiny_model(tmp_path_factory.mktemp("no-dropout"), **NO_DROPOUT)
 
 
 # ---------------------------------------------------------------------------------------------

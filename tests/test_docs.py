@@ -19,6 +19,10 @@ FOR_STUDENTS = (HANDOUT, ROOT / "docs" / "gpu.md", ROOT / "docs" / "errata.md")
 TEMPLATE = ROOT / "README.template.md"
 DOCS = (*sorted((ROOT / "docs").glob("*.md")), TEMPLATE)
 STUDENTS_OWN = {"job.sh", "ai-usage-card.pdf", "sst-classifier.pt", "metrics.json"}  # made later
+# What course/grade.py writes into OUT
+GRADES = {"feedback/GROUP.md", "results/GROUP.json", "results/ID.json", "results.json"}
+GRADES |= {"leaderboard.csv", "staff-leaderboard.csv", "grades.csv", "statistics.csv"}
+GRADES |= {"similarity.csv", "assignment.json"}
 FILE_NAME = re.compile(r"(?<![\w*}/.$-])[\w./*{},-]+\.(?:py|md|sh|toml|data|npy|csv|pdf|pt|json)\b")
 REGION = re.compile(r"### BEGIN SOLUTION [\w.]+\n(.*?)### END SOLUTION", re.DOTALL)
 FLAG = re.compile(r"(?<![\w-])--[a-z][\w-]*")
@@ -117,7 +121,8 @@ def test_files_that_a_text_names_exist(path):
     for found in FILE_NAME.finditer(text):
         for name in expanded(found[0]):
             known = name in STUDENTS_OWN or name in predictions or name.startswith("seed-")
-            folders = (ROOT, path.parent, ROOT / "data" / "practice")
+            known |= path not in FOR_STUDENTS and name in GRADES
+            folders = (ROOT, path.parent, ROOT / "data" / "practice", ROOT / "course" / "gold")
             assert known or any(any(folder.glob(name)) for folder in folders), found[0]
 
 

@@ -1,6 +1,7 @@
 """multitask_classifier.py: its contract, the model, the table of tasks, training, outputs."""
 
 import ast
+import dataclasses
 import importlib.util
 import io
 import json
@@ -321,6 +322,15 @@ def test_the_table_names_what_exists(tiny_data):
         assert task.keys in (engine.SINGLE, engine.PAIR)
         assert (tiny_data / f"{task.file}-train.csv").is_file()
     assert set(multitask.LOSSES) == set(TASKS)
+
+
+def test_a_fourth_task_s_files_are_looked_for_with_the_others(tiny_data, monkeypatch):
+    row = dataclasses.replace(TASKS["sts"], name="nli", file="nli")
+    monkeypatch.setitem(TASKS, "nli", row)
+    monkeypatch.setitem(multitask.LOSSES, "nli", {"mse": F.mse_loss})
+    args = multitask.with_defaults(SimpleNamespace(data_dir=str(tiny_data)))
+    assert args.nli_dev == str(tiny_data / "nli-dev.csv")
+    assert args.sts_dev == str(tiny_data / "sts-dev.csv")
 
 
 def test_a_fourth_task_is_a_row_a_loss_and_a_head(flags, tmp_path, monkeypatch):

@@ -14,29 +14,11 @@ from pathlib import Path
 import pytest
 import torch
 import torch.distributed as dist
-from conftest import ROOT, tiny_config, tiny_vocabulary
-
-from bert import BertModel
-from tokenizer import BertTokenizer
+from conftest import ROOT
 
 pytestmark = pytest.mark.skipif(
     not (dist.is_available() and dist.is_gloo_available()), reason="this torch has no gloo"
 )
-
-
-@pytest.fixture(scope="module")
-def model_without_dropout(tmp_path_factory) -> Path:
-    folder = tmp_path_factory.mktemp("no-dropout")
-    torch.manual_seed(0)
-    config = tiny_config(
-        vocab_size=len(tiny_vocabulary()),
-        max_position_embeddings=512,
-        hidden_dropout_prob=0.0,
-        attention_probs_dropout_prob=0.0,
-    )
-    BertModel(config).save_pretrained(folder)
-    BertTokenizer(tiny_vocabulary()).save_pretrained(folder)
-    return folder
 
 
 def start(folder: Path, processes: int, line: list[str], script: str = "classifier.py"):
@@ -171,6 +153,7 @@ except utils.InputError as error:
     found["stopped"] = str(error)
 with open(f"found-{number}.json", "w") as file:
     json.dump(found, file)
+utils.leave_processes()
 """
 
 
@@ -190,6 +173,26 @@ def test_the_pieces_between_two_processes(tmp_path):
         "first": "from 0",
         "stopped": "stopped; --resume goes on from x",
     }
+
+
+@pytest.mark.parametrize("ending", ["pass", "raise utils.InputError('no such row')"])
+def test_processes_leave_each_other_before_they_end(tmp_path, ending):
+    """Four runs at once: on a busy machine every second one aborted while Python closed down."""
+    (tmp_path / "short.py").write_text(
+        f"import sys; sys.path.insert(0, {str(ROOT)!r})\n"
+        "import engine, utils\n"
+        "def main():\n"
+        "    utils.join_processes(use_gpu=False)\n"
+        "    engine.any_process(True)\n"
+        f"    {ending}\n"
+        "utils.run_script(main)\n"
+    )
+    script = str(tmp_path / "short.py")
+    started = [start(tmp_path / str(n), 3, [], script) for n in range(4)]
+    for process in started:
+        code, _, err = finish(process)
+        assert "terminate called" not in err
+        assert (code == 0) == (ending == "pass"), err
 
 
 def test_a_stopped_run_goes_on(tmp_path, line):
