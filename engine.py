@@ -206,8 +206,13 @@ def clip_and_schedule(
     if args.clip:
         nn.utils.clip_grad_norm_(model.parameters(), args.clip)
     if args.warmup or args.decay:
-        for group in optimizer.param_groups:
-            group["lr"] = args.lr * rate(step, steps, args.warmup, args.decay)
+        set_rates(optimizer, rate(step, steps, args.warmup, args.decay))
+
+
+def set_rates(optimizer: Optimizer, factor: float) -> None:
+    """Of every group its own learning rate, the one it began with, times a factor."""
+    for group in optimizer.param_groups:
+        group["lr"] = factor * group.setdefault("initial_lr", group["lr"])
 
 
 def remember_outputs(

@@ -33,6 +33,9 @@ from datasets import (
     load_pairs,
     multitask_files,
     preprocess_string,
+    ### BEGIN SOLUTION multitask.import_table
+    read_table,
+    ### END SOLUTION multitask.import_table
 )
 from engine import (
     PAIR,
@@ -56,6 +59,9 @@ from engine import (
     restore_model,
     resume_path,
     save_model,
+    ### BEGIN SOLUTION multitask.import_rates
+    set_rates,
+    ### END SOLUTION multitask.import_rates
     start_alike,
     time_to_write,
     waited_enough,
@@ -75,10 +81,12 @@ from evaluation import (
 
 ### BEGIN SOLUTION multitask.imports
 ### STUB: # imports of your own modules, in the order of their names, as ruff sorts them
+from extensions import additions, objectives, pooling, sampling, updates
+from extensions import flags as techniques
 from extensions import losses as loss_functions
-from extensions import pooling, sampling
 from extensions.cross_encoding import check_segments, concat
 from extensions.task_layers import encode, split_top_layers
+from extensions.word_tags import WordTags
 
 ### END SOLUTION multitask.imports
 from optimizer import AdamW
@@ -211,13 +219,16 @@ class MultitaskBERT(nn.Module):
             )
         if self.cross:
             check_segments(self.bert)
+        additions.start_anew(self.bert, config)
         count = getattr(config, "separate_layers", 0)
         self.task_layers = split_top_layers(self.bert, count, TASKS)
         width = config.hidden_size * (1 if self.cross else 3)
+        scores = [task.name for task in TASKS.values() if not task.classes]
+        self.added = additions.Additions(self.bert, config, TASKS, scores, width, word_tags)
         self.dropout = nn.Dropout(config.hidden_dropout_prob)
-        self.sentiment = nn.Linear(config.hidden_size, 5)
-        self.paraphrase = nn.Linear(width, 1)
-        self.similarity = None if self.cosine else nn.Linear(width, 1)
+        self.sentiment = additions.head(config, config.hidden_size, 5)
+        self.paraphrase = additions.head(config, width, 1)
+        self.similarity = None if self.cosine else additions.head(config, width, 1)
         ### END SOLUTION multitask.init
 
     def forward(
@@ -233,10 +244,11 @@ class MultitaskBERT(nn.Module):
         ### BEGIN SOLUTION multitask.forward
         ### STUB: # BERT's pooler_output is a good start
         layers = self.task_layers[task] if self.task_layers else ()
-        if layers or segments is not None:
-            output = encode(self.bert, input_ids, attention_mask, segments, layers)
-        else:
-            output = self.bert(input_ids, attention_mask)
+        with self.added.turn(self.bert, task, input_ids, attention_mask):
+            if layers or segments is not None:
+                output = encode(self.bert, input_ids, attention_mask, segments, layers)
+            else:
+                output = self.bert(input_ids, attention_mask)
         return pooling.pool(output, attention_mask, self.pooling)  # (B, D)
         ### END SOLUTION multitask.forward
 
@@ -244,7 +256,7 @@ class MultitaskBERT(nn.Module):
 
     ### BEGIN SOLUTION multitask.shared
     ### STUB: # what the heads have in common may become a method here
-    def apply_head(self, head: nn.Linear, vectors: Tensor) -> Tensor:
+    def apply_head(self, head: nn.Module, vectors: Tensor) -> Tensor:
         """Dropout and a head, in float32: bf16 has so few numbers that many pairs would tie."""
         with torch.autocast(vectors.device.type, enabled=False):
             return head(self.dropout(vectors.float()))
@@ -258,12 +270,15 @@ class MultitaskBERT(nn.Module):
 
         A bi-encoder's is [u; v; |u − v|] (Reimers & Gurevych 2019, section 3).
         """
+        texts = ids_1, mask_1, ids_2, mask_2
         if self.cross:
             pad_id, positions = self.bert.config.pad_token_id, self.bert.position_ids.size(1)
-            ids, mask, segments = concat(ids_1, mask_1, ids_2, mask_2, pad_id, positions)  # (B, L)
-            return self(ids, mask, segments, task)  # (B, D)
-        u, v = self.two_vectors(ids_1, mask_1, ids_2, mask_2, task)  # (B, D) each
-        return torch.cat([u, v, (u - v).abs()], dim=-1)  # (B, 3 D)
+            ids, mask, segments = concat(*texts, pad_id, positions)  # (B, L)
+            features = self(ids, mask, segments, task)  # (B, D)
+        else:
+            u, v = self.two_vectors(*texts, task)  # (B, D) each
+            features = torch.cat([u, v, (u - v).abs()], dim=-1)  # (B, 3 D)
+        return self.added.with_counts(features, *texts)
 
     ### END SOLUTION multitask.shared
 
@@ -272,6 +287,7 @@ class MultitaskBERT(nn.Module):
         ### BEGIN SOLUTION multitask.predict_sentiment
         ### STUB: # the sentence's vector, dropout, the linear layer
         vectors = self(input_ids, attention_mask)  # (B, D)
+        vectors = self.added.with_counts(vectors, input_ids, attention_mask)  # (B, D)
         return self.apply_head(self.sentiment, vectors)  # (B, 5)
         ### END SOLUTION multitask.predict_sentiment
 
@@ -331,6 +347,7 @@ def new_model(args) -> tuple[MultitaskBERT, SimpleNamespace]:
         pooling=args.pooling,
         similarity=args.similarity,
         separate_layers=args.separate_layers,
+        **{flag: getattr(args, flag) for flag in techniques.MODEL_FLAGS},
         ### END SOLUTION multitask.config
     )
     return MultitaskBERT(config), config
@@ -356,6 +373,26 @@ def read_rows(task: Task, args, split: str) -> list[tuple]:
     return load_data(path, "test" if split == "test" else "dev", task.classes)
 
 
+### BEGIN SOLUTION multitask.words
+def word_tags(config) -> WordTags:
+    """The words behind rows of word pieces, for features of them."""
+    return WordTags(SentenceClassificationTestDataset([], config).tokenizer, config.tag_words)
+
+
+def remember_words(model: MultitaskBERT, args) -> None:
+    """If words have features: give the model all texts of a run with their capitals."""
+    words = additions.added(model, "words")
+    if words is None:
+        return
+    for name in args.tasks:
+        task = TASKS[name]
+        columns = ("sentence",) if task.keys == SINGLE else ("sentence1", "sentence2")
+        for path in filter(None, (getattr(args, f"{name}_{split}") for split in SPLITS)):
+            table = read_table(Path(path), ("id", *columns), None)
+            words.remember(table[list(columns)].to_numpy().flatten())
+
+
+### END SOLUTION multitask.words
 def read_set(task: Task, args, split: str) -> TextDataset:
     """The same as a data set, tokenized."""
     rows = read_rows(task, args, split)
@@ -419,6 +456,8 @@ def plan_turns(args, sizes: Mapping[str, int], steps: int) -> list[list[str]]:
     ### BEGIN SOLUTION multitask.turns
     ### STUB: return [list(sizes) * steps for _ in range(args.epochs)]  # of one task only
     first = (args.first_task, args.first_epochs)
+    if args.gradients:
+        return [updates.in_whole_rounds(list(sizes), steps) for _ in range(args.epochs)]
     return [
         sampling.order(args.sampling, sizes, steps, epoch, args.epochs, args.seed, *first)
         for epoch in range(1, args.epochs + 1)
@@ -430,7 +469,7 @@ def texts_alone(args) -> bool:
     """Whether a text's [CLS] never depends on its partner or task, so that it can be kept."""
     ### BEGIN SOLUTION multitask.texts_alone
     ### STUB: return False  # True makes --option pretrain fast: BERT then runs once for each text
-    plain = args.pooling in ("pooler", "cls") and not args.separate_layers
+    plain = args.pooling in ("pooler", "cls") and not args.separate_layers and not args.pals
     return plain and args.pair_encoding == "bi"
     ### END SOLUTION multitask.texts_alone
 
@@ -461,11 +500,22 @@ def train_multitask(args) -> None:
         task.name: LengthBatches(train_sets[task.name].lengths(), batch_size(task, args), args.seed)
         for task in tasks
     }
+    ### BEGIN SOLUTION multitask.batches
+    batches = objectives.without_duplicates(args, train_sets, batches)
+    ### END SOLUTION multitask.batches
     steps = args.steps_per_epoch or sum(map(len, batches.values()))
     plan = plan_turns(args, {name: len(rows) for name, rows in train_sets.items()}, steps)
+    steps = len(plan[0])
     model, config = new_model(args)
     start_alike(model.to(device))
-    optimizer = AdamW([p for p in model.parameters() if p.requires_grad], lr=args.lr)
+    ### BEGIN SOLUTION multitask.optimizer
+    ### STUB: optimizer = AdamW([p for p in model.parameters() if p.requires_grad], lr=args.lr)
+    remember_words(model, args)
+    teachers = [load_model(file, device)[0] for file in args.teachers or ()]
+    objective = objectives.Objective(args, model, losses, autocast, teachers)
+    optimizer = updates.make_optimizer(args, model, AdamW)
+    update = updates.Updates(args, model, objective.slow, steps * args.epochs)
+    ### END SOLUTION multitask.optimizer
     if args.option == "pretrain" and texts_alone(args) and not args.reencode:
         with autocast():
             remember_texts(model.bert, [*train_sets.values(), *dev_sets.values()], args, device)
@@ -476,6 +526,9 @@ def train_multitask(args) -> None:
     at = {"epoch": 1, "batch": 0, "seen": {}, "history": [], "seconds": 0.0}
     at["places"] = {name: {"epoch": 1, "batch": 0} for name in batches}
     at = (point.read(model, optimizer) if args.resume else None) or at
+    ### BEGIN SOLUTION multitask.go_on
+    update.go_on(at.get("update", {}))
+    ### END SOLUTION multitask.go_on
     streams = {
         name: endless(train_sets[name], batches[name], place)
         for name, place in at["places"].items()
@@ -497,25 +550,42 @@ def train_multitask(args) -> None:
                 task = TASKS[batch["task"]]
                 optimizer.zero_grad()
                 for *inputs, labels in parts(batch, args.accumulate, device, task.keys):
-                    with autocast():
-                        outputs = getattr(model, task.head)(*inputs)  # (B, 5) or (B,)
-                    loss = losses[task.name](outputs.float(), labels)
                     share = len(labels) / len(batch["labels"])
-                    (loss * weights[task.name] * share).backward()
-                    seen.add(
-                        **{f"{task.name}_loss": loss.item() * share, f"{task.name}_steps": share}
-                    )
+                    ### BEGIN SOLUTION multitask.objective
+                    ### STUB: with autocast():
+                    ### STUB:     outputs = getattr(model, task.head)(*inputs)  # (B, 5) or (B,)
+                    ### STUB: found = [losses[task.name](outputs.float(), labels)]
+                    found = objective(task, inputs, labels)
+                    ### END SOLUTION multitask.objective
+                    for loss in found:  # one, unless a method runs backward several times
+                        (loss * weights[task.name] * share).backward()
+                        seen.add(**{f"{task.name}_loss": loss.item() * share})
+                    seen.add(**{f"{task.name}_steps": share})
                 add_up(model, seen)
                 check_finite(seen, at["epoch"], at["batch"] + 1, args.filepath)
                 step = (at["epoch"] - 1) * steps + at["batch"]
-                clip_and_schedule(model, optimizer, args, step, steps * args.epochs)
-                optimizer.step()
                 at["batch"] += 1
+                ### BEGIN SOLUTION multitask.gradients
+                if not update.is_whole(task.name, step):
+                    continue  # the gradients of other tasks come first
+                ### END SOLUTION multitask.gradients
+                clip_and_schedule(model, optimizer, args, step, steps * args.epochs)
+                ### BEGIN SOLUTION multitask.rates
+                if args.schedule:
+                    set_rates(optimizer, update.factor(step))
+                ### END SOLUTION multitask.rates
+                optimizer.step()
+                ### BEGIN SOLUTION multitask.after
+                at["update"] = update.after(step)
+                ### END SOLUTION multitask.after
                 if time_to_write(stop, point):
                     at |= {"seen": seen.sums, "seconds": progress.seconds()}
                     point.write(model, optimizer, at)
                 stop.leave_if_asked(point)
 
+            ### BEGIN SOLUTION multitask.average
+            update.take_average()
+            ### END SOLUTION multitask.average
             with autocast():
                 scores = from_first(evaluate(model, loaders, device))
             row = {"epoch": at["epoch"], **mean_losses(seen.sums), **scores}
@@ -523,6 +593,9 @@ def train_multitask(args) -> None:
             print_row(row, progress.seconds())
             if row["overall"] > max((old["overall"] for old in at["history"]), default=-1.0):
                 save_model(model, optimizer, args, config, args.filepath)
+            ### BEGIN SOLUTION multitask.own_weights
+            update.give_back()
+            ### END SOLUTION multitask.own_weights
             at["history"].append(row)
             record(args, at["history"], progress.seconds())
             at |= {"epoch": at["epoch"] + 1, "batch": 0, "seen": {}, "seconds": progress.seconds()}
@@ -607,6 +680,9 @@ def test_model(args) -> None:
     autocast = autocast_for(device, args.precision)
     model, config = load_model(args.filepath, device)
     args = SimpleNamespace(**vars(args) | vars(config))
+    ### BEGIN SOLUTION multitask.words_to_test
+    remember_words(model, args)
+    ### END SOLUTION multitask.words_to_test
     scores = {}
     for task in (TASKS[name] for name in args.tasks):
         head = getattr(model, task.head)
@@ -641,6 +717,10 @@ def predict(lines: Iterable[Sequence[str]], checkpoint: str, use_gpu: bool) -> N
     for texts in lines:
         if not all(text.strip() for text in texts):
             continue
+        ### BEGIN SOLUTION multitask.words_to_predict
+        if words := additions.added(model, "words"):
+            words.remember(texts)
+        ### END SOLUTION multitask.words_to_predict
         if len(texts) == 1:
             inputs = encoder.pad([texts[0].lower().strip()])  # (1, L), (1, L)
             logits = model.predict_sentiment(*(one.to(device) for one in inputs))  # (1, 5)
@@ -730,6 +810,7 @@ def make_parser() -> argparse.ArgumentParser:
         add(f"--{name}_batch_size", type=positive_int, help="default: --batch_size")
         add(f"--{name}_weight", type=positive_float, default=1.0, help="of its loss")
         add(f"--{name}_loss", choices=tuple(choices), default=next(iter(choices)))
+    techniques.add_flags(parser, TASKS)
     ### END SOLUTION multitask.flags
     return parser
 
@@ -748,6 +829,8 @@ def get_args(arguments: Sequence[str] | None = None) -> argparse.Namespace:
         parser.error(f"--first_task {args.first_task} is not among the --tasks")
     if args.similarity == "cosine" and args.pair_encoding == "cross":
         parser.error("--similarity cosine compares two vectors, --pair_encoding cross makes one")
+    for fault in techniques.faults(args):
+        parser.error(fault)
     ### END SOLUTION multitask.check_flags
     return with_names(args)
 

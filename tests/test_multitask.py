@@ -759,7 +759,8 @@ def test_a_frozen_bert_runs_once_for_each_text(flags, monkeypatch):
         rows = multitask.read_rows(task, flags, "dev")
         predicted = read_predictions(getattr(flags, f"{name}_dev_out"), task.column).values()
         score = task.metric([row[-2] for row in rows], list(predicted))
-        assert metrics["best"][name] == pytest.approx(score, abs=1e-6)
+        far = 1e-3 if name == "sts" else 1e-6  # a correlation of scores that hardly differ
+        assert metrics["best"][name] == pytest.approx(score, abs=far)
 
 
 @pytest.mark.parametrize(
@@ -770,6 +771,7 @@ def test_a_frozen_bert_runs_once_for_each_text(flags, monkeypatch):
         ({"pooling": "mean"}, False),
         ({"pair_encoding": "cross"}, False),
         ({"separate_layers": 1}, False),
+        ({"pals": 12}, False),
     ],
 )
 def test_what_of_a_frozen_bert_can_be_remembered(values, kept):
@@ -1035,7 +1037,7 @@ def test_the_checkpoint_knows_its_model(flags, checkpoint, monkeypatch):
 
 def test_the_loop_stands_in_the_script():
     """Forward, loss, backward and step are in train_multitask() itself, for a student to see."""
-    tree = ast.parse((ROOT / "multitask_classifier.py").read_text())
+    tree = ast.parse(skeleton({}))
     (train,) = (node for node in tree.body if getattr(node, "name", "") == "train_multitask")
     (loop,) = (
         node
@@ -1130,11 +1132,12 @@ def test_the_skeleton_is_clean(tmp_path, answers):
 def test_the_skeleton_trains_on_sst_once_it_is_filled_in(flags, tmp_path, capsys):
     module = imported(skeleton(PLAIN), tmp_path / "filled_in.py")
     module.plot_curves = lambda *_: None
-    flags.epochs = 2
+    flags.epochs, flags.hidden_dropout_prob = 6, 0.0
+    seed_everything(flags.seed)
     module.train_multitask(flags)
     metrics = json.loads(Path("predictions/multitask-metrics.json").read_text())
     assert set(metrics["best"]) == {"epoch", "loss", "sst_loss", "sst", "overall"}
-    assert metrics["epochs"][1]["loss"] < metrics["epochs"][0]["loss"]
+    assert metrics["epochs"][-1]["loss"] < 0.95 * metrics["epochs"][0]["loss"]
     module.test_model(flags)
     for name, task in TASKS.items():
         for split in ("dev", "test"):

@@ -1,0 +1,134 @@
+"""From gradients to new weights: the tasks' gradients combined, the optimizer, rates, averages.
+
+``Updates`` is what a training loop has of all this. Without flags it takes every task's gradient as
+it comes, and the course's AdamW with one learning rate.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from functools import partial
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.optim import Optimizer
+
+from extensions import optimizers, schedules, smart
+from extensions.additions import added
+from extensions.averaging import Average
+from extensions.cagrad import cagrad
+from extensions.gradvac import GradVac
+from extensions.layer_decay import parameter_groups
+from extensions.pcgrad import pcgrad
+from extensions.task_gradients import TaskGradients
+
+OTHERS = {"adam": optimizers.Adam, "lion": optimizers.Lion, "sgd": optimizers.SGD}
+UNCERTAINTY_LR = 1e-3  # BERT's would leave the weights of losses where they began
+
+
+def make_optimizer(args: Any, model: nn.Module, plain: type[Optimizer]) -> Optimizer:
+    """The optimizer of the flags, over groups of all parameters that learn.
+
+    Args:
+        plain: the class for --optimizer adamw.
+    """
+    weights = added(model, "uncertainty")
+    own = set(weights.parameters()) if weights is not None else set()
+    if args.layer_decay:
+        groups = parameter_groups(model, args.lr, args.layer_decay)
+        for group in groups:
+            group["params"] = [p for p in group["params"] if p not in own]
+    else:
+        learning = [p for p in model.parameters() if p.requires_grad and p not in own]
+        groups = [{"params": learning}]
+    if own:
+        groups.append({"params": list(own), "lr": UNCERTAINTY_LR})
+    return OTHERS.get(args.optimizer, plain)(groups, lr=args.lr)
+
+
+class Updates:
+    """What happens between the backward passes of a step and the next one.
+
+    Args:
+        args: the flags of flags.py.
+        slow: SMART's momentum teacher, if there is one.
+        steps: of the whole run.
+    """
+
+    def __init__(self, args: Any, model: nn.Module, slow: Any, steps: int):
+        self.args, self.model, self.slow, self.steps = args, model, slow, steps
+        self.gradients = TaskGradients(model.parameters()) if args.gradients else None
+        self.chance = torch.Generator()
+        self.vaccine = GradVac(len(args.tasks), generator=self.chance)
+        decay = args.average_decay if args.average == "ema" else None
+        self.average = Average(model, decay, warm_up=True) if args.average else None
+        self.averaged = ExitStack()
+
+    def factor(self, step: int) -> float:
+        """The factor of --schedule on the learning rates."""
+        rising = round(self.args.warmup * self.steps)
+        return schedules.factor(self.args.schedule, step, self.steps, rising)
+
+    def is_whole(self, task: str, step: int) -> bool:
+        """Whether there is a gradient for an update now; else another task's has to come first.
+
+        Orders drawn by chance depend on the seed and the step alone, so that processes agree and a
+        resumed run goes on alike.
+        """
+        if self.gradients is None:
+            return True
+        self.gradients.take(task)
+        if len(self.gradients.taken) < len(self.args.tasks):
+            return False
+        self.chance.manual_seed(self.args.seed + step)
+        rules: dict[str, Callable[[Tensor], Tensor]] = {
+            "pcgrad": partial(pcgrad, generator=self.chance),
+            "gradvac": self.vaccine,
+            "cagrad": cagrad,
+        }
+        self.gradients.combine(rules[self.args.gradients])
+        return True
+
+    def after(self, step: int) -> dict[str, Any]:
+        """After an update: averages and copies follow. What a resumed run needs of them."""
+        if self.slow:
+            self.slow.follow(self.model, smart.momentum(step, self.steps))
+        if self.average and (self.args.average == "ema" or 2 * step >= self.steps):
+            self.average.update(self.model)
+        return self.state()
+
+    def state(self) -> dict[str, Any]:
+        """Plain values and tensors; empty without flags."""
+        found: dict[str, Any] = {}
+        if self.slow:
+            found["slow"] = self.slow.model.state_dict()
+        if self.average:
+            found["average"] = self.average.state_dict()
+        if self.args.gradients == "gradvac":
+            found["targets"] = self.vaccine.targets
+        return found
+
+    def go_on(self, state: dict[str, Any]) -> None:
+        """Take up what ``state`` gave."""
+        if self.slow and state:
+            self.slow.model.load_state_dict(state["slow"])
+        if self.average and state:
+            self.average.load_state_dict(state["average"])
+        if self.args.gradients == "gradvac" and state:
+            self.vaccine.targets = state["targets"]
+
+    def take_average(self) -> None:
+        """Put the averaged weights into the model, if there are any, until ``give_back``."""
+        if self.average and self.average.count:
+            self.averaged.enter_context(self.average.inside(self.model))
+
+    def give_back(self) -> None:
+        """The model's own weights again."""
+        self.averaged.close()
+
+
+def in_whole_rounds(names: Sequence[str], steps: int) -> list[str]:
+    """Turns of all tasks, as many rounds as steps need: a rule wants every task's gradient."""
+    return list(names) * -(-steps // len(names))

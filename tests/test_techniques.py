@@ -1,0 +1,347 @@
+"""The flags that switch techniques on: each does something, and what makes no sense is refused.
+
+What a technique computes is compared with oracles in test_ext_*.py; here it is the way into a run.
+"""
+
+import itertools
+import json
+from argparse import Namespace
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+import torch
+from test_multitask import CPU, flags, make_config  # noqa: F401  (a fixture)
+from torch import nn
+
+import multitask_classifier as multitask
+from bert import BertModel
+from extensions import flags as techniques
+from extensions.pcgrad import pcgrad
+from extensions.task_gradients import TaskGradients
+from extensions.updates import Updates
+from extensions.word_tags import WordTags, load_tagger
+from multitask_classifier import TASKS, MultitaskBERT
+from optimizer import AdamW
+from tokenizer import BertTokenizer
+from utils import InputError, load_checkpoint, seed_everything
+
+ON = {  # a name: the flags of a run
+    "supcon": {"sst_extra": "supcon"},
+    "simcse": {"sst_extra": "simcse", "para_extra": "simcse", "sts_extra": "simcse"},
+    "ranking": {"para_extra": "ranking"},
+    "ranking_symmetric": {"sts_extra": "ranking_symmetric", "pooling": "mean"},
+    "cosine_embedding": {"para_extra": "cosine_embedding"},
+    "angle": {"sts_extra": "angle"},
+    "r_drop": {"regulariser": "r_drop"},
+    "r3f": {"regulariser": "r3f", "epsilon": 0.5},
+    "smart": {"regulariser": "smart", "ascents": 2},
+    "fgm": {"regulariser": "fgm"},
+    "freelb": {"regulariser": "freelb", "ascents": 3},
+    "bregman": {"bregman": 1.0},
+    "smart whole": {"regulariser": "smart", "bregman": 1.0, "pair_encoding": "cross"},
+    "pcgrad": {"gradients": "pcgrad"},
+    "gradvac": {"gradients": "gradvac"},
+    "cagrad": {"gradients": "cagrad"},
+    "uncertainty": {"task_weights": "uncertainty"},
+    "pals": {"pals": 12, "pal_heads": 2},
+    "pals frozen": {"pals": 12, "pal_heads": 2, "option": "pretrain"},
+    **{kind: {"adapt": kind, "rank": 4} for kind in techniques.ADAPTATIONS},
+    "mixout": {"mixout": 0.5},
+    "reinit": {"reinit": 1},
+    "layer_decay": {"layer_decay": 0.5},
+    "ema": {"average": "ema", "average_decay": 0.5},
+    "swa": {"average": "swa"},
+    **{kind: {"optimizer": kind} for kind in techniques.OPTIMIZERS[1:]},
+    "cosine": {"schedule": "cosine"},
+    "sqrt": {"schedule": "sqrt", "warmup": 0.3},
+    "head_layers": {"head_layers": 2},
+    "shapes": {"tag_words": "shapes"},
+    "count_features": {"count_features": True},
+    "many": {
+        "regulariser": "smart",
+        "sst_extra": "supcon",
+        "gradients": "pcgrad",
+        "average": "ema",
+        "layer_decay": 0.9,
+        "pals": 12,
+        "mixout": 0.3,
+        "tag_words": "shapes",
+    },
+}
+
+
+@pytest.fixture
+def run(flags, monkeypatch):  # noqa: F811
+    """A function: train with further flags → the checkpoint."""
+    monkeypatch.setattr(multitask, "describe", lambda *_: None)  # pictures take longest
+    flags.epochs, flags.steps_per_epoch, flags.precision = 2, 6, "fp32"
+    flags.pair_encoding = "bi"
+
+    def train(**values) -> dict:
+        given = Namespace(**vars(flags) | values)
+        seed_everything(flags.seed)
+        multitask.train_multitask(given)
+        return load_checkpoint(flags.filepath)
+
+    train.flags = flags
+    return train
+
+
+@pytest.mark.parametrize("name", ON)
+def test_each_flag_changes_what_is_learned_and_the_model_can_be_used(run, name, capsys):
+    run.flags.epochs, run.flags.steps_per_epoch = 1, 4
+    kind = {"pair_encoding": "bi", "pooling": "pooler", "option": "finetune"}
+    plain = run(**{flag: ON[name].get(flag, value) for flag, value in kind.items()})["model"]
+    with_it = run(**ON[name])
+    shared = plain.keys() & with_it["model"].keys()
+    assert any(not torch.equal(plain[key], with_it["model"][key]) for key in shared)
+    model, _ = multitask.load_model(run.flags.filepath, CPU)
+    saved = with_it["model"]
+    assert all(torch.equal(saved[key], value) for key, value in model.state_dict().items())
+    multitask.test_model(Namespace(**vars(run.flags) | ON[name]))
+    metrics = json.loads(Path("predictions/multitask-metrics.json").read_text())
+    shown = capsys.readouterr().out.rpartition("dev  ")[2]
+    assert f"sst {metrics['best']['sst']:.3f}" in shown
+
+
+def test_without_flags_nothing_is_added(run, tiny_model_folder):
+    names = MultitaskBERT(make_config(tiny_model_folder)).state_dict().keys()
+    assert run()["model"].keys() == names
+    assert not any(name.startswith("added.") for name in names)
+
+
+@pytest.mark.parametrize("kind", techniques.ADAPTATIONS)
+def test_an_adapted_bert_keeps_its_weights(run, kind, tiny_model_folder):
+    saved = run(adapt=kind, rank=4)["model"]
+    before = BertModel.from_pretrained(tiny_model_folder).state_dict()
+    moved = [
+        name
+        for name, value in before.items()
+        if f"bert.{name}" in saved and not torch.equal(saved[f"bert.{name}"], value)
+    ]
+    assert all(name.endswith("bias") for name in moved) if kind == "bitfit" else not moved
+
+
+# ---------------------------------------------------------------------------------------------
+# Stopped and resumed
+
+
+@pytest.mark.parametrize("name", ["bregman", "ema", "swa", "gradvac", "pcgrad", "many", "freelb"])
+@pytest.mark.parametrize("steps", [3, 9])
+def test_stopped_and_resumed_it_ends_with_the_same_weights(run, monkeypatch, name, steps):
+    whole = run(**ON[name])
+    seen = 0
+    leave = multitask.StopRequest.leave_if_asked
+
+    def watched(self, point):
+        nonlocal seen
+        seen += 1
+        if seen == steps // (3 if "gradients" in ON[name] else 1):
+            self.asked = True
+        leave(self, point)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(multitask.StopRequest, "leave_if_asked", watched)
+        patch.setattr(multitask, "time_to_write", lambda stop, point: True)
+        with pytest.raises(InputError, match="--resume goes on"):
+            run(**ON[name])
+    again = run(**ON[name], resume=True)
+    for key, value in whole["model"].items():
+        assert torch.equal(again["model"][key], value), key
+
+
+# ---------------------------------------------------------------------------------------------
+# Equalities
+
+
+def test_an_average_of_decay_0_is_the_model(run):
+    plain, averaged = run(), run(average="ema", average_decay=0.0)
+    for key, value in plain["model"].items():
+        assert torch.equal(averaged["model"][key], value), key
+
+
+@pytest.mark.parametrize("features", [{"tag_words": "shapes"}, {"count_features": True}])
+@pytest.mark.parametrize("encoding", ["bi", "cross"])
+def test_features_change_nothing_at_step_0(tiny_model_folder, features, encoding):
+    models = []
+    for more in ({}, features):
+        seed_everything(3)
+        config = make_config(tiny_model_folder, pair_encoding=encoding, tag_words=None)
+        model = MultitaskBERT(SimpleNamespace(**vars(config) | more))
+        seed_everything(4)  # the heads, drawn after different numbers of others
+        for head in (model.sentiment, model.paraphrase, model.similarity):
+            nn.init.normal_(head.weight)
+            nn.init.zeros_(head.bias)
+        models.append(model.eval())
+    ids, mask = torch.randint(5, 90, (3, 7)), torch.ones(3, 7, dtype=torch.long)
+    ids[:, 0], ids[:, -1] = models[0].bert.config.vocab_size - 1, 3
+    for head, inputs in (("predict_sentiment", 1), ("predict_paraphrase", 2)):
+        plain, with_it = (getattr(model, head)(*(ids, mask) * inputs) for model in models)
+        assert torch.equal(plain, with_it)
+
+
+def test_pcgrad_in_the_loop_is_pcgrad(run, monkeypatch):
+    """What reaches the optimizer: the gradients of three batches, combined by the rule."""
+    taken, combined = [], []
+    take, combine = TaskGradients.take, TaskGradients.combine
+
+    def watched_take(self, task):
+        taken.append([None if p.grad is None else p.grad.clone() for p in self.parameters])
+        take(self, task)
+
+    def watched_combine(self, weigh):
+        products = combine(self, weigh)
+        combined.append((products, [p.grad.clone() for p in self.parameters]))
+        return products
+
+    monkeypatch.setattr(TaskGradients, "take", watched_take)
+    monkeypatch.setattr(TaskGradients, "combine", watched_combine)
+    steps = []
+    step = AdamW.step
+    monkeypatch.setattr(AdamW, "step", lambda self: steps.append(step(self)))
+    run(gradients="pcgrad", epochs=1, steps_per_epoch=4)  # rounded up to two whole rounds
+    assert (len(taken), len(combined), len(steps)) == (6, 2, 2)
+    products, grads = combined[1]
+    weights = pcgrad(products, torch.Generator().manual_seed(run.flags.seed + 5))
+    shared = 0
+    for of_tasks, result in zip(zip(*taken[3:], strict=True), grads, strict=True):
+        there = [g for g in of_tasks if g is not None]
+        if len(there) == 3:
+            shared += 1
+            there = [weight * g for weight, g in zip(weights.tolist(), there, strict=True)]
+        torch.testing.assert_close(result, sum(there), atol=1e-7, rtol=1e-5)
+    assert shared > 10
+
+
+def test_a_schedule_keeps_the_ratios_of_the_layers(run, monkeypatch):
+    rates = []
+    step = AdamW.step
+
+    def watched(self, closure=None):
+        rates.append([group["lr"] for group in self.param_groups])
+        return step(self, closure)
+
+    monkeypatch.setattr(AdamW, "step", watched)
+    run(layer_decay=0.5, schedule="cosine", warmup=0.5, epochs=1, steps_per_epoch=8)
+    assert rates[0] == [0.0] * len(rates[0])
+    for row in rates[1:]:
+        for lower, upper in itertools.pairwise(row):
+            assert lower == pytest.approx(upper / 2)
+    assert rates[4][-1] == pytest.approx(run.flags.lr)
+    assert 0 < rates[7][-1] < rates[5][-1] < run.flags.lr
+
+
+def test_a_student_of_itself_has_nothing_to_learn(run, capsys):
+    """Teacher and student start alike: with the labels left out nearly, the loss is near 0."""
+    run(lr=1e-12, hidden_dropout_prob=0.0)
+    teacher = Path("teacher.pt")
+    Path(run.flags.filepath).rename(teacher)
+    rows = []
+    for share in (0.0, 0.99):
+        run(teachers=[str(teacher)], teacher_share=share, lr=1e-12, hidden_dropout_prob=0.0)
+        metrics = json.loads(Path("predictions/multitask-metrics.json").read_text())
+        rows.append(metrics["best"]["loss"])
+    assert rows[1] < 0.1 * rows[0]
+
+
+# ---------------------------------------------------------------------------------------------
+# Words
+
+
+def test_words_keep_their_capitals(tiny_model_folder):
+    tokenizer = BertTokenizer.from_pretrained(tiny_model_folder)
+    words = WordTags(tokenizer, "shapes")
+    text = "Berlin is NOT 100 miles away."
+    ids = torch.tensor([tokenizer.encode(text.lower())])
+    mask = torch.ones_like(ids)
+    forgotten = words.tags(ids, mask)
+    words = WordTags(tokenizer, "shapes")
+    words.remember([text])
+    remembered = words.tags(ids, mask)
+    assert remembered.shape == ids.shape
+    assert remembered[0, 0] == remembered[0, -1] == 0
+    assert len(set(remembered[0].tolist())) >= 5  # none, Title, lower, negation, number, mark
+    assert not torch.equal(remembered, forgotten)
+
+
+def test_tags_of_a_pair_are_those_of_its_texts(tiny_model_folder):
+    tokenizer = BertTokenizer.from_pretrained(tiny_model_folder)
+    words = WordTags(tokenizer, "shapes")
+    first, second = "The Film", "not 7 films ,"
+    words.remember([first, second])
+    alone = [tokenizer.encode(text.lower()) for text in (first, second)]
+    tags = [words.tags(torch.tensor([ids]), torch.ones(1, len(ids)).long()) for ids in alone]
+    pair = torch.tensor([[*alone[0], *alone[1][1:], 0, 0]])
+    mask = (torch.arange(pair.size(1)) < pair.size(1) - 2).long()[None]
+    both = words.tags(pair, mask)
+    assert both[0].tolist() == [*tags[0][0].tolist(), *tags[1][0, 1:].tolist(), 0, 0]
+
+
+@pytest.mark.parametrize("content", ["", "[]", '{"tags": ["A"]}'])
+def test_a_file_that_holds_no_tagger(tmp_path, content):
+    path = tmp_path / "tagger.json"
+    with pytest.raises(InputError, match="no file"):
+        load_tagger(path)
+    path.write_text(content)
+    with pytest.raises(InputError, match="holds no tagger"):
+        load_tagger(path)
+
+
+# ---------------------------------------------------------------------------------------------
+# Combinations that make no sense
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("--para_extra ranking --pair_encoding cross", "compares two vectors"),
+        ("--sts_extra angle --accumulate 2", "the parts of a batch do not add up"),
+        ("--sts_loss cosent --accumulate 2", "--sts_loss cosent compares the rows"),
+        ("--epsilon 1", "--epsilon is for"),
+        ("--regulariser r_drop --epsilon 1", "--epsilon is for"),
+        ("--regulariser fgm --ascents 2", "--ascents is for"),
+        ("--regulariser smart --option pretrain", "a frozen BERT cannot learn"),
+        ("--bregman 1 --option pretrain", "a frozen BERT cannot learn"),
+        ("--adapt lora --option pretrain", "--adapt is about how BERT learns"),
+        ("--gradients pcgrad --option pretrain", "--gradients is about"),
+        ("--regulariser fgm --compile", "without --compile"),
+        ("--regulariser freelb --bregman 1", "freelb has no pass without"),
+        ("--regulariser r_drop --sst_extra supcon", "r_drop has every row twice"),
+        ("--gradients pcgrad --tasks sst", "two tasks or more"),
+        ("--gradients cagrad --sampling annealed", "round_robin"),
+        ("--gradients gradvac --task_weights uncertainty", "one of them"),
+        ("--task_weights uncertainty --sts_weight 2", "learns the weights"),
+        ("--adapt dora --mixout .5", "--adapt freezes what --mixout"),
+        ("--adapt serial --pals 12", "--adapt freezes what --pals"),
+        ("--mixout .5 --separate_layers 1", "--mixout does not reach"),
+        ("--pals 10", "cannot be split into --pal_heads 12"),
+        ("--layer_decay 1.1", "at most 1"),
+        ("--schedule cosine --decay", "the linear schedule"),
+        ("--schedule sqrt", "give it a --warmup"),
+        ("--mixout 1", "below 1"),
+    ],
+)
+def test_what_makes_no_sense_is_refused_in_one_line(line, said, capsys):
+    arguments = line.split()
+    if "--option" not in arguments:
+        arguments += ["--option", "finetune"]
+    with pytest.raises(SystemExit) as left:
+        multitask.get_args(arguments)
+    assert left.value.code == 2
+    err = capsys.readouterr().err
+    assert said in err
+    assert err.count("\n") == 1
+
+
+def test_losses_over_the_rows_of_a_batch_are_refused_in_several_processes(run, monkeypatch):
+    monkeypatch.setattr("extensions.objectives.process_count", lambda: 2)
+    with pytest.raises(InputError, match="several processes share"):
+        run(sst_extra="supcon")
+
+
+def test_a_run_of_tasks_in_turns_without_a_rule_takes_every_gradient_as_it_comes():
+    args = multitask.get_args([])
+    update = Updates(args, nn.Linear(1, 1), None, 10)
+    assert [update.is_whole(name, 0) for name in TASKS] == [True] * 3
+    assert update.after(0) == {}
