@@ -206,12 +206,18 @@ def load_data(filename: str | Path, flag: str = "train", num_labels: int | None 
     return rows
 
 
-def load_pairs(filename: str | Path, flag: str, label: str) -> list[tuple]:
+def load_pairs(
+    filename: str | Path, flag: str, label: str, classes: int | None = None
+) -> list[tuple]:
     """Rows of a file of sentence pairs: (sentence1, sentence2, label, id), for 'test' no label.
 
-    Label ``is_duplicate`` gives the classes 0 and 1, ``similarity`` floats from 0 to 5. A row
-    without a label or with an empty sentence, of which the Quora files have two, is left out with
-    a line that names it.
+    A row without a label or with an empty sentence, of which the Quora files have two, is left out
+    with a line that names it.
+
+    Args:
+        label: the column of the labels.
+        classes: how many; 0 for floats from 0 to 5. If not given, ``is_duplicate`` has two and
+            any other column floats.
     """
     path = Path(filename)
     labelled = flag != "test"
@@ -232,9 +238,10 @@ def load_pairs(filename: str | Path, flag: str, label: str) -> list[tuple]:
     pairs = (table["sentence1"], table["sentence2"])
     if not labelled:
         return list(zip(*pairs, table["id"], strict=True))
-    classes = label == "is_duplicate"
-    values = _numbers(path, table, whole=classes)
-    _in_range(path, table, values, 0, 1 if classes else 5)
+    if classes is None:
+        classes = 2 if label == "is_duplicate" else 0
+    values = _numbers(path, table, whole=bool(classes))
+    _in_range(path, table, values, 0, classes - 1 if classes else 5)
     values = values.astype(int) if classes else values.astype(float)
     return list(zip(*pairs, values.tolist(), table["id"], strict=True))
 

@@ -98,6 +98,26 @@ def detect_pairs(
     return found
 
 
+def classify_pairs(
+    batches: Iterable[dict], logits_of: Callable[..., Tensor], device: torch.device
+) -> dict[str, list]:
+    """Predict a class for each sentence pair, from logits (B, number of classes).
+
+    The arguments are score_pairs'; the result also holds confidence (of the prediction).
+    """
+    confidence: list[float] = []
+
+    def best(*pair: Tensor) -> Tensor:
+        shares = logits_of(*pair).float().softmax(dim=-1)  # (B, C)
+        confidence.extend(shares.amax(dim=-1).tolist())
+        return shares.argmax(dim=-1)  # (B,)
+
+    found = score_pairs(batches, best, device)
+    found["y_pred"] = [int(choice) for choice in found["y_pred"]]
+    found["y_true"] = [int(label) for label in found["y_true"]]
+    return found | {"confidence": confidence}
+
+
 def say_classes(logits: Tensor) -> str:
     """The class of one text and the probability of every class, for people; logits (1, C)."""
     shares = logits.float().softmax(dim=-1).squeeze(0).tolist()

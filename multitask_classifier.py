@@ -70,6 +70,9 @@ from evaluation import (
     COLUMNS,
     accuracy,
     classify,
+    ### BEGIN SOLUTION multitask.import_classify_pairs
+    classify_pairs,
+    ### END SOLUTION multitask.import_classify_pairs
     describe,
     detect_pairs,
     pearson,
@@ -164,6 +167,19 @@ TASKS = {
         metric=pearson,
         column=COLUMNS[2],
     ),
+    ### BEGIN SOLUTION multitask.further_tasks
+    "nli": Task(  # does the second sentence follow from the first? Not one of --tasks by default
+        name="nli",
+        file="nli",
+        label="relation",
+        classes=3,
+        keys=PAIR,
+        head="predict_relation",
+        predict=classify_pairs,
+        metric=accuracy,
+        column="Predicted_Relation",
+    ),
+    ### END SOLUTION multitask.further_tasks
 }
 
 ### BEGIN SOLUTION multitask.losses
@@ -173,6 +189,7 @@ LOSSES = {
     "sst": {"cross_entropy": F.cross_entropy, "ordinal": loss_functions.ordinal},
     "para": {"binary_cross_entropy": loss_functions.paraphrase},
     "sts": {"mse": loss_functions.mean_squared, "cosent": loss_functions.cosent},
+    "nli": {"cross_entropy": F.cross_entropy},
 }
 ### END SOLUTION multitask.losses
 
@@ -221,14 +238,16 @@ class MultitaskBERT(nn.Module):
             check_segments(self.bert)
         additions.start_anew(self.bert, config)
         count = getattr(config, "separate_layers", 0)
-        self.task_layers = split_top_layers(self.bert, count, TASKS)
+        tasks = list(dict.fromkeys((*COURSE_STEMS, *getattr(config, "tasks", ()))))
+        self.task_layers = split_top_layers(self.bert, count, tasks)
         width = config.hidden_size * (1 if self.cross else 3)
-        scores = [task.name for task in TASKS.values() if not task.classes]
-        self.added = additions.Additions(self.bert, config, TASKS, scores, width, word_tags)
+        scores = [name for name in tasks if not TASKS[name].classes]
+        self.added = additions.Additions(self.bert, config, tasks, scores, width, word_tags)
         self.dropout = nn.Dropout(config.hidden_dropout_prob)
         self.sentiment = additions.head(config, config.hidden_size, 5)
         self.paraphrase = additions.head(config, width, 1)
         self.similarity = None if self.cosine else additions.head(config, width, 1)
+        self.relation = additions.head(config, width, 3) if "nli" in tasks else None
         ### END SOLUTION multitask.init
 
     def forward(
@@ -279,6 +298,17 @@ class MultitaskBERT(nn.Module):
             u, v = self.two_vectors(*texts, task)  # (B, D) each
             features = torch.cat([u, v, (u - v).abs()], dim=-1)  # (B, 3 D)
         return self.added.with_counts(features, *texts)
+
+    def predict_relation(
+        self,
+        input_ids_1: Tensor,
+        attention_mask_1: Tensor,
+        input_ids_2: Tensor,
+        attention_mask_2: Tensor,
+    ) -> Tensor:
+        """Logits of contradiction, neutral, entailment: (B, L1) …, (B, L2) … → (B, 3)."""
+        pairs = input_ids_1, attention_mask_1, input_ids_2, attention_mask_2
+        return self.apply_head(self.relation, self.pair_features(*pairs, "nli"))
 
     ### END SOLUTION multitask.shared
 
@@ -347,6 +377,7 @@ def new_model(args) -> tuple[MultitaskBERT, SimpleNamespace]:
         pooling=args.pooling,
         similarity=args.similarity,
         separate_layers=args.separate_layers,
+        tasks=args.tasks,
         **{flag: getattr(args, flag) for flag in techniques.MODEL_FLAGS},
         ### END SOLUTION multitask.config
     )
@@ -369,7 +400,7 @@ def read_rows(task: Task, args, split: str) -> list[tuple]:
     """The rows of args.sst_train, for instance; split is 'train', 'dev' or 'test'."""
     path = getattr(args, f"{task.name}_{split}")
     if task.keys == PAIR:
-        return load_pairs(path, split, task.label)
+        return load_pairs(path, split, task.label, task.classes)
     return load_data(path, "test" if split == "test" else "dev", task.classes)
 
 
@@ -789,7 +820,7 @@ def make_parser() -> argparse.ArgumentParser:
     add("--data_dir", help="folder of the course files ($MINBERT_DATA does the same)")
     add("--out_dir", default="predictions", help="folder of all that a run writes")
     add("--filepath", help="checkpoint; default: {option}-{epochs}-{lr}-multitask.pt")
-    add("--tasks", type=task_names, default=",".join(TASKS), help="which ones, e.g. sst,sts")
+    add("--tasks", type=task_names, default=",".join(COURSE_STEMS), help="which ones, e.g. sst,sts")
     add("--steps_per_epoch", type=positive_int, help="default: as many as give every row a turn")
     add("--predict", nargs="*", metavar="TEXT", help="or two texts, or lines of standard input")
     add("--checkpoint", help="which model predicts")

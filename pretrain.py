@@ -531,12 +531,12 @@ class Pace:
         self.mark = self.progress.done, time.monotonic()
 
     def __call__(self) -> tuple[float, float]:
-        """→ (pieces a second, seconds left)."""
+        """→ (pieces a second, seconds left; infinite before the first step has been counted)."""
         done, begun = self.mark
         progress, now = self.progress, time.monotonic()
         speed = (progress.done - done) / max(1e-9, now - begun)
         whole = progress.done / max(1e-9, now - progress.begun)  # looks at held-out text included
-        left = max(0, progress.total - progress.done) / max(1e-9, whole)
+        left = max(0, progress.total - progress.done) / whole if whole else math.inf
         self.pause()
         return speed, left
 
@@ -549,7 +549,7 @@ def print_row(row: dict, objective: str, pace: Pace) -> None:
     speed, left = pace()
     print(
         f"{row['step']:7d}  {row['mlm_loss']:8.3f}  {row['mlm_acc']:.3f}{pair} {speed:10,.0f}"
-        f"  {minutes(left):>10}",
+        f"  {minutes(left) if math.isfinite(left) else '?':>10}",
         flush=True,
     )
 

@@ -1,13 +1,18 @@
-"""SST-2 and IMDB as files that classifier.py reads: ``python data/convert.py sst2 FROM --out TO``.
+"""SST-2, IMDB and SNLI as files that our scripts read.
 
     command                                              writes into --out
     python data/convert.py sst2 GLUE/SST-2 --out sst2    train.csv, dev.csv
     python data/convert.py imdb FOLDER --out imdb        train.csv, dev.csv, test.csv
+    python data/convert.py snli FOLDER --out snli        nli-train.csv, nli-dev.csv
 
 SST-2 is GLUE's folder with train.tsv and dev.tsv. IMDB is a folder of CSV files named like
 imdb-train-00.csv and imdb-test-00.csv with columns id, label and text. Of its test half a random
 half joins the training half; a tenth of these 37,500 is kept for evaluation, the other half of the
 test texts for the test. Where a test text also stands in what is trained on, it is counted.
+
+SNLI is a folder of s1.SPLIT, s2.SPLIT and labels.SPLIT, a sentence or a word a line. Without its
+training part, which is large, what it has for development is trained on, and its test part is the
+one to look at. The classes are 0 contradiction, 1 neutral, 2 entailment.
 """
 
 from __future__ import annotations
@@ -22,6 +27,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from utils import InputError, OneLineParser, atomic_write, run_script
 
+RELATIONS = ("contradiction", "neutral", "entailment")
 IMDB_FILES = {"train": "imdb-train-*.csv", "test": "imdb-test-*.csv"}
 
 
@@ -75,26 +81,57 @@ def imdb(folder: Path, seed: int) -> dict[str, pd.DataFrame]:
     return {"train": train, "dev": dev, "test": test}
 
 
+def snli(folder: Path) -> dict[str, pd.DataFrame]:
+    """Pairs with one of three relations; those that people did not agree on are left out."""
+    splits = ("train", "dev") if (folder / "labels.train").is_file() else ("dev", "test")
+    tables = {}
+    for name, split in zip(("nli-train", "nli-dev"), splits, strict=True):
+        first, second, labels = (
+            lines(folder / f"{part}.{split}") for part in ("s1", "s2", "labels")
+        )
+        if not len(first) == len(second) == len(labels):
+            raise InputError(
+                f"{folder}: s1.{split}, s2.{split} and labels.{split} have {len(first)}, "
+                f"{len(second)} and {len(labels)} lines; fetch them again"
+            )
+        table = pd.DataFrame({"sentence1": first, "sentence2": second, "relation": labels})
+        table = table[table["relation"].isin(RELATIONS)].reset_index(drop=True)
+        table["relation"] = table["relation"].map(RELATIONS.index)
+        table.insert(0, "id", [f"{split}-{number}" for number in range(len(table))])
+        tables[name] = table
+    return tables
+
+
+def lines(path: Path) -> list[str]:
+    """The lines of a text file, stripped; InputError where there is none."""
+    try:
+        return [line.strip() for line in path.read_text(encoding="utf-8").splitlines()]
+    except (OSError, ValueError) as error:
+        raise InputError(f"{path} cannot be read ({error}); fetch it again") from None
+
+
 def write(folder: Path, tables: dict[str, pd.DataFrame]) -> None:
-    """Each table tab-separated with an index, id, sentence, sentiment."""
+    """Each table tab-separated with an index; texts alone become sentence and sentiment."""
     for name, table in tables.items():
-        text = table["text"].str.replace(r"[\t\r\n]", " ", regex=True).str.strip()
-        rows = {"id": table["id"], "sentence": text, "sentiment": table["label"]}
+        if "text" in table:
+            text = table["text"].str.replace(r"[\t\r\n]", " ", regex=True).str.strip()
+            rows = {"id": table["id"], "sentence": text, "sentiment": table["label"]}
+            table = pd.DataFrame(rows).reset_index(drop=True)
         with atomic_write(folder / f"{name}.csv") as file:
-            pd.DataFrame(rows).reset_index(drop=True).to_csv(file, sep="\t", lineterminator="\n")
+            table.to_csv(file, sep="\t", lineterminator="\n")
         print(f"wrote {folder / name}.csv: {len(table):,} rows")
 
 
 def main() -> None:
     """Convert one data set."""
-    parser = OneLineParser(description="SST-2 and IMDB as files for classifier.py.")
-    parser.add_argument("kind", choices=("sst2", "imdb"))
+    parser = OneLineParser(description="SST-2, IMDB and SNLI as files for our scripts.")
+    parser.add_argument("kind", choices=("sst2", "imdb", "snli"))
     parser.add_argument("folder", type=Path, help="where the files are")
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--seed", type=int, default=11711, help="of IMDB's split")
     args: argparse.Namespace = parser.parse_args()
-    tables = sst2(args.folder) if args.kind == "sst2" else imdb(args.folder, args.seed)
-    write(args.out, tables)
+    readers = {"sst2": sst2, "imdb": lambda folder: imdb(folder, args.seed), "snli": snli}
+    write(args.out, readers[args.kind](args.folder))
 
 
 if __name__ == "__main__":

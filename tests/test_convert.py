@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 from conftest import ROOT
 
-from datasets import load_data
+from datasets import load_data, load_pairs
 
 
 @pytest.fixture
@@ -85,3 +85,25 @@ def test_what_is_wrong_is_one_line(convert, tmp_path, text, says):
     assert says in done.err
     assert done.err.count("\n") == 1
     assert not (tmp_path / "out").exists()
+
+
+def test_relations(convert, tmp_path):
+    folder = tmp_path / "snli"
+    folder.mkdir()
+    labels = ["neutral", "-", "entailment", "contradiction"]
+    for split in ("dev", "test"):
+        for part in ("s1", "s2"):
+            words = [f"{part} {split}\t{i} ." for i in range(4)]
+            (folder / f"{part}.{split}").write_text("\n".join(words) + "\n")
+        (folder / f"labels.{split}").write_text("\n".join(labels) + "\n")
+    assert convert("snli", folder, "--out", tmp_path).code == 0
+    rows = load_pairs(tmp_path / "nli-train.csv", "train", "relation", 3)
+    assert [row[2:] for row in rows] == [(1, "dev-0"), (2, "dev-1"), (0, "dev-2")]
+    assert rows[1][0] == "s1 dev 2 ."
+    with (folder / "s2.test").open("a") as file:
+        file.write("one more\n")
+    done = convert("snli", folder, "--out", tmp_path)
+    assert (done.code, done.err.count("\n")) == (1, 1)
+    assert "s1.test, s2.test and labels.test have 4, 5 and 4 lines" in done.err
+    (folder / "s1.dev").unlink()
+    assert "s1.dev cannot be read" in convert("snli", folder, "--out", tmp_path).err

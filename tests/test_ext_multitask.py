@@ -550,7 +550,8 @@ COURSE_LOSSES = {
 
 def course_step(model: nn.Module, weigh, accumulate: int) -> torch.Tensor:
     accounts = TaskGradients(model.parameters())
-    for name, task in TASKS.items():
+    for name in COURSE_LOSSES:
+        task = TASKS[name]
         batch = course_batch(name)
         for *inputs, labels in engine.parts(batch, accumulate, torch.device("cpu"), task.keys):
             loss = COURSE_LOSSES[name](getattr(model, task.head)(*inputs), labels)

@@ -30,13 +30,14 @@ from datasets import SentencePairDataset, load_data, load_pairs, multitask_files
 from engine import LengthBatches, ResumePoint
 from evaluation import read_predictions
 from extensions.cross_encoding import concat
-from multitask_classifier import TASKS, MultitaskBERT
+from multitask_classifier import MultitaskBERT
 from optimizer import AdamW
 from tasks import TASKS as GRADED
 from tokenizer import BertTokenizer
 from utils import InputError, load_checkpoint, seed_everything
 
 CPU = torch.device("cpu")
+TASKS = {name: multitask.TASKS[name] for name in datasets.COURSE_STEMS}
 
 
 def make_config(model: Path, **values) -> SimpleNamespace:
@@ -315,33 +316,33 @@ def test_overall_by_hand(scores, expected):
 
 
 def test_the_table_names_what_exists(tiny_data):
-    assert list(TASKS) == ["sst", "para", "sts"]
+    assert list(multitask.TASKS) == ["sst", "para", "sts", "nli"]
     assert [task.column for task in TASKS.values()] == list(evaluation.COLUMNS)
     for task in TASKS.values():
         assert callable(getattr(MultitaskBERT, task.head))
         assert task.keys in (engine.SINGLE, engine.PAIR)
         assert (tiny_data / f"{task.file}-train.csv").is_file()
-    assert set(multitask.LOSSES) == set(TASKS)
+    assert set(multitask.LOSSES) == set(multitask.TASKS)
 
 
-def test_a_fourth_task_s_files_are_looked_for_with_the_others(tiny_data, monkeypatch):
-    row = dataclasses.replace(TASKS["sts"], name="nli", file="nli")
-    monkeypatch.setitem(TASKS, "nli", row)
-    monkeypatch.setitem(multitask.LOSSES, "nli", {"mse": F.mse_loss})
+def test_a_further_task_s_files_are_looked_for_with_the_others(tiny_data, monkeypatch):
+    row = dataclasses.replace(TASKS["sts"], name="quiz", file="quiz")
+    monkeypatch.setitem(multitask.TASKS, "quiz", row)
+    monkeypatch.setitem(multitask.LOSSES, "quiz", {"mse": F.mse_loss})
     args = multitask.with_defaults(SimpleNamespace(data_dir=str(tiny_data)))
-    assert args.nli_dev == str(tiny_data / "nli-dev.csv")
+    assert args.quiz_dev == str(tiny_data / "quiz-dev.csv")
     assert args.sts_dev == str(tiny_data / "sts-dev.csv")
 
 
-def test_a_fourth_task_is_a_row_a_loss_and_a_head(flags, tmp_path, monkeypatch):
+def test_a_further_task_is_a_row_a_loss_and_a_head(flags, tmp_path, monkeypatch):
     """Sentences with three classes, learned beside the others by the same loop."""
     row = multitask.Task(
-        name="nli",
-        file="nli",
+        name="quiz",
+        file="quiz",
         label="label",
         classes=3,
         keys=engine.PAIR,
-        head="predict_nli",
+        head="predict_quiz",
         predict=lambda batches, head, device: {
             **evaluation.score_pairs(batches, lambda *pair: head(*pair).argmax(dim=1), device),
             "confidence": [0.9] * 6,
@@ -349,35 +350,61 @@ def test_a_fourth_task_is_a_row_a_loss_and_a_head(flags, tmp_path, monkeypatch):
         metric=evaluation.accuracy,
         column="Predicted_Entailment",
     )
-    monkeypatch.setitem(TASKS, "nli", row)
-    monkeypatch.setitem(multitask.LOSSES, "nli", {"cross_entropy": F.cross_entropy})
+    monkeypatch.setitem(multitask.TASKS, "quiz", row)
+    monkeypatch.setitem(multitask.LOSSES, "quiz", {"cross_entropy": F.cross_entropy})
 
     class Four(MultitaskBERT):
         def __init__(self, config):
             super().__init__(config)
-            self.nli = nn.Linear(3 * config.hidden_size, 3)
+            self.quiz = nn.Linear(3 * config.hidden_size, 3)
 
-        def predict_nli(self, *pair):
-            return self.nli(self.pair_features(*pair, "nli"))
+        def predict_quiz(self, *pair):
+            return self.quiz(self.pair_features(*pair, "quiz"))
 
     monkeypatch.setattr(multitask, "MultitaskBERT", Four)
     rows = make_rows(6, texts=2, labels="01", first_id=500)
     for split in ("train", "dev"):
         path = write_table(
-            tmp_path / f"nli-{split}.csv", "id sentence1 sentence2 is_duplicate", rows
+            tmp_path / f"quiz-{split}.csv", "id sentence1 sentence2 is_duplicate", rows
         )
-        setattr(flags, f"nli_{split}", str(path))
-    flags.nli_test, flags.nli_dev_out, flags.nli_test_out = "", "predictions/n.csv", "unused"
-    flags.tasks = ["sst", "nli"]
+        setattr(flags, f"quiz_{split}", str(path))
+    flags.quiz_test, flags.quiz_dev_out, flags.quiz_test_out = "", "predictions/n.csv", "unused"
+    flags.tasks = ["sst", "quiz"]
     monkeypatch.setattr(
-        multitask, "load_pairs", lambda path, split, label: load_pairs(path, split, "is_duplicate")
+        multitask,
+        "load_pairs",
+        lambda path, split, label, classes: load_pairs(path, split, "is_duplicate"),
     )
     multitask.train_multitask(flags)
     multitask.test_model(flags)
     metrics = json.loads(Path("predictions/multitask-metrics.json").read_text())
-    assert {"sst", "nli", "nli_loss", "sst_loss"} <= set(metrics["best"])
+    assert {"sst", "quiz", "quiz_loss", "sst_loss"} <= set(metrics["best"])
     predicted = read_predictions("predictions/n.csv", "Predicted_Entailment")
     assert list(predicted) == [row[0] for row in rows]
+
+
+def test_inference_between_sentences_is_learned_beside_the_others(flags, tmp_path):
+    """Three classes of pairs, first alone and then in turns with STS."""
+    rows = make_rows(12, texts=2, labels="012", first_id=500)
+    for split in ("train", "dev"):
+        path = write_table(tmp_path / f"nli-{split}.csv", "id sentence1 sentence2 relation", rows)
+        setattr(flags, f"nli_{split}", str(path))
+    flags.nli_test, flags.nli_dev_out, flags.nli_test_out = "", "predictions/n.csv", "unused"
+    flags.tasks, flags.nli_extra, flags.epochs = ["sts", "nli"], "ranking", 2
+    flags.sampling, flags.first_task = "first", "nli"
+    multitask.train_multitask(flags)
+    multitask.test_model(flags)
+    metrics = json.loads(Path("predictions/multitask-metrics.json").read_text())
+    assert "sts_loss" not in metrics["epochs"][0]
+    assert {"sts", "nli", "nli_loss", "sts_loss"} <= set(metrics["epochs"][1])
+    predicted = read_predictions("predictions/n.csv", "Predicted_Relation")
+    assert list(predicted) == [row[0] for row in rows]
+    assert set(predicted.values()) <= {0, 1, 2}
+    bad = write_table(
+        tmp_path / "bad.csv", "id sentence1 sentence2 relation", [(*rows[0][:3], "3")]
+    )
+    with pytest.raises(InputError, match="label 3, out of range 0 to 2"):
+        load_pairs(bad, "dev", "relation", 3)
 
 
 # ---------------------------------------------------------------------------------------------

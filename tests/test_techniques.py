@@ -5,6 +5,7 @@ What a technique computes is compared with oracles in test_ext_*.py; here it is 
 
 import itertools
 import json
+import re
 from argparse import Namespace
 from pathlib import Path
 from types import SimpleNamespace
@@ -21,7 +22,7 @@ from extensions.pcgrad import pcgrad
 from extensions.task_gradients import TaskGradients
 from extensions.updates import Updates
 from extensions.word_tags import WordTags, load_tagger
-from multitask_classifier import TASKS, MultitaskBERT
+from multitask_classifier import MultitaskBERT
 from optimizer import AdamW
 from tokenizer import BertTokenizer
 from utils import InputError, load_checkpoint, seed_everything
@@ -109,6 +110,28 @@ def test_without_flags_nothing_is_added(run, tiny_model_folder):
     names = MultitaskBERT(make_config(tiny_model_folder)).state_dict().keys()
     assert run()["model"].keys() == names
     assert not any(name.startswith("added.") for name in names)
+
+
+@pytest.mark.parametrize(
+    ("name", "pattern", "count"),
+    [
+        ("pals", r"added\.pals\.tasks\.(sst|para|sts)\.decoder\.weight", 3),
+        ("pals frozen", r"added\.pals\.tasks\.(sst|para|sts)\.decoder\.weight", 3),
+        ("serial", r".*\.adapters\.(sst|para|sts)\.up\.weight", 12),  # two in each of two layers
+        ("parallel", r".*\.adapters\.(sst|para|sts)\.up\.weight", 6),
+        ("lora", r".*\.lora_b", 4),
+        ("dora", r".*\.lora_b", 4),
+        ("count_features", r"added\.(text|pair)_counts\.linear\.weight", 2),
+        ("shapes", r"added\.tags\.weight", 1),
+        ("uncertainty", r"added\.uncertainty\.log_variances\.(sst|para|sts)", 3),
+    ],
+)
+def test_what_begins_as_0_has_learned(run, name, pattern, count):
+    """Of every task, if it is a task's: what is never used would have stayed 0."""
+    saved = run(**ON[name])["model"]
+    found = [value for key, value in saved.items() if re.fullmatch(pattern, key)]
+    assert len(found) == count
+    assert all(value.abs().max() > 0 for value in found)
 
 
 @pytest.mark.parametrize("kind", techniques.ADAPTATIONS)
@@ -343,5 +366,5 @@ def test_losses_over_the_rows_of_a_batch_are_refused_in_several_processes(run, m
 def test_a_run_of_tasks_in_turns_without_a_rule_takes_every_gradient_as_it_comes():
     args = multitask.get_args([])
     update = Updates(args, nn.Linear(1, 1), None, 10)
-    assert [update.is_whole(name, 0) for name in TASKS] == [True] * 3
+    assert [update.is_whole(name, 0) for name in args.tasks] == [True] * 3
     assert update.after(0) == {}
