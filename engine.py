@@ -26,6 +26,11 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 from torch.utils.data import DataLoader, Sampler
 
+try:
+    import resource
+except ImportError:  # Windows
+    resource = None
+
 from utils import (
     InputError,
     first_line,
@@ -165,6 +170,16 @@ def keep_freed_memory() -> None:
         if set_option:
             set_option(M_MMAP_THRESHOLD, 64 << 20)
             set_option(M_TRIM_THRESHOLD, 512 << 20)
+
+
+def peak_memory(device: torch.device) -> float | None:
+    """The most memory held so far, in MB: on CUDA that of tensors, else that of the process."""
+    if device.type == "cuda":
+        return torch.cuda.max_memory_allocated(device) / 1e6
+    if resource is None:
+        return None
+    unit = 1 if sys.platform == "darwin" else 1024  # bytes there, kilobytes on Linux
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit / 1e6
 
 
 def computes_bf16(device: torch.device) -> bool:

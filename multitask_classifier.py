@@ -55,6 +55,7 @@ from engine import (
     keep_freed_memory,
     minutes,
     parts,
+    peak_memory,
     remember_outputs,
     restore_model,
     resume_path,
@@ -628,7 +629,7 @@ def train_multitask(args) -> None:
             update.give_back()
             ### END SOLUTION multitask.own_weights
             at["history"].append(row)
-            record(args, at["history"], progress.seconds())
+            record(args, at["history"], progress.seconds(), peak_memory(device))
             at |= {"epoch": at["epoch"] + 1, "batch": 0, "seen": {}, "seconds": progress.seconds()}
             point.write(model, optimizer, at)  # last: what comes before it can be done again
             stop.leave_if_asked(point)
@@ -685,14 +686,15 @@ def settings(args) -> dict:
     return same | {key: sha256_of(getattr(args, key)) for key in read}
 
 
-def record(args, history: Sequence[dict], seconds: float) -> None:
+def record(args, history: Sequence[dict], seconds: float, peak_mb: float | None) -> None:
     """Write the learning curves and multitask-metrics.json of the run so far."""
     best = max(history, key=lambda row: row["overall"])
     names = [*(name for name in args.tasks if name in best), "overall"]
     title = f"{', '.join(names[:-1])}, {args.option}"
     lines = {name: name for name in names}
     plot_curves(f"{args.out_dir}/multitask-curves.png", history, title, lines)
-    metrics = {"best": best, "epochs": history, "seconds": round(seconds, 1), "args": vars(args)}
+    metrics = {"best": best, "epochs": history, "seconds": round(seconds, 1), "peak_mb": peak_mb}
+    metrics["args"] = vars(args)
     write_json(f"{args.out_dir}/multitask-metrics.json", metrics)
 
 

@@ -41,6 +41,7 @@ class Row:
     seeds: tuple[int | None, ...]
     predicted: dict[str, np.ndarray]  # task → (S, N)
     seconds: tuple[float, ...]
+    peak_mb: float | None  # the largest of all; None if a run did not say
 
 
 # ---------------------------------------------------------------------------------------------
@@ -82,7 +83,9 @@ def _row(name: str, by_seed: dict[int | None, list[dict]]) -> Row:
         task: np.array([[float(value) for value in one[task]] for one in dev]) for task in tasks
     }
     seconds = tuple(sum(result["seconds"] for result in part) for part in by_seed.values())
-    return Row(name, tuple(by_seed), predicted, seconds)
+    peaks = [result.get("peak_mb") for part in by_seed.values() for result in part]
+    peak = None if None in peaks else max(peaks)
+    return Row(name, tuple(by_seed), predicted, seconds, peak)
 
 
 def check_data(found: Sequence[dict], prints: dict[str, str]) -> None:
@@ -191,16 +194,17 @@ def is_noise(interval: tuple[float, float, float]) -> bool:
 
 
 def score_table(rows: Sequence[Row], gold: dict[str, np.ndarray]) -> str:
-    """Markdown: each row's scores, mean (standard deviation) over seeds, and minutes a run."""
+    """Markdown: each row's scores, mean (standard deviation) over seeds; minutes, peak memory."""
     lines = [
-        "| run | seeds | SST accuracy | paraphrase accuracy | STS Pearson | overall | minutes |",
-        "|---|--:|--:|--:|--:|--:|--:|",
+        "| run | seeds | SST accuracy | paraphrase accuracy | STS Pearson | overall | min | MB |",
+        "|---|--:|--:|--:|--:|--:|--:|--:|",
     ]
     for row in rows:
         found = scores(row, gold)
         cells = [_mean_sd(found[score][:, 0]) if score in found else "–" for score in SCORES]
         minutes = np.mean(row.seconds) / 60
-        lines.append(f"| {row.name} | {len(row.seeds)} | {' | '.join(cells)} | {minutes:.1f} |")
+        cells += [f"{minutes:.1f}", "–" if row.peak_mb is None else f"{row.peak_mb:,.0f}"]
+        lines.append(f"| {row.name} | {len(row.seeds)} | {' | '.join(cells)} |")
     return "\n".join(lines)
 
 

@@ -15,7 +15,7 @@ import sys
 import time
 import tomllib
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -58,10 +58,20 @@ class Experiment:
     members: tuple[str, ...]
     flags: dict[str, Any]
     search: dict[str, Any]
+    variants: dict[str, dict[str, Any]]  # further flags of runs that are compared with this one
+
+    def with_variants(self) -> list[Experiment]:
+        """The run itself and, as NAME-VARIANT, each of its variants."""
+        changed = (
+            replace(self, name=f"{self.name}-{name}", flags=self.flags | flags, variants={})
+            for name, flags in self.variants.items()
+        )
+        return [self, *changed]
 
 
 def read_experiment(path: str | Path) -> Experiment:
-    """Read and check a TOML with the tables [run], [flags] and, if it has one, [search].
+    """Read and check a TOML with the tables [run], [flags] and, if it has them, [search] and
+    [variants.NAME].
 
     Raises:
         InputError: not there, no TOML, an unknown or missing key.
@@ -74,7 +84,7 @@ def read_experiment(path: str | Path) -> Experiment:
     except (tomllib.TOMLDecodeError, UnicodeDecodeError, OSError) as error:
         raise InputError(f"{path} is no TOML: {error}") from None
     run, flags = content.pop("run", {}), content.pop("flags", {})
-    search = content.pop("search", {})
+    search, variants = content.pop("search", {}), content.pop("variants", {})
     defaults = {"kind": "train", "script": "multitask_classifier.py", "seeds": [], "members": []}
     unknown = [*content, *(run.keys() - defaults.keys() - {"name"})]
     if unknown:
@@ -91,17 +101,18 @@ def read_experiment(path: str | Path) -> Experiment:
         if type(seed) is not int or seed < 0:
             raise InputError(f"{path}: the seed {seed!r} is no integer from 0 on")
     lists = {"seeds": tuple(run["seeds"]), "members": tuple(run["members"])}
-    return Experiment(**(run | lists), flags=flags, search=search)
+    if not all(isinstance(more, dict) for more in variants.values()):
+        raise InputError(f"{path}: a variant is a table of flags, [variants.NAME]")
+    return Experiment(**(run | lists), flags=flags, search=search, variants=variants)
 
 
 def as_arguments(flags: dict[str, Any]) -> list[str]:
     """Flags of a TOML as they stand on a command line; true is a bare flag, false is left out."""
     arguments = []
     for name, value in flags.items():
-        if value is True:
-            arguments.append(f"--{name}")
-        elif value is not False:
-            arguments += [f"--{name}", str(value)]
+        if value is not False:
+            values = [] if value is True else value if isinstance(value, list) else [value]
+            arguments += [f"--{name}", *map(str, values)]
     return arguments
 
 

@@ -23,7 +23,10 @@ from utils import InputError, OneLineParser, run_script, write_json
 
 
 def planned(paths: list[str]) -> list[Experiment]:
-    """The experiments of these TOMLs; a joined one stands for its members' TOMLs beside it."""
+    """The experiments of these TOMLs and their variants.
+
+    A joined one stands for its members' TOMLs beside it.
+    """
     found = []
     for path in map(Path, paths):
         experiment = results.read_experiment(path)
@@ -31,7 +34,7 @@ def planned(paths: list[str]) -> list[Experiment]:
             members = (path.with_name(f"{name}.toml") for name in experiment.members)
             found += [results.read_experiment(member) for member in members]
         else:
-            found.append(experiment)
+            found += experiment.with_variants()
     return found
 
 
@@ -112,6 +115,7 @@ def outcome(experiment: Experiment, folder: Path) -> dict[str, Any]:
     return {
         "metrics": metrics["best"],
         "seconds": metrics["seconds"],
+        "peak_mb": metrics.get("peak_mb"),
         "data": results.fingerprints(files, tasks),
         "dev": results.dev_predictions(folder, files, tasks),
     }
@@ -132,14 +136,23 @@ def get_args() -> argparse.Namespace:
     parser = OneLineParser(prog="experiments/run.py", description="Run what a TOML describes.")
     parser.add_argument("experiments", nargs="+", metavar="TOML")
     parser.add_argument("--seeds", nargs="+", type=int, help="only these of the TOML's seeds")
+    parser.add_argument("--only", nargs="+", metavar="NAME", help="only these of a TOML's variants")
     return parser.parse_args()
 
 
 def main() -> None:
     """Run all that is not in results.jsonl yet."""
     args = get_args()
+    experiments = planned(args.experiments)
+    names = [one.name for one in experiments]
+    for name in args.only or ():
+        if name not in names:
+            raise InputError(f"--only {name}: there are {', '.join(names)}")
     chosen = [
-        (one, seed) for one in planned(args.experiments) for seed in seeds_of(one, args.seeds)
+        (one, seed)
+        for one in experiments
+        if not args.only or one.name in args.only
+        for seed in seeds_of(one, args.seeds)
     ]
     for experiment, seed in chosen:
         if is_done(experiment, seed):

@@ -195,6 +195,25 @@ def test_a_joined_toml_runs_its_members(place, run_script_here):
     assert list(row.predicted) == ["sst", "sts"]
 
 
+def test_variants_are_runs_beside_the_baseline(place, run_script_here):
+    toml = write_toml(place, "plain", seeds="[0]")
+    with toml.open("a") as file:
+        file.write("[variants.slow]\nlr = 1e-6\nteachers = ['a.pt', 'b.pt']\n")
+    base, slow = results.read_experiment(toml).with_variants()
+    assert (base.name, slow.name, slow.seeds) == ("plain", "plain-slow", (0,))
+    assert slow.flags == base.flags | {"lr": 1e-6, "teachers": ["a.pt", "b.pt"]}
+    line = " ".join(results.as_arguments(slow.flags))
+    assert "--teachers a.pt b.pt" in line
+    assert run_script_here(run, toml, "--only", "plain-slow").code == 0
+    assert run_script_here(run, toml).code == 0
+    assert [one["name"] for one in results.load_results()] == ["plain-slow", "plain"]
+    refused = run_script_here(run, toml, "--only", "fast")
+    assert "--only fast: there are plain, plain-slow" in refused.err
+    toml.write_text('[run]\nname = "a"\nseeds = [1]\n[variants]\nlr = 1\n')
+    with pytest.raises(InputError, match="a variant is a table of flags"):
+        results.read_experiment(toml)
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [
@@ -228,12 +247,12 @@ def test_the_tomls_of_the_repository(path):
     elif one.kind == "train":
         from multitask_classifier import get_args
 
-        args = get_args(results.train_command(one.script, one.flags, 0, Path("runs"))[2:])
-        assert args.seed == 0
-        flags = one.flags | (
-            {"tasks": one.flags["tasks"].split(",")} if "tasks" in one.flags else {}
-        )
-        assert all(getattr(args, name) == value for name, value in flags.items())
+        for each in one.with_variants():
+            args = get_args(results.train_command(each.script, each.flags, 0, Path("runs"))[2:])
+            assert args.seed == 0
+            tasks = {"tasks": each.flags["tasks"].split(",")} if "tasks" in each.flags else {}
+            flags = each.flags | tasks
+            assert all(getattr(args, name) == value for name, value in flags.items())
     if one.search:
         assert search.check_ranges(one)[0] > 0
 
@@ -341,7 +360,7 @@ def test_a_broken_last_line(place):
 
 def a_row(name: str, seeds: tuple, **predicted) -> report.Row:
     arrays = {task: np.array(values, float) for task, values in predicted.items()}
-    return report.Row(name, seeds, arrays, (60.0,) * len(seeds))
+    return report.Row(name, seeds, arrays, (60.0,) * len(seeds), 512.0)
 
 
 @pytest.fixture
@@ -478,12 +497,12 @@ def test_the_report(place, run_script_here):
     overall = [(score / 11 + 1 + 1) / 3 for score in (5, 8)]
     expected = (
         f"| base | 2 | {mean:.3f} ({sd:.3f}) | 1.000 (0.000) | 1.000 (0.000) "
-        f"| {np.mean(overall):.3f} ({np.std(overall, ddof=1):.3f}) | 1.5 |"
+        f"| {np.mean(overall):.3f} ({np.std(overall, ddof=1):.3f}) | 1.5 | – |"
     )
     assert expected in lines
     whole = "1.000 (0.000)"
-    assert f"| joined | 2 | {whole} | {whole} | {whole} | {whole} | 3.0 |" in lines
-    assert "| alone | 1 | 1.000 | – | – | – | 1.5 |" in lines
+    assert f"| joined | 2 | {whole} | {whole} | {whole} | {whole} | 3.0 | – |" in lines
+    assert "| alone | 1 | 1.000 | – | – | – | 1.5 | – |" in lines
     assert "note: joined lacks a member for some seeds, which are left out" in result.err
     (difference,) = [line for line in lines if line.startswith("| joined | +")]
     cells = [cell.strip() for cell in difference.split("|")[2:-1]]

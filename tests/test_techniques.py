@@ -113,6 +113,21 @@ def test_without_flags_nothing_is_added(run, tiny_model_folder):
 
 
 @pytest.mark.parametrize(
+    ("name", "flag"),
+    [
+        *((name, "regulariser_weight") for name in ("r_drop", "r3f", "smart", "fgm")),
+        *((name, "extra_weight") for name in ("supcon", "simcse", "ranking", "angle")),
+        ("bregman", "bregman"),
+    ],
+)
+def test_a_term_counts_by_its_weight(run, name, flag):
+    """The same noise and dropout in both runs: nothing but the term makes a difference."""
+    run.flags.epochs, run.flags.steps_per_epoch = 1, 4
+    small, large = (run(**ON[name] | {flag: weight})["model"] for weight in (1e-9, 5.0))
+    assert any(not torch.equal(small[key], large[key]) for key in small)
+
+
+@pytest.mark.parametrize(
     ("name", "pattern", "count"),
     [
         ("pals", r"added\.pals\.tasks\.(sst|para|sts)\.decoder\.weight", 3),
@@ -182,6 +197,24 @@ def test_an_average_of_decay_0_is_the_model(run):
     plain, averaged = run(), run(average="ema", average_decay=0.0)
     for key, value in plain["model"].items():
         assert torch.equal(averaged["model"][key], value), key
+
+
+@pytest.mark.parametrize("average", ["ema", "swa"])
+def test_training_goes_on_from_its_own_weights(run, monkeypatch, average):
+    paths = []
+    step = AdamW.step
+
+    def watched(self, closure=None):
+        paths[-1].append(self.param_groups[0]["params"][0].detach().clone())
+        return step(self, closure)
+
+    monkeypatch.setattr(AdamW, "step", watched)
+    for more in ({}, {"average": average, "average_decay": 0.9}):
+        paths.append([])
+        run(**more, epochs=4, steps_per_epoch=3)
+    plain, averaged = paths
+    assert len(plain) == 12
+    assert all(torch.equal(one, other) for one, other in zip(plain, averaged, strict=True))
 
 
 @pytest.mark.parametrize("features", [{"tag_words": "shapes"}, {"count_features": True}])
