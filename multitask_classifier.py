@@ -300,16 +300,9 @@ class MultitaskBERT(nn.Module):
             features = torch.cat([u, v, (u - v).abs()], dim=-1)  # (B, 3 D)
         return self.added.with_counts(features, *texts)
 
-    def predict_relation(
-        self,
-        input_ids_1: Tensor,
-        attention_mask_1: Tensor,
-        input_ids_2: Tensor,
-        attention_mask_2: Tensor,
-    ) -> Tensor:
+    def predict_relation(self, *pair: Tensor) -> Tensor:
         """Logits of contradiction, neutral, entailment: (B, L1) …, (B, L2) … → (B, 3)."""
-        pairs = input_ids_1, attention_mask_1, input_ids_2, attention_mask_2
-        return self.apply_head(self.relation, self.pair_features(*pairs, "nli"))
+        return self.apply_head(self.relation, self.pair_features(*pair, "nli"))
 
     ### END SOLUTION multitask.shared
 

@@ -31,7 +31,7 @@ class WordTags:
 
     Args:
         tokenizer: a BertTokenizer.
-        tags: 'shapes', or a file that ``save_tagger`` wrote; None if only counts are wanted.
+        tags: 'shapes', or a tagger's file (see load_tagger); None if only counts are wanted.
     """
 
     def __init__(self, tokenizer: Any, tags: str | None):
@@ -121,6 +121,8 @@ def load_tagger(path: str | Path) -> Tagger:
         saved = json.loads(Path(path).read_text(encoding="utf-8"))
         return Tagger(saved["tags"], saved["weights"])
     except FileNotFoundError:
-        raise InputError(f"no file {path}; tags are 'shapes' or a tagger's file") from None
+        raise InputError(
+            f"no file {path}; --tag_words takes 'shapes' or a file of lessons/word_tagger.py"
+        ) from None
     except (ValueError, KeyError, TypeError) as error:
         raise InputError(f"{path} holds no tagger: learn one again") from error

@@ -35,10 +35,13 @@ class Sentence(NamedTuple):
     tags: list[str]
 
 
-def read_sentences(path: str | Path, limit: int | None = None) -> list[Sentence]:
+def read_sentences(
+    path: str | Path, limit: int | None = None, any_tags: bool = False
+) -> list[Sentence]:
     """Read a file of ``word<TAB>tag`` lines; lines of white space (or a BOM) end a sentence.
 
     WikiANN's prefix of the language (``en:``) is taken off if every word of the file has it.
+    With ``any_tags`` tags may be others than those of entities, such as parts of speech.
 
     Raises InputError naming file and line where a line is not of that form.
     """
@@ -53,10 +56,10 @@ def read_sentences(path: str | Path, limit: int | None = None) -> list[Sentence]
                 sentences.append(Sentence([], []))
             continue
         word, _, tag = line.removeprefix("\ufeff").partition("\t")
-        if not word or not TAG.fullmatch(tag):
+        if not word or not (tag.strip() if any_tags else TAG.fullmatch(tag)):
+            wanted = "a tag" if any_tags else "O, B-TYPE or I-TYPE"
             raise InputError(
-                f"{path}, line {number}: expected a word, a tab and O, B-TYPE or I-TYPE, "
-                f"not {line[:60]!r}"
+                f"{path}, line {number}: expected a word, a tab and {wanted}, not {line[:60]!r}"
             )
         sentences[-1].words.append(word)
         sentences[-1].tags.append(tag)
