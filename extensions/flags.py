@@ -147,6 +147,8 @@ def _faults_of_parts(args: argparse.Namespace) -> Iterator[str]:
         for flag in ("mixout", "reinit", "layer_decay", "pals"):
             if getattr(args, flag):
                 yield f"--adapt freezes what --{flag} is about: one of them"
+    if args.regulariser == "fgm" and args.adapt in (*lora.KINDS, *adapters.KINDS):
+        yield f"fgm climbs by the gradient of the embeddings, which --adapt {args.adapt} freezes"
     for flag in ("adapt", "mixout"):
         if getattr(args, flag) and args.separate_layers:
             yield f"--{flag} does not reach --separate_layers: one of them"

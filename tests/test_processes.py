@@ -97,10 +97,14 @@ def test_only_the_first_prints_and_writes(runs):
     assert sorted(path.name for path in folder.iterdir()) == ["predictions", "sst-classifier.pt"]
 
 
-def test_several_tasks_have_the_loss_curve_of_one(tmp_path, model_without_dropout, tiny_data):
-    """A step of one task leaves the other tasks' heads without gradients, in every process."""
+@pytest.mark.parametrize("more", ["", "--gradients pcgrad --average ema --average_decay 0.5"])
+def test_several_tasks_have_the_loss_curve_of_one(tmp_path, model_without_dropout, tiny_data, more):
+    """A step of one task leaves the other tasks' heads without gradients, in every process.
+
+    With PCGrad the orders that are drawn have to be the same in all.
+    """
     line = (
-        f"--option finetune --lr 3e-3 --epochs 2 --batch_size 8 --precision fp32 "
+        f"--option finetune --lr 3e-3 --epochs 2 --batch_size 8 --precision fp32 {more} "
         f"--hidden_dropout_prob 0 --model {model_without_dropout} --data_dir {tiny_data}"
     ).split()
     started = {n: start(tmp_path / str(n), n, line, "multitask_classifier.py") for n in (1, 2)}

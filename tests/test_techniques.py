@@ -371,6 +371,7 @@ def test_a_file_that_holds_no_tagger(tmp_path, content):
         ("--adapt dora --mixout .5", "--adapt freezes what --mixout"),
         ("--adapt serial --pals 12", "--adapt freezes what --pals"),
         ("--mixout .5 --separate_layers 1", "--mixout does not reach"),
+        ("--regulariser fgm --adapt lora", "which --adapt lora freezes"),
         ("--pals 10", "cannot be split into --pal_heads 12"),
         ("--layer_decay 1.1", "at most 1"),
         ("--schedule cosine --decay", "the linear schedule"),
