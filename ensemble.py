@@ -27,7 +27,6 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from datasets import COURSE_STEMS
 from engine import autocast_for, evaluation_loader
 from evaluation import write_in_order
 from multitask_classifier import (
@@ -79,7 +78,7 @@ def trained_on(path: str) -> list[str]:
     saved = load_checkpoint(path)
     args = saved.get("args") if isinstance(saved, dict) else None
     args = vars(args) if hasattr(args, "__dict__") else args or {}
-    return [name for name in TASKS if name in args.get("tasks", COURSE_STEMS)]
+    return [name for name in TASKS if name in args.get("tasks", TASKS)]
 
 
 def answers(model: nn.Module, task: Task, rows, args, device: torch.device) -> np.ndarray:
@@ -270,7 +269,7 @@ def get_args() -> SimpleNamespace:
     add = parser.add_argument
     add("checkpoints", nargs="+", metavar="CHECKPOINT")
     add("--soup", action="store_true", help="average weights, not answers")
-    add("--tasks", type=task_names, default=list(COURSE_STEMS), help="which ones, e.g. sst,sts")
+    add("--tasks", type=task_names, default=list(TASKS), help="which ones, e.g. sst,sts")
     add("--batch_size", type=positive_int, default=32)
     add("--precision", choices=("auto", "fp32", "bf16"), default="auto")
     add("--use_gpu", action="store_true", help="CUDA, or Apple's MPS")

@@ -168,8 +168,12 @@ TASKS = {
         metric=pearson,
         column=COLUMNS[2],
     ),
-    ### BEGIN SOLUTION multitask.further_tasks
-    "nli": Task(  # does the second sentence follow from the first? Not one of --tasks by default
+}
+
+### BEGIN SOLUTION multitask.further_tasks
+### STUB: FURTHER_TASKS: dict[str, Task] = {}  # your own; --tasks names them
+FURTHER_TASKS = {
+    "nli": Task(  # does the second sentence follow from the first?
         name="nli",
         file="nli",
         label="relation",
@@ -180,8 +184,9 @@ TASKS = {
         metric=accuracy,
         column="Predicted_Relation",
     ),
-    ### END SOLUTION multitask.further_tasks
 }
+### END SOLUTION multitask.further_tasks
+ALL_TASKS = TASKS | FURTHER_TASKS
 
 ### BEGIN SOLUTION multitask.losses
 ### STUB: # the losses of the other two tasks are yours to choose; see train_multitask
@@ -198,7 +203,7 @@ LOSSES = {
 def overall(scores: Mapping[str, float]) -> float:
     """The leaderboard's mean of the tasks' accuracies and (r + 1) / 2 for a correlation r."""
     terms = [
-        (value + 1) / 2 if TASKS[name].metric is pearson else value
+        (value + 1) / 2 if ALL_TASKS[name].metric is pearson else value
         for name, value in scores.items()
     ]
     return sum(terms) / len(terms)
@@ -239,10 +244,10 @@ class MultitaskBERT(nn.Module):
             check_segments(self.bert)
         additions.start_anew(self.bert, config)
         count = getattr(config, "separate_layers", 0)
-        tasks = list(dict.fromkeys((*COURSE_STEMS, *getattr(config, "tasks", ()))))
+        tasks = list(dict.fromkeys((*TASKS, *getattr(config, "tasks", ()))))
         self.task_layers = split_top_layers(self.bert, count, tasks)
         width = config.hidden_size * (1 if self.cross else 3)
-        scores = [name for name in tasks if not TASKS[name].classes]
+        scores = [name for name in tasks if not ALL_TASKS[name].classes]
         self.added = additions.Additions(self.bert, config, tasks, scores, width, word_tags)
         self.dropout = nn.Dropout(config.hidden_dropout_prob)
         self.sentiment = additions.head(config, config.hidden_size, 5)
@@ -410,7 +415,7 @@ def remember_words(model: MultitaskBERT, args) -> None:
     if words is None:
         return
     for name in args.tasks:
-        task = TASKS[name]
+        task = ALL_TASKS[name]
         columns = ("sentence",) if task.keys == SINGLE else ("sentence1", "sentence2")
         for path in filter(None, (getattr(args, f"{name}_{split}") for split in SPLITS)):
             table = read_table(Path(path), ("id", *columns), None)
@@ -512,7 +517,7 @@ def train_multitask(args) -> None:
     ### BEGIN SOLUTION multitask.tasks
     ### STUB: tasks = [TASKS["sst"]]  # SST alone: the other two are yours
     ### STUB: losses, weights = {"sst": F.cross_entropy}, {"sst": 1.0}
-    tasks = [TASKS[name] for name in args.tasks]
+    tasks = [ALL_TASKS[name] for name in args.tasks]
     losses = {name: LOSSES[name][getattr(args, f"{name}_loss")] for name in args.tasks}
     weights = {name: getattr(args, f"{name}_weight") for name in args.tasks}
     ### END SOLUTION multitask.tasks
@@ -572,7 +577,7 @@ def train_multitask(args) -> None:
             )
             turns = Turns(plan[at["epoch"] - 1][at["batch"] :], streams)
             for batch in progress.bar(turns, at["epoch"]):
-                task = TASKS[batch["task"]]
+                task = ALL_TASKS[batch["task"]]
                 optimizer.zero_grad()
                 for *inputs, labels in parts(batch, args.accumulate, device, task.keys):
                     share = len(labels) / len(batch["labels"])
@@ -634,8 +639,8 @@ def evaluate(model: nn.Module, loaders: Mapping[str, Iterable], device) -> dict[
     model.eval()
     scores = {}
     for name, loader in loaders.items():
-        found = TASKS[name].predict(loader, getattr(model, TASKS[name].head), device)
-        scores[name] = TASKS[name].metric(found["y_true"], found["y_pred"])
+        found = ALL_TASKS[name].predict(loader, getattr(model, ALL_TASKS[name].head), device)
+        scores[name] = ALL_TASKS[name].metric(found["y_true"], found["y_pred"])
     return scores
 
 
@@ -666,14 +671,14 @@ def mean_losses(sums: Mapping[str, float]) -> dict[str, float]:
 
 def print_row(row: Mapping[str, float], seconds: float) -> None:
     """A line of the table that grows by the epoch."""
-    scores = "".join(f"  {row[name]:7.3f}" for name in (*TASKS, "overall") if name in row)
+    scores = "".join(f"  {row[name]:7.3f}" for name in (*ALL_TASKS, "overall") if name in row)
     print(f"{row['epoch']:6d}  {row['loss']:6.3f}{scores}  {minutes(seconds):>8}", flush=True)
 
 
 def settings(args) -> dict:
     """What has to be the same for a run to be resumed: all that the result depends on."""
     free = {"use_gpu", "compile", "resume", "data_dir", "out_dir", "filepath", "predict"}
-    files = {f"{name}_{split}" for name in TASKS for split in (*SPLITS, "dev_out", "test_out")}
+    files = {f"{name}_{split}" for name in ALL_TASKS for split in (*SPLITS, "dev_out", "test_out")}
     same = {key: value for key, value in vars(args).items() if key not in free | files}
     read = [f"{name}_{split}" for name in args.tasks for split in ("train", "dev")]
     return same | {key: sha256_of(getattr(args, key)) for key in read}
@@ -710,7 +715,7 @@ def test_model(args) -> None:
     remember_words(model, args)
     ### END SOLUTION multitask.words_to_test
     scores = {}
-    for task in (TASKS[name] for name in args.tasks):
+    for task in (ALL_TASKS[name] for name in args.tasks):
         head = getattr(model, task.head)
         for split in ("dev", "test"):
             if not getattr(args, f"{task.name}_{split}"):
@@ -779,10 +784,12 @@ def lines_of(given: Sequence[str]) -> Iterable[Sequence[str]]:
 def task_names(text: str) -> list[str]:
     """An argparse type: sst,para,sts or fewer of them, in the table's order."""
     asked = [name.strip() for name in text.split(",")]
-    unknown = [name for name in asked if name not in TASKS]
+    unknown = [name for name in asked if name not in ALL_TASKS]
     if unknown:
-        raise argparse.ArgumentTypeError(f"no task {unknown[0]!r}; there are {', '.join(TASKS)}")
-    return [name for name in TASKS if name in asked]
+        raise argparse.ArgumentTypeError(
+            f"no task {unknown[0]!r}; there are {', '.join(ALL_TASKS)}"
+        )
+    return [name for name in ALL_TASKS if name in asked]
 
 
 def make_parser() -> argparse.ArgumentParser:
@@ -792,7 +799,7 @@ def make_parser() -> argparse.ArgumentParser:
         description="One BERT for sentiment, paraphrases and similarity.",
     )
     add = parser.add_argument
-    for task in TASKS.values():
+    for task in ALL_TASKS.values():
         for split, ending in SPLITS.items():
             add(f"--{task.name}_{split}", default=f"data/{task.file}-{ending}.csv")
         for split in ("dev", "test"):
@@ -815,7 +822,7 @@ def make_parser() -> argparse.ArgumentParser:
     add("--data_dir", help="folder of the course files ($MINBERT_DATA does the same)")
     add("--out_dir", default="predictions", help="folder of all that a run writes")
     add("--filepath", help="checkpoint; default: {option}-{epochs}-{lr}-multitask.pt")
-    add("--tasks", type=task_names, default=",".join(COURSE_STEMS), help="which ones, e.g. sst,sts")
+    add("--tasks", type=task_names, default=",".join(TASKS), help="which ones, e.g. sst,sts")
     add("--steps_per_epoch", type=positive_int, help="default: as many as give every row a turn")
     add("--predict", nargs="*", metavar="TEXT", help="or two texts, or lines of standard input")
     add("--checkpoint", help="which model predicts")
@@ -830,13 +837,13 @@ def make_parser() -> argparse.ArgumentParser:
     add("--similarity", choices=("linear", "cosine"), default="linear", help="head of sts")
     add("--separate_layers", type=int, default=0, help="how many top layers each task has alone")
     add("--sampling", choices=sampling.KINDS, default="round_robin", help="which task is next")
-    add("--first_task", choices=tuple(TASKS), default="para", help="with --sampling first")
+    add("--first_task", choices=tuple(ALL_TASKS), default="para", help="with --sampling first")
     add("--first_epochs", type=positive_int, default=1, help="with --sampling first")
     for name, choices in LOSSES.items():
         add(f"--{name}_batch_size", type=positive_int, help="default: --batch_size")
         add(f"--{name}_weight", type=positive_float, default=1.0, help="of its loss")
         add(f"--{name}_loss", choices=tuple(choices), default=next(iter(choices)))
-    techniques.add_flags(parser, TASKS)
+    techniques.add_flags(parser, ALL_TASKS)
     ### END SOLUTION multitask.flags
     return parser
 
@@ -864,7 +871,7 @@ def get_args(arguments: Sequence[str] | None = None) -> argparse.Namespace:
 def with_names(args) -> argparse.Namespace:
     """Fill in the names of what a run writes, where none were given."""
     args.filepath = args.filepath or f"{args.option}-{args.epochs}-{args.lr}-multitask.pt"
-    for name in TASKS:
+    for name in ALL_TASKS:
         for split in ("dev", "test"):
             flag = f"{name}_{split}_out"
             default = f"{args.out_dir}/{name}-{split}-output.csv"
@@ -879,9 +886,9 @@ def with_defaults(args) -> SimpleNamespace:
     """
     defaults = vars(make_parser().parse_args([]))
     args = with_names(SimpleNamespace(**defaults | vars(args)))
-    flags = [f"{name}_{split}" for name in TASKS for split in SPLITS]
+    flags = [f"{name}_{split}" for name in ALL_TASKS for split in SPLITS]
     default = [flag for flag in flags if getattr(args, flag) == defaults[flag]]
-    stems = {task.name: task.file for task in TASKS.values()}
+    stems = {task.name: task.file for task in ALL_TASKS.values()}
     found = multitask_files(args.data_dir, stems) if default else {}
     for flag in default:
         setattr(args, flag, found[flag])
@@ -890,7 +897,7 @@ def with_defaults(args) -> SimpleNamespace:
 
 def check_data(args) -> None:
     """Find all files of a run and read those that training does not: faults must show before it."""
-    for task in (TASKS[name] for name in args.tasks):
+    for task in (ALL_TASKS[name] for name in args.tasks):
         for split in SPLITS:
             flag = f"{task.name}_{split}"
             path = getattr(args, flag)
@@ -917,7 +924,9 @@ def main() -> None:
     if args.option == "pretrain" and args.lr < 1e-4:
         print(f"hint: only the heads learn, and at --lr {args.lr:g} hardly move; try --lr 1e-3")
     check_data(args)
-    outputs = [getattr(args, f"{name}_{split}_out") for name in TASKS for split in ("dev", "test")]
+    outputs = [
+        getattr(args, f"{name}_{split}_out") for name in ALL_TASKS for split in ("dev", "test")
+    ]
     for out in (*outputs, args.filepath, f"{args.out_dir}/multitask"):
         check_writable(Path(out).parent)
     seed_everything(args.seed)

