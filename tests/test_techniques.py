@@ -17,7 +17,10 @@ from torch import nn
 
 import multitask_classifier as multitask
 from bert import BertModel
+from engine import LengthBatches
 from extensions import flags as techniques
+from extensions.no_duplicates import NoDuplicates
+from extensions.objectives import without_duplicates
 from extensions.pcgrad import pcgrad
 from extensions.task_gradients import TaskGradients
 from extensions.updates import Updates
@@ -395,6 +398,29 @@ def test_losses_over_the_rows_of_a_batch_are_refused_in_several_processes(run, m
     monkeypatch.setattr("extensions.objectives.process_count", lambda: 2)
     with pytest.raises(InputError, match="several processes share"):
         run(sst_extra="supcon")
+
+
+def test_texts_that_serve_as_wrong_answers_come_once_in_a_batch():
+    """A = b = c by way of two pairs, so that the pairs of b and of c must not meet either."""
+    pairs = [("a", "b", 1), ("a", "c", 1), ("b", "d", 0), ("c", "e", 0), ("f", "g", 0)]
+    rows = {"para": [(*pair, f"id{i}") for i, pair in enumerate(pairs)]}
+    batches = {"para": LengthBatches([3] * 5, 5, seed=0)}
+    args = multitask.get_args(["--option", "finetune"])
+    assert without_duplicates(args, rows, batches) == batches
+    args.para_extra = "ranking"
+    found = without_duplicates(args, rows, batches)["para"]
+    found.begin(1)
+    together = [set(batch) for batch in found]
+    assert sorted(len(batch) for batch in together) == [1, 1, 1, 2]
+    assert all(len(batch & {0, 1, 2, 3}) == 1 for batch in together)
+
+
+def test_a_run_with_a_ranking_loss_takes_such_batches(run, monkeypatch):
+    seen = []
+    regrouped = NoDuplicates.__iter__
+    monkeypatch.setattr(NoDuplicates, "__iter__", lambda self: seen.append(1) or regrouped(self))
+    run(para_extra="ranking", epochs=1)
+    assert seen
 
 
 def test_a_run_of_tasks_in_turns_without_a_rule_takes_every_gradient_as_it_comes():
