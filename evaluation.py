@@ -114,7 +114,6 @@ def classify_pairs(
 
     found = score_pairs(batches, best, device)
     found["y_pred"] = [int(choice) for choice in found["y_pred"]]
-    found["y_true"] = [int(label) for label in found["y_true"]]
     return found | {"confidence": confidence}
 
 

@@ -47,8 +47,8 @@ def parameter_groups(model: nn.Module, lr: float, decay: float) -> list[dict]:
         lr, decay: η, ξ.
 
     Returns:
-        Groups with 'params', 'lr' and 'scale', the ratio of their lr and η: a schedule has to
-        multiply by it.
+        Groups with 'params', 'lr' and 'scale', the ratio of their lr and η, which a schedule has to
+        keep.
     """
     if not 0 < decay <= 1:
         raise ValueError(f"the decay is {decay}, it must be above 0 and at most 1")

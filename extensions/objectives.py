@@ -8,7 +8,7 @@ An ``Objective`` yields losses, each to be followed by its backward pass: one, o
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import partial
 from typing import Any
 
@@ -57,7 +57,7 @@ class Objective:
                 f"{what} compares the rows of a batch with each other, which several processes "
                 "share: run it in one"
             )
-        if "angle" in vars(args).values() and model.bert.config.hidden_size % 2:
+        if args.sts_extra == "angle" and model.bert.config.hidden_size % 2:
             raise InputError("--sts_extra angle halves vectors; those of this model have odd width")
         self.args, self.model, self.losses, self.autocast = args, model, losses, autocast
         self.teachers = teachers
@@ -75,7 +75,9 @@ class Objective:
             yield loss if uncertainty is None else uncertainty(task.name, loss)
 
     def _losses(self, task: Any, inputs: Sequence[Tensor], labels: Tensor) -> Iterator[Tensor]:
-        own = partial(self._own, task, labels)
+        def own(outputs: Tensor) -> Tensor:
+            return self.losses[task.name](outputs, labels)
+
         outputs_of = partial(self._outputs, self.model, task)
         regulariser = self.args.regulariser
         if regulariser == "freelb":
@@ -94,7 +96,7 @@ class Objective:
         args = self.args
         extra = getattr(args, f"{task.name}_extra")
         passes = Passes(self.model.bert, forward) if args.regulariser or args.bregman else None
-        with vectors_of(self.model) as vectors:
+        with vectors_of(self.model) if extra else nullcontext() as vectors:
             outputs = passes.clean() if passes else forward()
         loss = own(outputs)
         if args.regulariser:
@@ -130,9 +132,6 @@ class Objective:
         """The arguments among these whose flag was given; the techniques have defaults."""
         values = {name: getattr(self.args, flag) for name, flag in flags.items()}
         return {name: value for name, value in values.items() if value is not None}
-
-    def _own(self, task: Any, labels: Tensor, outputs: Tensor) -> Tensor:
-        return self.losses[task.name](outputs, labels)
 
     def _outputs(self, model: nn.Module, task: Any, inputs: Sequence[Tensor]) -> Tensor:
         with self.autocast():

@@ -62,6 +62,11 @@ class Updates:
         self.gradients = TaskGradients(model.parameters()) if args.gradients else None
         self.chance = torch.Generator()
         self.vaccine = GradVac(len(args.tasks), generator=self.chance)
+        self.rules: dict[str, Callable[[Tensor], Tensor]] = {
+            "pcgrad": partial(pcgrad, generator=self.chance),
+            "gradvac": self.vaccine,
+            "cagrad": cagrad,
+        }
         decay = args.average_decay if args.average == "ema" else None
         self.average = Average(model, decay, warm_up=True) if args.average else None
         self.averaged = ExitStack()
@@ -83,12 +88,7 @@ class Updates:
         if len(self.gradients.taken) < len(self.args.tasks):
             return False
         self.chance.manual_seed(self.args.seed + step)
-        rules: dict[str, Callable[[Tensor], Tensor]] = {
-            "pcgrad": partial(pcgrad, generator=self.chance),
-            "gradvac": self.vaccine,
-            "cagrad": cagrad,
-        }
-        self.gradients.combine(rules[self.args.gradients])
+        self.gradients.combine(self.rules[self.args.gradients])
         return True
 
     def after(self, step: int) -> dict[str, Any]:
