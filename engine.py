@@ -328,7 +328,7 @@ class Progress:
     """A bar over an epoch's batches, and after the first of them an estimate of the whole run.
 
     Time is taken to grow with the number of word pieces, so that a few short batches first do
-    not promise too much.
+    not promise too much. An epoch's end corrects an estimate that was wrong by a fifth.
 
     Args:
         pieces: word pieces of the training rows, all together.
@@ -343,7 +343,7 @@ class Progress:
         self.done = 0
         self.begun = time.monotonic()
         self.before = seconds_before  # of a run that was interrupted
-        self.told = False
+        self.told: float | None = None  # seconds of the last estimate
 
     def bar(self, loader: DataLoader, epoch: int) -> Iterator[dict]:
         """The loader's batches, counted."""
@@ -352,11 +352,19 @@ class Progress:
             self.done += sum(
                 int(batch[key].sum()) for key in batch if key.startswith("attention_mask")
             )
-            elapsed = time.monotonic() - self.begun
-            if not self.told and elapsed > self.ESTIMATE_AFTER and self.done < self.total:
-                self.told = True
-                whole = self.before + elapsed * self.total / self.done
-                print(f"estimate: training takes about {minutes(whole)} in all", flush=True)
+            if self.told is None and time.monotonic() - self.begun > self.ESTIMATE_AFTER:
+                self._estimate()
+        if self.told is not None:
+            self._estimate()
+
+    def _estimate(self) -> None:
+        """Say how long the run takes, unless it is over or what was said still holds."""
+        if self.done >= self.total:
+            return
+        whole = self.before + (time.monotonic() - self.begun) * self.total / self.done
+        if self.told is None or abs(whole - self.told) > self.told / 5:
+            self.told = whole
+            print(f"estimate: training takes about {minutes(whole)} in all", flush=True)
 
     def seconds(self) -> float:
         """Seconds since the beginning, those before an interruption included."""

@@ -94,8 +94,8 @@ def faults(args: argparse.Namespace) -> Iterator[str]:
         yield "--ascents is for --regulariser smart and freelb"
     if args.option == "pretrain":
         yield from _faults_of_a_frozen_bert(args)
-    if args.compile and (args.regulariser in PERTURB or args.bregman):
-        yield "techniques that look into BERT's embeddings run without --compile"
+    if args.compile and (args.regulariser in PERTURB or args.bregman or any(extras.values())):
+        yield "techniques that look at embeddings or vectors within the model run without --compile"
     if args.regulariser == "freelb" and (args.bregman or args.teachers or any(extras.values())):
         yield "freelb has no pass without a perturbation that another loss could be of"
     if args.regulariser == "r_drop" and (args.bregman or args.teachers or any(extras.values())):

@@ -460,6 +460,23 @@ def test_an_estimate_after_an_interruption_counts_what_went_before(monkeypatch, 
     assert capsys.readouterr().out == "estimate: training takes about 1 min 52 s in all\n"
 
 
+@pytest.mark.parametrize(
+    ("later", "corrected"),
+    [(2.0, ["1 min 00 s", "28 s"]), (7.0, ["1 min 00 s"]), (14.0, ["1 min 00 s", "2 min 04 s"])],
+)
+def test_an_epoch_that_ends_corrects_the_estimate(monkeypatch, capsys, later, corrected):
+    """A first batch of 6 s promises 60 s for ten; each of the rest of epoch 1 takes ``later``."""
+    clock = Clock(monkeypatch)
+    progress = Progress(pieces=50, epochs=2)
+    for epoch in (1, 2):
+        for number, _ in enumerate(
+            progress.bar([{"attention_mask": torch.ones(1, 10)}] * 5, epoch)
+        ):
+            clock.now += later if number or epoch > 1 else 6.0
+    told = [f"estimate: training takes about {text} in all" for text in corrected]
+    assert capsys.readouterr().out.splitlines() == told
+
+
 def test_short_runs_get_no_estimate(monkeypatch, capsys):
     clock = Clock(monkeypatch)
     progress = Progress(pieces=10, epochs=1)

@@ -365,6 +365,7 @@ def test_a_file_that_holds_no_tagger(tmp_path, content):
         ("--adapt lora --option pretrain", "--adapt is about how BERT learns"),
         ("--gradients pcgrad --option pretrain", "--gradients is about"),
         ("--regulariser fgm --compile", "without --compile"),
+        ("--sst_extra supcon --compile", "without --compile"),
         ("--regulariser freelb --bregman 1", "freelb has no pass without"),
         ("--regulariser r_drop --sst_extra supcon", "r_drop has every row twice"),
         ("--gradients pcgrad --tasks sst", "two tasks or more"),
