@@ -22,7 +22,7 @@ EXTRAS = {  # losses on sentences' vectors, beside a task's own
 COMPARE_ROWS = {"supcon", "simcse", "ranking", "ranking_symmetric", "angle"}
 PERTURB = ("r3f", "smart", "fgm", "freelb")
 REGULARISERS = ("r_drop", *PERTURB)
-RULES = ("pcgrad", "gradvac", "cagrad")
+RULES = ("sum", "pcgrad", "gradvac", "cagrad")
 ADAPTATIONS = (*lora.KINDS, "bitfit", *adapters.KINDS)
 OPTIMIZERS = ("adamw", "adam", "lion", "sgd")
 SCHEDULES = ("cosine", "sqrt")
@@ -56,7 +56,11 @@ def add_flags(parser: argparse.ArgumentParser, tasks: dict[str, Any]) -> None:
     add("--epsilon", type=positive_float, help="size of what is added to embeddings")
     add("--ascents", type=positive_int, help="steps of smart (1) and freelb (2)")
     add("--bregman", type=positive_float, help="μ: stay near a slow copy of the model (SMART)")
-    add("--gradients", choices=RULES, help="how the tasks' gradients become one; default: the sum")
+    add(
+        "--gradients",
+        choices=RULES,
+        help="a step takes a batch of every task, and how their gradients become one",
+    )
     add("--task_weights", choices=("uncertainty",), help="learned weights of the losses")
     add("--pals", type=positive_int, metavar="SIZE", help="a projected attention layer a task")
     add("--pal_heads", type=positive_int, default=12, help="with --pals")
@@ -135,8 +139,11 @@ def _faults_of_several_tasks(args: argparse.Namespace) -> Iterator[str]:
             yield f"--gradients {args.gradients} is for two tasks or more"
         if args.sampling != "round_robin":
             yield f"--gradients {args.gradients} takes a batch of every task a step: round_robin"
-        if args.task_weights:
-            yield "--gradients and --task_weights both decide what a task counts: one of them"
+        if args.task_weights and args.gradients != "sum":
+            yield (
+                f"--gradients {args.gradients} and --task_weights both decide what a task counts: "
+                "one of them, or --gradients sum"
+            )
     if args.task_weights and any(getattr(args, f"{name}_weight") != 1 for name in args.tasks):
         yield "--task_weights uncertainty learns the weights of the losses: give none"
 

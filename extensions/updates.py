@@ -63,6 +63,7 @@ class Updates:
         self.chance = torch.Generator()
         self.vaccine = GradVac(len(args.tasks), generator=self.chance)
         self.rules: dict[str, Callable[[Tensor], Tensor]] = {
+            "sum": lambda products: torch.ones(len(products)),
             "pcgrad": partial(pcgrad, generator=self.chance),
             "gradvac": self.vaccine,
             "cagrad": cagrad,

@@ -44,6 +44,8 @@ ON = {  # a name: the flags of a run
     "freelb": {"regulariser": "freelb", "ascents": 3},
     "bregman": {"bregman": 1.0},
     "smart whole": {"regulariser": "smart", "bregman": 1.0, "pair_encoding": "cross"},
+    "sum": {"gradients": "sum"},
+    "sum uncertain": {"gradients": "sum", "task_weights": "uncertainty"},
     "pcgrad": {"gradients": "pcgrad"},
     "gradvac": {"gradients": "gradvac"},
     "cagrad": {"gradients": "cagrad"},
@@ -240,7 +242,8 @@ def test_features_change_nothing_at_step_0(tiny_model_folder, features, encoding
         assert torch.equal(plain, with_it)
 
 
-def test_pcgrad_in_the_loop_is_pcgrad(run, monkeypatch):
+@pytest.mark.parametrize("rule", ["sum", "pcgrad"])
+def test_a_rule_in_the_loop_is_that_rule(run, monkeypatch, rule):
     """What reaches the optimizer: the gradients of three batches, combined by the rule."""
     taken, combined = [], []
     take, combine = TaskGradients.take, TaskGradients.combine
@@ -259,10 +262,12 @@ def test_pcgrad_in_the_loop_is_pcgrad(run, monkeypatch):
     steps = []
     step = AdamW.step
     monkeypatch.setattr(AdamW, "step", lambda self: steps.append(step(self)))
-    run(gradients="pcgrad", epochs=1, steps_per_epoch=4)  # rounded up to two whole rounds
+    run(gradients=rule, epochs=1, steps_per_epoch=4)  # rounded up to two whole rounds
     assert (len(taken), len(combined), len(steps)) == (6, 2, 2)
     products, grads = combined[1]
-    weights = pcgrad(products, torch.Generator().manual_seed(run.flags.seed + 5))
+    weights = torch.ones(3)
+    if rule == "pcgrad":
+        weights = pcgrad(products, torch.Generator().manual_seed(run.flags.seed + 5))
     shared = 0
     for of_tasks, result in zip(zip(*taken[3:], strict=True), grads, strict=True):
         there = [g for g in of_tasks if g is not None]
