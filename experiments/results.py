@@ -281,11 +281,12 @@ def train_command(script: str, flags: dict[str, Any], seed: int, folder: Path) -
 
 
 def read_metrics(folder: Path, kind: str = "multitask") -> dict:
-    """What a run's metrics.json says: best (a row of scores), seconds, …"""
+    """What a run's metrics.json says: best (a row of scores), seconds, peak_mb (may be None)."""
     path = folder / f"{kind}-metrics.json"
     try:
         metrics = json.loads(path.read_text(encoding="utf-8"))
-        return {"best": dict(metrics["best"]), "seconds": float(metrics["seconds"])}
+        found = {"best": dict(metrics["best"]), "seconds": float(metrics["seconds"])}
+        return found | {"peak_mb": metrics.get("peak_mb")}  # an ensemble's does not say
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise InputError(f"{path} is missing or damaged ({error!r}); run again") from None
 

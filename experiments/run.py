@@ -115,7 +115,7 @@ def outcome(experiment: Experiment, folder: Path) -> dict[str, Any]:
     return {
         "metrics": metrics["best"],
         "seconds": metrics["seconds"],
-        "peak_mb": metrics.get("peak_mb"),
+        "peak_mb": metrics["peak_mb"],
         "data": results.fingerprints(files, tasks),
         "dev": results.dev_predictions(folder, files, tasks),
     }

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Mapping
 
-KINDS = ("round_robin", "proportional", "annealed", "first")
+KINDS = ("round_robin", "proportional", "annealed", "first", "before")
 
 
 def annealing(epoch: int, epochs: int) -> float:
@@ -38,7 +38,8 @@ def order(
 
     Args:
         kind: 'round_robin': in turns; 'proportional': drawn with p ∝ N; 'annealed': p ∝ N^α with
-            α falling; 'first': ``first_task`` alone for ``first_epochs`` epochs, then in turns.
+            α falling; 'first': ``first_task`` alone for ``first_epochs`` epochs, then all in turns;
+            'before': then the others, without it.
         sizes: training examples of each task, in the order of the turns.
         epoch, epochs: which one of how many, from 1.
     """
@@ -47,8 +48,10 @@ def order(
         alpha = annealing(epoch, epochs) if kind == "annealed" else 1.0
         chance = random.Random(seed + 1_000_003 * epoch)
         return chance.choices(names, weights=list(shares(sizes, alpha).values()), k=steps)
-    if kind == "first" and epoch <= first_epochs:
-        return [first_task] * steps
     if kind not in KINDS:
         raise ValueError(f"no sampling {kind!r}; there are {', '.join(KINDS)}")
+    if kind in ("first", "before") and epoch <= first_epochs:
+        return [first_task] * steps
+    if kind == "before":
+        names.remove(first_task)
     return [names[step % len(names)] for step in range(steps)]

@@ -41,7 +41,7 @@ for task in tasks:
     (out / f"{task}-dev-output.csv").write_text(f"id,{columns[task]}\\n" + rows)
 best = {task: 0.5 for task in tasks} | {"epoch": 2, "loss": 1.5}
 best["overall"] = 1.0 - abs(float(flags.get("--lr", 0)) - 0.3)
-metrics = {"best": best, "epochs": [], "seconds": 60.0, "args": {}}
+metrics = {"best": best, "epochs": [], "seconds": 60.0, "peak_mb": 800.0, "args": {}}
 (out / "multitask-metrics.json").write_text(json.dumps(metrics))
 (out / "model.pt").write_text("")
 """
@@ -96,7 +96,7 @@ def test_a_run_for_every_seed(place, run_script_here, tiny_data):
     assert (first["name"], first["seed"], second["seed"]) == ("plain", 0, 1)
     assert first["flags"] == {"lr": 0.1, "use_it": True, "not_this": False}
     assert first["metrics"]["overall"] == pytest.approx(0.8)
-    assert first["seconds"] == 60.0
+    assert (first["seconds"], first["peak_mb"]) == (60.0, 800.0)
     # the stand-in wrote ids 110 … 100 and said 1 to the first (second) of them: in the data
     # file's order that is the last (last but one)
     assert first["dev"] == {"sst": "00000000001", "para": "00000000001", "sts": [3.142] * 11}

@@ -417,6 +417,8 @@ def test_round_robin_and_one_task_first():
     assert order("round_robin", steps=4) == turns
     first = {"first_task": "sts", "first_epochs": 2, "steps": 4}
     assert [order("first", epoch, **first) for epoch in (1, 2, 3)] == [["sts"] * 4] * 2 + [turns]
+    others = ["sst", "para"] * 2
+    assert [order("before", epoch, **first) for epoch in (2, 3)] == [["sts"] * 4, others]
     with pytest.raises(ValueError, match="no sampling 'x'"):
         order("x")
 

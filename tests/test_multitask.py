@@ -122,6 +122,8 @@ def test_names_of_outputs():
         ("--checkpoint x.pt", "--predict and --checkpoint go together"),
         ("--predict a b c --checkpoint x.pt", "--predict takes one text, or the two of a pair"),
         ("--sampling first --tasks sst,sts", "--first_task para is not among the --tasks"),
+        ("--sampling before --tasks sst,sts", "--first_task para is not among the --tasks"),
+        ("--sampling before --tasks para", "name two --tasks"),
         ("--similarity cosine --pair_encoding cross", "--similarity cosine compares two vectors"),
         ("--seed -1", "--seed must be at least 0"),
         ("--sts_loss rank", "invalid choice: 'rank'"),
@@ -308,6 +310,8 @@ def test_refused_configurations(tiny_model_folder, monkeypatch):
         ({"sst": 0.541, "para": 0.901, "sts": 0.891}, 0.79583333),  # a published leaderboard entry
         ({"sst": 0.5, "sts": -1.0}, 0.25),
         ({"para": 0.7}, 0.7),
+        ({"sst": 0.5, "sts": -1.0, "nli": 0.9}, 0.25),
+        ({"nli": 0.9}, 0.9),
     ],
 )
 def test_overall_by_hand(scores, expected):
