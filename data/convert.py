@@ -1,9 +1,10 @@
-"""SST-2, IMDB and SNLI as files that our scripts read.
+"""SST-2, IMDB and SNLI as files that our scripts read, and any of these as plain text.
 
     command                                              writes into --out
     python data/convert.py sst2 GLUE/SST-2 --out sst2    train.csv, dev.csv
     python data/convert.py imdb FOLDER --out imdb        train.csv, dev.csv, test.csv
     python data/convert.py snli FOLDER --out snli        nli-train.csv, nli-dev.csv
+    python data/convert.py text FILE.csv --out text      FILE.txt
 
 SST-2 is GLUE's folder with train.tsv and dev.tsv. IMDB is a folder of CSV files named like
 imdb-train-00.csv and imdb-test-00.csv with columns id, label and text. Of its test half a random
@@ -13,6 +14,8 @@ test texts for the test. Where a test text also stands in what is trained on, it
 SNLI is a folder of s1.SPLIT, s2.SPLIT and labels.SPLIT, a sentence or a word a line. Without its
 training part, which is large, what it has for development is trained on, and its test part is the
 one to look at. The classes are 0 contradiction, 1 neutral, 2 entailment.
+
+The sentences of a course file become a text for pretrain.py, in which each is a document.
 """
 
 from __future__ import annotations
@@ -25,6 +28,7 @@ import pandas as pd
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
+from datasets import read_table
 from utils import InputError, OneLineParser, atomic_write, run_script
 
 RELATIONS = ("contradiction", "neutral", "entailment")
@@ -102,6 +106,15 @@ def snli(folder: Path) -> dict[str, pd.DataFrame]:
     return tables
 
 
+def plain_text(file: Path) -> str:
+    """The different texts of a course file, without labels, a blank line between two."""
+    header = file.read_text(encoding="utf-8", errors="replace").partition("\n")[0]
+    columns = ("sentence1", "sentence2") if "sentence1" in header else ("sentence",)
+    table = read_table(file, ("id", *columns), None)
+    texts = table[list(columns)].melt()["value"].str.split().str.join(" ")
+    return "\n\n".join(texts[texts != ""].drop_duplicates()) + "\n"
+
+
 def lines(path: Path) -> list[str]:
     """The lines of a text file, stripped; InputError where there is none."""
     try:
@@ -125,11 +138,18 @@ def write(folder: Path, tables: dict[str, pd.DataFrame]) -> None:
 def main() -> None:
     """Convert one data set."""
     parser = OneLineParser(description="SST-2, IMDB and SNLI as files for our scripts.")
-    parser.add_argument("kind", choices=("sst2", "imdb", "snli"))
-    parser.add_argument("folder", type=Path, help="where the files are")
+    parser.add_argument("kind", choices=("sst2", "imdb", "snli", "text"))
+    parser.add_argument("folder", type=Path, help="where the files are; of text the file")
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--seed", type=int, default=11711, help="of IMDB's split")
     args: argparse.Namespace = parser.parse_args()
+    if args.kind == "text":
+        if not args.folder.is_file():
+            raise InputError(f"no file {args.folder}")
+        with atomic_write(args.out / f"{args.folder.stem}.txt") as file:
+            file.write(plain_text(args.folder))
+        print(f"wrote {args.out / args.folder.stem}.txt")
+        return
     readers = {"sst2": sst2, "imdb": lambda folder: imdb(folder, args.seed), "snli": snli}
     write(args.out, readers[args.kind](args.folder))
 

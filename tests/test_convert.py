@@ -107,3 +107,20 @@ def test_relations(convert, tmp_path):
     assert "s1.test, s2.test and labels.test have 4, 5 and 4 lines" in done.err
     (folder / "s1.dev").unlink()
     assert "s1.dev cannot be read" in convert("snli", folder, "--out", tmp_path).err
+
+
+def test_texts_alone(convert, tmp_path):
+    """Of pairs both; white space of any kind is one blank, a repeated text stands once."""
+    table = tmp_path / "pairs.csv"
+    rows = "0\ta\tone \u00a0two\tthree\t1\n1\tb\tthree\t \t0\n"
+    table.write_text("\tid\tsentence1\tsentence2\tis_duplicate\n" + rows)
+    done = convert("text", table, "--out", tmp_path / "out")
+    assert done.code == 0, done.err
+    assert (tmp_path / "out" / "pairs.txt").read_text() == "one two\n\nthree\n"
+    table.write_text("\tid\tlabel\n0\ta\t1\n")
+    done = convert("text", table, "--out", tmp_path / "out")
+    assert done.code == 1
+    assert f"error: {table}" in done.err
+    assert "sentence" in done.err
+    assert done.err.count("\n") == 1
+    assert convert("text", tmp_path, "--out", tmp_path).err == f"error: no file {tmp_path}\n"

@@ -13,6 +13,7 @@ import pytest
 from conftest import ROOT
 from scipy.stats import bootstrap, pearsonr
 
+import multitask_classifier
 from experiments import report, results, run, search
 from utils import InputError
 
@@ -81,6 +82,22 @@ def a_result(name: str, seed: int | None, dev: dict, data: dict | None = None) -
 
 # ---------------------------------------------------------------------------------------------
 # run.py
+
+
+@pytest.mark.parametrize(
+    "path", sorted((ROOT / "experiments").glob("*.toml")), ids=lambda p: p.stem
+)
+def test_the_flags_of_what_ships_are_flags(path):
+    """Of every variant; what makes no sense would be refused only when its turn comes."""
+    experiment = results.read_experiment(path)
+    for one in experiment.with_variants():
+        if one.kind == "train":
+            flags = multitask_classifier.get_args(results.as_arguments(one.flags))
+            assert flags.option == one.flags["option"]
+        else:
+            assert all(
+                (path.parent / f"{name.rstrip('-012')}.toml").is_file() for name in one.members
+            )
 
 
 def test_a_run_for_every_seed(place, run_script_here, tiny_data):
