@@ -8,6 +8,9 @@ calls its sampler for this NO_DUPLICATES).
 It is not enough to compare sentences: with a ≡ b and a ≡ c, the pairs (b, d) and (c, e) share no
 sentence, yet b ≡ c. groups() therefore gives a number to everything that is said to be the same,
 directly or by way of others, and the sampler then keeps the numbers apart.
+
+A hard negative is hard for one anchor only: its batch has to be that anchor's, which the sampler
+sees to as well.
 """
 
 from __future__ import annotations
@@ -31,11 +34,20 @@ class NoDuplicates(Sampler):
         batches: an engine.LengthBatches, or what else has its batch_size, begin and iteration.
         keys: of each row, what no other row of its batch may have: its sentences, as the model
             sees them (lower case, stripped), or their groups.
+        together: rows that come in one batch, such as a pair and a hard negative for it; a row
+            stands in one of these at most. Larger ones than a batch are taken apart.
     """
 
-    def __init__(self, batches: Any, keys: Sequence[Collection[Hashable]]):
+    def __init__(
+        self,
+        batches: Any,
+        keys: Sequence[Collection[Hashable]],
+        together: Iterable[tuple[int, ...]] = (),
+    ):
         self.batches = batches
         self.keys = [frozenset(row) for row in keys]
+        fitting = (unit for unit in together if len(unit) <= batches.batch_size)
+        self.units = {row: unit for unit in fitting for row in unit}
         self.skip = 0
         self.count: int | None = None
 
@@ -55,22 +67,34 @@ class NoDuplicates(Sampler):
 
     def _regrouped(self) -> Iterator[list[int]]:
         waiting: list[int] = []
+        done: set[int] = set()
         for rows in self.batches:
-            batch, waiting = self._fill(rows + waiting)
-            yield batch
+            batch, waiting = self._fill(rows + waiting, done)
+            if batch:  # its rows may all have come before, together with others
+                yield batch
         while waiting:
-            batch, waiting = self._fill(waiting)
-            yield batch
+            batch, waiting = self._fill(waiting, done)
+            if batch:
+                yield batch
 
-    def _fill(self, rows: list[int]) -> tuple[list[int], list[int]]:
-        """(the first rows that go together, up to a batch of them; the others)."""
+    def _fill(self, rows: list[int], done: set[int]) -> tuple[list[int], list[int]]:
+        """(the first rows that go together, up to a batch of them; the others).
+
+        Args:
+            done: rows that have been in a batch of this epoch; those of this one are added.
+        """
         batch: list[int] = []
         rest: list[int] = []
         taken: set[Hashable] = set()
         for row in rows:
-            if len(batch) < self.batches.batch_size and taken.isdisjoint(self.keys[row]):
-                batch.append(row)
-                taken |= self.keys[row]
+            if row in done:
+                continue
+            unit = self.units.get(row, (row,))
+            keys = frozenset().union(*(self.keys[one] for one in unit))
+            if len(batch) + len(unit) <= self.batches.batch_size and taken.isdisjoint(keys):
+                batch += unit
+                done.update(unit)
+                taken |= keys
             else:
                 rest.append(row)
         return batch, rest

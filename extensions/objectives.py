@@ -106,12 +106,13 @@ class Objective:
             with passes.same_dropout(), torch.no_grad():
                 theirs = self._outputs(self.slow.model, task, inputs)
             loss = loss + args.bregman * divergence(task)(outputs, theirs)
-        if extra == "simcse":
+        if extra == "simcse" and task.name != "nli":
             with vectors_of(self.model) as again:
                 forward()
             loss = loss + args.extra_weight * simcse.unsupervised(torch.cat([vectors[0], again[0]]))
         elif extra:
-            loss = loss + args.extra_weight * on_vectors(extra, task.name, vectors, labels)
+            term = on_vectors(extra, task.name, vectors, labels, inputs)
+            loss = loss + args.extra_weight * term
         if self.teachers:
             with torch.no_grad():
                 theirs = torch.stack([self._outputs(one, task, inputs) for one in self.teachers])
@@ -154,8 +155,14 @@ def vectors_of(model: nn.Module) -> Iterator[list[Tensor]]:
         hook.remove()
 
 
-def on_vectors(extra: str, task: str, vectors: Sequence[Tensor], labels: Tensor) -> Tensor:
-    """A loss of EXTRAS in flags.py on one vector a row, or on two."""
+def on_vectors(
+    extra: str, task: str, vectors: Sequence[Tensor], labels: Tensor, inputs: Sequence[Tensor]
+) -> Tensor:
+    """A loss of EXTRAS in flags.py on one vector a row, or on two.
+
+    Args:
+        inputs: what the head took, the first texts' ids (B, L) first.
+    """
     if extra == "supcon":
         return contrastive.supervised_contrastive(vectors[0], labels)
     u, v = vectors  # (B, D) each
@@ -163,13 +170,31 @@ def on_vectors(extra: str, task: str, vectors: Sequence[Tensor], labels: Tensor)
         return cosine.angle(u, v, labels)
     if extra == "cosine_embedding":
         return cosine.cosine_embedding(u, v, labels)
+    if extra == "simcse":
+        kinds = [kind(task, label) for label in labels.tolist()]
+        premises = map(tuple, inputs[0].tolist())
+        found = simcse.triplets(zip(premises, range(len(labels)), kinds, strict=True))
+        if not found:
+            return 0.0 * u.sum()
+        _, right, wrong = map(list, zip(*found, strict=True))
+        return simcse.supervised(u[right], v[right], v[wrong])
     same, another = labels >= MEANS_THE_SAME[task], labels <= MEANS_ANOTHER[task]  # (B,)
     symmetric = extra == "ranking_symmetric"
     return ranking.ranking(u[same], v[same], v[another], symmetric=symmetric)
 
 
+def kind(task: str, label: float) -> str:
+    """What a pair's label makes of it, in NLI's words."""
+    if label >= MEANS_THE_SAME[task]:
+        return "entailment"
+    return "contradiction" if label <= MEANS_ANOTHER[task] else "neutral"
+
+
 def without_duplicates(args: Any, rows: Mapping[str, Any], batches: Mapping[str, Any]) -> dict:
-    """Batches in which nothing comes twice, for the tasks whose loss takes others as negatives.
+    """Batches for the tasks whose loss takes other rows' texts as negatives.
+
+    In these no text comes twice, nor one that means the same; and a pair comes with a hard
+    negative, a row of the same first text that means another thing, where there is one.
 
     Args:
         rows: of each task its data set, of (first, second, label, id).
@@ -177,9 +202,18 @@ def without_duplicates(args: Any, rows: Mapping[str, Any], batches: Mapping[str,
     """
     found = dict(batches)
     for name in batches:
-        if getattr(args, f"{name}_extra") in ("ranking", "ranking_symmetric"):
-            pairs = [(first, second, label) for first, second, label, _ in rows[name]]
-            leader = groups((a, b) for a, b, label in pairs if label >= MEANS_THE_SAME[name])
-            keys = [{leader.get(text, text) for text in (a, b)} for a, b, _ in pairs]
-            found[name] = NoDuplicates(batches[name], keys)
+        extra = getattr(args, f"{name}_extra")
+        if extra in ("ranking", "ranking_symmetric") or (name, extra) == ("nli", "simcse"):
+            pairs = [(a, b, kind(name, label)) for a, b, label, _ in rows[name]]
+            leader = groups((a, b) for a, b, relation in pairs if relation == "entailment")
+            keys = [
+                # of a pair both texts; of a negative the one that others may be held against
+                {leader.get(text, text) for text in in_loss}
+                for a, b, relation in pairs
+                for in_loss in [{"entailment": (a, b), "contradiction": (b,)}.get(relation, ())]
+            ]
+            numbered = ((a, i, relation) for i, (a, _, relation) in enumerate(pairs))
+            together = [unit for _, *unit in simcse.triplets(numbered)]
+            apart = (unit for unit in together if keys[unit[0]].isdisjoint(keys[unit[1]]))
+            found[name] = NoDuplicates(batches[name], keys, map(tuple, apart))
     return found

@@ -16,7 +16,9 @@ authors' flag hard_negative_weight is log α, since it is added to the exponent.
 Unsupervised, the model has to be in training mode: without dropout the two vectors are the same,
 and nothing pulls. With α = 1 both are ranking.py's loss at scale 1/τ = 20. The paper's batches are
 64, supervised 512; unsupervised it trains for one epoch, lr 3e-5, and keeps the best by STS dev.
-No --accumulate, one process. To try: τ, the pooling, MLM beside it at weight 0.1.
+No --accumulate, one process. To try: τ, the pooling (the paper trains with a layer on [CLS] and
+tests without it, its section 6.3: train with --pooling pooler, then read the vectors off by cls),
+MLM beside it at weight 0.1.
 """
 
 from __future__ import annotations
@@ -25,7 +27,7 @@ import math
 from collections.abc import Hashable, Iterable
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from extensions.divergences import wide
 
@@ -71,24 +73,6 @@ def _cosine(u: Tensor, v: Tensor) -> Tensor:
 def _contrast(logits: Tensor) -> Tensor:
     """Mean of −log softmax at the diagonal: (B, C) → ()."""
     return (logits.logsumexp(dim=1) - logits.diagonal()).mean()
-
-
-class Projection(nn.Module):
-    """The layer on [CLS] that only training has, (B, D) → (B, D): tanh(W h + b).
-
-    Unsupervised SimCSE takes the vector before it for everything else (the paper's section 6.3):
-    the layer can throw away what the loss does not want, and the vector keeps it.
-    """
-
-    def __init__(self, hidden_size: int):
-        super().__init__()
-        self.dense = nn.Linear(hidden_size, hidden_size)
-        nn.init.normal_(self.dense.weight, std=0.02)  # as all of BERT
-        nn.init.zeros_(self.dense.bias)
-
-    def forward(self, vectors: Tensor) -> Tensor:
-        """(B, D) → (B, D)."""
-        return self.dense(vectors).tanh()
 
 
 def triplets(rows: Iterable[tuple[Hashable, Hashable, str]]) -> list[tuple]:

@@ -194,6 +194,35 @@ def test_every_row_once_and_no_sentence_twice(pairs, size, epoch):
         assert set(met.values()) == {1}
 
 
+@settings(deadline=None)
+@given(PAIRS, st.integers(1, 7), st.randoms(use_true_random=False))
+def test_rows_that_belong_together_come_together(pairs, size, chance):
+    """Once each, and still without a sentence twice; larger groups than a batch are taken apart."""
+    order = chance.sample(range(len(pairs)), len(pairs))
+    units, last = [], 0
+    while last < len(order):
+        unit = order[last : last + chance.randint(1, 3)]
+        last += len(unit)
+        met = Counter(sentence for row in unit for sentence in set(pairs[row]))
+        if max(met.values()) == 1:
+            units.append(tuple(unit))
+    batches = LengthBatches([3 + i * 7 % 20 for i in range(len(pairs))], size, 0)
+    sampler = NoDuplicates(batches, pairs, units)
+    found = list(sampler)
+    assert sorted(row for batch in found for row in batch) == list(range(len(pairs)))
+    assert len(sampler) == len(found)
+    home = {row: number for number, batch in enumerate(found) for row in batch}
+    for unit in units:
+        if len(unit) <= size:
+            assert len({home[row] for row in unit}) == 1
+    for batch in found:
+        assert 1 <= len(batch) <= size
+        met = Counter(sentence for row in batch for sentence in set(pairs[row]))
+        assert set(met.values()) == {1}
+    sampler.begin(0, skip=1)
+    assert list(sampler) == found[1:]
+
+
 def test_without_repetitions_the_batches_are_the_other_samplers():
     keys = [(f"a{i}", f"b{i}") for i in range(41)]
     sampler = batches_of(keys, 4, seed=3)
@@ -445,16 +474,6 @@ def test_two_views_need_dropout():
     torch.testing.assert_close(first, bert(ids, mask)["pooler_output"])
     first, second = bert.train()(*doubled)["pooler_output"].chunk(2)
     assert F.cosine_similarity(first, second).max() < 0.999
-
-
-def test_the_projection_is_a_layer_of_berts_kind():
-    torch.manual_seed(0)
-    layer = simcse.Projection(64)
-    vectors = torch.randn(3, 64)
-    expected = np.tanh(vectors.numpy() @ layer.dense.weight.detach().numpy().T)
-    np.testing.assert_allclose(layer(vectors).detach().numpy(), expected, atol=1e-6)
-    assert layer.dense.weight.std().item() == pytest.approx(0.02, rel=0.1)
-    assert sum(p.numel() for p in layer.parameters()) == 64 * 65
 
 
 def test_triplets_of_nli_rows():

@@ -19,8 +19,9 @@ import multitask_classifier as multitask
 from bert import BertModel
 from engine import LengthBatches
 from extensions import flags as techniques
+from extensions import simcse
 from extensions.no_duplicates import NoDuplicates
-from extensions.objectives import without_duplicates
+from extensions.objectives import on_vectors, without_duplicates
 from extensions.pcgrad import pcgrad
 from extensions.task_gradients import TaskGradients
 from extensions.updates import Updates
@@ -407,8 +408,8 @@ def test_losses_over_the_rows_of_a_batch_are_refused_in_several_processes(run, m
 
 
 def test_texts_that_serve_as_wrong_answers_come_once_in_a_batch():
-    """A = b = c by way of two pairs, so that the pairs of b and of c must not meet either."""
-    pairs = [("a", "b", 1), ("a", "c", 1), ("b", "d", 0), ("c", "e", 0), ("f", "g", 0)]
+    """A = b = c by way of two pairs; a wrong answer c must not be held against these either."""
+    pairs = [("a", "b", 1), ("a", "c", 1), ("b", "d", 0), ("h", "c", 0), ("f", "g", 0)]
     rows = {"para": [(*pair, f"id{i}") for i, pair in enumerate(pairs)]}
     batches = {"para": LengthBatches([3] * 5, 5, seed=0)}
     args = multitask.get_args(["--option", "finetune"])
@@ -417,8 +418,34 @@ def test_texts_that_serve_as_wrong_answers_come_once_in_a_batch():
     found = without_duplicates(args, rows, batches)["para"]
     found.begin(1)
     together = [set(batch) for batch in found]
-    assert sorted(len(batch) for batch in together) == [1, 1, 1, 2]
-    assert all(len(batch & {0, 1, 2, 3}) == 1 for batch in together)
+    assert sorted(len(batch) for batch in together) == [1, 1, 3]
+    assert all(len(batch & {0, 1, 3}) == 1 for batch in together)
+
+
+@pytest.mark.parametrize(("task", "extra"), [("para", "ranking"), ("nli", "simcse")])
+def test_a_pair_comes_with_its_hard_negative(task, extra):
+    """Of 40 pairs with a contradiction each, which by chance would hardly ever meet."""
+    labels = {"para": (1, 0), "nli": (2, 0)}[task]
+    pairs = [(f"p{i}", f"{what}{i}", label) for what, label in zip("ec", labels, strict=True)
+             for i in range(40)]  # fmt: skip
+    rows = {task: [(*pair, f"id{i}") for i, pair in enumerate(pairs)]}
+    args = multitask.get_args(["--option", "finetune", f"--{task}_extra", extra])
+    batches = {task: LengthBatches([3 + i * 7 % 20 for i in range(80)], 8, seed=0)}
+    found = list(without_duplicates(args, rows, batches)[task])
+    assert [len(batch) for batch in found] == [8] * 10
+    for batch in found:
+        assert {row % 40 for row in batch if row < 40} == {row % 40 for row in batch if row >= 40}
+
+
+def test_supervised_simcse_takes_the_triplets_of_a_batch():
+    torch.manual_seed(0)
+    u, v = torch.randn(2, 5, 8)
+    ids = torch.tensor([[1, 2], [1, 3], [1, 2], [1, 2], [1, 3]])
+    labels = torch.tensor([0, 2, 1, 2, 0])  # of premise (1, 2) a contradiction, and so on
+    found = on_vectors("simcse", "nli", (u, v), labels, (ids,))
+    expected = simcse.supervised(u[[3, 1]], v[[3, 1]], v[[0, 4]])
+    torch.testing.assert_close(found, expected)
+    assert on_vectors("simcse", "nli", (u, v), labels * 0, (ids,)) == 0
 
 
 def test_a_run_with_a_ranking_loss_takes_such_batches(run, monkeypatch):
