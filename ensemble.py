@@ -36,15 +36,16 @@ from multitask_classifier import (
     load_model,
     overall,
     read_set,
+    remember_words,
     task_names,
     test_model,
+    trained_on,
     with_defaults,
 )
 from utils import (
     InputError,
     OneLineParser,
     check_writable,
-    load_checkpoint,
     pick_device,
     positive_int,
     run_script,
@@ -71,14 +72,6 @@ class Sets:
 
 def _pretrained(config: SimpleNamespace) -> str | None:
     return getattr(config, "model", None)
-
-
-def trained_on(path: str) -> list[str]:
-    """The tasks that a checkpoint was trained on; all of them if it doesn't say."""
-    saved = load_checkpoint(path)
-    args = saved.get("args") if isinstance(saved, dict) else None
-    args = vars(args) if hasattr(args, "__dict__") else args or {}
-    return [name for name in TASKS if name in args.get("tasks", TASKS)]
 
 
 def answers(model: nn.Module, task: Task, rows, args, device: torch.device) -> np.ndarray:
@@ -142,6 +135,7 @@ def average_answers(args: SimpleNamespace, device: torch.device) -> dict[str, An
     print_heading(args.tasks)
     for path in args.checkpoints:
         model, config = load_model(path, device)
+        remember_words(model, args)
         scores = {}
         for task, split in splits:
             if task.name not in able[path]:
@@ -230,6 +224,7 @@ def greedy_soup(args: SimpleNamespace, device: torch.device) -> dict[str, Any]:
             f"the checkpoints know no {', '.join(absent)}; leave that out with --tasks"
         )
     model.to(device)
+    remember_words(model, args)
     sets = Sets(args)
     tasks = {TASKS[name]: sets.get(TASKS[name], "dev", _pretrained(config)) for name in args.tasks}
     measured: dict[tuple[int, ...], dict[str, float]] = {}

@@ -90,7 +90,7 @@ from extensions import flags as techniques
 from extensions import losses as loss_functions
 from extensions.cross_encoding import check_segments, concat
 from extensions.task_layers import encode, split_top_layers
-from extensions.word_tags import WordTags
+from extensions.word_tags import WordTags, load_tagger
 
 ### END SOLUTION multitask.imports
 from optimizer import AdamW
@@ -102,6 +102,9 @@ from utils import (
     default_model,
     first_process,
     join_processes,
+    ### BEGIN SOLUTION multitask.import_load
+    load_checkpoint,
+    ### END SOLUTION multitask.import_load
     pick_device,
     positive_float,
     positive_int,
@@ -382,6 +385,7 @@ def new_model(args) -> tuple[MultitaskBERT, SimpleNamespace]:
         separate_layers=args.separate_layers,
         tasks=args.tasks,
         **{flag: getattr(args, flag) for flag in techniques.MODEL_FLAGS},
+        tagger=tagger_digest(args),
         ### END SOLUTION multitask.config
     )
     return MultitaskBERT(config), config
@@ -409,8 +413,25 @@ def read_rows(task: Task, args, split: str) -> list[tuple]:
 
 ### BEGIN SOLUTION multitask.words
 def word_tags(config) -> WordTags:
-    """The words behind rows of word pieces, for features of them."""
-    return WordTags(SentenceClassificationTestDataset([], config).tokenizer, config.tag_words)
+    """The words behind rows of word pieces, for features of them.
+
+    Raises:
+        InputError: no tagger in the file, or another one than the model has learned with.
+    """
+    found = WordTags(SentenceClassificationTestDataset([], config).tokenizer, config.tag_words)
+    if found.tagger and getattr(config, "tagger", None) not in (None, sha256_of(config.tag_words)):
+        raise InputError(
+            f"{config.tag_words} is another tagger than the one this model learned with"
+        )
+    return found
+
+
+def tagger_digest(args) -> str | None:
+    """Of the file of --tag_words, if it names one; InputError if that holds no tagger."""
+    if args.tag_words in (None, "shapes"):
+        return None
+    load_tagger(args.tag_words)
+    return sha256_of(args.tag_words)
 
 
 def remember_words(model: MultitaskBERT, args) -> None:
@@ -424,6 +445,40 @@ def remember_words(model: MultitaskBERT, args) -> None:
         for path in filter(None, (getattr(args, f"{name}_{split}") for split in SPLITS)):
             table = read_table(Path(path), ("id", *columns), None)
             words.remember(table[list(columns)].to_numpy().flatten())
+
+
+def trained_on(path: str) -> list[str]:
+    """The tasks that a checkpoint was trained on; those of the course if it doesn't say."""
+    saved = load_checkpoint(path)
+    args = saved.get("args") if isinstance(saved, dict) else None
+    args = vars(args) if hasattr(args, "__dict__") else args or {}
+    return [name for name in ALL_TASKS if name in args.get("tasks", TASKS)]
+
+
+def load_teachers(args, device: torch.device) -> dict[str, list[MultitaskBERT]]:
+    """Of each task the models of --teachers that were trained on it; {} without the flag.
+
+    Raises:
+        InputError: no teacher knows a task, or one has another vocabulary than the student.
+    """
+    found: dict[str, list[MultitaskBERT]] = {name: [] for name in args.tasks if args.teachers}
+
+    def pieces(config) -> list[str]:
+        return SentenceClassificationTestDataset([], config).tokenizer.pieces
+
+    for path in args.teachers or ():
+        model, config = load_model(path, device)
+        if pieces(config) != pieces(args):
+            raise InputError(f"--teachers {path} has another vocabulary than {args.model}")
+        remember_words(model, args)
+        for name in set(trained_on(path)) & set(found):
+            found[name].append(model)
+    for name, models in found.items():
+        if not models:
+            raise InputError(
+                f"none of the --teachers was trained on {name}; leave it out of --tasks"
+            )
+    return found
 
 
 ### END SOLUTION multitask.words
@@ -545,8 +600,7 @@ def train_multitask(args) -> None:
     ### BEGIN SOLUTION multitask.optimizer
     ### STUB: optimizer = AdamW([p for p in model.parameters() if p.requires_grad], lr=args.lr)
     remember_words(model, args)
-    teachers = [load_model(file, device)[0] for file in args.teachers or ()]
-    objective = objectives.Objective(args, model, losses, autocast, teachers)
+    objective = objectives.Objective(args, model, losses, autocast, load_teachers(args, device))
     optimizer = updates.make_optimizer(args, model, AdamW)
     update = updates.Updates(args, model, objective.slow, steps * args.epochs)
     ### END SOLUTION multitask.optimizer
@@ -685,7 +739,12 @@ def settings(args) -> dict:
     files = {f"{name}_{split}" for name in ALL_TASKS for split in (*SPLITS, "dev_out", "test_out")}
     same = {key: value for key, value in vars(args).items() if key not in free | files}
     read = [f"{name}_{split}" for name in args.tasks for split in ("train", "dev")]
-    return same | {key: sha256_of(getattr(args, key)) for key in read}
+    same |= {key: sha256_of(getattr(args, key)) for key in read}
+    ### BEGIN SOLUTION multitask.settings
+    same["teachers"] = [sha256_of(path) for path in args.teachers or ()]
+    same["tagger"] = tagger_digest(args)
+    ### END SOLUTION multitask.settings
+    return same
 
 
 def record(args, history: Sequence[dict], seconds: float, peak_mb: float | None) -> None:

@@ -195,17 +195,23 @@ def is_noise(interval: tuple[float, float, float]) -> bool:
 
 def score_table(rows: Sequence[Row], gold: dict[str, np.ndarray]) -> str:
     """Markdown: each row's scores, mean (standard deviation) over seeds; minutes, peak memory."""
-    lines = [
-        "| run | seeds | SST accuracy | paraphrase accuracy | STS Pearson | overall | min | MB |",
-        "|---|--:|--:|--:|--:|--:|--:|--:|",
-    ]
+    shown = columns(rows)
+    titles = " | ".join(TITLES.get(score, score) for score in shown)
+    lines = [f"| run | seeds | {titles} | min | MB |", f"|---|--:|{'--:|' * len(shown)}--:|--:|"]
     for row in rows:
         found = scores(row, gold)
-        cells = [_mean_sd(found[score][:, 0]) if score in found else "–" for score in SCORES]
+        cells = [_mean_sd(found[score][:, 0]) if score in found else "–" for score in shown]
         minutes = np.mean(row.seconds) / 60
         cells += [f"{minutes:.1f}", "–" if row.peak_mb is None else f"{row.peak_mb:,.0f}"]
         lines.append(f"| {row.name} | {len(row.seeds)} | {' | '.join(cells)} |")
     return "\n".join(lines)
+
+
+def columns(rows: Sequence[Row]) -> list[str]:
+    """The scores that any row has."""
+    whole = any(row.predicted.keys() == TASKS.keys() for row in rows)
+    tasks = {task for row in rows for task in row.predicted}
+    return [score for score in SCORES if score in tasks or (score == "overall" and whole)]
 
 
 def _mean_sd(values: np.ndarray) -> str:
@@ -215,14 +221,12 @@ def _mean_sd(values: np.ndarray) -> str:
 
 def difference_table(rows: Sequence[Row], gold: dict[str, np.ndarray]) -> str:
     """Markdown: each row's differences to the first one, with intervals; noise is called so."""
-    base = rows[0]
-    lines = [
-        f"| against {base.name} | SST accuracy | paraphrase accuracy | STS Pearson | overall |",
-        "|---|---|---|---|---|",
-    ]
+    base, shown = rows[0], columns(rows)
+    titles = " | ".join(TITLES.get(score, score) for score in shown)
+    lines = [f"| against {base.name} | {titles} |", f"|---|{'---|' * len(shown)}"]
     for row in rows[1:]:
         found = intervals(row, base, gold)
-        cells = [_interval(found[score]) if score in found else "–" for score in SCORES]
+        cells = [_interval(found[score]) if score in found else "–" for score in shown]
         lines.append(f"| {row.name} | {' | '.join(cells)} |")
     return "\n".join(lines)
 
@@ -294,6 +298,7 @@ def main() -> None:
         print(
             "\nMean (standard deviation over seeds) on dev. Differences: 95 % interval of a paired"
             f" bootstrap, {RESAMPLES:,} resamples of examples and seeds; noise: it contains 0."
+            "\nA row's runs: python experiments/run.py TOML --only NAME"
         )
     if args.plot:
         plot(args.plot, ordered, gold)

@@ -25,6 +25,8 @@ from extensions.reinit import reinitialise_top
 from extensions.task_weights import Uncertainty
 from extensions.word_tags import WordTags
 
+RANK = 8  # of LoRA, and the width of adapters, if the flag is not given
+
 
 def start_anew(bert: nn.Module, config: Any) -> None:
     """Re-initialise top layers, if config.reinit says so."""
@@ -67,9 +69,9 @@ class Additions(nn.Module):
         tasks = list(tasks)
         chosen = getattr(config, "adapt", None)
         if chosen in LOW_RANK:
-            add_lora(bert, config.rank, alpha=config.rank, kind=chosen)
+            add_lora(bert, config.rank or RANK, kind=chosen)
         elif chosen in ADAPTERS:
-            add_adapters(bert, config.rank, chosen, tasks)
+            add_adapters(bert, config.rank or RANK, chosen, tasks)
         elif chosen == "bitfit":
             train_biases(bert)
         if getattr(config, "mixout", None):

@@ -65,7 +65,7 @@ def add_flags(parser: argparse.ArgumentParser, tasks: dict[str, Any]) -> None:
     add("--pals", type=positive_int, metavar="SIZE", help="a projected attention layer a task")
     add("--pal_heads", type=positive_int, default=12, help="with --pals")
     add("--adapt", choices=ADAPTATIONS, help="fine-tune few numbers, the rest stays as it is")
-    add("--rank", type=positive_int, default=8, help="of LoRA; of adapters their width")
+    add("--rank", type=positive_int, help="of LoRA (8); of adapters their width (8)")
     add("--mixout", type=probability, help="fall back to pretrained weights with that probability")
     add("--reinit", type=positive_int, metavar="LAYERS", help="so many top layers start anew")
     add("--layer_decay", type=positive_float, help="factor on lr from a layer to the one below")
@@ -104,6 +104,10 @@ def faults(args: argparse.Namespace) -> Iterator[str]:
         yield "freelb has no pass without a perturbation that another loss could be of"
     if args.regulariser == "r_drop" and (args.bregman or args.teachers or any(extras.values())):
         yield "r_drop has every row twice in a batch, which another loss is not made for"
+    if args.regulariser in ("freelb", None) and args.regulariser_weight != 1:
+        yield "--regulariser_weight is for r_drop, r3f, smart and fgm; freelb has no other loss"
+    if args.regulariser == "freelb" and args.task_weights:
+        yield "freelb takes its loss in parts, to each of which --task_weights would add its term"
     yield from _faults_of_several_tasks(args)
     yield from _faults_of_parts(args)
     if args.layer_decay and args.layer_decay > 1:
@@ -128,6 +132,12 @@ def compares_rows(args: argparse.Namespace) -> str | None:
 def _faults_of_a_frozen_bert(args: argparse.Namespace) -> Iterator[str]:
     if args.regulariser in PERTURB or args.bregman:
         yield "a frozen BERT cannot learn from changes of its embeddings: use --option finetune"
+    if not args.pals and not args.separate_layers:
+        for name in args.tasks:
+            if getattr(args, f"{name}_extra"):
+                yield f"--{name}_extra moves vectors, which a frozen BERT keeps: --option finetune"
+        if args.similarity == "cosine" and "sts" in args.tasks:
+            yield "--similarity cosine has nothing that learns but BERT: use --option finetune"
     for flag in ("adapt", "mixout", "reinit", "layer_decay", "tag_words", "gradients"):
         if getattr(args, flag):
             yield f"--{flag} is about how BERT learns: use --option finetune"
@@ -154,6 +164,17 @@ def _faults_of_parts(args: argparse.Namespace) -> Iterator[str]:
         for flag in ("mixout", "reinit", "layer_decay", "pals"):
             if getattr(args, flag):
                 yield f"--adapt freezes what --{flag} is about: one of them"
+    if args.rank and args.adapt not in (*lora.KINDS, *adapters.KINDS):
+        yield f"--rank is for --adapt {', '.join((*lora.KINDS, *adapters.KINDS))}"
+    if args.regulariser == "r_drop" and args.mixout:
+        yield "mixout draws once for a pass, in which r_drop has both of its copies: one of them"
+    if args.similarity == "cosine" and args.tasks == ["sts"]:
+        for flag, given in (
+            ("head_layers", args.head_layers > 1),
+            ("count_features", args.count_features),
+        ):
+            if given:
+                yield f"--{flag} is about a head, and --similarity cosine has none"
     if args.regulariser == "fgm" and args.adapt in (*lora.KINDS, *adapters.KINDS):
         yield f"fgm climbs by the gradient of the embeddings, which --adapt {args.adapt} freezes"
     for flag in ("adapt", "mixout"):

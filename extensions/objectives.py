@@ -20,6 +20,7 @@ from extensions.additions import added
 from extensions.distillation import mixed_loss, score_loss, soft_loss
 from extensions.divergences import symmetric_kl
 from extensions.flags import compares_rows
+from extensions.losses import HIGHEST_SIMILARITY
 from extensions.no_duplicates import NoDuplicates, groups
 from extensions.perturbation import Passes
 from utils import InputError, process_count
@@ -36,7 +37,7 @@ class Objective:
         model: its ``bert`` is what is perturbed; called, it returns vectors (B, D).
         losses: of each task, (outputs, labels) → a number.
         autocast: what passes are put under.
-        teachers: models to learn from, in evaluation mode.
+        teachers: of each task the models to learn it from, in evaluation mode; {}: from none.
 
     Raises:
         InputError: a loss over the rows of a batch in several processes, or what a model of this
@@ -49,7 +50,7 @@ class Objective:
         model: nn.Module,
         losses: Mapping[str, Callable[[Tensor, Tensor], Tensor]],
         autocast: Callable[[], AbstractContextManager],
-        teachers: Sequence[nn.Module] = (),
+        teachers: Mapping[str, Sequence[nn.Module]] | None = None,
     ):
         what = compares_rows(args)
         if what and process_count() > 1:
@@ -60,7 +61,7 @@ class Objective:
         if args.sts_extra == "angle" and model.bert.config.hidden_size % 2:
             raise InputError("--sts_extra angle halves vectors; those of this model have odd width")
         self.args, self.model, self.losses, self.autocast = args, model, losses, autocast
-        self.teachers = teachers
+        self.teachers = teachers or {}
         self.slow = smart.MomentumTeacher(model) if args.bregman else None
 
     def __call__(self, task: Any, inputs: Sequence[Tensor], labels: Tensor) -> Iterator[Tensor]:
@@ -82,7 +83,9 @@ class Objective:
         regulariser = self.args.regulariser
         if regulariser == "freelb":
             passes = Passes(self.model.bert, lambda: outputs_of(inputs))
-            yield from freelb.losses(passes, own, **self._given(steps="ascents", start="epsilon"))
+            yield from freelb.losses(
+                passes, own, **self._given(steps="ascents", start="epsilon", radius="epsilon")
+            )
         elif regulariser == "r_drop":
             outputs = outputs_of(simcse.twice(*inputs))
             apart = contrastive.squared_difference if task.classes == 0 else symmetric_kl
@@ -115,7 +118,8 @@ class Objective:
             loss = loss + args.extra_weight * term
         if self.teachers:
             with torch.no_grad():
-                theirs = torch.stack([self._outputs(one, task, inputs) for one in self.teachers])
+                teachers = self.teachers[task.name]
+                theirs = torch.stack([self._outputs(one, task, inputs) for one in teachers])
             soft = score_loss(outputs, theirs) if task.classes == 0 else soft_loss(outputs, theirs)
             loss = mixed_loss(loss, soft / len(labels), args.teacher_share)
         return loss
@@ -140,8 +144,16 @@ class Objective:
 
 
 def divergence(task: Any) -> Callable[[Tensor, Tensor], Tensor]:
-    """ℓ_s of SMART: symmetric KL of classes and of yes or no, the squared difference of numbers."""
-    return smart.squared_difference if task.classes == 0 else symmetric_kl
+    """ℓ_s of SMART: symmetric KL of classes and of yes or no, the squared difference of numbers.
+
+    Numbers are brought to 0 … 1 as in their loss, beside which λ would else mean 25 times more.
+    """
+    return scores_apart if task.classes == 0 else symmetric_kl
+
+
+def scores_apart(p: Tensor, q: Tensor) -> Tensor:
+    """Of similarities (B,), (B,) from 0 to 5."""
+    return smart.squared_difference(p / HIGHEST_SIMILARITY, q / HIGHEST_SIMILARITY)
 
 
 @contextmanager

@@ -35,16 +35,17 @@ def make_optimizer(args: Any, model: nn.Module, plain: type[Optimizer]) -> Optim
         plain: the class for --optimizer adamw.
     """
     weights = added(model, "uncertainty")
-    own = set(weights.parameters()) if weights is not None else set()
+    own = list(weights.parameters()) if weights is not None else []
+    apart = set(own)  # never iterated over: its order is that of addresses in memory
     if args.layer_decay:
         groups = parameter_groups(model, args.lr, args.layer_decay)
         for group in groups:
-            group["params"] = [p for p in group["params"] if p not in own]
+            group["params"] = [p for p in group["params"] if p not in apart]
     else:
-        learning = [p for p in model.parameters() if p.requires_grad and p not in own]
+        learning = [p for p in model.parameters() if p.requires_grad and p not in apart]
         groups = [{"params": learning}]
     if own:
-        groups.append({"params": list(own), "lr": UNCERTAINTY_LR})
+        groups.append({"params": own, "lr": UNCERTAINTY_LR})
     return OTHERS.get(args.optimizer, plain)(groups, lr=args.lr)
 
 

@@ -253,6 +253,22 @@ def test_a_soup_of_different_kinds_is_refused(run, make):
     assert run("--soup", bi, same).code == 0
 
 
+@pytest.mark.parametrize("soup", [[], ["--soup"]])
+def test_words_keep_their_capitals(run, make, monkeypatch, soup):
+    """A model that sees kinds of words is given the texts as they were written."""
+    known = []
+    answers = ensemble.answers
+
+    def watched(model, *more):
+        known.append(len(model.added.words.written))
+        return answers(model, *more)
+
+    monkeypatch.setattr(ensemble, "answers", watched)
+    assert run(*soup, make("shapes", 1, "--tag_words", "shapes")).code == 0
+    assert known
+    assert all(count > 50 for count in known)
+
+
 def test_the_flags_of_an_older_scripts_checkpoint(tmp_path):
     """It holds them as a Namespace, and without tasks."""
     path = tmp_path / "old.pt"

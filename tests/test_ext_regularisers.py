@@ -614,15 +614,30 @@ def test_mixout_and_its_gradient(dtype):
     )
 
 
+class ReleasedMixout(torch.autograd.Function):
+    """The forward pass is the paper's; the backward pass multiplies by the mask alone."""
+
+    @staticmethod
+    def forward(ctx, weight, pretrained, keep, p):
+        ctx.save_for_backward(keep)
+        return ((keep * weight + (1 - keep) * pretrained) - p * pretrained) / (1 - p)
+
+    @staticmethod
+    def backward(ctx, upstream):
+        return upstream * ctx.saved_tensors[0], None, None, None
+
+
 def test_the_gradient_of_released_mixout_lacks_a_factor():
-    """1.0 where the slope is 1.43: its backward multiplies by the mask alone."""
-    weight = torch.tensor([[2.0]], dtype=torch.float64, requires_grad=True)
-    one = torch.ones(1, dtype=torch.float64)
-    assert torch.autograd.gradcheck(lambda w: mixout.mix(w, one[None], one, 0.3), weight)
-    mixout.mix(weight, one[None], one, 0.3).backward()
-    released = one.item()
-    assert weight.grad.item() == pytest.approx(1 / 0.7)
-    assert weight.grad.item() != pytest.approx(released)
+    torch.manual_seed(0)
+    weight = torch.randn(2, 3, dtype=torch.float64, requires_grad=True)
+    pretrained, keep = torch.randn(2, 3).double(), torch.tensor([1.0, 0.0, 1.0]).double()
+    forms = mixout.mix, ReleasedMixout.apply
+    values = [form(weight, pretrained, keep, 0.3) for form in forms]
+    torch.testing.assert_close(*values)
+    ours, theirs = (torch.autograd.grad(value.sum(), weight)[0] for value in values)
+    torch.testing.assert_close(ours, theirs / 0.7)
+    assert torch.autograd.gradcheck(lambda w: mixout.mix(w, pretrained, keep, 0.3), weight)
+    assert not torch.allclose(ours, theirs)
 
 
 def test_mixout_in_the_mean_is_the_weight_and_acts_on_columns():

@@ -7,6 +7,7 @@ import itertools
 import json
 import re
 from argparse import Namespace
+from contextlib import nullcontext
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -19,7 +20,7 @@ import multitask_classifier as multitask
 from bert import BertModel
 from engine import LengthBatches
 from extensions import flags as techniques
-from extensions import simcse
+from extensions import objectives, simcse
 from extensions.no_duplicates import NoDuplicates
 from extensions.objectives import on_vectors, without_duplicates
 from extensions.pcgrad import pcgrad
@@ -171,7 +172,9 @@ def test_an_adapted_bert_keeps_its_weights(run, kind, tiny_model_folder):
 # Stopped and resumed
 
 
-@pytest.mark.parametrize("name", ["bregman", "ema", "swa", "gradvac", "pcgrad", "many", "freelb"])
+@pytest.mark.parametrize(
+    "name", ["bregman", "ema", "swa", "gradvac", "pcgrad", "many", "freelb", "sum uncertain"]
+)
 @pytest.mark.parametrize("steps", [3, 9])
 def test_stopped_and_resumed_it_ends_with_the_same_weights(run, monkeypatch, name, steps):
     whole = run(**ON[name])
@@ -250,6 +253,9 @@ def test_a_rule_in_the_loop_is_that_rule(run, monkeypatch, rule):
     take, combine = TaskGradients.take, TaskGradients.combine
 
     def watched_take(self, task):
+        for p in self.parameters if task == "para" else ():
+            if p.grad is not None:
+                p.grad.neg_()  # so that there is a conflict
         taken.append([None if p.grad is None else p.grad.clone() for p in self.parameters])
         take(self, task)
 
@@ -269,6 +275,7 @@ def test_a_rule_in_the_loop_is_that_rule(run, monkeypatch, rule):
     weights = torch.ones(3)
     if rule == "pcgrad":
         weights = pcgrad(products, torch.Generator().manual_seed(run.flags.seed + 5))
+        assert not torch.allclose(weights, torch.ones_like(weights))
     shared = 0
     for of_tasks, result in zip(zip(*taken[3:], strict=True), grads, strict=True):
         there = [g for g in of_tasks if g is not None]
@@ -308,6 +315,70 @@ def test_a_student_of_itself_has_nothing_to_learn(run, capsys):
         metrics = json.loads(Path("predictions/multitask-metrics.json").read_text())
         rows.append(metrics["best"]["loss"])
     assert rows[1] < 0.1 * rows[0]
+
+
+def sentiments(path) -> torch.Tensor:
+    """The log-probabilities that a checkpoint gives some rows of pieces."""
+    model, _ = multitask.load_model(path, CPU)
+    ids = torch.arange(5, 45).view(5, 8)
+    with torch.no_grad():
+        return model.predict_sentiment(ids, torch.ones_like(ids)).log_softmax(dim=-1)
+
+
+def test_a_student_comes_nearer_to_its_teachers(run):
+    """Two of them, of SST alone, that answer unlike what it began with."""
+    teachers = []
+    for seed in (5, 6):
+        run(seed=seed, lr=1e-2, tasks=["sst"], hidden_dropout_prob=0.0)
+        teachers.append(f"teacher-{seed}.pt")
+        Path(run.flags.filepath).rename(teachers[-1])
+    wanted = torch.stack([sentiments(path) for path in teachers]).exp().mean(dim=0)
+    apart = []
+    for lr in (1e-12, 1e-2):
+        run(teachers=teachers, teacher_share=0.99, lr=lr, tasks=["sst"], epochs=4)
+        apart.append((wanted * (wanted.log() - sentiments(run.flags.filepath))).sum().item())
+    assert apart[1] < 0.5 * apart[0]
+    with pytest.raises(InputError, match="none of the --teachers was trained on para"):
+        run(teachers=teachers, tasks=["sst", "para"])
+
+
+def test_a_teacher_of_another_vocabulary_is_refused(run, tmp_path, tiny_model_folder):
+    other = tmp_path / "other"
+    model = BertModel.from_pretrained(tiny_model_folder)
+    model.save_pretrained(other)
+    BertTokenizer(sorted(BertTokenizer.from_pretrained(tiny_model_folder).pieces)).save_pretrained(
+        other
+    )
+    run(model=str(other))
+    Path(run.flags.filepath).rename("teacher.pt")
+    with pytest.raises(InputError, match="another vocabulary"):
+        run(teachers=["teacher.pt"])
+
+
+def test_the_size_of_freelb_and_the_scale_of_similarities(tiny_model_folder, monkeypatch):
+    """--epsilon bounds what FreeLB adds, too; similarities are apart by at most 1, as classes."""
+    given = {}
+    monkeypatch.setattr(objectives.freelb, "losses", lambda *_, **more: given.update(more) or [])
+    model = MultitaskBERT(make_config(tiny_model_folder))
+    args = multitask.with_defaults(Namespace(regulariser="freelb", epsilon=0.5))
+    loss = objectives.Objective(args, model, {}, nullcontext)
+    list(loss(multitask.TASKS["sst"], (), None))
+    assert given == {"start": 0.5, "radius": 0.5}
+    apart = objectives.divergence(multitask.TASKS["sts"])
+    assert apart(torch.tensor([5.0, 0.0]), torch.tensor([0.0, 5.0])).item() == 1.0
+
+
+def test_a_tagger_is_the_one_that_was_there(run, tmp_path):
+    """Of a resumed run, and of a model that is used."""
+    path = tmp_path / "tagger.json"
+    path.write_text('{"tags": ["A", "B"], "weights": {"bias": {"A": 1.0}}}')
+    run(tag_words=str(path))
+    args = multitask.with_defaults(Namespace(**vars(run.flags) | {"tag_words": str(path)}))
+    before = multitask.settings(args)
+    path.write_text('{"tags": ["A", "B"], "weights": {"bias": {"B": 1.0}}}')
+    assert multitask.settings(args) != before
+    with pytest.raises(InputError, match="another tagger than the one"):
+        multitask.load_model(run.flags.filepath, CPU)
 
 
 # ---------------------------------------------------------------------------------------------
@@ -373,6 +444,14 @@ def test_a_file_that_holds_no_tagger(tmp_path, content):
         ("--regulariser fgm --compile", "without --compile"),
         ("--sst_extra supcon --compile", "without --compile"),
         ("--regulariser freelb --bregman 1", "freelb has no pass without"),
+        ("--regulariser freelb --regulariser_weight 2", "freelb has no other loss"),
+        ("--regulariser freelb --task_weights uncertainty", "takes its loss in parts"),
+        ("--regulariser r_drop --mixout .5", "mixout draws once for a pass"),
+        ("--sst_extra supcon --option pretrain", "--sst_extra moves vectors"),
+        ("--similarity cosine --option pretrain", "has nothing that learns but BERT"),
+        ("--similarity cosine --tasks sts --head_layers 2", "--similarity cosine has none"),
+        ("--rank 4", "--rank is for"),
+        ("--rank 4 --adapt bitfit", "--rank is for"),
         ("--regulariser r_drop --sst_extra supcon", "r_drop has every row twice"),
         ("--gradients pcgrad --tasks sst", "two tasks or more"),
         ("--gradients cagrad --sampling annealed", "round_robin"),
