@@ -163,6 +163,14 @@ def text_files(sources: Sequence[str | Path]) -> list[Path]:
     return list({path.resolve(): path for path in found}.values())
 
 
+def checked_files(sources: Sequence[str | Path]) -> list[Path]:
+    """text_files, each of which can be read and holds text."""
+    files = text_files(sources)
+    for path in files:
+        _source(path)
+    return files
+
+
 def _source(path: Path) -> Source:
     try:
         with open(path, "rb") as file:
@@ -282,7 +290,7 @@ def encode_blocks(
         except BrokenProcessPool:
             raise InputError(
                 "a process that tokenizes was killed, for want of memory perhaps; "
-                "try again with fewer workers"
+                "stop other programs and try again"
             ) from None
         finally:
             pool.shutdown(cancel_futures=True)
@@ -618,7 +626,7 @@ class Corpus:
         if self.n_documents < 2:
             raise InputError(
                 f"the corpus in {self.folder} is one document, of which none can be held out; "
-                "put blank lines between documents, or give more files"
+                "put blank lines between documents, give more files, or --held_out 0"
             )
         lengths = self.document_lengths
         order = np.random.default_rng(seed).permutation(self.n_documents)

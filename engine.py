@@ -46,10 +46,16 @@ from utils import (
 )
 
 
-def add_flags(parser: argparse.ArgumentParser, frozen: bool = True) -> None:
+def add_flags(
+    parser: argparse.ArgumentParser,
+    frozen: bool = True,
+    looks: str = "epochs without a better dev",
+) -> None:
     """The options that every training script takes; all off by default but the precision.
 
-    ``frozen`` says whether the script has a mode in which the encoder does not learn.
+    Args:
+        frozen: whether the script has a mode in which the encoder does not learn.
+        looks: what --patience counts.
     """
     add = parser.add_argument
     add(
@@ -67,7 +73,7 @@ def add_flags(parser: argparse.ArgumentParser, frozen: bool = True) -> None:
         default=False,
         help="let lr fall linearly to 0 after the warm-up",
     )
-    add("--patience", type=positive_int, help="stop after that many epochs without a better dev")
+    add("--patience", type=positive_int, help=f"stop after that many {looks}")
     add("--compile", action="store_true", help="torch.compile the model: slow start, then faster")
     if frozen:
         add("--reencode", action="store_true", help="run a frozen encoder anew for every batch")

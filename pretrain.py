@@ -29,7 +29,7 @@ from torch.utils.data import DataLoader
 from base_bert import BertPreTrainedModel, canonical_name
 from bert import BertModel
 from config import PRESETS, BertConfig
-from corpus import AS_TYPED, Corpus, build, read_blocks, text_files, unigram_entropy
+from corpus import AS_TYPED, Corpus, build, checked_files, read_blocks, unigram_entropy
 from engine import (
     LengthBatches,
     Progress,
@@ -281,7 +281,7 @@ def train_vocabulary(sources: Sequence[Path], size: int) -> BertTokenizer:
         ) from error
     texts = (
         block.text.decode(errors="replace").translate(AS_TYPED)
-        for block in read_blocks(text_files(sources))
+        for block in read_blocks(checked_files(sources))
     )
     learner = BertWordPieceTokenizer(lowercase=True)
     special = list(SPECIAL_TOKENS)
@@ -430,8 +430,8 @@ def train(args, tokenizer: BertTokenizer, corpus: Corpus) -> None:
 def settings(args, corpus: Corpus) -> dict[str, Any]:
     """What has to be the same for a run to be resumed."""
     names = (
-        "preset config model objective whole_word full_sentences length batch_size steps lr "
-        "weight_decay held_out eval_rows log_every eval_every seed "
+        "preset config model train_vocab objective whole_word full_sentences length batch_size "
+        "steps lr weight_decay held_out eval_rows log_every eval_every seed "
         "precision accumulate clip warmup decay patience"
     )
     same = {name: getattr(args, name) for name in names.split()}
@@ -499,8 +499,7 @@ def look(args, tokenizer, model, held: HeldOut | None, autocast, at: dict, progr
 
 def save(model: PretrainingModel, tokenizer: BertTokenizer, folder: Path) -> None:
     """Weights, configuration and vocabulary."""
-    tokenizer.model_max_length = model.config.max_position_embeddings
-    tokenizer.save_pretrained(folder)
+    tokenizer.save_pretrained(folder, model.config.max_position_embeddings)
     model.save_pretrained(folder)
 
 
@@ -645,7 +644,7 @@ def make_parser() -> argparse.ArgumentParser:
     add("--steps", type=positive_int, help="or so many steps")
     add("--lr", type=positive_float, help="5e-4 from scratch, 5e-5 with --model")
     add("--weight_decay", type=probability, default=0.01, help="not on biases and LayerNorm")
-    add_flags(parser, frozen=False)
+    add_flags(parser, frozen=False, looks="looks at held-out text that bring nothing")
     add("--limit", type=positive_int, help="take the first so many sentences")
     add(
         "--held_out",
@@ -693,6 +692,11 @@ def get_args(arguments: Sequence[str] | None = None) -> argparse.Namespace:
         args.preset = "heartbert"
     args.lr = args.lr or (5e-5 if args.model else 5e-4)
     args.corpus = args.corpus or args.out / "corpus"
+    if args.patience and not args.held_out:
+        parser.error("--patience looks at held-out text, of which --held_out 0 keeps none")
+    for text in args.text:
+        if args.out.resolve().is_relative_to(text.resolve()):
+            parser.error(f"--out {args.out} lies in --text {text}, and would be read as text")
     return args
 
 

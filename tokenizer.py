@@ -175,13 +175,18 @@ class BertTokenizer:
             raise InputError(f"{folder} holds no vocabulary (vocab.txt or tokenizer.json)")
         return cls(vocab, lower_case)
 
-    def save_pretrained(self, folder: str | Path) -> None:
-        """Write vocab.txt and tokenizer_config.json, which Hugging Face's tokenizer loads too."""
+    def save_pretrained(self, folder: str | Path, positions: int | None = None) -> None:
+        """Write vocab.txt and tokenizer_config.json, which Hugging Face's tokenizer loads too.
+
+        Args:
+            positions: how many pieces the model beside it takes, if fewer than this tokenizer's.
+        """
         from utils import atomic_write, write_json
 
         with atomic_write(Path(folder) / "vocab.txt") as file:
             file.write("\n".join(self.pieces) + "\n")
-        settings = {"do_lower_case": self.lower_case, "model_max_length": self.model_max_length}
+        longest = min(self.model_max_length, positions or self.model_max_length)
+        settings = {"do_lower_case": self.lower_case, "model_max_length": longest}
         settings["tokenizer_class"] = "BertTokenizer"
         write_json(Path(folder) / "tokenizer_config.json", settings)
 

@@ -19,6 +19,7 @@ import sys
 import threading
 import types
 from contextlib import contextmanager
+from datetime import timedelta
 from pathlib import Path
 from typing import Any, Callable, Dict, Iterable, Iterator, List, Optional, Set, Tuple, Union
 
@@ -160,7 +161,8 @@ def join_processes(use_gpu: bool) -> None:
     on_gpu = use_gpu and torch.cuda.is_available()
     if on_gpu:
         torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
-    dist.init_process_group("nccl" if on_gpu else "gloo")
+    # the first one may tokenize a large corpus while the others wait
+    dist.init_process_group("nccl" if on_gpu else "gloo", timeout=timedelta(hours=12))
     if first_process():
         print(f"processes: {process_count()} train together")
     else:

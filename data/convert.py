@@ -6,12 +6,14 @@
     python data/convert.py snli FOLDER --out snli        nli-train.csv, nli-dev.csv
     python data/convert.py text FILE.csv --out text      FILE.txt
 
-SST-2 is GLUE's folder with train.tsv and dev.tsv. IMDB is a folder of CSV files named like
-imdb-train-00.csv and imdb-test-00.csv with columns id, label and text. Of its test half a random
+SST-2 is GLUE's folder with train.tsv and dev.tsv. IMDB is the folder aclImdb as its authors pack
+it, a text a file, or one of CSV files named like imdb-train-00.csv and imdb-test-00.csv with the
+columns id, label and text; with ids half/class/number it gives the same. Of the test half a random
 half joins the training half; a tenth of these 37,500 is kept for evaluation, the other half of the
 test texts for the test. Where a test text also stands in what is trained on, it is counted.
 
-SNLI is a folder of s1.SPLIT, s2.SPLIT and labels.SPLIT, a sentence or a word a line. Without its
+SNLI is its authors' folder with snli_1.0_SPLIT.jsonl, or one of s1.SPLIT, s2.SPLIT and
+labels.SPLIT, a sentence or a word a line, where SPLIT is train, dev and test. Without its
 training part, which is large, what it has for development is trained on, and its test part is the
 one to look at. The classes are 0 contradiction, 1 neutral, 2 entailment.
 
@@ -69,9 +71,10 @@ def imdb(folder: Path, seed: int) -> dict[str, pd.DataFrame]:
     halves = {}
     for name, pattern in IMDB_FILES.items():
         files = sorted(folder.glob(pattern))
-        if not files:
-            raise InputError(f"{folder} has no files {pattern}")
-        halves[name] = pd.concat([read(file, ("id", "label", "text")) for file in files])
+        tables = [read(file, ("id", "label", "text")) for file in files] or [
+            one_a_file(folder, name)
+        ]
+        halves[name] = pd.concat(tables).sort_values("id")  # the split depends on the order
         halves[name]["text"] = halves[name]["text"].str.replace("<br />", " ", regex=False)
     joins, test = train_test_split(
         halves["test"], test_size=0.5, random_state=seed, stratify=halves["test"]["label"]
@@ -85,25 +88,52 @@ def imdb(folder: Path, seed: int) -> dict[str, pd.DataFrame]:
     return {"train": train, "dev": dev, "test": test}
 
 
+def one_a_file(folder: Path, half: str) -> pd.DataFrame:
+    """aclImdb/train or aclImdb/test: neg/NUMBER_RATING.txt and pos/NUMBER_RATING.txt."""
+    rows = [
+        (f"{half}/{kind}/{path.stem.partition('_')[0]}", label, one_text(path))
+        for label, kind in (("0", "neg"), ("1", "pos"))
+        for path in (folder / half / kind).glob("*_*.txt")
+    ]
+    if len({label for _, label, _ in rows}) < 2:
+        raise InputError(
+            f"{folder} has neither files {IMDB_FILES[half]} nor texts in {half}/neg and {half}/pos"
+        )
+    return pd.DataFrame(rows, columns=["id", "label", "text"])
+
+
 def snli(folder: Path) -> dict[str, pd.DataFrame]:
     """Pairs with one of three relations; those that people did not agree on are left out."""
-    splits = ("train", "dev") if (folder / "labels.train").is_file() else ("dev", "test")
+    whole = any((folder / name).is_file() for name in ("labels.train", "snli_1.0_train.jsonl"))
+    splits = ("train", "dev") if whole else ("dev", "test")
     tables = {}
     for name, split in zip(("nli-train", "nli-dev"), splits, strict=True):
-        first, second, labels = (
-            lines(folder / f"{part}.{split}") for part in ("s1", "s2", "labels")
-        )
-        if not len(first) == len(second) == len(labels):
-            raise InputError(
-                f"{folder}: s1.{split}, s2.{split} and labels.{split} have {len(first)}, "
-                f"{len(second)} and {len(labels)} lines; fetch them again"
-            )
-        table = pd.DataFrame({"sentence1": first, "sentence2": second, "relation": labels})
+        table = relations(folder, split)
         table = table[table["relation"].isin(RELATIONS)].reset_index(drop=True)
         table["relation"] = table["relation"].map(RELATIONS.index)
         table.insert(0, "id", [f"{split}-{number}" for number in range(len(table))])
         tables[name] = table
     return tables
+
+
+def relations(folder: Path, split: str) -> pd.DataFrame:
+    """sentence1, sentence2 and relation, in either of SNLI's forms."""
+    packed = folder / f"snli_1.0_{split}.jsonl"
+    if packed.is_file():
+        try:
+            table = pd.read_json(packed, lines=True, dtype=False)
+            return table[["sentence1", "sentence2", "gold_label"]].set_axis(
+                ["sentence1", "sentence2", "relation"], axis=1
+            )
+        except (ValueError, KeyError) as error:
+            raise InputError(f"{packed} is not SNLI's ({error}); fetch it again") from None
+    first, second, labels = (lines(folder / f"{part}.{split}") for part in ("s1", "s2", "labels"))
+    if not len(first) == len(second) == len(labels):
+        raise InputError(
+            f"{folder}: s1.{split}, s2.{split} and labels.{split} have {len(first)}, "
+            f"{len(second)} and {len(labels)} lines; fetch them again"
+        )
+    return pd.DataFrame({"sentence1": first, "sentence2": second, "relation": labels})
 
 
 def plain_text(file: Path) -> str:
@@ -117,8 +147,13 @@ def plain_text(file: Path) -> str:
 
 def lines(path: Path) -> list[str]:
     """The lines of a text file, stripped; InputError where there is none."""
+    return [line.strip() for line in one_text(path).splitlines()]
+
+
+def one_text(path: Path) -> str:
+    """What a file holds; InputError where there is none, or no UTF-8."""
     try:
-        return [line.strip() for line in path.read_text(encoding="utf-8").splitlines()]
+        return path.read_text(encoding="utf-8")
     except (OSError, ValueError) as error:
         raise InputError(f"{path} cannot be read ({error}); fetch it again") from None
 

@@ -250,7 +250,8 @@ def train(args: argparse.Namespace) -> None:
             point.write(model, optimizer, at)  # last: what comes before it can be done again
             stop.leave_if_asked(point)
     if first_process():
-        train_set.tokenizer.save_pretrained(args.out)
+        positions = model.bert.config.max_position_embeddings
+        train_set.tokenizer.save_pretrained(args.out, positions)
         compare(args, teacher, dev_loader, device)
         point.path.unlink(missing_ok=True)
 

@@ -88,7 +88,8 @@ def export_classifier(
         names["id2label"] = {str(i): label for i, label in enumerate(labels)}
         names["label2id"] = {label: i for i, label in enumerate(labels)}
     model.bert.save_pretrained(folder, classifier=head, **names)
-    BertTokenizer.from_pretrained(config.model).save_pretrained(folder)
+    positions = model.bert.config.max_position_embeddings
+    BertTokenizer.from_pretrained(config.model).save_pretrained(folder, positions)
 
 
 def export_encoder(name_or_path: str, folder: str | Path) -> BertModel:
@@ -96,7 +97,7 @@ def export_encoder(name_or_path: str, folder: str | Path) -> BertModel:
     model = BertModel.from_pretrained(name_or_path)
     tokenizer = BertTokenizer.from_pretrained(name_or_path)
     model.save_pretrained(folder)
-    tokenizer.save_pretrained(folder)
+    tokenizer.save_pretrained(folder, model.config.max_position_embeddings)
     return model
 
 

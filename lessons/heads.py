@@ -51,7 +51,8 @@ class BertWithHead(BertPreTrainedModel):
     def __init__(self, config: BertConfig, labels: Sequence[str] | None = None):
         super().__init__(config)
         is_ours = getattr(config, "architectures", None) == [self.ARCHITECTURE]
-        known = list(getattr(config, "id2label", {}).values()) if is_ours else []
+        named = getattr(config, "id2label", {}) if is_ours else {}
+        known = [named[number] for number in sorted(named, key=int)]
         self.labels = list(labels or known)
         self.head_is_known = self.labels == known
         if not self.labels:

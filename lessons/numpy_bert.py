@@ -461,4 +461,7 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    try:
+        main()
+    except ValueError as error:  # what config.py and utils.py raise for bad input
+        stop(str(error))

@@ -219,7 +219,7 @@ def train(args) -> None:
             best = max((old["dev_f1"] for old in at["history"]), default=-1.0)
             if row["dev_f1"] > best and first_process():
                 model.save_pretrained(args.out)
-                tokenizer.save_pretrained(args.out)
+                tokenizer.save_pretrained(args.out, model.config.max_position_embeddings)
             at["history"].append(row)
             record(args, at["history"], progress.seconds(), CURVES)
             at |= {"epoch": at["epoch"] + 1, "batch": 0, "seen": {}, "seconds": progress.seconds()}

@@ -1,6 +1,7 @@
 """data/convert.py: classifier.py reads what it writes, and the split of IMDB is the one said."""
 
 import importlib.util
+import json
 from pathlib import Path
 
 import pandas as pd
@@ -54,6 +55,32 @@ def test_the_split_of_the_reviews(convert, reviews, tmp_path):
     assert (tmp_path / "out/train.csv").read_bytes() == first
 
 
+def test_the_reviews_as_their_authors_pack_them(convert, reviews, tmp_path):
+    packed = tmp_path / "aclImdb"
+    for file in reviews.glob("*.csv"):
+        for row in pd.read_csv(file, dtype=str).itertuples():
+            half, number = row.id.split("/")
+            folder = packed / half / ("pos" if row.label == "1" else "neg")
+            folder.mkdir(parents=True, exist_ok=True)
+            (folder / f"{number}_7.txt").write_text(row.text, encoding="utf-8")
+    for file in reviews.glob("*.csv"):  # the ids that these texts have now
+        rows = pd.read_csv(file, dtype=str)
+        kinds = rows["label"].map({"0": "neg", "1": "pos"})
+        rows["id"] = [
+            key.replace("/", f"/{kind}/") for key, kind in zip(rows["id"], kinds, strict=True)
+        ]
+        rows.to_csv(file, index=False)
+    for folder, out in ((reviews, "a"), (packed, "b")):
+        assert convert("imdb", folder, "--out", tmp_path / out).code == 0
+    for name in SPLITS:
+        first, second = (tmp_path / out / f"{name}.csv" for out in "ab")
+        assert first.read_bytes() == second.read_bytes()
+    (packed / "test" / "pos").rename(packed / "test" / "positive")
+    done = convert("imdb", packed, "--out", tmp_path / "c")
+    assert (done.code, done.err.count("\n")) == (1, 1)
+    assert "nor texts in test/neg and test/pos" in done.err
+
+
 SPLITS = {"train": 108, "dev": 12, "test": 40}
 
 
@@ -100,6 +127,20 @@ def test_relations(convert, tmp_path):
     rows = load_pairs(tmp_path / "nli-train.csv", "train", "relation", 3)
     assert [row[2:] for row in rows] == [(1, "dev-0"), (2, "dev-1"), (0, "dev-2")]
     assert rows[1][0] == "s1 dev 2 ."
+    packed = tmp_path / "packed"
+    packed.mkdir()
+    for split in ("train", "dev", "test"):
+        table = [
+            {"gold_label": label, "sentence1": f"s1 dev\t{i} .", "sentence2": f"s2 dev {i}", "x": 1}
+            for i, label in enumerate(labels)
+        ]
+        text = "".join(json.dumps(row) + "\n" for row in table)
+        (packed / f"snli_1.0_{split}.jsonl").write_text(text)
+    assert convert("snli", packed, "--out", tmp_path / "official").code == 0
+    again = load_pairs(tmp_path / "official" / "nli-dev.csv", "train", "relation", 3)
+    assert [row[0] for row in again] == [row[0] for row in rows]
+    (packed / "snli_1.0_dev.jsonl").write_text("{")
+    assert "is not SNLI's" in convert("snli", packed, "--out", tmp_path / "official").err
     with (folder / "s2.test").open("a") as file:
         file.write("one more\n")
     done = convert("snli", folder, "--out", tmp_path)

@@ -425,3 +425,12 @@ def test_config_of_the_folder_is_what_transformers_wrote(trained):
     assert set(numpy_bert.shapes(trained[1].config)) <= {
         name.removeprefix("bert.") for name in load_file(trained[0] / "model.safetensors")
     }
+
+
+def test_a_folder_that_is_not_there_is_one_line():
+    """As a shell sees it: started as a script, without torch's own helpers around it."""
+    command = [sys.executable, str(ROOT / "lessons" / "numpy_bert.py"), "--model", "./nowhere"]
+    done = subprocess.run([*command, "--text", "a"], capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert "Traceback" not in done.stderr
+    assert done.stderr.count("\n") == 1

@@ -720,6 +720,8 @@ def test_another_text_cannot_be_resumed(place, run_script_here, monkeypatch, tmp
         ("--workers -1", "--workers must be at least 0"),
         ("--seed -1", "--seed must be at least 0"),
         ("--held_out 1", "must be at least 0 and below 1"),
+        ("--held_out 0 --patience 2", "--patience looks at held-out text"),
+        ("--out x/model", "lies in --text x, and would be read as text"),
     ],
 )
 def test_flags_that_cannot_be(run_script_here, flags, fact):
@@ -746,6 +748,23 @@ def test_bad_input_is_one_line(place, run_script_here, flags, fact):
     assert result.err.startswith("error: ")
     assert fact in result.err
     assert result.err.count("\n") == 1
+
+
+@pytest.mark.parametrize("content", [b"text\0", None])
+def test_no_vocabulary_is_learned_from_what_is_no_text(place, run_script_here, tmp_path, content):
+    """A binary file, and one that cannot be read; the vocabulary that was there stays."""
+    text = tmp_path / "odd.txt"
+    text.write_bytes(content or b"text")
+    if content is None:
+        text.unlink()
+        text.symlink_to("/proc/self/mem")
+    (tmp_path / "o").mkdir()
+    (tmp_path / "o" / "vocab.txt").write_text("kept")
+    line = ["--text", text, "--out", "o", "--train_vocab", 50]
+    result = run_script_here(pretrain, *line)
+    assert (result.code, result.err.count("\n")) == (1, 1)
+    assert str(text) in result.err
+    assert (tmp_path / "o" / "vocab.txt").read_text() == "kept"
 
 
 def test_one_document_alone(place, run_script_here, tmp_path):

@@ -645,3 +645,11 @@ def test_wikiann_and_wnut_are_read(ner_data):
         assert len(sentences) == count
         assert not any(word == "\ufeff" for one in sentences for word in one.words)
         assert len(labels_of(sentences)) == 13
+
+
+def test_names_of_outputs_go_by_their_numbers():
+    """JSON that was sorted has "10" before "2"."""
+    config = tiny_config()
+    config.architectures = ["BertForTokenClassification"]
+    config.id2label = {str(i): f"L{i}" for i in (0, 1, 10, 11, 2, 3, 4, 5, 6, 7, 8, 9)}
+    assert TokenClassifier(config).labels == [f"L{i}" for i in range(12)]
