@@ -5,6 +5,7 @@
     python data/convert.py imdb FOLDER --out imdb        train.csv, dev.csv, test.csv
     python data/convert.py snli FOLDER --out snli        nli-train.csv, nli-dev.csv
     python data/convert.py text FILE.csv --out text      FILE.txt
+    python data/convert.py speech FILE.csv --out speech  FILE.txt
 
 SST-2 is GLUE's folder with train.tsv and dev.tsv. IMDB is the folder aclImdb as its authors pack
 it, a text a file, or one of CSV files named like imdb-train-00.csv and imdb-test-00.csv with the
@@ -17,7 +18,9 @@ labels.SPLIT, a sentence or a word a line, where SPLIT is train, dev and test. W
 training part, which is large, what it has for development is trained on, and its test part is the
 one to look at. The classes are 0 contradiction, 1 neutral, 2 entailment.
 
-The sentences of a course file become a text for pretrain.py, in which each is a document.
+The sentences of a course file become a text for pretrain.py, in which each is a document; or words
+with parts of speech, a pair a line, for lessons/word_tagger.py to learn from. These are what
+lexicon and rules of the package textblob say (pip install textblob): no download, no gold either.
 """
 
 from __future__ import annotations
@@ -31,7 +34,8 @@ import pandas as pd
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from datasets import read_table
-from utils import InputError, OneLineParser, atomic_write, run_script
+from extensions.word_tags import WORD
+from utils import InputError, OneLineParser, atomic_write, progress_bar, run_script
 
 RELATIONS = ("contradiction", "neutral", "entailment")
 IMDB_FILES = {"train": "imdb-train-*.csv", "test": "imdb-test-*.csv"}
@@ -136,13 +140,29 @@ def relations(folder: Path, split: str) -> pd.DataFrame:
     return pd.DataFrame({"sentence1": first, "sentence2": second, "relation": labels})
 
 
-def plain_text(file: Path) -> str:
-    """The different texts of a course file, without labels, a blank line between two."""
+def texts_of(file: Path) -> list[str]:
+    """The different texts of a course file, on one line each."""
     header = file.read_text(encoding="utf-8", errors="replace").partition("\n")[0]
     columns = ("sentence1", "sentence2") if "sentence1" in header else ("sentence",)
     table = read_table(file, ("id", *columns), None)
     texts = table[list(columns)].melt()["value"].str.split().str.join(" ")
-    return "\n\n".join(texts[texts != ""].drop_duplicates()) + "\n"
+    return texts[texts != ""].drop_duplicates().tolist()
+
+
+def tagged(texts: list[str]) -> list[str]:
+    """Of each text its words, each with a tab and its part of speech, of Penn Treebank's."""
+    try:
+        from textblob.taggers import PatternTagger
+    except ImportError:
+        raise InputError("parts of speech need textblob: pip install textblob") from None
+    tagger = PatternTagger()
+    found = []
+    for text in progress_bar(texts, "tag"):
+        words = WORD.findall(text)
+        tags = tagger.tag(" ".join(words), tokenize=False)
+        if [word for word, _ in tags] == words:  # it takes some words apart
+            found.append("\n".join(map("\t".join, tags)))
+    return found
 
 
 def lines(path: Path) -> list[str]:
@@ -173,16 +193,19 @@ def write(folder: Path, tables: dict[str, pd.DataFrame]) -> None:
 def main() -> None:
     """Convert one data set."""
     parser = OneLineParser(description="SST-2, IMDB and SNLI as files for our scripts.")
-    parser.add_argument("kind", choices=("sst2", "imdb", "snli", "text"))
-    parser.add_argument("folder", type=Path, help="where the files are; of text the file")
+    parser.add_argument("kind", choices=("sst2", "imdb", "snli", "text", "speech"))
+    parser.add_argument(
+        "folder", type=Path, help="where the files are; of text and speech the file"
+    )
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--seed", type=int, default=11711, help="of IMDB's split")
     args: argparse.Namespace = parser.parse_args()
-    if args.kind == "text":
+    if args.kind in ("text", "speech"):
         if not args.folder.is_file():
             raise InputError(f"no file {args.folder}")
+        texts = texts_of(args.folder)
         with atomic_write(args.out / f"{args.folder.stem}.txt") as file:
-            file.write(plain_text(args.folder))
+            file.write("\n\n".join(tagged(texts) if args.kind == "speech" else texts) + "\n")
         print(f"wrote {args.out / args.folder.stem}.txt")
         return
     readers = {"sst2": sst2, "imdb": lambda folder: imdb(folder, args.seed), "snli": snli}

@@ -2,6 +2,7 @@
 
 import importlib.util
 import json
+import sys
 from pathlib import Path
 
 import pandas as pd
@@ -9,6 +10,7 @@ import pytest
 from conftest import ROOT
 
 from datasets import load_data, load_pairs
+from lessons.entities import read_sentences
 
 
 @pytest.fixture
@@ -165,3 +167,20 @@ def test_texts_alone(convert, tmp_path):
     assert "sentence" in done.err
     assert done.err.count("\n") == 1
     assert convert("text", tmp_path, "--out", tmp_path).err == f"error: no file {tmp_path}\n"
+
+
+def test_parts_of_speech(convert, tmp_path, monkeypatch):
+    """What lessons/word_tagger.py reads; a text whose words textblob takes apart is left out."""
+    pytest.importorskip("textblob", reason="no textblob: pip install -r requirements-dev.txt")
+    table = tmp_path / "films.csv"
+    rows = "0\ta\tThe old film sings .\t1\n1\tb\tJohn never sleeps !\t0\n"
+    table.write_text("\tid\tsentence\tsentiment\n" + rows)
+    done = convert("speech", table, "--out", tmp_path / "out")
+    assert done.code == 0, done.err
+    first, second = read_sentences(tmp_path / "out" / "films.txt", any_tags=True)
+    assert list(first.words) == ["The", "old", "film", "sings", "."]
+    assert list(first.tags) == ["DT", "JJ", "NN", "VBZ", "."]
+    assert list(second.tags) == ["NNP", "RB", "VBZ", "."]
+    monkeypatch.setitem(sys.modules, "textblob.taggers", None)
+    done = convert("speech", table, "--out", tmp_path / "out")
+    assert done.err == "error: parts of speech need textblob: pip install textblob\n"
