@@ -22,6 +22,9 @@ needs_sandbox = pytest.mark.skipif(
 )
 
 
+SLOT = 59  # of no other test that runs at the same time: what its user runs is killed
+
+
 @pytest.fixture(scope="module")
 def desk():
     with one.open_desk(1, "secret") as made:
@@ -57,10 +60,10 @@ def test_code_that_made_its_predictions_agrees(rig, desk, by_chance, tiny_data):
     submission = handed_in(by_chance)
     wanted = rerun.handed_in(rig, submission)
     assert [one.path for one in wanted] == [DEV, TEST]
-    trained = rerun.train(rig, desk, submission, wanted, 0)
+    trained = rerun.train(rig, desk, submission, wanted, SLOT)
     assert (trained["status"], sorted(trained["files"])) == ("ended", [DEV, TEST])
     gold = load_gold(tiny_data, secret="x")
-    found = rerun.rerun(rig, desk, handed_in(trained["files"]), gold, 0)
+    found = rerun.rerun(rig, desk, handed_in(trained["files"]), gold, SLOT)
     assert found["verdict"] == "agrees to 100%"
     assert found["files"][0]["handed_in"] == found["files"][0]["again"]
     assert [entry["rows"] for entry in found["files"]] == [11, 9]
@@ -98,7 +101,7 @@ def test_no_labels_no_network_no_links(rig, desk, by_chance, tmp_path):
     code = code.replace("SECRETS", repr(places)).replace("LOOK", "found:")
     code = code.replace("print(", "raise SystemExit(")
     submission = handed_in(by_chance, {"classifier.py": code})
-    found = rerun.rerun(rig, desk, submission, {}, 0)
+    found = rerun.rerun(rig, desk, submission, {}, SLOT)
     assert found["status"] == "crashed"
     assert "ended with an error (('found:', []))" in found["verdict"]
     assert [entry["fault"] for entry in found["files"]] == ["not written"] * 2
@@ -108,7 +111,7 @@ def test_no_labels_no_network_no_links(rig, desk, by_chance, tmp_path):
 def test_a_budget_that_runs_out_is_told(rig, desk, by_chance):
     code = f"import time\nopen({DEV!r}, 'wb').write({by_chance[DEV]!r})\ntime.sleep(600)\n"
     short = replace(rig, minutes=0.03)
-    found = rerun.rerun(short, desk, handed_in(by_chance, {"classifier.py": code}), {}, 0)
+    found = rerun.rerun(short, desk, handed_in(by_chance, {"classifier.py": code}), {}, SLOT)
     assert found["status"] == "timeout"
     assert found["verdict"] == "did not end within 0.03 minutes; agrees to 100%"
 
@@ -185,7 +188,7 @@ def test_only_small_regular_files_are_read(tmp_path):
 
 
 def test_nothing_to_compare_is_told(rig, desk):
-    found = rerun.rerun(rig, desk, handed_in({}), {}, 0)
+    found = rerun.rerun(rig, desk, handed_in({}), {}, SLOT)
     assert found["verdict"].startswith("nothing to compare")
 
 
