@@ -167,15 +167,22 @@ def checked_files(sources: Sequence[str | Path]) -> list[Path]:
     """text_files, each of which can be read and holds text."""
     files = text_files(sources)
     for path in files:
-        _source(path)
+        _check_text(path)
     return files
 
 
-def _source(path: Path) -> Source:
+def _check_text(path: Path) -> None:
     try:
         with open(path, "rb") as file:
             if b"\0" in file.read(BLOCK):
                 raise InputError(f"{path} is no text in UTF-8 (it holds NUL bytes); convert it")
+    except OSError as error:
+        raise InputError(f"cannot read {path}: {error.strerror or error}") from error
+
+
+def _source(path: Path) -> Source:
+    _check_text(path)
+    try:
         return Source(str(path), path.stat().st_size, sha256_of(path))
     except OSError as error:
         raise InputError(f"cannot read {path}: {error.strerror or error}") from error

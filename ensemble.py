@@ -39,13 +39,13 @@ from multitask_classifier import (
     remember_words,
     task_names,
     test_model,
-    trained_on,
     with_defaults,
 )
 from utils import (
     InputError,
     OneLineParser,
     check_writable,
+    load_checkpoint,
     pick_device,
     positive_int,
     run_script,
@@ -72,6 +72,14 @@ class Sets:
 
 def _pretrained(config: SimpleNamespace) -> str | None:
     return getattr(config, "model", None)
+
+
+def trained_on(path: str) -> list[str]:
+    """The tasks that a checkpoint was trained on; all of them if it doesn't say."""
+    saved = load_checkpoint(path)
+    args = saved.get("args") if isinstance(saved, dict) else None
+    args = vars(args) if hasattr(args, "__dict__") else args or {}
+    return [name for name in TASKS if name in args.get("tasks", TASKS)]
 
 
 def answers(model: nn.Module, task: Task, rows, args, device: torch.device) -> np.ndarray:

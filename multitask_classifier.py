@@ -90,7 +90,7 @@ from extensions import flags as techniques
 from extensions import losses as loss_functions
 from extensions.cross_encoding import check_segments, concat
 from extensions.task_layers import encode, split_top_layers
-from extensions.word_tags import WordTags, load_tagger
+from extensions.word_tags import WordTags
 
 ### END SOLUTION multitask.imports
 from optimizer import AdamW
@@ -102,9 +102,6 @@ from utils import (
     default_model,
     first_process,
     join_processes,
-    ### BEGIN SOLUTION multitask.import_load
-    load_checkpoint,
-    ### END SOLUTION multitask.import_load
     pick_device,
     positive_float,
     positive_int,
@@ -385,10 +382,13 @@ def new_model(args) -> tuple[MultitaskBERT, SimpleNamespace]:
         separate_layers=args.separate_layers,
         tasks=args.tasks,
         **{flag: getattr(args, flag) for flag in techniques.MODEL_FLAGS},
-        tagger=tagger_digest(args),
         ### END SOLUTION multitask.config
     )
-    return MultitaskBERT(config), config
+    model = MultitaskBERT(config)
+    ### BEGIN SOLUTION multitask.tagger
+    config.tagger = tagger_digest(args)  # after the model, which says if there is no tagger
+    ### END SOLUTION multitask.tagger
+    return model, config
 
 
 def load_model(filepath: str | Path, device: torch.device) -> tuple[MultitaskBERT, SimpleNamespace]:
@@ -427,11 +427,8 @@ def word_tags(config) -> WordTags:
 
 
 def tagger_digest(args) -> str | None:
-    """Of the file of --tag_words, if it names one; InputError if that holds no tagger."""
-    if args.tag_words in (None, "shapes"):
-        return None
-    load_tagger(args.tag_words)
-    return sha256_of(args.tag_words)
+    """Of the file of --tag_words, if it names one."""
+    return None if args.tag_words in (None, "shapes") else sha256_of(args.tag_words)
 
 
 def remember_words(model: MultitaskBERT, args) -> None:
@@ -445,14 +442,6 @@ def remember_words(model: MultitaskBERT, args) -> None:
         for path in filter(None, (getattr(args, f"{name}_{split}") for split in SPLITS)):
             table = read_table(Path(path), ("id", *columns), None)
             words.remember(table[list(columns)].to_numpy().flatten())
-
-
-def trained_on(path: str) -> list[str]:
-    """The tasks that a checkpoint was trained on; those of the course if it doesn't say."""
-    saved = load_checkpoint(path)
-    args = saved.get("args") if isinstance(saved, dict) else None
-    args = vars(args) if hasattr(args, "__dict__") else args or {}
-    return [name for name in ALL_TASKS if name in args.get("tasks", TASKS)]
 
 
 def load_teachers(args, device: torch.device) -> dict[str, list[MultitaskBERT]]:
@@ -471,7 +460,7 @@ def load_teachers(args, device: torch.device) -> dict[str, list[MultitaskBERT]]:
         if pieces(config) != pieces(args):
             raise InputError(f"--teachers {path} has another vocabulary than {args.model}")
         remember_words(model, args)
-        for name in set(trained_on(path)) & set(found):
+        for name in found.keys() & getattr(config, "tasks", TASKS):
             found[name].append(model)
     for name, models in found.items():
         if not models:

@@ -23,7 +23,8 @@ COMPARE_ROWS = {"supcon", "simcse", "ranking", "ranking_symmetric", "angle"}
 PERTURB = ("r3f", "smart", "fgm", "freelb")
 REGULARISERS = ("r_drop", *PERTURB)
 RULES = ("sum", "pcgrad", "gradvac", "cagrad")
-ADAPTATIONS = (*lora.KINDS, "bitfit", *adapters.KINDS)
+RANKED = (*lora.KINDS, *adapters.KINDS)
+ADAPTATIONS = (*RANKED, "bitfit")
 OPTIMIZERS = ("adamw", "adam", "lion", "sgd")
 SCHEDULES = ("cosine", "sqrt")
 MODEL_FLAGS = (
@@ -164,8 +165,8 @@ def _faults_of_parts(args: argparse.Namespace) -> Iterator[str]:
         for flag in ("mixout", "reinit", "layer_decay", "pals"):
             if getattr(args, flag):
                 yield f"--adapt freezes what --{flag} is about: one of them"
-    if args.rank and args.adapt not in (*lora.KINDS, *adapters.KINDS):
-        yield f"--rank is for --adapt {', '.join((*lora.KINDS, *adapters.KINDS))}"
+    if args.rank and args.adapt not in RANKED:
+        yield f"--rank is for --adapt {', '.join(RANKED)}"
     if args.regulariser == "r_drop" and args.mixout:
         yield "mixout draws once for a pass, in which r_drop has both of its copies: one of them"
     if args.similarity == "cosine" and args.tasks == ["sts"]:
@@ -175,7 +176,7 @@ def _faults_of_parts(args: argparse.Namespace) -> Iterator[str]:
         ):
             if given:
                 yield f"--{flag} is about a head, and --similarity cosine has none"
-    if args.regulariser == "fgm" and args.adapt in (*lora.KINDS, *adapters.KINDS):
+    if args.regulariser == "fgm" and args.adapt in RANKED:
         yield f"fgm climbs by the gradient of the embeddings, which --adapt {args.adapt} freezes"
     for flag in ("adapt", "mixout"):
         if getattr(args, flag) and args.separate_layers:

@@ -202,6 +202,11 @@ def kind(task: str, label: float) -> str:
     return "contradiction" if label <= MEANS_ANOTHER[task] else "neutral"
 
 
+def in_loss(first: str, second: str, relation: str) -> tuple[str, ...]:
+    """Of a pair both texts, of a negative the one that others are held against, else none."""
+    return {"entailment": (first, second), "contradiction": (second,)}.get(relation, ())
+
+
 def without_duplicates(args: Any, rows: Mapping[str, Any], batches: Mapping[str, Any]) -> dict:
     """Batches for the tasks whose loss takes other rows' texts as negatives.
 
@@ -218,12 +223,7 @@ def without_duplicates(args: Any, rows: Mapping[str, Any], batches: Mapping[str,
         if extra in ("ranking", "ranking_symmetric") or (name, extra) == ("nli", "simcse"):
             pairs = [(a, b, kind(name, label)) for a, b, label, _ in rows[name]]
             leader = groups((a, b) for a, b, relation in pairs if relation == "entailment")
-            keys = [
-                # of a pair both texts; of a negative the one that others may be held against
-                {leader.get(text, text) for text in in_loss}
-                for a, b, relation in pairs
-                for in_loss in [{"entailment": (a, b), "contradiction": (b,)}.get(relation, ())]
-            ]
+            keys = [{leader.get(text, text) for text in in_loss(*pair)} for pair in pairs]
             numbered = ((a, i, relation) for i, (a, _, relation) in enumerate(pairs))
             together = [unit for _, *unit in simcse.triplets(numbered)]
             apart = (unit for unit in together if keys[unit[0]].isdisjoint(keys[unit[1]]))
