@@ -24,7 +24,7 @@ from torch.nn import functional as F
 
 from extensions.divergences import wide
 
-DISTILBERT_WEIGHTS = (5.0, 2.0, 1.0)  # soft answers, masked words, directions
+DISTILBERT_WEIGHTS = (5.0, 2.0, 1.0)  # soft answers, labels or masked words, directions
 HIGHEST_SIMILARITY = 5.0
 
 
@@ -67,7 +67,7 @@ def direction_loss(student: Tensor, teacher: Tensor, mask: Tensor) -> Tensor:
     return ((1 - cosine) * mask).sum()
 
 
-def distilbert_loss(
+def distilbert_losses(
     logits: Tensor,
     teacher_logits: Tensor,
     hidden: Tensor,
@@ -75,22 +75,26 @@ def distilbert_loss(
     labels: Tensor,
     mask: Tensor,
     temperature: float = 2.0,
-    weights: tuple[float, float, float] = DISTILBERT_WEIGHTS,
-) -> Tensor:
-    """DistilBERT's three losses in pre-training, each a mean over the pieces that it is about.
+) -> dict[str, Tensor]:
+    """DistilBERT's three losses, each summed up; DISTILBERT_WEIGHTS weigh their means.
+
+    In pre-training N are the B·L pieces without the padding, and labels the masked words, −100
+    where none is masked; in fine-tuning N are the B texts.
 
     Args:
-        logits, teacher_logits: (B, L, V).
+        logits, teacher_logits: (N, K) of classes, or of words.
         hidden, teacher_hidden: of the last layers, (B, L, D).
-        labels: (B, L), the word where one was masked, −100 elsewhere.
+        labels: (N,); −100 has no loss.
         mask: (B, L), 1 for a piece, 0 for padding.
+
+    Returns:
+        soft and task, sums over N; direction, a sum over pieces.
     """
-    real, masked = mask.bool(), labels != -100  # (B, L)
-    pieces, words = real.sum(), masked.sum().clamp(min=1)  # a batch may have no masked word
-    soft = soft_loss(logits[real], teacher_logits[real], temperature) / pieces
-    task = F.cross_entropy(wide(logits[masked]), labels[masked], reduction="sum") / words
-    direction = direction_loss(hidden, teacher_hidden, mask) / pieces
-    return weights[0] * soft + weights[1] * task + weights[2] * direction
+    return {
+        "soft": soft_loss(logits, teacher_logits, temperature),
+        "task": F.cross_entropy(wide(logits), labels, reduction="sum"),
+        "direction": direction_loss(hidden, teacher_hidden, mask),
+    }
 
 
 def _two_classes(logits: Tensor) -> Tensor:

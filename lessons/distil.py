@@ -51,7 +51,7 @@ from engine import (
     waited_enough,
 )
 from evaluation import plot_curves
-from extensions.distillation import direction_loss, soft_loss
+from extensions.distillation import DISTILBERT_WEIGHTS, distilbert_losses
 from lessons.variants import DistilBertModel, count
 from optimizer import AdamW
 from utils import (
@@ -217,11 +217,9 @@ def train(args: argparse.Namespace) -> None:
                     with autocast():
                         wanted, wanted_hidden = teacher.outputs(ids, mask)  # (B, K), (B, L, D)
                         logits, hidden = model.outputs(ids, mask)  # (B, K), (B, L, D)
-                    losses = {
-                        "soft": soft_loss(logits, wanted, args.temperature),
-                        "task": F.cross_entropy(logits.float(), labels, reduction="sum"),
-                        "direction": direction_loss(hidden, wanted_hidden, mask),
-                    }
+                    losses = distilbert_losses(
+                        logits, wanted, hidden, wanted_hidden, labels, mask, args.temperature
+                    )
                     loss = (soft * losses["soft"] + task * losses["task"]) / texts
                     (loss + direction * losses["direction"] / pieces).backward()
                     right = (logits.argmax(dim=-1) == labels).sum().item()
@@ -330,7 +328,7 @@ def make_parser() -> argparse.ArgumentParser:
         "--weights",
         type=float,
         nargs=3,
-        default=[5.0, 2.0, 1.0],
+        default=list(DISTILBERT_WEIGHTS),
         metavar=("SOFT", "TASK", "DIRECTION"),
         help="of the three losses (default: 5 2 1, as DistilBERT's); 0 1 0 is plain fine-tuning",
     )

@@ -20,8 +20,9 @@ from torch.nn import functional as F
 from classifier import BertSentimentClassifier
 from datasets import SentenceClassificationDataset, load_data
 from engine import ResumePoint, save_model
+from extensions.distillation import direction_loss, soft_loss
 from lessons import distil
-from lessons.distil import DistilBertClassifier, Teacher, direction_loss, soft_loss, student_of
+from lessons.distil import DistilBertClassifier, Teacher, student_of
 from optimizer import AdamW
 from utils import InputError, run_script, seed_everything
 
