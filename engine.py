@@ -514,6 +514,8 @@ class ResumePoint:
             if left.name.startswith(f".{self.path.stem}.") and first_process():
                 left.unlink()
         if not self.path.is_file():
+            if first_process():
+                print(f"--resume: there is no {self.path} yet; this run begins at the beginning")
             return None
         anew = "run without --resume to start anew"
         try:

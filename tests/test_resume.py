@@ -384,7 +384,10 @@ def test_a_full_disk_keeps_the_last_good_file(interruptible, monkeypatch, untouc
 
 @FINETUNE
 def test_nothing_there_to_resume(interruptible, untouched, tmp_path):
-    assert interruptible("--resume").code == 0
+    result = interruptible("--resume")
+    assert result.code == 0
+    for name in NAMES:
+        assert f"there is no {name}-classifier.resume yet; this run begins" in result.out
     assert found_in(tmp_path) == untouched
 
 
