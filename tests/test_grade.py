@@ -7,6 +7,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 
@@ -228,12 +229,12 @@ def test_marks_by_hand(quick, tmp_path):
 
 def test_open_secrets_are_refused(run_script_here, submissions, tmp_path, monkeypatch):
     monkeypatch.setattr(sandbox, "has_bubblewrap", lambda: False)
-    gold = tmp_path / "gold"
-    shutil.copytree(GOLD[0], gold)
-    for path in (tmp_path, *tmp_path.parents, gold):
-        if path.is_relative_to(submissions.parent.parent):
+    with tempfile.TemporaryDirectory() as name:  # pytest's own folders are closed to others
+        gold = Path(name) / "gold"
+        shutil.copytree(GOLD[0], gold)
+        for path in (gold.parent, gold):
             path.chmod(0o755)
-    done = run_script_here(grade, submissions, "--gold", gold, "--out", tmp_path / "out")
+        done = run_script_here(grade, submissions, "--gold", gold, "--out", tmp_path / "out")
     assert (done.code, done.err.count("\n")) == (1, 1)
     assert f"{gold} could be read by the code that is graded" in done.err
     assert not list((tmp_path / "out").glob("results/*"))
