@@ -22,7 +22,7 @@ import re
 import signal
 import threading
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import ExitStack, contextmanager
@@ -36,7 +36,6 @@ except ImportError:  # Windows has no flock: there, do not build one corpus twic
     fcntl = None
 
 import numpy as np
-import torch.distributed as dist
 from tqdm import tqdm
 
 from tokenizer import BertTokenizer
@@ -44,8 +43,7 @@ from utils import (
     InputError,
     atomic_write,
     first_line,
-    first_process,
-    process_count,
+    in_first_process,
     sha256_of,
     write_json,
 )
@@ -354,7 +352,7 @@ def build(
                     print(f"corpus: {folder} is built anew, {why}", flush=True)
                 _write(folder, files, tokenizer, workers or usable_cores(), wanted)
 
-    _in_first_process(work)
+    in_first_process(work)
     corpus = Corpus(folder)
     print(f"corpus: {corpus.describe()} in {folder}")
     return corpus
@@ -378,20 +376,6 @@ def _alone(folder: Path) -> Iterator[None]:
         raise InputError(
             f"cannot write the corpus {folder}: {error.strerror or error}; choose another folder"
         ) from error
-
-
-def _in_first_process(work: Callable[[], None]) -> None:
-    """Do it in the first of several processes while the others wait; an InputError is all's."""
-    trouble = [None]
-    if first_process():
-        try:
-            work()
-        except InputError as error:
-            trouble = [str(error)]
-    if process_count() > 1:
-        dist.broadcast_object_list(trouble, src=0)
-    if trouble[0]:
-        raise InputError(trouble[0])
 
 
 def _why_anew(folder: Path, wanted: dict[str, Any]) -> str:

@@ -150,6 +150,23 @@ def first_process() -> bool:
     return process_number() == 0
 
 
+def in_first_process(work: Callable[[], Any]) -> Any:
+    """What ``work`` gives in the first process, in all of them; an InputError is all's, too."""
+    found, trouble = None, None
+    if first_process():
+        try:
+            found = work()
+        except InputError as error:
+            trouble = str(error)
+    if process_count() > 1:
+        message = [found, trouble]
+        dist.broadcast_object_list(message, src=0)
+        found, trouble = message
+    if trouble is not None:
+        raise InputError(trouble)
+    return found
+
+
 def join_processes(use_gpu: bool) -> None:
     """Let the processes that torchrun started find each other; nothing to do without torchrun.
 
@@ -326,9 +343,11 @@ def default_model(local_files_only: bool = False) -> str:
     """The name of the scripts' own default: $MINBERT_MODEL if set, else bert-base-uncased.
 
     Only here the offline model stands in, with a loud line, when bert-base-uncased is not in the
-    cache and no hub answers.
+    cache and no hub answers. Of several processes the first one asks, so that all take the same.
     """
-    return os.environ.get("MINBERT_MODEL") or _course_or_offline_model(local_files_only)
+    return os.environ.get("MINBERT_MODEL") or in_first_process(
+        lambda: _course_or_offline_model(local_files_only)
+    )
 
 
 @functools.cache

@@ -181,6 +181,34 @@ def test_the_pieces_between_two_processes(tmp_path):
     }
 
 
+@pytest.mark.parametrize("trouble", [False, True])
+def test_all_take_the_model_that_the_first_one_finds(tmp_path, monkeypatch, trouble):
+    """A hub may answer one process and not the other, and a refusal is that of all."""
+    monkeypatch.delenv("MINBERT_MODEL", raising=False)
+    found = "raise utils.InputError('no weights')" if trouble else "return utils.process_number()"
+    (tmp_path / "ask.py").write_text(
+        f"import sys; sys.path.insert(0, {str(ROOT)!r})\n"
+        "import utils\n"
+        "def ask(local_files_only):\n"
+        f"    {found}\n"
+        "utils._course_or_offline_model = ask\n"
+        "def main():\n"
+        "    utils.join_processes(use_gpu=False)\n"
+        "    name = utils.default_model()\n"
+        "    open(f'{utils.process_number()}.txt', 'w').write(f'model {name}')\n"
+        "utils.run_script(main)\n"
+    )
+    code, _, err = finish(start(tmp_path, 2, [], str(tmp_path / "ask.py")))
+    written = {path.name: path.read_text() for path in tmp_path.glob("?.txt")}
+    if trouble:
+        assert code != 0
+        assert err.count("error: no weights") == 1
+        assert not written
+    else:
+        assert code == 0, err
+        assert written == {"0.txt": "model 0", "1.txt": "model 0"}
+
+
 @pytest.mark.parametrize("ending", ["pass", "raise utils.InputError('no such row')"])
 def test_processes_leave_each_other_before_they_end(tmp_path, ending):
     """Four runs at once: on a busy machine every second one aborted while Python closed down."""
