@@ -43,6 +43,7 @@ sys.path.insert(0, str(ROOT))  # Python puts the folder of the script there
 
 from course import handout  # noqa: E402
 from course.grading import (  # noqa: E402
+    canaries,
     intake,
     leaderboard,
     one,
@@ -136,6 +137,12 @@ def refuse_open_secrets(paths: list[Path], slots: list[int]) -> None:
                 f"{path} could be read by the code that is graded: install bubblewrap, or grade as "
                 f"root and take others' rights away (chmod -R o= {path})"
             )
+
+
+def refuse_unfit_machine() -> None:
+    """InputError where right submissions would lose points because of the machine."""
+    if why := sandbox.unfit():
+        raise InputError(f"nothing is graded: {why}")
 
 
 # ---------------------------------------------------------------------------------------------
@@ -355,7 +362,9 @@ def main() -> None:
         opened.enter_context(alone_in(args.out))
         slots = opened.enter_context(own_slots(args.j))
         refuse_open_secrets([*args.gold, args.submissions, args.out, ROOT], slots)
+        refuse_unfit_machine()
         desk = opened.enter_context(one.open_desk(args.part, made["secret"], seconds=args.seconds))
+        canaries.check(desk, slots)
         rig = None
         if args.rerun:
             threads = max(1, (os.cpu_count() or 1) // args.j)

@@ -10,18 +10,20 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+from unittest import mock
 
 import pytest
 import torch
 
-from benchmarks.grader import GOLD, loses, predictions, solution, write_zip
+from benchmarks.grader import GOLD, ask_here, loses, predictions, solution, write_zip
 from course import grade, handout
 from course.answers import MISTAKES, VARIANTS, put, read, read_all
-from course.grading import hidden, judge, one, sandbox
+from course.grading import canaries, hidden, judge, one, sandbox
+from utils import InputError
 
 ROOT = Path(__file__).resolve().parent.parent
 needs_sandbox = pytest.mark.skipif(
-    not sandbox.has_bubblewrap(), reason="no bubblewrap here: BATCHES ARE NOT TESTED"
+    bool(sandbox.unfit()), reason=f"BATCHES ARE NOT TESTED: {sandbox.unfit()}"
 )
 
 
@@ -49,14 +51,27 @@ def submissions(tmp_path_factory) -> Path:
     return folder
 
 
-def command(folder: Path, out: Path, *more: str) -> list[str]:
-    gold = [*map(str, GOLD)]
-    script = [sys.executable, str(ROOT / "course" / "grade.py"), str(folder), "--out", str(out)]
-    return [*script, "--gold", *gold, *more]
+@pytest.fixture(scope="module")
+def command(private_tree):
+    """A function that gives the command staff type, in a clone that nobody else can enter."""
+
+    def words(folder: Path, out: Path, *more: str) -> list[str]:
+        gold = [private_tree / path.relative_to(ROOT) for path in GOLD]
+        given = [private_tree / "course" / "grade.py", folder, "--out", out, "--gold", *gold, *more]
+        return [sys.executable, *map(str, given)]
+
+    return words
 
 
-def run(folder: Path, out: Path, *more: str) -> subprocess.CompletedProcess:
-    return subprocess.run(command(folder, out, *more), capture_output=True, text=True, check=False)
+@pytest.fixture(scope="module")
+def run(command):
+    """A function that grades."""
+
+    def grade_them(folder: Path, out: Path, *more: str) -> subprocess.CompletedProcess:
+        words = command(folder, out, *more)
+        return subprocess.run(words, capture_output=True, text=True, check=False)
+
+    return grade_them
 
 
 def new_out(folder: Path, secret: str = "5" * 32) -> Path:
@@ -75,7 +90,7 @@ def times(out: Path) -> dict[str, int]:
 
 
 @pytest.fixture(scope="module")
-def alone(submissions, tmp_path_factory):
+def alone(submissions, run, tmp_path_factory):
     """OUT of the batch with -j 1, and what was printed."""
     out = new_out(tmp_path_factory.mktemp("alone") / "out")
     done = run(submissions, out, "-j", "1")
@@ -98,7 +113,9 @@ def test_points_of_a_batch(alone):
 
 
 @needs_sandbox
-def test_the_same_bytes_whether_killed_or_several_at_a_time(alone, submissions, tmp_path):
+def test_the_same_bytes_whether_killed_or_several_at_a_time(
+    alone, submissions, command, run, tmp_path
+):
     out = new_out(tmp_path / "out")
     batch = subprocess.Popen(
         command(submissions, out, "-j", "4"),
@@ -123,7 +140,7 @@ def test_the_same_bytes_whether_killed_or_several_at_a_time(alone, submissions, 
 
 
 @needs_sandbox
-def test_one_student_anew(alone, submissions, tmp_path):
+def test_one_student_anew(alone, submissions, run, tmp_path):
     folder, out = tmp_path / "submissions", tmp_path / "out"
     shutil.copytree(submissions, folder)
     shutil.copytree(alone[0], out)
@@ -156,6 +173,8 @@ def quick(monkeypatch, run_script_here):
 
     monkeypatch.setattr(one, "grade_tasks", grade_tasks)
     monkeypatch.setattr(grade, "refuse_open_secrets", lambda paths, slots: None)
+    monkeypatch.setattr(grade, "refuse_unfit_machine", lambda: None)
+    monkeypatch.setattr(grade.canaries, "check", lambda desk, slots: None)
 
     def go(folder, out, *more):
         return run_script_here(grade, folder, "--gold", *GOLD, "--out", out, *more)
@@ -248,6 +267,15 @@ def test_the_solution_counts_as_a_secret(run_script_here, submissions, tmp_path,
     assert f"{ROOT} could be read" in done.err
 
 
+def test_a_machine_that_would_fail_them_is_refused(
+    run_script_here, submissions, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(sandbox, "reaches", lambda path, slot: False)
+    monkeypatch.setattr(sandbox, "unfit", lambda: "no Python for others")
+    done = run_script_here(grade, submissions, "--gold", *GOLD, "--out", tmp_path / "out")
+    assert (done.code, done.err) == (1, "error: nothing is graded: no Python for others\n")
+
+
 def test_two_gradings_do_not_meet(quick, submissions, tmp_path):
     out = new_out(tmp_path / "out")
     with grade.alone_in(out):
@@ -258,6 +286,59 @@ def test_two_gradings_do_not_meet(quick, submissions, tmp_path):
         assert len({*first, *second}) == 5
     with grade.own_slots(3) as again:
         assert again == first
+
+
+# ---------------------------------------------------------------------------------------------
+# Canaries
+
+
+@needs_sandbox
+def test_no_grading_where_the_solution_fails(submissions, run, tmp_path):
+    """Here for lack of time; whatever it is, it would cost every honest submission its points."""
+    out = new_out(tmp_path / "out")
+    done = run(submissions, out, "--seconds", "0.01")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.count("\n") == 1
+    assert "grading does not begin: in this sandbox our own solution gets 0 of 100" in done.stderr
+    assert not (out / "results").exists()
+
+
+@pytest.fixture(params=[1, 2])
+def canary_desk(request):
+    with one.open_desk(request.param, "0") as desk, mock.patch.object(one, "ask", ask_here):
+        yield desk
+
+
+def test_canaries_come_out_as_they_must(canary_desk):
+    canaries.check(canary_desk, [0])
+
+
+def test_a_solution_that_loses_points_stops_grading(canary_desk, monkeypatch):
+    wrong = canaries.submissions(canary_desk.part)[1]
+    monkeypatch.setattr(canaries, "submissions", lambda part: (wrong, wrong))
+    with pytest.raises(InputError, match=r"our own solution gets [\d.]+ of \d+ points \(Task [12]"):
+        canaries.check(canary_desk, [0])
+
+
+def test_a_known_mistake_that_is_not_found_stops_grading(canary_desk, monkeypatch):
+    right = canaries.submissions(canary_desk.part)[0]
+    monkeypatch.setattr(canaries, "submissions", lambda part: (right, right))
+    with pytest.raises(InputError, match=r"the known mistake \w+ is not found in task"):
+        canaries.check(canary_desk, [0])
+
+
+def test_a_sandbox_that_fails_stops_grading(canary_desk, monkeypatch):
+    def broken(*_):
+        raise RuntimeError("the sandbox did not start")
+
+    monkeypatch.setattr(one, "ask", broken)
+    with pytest.raises(InputError, match="the sandbox did not start") as caught:
+        canaries.check(canary_desk, [0])
+    assert "\n" not in str(caught.value)
+
+
+# ---------------------------------------------------------------------------------------------
+# Tasks
 
 
 @pytest.fixture(scope="module")

@@ -24,7 +24,7 @@ SETTINGS = table.read_settings(ROOT)
 PART_1 = [entry for entry in TASKS if entry.number.startswith("1.")]
 MADE = {"part": 1, "secret": "5" * 32}
 needs_sandbox = pytest.mark.skipif(
-    os.geteuid() != 0 and not sandbox.has_bubblewrap(), reason="neither root nor bubblewrap here"
+    bool(sandbox.unfit()), reason=f"GRADESCOPE'S GRADER IS NOT TESTED: {sandbox.unfit()}"
 )
 
 

@@ -1,7 +1,6 @@
 """Grading part 2 (course/grading/part2.py): verdicts on arrays, and a few runs in the sandbox."""
 
 import functools
-import os
 import random
 
 import pytest
@@ -20,7 +19,6 @@ from tasks import task
 ENTRIES = [task(name) for name in CHECKED]
 SENTIMENT, PARAPHRASE, SIMILARITY = list(CHECKED)[2:]
 SEED = 1234567
-SLOT = 42  # of no other test that runs at the same time: limits are counted for each user
 FILE = "multitask_classifier.py"
 PLAIN = read(VARIANTS / "multitask" / "plain.py")
 
@@ -240,8 +238,7 @@ def test_names_of_rows_have_shares():
 # In the sandbox
 
 needs_sandbox = pytest.mark.skipif(
-    os.geteuid() != 0 and not sandbox.has_bubblewrap(),
-    reason="neither root nor bubblewrap: student code cannot be kept from files",
+    bool(sandbox.unfit()), reason=f"PART 2 IS NOT GRADED: {sandbox.unfit()}"
 )
 
 
@@ -251,10 +248,15 @@ def desk():
         yield made
 
 
-def grade(desk, files):
-    """Verdicts on files that were handed in."""
-    files = {name: source.encode() for name, source in files.items()}
-    return one.grade_tasks(desk, Submission("1_group", 2, files), SLOT)
+@pytest.fixture(scope="module")
+def grade(desk, slot):
+    """A function that gives verdicts on files that were handed in."""
+
+    def verdicts_on(files):
+        files = {name: source.encode() for name, source in files.items()}
+        return one.grade_tasks(desk, Submission("1_group", 2, files), slot)
+
+    return verdicts_on
 
 
 def solution():
@@ -265,16 +267,16 @@ def solution():
 
 
 @needs_sandbox
-def test_our_solution_with_its_own_package_and_a_broken_part_1(desk):
-    verdicts, layers = grade(desk, solution())
+def test_our_solution_with_its_own_package_and_a_broken_part_1(grade):
+    verdicts, layers = grade(solution())
     assert lost(verdicts) == set(), {k: v.messages for k, v in verdicts.items()}
     assert "fresh interpreter" in layers
 
 
 @needs_sandbox
-def test_a_wrong_forward_is_asked_for_twice(desk):
+def test_a_wrong_forward_is_asked_for_twice(grade):
     answer = read(MISTAKES / FORWARD / "padding_pooled.py")
-    verdicts, _ = grade(desk, solution() | {FILE: put(answer)})
+    verdicts, _ = grade(solution() | {FILE: put(answer)})
     assert lost(verdicts) == {FORWARD}
     assert [mistake.name for mistake in verdicts[FORWARD].mistakes] == ["padding_pooled"]
     assert verdicts[SENTIMENT].messages == [part2.AGAIN]
@@ -291,10 +293,10 @@ TROUBLE = {  # what is handed in: status of Task 2.1, what the message holds
 
 @needs_sandbox
 @pytest.mark.parametrize("name", TROUBLE)
-def test_trouble_at_import_has_a_status(desk, name, monkeypatch):
+def test_trouble_at_import_has_a_status(grade, name, monkeypatch):
     monkeypatch.setattr(one, "SECONDS", 0.5 if name == "endless loop" else one.SECONDS)
     source, status, words = TROUBLE[name]
-    verdicts, _ = grade(desk, {FILE: source})
+    verdicts, _ = grade({FILE: source})
     assert lost(verdicts) == set(CHECKED)
     assert verdicts[INIT].status == status
     assert words in verdicts[INIT].messages[0]
@@ -302,7 +304,7 @@ def test_trouble_at_import_has_a_status(desk, name, monkeypatch):
     assert {verdicts[name].status for name in CHECKED if name != INIT} == expected
 
 
-def test_nothing_handed_in(desk):
-    verdicts, layers = grade(desk, {"README.md": "hello"})
+def test_nothing_handed_in(grade):
+    verdicts, layers = grade({"README.md": "hello"})
     assert {verdict.status for verdict in verdicts.values()} == {"missing"}
     assert (lost(verdicts), layers) == (set(CHECKED), [])

@@ -25,6 +25,7 @@ import signal
 import stat
 import subprocess
 import sys
+import sysconfig
 import tempfile
 import threading
 import time
@@ -40,6 +41,7 @@ SHARED = ("/tmp", "/var/tmp", "/dev/shm", "/run/lock")  # where everybody may wr
 ENVIRONMENT = {"PATH": "/usr/bin:/bin", "LANG": "C.UTF-8", "OMP_NUM_THREADS": "1", "HOME": "/tmp"}
 MIB = 2**20
 MOST_FILES = 10_000
+SWEEP_S = 20.0  # until all processes of a slot are gone; process 1 may take seconds to notice
 PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
 
 
@@ -127,6 +129,50 @@ def alone() -> bool:
     return has_bubblewrap() or os.geteuid() == 0
 
 
+def unfit() -> str:
+    """Why foreign code cannot be graded on this machine, and the remedy; "": it can."""
+    if not alone():
+        blocked = "this kernel lets bubblewrap make no namespaces"
+        why = blocked if shutil.which("bwrap") else "bubblewrap is not installed"
+        return f"{why}, and this is not root: apt install bubblewrap, or grade as root"
+    return _python_closed() or _temporary_closed()
+
+
+def _python_closed() -> str:
+    """As ``unfit``, of Python and its packages.
+
+    pyenv, uv and conda put Python into a home, which may have mode 0700. It starts all the same,
+    since it becomes the slot's user only later, and then finds nothing that it has not loaded yet.
+    """
+    paths = sysconfig.get_paths()
+    needed = [Path(paths[name]) for name in ("stdlib", "platstdlib", "purelib", "platlib")]
+    if not (folder := closed_folder(needed)):
+        return ""
+    remedy = "take a Python that all users may read (/usr/bin/python3 -m venv /opt/grader)"
+    if not has_bubblewrap():
+        remedy = f"apt install bubblewrap, or {remedy}"
+    return f"submitted code may not enter {folder}, where Python ({sys.prefix}) lies: {remedy}"
+
+
+def _temporary_closed() -> str:
+    """As ``unfit``, of temporary files."""
+    place = Path(tempfile.gettempdir())
+    if has_bubblewrap() or not (folder := closed_folder([place])):
+        return ""
+    return f"submitted code may not enter {folder}: set TMPDIR, now {place}, to a folder as /tmp is"
+
+
+def closed_folder(needed: Sequence[Path]) -> Path | None:
+    """The first folder that keeps the slots' users from what they need; None: none does."""
+    if os.geteuid() != 0:
+        return None  # the user who grades is the one who runs the sandbox
+    parts = [part for path in needed for part in (*reversed(path.parents), path) if part.is_dir()]
+    if has_bubblewrap():  # what lies above the folders that it shows it makes anew, open to all
+        shown = [*_python_folders()]
+        parts = [part for part in parts if any(part.is_relative_to(folder) for folder in shown)]
+    return next((part for part in parts if not part.stat().st_mode & stat.S_IXOTH), None)
+
+
 def _python_folders() -> Iterator[Path]:
     """Where the interpreter and its packages lie."""
     for name in dict.fromkeys(
@@ -205,10 +251,14 @@ def run(
         readable: folders that it may read; with a user of its own they have to be readable for all.
         limits: what it may use.
         slot: programs that run at the same time have different ones, from 0.
+
+    Raises:
+        RuntimeError: what was started cannot be ended.
     """
     limits = limits or Limits()
     start = time.monotonic()
-    with private_folder(slot) as folder, tempfile.TemporaryFile() as printed:
+    sweep(slot)  # of a grader that was killed
+    with ADOPTION, private_folder(slot) as folder, tempfile.TemporaryFile() as printed:
         process = subprocess.Popen(
             wrapped(command, readable, limits),
             stdin=subprocess.PIPE,
@@ -318,8 +368,8 @@ class _Process:
 
     parent: int
     user: int
-    state: str
     pages: int  # of memory
+    start: int  # in ticks since the machine started: numbers are used again
 
 
 def _processes() -> dict[int, _Process]:
@@ -330,7 +380,7 @@ def _processes() -> dict[int, _Process]:
             # the name in brackets may be anything
             words = (entry / "stat").read_text(errors="replace").rpartition(")")[2].split()
             user = entry.stat().st_uid
-            found[int(entry.name)] = _Process(int(words[1]), user, words[0], int(words[21]))
+            found[int(entry.name)] = _Process(int(words[1]), user, int(words[21]), int(words[19]))
     return found
 
 
@@ -346,22 +396,63 @@ def _below(root: int, everything: Mapping[int, _Process]) -> set[int]:
 
 
 def _kill(process: subprocess.Popen, slot: int) -> None:
-    """End the program, its group, and whatever else its user runs."""
+    """End the program and all it has started; return when nobody of them is left.
+
+    Raises:
+        RuntimeError: somebody is.
+    """
+    everything = _processes()
+    known = {
+        number: everything[number] for number in _below(process.pid, everything) & {*everything}
+    }
     if has_bubblewrap():
         # the program first, so that bubblewrap takes note of its end: else it stays as a zombie,
         # which counts against its user's number of processes
-        for number in _below(process.pid, _processes()) - {process.pid}:
+        for number in known.keys() - {process.pid}:
             _end(number)
         with contextlib.suppress(subprocess.TimeoutExpired):
             process.wait(5)
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(process.pid, signal.SIGKILL)
     process.wait()
+    sweep(slot, known)
+
+
+def sweep(slot: int, known: Mapping[int, _Process] | None = None, seconds: float = SWEEP_S) -> None:
+    """Kill what the slot's user still runs, and wait until it is gone from the table of processes.
+
+    A killed process stays there, and counts against limits, until its parent takes note. Of those
+    whose parent has died this process is the parent (``Adoption``); those of a grader that
+    was killed have process 1, which may take a second or two.
+
+    Args:
+        known: further processes, which an ordinary user cannot tell by their user.
+        seconds: how long that may take.
+
+    Raises:
+        RuntimeError: somebody is left, and would be there in the next submission's sandbox.
+    """
+    deadline = time.monotonic() + seconds
+    while left := _left(slot, known or {}):
+        if time.monotonic() > deadline:
+            raise RuntimeError(
+                f"processes {sorted(left)} of an earlier run in sandbox {slot} (user "
+                f"{FIRST_USER + slot}) do not end within {seconds:g} s: end them, or restart"
+            )
+        for number in left:
+            _end(number)
+            with contextlib.suppress(ChildProcessError):  # another's child
+                os.waitpid(number, os.WNOHANG)
+        time.sleep(0.01)
+
+
+def _left(slot: int, known: Mapping[int, _Process]) -> set[int]:
+    """Those of the known processes and of the slot's user that are there, dead or alive."""
+    everything = _processes()
+    left = {n for n, one in known.items() if n in everything and everything[n].start == one.start}
     if os.geteuid() == 0:
-        for _ in range(200):  # a fork bomb may be quicker than one sweep, dying takes a moment
-            if not _sweep(FIRST_USER + slot):
-                break
-            time.sleep(0.01)
+        left |= {n for n, one in everything.items() if one.user == FIRST_USER + slot}
+    return left
 
 
 def _end(number: int) -> None:
@@ -370,12 +461,34 @@ def _end(number: int) -> None:
         os.kill(number, signal.SIGKILL)
 
 
-def _sweep(user: int) -> int:
-    """Kill all processes of a user; how many there were."""
-    theirs = [n for n, one in _processes().items() if one.user == user and one.state != "Z"]
-    for number in theirs:
-        _end(number)
-    return len(theirs)
+def be_reaper(yes: bool) -> None:
+    """Whether this process becomes the parent of descendants whose own parent dies."""
+    ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, int(yes), 0, 0, 0)
+
+
+class Adoption:
+    """While a sandbox is used, orphans come to this process, which takes note of their end.
+
+    Not for ever: this process waits for what comes out of a sandbox, and for nobody else's.
+    """
+
+    def __init__(self) -> None:
+        self.lock, self.sandboxes = threading.Lock(), 0
+
+    def __enter__(self) -> None:
+        self.change(1)
+
+    def __exit__(self, *_: object) -> None:
+        self.change(-1)
+
+    def change(self, by: int) -> None:
+        """One sandbox more, or less."""
+        with self.lock:
+            self.sandboxes += by
+            be_reaper(self.sandboxes > 0)
+
+
+ADOPTION = Adoption()
 
 
 # ---------------------------------------------------------------------------------------------
@@ -390,7 +503,7 @@ def confine(limits: Limits, slot: int) -> tuple[str, ...]:
     """
     from course.grading import seccomp  # the staff's folder is on sys.path by now
 
-    ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)  # orphans come to this process
+    be_reaper(True)
     if os.geteuid() == 0:
         os.setgroups([])
         os.setresgid(*[FIRST_USER + slot] * 3)

@@ -1,0 +1,84 @@
+"""Two submissions whose grades are known, graded before all others in the sandbox of the day.
+
+The solution has to get all points, one known mistake has to cost some and be named. Where that is
+not what comes out, something is wrong with this machine or with the grader, and honest submissions
+would pay for it: then grading does not begin.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+from course import handout
+from course.answers import MISTAKES, VARIANTS, put, read
+from course.grading import one
+from course.grading.output import clean
+from course.grading.types import Submission
+from utils import InputError
+
+Judge = Callable[[one.Desk, Sequence[Mapping[str, Any]]], str]
+KNOWN_MISTAKES = {1: ("bert.attention", "no_scale"), 2: ("multitask.forward", "padding_pooled")}
+
+
+def check(desk: one.Desk, slots: Sequence[int]) -> None:
+    """Grade both, side by side where there are two slots.
+
+    Raises:
+        InputError: something else than what has to come out.
+    """
+    right, wrong = submissions(desk.part)
+    pairs = ((right_fault, right), (mistake_fault, wrong))
+    with ThreadPoolExecutor(min(len(slots), 2)) as pool:
+        waiting = [
+            pool.submit(outcome, desk, submission, slots[i % len(slots)], judge)
+            for i, (judge, submission) in enumerate(pairs)
+        ]
+    if faults := [fault for one_result in waiting if (fault := one_result.result())]:
+        raise InputError(f"grading does not begin: in this sandbox {'; '.join(faults)}")
+
+
+def submissions(part: int) -> tuple[Submission, Submission]:
+    """Our solution, and the same with one known mistake in it."""
+    if part == 1:
+        built = handout.build(one.ROOT, "2", with_solution=True).files
+        right = {name: built[name] for name in ("bert.py", "classifier.py", "optimizer.py")}
+    else:
+        name = "multitask_classifier.py"
+        stubs = handout.build(one.ROOT, "2").files[name].decode()
+        right = {name: put(read(VARIANTS / "multitask" / "plain.py"), source=stubs).encode()}
+    task_id, name = KNOWN_MISTAKES[part]
+    mistake = read(MISTAKES / task_id / f"{name}.py")
+    file = mistake.task.file
+    wrong = right | {file: put(mistake, source=right[file].decode()).encode()}
+    return Submission("canary", part, right), Submission("canary", part, wrong)
+
+
+def outcome(desk: one.Desk, submission: Submission, slot: int, judge: Judge) -> str:
+    """What is wrong with how a submission is graded; "": nothing."""
+    try:
+        verdicts, _ = one.grade_tasks(desk, submission, slot)
+    except Exception as error:  # whatever it is, each submission would meet it
+        return clean(f"the grader fails with {error!r}", 500)
+    return judge(desk, [one.counted(e, verdicts[e.id], desk.settings) for e in desk.tasks])
+
+
+def right_fault(desk: one.Desk, tasks: Sequence[Mapping[str, Any]]) -> str:
+    """Where the solution loses points."""
+    lost = [task for task in tasks if task["points"] < task["of"]]
+    if not lost:
+        return ""
+    points, of = (sum(task[key] for task in tasks) for key in ("points", "of"))
+    said = clean(" ".join([lost[0]["title"], *lost[0]["messages"][:1]]), 500)
+    return f"our own solution gets {points:g} of {of:g} points ({said})"
+
+
+def mistake_fault(desk: one.Desk, tasks: Sequence[Mapping[str, Any]]) -> str:
+    """What is not noticed about the known mistake."""
+    task_id, name = KNOWN_MISTAKES[desk.part]
+    number = next(entry.number for entry in desk.tasks if entry.id == task_id)
+    named = {
+        task["number"] for task in tasks if name in task["mistakes"] and task["points"] < task["of"]
+    }
+    return "" if named == {number} else f"the known mistake {name} is not found in task {number}"
