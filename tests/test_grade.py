@@ -314,15 +314,15 @@ def test_canaries_come_out_as_they_must(canary_desk):
 
 
 def test_a_solution_that_loses_points_stops_grading(canary_desk, monkeypatch):
-    wrong = canaries.submissions(canary_desk.part)[1]
-    monkeypatch.setattr(canaries, "submissions", lambda part: (wrong, wrong))
+    wrong = canaries.submissions(canary_desk)[1]
+    monkeypatch.setattr(canaries, "submissions", lambda desk: (wrong, wrong))
     with pytest.raises(InputError, match=r"our own solution gets [\d.]+ of \d+ points \(Task [12]"):
         canaries.check(canary_desk, [0])
 
 
 def test_a_known_mistake_that_is_not_found_stops_grading(canary_desk, monkeypatch):
-    right = canaries.submissions(canary_desk.part)[0]
-    monkeypatch.setattr(canaries, "submissions", lambda part: (right, right))
+    right = canaries.submissions(canary_desk)[0]
+    monkeypatch.setattr(canaries, "submissions", lambda desk: (right, right))
     with pytest.raises(InputError, match=r"the known mistake \w+ is not found in task"):
         canaries.check(canary_desk, [0])
 

@@ -250,3 +250,20 @@ def test_a_failure_of_ours_is_said_to_be_none_of_theirs(container, how):
     found, _ = container(solution(), **how)
     assert found["output"] == results.NO_VERDICT
     assert found["stdout_visibility"] == "hidden"
+
+
+def without_canaries(base):
+    path = base / "source" / "repo" / "course" / "grading" / "canaries.py"
+    path.write_text(f"{path.read_text()}\n\ndef submissions(desk):\n    raise InputError('none')\n")
+
+
+@needs_sandbox
+def test_points_are_lost_only_where_the_solution_loses_none(container):
+    found, _ = container({"bert.py": "import torch\n"})
+    assert sum(t["score"] for t in found["tests"]) == 0
+    assert "output" not in found
+    found, said = container({"bert.py": "import torch\n"}, spoil=without_canaries)
+    assert found["output"] == results.NO_VERDICT
+    assert "InputError: none" in said
+    found, _ = container(solution(), spoil=without_canaries)
+    assert sum(t["score"] for t in found["tests"]) == 100

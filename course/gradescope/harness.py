@@ -25,7 +25,7 @@ sys.path.insert(0, str(ROOT))  # Python puts the folder of the script there
 
 from course import grade, table  # noqa: E402
 from course.gradescope import results  # noqa: E402
-from course.grading import intake, one, predictions, sandbox  # noqa: E402
+from course.grading import canaries, intake, one, predictions, sandbox  # noqa: E402
 from utils import write_json  # noqa: E402
 
 # Half a processor and 768 MB, 200 of them for this process. total_mib counts what a parent
@@ -71,7 +71,7 @@ def graded(base: Path, desk: one.Desk) -> dict[str, Any]:
 
     Raises:
         RuntimeError: the grader failed.
-        InputError: submitted code could read what it must not.
+        InputError: submitted code could read what it must not, or right code would lose points.
     """
     source, settings = base / "source", desk.settings
     metadata = read_json(base / "submission_metadata.json")
@@ -80,7 +80,10 @@ def graded(base: Path, desk: one.Desk) -> dict[str, Any]:
     gold = predictions.load_gold(source / "gold", secret=desk.secret)
     with grade.own_slots(1) as slots:
         grade.refuse_open_secrets([base, source, source / "gold", ROOT, base / "results"], slots)
+        grade.refuse_unfit_machine()
         result = grade.grade(desk, submission, gold, slots[0])
+        if result["status"] == "graded" and result["points"] < result["of"]:
+            canaries.check(desk, slots)  # all points show by themselves that the sandbox works
     if result["status"] == grade.STAFF_ERROR:
         raise RuntimeError(f"{result['why']}\n{result['trace']}")
     print("layers:", ", ".join(result["layers"]))

@@ -11,8 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from course import handout
-from course.answers import MISTAKES, VARIANTS, put, read
+from course.answers import MARKER, MISTAKES, VARIANTS, put, read
 from course.grading import one
 from course.grading.output import clean
 from course.grading.types import Submission
@@ -28,7 +27,7 @@ def check(desk: one.Desk, slots: Sequence[int]) -> None:
     Raises:
         InputError: something else than what has to come out.
     """
-    right, wrong = submissions(desk.part)
+    right, wrong = submissions(desk)
     pairs = ((right_fault, right), (mistake_fault, wrong))
     with ThreadPoolExecutor(min(len(slots), 2)) as pool:
         waiting = [
@@ -39,20 +38,21 @@ def check(desk: one.Desk, slots: Sequence[int]) -> None:
         raise InputError(f"grading does not begin: in this sandbox {'; '.join(faults)}")
 
 
-def submissions(part: int) -> tuple[Submission, Submission]:
+def submissions(desk: one.Desk) -> tuple[Submission, Submission]:
     """Our solution, and the same with one known mistake in it."""
-    if part == 1:
-        built = handout.build(one.ROOT, "2", with_solution=True).files
-        right = {name: built[name] for name in ("bert.py", "classifier.py", "optimizer.py")}
+    names = {entry.file for entry in desk.tasks}
+    if desk.part == 1:
+        right = {name: MARKER.sub("", (one.ROOT / name).read_text("utf-8")) for name in names}
     else:
-        name = "multitask_classifier.py"
-        stubs = handout.build(one.ROOT, "2").files[name].decode()
-        right = {name: put(read(VARIANTS / "multitask" / "plain.py"), source=stubs).encode()}
-    task_id, name = KNOWN_MISTAKES[part]
+        plain = read(VARIANTS / "multitask" / "plain.py")
+        stubs = {name: (desk.stage / "handout" / name).read_text("utf-8") for name in names}
+        right = {name: put(plain, source=text) for name, text in stubs.items()}
+    task_id, name = KNOWN_MISTAKES[desk.part]
     mistake = read(MISTAKES / task_id / f"{name}.py")
     file = mistake.task.file
-    wrong = right | {file: put(mistake, source=right[file].decode()).encode()}
-    return Submission("canary", part, right), Submission("canary", part, wrong)
+    wrong = right | {file: put(mistake, source=right[file])}
+    both = ({name: text.encode() for name, text in files.items()} for files in (right, wrong))
+    return tuple(Submission("canary", desk.part, files) for files in both)
 
 
 def outcome(desk: one.Desk, submission: Submission, slot: int, judge: Judge) -> str:
