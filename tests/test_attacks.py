@@ -151,7 +151,10 @@ def graded(submissions: Path, out: Path, root: Path, path: str = "") -> SimpleNa
     results = {
         path.stem: json.loads(path.read_text()) for path in sorted((out / "results").iterdir())
     }
-    return SimpleNamespace(ended=ended, out=out, results=results, before=before, after=after)
+    private = (submissions, out, root)
+    return SimpleNamespace(
+        ended=ended, out=out, results=results, before=before, after=after, private=private
+    )
 
 
 @pytest.fixture(scope="module")
@@ -162,11 +165,17 @@ def batch(tmp_path_factory, sources, private_tree):
     return graded(submissions, out, private_tree)
 
 
-def check(batch, name: str) -> None:
-    """An attack has the points that are honest in it, and nothing of it has got through."""
+def check(batch, name: str, private: Iterable[Path] = ()) -> None:
+    """An attack has the points that are honest in it, and nothing of it has got through.
+
+    Args:
+        private: where files may lie open in other places, what even then nobody may read.
+    """
     attack, result = attacks.read(name), batch.results[name]
     said = json.dumps(result) + (batch.out / "feedback" / f"{name}.md").read_text()
-    assert not re.findall("GOT THROUGH.{0,200}", said)
+    for path in private:
+        assert str(path) not in said
+    assert private or not re.findall("GOT THROUGH.{0,200}", said)
     assert result["status"] == getattr(attack, "STATUS", "graded"), result["why"]
     honest = getattr(attack, "TASKS", {})
     points = {task["number"]: task["points"] for task in result["tasks"] if task["points"]}
@@ -196,7 +205,8 @@ def check_harm(batch) -> None:
 @needs_sandbox
 @pytest.mark.parametrize("name", attacks.names())
 def test_attack(batch, name):
-    check(batch, name)
+    lie_open = name == "read_gold" and not sandbox.has_bubblewrap()  # an open clone, for one
+    check(batch, name, batch.private if lie_open else ())
 
 
 def test_attacks_are_many_and_explained():
@@ -309,12 +319,8 @@ def test_root_without_bubblewrap(place, sources):
     tree.chmod(0o700)
     batch = graded(submissions, out, root=tree, path=programs)
     assert "bubblewrap" not in str(batch.results[HONEST[0]]["layers"])
-    for name in set(BY_ANOTHER_USER) - {"read_gold"}:
-        check(batch, name)
-    # other files of this machine may lie open; those of this batch do not
-    said = json.dumps(batch.results["read_gold"])
-    assert str(place) not in said
-    assert batch.results["read_gold"]["points"] == 0
+    for name in BY_ANOTHER_USER:
+        check(batch, name, [place] if name == "read_gold" else ())
     check_harm(batch)
 
 

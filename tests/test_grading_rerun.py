@@ -82,7 +82,10 @@ HOSTILE = """
         found.append("network")
     except OSError:
         pass
-    found += [str(path) for path in pathlib.Path(BELOW).rglob("*-test.csv")]
+    try:
+        found += [str(path) for path in pathlib.Path(BELOW).rglob("*-test.csv")]
+    except OSError:
+        pass
     os.mkfifo("predictions/pipe")
     os.symlink("/etc/passwd", "DEV")
     os.mkfifo("TEST")
