@@ -120,9 +120,15 @@ def own_slots(count: int) -> Iterator[list[int]]:
         for slot in range(MOST_SLOTS):
             # Not a file, since gradings with different $TMPDIR would not see each other's
             name = opened.enter_context(socket.socket(socket.AF_UNIX))
-            with contextlib.suppress(OSError):  # somebody else holds it
+            try:
                 name.bind(f"\0grading-{sandbox.FIRST_USER + slot}")
-                found.append(slot)
+                sandbox.sweep(slot, seconds=5)  # of what a grader that was killed has left
+            except OSError:  # somebody else holds it
+                continue
+            except RuntimeError as error:
+                print(f"warning: {error}; another sandbox is used", file=sys.stderr)
+                continue
+            found.append(slot)
             if len(found) == count:
                 yield found
                 return

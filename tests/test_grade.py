@@ -341,6 +341,21 @@ def test_a_sandbox_that_fails_stops_grading(canary_desk, monkeypatch):
 # Tasks
 
 
+def test_a_sandbox_that_is_not_empty_is_left_alone(monkeypatch, capsys):
+    """In a container whose first process waits for nobody, the dead of a killed grader stay."""
+    with grade.own_slots(1) as (free,):
+        pass
+
+    def sweep(slot, seconds):
+        if slot == free:
+            raise RuntimeError(f"processes [7] of an earlier run in sandbox {slot}")
+
+    monkeypatch.setattr(sandbox, "sweep", sweep)
+    with grade.own_slots(2) as found:
+        assert free not in found
+    assert f"an earlier run in sandbox {free}; another sandbox is used" in capsys.readouterr().err
+
+
 @pytest.fixture(scope="module")
 def desk():
     with one.open_desk(1, "0") as desk:

@@ -257,7 +257,6 @@ def run(
     """
     limits = limits or Limits()
     start = time.monotonic()
-    sweep(slot)  # of a grader that was killed
     with ADOPTION, private_folder(slot) as folder, tempfile.TemporaryFile() as printed:
         process = subprocess.Popen(
             wrapped(command, readable, limits),
