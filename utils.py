@@ -51,9 +51,8 @@ def run_script(main: Callable[[], Any]) -> None:
         main()
         leave_processes()
     except InputError as error:  # the same one in all processes, if there are several
-        status = f"error: {error}" if first_process() else 1
-        leave_processes()
-        sys.exit(status)
+        leave_processes(f"error: {error}")
+        sys.exit(f"error: {error}")
     except KeyboardInterrupt:
         sys.exit("\ninterrupted" if first_process() else 1)
 
@@ -186,14 +185,23 @@ def join_processes(use_gpu: bool) -> None:
         sys.stdout = open(os.devnull, "w", encoding="utf-8")
 
 
-def leave_processes() -> None:
-    """End what join_processes began: a process that exits in the group's midst may abort.
+def leave_processes(error: str = "") -> None:
+    """End a process that has joined others, without Python's own end; nothing to do for any other.
 
-    Gloo's threads would still run while Python takes itself down, and C++ then ends the process
-    with "terminate called", after all the work was done.
+    Gloo's threads may still run while Python takes itself down, even where the group was left
+    before, and C++ then ends the process with "terminate called", after all the work was done.
+
+    Args:
+        error: what the first process says; the exit status of all is then 1.
     """
-    if dist.is_available() and dist.is_initialized():
-        dist.destroy_process_group()
+    if not (dist.is_available() and dist.is_initialized()):
+        return
+    if error and first_process():
+        print(error, file=sys.stderr)
+    dist.destroy_process_group()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(1 if error else 0)
 
 
 def progress_bar(items: Iterable, name: str) -> Iterable:

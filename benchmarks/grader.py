@@ -48,7 +48,8 @@ from course.answers import (
     put,
     read_all,
 )
-from course.grading import one
+from course.grading import asking, one
+from course.grading.context import GradingContext, open_context
 from course.grading.types import Submission
 from datasets import load_data
 from prepare_submit import CODE, PART_1_FILES, ZIP_NAME
@@ -264,9 +265,9 @@ def tell_apart(name: str, first: dict[str, Any], second: dict[str, Any]) -> None
 
 
 def ask_here(
-    desk: one.Desk, jobs: list[dict], tensors: Mapping[str, torch.Tensor], slot: int
-) -> tuple[dict[str, one.Answer], list[str]]:
-    """As one.ask, without a sandbox: for code that we know."""
+    context: GradingContext, jobs: list[dict], tensors: Mapping[str, torch.Tensor], slot: int
+) -> tuple[dict[str, asking.Answer], list[str]]:
+    """As asking.ask, without a sandbox: for code that we know."""
     answers = {}
     for job in jobs:
         module, _, name = job["run"].partition(":")
@@ -277,7 +278,7 @@ def ask_here(
                 dict(tensors), **job["arguments"]
             )
         kept = {k: v.detach() if isinstance(v, torch.Tensor) else v for k, v in outputs.items()}
-        answers[job["name"]] = one.Answer("ran", kept)
+        answers[job["name"]] = asking.Answer("ran", kept)
     return answers, ["none"]
 
 
@@ -297,12 +298,12 @@ def honest() -> dict[str, Mapping[str, str]]:
     return found
 
 
-def loses(desk: one.Desk, files: Mapping[str, str]) -> list[str]:
+def loses(context: GradingContext, files: Mapping[str, str]) -> list[str]:
     """The tasks of part 1 in which a submission loses points."""
     given = Submission("1_a", 1, {name: text.encode() for name, text in files.items()})
-    with mock.patch.object(one, "ask", ask_here):
-        verdicts, _ = one.grade_tasks(desk, given, 0)
-    return [entry.id for entry in desk.tasks if not all(verdicts[entry.id].rows.values())]
+    with mock.patch.object(asking, "ask", ask_here):
+        verdicts, _ = one.grade_tasks(context, given, 0)
+    return [entry.id for entry in context.tasks if not all(verdicts[entry.id].rows.values())]
 
 
 def each_answer() -> bool:
@@ -311,12 +312,12 @@ def each_answer() -> bool:
     With ``whole_tasks`` in the settings it loses all points of the task.
     """
     fine, right, ids = True, solution(), {entry.id for entry in PART_1}
-    with one.open_desk(1, "0") as desk:
+    with open_context(1, "0") as context:
         for folder in (MISTAKES, VARIANTS):
             answers = [answer for answer in read_all(folder) if answer.folder in ids]
             as_meant = 0
             for answer in tqdm(answers, desc=folder.name, disable=None, leave=False):
-                lost = loses(desk, right | {answer.task.file: put(answer)})
+                lost = loses(context, right | {answer.task.file: put(answer)})
                 if lost == ([answer.task.id] if folder == MISTAKES else []):
                     as_meant += 1
                 else:
@@ -330,15 +331,15 @@ def each_answer() -> bool:
 def again_and_again(times: int) -> bool:
     """Judge honest submissions with so many secrets each; whether all get all points."""
     fine = True
-    with one.open_desk(1, "0") as desk, mock.patch.object(one, "ask", ask_here):
-        most = sum(entry.points for entry in desk.tasks)
+    with open_context(1, "0") as context, mock.patch.object(asking, "ask", ask_here):
+        most = sum(entry.points for entry in context.tasks)
         for name, files in honest().items():
             given = Submission("1_a", 1, {n: text.encode() for n, text in files.items()})
             points = []
             for secret in tqdm(range(times), desc=name, disable=None, leave=False):
-                other = replace(desk, secret=str(secret))
+                other = replace(context, secret=str(secret))
                 verdicts, _ = one.grade_tasks(other, given, 0)
-                counted = [one.counted(e, verdicts[e.id], desk.settings) for e in desk.tasks]
+                counted = [one.counted(e, verdicts[e.id], context.settings) for e in context.tasks]
                 points.append(sum(task["points"] for task in counted))
             full = sum(abs(value - most) < 0.01 for value in points)
             print(f"{name}: all {most} points in {full} of {times} with other secrets")

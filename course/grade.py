@@ -54,6 +54,7 @@ from course.grading import (  # noqa: E402
     sandbox,
     similarity,
 )
+from course.grading.context import SECONDS, GradingContext, open_context  # noqa: E402
 from course.grading.types import Submission  # noqa: E402
 from utils import (  # noqa: E402
     InputError,
@@ -155,14 +156,16 @@ def refuse_unfit_machine() -> None:
 # One submission
 
 
-def grade(desk: one.Desk, submission: Submission, gold: dict, slot: int) -> dict[str, Any]:
+def grade(context: GradingContext, submission: Submission, gold: dict, slot: int) -> dict[str, Any]:
     """The result of one submission; an error of ours is no zero of the student's."""
-    result = outline(desk, submission)
+    result = outline(context, submission)
     if submission.refused:
         return result | {"status": "refused", "why": submission.refused}
     try:
-        verdicts, layers = one.grade_tasks(desk, submission, slot)
-        tasks = [one.counted(entry, verdicts[entry.id], desk.settings) for entry in desk.tasks]
+        verdicts, layers = one.grade_tasks(context, submission, slot)
+        tasks = [
+            one.counted(entry, verdicts[entry.id], context.settings) for entry in context.tasks
+        ]
         return result | {
             "layers": layers,
             "tasks": tasks,
@@ -174,11 +177,11 @@ def grade(desk: one.Desk, submission: Submission, gold: dict, slot: int) -> dict
         return result | {"status": STAFF_ERROR, "why": repr(error), "trace": trace}
 
 
-def outline(desk: one.Desk, submission: Submission) -> dict[str, Any]:
+def outline(context: GradingContext, submission: Submission) -> dict[str, Any]:
     """A result in which nothing is right yet."""
     return {
         "student": submission.student,
-        "part": desk.part,
+        "part": context.part,
         "sha256": submission.sha256,
         "status": "graded",
         "why": "",
@@ -187,16 +190,16 @@ def outline(desk: one.Desk, submission: Submission) -> dict[str, Any]:
         "tasks": [],
         "predictions": [],
         "points": 0.0,
-        "of": sum(entry.points for entry in desk.tasks),
+        "of": sum(entry.points for entry in context.tasks),
     }
 
 
 def trained_again(
-    rig: rerun.Rig, desk: one.Desk, submission: Submission, gold: dict, slot: int
+    rig: rerun.Rig, context: GradingContext, submission: Submission, gold: dict, slot: int
 ) -> dict[str, Any]:
     """A result's "rerun"; an error of ours is done again the next time."""
     try:
-        return rerun.rerun(rig, desk, submission, gold, slot)
+        return rerun.rerun(rig, context, submission, gold, slot)
     except Exception as error:
         return {"about": None, "files": [], "status": STAFF_ERROR, "verdict": repr(error)}
 
@@ -208,7 +211,7 @@ def trained_again(
 class Batch(NamedTuple):
     """What is the same for all submissions."""
 
-    desk: one.Desk
+    context: GradingContext
     rig: rerun.Rig | None
     gold: dict
     grader: str  # its digest
@@ -233,13 +236,13 @@ def grade_one(batch: Batch, student: str, path: Path) -> tuple[Submission, str]:
     Returns:
         its code, and a line about it; "": nothing was done.
     """
-    desk, start = batch.desk, time.monotonic()
+    context, start = batch.context, time.monotonic()
     target = batch.results / f"{student}.json"
     try:
-        submission = intake.take(student, path, desk.part)
+        submission = intake.take(student, path, context.part)
     except Exception as error:  # this machine cannot read it: the others go on
-        submission = Submission(student, desk.part)
-        result = outline(desk, submission) | {"status": STAFF_ERROR, "why": repr(error)}
+        submission = Submission(student, context.part)
+        result = outline(context, submission) | {"status": STAFF_ERROR, "why": repr(error)}
         write_json(target, result)
         return submission, f"{student}: {STAFF_ERROR}"
     code = {name: text for name, text in submission.files.items() if name.endswith(".py")}
@@ -250,11 +253,11 @@ def grade_one(batch: Batch, student: str, path: Path) -> tuple[Submission, str]:
     graded_now = result is None
     slot = batch.slots.get()
     try:
-        result = result or grade(desk, submission, batch.gold, slot)
+        result = result or grade(context, submission, batch.gold, slot)
         trains = batch.rig and result["status"] == "graded"
         trains = trains and result.get("rerun", {}).get("about") != batch.rig.about
         if trains:
-            result["rerun"] = trained_again(batch.rig, desk, submission, batch.gold, slot)
+            result["rerun"] = trained_again(batch.rig, context, submission, batch.gold, slot)
     finally:
         batch.slots.put(slot)
     if not (graded_now or trains):
@@ -267,7 +270,7 @@ def grade_one(batch: Batch, student: str, path: Path) -> tuple[Submission, str]:
 
 def grade_all(
     args: argparse.Namespace,
-    desk: one.Desk,
+    context: GradingContext,
     rig: rerun.Rig | None,
     slots: list[int],
     found: list[tuple[str, Path]],
@@ -275,11 +278,11 @@ def grade_all(
     """Grade what has no result yet, one in each slot at a time; the code of all."""
     results = args.out / "results"
     results.mkdir(exist_ok=True)
-    gold = predictions.load_gold(*args.gold, secret=desk.secret)
+    gold = predictions.load_gold(*args.gold, secret=context.secret)
     waiting: queue.Queue[int] = queue.Queue()
     for slot in slots:
         waiting.put(slot)
-    batch = Batch(desk, rig, gold, grader_digest(), results, args.only, waiting)
+    batch = Batch(context, rig, gold, grader_digest(), results, args.only, waiting)
     taken = []
     with (
         ThreadPoolExecutor(len(slots)) as pool,
@@ -294,7 +297,10 @@ def grade_all(
 
 
 def report(
-    args: argparse.Namespace, desk: one.Desk, taken: list[Submission], times: dict[str, float]
+    args: argparse.Namespace,
+    context: GradingContext,
+    taken: list[Submission],
+    times: dict[str, float],
 ) -> int:
     """Write all pages and tables from the results; how many staff errors there are.
 
@@ -309,13 +315,15 @@ def report(
     for result in again:
         if result["rerun"]["status"] == STAFF_ERROR:
             bad.append((result["student"], f"not trained again, {result['rerun']['verdict']}"))
-    on_test = leaderboard.write_all(args.out, good, desk.settings, times)
-    solved = (False,) if desk.part == 1 else (False, True)  # whether part 1 was handed out solved
+    on_test = leaderboard.write_all(args.out, good, context.settings, times)
+    solved = (
+        (False,) if context.part == 1 else (False, True)
+    )  # whether part 1 was handed out solved
     known = similarity.known_code([handout.build(ROOT, "2", given).files for given in solved])
     alike = similarity.pairs(taken, known)
     similarity.write(args.out, alike)
     more = [*([rerun.section(again)] if again else []), similarity.section(alike)]
-    for line in reports.write_all(args.out, results, desk.settings, args.marks, on_test, more):
+    for line in reports.write_all(args.out, results, context.settings, args.marks, on_test, more):
         print(line)
     for student, why in bad:
         print(output.clean(f"{student}: {STAFF_ERROR}: {why}", 300))
@@ -339,7 +347,7 @@ def get_args() -> argparse.Namespace:
         "-j", type=positive_int, default=os.cpu_count() or 1, help="how many at a time"
     )
     parser.add_argument(
-        "--seconds", type=positive_float, default=one.SECONDS, help="that one task may take"
+        "--seconds", type=positive_float, default=SECONDS, help="that one task may take"
     )
     parser.add_argument("--only", metavar="STUDENT", help="grade this one anew, keep the others")
     parser.add_argument(
@@ -369,16 +377,18 @@ def main() -> None:
         slots = opened.enter_context(own_slots(args.j))
         refuse_open_secrets([*args.gold, args.submissions, args.out, ROOT], slots)
         refuse_unfit_machine()
-        desk = opened.enter_context(one.open_desk(args.part, made["secret"], seconds=args.seconds))
-        canaries.check(desk, slots)
+        context = opened.enter_context(
+            open_context(args.part, made["secret"], seconds=args.seconds)
+        )
+        canaries.check(context, slots)
         rig = None
         if args.rerun:
             threads = max(1, (os.cpu_count() or 1) // args.j)
             given = (args.rerun, shlex.split(args.flags), args.data, args.model, threads)
             rig = opened.enter_context(rerun.open_rig(*given))
         times = {student: path.stat().st_mtime for student, path in found}
-        taken = grade_all(args, desk, rig, slots, found)
-        sys.exit(1 if report(args, desk, taken, times) else 0)
+        taken = grade_all(args, context, rig, slots, found)
+        sys.exit(1 if report(args, context, taken, times) else 0)
 
 
 if __name__ == "__main__":

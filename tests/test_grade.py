@@ -18,7 +18,8 @@ import torch
 from benchmarks.grader import GOLD, ask_here, loses, predictions, solution, write_zip
 from course import grade, handout
 from course.answers import MISTAKES, VARIANTS, put, read, read_all
-from course.grading import canaries, hidden, judge, one, sandbox
+from course.grading import asking, canaries, hidden, judge, one, sandbox
+from course.grading.context import open_context
 from utils import InputError
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -166,15 +167,15 @@ def quick(monkeypatch, run_script_here):
     """A function that runs grade.py where nothing is ever started; students in it fail instead."""
     failing: set[str] = set()
 
-    def grade_tasks(desk, submission, slot):
+    def grade_tasks(context, submission, slot):
         if submission.student in failing:
             raise ZeroDivisionError("a bug of ours")
-        return {entry.id: judge.nothing(entry, "not started") for entry in desk.tasks}, ["none"]
+        return {entry.id: judge.nothing(entry, "not started") for entry in context.tasks}, ["none"]
 
     monkeypatch.setattr(one, "grade_tasks", grade_tasks)
     monkeypatch.setattr(grade, "refuse_open_secrets", lambda paths, slots: None)
     monkeypatch.setattr(grade, "refuse_unfit_machine", lambda: None)
-    monkeypatch.setattr(grade.canaries, "check", lambda desk, slots: None)
+    monkeypatch.setattr(grade.canaries, "check", lambda context, slots: None)
 
     def go(folder, out, *more):
         return run_script_here(grade, folder, "--gold", *GOLD, "--out", out, *more)
@@ -304,36 +305,36 @@ def test_no_grading_where_the_solution_fails(submissions, run, tmp_path):
 
 
 @pytest.fixture(params=[1, 2])
-def canary_desk(request):
-    with one.open_desk(request.param, "0") as desk, mock.patch.object(one, "ask", ask_here):
-        yield desk
+def canary_context(request):
+    with open_context(request.param, "0") as context, mock.patch.object(asking, "ask", ask_here):
+        yield context
 
 
-def test_canaries_come_out_as_they_must(canary_desk):
-    canaries.check(canary_desk, [0])
+def test_canaries_come_out_as_they_must(canary_context):
+    canaries.check(canary_context, [0])
 
 
-def test_a_solution_that_loses_points_stops_grading(canary_desk, monkeypatch):
-    wrong = canaries.submissions(canary_desk)[1]
-    monkeypatch.setattr(canaries, "submissions", lambda desk: (wrong, wrong))
+def test_a_solution_that_loses_points_stops_grading(canary_context, monkeypatch):
+    wrong = canaries.submissions(canary_context)[1]
+    monkeypatch.setattr(canaries, "submissions", lambda context: (wrong, wrong))
     with pytest.raises(InputError, match=r"our own solution gets [\d.]+ of \d+ points \(Task [12]"):
-        canaries.check(canary_desk, [0])
+        canaries.check(canary_context, [0])
 
 
-def test_a_known_mistake_that_is_not_found_stops_grading(canary_desk, monkeypatch):
-    right = canaries.submissions(canary_desk)[0]
-    monkeypatch.setattr(canaries, "submissions", lambda desk: (right, right))
+def test_a_known_mistake_that_is_not_found_stops_grading(canary_context, monkeypatch):
+    right = canaries.submissions(canary_context)[0]
+    monkeypatch.setattr(canaries, "submissions", lambda context: (right, right))
     with pytest.raises(InputError, match=r"the known mistake \w+ is not found in task"):
-        canaries.check(canary_desk, [0])
+        canaries.check(canary_context, [0])
 
 
-def test_a_sandbox_that_fails_stops_grading(canary_desk, monkeypatch):
+def test_a_sandbox_that_fails_stops_grading(canary_context, monkeypatch):
     def broken(*_):
         raise RuntimeError("the sandbox did not start")
 
-    monkeypatch.setattr(one, "ask", broken)
+    monkeypatch.setattr(asking, "ask", broken)
     with pytest.raises(InputError, match="the sandbox did not start") as caught:
-        canaries.check(canary_desk, [0])
+        canaries.check(canary_context, [0])
     assert "\n" not in str(caught.value)
 
 
@@ -357,31 +358,31 @@ def test_a_sandbox_that_is_not_empty_is_left_alone(monkeypatch, capsys):
 
 
 @pytest.fixture(scope="module")
-def desk():
-    with one.open_desk(1, "0") as desk:
-        yield desk
+def context():
+    with open_context(1, "0") as context:
+        yield context
 
 
-def test_a_mistake_in_init_costs_there_only(desk):
+def test_a_mistake_in_init_costs_there_only(context):
     """Forward is judged with an __init__ that is put right."""
     for answer in read_all(MISTAKES, "classifier.init"):
-        assert loses(desk, solution() | {"classifier.py": put(answer)}) == [answer.task.id]
+        assert loses(context, solution() | {"classifier.py": put(answer)}) == [answer.task.id]
 
 
-def test_a_right_init_is_not_put_right(desk):
+def test_a_right_init_is_not_put_right(context):
     """What it has beside the head, and forward uses, is forward's mistake."""
     dropout = "self.dropout = nn.Dropout(config.hidden_dropout_prob)"
     both = f"self.dropout = nn.Sequential(nn.ReLU(), {dropout.partition(' = ')[2]})"
     files = solution()
     files["classifier.py"] = files["classifier.py"].replace(dropout, both)
     assert both in files["classifier.py"]
-    assert loses(desk, files) == ["classifier.forward"]
+    assert loses(context, files) == ["classifier.forward"]
 
 
-def test_float32_counts(desk):
+def test_float32_counts(context):
     """A mask made twice adds −10,000 to all scores, which only float64 can take away again."""
     answer = read(MISTAKES / "bert.layer" / "mask_made_again.py")
-    assert loses(desk, solution() | {"bert.py": put(answer)}) == ["bert.layer"]
+    assert loses(context, solution() | {"bert.py": put(answer)}) == ["bert.layer"]
 
 
 def test_hidden_cases_do_not_depend_on_what_other_threads_do():

@@ -2,6 +2,7 @@
 
 import functools
 import random
+from dataclasses import replace
 
 import pytest
 import torch
@@ -10,7 +11,8 @@ from conftest import ROOT
 import sanity_part2
 from course import table
 from course.answers import MISTAKES, VARIANTS, installed, installed_source, put, read, read_all
-from course.grading import one, part2, runs, sandbox
+from course.grading import asking, one, part2, runs, sandbox
+from course.grading.context import open_context
 from course.grading.types import Submission
 from sanity_calls import FORWARD, INIT
 from sanity_part2 import CHECKED
@@ -26,7 +28,7 @@ PLAIN = read(VARIANTS / "multitask" / "plain.py")
 def measured_here(hidden, names, repaired=False):
     """What the sandbox would give back, from the version that is installed now."""
     return {
-        f"{name}{part2.REPAIRED if repaired else ''}": one.Answer(
+        f"{name}{part2.REPAIRED if repaired else ''}": asking.Answer(
             "ran", runs.part_2(dict(hidden.tensors), name, hidden.seed, repaired)
         )
         for name in names
@@ -183,7 +185,7 @@ def test_a_forged_answer_is_wrong_and_no_error_of_ours(name):
     hidden, answers = right_answers()
     torch.manual_seed(0)
     forged = {
-        task_id: one.Answer("ran", without_all(answer.outputs, FORGED[name]))
+        task_id: asking.Answer("ran", without_all(answer.outputs, FORGED[name]))
         for task_id, answer in answers.items()
     }
     for task_id in CHECKED:
@@ -203,7 +205,7 @@ def test_each_array_is_needed_and_none_can_cause_an_error():
         for name in answer.outputs:
             without = {k: v for k, v in answer.outputs.items() if k != name}
             for forged in (without, *({**without, name: bad} for bad in chance.sample(odd, 2))):
-                found = part2.Findings(hidden, answers | {task_id: one.Answer("ran", forged)})
+                found = part2.Findings(hidden, answers | {task_id: asking.Answer("ran", forged)})
                 verdict = part2.verdict(task(task_id), found)
                 spare = name == "pretrain/widths" or name.startswith("seen")
                 if forged is without and not spare and task_id != FORWARD:
@@ -223,7 +225,7 @@ def test_an_answer_to_other_words_is_wrong():
 @pytest.mark.parametrize("status", ["timeout", "memory", "crashed", "missing", "invalid answer"])
 def test_a_job_without_an_answer(status):
     hidden, answers = right_answers()
-    verdict = graded(answers | {SIMILARITY: one.Answer(status)}, hidden)[SIMILARITY]
+    verdict = graded(answers | {SIMILARITY: asking.Answer(status)}, hidden)[SIMILARITY]
     assert (verdict.status, any(verdict.rows.values())) == (status, False)
     assert verdict.messages
 
@@ -243,18 +245,18 @@ needs_sandbox = pytest.mark.skipif(
 
 
 @pytest.fixture(scope="module")
-def desk():
-    with one.open_desk(2, "secret") as made:
+def context():
+    with open_context(2, "secret") as made:
         yield made
 
 
 @pytest.fixture(scope="module")
-def grade(desk, slot):
+def grade(context, slot):
     """A function that gives verdicts on files that were handed in."""
 
-    def verdicts_on(files):
+    def verdicts_on(files, **changes):
         files = {name: source.encode() for name, source in files.items()}
-        return one.grade_tasks(desk, Submission("1_group", 2, files), slot)
+        return one.grade_tasks(replace(context, **changes), Submission("1_group", 2, files), slot)
 
     return verdicts_on
 
@@ -293,10 +295,9 @@ TROUBLE = {  # what is handed in: status of Task 2.1, what the message holds
 
 @needs_sandbox
 @pytest.mark.parametrize("name", TROUBLE)
-def test_trouble_at_import_has_a_status(grade, name, monkeypatch):
-    monkeypatch.setattr(one, "SECONDS", 0.5 if name == "endless loop" else one.SECONDS)
+def test_trouble_at_import_has_a_status(grade, name):
     source, status, words = TROUBLE[name]
-    verdicts, _ = grade({FILE: source})
+    verdicts, _ = grade({FILE: source}, **({"seconds": 0.5} if name == "endless loop" else {}))
     assert lost(verdicts) == set(CHECKED)
     assert verdicts[INIT].status == status
     assert words in verdicts[INIT].messages[0]

@@ -9,7 +9,8 @@ from types import SimpleNamespace
 import pytest
 
 from benchmarks.grader import solution
-from course.grading import one, rerun, sandbox, training
+from course.grading import rerun, sandbox, training
+from course.grading.context import open_context
 from course.grading.predictions import Gold, Wanted, load_gold
 from course.grading.types import Submission
 from datasets import load_data
@@ -23,8 +24,8 @@ needs_sandbox = pytest.mark.skipif(
 
 
 @pytest.fixture(scope="module")
-def desk():
-    with one.open_desk(1, "secret") as made:
+def context():
+    with open_context(1, "secret") as made:
         yield made
 
 
@@ -53,14 +54,14 @@ def handed_in(files, code=None) -> Submission:
 
 
 @needs_sandbox
-def test_code_that_made_its_predictions_agrees(rig, desk, by_chance, tiny_data, slot):
+def test_code_that_made_its_predictions_agrees(rig, context, by_chance, tiny_data, slot):
     submission = handed_in(by_chance)
     wanted = rerun.handed_in(rig, submission)
     assert [one.path for one in wanted] == [DEV, TEST]
-    trained = rerun.train(rig, desk, submission, wanted, slot)
+    trained = rerun.train(rig, context, submission, wanted, slot)
     assert (trained["status"], sorted(trained["files"])) == ("ended", [DEV, TEST])
     gold = load_gold(tiny_data, secret="x")
-    found = rerun.rerun(rig, desk, handed_in(trained["files"]), gold, slot)
+    found = rerun.rerun(rig, context, handed_in(trained["files"]), gold, slot)
     assert found["verdict"] == "agrees to 100%"
     assert found["files"][0]["handed_in"] == found["files"][0]["again"]
     assert [entry["rows"] for entry in found["files"]] == [11, 9]
@@ -95,24 +96,24 @@ HOSTILE = """
 
 
 @needs_sandbox
-def test_no_labels_no_network_no_links(rig, desk, by_chance, private_tree, slot):
+def test_no_labels_no_network_no_links(rig, context, by_chance, private_tree, slot):
     code = textwrap.dedent(HOSTILE).replace("DEV", DEV).replace("TEST", TEST)
     below = "/" if sandbox.has_bubblewrap() else str(private_tree)  # else what lies open is seen
     code = code.replace("SECRETS", repr([str(private_tree), str(private_tree / "course/gold")]))
     code = code.replace("BELOW", repr(below)).replace("LOOK", "found:")
     code = code.replace("print(", "raise SystemExit(")
     submission = handed_in(by_chance, {"classifier.py": code})
-    found = rerun.rerun(rig, desk, submission, {}, slot)
+    found = rerun.rerun(rig, context, submission, {}, slot)
     assert found["status"] == "crashed"
     assert "ended with an error (('found:', []))" in found["verdict"]
     assert [entry["fault"] for entry in found["files"]] == ["not written"] * 2
 
 
 @needs_sandbox
-def test_a_budget_that_runs_out_is_told(rig, desk, by_chance, slot):
+def test_a_budget_that_runs_out_is_told(rig, context, by_chance, slot):
     code = f"import time\nopen({DEV!r}, 'wb').write({by_chance[DEV]!r})\ntime.sleep(600)\n"
     short = replace(rig, minutes=0.03)
-    found = rerun.rerun(short, desk, handed_in(by_chance, {"classifier.py": code}), {}, slot)
+    found = rerun.rerun(short, context, handed_in(by_chance, {"classifier.py": code}), {}, slot)
     assert found["status"] == "timeout"
     assert found["verdict"] == "did not end within 0.03 minutes; agrees to 100%"
 
@@ -188,8 +189,8 @@ def test_only_small_regular_files_are_read(tmp_path):
     assert training.read(tmp_path, "predictions", 5) is None
 
 
-def test_nothing_to_compare_is_told(rig, desk, slot):
-    found = rerun.rerun(rig, desk, handed_in({}), {}, slot)
+def test_nothing_to_compare_is_told(rig, context, slot):
+    found = rerun.rerun(rig, context, handed_in({}), {}, slot)
     assert found["verdict"].startswith("nothing to compare")
 
 

@@ -22,7 +22,8 @@ sys.path.insert(0, str(ROOT))  # Python puts the folder of the script there
 
 from course import grade, table  # noqa: E402
 from course.gradescope import results  # noqa: E402
-from course.grading import one, predictions  # noqa: E402
+from course.grading import predictions  # noqa: E402
+from course.grading.context import open_context  # noqa: E402
 from utils import InputError, OneLineParser, atomic_write, run_script  # noqa: E402
 
 HERE = Path(__file__).resolve().parent
@@ -68,12 +69,12 @@ def all_files(part: int, gold: Sequence[Path], made: dict, options: str) -> dict
     files |= {**dict(repository_files()), **dict(gold_files(gold, made["secret"]))}
     files["requirements.txt"] = requirements(options)
     files["assignment.json"] = json.dumps(made).encode()
-    with one.open_desk(part, made["secret"]) as desk:
-        visibility = desk.settings["gradescope"]["visibility"]
-        empty = results.skeleton(desk.tasks, visibility)
+    with open_context(part, made["secret"]) as context:
+        visibility = context.settings["gradescope"]["visibility"]
+        empty = results.skeleton(context.tasks, visibility)
         files["skeleton.json"] = json.dumps(empty, indent=2).encode()
-        for path in (path for path in desk.stage.rglob("*") if path.is_file()):
-            files[f"stage/{path.relative_to(desk.stage).as_posix()}"] = path.read_bytes()
+        for path in (path for path in context.stage.rglob("*") if path.is_file()):
+            files[f"stage/{path.relative_to(context.stage).as_posix()}"] = path.read_bytes()
     return dict(sorted(files.items()))
 
 

@@ -25,7 +25,8 @@ sys.path.insert(0, str(ROOT))  # Python puts the folder of the script there
 
 from course import grade, table  # noqa: E402
 from course.gradescope import results  # noqa: E402
-from course.grading import canaries, intake, one, predictions, sandbox  # noqa: E402
+from course.grading import canaries, intake, predictions, sandbox  # noqa: E402
+from course.grading.context import GradingContext  # noqa: E402
 from utils import write_json  # noqa: E402
 
 # Half a processor and 768 MB, 200 of them for this process. total_mib counts what a parent
@@ -46,17 +47,17 @@ def read_json(path: Path) -> dict[str, Any]:
 
 
 @contextlib.contextmanager
-def desk_of(source: Path) -> Iterator[one.Desk]:
-    """As one.open_desk, from the files that build.py has laid out."""
+def context_of(source: Path) -> Iterator[GradingContext]:
+    """As context.open_context, from the files that build.py has laid out."""
     made = json.loads((source / "assignment.json").read_text(encoding="utf-8"))
     settings, part = table.read_settings(ROOT), made["part"]
     tasks = tuple(t for t in table.course_tasks(settings) if table.part_number(t) == part)
-    with tempfile.TemporaryDirectory(prefix="desk-") as folder:
+    with tempfile.TemporaryDirectory(prefix="context-") as folder:
         stage = Path(folder)
         shutil.copytree(source / "stage", stage, dirs_exist_ok=True)
         for path in (stage, *stage.rglob("*")):  # the sandbox's user reads them, too
             path.chmod(0o755 if path.is_dir() else 0o644)
-        yield one.Desk(part, settings, tasks, made["secret"], stage, LIMITS, SECONDS)
+        yield GradingContext(part, settings, tasks, made["secret"], stage, LIMITS, SECONDS)
 
 
 def only_archive(folder: Path) -> Path:
@@ -66,29 +67,29 @@ def only_archive(folder: Path) -> Path:
     return found if intake.ARCHIVE.search(found.name) else folder
 
 
-def graded(base: Path, desk: one.Desk) -> dict[str, Any]:
+def graded(base: Path, context: GradingContext) -> dict[str, Any]:
     """What results.json says.
 
     Raises:
         RuntimeError: the grader failed.
         InputError: submitted code could read what it must not, or right code would lose points.
     """
-    source, settings = base / "source", desk.settings
+    source, settings = base / "source", context.settings
     metadata = read_json(base / "submission_metadata.json")
     student = results.student_of(metadata)
-    submission = intake.take(student, only_archive(base / "submission"), desk.part)
-    gold = predictions.load_gold(source / "gold", secret=desk.secret)
+    submission = intake.take(student, only_archive(base / "submission"), context.part)
+    gold = predictions.load_gold(source / "gold", secret=context.secret)
     with grade.own_slots(1) as slots:
         grade.refuse_open_secrets([base, source, source / "gold", ROOT, base / "results"], slots)
         grade.refuse_unfit_machine()
-        result = grade.grade(desk, submission, gold, slots[0])
+        result = grade.grade(context, submission, gold, slots[0])
         if result["status"] == "graded" and result["points"] < result["of"]:
-            canaries.check(desk, slots)  # all points show by themselves that the sandbox works
+            canaries.check(context, slots)  # all points show by themselves that the sandbox works
     if result["status"] == grade.STAFF_ERROR:
         raise RuntimeError(f"{result['why']}\n{result['trace']}")
     print("layers:", ", ".join(result["layers"]))
     if result["status"] == "refused":
-        return results.refused(result, desk.tasks, settings["gradescope"]["visibility"])
+        return results.refused(result, context.tasks, settings["gradescope"]["visibility"])
     return results.of_result(result, settings, metadata)
 
 
@@ -96,8 +97,8 @@ def main() -> None:
     """Write results.json; of a failure staff see the reason in the output, students that it is."""
     base = Path(sys.argv[1])
     try:
-        with desk_of(base / "source") as desk:
-            found = graded(base, desk)
+        with context_of(base / "source") as context:
+            found = graded(base, context)
     except Exception:
         traceback.print_exc()
         return  # the zeros that run_autograder has written say it

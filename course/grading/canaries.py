@@ -13,58 +13,59 @@ from typing import Any
 
 from course.answers import MARKER, MISTAKES, VARIANTS, put, read
 from course.grading import one
+from course.grading.context import ROOT, GradingContext
 from course.grading.output import clean
 from course.grading.types import Submission
 from utils import InputError
 
-Judge = Callable[[one.Desk, Sequence[Mapping[str, Any]]], str]
+Judge = Callable[[GradingContext, Sequence[Mapping[str, Any]]], str]
 KNOWN_MISTAKES = {1: ("bert.attention", "no_scale"), 2: ("multitask.forward", "padding_pooled")}
 
 
-def check(desk: one.Desk, slots: Sequence[int]) -> None:
+def check(context: GradingContext, slots: Sequence[int]) -> None:
     """Grade both, side by side where there are two slots.
 
     Raises:
         InputError: something else than what has to come out.
     """
-    right, wrong = submissions(desk)
+    right, wrong = submissions(context)
     pairs = ((right_fault, right), (mistake_fault, wrong))
     with ThreadPoolExecutor(min(len(slots), 2)) as pool:
         waiting = [
-            pool.submit(outcome, desk, submission, slots[i % len(slots)], judge)
+            pool.submit(outcome, context, submission, slots[i % len(slots)], judge)
             for i, (judge, submission) in enumerate(pairs)
         ]
     if faults := [fault for one_result in waiting if (fault := one_result.result())]:
         raise InputError(f"grading does not begin: in this sandbox {'; '.join(faults)}")
 
 
-def submissions(desk: one.Desk) -> tuple[Submission, Submission]:
+def submissions(context: GradingContext) -> tuple[Submission, Submission]:
     """Our solution, and the same with one known mistake in it."""
-    names = {entry.file for entry in desk.tasks}
-    if desk.part == 1:
-        right = {name: MARKER.sub("", (one.ROOT / name).read_text("utf-8")) for name in names}
+    names = {entry.file for entry in context.tasks}
+    if context.part == 1:
+        right = {name: MARKER.sub("", (ROOT / name).read_text("utf-8")) for name in names}
     else:
         plain = read(VARIANTS / "multitask" / "plain.py")
-        stubs = {name: (desk.stage / "handout" / name).read_text("utf-8") for name in names}
+        stubs = {name: (context.stage / "handout" / name).read_text("utf-8") for name in names}
         right = {name: put(plain, source=text) for name, text in stubs.items()}
-    task_id, name = KNOWN_MISTAKES[desk.part]
+    task_id, name = KNOWN_MISTAKES[context.part]
     mistake = read(MISTAKES / task_id / f"{name}.py")
     file = mistake.task.file
     wrong = right | {file: put(mistake, source=right[file])}
     both = ({name: text.encode() for name, text in files.items()} for files in (right, wrong))
-    return tuple(Submission("canary", desk.part, files) for files in both)
+    return tuple(Submission("canary", context.part, files) for files in both)
 
 
-def outcome(desk: one.Desk, submission: Submission, slot: int, judge: Judge) -> str:
+def outcome(context: GradingContext, submission: Submission, slot: int, judge: Judge) -> str:
     """What is wrong with how a submission is graded; "": nothing."""
     try:
-        verdicts, _ = one.grade_tasks(desk, submission, slot)
+        verdicts, _ = one.grade_tasks(context, submission, slot)
     except Exception as error:  # whatever it is, each submission would meet it
         return clean(f"the grader fails with {error!r}", 500)
-    return judge(desk, [one.counted(e, verdicts[e.id], desk.settings) for e in desk.tasks])
+    return judge(context, [one.counted(e, verdicts[e.id], context.settings) for e in context.tasks])
 
 
-def right_fault(desk: one.Desk, tasks: Sequence[Mapping[str, Any]]) -> str:
+def right_fault(context: GradingContext, tasks: Sequence[Mapping[str, Any]]) -> str:
     """Where the solution loses points."""
     lost = [task for task in tasks if task["points"] < task["of"]]
     if not lost:
@@ -74,10 +75,10 @@ def right_fault(desk: one.Desk, tasks: Sequence[Mapping[str, Any]]) -> str:
     return f"our own solution gets {points:g} of {of:g} points ({said})"
 
 
-def mistake_fault(desk: one.Desk, tasks: Sequence[Mapping[str, Any]]) -> str:
+def mistake_fault(context: GradingContext, tasks: Sequence[Mapping[str, Any]]) -> str:
     """What is not noticed about the known mistake."""
-    task_id, name = KNOWN_MISTAKES[desk.part]
-    number = next(entry.number for entry in desk.tasks if entry.id == task_id)
+    task_id, name = KNOWN_MISTAKES[context.part]
+    number = next(entry.number for entry in context.tasks if entry.id == task_id)
     named = {
         task["number"] for task in tasks if name in task["mistakes"] and task["points"] < task["of"]
     }

@@ -20,7 +20,8 @@ from torch import Tensor
 import sanity_part2
 from course import table
 from course.answers import MISTAKES, read_all
-from course.grading import judge, one, parse
+from course.grading import asking, judge, parse
+from course.grading.context import ROOT, GradingContext
 from course.grading.types import Submission
 from sanity_calls import CAME, INIT, Batch, batch_for, changed, other_words
 from sanity_hints import Mistake
@@ -73,27 +74,27 @@ def known_batches(task_id: str, seed: int) -> list[Batch]:
 
 
 def grade(
-    desk: one.Desk, submission: Submission, slot: int
+    context: GradingContext, submission: Submission, slot: int
 ) -> tuple[dict[str, judge.Verdict], list[str]]:
     """The verdict on each task, by its id, and the sandbox's layers."""
-    if desk.tasks[0].file not in submission.files:
-        return {entry.id: judge.nothing(entry, "missing") for entry in desk.tasks}, []
-    hidden = make(desk.seed(submission.student), desk.seed(f"{submission.student} order"))
+    if context.tasks[0].file not in submission.files:
+        return {entry.id: judge.nothing(entry, "missing") for entry in context.tasks}, []
+    hidden = make(context.seed(submission.student), context.seed(f"{submission.student} order"))
 
-    def ask(names: list[str], way: str) -> tuple[dict[str, one.Answer], list[str]]:
-        jobs = [job_for(desk, submission, name, way, hidden.seed) for name in names]
-        return one.ask(desk, jobs, hidden.tensors, slot)
+    def ask(names: list[str], way: str) -> tuple[dict[str, asking.Answer], list[str]]:
+        jobs = [job_for(context, submission, name, way, hidden.seed) for name in names]
+        return asking.ask(context, jobs, hidden.tensors, slot)
 
-    answers, layers = ask([entry.id for entry in desk.tasks], OWN)
+    answers, layers = ask([entry.id for entry in context.tasks], OWN)
     found = Findings(hidden, answers)
-    if waiting := [entry.id for entry in desk.tasks if found.repairable(entry)]:
+    if waiting := [entry.id for entry in context.tasks if found.repairable(entry)]:
         more, _ = ask(waiting, REPAIRED)
         found = Findings(hidden, answers | more)
-    return {entry.id: verdict(entry, found) for entry in desk.tasks}, layers
+    return {entry.id: verdict(entry, found) for entry in context.tasks}, layers
 
 
 def job_for(
-    desk: one.Desk, submission: Submission, task_id: str, way: str, seed: int
+    context: GradingContext, submission: Submission, task_id: str, way: str, seed: int
 ) -> dict[str, Any]:
     """What the sandbox is to do for one task."""
     return {
@@ -101,14 +102,14 @@ def job_for(
         "run": RUN,
         "arguments": {"task_id": task_id, "seed": seed, "repaired": way == REPAIRED},
         "files": own_files(submission),
-        "folders": [str(desk.stage / "solution")],
-        "seconds": one.SECONDS,
+        "folders": [str(context.stage / "solution")],
+        "seconds": context.seconds,
     }
 
 
 def own_files(submission: Submission) -> dict[str, str]:
     """Part 2's script and the student's own modules; files of part 1 are ours."""
-    of_part_1 = table.read_table(one.ROOT).files[1]
+    of_part_1 = table.read_table(ROOT).files[1]
     return {
         name: content.decode("utf-8")
         for name, content in submission.files.items()
@@ -125,7 +126,7 @@ class Findings:
     """What is wrong with each task, found out when it is asked for."""
 
     hidden: Hidden
-    answers: Mapping[str, one.Answer]
+    answers: Mapping[str, asking.Answer]
     known: dict[str, list[Finding]] = field(default_factory=dict)
 
     def of(self, name: str) -> list[Finding]:
@@ -136,7 +137,10 @@ class Findings:
 
     def judge(self, name: str) -> list[Finding]:
         """The properties of a task's function, then the batch whose order was not told."""
-        answer, task_id = self.answers.get(name, one.Answer("missing")), name.removesuffix(REPAIRED)
+        answer, task_id = (
+            self.answers.get(name, asking.Answer("missing")),
+            name.removesuffix(REPAIRED),
+        )
         if answer.status != "ran":
             return [Finding("error", judge.LACKING[answer.status])]
         findings = sanity_part2.judge(task_id, answer.outputs, self.hidden.seed)
@@ -176,7 +180,7 @@ def in_any_order(task_id: str, measured: Mapping[str, Any], hidden: Hidden) -> b
 
 def verdict(entry: Task, found: Findings) -> judge.Verdict:
     """What is right and wrong about one task."""
-    answer = found.answers.get(entry.id, one.Answer("missing"))
+    answer = found.answers.get(entry.id, asking.Answer("missing"))
     again = f"{entry.id}{REPAIRED}"
     if again in found.answers:
         findings = [sanity_part2.with_source(entry, finding) for finding in found.of(again)]

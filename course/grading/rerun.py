@@ -20,7 +20,8 @@ import scipy
 
 import classifier
 from course.grading import sandbox
-from course.grading.one import Desk, frames_in
+from course.grading.asking import frames_in
+from course.grading.context import GradingContext
 from course.grading.output import Column, clean, table
 from course.grading.predictions import Gold, Wanted, read, wanted_files
 from course.grading.types import Submission
@@ -120,14 +121,14 @@ def limits_for(minutes: float, threads: int, model: Path) -> sandbox.Limits:
 
 
 def rerun(
-    rig: Rig, desk: Desk, submission: Submission, gold: Mapping[Any, Gold], slot: int
+    rig: Rig, context: GradingContext, submission: Submission, gold: Mapping[Any, Gold], slot: int
 ) -> dict[str, Any]:
     """What a result says under "rerun"."""
     wanted = handed_in(rig, submission)
     found: dict[str, Any] = {"about": dict(rig.about), "files": [], "status": "not run"}
     if "classifier.py" not in submission.files or not wanted:
         return found | {"verdict": "nothing to compare: no code, or no predictions of this option"}
-    trained = train(rig, desk, submission, wanted, slot)
+    trained = train(rig, context, submission, wanted, slot)
     files = [
         compare(one, submission.files[one.path], trained["files"].get(one.path), gold)
         for one in wanted
@@ -148,7 +149,7 @@ def handed_in(rig: Rig, submission: Submission) -> list[Wanted]:
 
 
 def train(
-    rig: Rig, desk: Desk, submission: Submission, wanted: Sequence[Wanted], slot: int
+    rig: Rig, context: GradingContext, submission: Submission, wanted: Sequence[Wanted], slot: int
 ) -> dict[str, Any]:
     """Run classifier.py in the sandbox; status, seconds, what it printed last, its files.
 
@@ -168,7 +169,7 @@ def train(
         "limits": asdict(rig.limits),
         "slot": slot,
         "sweep": sandbox.alone(),
-        "course": str(desk.stage / "handout"),
+        "course": str(context.stage / "handout"),
         "files": code,
         "command": command,
         "environment": {"OMP_NUM_THREADS": str(rig.threads), "HF_HUB_OFFLINE": "1"},
@@ -176,9 +177,9 @@ def train(
         "wanted": [one.path for one in wanted],
         "most": MOST,
     }
-    staff = desk.stage / "staff"
+    staff = context.stage / "staff"
     start = [sys.executable, "-I", "-B", str(rig.stage / PROGRAM), str(staff)]
-    ended = sandbox.run(start, frame(request), [desk.stage, rig.stage], rig.limits, slot)
+    ended = sandbox.run(start, frame(request), [context.stage, rig.stage], rig.limits, slot)
     frames = frames_in(ended.answer)
     if not frames or "layers" not in frames[0][0]:
         raise RuntimeError(f"the sandbox did not start ({ended.status}): {ended.printed[-500:]}")

@@ -1,0 +1,76 @@
+"""What the grading of one assignment shares: settings, secret, staff's files for the sandbox."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import shutil
+import tempfile
+import threading
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from course import handout, table
+from course.grading import sandbox
+from tasks import Task
+
+ROOT = Path(__file__).resolve().parents[2]
+# Of this folder, what the sandbox needs
+INSIDE = ("__init__", "runs", "sandbox", "seccomp", "worker")
+SECONDS = 20.0  # wall time of one task
+
+
+@dataclass(frozen=True)
+class GradingContext:
+    """All that the grading of one assignment shares."""
+
+    part: int
+    settings: Mapping[str, Any]
+    tasks: tuple[Task, ...]
+    secret: str  # of the assignment; hidden inputs are made from it and the student's name
+    stage: Path  # the staff's files that the sandbox may read
+    limits: sandbox.Limits = field(default_factory=sandbox.Limits)
+    seconds: float = SECONDS
+    lock: threading.Lock = field(
+        default_factory=threading.Lock
+    )  # torch's default type is one for all
+
+    def seed(self, student: str) -> int:
+        """Of a student's hidden inputs."""
+        key = f"{self.secret}:{self.part}:{student}".encode()
+        return int.from_bytes(hashlib.blake2b(key, digest_size=4).digest()) >> 1
+
+
+@contextlib.contextmanager
+def open_context(
+    part: int, secret: str, limits: sandbox.Limits | None = None, seconds: float = SECONDS
+) -> Iterator[GradingContext]:
+    """Lay out the staff's files: the handout, for part 2 also our part 1, and the worker."""
+    settings = table.read_settings(ROOT)
+    tasks = tuple(t for t in table.course_tasks(settings) if table.part_number(t) == part)
+    with tempfile.TemporaryDirectory(prefix="grading-files-") as folder:
+        stage = Path(folder)
+        write_all(stage / "handout", handout.build(ROOT, "2").files)
+        if part == 2:
+            solved = handout.build(ROOT, "2", with_solution=True).files
+            names = {t.file for t in table.course_tasks(settings) if table.part_number(t) == 1}
+            write_all(stage / "solution", {name: solved[name] for name in names})
+        inside = stage / "staff" / "course" / "grading"
+        inside.mkdir(parents=True)
+        for name in INSIDE:
+            shutil.copy(Path(__file__).with_name(f"{name}.py"), inside)
+        for path in (stage, *stage.rglob("*")):  # the sandbox's user reads them, too
+            path.chmod(0o755 if path.is_dir() else 0o644)
+        yield GradingContext(
+            part, settings, tasks, secret, stage, limits or sandbox.Limits(), seconds
+        )
+
+
+def write_all(folder: Path, files: Mapping[str, bytes]) -> None:
+    """Files by their paths under a folder."""
+    for name, content in files.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content)

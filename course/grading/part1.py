@@ -1,0 +1,64 @@
+"""The tasks of part 1: functions run in the sandbox, their numbers are compared with ours here."""
+
+from __future__ import annotations
+
+import sanity_part1
+from course.grading import asking, hidden, judge
+from course.grading.asking import Answer
+from course.grading.context import GradingContext
+from course.grading.types import Submission
+
+OPTIMIZER = "optimizer.step"
+PERIOD = 143  # the optimizer's gradients and first values repeat after so many seeds
+
+
+def jobs_for(context: GradingContext, submission: Submission, seed: int) -> list[dict]:
+    """One job for each task whose file was handed in."""
+    jobs = []
+    for entry in context.tasks:
+        if entry.file not in submission.files:
+            continue
+        if entry.id == OPTIMIZER:
+            run = "course.grading.runs:optimizer"
+            cases = [hidden.case_as_json(case) for case in hidden.make_cases(seed)]
+            arguments = {"cases": cases, "seed": seed % PERIOD}
+        else:
+            run = "course.grading.runs:part_1"
+            runs = [
+                [f"{name} {dtype}", inputs, dtype, options]
+                for name, (inputs, options) in hidden.runs_of(entry).items()
+                for dtype in judge.DTYPES
+            ]
+            runs += [
+                [f"{judge.PUBLIC} {group}", judge.PUBLIC, "float64", options]
+                for group, options in sanity_part1.groups_of(entry.id).items()
+            ]
+            arguments = {"task_id": entry.id, "runs": runs}
+        files = {entry.file: submission.files[entry.file].decode("utf-8")}
+        job = {"name": entry.id, "run": run, "arguments": arguments, "files": files}
+        jobs.append(job | {"folders": [], "seconds": context.seconds})
+    return jobs
+
+
+def grade(
+    context: GradingContext, submission: Submission, slot: int
+) -> tuple[dict[str, judge.Verdict], list[str]]:
+    """The verdict on each task, by its id, and the sandbox's layers."""
+    seed = context.seed(submission.student)
+    with context.lock:
+        sets = hidden.make(seed)
+        expected = hidden.trajectories(hidden.make_cases(seed), seed % PERIOD)
+    tensors = {f"{name}/{k}": t for name, one in sets.items() for k, t in one.inputs.items()}
+    tensors |= {f"{judge.PUBLIC}/{k}": t for k, t in sanity_part1.public_inputs().items()}
+    jobs = jobs_for(context, submission, seed)
+    answers, layers = asking.ask(context, jobs, tensors, slot)
+    verdicts: dict[str, judge.Verdict] = {}
+    for entry in context.tasks:
+        answer = answers.get(entry.id, Answer("missing"))
+        if answer.status != "ran":
+            verdicts[entry.id] = judge.nothing(entry, answer.status)
+        elif entry.id == OPTIMIZER:
+            verdicts[entry.id] = judge.judge_optimizer(entry, answer.outputs, expected)
+        else:
+            verdicts[entry.id] = judge.judge_part_1(entry, answer.outputs, sets, verdicts)
+    return verdicts, layers
