@@ -16,9 +16,10 @@ import functools
 import json
 import sys
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -413,24 +414,29 @@ def known_mistakes() -> Known:
 
 def recognise(opt_class: type) -> list[Mistake]:
     """The known mistakes that a wrong optimizer makes; none if it is not one of them."""
-    outputs, known = outputs_of(opt_class), known_mistakes()
-    if outputs[fingerprint_name(CASES[0])] is None:
+    return mistakes_in(outputs_of(opt_class), known_mistakes())
+
+
+def mistakes_in(outputs: Mapping[str, Any], known: Known) -> list[Mistake]:
+    """The known mistakes that a wrong optimizer's outputs tell of; these may be of any type."""
+    if not isinstance(outputs.get(fingerprint_name(CASES[0])), torch.Tensor):
         return []  # the exception says what is wrong
     wrong = [
         fingerprint_name(case)
         for case in CASES
-        if not is_right(case, outputs[fingerprint_name(case)])
+        if not is_right(case, outputs.get(fingerprint_name(case)))
     ]
     parts = [part for part in DECISIVE if any(name.startswith(part) for name in wrong)]
     found = (known.find(outputs, decisive=part) for part in ("", *parts))
     return next((mistakes for mistakes in found if mistakes), [])
 
 
-def is_right(case: Case, output: torch.Tensor | None) -> bool:
-    """Whether a trajectory is the reference's, for either order of decay."""
-    if output is None or output is NO_NUMBER:
+def is_right(case: Case, output: Any) -> bool:
+    """Whether this is the reference's trajectory, for either order of decay."""
+    wanted = [reference()[case.name][order] for order in ORDERS]
+    if not isinstance(output, torch.Tensor) or output.shape != wanted[0].shape:
         return False
-    return any(first_difference(output.numpy(), reference()[case.name][o]) is None for o in ORDERS)
+    return any(first_difference(output.double().numpy(), one) is None for one in wanted)
 
 
 # ---------------------------------------------------------------------------------------------

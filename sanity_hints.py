@@ -9,7 +9,7 @@ written. It does not know how any task is solved.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -94,7 +94,7 @@ def print_of(outputs: Mapping[str, Any] | str) -> Print:
 class Known:
     """The wrong answers known for one task: the names of their mistakes, and what they compute."""
 
-    answers: Sequence[tuple[tuple[str, ...], Print]]
+    answers: list[tuple[tuple[str, ...], Print]]
     mistakes: Mapping[str, Mistake]
 
     def find(self, outputs: Mapping[str, Any] | str, decisive: str = "") -> list[Mistake]:

@@ -25,7 +25,7 @@ from safetensors import SafetensorError, safe_open
 from torch import Tensor, nn
 
 from config import BertConfig
-from sanity_hints import Known, load_known
+from sanity_hints import Known, Mistake, load_known
 from sanity_tools import (
     HERE,
     Finding,
@@ -569,16 +569,19 @@ def explain(task_id: str) -> list[Finding]:
     """The known mistakes that a wrong function makes; if it makes none of them, what it does."""
     for group, options in groups_of(task_id).items():
         outputs = outputs_or_error(task_id, **options)
-        if isinstance(outputs, Finding):
-            mistakes = known_mistakes(group).find(outputs.text)
-        else:
-            wrong = {finding.kind for finding in compare(task_id, outputs)}
-            # Right values are those of many mistakes: only wrong ones tell which it is.
-            decisive = "values" if "values" in wrong else ""
-            mistakes = known_mistakes(group).find(outputs, decisive) if wrong else []
-        if mistakes:
+        if mistakes := mistakes_in(task_id, outputs, known_mistakes(group)):
             return named(mistakes)
     return measured(task_id)
+
+
+def mistakes_in(task_id: str, outputs: dict[str, Any] | Finding, known: Known) -> list[Mistake]:
+    """The known mistakes that outputs, or an exception, tell of; none if the outputs are right."""
+    if isinstance(outputs, Finding):
+        return known.find(outputs.text)
+    wrong = {finding.kind for finding in compare(task_id, outputs)}
+    # Right values are those of many mistakes: only wrong ones tell which it is.
+    decisive = "values" if "values" in wrong else ""
+    return known.find(outputs, decisive) if wrong else []
 
 
 def measured(task_id: str) -> list[Finding]:

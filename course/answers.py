@@ -1,18 +1,35 @@
-"""Answers to the tasks, wrong and right, as files: read them, put them in the solution's place.
+"""Answers to the tasks, wrong and right: read them, put them in the solution's place.
 
-``course/mistakes/<task id>/<name>.py`` holds one mistake, ``course/variants/<task id>/<name>.py``
-one right answer that differs from ours. The docstring's first line says what it is; a mistake's
-has a line "Hint: …" and a line "Read: …", too (and "Named: …" where the check's name for it is not
-the file's). Each class in the file is one version of the answer: the first is the plain one, the
-others are rewrites that compute the same. Its methods take the place of those of the task's class;
-of a class whose name begins with "Script", the place of the file's functions. The answer ``plain``
-of the variants is what a student would write first; mistakes are written along its lines, so that
-two of them can be merged. A folder of variants that is no task's but the beginning of several
-("multitask") holds answers to all of them; its ``plain`` stands in for our solution wherever
-another answer is put in. The folders "multitask.training" hold training loops, which are no task.
+``course/variants/<task id>/<name>.py`` is one right answer that differs from ours. The docstring's
+first line says how. Each class is one version of the answer: its methods take the place of those of
+the task's class; of a class whose name begins with "Script", the place of the file's functions. The
+answer ``plain`` is what a student would write first. A folder that is no task's but the beginning
+of several ("multitask") holds answers to all of them; its ``plain`` stands in for our solution
+wherever another answer is put in. Folders "multitask.training" hold training loops, which are no
+task.
 
-    with installed(answer): …           the module in sys.modules holds the answer
-    source = put(answer)                the file as a student would hand it in
+``course/mistakes/<task id>.txt`` has the mistakes in one function, as changes to right answers:
+
+    no_scale: The scores are not divided by √W.
+    Hint: Large scores make the softmax hard. Read: Vaswani et al. 2017, §3.2.1
+        - scores = scores / math.sqrt(self.attention_head_size)
+      OwnKernel: dropout_p=p → dropout_p=p, scale=1.0
+      Times(KeysFirst):
+        / math.sqrt(key.size(-1)) → * math.sqrt(key.size(-1))
+      InShort:
+        def attention(self, key, query, value, attention_mask):
+            …
+
+First come its name and what is wrong, what to look at, and what to read (then "Named: …" where the
+check has another name for it). The next lines change the plain answer, in the form that
+``course/patches.py`` tells. Rewrites that compute the same follow, each with a name: that of the
+right answer's class that it changes, or its own with that class in brackets, or its own with the
+whole function. A line "in name:" goes over to another method of the class; whole methods come last.
+The file's first paragraph has the imports that its mistakes may use.
+
+    with installed(answer): …                       the module in sys.modules holds the answer
+    source = put(answer)                            the file as a student would hand it in
+    put(read(MISTAKES, "bert.attention/no_scale"))  the file with this mistake in it
 """
 
 from __future__ import annotations
@@ -26,10 +43,12 @@ import re
 import sys
 import textwrap
 import types
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from course.patches import patched
 from sanity_hints import Mistake
 from tasks import TASKS, Task
 from utils import InputError
@@ -38,12 +57,19 @@ ROOT = Path(__file__).resolve().parent.parent
 MISTAKES, VARIANTS = ROOT / "course" / "mistakes", ROOT / "course" / "variants"
 TRAINING = "multitask.training"
 MARKER = re.compile(r"^ *### (BEGIN SOLUTION|END SOLUTION|STUB:).*\n", re.MULTILINE)
+WORDS = re.compile(
+    r"(?P<name>\w+): (?P<says>.+?) Hint: (?P<hint>.+?) Read: (?P<read>.+?)"
+    r"(?: Named: (?P<named>\w+))?"
+)
+VERSION = re.compile(r"  (\w+)(?:\((\w+)\))?:(?: (.+))?")  # Name, perhaps (Base), perhaps a change
+ANOTHER = re.compile(r"in (\w+):")  # method
+REMEDY = "write the change for that source, or the whole function"
 Methods = Mapping[str, str]  # name → source, not indented
 
 
 @dataclass(frozen=True)
 class Answer:
-    """One file: what is answered, in words, and its versions."""
+    """What is answered, in words, and its versions."""
 
     folder: str  # a task's id, or how the ids of several begin
     task: Task  # the first one that it answers
@@ -66,40 +92,52 @@ class Answer:
         return next(iter(self.versions))
 
 
-def read(path: Path) -> Answer:
-    """One file of mistakes/ or variants/; InputError if it has not the form above."""
-    tree = ast.parse(path.read_text(encoding="utf-8"))
-    lines = (ast.get_docstring(tree) or "").splitlines()
-    text = " ".join(lines)
-    keys = ("Hint", "Read", "Named")
-    found = {key: re.search(rf"{key}: (.+?)(?= (?:{'|'.join(keys)}): |$)", text) for key in keys}
-    beginning = path.parent.name.removesuffix(".training")
-    entries = [entry for entry in TASKS if entry.id.startswith(beginning)]
-    source = path.read_text(encoding="utf-8").splitlines()
-    versions, imports = {}, []
-    for node in tree.body:
-        if isinstance(node, ast.ClassDef):
-            methods = [part for part in node.body if isinstance(part, ast.FunctionDef)]
-            versions[node.name] = {part.name: _source(source, part) for part in methods}
-        elif isinstance(node, ast.Import | ast.ImportFrom):
-            imports.append(ast.unparse(node))
-    if not lines or not entries or not versions:
+# ---------------------------------------------------------------------------------------------
+# From files
+
+
+def read(folder: Path, name: str) -> Answer:
+    """One answer of mistakes/ or variants/, say "bert.attention/no_scale"; InputError without."""
+    task_id, _, wanted = name.partition("/")
+    answers = {answer.name: answer for answer in read_all(folder, task_id)}
+    if wanted not in answers:
+        raise InputError(f"no {name} in {folder}; there are {', '.join(answers) or 'no answers'}")
+    return answers[wanted]
+
+
+def read_all(folder: Path, task_id: str = "*") -> list[Answer]:
+    """All answers of a folder, mistakes/ or variants/, or those to one task."""
+    right = [read_right(path) for path in sorted(folder.glob(f"{task_id}/*.py"))]
+    wrong = [read_wrong(path) for path in sorted(folder.glob(f"{task_id}.txt"))]
+    return [*right, *itertools.chain.from_iterable(wrong)]
+
+
+def read_right(path: Path) -> Answer:
+    """One file of variants/; InputError if it has not the form above."""
+    source = path.read_text(encoding="utf-8")
+    tree = ast.parse(source)
+    folder, says = path.parent.name, (ast.get_docstring(tree) or "").partition("\n")[0]
+    classes = [node for node in tree.body if isinstance(node, ast.ClassDef)]
+    versions = {node.name: _functions(source, node) for node in classes}
+    if not says or not _task(folder) or not versions:
         raise InputError(
             f"{path}: no docstring, no such task, or no class with the answer's methods"
         )
-    if path.is_relative_to(MISTAKES) and not (found["Hint"] and found["Read"]):
-        raise InputError(f"{path}: the docstring needs a line 'Hint: …' and a line 'Read: …'")
-    words = {key.lower(): match[1].strip() if match else "" for key, match in found.items()}
-    words["named"] = words["named"] or path.stem
-    return Answer(
-        path.parent.name,
-        entries[0],
-        path.stem,
-        lines[0],
-        **words,
-        versions=versions,
-        imports=tuple(imports),
-    )
+    imports = [ast.unparse(n) for n in tree.body if isinstance(n, ast.Import | ast.ImportFrom)]
+    return Answer(folder, _task(folder), path.stem, says, versions=versions, imports=tuple(imports))
+
+
+def _task(folder: str) -> Task | None:
+    """The first task that a folder's answers answer."""
+    beginning = folder.removesuffix(".training")
+    return next((entry for entry in TASKS if entry.id.startswith(beginning)), None)
+
+
+def _functions(source: str, node: ast.ClassDef | ast.Module) -> Methods:
+    """The functions of a class or module, by name."""
+    lines = source.splitlines()
+    functions = [part for part in node.body if isinstance(part, ast.FunctionDef)]
+    return {part.name: _source(lines, part) for part in functions}
 
 
 def _source(lines: list[str], node: ast.FunctionDef) -> str:
@@ -112,10 +150,87 @@ def _source(lines: list[str], node: ast.FunctionDef) -> str:
     return textwrap.dedent("\n".join(lines[number - 1] for number in kept)) + "\n"
 
 
-def read_all(folder: Path, task_id: str = "") -> list[Answer]:
-    """All answers of a folder, mistakes/ or variants/, or those to one task."""
-    paths = sorted(folder.glob(f"{task_id or '*'}/*.py"))
-    return [read(path) for path in paths]
+def read_wrong(path: Path) -> list[Answer]:
+    """The mistakes of one file of mistakes/; InputError if one of them has not the form above."""
+    own = VARIANTS / path.stem
+    right = read_all(VARIANTS, path.stem if own.is_dir() else path.stem.partition(".")[0])
+    if not _task(path.stem) or not right:
+        raise InputError(f"{path}: no such task, or no right answers in {VARIANTS}")
+    right.sort(key=lambda answer: answer.name != "plain")  # plain ones first
+    bases: dict[str, Methods] = {}
+    for version, methods in (pair for answer in right for pair in answer.versions.items()):
+        bases.setdefault(version, methods)
+    head, *entries = re.split(r"\n\n+(?=\S)", path.read_text(encoding="utf-8").rstrip())
+    imports = [line for line in head.splitlines() if line.startswith(("import ", "from "))]
+    answers = [_mistake(path, entry, imports, bases) for entry in entries]
+    twice = [name for name, count in Counter(a.name for a in answers).items() if count > 1]
+    if twice:
+        raise InputError(f"{path}: {twice[0]} is there twice")
+    return answers
+
+
+def _mistake(
+    path: Path, entry: str, imports: Sequence[str], bases: Mapping[str, Methods]
+) -> Answer:
+    """One paragraph of a file of mistakes."""
+    lines = entry.splitlines()
+    said = list(itertools.takewhile(lambda line: not line.startswith(" "), lines))
+    words = WORDS.fullmatch(" ".join(said))
+    if not words:
+        raise InputError(
+            f"{path}: {lines[0]!r}: a mistake begins with 'name: what is wrong', 'Hint: …' and "
+            "'Read: …'; its code is indented"
+        )
+    name, task = words["name"], _task(path.stem)
+    main = "train_multitask" if path.stem == TRAINING else task.function.rpartition(".")[2]
+    versions: dict[str, Methods] = {}
+    for version, base, block in _blocks(lines[len(said) :], name, next(iter(bases))):
+        try:
+            if version in versions:
+                raise InputError("this name is taken")
+            versions[version] = _changed(bases.get(base), main, block)
+        except (InputError, SyntaxError) as error:
+            place = f"{path}, {name}, {version}, a change of {base}"
+            raise InputError(f"{place}: {error}; {REMEDY}") from None
+    parts = [ast.parse(text) for methods in versions.values() for text in methods.values()]
+    used = {node.id for part in parts for node in ast.walk(part) if isinstance(node, ast.Name)}
+    kept = tuple(line for line in imports if line.split()[-1] in used)
+    rest = {key: words[key] for key in ("says", "hint", "read")}
+    return Answer(
+        path.stem, task, name, **rest, named=words["named"] or name, versions=versions, imports=kept
+    )
+
+
+def _blocks(lines: Sequence[str], name: str, plain: str) -> list[tuple[str, str, list[str]]]:
+    """The versions of one mistake: name, name of the right answer's class, lines not indented."""
+    first = plain if plain.startswith("Script") else "".join(map(str.capitalize, name.split("_")))
+    blocks: list[tuple[str, str, list[str]]] = [(first, plain, [])]
+    for line in lines:
+        if header := VERSION.fullmatch(line):
+            version, base, change = header.groups()
+            blocks.append((version, base or version, [change] if change else []))
+        else:
+            blocks[-1][2].append(line[4:] if line[:4].isspace() else line)
+    return blocks if blocks[0][2] else blocks[1:]
+
+
+def _changed(base: Methods | None, main: str, block: Sequence[str]) -> Methods:
+    """A right answer's methods that a block changes, and those that it has as a whole."""
+    start = next((i for i, line in enumerate(block) if line.startswith(("def ", "@"))), len(block))
+    whole = "\n".join(block[start:])
+    methods = dict(_functions(whole, ast.parse(whole)))
+    patches: dict[str, list[str]] = {main: []}
+    for line in block[:start]:
+        if another := ANOTHER.fullmatch(line):
+            patches[another[1]] = []
+        else:
+            [*patches.values()][-1].append(line)
+    for name, patch in patches.items():
+        if patch and name not in (base or {}):
+            raise InputError(f"there is no {name}" if base else "there is no such right answer")
+        if patch:
+            methods[name] = patched(base[name], patch)
+    return methods
 
 
 # ---------------------------------------------------------------------------------------------
@@ -134,7 +249,7 @@ def put(answer: Answer, version: str = "", source: str = "") -> str:
 def _right(file: str, beginning: str) -> str:
     """A file as it is, or with the plain answer to several tasks in place of our solution."""
     source, plain = (ROOT / file).read_text(encoding="utf-8"), VARIANTS / beginning / "plain.py"
-    return put(read(plain), source=source) if plain.is_file() else source
+    return put(read_right(plain), source=source) if plain.is_file() else source
 
 
 def put_methods(source: str, owner: str, methods: Methods, imports: tuple[str, ...] = ()) -> str:

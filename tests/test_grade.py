@@ -30,7 +30,7 @@ needs_sandbox = pytest.mark.skipif(
 
 def answered(folder: Path, name: str) -> dict[str, str]:
     """The solution with one other answer in it."""
-    answer = read(folder / f"{name}.py")
+    answer = read(folder, name)
     return solution() | {answer.task.file: put(answer)}
 
 
@@ -381,7 +381,7 @@ def test_a_right_init_is_not_put_right(context):
 
 def test_float32_counts(context):
     """A mask made twice adds −10,000 to all scores, which only float64 can take away again."""
-    answer = read(MISTAKES / "bert.layer" / "mask_made_again.py")
+    answer = read(MISTAKES, "bert.layer/mask_made_again")
     assert loses(context, solution() | {"bert.py": put(answer)}) == ["bert.layer"]
 
 

@@ -22,7 +22,7 @@ ENTRIES = [task(name) for name in CHECKED]
 SENTIMENT, PARAPHRASE, SIMILARITY = list(CHECKED)[2:]
 SEED = 1234567
 FILE = "multitask_classifier.py"
-PLAIN = read(VARIANTS / "multitask" / "plain.py")
+PLAIN = read(VARIANTS, "multitask/plain")
 
 
 def measured_here(hidden, names, repaired=False):
@@ -100,7 +100,7 @@ def test_a_mistake_costs_in_its_own_task_only_and_is_named(answer):
 
 @pytest.mark.parametrize("name", ["rounded", "padding_pooled", "first_unused"])
 def test_two_seeds_give_the_same_grade(name):
-    answer = read(MISTAKES / SIMILARITY / f"{name}.py")
+    answer = read(MISTAKES, f"{SIMILARITY}/{name}")
     with installed(answer):
         first, second = ([v.rows for v in graded_here(seed).values()] for seed in (3, 44))
     assert first == second
@@ -124,7 +124,7 @@ def test_no_points_for_a_result_that_depends_on_nothing():
 
 
 def test_predictions_are_judged_with_a_right_forward_where_the_own_one_is_wrong():
-    answer = read(MISTAKES / FORWARD / "pieces_left.py")
+    answer = read(MISTAKES, f"{FORWARD}/pieces_left")
     with installed(answer):
         verdicts = graded_here()
     assert lost(verdicts) == {FORWARD}
@@ -277,7 +277,7 @@ def test_our_solution_with_its_own_package_and_a_broken_part_1(grade):
 
 @needs_sandbox
 def test_a_wrong_forward_is_asked_for_twice(grade):
-    answer = read(MISTAKES / FORWARD / "padding_pooled.py")
+    answer = read(MISTAKES, f"{FORWARD}/padding_pooled")
     verdicts, _ = grade(solution() | {FILE: put(answer)})
     assert lost(verdicts) == {FORWARD}
     assert [mistake.name for mistake in verdicts[FORWARD].mistakes] == ["padding_pooled"]

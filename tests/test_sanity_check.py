@@ -85,7 +85,7 @@ SAID = [  # a mistake's task and name, words that a finding must hold
 
 @pytest.mark.parametrize(("task_id", "name", "words"), SAID)
 def test_what_is_said_about_a_mistake(task_id, name, words):
-    with installed(read(MISTAKES / task_id / f"{name}.py")):
+    with installed(read(MISTAKES, f"{task_id}/{name}")):
         found = check(task(task_id))
     assert any(words in finding.text for finding in found), found
 
@@ -367,14 +367,14 @@ def run_here(monkeypatch, capsys, *arguments: str) -> tuple[int, str]:
 
 @pytest.mark.parametrize("key", ["1.2", "bert.add_norm"])
 def test_one_task(key, monkeypatch, capsys):
-    with installed(read(MISTAKES / ATTENTION / "no_mask.py")):
+    with installed(read(MISTAKES, f"{ATTENTION}/no_mask")):
         code, said = run_here(monkeypatch, capsys, "--task", key)
     assert (code, said.count("\n")) == (0, 2)
     assert said.startswith("  ok    Task 1.2 · BertLayer.add_norm: ")
 
 
 def test_one_wrong_task(monkeypatch, capsys):
-    with installed(read(MISTAKES / ATTENTION / "no_mask.py")):
+    with installed(read(MISTAKES, f"{ATTENTION}/no_mask")):
         code, said = run_here(monkeypatch, capsys, "--task", "1.1")
     assert code == 1
     first, second, *_ = said.splitlines()

@@ -1,11 +1,9 @@
-"""What lets a check name mistakes: fingerprints, answers as files, and what is measured else."""
+"""What lets a check name mistakes: fingerprints, and what is measured besides."""
 
 import math
-import textwrap
 
 import pytest
 import torch
-from conftest import ROOT
 from torch import nn
 from torch.nn import functional as F
 
@@ -13,22 +11,9 @@ import bert
 import sanity_check
 import sanity_part1
 import sanity_probes
-from course import answers
-from course.answers import (
-    MISTAKES,
-    VARIANTS,
-    installed,
-    installed_source,
-    merge,
-    merge_lines,
-    put,
-    put_methods,
-    read,
-    read_all,
-)
+from course.answers import VARIANTS, installed, read_all
 from sanity_hints import WIDTH, Known, Mistake, Print, alike, load_known, numbers, print_of
 from tasks import task
-from utils import InputError
 
 ATTENTION, ADD_NORM, LAYER, EMBED = "bert.attention", "bert.add_norm", "bert.layer", "bert.embed"
 
@@ -198,166 +183,6 @@ def test_right_values_with_unknown_dropout_are_no_known_mistake(monkeypatch):
     findings = sanity_check.examine(task(ATTENTION))
     assert findings[0].kind == "dropout"
     assert not any(finding.name for finding in findings)
-
-
-# ---------------------------------------------------------------------------------------------
-# Answers as files
-
-
-def write(folder, text):
-    path = folder / "a_mistake.py"
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(textwrap.dedent(text), encoding="utf-8")
-    return path
-
-
-GOOD = '''\
-    """The input is not added.
-
-    Hint: It has to be,
-    every time.
-    Read: a paper, §3
-    """
-
-    import math
-    from torch.nn import functional as F
-
-
-    class Plain:
-        def add_norm(self, input, output, dense_layer, dropout, ln_layer):
-            """Say nothing."""
-            output = dense_layer(output)
-            return ln_layer(dropout(output))
-
-
-    class Again:
-        @staticmethod
-        def helper(x):
-            return F.relu(x) * math.pi
-
-        def add_norm(self, input, output, *modules):
-            return None
-'''
-
-
-@pytest.fixture
-def folder(tmp_path, monkeypatch):
-    monkeypatch.setattr(answers, "MISTAKES", tmp_path / "mistakes")
-    return tmp_path / "mistakes" / ADD_NORM
-
-
-def test_a_file_is_read(folder):
-    answer = read(write(folder, GOOD))
-    assert (answer.folder, answer.task, answer.name) == (ADD_NORM, task(ADD_NORM), "a_mistake")
-    assert answer.mistake == Mistake(
-        "a_mistake", "The input is not added.", "It has to be, every time.", "a paper, §3"
-    )
-    assert answer.named == "a_mistake"
-    assert (list(answer.versions), answer.first) == (["Plain", "Again"], "Plain")
-    assert answer.versions["Plain"] == {
-        "add_norm": "def add_norm(self, input, output, dense_layer, dropout, ln_layer):\n"
-        "    output = dense_layer(output)\n    return ln_layer(dropout(output))\n"
-    }
-    assert answer.versions["Again"]["helper"].startswith("@staticmethod\ndef helper(x):\n")
-    assert answer.imports == ("import math", "from torch.nn import functional as F")
-
-
-def test_the_checks_name_may_be_another(folder):
-    assert read(write(folder, GOOD.replace("Read:", "Named: other\n    Read:"))).named == "other"
-
-
-@pytest.mark.parametrize(
-    ("old", "new", "words"),
-    [
-        ("Hint:", "Idea:", "needs a line 'Hint: …'"),
-        ("Read: a paper, §3", "", "needs a line 'Hint: …'"),
-        ("class ", "def ", "no docstring, no such task, or no class"),
-    ],
-)
-def test_a_file_of_another_form_is_refused(folder, old, new, words):
-    path = write(folder, GOOD)
-    text = path.read_text(encoding="utf-8")
-    text = text.split("import math")[0] if old == "class " else text.replace(old, new)
-    path.write_text(text, encoding="utf-8")
-    with pytest.raises(InputError, match=words) as refused:
-        read(path)
-    assert str(path) in str(refused.value)
-
-
-def test_a_folder_that_is_no_task_is_refused(folder):
-    with pytest.raises(InputError, match="no such task"):
-        read(write(folder.parent / "bert.pooler", GOOD))
-
-
-def test_put_replaces_the_method_and_nothing_else(folder):
-    answer = read(write(folder, GOOD))
-    ours = (ROOT / "bert.py").read_text(encoding="utf-8")
-    plain, again = put(answer), put(answer, "Again")
-    assert "### " not in plain
-    assert "return ln_layer(dropout(output))" in plain
-    assert "return ln_layer(input + dropout(dense_layer(output)))" not in plain
-    for text in ("def embed(self", "class BertModel(", "def sdpa(self"):
-        assert plain.count(text) == ours.count(text) == 1
-    assert again.count("    @staticmethod\n    def helper(x):") == 1  # added to the class
-    assert again.index("class BertLayer") < again.index("def helper") < again.index("class BertMod")
-    with installed(answer, "Again") as module:
-        assert module.BertLayer.helper(torch.tensor(-1.0)) == 0
-        assert module.BertLayer.add_norm(None, 1, 2, 3) is None
-
-
-def test_functions_of_a_file_are_replaced_without_a_class():
-    source = "from __future__ import annotations\n\nX = 1\n\n\ndef f():\n    return X\n"
-    changed = put_methods(source, "", {"f": "def f():\n    return math.pi\n"}, ("import math",))
-    assert changed.index("import math") < changed.index("X = 1")
-    with installed_source("bert.py", changed) as module:
-        assert module.f() == math.pi
-
-
-def test_installing_is_undone():
-    import sys
-
-    before = sys.modules["bert"]
-    with installed(read(VARIANTS / ATTENTION / "plain.py")) as module:
-        assert sys.modules["bert"] is module is not before
-    assert sys.modules["bert"] is before
-
-
-BASE = ["a", "b", "c", "d", "e"]
-
-
-@pytest.mark.parametrize(
-    ("first", "second", "wanted"),
-    [
-        ("aBcde", "abcDe", "aBcDe"),
-        ("acde", "abcdeX", "acdeX"),
-        ("abXcde", "abcd", "abXcd"),
-        ("aBcde", "abCde", "aBCde"),
-        ("aBcde", "aXcde", None),
-        ("abXcde", "abYcde", None),
-        ("aXde", "abcYde", "aXYde"),
-        ("aXe", "abYde", None),
-    ],
-)
-def test_two_changes_are_merged_line_by_line(first, second, wanted):
-    assert merge_lines(BASE, list(first), list(second)) == (wanted and list(wanted))
-    found = merge_lines(BASE, list(second), list(first))
-    assert found == (wanted and list(wanted))
-
-
-def test_methods_are_merged_or_taken_from_whoever_has_them():
-    base = {"f": "a\nb\nc\n", "g": "x\n"}
-    one, two = {"f": "A\nb\nc\n", "h": "h\n"}, {"f": "a\nb\nC\n"}
-    assert merge(base, one, two) == {"f": "A\nb\nC\n", "g": "x\n", "h": "h\n"}
-    assert merge(base, one, {"f": "B\nb\nc\n"}) is None
-    assert merge(base, one, {"h": "other\n"}) is None
-
-
-@pytest.mark.parametrize("folder", [MISTAKES, VARIANTS], ids=lambda folder: folder.name)
-def test_every_stored_answer_can_be_read_and_put(folder):
-    found = read_all(folder)
-    assert len(found) > 15
-    for answer in found:
-        compile(put(answer), answer.name, "exec")
 
 
 # ---------------------------------------------------------------------------------------------

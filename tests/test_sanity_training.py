@@ -36,8 +36,8 @@ from sanity_tools import Finding, faulty
 from sanity_training import another_fraction, another_label, made_up, other_words, swapped_levels
 from tasks import TASKS
 
-PLAIN = VARIANTS / "multitask" / "plain.py"
-LOOP = VARIANTS / TRAINING / "plain.py"
+PLAIN = "multitask/plain"
+LOOP = f"{TRAINING}/plain"
 THRESHOLD = "STS: a label of 3.6 is learnt like one of 3.9; if your loss only asks whether it is"
 
 
@@ -48,7 +48,7 @@ def found_in(source):
 
 def loop_with(old, new):
     """What is found in the plain loop with one text replaced."""
-    source = put(read(LOOP))
+    source = put(read(VARIANTS, LOOP))
     assert source.count(old) == 1, old
     return found_in(source.replace(old, new))
 
@@ -125,7 +125,7 @@ def test_no_right_loop_is_accused(answer):
 
 def test_a_loop_that_wants_768_numbers_gets_them():
     with (
-        installed(read(VARIANTS / TRAINING / f"{WIDE}.py")),
+        installed(read(VARIANTS, f"{TRAINING}/{WIDE}")),
         sanity_training.nothing_stays() as folder,
     ):
         loop, run = sanity_training.begin(folder)
@@ -135,7 +135,7 @@ def test_a_loop_that_wants_768_numbers_gets_them():
 
 def test_the_loop_of_the_handout_trains_sst_alone():
     source = build(ROOT, "2").files["multitask_classifier.py"].decode()
-    findings = found_in(put(read(PLAIN), source=source))
+    findings = found_in(put(read(VARIANTS, PLAIN), source=source))
     assert [(finding.kind, finding.text) for finding in findings] == [
         ("hint", "not trained yet: Quora, STS")
     ]

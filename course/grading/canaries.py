@@ -45,11 +45,11 @@ def submissions(context: GradingContext) -> tuple[Submission, Submission]:
     if context.part == 1:
         right = {name: MARKER.sub("", (ROOT / name).read_text("utf-8")) for name in names}
     else:
-        plain = read(VARIANTS / "multitask" / "plain.py")
+        plain = read(VARIANTS, "multitask/plain")
         stubs = {name: (context.stage / "handout" / name).read_text("utf-8") for name in names}
         right = {name: put(plain, source=text) for name, text in stubs.items()}
     task_id, name = KNOWN_MISTAKES[context.part]
-    mistake = read(MISTAKES / task_id / f"{name}.py")
+    mistake = read(MISTAKES, f"{task_id}/{name}")
     file = mistake.task.file
     wrong = right | {file: put(mistake, source=right[file])}
     both = ({name: text.encode() for name, text in files.items()} for files in (right, wrong))

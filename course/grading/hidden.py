@@ -202,7 +202,7 @@ def trajectories(cases: list[optimizer_test.Case], seed: int) -> dict[str, dict[
 def decay_before() -> str:
     """The optimizer's source with the weight decay before the update."""
     with parse.ONE_AT_A_TIME:
-        return put(read(VARIANTS / "optimizer.step" / "decay_before.py"))
+        return put(read(VARIANTS, "optimizer.step/decay_before"))
 
 
 def case_as_json(case: optimizer_test.Case) -> dict[str, Any]:

@@ -205,7 +205,8 @@ def judge_optimizer(
         return Verdict("right", rows, [f"convention: {optimizer_test.ORDERS[order]}"])
     about = {case.name: case.about for case in optimizer_test.CASES}
     messages = [f"wrong: {about.get(case, 'p.grad is changed')}" for case in wrong]
-    mistakes = optimizer_test.known_mistakes().find(of_run(outputs, PUBLIC))
+    known = optimizer_test.known_mistakes()
+    mistakes = optimizer_test.mistakes_in(of_run(outputs, PUBLIC), known)
     return Verdict("wrong", rows, messages[:4], mistakes)
 
 
