@@ -18,7 +18,6 @@ from torch import nn
 
 import multitask_classifier as multitask
 from bert import BertModel
-from engine import LengthBatches
 from extensions import flags as techniques
 from extensions import objectives, simcse
 from extensions.no_duplicates import NoDuplicates
@@ -30,6 +29,7 @@ from extensions.word_tags import WordTags, load_tagger
 from multitask_classifier import MultitaskBERT
 from optimizer import AdamW
 from tokenizer import BertTokenizer
+from training.batches import LengthBatches
 from utils import InputError, load_checkpoint, seed_everything
 
 ON = {  # a name: the flags of a run
@@ -495,7 +495,7 @@ def test_texts_that_serve_as_wrong_answers_come_once_in_a_batch():
     assert without_duplicates(args, rows, batches) == batches
     args.para_extra = "ranking"
     found = without_duplicates(args, rows, batches)["para"]
-    found.begin(1)
+    found.set_epoch(1)
     together = [set(batch) for batch in found]
     assert sorted(len(batch) for batch in together) == [1, 1, 3]
     assert all(len(batch & {0, 1, 3}) == 1 for batch in together)
