@@ -94,7 +94,9 @@ from utils import (
     probability,
     run_script,
     seed_everything,
+    ### BEGIN SOLUTION multitask.import_digest
     sha256_of,
+    ### END SOLUTION multitask.import_digest
 )
 
 # ---------------------------------------------------------------------------------------------
@@ -646,11 +648,10 @@ def train_multitask(args) -> None:
                 ### BEGIN SOLUTION multitask.after
                 update.after(run.step_number - 1)
                 ### END SOLUTION multitask.after
-
-            ### BEGIN SOLUTION multitask.average
-            update.take_average()
-            ### END SOLUTION multitask.average
             with run.autocast():
+                ### BEGIN SOLUTION multitask.average
+                update.take_average()
+                ### END SOLUTION multitask.average
                 scores = evaluate(model, dev_loaders, device)
             if run.is_best(overall(scores)):
                 save_model(model, optimizer, args, config, args.filepath)

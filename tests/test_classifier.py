@@ -365,7 +365,7 @@ def test_a_few_sentences_are_learned_by_heart(flags, tmp_path, monkeypatch):
 
 
 def outputs(stem: str) -> list[str]:
-    endings = ("dev-out.csv", "test-out.csv", "metrics.json", "report.txt")
+    endings = ("dev-out.csv", "test-out.csv", "steps.csv", "metrics.json", "report.txt")
     return [f"{stem}-{ending}" for ending in (*endings, "curves.png", "confusion.png")]
 
 
