@@ -456,7 +456,7 @@ def keeps_the_best(script, model, metric: str, results: list, run) -> None:
         patch.setattr(
             model, "save_pretrained", lambda self, out: (saved.append(len(epochs)), real(self, out))
         )
-        patch.setattr(script, "record", lambda args, history, *_: epochs.append(len(history)))
+        patch.setattr(report.Report, "write", lambda self, history, *_: epochs.append(len(history)))
         result = run()
     assert result.code == 0, result.err
     assert (saved, epochs) == ([0, 1], [1, 2, 3])
@@ -528,7 +528,8 @@ def left_by(folder: Path) -> dict:
     found = {
         file.name: file.read_bytes()
         for file in (folder / "out").iterdir()
-        if file.suffix in (".safetensors", ".tsv", ".txt", ".json") and file.name != "metrics.json"
+        if file.suffix in (".safetensors", ".tsv", ".txt", ".json", ".csv")
+        and file.name != "metrics.json"
     }
     metrics = json.loads((folder / "out/metrics.json").read_text())
     found["metrics"] = metrics["best"], metrics["epochs"]
