@@ -163,6 +163,7 @@ class Run:
 
     def __exit__(self, *error: object) -> None:
         self.stop.__exit__(*error)
+        self.log.flush()
 
     # Where the run is
 
