@@ -52,9 +52,14 @@ class Script:
 
 
 class ScriptOfTheBatch:
-    def parts(batch, count, device, keys):
-        sides = [key.replace("_2", "_1") for key in keys]
-        yield tuple(batch[key].to(device) for key in sides)
+    def infinite_batches(dataset, batches, place):
+        while True:
+            batches.set_epoch(place["epoch"], skip=place["batch"])
+            for rows in batches:
+                place["batch"] += 1
+                batch = dataset.collate_fn([dataset[i] for i in rows])
+                yield {key: batch[key.replace("_2", "_1")] for key in batch}
+            place.update(epoch=place["epoch"] + 1, batch=0)
 
 
 class ScriptOfTheRows:
