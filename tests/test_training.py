@@ -3,6 +3,7 @@
 import json
 import math
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -787,3 +788,11 @@ def test_how_long_threads_spin_is_set_before_torch(given, expected, script):
         [sys.executable, "-c", program], cwd=ROOT, env=clean | given, capture_output=True, text=True
     )
     assert done.stdout == f"{expected}\n", done.stderr
+
+
+def test_a_run_that_cannot_go_on_leaves_ctrl_c_as_it_was(flags):
+    handler = signal.getsignal(signal.SIGINT)
+    Path("sst-classifier.resume").write_text("no checkpoint")
+    with pytest.raises(InputError, match="start over"):
+        trained(flags, resume=True)
+    assert signal.getsignal(signal.SIGINT) is handler

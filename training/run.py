@@ -86,7 +86,7 @@ class Run:
 
     Args:
         args: epochs, and the flags of training/flags.py.
-        model, optimizer: on their device; what resumes is put into them.
+        model, optimizer: on their device; a run that goes on puts its tensors into them.
         loader: the batches of an epoch.
         point: where an interrupted run is kept.
         checkpoint: where the best model is kept, for messages.
@@ -136,15 +136,11 @@ class Run:
         self.is_reduced, self.is_updated = False, False  # what was done in the step
 
     def __enter__(self) -> Run:
-        self.stop.__enter__()
         saved = self.point.read(self.model, self.optimizer) if self.args.resume else None
         if saved:
             self.epoch, self.batch, self.step_number = saved["epoch"], saved["batch"], saved["step"]
-            self.history, self.times, self.scores = (
-                saved["history"],
-                saved["times"],
-                saved["scores"],
-            )
+            self.history, self.times = saved["history"], saved["times"]
+            self.scores = saved["scores"]
             self.totals = RunningTotals(list(self.totals.sums), saved["totals"])
             for name, part in self.stateful.items():
                 part.load_state_dict(saved["stateful"][name])
@@ -159,6 +155,7 @@ class Run:
             self.report.print_header()
             for row, seconds in zip(self.history, self.times, strict=True):
                 self.report.print_row(row, seconds)
+        self.stop.__enter__()  # last: what fails before leaves Ctrl-C as it was
         return self
 
     def __exit__(self, *error: object) -> None:
