@@ -9,6 +9,9 @@ torchrun --nproc_per_node 2 classifier.py --option finetune
 
 from __future__ import annotations
 
+import training.threads  # noqa: F401, before torch
+
+# isort: split
 import argparse
 import sys
 from collections.abc import Sequence
@@ -18,47 +21,35 @@ from types import SimpleNamespace
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
-from torch.utils.data import DataLoader
 
 from bert import BertModel
 from config import BertConfig
 from datasets import SentenceClassificationDataset as SentimentDataset
 from datasets import SentenceClassificationTestDataset as SentimentTestDataset
 from datasets import data_folder, load_data
-from engine import (
-    LengthBatches,
-    Progress,
-    ResumePoint,
-    Seen,
-    StopRequest,
-    add_flags,
-    add_up,
-    autocast_for,
-    check_finite,
-    clip_and_schedule,
-    evaluation_loader,
-    from_first,
-    keep_freed_memory,
-    minutes,
-    parts,
-    remember_outputs,
-    restore_model,
-    resume_path,
-    save_model,
-    start_alike,
-    time_to_write,
-    waited_enough,
-)
 from evaluation import (
     classify,
     plot_confusion,
-    plot_curves,
     say_classes,
     scored,
     write_in_order,
     write_report,
 )
 from optimizer import AdamW
+from training.batches import TrainingLoader, evaluation_loader
+from training.checkpoints import (
+    ResumePoint,
+    restore_model,
+    resume_path,
+    run_settings,
+    save_model,
+)
+from training.devices import autocast_for, keep_freed_memory
+from training.encoder_outputs import cache_encoder_outputs
+from training.flags import add_flags
+from training.processes import broadcast_parameters
+from training.report import Report
+from training.run import Run
 from utils import (
     InputError,
     OneLineParser,
@@ -73,12 +64,12 @@ from utils import (
     probability,
     run_script,
     seed_everything,
-    sha256_of,
-    write_json,
 )
 
 # The course's two data sets: number of classes, and a batch size where it is fixed
 DATA_SETS = {"sst": (5, None), "cfimdb": (2, 8)}
+# The table that grows by the epoch: headings and keys
+COLUMNS = {"loss": "loss", "train acc": "train_acc", "dev acc": "dev_acc", "dev macro F1": "dev_f1"}
 
 
 class BertSentimentClassifier(nn.Module):
@@ -179,96 +170,51 @@ def train(args) -> None:
     args = with_defaults(args)
     keep_freed_memory()
     device = pick_device(args.use_gpu)
-    autocast = autocast_for(device, args.precision)
     train_set, dev_set, num_labels = read_data(args)
-    batches = LengthBatches(train_set.lengths(), args.batch_size, args.seed)
-    train_loader = DataLoader(train_set, batch_sampler=batches, collate_fn=train_set.collate_fn)
+    train_loader = TrainingLoader(train_set, args.batch_size, args.seed)
     dev_loader = evaluation_loader(dev_set, args.batch_size)
     model, config = new_model(args, num_labels)
-    start_alike(model.to(device))
+    broadcast_parameters(model.to(device))
     optimizer = AdamW([p for p in model.parameters() if p.requires_grad], lr=args.lr)
     if args.option == "pretrain" and not args.reencode:
-        with autocast():
-            remember_outputs(model.bert, (train_set, dev_set), args.batch_size, device)
+        with autocast_for(device, args.precision)():
+            cache_encoder_outputs(model.bert, (train_set, dev_set), args.batch_size, device)
     if args.compile:
         model.compile()
 
-    point = ResumePoint(resume_path(args.filepath), settings(args))
-    at = {"epoch": 1, "batch": 0, "seen": {}, "history": [], "seconds": 0.0}
-    at = (point.read(model, optimizer) if args.resume else None) or at
-    progress = Progress(sum(train_set.lengths()), args.epochs - at["epoch"] + 1, at["seconds"])
-    print(" epoch    loss   train acc   dev acc   dev macro F1      time")
-    with StopRequest() as stop:
-        while at["epoch"] <= args.epochs and not waited_enough(
-            [row["dev_acc"] for row in at["history"]], args.patience
-        ):
-            model.train()
-            seen = Seen(("examples", "loss", "right"), at["seen"])
-            batches.begin(at["epoch"], skip=at["batch"])
-            # An epoch begins with a random draw of the loader's; one that goes on has had it.
-            train_loader.generator = torch.Generator() if at["batch"] else None
-            for batch in progress.bar(train_loader, at["epoch"]):
-                optimizer.zero_grad()
-                for ids, mask, labels in parts(batch, args.accumulate, device):
-                    with autocast():
+    with new_run(args, model, optimizer, train_loader) as run:
+        for _ in run.epochs():
+            for batch in run.batches():
+                for ids, mask, labels in run.micro_batches(batch):
+                    with run.autocast():
                         logits = model(ids, mask)  # (B, L), (B, L) → (B, num_labels)
                     loss = F.cross_entropy(logits.float(), labels)
-                    (loss * len(labels) / len(batch["labels"])).backward()
+                    run.backward(loss, weight=len(labels))
                     right = (logits.argmax(dim=-1) == labels).sum().item()
-                    seen.add(examples=len(labels), loss=loss.item() * len(labels), right=right)
-                add_up(model, seen)
-                check_finite(seen, at["epoch"], at["batch"] + 1, args.filepath)
-                step = (at["epoch"] - 1) * len(batches) + at["batch"]
-                clip_and_schedule(model, optimizer, args, step, len(batches) * args.epochs)
-                optimizer.step()
-                at["batch"] += 1
-                if time_to_write(stop, point):
-                    at |= {"seen": seen.sums, "seconds": progress.seconds()}
-                    point.write(model, optimizer, at)
-                stop.leave_if_asked(point)
-
-            with autocast():
-                accuracy, f1 = from_first(model_eval(dev_loader, model, device)[:2])
-            loss, train_acc = (
-                seen.sums[name] / seen.sums["examples"] for name in ("loss", "right")
-            )
-            row = {"epoch": at["epoch"], "loss": loss, "train_acc": train_acc}
-            row |= {"dev_acc": accuracy, "dev_f1": f1}
-            print_row(row, progress.seconds())
-            if accuracy > max((old["dev_acc"] for old in at["history"]), default=-1.0):
+                    run.add(examples=len(labels), loss=loss.item() * len(labels), right=right)
+                run.step()
+            with run.autocast():
+                accuracy, f1 = model_eval(dev_loader, model, device)[:2]
+            if run.is_best(accuracy):
                 save_model(model, optimizer, args, config, args.filepath)
-            at["history"].append(row)
-            record(args, at["history"], progress.seconds())
-            at |= {"epoch": at["epoch"] + 1, "batch": 0, "seen": {}, "seconds": progress.seconds()}
-            point.write(model, optimizer, at)  # last: what comes before it can be done again
-            stop.leave_if_asked(point)
+            seen = {"loss": run.mean("loss"), "train_acc": run.mean("right")}
+            run.end_epoch(seen | {"dev_acc": accuracy, "dev_f1": f1})
 
 
-def print_row(row: dict, seconds: float) -> None:
-    """A line of the table that grows by the epoch."""
-    print(
-        f"{row['epoch']:6d}  {row['loss']:6.3f}  {row['train_acc']:10.3f}  {row['dev_acc']:8.3f}"
-        f"  {row['dev_f1']:13.3f}  {minutes(seconds):>8}",
-        flush=True,
-    )
-
-
-def settings(args) -> dict:
-    """What has to be the same for a run to be resumed."""
-    names = ("option", "lr", "batch_size", "epochs", "seed", "hidden_dropout_prob", "model")
-    options = ("precision", "accumulate", "clip", "warmup", "decay", "patience", "reencode")
-    same = {name: getattr(args, name) for name in names + options}
-    return same | {"train": sha256_of(args.train), "dev": sha256_of(args.dev)}
-
-
-def record(args, history: list[dict], seconds: float) -> None:
-    """Write the learning curves and metrics.json of the run so far."""
-    best = max(history, key=lambda row: row["dev_acc"])
+def new_run(args, model: nn.Module, optimizer: AdamW, loader: TrainingLoader) -> Run:
+    """The run of these flags: its files, what it sums up and what it reports."""
     stem = output_stem(args)
-    title = f"{Path(args.train).stem}, {args.option}"
-    plot_curves(f"{stem}-curves.png", history, title)
-    metrics = {"best": best, "epochs": history, "seconds": round(seconds, 1), "args": vars(args)}
-    write_json(f"{stem}-metrics.json", metrics)
+    return Run(
+        args,
+        model,
+        optimizer,
+        loader,
+        point=ResumePoint(resume_path(args.filepath), run_settings(args, ("train", "dev"))),
+        checkpoint=args.filepath,
+        totals=("examples", "loss", "right"),
+        steps_file=f"{stem}-steps.csv",
+        report=Report(f"{stem}-", f"{Path(args.train).stem}, {args.option}", COLUMNS),
+    )
 
 
 def test(args) -> None:

@@ -27,7 +27,6 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from engine import autocast_for, evaluation_loader
 from evaluation import write_in_order
 from multitask_classifier import (
     TASKS,
@@ -41,6 +40,8 @@ from multitask_classifier import (
     test_model,
     with_defaults,
 )
+from training.batches import evaluation_loader
+from training.devices import autocast_for
 from utils import (
     InputError,
     OneLineParser,

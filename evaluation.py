@@ -23,6 +23,7 @@ from datasets import (
     SentencePairTestDataset,
     load_multitask_data,
 )
+from training.report import new_figure, save_figure
 from utils import InputError, atomic_write, progress_bar
 
 # ---------------------------------------------------------------------------------------------
@@ -425,7 +426,7 @@ def plot_confusion(
     """A PNG of the confusion matrix, counts in the cells, shaded by share of the true class."""
     matrix = sklearn_metrics().confusion_matrix(y_true, y_pred)
     shares = matrix / matrix.sum(axis=1, keepdims=True).clip(min=1)
-    figure, axes = _figure(4.6, 4.2)
+    figure, axes = new_figure(4.6, 4.2)
     axes.imshow(shares, cmap="Blues", vmin=0, vmax=1)
     for (row, column), count in np.ndenumerate(matrix):
         color = "white" if shares[row, column] > 0.55 else "black"
@@ -433,7 +434,7 @@ def plot_confusion(
     axes.set(title=title, xlabel="predicted class", ylabel="true class")
     axes.set_xticks(range(len(matrix)))
     axes.set_yticks(range(len(matrix)))
-    _save(figure, path)
+    save_figure(figure, path)
 
 
 def plot_calibration(
@@ -441,44 +442,14 @@ def plot_calibration(
 ) -> None:
     """A PNG of a reliability diagram with its expected calibration error; see calibration."""
     error, bins = calibration(expected, observed)
-    figure, axes = _figure(4.2, 4.2)
+    figure, axes = new_figure(4.2, 4.2)
     axes.plot([0, 1], [0, 1], "k:", lw=1)
     sizes = 20 + 380 * bins["count"] / bins["count"].max()
     axes.scatter(bins["expected"], bins["observed"], s=sizes, alpha=0.5)
     axes.plot(bins["expected"], bins["observed"], "C0-", lw=1)
     axes.set(title=f"{title}, ECE {error:.3f}", xlabel="expected", ylabel="observed")
     axes.set(xlim=(0, 1), ylim=(0, 1))
-    _save(figure, path)
-
-
-DEV_AND_TRAIN = {"train_acc": "train, as seen", "dev_acc": "dev"}
-
-
-def plot_curves(
-    path: str | Path,
-    history: Sequence[dict[str, Any]],
-    title: str,
-    lines: Mapping[str, str] = DEV_AND_TRAIN,
-) -> None:
-    """A PNG of the loss (left axis) and some metrics (right axis) by epoch.
-
-    Args:
-        history: a dict an epoch, with "epoch", "loss" and the metrics.
-        lines: which metrics, and what the legend calls them.
-    """
-    epochs = [row["epoch"] for row in history]
-    figure, axes = _figure(6, 3.8)
-    axes.plot(epochs, [row["loss"] for row in history], "k:o", ms=3, label="loss")
-    axes.set(title=title, xlabel="epoch", ylabel="training loss")
-    axes.xaxis.get_major_locator().set_params(integer=True)
-    right = axes.twinx()
-    for color, (key, label) in enumerate(lines.items()):
-        right.plot(epochs, [row[key] for row in history], f"C{color}-o", ms=3, label=label)
-    right.set(ylabel="accuracy" if lines is DEV_AND_TRAIN else "dev", ylim=(0, 1))
-    drawn = [*axes.get_lines(), *right.get_lines()]
-    labels = [line.get_label() for line in drawn]
-    figure.legend(drawn, labels, loc="outside lower center", ncols=len(drawn), fontsize=8)
-    _save(figure, path)
+    save_figure(figure, path)
 
 
 def describe(stem: str, found: Mapping[str, list], dataset: Iterable[tuple], classes: int) -> None:
@@ -501,19 +472,3 @@ def describe(stem: str, found: Mapping[str, list], dataset: Iterable[tuple], cla
         write_score_report(f"{stem}-report.txt", y_true, y_pred)
         expected, observed = np.divide(y_pred, 5).clip(0, 1), np.divide(y_true, 5)
     plot_calibration(f"{stem}-calibration.png", expected, observed, title)
-
-
-def _figure(width: float, height: float):
-    # matplotlib is imported here because it takes longer than all of this file's work
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(width, height), layout="constrained")
-    return figure, figure.subplots()
-
-
-def _save(figure: Any, path: str | Path) -> None:
-    try:
-        with atomic_write(path, "wb") as file:
-            figure.savefig(file, format="png", dpi=120)
-    except InputError as error:
-        print(f"plot: {error}")

@@ -172,9 +172,9 @@ class PretrainingExamples(Dataset):
         self.continues = torch.tensor([piece.startswith("##") for piece in tokenizer.pieces])
         self.special = torch.zeros(self.vocab_size, dtype=torch.bool)  # (V,)
         self.special[tokenizer.all_special_ids] = True
-        self.begin(0)
+        self.set_epoch(0)
 
-    def begin(self, epoch: int) -> None:
+    def set_epoch(self, epoch: int) -> None:
         """Pack the rows of an epoch."""
         self.epoch = epoch
         chance = Random(f"{self.seed} {epoch}")

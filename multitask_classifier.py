@@ -8,6 +8,9 @@ torchrun --nproc_per_node 2 multitask_classifier.py --option finetune
 
 from __future__ import annotations
 
+import training.threads  # noqa: F401, before torch
+
+# isort: split
 import argparse
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -37,36 +40,6 @@ from datasets import (
     read_table,
     ### END SOLUTION multitask.import_table
 )
-from engine import (
-    PAIR,
-    SINGLE,
-    LengthBatches,
-    Progress,
-    ResumePoint,
-    Seen,
-    StopRequest,
-    add_flags,
-    add_up,
-    autocast_for,
-    check_finite,
-    clip_and_schedule,
-    evaluation_loader,
-    from_first,
-    keep_freed_memory,
-    minutes,
-    parts,
-    peak_memory,
-    remember_outputs,
-    restore_model,
-    resume_path,
-    save_model,
-    ### BEGIN SOLUTION multitask.import_rates
-    set_rates,
-    ### END SOLUTION multitask.import_rates
-    start_alike,
-    time_to_write,
-    waited_enough,
-)
 from evaluation import (
     COLUMNS,
     accuracy,
@@ -77,7 +50,6 @@ from evaluation import (
     describe,
     detect_pairs,
     pearson,
-    plot_curves,
     say_classes,
     score_pairs,
     write_in_order,
@@ -94,6 +66,20 @@ from extensions.word_tags import WordTags
 
 ### END SOLUTION multitask.imports
 from optimizer import AdamW
+from training.batches import PAIR, SINGLE, LengthBatches, evaluation_loader
+from training.checkpoints import (
+    ResumePoint,
+    restore_model,
+    resume_path,
+    run_settings,
+    save_model,
+)
+from training.devices import autocast_for, keep_freed_memory
+from training.encoder_outputs import cache_encoder_outputs
+from training.flags import add_flags
+from training.processes import broadcast_parameters
+from training.report import Report
+from training.run import Run
 from utils import (
     InputError,
     OneLineParser,
@@ -108,8 +94,9 @@ from utils import (
     probability,
     run_script,
     seed_everything,
+    ### BEGIN SOLUTION multitask.import_digest
     sha256_of,
-    write_json,
+    ### END SOLUTION multitask.import_digest
 )
 
 # ---------------------------------------------------------------------------------------------
@@ -492,25 +479,57 @@ def batch_size(task: Task, args) -> int:
 
 
 class Turns:
-    """What is left of an epoch: a batch of the task whose turn it is, as often as there are turns.
+    """The batches of an epoch: of the task whose turn it is, each task's rows without end.
 
     Args:
-        names: of the tasks, a turn each.
-        streams: each task's endless batches.
+        plan: the task of every step of every epoch.
+        datasets: each task's training set.
+        batches: each task's sampler.
     """
 
-    def __init__(self, names: Sequence[str], streams: Mapping[str, Iterator[dict]]):
-        self.names, self.streams = names, streams
+    def __init__(
+        self,
+        plan: Sequence[Sequence[str]],
+        datasets: Mapping[str, TextDataset],
+        batches: Mapping[str, LengthBatches],
+    ):
+        self.plan, self.datasets, self.batches = plan, datasets, batches
+        # of each task: how often all rows have gone by, and how many batches of the present round
+        self.places = {name: {"epoch": 1, "batch": 0} for name in batches}
+        self.names: Sequence[str] = ()  # of the tasks whose turns are left
+        self.streams: dict[str, Iterator[dict]] = {}
+        means = {
+            name: sum(map(sum, rows.pieces())) / len(batches[name])
+            for name, rows in datasets.items()
+        }
+        turns = [means[name] for names in plan for name in names]
+        self.pieces_per_batch = sum(turns) / len(turns)
+
+    def set_epoch(self, epoch: int, skip: int = 0) -> None:
+        """Set the epoch whose turns come next, and how many of them to leave out."""
+        self.names = self.plan[epoch - 1][skip:]
+        self.streams = self.streams or {
+            name: infinite_batches(self.datasets[name], self.batches[name], place)
+            for name, place in self.places.items()
+        }
 
     def __len__(self) -> int:
-        return len(self.names)
+        return len(self.plan[0])
 
     def __iter__(self) -> Iterator[dict]:
         for name in self.names:
             yield next(self.streams[name]) | {"task": name}
 
+    def state_dict(self) -> dict:
+        """Where each task's rows are, for a run that goes on."""
+        return self.places
 
-def endless(dataset: TextDataset, batches: LengthBatches, place: dict) -> Iterator[dict]:
+    def load_state_dict(self, places: dict) -> None:
+        """Go on from there."""
+        self.places = places
+
+
+def infinite_batches(dataset: TextDataset, batches: LengthBatches, place: dict) -> Iterator[dict]:
     """Batches of one task without end, from ``place`` on, which keeps pace.
 
     Args:
@@ -518,7 +537,7 @@ def endless(dataset: TextDataset, batches: LengthBatches, place: dict) -> Iterat
             many batches of the present round.
     """
     while True:
-        batches.begin(place["epoch"], skip=place["batch"])
+        batches.set_epoch(place["epoch"], skip=place["batch"])
         for rows in batches:
             place["batch"] += 1
             yield dataset.collate_fn([dataset[i] for i in rows])
@@ -571,7 +590,7 @@ def train_multitask(args) -> None:
     ### END SOLUTION multitask.tasks
     train_sets = {task.name: read_set(task, args, "train") for task in tasks}
     dev_sets = {task.name: read_set(task, args, "dev") for task in tasks}
-    loaders = {
+    dev_loaders = {
         task.name: evaluation_loader(dev_sets[task.name], batch_size(task, args)) for task in tasks
     }
     batches = {
@@ -583,101 +602,85 @@ def train_multitask(args) -> None:
     ### END SOLUTION multitask.batches
     steps = args.steps_per_epoch or sum(map(len, batches.values()))
     plan = plan_turns(args, {name: len(rows) for name, rows in train_sets.items()}, steps)
-    steps = len(plan[0])
+    turns = Turns(plan, train_sets, batches)
     model, config = new_model(args)
-    start_alike(model.to(device))
+    broadcast_parameters(model.to(device))
     ### BEGIN SOLUTION multitask.optimizer
     ### STUB: optimizer = AdamW([p for p in model.parameters() if p.requires_grad], lr=args.lr)
     remember_words(model, args)
     objective = objectives.Objective(args, model, losses, autocast, load_teachers(args, device))
     optimizer = updates.make_optimizer(args, model, AdamW)
-    update = updates.Updates(args, model, objective.slow, steps * args.epochs)
+    update = updates.Updates(args, model, objective.slow, len(turns) * args.epochs)
     ### END SOLUTION multitask.optimizer
     if args.option == "pretrain" and texts_alone(args) and not args.reencode:
         with autocast():
-            remember_texts(model.bert, [*train_sets.values(), *dev_sets.values()], args, device)
+            cache_texts(model.bert, [*train_sets.values(), *dev_sets.values()], args, device)
     if args.compile:
         model.compile()
 
-    point = ResumePoint(resume_path(args.filepath), settings(args))
-    at = {"epoch": 1, "batch": 0, "seen": {}, "history": [], "seconds": 0.0}
-    at["places"] = {name: {"epoch": 1, "batch": 0} for name in batches}
-    at = (point.read(model, optimizer) if args.resume else None) or at
-    ### BEGIN SOLUTION multitask.go_on
-    update.go_on(at.get("update", {}))
-    ### END SOLUTION multitask.go_on
-    streams = {
-        name: endless(train_sets[name], batches[name], place)
-        for name, place in at["places"].items()
-    }
-    progress = Progress(pieces(plan[at["epoch"] - 1 :], train_sets, batches), 1, at["seconds"])
-    print(
-        " epoch    loss" + "".join(f"  {name:>7}" for name in (*loaders, "overall")) + "      time"
-    )
-    with StopRequest() as stop:
-        while at["epoch"] <= args.epochs and not waited_enough(
-            [row["overall"] for row in at["history"]], args.patience
-        ):
-            model.train()
-            seen = Seen(
-                [f"{name}_{what}" for name in losses for what in ("loss", "steps")], at["seen"]
-            )
-            turns = Turns(plan[at["epoch"] - 1][at["batch"] :], streams)
-            for batch in progress.bar(turns, at["epoch"]):
+    run = new_run(args, model, optimizer, turns, list(train_sets))
+    ### BEGIN SOLUTION multitask.update
+    run.factor = update.factor if args.schedule else run.factor
+    run.stateful["update"] = update
+    ### END SOLUTION multitask.update
+    with run:
+        for _ in run.epochs():
+            for batch in run.batches():
                 task = ALL_TASKS[batch["task"]]
-                optimizer.zero_grad()
-                for *inputs, labels in parts(batch, args.accumulate, device, task.keys):
+                for *inputs, labels in run.micro_batches(batch, task.keys):
                     share = len(labels) / len(batch["labels"])
                     ### BEGIN SOLUTION multitask.objective
-                    ### STUB: with autocast():
+                    ### STUB: with run.autocast():
                     ### STUB:     outputs = getattr(model, task.head)(*inputs)  # (B, 5) or (B,)
                     ### STUB: found = [losses[task.name](outputs.float(), labels)]
                     found = objective(task, inputs, labels)
                     ### END SOLUTION multitask.objective
                     for loss in found:  # one, unless a method runs backward several times
-                        (loss * weights[task.name] * share).backward()
-                        seen.add(**{f"{task.name}_loss": loss.item() * share})
-                    seen.add(**{f"{task.name}_steps": share})
-                add_up(model, seen)
-                check_finite(seen, at["epoch"], at["batch"] + 1, args.filepath)
-                step = (at["epoch"] - 1) * steps + at["batch"]
-                at["batch"] += 1
+                        run.backward(loss * weights[task.name] * share)
+                        run.add(**{f"{task.name}_loss": loss.item() * share})
+                    run.add(**{f"{task.name}_steps": share})
                 ### BEGIN SOLUTION multitask.gradients
-                if not update.is_whole(task.name, step):
+                run.reduce()
+                if not update.is_whole(task.name, run.step_number - 1):
                     continue  # the gradients of other tasks come first
                 ### END SOLUTION multitask.gradients
-                clip_and_schedule(model, optimizer, args, step, steps * args.epochs)
-                ### BEGIN SOLUTION multitask.rates
-                if args.schedule:
-                    set_rates(optimizer, update.factor(step))
-                ### END SOLUTION multitask.rates
-                optimizer.step()
+                run.step()
                 ### BEGIN SOLUTION multitask.after
-                at["update"] = update.after(step)
+                update.after(run.step_number - 1)
                 ### END SOLUTION multitask.after
-                if time_to_write(stop, point):
-                    at |= {"seen": seen.sums, "seconds": progress.seconds()}
-                    point.write(model, optimizer, at)
-                stop.leave_if_asked(point)
-
-            ### BEGIN SOLUTION multitask.average
-            update.take_average()
-            ### END SOLUTION multitask.average
-            with autocast():
-                scores = from_first(evaluate(model, loaders, device))
-            row = {"epoch": at["epoch"], **mean_losses(seen.sums), **scores}
-            row["overall"] = overall(scores)
-            print_row(row, progress.seconds())
-            if row["overall"] > max((old["overall"] for old in at["history"]), default=-1.0):
+            with run.autocast():
+                ### BEGIN SOLUTION multitask.average
+                update.take_average()
+                ### END SOLUTION multitask.average
+                scores = evaluate(model, dev_loaders, device)
+            if run.is_best(overall(scores)):
                 save_model(model, optimizer, args, config, args.filepath)
             ### BEGIN SOLUTION multitask.own_weights
             update.give_back()
             ### END SOLUTION multitask.own_weights
-            at["history"].append(row)
-            record(args, at["history"], progress.seconds(), peak_memory(device))
-            at |= {"epoch": at["epoch"] + 1, "batch": 0, "seen": {}, "seconds": progress.seconds()}
-            point.write(model, optimizer, at)  # last: what comes before it can be done again
-            stop.leave_if_asked(point)
+            run.end_epoch(mean_losses(run.totals.sums) | scores | {"overall": overall(scores)})
+
+
+def new_run(args, model: nn.Module, optimizer, turns: Turns, names: Sequence[str]) -> Run:
+    """The run of these flags: its files, what it sums up and what it reports."""
+    shown = [*names, "overall"]
+    return Run(
+        args,
+        model,
+        optimizer,
+        turns,
+        point=ResumePoint(resume_path(args.filepath), settings(args)),
+        checkpoint=args.filepath,
+        totals=[f"{name}_{what}" for name in names for what in ("loss", "steps")],
+        steps_file=f"{args.out_dir}/multitask-steps.csv",
+        report=Report(
+            f"{args.out_dir}/multitask-",
+            f"{', '.join(names)}, {args.option}",
+            {"loss": "loss"} | {name: name for name in shown},
+            {name: name for name in shown},
+        ),
+        stateful={"turns": turns},
+    )
 
 
 @torch.no_grad()
@@ -691,21 +694,13 @@ def evaluate(model: nn.Module, loaders: Mapping[str, Iterable], device) -> dict[
     return scores
 
 
-def remember_texts(bert: nn.Module, datasets: Iterable[TextDataset], args, device) -> None:
-    """Run a frozen BERT once over every text; see engine.remember_outputs."""
+def cache_texts(bert: nn.Module, datasets: Iterable[TextDataset], args, device) -> None:
+    """Run a frozen BERT once over every text; see cache_encoder_outputs."""
     texts = dict.fromkeys(
         text for dataset in datasets for row in dataset for text in row[: dataset.texts_per_row]
     )
     rows = SentenceClassificationTestDataset([(text, "") for text in texts], args)
-    remember_outputs(bert, [rows], args.batch_size, device)
-
-
-def pieces(plan: Sequence[Sequence[str]], train_sets: Mapping, batches: Mapping) -> int:
-    """About how many word pieces all these turns have together."""
-    mean = {
-        name: sum(map(sum, rows.pieces())) / len(batches[name]) for name, rows in train_sets.items()
-    }
-    return round(sum(mean[name] for turns in plan for name in turns))
+    cache_encoder_outputs(bert, [rows], args.batch_size, device)
 
 
 def mean_losses(sums: Mapping[str, float]) -> dict[str, float]:
@@ -716,36 +711,16 @@ def mean_losses(sums: Mapping[str, float]) -> dict[str, float]:
     return {"loss": total / sum(steps.values()), **each}
 
 
-def print_row(row: Mapping[str, float], seconds: float) -> None:
-    """A line of the table that grows by the epoch."""
-    scores = "".join(f"  {row[name]:7.3f}" for name in (*ALL_TASKS, "overall") if name in row)
-    print(f"{row['epoch']:6d}  {row['loss']:6.3f}{scores}  {minutes(seconds):>8}", flush=True)
-
-
 def settings(args) -> dict:
     """What has to be the same for a run to be resumed: all that the result depends on."""
-    free = {"use_gpu", "compile", "resume", "data_dir", "out_dir", "filepath", "predict"}
     files = {f"{name}_{split}" for name in ALL_TASKS for split in (*SPLITS, "dev_out", "test_out")}
-    same = {key: value for key, value in vars(args).items() if key not in free | files}
     read = [f"{name}_{split}" for name in args.tasks for split in ("train", "dev")]
-    same |= {key: sha256_of(getattr(args, key)) for key in read}
+    same = run_settings(args, read, files)
     ### BEGIN SOLUTION multitask.settings
     same["teachers"] = [sha256_of(path) for path in args.teachers or ()]
     same["tagger"] = tagger_digest(args)
     ### END SOLUTION multitask.settings
     return same
-
-
-def record(args, history: Sequence[dict], seconds: float, peak_mb: float | None) -> None:
-    """Write the learning curves and multitask-metrics.json of the run so far."""
-    best = max(history, key=lambda row: row["overall"])
-    names = [*(name for name in args.tasks if name in best), "overall"]
-    title = f"{', '.join(names[:-1])}, {args.option}"
-    lines = {name: name for name in names}
-    plot_curves(f"{args.out_dir}/multitask-curves.png", history, title, lines)
-    metrics = {"best": best, "epochs": history, "seconds": round(seconds, 1), "peak_mb": peak_mb}
-    metrics["args"] = vars(args)
-    write_json(f"{args.out_dir}/multitask-metrics.json", metrics)
 
 
 # ---------------------------------------------------------------------------------------------

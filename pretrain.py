@@ -12,10 +12,12 @@ written to --out loads as any pretrained BERT, here and in transformers.
 
 from __future__ import annotations
 
+import training.threads  # noqa: F401, before torch
+
+# isort: split
 import argparse
 import json
 import math
-import time
 from collections.abc import Sequence
 from itertools import islice
 from pathlib import Path
@@ -24,35 +26,21 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
-from torch.utils.data import DataLoader
 
 from base_bert import BertPreTrainedModel, canonical_name
 from bert import BertModel
 from config import PRESETS, BertConfig
 from corpus import AS_TYPED, Corpus, build, checked_files, read_blocks, unigram_entropy
-from engine import (
-    LengthBatches,
-    Progress,
-    ResumePoint,
-    Seen,
-    StopRequest,
-    add_flags,
-    add_up,
-    autocast_for,
-    check_finite,
-    clip_and_schedule,
-    from_first,
-    keep_freed_memory,
-    minutes,
-    parts,
-    resume_path,
-    start_alike,
-    time_to_write,
-    waited_enough,
-)
 from masking import IGNORED, OBJECTIVES, PretrainingExamples
 from optimizer import AdamW
 from tokenizer import SPECIAL_TOKENS, BertTokenizer
+from training.batches import LengthBatches, TrainingLoader
+from training.checkpoints import ResumePoint, resume_path, run_settings
+from training.devices import keep_freed_memory
+from training.flags import add_flags
+from training.processes import broadcast_parameters, from_first
+from training.progress import minutes, say
+from training.run import Run
 from utils import (
     InputError,
     OneLineParser,
@@ -190,7 +178,7 @@ class PretrainingModel(BertPreTrainedModel):
 # ---------------------------------------------------------------------------------------------
 # Losses
 
-# What Seen adds up: masked pieces and pairs of segments, the sums of their losses, and hits
+# The running sums: masked pieces and pairs of segments, the sums of their losses, and hits
 COUNTS = ("masked", "mlm_loss", "mlm_right", "pairs", "pair_loss", "pair_right")
 KEYS = ("token_ids", "token_type_ids", "attention_mask", "labels", "next_labels")
 
@@ -238,7 +226,7 @@ def averages(sums: dict[str, float], objective: str) -> dict[str, float]:
     return found
 
 
-def decayed(model: nn.Module, weight_decay: float) -> list[dict[str, Any]]:
+def weight_decay_groups(model: nn.Module, weight_decay: float) -> list[dict[str, Any]]:
     """Groups of parameters for an optimizer: no weight decay on biases and LayerNorm, as BERT."""
     norms = {id(p) for m in model.modules() if isinstance(m, nn.LayerNorm) for p in m.parameters()}
     groups: tuple[list, list] = ([], [])
@@ -340,24 +328,33 @@ def new_model(args, tokenizer: BertTokenizer, device: torch.device) -> Pretraini
     return model
 
 
-def finished(args, at: dict) -> bool:
-    """Whether all steps are done, or --patience is at its end."""
-    scores = [-row["mlm_loss"] for row in at["held_out"]]
-    return at["step"] >= args.steps or waited_enough(scores, args.patience)
+class PretrainingLoader(TrainingLoader):
+    """Batches of masked rows; every epoch packs and masks the text in another way."""
+
+    def __init__(self, examples: PretrainingExamples, batch_size: int, seed: int, workers: int):
+        examples.set_epoch(1)
+        super().__init__(examples, batch_size, seed, num_workers=workers)
+
+    def set_epoch(self, epoch: int, skip: int = 0) -> None:
+        """Pack the epoch's rows, and leave out its first batches."""
+        if self.dataset.epoch != epoch:
+            self.dataset.set_epoch(epoch)
+            self.batch_sampler.lengths = self.dataset.lengths()
+        super().set_epoch(epoch, skip)
+        self.generator = torch.Generator()  # it draws a number, on which dropout must not depend
 
 
 def train(args, tokenizer: BertTokenizer, corpus: Corpus) -> None:
     """Pre-train on a corpus; the best model on held-out documents is kept in args.out.
 
-    Beside it: curves.png, metrics.json, the last model in last/, and while it runs a file that
-    --resume goes on from.
+    Beside it: curves.png, metrics.json, steps.csv, the last model in last/, and while it runs a
+    file that --resume goes on from.
     """
     keep_freed_memory()
     device = pick_device(args.use_gpu)
-    autocast = autocast_for(device, args.precision)
     model = new_model(args, tokenizer, device)
-    start_alike(model.to(device))
-    optimizer = AdamW(decayed(model, args.weight_decay), lr=args.lr)
+    broadcast_parameters(model.to(device))
+    optimizer = AdamW(weight_decay_groups(model, args.weight_decay), lr=args.lr)
     if args.compile:
         model.compile()
     held = None
@@ -365,79 +362,73 @@ def train(args, tokenizer: BertTokenizer, corpus: Corpus) -> None:
         corpus, held_out = corpus.split(args.held_out, args.seed)
         held = HeldOut(args, tokenizer, held_out)
     examples = make_examples(args, tokenizer, corpus)
-    examples.begin(epoch=1)
-    batches = LengthBatches(examples.lengths(), args.batch_size, args.seed)
-    train_loader = DataLoader(
-        examples,
-        batch_sampler=batches,
-        collate_fn=examples.collate_fn,
-        num_workers=args.workers,
-        generator=torch.Generator(),  # a loader draws a number; dropout's must not depend on it
-    )
-    args.steps = args.steps or args.epochs * len(batches)
+    loader = PretrainingLoader(examples, args.batch_size, args.seed, args.workers)
+    args.steps = args.steps or args.epochs * len(loader)
     args.eval_every = args.eval_every or max(args.log_every, math.ceil(args.steps / 20))
 
-    point = ResumePoint(resume_path(args.out / "pretrain"), settings(args, corpus))
-    at = {"epoch": 1, "batch": 0, "step": 0, "seen": {}, "rows": [], "held_out": [], "seconds": 0.0}
-    at = (point.read(model, optimizer) if args.resume else None) or at
-    pieces = examples.lengths().sum() / len(batches)  # of a batch, about
-    progress = Progress(round(pieces * (args.steps - at["step"])), 1, at["seconds"])
-    say_plan(args, len(batches))
-    pace = Pace(progress)
-    with StopRequest() as stop:
-        while not finished(args, at):
-            model.train()
-            if examples.epoch != at["epoch"]:
-                examples.begin(at["epoch"])
-                batches.lengths = examples.lengths()
-            batches.begin(at["epoch"], skip=at["batch"])
-            seen = Seen(COUNTS, at["seen"])
-            for batch in progress.bar(train_loader, at["epoch"]):
-                optimizer.zero_grad()
+    tables = Tables()
+    say_plan(args, len(loader))
+    with new_run(args, model, optimizer, loader, corpus, tables) as run:
+        for _ in run.epochs():
+            for batch in run.batches():
                 masked = max(1, int((batch["labels"] != IGNORED).sum()))
-                for part in parts(batch, args.accumulate, device, KEYS):
-                    with autocast():
-                        word_loss, pair_loss, counts = measure(model, *part)
-                    (word_loss / masked + pair_loss / len(batch["labels"])).backward()
-                    seen.add(**counts)
-                add_up(model, seen)
-                check_finite(seen, at["epoch"], at["batch"] + 1, str(args.out))
-                clip_and_schedule(model, optimizer, args, at["step"], args.steps)
-                optimizer.step()
-                at |= {"batch": at["batch"] + 1, "step": at["step"] + 1, "seen": seen.sums}
-                last = at["step"] == args.steps
-                if last or at["step"] % args.log_every == 0:
-                    at["rows"].append({"step": at["step"]} | averages(seen.sums, args.objective))
-                    print_row(at["rows"][-1], args.objective, pace)
-                    at["seen"] = {}
-                    seen = Seen(COUNTS)
-                if last or at["step"] % args.eval_every == 0:
-                    look(args, tokenizer, model, held, autocast, at, progress)
-                    pace.pause()
-                if time_to_write(stop, point):
-                    point.write(model, optimizer, at | {"seconds": progress.seconds()})
-                stop.leave_if_asked(point)
-                if finished(args, at):
-                    break
-            else:
-                at |= {"epoch": at["epoch"] + 1, "batch": 0}
+                for inputs in run.micro_batches(batch, KEYS):
+                    with run.autocast():
+                        word_loss, pair_loss, counts = measure(model, *inputs)
+                    run.backward(word_loss / masked + pair_loss / len(batch["labels"]))
+                    run.add(**counts)
+                run.step()
+                is_last = run.step_number == args.steps
+                if is_last or run.step_number % args.log_every == 0:
+                    tables.training.append(end_row(run, args.objective))
+                if is_last or run.step_number % args.eval_every == 0:
+                    evaluate(args, tokenizer, model, held, run, tables)
+            run.end_epoch()
     save(model, tokenizer, args.out / "last")
-    print(f"took {minutes(progress.seconds())}; wrote {args.out} (best) and {args.out / 'last'}")
+    took = minutes(run.progress.seconds())
+    print(f"took {took}; wrote {args.out} (best) and {args.out / 'last'}")
     if first_process():
-        point.path.unlink(missing_ok=True)
+        run.point.path.unlink(missing_ok=True)
+
+
+class Tables:
+    """The rows of both tables: in training every --log_every steps, on held-out text."""
+
+    def __init__(self):
+        self.training: list[dict] = []
+        self.held_out: list[dict] = []
+
+    def state_dict(self) -> dict:
+        """For a run that goes on."""
+        return vars(self)
+
+    def load_state_dict(self, state: dict) -> None:
+        """Go on from there."""
+        self.__dict__.update(state)
+
+
+def new_run(args, model, optimizer, loader, corpus: Corpus, tables: Tables) -> Run:
+    """The run of these flags: how long it is, its files and what it sums up."""
+    return Run(
+        args,
+        model,
+        optimizer,
+        loader,
+        point=ResumePoint(resume_path(args.out / "pretrain"), settings(args, corpus)),
+        checkpoint=str(args.out),
+        totals=COUNTS,
+        steps_file=args.out / "steps.csv",
+        steps=args.steps,
+        stateful={"tables": tables},
+    )
 
 
 def settings(args, corpus: Corpus) -> dict[str, Any]:
-    """What has to be the same for a run to be resumed."""
-    names = (
-        "preset config model train_vocab objective whole_word full_sentences length batch_size "
-        "steps lr weight_decay held_out eval_rows log_every eval_every seed "
-        "precision accumulate clip warmup decay patience"
-    )
-    same = {name: getattr(args, name) for name in names.split()}
-    same["config"] = args.config and BertConfig.from_json(args.config).to_dict()
+    """What has to be the same for a run to be resumed; the text is known by its contents."""
+    free = ("text", "corpus", "vocab", "limit", "epochs", "workers")
+    config = args.config and BertConfig.from_json(args.config).to_dict()
     text = [file["sha256"][:16] for file in corpus.description["files"].values()]
-    return same | {"text": "-".join(text)}
+    return run_settings(args, (), free) | {"config": config, "text": "-".join(text)}
 
 
 # ---------------------------------------------------------------------------------------------
@@ -445,9 +436,9 @@ def settings(args, corpus: Corpus) -> dict[str, Any]:
 
 
 class HeldOut:
-    """Rows of documents that are not trained on, with the same masks at every look.
+    """Rows of documents that are not trained on, with the same masks in every evaluation.
 
-    At most args.eval_rows rows, drawn at random; their number bounds the time a look takes.
+    At most args.eval_rows rows, drawn at random; their number bounds the time an evaluation takes.
     """
 
     def __init__(self, args, tokenizer: BertTokenizer, corpus: Corpus):
@@ -478,23 +469,21 @@ class HeldOut:
         return found | {"perplexity": math.exp(min(found["mlm_loss"], 700.0))}
 
 
-def look(args, tokenizer, model, held: HeldOut | None, autocast, at: dict, progress) -> None:
+def evaluate(args, tokenizer, model, held: HeldOut | None, run: Run, tables: Tables) -> None:
     """Measure the held-out text, keep the model if it is the best yet, write the curves."""
     if held is None:
         save(model, tokenizer, args.out)
     else:
-        row = {"step": at["step"]} | from_first(held.measure(model, autocast))
-        best = min((old["mlm_loss"] for old in at["held_out"]), default=math.inf)
-        at["held_out"].append(row)
-        print(
+        row = {"step": run.step_number} | from_first(held.measure(model, run.autocast))
+        tables.held_out.append(row)
+        say(
             f"held-out text at step {row['step']}: mlm loss {row['mlm_loss']:.3f} (unigram "
             f"entropy {held.entropy:.3f}), perplexity {row['perplexity']:.1f}, "
-            f"accuracy {row['mlm_acc']:.3f}" + say_relation(row, args.objective),
-            flush=True,
+            f"accuracy {row['mlm_acc']:.3f}" + say_relation(row, args.objective)
         )
-        if row["mlm_loss"] < best:
+        if run.is_best(-row["mlm_loss"]):
             save(model, tokenizer, args.out)
-    record(args, at, held.entropy if held else None, progress.seconds())
+    record(args, tables, held.entropy if held else None, run.progress.seconds())
 
 
 def save(model: PretrainingModel, tokenizer: BertTokenizer, folder: Path) -> None:
@@ -511,46 +500,27 @@ def say_plan(args, batches: int) -> None:
     """How long the run is, and the head of the table."""
     print(
         f"plan: {args.steps:,} steps of {args.batch_size} rows of up to {args.length} pieces "
-        f"({args.steps / batches:.2f} epochs), lr {args.lr:g}, a look at held-out text every "
-        f"{args.eval_every:,} steps"
+        f"({args.steps / batches:.2f} epochs), lr {args.lr:g}, an evaluation on held-out text "
+        f"every {args.eval_every:,} steps"
     )
     pair = "" if args.objective == "none" else f"  {args.objective} loss   acc"
     print(f"   step  mlm loss    acc{pair}   pieces/s   time left")
 
 
-class Pace:
-    """Word pieces a second since the last row, and the time left."""
-
-    def __init__(self, progress: Progress):
-        self.progress = progress
-        self.pause()
-
-    def pause(self) -> None:
-        """Count anew from now on."""
-        self.mark = self.progress.done, time.monotonic()
-
-    def __call__(self) -> tuple[float, float]:
-        """→ (pieces a second, seconds left; infinite before the first step has been counted)."""
-        done, begun = self.mark
-        progress, now = self.progress, time.monotonic()
-        speed = (progress.done - done) / max(1e-9, now - begun)
-        whole = progress.done / max(1e-9, now - progress.begun)  # looks at held-out text included
-        left = max(0, progress.total - progress.done) / whole if whole else math.inf
-        self.pause()
-        return speed, left
-
-
-def print_row(row: dict, objective: str, pace: Pace) -> None:
-    """A line of the table that grows by every --log_every steps."""
+def end_row(run: Run, objective: str) -> dict:
+    """Print a line of the table, begin the next one; its losses and accuracies."""
+    row = {"step": run.step_number} | averages(run.totals.sums, objective)
+    run.totals.clear()
     pair = ""
     if objective != "none":
         pair = f"  {row[f'{objective}_loss']:8.3f} {row[f'{objective}_acc']:.3f}"
-    speed, left = pace()
-    print(
-        f"{row['step']:7d}  {row['mlm_loss']:8.3f}  {row['mlm_acc']:.3f}{pair} {speed:10,.0f}"
-        f"  {minutes(left) if math.isfinite(left) else '?':>10}",
-        flush=True,
+    speed, left = run.progress.speed(), run.progress.left()
+    say(
+        f"{row['step']:7d}  {row['mlm_loss']:8.3f}  {row['mlm_acc']:.3f}{pair}"
+        f" {'?' if speed is None else f'{speed:,.0f}':>10}"
+        f"  {'?' if left is None else minutes(left):>10}"
     )
+    return row
 
 
 def say_relation(row: dict, objective: str) -> str:
@@ -558,18 +528,18 @@ def say_relation(row: dict, objective: str) -> str:
     return "" if objective == "none" else f", {objective} accuracy {row[f'{objective}_acc']:.3f}"
 
 
-def record(args, at: dict, entropy: float | None, seconds: float) -> None:
+def record(args, tables: Tables, entropy: float | None, seconds: float) -> None:
     """Write metrics.json and the curves of the run so far."""
     metrics = {
-        "best": min(at["held_out"], key=lambda row: row["mlm_loss"], default=None),
+        "best": min(tables.held_out, key=lambda row: row["mlm_loss"], default=None),
         "unigram_entropy": entropy,
-        "held_out": at["held_out"],
-        "training": at["rows"],
+        "held_out": tables.held_out,
+        "training": tables.training,
         "seconds": round(seconds, 1),
         "args": json.loads(json.dumps(vars(args), default=str)),  # paths as text
     }
     write_json(args.out / "metrics.json", metrics)
-    plot(args.out / "curves.png", at["rows"], at["held_out"], entropy, args.objective)
+    plot(args.out / "curves.png", tables.training, tables.held_out, entropy, args.objective)
 
 
 def plot(
@@ -644,7 +614,7 @@ def make_parser() -> argparse.ArgumentParser:
     add("--steps", type=positive_int, help="or so many steps")
     add("--lr", type=positive_float, help="5e-4 from scratch, 5e-5 with --model")
     add("--weight_decay", type=probability, default=0.01, help="not on biases and LayerNorm")
-    add_flags(parser, frozen=False, looks="looks at held-out text that bring nothing")
+    add_flags(parser, frozen=False, evaluations="evaluations on held-out text without a better one")
     add("--limit", type=positive_int, help="take the first so many sentences")
     add(
         "--held_out",
@@ -656,7 +626,7 @@ def make_parser() -> argparse.ArgumentParser:
     add(
         "--eval_every",
         type=positive_int,
-        help="steps between looks at them; a twentieth of the run",
+        help="steps between evaluations on them; a twentieth of the run",
     )
     add("--log_every", type=positive_int, default=50, help="steps between rows of the table")
     add("--corpus", type=Path, help="folder of the tokenized text; OUT/corpus")

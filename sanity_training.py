@@ -320,7 +320,8 @@ class Loop:
         torch.manual_seed(0)
         with (
             mock.patch.dict(os.environ, {"MINBERT_MODEL": str(self.bert)}),
-            mock.patch.object(self.module, "plot_curves", create=True),  # drawing takes longest
+            mock.patch("training.report.plot_curves"),  # drawing takes longest
+            mock.patch.object(self.module, "plot_curves", create=True),
             only_this_model(self.bert),
             noted(self.module.MultitaskBERT) as run,
         ):

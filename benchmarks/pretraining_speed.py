@@ -35,10 +35,12 @@ sys.path.insert(0, str(ROOT))
 import pretrain
 from config import PRESETS, BertConfig
 from corpus import build
-from engine import LengthBatches, autocast_for, clip_and_schedule, keep_freed_memory, rate
 from masking import PretrainingExamples
 from optimizer import AdamW
 from tokenizer import BertTokenizer
+from training.batches import LengthBatches
+from training.devices import autocast_for, keep_freed_memory
+from training.schedule import linear_factor, set_learning_rates
 from utils import InputError, OneLineParser, find_model, positive_int, run_script, seed_everything
 
 WARM_UP = 3  # steps before the clock starts
@@ -62,9 +64,8 @@ def ours(job: SimpleNamespace) -> tuple[int, float]:
     kernel = "sdpa" if job.use_gpu else "auto"
     config = BertConfig.preset(job.preset, vocab_size=len(tokenizer), attention_kernel=kernel)
     model = pretrain.PretrainingModel(config, job.objective).to(device).train()
-    optimizer = AdamW(pretrain.decayed(model, 0.01), lr=job.lr)
+    optimizer = AdamW(pretrain.weight_decay_groups(model, 0.01), lr=job.lr)
     autocast = autocast_for(device, "auto")
-    args = SimpleNamespace(clip=1.0, warmup=0.1, decay=True, lr=job.lr)
     batches = LengthBatches(examples.lengths(), job.batch_size, seed=0)
     clock = Clock(job)
     for step, rows in zip(range(job.steps + WARM_UP), batches, strict=False):
@@ -75,7 +76,9 @@ def ours(job: SimpleNamespace) -> tuple[int, float]:
             tensors = (batch[key].to(device) for key in pretrain.KEYS)
             word_loss, pair_loss, _ = pretrain.measure(model, *tensors)
         (word_loss / masked + pair_loss / len(rows)).backward()
-        clip_and_schedule(model, optimizer, args, step, job.steps + WARM_UP)
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        factor = linear_factor(step, job.steps + WARM_UP, 0.1, True)
+        set_learning_rates(optimizer, factor)
         optimizer.step()
         clock.tick(step, batch["attention_mask"])
     return clock.found()
@@ -114,7 +117,7 @@ def plain(job: SimpleNamespace) -> tuple[int, float]:
         loss.backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         for group in optimizer.param_groups:
-            group["lr"] = job.lr * rate(step, job.steps + WARM_UP, 0.1, True)
+            group["lr"] = job.lr * linear_factor(step, job.steps + WARM_UP, 0.1, True)
         optimizer.step()
         loss.item()
         clock.tick(step, batch["attention_mask"])

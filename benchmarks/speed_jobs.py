@@ -48,36 +48,34 @@ def our_classifier(job: SimpleNamespace) -> tuple:
     """Flags, model, optimizer and autocast, as classifier.train makes them."""
     sys.path.insert(0, str(ROOT))
     import classifier
-    import engine
+    from training.devices import autocast_for, keep_freed_memory
 
-    engine.keep_freed_memory()
+    keep_freed_memory()
     option = "pretrain" if job.frozen else "finetune"
     args = classifier.with_defaults(SimpleNamespace(model=job.model, option=option))
     model, _ = classifier.new_model(args, num_labels=5)
     optimizer = classifier.AdamW([p for p in model.parameters() if p.requires_grad], lr=LR)
-    return args, model, optimizer, engine.autocast_for(CPU, "auto")
+    return args, model, optimizer, autocast_for(CPU, "auto")
 
 
 def train_ours(job: SimpleNamespace) -> Callable[[], None]:
     """The pieces of classifier.train, without evaluation and files."""
     args, model, optimizer, autocast = our_classifier(job)
-    from torch.utils.data import DataLoader
-
     import classifier
-    import engine
+    from training.batches import TrainingLoader
+    from training.encoder_outputs import cache_encoder_outputs
 
     rows = list(zip(job.texts, job.labels, range(len(job.texts)), strict=True))
     dataset = classifier.SentimentDataset(rows, args)
-    batches = engine.LengthBatches(dataset.lengths(), job.batch_size, seed=0)
-    loader = DataLoader(dataset, batch_sampler=batches, collate_fn=dataset.collate_fn)
+    loader = TrainingLoader(dataset, job.batch_size, seed=0)
 
     def train() -> None:
         if job.frozen:
             with autocast():
-                engine.remember_outputs(model.bert, [dataset], job.batch_size, CPU)
+                cache_encoder_outputs(model.bert, [dataset], job.batch_size, CPU)
         model.train()
         for epoch in range(job.epochs):
-            batches.begin(epoch)
+            loader.set_epoch(epoch)
             for batch in loader:
                 tensors = (batch[key] for key in ("token_ids", "attention_mask", "labels"))
                 our_update(model, optimizer, autocast, *tensors)
@@ -172,20 +170,21 @@ def unit_means(states: Tensor, mask: Tensor) -> Tensor:
 def encode_ours(job: SimpleNamespace) -> Callable[[list[str]], np.ndarray]:
     """Longest first, precision auto, as classifier.test predicts."""
     sys.path.insert(0, str(ROOT))
-    import engine
     from bert import BertModel
     from datasets import SentenceClassificationTestDataset
+    from training.batches import evaluation_loader
+    from training.devices import autocast_for, keep_freed_memory
 
-    engine.keep_freed_memory()
+    keep_freed_memory()
     model = BertModel.from_pretrained(job.model, attention_kernel="auto")
-    autocast = engine.autocast_for(CPU, "auto")
+    autocast = autocast_for(CPU, "auto")
 
     def encode(texts: list[str]) -> np.ndarray:
         rows = [(text, number) for number, text in enumerate(texts)]
         dataset = SentenceClassificationTestDataset(rows, job)
         vectors = torch.empty(len(texts), model.config.hidden_size)  # (N, D)
         with torch.inference_mode(), autocast():
-            for batch in engine.evaluation_loader(dataset, job.batch_size):
+            for batch in evaluation_loader(dataset, job.batch_size):
                 ids, mask = batch["token_ids"], batch["attention_mask"]
                 states = model(ids, mask)["last_hidden_state"]  # (B, L, D)
                 vectors[batch["sent_ids"]] = unit_means(states, mask)

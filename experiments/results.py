@@ -28,9 +28,9 @@ except ImportError:  # Windows
     fcntl = None
 
 from datasets import load_data, load_pairs, multitask_files
-from engine import SINGLE
 from evaluation import read_predictions
 from multitask_classifier import TASKS
+from training.batches import SINGLE
 from utils import InputError, sha256_of
 
 ROOT = Path(__file__).resolve().parent.parent

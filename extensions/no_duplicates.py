@@ -31,7 +31,7 @@ class NoDuplicates(Sampler):
     of them small; one of a single row has no negatives.
 
     Args:
-        batches: an engine.LengthBatches, or what else has its batch_size, begin and iteration.
+        batches: a LengthBatches, or what else has its batch_size, set_epoch and iteration.
         keys: of each row, what no other row of its batch may have: its sentences, as the model
             sees them (lower case, stripped), or their groups.
         together: rows that come in one batch, such as a pair and a hard negative for it; a row
@@ -51,9 +51,9 @@ class NoDuplicates(Sampler):
         self.skip = 0
         self.count: int | None = None
 
-    def begin(self, epoch: int, skip: int = 0) -> None:
+    def set_epoch(self, epoch: int, skip: int = 0) -> None:
         """Set the epoch whose order comes next, and how many of its batches to leave out."""
-        self.batches.begin(epoch)
+        self.batches.set_epoch(epoch)
         self.skip, self.count = skip, None
 
     def __len__(self) -> int:

@@ -93,16 +93,15 @@ class Updates:
         self.gradients.combine(self.rules[self.args.gradients])
         return True
 
-    def after(self, step: int) -> dict[str, Any]:
-        """After an update: averages and copies follow. What a resumed run needs of them."""
+    def after(self, step: int) -> None:
+        """After an update: averages and copies follow."""
         if self.slow:
             self.slow.follow(self.model, smart.momentum(step, self.steps))
         if self.average and (self.args.average == "ema" or 2 * step >= self.steps):
             self.average.update(self.model)
-        return self.state()
 
-    def state(self) -> dict[str, Any]:
-        """Plain values and tensors; empty without flags."""
+    def state_dict(self) -> dict[str, Any]:
+        """What a resumed run needs: plain values and tensors; empty without flags."""
         found: dict[str, Any] = {}
         if self.slow:
             found["slow"] = self.slow.model.state_dict()
@@ -112,13 +111,13 @@ class Updates:
             found["targets"] = self.vaccine.targets
         return found
 
-    def go_on(self, state: dict[str, Any]) -> None:
-        """Take up what ``state`` gave."""
-        if self.slow and state:
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Take up what ``state_dict`` gave."""
+        if self.slow:
             self.slow.model.load_state_dict(state["slow"])
-        if self.average and state:
+        if self.average:
             self.average.load_state_dict(state["average"])
-        if self.args.gradients == "gradvac" and state:
+        if self.args.gradients == "gradvac":
             self.vaccine.targets = state["targets"]
 
     def take_average(self) -> None:

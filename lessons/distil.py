@@ -15,12 +15,14 @@ from __future__ import annotations
 import argparse
 import sys
 import time
-from collections.abc import Sequence
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
+import training.threads  # noqa: F401, before torch
+
+# isort: split
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
@@ -30,30 +32,16 @@ from base_bert import read_weights
 from bert import BertModel
 from classifier import load_model, model_eval, read_data
 from datasets import data_folder
-from engine import (
-    LengthBatches,
-    Progress,
-    ResumePoint,
-    Seen,
-    StopRequest,
-    add_flags,
-    add_up,
-    autocast_for,
-    check_finite,
-    clip_and_schedule,
-    evaluation_loader,
-    from_first,
-    keep_freed_memory,
-    minutes,
-    parts,
-    start_alike,
-    time_to_write,
-    waited_enough,
-)
-from evaluation import plot_curves
 from extensions.distillation import DISTILBERT_WEIGHTS, distilbert_losses
 from lessons.variants import DistilBertModel, count
 from optimizer import AdamW
+from training.batches import TrainingLoader, evaluation_loader
+from training.checkpoints import ResumePoint, run_settings
+from training.devices import autocast_for, keep_freed_memory
+from training.flags import add_flags
+from training.processes import broadcast_parameters
+from training.report import Report
+from training.run import Run
 from utils import (
     InputError,
     OneLineParser,
@@ -67,11 +55,17 @@ from utils import (
     probability,
     run_script,
     seed_everything,
-    sha256_of,
-    write_json,
 )
 
 HEAD = ("pre_classifier", "classifier")  # the names of DistilBertForSequenceClassification
+TOTALS = ("examples", "pieces", "soft", "task", "direction", "right")  # what is summed up
+COLUMNS = {  # of the table: headings and keys
+    "soft": "soft",
+    "task": "task",
+    "direction": "direction",
+    "train acc": "train_acc",
+    "dev acc": "dev_acc",
+}
 
 # ---------------------------------------------------------------------------------------------
 # The student
@@ -182,94 +176,70 @@ def train(args: argparse.Namespace) -> None:
     """Train a student of args.teacher; the epoch with the best dev accuracy is kept in args.out."""
     keep_freed_memory()
     device = pick_device(args.use_gpu)
-    autocast = autocast_for(device, args.precision)
     teacher = Teacher(args.teacher, device)
     args.model, args.num_labels = teacher.config.model, teacher.config.num_labels
     train_set, dev_set, _ = read_data(args)
-    batches = LengthBatches(train_set.lengths(), args.batch_size, args.seed)
-    train_loader = DataLoader(train_set, batch_sampler=batches, collate_fn=train_set.collate_fn)
+    train_loader = TrainingLoader(train_set, args.batch_size, args.seed)
     dev_loader = evaluation_loader(dev_set, args.batch_size)
     bert = student_of(teacher.model.bert, args.layers)
     model = DistilBertClassifier(bert, args.num_labels, args.hidden_dropout_prob)
-    start_alike(model.to(device))
+    broadcast_parameters(model.to(device))
     optimizer = AdamW(model.parameters(), lr=args.lr)
     describe(teacher, model)
 
     soft, task, direction = args.weights
-    point = ResumePoint(Path(args.out) / "distil.resume", settings(args))
-    at = {"epoch": 1, "batch": 0, "seen": {}, "history": [], "seconds": 0.0}
-    at = (point.read(model, optimizer) if args.resume else None) or at
-    progress = Progress(sum(train_set.lengths()), args.epochs - at["epoch"] + 1, at["seconds"])
-    print(" epoch    soft    task   direction   train acc   dev acc      time")
-    with StopRequest() as stop:
-        while at["epoch"] <= args.epochs and not waited_enough(
-            [row["dev_acc"] for row in at["history"]], args.patience
-        ):
-            model.train()
-            seen = Seen(("examples", "pieces", "soft", "task", "direction", "right"), at["seen"])
-            batches.begin(at["epoch"], skip=at["batch"])
-            # An epoch begins with a random draw of the loader's; one that goes on has had it.
-            train_loader.generator = torch.Generator() if at["batch"] else None
-            for batch in progress.bar(train_loader, at["epoch"]):
-                optimizer.zero_grad()
+    with new_run(args, model, optimizer, train_loader) as run:
+        for _ in run.epochs():
+            for batch in run.batches():
                 texts, pieces = len(batch["labels"]), batch["attention_mask"].sum().item()
-                for ids, mask, labels in parts(batch, args.accumulate, device):
-                    with autocast():
+                for ids, mask, labels in run.micro_batches(batch):
+                    with run.autocast():
                         wanted, wanted_hidden = teacher.outputs(ids, mask)  # (B, K), (B, L, D)
                         logits, hidden = model.outputs(ids, mask)  # (B, K), (B, L, D)
-                    losses = distilbert_losses(
-                        logits, wanted, hidden, wanted_hidden, labels, mask, args.temperature
-                    )
+                    outputs = logits, wanted, hidden, wanted_hidden
+                    losses = distilbert_losses(*outputs, labels, mask, args.temperature)
                     loss = (soft * losses["soft"] + task * losses["task"]) / texts
-                    (loss + direction * losses["direction"] / pieces).backward()
+                    run.backward(loss + direction * losses["direction"] / pieces)
                     right = (logits.argmax(dim=-1) == labels).sum().item()
-                    seen.add(**{name: one.item() for name, one in losses.items()})
-                    seen.add(examples=len(labels), pieces=mask.sum().item(), right=right)
-                add_up(model, seen)
-                check_finite(seen, at["epoch"], at["batch"] + 1, args.out)
-                step = (at["epoch"] - 1) * len(batches) + at["batch"]
-                clip_and_schedule(model, optimizer, args, step, len(batches) * args.epochs)
-                optimizer.step()
-                at["batch"] += 1
-                if time_to_write(stop, point):
-                    at |= {"seen": seen.sums, "seconds": progress.seconds()}
-                    point.write(model, optimizer, at)
-                stop.leave_if_asked(point)
-
-            with autocast():
-                accuracy, f1 = from_first(model_eval(dev_loader, model, device)[:2])
-            row = row_of(at["epoch"], seen.sums, args.weights) | {"dev_acc": accuracy, "dev_f1": f1}
-            print_row(row, progress.seconds())
-            if accuracy > max((old["dev_acc"] for old in at["history"]), default=-1.0):
+                    run.add(**{name: one.item() for name, one in losses.items()})
+                    run.add(examples=len(labels), pieces=mask.sum().item(), right=right)
+                run.step()
+            with run.autocast():
+                accuracy, f1 = model_eval(dev_loader, model, device)[:2]
+            if run.is_best(accuracy):
                 model.save_pretrained(args.out)
-            at["history"].append(row)
-            record(args, at["history"], progress.seconds())
-            at |= {"epoch": at["epoch"] + 1, "batch": 0, "seen": {}, "seconds": progress.seconds()}
-            point.write(model, optimizer, at)  # last: what comes before it can be done again
-            stop.leave_if_asked(point)
+            run.end_epoch(seen(run.totals.sums, args) | {"dev_acc": accuracy, "dev_f1": f1})
     if first_process():
         positions = model.bert.config.max_position_embeddings
         train_set.tokenizer.save_pretrained(args.out, positions)
         compare(args, teacher, dev_loader, device)
-        point.path.unlink(missing_ok=True)
+        run.point.path.unlink(missing_ok=True)
 
 
-def row_of(epoch: int, sums: dict[str, float], weights: Sequence[float]) -> dict[str, float]:
+def new_run(args: argparse.Namespace, model: nn.Module, optimizer, loader) -> Run:
+    """The run of these flags; all that it writes goes into --out."""
+    return Run(
+        args,
+        model,
+        optimizer,
+        loader,
+        point=ResumePoint(
+            Path(args.out) / "distil.resume", run_settings(args, ("teacher", "train", "dev"))
+        ),
+        checkpoint=args.out,
+        totals=TOTALS,
+        steps_file=f"{args.out}/steps.csv",
+        report=Report(f"{args.out}/", f"distilled from {Path(args.teacher).name}", COLUMNS),
+    )
+
+
+def seen(sums: dict[str, float], args: argparse.Namespace) -> dict[str, float]:
     """An epoch's means: of texts, of pieces for the direction, and of the weighted sum."""
     texts, pieces = sums["examples"], sums["pieces"]
     row = {"soft": sums["soft"] / texts, "task": sums["task"] / texts}
     row["direction"] = sums["direction"] / pieces
-    loss = sum(weight * mean for weight, mean in zip(weights, row.values(), strict=True))
-    return {"epoch": epoch, "loss": loss, **row, "train_acc": sums["right"] / texts}
-
-
-def print_row(row: dict, seconds: float) -> None:
-    """A line of the table that grows by the epoch."""
-    print(
-        f"{row['epoch']:6d}  {row['soft']:6.3f}  {row['task']:6.3f}  {row['direction']:10.3f}"
-        f"  {row['train_acc']:10.3f}  {row['dev_acc']:8.3f}  {minutes(seconds):>8}",
-        flush=True,
-    )
+    loss = sum(weight * mean for weight, mean in zip(args.weights, row.values(), strict=True))
+    return {"loss": loss, **row, "train_acc": sums["right"] / texts}
 
 
 def describe(teacher: Teacher, model: DistilBertClassifier) -> None:
@@ -292,23 +262,6 @@ def compare(args: argparse.Namespace, teacher: Teacher, loader: DataLoader, devi
     for name, one in found.items():
         print(f"{name}: dev accuracy {one['dev_acc']:.3f} in {one['seconds']:.1f} s")
     print(f"wrote {args.out}")
-
-
-def settings(args: argparse.Namespace) -> dict:
-    """What has to be the same for a run to be resumed."""
-    names = ("teacher", "layers", "weights", "temperature", "lr", "batch_size", "epochs", "seed")
-    names += ("hidden_dropout_prob", "precision", "accumulate", "clip", "warmup", "decay")
-    files = {name: sha256_of(getattr(args, name)) for name in ("teacher", "train", "dev")}
-    return {name: getattr(args, name) for name in (*names, "patience")} | files
-
-
-def record(args: argparse.Namespace, history: list[dict], seconds: float) -> None:
-    """Write the learning curves and metrics.json of the run so far."""
-    out = Path(args.out)
-    plot_curves(out / "curves.png", history, f"distilled from {Path(args.teacher).name}")
-    best = max(history, key=lambda row: row["dev_acc"])
-    metrics = {"best": best, "epochs": history, "seconds": round(seconds, 1), "args": vars(args)}
-    write_json(out / "metrics.json", metrics)
 
 
 # ---------------------------------------------------------------------------------------------

@@ -26,9 +26,9 @@ from base_bert import read_weights
 from bert import BertModel
 from classifier import BertSentimentClassifier, load_model
 from config import BertConfig
-from engine import save_model
 from optimizer import AdamW
 from tokenizer import BertTokenizer
+from training.checkpoints import save_model
 from utils import (
     InputError,
     OneLineParser,

@@ -18,17 +18,18 @@ from torch import Tensor, nn
 from base_bert import BertPreTrainedModel
 from bert import BertModel
 from config import BertConfig
-from engine import add_flags, autocast_for
-from evaluation import plot_curves
 from tokenizer import BertTokenizer
+from training.checkpoints import ResumePoint, run_settings
+from training.devices import autocast_for
+from training.flags import add_flags
+from training.report import Report
+from training.run import Run
 from utils import (
     InputError,
     check_seed,
     pick_device,
     positive_float,
     positive_int,
-    sha256_of,
-    write_json,
 )
 
 # ---------------------------------------------------------------------------------------------
@@ -126,20 +127,33 @@ def resume_file(args) -> Path:
     return Path(args.out) / "model.resume"
 
 
-def settings(args, *names: str) -> dict:
-    """What has to be the same for a run to be resumed: flags, and the contents of its files."""
-    names += ("lr", "batch_size", "epochs", "seed", "model", "length", "limit", "patience")
-    names += ("precision", "accumulate", "clip", "warmup", "decay")
-    files = {name: sha256_of(getattr(args, name)) for name in ("train", "dev")}
-    return {name: getattr(args, name) for name in names} | files
+def new_run(
+    args,
+    model: BertWithHead,
+    optimizer,
+    loader,
+    totals: Sequence[str],
+    columns: dict[str, str],
+    curves: dict[str, str],
+) -> Run:
+    """The run of these flags; all that it writes goes into --out.
 
-
-def record(args, history: list[dict], seconds: float, lines: dict[str, str]) -> None:
-    """Write the learning curves (``lines``) and metrics.json of the run so far."""
-    plot_curves(Path(args.out) / "curves.png", history, Path(args.out).name, lines)
-    best = max(history, key=lambda row: row["dev_f1"])
-    metrics = {"best": best, "epochs": history, "seconds": round(seconds, 1), "args": vars(args)}
-    write_json(Path(args.out) / "metrics.json", metrics)
+    Args:
+        totals: what is summed up; averages are taken over the first.
+        columns: of the table: headings and keys.
+        curves: metrics of the picture: keys and names.
+    """
+    return Run(
+        args,
+        model,
+        optimizer,
+        loader,
+        point=ResumePoint(resume_file(args), run_settings(args, ("train", "dev"))),
+        checkpoint=args.out,
+        totals=totals,
+        steps_file=f"{args.out}/steps.csv",
+        report=Report(f"{args.out}/", Path(args.out).name, columns, curves),
+    )
 
 
 # ---------------------------------------------------------------------------------------------

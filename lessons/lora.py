@@ -28,10 +28,10 @@ from bert import BertModel
 from classifier import load_model, model_eval
 from config import BertConfig
 from datasets import SentenceClassificationDataset, data_folder, load_data
-from engine import evaluation_loader
 from extensions.adapters import add_adapters
 from extensions.bitfit import train_biases
 from extensions.lora import add_lora
+from training.batches import evaluation_loader
 from utils import InputError, OneLineParser, pick_device, positive_int, progress_bar, run_script
 
 NUMBER = 4  # bytes of a float32

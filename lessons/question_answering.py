@@ -25,47 +25,32 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+import training.threads  # noqa: F401, before torch
+
+# isort: split
 import numpy as np
 import torch
 from torch import Tensor
 from torch.nn import functional as F
-from torch.utils.data import DataLoader
-
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from config import BertConfig
-from engine import (
-    LengthBatches,
-    Progress,
-    ResumePoint,
-    Seen,
-    StopRequest,
-    add_up,
-    autocast_for,
-    check_finite,
-    clip_and_schedule,
-    evaluation_loader,
-    from_first,
-    keep_freed_memory,
-    minutes,
-    parts,
-    start_alike,
-    time_to_write,
-    waited_enough,
-)
 from lessons.heads import (
     BertWithHead,
     add_run_flags,
     check_length,
     checked,
-    record,
+    new_run,
     restore,
     resume_file,
-    settings,
 )
 from lessons.squad import Question, Windows, best_spans, read_questions, score
 from optimizer import AdamW
 from tokenizer import BertTokenizer
+from training.batches import TrainingLoader, evaluation_loader
+from training.devices import keep_freed_memory
+from training.processes import broadcast_parameters
 from utils import (
     InputError,
     OneLineParser,
@@ -86,6 +71,14 @@ FILES = (  # of $MINBERT_DATA/squad: train and dev
     ("squad11dev-train36.json", "squad11dev-heldout12.json"),
 )
 KEYS = ("token_ids", "attention_mask", "token_type_ids", "labels")
+# What is summed up, what the table shows (headings and keys) and the picture (keys and names)
+TOTALS = ("windows", "loss", "right")
+COLUMNS = {
+    "loss": "loss",
+    "spans right": "right",
+    "dev exact match": "dev_exact",
+    "dev F1": "dev_f1",
+}
 CURVES = {"right": "spans right (train)", "dev_f1": "F1 (dev)", "dev_exact": "exact match (dev)"}
 
 # ---------------------------------------------------------------------------------------------
@@ -176,7 +169,6 @@ def train(args) -> None:
     """Train on args.train; the epoch with the best F1 on args.dev is kept in args.out."""
     keep_freed_memory()
     device = pick_device(args.use_gpu)
-    autocast = autocast_for(device, args.precision)
     tokenizer = BertTokenizer.from_pretrained(args.model)
     labels = ("first", "last")
     model = QuestionAnswerer.from_pretrained(args.model, labels=labels, attention_kernel="auto")
@@ -190,68 +182,31 @@ def train(args) -> None:
         if not all(one.answers for one in some.questions):
             file = getattr(args, name)
             raise InputError(f"{file} holds questions without an answer; SQuAD 1.1's all have one")
-    batches = LengthBatches(train_set.lengths(), args.batch_size, args.seed)
-    train_loader = DataLoader(train_set, batch_sampler=batches, collate_fn=train_set.collate_fn)
-    start_alike(model.to(device))
+    loader = TrainingLoader(train_set, args.batch_size, args.seed)
+    broadcast_parameters(model.to(device))
     optimizer = AdamW(model.parameters(), lr=args.lr)
     if args.compile:
         model.compile()
 
-    point = ResumePoint(resume_file(args), settings(args, "stride"))
-    at = {"epoch": 1, "batch": 0, "seen": {}, "history": [], "seconds": 0.0}
-    at = (point.read(model, optimizer) if args.resume else None) or at
-    progress = Progress(sum(train_set.lengths()), args.epochs - at["epoch"] + 1, at["seconds"])
-    print(" epoch    loss   spans right   dev exact match   dev F1      time")
-    with StopRequest() as stop:
-        while at["epoch"] <= args.epochs and not waited_enough(
-            [row["dev_f1"] for row in at["history"]], args.patience
-        ):
-            model.train()
-            seen = Seen(("windows", "loss", "right"), at["seen"])
-            batches.begin(at["epoch"], skip=at["batch"])
-            # An epoch begins with a random draw of the loader's; one that goes on has had it.
-            train_loader.generator = torch.Generator() if at["batch"] else None
-            for batch in progress.bar(train_loader, at["epoch"]):
-                optimizer.zero_grad()
-                for *inputs, labels in parts(batch, args.accumulate, device, KEYS):
-                    with autocast():
+    with new_run(args, model, optimizer, loader, TOTALS, COLUMNS, CURVES) as run:
+        for _ in run.epochs():
+            for batch in run.batches():
+                for *inputs, labels in run.micro_batches(batch, KEYS):
+                    with run.autocast():
                         first, last = model(*inputs)  # (B, L) three times → (B, L), (B, L)
                     loss = span_loss(first, last, labels)
-                    (loss / len(batch["labels"])).backward()
+                    run.backward(loss / len(batch["labels"]))
                     guessed = torch.stack([first.argmax(dim=1), last.argmax(dim=1)], dim=1)
                     right = (guessed == labels).all(dim=1).sum().item()  # (B, 2) → both ends
-                    seen.add(windows=len(labels), loss=loss.item(), right=right)
-                add_up(model, seen)
-                check_finite(seen, at["epoch"], at["batch"] + 1, args.out)
-                step = (at["epoch"] - 1) * len(batches) + at["batch"]
-                clip_and_schedule(model, optimizer, args, step, len(batches) * args.epochs)
-                optimizer.step()
-                at["batch"] += 1
-                if time_to_write(stop, point):
-                    at |= {"seen": seen.sums, "seconds": progress.seconds()}
-                    point.write(model, optimizer, at)
-                stop.leave_if_asked(point)
-
-            answers = [best[0][0] for best in answer(model, dev_set, args, device, autocast)]
-            row = {name: seen.sums[name] / seen.sums["windows"] for name in ("loss", "right")}
+                    run.add(windows=len(labels), loss=loss.item(), right=right)
+                run.step()
+            answers = [best[0][0] for best in answer(model, dev_set, args, device, run.autocast)]
             scores = score(dev_set.questions, answers)
-            row |= {f"dev_{name}": value for name, value in scores.items()}
-            row = from_first({"epoch": at["epoch"]} | row)
-            print(
-                f"{row['epoch']:6d}  {row['loss']:6.3f}  {row['right']:12.3f}"
-                f"  {row['dev_exact']:16.3f}  {row['dev_f1']:7.3f}"
-                f"  {minutes(progress.seconds()):>8}",
-                flush=True,
-            )
-            best = max((old["dev_f1"] for old in at["history"]), default=-1.0)
-            if row["dev_f1"] > best and first_process():
+            if run.is_best(scores["f1"]):
                 model.save_pretrained(args.out)
                 tokenizer.save_pretrained(args.out, model.config.max_position_embeddings)
-            at["history"].append(row)
-            record(args, at["history"], progress.seconds(), CURVES)
-            at |= {"epoch": at["epoch"] + 1, "batch": 0, "seen": {}, "seconds": progress.seconds()}
-            point.write(model, optimizer, at)  # last: what comes before it can be done again
-            stop.leave_if_asked(point)
+            row = {name: run.mean(name) for name in ("loss", "right")}
+            run.end_epoch(row | {f"dev_{name}": value for name, value in scores.items()})
 
 
 def answer_with(args, questions: list[Question]) -> list[list[tuple[str, float]]]:

@@ -23,33 +23,16 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+import training.threads  # noqa: F401, before torch
+
+# isort: split
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
-from torch.utils.data import DataLoader
-
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from config import BertConfig
-from engine import (
-    LengthBatches,
-    Progress,
-    ResumePoint,
-    Seen,
-    StopRequest,
-    add_up,
-    autocast_for,
-    check_finite,
-    clip_and_schedule,
-    evaluation_loader,
-    from_first,
-    keep_freed_memory,
-    minutes,
-    parts,
-    start_alike,
-    time_to_write,
-    waited_enough,
-)
 from lessons.entities import (
     NO_LABEL,
     OUTSIDE,
@@ -65,13 +48,15 @@ from lessons.heads import (
     add_run_flags,
     check_length,
     checked,
-    record,
+    new_run,
     restore,
     resume_file,
-    settings,
 )
 from optimizer import AdamW
 from tokenizer import BertTokenizer, split_at_punctuation
+from training.batches import TrainingLoader, evaluation_loader
+from training.devices import keep_freed_memory
+from training.processes import broadcast_parameters
 from utils import (
     InputError,
     OneLineParser,
@@ -88,6 +73,15 @@ from utils import (
     write_json,
 )
 
+# What is summed up, what the table shows (headings and keys) and the picture (keys and names)
+TOTALS = ("words", "loss", "right")
+COLUMNS = {
+    "loss": "loss",
+    "words right": "right",
+    "dev precision": "dev_precision",
+    "dev recall": "dev_recall",
+    "dev F1": "dev_f1",
+}
 CURVES = {"right": "words right (train)", "dev_f1": "entity F1 (dev)"}
 
 # ---------------------------------------------------------------------------------------------
@@ -150,7 +144,6 @@ def train(args) -> None:
     """Train on args.train; the epoch with the best entity F1 on args.dev is kept in args.out."""
     keep_freed_memory()
     device = pick_device(args.use_gpu)
-    autocast = autocast_for(device, args.precision)
     sentences, dev = (read_sentences(file, args.limit) for file in (args.train, args.dev))
     labels = labels_of(sentences)
     tokenizer = BertTokenizer.from_pretrained(args.model)
@@ -161,70 +154,32 @@ def train(args) -> None:
         TaggedWords(some, tokenizer, labels, args.length) for some in (sentences, dev)
     )
     tell_size(train_set, dev_set)
-    batches = LengthBatches(train_set.lengths(), args.batch_size, args.seed)
-    train_loader = DataLoader(train_set, batch_sampler=batches, collate_fn=train_set.collate_fn)
-    start_alike(model.to(device))
+    loader = TrainingLoader(train_set, args.batch_size, args.seed)
+    broadcast_parameters(model.to(device))
     optimizer = AdamW(model.parameters(), lr=args.lr)
     if args.compile:
         model.compile()
 
-    point = ResumePoint(resume_file(args), settings(args, "hidden_dropout_prob"))
-    at = {"epoch": 1, "batch": 0, "seen": {}, "history": [], "seconds": 0.0}
-    at = (point.read(model, optimizer) if args.resume else None) or at
-    progress = Progress(sum(train_set.lengths()), args.epochs - at["epoch"] + 1, at["seconds"])
-    print(" epoch    loss   words right   dev precision   dev recall   dev F1      time")
-    with StopRequest() as stop:
-        while at["epoch"] <= args.epochs and not waited_enough(
-            [row["dev_f1"] for row in at["history"]], args.patience
-        ):
-            model.train()
-            seen = Seen(("words", "loss", "right"), at["seen"])
-            batches.begin(at["epoch"], skip=at["batch"])
-            # An epoch begins with a random draw of the loader's; one that goes on has had it.
-            train_loader.generator = torch.Generator() if at["batch"] else None
-            for batch in progress.bar(train_loader, at["epoch"]):
-                optimizer.zero_grad()
-                words = max(1, int((batch["labels"] != NO_LABEL).sum()))  # of all parts together
-                for ids, mask, targets in parts(batch, args.accumulate, device):
-                    with autocast():
+    with new_run(args, model, optimizer, loader, TOTALS, COLUMNS, CURVES) as run:
+        for _ in run.epochs():
+            for batch in run.batches():
+                words = max(1, int((batch["labels"] != NO_LABEL).sum()))  # of all micro-batches
+                for ids, mask, targets in run.micro_batches(batch):
+                    with run.autocast():
                         logits = model(ids, mask)  # (B, L), (B, L) → (B, L, labels)
                     loss = tag_loss(logits, targets)
-                    (loss / words).backward()
+                    run.backward(loss / words)
                     right = (logits.argmax(dim=-1) == targets).sum().item()
                     labelled = (targets != NO_LABEL).sum().item()
-                    seen.add(words=labelled, loss=loss.item(), right=right)
-                add_up(model, seen)
-                check_finite(seen, at["epoch"], at["batch"] + 1, args.out)
-                step = (at["epoch"] - 1) * len(batches) + at["batch"]
-                clip_and_schedule(model, optimizer, args, step, len(batches) * args.epochs)
-                optimizer.step()
-                at["batch"] += 1
-                if time_to_write(stop, point):
-                    at |= {"seen": seen.sums, "seconds": progress.seconds()}
-                    point.write(model, optimizer, at)
-                stop.leave_if_asked(point)
-
-            tags, _ = tag_words(model, dev_set, args.batch_size, device, autocast)
-            scores = entity_scores([tags for _, tags in dev], tags).loc["all"].to_dict()
-            words = max(1, seen.sums["words"])
-            row = {name: seen.sums[name] / words for name in ("loss", "right")}
-            row |= {f"dev_{name}": scores[name] for name in ("precision", "recall", "f1")}
-            row = from_first({"epoch": at["epoch"]} | row)
-            print(
-                f"{row['epoch']:6d}  {row['loss']:6.3f}  {row['right']:12.3f}"
-                f"  {row['dev_precision']:14.3f}  {row['dev_recall']:11.3f}"
-                f"  {row['dev_f1']:7.3f}  {minutes(progress.seconds()):>8}",
-                flush=True,
-            )
-            best = max((old["dev_f1"] for old in at["history"]), default=-1.0)
-            if row["dev_f1"] > best and first_process():
+                    run.add(words=labelled, loss=loss.item(), right=right)
+                run.step()
+            tags, _ = tag_words(model, dev_set, args.batch_size, device, run.autocast)
+            found = entity_scores([tags for _, tags in dev], tags).loc["all"].to_dict()
+            if run.is_best(found["f1"]):
                 model.save_pretrained(args.out)
                 tokenizer.save_pretrained(args.out, model.config.max_position_embeddings)
-            at["history"].append(row)
-            record(args, at["history"], progress.seconds(), CURVES)
-            at |= {"epoch": at["epoch"] + 1, "batch": 0, "seen": {}, "seconds": progress.seconds()}
-            point.write(model, optimizer, at)  # last: what comes before it can be done again
-            stop.leave_if_asked(point)
+            scores = {f"dev_{name}": found[name] for name in ("precision", "recall", "f1")}
+            run.end_epoch({name: run.mean(name) for name in ("loss", "right")} | scores)
 
 
 def tell_size(*datasets: TaggedWords) -> None:

@@ -20,10 +20,10 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from engine import minutes
 from extensions.tagger import Tagger
 from extensions.word_tags import WORD, load_tagger
 from lessons.entities import TAG, Sentence, entity_scores, read_sentences
+from training.progress import minutes
 from utils import OneLineParser, check_seed, check_writable, positive_int, run_script, write_json
 
 

@@ -309,7 +309,9 @@ def test_loss_not_finite(run_script_here, line, tmp_path):
     line += ["--epochs", "9", "--precision", "fp32"]
     result = run_script_here(classifier, *line)
     facts = ("the loss is", "in epoch 1, batch 2; lower --lr", "sst-classifier.pt")
-    check_refusal(result.code, result.err, tmp_path, facts)
+    steps = "predictions/finetune-sst-steps.csv"
+    check_refusal(result.code, result.err, tmp_path, facts, [steps])
+    assert len((tmp_path / steps).read_text().splitlines()) == 2  # the header, the good step
 
 
 def test_loss_not_finite_after_a_good_epoch(run_script_here, line, tmp_path, monkeypatch):
@@ -318,7 +320,7 @@ def test_loss_not_finite_after_a_good_epoch(run_script_here, line, tmp_path, mon
     result = run_script_here(classifier, *line)
     stem = "predictions/finetune-sst"
     kept = ["sst-classifier.pt", "sst-classifier.resume"]
-    kept += [f"{stem}-curves.png", f"{stem}-metrics.json"]
+    kept += [f"{stem}-curves.png", f"{stem}-metrics.json", f"{stem}-steps.csv"]
     check_refusal(result.code, result.err, tmp_path, ["in epoch 2, batch 2"], kept)
     model, _ = classifier.load_model(tmp_path / "sst-classifier.pt", CPU)
     assert all(torch.isfinite(tensor).all() for tensor in model.state_dict().values())

@@ -347,7 +347,7 @@ def test_the_best_epoch_is_kept(flags, monkeypatch):
 
 
 def test_a_few_sentences_are_learned_by_heart(flags, tmp_path, monkeypatch):
-    monkeypatch.setattr(classifier, "plot_curves", lambda *_: None)  # drawing takes longest
+    monkeypatch.setattr("training.report.plot_curves", lambda *_: None)  # drawing takes longest
     rows = make_rows(16, labels="01234")
     path = write_table(tmp_path / "few.csv", "id sentence sentiment", rows)
     flags.train = flags.dev = str(path)
@@ -365,7 +365,7 @@ def test_a_few_sentences_are_learned_by_heart(flags, tmp_path, monkeypatch):
 
 
 def outputs(stem: str) -> list[str]:
-    endings = ("dev-out.csv", "test-out.csv", "metrics.json", "report.txt")
+    endings = ("dev-out.csv", "test-out.csv", "steps.csv", "metrics.json", "report.txt")
     return [f"{stem}-{ending}" for ending in (*endings, "curves.png", "confusion.png")]
 
 
@@ -554,7 +554,7 @@ def test_the_loop_stands_in_the_script():
         for node in ast.walk(train)
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)
     }
-    assert {"cross_entropy", "zero_grad", "backward", "step"} <= called
+    assert {"cross_entropy", "backward", "step", "is_best"} <= called
 
 
 def test_faults_show_before_the_training(flags):

@@ -19,11 +19,12 @@ from torch.nn import functional as F
 
 from classifier import BertSentimentClassifier
 from datasets import SentenceClassificationDataset, load_data
-from engine import ResumePoint, save_model
 from extensions.distillation import direction_loss, soft_loss
 from lessons import distil
 from lessons.distil import DistilBertClassifier, Teacher, student_of
 from optimizer import AdamW
+from training import report
+from training.checkpoints import ResumePoint, save_model
 from utils import InputError, run_script, seed_everything
 
 CPU = torch.device("cpu")
@@ -240,6 +241,7 @@ def test_a_run(run_script_here, line, teacher, tmp_path):
         "curves.png",
         "metrics.json",
         "model.safetensors",
+        "steps.csv",
         "tokenizer_config.json",
         "vocab.txt",
     ]
@@ -302,7 +304,7 @@ def live(folder, line, last_event, environment):
     sys.argv = ["distil.py", *line]
     ResumePoint.__init__.__defaults__ = (0.0,)
     os.fsync = lambda descriptor: None
-    distil.plot_curves = lambda *_: None
+    report.plot_curves = lambda *_: None
     numbers, replace = itertools.count(1), os.replace
 
     def event():

@@ -28,7 +28,6 @@ from evaluation import (
     pearson,
     plot_calibration,
     plot_confusion,
-    plot_curves,
     read_predictions,
     score_pairs,
     write_in_order,
@@ -37,6 +36,7 @@ from evaluation import (
     write_report,
     write_score_report,
 )
+from training.report import plot_curves
 from utils import InputError
 
 SENTIMENT = COLUMNS[0]

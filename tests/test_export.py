@@ -12,10 +12,10 @@ from safetensors.torch import load_file, save_file
 import classifier
 from bert import BertModel
 from classifier import BertSentimentClassifier
-from engine import save_model
 from lessons import export
 from optimizer import AdamW
 from tokenizer import BertTokenizer
+from training.checkpoints import save_model
 from utils import load_checkpoint
 
 TEXTS = [

@@ -16,11 +16,11 @@ from torch.nn import functional as F
 from bert import BertModel
 from classifier import BertSentimentClassifier
 from config import BertConfig
-from engine import save_model
 from extensions import adapters, bitfit, distillation, lora, optimizers, schedules
 from lessons import lora as lesson
 from optimizer import AdamW
 from tokenizer import BertTokenizer
+from training.checkpoints import save_model
 from utils import InputError
 
 DTYPES = pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=["fp32", "fp64"])

@@ -15,7 +15,6 @@ from conftest import tiny_config
 from torch import nn
 from torch.nn import functional as F
 
-import engine
 from bert import BertLayer, BertModel
 from extensions.cagrad import cagrad
 from extensions.gradvac import GradVac
@@ -25,6 +24,8 @@ from extensions.task_gradients import TaskGradients, cosines, inner_products
 from extensions.task_layers import encode, split_top_layers
 from extensions.task_weights import Uncertainty, summed
 from multitask_classifier import TASKS, MultitaskBERT
+from training.batches import micro_batches
+from training.processes import all_reduce_gradients
 from utils import InputError
 
 NEEDS_TORCHJD = "torchjd is the oracle: pip install -r requirements-dev.txt"
@@ -553,10 +554,10 @@ def course_step(model: nn.Module, weigh, accumulate: int) -> torch.Tensor:
     for name in COURSE_LOSSES:
         task = TASKS[name]
         batch = course_batch(name)
-        for *inputs, labels in engine.parts(batch, accumulate, torch.device("cpu"), task.keys):
+        for *inputs, labels in micro_batches(batch, accumulate, torch.device("cpu"), task.keys):
             loss = COURSE_LOSSES[name](getattr(model, task.head)(*inputs), labels)
             (loss * len(labels) / len(batch["labels"])).backward()
-        engine.add_up(model, engine.Seen([]))
+        all_reduce_gradients(model)
         accounts.take(name)
     return accounts.combine(weigh)
 

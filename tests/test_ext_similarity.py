@@ -16,9 +16,9 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from bert import BertModel
-from engine import LengthBatches
 from extensions import contrastive, cosine, divergences, losses, ranking, simcse
 from extensions.no_duplicates import NoDuplicates, groups
+from training.batches import LengthBatches
 
 CHANCE = np.random.default_rng(8)
 U, V, W = CHANCE.normal(size=(3, 6, 32))  # (B, D) each
@@ -184,7 +184,7 @@ PAIRS = st.lists(st.tuples(st.integers(0, 12), st.integers(0, 12)), min_size=1, 
 @given(PAIRS, st.integers(1, 7), st.integers(0, 5))
 def test_every_row_once_and_no_sentence_twice(pairs, size, epoch):
     sampler = batches_of(pairs, size)
-    sampler.begin(epoch)
+    sampler.set_epoch(epoch)
     batches = list(sampler)
     assert sorted(row for batch in batches for row in batch) == list(range(len(pairs)))
     assert len(sampler) == len(batches)
@@ -219,16 +219,16 @@ def test_rows_that_belong_together_come_together(pairs, size, chance):
         assert 1 <= len(batch) <= size
         met = Counter(sentence for row in batch for sentence in set(pairs[row]))
         assert set(met.values()) == {1}
-    sampler.begin(0, skip=1)
+    sampler.set_epoch(0, skip=1)
     assert list(sampler) == found[1:]
 
 
 def test_without_repetitions_the_batches_are_the_other_samplers():
     keys = [(f"a{i}", f"b{i}") for i in range(41)]
     sampler = batches_of(keys, 4, seed=3)
-    sampler.begin(2)
+    sampler.set_epoch(2)
     plain = LengthBatches(sampler.batches.lengths, 4, seed=3)
-    plain.begin(2)
+    plain.set_epoch(2)
     assert list(sampler) == list(plain)
     assert len(sampler) == len(plain) == 11
 
@@ -236,17 +236,17 @@ def test_without_repetitions_the_batches_are_the_other_samplers():
 def test_a_resumed_epoch_goes_on_where_it_stopped():
     keys = [(i % 9, 100 + i) for i in range(50)]
     sampler = batches_of(keys, 8)
-    sampler.begin(4)
+    sampler.set_epoch(4)
     whole = list(sampler)
     assert list(sampler) == whole
     for skip in (1, 5, len(whole)):
         again = batches_of(keys, 8)
-        again.begin(4, skip=skip)
+        again.set_epoch(4, skip=skip)
         assert len(again) == len(whole)
         assert list(again) == whole[skip:]
     other_epoch, other_seed = batches_of(keys, 8), batches_of(keys, 8, seed=1)
-    other_epoch.begin(5)
-    other_seed.begin(4)
+    other_epoch.set_epoch(5)
+    other_seed.set_epoch(4)
     assert whole != list(other_epoch)
     assert whole != list(other_seed)
 

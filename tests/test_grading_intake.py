@@ -139,7 +139,8 @@ def test_what_prepare_submit_writes_of_part_2(tmp_path, tiny_data, run_script_he
         shutil.copy(path, tmp_path / path.name)
     for name in ("setup.sh", "README.md"):
         shutil.copy(ROOT / name, tmp_path / name)
-    shutil.copytree(ROOT / "extensions", tmp_path / "extensions")
+    for folder in ("extensions", "training"):
+        shutil.copytree(ROOT / folder, tmp_path / folder)
     with open(tmp_path / "multitask_classifier.py", "a") as file:
         file.write("\nimport own.deep.trick\n")
     folder_of(tmp_path, {"own/deep/trick.py": b"x = 1\n", f"docs/{CARD}": b"%PDF-1.4\n"})

@@ -342,6 +342,7 @@ CONFIG, TORCH, TITLE = (
 )
 TURNS = "### STUB: return [list(sizes) * steps for _ in range(args.epochs)]  # of one task only"
 PREDICTIONS, MULTITASK = "predictions/README.md", "multitask_classifier.py"
+BATCHES = "training/batches.py"
 
 
 def region(name: str) -> str:
@@ -350,7 +351,7 @@ def region(name: str) -> str:
 
 FAULTS = {
     "nested": Broken("bert.py", NORM, region("bert.x") + NORM, 0, "bert.x is nested in bert.add"),
-    "a hint outside": Broken("engine.py", TORCH, f"{TORCH}### STUB: # x\n", 1, "stray"),
+    "a hint outside": Broken(BATCHES, TORCH, f"{TORCH}### STUB: # x\n", 1, "stray"),
     "a marker misspelt": Broken("bert.py", BEGIN, BEGIN.replace("###", "##"), 0, "stray"),
     "a marker in a text": Broken(PREDICTIONS, TITLE, f"### END SOLUTION x\n{TITLE}", 0, "stray"),
     "no end": Broken("bert.py", END, "", 3, "bert.layer is nested in bert.add_norm"),
@@ -370,8 +371,8 @@ FAULTS = {
     ),
     "the hint is it": Broken("bert.py", HINT, f"# {NORM.strip()}", 0, "survives"),
     "unused import": Broken("bert.py", CONFIG, f"{CONFIG}from copy import deepcopy\n", 1, "F401"),
-    "staff's import": Broken("engine.py", TORCH, f"{TORCH}import ensemble\n", 1, "ensemble, which"),
-    "course imported": Broken("engine.py", TORCH, f"{TORCH}import course.x\n", 1, "to course/"),
+    "staff's import": Broken(BATCHES, TORCH, f"{TORCH}import ensemble\n", 1, "ensemble, which"),
+    "course imported": Broken(BATCHES, TORCH, f"{TORCH}import course.x\n", 1, "to course/"),
     "course named": Broken(PREDICTIONS, TITLE, f"In ../course/gold.\n{TITLE}", 0, "to course/"),
 }
 

@@ -15,7 +15,6 @@ from transformers import BertTokenizer as HuggingFaceTokenizer
 from transformers import DataCollatorForLanguageModeling
 
 import masking
-from engine import LengthBatches
 from masking import (
     IGNORED,
     PretrainingExamples,
@@ -24,6 +23,7 @@ from masking import (
     word_numbers,
 )
 from tokenizer import BertTokenizer
+from training.batches import LengthBatches
 from utils import InputError
 
 TINY = BertTokenizer(tiny_vocabulary())
@@ -409,15 +409,15 @@ def test_rows_depend_on_seed_and_epoch_alone(options, full):
     examples = make(corpus, full_sentences=full, **options)
     epochs = []
     for epoch in (1, 2, 1):
-        examples.begin(epoch)
+        examples.set_epoch(epoch)
         epochs.append(all_rows(examples))
     assert epochs[0] == epochs[2]
     assert epochs[0] != epochs[1]
     fresh = make(corpus, full_sentences=full, **options)
-    fresh.begin(2)
+    fresh.set_epoch(2)
     assert all_rows(fresh) == epochs[1]
     other = make(corpus, seed=4, full_sentences=full, **options)
-    other.begin(2)
+    other.set_epoch(2)
     assert all_rows(other) != epochs[1]
 
 
@@ -446,9 +446,9 @@ def test_a_resumed_epoch_and_workers_see_the_same_batches(whole_word):
     batches = LengthBatches(examples.lengths(), 8, seed=1)
 
     def epoch(number, skip=0, workers=0):
-        examples.begin(number)
+        examples.set_epoch(number)
         batches.lengths = examples.lengths()
-        batches.begin(number, skip)
+        batches.set_epoch(number, skip)
         loader = DataLoader(
             examples,
             batch_sampler=batches,
@@ -472,7 +472,7 @@ def test_masks_are_new_in_every_epoch():
     rows = [examples[i] for i in range(8)]
     found = []
     for epoch in (1, 2, 1):
-        examples.begin(epoch)
+        examples.set_epoch(epoch)
         found.append(examples.collate_fn(rows)["labels"])
     assert torch.equal(found[0], found[2])
     assert not torch.equal(found[0], found[1])

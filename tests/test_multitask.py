@@ -23,17 +23,19 @@ from torch.nn import functional as F
 
 import classifier
 import datasets
-import engine
 import evaluation
 import multitask_classifier as multitask
 from datasets import SentencePairDataset, load_data, load_pairs, multitask_files
-from engine import LengthBatches, ResumePoint
 from evaluation import read_predictions
 from extensions.cross_encoding import concat
 from multitask_classifier import TASKS, MultitaskBERT
 from optimizer import AdamW
 from tasks import TASKS as GRADED
 from tokenizer import BertTokenizer
+from training import report
+from training import run as training_run
+from training.batches import PAIR, SINGLE, LengthBatches
+from training.checkpoints import ResumePoint
 from utils import InputError, load_checkpoint, seed_everything
 
 CPU = torch.device("cpu")
@@ -50,7 +52,7 @@ def flags(tiny_model_folder, tiny_data, tmp_path, monkeypatch) -> Namespace:
     """Exactly the attributes that older callers set, in fp32, and no pictures of the training."""
     monkeypatch.setenv("MINBERT_MODEL", str(tiny_model_folder))
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(multitask, "plot_curves", lambda *_: None)  # drawing takes longest
+    monkeypatch.setattr(report, "plot_curves", lambda *_: None)  # drawing takes longest
     files = {
         f"{name}_{split}": str(tiny_data / f"{task.file}-{ending}.csv")
         for name, task in TASKS.items()
@@ -324,7 +326,7 @@ def test_the_table_names_what_exists(tiny_data):
     assert [task.column for task in TASKS.values()] == list(evaluation.COLUMNS)
     for task in TASKS.values():
         assert callable(getattr(MultitaskBERT, task.head))
-        assert task.keys in (engine.SINGLE, engine.PAIR)
+        assert task.keys in (SINGLE, PAIR)
         assert (tiny_data / f"{task.file}-train.csv").is_file()
     assert set(multitask.LOSSES) == set(multitask.ALL_TASKS)
 
@@ -345,7 +347,7 @@ def test_a_further_task_is_a_row_a_loss_and_a_head(flags, tmp_path, monkeypatch)
         file="quiz",
         label="label",
         classes=3,
-        keys=engine.PAIR,
+        keys=PAIR,
         head="predict_quiz",
         predict=lambda batches, head, device: {
             **evaluation.score_pairs(batches, lambda *pair: head(*pair).argmax(dim=1), device),
@@ -640,13 +642,13 @@ def test_one_task_first_and_as_many_steps_as_asked_for(flags, monkeypatch):
 
 def test_batch_sizes_of_tasks(flags, monkeypatch):
     sizes = {}
-    parts = multitask.parts
+    micro_batches = training_run.micro_batches
 
     def watched(batch, *more):
         sizes.setdefault(batch["task"], set()).add(len(batch["labels"]))
-        return parts(batch, *more)
+        return micro_batches(batch, *more)
 
-    monkeypatch.setattr(multitask, "parts", watched)
+    monkeypatch.setattr(training_run, "micro_batches", watched)
     flags.para_batch_size, flags.sts_batch_size = 25, 5
     multitask.train_multitask(flags)
     assert sizes == {"sst": {8, 1}, "para": {25}, "sts": {5}}
@@ -818,7 +820,7 @@ def test_streams_go_on_where_they_were(tiny_model_folder, tiny_data):
     )
     batches = LengthBatches(data.lengths(), 8, seed=1)
     place = {"epoch": 1, "batch": 0}
-    stream = multitask.endless(data, batches, place)
+    stream = multitask.infinite_batches(data, batches, place)
     seen, places = [], []
     for _ in range(12):  # three rounds of four batches
         seen.append(next(stream)["sent_ids"])
@@ -828,7 +830,9 @@ def test_streams_go_on_where_they_were(tiny_model_folder, tiny_data):
         assert sorted(ids) == sorted(row[-1] for row in rows)
     assert seen[:4] != seen[4:8]
     for i in (1, 3, 4, 9):
-        again = multitask.endless(data, LengthBatches(data.lengths(), 8, 1), dict(places[i]))
+        again = multitask.infinite_batches(
+            data, LengthBatches(data.lengths(), 8, 1), dict(places[i])
+        )
         assert [next(again)["sent_ids"] for _ in range(2)] == seen[i + 1 : i + 3]
 
 
@@ -845,7 +849,7 @@ LINES = {
 def found_in(folder: Path) -> dict:
     """All that a run leaves: predictions and tensors byte for byte, metrics but for seconds."""
     found = {file.name: file.read_bytes() for file in (folder / "predictions").glob("*.csv")}
-    assert len(found) == 6
+    assert len(found) == 7
     metrics = json.loads((folder / "predictions" / "multitask-metrics.json").read_text())
     found["metrics"] = metrics["best"], metrics["epochs"]
     saved = load_checkpoint(folder / "x.pt")
@@ -862,7 +866,7 @@ def test_stopped_and_resumed_it_ends_with_the_same_bytes(
 ):
     """Stopped within the first epoch, within the second, and then not at all."""
     monkeypatch.setattr(os, "fsync", lambda descriptor: None)
-    monkeypatch.setattr(multitask, "plot_curves", lambda *_: None)
+    monkeypatch.setattr(report, "plot_curves", lambda *_: None)
     monkeypatch.setattr(multitask, "describe", lambda *_: None)
     words = [*LINES[line].split(), "--epochs", "2", "--lr", "1e-3", "--steps_per_epoch", "7"]
     words += ["--batch_size", "8", "--filepath", "x.pt"]
@@ -904,7 +908,8 @@ def test_stopped_between_two_epochs(flags, monkeypatch):
             multitask.train_multitask(flags)
     metrics = json.loads(Path("predictions/multitask-metrics.json").read_text())
     position = load_checkpoint(Path(flags.filepath).with_suffix(".resume"))["position"]
-    assert (position["epoch"], position["batch"], position["seen"]) == (2, 0, {})
+    assert (position["epoch"], position["batch"]) == (2, 0)
+    assert not any(position["totals"].values())
     assert position["history"] == metrics["epochs"]
     assert Path(flags.filepath).is_file()
     flags.resume = True
@@ -934,7 +939,7 @@ def test_a_resumed_run_must_have_the_same_settings(flags):
 
 OUTPUTS = {
     *(f"{name}-{split}-output.csv" for name in TASKS for split in ("dev", "test")),
-    *("multitask-metrics.json", "multitask-curves.png"),
+    *("multitask-metrics.json", "multitask-curves.png", "multitask-steps.csv"),
     *(f"multitask-{name}-{end}" for name in TASKS for end in ("report.txt", "mistakes.tsv")),
     *(f"multitask-{name}-calibration.png" for name in TASKS),
     *(f"multitask-{name}-confusion.png" for name in ("sst", "para")),
@@ -1073,12 +1078,11 @@ def test_the_loop_stands_in_the_script():
     (loop,) = (
         node
         for node in ast.walk(train)
-        if isinstance(node, ast.With) and "stop" in ast.unparse(node.items[0])
+        if isinstance(node, ast.For) and ast.unparse(node.iter) == "run.epochs()"
     )
     said = ast.unparse(loop)
-    for piece in ("zero_grad()", "outputs.float(), labels)", ".backward()", "optimizer.step()"):
+    for piece in ("outputs.float(), labels)", "run.backward(", "run.step()", "run.is_best("):
         assert piece in said
-    assert loop.end_lineno - loop.lineno < 55  # one screen
 
 
 # ---------------------------------------------------------------------------------------------
@@ -1162,7 +1166,6 @@ def test_the_skeleton_is_clean(tmp_path, answers):
 
 def test_the_skeleton_trains_on_sst_once_it_is_filled_in(flags, tmp_path, capsys):
     module = imported(skeleton(PLAIN), tmp_path / "filled_in.py")
-    module.plot_curves = lambda *_: None
     flags.epochs, flags.hidden_dropout_prob = 6, 0.0
     seed_everything(flags.seed)
     module.train_multitask(flags)

@@ -30,11 +30,12 @@ from base_bert import read_weights
 from bert import BertModel
 from config import PRESETS, BertConfig
 from corpus import Corpus, unigram_entropy
-from engine import ResumePoint, rate
 from masking import PretrainingExamples
 from optimizer import AdamW
-from pretrain import PretrainingModel, averages, decayed, measure
+from pretrain import PretrainingModel, averages, measure, weight_decay_groups
 from tokenizer import BertTokenizer
+from training.checkpoints import ResumePoint
+from training.schedule import linear_factor
 from utils import InputError, load_checkpoint, run_script
 
 TOLERANCE = {torch.float32: (1e-6, 1e-4, 1e-7), torch.float64: (1e-13, 1e-10, 1e-12)}
@@ -169,7 +170,7 @@ def test_a_row_without_a_masked_piece_is_no_nan():
 
 def test_weight_decay_spares_biases_and_norms():
     model = PretrainingModel(tiny_config())
-    with_decay, without = decayed(model, 0.01)
+    with_decay, without = weight_decay_groups(model, 0.01)
     assert (with_decay["weight_decay"], without["weight_decay"]) == (0.01, 0.0)
     names = {id(p): name for name, p in model.named_parameters()}
     spared = {names[id(p)] for p in without["params"]}
@@ -502,7 +503,7 @@ def test_every_epoch_has_rows_and_rates_of_its_own(place, run_script_here, monke
     ]
     assert rows[0].isdisjoint(rows[1])
     steps = metrics_of(tmp_path)["args"]["steps"]
-    assert rates == [{0.01 * rate(i, steps, 0.25, True)} for i in range(steps)]
+    assert rates == [{0.01 * linear_factor(i, steps, 0.25, True)} for i in range(steps)]
     assert steps == 2 * len([epoch for epoch, _ in batches if epoch == 1])
 
 
@@ -546,7 +547,7 @@ def test_the_loss_is_the_sum_of_two_means(place, tmp_path, run_script_here, monk
     loss = F.cross_entropy(words, batch["labels"].flatten())
     loss = loss + F.cross_entropy(relations, batch["next_labels"])
     loss.backward()
-    wanted = [p.grad for group in decayed(model, 0.01) for p in group["params"]]
+    wanted = [p.grad for group in weight_decay_groups(model, 0.01) for p in group["params"]]
     for one, other in zip(grads[0], wanted, strict=True):
         torch.testing.assert_close(one, other, atol=1e-6, rtol=1e-4)
 

@@ -129,32 +129,38 @@ SCRIPT = """
 import json, sys
 sys.path.insert(0, sys.argv[1])
 import torch
-import engine, utils
+import utils
+from training.checkpoints import ResumePoint, StopRequest
+from training.processes import (
+    all_reduce_gradients,
+    all_reduce_numbers,
+    any_process,
+    broadcast_parameters,
+    from_first,
+)
 
 utils.join_processes(use_gpu=False)
 torch.manual_seed(5)
 number = utils.process_number()
 model = torch.nn.ParameterDict({name: torch.ones(2) * number + 1 for name in ("a", "b", "c")})
-engine.start_alike(model)
+broadcast_parameters(model)
 draw = torch.rand(1).item()
-seen = engine.Seen(("loss",))
 (model["a"] * (number + 1)).sum().backward()
 if number == 1:
     model["b"].sum().backward()
-seen.add(loss=number + 1)
-engine.add_up(model, seen)
+all_reduce_gradients(model)
 found = {
     "start": model["a"].tolist(),
     "draw": draw,
     "grads": [None if p.grad is None else p.grad.tolist() for p in model.values()],
-    "loss": seen.sums["loss"],
-    "any": [engine.any_process(number == 1), engine.any_process(False)],
-    "first": engine.from_first(f"from {number}"),
+    "loss": all_reduce_numbers([number + 1.0])[0],
+    "any": [any_process(number == 1), any_process(False)],
+    "first": from_first(f"from {number}"),
 }
 try:
-    with engine.StopRequest() as stop:
+    with StopRequest() as stop:
         stop.asked = number == 1
-        stop.leave_if_asked(engine.ResumePoint("x", {}))
+        stop.leave_if_asked(ResumePoint("x", {}))
 except utils.InputError as error:
     found["stopped"] = str(error)
 with open(f"found-{number}.json", "w") as file:
@@ -214,10 +220,11 @@ def test_processes_leave_each_other_before_they_end(tmp_path, ending):
     """Four runs at once: on a busy machine every second one aborted while Python closed down."""
     (tmp_path / "short.py").write_text(
         f"import sys; sys.path.insert(0, {str(ROOT)!r})\n"
-        "import engine, utils\n"
+        "import utils\n"
+        "from training.processes import any_process\n"
         "def main():\n"
         "    utils.join_processes(use_gpu=False)\n"
-        "    engine.any_process(True)\n"
+        "    any_process(True)\n"
         f"    {ending}\n"
         "utils.run_script(main)\n"
     )

@@ -9,8 +9,8 @@ from torch.utils.data import DataLoader
 
 from classifier import BertSentimentClassifier, SentimentDataset, load_data, with_defaults
 from config import BertConfig
-from engine import LengthBatches
 from optimizer import AdamW
+from training.batches import LengthBatches
 
 STEPS = 50
 

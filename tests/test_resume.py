@@ -24,8 +24,9 @@ from conftest import make_rows, write_table
 
 import classifier
 import utils
-from engine import ResumePoint
 from optimizer import AdamW
+from training import report
+from training.checkpoints import ResumePoint
 from utils import load_checkpoint, run_script, save_checkpoint
 
 pytestmark = pytest.mark.skipif(
@@ -69,7 +70,7 @@ def often(patch=setattr) -> None:
     """Write the resume file after every step; leave out what takes longest: plots, flushing."""
     patch(ResumePoint.__init__, "__defaults__", (0.0,))
     patch(os, "fsync", lambda descriptor: None)  # a killed process loses nothing without it
-    patch(classifier, "plot_curves", lambda *_: None)
+    patch(report, "plot_curves", lambda *_: None)
     patch(classifier, "plot_confusion", lambda *_: None)
 
 
@@ -131,7 +132,7 @@ def untouched(line, tmp_path_factory):
     folder = tmp_path_factory.mktemp("untouched")
     assert run(folder, line) == 0, (folder / "log.txt").read_text()
     found = found_in(folder)
-    assert len([key for key in found if str(key).endswith(".csv")]) == 4
+    assert len([key for key in found if str(key).endswith("-out.csv")]) == 4
     return found
 
 
@@ -275,7 +276,7 @@ def refused(result, path: Path, before: bytes) -> str:
     assert result.err.startswith("error: ")
     assert result.err.count("\n") == 1
     assert path.name in result.err
-    assert "run without --resume to start anew" in result.err
+    assert "run without --resume to start over" in result.err
     assert path.read_bytes() == before
     return result.err
 
@@ -414,7 +415,7 @@ def test_what_a_killed_write_left_is_removed(interruptible, stopped, untouched, 
 
 def test_how_often_it_is_written(monkeypatch, tmp_path):
     now = [100.0]
-    monkeypatch.setattr("engine.time.monotonic", lambda: now[0])
+    monkeypatch.setattr("training.checkpoints.time.monotonic", lambda: now[0])
     point = ResumePoint(tmp_path / "x.resume", {})
     layer = torch.nn.Linear(2, 2)
     for seconds, due in ((59, False), (1, True)):

@@ -289,6 +289,7 @@ def handout(tmp_path):
     """A copy of the scripts whose solutions are taken out, and no part 2."""
     for file in (*ROOT.glob("*.py"), sanity_part1.DATA, ROOT / "optimizer_test.npy"):
         shutil.copy(file, tmp_path)
+    shutil.copytree(ROOT / "training", tmp_path / "training")
     for file in ("bert.py", "optimizer.py", "classifier.py"):
         stub(tmp_path / file)
     (tmp_path / "multitask_classifier.py").unlink()

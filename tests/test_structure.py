@@ -20,7 +20,6 @@ LAYERS = {
     "datasets": 2,
     "corpus": 2,
     "evaluation": 3,
-    "engine": 3,
     "masking": 3,
     "classifier": 4,
     "multitask_classifier": 4,
@@ -41,6 +40,16 @@ CHECKS = {
     "optimizer_probes",
 }
 EXTENSIONS = sorted((ROOT / "extensions").glob("*.py"))
+TRAINING = sorted((ROOT / "training").glob("*.py"))
+PACKAGE = {"training": 1}  # the layer of its files
+LOOPS = {
+    "classifier.py": 20,
+    "multitask_classifier.py": 20,  # as a student sees it
+    "pretrain.py": 20,
+    "lessons/token_classifier.py": 20,
+    "lessons/question_answering.py": 20,
+    "lessons/distil.py": 20,
+}
 MARKER = re.compile(r"^ *### (BEGIN|END) SOLUTION ([\w.]+)$", re.MULTILINE)
 
 
@@ -65,11 +74,46 @@ def test_every_module_at_the_root_has_a_layer():
 def test_imports_point_downward(name):
     # config → utils is the one import within a layer, made inside a function
     for imported in imported_modules(ROOT / f"{name}.py"):
-        if imported in LAYERS:
-            assert LAYERS[imported] <= LAYERS[name], f"{name} imports {imported}"
+        if imported in LAYERS | PACKAGE:
+            layers = LAYERS | PACKAGE
+            assert layers[imported] <= layers[name], f"{name} imports {imported}"
             scripts = {"classifier", "multitask_classifier", "pretrain"}
             assert name == imported or not {name, imported} <= scripts
         assert imported not in CHECKS | {"course", "tests", "lessons"}, f"{name}: {imported}"
+
+
+def test_training_stands_on_utils_alone_and_has_no_circle():
+    """Each file there can be read before those that import it."""
+    imports = {}
+    for path in TRAINING:
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        names = [node.module for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
+        ours = {name for name in names if name.split(".")[0] in {*LAYERS, *CHECKS, *PACKAGE}}
+        assert {name for name in ours if not name.startswith("training.")} <= {"utils"}, path
+        imports[path.stem] = {name.split(".")[1] for name in ours if name != "utils"}
+    while imports:
+        free = {name for name, needed in imports.items() if not needed & imports.keys()}
+        assert free, f"a circle among {sorted(imports)}"
+        imports = {name: needed for name, needed in imports.items() if name not in free}
+
+
+@pytest.mark.parametrize("name", LOOPS)
+def test_every_script_has_its_loop_in_sight(name):
+    """From the epochs to their end it fits in one look, and nothing in it calls back."""
+    text = (ROOT / name).read_text(encoding="utf-8")
+    solution = re.compile(r"^ *### BEGIN SOLUTION.*?### END SOLUTION.*?\n", re.M | re.S)
+
+    def stub(region):
+        return re.sub(r"^(?!.*### STUB: ).*\n", "", region[0], flags=re.M).replace("### STUB: ", "")
+
+    (loop,) = (
+        node
+        for node in ast.walk(ast.parse(solution.sub(stub, text)))
+        if isinstance(node, ast.For) and ast.unparse(node.iter) == "run.epochs()"
+    )
+    assert loop.end_lineno - loop.lineno + 1 <= LOOPS[name]
+    called = [ast.unparse(node.func) for node in ast.walk(loop) if isinstance(node, ast.Call)]
+    assert {"run.batches", "run.micro_batches", "run.backward", "run.step"} <= set(called)
 
 
 @pytest.mark.parametrize("path", EXTENSIONS, ids=lambda path: path.stem)

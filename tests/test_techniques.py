@@ -18,7 +18,6 @@ from torch import nn
 
 import multitask_classifier as multitask
 from bert import BertModel
-from engine import LengthBatches
 from extensions import flags as techniques
 from extensions import objectives, simcse
 from extensions.no_duplicates import NoDuplicates
@@ -30,6 +29,8 @@ from extensions.word_tags import WordTags, load_tagger
 from multitask_classifier import MultitaskBERT
 from optimizer import AdamW
 from tokenizer import BertTokenizer
+from training.batches import LengthBatches
+from training.checkpoints import ResumePoint, StopRequest
 from utils import InputError, load_checkpoint, seed_everything
 
 ON = {  # a name: the flags of a run
@@ -179,7 +180,7 @@ def test_an_adapted_bert_keeps_its_weights(run, kind, tiny_model_folder):
 def test_stopped_and_resumed_it_ends_with_the_same_weights(run, monkeypatch, name, steps):
     whole = run(**ON[name])
     seen = 0
-    leave = multitask.StopRequest.leave_if_asked
+    leave = StopRequest.leave_if_asked
 
     def watched(self, point):
         nonlocal seen
@@ -189,8 +190,8 @@ def test_stopped_and_resumed_it_ends_with_the_same_weights(run, monkeypatch, nam
         leave(self, point)
 
     with monkeypatch.context() as patch:
-        patch.setattr(multitask.StopRequest, "leave_if_asked", watched)
-        patch.setattr(multitask, "time_to_write", lambda stop, point: True)
+        patch.setattr(StopRequest, "leave_if_asked", watched)
+        patch.setattr(ResumePoint, "due", lambda point: True)
         with pytest.raises(InputError, match="--resume goes on"):
             run(**ON[name])
     again = run(**ON[name], resume=True)
@@ -495,7 +496,7 @@ def test_texts_that_serve_as_wrong_answers_come_once_in_a_batch():
     assert without_duplicates(args, rows, batches) == batches
     args.para_extra = "ranking"
     found = without_duplicates(args, rows, batches)["para"]
-    found.begin(1)
+    found.set_epoch(1)
     together = [set(batch) for batch in found]
     assert sorted(len(batch) for batch in together) == [1, 1, 3]
     assert all(len(batch & {0, 1, 3}) == 1 for batch in together)
@@ -539,4 +540,5 @@ def test_a_run_of_tasks_in_turns_without_a_rule_takes_every_gradient_as_it_comes
     args = multitask.get_args([])
     update = Updates(args, nn.Linear(1, 1), None, 10)
     assert [update.is_whole(name, 0) for name in args.tasks] == [True] * 3
-    assert update.after(0) == {}
+    update.after(0)
+    assert update.state_dict() == {}

@@ -21,8 +21,6 @@ from transformers import AutoTokenizer, BertForTokenClassification
 
 from base_bert import weight_names
 from bert import BertModel
-from engine import ResumePoint
-from lessons import heads
 from lessons import token_classifier as lesson
 from lessons.entities import (
     NO_LABEL,
@@ -35,6 +33,9 @@ from lessons.entities import (
 )
 from lessons.token_classifier import TokenClassifier, tag_loss
 from tokenizer import BertTokenizer
+from training import report
+from training.checkpoints import ResumePoint
+from training.run import Run
 from utils import InputError, run_script
 
 LABELS = ["O", "B-LOC", "I-LOC", "B-PER", "I-PER"]
@@ -424,9 +425,10 @@ def test_parts_of_a_batch_add_up(run_script_here, line, model_without_dropout, t
 def test_a_step_follows_the_mean_over_the_words_of_its_batch(
     run_script_here, line, model_without_dropout, monkeypatch
 ):
-    compared = []
+    compared, step = [], Run.step
 
-    def compare(model, *rest):
+    def compare(run):
+        model = run.model
         tokenizer = BertTokenizer.from_pretrained(str(model_without_dropout))
         data = TaggedWords(read_sentences(line[1]), tokenizer, model.labels, 32)
         batch = data.collate_fn(range(len(data)))
@@ -435,8 +437,9 @@ def test_a_step_follows_the_mean_over_the_words_of_its_batch(
         (wanted,) = torch.autograd.grad(mean, model.head.bias)
         torch.testing.assert_close(model.head.bias.grad, wanted, atol=1e-6, rtol=1e-4)
         compared.append(wanted.abs().max() > 1e-3)
+        step(run)
 
-    monkeypatch.setattr(lesson, "clip_and_schedule", compare)
+    monkeypatch.setattr(Run, "step", compare)
     rest = ["--model", str(model_without_dropout), "--hidden_dropout_prob", "0", "--epochs", "1"]
     result = run_script_here(lesson, *line, *rest, "--batch_size", "40", "--accumulate", "2")
     assert result.code == 0, result.err
@@ -453,7 +456,7 @@ def keeps_the_best(script, model, metric: str, results: list, run) -> None:
         patch.setattr(
             model, "save_pretrained", lambda self, out: (saved.append(len(epochs)), real(self, out))
         )
-        patch.setattr(script, "record", lambda args, history, *_: epochs.append(len(history)))
+        patch.setattr(report.Report, "write", lambda self, history, *_: epochs.append(len(history)))
         result = run()
     assert result.code == 0, result.err
     assert (saved, epochs) == ([0, 1], [1, 2, 3])
@@ -504,7 +507,7 @@ def live(script, folder: Path, line: list[str], last_event: int | None) -> None:
     sys.argv = ["lesson.py", *line]
     ResumePoint.__init__.__defaults__ = (0.0,)  # a resume file after every step
     os.fsync = lambda descriptor: None
-    heads.plot_curves = lambda *_: None
+    report.plot_curves = lambda *_: None
     if last_event is not None:
         die_at(last_event, 0.0)
     run_script(script.main)
@@ -525,7 +528,8 @@ def left_by(folder: Path) -> dict:
     found = {
         file.name: file.read_bytes()
         for file in (folder / "out").iterdir()
-        if file.suffix in (".safetensors", ".tsv", ".txt", ".json") and file.name != "metrics.json"
+        if file.suffix in (".safetensors", ".tsv", ".txt", ".json", ".csv")
+        and file.name != "metrics.json"
     }
     metrics = json.loads((folder / "out/metrics.json").read_text())
     found["metrics"] = metrics["best"], metrics["epochs"]
@@ -557,15 +561,14 @@ def test_killed_and_resumed_it_ends_as_if_untouched(line, tmp_path):
 
 def test_other_settings_are_refused(run_script_here, line, monkeypatch, tmp_path):
     monkeypatch.setattr(ResumePoint.__init__, "__defaults__", (0.0,))
-    real, calls = lesson.clip_and_schedule, []
+    step = Run.step
 
-    def stop(*args):
-        calls.append(args)
-        if len(calls) == 3:
+    def stop(run):
+        if run.step_number == 3:
             signal.raise_signal(signal.SIGINT)
-        real(*args)
+        step(run)
 
-    monkeypatch.setattr(lesson, "clip_and_schedule", stop)
+    monkeypatch.setattr(Run, "step", stop)
     result = run_script_here(lesson, *line)
     assert (result.code, result.err) == (
         1,

@@ -23,7 +23,9 @@ IMPORTS = (
     "base_bert",
     "datasets",
     "evaluation",
-    "engine",
+    "training.run",
+    "training.encoder_outputs",
+    "training.flags",
 )
 NUMBERS = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 NUMBERS += (torch.bool, torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64)

@@ -1,14 +1,18 @@
-"""What training runs share (engine.py): batches by length, progress, the watch over the loss."""
+"""What training runs share (training/): batches, precision, schedule, progress, the run itself."""
 
 import json
 import math
+import os
+import signal
+import subprocess
+import sys
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 import torch
 import transformers
-from conftest import make_rows
+from conftest import ROOT, make_rows
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
@@ -16,23 +20,16 @@ from torch.nn import functional as F
 from torch.utils.data import DataLoader
 
 import classifier
-import engine
 from datasets import SentenceClassificationDataset
-from engine import (
-    LengthBatches,
-    Progress,
-    Seen,
-    add_up,
-    check_finite,
-    clip_and_schedule,
-    evaluation_loader,
-    minutes,
-    parts,
-    rate,
-    remember_outputs,
-    waited_enough,
-)
 from optimizer import AdamW
+from training import devices
+from training.batches import LengthBatches, TrainingLoader, evaluation_loader, micro_batches
+from training.checkpoints import ResumePoint
+from training.encoder_outputs import cache_encoder_outputs
+from training.progress import Progress, minutes
+from training.report import StepLog
+from training.run import Run, RunningTotals, check_finite, should_stop_early
+from training.schedule import linear_factor
 from utils import InputError, load_checkpoint, seed_everything
 
 CPU = torch.device("cpu")
@@ -86,12 +83,12 @@ def test_order_does_not_depend_on_the_global_seed():
 @given(st.integers(1, 300), st.integers(1, 17), st.integers(0, 3), st.data())
 def test_an_epoch_goes_on_where_it_was_left(count, batch_size, epoch, data):
     batches = LengthBatches(some_lengths(count), batch_size, seed=4)
-    batches.begin(epoch)
+    batches.set_epoch(epoch)
     whole = list(batches)
     skip = data.draw(st.integers(0, len(whole)))
-    batches.begin(epoch, skip=skip)
+    batches.set_epoch(epoch, skip=skip)
     assert list(batches) == whole[skip:]
-    batches.begin(epoch)
+    batches.set_epoch(epoch)
     assert list(batches) == whole
 
 
@@ -143,8 +140,8 @@ def test_evaluation_takes_every_row_longest_first(tiny_model_folder):
     ],
 )
 def test_precision_of_matrix_products(monkeypatch, precision, hardware, dtype):
-    monkeypatch.setattr(engine, "computes_bf16", lambda device: hardware)
-    autocast = engine.autocast_for(torch.device("cpu"), precision)
+    monkeypatch.setattr(devices, "computes_bf16", lambda device: hardware)
+    autocast = devices.autocast_for(torch.device("cpu"), precision)
     layer = torch.nn.Linear(3, 2)
     for _ in range(2):  # it can be entered again and again
         with autocast():
@@ -161,29 +158,52 @@ def test_precision_of_matrix_products(monkeypatch, precision, hardware, dtype):
 
 @pytest.mark.parametrize("steps", [1, 2, 7, 100, 1067])
 @pytest.mark.parametrize("warmup", [0.0, 0.06, 0.1, 0.5, 0.99])
-def test_rate_is_that_of_transformers(steps, warmup):
+def test_the_factor_is_that_of_transformers(steps, warmup):
     optimizer = torch.optim.SGD([nn.Parameter(torch.zeros(1))], lr=1.0)
     schedule = transformers.get_linear_schedule_with_warmup(optimizer, round(warmup * steps), steps)
     (theirs,) = schedule.lr_lambdas
     for step in range(steps + 1):
-        assert rate(step, steps, warmup, decay=True) == theirs(step)
+        assert linear_factor(step, steps, warmup, decay=True) == theirs(step)
         constant = theirs(step) if step < round(warmup * steps) else 1.0
-        assert rate(step, steps, warmup, decay=False) == constant
+        assert linear_factor(step, steps, warmup, decay=False) == constant
 
 
-def test_rate_is_constant_where_nothing_is_asked_for():
-    assert {rate(step, 10, 0.0, decay=False) for step in range(11)} == {1.0}
+def test_the_factor_is_constant_where_nothing_is_asked_for():
+    assert {linear_factor(step, 10, 0.0, decay=False) for step in range(11)} == {1.0}
 
 
-def small_step(step=3, **flags) -> tuple[nn.Module, AdamW]:
-    """A layer with gradients, after clip_and_schedule before a step of ten."""
+def small_run(model=None, optimizer=None, loader=(), **flags) -> Run:
+    """A run of ten steps on a small layer; nothing is written before ``with``."""
     torch.manual_seed(0)
-    layer = nn.Linear(3, 2)
-    optimizer = AdamW(layer.parameters(), lr=0.5)
-    layer(torch.full((4, 3), 9.0)).square().sum().backward()
-    off = {"lr": 0.5, "clip": None, "warmup": 0.0, "decay": False}
-    clip_and_schedule(layer, optimizer, SimpleNamespace(**(off | flags)), step, 10)
-    return layer, optimizer
+    model = model or nn.Linear(3, 2)
+    optimizer = optimizer or AdamW(model.parameters(), lr=0.5)
+    off = {"clip": None, "warmup": 0.0, "decay": False, "accumulate": 1, "precision": "fp32"}
+    off |= {"epochs": 1, "patience": None, "resume": False}
+    return Run(
+        SimpleNamespace(**(off | flags)),
+        model,
+        optimizer,
+        loader,
+        point=ResumePoint("x.resume", {}),
+        checkpoint="x.pt",
+        totals=("rows", "loss"),
+        steps_file="x-steps.csv",
+        steps=10,
+    )
+
+
+def small_step(number=4, **flags) -> tuple[nn.Module, AdamW]:
+    """A layer with gradients, after the step of that number, of ten."""
+    run = small_run(**flags)
+    run.model(torch.full((4, 3), 9.0)).square().sum().backward()
+    kept = []
+    run.optimizer.step = lambda: kept.extend(p.grad.clone() for p in run.model.parameters())
+    run.step_number = number
+    run.step()
+    for parameter, grad in zip(run.model.parameters(), kept, strict=True):
+        assert parameter.grad is None  # for the next step
+        parameter.grad = grad
+    return run.model, run.optimizer
 
 
 def test_clipping_is_that_of_torch():
@@ -215,10 +235,10 @@ def test_the_learning_rate_of_a_step():
 
 @pytest.mark.parametrize("rows", [1, 5, 8, 11])
 @pytest.mark.parametrize("count", [1, 2, 3, 4, 20])
-def test_parts_are_a_batch(rows, count):
+def test_micro_batches_are_a_batch(rows, count):
     ids = torch.arange(rows * 2).view(rows, 2)
     batch = {"token_ids": ids, "attention_mask": ids + 100, "labels": ids[:, 0] + 200}
-    found = list(parts(batch, count, CPU))
+    found = list(micro_batches(batch, count, CPU))
     assert len(found) <= count
     assert max(len(labels) for *_, labels in found) == math.ceil(rows / count)
     for whole, pieces in zip(
@@ -235,7 +255,7 @@ def test_parts_are_a_batch(rows, count):
 def flags(tiny_model_folder, tiny_data, tmp_path, monkeypatch) -> SimpleNamespace:
     """Flags of classifier.train on a small data set; no plots are drawn."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(classifier, "plot_curves", lambda *_: None)
+    monkeypatch.setattr("training.report.plot_curves", lambda *_: None)
     line = ["--only", "sst", "--data_dir", tiny_data, "--model", tiny_model_folder]
     line += ["--precision", "fp32", "--option", "finetune", "--lr", "1e-3", "--epochs", "1"]
     line += ["--dev_out", "x-dev-out.csv"]
@@ -267,11 +287,10 @@ def test_parts_have_the_gradients_of_a_batch(flags, monkeypatch, count):
     without_dropout(monkeypatch, flags)
     gradients = []
 
-    def keep(model, optimizer, args, step, steps):
-        gradients[-1].append([p.grad.clone() for p in model.parameters()])
-        optimizer.param_groups[0]["lr"] = 0.0  # so that all steps are taken at the same place
+    def keep(self, closure=None):  # and no update, so that all steps are taken at the same place
+        gradients[-1].append([p.grad.clone() for p in self.param_groups[0]["params"]])
 
-    monkeypatch.setattr(classifier, "clip_and_schedule", keep)
+    monkeypatch.setattr(AdamW, "step", keep)
     losses = []
     for accumulate in (1, count):
         gradients.append([])
@@ -288,10 +307,15 @@ def test_parts_have_the_gradients_of_a_batch(flags, monkeypatch, count):
 
 def test_every_step_has_its_number(flags, monkeypatch):
     """Counted over the epochs, whatever the parts of a batch."""
-    steps = []
-    monkeypatch.setattr(classifier, "clip_and_schedule", lambda *args: steps.append(args[3:]))
+    steps, step = [], Run.step
+
+    def watched(run):
+        steps.append((run.step_number, run.total_steps))
+        step(run)
+
+    monkeypatch.setattr(Run, "step", watched)
     trained(flags, epochs=3, accumulate=2)
-    assert steps == [(step, 12) for step in range(12)]
+    assert steps == [(number, 12) for number in range(1, 13)]
 
 
 @pytest.mark.parametrize(
@@ -336,7 +360,7 @@ def test_remembered_outputs_are_the_encoders(flags, monkeypatch):
         expected = [model(batch["token_ids"], batch["attention_mask"]) for batch in batches]
     rows = count_encoding(monkeypatch)
     model.bert.train()
-    remember_outputs(model.bert, sets, 3, CPU)
+    cache_encoder_outputs(model.bert, sets, 3, CPU)
     assert sum(rows) == sum(map(len, sets))  # each text once
     model.bert.train()  # as it is while the head learns: there must be no dropout
     for batch, logits in zip(batches, expected, strict=True):
@@ -348,7 +372,7 @@ def test_remembered_outputs_are_the_encoders(flags, monkeypatch):
 
 def test_padding_does_not_hide_a_remembered_text(flags, monkeypatch):
     model, (train_set, _) = frozen_model(flags)
-    remember_outputs(model.bert, [train_set], 8, CPU)
+    cache_encoder_outputs(model.bert, [train_set], 8, CPU)
     rows = count_encoding(monkeypatch)
     batch = train_set.collate_fn([train_set[3]])
     wide = [F.pad(batch[key], (0, 5)) for key in ("token_ids", "attention_mask")]
@@ -365,7 +389,7 @@ def test_a_text_not_seen_is_encoded(flags, monkeypatch):
     inputs = batch["token_ids"], batch["attention_mask"]
     with torch.no_grad():
         expected = model.bert(*inputs)
-        remember_outputs(model.bert, [train_set], 8, CPU)
+        cache_encoder_outputs(model.bert, [train_set], 8, CPU)
         rows = count_encoding(monkeypatch)
         found = model.bert(*inputs)
     assert rows == [2]
@@ -433,56 +457,132 @@ class Clock:
 
     def __init__(self, monkeypatch):
         self.now = 100.0
-        monkeypatch.setattr(engine.time, "monotonic", lambda: self.now)
+        monkeypatch.setattr("training.progress.time.monotonic", lambda: self.now)
 
 
-def test_estimate_counts_word_pieces(monkeypatch, capsys):
+def batch_of(pieces: int) -> dict:
+    return {"attention_mask": torch.ones(1, pieces)}
+
+
+def told_by(capsys) -> list[str]:
+    return capsys.readouterr().out.splitlines()
+
+
+@pytest.fixture
+def clock(monkeypatch) -> Clock:
+    """And every step is timed, the first one, too."""
+    monkeypatch.setattr(Progress, "UNTIMED_STEPS", 0)
+    return Clock(monkeypatch)
+
+
+def test_estimate_counts_word_pieces(clock, capsys):
     """40 of 200 pieces took 6 s: 30 s in all, though half of the epoch's batches are done."""
-    clock = Clock(monkeypatch)
-    loader = [
-        {"attention_mask": torch.ones(2, 20)},
-        {"attention_mask": torch.ones(2, 30)},
-    ]
-    progress = Progress(pieces=100, epochs=2)
+    progress = Progress(total=200, evaluations=2)
     for epoch in (1, 2):
-        for _ in progress.bar(loader, epoch):
-            clock.now += 6.0
+        for pieces in progress.bar([batch_of(40), batch_of(60)], f"epoch {epoch}", 0, 2):
+            clock.now += 0.15 * int(pieces["attention_mask"].sum())
     assert progress.done == 200
-    assert progress.seconds() == 24.0
-    assert capsys.readouterr().out == "estimate: training takes about 30 s in all\n"
+    assert progress.seconds() == 30.0
+    assert told_by(capsys) == ["estimate: training takes about 30 s in all, 24 s are left"]
 
 
-def test_an_estimate_after_an_interruption_counts_what_went_before(monkeypatch, capsys):
-    clock = Clock(monkeypatch)
-    progress = Progress(pieces=100, epochs=1, seconds_before=100.0)
-    for _ in progress.bar([{"attention_mask": torch.ones(1, 50)}] * 2, 1):
+def test_an_estimate_after_an_interruption_counts_what_went_before(clock, capsys):
+    """100 s for the first 50 of 150 pieces; then 6 s for the next 50."""
+    progress = Progress(total=150, done=50, seconds=100.0, evaluations=1)
+    for _ in progress.bar([batch_of(50)] * 2, "epoch 2", 3, 5):
         clock.now += 6.0
-    assert capsys.readouterr().out == "estimate: training takes about 1 min 52 s in all\n"
+    assert told_by(capsys) == ["estimate: training takes about 1 min 52 s in all, 6 s are left"]
+
+
+def test_the_bar_goes_on_where_the_run_stopped(monkeypatch):
+    shown = {}
+
+    class Bar(list):
+        disable = True
+
+        def __init__(self, items, name, **options):
+            super().__init__(items)
+            shown.update(options, name=name)
+
+    monkeypatch.setattr("training.progress.tqdm", Bar)
+    assert len(list(Progress(total=10).bar([batch_of(1)] * 2, "epoch 3", 5, 7))) == 2
+    assert (shown["initial"], shown["total"], shown["name"]) == (5, 7, "epoch 3")
+
+
+def test_the_first_steps_promise_nothing(monkeypatch, capsys):
+    """Ten steps of 60 s each, as when torch compiles, then 90 of 1 s: 11 min 30 s, not 100 min."""
+    clock = Clock(monkeypatch)
+    progress = Progress(total=100)
+    monkeypatch.setattr(Progress, "LINE_EVERY", math.inf)
+    for number, _ in enumerate(progress.bar([batch_of(1)] * 100, "epoch 1", 0, 100)):
+        assert progress.left() is None or number > 10
+        clock.now += 60.0 if number < 10 else 1.0
+    (told,) = told_by(capsys)
+    assert told.startswith("estimate: training takes about 11 min 30 s in all, 1 min 24 s are left")
+
+
+def test_a_slow_step_does_not_count_for_all_that_follow(clock):
+    """The speed is an average over the last steps: one of 50 times their length shows in part."""
+    progress = Progress(total=1000)
+    steps = progress.bar([batch_of(1)] * 1000, "epoch 1", 0, 1000)
+    next(steps)
+    for number in range(200):
+        clock.now += 50.0 if number == 199 else 1.0
+        next(steps)
+    assert 1.5 < 1 / progress.speed() < 2.5
+    for _ in range(300):
+        clock.now += 1.0
+        next(steps)
+    assert 1 / progress.speed() == pytest.approx(1.0, abs=0.01)
+
+
+def test_evaluations_that_are_still_to_come_take_as_long_as_the_last(clock):
+    progress = Progress(total=300, evaluations=3)
+    for epoch in (1, 2):
+        for _ in progress.bar([batch_of(10)] * 10, f"epoch {epoch}", 0, 10):
+            clock.now += 1.0
+        if epoch == 2:
+            assert progress.left() == pytest.approx(10.0 + 30.0)  # an epoch and its evaluation
+        clock.now += 30.0
 
 
 @pytest.mark.parametrize(
     ("later", "corrected"),
-    [(2.0, ["1 min 00 s", "28 s"]), (7.0, ["1 min 00 s"]), (14.0, ["1 min 00 s", "2 min 04 s"])],
+    [
+        (2.0, ["1 min 00 s in all, 54 s are left", "28 s in all, 14 s are left"]),
+        (7.0, ["1 min 00 s in all, 54 s are left"]),
+        (14.0, ["1 min 00 s in all, 54 s are left", "2 min 04 s in all, 1 min 02 s are left"]),
+    ],
 )
-def test_an_epoch_that_ends_corrects_the_estimate(monkeypatch, capsys, later, corrected):
+def test_an_epoch_that_ends_corrects_the_estimate(clock, monkeypatch, capsys, later, corrected):
     """A first batch of 6 s promises 60 s for ten; each of the rest of epoch 1 takes ``later``."""
-    clock = Clock(monkeypatch)
-    progress = Progress(pieces=50, epochs=2)
+    monkeypatch.setattr(Progress, "LINE_EVERY", math.inf)
+    progress = Progress(total=100)
     for epoch in (1, 2):
-        for number, _ in enumerate(
-            progress.bar([{"attention_mask": torch.ones(1, 10)}] * 5, epoch)
-        ):
+        steps = progress.bar([batch_of(10)] * 5, f"epoch {epoch}", 0, 5)
+        for number, _ in enumerate(steps):
             clock.now += later if number or epoch > 1 else 6.0
-    told = [f"estimate: training takes about {text} in all" for text in corrected]
-    assert capsys.readouterr().out.splitlines() == told
+    assert told_by(capsys) == [f"estimate: training takes about {text}" for text in corrected]
 
 
-def test_short_runs_get_no_estimate(monkeypatch, capsys):
-    clock = Clock(monkeypatch)
-    progress = Progress(pieces=10, epochs=1)
-    for _ in progress.bar([{"attention_mask": torch.ones(1, 5)}] * 2, 1):
+def test_short_runs_get_no_estimate(clock, capsys):
+    progress = Progress(total=10)
+    for _ in progress.bar([batch_of(5)] * 2, "epoch 1", 0, 2):
         clock.now += 2.0
     assert capsys.readouterr().out == ""
+
+
+def test_a_line_a_minute_where_there_is_no_bar(clock, capsys):
+    """The output of a test is no terminal: 150 steps of 1 s give two lines beside the estimate."""
+    progress = Progress(total=150)
+    for _ in progress.bar([batch_of(1)] * 150, "epoch 1", 0, 150):
+        clock.now += 1.0
+    first, *lines = told_by(capsys)
+    assert first.startswith("estimate: ")
+    assert lines == [
+        "epoch 1, batch 60 of 150: 1 min 00 s of training, about 1 min 30 s left",
+        "epoch 1, batch 120 of 150: 2 min 00 s of training, about 30 s left",
+    ]
 
 
 @pytest.mark.parametrize(
@@ -500,23 +600,39 @@ def test_minutes(seconds, text):
     assert minutes(seconds) == text
 
 
-def test_seen_adds_up_and_goes_on():
-    seen = Seen(("examples", "loss"), {"examples": 10.0, "loss": 4.0})
-    seen.add(examples=3, loss=1.5)
-    seen.add(loss=0.5)
-    assert seen.sums == {"examples": 10.0, "loss": 4.0}  # the step is not over
-    add_up(torch.nn.Linear(1, 1), seen)
-    assert seen.sums == {"examples": 13.0, "loss": 6.0}
-    add_up(torch.nn.Linear(1, 1), seen)
-    assert seen.sums == {"examples": 13.0, "loss": 6.0}
+def test_running_totals_add_up_and_go_on():
+    totals = RunningTotals(("examples", "loss"), {"examples": 10.0, "loss": 4.0})
+    totals.add(examples=3, loss=1.5)
+    totals.add(loss=0.5)
+    assert totals.sums == {"examples": 10.0, "loss": 4.0}  # the step is not over
+    totals.end_step([3.0, 2.0])
+    assert totals.sums == {"examples": 13.0, "loss": 6.0}
+    assert totals.step == {"examples": 0.0, "loss": 0.0}
+    assert totals.mean("loss") == 6 / 13
     with pytest.raises(KeyError):
-        seen.add(wrong=1)
+        totals.add(wrong=1)
+    totals.clear()
+    assert totals.sums == {"examples": 0.0, "loss": 0.0}
+    assert totals.mean("loss") == 0.0  # of nothing
+
+
+def test_a_step_ends_the_totals_of_all_its_micro_batches():
+    run = small_run()
+    run.rows = 8
+    for weight in (6, 2):
+        run.backward(run.model(torch.ones(weight, 3)).mean(), weight=weight)
+        run.add(rows=weight, loss=1.0)
+    run.reduce()
+    assert run.totals.sums == {"rows": 8.0, "loss": 2.0}
+    run.reduce()  # nothing is counted twice
+    assert run.totals.sums == {"rows": 8.0, "loss": 2.0}
+    assert run.loss == pytest.approx(run.model(torch.ones(8, 3)).mean().item())
 
 
 @pytest.mark.parametrize("value", ["nan", "inf", "-inf"])
 def test_a_loss_that_is_not_finite_stops(value):
     with pytest.raises(InputError) as caught:
-        check_finite(Seen(("loss",), {"loss": float(value)}), 3, 7, "x.pt")
+        check_finite({"loss": float(value)}, 3, 7, "x.pt")
     message = str(caught.value)
     assert "\n" not in message
     for fact in (f"the loss is {value} in epoch 3, batch 7", "lower --lr", "kept in x.pt"):
@@ -525,15 +641,15 @@ def test_a_loss_that_is_not_finite_stops(value):
 
 def test_patience():
     scores = [0.4, 0.6, 0.6, 0.5]
-    assert not waited_enough(scores, None)
-    assert not waited_enough(scores, 3)  # the second was better than the first
-    assert waited_enough(scores, 2)
-    assert waited_enough(scores, 1)
-    assert not waited_enough(scores[:2], 2)
+    assert not should_stop_early(scores, None)
+    assert not should_stop_early(scores, 3)  # the second was better than the first
+    assert should_stop_early(scores, 2)
+    assert should_stop_early(scores, 1)
+    assert not should_stop_early(scores[:2], 2)
 
 
 def test_a_finite_loss_passes():
-    assert check_finite(Seen(("loss",), {"loss": 1e30}), 1, 1, "x.pt") is None
+    assert check_finite({"loss": 1e30}, 1, 1, "x.pt") is None
 
 
 def test_loader_and_batches_together(tiny_model_folder):
@@ -548,3 +664,135 @@ def test_loader_and_batches_together(tiny_model_folder):
         assert batch["attention_mask"].sum(dim=1).max() == batch["token_ids"].shape[1]
         seen += batch["sent_ids"]
     assert sorted(seen) == [key for _, _, key in rows]
+
+
+def test_a_training_loader_goes_on_where_it_was_left(tiny_model_folder):
+    """The same batches, and the same random numbers for dropout afterwards."""
+    rows = [(text, 0, key) for key, text in make_rows(33)]
+    data = SentenceClassificationDataset(rows, SimpleNamespace(model=str(tiny_model_folder)))
+    loader = TrainingLoader(data, 4, seed=0)
+    assert loader.pieces_per_batch == sum(data.lengths()) / 9
+    loader.set_epoch(2)
+    torch.manual_seed(7)
+    whole, states = [], []
+    for batch in loader:
+        states.append(torch.get_rng_state())
+        whole.append(batch["sent_ids"])
+    torch.set_rng_state(states[4])
+    loader.set_epoch(2, skip=5)
+    assert [batch["sent_ids"] for batch in loader] == whole[5:]
+    assert torch.equal(torch.get_rng_state(), states[-1])
+
+
+# ---------------------------------------------------------------------------------------------
+# steps.csv, the table
+
+
+def steps_in(path) -> list[list[str]]:
+    header, *lines = Path(path).read_text().splitlines()
+    assert header == "step,epoch,loss,lr"
+    return [line.split(",") for line in lines]
+
+
+def test_every_step_is_logged(flags):
+    trained(flags, epochs=2, warmup=0.5, accumulate=2, lr=0.01)
+    found = steps_in("x-steps.csv")
+    assert [(int(step), int(epoch)) for step, epoch, _, _ in found] == [
+        (number, 1 + (number > 4)) for number in range(1, 9)
+    ]
+    rates = [0.01 * linear_factor(step, 8, 0.5, False) for step in range(8)]
+    assert [float(lr) for *_, lr in found] == pytest.approx(rates)
+    rows = [8, 8, 8, 1]  # of the batches, in some order
+    means = [float(loss) for _, _, loss, _ in found]
+    assert min(means[:4]) <= last_epochs()[0]["loss"] <= max(means[:4])
+    assert sum(rows) == 25
+
+
+def test_a_step_log_loses_nothing_and_keeps_nothing_that_is_done_again(tmp_path):
+    log = StepLog(tmp_path / "x-steps.csv")
+    log.cut(0)
+    for step in (1, 2, 3):
+        log.add(step, 1, step / 4, 1e-3)
+    log.flush()
+    log.add(4, 1, 1.0, 1e-3)  # not flushed: the resume point is that of step 3
+    again = StepLog(tmp_path / "x-steps.csv")
+    again.cut(2)  # or that of step 2
+    again.add(3, 1, 0.5, 2e-3)
+    again.flush()
+    assert steps_in(tmp_path / "x-steps.csv") == [
+        ["1", "1", "0.25", "0.001"],
+        ["2", "1", "0.5", "0.001"],
+        ["3", "1", "0.5", "0.002"],
+    ]
+    again.cut(0)
+    assert steps_in(tmp_path / "x-steps.csv") == []
+
+
+def test_a_full_disk_is_said_in_one_line(tmp_path):
+    (tmp_path / "x-steps.csv").mkdir()
+    log = StepLog(tmp_path / "x-steps.csv")
+    log.add(1, 1, 0.5, 0.1)
+    with pytest.raises(InputError, match=r"cannot write .*x-steps\.csv: Is a directory; make room"):
+        log.flush()
+
+
+def test_a_resumed_run_prints_its_finished_epochs_again(flags, monkeypatch, capsys):
+    flags.epochs = 3
+    step = Run.step
+
+    def stopping(run):
+        if run.step_number == 10:
+            run.stop.asked = True
+        step(run)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Run, "step", stopping)
+        with pytest.raises(InputError, match="stopped"):
+            trained(flags)
+    table = [line for line in told_by(capsys) if line[:6].strip() in ("epoch", "1", "2", "3")]
+    assert len(table) == 3
+    trained(flags, resume=True)
+    again = [line for line in told_by(capsys) if line[:6].strip() in ("epoch", "1", "2", "3")]
+    assert again[:3] == table
+    assert len(again) == 4
+    assert [row["epoch"] for row in last_epochs()] == [1, 2, 3]
+
+
+# ---------------------------------------------------------------------------------------------
+# Threads
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ({}, "100000"),
+        ({"GOMP_SPINCOUNT": "5"}, "5"),
+        ({"OMP_WAIT_POLICY": "active"}, None),
+    ],
+)
+@pytest.mark.parametrize("script", ["classifier", "lessons.token_classifier"])
+def test_how_long_threads_spin_is_set_before_torch(given, expected, script):
+    """Where torch is imported the variable stands, whatever script it is."""
+    program = (
+        "import os, sys\n"
+        "class Watch:\n"
+        "    def find_spec(self, name, *rest):\n"
+        "        if name == 'torch':\n"
+        "            print(os.environ.get('GOMP_SPINCOUNT'))\n"
+        "            raise SystemExit\n"
+        "sys.meta_path.insert(0, Watch())\n"
+        f"import {script}\n"
+    )
+    clean = {k: v for k, v in os.environ.items() if k not in ("GOMP_SPINCOUNT", "OMP_WAIT_POLICY")}
+    done = subprocess.run(
+        [sys.executable, "-c", program], cwd=ROOT, env=clean | given, capture_output=True, text=True
+    )
+    assert done.stdout == f"{expected}\n", done.stderr
+
+
+def test_a_run_that_cannot_go_on_leaves_ctrl_c_as_it_was(flags):
+    handler = signal.getsignal(signal.SIGINT)
+    Path("sst-classifier.resume").write_text("no checkpoint")
+    with pytest.raises(InputError, match="start over"):
+        trained(flags, resume=True)
+    assert signal.getsignal(signal.SIGINT) is handler

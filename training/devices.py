@@ -1,0 +1,60 @@
+"""What the hardware does: the precision of matrix products, and memory."""
+
+from __future__ import annotations
+
+import ctypes
+import sys
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+
+import torch
+
+try:
+    import resource
+except ImportError:  # Windows
+    resource = None
+
+M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3  # glibc's numbers, malloc.h
+
+
+def keep_freed_memory() -> None:
+    """On Linux: keep freed blocks of up to 64 MB for the next step, rather than return them.
+
+    By default glibc maps each block above 32 MB again, and the word embedding's gradient is one:
+    the system would hand out, and zero, its pages in every step, an eighth of a small step's time.
+    """
+    if sys.platform == "linux":
+        set_option = getattr(ctypes.CDLL(None), "mallopt", None)  # another libc may not have it
+        if set_option:
+            set_option(M_MMAP_THRESHOLD, 64 << 20)
+            set_option(M_TRIM_THRESHOLD, 512 << 20)
+
+
+def peak_memory(device: torch.device) -> float | None:
+    """The most memory held so far, in MB: on CUDA that of tensors, else that of the process."""
+    if device.type == "cuda":
+        return torch.cuda.max_memory_allocated(device) / 1e6
+    if resource is None:
+        return None
+    unit = 1 if sys.platform == "darwin" else 1024  # bytes there, kilobytes on Linux
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit / 1e6
+
+
+def computes_bf16(device: torch.device) -> bool:
+    """Whether the hardware multiplies bfloat16 matrices natively, not by emulation."""
+    if device.type == "cuda":
+        return torch.cuda.is_bf16_supported(including_emulation=False)
+    if device.type == "cpu":
+        return torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported()
+    return False
+
+
+def autocast_for(device: torch.device, precision: str) -> Callable[[], AbstractContextManager]:
+    """The context of forward passes: ``with autocast(): logits = model(ids, mask)``.
+
+    Args:
+        precision: 'fp32'; 'bf16' for matrix products in bfloat16, with parameters, softmax,
+            LayerNorm and optimizer in float32; 'auto' for bf16 where the hardware has it.
+    """
+    bf16 = precision == "bf16" or (precision == "auto" and computes_bf16(device))
+    return lambda: torch.autocast(device.type, dtype=torch.bfloat16, enabled=bf16)

@@ -1,0 +1,145 @@
+"""What a run says of itself: a table that grows by the epoch, metrics.json, curves, steps.csv.
+
+It does not know what is trained.
+"""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from training.progress import minutes
+from utils import InputError, atomic_write, first_process, write_json
+
+TRAIN_AND_DEV = {"train_acc": "train, as seen", "dev_acc": "dev"}
+
+
+@dataclass(frozen=True)
+class Report:
+    """Where a run's reports go and what they show.
+
+    Args:
+        prefix: what the names of the files begin with: predictions/finetune-sst-.
+        title: of the picture.
+        columns: of the table: its headings and their keys in an epoch's row.
+        curves: metrics in the picture beside the loss: their keys and names.
+    """
+
+    prefix: str
+    title: str
+    columns: Mapping[str, str]
+    curves: Mapping[str, str] = field(default_factory=lambda: TRAIN_AND_DEV)
+
+    def print_header(self) -> None:
+        """The table's first line."""
+        print(f"{'epoch':>6}{''.join(map(_wide, self.columns))}{'time':>10}", flush=True)
+
+    def print_row(self, row: Mapping[str, float], seconds: float) -> None:
+        """An epoch's line of the table."""
+        values = "".join(_wide(name, f"{row[key]:.3f}") for name, key in self.columns.items())
+        print(f"{row['epoch']:6d}{values}{minutes(seconds):>10}", flush=True)
+
+    def write(
+        self, history: Sequence[dict], best: dict, seconds: float, peak_mb: float | None, args: Any
+    ) -> None:
+        """The learning curves and metrics.json of the run so far."""
+        plot_curves(f"{self.prefix}curves.png", history, self.title, self.curves)
+        metrics = {"best": best, "epochs": history, "seconds": round(seconds, 1)}
+        metrics |= {"peak_mb": peak_mb, "args": vars(args)}
+        write_json(f"{self.prefix}metrics.json", metrics)
+
+
+def _wide(heading: str, text: str | None = None) -> str:
+    """A cell of the table, as wide as its column."""
+    return f"  {heading if text is None else text:>{max(6, len(heading) + 1)}}"
+
+
+class StepLog:
+    """steps.csv: step, epoch, loss and learning rate of every step.
+
+    Lines are kept in memory until ``flush``, which comes before every resume point: a run that goes
+    on from there finds all steps before it, and ``cut`` removes those after it.
+    """
+
+    NAMES = ("step", "epoch", "loss", "lr")
+
+    def __init__(self, path: str | Path):
+        self.path = Path(path)
+        self.lines: list[tuple] = []
+
+    def cut(self, steps: int) -> None:
+        """Begin the file, or keep its first ``steps`` lines."""
+        kept: list[str] = []
+        if steps and self.path.is_file():
+            kept = self.path.read_text(encoding="utf-8").splitlines(keepends=True)[1 : steps + 1]
+        with atomic_write(self.path) as file:
+            file.write(",".join(self.NAMES) + "\n")
+            file.writelines(kept)
+
+    def add(self, step: int, epoch: int, loss: float, lr: float) -> None:
+        """One step's line."""
+        self.lines.append((step, epoch, f"{loss:.6g}", f"{lr:.6g}"))
+
+    def flush(self) -> None:
+        """Append what is kept in memory to the file."""
+        if first_process() and self.lines:
+            try:
+                with open(self.path, "a", encoding="utf-8", newline="") as file:
+                    csv.writer(file, lineterminator="\n").writerows(self.lines)
+            except OSError as error:
+                raise InputError(
+                    f"cannot write {self.path}: {error.strerror or error}; make room"
+                ) from error
+        self.lines = []
+
+
+# ---------------------------------------------------------------------------------------------
+# Pictures
+
+
+def plot_curves(
+    path: str | Path,
+    history: Sequence[dict[str, Any]],
+    title: str,
+    lines: Mapping[str, str] = TRAIN_AND_DEV,
+) -> None:
+    """A PNG of the loss (left axis) and some metrics (right axis) by epoch.
+
+    Args:
+        history: a dict an epoch, with "epoch", "loss" and the metrics.
+        lines: which metrics, and what the legend calls them.
+    """
+    epochs = [row["epoch"] for row in history]
+    figure, axes = new_figure(6, 3.8)
+    axes.plot(epochs, [row["loss"] for row in history], "k:o", ms=3, label="loss")
+    axes.set(title=title, xlabel="epoch", ylabel="training loss")
+    axes.xaxis.get_major_locator().set_params(integer=True)
+    right = axes.twinx()
+    for color, (key, label) in enumerate(lines.items()):
+        right.plot(epochs, [row[key] for row in history], f"C{color}-o", ms=3, label=label)
+    right.set(ylabel="accuracy" if lines is TRAIN_AND_DEV else "dev", ylim=(0, 1))
+    drawn = [*axes.get_lines(), *right.get_lines()]
+    labels = [line.get_label() for line in drawn]
+    figure.legend(drawn, labels, loc="outside lower center", ncols=len(drawn), fontsize=8)
+    save_figure(figure, path)
+
+
+def new_figure(width: float, height: float):
+    """A figure of so many inches, and its axes."""
+    # matplotlib is imported here because it takes longer than all of this file's work
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(width, height), layout="constrained")
+    return figure, figure.subplots()
+
+
+def save_figure(figure: Any, path: str | Path) -> None:
+    """Write a PNG; a picture that cannot be written does not stop a run."""
+    try:
+        with atomic_write(path, "wb") as file:
+            figure.savefig(file, format="png", dpi=120)
+    except InputError as error:
+        print(f"plot: {error}")
