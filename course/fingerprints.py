@@ -120,18 +120,13 @@ def known_of(entry: Task) -> dict[str, Known]:
     right = prints_of(outputs_of(entry, base_of(entry)))
     mistakes = {answer.name: answer.mistake for answer in read_all(MISTAKES, entry.id)}
     known = {group: Known([], mistakes) for group in right}
+    named: list[tuple[tuple[str, ...], Outputs]] = []  # two at once, without being stored
     for one in tqdm(list(candidates(entry)), desc=f"{entry.id:18}", disable=None):
         outputs = outputs_of(entry, one.methods, one.imports)
         if len(one.names) == 2 and names_in(entry, outputs, known) <= {*one.names}:
-            continue
-        prints = prints_of(outputs)
-        new = [
-            group
-            for group, found in prints.items()
-            if not found.matches(right[group])
-            and not any(found.matches(other) for _, other in known[group].answers)
-        ]
-        if not new and not one.merged:
+            named.append((one.names, outputs))
+        elif not store(one.names, prints_of(outputs), known, right) and not one.merged:
+            prints = prints_of(outputs)
             same = {
                 names
                 for group, found in known.items()
@@ -140,9 +135,31 @@ def known_of(entry: Task) -> dict[str, Known]:
             }
             what = f"the same as {same}" if same else "what is right"
             raise InputError(f"{entry.id}: the mistake {one.names[0]} computes {what}")
-        for group in new[: len(new) if len(one.names) == 1 else 1]:  # the check stops at the first
-            known[group].answers.append((one.names, prints[group]))
+    # Two that are stored may be found where others were named before them.
+    while lost := [pair for pair in named if not names_in(entry, pair[1], known) <= {*pair[0]}]:
+        for names, outputs in lost:
+            store(names, prints_of(outputs), known, right)
+        gone = {names for names, _ in lost}
+        named = [pair for pair in named if pair[0] not in gone]
     return known
+
+
+def store(
+    names: tuple[str, ...],
+    prints: Mapping[str, Print],
+    known: Mapping[str, Known],
+    right: Mapping[str, Print],
+) -> bool:
+    """Add what is new; of two mistakes in the first way of running only. False if nothing is."""
+    new = [
+        group
+        for group, found in prints.items()
+        if not found.matches(right[group])
+        and not any(found.matches(other) for _, other in known[group].answers)
+    ]
+    for group in new[:1] if len(names) == 2 else new:  # the check stops at the first
+        known[group].answers.append((names, prints[group]))
+    return bool(new)
 
 
 def names_in(entry: Task, outputs: Outputs, known: Mapping[str, Known]) -> set[str]:
