@@ -55,8 +55,10 @@ def main() -> None:
 def lay_out(folder: Path, course: Path, files: dict[str, str]) -> None:
     """The course's Python files, and the student's in the place of those that students write."""
     folder.mkdir()
-    for path in course.glob("*.py"):
-        shutil.copyfile(path, folder / path.name)
+    for path in course.rglob("*.py"):
+        target = folder / path.relative_to(course)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(path, target)
     for name, text in files.items():
         (folder / name).write_text(text, encoding="utf-8")
     (folder / "predictions").mkdir()
