@@ -303,6 +303,7 @@ def place():
         folder.chmod(0o755)
         copy_tree(folder / "tree")
         (folder / "bin").mkdir()
+        (folder / "bin").chmod(0o755)
         for program in TOOLS:
             (folder / "bin" / program).symlink_to(shutil.which(program))
         yield folder

@@ -1,6 +1,7 @@
 """Writes results.json, grades.csv and the like wherever it may write.
 
-Defended by: the grader reads no file of the sandbox's; bubblewrap: all but /tmp is read-only.
+Defended by: the grader reads no file of the sandbox's; bubblewrap: all but /tmp is read-only;
+without it, what is left in folders that all may write is removed.
 """
 
 CODE = {
@@ -18,7 +19,8 @@ def evil(self, closure=None):
             except OSError:
                 continue
             own = os.path.realpath(os.environ["TMPDIR"])
-            if not (os.path.realpath(folder) + "/").startswith((own + "/", "/tmp/")):
+            shared = os.stat(folder).st_mode & 0o1777 == 0o1777  # as /tmp: the grader clears it
+            if not (shared or (os.path.realpath(folder) + "/").startswith(own + "/")):
                 got.append(folder)
     raise Exception(f"GOT THROUGH: {got}" if got else "nowhere to write")
 

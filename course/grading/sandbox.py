@@ -37,7 +37,7 @@ from pathlib import Path
 
 FIRST_USER = 61_000  # slots' users: FIRST_USER, FIRST_USER + 1, …; no real account has these
 SYSTEM = ("/usr", "/lib", "/lib64", "/bin", "/etc/ld.so.cache")  # what bubblewrap shows of ours
-SHARED = ("/tmp", "/var/tmp", "/dev/shm", "/run/lock")  # where everybody may write
+SHARED = ("/tmp", "/var/tmp", "/dev/shm", "/run/lock")  # where everybody may write, as in TMPDIR
 ENVIRONMENT = {"PATH": "/usr/bin:/bin", "LANG": "C.UTF-8", "OMP_NUM_THREADS": "1", "HOME": "/tmp"}
 MIB = 2**20
 MOST_FILES = 10_000
@@ -121,7 +121,7 @@ def reaches(path: Path, slot: int = 0) -> bool:
         return True  # it is the same user
     # who may pass a folder can open what is in it if its name is known
     test = ["test", "-r", str(path), "-o", "-x", str(path)]
-    return subprocess.run(test, check=False, **_user(slot)).returncode == 0
+    return subprocess.run(test, check=False, env=ENVIRONMENT, **_user(slot)).returncode == 0
 
 
 def alone() -> bool:
@@ -218,7 +218,8 @@ def private_folder(slot: int) -> Iterator[Path]:
                 # no Python here: folders may lie deeper than it can go. As the slot's user, who
                 # can do no harm to others
                 user = _user(slot) if os.geteuid() == 0 else {}
-                subprocess.run(["rm", "-rf", "--", path], stderr=subprocess.DEVNULL, **user)
+                remove = ["rm", "-rf", "--", path]
+                subprocess.run(remove, stderr=subprocess.DEVNULL, env=ENVIRONMENT, **user)
                 shutil.rmtree(path, ignore_errors=True)
             else:
                 path.unlink(missing_ok=True)
@@ -228,7 +229,7 @@ def _left_outside(slot: int) -> Iterator[Path]:
     """What the slot's user has put where everybody may write; there is none inside bubblewrap."""
     if has_bubblewrap() or os.geteuid() != 0:
         return
-    for folder in map(Path, SHARED):
+    for folder in map(Path, dict.fromkeys((*SHARED, tempfile.gettempdir()))):
         with contextlib.suppress(OSError):
             for path in folder.iterdir():
                 with contextlib.suppress(OSError):
