@@ -4,6 +4,7 @@ import itertools
 import math
 from types import SimpleNamespace
 
+import masking
 import numpy as np
 import pytest
 import torch
@@ -14,8 +15,7 @@ from torch.utils.data import DataLoader
 from transformers import BertTokenizer as HuggingFaceTokenizer
 from transformers import DataCollatorForLanguageModeling
 
-import masking
-from masking import (
+from pretraining.masking import (
     IGNORED,
     PretrainingExamples,
     mask_tokens,
