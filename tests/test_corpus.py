@@ -15,7 +15,6 @@ import time
 import tracemalloc
 from pathlib import Path
 
-import corpus as module
 import numpy as np
 import pytest
 import torch.distributed as dist
@@ -24,6 +23,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import entropy
 
+from pretraining import corpus as module
 from pretraining.corpus import (
     DATA_FILES,
     Corpus,

@@ -4,7 +4,6 @@ import itertools
 import math
 from types import SimpleNamespace
 
-import masking
 import numpy as np
 import pytest
 import torch
@@ -15,6 +14,7 @@ from torch.utils.data import DataLoader
 from transformers import BertTokenizer as HuggingFaceTokenizer
 from transformers import DataCollatorForLanguageModeling
 
+from pretraining import masking
 from pretraining.masking import (
     IGNORED,
     PretrainingExamples,
