@@ -45,11 +45,6 @@ SAID = {"named": "probably", "fact": "measured", "hint": "hint"}
 PART_2 = (ROOT / "multitask_classifier.py", ROOT / "checks" / "part2")  # of its handout
 
 
-def part_of(entry: GradedTask) -> int:
-    """1 or 2: the number of a task begins with it."""
-    return int(entry.number.split(".")[0])
-
-
 def examine(entry: GradedTask) -> list[Finding]:
     """What is wrong with the student's function for a task, and hints about it."""
     return checks_of(entry).check(entry)
@@ -57,7 +52,7 @@ def examine(entry: GradedTask) -> list[Finding]:
 
 def checks_of(entry: GradedTask) -> ModuleType:
     """The module that checks a task; that of part 2 comes with the handout of part 2."""
-    if part_of(entry) == 1:
+    if entry.part == 1:
         return functions
     if not all(path.exists() for path in PART_2):
         raise InputError(f"{entry.file} is not here: it comes with the handout of part 2")
@@ -174,7 +169,7 @@ def check_training(todo: list[GradedTask]) -> bool:
 
     It is no graded task, and students may write it anew: where it cannot be run, that is said.
     """
-    if any(part_of(entry) == 2 for entry in todo):
+    if any(entry.part == 2 for entry in todo):
         print("  --    the training loop is checked once all tasks of part 2 are right")
         return False
     findings = importlib.import_module("checks.part2.loop").check()  # it comes with part 2
@@ -193,7 +188,7 @@ def check_training(todo: list[GradedTask]) -> bool:
 
 def entries_of_part_2(part_1_is_right: bool) -> list[GradedTask]:
     """The tasks of part 2 where they are to be checked now; a line says why if they are not."""
-    entries = [entry for entry in GRADED_TASKS if part_of(entry) == 2]
+    entries = [entry for entry in GRADED_TASKS if entry.part == 2]
     if not all(path.exists() for path in PART_2):
         return []
     if not part_1_is_right:
@@ -216,7 +211,7 @@ def main() -> None:
         entries = [graded_task(args.task)] if args.task else []
     except KeyError as error:
         parser.error(error.args[0])
-    entries = entries or [entry for entry in GRADED_TASKS if part_of(entry) == (args.part or 1)]
+    entries = entries or [entry for entry in GRADED_TASKS if entry.part == (args.part or 1)]
     functions.load_references()
     todo = check_tasks(entries)
     trouble = bool(todo)
@@ -226,7 +221,7 @@ def main() -> None:
         more = entries_of_part_2(part_1_is_right=not trouble)
         entries += more
         todo += check_tasks(more)
-    if not args.task and any(part_of(entry) == 2 for entry in entries):
+    if not args.task and any(entry.part == 2 for entry in entries):
         trouble |= check_training(todo)
     right = len(entries) - len(todo)
     print(f"{right} of {len(entries)} task{'s' * (len(entries) > 1)} right")

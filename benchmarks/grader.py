@@ -58,7 +58,7 @@ from utils import OneLineParser, positive_int, run_script
 
 GOLD = (ROOT / "course" / "gold", ROOT / "data" / "practice")
 SAME = "the same results"
-PART_1 = [entry for entry in GRADED_TASKS if entry.number.startswith("1.")]
+PART_1 = [entry for entry in GRADED_TASKS if entry.part == 1]
 
 
 # ---------------------------------------------------------------------------------------------

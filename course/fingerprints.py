@@ -61,7 +61,7 @@ class Candidate:
 
 def part_1() -> list[GradedTask]:
     """The tasks whose mistakes have fingerprints."""
-    return [entry for entry in GRADED_TASKS if entry.number.startswith("1.")]
+    return [entry for entry in GRADED_TASKS if entry.part == 1]
 
 
 def outputs_of(entry: GradedTask, methods: Methods, imports: tuple[str, ...] = ()) -> Outputs:

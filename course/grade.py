@@ -78,6 +78,7 @@ def grader_digest() -> str:
         *ROOT.glob("*.py"),
         *(ROOT / "training").rglob("*.py"),
         *(ROOT / "checks").rglob("*.py"),
+        *(ROOT / "checks").glob("*.toml"),
     ]
     files += [ROOT / "sanity_check.data", ROOT / "optimizer_test.npy"]
     digest = hashlib.sha256()

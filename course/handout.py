@@ -162,9 +162,7 @@ def adapt(handout: Handout) -> None:
     """The students' README, what the settings change, and the cuts."""
     settings, files = handout.settings, handout.files
     points, zip_name = settings["points"], settings["submission"]["file"]
-    files["checks/graded_tasks.py"] = tables.with_points(
-        handout.text("checks/graded_tasks.py"), points
-    ).encode()
+    files[tables.TASKS_FILE] = tables.with_points(handout.text(tables.TASKS_FILE), points).encode()
     if "docs/handout.md" in files:
         text = tables.text_with_points(handout.text("docs/handout.md"), points)
         files["docs/handout.md"] = text.encode()

@@ -8,7 +8,7 @@ from fnmatch import fnmatch
 from typing import Any
 
 from checks.graded_tasks import GradedTask
-from course.table import Table, course_tasks, part_number
+from course.table import Table, course_tasks
 from utils import InputError
 
 COLUMNS = ("task", "function", "points", "minutes", "paper", "check")
@@ -84,7 +84,7 @@ def student_readme(
     tasks = [
         task
         for task in course_tasks(settings)
-        if part_number(task) in {"1": (1,), "2": (2,) if solved else (1, 2), "all": (1, 2)}[part]
+        if task.part in {"1": (1,), "2": (2,) if solved else (1, 2), "all": (1, 2)}[part]
     ]
     title = {"1": ", part 1", "2": ", part 2", "all": ""}[part]
     begin = "You write a BERT: the marked functions raise `NotImplementedError` until you do."

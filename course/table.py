@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import re
 import tomllib
 from collections.abc import Iterator, Mapping
@@ -15,6 +14,7 @@ from course.regions import MODES
 from utils import InputError
 
 PARTS, SETTINGS = "course/parts.toml", "course/settings.toml"
+TASKS_FILE = "checks/graded_tasks.toml"
 TABLES = {  # of settings.toml, and what each must hold; other keys are the course's own
     "course": ("name", "term", "contact", "folder", "committer", "email"),
     "dates": (),
@@ -67,7 +67,7 @@ def read_toml(root: Path, name: str) -> dict[str, Any]:
 
 
 def read_table(root: Path) -> Table:
-    """parts.toml; InputError where something is missing or contradicts checks/graded_tasks.py."""
+    """parts.toml; InputError where something is missing or contradicts TASKS_FILE."""
     found = read_toml(root, PARTS)
     modes: dict[str, str] = {}
     file_of: dict[str, str] = {}
@@ -98,19 +98,12 @@ def read_table(root: Path) -> Table:
             raise InputError(f"{PARTS}: {name} = {mode!r} is none of {', '.join(MODES)}")
         if (mode == "task") != (task is not None):
             what = "is" if task else "is not"
-            raise InputError(
-                f'{PARTS}: {name} = "{mode}", but it {what} a task of checks/graded_tasks.py'
-            )
-        if task and (task.file, part_number(task)) != (file_of[name], part_of[name]):
-            raise InputError(f"{PARTS}: {name} stands elsewhere than in checks/graded_tasks.py")
+            raise InputError(f'{PARTS}: {name} = "{mode}", but it {what} a task of {TASKS_FILE}')
+        if task and (task.file, task.part) != (file_of[name], part_of[name]):
+            raise InputError(f"{PARTS}: {name} is elsewhere than in {TASKS_FILE}")
     if missing := sorted(tasks.keys() - modes.keys()):
-        raise InputError(f"{PARTS} lacks {', '.join(missing)} of checks/graded_tasks.py")
+        raise InputError(f"{PARTS} lacks {', '.join(missing)} of {TASKS_FILE}")
     return table
-
-
-def part_number(task: GradedTask) -> int:
-    """1 or 2: the number of a task begins with it."""
-    return int(task.number.split(".")[0])
 
 
 def files_of(root: Path, table: Table, part: int) -> Iterator[tuple[str, Path]]:
@@ -174,23 +167,17 @@ def check_grading(settings: dict[str, Any]) -> None:
 
 
 def course_tasks(settings: Mapping[str, Any]) -> list[GradedTask]:
-    """checks/graded_tasks.py's table with the course's points."""
+    """The table of tasks with the course's points."""
     points = settings["points"]
     return [replace(task, points=points.get(task.number, task.points)) for task in GRADED_TASKS]
 
 
-def with_points(source: str, points: Mapping[str, int]) -> str:
-    """checks/graded_tasks.py with other points, nothing else changed."""
-    lines = source.split("\n")
-    for call in ast.walk(ast.parse(source)):
-        if not (isinstance(call, ast.Call) and getattr(call.func, "id", "") == "GradedTask"):
-            continue
-        number, value = call.args[0].value, call.args[5]  # in the order of its fields
-        if number in points:
-            line = lines[value.lineno - 1].encode()
-            before, after = line[: value.col_offset], line[value.end_col_offset :]
-            lines[value.lineno - 1] = (before + str(points[number]).encode() + after).decode()
-    return "\n".join(lines)
+def with_points(text: str, points: Mapping[str, int]) -> str:
+    """TASKS_FILE with other points, nothing else changed."""
+    for number, value in points.items():
+        entry = rf'(^number = "{re.escape(number)}"\n(?:.+\n)*?points = )\d+'
+        text = re.sub(entry, rf"\g<1>{value}", text, flags=re.M)
+    return text
 
 
 def text_with_points(text: str, points: Mapping[str, int]) -> str:

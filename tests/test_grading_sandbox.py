@@ -543,7 +543,7 @@ def strange(tensor, chance):
     return chance.choice(some)
 
 
-@pytest.mark.parametrize("entry", [t for t in GRADED_TASKS if t.number < "2"], ids=lambda t: t.id)
+@pytest.mark.parametrize("entry", [t for t in GRADED_TASKS if t.part == 1], ids=lambda t: t.id)
 def test_no_answer_is_an_error_of_ours(entry):
     chance, seed = random.Random(entry.id), 5
     sets = hidden.make(seed)

@@ -51,7 +51,7 @@ def context_of(source: Path) -> Iterator[GradingContext]:
     """As context.open_context, from the files that build.py has laid out."""
     made = json.loads((source / "assignment.json").read_text(encoding="utf-8"))
     settings, part = table.read_settings(ROOT), made["part"]
-    tasks = tuple(t for t in table.course_tasks(settings) if table.part_number(t) == part)
+    tasks = tuple(t for t in table.course_tasks(settings) if t.part == part)
     with tempfile.TemporaryDirectory(prefix="context-") as folder:
         stage = Path(folder)
         shutil.copytree(source / "stage", stage, dirs_exist_ok=True)

@@ -49,13 +49,13 @@ def open_context(
 ) -> Iterator[GradingContext]:
     """Lay out the staff's files: the handout, for part 2 also our part 1, and the worker."""
     settings = table.read_settings(ROOT)
-    tasks = tuple(t for t in table.course_tasks(settings) if table.part_number(t) == part)
+    tasks = tuple(t for t in table.course_tasks(settings) if t.part == part)
     with tempfile.TemporaryDirectory(prefix="grading-files-") as folder:
         stage = Path(folder)
         write_all(stage / "handout", handout.build(ROOT, "2").files)
         if part == 2:
             solved = handout.build(ROOT, "2", with_solution=True).files
-            names = {t.file for t in table.course_tasks(settings) if table.part_number(t) == 1}
+            names = {t.file for t in table.course_tasks(settings) if t.part == 1}
             write_all(stage / "solution", {name: solved[name] for name in names})
         inside = stage / "staff" / "course" / "grading"
         inside.mkdir(parents=True)
