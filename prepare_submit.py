@@ -11,38 +11,28 @@ from __future__ import annotations
 
 import argparse
 import ast
+import importlib
 import io
 import os
 import zipfile
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import ModuleType
 
 from checks.graded_tasks import GRADED_TASKS
-from datasets import data_folder, load_data, load_pairs, multitask_files
+from datasets import data_folder, load_data, load_pairs
 from evaluation import accuracy_and_f1, pearson, read_predictions
 from utils import InputError, OneLineParser, atomic_write, run_script
 
 ZIP_NAME = "dnlp_final_project_submission.zip"
 CODE = ("bert.py", "classifier.py", "optimizer.py", "setup.sh")
-CODE_PART_2 = (*CODE, "multitask_classifier.py", "README.md")
-# A task's column of predictions, its data files' column of labels, how many classes it has
-MULTITASK = {
-    "sst": ("Predicted_Sentiment", "sentiment", 5),
-    "para": ("Predicted_Is_Paraphrase", "is_duplicate", 2),
-    "sts": ("Predicted_Similarity", "similarity", None),
-}
-# Files of predictions. Part 1's: the data, the split, how many classes; part 2's: task and split
+# Files of predictions: the data, the split, how many classes
 PART_1_FILES = {
     f"predictions/{option}-{name}-{split}-out.csv": (name, split, classes)
     for name, classes in (("sst", 5), ("cfimdb", 2))
     for option in ("pretrain", "finetune")
-    for split in ("dev", "test")
-}
-PART_2_FILES = {
-    f"predictions/{task}-{split}-output.csv": (task, split)
-    for task in MULTITASK
     for split in ("dev", "test")
 }
 FIXED_DATE = (2020, 1, 1, 0, 0, 0)  # the same files give the same zip, byte for byte
@@ -67,8 +57,17 @@ class Prediction:
         return load_pairs(self.data_file, self.split, self.label)
 
 
-def part1_predictions(data_dir: str | None) -> list[Prediction]:
-    """SST's four files, which are required, and CFIMDB's four, checked where present."""
+def part_2() -> ModuleType:
+    """What part 2 hands in; that comes with its handout."""
+    if not (Path(__file__).parent / "checks" / "part2").is_dir():
+        raise InputError("--part 2 comes with the handout of part 2")
+    return importlib.import_module("checks.part2.submission")
+
+
+def predictions_of(part: int, data_dir: str | None) -> list[Prediction]:
+    """Part 2's six files; part 1's are SST's four and, checked where present, CFIMDB's four."""
+    if part == 2:
+        return [Prediction(*row) for row in part_2().predictions(data_dir)]
     data = data_folder(data_dir)
     return [
         Prediction(
@@ -84,20 +83,6 @@ def part1_predictions(data_dir: str | None) -> list[Prediction]:
     ]
 
 
-def part2_predictions(data_dir: str | None) -> list[Prediction]:
-    """The six files of the three tasks."""
-    files = multitask_files(data_dir)
-    return [
-        Prediction(
-            path,
-            Path(files[f"{task}_{split}"] or "quora-test-student.csv"),  # '': it is nowhere
-            split,
-            *MULTITASK[task],
-        )
-        for path, (task, split) in PART_2_FILES.items()
-    ]
-
-
 def check_code(path: Path) -> list[str]:
     """Faults of a source file: missing, empty, or not Python."""
     if not path.is_file():
@@ -109,66 +94,6 @@ def check_code(path: Path) -> list[str]:
     except (SyntaxError, UnicodeDecodeError, ValueError) as error:
         return [f"{path} does not parse: {error}"]
     return [] if text.strip() or path.name == "__init__.py" else [f"{path} is empty"]
-
-
-def imported_files(path: Path) -> list[Path]:
-    """The Python files in the current folder and its packages that a source file imports."""
-    try:
-        return [file for file in imports(path.read_text("utf-8"), path) if file.is_file()]
-    except (OSError, SyntaxError, ValueError):  # a fault that check_code names
-        return []
-
-
-def imports(source: str, path: Path) -> Iterator[Path]:
-    """Where the modules that ``source``, the text of ``path``, imports would lie in this folder."""
-    for node in ast.walk(ast.parse(source)):
-        if isinstance(node, ast.Import):
-            names = [name.name for name in node.names]
-        elif isinstance(node, ast.ImportFrom):
-            depth = len(path.parent.parts) - node.level + 1  # of what the dots stand for
-            here = path.parent.parts[: max(0, depth)] if node.level else ()
-            module = ".".join([*here, *filter(None, [node.module])])
-            # ``from package import name``: the name may be a file of the package
-            names = [module, *(f"{module}.{name.name}".strip(".") for name in node.names)]
-        else:
-            continue
-        for name in filter(None, names):
-            module = Path(*name.split("."))
-            yield from (parent / "__init__.py" for parent in (*module.parents[:-1], module))
-            yield module.with_suffix(".py")
-
-
-def all_code(given: Sequence[str]) -> list[Path]:
-    """These files and every further one they import, also by way of others, in a fixed order."""
-    files = [Path(name) for name in given]
-    for path in files:  # the list grows while it is read
-        if path.suffix == ".py":
-            files += sorted(set(imported_files(path)) - set(files))
-    return files
-
-
-def find_ai_card(given: str | None) -> Path:
-    """The AI-usage card: ``given``, or the one PDF of the current folder.
-
-    Raises:
-        InputError: no such file, no PDF, or several to choose from.
-    """
-    remedy = "hand in the AI-usage card as a PDF, named by --ai_card PATH"
-    found = [Path(given)] if given else [p for p in _files() if p.suffix.lower() == ".pdf"]
-    if not found:
-        raise InputError(f"no PDF in this folder; {remedy}")
-    if len(found) > 1:
-        raise InputError(f"several PDFs ({', '.join(map(str, found))}); {remedy}")
-    if not found[0].is_file():
-        raise InputError(f"{found[0]} is missing; {remedy}")
-    with found[0].open("rb") as file:
-        if file.read(5) != b"%PDF-":
-            raise InputError(f"{found[0]} is no PDF, whatever its name; {remedy}")
-    return found[0]
-
-
-def _files() -> list[Path]:
-    return sorted(path for path in Path(".").iterdir() if path.is_file())
 
 
 def unfinished(path: Path) -> list[str]:
@@ -291,19 +216,16 @@ def main() -> None:
     """Check the files of one part in the current folder and zip them."""
     args = get_args()
     target = Path(zip_name(args.name))
-    if args.part == 1:
-        code, predictions = [Path(name) for name in CODE], part1_predictions(args.data_dir)
-    else:
-        code, predictions = all_code(CODE_PART_2), part2_predictions(args.data_dir)
+    code = [Path(name) for name in CODE] if args.part == 1 else part_2().all_code(CODE)
     faults = [fault for path in code for fault in check_code(path)]
     cards = []
     if args.part == 2:
         try:
-            cards = [find_ai_card(args.ai_card)]
+            cards = [part_2().find_ai_card(args.ai_card)]
         except InputError as error:
             faults.append(str(error))
     seen = {}
-    for wanted in predictions:
+    for wanted in predictions_of(args.part, args.data_dir):
         more_faults, line = check_predictions(wanted)
         faults += more_faults
         if line:

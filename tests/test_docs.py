@@ -12,6 +12,7 @@ import classifier
 import multitask_classifier
 import prepare_submit
 from checks.graded_tasks import GRADED_TASKS
+from checks.part2 import submission
 
 HANDOUT = ROOT / "docs" / "handout.md"
 STAFF = ROOT / "docs" / "staff.md"
@@ -113,8 +114,8 @@ def test_files_that_a_text_names_exist(path):
     predictions = {
         wanted.path
         for wanted in (
-            *prepare_submit.part1_predictions(str(ROOT / "data" / "practice")),
-            *prepare_submit.part2_predictions(str(ROOT / "data" / "practice")),
+            *prepare_submit.predictions_of(1, str(ROOT / "data" / "practice")),
+            *prepare_submit.predictions_of(2, str(ROOT / "data" / "practice")),
         )
     }
     text = re.sub(r"https://\S+", "", read(path))
@@ -128,10 +129,10 @@ def test_files_that_a_text_names_exist(path):
 
 def test_students_are_told_of_all_files_they_hand_in():
     named = {name for found in FILE_NAME.findall(read(HANDOUT)) for name in expanded(found)}
-    assert {*prepare_submit.CODE, *prepare_submit.CODE_PART_2} <= named
+    assert {*prepare_submit.CODE, *submission.CODE} <= named
     required = [
-        *prepare_submit.part1_predictions(str(ROOT / "data" / "practice")),
-        *prepare_submit.part2_predictions(str(ROOT / "data" / "practice")),
+        *prepare_submit.predictions_of(1, str(ROOT / "data" / "practice")),
+        *prepare_submit.predictions_of(2, str(ROOT / "data" / "practice")),
     ]
     assert {wanted.path for wanted in required if wanted.required} <= named
 

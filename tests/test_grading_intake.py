@@ -22,6 +22,7 @@ from hypothesis import strategies as st
 from test_prepare_submit import CARD, SIX, SST, rows_for, write_for
 
 import prepare_submit
+from checks.part2 import submission as part2_submission
 from course.grading import entries, intake, parse
 from course.grading.intake import LIMITS, find, student_id, take
 from course.grading.types import Submission
@@ -117,7 +118,7 @@ def test_the_names_are_those_of_prepare_submit():
         *SST,
         *(name.replace("-sst-", "-cfimdb-") for name in SST),
     }
-    assert set(intake.WANTED[2]) == {*prepare_submit.CODE_PART_2, *SIX}
+    assert set(intake.WANTED[2]) == {*prepare_submit.CODE, *part2_submission.CODE, *SIX}
 
 
 def test_what_prepare_submit_writes_of_part_1(tmp_path, tiny_data, run_script_here):
@@ -139,7 +140,7 @@ def test_what_prepare_submit_writes_of_part_2(tmp_path, tiny_data, run_script_he
         shutil.copy(path, tmp_path / path.name)
     for name in ("setup.sh", "README.md"):
         shutil.copy(ROOT / name, tmp_path / name)
-    for folder in ("extensions", "training"):
+    for folder in ("checks", "extensions", "training"):
         shutil.copytree(ROOT / folder, tmp_path / folder)
     with open(tmp_path / "multitask_classifier.py", "a") as file:
         file.write("\nimport own.deep.trick\n")
@@ -147,7 +148,7 @@ def test_what_prepare_submit_writes_of_part_2(tmp_path, tiny_data, run_script_he
     for name in SIX:
         task = name.removeprefix("predictions/").split("-")[0]
         rows = rows_for(name, tiny_data)
-        column = prepare_submit.MULTITASK[task][0]
+        column = part2_submission.COLUMNS[task][0]
         values = [1 + i % 2 * (task == "sts") for i in range(len(rows))]
         write_predictions(tmp_path / name, [row[-1] for row in rows], values, column)
     options = ("--part", "2", "--data_dir", tiny_data, "--ai_card", f"docs/{CARD}")

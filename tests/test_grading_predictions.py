@@ -74,8 +74,8 @@ def assert_refused(entry, *words):
 
 @pytest.mark.parametrize("part", [1, 2])
 def test_the_names_are_those_that_prepare_submit_asks_for(part, tiny_data):
-    made = {1: prepare_submit.part1_predictions, 2: prepare_submit.part2_predictions}[part]
-    asked = {(wanted.path, wanted.split, wanted.required) for wanted in made(str(tiny_data))}
+    made = prepare_submit.predictions_of(part, str(tiny_data))
+    asked = {(wanted.path, wanted.split, wanted.required) for wanted in made}
     assert {(wanted.path, wanted.split, wanted.required) for wanted in wanted_files(part)} == asked
 
 

@@ -21,6 +21,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from pathlib import Path, PurePosixPath
 
+from checks.part2.submission import CODE as CODE_PART_2
+from checks.part2.submission import FILES as PART_2_FILES
+from checks.part2.submission import imports
 from course import table
 from course.grading import parse
 from course.grading.entries import (
@@ -37,12 +40,12 @@ from course.grading.entries import (
     zip_entries,
 )
 from course.grading.types import Submission
-from prepare_submit import CODE, CODE_PART_2, PART_1_FILES, PART_2_FILES, ZIP_NAME, imports
+from prepare_submit import CODE, PART_1_FILES, ZIP_NAME
 from utils import InputError
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 LIMITS = Limits()
-WANTED = {1: (*CODE, *PART_1_FILES), 2: (*CODE_PART_2, *PART_2_FILES)}
+WANTED = {1: (*CODE, *PART_1_FILES), 2: (*CODE, *CODE_PART_2, *PART_2_FILES)}
 ARCHIVE = re.compile(r"\.(zip|rar|7z|tar|tgz|tar\.gz)$", re.IGNORECASE)
 MODULE = re.compile(r"([a-z_]\w*/)*[a-z_]\w*\.py", re.IGNORECASE | re.ASCII)
 UNASKED = {"conftest", "sitecustomize", "usercustomize", "__init__", "__main__"}  # load themselves
@@ -104,7 +107,7 @@ def find(folder: str | Path, zip_name: str = ZIP_NAME) -> list[tuple[str, Path]]
     if not folder.is_dir():
         raise InputError(f"{folder} is neither a zip nor a folder of submissions")
     paths = sorted(path for path in folder.iterdir() if _is_submission(path))
-    if code := [name for name in CODE_PART_2 if (folder / name).is_file() and name[-3:] == ".py"]:
+    if code := [name for name in WANTED[2] if (folder / name).is_file() and name[-3:] == ".py"]:
         if archives := [path.name for path in paths if ARCHIVE.search(path.name)]:
             raise InputError(f"{folder} has {code[0]} and also {archives[0]!r}: move one of them")
         return [(student_id(folder.resolve().name, zip_name), folder)]

@@ -15,21 +15,22 @@ from typing import Any
 
 import numpy as np
 
+from checks.part2 import submission as part_2
 from course.grading.output import clean
 from course.grading.types import Submission
 from datasets import load_data, load_pairs
 from evaluation import accuracy_and_f1, parse_predictions
-from prepare_submit import MULTITASK, PART_1_FILES, PART_2_FILES
+from prepare_submit import PART_1_FILES
 from utils import InputError
 
 RESAMPLES = 1000
 SPLITS = ("dev", "test")
 # Stem of the labelled file, column of predictions, column of labels, number of classes
 SETS = {
-    "sst": ("ids-sst", *MULTITASK["sst"]),
+    "sst": ("ids-sst", *part_2.COLUMNS["sst"]),
     "cfimdb": ("ids-cfimdb", "Predicted_Sentiment", "sentiment", 2),
-    "para": ("quora", *MULTITASK["para"]),
-    "sts": ("sts", *MULTITASK["sts"]),
+    "para": ("quora", *part_2.COLUMNS["para"]),
+    "sts": ("sts", *part_2.COLUMNS["sts"]),
 }
 # A row is about 30 bytes; a file that is many times as long is not looked at
 BYTES_A_ROW, LINES_A_ROW, SPARE = 100, 4, 10_000
@@ -64,7 +65,7 @@ class Wanted:
 def wanted_files(part: int) -> list[Wanted]:
     """The prediction files of a part, those that may be missing included."""
     if part == 2:
-        return [Wanted(path, *kind) for path, kind in PART_2_FILES.items()]
+        return [Wanted(path, *kind) for path, kind in part_2.FILES.items()]
     return [
         Wanted(path, data, split, Path(path).name.split("-")[0], required=data == "sst")
         for path, (data, split, _) in PART_1_FILES.items()
