@@ -14,6 +14,7 @@ from unittest import mock
 
 import pytest
 import torch
+from conftest import needs_sandbox
 
 from benchmarks.grader import GOLD, ask_here, loses, predictions, solution, write_zip
 from course import grade, handout
@@ -23,9 +24,6 @@ from course.grading.context import open_context
 from utils import InputError
 
 ROOT = Path(__file__).resolve().parent.parent
-needs_sandbox = pytest.mark.skipif(
-    bool(sandbox.unfit()), reason=f"BATCHES ARE NOT TESTED: {sandbox.unfit()}"
-)
 
 
 def answered(folder: Path, name: str) -> dict[str, str]:

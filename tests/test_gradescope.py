@@ -11,21 +11,18 @@ import zipfile
 from pathlib import Path
 
 import pytest
+from conftest import needs_sandbox
 
 from benchmarks.grader import GOLD, predictions, solution
 from checks.graded_tasks import GRADED_TASKS
 from course import table
 from course.gradescope import build, results
-from course.grading import sandbox
 from utils import InputError
 
 ROOT = Path(__file__).resolve().parent.parent
 SETTINGS = table.read_settings(ROOT)
 PART_1 = [entry for entry in GRADED_TASKS if entry.part == 1]
 MADE = {"part": 1, "secret": "5" * 32}
-needs_sandbox = pytest.mark.skipif(
-    bool(sandbox.unfit()), reason=f"GRADESCOPE'S GRADER IS NOT TESTED: {sandbox.unfit()}"
-)
 
 
 @pytest.fixture(scope="module")

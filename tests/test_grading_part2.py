@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 import torch
-from conftest import ROOT
+from conftest import ROOT, needs_sandbox
 
 from checks.graded_tasks import graded_task
 from checks.part2 import properties
@@ -14,7 +14,7 @@ from checks.part2.calls import FORWARD, INIT
 from checks.part2.properties import CHECKED
 from course import table
 from course.answers import MISTAKES, VARIANTS, installed, installed_source, put, read, read_all
-from course.grading import asking, one, part2, runs, sandbox
+from course.grading import asking, one, part2, runs
 from course.grading.context import open_context
 from course.grading.types import Submission
 
@@ -238,10 +238,6 @@ def test_names_of_rows_have_shares():
 
 # ---------------------------------------------------------------------------------------------
 # In the sandbox
-
-needs_sandbox = pytest.mark.skipif(
-    bool(sandbox.unfit()), reason=f"PART 2 IS NOT GRADED: {sandbox.unfit()}"
-)
 
 
 @pytest.fixture(scope="module")

@@ -7,6 +7,7 @@ from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
+from conftest import needs_sandbox
 
 from benchmarks.grader import solution
 from course.grading import rerun, sandbox, training
@@ -18,9 +19,6 @@ from utils import InputError
 
 DEV, TEST = (f"predictions/finetune-sst-{split}-out.csv" for split in ("dev", "test"))
 FILE = Wanted(DEV, "sst", "dev", "finetune")
-needs_sandbox = pytest.mark.skipif(
-    bool(sandbox.unfit()), reason=f"THE RE-RUN IS NOT TESTED: {sandbox.unfit()}"
-)
 
 
 @pytest.fixture(scope="module")

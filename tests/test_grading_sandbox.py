@@ -16,6 +16,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from conftest import needs_sandbox
 from safetensors.torch import save
 
 from checks.graded_tasks import GRADED_TASKS
@@ -28,9 +29,6 @@ from course.grading.types import Submission
 ROOT = Path(__file__).resolve().parent.parent
 SMALL = sandbox.Limits(
     wall_s=20, quiet_s=10, total_mib=300, memory_mib=2048, file_mib=4, answer_mib=1, output_kib=1
-)
-needs_sandbox = pytest.mark.skipif(
-    bool(sandbox.unfit()), reason=f"THE SANDBOX IS NOT TESTED: {sandbox.unfit()}"
 )
 needs_linux = pytest.mark.skipif(
     not seccomp.supported(), reason="no filter of system calls on this kind of machine"

@@ -1,4 +1,4 @@
-"""Fifty real training steps beside transformers: the same weights, the same batches, no dropout."""
+"""Twenty real training steps as in transformers: same weights, same batches, no dropout."""
 
 from itertools import islice
 from types import SimpleNamespace
@@ -12,10 +12,10 @@ from config import BertConfig
 from optimizer import AdamW
 from training.batches import LengthBatches
 
-STEPS = 50
+STEPS = 20
 
 
-def test_losses_equal_transformers_over_fifty_steps(offline_model, real_data):
+def test_losses_equal_transformers_over_twenty_steps(offline_model, real_data):
     transformers = pytest.importorskip("transformers")
     model_name = str(offline_model)
     args = with_defaults(SimpleNamespace(model=model_name))

@@ -8,18 +8,19 @@ CODE = {
 import ctypes, os, resource, sys
 def evil(self, closure=None):
     got, libc = [], ctypes.CDLL(None, use_errno=True)
+    ours = [folder for folder in sys.path if "grading-files-" in folder]
     for what, call in {
         "setuid": lambda: os.setresuid(0, 0, 0),
         "setgid": lambda: os.setresgid(0, 0, 0),
         "groups": lambda: os.setgroups([0]),
-        "chmod": lambda: [os.chmod(folder, 0o777) for folder in sys.path if "desk-" in folder],
+        "chmod": lambda: [os.chmod(folder, 0o777) for folder in ours],
         "chown": lambda: os.chown("..", 0, 0),
         "nice": lambda: os.nice(-5),
         "chroot": lambda: os.chroot("."),
     }.items():
         try:
             call()
-            if what != "chmod" or any("desk-" in folder for folder in sys.path):
+            if what != "chmod" or ours:
                 got.append(what)
         except OSError:
             pass

@@ -52,11 +52,10 @@ def context_of(source: Path) -> Iterator[GradingContext]:
     made = json.loads((source / "assignment.json").read_text(encoding="utf-8"))
     settings, part = table.read_settings(ROOT), made["part"]
     tasks = tuple(t for t in table.course_tasks(settings) if t.part == part)
-    with tempfile.TemporaryDirectory(prefix="context-") as folder:
+    with tempfile.TemporaryDirectory(prefix="grading-files-") as folder:
         stage = Path(folder)
         shutil.copytree(source / "stage", stage, dirs_exist_ok=True)
-        for path in (stage, *stage.rglob("*")):  # the sandbox's user reads them, too
-            path.chmod(0o755 if path.is_dir() else 0o644)
+        sandbox.let_all_read(stage)
         yield GradingContext(part, settings, tasks, made["secret"], stage, LIMITS, SECONDS)
 
 

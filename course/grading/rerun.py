@@ -91,8 +91,7 @@ def open_rig(
         for path in (path for pattern in MODEL_FILES for path in found.glob(pattern)):
             shutil.copyfile(path, stage / "model" / path.name)
         shutil.copyfile(Path(__file__).with_name(PROGRAM), stage / PROGRAM)
-        for path in (stage, *stage.rglob("*")):  # the sandbox's user reads them, too
-            path.chmod(0o755 if path.is_dir() else 0o644)
+        sandbox.let_all_read(stage)
         there = tuple(n for n in classifier.DATA_SETS if (stage / f"data/ids-{n}-dev.csv").exists())
         about = {"minutes": minutes, "flags": list(flags), "threads": threads}
         about["data"] = {p.name: sha256_of(p)[:16] for p in sorted((stage / "data").iterdir())}

@@ -204,6 +204,12 @@ def wrapped(command: Sequence[str], readable: Sequence[Path], limits: Limits) ->
     return [*wrap, "--chdir", "/tmp", *command]
 
 
+def let_all_read(folder: Path) -> None:
+    """Let the slots' users read a folder of ours and all in it, whatever the umask was."""
+    for path in (folder, *folder.rglob("*")):
+        path.chmod(0o755 if path.is_dir() else 0o644)
+
+
 @contextlib.contextmanager
 def private_folder(slot: int) -> Iterator[Path]:
     """A folder that nobody but the slot's user can enter; gone afterwards."""
