@@ -180,7 +180,7 @@ def with_other_inputs(seed: int, rest: list[str]) -> int:
 
 
 def main() -> None:
-    """Print the table and the totals."""
+    """Fingerprint the table and the totals."""
     parser = OneLineParser(description="Count the mistakes that the checks catch and name.")
     parser.add_argument("--task", help=f"number or id of one task, or {TRAINING}")
     parser.add_argument("--seed", type=int, help="make references and fingerprints anew from it")

@@ -25,7 +25,7 @@ import torch
 from torch import Tensor, nn
 
 from checks.findings import describe
-from checks.fingerprints import numbers
+from checks.fingerprints import projections
 from checks.fixed_dropout import FixedDropout
 from checks.part1.functions import CLASSIFIER_DROPOUT
 from config import BertConfig
@@ -327,10 +327,10 @@ def parts_of_model(option: str, seed: int) -> Measured:
     """
     model, encoders = student_model(option, seed)
     registered = {id(parameter) for parameter in model.parameters()}
-    rows = [torch.zeros(0, 2 + len(numbers(None)))]
+    rows = [torch.zeros(0, 2 + len(projections(None)))]
     for parameter in (p for encoder in encoders for p in encoder.parameters()):
         flags = torch.tensor([[id(parameter) in registered, parameter.requires_grad]])
-        which = numbers(parameter if parameter.dim() > 1 else None)[None]
+        which = projections(parameter if parameter.dim() > 1 else None)[None]
         rows.append(torch.cat((flags, which), dim=1))
     own = [float(parameter.requires_grad) for parameter in own_parameters(model, encoders)]
     inside = {module for encoder in encoders for module in encoder.modules()}

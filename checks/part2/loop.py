@@ -6,7 +6,7 @@ point in the labels of STS. The seeds are the same, so if the parameters afterwa
 the last bit, then what was changed does not reach the loss. A task of which nothing does is not
 trained yet, which is no fault. This file does not know how any loop is written.
 
-``check()`` gives the findings.
+``check()`` gives the findings, ``report()`` prints them.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ import torch
 from torch import Tensor, nn
 from torch.optim.optimizer import Optimizer, register_optimizer_step_post_hook
 
-from checks.findings import ROOT, Finding, describe
+from checks.findings import ROOT, Finding, describe, explanations, faulty
 from checks.part2.calls import default_flags
 from datasets import COURSE_STEMS, SPLITS
 from tokenizer import SPECIAL_TOKENS
@@ -450,3 +450,22 @@ def check() -> list[Finding]:
     return [
         Finding(found.kind, f"{found.text} (read {READ})", name=found.name) for found in named
     ] + [found for found in findings if not found.name]
+
+
+def report() -> bool:
+    """Check the loop and say what is found: whether it is wrong.
+
+    It is no graded task, and students may write it in their own way: where it cannot be run, that
+    is said.
+    """
+    findings = check()
+    wrong = faulty(findings)
+    if not wrong:
+        print("  ok    the training loop: both sentences and whole labels reach the losses")
+    for finding in wrong:
+        waits = finding.kind == "waits"
+        label, verb = ("  --   ", " is not checked") if waits else ("  WRONG", "")
+        print(f"{label} the training loop{verb}: {finding.text}")
+    for line in explanations(findings):
+        print(f"        {line}")
+    return any(finding.kind != "waits" for finding in wrong)

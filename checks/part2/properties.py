@@ -22,7 +22,7 @@ import torch
 from torch import Tensor
 
 from checks.findings import Finding, faulty
-from checks.fingerprints import alike, numbers
+from checks.fingerprints import projections, same_projections
 from checks.graded_tasks import GradedTask, graded_task
 from checks.part1 import functions
 from checks.part2.calls import (
@@ -153,7 +153,7 @@ def judge_init(measured: Measured, seed: int) -> list[Finding]:
     """A BERT is loaded, trained as config.option says, and not alone."""
     findings: list[Finding] = []
     for option in OPTIONS:
-        table = take(measured, f"{option}/bert", None, 2 + len(numbers(None)))
+        table = take(measured, f"{option}/bert", None, 2 + len(projections(None)))
         if not len(table):
             text = "BertModel.from_pretrained is not called: BERT would start from random weights"
             return [Finding("values", text, name="bert_not_loaded")]
@@ -174,8 +174,10 @@ def judge_init(measured: Measured, seed: int) -> list[Finding]:
 
 def weights_are_kept(found: Tensor, seed: int) -> bool:
     """Whether any matrix of an encoder is still what was loaded (some may be made anew)."""
-    right = [numbers(p) for p in tiny_encoder(seed).parameters() if p.dim() > 1]
-    return any(alike(row, wanted) for row in found if row.isfinite().all() for wanted in right)
+    right = [projections(p) for p in tiny_encoder(seed).parameters() if p.dim() > 1]
+    return any(
+        same_projections(row, wanted) for row in found if row.isfinite().all() for wanted in right
+    )
 
 
 def frozen_or_not(option: str, training: int, parameters: int) -> list[Finding]:

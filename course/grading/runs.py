@@ -146,7 +146,7 @@ def optimizer(_: dict[str, Tensor], cases: list[dict[str, Any]], seed: int) -> d
     except MemoryError:
         raise
     except (Exception, SystemExit) as error:
-        return {"hidden|error": adamw.describe(error), "hidden|error kind": "error"}
+        return {"hidden|error": describe(error).text, "hidden|error kind": "error"}
 
 
 def case_from(given: dict[str, Any]) -> adamw.Case:
