@@ -18,8 +18,8 @@ from torch import Tensor
 
 WIDTH = 5  # numbers of one output: how many values, their norm, three projections
 TOLERANCE = 1e-5  # of an output's norm; computing in float32 inside costs about 1e-7
-HUGE = 1e30  # stands for NaN, and for all that float32 could not hold
-NOTHING = [-1.0] * WIDTH  # what stands for an output that is None or no tensor at all
+HUGE = 1e30  # for NaN, and for all that float32 could not hold
+NOTHING = [-1.0] * WIDTH  # of an output that is None or no tensor at all
 
 
 @dataclass(frozen=True)

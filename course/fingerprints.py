@@ -248,7 +248,7 @@ def main() -> None:
         same = before.dtype == array.dtype and before.tobytes() == array.tobytes()  # NaN is itself
         stale += [adamw.REFERENCE.name] * (not same)
         if stale:
-            raise InputError(f"{' and '.join(stale)}: not as the mistakes are now; make them anew")
+            raise InputError(f"{' and '.join(stale)}: not as the mistakes are now; make them again")
     else:
         with atomic_write(functions.DATA, "wb") as file:
             file.write(data)

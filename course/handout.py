@@ -4,7 +4,7 @@
     python course/handout.py --out ../minbert-part2 --part 2 --with-part1-solution
     python course/handout.py --out ../minbert-part1 --part 1 --update
 
-Writes a git repository with one commit and, beside it, a zip that is the same bytes each time.
+Writes a git repository with one commit and, next to it, a zip that is the same bytes each time.
 With --update the repository made earlier gets one more commit, so that a student's ``git pull``
 brings the changes and keeps filled stubs. What ships is in parts.toml, what a course may change in
 settings.toml. With any fault nothing is written. It does not know how solutions are checked.
@@ -274,7 +274,7 @@ def leaks(handout: Handout) -> Iterator[Fault]:
 def ruff_faults(handout: Handout) -> list[Fault]:
     """What ruff finds in the handout: unused imports and unknown names that a stub left, form.
 
-    A part 1 that ships with its solution is put in form first: its markers stood among imports.
+    A part 1 that ships with its solution is formatted first: its markers were among imports.
     """
     with tempfile.TemporaryDirectory() as folder:
         write_files(Path(folder), handout.files)

@@ -24,7 +24,7 @@ from pathlib import Path
 from tqdm import tqdm
 
 ROOT = Path(__file__).resolve().parent.parent
-# Python puts the folder of the script (data/) on its path, and utils.py stands one folder above.
+# Python puts the folder of the script (data/) on its path, and utils.py is one folder above.
 sys.path.insert(0, str(ROOT))
 
 from utils import InputError, OneLineParser, check_writable, run_script, sha256_of  # noqa: E402
@@ -136,7 +136,7 @@ def checked_base(url: str) -> str:
 
 
 def wrong_file(file: CourseFile, out: Path, base: str) -> str:
-    """One line about a file that stands in ``out`` but is not the course's; '' if all is well."""
+    """One line about a file that is in ``out`` but is not the course's; '' if all is well."""
     path = out / file.name
     if path.is_dir():
         return f"{path} is a folder; remove it and run this again"
@@ -206,7 +206,7 @@ def fetch(file: CourseFile, out: Path, base: str) -> None:
     resumed = part.exists() and part.stat().st_size > 0
     transfer(file, part, base)
     if resumed and file.difference(part):  # what lay there before may have been another file's
-        print(f"{file.name}: the partial file was bad, starting anew")
+        print(f"{file.name}: the partial file was bad, starting again")
         part.unlink()
         transfer(file, part, base)
     difference = file.difference(part)
@@ -239,7 +239,7 @@ def transfer(file: CourseFile, part: Path, base: str) -> None:
 
 
 def receive(file: CourseFile, part: Path, url: str) -> None:
-    """One attempt: append to ``part`` what it lacks, or write it anew."""
+    """One attempt: append to ``part`` what it lacks, or begin it again."""
     start = part.stat().st_size if part.exists() else 0
     if start and not file.difference(part):
         return  # complete, only never renamed

@@ -251,7 +251,7 @@ UNKNOWN = [
         "decay",
         "is multiplied by 0.995; decoupled decay multiplies it by 1 − lr·λ",
     ),
-    (DecayOfTheGradient, "decay_beside_gradients", "takes off depends on the gradient"),
+    (DecayOfTheGradient, "decay_with_gradients", "takes off depends on the gradient"),
     (MomentsForgotten, "memory", "on a gradient of 0 moves nothing"),
     (Neighbours, "neighbours", "something is shared"),
     (MovesAlways, "missing_gradient", "whose grad is None moves"),

@@ -126,7 +126,7 @@ def test_a_loop_that_wants_768_numbers_gets_them():
         installed(read(VARIANTS, f"{TRAINING}/{WIDE}")),
         loop.nothing_stays() as folder,
     ):
-        student_loop, run = loop.begin(folder)
+        student_loop, run = loop.loop_and_first_run(folder)
         assert student_loop.bert.name == "bert-768"
         assert loop.in_itself(run) == []
 

@@ -396,7 +396,7 @@ def outputs_of(opt_class: type) -> dict[str, torch.Tensor | None]:
 
 @functools.cache
 def known_mistakes() -> Known:
-    """The fingerprints that stand in the reference file."""
+    """The fingerprints in the reference file."""
     found = reference()
     words = json.loads(bytes(found["mistakes"])) if "mistakes" in found.dtype.names else {}
     tables = found["fingerprints"] if words else np.zeros((), [])

@@ -368,7 +368,7 @@ def student_classifier(
 def run_classifier_init(references: dict[str, Tensor]) -> dict[str, Any]:
     """Task 1.6: the sizes and settings of what __init__ makes, and whether they are the asked ones.
 
-    The latter tell a mistake whatever number stands in the code.
+    The latter tell a mistake whatever number is in the code.
     """
     outputs: dict[str, Any] = {}
     for option in ("pretrain", "finetune"):

@@ -194,7 +194,7 @@ def values(model: nn.Module, task_id: str, batch: Batch) -> Tensor:
 
 
 # ---------------------------------------------------------------------------------------------
-# Changes from outside: what stands at padding, and what BERT returns
+# Changes from outside: the embedding of padding, and what BERT returns
 
 
 @contextlib.contextmanager
@@ -279,7 +279,7 @@ def measure(task_id: str, seed: int = 0) -> Measured:
             measured["not begun"] = "yes"
         if task_id == INIT:
             for option in OPTIONS:
-                note(measured, option, lambda option=option: parts_of_model(option, seed))
+                note(measured, option, lambda option=option: model_parameters(option, seed))
             note(measured, "predictions", lambda: fitting(seed))
         else:
             measure_function(measured, task_id, seed)
@@ -315,8 +315,8 @@ def not_begun(task_id: str) -> bool:
     return False
 
 
-def parts_of_model(option: str, seed: int) -> Measured:
-    """Task 2.1: the parameters of the loaded BERTs, and what there is beside them.
+def model_parameters(option: str, seed: int) -> Measured:
+    """Task 2.1: the parameters of the loaded BERTs, and all other layers.
 
     Returns:
         bert: a row for each parameter that was loaded: whether it is in the model, whether it

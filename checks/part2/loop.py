@@ -1,7 +1,7 @@
 """The check of part 2's training loop: train_multitask in multitask_classifier.py, from outside.
 
 It trains again and again on a few made-up sentences around a tiny random BERT, each time with one
-respect of the training data changed: the second sentences of Quora, say, or what stands behind the
+respect of the training data changed: the second sentences of Quora, say, or the digits behind the
 point in the labels of STS. The seeds are the same, so if the parameters afterwards are the same to
 the last bit, then what was changed does not reach the loss. A task of which nothing does is not
 trained yet, which is no fault. This file does not know how any loop is written.
@@ -335,7 +335,7 @@ class Loop:
 # What the runs tell
 
 
-def begin(folder: Path) -> tuple[Loop, Run]:
+def loop_and_first_run(folder: Path) -> tuple[Loop, Run]:
     """A loop and its run on unchanged data; around a wider BERT if the code needs 768."""
     for width in WIDTHS:
         loop = Loop(folder, width)
@@ -417,7 +417,7 @@ def fractions(loop: Loop, base: Run) -> list[Finding]:
 
 def examine(folder: Path) -> list[Finding]:
     """All findings, the runs made in that folder."""
-    loop, base = begin(folder)
+    loop, base = loop_and_first_run(folder)
     findings = in_itself(base)
     if any(found.name in UNFIT for found in findings):
         return findings
