@@ -33,10 +33,11 @@ from torch.nn import functional as F
 
 from base_bert import BertPreTrainedModel, canonical_name
 from bert import BertModel
-from config import PRESETS, BertConfig
+from config import BertConfig
 from optimizer import AdamW
 from pretraining.corpus import AS_TYPED, Corpus, build, checked_files, read_blocks, unigram_entropy
 from pretraining.masking import IGNORED, OBJECTIVES, PretrainingExamples
+from pretraining.presets import PRESETS, preset
 from tokenizer import SPECIAL_TOKENS, BertTokenizer
 from training.batches import LengthBatches, TrainingLoader
 from training.checkpoints import ResumePoint, resume_path, run_settings
@@ -311,7 +312,7 @@ def new_model(args, tokenizer: BertTokenizer, device: torch.device) -> Pretraini
         if args.config:
             config = BertConfig(**(BertConfig.from_json(args.config).to_dict() | special | kernel))
         else:
-            config = BertConfig.preset(args.preset, **special, **kernel)
+            config = preset(args.preset, **special, **kernel)
         model = PretrainingModel(config, args.objective)
     config = model.config
     if args.length > config.max_position_embeddings:
