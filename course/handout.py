@@ -212,11 +212,10 @@ def text_faults(handout: Handout) -> Iterator[Fault]:
 
 
 def import_faults(handout: Handout) -> Iterator[Fault]:
-    """Imports of our own modules that do not ship."""
-    root = handout.root
-    ours = {path.stem for path in root.glob("*.py")}
-    ours |= {path.parent.name for path in root.glob("*/*.py")}
-    here = {name.split("/")[0].removesuffix(".py") for name in handout.files}
+    """Imports of our own modules that do not ship.
+
+    A file that looks for a part of a package first, and imports it under ``if``, can do without.
+    """
     for name in (name for name in handout.files if name.endswith(".py")):
         try:
             tree = ast.parse(handout.text(name))
@@ -226,13 +225,25 @@ def import_faults(handout: Handout) -> Iterator[Fault]:
             if isinstance(node, ast.Import):
                 modules = [alias.name for alias in node.names]
             elif isinstance(node, ast.ImportFrom):
-                modules = [node.module or ""]
+                modules = [f"{node.module}.{alias.name}" for alias in node.names]
+                modules.insert(0, node.module or "")
             else:
                 continue
-            for module in modules:
-                if module.split(".")[0] in ours - here:
-                    text = f"an import of {module}, which does not ship"
-                    yield handout.place(name, node.lineno, text)
+            if node not in tree.body:
+                modules = [module.split(".")[0] for module in modules]
+            missing = [module for module in modules if stays(module, handout)]
+            for module in missing[:1]:
+                text = f"an import of {module}, which does not ship"
+                yield handout.place(name, node.lineno, text)
+
+
+def stays(module: str, handout: Handout) -> bool:
+    """Whether a module or package is ours and not in the handout."""
+    path = "/".join(module.split("."))
+    ours = (handout.root / f"{path}.py").is_file() or any(handout.root.glob(f"{path}/*.py"))
+    return ours and not any(
+        name == f"{path}.py" or name.startswith(f"{path}/") for name in handout.files
+    )
 
 
 def squeezed(line: str) -> str:
