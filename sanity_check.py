@@ -41,7 +41,7 @@ from utils import (
 
 MAKE = "python -m tests.make_sanity_check"
 PRETRAINED_TOLERANCE = 1e-4
-PART_2 = (ROOT / "multitask_classifier.py", ROOT / "checks" / "part2")  # of its handout
+PART_2 = ("multitask_classifier.py", "checks/part2")  # what its handout adds
 
 
 def examine(entry: GradedTask) -> list[Finding]:
@@ -53,9 +53,14 @@ def checks_of(entry: GradedTask) -> ModuleType:
     """The module that checks a task; that of part 2 comes with the handout of part 2."""
     if entry.part == 1:
         return functions
-    if not all(path.exists() for path in PART_2):
-        raise InputError(f"{entry.file} is not here: it comes with the handout of part 2")
+    if missing := missing_of_part_2():
+        raise InputError(f"{missing[0]} is not here: it comes with the handout of part 2")
     return importlib.import_module("checks.part2.properties")
+
+
+def missing_of_part_2() -> list[str]:
+    """What is not here of PART_2."""
+    return [name for name in PART_2 if not (ROOT / name).exists()]
 
 
 def check(entry: GradedTask) -> list[Finding]:
@@ -165,7 +170,7 @@ def pretrained_outputs(folder: Path, name: str) -> dict[str, Tensor]:
 def entries_of_part_2(part_1_is_right: bool) -> list[GradedTask]:
     """The tasks of part 2 where they are to be checked now; a line says why if they are not."""
     entries = [entry for entry in GRADED_TASKS if entry.part == 2]
-    if not all(path.exists() for path in PART_2):
+    if missing_of_part_2():
         return []
     if not part_1_is_right:
         print("  --    part 2 is checked once part 1 is right, or with --part 2")
