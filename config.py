@@ -10,25 +10,6 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
-# Named shapes: BERT's published sizes (Devlin et al. 2019, section 3; Turc et al. 2019, table 1),
-# and one that can be pre-trained on a CPU
-PRESET_FIELDS = (
-    "hidden_size",
-    "num_hidden_layers",
-    "num_attention_heads",
-    "intermediate_size",
-    "max_position_embeddings",
-)
-PRESETS = {
-    "heartbert": (256, 4, 4, 1024, 128),
-    "tiny": (128, 2, 2, 512, 512),
-    "mini": (256, 4, 4, 1024, 512),
-    "small": (512, 4, 8, 2048, 512),
-    "medium": (512, 8, 8, 2048, 512),
-    "base": (768, 12, 12, 3072, 512),
-    "large": (1024, 24, 16, 4096, 512),
-}
-
 
 @dataclass(init=False)
 class BertConfig:
@@ -74,14 +55,6 @@ class BertConfig:
             raise ValueError(
                 f"hidden_act {self.hidden_act!r}: this BERT computes the exact GELU ('gelu') only"
             )
-
-    @classmethod
-    def preset(cls, name: str, **values: Any) -> BertConfig:
-        """One of PRESETS by its name; keywords override or complete it. ValueError if unknown."""
-        if name not in PRESETS:
-            raise ValueError(f"no preset {name!r}; there are {', '.join(PRESETS)}")
-        shape = dict(zip(PRESET_FIELDS, PRESETS[name], strict=True))
-        return cls(**(shape | values))
 
     @classmethod
     def from_json(cls, path: str | Path) -> BertConfig:

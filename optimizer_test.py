@@ -11,9 +11,9 @@ from __future__ import annotations
 
 import sys
 
+from checks.findings import describe, explanations
 from checks.graded_tasks import graded_task
-from checks.part1.adamw import check_all, describe, is_started, recognise, test_optimizer
-from checks.part1.adamw_probes import facts
+from checks.part1.adamw import check_all, explain, is_started, test_optimizer
 from utils import run_script
 
 __all__ = ["main", "test_optimizer"]  # the second is the published protocol, called by its name
@@ -26,7 +26,7 @@ def main() -> None:
     try:
         from optimizer import AdamW
     except (Exception, SystemExit) as error:
-        sys.exit(f"{title}: optimizer.py cannot be imported\n      {describe(error)}")
+        sys.exit(f"{title}: optimizer.py cannot be imported\n      {describe(error).text}")
     if not is_started(AdamW):
         print(f"{title}: not started")
         sys.exit(1)
@@ -36,11 +36,8 @@ def main() -> None:
         if result.detail:
             print("      " + result.detail.replace("\n", "\n      "))
     failed = sum(not result.passed for result in results)
-    mistakes = recognise(AdamW) if failed else []
-    for mistake in mistakes:
-        print(f"      probably: {mistake.text}")
-    for fact in facts(AdamW) if failed and not mistakes else ():
-        print(f"      measured: {fact}")
+    for line in explanations(explain(AdamW)) if failed else ():
+        print(f"      {line}")
     print(f"{title}: {len(results) - failed} of {len(results)} checks passed")
     sys.exit(1 if failed else 0)
 

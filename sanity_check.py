@@ -26,7 +26,7 @@ from types import ModuleType
 import torch
 from torch import Tensor
 
-from checks.findings import EXPLAINING, ROOT, Finding, describe, difference, faulty
+from checks.findings import ROOT, Finding, describe, difference, explanations, faulty
 from checks.graded_tasks import GRADED_TASKS, GradedTask, graded_task
 from checks.part1 import functions
 from utils import (
@@ -41,8 +41,7 @@ from utils import (
 
 MAKE = "python -m tests.make_sanity_check"
 PRETRAINED_TOLERANCE = 1e-4
-SAID = {"named": "probably", "fact": "measured", "hint": "hint"}
-PART_2 = (ROOT / "multitask_classifier.py", ROOT / "checks" / "part2")  # of its handout
+PART_2 = ("multitask_classifier.py", "checks/part2")  # what its handout adds
 
 
 def examine(entry: GradedTask) -> list[Finding]:
@@ -54,9 +53,14 @@ def checks_of(entry: GradedTask) -> ModuleType:
     """The module that checks a task; that of part 2 comes with the handout of part 2."""
     if entry.part == 1:
         return functions
-    if not all(path.exists() for path in PART_2):
-        raise InputError(f"{entry.file} is not here: it comes with the handout of part 2")
+    if missing := missing_of_part_2():
+        raise InputError(f"{missing[0]} is not here: it comes with the handout of part 2")
     return importlib.import_module("checks.part2.properties")
+
+
+def missing_of_part_2() -> list[str]:
+    """What is not here of PART_2."""
+    return [name for name in PART_2 if not (ROOT / name).exists()]
 
 
 def check(entry: GradedTask) -> list[Finding]:
@@ -83,9 +87,8 @@ def report(entry: GradedTask, findings: list[Finding]) -> None:
             print(f"        {finding.text}")
         if len(wrong) > 4:
             print(f"        … and {len(wrong) - 4} more")
-    for finding in findings:
-        if finding.kind in EXPLAINING:
-            print(f"        {SAID[finding.kind]}: {finding.text}")
+    for line in explanations(findings):
+        print(f"        {line}")
 
 
 def check_tasks(entries: list[GradedTask]) -> list[GradedTask]:
@@ -164,32 +167,10 @@ def pretrained_outputs(folder: Path, name: str) -> dict[str, Tensor]:
     return {"last_hidden_state": hidden[..., :8], "pooler_output": results["pooler_output"][:, :8]}
 
 
-def check_training(todo: list[GradedTask]) -> bool:
-    """The training loop of part 2, unless one of its tasks is in ``todo``: whether it is wrong.
-
-    It is no graded task, and students may write it anew: where it cannot be run, that is said.
-    """
-    if any(entry.part == 2 for entry in todo):
-        print("  --    the training loop is checked once all tasks of part 2 are right")
-        return False
-    findings = importlib.import_module("checks.part2.loop").check()  # it comes with part 2
-    wrong = faulty(findings)
-    if not wrong:
-        print("  ok    the training loop: both sentences and whole labels reach the losses")
-    for finding in wrong:
-        waits = finding.kind == "waits"
-        label, verb = ("  --   ", " is not checked") if waits else ("  WRONG", "")
-        print(f"{label} the training loop{verb}: {finding.text}")
-    for finding in findings:
-        if finding.kind in EXPLAINING:
-            print(f"        {SAID[finding.kind]}: {finding.text}")
-    return any(finding.kind != "waits" for finding in wrong)
-
-
 def entries_of_part_2(part_1_is_right: bool) -> list[GradedTask]:
     """The tasks of part 2 where they are to be checked now; a line says why if they are not."""
     entries = [entry for entry in GRADED_TASKS if entry.part == 2]
-    if not all(path.exists() for path in PART_2):
+    if missing_of_part_2():
         return []
     if not part_1_is_right:
         print("  --    part 2 is checked once part 1 is right, or with --part 2")
@@ -221,8 +202,10 @@ def main() -> None:
         more = entries_of_part_2(part_1_is_right=not trouble)
         entries += more
         todo += check_tasks(more)
-    if not args.task and any(entry.part == 2 for entry in entries):
-        trouble |= check_training(todo)
+    if not args.task and any(entry.part == 2 for entry in todo):
+        print("  --    the training loop is checked once all tasks of part 2 are right")
+    elif not args.task and any(entry.part == 2 for entry in entries):
+        trouble |= importlib.import_module("checks.part2.loop").report()
     right = len(entries) - len(todo)
     print(f"{right} of {len(entries)} task{'s' * (len(entries) > 1)} right")
     if todo:

@@ -214,7 +214,7 @@ class BertTokenizer:
         """Write vocab.txt and tokenizer_config.json, which Hugging Face's tokenizer loads too.
 
         Args:
-            positions: how many pieces the model beside it takes, if fewer than this tokenizer's.
+            positions: how many pieces its model takes, if fewer than this tokenizer's.
         """
         from utils import atomic_write, write_json
 

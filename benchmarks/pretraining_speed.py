@@ -32,11 +32,11 @@ import torch
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from config import PRESETS, BertConfig
 from optimizer import AdamW
 from pretraining import pretrain
 from pretraining.corpus import build
 from pretraining.masking import PretrainingExamples
+from pretraining.presets import PRESETS, preset
 from tokenizer import BertTokenizer
 from training.batches import LengthBatches
 from training.devices import autocast_for, keep_freed_memory
@@ -62,7 +62,7 @@ def ours(job: SimpleNamespace) -> tuple[int, float]:
     device = torch.device("cuda" if job.use_gpu else "cpu")
     examples, tokenizer = rows_of(job)
     kernel = "sdpa" if job.use_gpu else "auto"
-    config = BertConfig.preset(job.preset, vocab_size=len(tokenizer), attention_kernel=kernel)
+    config = preset(job.preset, vocab_size=len(tokenizer), attention_kernel=kernel)
     model = pretrain.PretrainingModel(config, job.objective).to(device).train()
     optimizer = AdamW(pretrain.weight_decay_groups(model, 0.01), lr=job.lr)
     autocast = autocast_for(device, "auto")
@@ -99,7 +99,7 @@ def plain(job: SimpleNamespace) -> tuple[int, float]:
     with tempfile.TemporaryDirectory() as folder:
         tokenizer.save_pretrained(folder)
         collator = DataCollatorForLanguageModeling(BertTokenizerFast.from_pretrained(folder))
-    values = BertConfig.preset(job.preset, vocab_size=len(tokenizer)).to_dict()
+    values = preset(job.preset, vocab_size=len(tokenizer)).to_dict()
     config = TheirConfig(**{k: v for k, v in values.items() if k != "attention_kernel"})
     kind = BertForMaskedLM if job.objective == "none" else BertForPreTraining
     model = kind(config).to(device).train()

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -18,8 +18,8 @@ from torch import Tensor
 
 WIDTH = 5  # numbers of one output: how many values, their norm, three projections
 TOLERANCE = 1e-5  # of an output's norm; computing in float32 inside costs about 1e-7
-HUGE = 1e30  # stands for NaN, and for all that float32 could not hold
-NOTHING = [-1.0] * WIDTH  # what stands for an output that is None or no tensor at all
+HUGE = 1e30  # for NaN, and for all that float32 could not hold
+NOTHING = [-1.0] * WIDTH  # of an output that is None or no tensor at all
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class Mistake:
         return f"{self.says} {self.hint} (read {self.read})"
 
 
-def numbers(output: Any) -> Tensor:
+def projections(output: Any) -> Tensor:
     """The fingerprint of one output: (WIDTH,) in float64."""
     if not isinstance(output, Tensor):
         return torch.tensor(NOTHING, dtype=torch.float64)
@@ -49,7 +49,7 @@ def numbers(output: Any) -> Tensor:
     return torch.cat([torch.tensor([float(flat.numel())]).double(), found])
 
 
-def alike(first: Tensor, second: Tensor) -> bool:
+def same_projections(first: Tensor, second: Tensor) -> bool:
     """Whether two fingerprints of one output are the same up to rounding."""
     one, two = first.tolist(), second.tolist()  # much faster than tensors of five numbers
     limit = TOLERANCE * max(abs(one[1]), abs(two[1]), 1e-2)
@@ -57,13 +57,13 @@ def alike(first: Tensor, second: Tensor) -> bool:
 
 
 @dataclass(frozen=True)
-class Print:
+class Fingerprint:
     """What one wrong answer computes: a fingerprint of each output, or the error that it raises."""
 
     outputs: Mapping[str, Tensor]
     error: str = ""
 
-    def matches(self, other: Print, prefix: str = "") -> bool:
+    def matches(self, other: Fingerprint, prefix: str = "") -> bool:
         """Whether both compute the same, in the outputs whose names begin with ``prefix``.
 
         Errors are the same if they are of one type and speak of the same numbers.
@@ -75,7 +75,7 @@ class Print:
             for one in (self, other)
         )
         same_names = bool(mine) and mine.keys() == theirs.keys()
-        return same_names and all(alike(row, theirs[name]) for name, row in mine.items())
+        return same_names and all(same_projections(row, theirs[name]) for name, row in mine.items())
 
 
 def _digest(error: str) -> tuple[str, list[str]]:
@@ -83,18 +83,18 @@ def _digest(error: str) -> tuple[str, list[str]]:
     return kind, sorted(re.findall(r"\d+", text))
 
 
-def print_of(outputs: Mapping[str, Any] | str) -> Print:
+def fingerprint_of(outputs: Mapping[str, Any] | str) -> Fingerprint:
     """Of the outputs of an answer by name, or of its error's text."""
     if isinstance(outputs, str):
-        return Print({}, outputs)
-    return Print({name: numbers(output) for name, output in outputs.items()})
+        return Fingerprint({}, outputs)
+    return Fingerprint({name: projections(output) for name, output in outputs.items()})
 
 
 @dataclass(frozen=True)
 class Known:
     """The wrong answers known for one task: the names of their mistakes, and what they compute."""
 
-    answers: list[tuple[tuple[str, ...], Print]]
+    answers: list[tuple[tuple[str, ...], Fingerprint]]
     mistakes: Mapping[str, Mistake]
 
     def find(self, outputs: Mapping[str, Any] | str, decisive: str = "") -> list[Mistake]:
@@ -104,37 +104,25 @@ class Known:
             outputs: of a wrong function, by name; or its error's text.
             decisive: what the names of outputs begin with that are enough if not all agree.
         """
-        mine = print_of(outputs)
+        mine = fingerprint_of(outputs)
         for prefix in dict.fromkeys(("", decisive)):
             for names, other in self.answers:
                 if mine.matches(other, prefix):
                     return [self.mistakes[name] for name in names]
         return []
 
-    def words(self) -> dict[str, Any]:
-        """All but the numbers, as JSON can hold it."""
-        return {
-            "answers": [[list(names), found.error] for names, found in self.answers],
-            "mistakes": [asdict(mistake) for mistake in self.mistakes.values()],
-        }
-
-    def tables(self) -> dict[str, Tensor]:
-        """The numbers: of each output (answers, WIDTH), NaN where an answer has no such output.
-
-        In float32: its rounding is far below the tolerance.
-        """
-        nothing = torch.full((WIDTH,), torch.nan)
-        prints = [{n: row.float() for n, row in found.outputs.items()} for _, found in self.answers]
-        names = sorted({name for outputs in prints for name in outputs})
-        return {n: torch.stack([outputs.get(n, nothing) for outputs in prints]) for n in names}
-
 
 def load_known(words: Mapping[str, Any], tables: Mapping[str, Tensor]) -> Known:
-    """What ``words()`` and ``tables()`` were made from; nothing known if words are empty."""
+    """What is stored with the references; nothing is known if words are empty.
+
+    Args:
+        words: mistakes, and the answers' names and errors, as JSON can hold them.
+        tables: of each output the fingerprints (answers, WIDTH), NaN where an answer has none.
+    """
     mistakes = {entry["name"]: Mistake(**entry) for entry in words.get("mistakes", ())}
     answers = []
     for index, (names, error) in enumerate(words.get("answers", ())):
         rows = {name: table[index] for name, table in tables.items()}
         outputs = {name: row for name, row in rows.items() if not row.isnan().any()}
-        answers.append((tuple(names), Print(outputs, error)))
+        answers.append((tuple(names), Fingerprint(outputs, error)))
     return Known(answers, mistakes)

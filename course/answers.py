@@ -4,7 +4,7 @@
 first line says how. Each class is one version of the answer: its methods take the place of those of
 the task's class; of a class whose name begins with "Script", the place of the file's functions. The
 answer ``plain`` is what a student would write first. A folder that is no task's but the beginning
-of several ("multitask") holds answers to all of them; its ``plain`` stands in for our solution
+of several ("multitask") holds answers to all of them; its ``plain`` replaces our solution
 wherever another answer is put in. Folders "multitask.training" hold training loops, which are no
 task.
 

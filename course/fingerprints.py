@@ -17,20 +17,22 @@ import itertools
 import json
 import sys
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 from safetensors import safe_open
 from safetensors.torch import save
+from torch import Tensor
 from tqdm import tqdm
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))  # Python puts the folder of the script there
 
 from checks.findings import Finding  # noqa: E402
-from checks.fingerprints import Known, Print, print_of  # noqa: E402
+from checks.fingerprints import WIDTH, Fingerprint, Known, fingerprint_of  # noqa: E402
 from checks.graded_tasks import GRADED_TASKS, GradedTask  # noqa: E402
 from checks.part1 import adamw, functions  # noqa: E402
 from course.answers import (  # noqa: E402
@@ -77,10 +79,10 @@ def outputs_of(entry: GradedTask, methods: Methods, imports: tuple[str, ...] = (
         }
 
 
-def prints_of(outputs: Outputs) -> dict[str, Print]:
+def fingerprints_of(outputs: Outputs) -> dict[str, Fingerprint]:
     """The fingerprints of what an answer computes."""
     given = {k: found.text if isinstance(found, Finding) else found for k, found in outputs.items()}
-    return {group: print_of(found) for group, found in given.items()}
+    return {group: fingerprint_of(found) for group, found in given.items()}
 
 
 def base_of(entry: GradedTask) -> Methods:
@@ -116,7 +118,7 @@ def known_of(entry: GradedTask) -> dict[str, Known]:
     Raises:
         InputError: a mistake computes what is right, or the same as another one.
     """
-    right = prints_of(outputs_of(entry, base_of(entry)))
+    right = fingerprints_of(outputs_of(entry, base_of(entry)))
     mistakes = {answer.name: answer.mistake for answer in read_all(MISTAKES, entry.id)}
     known = {group: Known([], mistakes) for group in right}
     named: list[tuple[tuple[str, ...], Outputs]] = []  # two at once, without being stored
@@ -124,8 +126,8 @@ def known_of(entry: GradedTask) -> dict[str, Known]:
         outputs = outputs_of(entry, one.methods, one.imports)
         if len(one.names) == 2 and names_in(entry, outputs, known) <= {*one.names}:
             named.append((one.names, outputs))
-        elif not store(one.names, prints_of(outputs), known, right) and not one.merged:
-            prints = prints_of(outputs)
+        elif not store(one.names, fingerprints_of(outputs), known, right) and not one.merged:
+            prints = fingerprints_of(outputs)
             same = {
                 names
                 for group, found in known.items()
@@ -137,7 +139,7 @@ def known_of(entry: GradedTask) -> dict[str, Known]:
     # Two that are stored may be found where others were named before them.
     while lost := [pair for pair in named if not names_in(entry, pair[1], known) <= {*pair[0]}]:
         for names, outputs in lost:
-            store(names, prints_of(outputs), known, right)
+            store(names, fingerprints_of(outputs), known, right)
         gone = {names for names, _ in lost}
         named = [pair for pair in named if pair[0] not in gone]
     return known
@@ -145,9 +147,9 @@ def known_of(entry: GradedTask) -> dict[str, Known]:
 
 def store(
     names: tuple[str, ...],
-    prints: Mapping[str, Print],
+    prints: Mapping[str, Fingerprint],
     known: Mapping[str, Known],
-    right: Mapping[str, Print],
+    right: Mapping[str, Fingerprint],
 ) -> bool:
     """Add what is new; of two mistakes in the first way of running only. False if nothing is."""
     new = [
@@ -177,6 +179,25 @@ def names_in(entry: GradedTask, outputs: Outputs, known: Mapping[str, Known]) ->
 # The two files
 
 
+def words_of(known: Known) -> dict[str, Any]:
+    """All but the numbers, as JSON can hold it."""
+    return {
+        "answers": [[list(names), found.error] for names, found in known.answers],
+        "mistakes": [asdict(mistake) for mistake in known.mistakes.values()],
+    }
+
+
+def tables_of(known: Known) -> dict[str, Tensor]:
+    """The numbers: of each output (answers, WIDTH), NaN where an answer has no such output.
+
+    In float32: its rounding is far below the tolerance.
+    """
+    nothing = torch.full((WIDTH,), torch.nan)
+    rows = [{n: row.float() for n, row in found.outputs.items()} for _, found in known.answers]
+    names = sorted({name for outputs in rows for name in outputs})
+    return {n: torch.stack([outputs.get(n, nothing) for outputs in rows]) for n in names}
+
+
 def sanity_data(known: Mapping[str, Known]) -> bytes:
     """sanity_check.data with these fingerprints in place of those that it has."""
     with safe_open(functions.DATA, framework="pt") as file:
@@ -186,9 +207,9 @@ def sanity_data(known: Mapping[str, Known]) -> bytes:
             if not name.startswith(functions.FINGERPRINTS)
         }
     for group, found in known.items():
-        for name, table in found.tables().items():
+        for name, table in tables_of(found).items():
             tensors[f"{functions.FINGERPRINTS}{group}/{name}"] = table
-    about = functions.facts() | {"mistakes": {k: found.words() for k, found in known.items()}}
+    about = functions.facts() | {"mistakes": {k: words_of(found) for k, found in known.items()}}
     return save({k: tensors[k] for k in sorted(tensors)}, metadata={"about": json.dumps(about)})
 
 
@@ -196,8 +217,8 @@ def optimizer_reference(known: Known) -> np.ndarray:
     """optimizer_test.npy's array with these fingerprints in place of those that it has."""
     before = adamw.reference()
     kept = [name for name in before.dtype.names if name not in ("mistakes", "fingerprints")]
-    words = json.dumps(known.words()).encode()
-    tables = {name: table.numpy() for name, table in known.tables().items()}
+    words = json.dumps(words_of(known)).encode()
+    tables = {name: table.numpy() for name, table in tables_of(known).items()}
     layout = [(name, before.dtype[name]) for name in kept]
     layout += [("mistakes", f"S{len(words)}")]
     layout += [("fingerprints", [(name, "<f8", table.shape) for name, table in tables.items()])]
@@ -227,7 +248,7 @@ def main() -> None:
         same = before.dtype == array.dtype and before.tobytes() == array.tobytes()  # NaN is itself
         stale += [adamw.REFERENCE.name] * (not same)
         if stale:
-            raise InputError(f"{' and '.join(stale)}: not as the mistakes are now; make them anew")
+            raise InputError(f"{' and '.join(stale)}: not as the mistakes are now; make them again")
     else:
         with atomic_write(functions.DATA, "wb") as file:
             file.write(data)

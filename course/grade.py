@@ -2,7 +2,7 @@
 
     python course/grade.py SUBMISSIONS --gold DIR --out DIR              part 1, one after the other
     python course/grade.py SUBMISSIONS --gold DIR --out DIR --part 2 -j 4
-    python course/grade.py SUBMISSIONS --gold DIR --out DIR --only 1234_group     one anew
+    python course/grade.py SUBMISSIONS --gold DIR --out DIR --only 1234_group     one again
     python course/grade.py SUBMISSIONS --gold DIR --out DIR --rerun 60    also trains each one again
 
 About 5 seconds a submission. Interrupted, the same command goes on where it was. OUT then holds
@@ -220,7 +220,7 @@ class Batch(NamedTuple):
     gold: dict
     grader: str  # its digest
     results: Path
-    only: str | None  # the one to be graded anew
+    only: str | None  # the one to be graded again
     slots: queue.Queue[int]
 
 
@@ -353,7 +353,7 @@ def get_args() -> argparse.Namespace:
     parser.add_argument(
         "--seconds", type=positive_float, default=SECONDS, help="that one task may take"
     )
-    parser.add_argument("--only", metavar="STUDENT", help="grade this one anew, keep the others")
+    parser.add_argument("--only", metavar="STUDENT", help="grade this one again, keep the others")
     parser.add_argument(
         "--marks", type=Path, help="CSV of marks by hand: student,row,points,comment"
     )

@@ -4,7 +4,7 @@
     python course/handout.py --out ../minbert-part2 --part 2 --with-part1-solution
     python course/handout.py --out ../minbert-part1 --part 1 --update
 
-Writes a git repository with one commit and, beside it, a zip that is the same bytes each time.
+Writes a git repository with one commit and, next to it, a zip that is the same bytes each time.
 With --update the repository made earlier gets one more commit, so that a student's ``git pull``
 brings the changes and keeps filled stubs. What ships is in parts.toml, what a course may change in
 settings.toml. With any fault nothing is written. It does not know how solutions are checked.
@@ -212,11 +212,10 @@ def text_faults(handout: Handout) -> Iterator[Fault]:
 
 
 def import_faults(handout: Handout) -> Iterator[Fault]:
-    """Imports of our own modules that do not ship."""
-    root = handout.root
-    ours = {path.stem for path in root.glob("*.py")}
-    ours |= {path.parent.name for path in root.glob("*/*.py")}
-    here = {name.split("/")[0].removesuffix(".py") for name in handout.files}
+    """Imports of our own modules that do not ship.
+
+    A file that looks for a part of a package first, and imports it under ``if``, can do without.
+    """
     for name in (name for name in handout.files if name.endswith(".py")):
         try:
             tree = ast.parse(handout.text(name))
@@ -226,13 +225,25 @@ def import_faults(handout: Handout) -> Iterator[Fault]:
             if isinstance(node, ast.Import):
                 modules = [alias.name for alias in node.names]
             elif isinstance(node, ast.ImportFrom):
-                modules = [node.module or ""]
+                modules = [f"{node.module}.{alias.name}" for alias in node.names]
+                modules.insert(0, node.module or "")
             else:
                 continue
-            for module in modules:
-                if module.split(".")[0] in ours - here:
-                    text = f"an import of {module}, which does not ship"
-                    yield handout.place(name, node.lineno, text)
+            if node not in tree.body:
+                modules = [module.split(".")[0] for module in modules]
+            missing = [module for module in modules if stays(module, handout)]
+            for module in missing[:1]:
+                text = f"an import of {module}, which does not ship"
+                yield handout.place(name, node.lineno, text)
+
+
+def stays(module: str, handout: Handout) -> bool:
+    """Whether a module or package is ours and not in the handout."""
+    path = "/".join(module.split("."))
+    ours = (handout.root / f"{path}.py").is_file() or any(handout.root.glob(f"{path}/*.py"))
+    return ours and not any(
+        name == f"{path}.py" or name.startswith(f"{path}/") for name in handout.files
+    )
 
 
 def squeezed(line: str) -> str:
@@ -274,7 +285,7 @@ def leaks(handout: Handout) -> Iterator[Fault]:
 def ruff_faults(handout: Handout) -> list[Fault]:
     """What ruff finds in the handout: unused imports and unknown names that a stub left, form.
 
-    A part 1 that ships with its solution is put in form first: its markers stood among imports.
+    A part 1 that ships with its solution is formatted first: its markers were among imports.
     """
     with tempfile.TemporaryDirectory() as folder:
         write_files(Path(folder), handout.files)

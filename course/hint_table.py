@@ -1,7 +1,7 @@
 """How well the checks teach: every mistake of mistakes/, every right answer of variants/.
 
     python course/hint_table.py               minutes; a line for each mistake, then the totals
-    python course/hint_table.py --seed 2      the same with references and fingerprints made anew
+    python course/hint_table.py --seed 2      the same with new references and fingerprints
     python course/hint_table.py --task 1.1    one task
     python course/hint_table.py --singles     pairs of mistakes without fingerprints of their own
 
@@ -180,10 +180,10 @@ def with_other_inputs(seed: int, rest: list[str]) -> int:
 
 
 def main() -> None:
-    """Print the table and the totals."""
+    """Fingerprint the table and the totals."""
     parser = OneLineParser(description="Count the mistakes that the checks catch and name.")
     parser.add_argument("--task", help=f"number or id of one task, or {TRAINING}")
-    parser.add_argument("--seed", type=int, help="make references and fingerprints anew from it")
+    parser.add_argument("--seed", type=int, help="make new references and fingerprints from it")
     parser.add_argument("--singles", action="store_true", help="forget the fingerprints of pairs")
     parser.add_argument("--out", type=Path, help="write the lines of mistakes as a Markdown table")
     args = parser.parse_args()

@@ -1,6 +1,6 @@
 """Small changes to a method's source, as a file of mistakes has them.
 
-    old → new          a piece of a line; the old one stands once in the method
+    old → new          a piece of a line; the old one is there once in the method
     - line             a line that goes
     + line             a line that comes, after the one above it here
       line             a line that stays: it says where, or which of several equal ones is meant
@@ -74,7 +74,7 @@ def _find(lines: Sequence[str], text: str, following: int) -> int:
 
 def _once(count: int, text: str) -> None:
     if count != 1:
-        raise InputError(f"{text!r} stands there {count} times, not once")
+        raise InputError(f"{text!r} is there {count} times, not once")
 
 
 def _indent(line: str) -> int:

@@ -59,7 +59,7 @@ def file_map(staff_readme: str, files: Collection[str]) -> str:
 
 
 def section(text: str, heading: str) -> str:
-    """What stands under a heading of README.md, without it; InputError if it is not there."""
+    """The text under a heading of README.md, without it; InputError if it is not there."""
     found = re.search(rf"^## {re.escape(heading)}\n+(.*?)(?=^## |\Z)", text, re.M | re.S)
     if not found:
         raise InputError(f"README.md has no section '{heading}', which the students' README keeps")

@@ -107,7 +107,7 @@ def render(pieces: list[Piece], modes: Mapping[str, str], solved: Collection[str
         else:
             new = [piece]
         if gap and new == [(new[0][0], "")]:
-            gap -= 1  # this one stands there already
+            gap -= 1  # this one is there already
             continue
         gap = None
         lines += new

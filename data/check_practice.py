@@ -20,7 +20,7 @@ import pandas as pd
 from sklearn.feature_extraction.text import CountVectorizer
 
 ROOT = Path(__file__).resolve().parent.parent
-# Python puts the folder of the script (data/) on its path, and utils.py stands one folder above.
+# Python puts the folder of the script (data/) on its path, and utils.py is one folder above.
 sys.path.insert(0, str(ROOT))
 
 from utils import InputError, OneLineParser, run_script  # noqa: E402
@@ -210,7 +210,7 @@ def id_faults(data: PracticeSet) -> Iterator[str]:
                 yield f"{table.path.name} {name!r} is not 25 hexadecimal digits"
     for name, files in places.items():
         if len(files) > 1:
-            yield f"{name} stands {len(files)} times ({', '.join(sorted(set(files)))})"
+            yield f"{name} is there {len(files)} times ({', '.join(sorted(set(files)))})"
 
 
 def balance_faults(data: PracticeSet) -> Iterator[str]:

@@ -11,7 +11,7 @@ SST-2 is GLUE's folder with train.tsv and dev.tsv. IMDB is the folder aclImdb as
 it, a text a file, or one of CSV files named like imdb-train-00.csv and imdb-test-00.csv with the
 columns id, label and text; with ids half/class/number it gives the same. Of the test half a random
 half joins the training half; a tenth of these 37,500 is kept for evaluation, the other half of the
-test texts for the test. Where a test text also stands in what is trained on, it is counted.
+test texts for the test. Where a test text is also in what is trained on, it is counted.
 
 SNLI is its authors' folder with snli_1.0_SPLIT.jsonl, or one of s1.SPLIT, s2.SPLIT and
 labels.SPLIT, a sentence or a word a line, where SPLIT is train, dev and test. Without its
@@ -88,8 +88,8 @@ def imdb(folder: Path, seed: int) -> dict[str, pd.DataFrame]:
     train, dev = train_test_split(both, test_size=0.1, random_state=seed, stratify=both["label"])
     in_both = halves["test"]["text"].isin(set(halves["train"]["text"])).sum()
     seen = test["text"].isin(set(both["text"])).sum()
-    print(f"{in_both} texts of IMDB's test half stand in its training half as well")
-    print(f"{seen} of the {len(test):,} test texts made here stand in train.csv or dev.csv as well")
+    print(f"{in_both} texts of IMDB's test half are in its training half as well")
+    print(f"{seen} of the {len(test):,} test texts made here are in train.csv or dev.csv as well")
     return {"train": train, "dev": dev, "test": test}
 
 

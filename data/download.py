@@ -12,6 +12,7 @@ import http.client
 import sys
 import threading
 import time
+import tomllib
 import urllib.error
 import urllib.parse
 import urllib.request
@@ -23,7 +24,7 @@ from pathlib import Path
 from tqdm import tqdm
 
 ROOT = Path(__file__).resolve().parent.parent
-# Python puts the folder of the script (data/) on its path, and utils.py stands one folder above.
+# Python puts the folder of the script (data/) on its path, and utils.py is one folder above.
 sys.path.insert(0, str(ROOT))
 
 from utils import InputError, OneLineParser, check_writable, run_script, sha256_of  # noqa: E402
@@ -58,59 +59,9 @@ class CourseFile:
         return ""
 
 
-FILES = (
-    CourseFile(
-        "ids-sst-train.csv",
-        1175139,
-        "03b2b625c090f94a6afd59f114cde5282e2053aab0b101e87ed695d8a0c5b1df",
-    ),
-    CourseFile(
-        "ids-sst-dev.csv",
-        151384,
-        "a186ce94577635fbe10beaaddd50f16cccf6c30973221cefdf90deed2a584bfe",
-    ),
-    CourseFile(
-        "ids-sst-test-student.csv",
-        313202,
-        "bdd5a767faa0c26782117e37767ece154c30d5d04fb8727d09c71e3850a55c7b",
-    ),
-    CourseFile(
-        "ids-cfimdb-train.csv",
-        1693182,
-        "140fc513045a966109faed46a5c7a898767b96714d71bcb9c15f659129fadcea",
-    ),
-    CourseFile(
-        "ids-cfimdb-dev.csv",
-        249095,
-        "3087f571b66860fe5d035b5a018d08202ad3fd3720e4821c04b2acf6c7ded559",
-    ),
-    CourseFile(
-        "ids-cfimdb-test-student.csv",
-        495595,
-        "7ae611548c9eac879e9ebb406cc9f8ae68ff12f78090e4965af5cbdfa06240f4",
-    ),
-    CourseFile("quora-train.csv", blob_sha1="a3b5546f6a0e65b60a328a5d294d1038f5bed1da"),
-    CourseFile(
-        "quora-dev.csv",
-        3205321,
-        "bfa3cc954a9ba300ae776a980141de65f622a3c1b97e3fd905d63245bc36d5ad",
-    ),
-    CourseFile("quora-test-student.csv", blob_sha1="f257ef00558555afb50819578a58205732b16354"),
-    CourseFile(
-        "sts-train.csv",
-        928832,
-        "15d12efc2d656fffb1d61ac1f08ec4227f43925fd16f420c037cbd063699c21b",
-    ),
-    CourseFile(
-        "sts-dev.csv",
-        132265,
-        "ce3cad6f16062586ac7ba462c28b010a9be10c530fd5074165860d7b7ab4e93d",
-    ),
-    CourseFile(
-        "sts-test-student.csv",
-        256677,
-        "dee455745b72e9ca3ff74e7c056bd73e34bad5b8d5641045a2c1e7e131866f47",
-    ),
+FILES = tuple(
+    CourseFile(**entry)
+    for entry in tomllib.loads(Path(__file__).with_suffix(".toml").read_text("utf-8"))["file"]
 )
 
 
@@ -185,7 +136,7 @@ def checked_base(url: str) -> str:
 
 
 def wrong_file(file: CourseFile, out: Path, base: str) -> str:
-    """One line about a file that stands in ``out`` but is not the course's; '' if all is well."""
+    """One line about a file that is in ``out`` but is not the course's; '' if all is well."""
     path = out / file.name
     if path.is_dir():
         return f"{path} is a folder; remove it and run this again"
@@ -255,7 +206,7 @@ def fetch(file: CourseFile, out: Path, base: str) -> None:
     resumed = part.exists() and part.stat().st_size > 0
     transfer(file, part, base)
     if resumed and file.difference(part):  # what lay there before may have been another file's
-        print(f"{file.name}: the partial file was bad, starting anew")
+        print(f"{file.name}: the partial file was bad, starting again")
         part.unlink()
         transfer(file, part, base)
     difference = file.difference(part)
@@ -288,7 +239,7 @@ def transfer(file: CourseFile, part: Path, base: str) -> None:
 
 
 def receive(file: CourseFile, part: Path, url: str) -> None:
-    """One attempt: append to ``part`` what it lacks, or write it anew."""
+    """One attempt: append to ``part`` what it lacks, or begin it again."""
     start = part.stat().st_size if part.exists() else 0
     if start and not file.difference(part):
         return  # complete, only never renamed

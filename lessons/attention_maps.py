@@ -108,7 +108,7 @@ def plot_maps(path: str | Path, maps: np.ndarray, pieces: Sequence[str]) -> None
 
     Args:
         maps: (layers, H, L, L)
-        pieces: the L word pieces, written beside the left-most and below the lowest squares.
+        pieces: the L word pieces, written left of the left-most and below the lowest squares.
     """
     from matplotlib.figure import Figure  # takes longer to import than all else here
 
@@ -133,7 +133,7 @@ def plot_maps(path: str | Path, maps: np.ndarray, pieces: Sequence[str]) -> None
 
 
 def plain(piece: str) -> str:
-    """A piece as matplotlib shall write it: it takes what stands between $ for a formula."""
+    """A piece as matplotlib shall write it: it takes what is between $ for a formula."""
     return piece.replace("$", r"\$")
 
 

@@ -80,7 +80,7 @@ def labels_of(sentences: Iterable[Sentence]) -> list[str]:
 
 
 class TaggedWords:
-    """Sentences as word pieces, tokenized once; the label of a word stands at its first piece.
+    """Sentences as word pieces, tokenized once; the label of a word is at its first piece.
 
     A word that has no piece (it was all control characters), or none within ``length``, has no
     place in the row either, and will be tagged O.

@@ -60,7 +60,7 @@ def head_of(model: nn.Module) -> nn.Linear:
     ]
     if len(layers) != 1:
         raise InputError(
-            f"the classifier has {len(layers)} linear layers beside BERT; a "
+            f"the classifier has {len(layers)} linear layers besides BERT; a "
             f"BertForSequenceClassification has one, so that this one cannot be exported"
         )
     return layers[0]

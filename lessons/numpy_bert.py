@@ -98,7 +98,7 @@ def embed(
     kinds = weights["embeddings.token_type_embeddings.weight"][segments]  # (B, L, D)
     show("segment embeddings", kinds, "first or second sentence")
     places = weights["embeddings.position_embeddings.weight"][np.arange(ids.shape[1])]  # (L, D)
-    show("position embeddings", places, "row l: where the piece stands; attention knows no order")
+    show("position embeddings", places, "row l: the piece's position; attention knows no order")
     x = layer_norm(words + kinds + places, weights, "embeddings.LayerNorm", config.layer_norm_eps)
     show("sum, LayerNorm", x, "one vector a token, each of mean 0 and variance 1 before its scale")
     return x

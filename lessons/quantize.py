@@ -69,7 +69,7 @@ class Int8Matrix:
 
     @property
     def size(self) -> int:
-        """How many numbers it stands for."""
+        """How many numbers it holds."""
         return self.values.size
 
     @property
@@ -113,7 +113,7 @@ def usable(small: Mapping[str, np.ndarray], quantize_input: bool = False) -> dic
 
 
 def save(small: Mapping[str, np.ndarray], source: Path, folder: Path) -> int:
-    """Write a folder with the int8 weights and what stood beside the others; bytes of weights."""
+    """Write a folder with the int8 weights and what was next to the others; bytes of weights."""
     from safetensors.numpy import save as to_bytes
 
     if folder.resolve() == source.resolve():
@@ -222,7 +222,7 @@ def onnx_logits(path: Path) -> Callable[[np.ndarray, np.ndarray], np.ndarray]:
 SENTENCES = ("A film to see twice.", "Two hours I will not get back, however hard I try.", "Fine!")
 
 
-def beside(name: str, logits: np.ndarray, reference: np.ndarray, what: str) -> None:
+def compare(name: str, logits: np.ndarray, reference: np.ndarray, what: str) -> None:
     """Print how far logits (or pooled vectors) are from the float32 ones."""
     far = np.abs(logits - reference).max()
     line = f"{name}: {what} at most {far:.1e} from float32's"
@@ -302,7 +302,7 @@ def main() -> None:
             print(f"{name}: ", end="")
             numpy_bert.report(labels, found[name].argmax(axis=-1))
         if name != "float32":
-            beside(name, found[name], found["float32"], what)
+            compare(name, found[name], found["float32"], what)
 
 
 if __name__ == "__main__":

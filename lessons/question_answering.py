@@ -1,4 +1,4 @@
-"""Answers that stand in a text: BERT points at their two ends (Devlin et al. 2019, section 4.2).
+"""Answers that are spans of a text: BERT points at their ends (Devlin et al. 2019, section 4.2).
 
     python lessons/question_answering.py --train TRAIN --dev DEV
     python lessons/question_answering.py --predict 'Where was Ada Lovelace born?' \
@@ -9,8 +9,8 @@ Files are SQuAD's (version 1.1) JSON; without --train those of $MINBERT_DATA/squ
 is too long is read in windows that overlap. The best epoch on dev is kept in the folder --out as
 one that ``transformers`` loads too. The idea, and what to try: docs/question-answering.md.
 
-Here stand the model, its training and its use. How SQuAD's files look, which characters a piece
-stands for, what a window is and how answers are scored is squad.py's; flags, folders and the head's
+This file has the model, its training and its use. How SQuAD's files look, which characters a piece
+covers, what a window is and how answers are scored is squad.py's; flags, folders and the head's
 weights are heads.py's.
 """
 
@@ -126,7 +126,7 @@ def answer(
 ) -> list[list[tuple[str, float]]]:
     """For every question its best answers and their probabilities among these, best first.
 
-    A span that stands in two windows counts once, with its better score. A question whose context
+    A span that is in two windows counts once, with its better score. A question whose context
     has no word gets the answer "".
     """
     model.eval()

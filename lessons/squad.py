@@ -27,7 +27,7 @@ from utils import InputError, progress_bar
 QUESTION_PIECES = 64  # a longer question is cut, as BERT's own script cuts it
 
 # ---------------------------------------------------------------------------------------------
-# Word pieces that know where they stand in the text
+# Word pieces that know where they are in the text
 
 
 class Pieces(NamedTuple):
@@ -90,7 +90,7 @@ def read_questions(path: str | Path, limit: int | None = None) -> list[Question]
     """Read SQuAD's JSON; answers may be missing (then there is nothing to score).
 
     Raises InputError naming file and question where it is not of that form, or where an answer
-    does not stand at its place in the context.
+    is not at its place in the context.
     """
     try:
         articles = json.loads(Path(path).read_text(encoding="utf-8"))["data"]
@@ -120,14 +120,14 @@ def read_questions(path: str | Path, limit: int | None = None) -> list[Question]
         for start, answer in one.answers:
             if start < 0 or not answer or not one.context.startswith(answer, start):
                 raise InputError(
-                    f"{path}, question {one.id}: the answer {answer[:40]!r} does not stand at "
+                    f"{path}, question {one.id}: the answer {answer[:40]!r} is not at "
                     f"character {start} of its context"
                 )
     return found
 
 
 class Row(NamedTuple):
-    """One window: of which question, which pieces of the context, where the answer stands."""
+    """One window: of which question, which pieces of the context, where the answer is."""
 
     question: int
     begin: int  # first piece of the context

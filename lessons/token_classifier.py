@@ -10,8 +10,8 @@ and its tag a line, with a tab between, and an empty line after each sentence. T
 is kept in the folder --out as one that ``transformers`` loads too. The idea, and what to try:
 docs/token-classification.md.
 
-Here stand the model, its training and its use. How files look, which piece has a word's label and
-what counts as an entity is entities.py's; flags, folders and the head's weights are heads.py's.
+This file has the model, its training and its use. How files look, which piece has a word's label
+and what counts as an entity is entities.py's; flags, folders and the head's weights are heads.py's.
 """
 
 from __future__ import annotations
@@ -193,7 +193,7 @@ def tell_size(*datasets: TaggedWords) -> None:
 
 
 def evaluate(args, file: str) -> None:
-    """Score the model of args.checkpoint on a file; write its tags beside it.
+    """Score the model of args.checkpoint on a file; write its tags next to it.
 
     The folder gets NAME-scores.json, and NAME-tags.tsv with word, tag and predicted tag a line.
     """

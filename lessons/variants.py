@@ -1,4 +1,4 @@
-r"""RoBERTa, ALBERT and DistilBERT as small changes to our BERT, beside each other in a table.
+r"""RoBERTa, ALBERT and DistilBERT as small changes to our BERT, next to each other in a table.
 
     python lessons/variants.py                     parameters and speed at bert-base's size
     python lessons/variants.py --hidden 256 --layers 4 --length 64
@@ -168,7 +168,7 @@ class AlbertModel(Variant):
     """ALBERT (Lan et al. 2020): factorised embeddings, and one layer used again and again.
 
     Args:
-        config: a BERT's, with ``embedding_size`` E beside hidden_size D.
+        config: a BERT's, with ``embedding_size`` E besides hidden_size D.
     """
 
     MODEL_TYPE = "albert"
@@ -372,7 +372,7 @@ def load(folder: str | Path) -> Variant:
 def main() -> None:
     """Print the table, or what a checkpoint holds."""
     parser = OneLineParser(
-        prog="lessons/variants.py", description="BERT beside RoBERTa, ALBERT and DistilBERT."
+        prog="lessons/variants.py", description="BERT next to RoBERTa, ALBERT and DistilBERT."
     )
     add = parser.add_argument
     add("--hidden", type=positive_int, default=768, help="hidden size D (default: 768)")

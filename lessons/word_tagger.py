@@ -35,7 +35,7 @@ def learn(sentences: Sequence[Sentence], epochs: int, seed: int) -> Tagger:
 
 
 def score(tagger: Tagger, sentences: Sequence[Sentence]) -> str:
-    """The share of right words beside that of the most frequent tag; F1 if tags are of names."""
+    """The share of right words, and that of the most frequent tag; F1 if tags are of names."""
     gold = [sentence.tags for sentence in sentences]
     found = [tagger.tag(sentence.words) for sentence in sentences]
     pairs = [pair for rows in zip(gold, found, strict=True) for pair in zip(*rows, strict=True)]

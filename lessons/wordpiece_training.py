@@ -5,9 +5,9 @@ r"""How a vocabulary of word pieces is learned: join the pair with the best scor
     python lessons/wordpiece_training.py --encode 'an unbelievably dull film'
 
 A pair's score is count(pair) / (count(first) · count(second)), as WordPiece has it (Schuster &
-Nakajima 2012), beside count(pair) alone, as byte-pair encoding has it (Sennrich et al. 2016). With
---out the vocabulary is written for BertTokenizer. docs/wordpiece.md explains it. This file does not
-know about models.
+Nakajima 2012), compared with count(pair) alone, as byte-pair encoding has it (Sennrich et al.
+2016). With --out the vocabulary is written for BertTokenizer. docs/wordpiece.md explains it. This
+file does not know about models.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class Merge:
     first: str
     second: str
     piece: str  # what they make together
-    count: int  # how often they stood side by side
+    count: int  # how often they were next to each other
     score: float
 
 

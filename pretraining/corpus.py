@@ -51,7 +51,7 @@ from utils import (
 # Books print quotes and dashes that people do not type: a model that has seen only those would meet
 # "n't" and "'s" for the first time in the data of its tasks.
 AS_TYPED = str.maketrans({"‘": "'", "’": "'", "“": '"', "”": '"', "–": "-", "—": "--", "…": "..."})
-VERSION = 2  # of these files and of how text is cut; another one is built anew
+VERSION = 2  # of these files and of how text is cut; another one is built again
 DATA_FILES = ("ids.bin", "sentences.bin", "documents.bin")
 BLOCK = 1 << 18  # bytes of text that one task reads; a longer line is cut into several paragraphs
 LONGEST_SENTENCE = 512  # word pieces; what goes on without a full stop for longer is cut
@@ -326,8 +326,8 @@ def build(
 
     Args:
         sources: text files, and folders whose *.txt are taken.
-        tokenizer: whose pieces; a corpus made with another one is built anew.
-        workers: processes that tokenize; 0 for one a core, 1 for none beside this one.
+        tokenizer: whose pieces; a corpus made with another one is built again.
+        workers: processes that tokenize; 0 for one a core, 1 for this one alone.
         limit: stop after that many sentences.
 
     Raises:
@@ -349,7 +349,7 @@ def build(
             why = _why_anew(folder, wanted)
             if why:
                 if why != "new":
-                    print(f"corpus: {folder} is built anew, {why}", flush=True)
+                    print(f"corpus: {folder} is built again, {why}", flush=True)
                 _write(folder, files, tokenizer, workers or usable_cores(), wanted)
 
     in_first_process(work)
@@ -451,7 +451,7 @@ def _write(
                 f"no text in {', '.join(map(str, files[:3]))}{' …' if len(files) > 3 else ''}; "
                 "give files with a paragraph a line"
             )
-        (folder / "corpus.json").unlink(missing_ok=True)  # until the new files stand beside it
+        (folder / "corpus.json").unlink(missing_ok=True)  # until the new files are there
     sizes = {"documents": documents, "sentences": sentences, "tokens": tokens}
     made = {
         name: {"bytes": file.bytes, "sha256": file.hash.hexdigest()}
@@ -497,7 +497,7 @@ class _Hashed:
 
 
 def read_description(folder: str | Path) -> dict[str, Any]:
-    """corpus.json; InputError where there is none or the files beside it have other sizes."""
+    """corpus.json; InputError where there is none or its files have other sizes."""
     folder = Path(folder)
     try:
         found = json.loads((folder / "corpus.json").read_text(encoding="utf-8"))
@@ -514,7 +514,7 @@ class Corpus:
     """Documents of sentences of word pieces, read from disk as they are asked for.
 
     Sentences and documents are numbered from 0. A part of a corpus, as ``split`` makes it, numbers
-    its own anew and is used in the same way. Only the place of the files is pickled.
+    its own from 0 and is used in the same way. Only the place of the files is pickled.
 
     Args:
         folder: what ``build`` wrote.

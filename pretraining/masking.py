@@ -1,9 +1,9 @@
-"""The examples of pre-training: which sentences stand together, and which word pieces are hidden.
+"""The examples of pre-training: which sentences go together, and which word pieces are hidden.
 
 Masked language modelling (Devlin et al. 2019, section 3.1 and appendix A), whole words as their
 later release masked them, next sentences, ALBERT's sentence order (Lan et al. 2020, section 3.1)
-and RoBERTa's full sentences (Liu et al. 2019, section 4.2). All of it is made anew for every epoch,
-out of the seed and the epoch's number alone. This file does not know about files and models.
+and RoBERTa's full sentences (Liu et al. 2019, section 4.2). All of it is made for every epoch, out
+of the seed and the epoch's number alone. This file does not know about files and models.
 """
 
 from __future__ import annotations
@@ -109,7 +109,7 @@ COLUMNS = 5
 
 
 class PretrainingExamples(Dataset):
-    """The rows of one epoch, made anew by ``begin(epoch)``: [i] → (ids, segments, label).
+    """The rows of one epoch, made by ``set_epoch(epoch)``: [i] → (ids, segments, label).
 
     - 'nsp': [CLS] A [SEP] B [SEP]; sentences of a document are packed up to ``length`` and cut in
       two at a random place, and in half of the rows B comes from another document (label 1, as in

@@ -33,10 +33,11 @@ from torch.nn import functional as F
 
 from base_bert import BertPreTrainedModel, canonical_name
 from bert import BertModel
-from config import PRESETS, BertConfig
+from config import BertConfig
 from optimizer import AdamW
 from pretraining.corpus import AS_TYPED, Corpus, build, checked_files, read_blocks, unigram_entropy
 from pretraining.masking import IGNORED, OBJECTIVES, PretrainingExamples
+from pretraining.presets import PRESETS, preset
 from tokenizer import SPECIAL_TOKENS, BertTokenizer
 from training.batches import LengthBatches, TrainingLoader
 from training.checkpoints import ResumePoint, resume_path, run_settings
@@ -63,7 +64,7 @@ from utils import (
     write_json,
 )
 
-# Hugging Face's name → ours; the decoder's weight is the word embedding's, and stands nowhere else
+# Hugging Face's name → ours; the decoder's weight is the word embedding's, stored only there
 HEAD_NAMES = {
     "cls.predictions.transform.dense.weight": "transform_dense.weight",
     "cls.predictions.transform.dense.bias": "transform_dense.bias",
@@ -199,7 +200,7 @@ def measure(
 
     Args:
         ids, segments, mask: (B, L) each.
-        labels: (B, L), the piece that stood at a chosen position, IGNORED elsewhere.
+        labels: (B, L), the piece that was at a chosen position, IGNORED elsewhere.
         relation: (B,), 0 for segments in order and 1 for others.
     """
     chosen = labels != IGNORED  # (B, L), M of them
@@ -311,7 +312,7 @@ def new_model(args, tokenizer: BertTokenizer, device: torch.device) -> Pretraini
         if args.config:
             config = BertConfig(**(BertConfig.from_json(args.config).to_dict() | special | kernel))
         else:
-            config = BertConfig.preset(args.preset, **special, **kernel)
+            config = preset(args.preset, **special, **kernel)
         model = PretrainingModel(config, args.objective)
     config = model.config
     if args.length > config.max_position_embeddings:
@@ -549,7 +550,7 @@ def record(args, tables: Tables, entropy: float | None, seconds: float) -> None:
 def plot(
     path: Path, rows: list[dict], held_out: list[dict], entropy: float | None, objective: str
 ) -> None:
-    """A PNG: the loss of masked words beside the unigram entropy, and the accuracies, by step."""
+    """A PNG: the loss of masked words against the unigram entropy, and the accuracies, by step."""
     from matplotlib.figure import Figure  # here, because importing it takes long
 
     figure = Figure(figsize=(9, 3.8), layout="constrained")
@@ -603,7 +604,7 @@ def make_parser() -> argparse.ArgumentParser:
         "--objective",
         choices=OBJECTIVES,
         default="nsp",
-        help="beside masked words: does the "
+        help="besides masked words: does the "
         "second segment follow (nsp), are the two in order (sop), or no second segment (none)",
     )
     add("--whole_word", action="store_true", help="mask all pieces of a word or none")

@@ -168,7 +168,7 @@ def test_the_checks_name_may_be_another(folders):
         ("Shorter(Plain)", "Again(Plain)", "a_mistake, Again, a change of Plain: this name is tak"),
         ("Shorter(Plain)", "Shorter(Other)", "a change of Other: there is no such right answer"),
         ("in helper", "in help", "a_mistake, Again, a change of Again: there is no help"),
-        ("input + output → o", "x → o", "AMistake, a change of Plain: 'x' stands there 0 times"),
+        ("input + output → o", "x → o", "AMistake, a change of Plain: 'x' is there 0 times"),
         ("return math.e", "return (", "a_mistake, Whole, a change of Whole: .*never closed"),
         ("  Shorter(Plain): ", "  Shorter: ", "Shorter, a change of Shorter: there is no such"),
         ("  Shorter(Plain): ", "  Shorter ", "Again, a change of Again: 'Shorter ln_layer.* 0 tim"),
@@ -191,7 +191,7 @@ def test_a_change_that_no_longer_fits_says_what_to_do(folders):
         read(folders / "MISTAKES", f"{ADD_NORM}/a_mistake")
     assert str(refused.value) == (
         f"{folders / 'MISTAKES' / ADD_NORM}.txt, a_mistake, AMistake, a change of Plain: "
-        "'input + output' stands there 0 times, not once; "
+        "'input + output' is there 0 times, not once; "
         "write the change for that source, or the whole function"
     )
 
@@ -264,10 +264,10 @@ def test_changes_are_looked_for_in_what_was_there():
 @pytest.mark.parametrize(
     ("patch", "words"),
     [
-        (["q → r"], "'q' stands there 0 times, not once"),
-        (["x → r"], "'x' stands there 3 times, not once"),
-        (["- z = y"], "'z = y' stands there 2 times, not once"),
-        (["  if y:"], "'if y:' stands there 0 times, not once"),
+        (["q → r"], "'q' is there 0 times, not once"),
+        (["x → r"], "'x' is there 3 times, not once"),
+        (["- z = y"], "'z = y' is there 2 times, not once"),
+        (["  if y:"], "'if y:' is there 0 times, not once"),
         (["+ w = 1"], "'+ w = 1': no line above it says after which one it comes"),
         (["w = 1"], "'w = 1': a change begins with '- ', '+ ' or two spaces, or has '→'"),
         (["g(x) → h(x)", "y = g → z = g"], "two changes at the same place"),

@@ -49,7 +49,7 @@ def test_the_split_of_the_reviews(convert, reviews, tmp_path):
     assert sum(label for _, label, _ in rows["test"]) == 20  # half of them
     text, label, _ = next(row for row in rows["train"] if row[2] == "train/10")
     assert (text, label) == ('train 10,"quoted" with a tab\x85and more', 0)
-    assert "3 texts of IMDB's test half stand in its training half" in done.out
+    assert "3 texts of IMDB's test half are in its training half" in done.out
     tested = sum(text.startswith("seen twice") for text, *_ in rows["test"])
     assert f"{tested} of the 40 test texts made here stand in" in done.out
     first = (tmp_path / "out/train.csv").read_bytes()

@@ -283,7 +283,7 @@ def test_what_cannot_be_read_is_said_in_one_line(tmp_path):
 
 
 # ---------------------------------------------------------------------------------------------
-# Used again, built anew
+# Used again, built again
 
 
 @pytest.fixture
@@ -354,7 +354,7 @@ def test_anything_else_builds_it_anew_and_says_why(made, capsys, change, why):
     change(text, folder)
     capsys.readouterr()
     corpus = build([text], TINY, folder, workers=1)
-    assert re.search(f"built anew, .*{why}", capsys.readouterr().out)
+    assert re.search(f"built again, .*{why}", capsys.readouterr().out)
     assert as_lists(corpus) == plainly(text_files([text]))
 
 

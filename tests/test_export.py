@@ -203,7 +203,7 @@ def test_a_classifier_with_two_layers(checkpoint, run_script_here, tmp_path, mon
     config = SimpleNamespace(**saved["config"])
     model = Deep(config)
     save_model(model, AdamW(model.parameters()), SimpleNamespace(), config, tmp_path / "deep.pt")
-    refused(run_script_here(export, "deep.pt", "--to", "out"), "has 2 linear layers beside BERT")
+    refused(run_script_here(export, "deep.pt", "--to", "out"), "has 2 linear layers besides BERT")
     assert not (tmp_path / "out").exists()
 
 

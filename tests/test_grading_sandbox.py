@@ -20,7 +20,6 @@ from conftest import needs_sandbox
 from safetensors.torch import save
 
 from checks.graded_tasks import GRADED_TASKS
-from checks.part1 import functions
 from course import attacks
 from course.grading import asking, hidden, judge, part1, runs, sandbox, seccomp, worker
 from course.grading.context import GradingContext, open_context
@@ -547,7 +546,7 @@ def test_no_answer_is_an_error_of_ours(entry):
     sets = hidden.make(seed)
     expected = hidden.trajectories(hidden.make_cases(seed), seed % part1.PERIOD)
     tensors = {f"{n}/{k}": t for n, s in sets.items() for k, t in s.inputs.items()}
-    public = functions.public_inputs()
+    public = part1.public_inputs()
     tensors |= {f"{judge.PUBLIC}/{k}": t for k, t in public.items()}
     context = GradingContext(1, {}, (entry,), "secret", Path())
     (job,) = part1.jobs_for(context, Submission("x", 1, {entry.file: b""}), seed)

@@ -386,6 +386,22 @@ def test_refused_with_file_and_line(name, staff):
     assert re.search(place, str(refused.value), re.M), refused.value
 
 
+def test_part_1_imports_nothing_of_part_2(staff):
+    unused = "from checks.part2 import loop  # noqa: F401\n"
+    said = "an import of checks.part2, which does not ship"
+
+    def faults(part: str) -> str:
+        with pytest.raises(InputError) as refused:  # ruff has a word on the order of imports
+            handout.build(staff, part)
+        return str(refused.value)
+
+    line = change(staff, BATCHES, TORCH, f"{TORCH}{unused}") + 1
+    assert f"{BATCHES}:{line}: {said}" in faults("1")
+    assert said not in faults("all")
+    change(staff, BATCHES, unused, f"if torch:\n    {unused}")
+    assert said not in faults("1")
+
+
 def test_the_copy_is_not_refused(staff_copy):
     assert handout.build(staff_copy, "all").files.keys() == built("all").files.keys()
 

@@ -14,7 +14,6 @@ import sanity_check
 from checks.findings import faulty
 from checks.graded_tasks import GRADED_TASKS, graded_task
 from checks.part1 import adamw, adamw_probes
-from checks.part1.adamw import recognise
 from checks.part1.adamw_probes import facts
 from course.answers import (
     MISTAKES,
@@ -35,6 +34,10 @@ def versions(answers):
     """Every version of every answer, as parameters of a test."""
     pairs = [(answer, version) for answer in answers for version in answer.versions]
     return [pytest.param(a, v, id=f"{a.name}, {v}") for a, v in pairs]
+
+
+def recognise(opt_class):
+    return adamw.mistakes_in(adamw.outputs_of(opt_class), adamw.known_mistakes())
 
 
 def names(mistakes):
@@ -248,7 +251,7 @@ UNKNOWN = [
         "decay",
         "is multiplied by 0.995; decoupled decay multiplies it by 1 − lr·λ",
     ),
-    (DecayOfTheGradient, "decay_beside_gradients", "takes off depends on the gradient"),
+    (DecayOfTheGradient, "decay_with_gradients", "takes off depends on the gradient"),
     (MomentsForgotten, "memory", "on a gradient of 0 moves nothing"),
     (Neighbours, "neighbours", "something is shared"),
     (MovesAlways, "missing_gradient", "whose grad is None moves"),

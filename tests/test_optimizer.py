@@ -585,7 +585,7 @@ def test_script_reports_an_exception_in_one_line(student):
     (student / "optimizer.py").write_text(bug, encoding="utf-8")
     done = run_script(student)
     assert (done.returncode, done.stderr) == (1, "")
-    said = "      AttributeError: 'AdamW' object has no attribute 'momentum' (optimizer.py, line 7)"
+    said = "      AttributeError: 'AdamW' object has no attribute 'momentum' (optimizer.py:7)"
     lines = done.stdout.splitlines()
     assert lines[:2] == ["FAIL  trajectory plain: Adam, no weight decay", said]
     assert "Traceback" not in done.stdout
@@ -604,18 +604,18 @@ def run_main(monkeypatch, folder, text):
 def test_file_that_cannot_be_imported(tmp_path, monkeypatch):
     said = run_main(monkeypatch, tmp_path, "import torch\nclass AdamW(:\n")
     assert said.startswith(f"{TITLE}: optimizer.py cannot be imported\n      SyntaxError: ")
-    assert said.endswith("(optimizer.py, line 2)")
+    assert said.endswith("(optimizer.py:2)")
 
 
 def test_exit_in_the_step_is_no_pass(tmp_path, monkeypatch, capsys):
     assert run_main(monkeypatch, tmp_path, STUB + "        raise SystemExit(0)\n") == 1
-    assert "SystemExit: 0 (optimizer.py, line 6)" in capsys.readouterr().out
+    assert "SystemExit: 0 (optimizer.py:6)" in capsys.readouterr().out
 
 
 def test_line_is_the_students_not_that_of_torchs_own_optimizer_py(tmp_path, monkeypatch, capsys):
     bug = STUB + "        self.add_param_group({'params': [1]})\n"
     assert run_main(monkeypatch, tmp_path, bug) == 1
-    assert "(optimizer.py, line 6)" in capsys.readouterr().out
+    assert "(optimizer.py:6)" in capsys.readouterr().out
 
 
 def test_missing_reference_is_one_line(tmp_path, monkeypatch):

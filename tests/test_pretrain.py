@@ -27,11 +27,11 @@ import classifier
 import multitask_classifier
 from base_bert import read_weights
 from bert import BertModel
-from config import PRESETS, BertConfig
 from optimizer import AdamW
 from pretraining import pretrain
 from pretraining.corpus import Corpus, unigram_entropy
 from pretraining.masking import PretrainingExamples
+from pretraining.presets import PRESETS, preset
 from pretraining.pretrain import PretrainingModel, averages, measure, weight_decay_groups
 from tokenizer import BertTokenizer
 from training.checkpoints import ResumePoint
@@ -196,19 +196,19 @@ PUBLISHED = {  # parameters of the encoder, those of google's checkpoints in tra
 @pytest.mark.parametrize("name", PUBLISHED)
 def test_presets_have_the_published_number_of_parameters(name):
     with torch.device("meta"):
-        model = BertModel(BertConfig.preset(name))
+        model = BertModel(preset(name))
     assert sum(p.numel() for p in model.parameters()) == PUBLISHED[name]
 
 
 def test_heartbert_and_overriding_a_preset():
-    config = BertConfig.preset("heartbert", vocab_size=1000)
+    config = preset("heartbert", vocab_size=1000)
     shape = [getattr(config, name) for name in ("hidden_size", "num_hidden_layers", "vocab_size")]
     assert shape == [256, 4, 1000]
     assert (config.num_attention_heads, config.intermediate_size) == (4, 1024)
     assert config.max_position_embeddings == 128
     assert set(PRESETS) == {*PUBLISHED, "heartbert"}
     with pytest.raises(ValueError, match=r"no preset 'huge'; there are heartbert, tiny"):
-        BertConfig.preset("huge")
+        preset("huge")
 
 
 # ---------------------------------------------------------------------------------------------

@@ -452,9 +452,9 @@ def test_a_file(tmp_path):
         ('{"data": []}', "holds no questions"),
         ('{"data": [{"paragraphs": [{"qas": [{}]}]}]}', "is not SQuAD's JSON"),
         (squad([asked(), asked()]), "2 questions have the id 1"),
-        (squad([asked(answers=[{"answer_start": 2, "text": "cd"}])]), "does not stand at char"),
-        (squad([asked(answers=[{"answer_start": -2, "text": "ef"}])]), "does not stand at char"),
-        (squad([asked(answers=[{"answer_start": 3, "text": ""}])]), "does not stand at char"),
+        (squad([asked(answers=[{"answer_start": 2, "text": "cd"}])]), "is not at char"),
+        (squad([asked(answers=[{"answer_start": -2, "text": "ef"}])]), "is not at char"),
+        (squad([asked(answers=[{"answer_start": 3, "text": ""}])]), "is not at char"),
         (squad([asked(answers=[{"text": "cd"}])]), "is not SQuAD's JSON"),
     ],
 )

@@ -322,6 +322,7 @@ def test_script_on_the_handout(handout):
 def test_script_on_the_handout_of_part_2(handout):
     for file in ("bert.py", "optimizer.py", "classifier.py", "multitask_classifier.py"):
         shutil.copy(ROOT / file, handout)
+    shutil.copytree(ROOT / "checks" / "part2", handout / "checks" / "part2")
     stub(handout / "multitask_classifier.py")
     done = run("--part", "2", folder=handout)
     assert (done.returncode, done.stderr) == (1, "")

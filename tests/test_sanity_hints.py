@@ -9,10 +9,20 @@ from torch.nn import functional as F
 
 import bert
 import sanity_check
-from checks.fingerprints import WIDTH, Known, Mistake, Print, alike, load_known, numbers, print_of
+from checks.fingerprints import (
+    WIDTH,
+    Fingerprint,
+    Known,
+    Mistake,
+    fingerprint_of,
+    load_known,
+    projections,
+    same_projections,
+)
 from checks.graded_tasks import graded_task
 from checks.part1 import bert_probes, functions
 from course.answers import VARIANTS, installed, read_all
+from course.fingerprints import tables_of, words_of
 
 ATTENTION, ADD_NORM, LAYER, EMBED = "bert.attention", "bert.add_norm", "bert.layer", "bert.embed"
 
@@ -35,8 +45,8 @@ OUTPUT = torch.randn(3, 7, 32, dtype=torch.float64)
     ids=["copy", "other strides", "float32", "with a gradient", "rounded"],
 )
 def test_the_same_numbers_have_the_same_fingerprint(again):
-    assert numbers(OUTPUT).shape == (WIDTH,)
-    assert alike(numbers(OUTPUT), numbers(again))
+    assert projections(OUTPUT).shape == (WIDTH,)
+    assert same_projections(projections(OUTPUT), projections(again))
 
 
 @pytest.mark.parametrize(
@@ -71,26 +81,26 @@ def test_the_same_numbers_have_the_same_fingerprint(again):
     ],
 )
 def test_other_numbers_have_another_fingerprint(other):
-    assert not alike(numbers(OUTPUT), numbers(other))
+    assert not same_projections(projections(OUTPUT), projections(other))
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf, 1e300])
 def test_a_fingerprint_survives_float32(value):
-    found = numbers(OUTPUT * value)
+    found = projections(OUTPUT * value)
     assert found.float().isfinite().all()
-    assert alike(found, found.float())
+    assert same_projections(found, found.float())
 
 
 def test_the_number_of_values_counts_however_large_they_are():
     longer = torch.cat((OUTPUT.flatten(), torch.zeros(4)))
-    assert not alike(numbers(1e20 * OUTPUT), numbers(1e20 * longer))
+    assert not same_projections(projections(1e20 * OUTPUT), projections(1e20 * longer))
 
 
 def test_small_outputs_are_compared_absolutely():
     noise = 1e-12 * OUTPUT
-    assert alike(numbers(noise), numbers(-noise))  # both are rounding of 0
-    assert not alike(numbers(1e-3 * OUTPUT), numbers(-1e-3 * OUTPUT))
-    assert not alike(numbers(0 * OUTPUT), numbers(math.nan * OUTPUT))
+    assert same_projections(projections(noise), projections(-noise))  # both are rounding of 0
+    assert not same_projections(projections(1e-3 * OUTPUT), projections(-1e-3 * OUTPUT))
+    assert not same_projections(projections(0 * OUTPUT), projections(math.nan * OUTPUT))
 
 
 def outputs(values=1.0, dropout=1.0):
@@ -98,14 +108,14 @@ def outputs(values=1.0, dropout=1.0):
 
 
 def test_a_print_matches_where_all_outputs_do():
-    mine = print_of(outputs())
-    assert mine.matches(print_of(outputs()))
-    assert not mine.matches(print_of(outputs(dropout=2)))
-    assert not mine.matches(print_of({"values/result": OUTPUT}))
-    assert mine.matches(print_of(outputs(dropout=2)), "values")
-    assert not mine.matches(print_of(outputs(values=2)), "values")
-    assert not mine.matches(print_of(outputs()), "gradients")  # there are none
-    assert not print_of({}).matches(print_of({}))
+    mine = fingerprint_of(outputs())
+    assert mine.matches(fingerprint_of(outputs()))
+    assert not mine.matches(fingerprint_of(outputs(dropout=2)))
+    assert not mine.matches(fingerprint_of({"values/result": OUTPUT}))
+    assert mine.matches(fingerprint_of(outputs(dropout=2)), "values")
+    assert not mine.matches(fingerprint_of(outputs(values=2)), "values")
+    assert not mine.matches(fingerprint_of(outputs()), "gradients")  # there are none
+    assert not fingerprint_of({}).matches(fingerprint_of({}))
 
 
 ERROR = "RuntimeError: The size of tensor a (7) must match the size of tensor b (16) (bert.py:180)"
@@ -122,24 +132,24 @@ ERROR = "RuntimeError: The size of tensor a (7) must match the size of tensor b 
     ],
 )
 def test_errors_match_by_type_and_numbers(other, same):
-    assert print_of(ERROR).matches(print_of(other)) is same
-    assert print_of(other).matches(print_of(ERROR)) is same
-    assert not print_of(ERROR).matches(print_of(outputs()))
+    assert fingerprint_of(ERROR).matches(fingerprint_of(other)) is same
+    assert fingerprint_of(other).matches(fingerprint_of(ERROR)) is same
+    assert not fingerprint_of(ERROR).matches(fingerprint_of(outputs()))
 
 
 WORDS = {name: Mistake(name, f"It is {name}.", "Look.", "a paper") for name in ("one", "two")}
 KNOWN = Known(
     [
-        (("one",), print_of(outputs(values=2))),
-        (("two",), print_of(outputs(values=3, dropout=3))),
-        (("two",), print_of({"values/result": 9 * OUTPUT})),
-        (("one", "two"), print_of(ERROR)),
+        (("one",), fingerprint_of(outputs(values=2))),
+        (("two",), fingerprint_of(outputs(values=3, dropout=3))),
+        (("two",), fingerprint_of({"values/result": 9 * OUTPUT})),
+        (("one", "two"), fingerprint_of(ERROR)),
     ],
     WORDS,
 )
 
 
-@pytest.mark.parametrize("known", [KNOWN, load_known(KNOWN.words(), KNOWN.tables())])
+@pytest.mark.parametrize("known", [KNOWN, load_known(words_of(KNOWN), tables_of(KNOWN))])
 @pytest.mark.parametrize(
     ("given", "decisive", "wanted"),
     [
@@ -158,7 +168,7 @@ def test_known_mistakes_are_found_also_after_storing(known, given, decisive, wan
 
 
 def test_all_outputs_count_before_the_decisive_ones():
-    exact = print_of(outputs(values=2, dropout=7))
+    exact = fingerprint_of(outputs(values=2, dropout=7))
     known = Known([*KNOWN.answers, (("two",), exact)], WORDS)
     (found,) = known.find(outputs(values=2, dropout=7), "values")
     assert found.name == "two"
@@ -167,7 +177,7 @@ def test_all_outputs_count_before_the_decisive_ones():
 
 def test_nothing_is_known_without_words():
     assert load_known({}, {}).find(outputs(), "values") == []
-    assert Print({}).outputs == {}
+    assert Fingerprint({}).outputs == {}
 
 
 def test_right_values_with_unknown_dropout_are_no_known_mistake(monkeypatch):

@@ -571,7 +571,7 @@ def test_a_student_of_part_1_is_not_told_of_part_2s_tasks(use, monkeypatch, caps
 
 
 def test_a_handout_of_part_1_alone(tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr(sanity_check, "HERE", tmp_path)
+    monkeypatch.setattr(sanity_check, "ROOT", tmp_path)
     assert sanity_check.entries_of_part_2(part_1_is_right=True) == []
     assert sanity_check.entries_of_part_2(part_1_is_right=False) == []
     assert capsys.readouterr().out == ""

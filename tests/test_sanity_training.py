@@ -8,7 +8,6 @@ import random
 import re
 import sys
 from pathlib import Path
-from types import ModuleType
 
 import numpy as np
 import pytest
@@ -127,7 +126,7 @@ def test_a_loop_that_wants_768_numbers_gets_them():
         installed(read(VARIANTS, f"{TRAINING}/{WIDE}")),
         loop.nothing_stays() as folder,
     ):
-        student_loop, run = loop.begin(folder)
+        student_loop, run = loop.loop_and_first_run(folder)
         assert student_loop.bert.name == "bert-768"
         assert loop.in_itself(run) == []
 
@@ -251,9 +250,7 @@ def report(monkeypatch, capsys):
     """A function: what sanity_check.py says of these findings in the loop, and its exit status."""
 
     def function(findings, todo=()):
-        module = ModuleType("checks.part2.loop")
-        module.check = lambda: findings
-        monkeypatch.setitem(sys.modules, "checks.part2.loop", module)
+        monkeypatch.setattr(loop, "check", lambda: findings)
         monkeypatch.setattr(sanity_check, "check_tasks", lambda entries: list(todo))
         monkeypatch.setattr(sys, "argv", ["sanity_check.py", "--part", "2"])
         with pytest.raises(SystemExit) as stopped:

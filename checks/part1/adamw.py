@@ -1,8 +1,8 @@
 """The checks of AdamW, Task 1.5: trajectories against those of another program, and properties.
 
-Trajectories are computed in float64 and compared with
-optimizer_test.npy, which tests/make_optimizer_test.py writes with NumPy alone. It does not know how
-AdamW is computed; optimizer_test.py is its command line.
+Trajectories are computed in float64 and compared with optimizer_test.npy, which
+tests/make_optimizer_test.py writes with NumPy alone. It does not know how AdamW is computed;
+optimizer_test.py is its command line.
 """
 
 from __future__ import annotations
@@ -11,17 +11,16 @@ import contextlib
 import copy
 import functools
 import json
-import traceback
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 
-from checks.findings import ROOT
+from checks.findings import ROOT, Finding, describe, named
 from checks.fingerprints import Known, Mistake, load_known
+from checks.part1.adamw_probes import facts
 from utils import InputError
 
 REFERENCE = ROOT / "optimizer_test.npy"
@@ -397,7 +396,7 @@ def outputs_of(opt_class: type) -> dict[str, torch.Tensor | None]:
 
 @functools.cache
 def known_mistakes() -> Known:
-    """The fingerprints that stand in the reference file."""
+    """The fingerprints in the reference file."""
     found = reference()
     words = json.loads(bytes(found["mistakes"])) if "mistakes" in found.dtype.names else {}
     tables = found["fingerprints"] if words else np.zeros((), [])
@@ -405,9 +404,10 @@ def known_mistakes() -> Known:
     return load_known(words, prints)
 
 
-def recognise(opt_class: type) -> list[Mistake]:
-    """The known mistakes that a wrong optimizer makes; none if it is not one of them."""
-    return mistakes_in(outputs_of(opt_class), known_mistakes())
+def explain(opt_class: type) -> list[Finding]:
+    """The known mistakes that a wrong optimizer makes; if it makes none of them, what it does."""
+    mistakes = mistakes_in(outputs_of(opt_class), known_mistakes())
+    return named(mistakes) or [Finding("fact", text) for text in facts(opt_class)]
 
 
 def mistakes_in(outputs: Mapping[str, Any], known: Known) -> list[Mistake]:
@@ -458,7 +458,7 @@ def check_all(opt_class: type) -> list[Result]:
         except CheckFailed as failure:
             results.append(Result(name, about, False, str(failure)))
         except (Exception, SystemExit) as error:  # whatever the student's code may raise
-            results.append(Result(name, about, False, describe(error)))
+            results.append(Result(name, about, False, describe(error).text))
     seen = {result.order: result.name for result in results if result.order}
     if seen:
         about = " and ".join(ORDERS[order] for order in seen)
@@ -466,22 +466,6 @@ def check_all(opt_class: type) -> list[Result]:
         one = len(seen) == 1
         results.append(Result("order of decay", about, one, "" if one else detail))
     return results
-
-
-def describe(error: BaseException) -> str:
-    """An exception in one line, with the line of the student's optimizer.py it came from."""
-    frames = [(f.filename, f.lineno) for f in traceback.extract_tb(error.__traceback__)]
-    if isinstance(error, SyntaxError):
-        frames.append((error.filename or "", error.lineno))
-    torch_folder = Path(torch.__file__).parent  # which has an optimizer.py of its own
-    lines = [
-        line
-        for file, line in frames
-        if Path(file).name == "optimizer.py" and not Path(file).is_relative_to(torch_folder)
-    ]
-    message = (str(error).splitlines() or [""])[0]
-    place = f" (optimizer.py, line {lines[-1]})" if lines else ""
-    return f"{type(error).__name__}: {message}{place}"
 
 
 def is_started(opt_class: type) -> bool:

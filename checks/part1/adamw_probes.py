@@ -97,13 +97,13 @@ def later_steps(opt_class: type) -> str:
 
 
 def epsilon(opt_class: type) -> str:
-    """With eps=1 it is √0.001 / (√0.001 + 1) learning rates: ε stands beside the plain root."""
+    """With eps=1 it is √0.001 / (√0.001 + 1) learning rates: ε is added to the plain root."""
     found, wanted = moved(opt_class, 1.0, eps=1.0), 0.001**0.5 / (0.001**0.5 + 1)
     if same(found, wanted) or not same(moved(opt_class, 1.0), 1.0):
         return ""  # of a wrong step ε would tell nothing
     return (
         f"with eps=1 the first step, on a gradient of 1, is {found:.4g} · lr; "
-        f"wanted {wanted:.4g} · lr (ε beside √v itself)"
+        f"wanted {wanted:.4g} · lr (ε is added to √v itself)"
     )
 
 
@@ -131,7 +131,7 @@ def decay(opt_class: type) -> str:
     )
 
 
-def decay_beside_gradients(opt_class: type) -> str:
+def decay_with_gradients(opt_class: type) -> str:
     """What decay takes off does not depend on the gradient."""
     taken = []
     for gradient in (1.0, 100.0):
@@ -159,7 +159,7 @@ def neighbours(opt_class: type) -> str:
     second.grad = torch.full_like(second, -3.0)
     if same(walk(first, optimizer), alone):
         return ""
-    return "a parameter moves otherwise when there is another one beside it: something is shared"
+    return "a parameter moves otherwise when there is another one: something is shared"
 
 
 def missing_gradient(opt_class: type) -> str:
@@ -205,7 +205,7 @@ PROBES = (
     epsilon,
     size_of_gradients,
     decay,
-    decay_beside_gradients,
+    decay_with_gradients,
     memory,
     neighbours,
     missing_gradient,

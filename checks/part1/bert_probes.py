@@ -345,7 +345,7 @@ class Trace:
 
 
 def layer_trace(model, given, right) -> Iterator[str]:
-    """All that was called, where stored results stand for attention's and add_norm's."""
+    """All that was called, with stored results in place of attention's and add_norm's."""
     layer = model.train().bert_layers[0]
     modules = dict(layer.named_children())
     trace = Trace(hidden_states=given.hidden, attention_mask=given.mask, **modules)

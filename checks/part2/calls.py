@@ -25,7 +25,7 @@ import torch
 from torch import Tensor, nn
 
 from checks.findings import describe
-from checks.fingerprints import numbers
+from checks.fingerprints import projections
 from checks.fixed_dropout import FixedDropout
 from checks.part1.functions import CLASSIFIER_DROPOUT
 from config import BertConfig
@@ -194,7 +194,7 @@ def values(model: nn.Module, task_id: str, batch: Batch) -> Tensor:
 
 
 # ---------------------------------------------------------------------------------------------
-# Changes from outside: what stands at padding, and what BERT returns
+# Changes from outside: the embedding of padding, and what BERT returns
 
 
 @contextlib.contextmanager
@@ -279,7 +279,7 @@ def measure(task_id: str, seed: int = 0) -> Measured:
             measured["not begun"] = "yes"
         if task_id == INIT:
             for option in OPTIONS:
-                note(measured, option, lambda option=option: parts_of_model(option, seed))
+                note(measured, option, lambda option=option: model_parameters(option, seed))
             note(measured, "predictions", lambda: fitting(seed))
         else:
             measure_function(measured, task_id, seed)
@@ -315,8 +315,8 @@ def not_begun(task_id: str) -> bool:
     return False
 
 
-def parts_of_model(option: str, seed: int) -> Measured:
-    """Task 2.1: the parameters of the loaded BERTs, and what there is beside them.
+def model_parameters(option: str, seed: int) -> Measured:
+    """Task 2.1: the parameters of the loaded BERTs, and all other layers.
 
     Returns:
         bert: a row for each parameter that was loaded: whether it is in the model, whether it
@@ -327,10 +327,10 @@ def parts_of_model(option: str, seed: int) -> Measured:
     """
     model, encoders = student_model(option, seed)
     registered = {id(parameter) for parameter in model.parameters()}
-    rows = [torch.zeros(0, 2 + len(numbers(None)))]
+    rows = [torch.zeros(0, 2 + len(projections(None)))]
     for parameter in (p for encoder in encoders for p in encoder.parameters()):
         flags = torch.tensor([[id(parameter) in registered, parameter.requires_grad]])
-        which = numbers(parameter if parameter.dim() > 1 else None)[None]
+        which = projections(parameter if parameter.dim() > 1 else None)[None]
         rows.append(torch.cat((flags, which), dim=1))
     own = [float(parameter.requires_grad) for parameter in own_parameters(model, encoders)]
     inside = {module for encoder in encoders for module in encoder.modules()}

@@ -1,12 +1,12 @@
 """The check of part 2's training loop: train_multitask in multitask_classifier.py, from outside.
 
 It trains again and again on a few made-up sentences around a tiny random BERT, each time with one
-respect of the training data changed: the second sentences of Quora, say, or what stands behind the
+respect of the training data changed: the second sentences of Quora, say, or the digits behind the
 point in the labels of STS. The seeds are the same, so if the parameters afterwards are the same to
 the last bit, then what was changed does not reach the loss. A task of which nothing does is not
 trained yet, which is no fault. This file does not know how any loop is written.
 
-``check()`` gives the findings.
+``check()`` gives the findings, ``report()`` prints them.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ import torch
 from torch import Tensor, nn
 from torch.optim.optimizer import Optimizer, register_optimizer_step_post_hook
 
-from checks.findings import ROOT, Finding, describe
+from checks.findings import ROOT, Finding, describe, explanations, faulty
 from checks.part2.calls import default_flags
 from datasets import COURSE_STEMS, SPLITS
 from tokenizer import SPECIAL_TOKENS
@@ -335,7 +335,7 @@ class Loop:
 # What the runs tell
 
 
-def begin(folder: Path) -> tuple[Loop, Run]:
+def loop_and_first_run(folder: Path) -> tuple[Loop, Run]:
     """A loop and its run on unchanged data; around a wider BERT if the code needs 768."""
     for width in WIDTHS:
         loop = Loop(folder, width)
@@ -417,7 +417,7 @@ def fractions(loop: Loop, base: Run) -> list[Finding]:
 
 def examine(folder: Path) -> list[Finding]:
     """All findings, the runs made in that folder."""
-    loop, base = begin(folder)
+    loop, base = loop_and_first_run(folder)
     findings = in_itself(base)
     if any(found.name in UNFIT for found in findings):
         return findings
@@ -450,3 +450,22 @@ def check() -> list[Finding]:
     return [
         Finding(found.kind, f"{found.text} (read {READ})", name=found.name) for found in named
     ] + [found for found in findings if not found.name]
+
+
+def report() -> bool:
+    """Check the loop and say what is found: whether it is wrong.
+
+    It is no graded task, and students may write it in their own way: where it cannot be run, that
+    is said.
+    """
+    findings = check()
+    wrong = faulty(findings)
+    if not wrong:
+        print("  ok    the training loop: both sentences and whole labels reach the losses")
+    for finding in wrong:
+        waits = finding.kind == "waits"
+        label, verb = ("  --   ", " is not checked") if waits else ("  WRONG", "")
+        print(f"{label} the training loop{verb}: {finding.text}")
+    for line in explanations(findings):
+        print(f"        {line}")
+    return any(finding.kind != "waits" for finding in wrong)

@@ -22,7 +22,7 @@ import torch
 from torch import Tensor
 
 from checks.findings import Finding, faulty
-from checks.fingerprints import alike, numbers
+from checks.fingerprints import projections, same_projections
 from checks.graded_tasks import GradedTask, graded_task
 from checks.part1 import functions
 from checks.part2.calls import (
@@ -107,7 +107,7 @@ def take(measured: Measured, name: str, *shape: int | None) -> Tensor:
 
     Args:
         name: "call" or "call/what".
-        shape: wanted; None stands for any length, and no shape at all for any one.
+        shape: wanted; None is any length, and no shape at all any shape.
 
     Raises:
         Stopped: there is none, or another one, or the call raised something.
@@ -153,7 +153,7 @@ def judge_init(measured: Measured, seed: int) -> list[Finding]:
     """A BERT is loaded, trained as config.option says, and not alone."""
     findings: list[Finding] = []
     for option in OPTIONS:
-        table = take(measured, f"{option}/bert", None, 2 + len(numbers(None)))
+        table = take(measured, f"{option}/bert", None, 2 + len(projections(None)))
         if not len(table):
             text = "BertModel.from_pretrained is not called: BERT would start from random weights"
             return [Finding("values", text, name="bert_not_loaded")]
@@ -173,9 +173,11 @@ def judge_init(measured: Measured, seed: int) -> list[Finding]:
 
 
 def weights_are_kept(found: Tensor, seed: int) -> bool:
-    """Whether any matrix of an encoder is still what was loaded (some may be made anew)."""
-    right = [numbers(p) for p in tiny_encoder(seed).parameters() if p.dim() > 1]
-    return any(alike(row, wanted) for row in found if row.isfinite().all() for wanted in right)
+    """Whether any matrix of an encoder is still what was loaded (some may be initialised again)."""
+    right = [projections(p) for p in tiny_encoder(seed).parameters() if p.dim() > 1]
+    return any(
+        same_projections(row, wanted) for row in found if row.isfinite().all() for wanted in right
+    )
 
 
 def frozen_or_not(option: str, training: int, parameters: int) -> list[Finding]:
@@ -193,7 +195,7 @@ def frozen_or_not(option: str, training: int, parameters: int) -> list[Finding]:
 
 
 def own_layers(option: str, measured: Measured) -> list[Finding]:
-    """There are layers beside BERT, in the model and to train."""
+    """There are layers besides BERT, in the model and to train."""
     own = take(measured, f"{option}/own", None)
     if f"{option}/loose" in measured:
         text = f"layers in a plain list or dict (self.{measured[f'{option}/loose']}) are no part "
@@ -202,7 +204,7 @@ def own_layers(option: str, measured: Measured) -> list[Finding]:
         )
         return [Finding("layers", text, name="layers_in_list")]
     if not len(own):
-        text = "no layer of your own beside BERT; a sentiment needs one (what other functions "
+        text = "no layer of your own besides BERT; a sentiment needs one (what other functions "
         text += "make is new, and random, at every call)"
         return [Finding("layers", text, name="no_layers")]
     if not own.any():
@@ -445,7 +447,7 @@ def dependence(measured: Measured, batch: Batch, seen: list[tuple[Any, Any]]) ->
         findings.append(Finding("neighbours", f"{text}over the batch?)", name="rows_mixed"))
     leak = change("other padding")
     if not leak < limit:
-        text = f"what stands at padding changes the result by up to {leak:.1e}: "
+        text = f"the content of padding changes the result by up to {leak:.1e}: "
         if all(map(hides_padding, seen)):
             text += "pooling has to leave padding out; only the attention_mask knows where it is"
             findings.append(Finding("neighbours", text, name="padding_pooled"))

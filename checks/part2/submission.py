@@ -1,4 +1,4 @@
-"""What part 2 hands in beside the files of part 1; prepare_submit.py checks and zips it.
+"""What part 2 hands in, besides the files of part 1; prepare_submit.py checks and zips it.
 
 It only parses a student's code, and imports none of it.
 """

@@ -1,7 +1,7 @@
 """A submission's result in the form of Gradescope's results.json.
 
-Scores, texts and leaderboard rows only; it grades nothing. No ``score`` stands at the top, so that
-the tests' scores add up. Every text passes ``clean``.
+Scores, texts and leaderboard rows only; it grades nothing. There is no ``score`` at the top, so
+that the tests' scores add up. Every text passes ``clean``.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def student_of(metadata: Mapping[str, Any]) -> str:
 def earlier(metadata: Mapping[str, Any]) -> list[dict[str, Any]]:
     """What this program kept of a group's submissions before this one, the first one first.
 
-    Later ones are left out, so that a submission graded anew counts as it did.
+    Later ones are left out, so that a submission graded again counts as it did.
     """
     now, found = _time(metadata.get("created_at")), []
     previous = metadata.get("previous_submissions")

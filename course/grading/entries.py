@@ -41,7 +41,7 @@ class Limits:
     source: int = MB // 2  # of one Python file
     ratio: int = 200  # unpacked to packed, of files above 1 MB
     depth: int = 10  # folders in folders
-    seconds: int = 60  # for Python's parser, beside its own limits
+    seconds: int = 60  # for Python's parser, in addition to its own limits
 
 
 class Refused(Exception):
@@ -121,7 +121,7 @@ def zip_entries(content: bytes, limits: Limits) -> list[Entry]:
     if any(info.flag_bits & 1 for info in infos):
         raise Refused(f"the zip is encrypted; {REMEDY}")
     return [
-        # orig_filename, because the other one ends where a NUL stands
+        # orig_filename, because the other one ends at a NUL
         Entry(info.orig_filename, _fault(info), info.compress_size, partial(archive.open, info))
         for info in infos
         if not info.orig_filename.endswith(("/", "\\"))

@@ -96,7 +96,7 @@ class Notes:
 def find(folder: str | Path, zip_name: str = ZIP_NAME) -> list[tuple[str, Path]]:
     """(student's id, zip or folder) of every submission in a folder, or of the folder if it is one.
 
-    A folder with nothing but one archive, as learning platforms export it, stands for the archive.
+    A folder with nothing but one archive, as learning platforms export it, counts as the archive.
 
     Raises:
         InputError: there is none, or two would get the same id.

@@ -180,7 +180,7 @@ def scores_on_test(result: Result, history: Iterable[Mapping], rules: Rules) -> 
         return {}, ""
     number = len(first)
     same = first[-1]["sha256"] == result["sha256"]
-    # graded anew, perhaps with mended labels, the present result is the better one
+    # graded again, perhaps with corrected labels, the present result is the better one
     scores = scores_of(result) if same else first[-1]["scores"]
     if seen == number:
         return scores, ""

@@ -87,7 +87,7 @@ class Column:
     key: str  # in the rows
     title: str
     kind: str = "text"  # "key": stays in sight on a phone; "long": may wrap; of DIGITS: a number
-    bar: bool = False  # whether a bar from 0 to 1 stands beside the number
+    bar: bool = False  # whether a bar from 0 to 1 is drawn next to the number
 
 
 def table(columns: Sequence[Column], rows: Iterable[Mapping[str, Any]], caption: str) -> str:

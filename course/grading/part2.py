@@ -33,7 +33,7 @@ RUN = "course.grading.runs:part_2"
 ROWS = 12  # of the batch whose order is not told
 OWN, REPAIRED = "", " in a repaired model"  # what jobs are called besides their task
 AGAIN = "judged with what is wrong in earlier tasks put right"
-NOT_THE_SAME = "the same words give other results in another batch, where other rows stand"
+NOT_THE_SAME = "the same words give other results in another batch, among other rows"
 Order = Tensor  # (ROWS, 2): which change of the batch, which row of it
 
 
@@ -167,7 +167,7 @@ class Findings:
 
 
 def in_any_order(task_id: str, measured: Mapping[str, Any], hidden: Hidden) -> bool:
-    """Whether rows give what they gave before, wherever they stand among which others."""
+    """Whether rows give what they gave before, wherever they are and among which others."""
     names = ["values", *(f"other words {side}" for side in range(len(SIDES)))]
     known = [measured[name].double() for name in names if name in measured]  # judged already
     order, got = hidden.orders[task_id], measured.get("in another order")
@@ -196,7 +196,7 @@ def verdict(entry: GradedTask, found: Findings) -> judge.Verdict:
 
 
 def lost_rows(findings: list[Finding]) -> set[str]:
-    """Rows that are lost; what is none of a task's rows stands for all of them."""
+    """Rows that are lost; what is none of a task's rows counts as all of them."""
     return {finding.kind for finding in faulty(findings)}
 
 
@@ -221,7 +221,7 @@ def judged(entry: GradedTask, findings: list[Finding], said: list[str]) -> judge
 
 
 def mistake_in(entry: GradedTask, finding: Finding) -> Mistake:
-    """The mistake that a finding names; in its own words where the name stands for several."""
+    """The mistake that a finding names; in its own words where several have that name."""
     known = known_mistakes(entry.id)[finding.name]
     if known.name == finding.name:
         return known

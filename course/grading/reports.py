@@ -51,7 +51,7 @@ def read_manual(
 ) -> dict[tuple[str, str], tuple[float, str]]:
     """Points and comments by (student, row) from a CSV: student,row,points,comment.
 
-    A line without points stands for a row that is not marked yet.
+    A line without points is a row that is not marked yet.
 
     Args:
         students: everybody who handed in.

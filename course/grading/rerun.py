@@ -67,7 +67,7 @@ def open_rig(
 
     Args:
         minutes: for each submission.
-        flags: of classifier.py, beside --option finetune.
+        flags: of classifier.py, in addition to --option finetune.
         data: folder of the course's files; without one, where classifier.py looks.
         model: folder of the pretrained BERT; without one, the scripts' own default.
         threads: for each training.

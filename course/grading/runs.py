@@ -99,7 +99,7 @@ def mended_classifier() -> Iterator[None]:
 def layers_in(
     model: nn.Module, encoder: nn.Module, own: list[nn.Module]
 ) -> list[tuple[dict | list, Any]]:
-    """Where the innermost layers beside the encoder are kept, in a plain list or dict as well."""
+    """Where the innermost layers outside the encoder are kept, in a plain list or dict as well."""
     containers: list[dict | list] = [part._modules for part in own]
     for name, held in vars(model).items():
         if isinstance(held, dict | list) and not name.startswith("_"):
@@ -146,7 +146,7 @@ def optimizer(_: dict[str, Tensor], cases: list[dict[str, Any]], seed: int) -> d
     except MemoryError:
         raise
     except (Exception, SystemExit) as error:
-        return {"hidden|error": adamw.describe(error), "hidden|error kind": "error"}
+        return {"hidden|error": describe(error).text, "hidden|error kind": "error"}
 
 
 def case_from(given: dict[str, Any]) -> adamw.Case:
@@ -184,7 +184,7 @@ def part_2(tensors: dict[str, Tensor], task_id: str, seed: int, repaired: bool) 
 
 
 def values(task_id: str, batch: calls.Batch, seed: int) -> Tensor:
-    """The results of a model that is made anew."""
+    """The results of a new model."""
     model, _ = calls.student_model("finetune", seed)
     return calls.values(model, task_id, batch)
 

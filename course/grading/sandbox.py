@@ -83,7 +83,7 @@ def has_bubblewrap() -> bool:
 
 
 def _namespaces() -> list[str]:
-    """What bubblewrap makes anew; of users nothing for root, who becomes the slot's user."""
+    """What bubblewrap replaces; of users nothing for root, who becomes the slot's user."""
     if os.geteuid() != 0:
         return ["--unshare-all", "--uid", "65534", "--gid", "65534"]
     kinds = ("ipc", "pid", "net", "uts", "cgroup-try")
@@ -167,7 +167,7 @@ def closed_folder(needed: Sequence[Path]) -> Path | None:
     if os.geteuid() != 0:
         return None  # the user who grades is the one who runs the sandbox
     parts = [part for path in needed for part in (*reversed(path.parents), path) if part.is_dir()]
-    if has_bubblewrap():  # what lies above the folders that it shows it makes anew, open to all
+    if has_bubblewrap():  # it makes the parents of the folders that it shows, open to all
         shown = [*_python_folders()]
         parts = [part for part in parts if any(part.is_relative_to(folder) for folder in shown)]
     return next((part for part in parts if not part.stat().st_mode & stat.S_IXOTH), None)

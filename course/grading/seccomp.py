@@ -56,7 +56,7 @@ PR_SET_NO_NEW_PRIVS, PR_SET_SECCOMP, SECCOMP_MODE_FILTER = 38, 22, 2
 ALLOW, KILL_PROCESS, FAIL = 0x7FFF0000, 0x80000000, 0x00050000
 # BPF_LD|W|ABS, and of BPF_JMP|K: JEQ, JGE, JSET; BPF_RET|K
 LOAD, JUMP_EQUAL, JUMP_ABOVE, JUMP_BITS, RETURN = 0x20, 0x15, 0x35, 0x45, 0x06
-NUMBER, ARCHITECTURE, ARGUMENTS = 0, 4, 16  # where these stand in what a filter looks at
+NUMBER, ARCHITECTURE, ARGUMENTS = 0, 4, 16  # their offsets in what a filter looks at
 X32 = 0x40000000  # system calls from here on are x86-64's second table
 Code = list[tuple[int, int, int, int]]  # code, jump if true, jump if false, operand
 
