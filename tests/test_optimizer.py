@@ -344,7 +344,7 @@ WRONG = [
     (FirstMomentOnly, CORRECTED, PLAIN, FIRST),
     (SecondMomentOnly, CORRECTED, PLAIN, FIRST),
     (StepFromZero, STEPPING - {"trajectory uncorrected"}, PLAIN,
-     "^ZeroDivisionError: float division by zero \(test_optimizer"),
+     r"^ZeroDivisionError: float division by zero \(test_optimizer"),
     (StepFromTwo, CORRECTED, PLAIN, FIRST),
     (EpsInsideRoot, TRAJECTORIES, "trajectory large_eps", FIRST),
     (CoupledL2, DECAYING, DECAY, AFTER),
