@@ -91,7 +91,7 @@ def fingerprint_of(outputs: Mapping[str, Any] | str) -> Fingerprint:
 
 
 @dataclass(frozen=True)
-class Known:
+class KnownMistakes:
     """The wrong answers known for one task: the names of their mistakes, and what they compute."""
 
     answers: list[tuple[tuple[str, ...], Fingerprint]]
@@ -112,7 +112,7 @@ class Known:
         return []
 
 
-def load_known(words: Mapping[str, Any], tables: Mapping[str, Tensor]) -> Known:
+def load_known(words: Mapping[str, Any], tables: Mapping[str, Tensor]) -> KnownMistakes:
     """What is stored with the references; nothing is known if words are empty.
 
     Args:
@@ -125,4 +125,4 @@ def load_known(words: Mapping[str, Any], tables: Mapping[str, Tensor]) -> Known:
         rows = {name: table[index] for name, table in tables.items()}
         outputs = {name: row for name, row in rows.items() if not row.isnan().any()}
         answers.append((tuple(names), Fingerprint(outputs, error)))
-    return Known(answers, mistakes)
+    return KnownMistakes(answers, mistakes)

@@ -32,7 +32,7 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))  # Python puts the folder of the script there
 
 from checks.findings import Finding  # noqa: E402
-from checks.fingerprints import WIDTH, Fingerprint, Known, fingerprint_of  # noqa: E402
+from checks.fingerprints import WIDTH, Fingerprint, KnownMistakes, fingerprint_of  # noqa: E402
 from checks.graded_tasks import GRADED_TASKS, GradedTask  # noqa: E402
 from checks.part1 import adamw, functions  # noqa: E402
 from course.answers import (  # noqa: E402
@@ -109,7 +109,7 @@ def candidates(entry: GradedTask) -> Iterator[Candidate]:
             yield Candidate(names, methods, one.imports + other.imports)
 
 
-def known_of(entry: GradedTask) -> dict[str, Known]:
+def known_of(entry: GradedTask) -> dict[str, KnownMistakes]:
     """The fingerprints of a task's mistakes, in each way of running its function.
 
     A merge that computes nothing new is left out, and so are two mistakes of which the check names
@@ -120,7 +120,7 @@ def known_of(entry: GradedTask) -> dict[str, Known]:
     """
     right = fingerprints_of(outputs_of(entry, base_of(entry)))
     mistakes = {answer.name: answer.mistake for answer in read_all(MISTAKES, entry.id)}
-    known = {group: Known([], mistakes) for group in right}
+    known = {group: KnownMistakes([], mistakes) for group in right}
     named: list[tuple[tuple[str, ...], Outputs]] = []  # two at once, without being stored
     for one in tqdm(list(candidates(entry)), desc=f"{entry.id:18}", disable=None):
         outputs = outputs_of(entry, one.methods, one.imports)
@@ -148,7 +148,7 @@ def known_of(entry: GradedTask) -> dict[str, Known]:
 def store(
     names: tuple[str, ...],
     prints: Mapping[str, Fingerprint],
-    known: Mapping[str, Known],
+    known: Mapping[str, KnownMistakes],
     right: Mapping[str, Fingerprint],
 ) -> bool:
     """Add what is new; of two mistakes in the first way of running only. False if nothing is."""
@@ -163,7 +163,7 @@ def store(
     return bool(new)
 
 
-def names_in(entry: GradedTask, outputs: Outputs, known: Mapping[str, Known]) -> set[str]:
+def names_in(entry: GradedTask, outputs: Outputs, known: Mapping[str, KnownMistakes]) -> set[str]:
     """The names that the check has for what an answer computes; of none, an empty one."""
     for group, given in outputs.items():
         if entry.id == OPTIMIZER:
@@ -179,7 +179,7 @@ def names_in(entry: GradedTask, outputs: Outputs, known: Mapping[str, Known]) ->
 # The two files
 
 
-def words_of(known: Known) -> dict[str, Any]:
+def words_of(known: KnownMistakes) -> dict[str, Any]:
     """All but the numbers, as JSON can hold it."""
     return {
         "answers": [[list(names), found.error] for names, found in known.answers],
@@ -187,7 +187,7 @@ def words_of(known: Known) -> dict[str, Any]:
     }
 
 
-def tables_of(known: Known) -> dict[str, Tensor]:
+def tables_of(known: KnownMistakes) -> dict[str, Tensor]:
     """The numbers: of each output (answers, WIDTH), NaN where an answer has no such output.
 
     In float32: its rounding is far below the tolerance.
@@ -198,7 +198,7 @@ def tables_of(known: Known) -> dict[str, Tensor]:
     return {n: torch.stack([outputs.get(n, nothing) for outputs in rows]) for n in names}
 
 
-def sanity_data(known: Mapping[str, Known]) -> bytes:
+def sanity_data(known: Mapping[str, KnownMistakes]) -> bytes:
     """sanity_check.data with these fingerprints in place of those that it has."""
     with safe_open(functions.DATA, framework="pt") as file:
         tensors = {
@@ -213,7 +213,7 @@ def sanity_data(known: Mapping[str, Known]) -> bytes:
     return save({k: tensors[k] for k in sorted(tensors)}, metadata={"about": json.dumps(about)})
 
 
-def optimizer_reference(known: Known) -> np.ndarray:
+def optimizer_reference(known: KnownMistakes) -> np.ndarray:
     """optimizer_test.npy's array with these fingerprints in place of those that it has."""
     before = adamw.reference()
     kept = [name for name in before.dtype.names if name not in ("mistakes", "fingerprints")]

@@ -5,7 +5,7 @@ from collections import Counter
 
 import pytest
 
-from checks.fingerprints import Known
+from checks.fingerprints import KnownMistakes
 from checks.graded_tasks import graded_task
 from checks.part1 import adamw, functions
 from course import fingerprints
@@ -31,7 +31,9 @@ def test_two_mistakes_are_stored_where_neither_is_named_without(monkeypatch):
     known = known_of(ADD_NORM)
     stored = Counter(names for found in known.values() for names, _ in found.answers)
     singles = {
-        group: Known([answer for answer in found.answers if len(answer[0]) == 1], found.mistakes)
+        group: KnownMistakes(
+            [answer for answer in found.answers if len(answer[0]) == 1], found.mistakes
+        )
         for group, found in known.items()
     }
     seen = set()

@@ -28,7 +28,7 @@ PLAIN = read(VARIANTS, "multitask/plain")
 def measured_here(hidden, names, repaired=False):
     """What the sandbox would give back, from the version that is installed now."""
     return {
-        f"{name}{part2.REPAIRED if repaired else ''}": asking.Answer(
+        f"{name}{part2.REPAIRED if repaired else ''}": asking.Reply(
             "ran", runs.part_2(dict(hidden.tensors), name, hidden.seed, repaired)
         )
         for name in names
@@ -185,7 +185,7 @@ def test_a_forged_answer_is_wrong_and_no_error_of_ours(name):
     hidden, answers = right_answers()
     torch.manual_seed(0)
     forged = {
-        task_id: asking.Answer("ran", without_all(answer.outputs, FORGED[name]))
+        task_id: asking.Reply("ran", without_all(answer.outputs, FORGED[name]))
         for task_id, answer in answers.items()
     }
     for task_id in CHECKED:
@@ -205,7 +205,7 @@ def test_each_array_is_needed_and_none_can_cause_an_error():
         for name in answer.outputs:
             without = {k: v for k, v in answer.outputs.items() if k != name}
             for forged in (without, *({**without, name: bad} for bad in chance.sample(odd, 2))):
-                found = part2.Findings(hidden, answers | {task_id: asking.Answer("ran", forged)})
+                found = part2.Findings(hidden, answers | {task_id: asking.Reply("ran", forged)})
                 verdict = part2.verdict(graded_task(task_id), found)
                 spare = name == "pretrain/widths" or name.startswith("seen")
                 if forged is without and not spare and task_id != FORWARD:
@@ -215,7 +215,7 @@ def test_each_array_is_needed_and_none_can_cause_an_error():
 def test_an_answer_to_other_words_is_wrong():
     hidden, answers = right_answers()
     other = part2.make(SEED, 2)  # another order, which only the grader knows
-    verdicts = graded(answers, part2.Hidden(SEED, other.orders, other.tensors))
+    verdicts = graded(answers, part2.HiddenBatches(SEED, other.orders, other.tensors))
     assert lost(verdicts) == set(CHECKED) - {INIT}
     with installed(PLAIN):
         stale = measured_here(part2.make(0, 1), [INIT])
@@ -225,7 +225,7 @@ def test_an_answer_to_other_words_is_wrong():
 @pytest.mark.parametrize("status", ["timeout", "memory", "crashed", "missing", "invalid answer"])
 def test_a_job_without_an_answer(status):
     hidden, answers = right_answers()
-    verdict = graded(answers | {SIMILARITY: asking.Answer(status)}, hidden)[SIMILARITY]
+    verdict = graded(answers | {SIMILARITY: asking.Reply(status)}, hidden)[SIMILARITY]
     assert (verdict.status, any(verdict.rows.values())) == (status, False)
     assert verdict.messages
 

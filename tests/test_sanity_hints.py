@@ -12,7 +12,7 @@ import sanity_check
 from checks.fingerprints import (
     WIDTH,
     Fingerprint,
-    Known,
+    KnownMistakes,
     Mistake,
     fingerprint_of,
     load_known,
@@ -138,7 +138,7 @@ def test_errors_match_by_type_and_numbers(other, same):
 
 
 WORDS = {name: Mistake(name, f"It is {name}.", "Look.", "a paper") for name in ("one", "two")}
-KNOWN = Known(
+KNOWN = KnownMistakes(
     [
         (("one",), fingerprint_of(outputs(values=2))),
         (("two",), fingerprint_of(outputs(values=3, dropout=3))),
@@ -169,7 +169,7 @@ def test_known_mistakes_are_found_also_after_storing(known, given, decisive, wan
 
 def test_all_outputs_count_before_the_decisive_ones():
     exact = fingerprint_of(outputs(values=2, dropout=7))
-    known = Known([*KNOWN.answers, (("two",), exact)], WORDS)
+    known = KnownMistakes([*KNOWN.answers, (("two",), exact)], WORDS)
     (found,) = known.find(outputs(values=2, dropout=7), "values")
     assert found.name == "two"
     assert found.text == "It is two. Look. (read a paper)"

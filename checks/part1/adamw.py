@@ -19,7 +19,7 @@ import numpy as np
 import torch
 
 from checks.findings import ROOT, Finding, describe, named
-from checks.fingerprints import Known, Mistake, load_known
+from checks.fingerprints import KnownMistakes, Mistake, load_known
 from checks.part1.adamw_probes import facts
 from utils import InputError
 
@@ -395,7 +395,7 @@ def outputs_of(opt_class: type) -> dict[str, torch.Tensor | None]:
 
 
 @functools.cache
-def known_mistakes() -> Known:
+def known_mistakes() -> KnownMistakes:
     """The fingerprints in the reference file."""
     found = reference()
     words = json.loads(bytes(found["mistakes"])) if "mistakes" in found.dtype.names else {}
@@ -410,7 +410,7 @@ def explain(opt_class: type) -> list[Finding]:
     return named(mistakes) or [Finding("fact", text) for text in facts(opt_class)]
 
 
-def mistakes_in(outputs: Mapping[str, Any], known: Known) -> list[Mistake]:
+def mistakes_in(outputs: Mapping[str, Any], known: KnownMistakes) -> list[Mistake]:
     """The known mistakes that a wrong optimizer's outputs tell of; these may be of any type."""
     if not isinstance(outputs.get(fingerprint_name(CASES[0])), torch.Tensor):
         return []  # the exception says what is wrong

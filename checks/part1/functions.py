@@ -25,7 +25,7 @@ from safetensors import SafetensorError, safe_open
 from torch import Tensor, nn
 
 from checks.findings import ROOT, Finding, describe, difference, named
-from checks.fingerprints import Known, Mistake, load_known
+from checks.fingerprints import KnownMistakes, Mistake, load_known
 from checks.fixed_dropout import FixedDropout, default_dtype
 from checks.graded_tasks import GradedTask, graded_task
 from checks.part1 import adamw, bert_probes
@@ -120,7 +120,7 @@ def facts() -> dict[str, Any]:
 
 
 @cache
-def known_mistakes(group: str) -> Known:
+def known_mistakes(group: str) -> KnownMistakes:
     """The fingerprints of a task's known mistakes; ``group``: its id, or more (see GROUPS)."""
     prefix = f"{FINGERPRINTS}{group}/"
     prints = {name.removeprefix(prefix): table for name, table in read_data(prefix).items()}
@@ -243,7 +243,7 @@ def run_add_norm(
     return outputs
 
 
-class LayerParts:
+class LayerStandIns:
     """Stand-ins for attention and add_norm: they note what they get and replay the reference."""
 
     def __init__(self, layer: nn.Module, references: dict[str, Tensor], kind: str):
@@ -283,7 +283,7 @@ def run_layer(references: dict[str, Tensor], alone: bool = True) -> dict[str, An
     """Task 1.3 on stored hidden states (B, L, D); ``alone``: with stand-ins for what it calls."""
     given = inputs_of("bert.layer", references)
     layer = student_model(references).bert_layers[0]
-    parts = LayerParts(layer, references, "values") if alone else SimpleNamespace(seen={})
+    parts = LayerStandIns(layer, references, "values") if alone else SimpleNamespace(seen={})
     (source,), (hidden,) = leaves(given.hidden)
     result = layer(hidden, given.mask.clone())
     outputs = parts.seen | {"values/result": result}
@@ -301,7 +301,7 @@ def run_layer(references: dict[str, Tensor], alone: bool = True) -> dict[str, An
         after = layer(torch.where(padded, 3 - source, source), given.mask.clone())
         outputs["padding/result"] = change(result, after, given.mask[:, 0, 0] == 0)
     layer.train()
-    parts = LayerParts(layer, references, "dropout") if alone else parts
+    parts = LayerStandIns(layer, references, "dropout") if alone else parts
     result = layer(source.clone(), given.mask.clone())
     return outputs | (parts.seen if alone else {}) | {"dropout/result": result}
 
@@ -556,7 +556,9 @@ def explain(task_id: str) -> list[Finding]:
     return measured(task_id)
 
 
-def mistakes_in(task_id: str, outputs: dict[str, Any] | Finding, known: Known) -> list[Mistake]:
+def mistakes_in(
+    task_id: str, outputs: dict[str, Any] | Finding, known: KnownMistakes
+) -> list[Mistake]:
     """The known mistakes that outputs, or an exception, tell of; none if the outputs are right."""
     if isinstance(outputs, Finding):
         return known.find(outputs.text)

@@ -150,7 +150,7 @@ def write(path: Path, task: str, rows: list[Row], labelled: bool = True) -> None
 
 
 @dataclass
-class Run:
+class TrainingRecord:
     """What a run of train_multitask did."""
 
     models: list[nn.Module] = field(default_factory=list)
@@ -195,16 +195,16 @@ class Run:
         return any(not torch.equal(now[name], old) for name, old in self.start.items())
 
 
-def same(first: Run, second: Run) -> bool:
+def same(first: TrainingRecord, second: TrainingRecord) -> bool:
     """Whether both ended with the same parameters."""
     ours, theirs = first.parameters(), second.parameters()
     return ours.keys() == theirs.keys() and all(torch.equal(p, theirs[k]) for k, p in ours.items())
 
 
 @contextlib.contextmanager
-def noted(cls: type[nn.Module]) -> Iterator[Run]:
+def recorded(cls: type[nn.Module]) -> Iterator[TrainingRecord]:
     """While active, what a loop does with models of that class is noted."""
-    run, make, backward = Run(), cls.__init__, torch.autograd.backward
+    run, make, backward = TrainingRecord(), cls.__init__, torch.autograd.backward
 
     def noting_init(model: nn.Module, *args: Any, **kwargs: Any) -> None:
         make(model, *args, **kwargs)
@@ -307,7 +307,7 @@ class Loop:
         model = {"model": str(self.bert)}
         return Namespace(**default_flags() | SETTINGS | files | outputs | places | model)
 
-    def run(self, task: str = "", change: Callable[[Row], Row] | None = None) -> Run:
+    def run(self, task: str = "", change: Callable[[Row], Row] | None = None) -> TrainingRecord:
         """Train with one respect of one task's rows changed."""
         for name, rows in self.rows.items():
             changed = [change(row) for row in rows] if change and name == task else rows
@@ -323,7 +323,7 @@ class Loop:
             mock.patch("training.report.plot_curves"),  # drawing takes longest
             mock.patch.object(self.module, "plot_curves", create=True),
             only_this_model(self.bert),
-            noted(self.module.MultitaskBERT) as run,
+            recorded(self.module.MultitaskBERT) as run,
         ):
             self.module.train_multitask(arguments)
         if not run.models:
@@ -335,7 +335,7 @@ class Loop:
 # What the runs tell
 
 
-def loop_and_first_run(folder: Path) -> tuple[Loop, Run]:
+def loop_and_first_run(folder: Path) -> tuple[Loop, TrainingRecord]:
     """A loop and its run on unchanged data; around a wider BERT if the code needs 768."""
     for width in WIDTHS:
         loop = Loop(folder, width)
@@ -350,7 +350,7 @@ def loop_and_first_run(folder: Path) -> tuple[Loop, Run]:
     raise AssertionError("the last width returns or raises")
 
 
-def in_itself(run: Run) -> list[Finding]:
+def in_itself(run: TrainingRecord) -> list[Finding]:
     """What one run tells: whether anything is learnt, and in the right mode."""
     if run.finite and not run.learnt():
         name, text = "nothing_learnt", "the optimizer holds other parameters, or its rate is 0"
@@ -375,7 +375,7 @@ def in_itself(run: Run) -> list[Finding]:
     return findings
 
 
-def reaching(loop: Loop, base: Run, task: str) -> list[Finding] | None:
+def reaching(loop: Loop, base: TrainingRecord, task: str) -> list[Finding] | None:
     """What of a task's rows has no effect on what is learnt; None if nothing has."""
     sides = 1 if task == "sst" else 2
     no_effect = [same(base, loop.run(task, other_words(side))) for side in range(sides)]
@@ -398,7 +398,7 @@ def reaching(loop: Loop, base: Run, task: str) -> list[Finding] | None:
     return findings + (fractions(loop, base) if task == "sts" else [])
 
 
-def fractions(loop: Loop, base: Run) -> list[Finding]:
+def fractions(loop: Loop, base: TrainingRecord) -> list[Finding]:
     """Whether labels of STS reach the loss whole.
 
     Other losses are blind to fractions, too: those with a threshold, as of pairs to contrast, and

@@ -32,7 +32,7 @@ NUMBERS += (torch.bool, torch.uint8, torch.int8, torch.int16, torch.int32, torch
 
 
 @dataclass(frozen=True)
-class Answer:
+class Reply:
     """What came back for one job."""
 
     status: str
@@ -41,13 +41,13 @@ class Answer:
 
 def ask(
     context: GradingContext, jobs: list[dict], tensors: Mapping[str, Tensor], slot: int
-) -> tuple[dict[str, Answer], list[str]]:
+) -> tuple[dict[str, Reply], list[str]]:
     """Run jobs in a sandbox; after one that takes it down, run the rest in another.
 
     Returns:
         the answer of each job by its name, and the layers that were active.
     """
-    answers: dict[str, Answer] = {}
+    answers: dict[str, Reply] = {}
     layers: list[str] = []
     data = save({name: tensor.detach().clone() for name, tensor in tensors.items()})
     while waiting := [job for job in jobs if job["name"] not in answers]:
@@ -71,7 +71,7 @@ def ask(
                 answers[said["job"]] = decode(said, content)
         if all(job["name"] not in answers for job in waiting):
             statuses = {"timeout": "timeout", "too much memory": "memory"}
-            answers[waiting[0]["name"]] = Answer(statuses.get(ended.status, "crashed"))
+            answers[waiting[0]["name"]] = Reply(statuses.get(ended.status, "crashed"))
     return answers, layers
 
 
@@ -83,30 +83,30 @@ def frames_in(answer: bytes) -> list[tuple[dict, bytes]]:
     return found
 
 
-def decode(said: Mapping[str, Any], content: bytes) -> Answer:
+def decode(said: Mapping[str, Any], content: bytes) -> Reply:
     """One frame as an answer: arrays, texts, and stand-ins for what was no tensor."""
     status = said.get("status")
     if status != "ran":
         known = isinstance(status, str) and status in judge.LACKING
-        return Answer(status if known else "invalid answer")
+        return Reply(status if known else "invalid answer")
     others, texts = said.get("others"), said.get("texts")
     readable = isinstance(others, dict) and isinstance(texts, dict)
     # each tensor's name, and each of its numbers, costs many times its bytes once it is read
     if not readable or int.from_bytes(content[:8], "little") > MOST_TEXT:
-        return Answer("invalid answer")
+        return Reply("invalid answer")
     try:
         tensors = load(content)
     except Exception:  # of safetensors, of torch: whatever it is, it is no answer
-        return Answer("invalid answer")
+        return Reply("invalid answer")
     if sum(tensor.numel() for tensor in tensors.values()) > BIGGEST:
-        return Answer("invalid answer")
+        return Reply("invalid answer")
     outputs: dict[str, Any] = {
         name: tensor if tensor.dtype in NUMBERS else stand_in(str(tensor.dtype))
         for name, tensor in tensors.items()
     }
     outputs |= {name: speakable(text)[:2000] for name, text in texts.items()}
     outputs |= {n: None if kind == "NoneType" else stand_in(kind) for n, kind in others.items()}
-    return Answer("ran", outputs)
+    return Reply("ran", outputs)
 
 
 def speakable(text: Any) -> str:

@@ -30,7 +30,7 @@ Result = TypeVar("Result")
 
 
 @dataclass(frozen=True)
-class Limits:
+class ArchiveLimits:
     """Sizes are bytes. What prepare_submit.py writes of the largest data set has about 7 MB."""
 
     archive: int = 50 * MB  # the zip itself
@@ -61,7 +61,7 @@ class Entry:
 class Reader:
     """Reads entries and counts what comes out of them."""
 
-    def __init__(self, limits: Limits):
+    def __init__(self, limits: ArchiveLimits):
         self.limits = limits
         self.total = 0
 
@@ -112,7 +112,7 @@ class SmallReads(io.BytesIO):
         return data
 
 
-def zip_entries(content: bytes, limits: Limits) -> list[Entry]:
+def zip_entries(content: bytes, limits: ArchiveLimits) -> list[Entry]:
     """The files in a zip, by its table of contents."""
     archive = undamaged(lambda: zipfile.ZipFile(SmallReads(content, limits.contents)))
     infos = archive.infolist()
@@ -138,7 +138,7 @@ def _fault(info: zipfile.ZipInfo) -> str:
 # Folders
 
 
-def folder_entries(folder: Path, limits: Limits) -> list[Entry]:
+def folder_entries(folder: Path, limits: ArchiveLimits) -> list[Entry]:
     """The files in a folder; hidden folders, Python's caches and very deep ones stay closed."""
     entries, waiting, seen = [], [PurePosixPath()], 0
     while waiting:

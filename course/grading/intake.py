@@ -31,8 +31,8 @@ from course.grading.entries import (
     JUNK,
     MB,
     REMEDY,
+    ArchiveLimits,
     Entry,
-    Limits,
     Reader,
     Refused,
     folder_entries,
@@ -44,7 +44,7 @@ from prepare_submit import CODE, PART_1_FILES, ZIP_NAME
 from utils import InputError
 
 ROOT = Path(__file__).resolve().parent.parent.parent
-LIMITS = Limits()
+LIMITS = ArchiveLimits()
 WANTED = {1: (*CODE, *PART_1_FILES), 2: (*CODE, *CODE_PART_2, *PART_2_FILES)}
 ARCHIVE = re.compile(r"\.(zip|rar|7z|tar|tgz|tar\.gz)$", re.IGNORECASE)
 MODULE = re.compile(r"([a-z_]\w*/)*[a-z_]\w*\.py", re.IGNORECASE | re.ASCII)
@@ -144,7 +144,7 @@ def _only_archive(path: Path) -> Path:
 # What is taken of one
 
 
-def take(student: str, path: str | Path, part: int, limits: Limits = LIMITS) -> Submission:
+def take(student: str, path: str | Path, part: int, limits: ArchiveLimits = LIMITS) -> Submission:
     """Read what part 1 or 2 asks for from a zip or a folder.
 
     Raises:
@@ -170,7 +170,7 @@ def take(student: str, path: str | Path, part: int, limits: Limits = LIMITS) -> 
     return Submission(student, part, files, notes.lines(), refused, sha256)
 
 
-def read_archive(path: Path, limits: Limits) -> bytes:
+def read_archive(path: Path, limits: ArchiveLimits) -> bytes:
     """A zip's bytes; Refused if they are too many."""
     with open_regular(path) as file:
         content = file.read(limits.archive + 1)
@@ -212,7 +212,9 @@ def choose(entries: Iterable[Entry], part: int, reader: Reader, notes: Notes) ->
     return with_modules(files, modules, reader.limits, notes)
 
 
-def put(files: dict[str, bytes], name: str, content: bytes, limits: Limits, notes: Notes) -> None:
+def put(
+    files: dict[str, bytes], name: str, content: bytes, limits: ArchiveLimits, notes: Notes
+) -> None:
     """Add a file; of a Python file only what can be a source, without its byte-order mark."""
     if not name.endswith(".py"):
         files[name] = content
@@ -343,7 +345,7 @@ def reserved() -> frozenset[str]:
 
 
 def with_modules(
-    files: Mapping[str, bytes], modules: Mapping[str, bytes], limits: Limits, notes: Notes
+    files: Mapping[str, bytes], modules: Mapping[str, bytes], limits: ArchiveLimits, notes: Notes
 ) -> dict[str, bytes]:
     """The files and those modules that its scripts import, also by way of others."""
     scripts = [name for name in files if name.endswith(".py")]
@@ -362,7 +364,7 @@ def with_modules(
     return {**files, **{name: modules[name] for name in waiting if name in modules}}
 
 
-def parse_all(sources: Mapping[str, bytes], limits: Limits) -> dict[str, tuple[str, str]]:
+def parse_all(sources: Mapping[str, bytes], limits: ArchiveLimits) -> dict[str, tuple[str, str]]:
     """The import statements of each source and what is wrong with it, by parse.py."""
     lines = [json.dumps([name, source.decode()]) for name, source in sources.items()]
     command = [sys.executable, "-I", "-S", parse.__file__]

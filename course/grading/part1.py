@@ -6,7 +6,7 @@ from torch import Tensor
 
 from checks.part1 import functions
 from course.grading import asking, hidden, judge
-from course.grading.asking import Answer
+from course.grading.asking import Reply
 from course.grading.context import GradingContext
 from course.grading.types import Submission
 
@@ -68,7 +68,7 @@ def grade(
     answers, layers = asking.ask(context, jobs, tensors, slot)
     verdicts: dict[str, judge.Verdict] = {}
     for entry in context.tasks:
-        answer = answers.get(entry.id, Answer("missing"))
+        answer = answers.get(entry.id, Reply("missing"))
         if answer.status != "ran":
             verdicts[entry.id] = judge.nothing(entry, answer.status)
         elif entry.id == OPTIMIZER:

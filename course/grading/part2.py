@@ -38,7 +38,7 @@ Order = Tensor  # (ROWS, 2): which change of the batch, which row of it
 
 
 @dataclass(frozen=True)
-class Hidden:
+class HiddenBatches:
     """What one student's functions are called with."""
 
     seed: int
@@ -46,7 +46,7 @@ class Hidden:
     tensors: Mapping[str, Tensor]  # by task/side/name; their order is in ``orders``
 
 
-def make(seed: int, secret: int) -> Hidden:
+def make(seed: int, secret: int) -> HiddenBatches:
     """Batches of rows that are known already, in an order that follows from the secret."""
     generator = torch.Generator().manual_seed(secret)
     orders, tensors = {}, {}
@@ -59,7 +59,7 @@ def make(seed: int, secret: int) -> Hidden:
             for i, name in enumerate(CAME):
                 picked = [batches[change][side][i][row] for change, row in orders[task_id].tolist()]
                 tensors[f"{task_id}/{side}/{name}"] = torch.stack(picked)
-    return Hidden(seed, orders, tensors)
+    return HiddenBatches(seed, orders, tensors)
 
 
 def known_batches(task_id: str, seed: int) -> list[Batch]:
@@ -81,7 +81,7 @@ def grade(
         return {entry.id: judge.nothing(entry, "missing") for entry in context.tasks}, []
     hidden = make(context.seed(submission.student), context.seed(f"{submission.student} order"))
 
-    def ask(names: list[str], way: str) -> tuple[dict[str, asking.Answer], list[str]]:
+    def ask(names: list[str], way: str) -> tuple[dict[str, asking.Reply], list[str]]:
         jobs = [job_for(context, submission, name, way, hidden.seed) for name in names]
         return asking.ask(context, jobs, hidden.tensors, slot)
 
@@ -125,8 +125,8 @@ def own_files(submission: Submission) -> dict[str, str]:
 class Findings:
     """What is wrong with each task, found out when it is asked for."""
 
-    hidden: Hidden
-    answers: Mapping[str, asking.Answer]
+    hidden: HiddenBatches
+    answers: Mapping[str, asking.Reply]
     known: dict[str, list[Finding]] = field(default_factory=dict)
 
     def of(self, name: str) -> list[Finding]:
@@ -138,7 +138,7 @@ class Findings:
     def judge(self, name: str) -> list[Finding]:
         """The properties of a task's function, then the batch whose order was not told."""
         answer, task_id = (
-            self.answers.get(name, asking.Answer("missing")),
+            self.answers.get(name, asking.Reply("missing")),
             name.removesuffix(REPAIRED),
         )
         if answer.status != "ran":
@@ -166,7 +166,7 @@ class Findings:
         return there_is_a_model and any(f.kind == "waits" for f in self.conclude(entry))
 
 
-def in_any_order(task_id: str, measured: Mapping[str, Any], hidden: Hidden) -> bool:
+def in_any_order(task_id: str, measured: Mapping[str, Any], hidden: HiddenBatches) -> bool:
     """Whether rows give what they gave before, wherever they are and among which others."""
     names = ["values", *(f"other words {side}" for side in range(len(SIDES)))]
     known = [measured[name].double() for name in names if name in measured]  # judged already
@@ -180,7 +180,7 @@ def in_any_order(task_id: str, measured: Mapping[str, Any], hidden: Hidden) -> b
 
 def verdict(entry: GradedTask, found: Findings) -> judge.Verdict:
     """What is right and wrong about one task."""
-    answer = found.answers.get(entry.id, asking.Answer("missing"))
+    answer = found.answers.get(entry.id, asking.Reply("missing"))
     again = f"{entry.id}{REPAIRED}"
     if again in found.answers:
         findings = [properties.with_source(entry, finding) for finding in found.of(again)]
