@@ -20,6 +20,7 @@ from torch.utils.data import Dataset
 
 from config import BertConfig
 from tokenizer import MODEL_MAX_LENGTH, BertTokenizer
+from training.flags import TrainingFlags, complete
 from utils import InputError
 
 COURSE_DATA = Path(__file__).parent / "data"
@@ -305,7 +306,7 @@ class TextDataset(Dataset):
     def __init__(self, dataset: list[tuple], args: Any):
         self.dataset = dataset
         self.p = args
-        model = getattr(args, "model", None)
+        model = complete(args, TrainingFlags).model
         self.tokenizer = BertTokenizer.from_pretrained(model)
         positions = BertConfig.from_pretrained(model).max_position_embeddings
         self.max_length = min(MODEL_MAX_LENGTH, positions)

@@ -66,6 +66,7 @@ from extensions.word_tags import WordTags
 
 ### END SOLUTION multitask.imports
 from optimizer import AdamW
+from training.acceleration import accelerate
 from training.batches import PAIR, SINGLE, LengthBatches, evaluation_loader
 from training.checkpoints import (
     ResumePoint,
@@ -216,7 +217,7 @@ class MultitaskBERT(nn.Module):
     def __init__(self, config):
         super().__init__()
         model = getattr(config, "model", None)
-        self.bert = BertModel.from_pretrained(model, attention_kernel="auto")
+        self.bert = BertModel.from_pretrained(model)
         if config.option not in ("pretrain", "finetune"):
             raise ValueError(f"option {config.option!r} is neither 'pretrain' nor 'finetune'")
         self.bert.requires_grad_(config.option == "finetune")
@@ -612,6 +613,7 @@ def train_multitask(args) -> None:
     optimizer = updates.make_optimizer(args, model, AdamW)
     update = updates.Updates(args, model, objective.slow, len(turns) * args.epochs)
     ### END SOLUTION multitask.optimizer
+    accelerate(model, optimizer)
     if args.option == "pretrain" and texts_alone(args) and not args.reencode:
         with autocast():
             cache_texts(model.bert, [*train_sets.values(), *dev_sets.values()], args, device)
