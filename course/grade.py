@@ -76,7 +76,8 @@ def grader_digest() -> str:
         *(ROOT / "course" / "mistakes").glob("*.txt"),
         *(ROOT / "course").glob("*.toml"),
         *ROOT.glob("*.py"),
-        *(ROOT / "training").glob("*.py"),
+        *(ROOT / "training").rglob("*.py"),
+        *(ROOT / "checks").rglob("*.py"),
     ]
     files += [ROOT / "sanity_check.data", ROOT / "optimizer_test.npy"]
     digest = hashlib.sha256()

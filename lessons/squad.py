@@ -21,8 +21,7 @@ from torch import Tensor
 from torch.nn import functional as F
 from torch.nn.utils.rnn import pad_sequence
 
-from tokenizer import BertTokenizer, normalise, split_at_punctuation
-from unicode8 import category
+from tokenizer import BertTokenizer, category, normalise, split_at_punctuation
 from utils import InputError, progress_bar
 
 QUESTION_PIECES = 64  # a longer question is cut, as BERT's own script cuts it

@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from optimizer_test import CASES, ORDERS, REFERENCE, Case, gradient, start_value
+from checks.part1.adamw import CASES, ORDERS, REFERENCE, Case, gradient, start_value
 from utils import OneLineParser, atomic_write, run_script
 
 

@@ -22,8 +22,15 @@ from torch import Tensor, nn
 
 import utils
 from base_bert import weight_names
-from sanity_part1 import CLASSIFIER_DROPOUT, DATA, NUM_LABELS, TINY, facts, load_references
-from sanity_tools import FixedDropout
+from checks.fixed_dropout import FixedDropout
+from checks.part1.functions import (
+    CLASSIFIER_DROPOUT,
+    DATA,
+    NUM_LABELS,
+    TINY,
+    facts,
+    load_references,
+)
 
 SENTENCES = (
     "It takes its time, but the last twenty minutes are worth every cent of the ticket.",

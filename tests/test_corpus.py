@@ -23,8 +23,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import entropy
 
-import corpus as module
-from corpus import (
+from pretraining import corpus as module
+from pretraining.corpus import (
     DATA_FILES,
     Corpus,
     build,
@@ -623,7 +623,7 @@ def test_unigram_entropy_is_that_of_the_counts(corpus, monkeypatch):
 MEASURE = """
 import resource, sys
 sys.path.insert(0, sys.argv[1])
-from corpus import build
+from pretraining.corpus import build
 from tokenizer import BertTokenizer
 from utils import run_script
 tokenizer = BertTokenizer.from_pretrained(sys.argv[2])

@@ -25,12 +25,12 @@ import classifier
 import datasets
 import evaluation
 import multitask_classifier as multitask
+from checks.graded_tasks import GRADED_TASKS
 from datasets import SentencePairDataset, load_data, load_pairs, multitask_files
 from evaluation import read_predictions
 from extensions.cross_encoding import concat
 from multitask_classifier import TASKS, MultitaskBERT
 from optimizer import AdamW
-from tasks import TASKS as GRADED
 from tokenizer import BertTokenizer
 from training import report
 from training import run as training_run
@@ -1118,7 +1118,7 @@ PLAIN = {  # what a student might write first
 
 def skeleton(answers: dict[str, str]) -> str:
     """The script as students get it: every region is its STUB lines, or the student's answer."""
-    titles = {entry.id: entry.title for entry in GRADED}
+    titles = {entry.id: entry.title for entry in GRADED_TASKS}
     lines, inside, indent = [], None, ""
     for line in (ROOT / "multitask_classifier.py").read_text(encoding="utf-8").splitlines():
         marker = MARKER.fullmatch(line)

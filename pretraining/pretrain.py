@@ -1,10 +1,10 @@
 """Pre-training: from raw text to a BERT, by masked words and the order of sentences.
 
-python pretrain.py --text books/ --out heartbert --preset heartbert --epochs 3
-python pretrain.py --text books/ --out tiny --preset tiny --objective sop --whole_word --steps 5000
-python pretrain.py --text reviews.txt --out adapted --model bert-base-uncased --objective none
+python pretraining/pretrain.py --text books/ --out heartbert --preset heartbert --epochs 3
+python pretraining/pretrain.py --text books/ --out tiny --preset tiny --objective sop --steps 5000
+python pretraining/pretrain.py --text reviews.txt --out adapted --model bert-base-uncased
 python classifier.py --option finetune --model heartbert
-torchrun --nproc_per_node 2 pretrain.py --text books/ --out heartbert
+torchrun --nproc_per_node 2 pretraining/pretrain.py --text books/ --out heartbert
 
 How text becomes ids is corpus.py's, how rows are made and masked masking.py's business. What is
 written to --out loads as any pretrained BERT, here and in transformers.
@@ -12,17 +12,21 @@ written to --out loads as any pretrained BERT, here and in transformers.
 
 from __future__ import annotations
 
-import training.threads  # noqa: F401, before torch
-
-# isort: split
 import argparse
 import json
 import math
+import sys
 from collections.abc import Sequence
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT))  # Python puts the folder of the script there
+
+import training.threads  # noqa: F401, before torch
+
+# isort: split
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
@@ -30,9 +34,9 @@ from torch.nn import functional as F
 from base_bert import BertPreTrainedModel, canonical_name
 from bert import BertModel
 from config import PRESETS, BertConfig
-from corpus import AS_TYPED, Corpus, build, checked_files, read_blocks, unigram_entropy
-from masking import IGNORED, OBJECTIVES, PretrainingExamples
 from optimizer import AdamW
+from pretraining.corpus import AS_TYPED, Corpus, build, checked_files, read_blocks, unigram_entropy
+from pretraining.masking import IGNORED, OBJECTIVES, PretrainingExamples
 from tokenizer import SPECIAL_TOKENS, BertTokenizer
 from training.acceleration import accelerate
 from training.batches import LengthBatches, TrainingLoader
