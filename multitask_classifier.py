@@ -67,6 +67,14 @@ from extensions.word_tags import WordTags
 ### END SOLUTION multitask.imports
 from optimizer import AdamW
 from training.acceleration import accelerate
+from training.arguments import (
+    OneLineParser,
+    check_seed,
+    positive_float,
+    positive_int,
+    probability,
+    run_script,
+)
 from training.batches import PAIR, SINGLE, LengthBatches, evaluation_loader
 from training.checkpoints import (
     ResumePoint,
@@ -75,30 +83,21 @@ from training.checkpoints import (
     run_settings,
     save_model,
 )
-from training.devices import autocast_for, keep_freed_memory
+from training.devices import autocast_for, keep_freed_memory, pick_device
 from training.encoder_outputs import cache_encoder_outputs
+from training.errors import InputError
+from training.files import check_writable, sha256_of
 from training.flags import add_flags
-from training.processes import broadcast_parameters
+from training.hub import default_model
+from training.processes import (
+    broadcast_parameters,
+    first_process,
+    in_first_process,
+    join_processes,
+)
 from training.report import Report
 from training.run import Run
-from utils import (
-    InputError,
-    OneLineParser,
-    check_seed,
-    check_writable,
-    default_model,
-    first_process,
-    join_processes,
-    pick_device,
-    positive_float,
-    positive_int,
-    probability,
-    run_script,
-    seed_everything,
-    ### BEGIN SOLUTION multitask.import_digest
-    sha256_of,
-    ### END SOLUTION multitask.import_digest
-)
+from utils import seed_everything
 
 # ---------------------------------------------------------------------------------------------
 # The table of tasks
@@ -950,7 +949,7 @@ def main() -> None:
         predict(lines_of(args.predict), args.checkpoint, args.use_gpu)
         return
     join_processes(args.use_gpu)
-    args.model = args.model or default_model()
+    args.model = args.model or in_first_process(default_model)
     args = with_defaults(args)
     if args.option == "pretrain" and args.lr < 1e-4:
         print(f"hint: only the heads learn, and at --lr {args.lr:g} hardly move; try --lr 1e-3")

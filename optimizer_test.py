@@ -14,7 +14,7 @@ import sys
 from checks.graded_tasks import graded_task
 from checks.part1.adamw import check_all, describe, is_started, recognise, test_optimizer
 from checks.part1.adamw_probes import facts
-from utils import run_script
+from training.arguments import run_script
 
 __all__ = ["main", "test_optimizer"]  # the second is the published protocol, called by its name
 __test__ = False  # pytest: it is a function to call, not a test to collect

@@ -28,7 +28,7 @@ from sklearn.preprocessing import StandardScaler
 from datasets import multitask_files, read_table
 from extensions.features import pair_features, text_features
 from extensions.word_tags import WORD
-from utils import OneLineParser, run_script
+from training.arguments import OneLineParser, run_script
 
 RESAMPLES = 2000
 

@@ -39,10 +39,13 @@ from pretraining.corpus import build
 from pretraining.masking import PretrainingExamples
 from tokenizer import BertTokenizer
 from training.acceleration import accelerate
+from training.arguments import OneLineParser, positive_int, run_script
 from training.batches import LengthBatches
 from training.devices import autocast_for, keep_freed_memory
+from training.errors import InputError
+from training.hub import find_model
 from training.schedule import linear_factor, set_learning_rates
-from utils import InputError, OneLineParser, find_model, positive_int, run_script, seed_everything
+from utils import seed_everything
 
 WARM_UP = 3  # steps before the clock starts
 

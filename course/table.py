@@ -12,7 +12,7 @@ from typing import Any
 
 from checks.graded_tasks import GRADED_TASKS, GradedTask
 from course.regions import MODES
-from utils import InputError
+from training.errors import InputError
 
 PARTS, SETTINGS = "course/parts.toml", "course/settings.toml"
 TABLES = {  # of settings.toml, and what each must hold; other keys are the course's own

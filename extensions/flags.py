@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from extensions import adapters, heads, lora
-from utils import positive_float, positive_int, probability
+from training.arguments import positive_float, positive_int, probability
 
 EXTRAS = {  # losses on sentences' vectors, beside a task's own
     "sst": ("supcon", "simcse"),

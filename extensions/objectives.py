@@ -23,7 +23,8 @@ from extensions.flags import compares_rows
 from extensions.losses import HIGHEST_SIMILARITY
 from extensions.no_duplicates import NoDuplicates, groups
 from extensions.perturbation import Passes
-from utils import InputError, process_count
+from training.errors import InputError
+from training.processes import process_count
 
 MEANS_THE_SAME = {"para": 1, "sts": 4.0, "nli": 2}  # labels from here on are positives
 MEANS_ANOTHER = {"para": 0, "sts": -1.0, "nli": 0}  # labels up to here are hard negatives

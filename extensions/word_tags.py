@@ -21,7 +21,7 @@ from torch import Tensor
 
 from extensions.features import SHAPES, pad_tags, pair_features, shape, spread, text_features
 from extensions.tagger import Tagger
-from utils import InputError
+from training.errors import InputError
 
 WORD = re.compile(r"\w+(?:['’]\w+)*|[^\w\s]")  # don't is one word, a mark is one
 

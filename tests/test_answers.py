@@ -25,7 +25,7 @@ from course.answers import (
 )
 from course.gradescope import build
 from course.patches import patched
-from utils import InputError
+from training.errors import InputError
 
 ATTENTION, ADD_NORM = "bert.attention", "bert.add_norm"
 RIGHT = '''\

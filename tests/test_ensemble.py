@@ -14,7 +14,7 @@ from datasets import load_data, load_pairs, preprocess_string
 from evaluation import pearson, read_predictions
 from multitask_classifier import TASKS, get_args, load_model, new_model, overall, with_defaults
 from tokenizer import BertTokenizer
-from utils import save_checkpoint
+from training.checkpoints import save_checkpoint
 
 CPU = torch.device("cpu")
 SIX = [f"{task}-{split}-output.csv" for task in TASKS for split in ("dev", "test")]

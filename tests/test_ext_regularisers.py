@@ -23,7 +23,7 @@ from extensions.perturbation import Passes
 from extensions.reinit import reinitialise_top
 from multitask_classifier import MultitaskBERT
 from optimizer import AdamW
-from utils import InputError
+from training.errors import InputError
 
 IDS = torch.tensor([[2, 9, 8, 11, 3], [2, 7, 3, 0, 0], [2, 30, 31, 3, 0]])
 REAL = (IDS != 0).numpy()

@@ -21,7 +21,7 @@ from extensions import losses, pooling, sampling
 from extensions.cross_encoding import check_segments, concat
 from extensions.task_layers import encode, split_top_layers
 from tokenizer import BertTokenizer, truncate_longest_first
-from utils import InputError
+from training.errors import InputError
 
 # ---------------------------------------------------------------------------------------------
 # Cross encoding: the joined batch itself

@@ -18,7 +18,7 @@ from conftest import ROOT
 import prepare_submit
 from checks.graded_tasks import GRADED_TASKS, graded_task
 from course import handout, table
-from utils import InputError
+from training.errors import InputError
 
 pytestmark = pytest.mark.skipif(
     importlib.util.find_spec("ruff") is None, reason="no ruff: pip install -r requirements-dev.txt"

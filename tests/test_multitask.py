@@ -35,8 +35,9 @@ from tokenizer import BertTokenizer
 from training import report
 from training import run as training_run
 from training.batches import PAIR, SINGLE, LengthBatches
-from training.checkpoints import ResumePoint
-from utils import InputError, load_checkpoint, seed_everything
+from training.checkpoints import ResumePoint, load_checkpoint
+from training.errors import InputError
+from utils import seed_everything
 
 CPU = torch.device("cpu")
 

@@ -19,7 +19,7 @@ import optimizer_test
 from checks.part1 import adamw
 from checks.part1.adamw import CASES, ORDERS, Case, Group, run_case, start_value
 from optimizer import AdamW
-from utils import InputError
+from training.errors import InputError
 
 BY_NAME = {case.name: case for case in CASES}
 TRAJECTORIES = {f"trajectory {case.name}" for case in CASES}

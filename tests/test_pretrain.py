@@ -34,9 +34,10 @@ from pretraining.corpus import Corpus, unigram_entropy
 from pretraining.masking import PretrainingExamples
 from pretraining.pretrain import PretrainingModel, averages, measure, weight_decay_groups
 from tokenizer import BertTokenizer
-from training.checkpoints import ResumePoint
+from training.arguments import run_script
+from training.checkpoints import ResumePoint, load_checkpoint
+from training.errors import InputError
 from training.schedule import linear_factor
-from utils import InputError, load_checkpoint, run_script
 
 TOLERANCE = {torch.float32: (1e-6, 1e-4, 1e-7), torch.float64: (1e-13, 1e-10, 1e-12)}
 NO_DROPOUT = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}

@@ -30,8 +30,9 @@ from multitask_classifier import MultitaskBERT
 from optimizer import AdamW
 from tokenizer import BertTokenizer
 from training.batches import LengthBatches
-from training.checkpoints import ResumePoint, StopRequest
-from utils import InputError, load_checkpoint, seed_everything
+from training.checkpoints import ResumePoint, StopRequest, load_checkpoint
+from training.errors import InputError
+from utils import seed_everything
 
 ON = {  # a name: the flags of a run
     "supcon": {"sst_extra": "supcon"},

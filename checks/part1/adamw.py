@@ -22,7 +22,7 @@ import torch
 
 from checks.findings import ROOT
 from checks.fingerprints import Known, Mistake, load_known
-from utils import InputError
+from training.errors import InputError
 
 REFERENCE = ROOT / "optimizer_test.npy"
 ORDERS = {
