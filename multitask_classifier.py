@@ -25,8 +25,6 @@ from torch.nn import functional as F
 from bert import BertModel
 from config import BertConfig
 from datasets import (
-    COURSE_STEMS,
-    SPLITS,
     SentenceClassificationDataset,
     SentenceClassificationTestDataset,
     SentencePairDataset,
@@ -34,20 +32,13 @@ from datasets import (
     TextDataset,
     load_data,
     load_pairs,
-    multitask_files,
     preprocess_string,
-    ### BEGIN SOLUTION multitask.import_table
-    read_table,
-    ### END SOLUTION multitask.import_table
 )
 from evaluation import (
     COLUMNS,
     accuracy,
     classify,
-    ### BEGIN SOLUTION multitask.import_classify_pairs
     classify_pairs,
-    ### END SOLUTION multitask.import_classify_pairs
-    describe,
     detect_pairs,
     pearson,
     say_classes,
@@ -83,8 +74,10 @@ from training.checkpoints import (
     run_settings,
     save_model,
 )
+from training.course_files import COURSE_STEMS, SPLITS, multitask_files
 from training.devices import autocast_for, keep_freed_memory, pick_device
 from training.encoder_outputs import cache_encoder_outputs
+from training.error_analysis import describe
 from training.errors import InputError
 from training.files import check_writable, sha256_of
 from training.flags import add_flags
@@ -97,6 +90,7 @@ from training.processes import (
 )
 from training.report import Report
 from training.run import Run
+from training.tables import read_table
 from utils import seed_everything
 
 # ---------------------------------------------------------------------------------------------
