@@ -58,14 +58,7 @@ LAYER_NAMES = {
     "output.LayerNorm.bias": "out_layer_norm.bias",
 }
 POOLER = "pooler."  # checkpoints of pure language models have no pooler; all else is required
-CONFIG_FIELDS_OF_A_RUN = (
-    "attention_kernel",
-    "name_or_path",
-    "option",
-    "num_labels",
-    "data_dir",
-    "model",
-)
+CONFIG_FIELDS_OF_A_RUN = ("name_or_path", "option", "num_labels", "data_dir", "model")
 
 
 def weight_names(num_hidden_layers: int) -> Iterator[tuple[str, str]]:

@@ -15,6 +15,7 @@ import training.threads  # noqa: F401, before torch
 import argparse
 import sys
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -24,9 +25,9 @@ from torch.nn import functional as F
 
 from bert import BertModel
 from config import BertConfig
+from datasets import SPLITS, data_folder, load_data
 from datasets import SentenceClassificationDataset as SentimentDataset
 from datasets import SentenceClassificationTestDataset as SentimentTestDataset
-from datasets import data_folder, load_data
 from evaluation import (
     classify,
     plot_confusion,
@@ -36,6 +37,7 @@ from evaluation import (
     write_report,
 )
 from optimizer import AdamW
+from training.acceleration import accelerate
 from training.batches import TrainingLoader, evaluation_loader
 from training.checkpoints import (
     ResumePoint,
@@ -46,7 +48,7 @@ from training.checkpoints import (
 )
 from training.devices import autocast_for, keep_freed_memory
 from training.encoder_outputs import cache_encoder_outputs
-from training.flags import add_flags
+from training.flags import TrainingFlags, add_flags, complete
 from training.processes import broadcast_parameters
 from training.report import Report
 from training.run import Run
@@ -72,6 +74,25 @@ DATA_SETS = {"sst": (5, None), "cfimdb": (2, 8)}
 COLUMNS = {"loss": "loss", "train acc": "train_acc", "dev acc": "dev_acc", "dev macro F1": "dev_f1"}
 
 
+@dataclass
+class ClassifierFlags(TrainingFlags):
+    """All that a run needs to know: the command line's options, then what ``plan`` fills in."""
+
+    option: str = "pretrain"  # BERT stays as it is; "finetune" trains it too
+    hidden_dropout_prob: float = 0.3
+    dev_out: str | None = None
+    test_out: str | None = None
+    data_dir: str | None = None
+    only: str | None = None
+    train: str | None = None
+    dev: str | None = None
+    test: str | None = None
+    predict: str | None = None
+    checkpoint: str | None = None
+    num_labels: int | None = None  # None: as many as the training set has
+    filepath: str | None = None  # of the checkpoint
+
+
 class BertSentimentClassifier(nn.Module):
     """BERT with a linear layer over its pooled output (Devlin et al. 2019, section 4.1).
 
@@ -83,8 +104,8 @@ class BertSentimentClassifier(nn.Module):
     def __init__(self, config):
         super().__init__()
         self.num_labels = config.num_labels
-        model = getattr(config, "model", None)
-        self.bert = BertModel.from_pretrained(model, attention_kernel="auto")
+        model = complete(config, ClassifierFlags).model
+        self.bert = BertModel.from_pretrained(model)
         if config.option not in ("pretrain", "finetune"):
             raise ValueError(f"option {config.option!r} is neither 'pretrain' nor 'finetune'")
         self.bert.requires_grad_(config.option == "finetune")
@@ -167,7 +188,7 @@ def train(args) -> None:
     Also writes the learning curves and a metrics.json beside the predictions, after every epoch,
     and every minute a file that --resume goes on from.
     """
-    args = with_defaults(args)
+    args = complete(args, ClassifierFlags)
     keep_freed_memory()
     device = pick_device(args.use_gpu)
     train_set, dev_set, num_labels = read_data(args)
@@ -176,6 +197,7 @@ def train(args) -> None:
     model, config = new_model(args, num_labels)
     broadcast_parameters(model.to(device))
     optimizer = AdamW([p for p in model.parameters() if p.requires_grad], lr=args.lr)
+    accelerate(model, optimizer)
     if args.option == "pretrain" and not args.reencode:
         with autocast_for(device, args.precision)():
             cache_encoder_outputs(model.bert, (train_set, dev_set), args.batch_size, device)
@@ -222,7 +244,7 @@ def test(args) -> None:
 
     Also writes a report of every class and the confusion matrix on the dev set.
     """
-    args = with_defaults(args)
+    args = complete(args, ClassifierFlags)
     keep_freed_memory()
     device = pick_device(args.use_gpu)
     autocast = autocast_for(device, args.precision)
@@ -277,25 +299,24 @@ def predict(texts: Sequence[str], checkpoint: str, use_gpu: bool) -> None:
 
 
 def make_parser() -> argparse.ArgumentParser:
-    """All flags; the names and defaults of the first eight are the course's."""
+    """All flags, the first nine with the course's names; their defaults: ClassifierFlags."""
     parser = OneLineParser(
         prog="classifier.py", description="Sentiment of single sentences with BERT."
     )
     add = parser.add_argument
-    add("--seed", type=int, default=11711)
-    add("--epochs", type=positive_int, default=10)
+    add("--seed", type=int)
+    add("--epochs", type=positive_int)
     add(
         "--option",
         choices=("pretrain", "finetune"),
-        default="pretrain",
         help="pretrain: BERT stays as it is, only the head learns; finetune: all of it learns",
     )
     add("--use_gpu", action="store_true", help="CUDA, or Apple's MPS")
     add("--dev_out", help="predictions for dev, if one data set runs")
     add("--test_out", help="predictions for test, if one data set runs")
-    add("--batch_size", type=positive_int, default=8, help="of SST; CFIMDB always takes 8")
-    add("--hidden_dropout_prob", type=probability, default=0.3, help="before the head")
-    add("--lr", type=positive_float, default=1e-5)
+    add("--batch_size", type=positive_int, help="of SST; CFIMDB always takes 8")
+    add("--hidden_dropout_prob", type=probability, help="before the head")
+    add("--lr", type=positive_float)
     add_flags(parser)
     add("--model", help="name or folder of the pretrained BERT ($MINBERT_MODEL does the same)")
     add("--data_dir", help="folder of the course files ($MINBERT_DATA does the same)")
@@ -308,10 +329,10 @@ def make_parser() -> argparse.ArgumentParser:
     return parser
 
 
-def get_args(arguments: Sequence[str] | None = None) -> argparse.Namespace:
+def get_args(arguments: Sequence[str] | None = None) -> ClassifierFlags:
     """Read and check the command line."""
     parser = make_parser()
-    args = parser.parse_args(arguments)
+    args = parser.parse_args(arguments, namespace=ClassifierFlags())
     if (args.train or args.dev or args.test) and not (args.train and args.dev):
         parser.error("--train and --dev go together (and --test may join them)")
     if args.train and args.only:
@@ -326,33 +347,27 @@ def get_args(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     return args
 
 
-def with_defaults(args) -> SimpleNamespace:
-    """The flags as older callers give them, completed by the defaults of those they don't know."""
-    values = vars(make_parser().parse_args([])) | {"num_labels": None} | vars(args)
-    return SimpleNamespace(**values)
-
-
-def plan(args: argparse.Namespace) -> list[SimpleNamespace]:
-    """One set of flags a data set that will run."""
+def plan(args: ClassifierFlags) -> list[ClassifierFlags]:
+    """The flags of each data set that will run: its files, and the names of what is written."""
     if args.train:
-        runs = [(Path(args.train).stem, None, None, (args.train, args.dev, args.test))]
+        runs = {Path(args.train).stem: args}
     else:
         folder = data_folder(args.data_dir)
-        runs = []
+        runs = {}
         for name in (args.only,) if args.only else DATA_SETS:
-            files = (f"ids-{name}-{split}.csv" for split in ("train", "dev", "test-student"))
-            runs.append((name, *DATA_SETS[name], tuple(str(folder / file) for file in files)))
-    planned = []
-    for name, num_labels, batch_size, (train_file, dev_file, test_file) in runs:
-        one = SimpleNamespace(**vars(args))
-        one.num_labels = num_labels
-        one.batch_size = batch_size or args.batch_size
-        one.train, one.dev, one.test = train_file, dev_file, test_file
-        one.filepath = f"{name}-classifier.pt"
-        one.dev_out = args.dev_out or f"predictions/{args.option}-{name}-dev-out.csv"
-        one.test_out = args.test_out or f"predictions/{args.option}-{name}-test-out.csv"
-        planned.append(one)
-    return planned
+            num_labels, batch_size = DATA_SETS[name]
+            files = {key: str(folder / f"ids-{name}-{end}.csv") for key, end in SPLITS.items()}
+            batch_size = batch_size or args.batch_size
+            runs[name] = replace(args, num_labels=num_labels, batch_size=batch_size, **files)
+    return [
+        replace(
+            run,
+            filepath=f"{name}-classifier.pt",
+            dev_out=args.dev_out or f"predictions/{args.option}-{name}-dev-out.csv",
+            test_out=args.test_out or f"predictions/{args.option}-{name}-test-out.csv",
+        )
+        for name, run in runs.items()
+    ]
 
 
 def check_data(args) -> None:
@@ -374,8 +389,8 @@ def main() -> None:
             raise InputError(f"standard input is not UTF-8 ({error}); convert it") from None
         return
     join_processes(args.use_gpu)
-    runs = plan(args)
     args.model = args.model or default_model()
+    runs = plan(args)
     if args.option == "pretrain" and args.lr < 1e-4:
         print(f"hint: only the head learns, and at --lr {args.lr:g} it hardly moves; try --lr 1e-3")
     for run in runs:
@@ -383,7 +398,6 @@ def main() -> None:
         for out in (run.dev_out, run.test_out, run.filepath):
             check_writable(Path(out).parent)
     for run in runs:
-        run.model = args.model
         seed_everything(run.seed)
         print("\n" + "  ".join(f"{key}={value}" for key, value in vars(run).items() if value))
         train(run)

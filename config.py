@@ -51,7 +51,6 @@ class BertConfig:
     initializer_range: float = 0.02
     layer_norm_eps: float = 1e-12
     pad_token_id: int = 0
-    attention_kernel: str = "textbook"  # the formula; "sdpa": PyTorch's; "auto": that in evaluation
     name_or_path: str = ""
 
     def __init__(self, **values: Any):

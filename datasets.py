@@ -20,6 +20,7 @@ from torch.utils.data import Dataset
 
 from config import BertConfig
 from tokenizer import MODEL_MAX_LENGTH, BertTokenizer
+from training.flags import TrainingFlags, complete
 from utils import InputError
 
 COURSE_DATA = Path(__file__).parent / "data"
@@ -84,6 +85,23 @@ def multitask_files(
         if not Path(files["para_test"]).is_file():
             files["para_test"] = ""
     return files
+
+
+def find_course_files(
+    given: Mapping[str, str],
+    data_dir: str | None = None,
+    stems: Mapping[str, str] = COURSE_STEMS,
+) -> dict[str, str]:
+    """The files of flags; data/NAME of a course file stands for where the course files are."""
+    names = {
+        f"data/{stem}-{ending}.csv": f"{task}_{split}"
+        for task, stem in stems.items()
+        for split, ending in SPLITS.items()
+    }
+    if not names.keys() & set(given.values()):
+        return dict(given)
+    found = multitask_files(data_dir, stems)
+    return {flag: found[names[path]] if path in names else path for flag, path in given.items()}
 
 
 # ---------------------------------------------------------------------------------------------
@@ -305,7 +323,7 @@ class TextDataset(Dataset):
     def __init__(self, dataset: list[tuple], args: Any):
         self.dataset = dataset
         self.p = args
-        model = getattr(args, "model", None)
+        model = complete(args, TrainingFlags).model
         self.tokenizer = BertTokenizer.from_pretrained(model)
         positions = BertConfig.from_pretrained(model).max_position_embeddings
         self.max_length = min(MODEL_MAX_LENGTH, positions)
@@ -339,13 +357,7 @@ class TextDataset(Dataset):
         return [[len(self.encode(text)) for text in row[: self.texts_per_row]] for row in self]
 
     def lengths(self) -> list[int]:
-        """How long a row's input is, in word pieces.
-
-        That is the longer text of a pair, or with args.pair_encoding 'cross' both in one, which
-        share one [CLS].
-        """
-        if self.texts_per_row == 2 and getattr(self.p, "pair_encoding", "bi") == "cross":
-            return [min(first + second - 1, self.max_length) for first, second in self.pieces()]
+        """How long a row's input is, in word pieces: of a pair the longer text."""
         return [max(row) for row in self.pieces()]
 
     def pad(self, texts: Sequence[str]) -> tuple[Tensor, Tensor]:

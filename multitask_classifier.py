@@ -26,6 +26,7 @@ from torch.nn import functional as F
 from bert import BertModel
 from config import BertConfig
 from datasets import (
+    COURSE_STEMS,
     SPLITS,
     SentenceClassificationDataset,
     SentenceClassificationTestDataset,
@@ -49,6 +50,7 @@ from evaluation import (
     write_in_order,
 )
 from optimizer import AdamW
+from training.acceleration import accelerate
 from training.batches import PAIR, SINGLE, LengthBatches, evaluation_loader
 from training.checkpoints import restore_model, resume_path, save_model
 
@@ -90,9 +92,7 @@ from utils import (
 
 
 TASKS = {
-    "sst": Task(
-        "sst", "sentiment", 5, SINGLE, "predict_sentiment", classify, accuracy, COLUMNS[0]
-    ),
+    "sst": Task("sst", "sentiment", 5, SINGLE, "predict_sentiment", classify, accuracy, COLUMNS[0]),
     "para": Task(
         "para", "is_duplicate", 2, PAIR, "predict_paraphrase", detect_pairs, accuracy, COLUMNS[1]
     ),
@@ -215,13 +215,16 @@ def get_args(arguments: Sequence[str] | None = None) -> MultitaskFlags:
 
 
 def complete_flags(
-    args, kind: type[MultitaskFlags] = MultitaskFlags, tasks: Iterable[str] = tuple(TASKS)
+    args,
+    kind: type[MultitaskFlags] = MultitaskFlags,
+    stems: Mapping[str, str] = COURSE_STEMS,
 ) -> MultitaskFlags:
     """A copy of an older caller's flags with defaults for the rest, and the data files found."""
     args = complete(args, kind)
-    name_outputs(args, tasks)
-    given = {f"{name}_{split}": getattr(args, f"{name}_{split}") for name in tasks for split in SPLITS}
-    vars(args).update(find_course_files(given, args.data_dir))
+    name_outputs(args, stems)
+    names = [f"{task}_{split}" for task in stems for split in SPLITS]
+    given = {name: getattr(args, name) for name in names}
+    vars(args).update(find_course_files(given, args.data_dir, stems))
     return args
 
 
@@ -244,8 +247,8 @@ class MultitaskBERT(nn.Module):
 
     def __init__(self, config):
         super().__init__()
-        config = complete(config, MultitaskFlags)
-        self.bert = BertModel.from_pretrained(config.model, attention_kernel="auto")
+        flags = complete(config, MultitaskFlags)
+        self.bert = BertModel.from_pretrained(flags.model)
         if config.option not in ("pretrain", "finetune"):
             raise ValueError(f"option {config.option!r} is neither 'pretrain' nor 'finetune'")
         self.bert.requires_grad_(config.option == "finetune")
@@ -253,13 +256,13 @@ class MultitaskBERT(nn.Module):
         ### STUB: # a dropout with config.hidden_dropout_prob, and a linear layer for each task:
         ### STUB: # five classes from a sentence's vector of config.hidden_size numbers; one number
         ### STUB: # from what you make of a pair's two vectors, for each of the two kinds of pairs
-        self.joins_pairs = config.pair_encoding == "cross"
+        self.joins_pairs = flags.pair_encoding == "cross"
         self.texts_alone = not self.joins_pairs
         if self.joins_pairs:
             check_segments(self.bert)
         self.add_heads(config)
 
-    def add_heads(self, config: MultitaskFlags) -> None:
+    def add_heads(self, config) -> None:
         """Dropout, and a linear layer for each task."""
         self.dropout = nn.Dropout(config.hidden_dropout_prob)
         width = config.hidden_size * (1 if self.joins_pairs else 3)
@@ -358,7 +361,12 @@ def model_config(args: MultitaskFlags, kind: type[ModelFlags]) -> SimpleNamespac
 def load_model(filepath: str | Path, device: torch.device) -> tuple[MultitaskBERT, SimpleNamespace]:
     """The model that save_model wrote, in evaluation mode, and its configuration."""
     return restore_model(
-        filepath, device, MultitaskBERT, MultitaskFlags, script="multitask_classifier.py"
+        filepath,
+        device,
+        MultitaskBERT,
+        what="this model",
+        script="multitask_classifier.py (extensions/multitask.py reads those with techniques)",
+        is_ours=lambda config: config.keys() <= {*vars(MultitaskFlags()), "hidden_size"},
     )
 
 
@@ -441,6 +449,7 @@ def train_multitask(args) -> None:
         for name, rows in dev_sets.items()
     }
     optimizer = AdamW([p for p in model.parameters() if p.requires_grad], lr=args.lr)
+    accelerate(model, optimizer)
     if args.option == "pretrain" and model.texts_alone and not args.reencode:
         cache_texts(model.bert, [*train_sets.values(), *dev_sets.values()], args, device)
     if args.compile:
@@ -465,15 +474,17 @@ def train_multitask(args) -> None:
             run.end_epoch(mean_losses(run.totals.sums) | scores | {"overall": overall(scores)})
 
 
-def new_turns(args: MultitaskFlags, model: nn.Module, train_sets: Mapping[str, TextDataset]) -> Turns:
+def new_turns(
+    args: MultitaskFlags, model: nn.Module, train_sets: Mapping[str, TextDataset]
+) -> Turns:
     """The tasks' batches in the order in which they are trained on."""
     batches = {
         name: LengthBatches(input_lengths(rows, model), args.batch_size, args.seed)
-        for name, rows in train_sets.items()
+        for name, rows in sets.items()
     }
     steps = args.steps_per_epoch or sum(map(len, batches.values()))
-    plan = plan_turns(args, {name: len(rows) for name, rows in train_sets.items()}, steps)
-    return Turns(plan, train_sets, batches)
+    plan = plan_turns(args, {name: len(rows) for name, rows in sets.items()}, steps)
+    return Turns(plan, sets, batches)
 
 
 def cache_texts(bert: nn.Module, datasets: Iterable[TextDataset], args, device) -> None:

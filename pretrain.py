@@ -34,6 +34,7 @@ from corpus import AS_TYPED, Corpus, build, checked_files, read_blocks, unigram_
 from masking import IGNORED, OBJECTIVES, PretrainingExamples
 from optimizer import AdamW
 from tokenizer import SPECIAL_TOKENS, BertTokenizer
+from training.acceleration import accelerate
 from training.batches import LengthBatches, TrainingLoader
 from training.checkpoints import ResumePoint, resume_path, run_settings
 from training.devices import keep_freed_memory
@@ -296,18 +297,16 @@ def make_examples(args, tokenizer: BertTokenizer, corpus: Corpus) -> Pretraining
 # Training
 
 
-def new_model(args, tokenizer: BertTokenizer, device: torch.device) -> PretrainingModel:
+def new_model(args, tokenizer: BertTokenizer) -> PretrainingModel:
     """From scratch in the shape of --preset or --config, or on from the weights of --model."""
-    # on a GPU PyTorch's kernel is faster in training too; on a CPU with dropout it is not
-    kernel = {"attention_kernel": "sdpa" if device.type == "cuda" else "auto"}
     if args.model:
-        model = PretrainingModel.from_pretrained(args.model, objective=args.objective, **kernel)
+        model = PretrainingModel.from_pretrained(args.model, objective=args.objective)
     else:
         special = {"vocab_size": len(tokenizer), "pad_token_id": tokenizer.pad_token_id}
         if args.config:
-            config = BertConfig(**(BertConfig.from_json(args.config).to_dict() | special | kernel))
+            config = BertConfig(**(BertConfig.from_json(args.config).to_dict() | special))
         else:
-            config = BertConfig.preset(args.preset, **special, **kernel)
+            config = BertConfig.preset(args.preset, **special)
         model = PretrainingModel(config, args.objective)
     config = model.config
     if args.length > config.max_position_embeddings:
@@ -352,9 +351,11 @@ def train(args, tokenizer: BertTokenizer, corpus: Corpus) -> None:
     """
     keep_freed_memory()
     device = pick_device(args.use_gpu)
-    model = new_model(args, tokenizer, device)
+    model = new_model(args, tokenizer)
     broadcast_parameters(model.to(device))
     optimizer = AdamW(weight_decay_groups(model, args.weight_decay), lr=args.lr)
+    # on a GPU PyTorch's kernel is faster in training too; on a CPU with dropout it is not
+    accelerate(model, optimizer, kernel_in_training=device.type == "cuda")
     if args.compile:
         model.compile()
     held = None

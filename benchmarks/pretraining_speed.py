@@ -38,6 +38,7 @@ from corpus import build
 from masking import PretrainingExamples
 from optimizer import AdamW
 from tokenizer import BertTokenizer
+from training.acceleration import accelerate
 from training.batches import LengthBatches
 from training.devices import autocast_for, keep_freed_memory
 from training.schedule import linear_factor, set_learning_rates
@@ -61,10 +62,10 @@ def ours(job: SimpleNamespace) -> tuple[int, float]:
     keep_freed_memory()
     device = torch.device("cuda" if job.use_gpu else "cpu")
     examples, tokenizer = rows_of(job)
-    kernel = "sdpa" if job.use_gpu else "auto"
-    config = BertConfig.preset(job.preset, vocab_size=len(tokenizer), attention_kernel=kernel)
+    config = BertConfig.preset(job.preset, vocab_size=len(tokenizer))
     model = pretrain.PretrainingModel(config, job.objective).to(device).train()
     optimizer = AdamW(pretrain.weight_decay_groups(model, 0.01), lr=job.lr)
+    accelerate(model, optimizer, kernel_in_training=job.use_gpu)
     autocast = autocast_for(device, "auto")
     batches = LengthBatches(examples.lengths(), job.batch_size, seed=0)
     clock = Clock(job)
@@ -100,7 +101,7 @@ def plain(job: SimpleNamespace) -> tuple[int, float]:
         tokenizer.save_pretrained(folder)
         collator = DataCollatorForLanguageModeling(BertTokenizerFast.from_pretrained(folder))
     values = BertConfig.preset(job.preset, vocab_size=len(tokenizer)).to_dict()
-    config = TheirConfig(**{k: v for k, v in values.items() if k != "attention_kernel"})
+    config = TheirConfig(**values)
     kind = BertForMaskedLM if job.objective == "none" else BertForPreTraining
     model = kind(config).to(device).train()
     optimizer = torch.optim.AdamW(model.parameters(), lr=job.lr, weight_decay=0.01)

@@ -35,6 +35,7 @@ from datasets import data_folder
 from extensions.distillation import DISTILBERT_WEIGHTS, distilbert_losses
 from lessons.variants import DistilBertModel, count
 from optimizer import AdamW
+from training.acceleration import accelerate
 from training.batches import TrainingLoader, evaluation_loader
 from training.checkpoints import ResumePoint, run_settings
 from training.devices import autocast_for, keep_freed_memory
@@ -185,6 +186,7 @@ def train(args: argparse.Namespace) -> None:
     model = DistilBertClassifier(bert, args.num_labels, args.hidden_dropout_prob)
     broadcast_parameters(model.to(device))
     optimizer = AdamW(model.parameters(), lr=args.lr)
+    accelerate(model, optimizer)
     describe(teacher, model)
 
     soft, task, direction = args.weights
@@ -253,6 +255,7 @@ def describe(teacher: Teacher, model: DistilBertClassifier) -> None:
 def compare(args: argparse.Namespace, teacher: Teacher, loader: DataLoader, device) -> None:
     """Accuracy and time of the teacher and of the student that was kept, on the dev set."""
     kept = DistilBertClassifier.from_pretrained(args.out).to(device)
+    accelerate(kept)
     found = {}
     for name, model in (("teacher", teacher.model), ("student", kept)):
         with autocast_for(device, args.precision)():

@@ -28,6 +28,7 @@ from classifier import BertSentimentClassifier, load_model
 from config import BertConfig
 from optimizer import AdamW
 from tokenizer import BertTokenizer
+from training.acceleration import accelerate
 from training.checkpoints import save_model
 from utils import (
     InputError,
@@ -163,7 +164,8 @@ def folder_logits(folder: str | Path) -> Tensor:
     BertForSequenceClassification when dropout is off.
     """
     head = read_head(folder)
-    bert = BertModel.from_pretrained(folder, attention_kernel="auto")  # as classifier.py does
+    bert = BertModel.from_pretrained(folder)
+    accelerate(bert)  # as classifier.py does
     pooled = _run(bert, str(folder))["pooler_output"]  # (B, D)
     return nn.functional.linear(pooled, head["weight"], head["bias"])  # (B, K)
 

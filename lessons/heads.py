@@ -19,6 +19,7 @@ from base_bert import BertPreTrainedModel
 from bert import BertModel
 from config import BertConfig
 from tokenizer import BertTokenizer
+from training.acceleration import accelerate
 from training.checkpoints import ResumePoint, run_settings
 from training.devices import autocast_for
 from training.flags import add_flags
@@ -109,7 +110,8 @@ def check_length(length: int, model: BertWithHead) -> None:
 def restore(args, kind: type[BertWithHead]) -> SimpleNamespace:
     """What predicting needs: model (a ``kind``), tokenizer, device and autocast, from the flags."""
     device = pick_device(args.use_gpu)
-    model = kind.from_pretrained(args.checkpoint, attention_kernel="auto")
+    model = kind.from_pretrained(args.checkpoint)
+    accelerate(model)
     check_length(args.length, model)
     tokenizer = BertTokenizer.from_pretrained(args.checkpoint)
     autocast = autocast_for(device, args.precision)

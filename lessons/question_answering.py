@@ -48,6 +48,7 @@ from lessons.heads import (
 from lessons.squad import Question, Windows, best_spans, read_questions, score
 from optimizer import AdamW
 from tokenizer import BertTokenizer
+from training.acceleration import accelerate
 from training.batches import TrainingLoader, evaluation_loader
 from training.devices import keep_freed_memory
 from training.processes import broadcast_parameters
@@ -171,7 +172,7 @@ def train(args) -> None:
     device = pick_device(args.use_gpu)
     tokenizer = BertTokenizer.from_pretrained(args.model)
     labels = ("first", "last")
-    model = QuestionAnswerer.from_pretrained(args.model, labels=labels, attention_kernel="auto")
+    model = QuestionAnswerer.from_pretrained(args.model, labels=labels)
     check_length(args.length, model)
     train_set, dev_set = (
         Windows(read_questions(file, args.limit), tokenizer, args.length, args.stride)
@@ -185,6 +186,7 @@ def train(args) -> None:
     loader = TrainingLoader(train_set, args.batch_size, args.seed)
     broadcast_parameters(model.to(device))
     optimizer = AdamW(model.parameters(), lr=args.lr)
+    accelerate(model, optimizer)
     if args.compile:
         model.compile()
 

@@ -54,6 +54,7 @@ from lessons.heads import (
 )
 from optimizer import AdamW
 from tokenizer import BertTokenizer, split_at_punctuation
+from training.acceleration import accelerate
 from training.batches import TrainingLoader, evaluation_loader
 from training.devices import keep_freed_memory
 from training.processes import broadcast_parameters
@@ -147,7 +148,7 @@ def train(args) -> None:
     sentences, dev = (read_sentences(file, args.limit) for file in (args.train, args.dev))
     labels = labels_of(sentences)
     tokenizer = BertTokenizer.from_pretrained(args.model)
-    model = TokenClassifier.from_pretrained(args.model, labels=labels, attention_kernel="auto")
+    model = TokenClassifier.from_pretrained(args.model, labels=labels)
     model.dropout.p = args.hidden_dropout_prob
     check_length(args.length, model)
     train_set, dev_set = (
@@ -157,6 +158,7 @@ def train(args) -> None:
     loader = TrainingLoader(train_set, args.batch_size, args.seed)
     broadcast_parameters(model.to(device))
     optimizer = AdamW(model.parameters(), lr=args.lr)
+    accelerate(model, optimizer)
     if args.compile:
         model.compile()
 

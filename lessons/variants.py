@@ -122,7 +122,7 @@ class Variant(BertModel):
         theirs = {ours: name for name, ours in self.CONFIG_NAMES.items()}
         config = vars(self.config) | {"hidden_act": self.ACTIVATION, "model_type": self.MODEL_TYPE}
         config |= {"architectures": [architecture or type(self).__name__], **values}
-        own = ("name_or_path", "attention_kernel")
+        own = ("name_or_path",)
         config = {theirs.get(key, key): value for key, value in config.items() if key not in own}
         write_folder(folder, config, tensors)
 

@@ -178,8 +178,7 @@ def random_bert(dtype=torch.float32, **values) -> BertModel:
 
 def theirs_of(ours: BertModel) -> transformers.BertModel:
     """The model of transformers with the same weights."""
-    values = {k: v for k, v in ours.config.to_dict().items() if k != "attention_kernel"}
-    config = transformers.BertConfig(**values, attn_implementation="eager")
+    config = transformers.BertConfig(**ours.config.to_dict(), attn_implementation="eager")
     theirs = transformers.BertModel(config).to(ours.dtype).eval()
     theirs.load_state_dict(ours.to_hf_weights(), strict=True)
     return theirs

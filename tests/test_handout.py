@@ -357,7 +357,7 @@ FAULTS = {
     "no end": Broken("bert.py", END, "", 3, "bert.layer is nested in bert.add_norm"),
     "no begin": Broken("bert.py", NORM + END, NORM + END + END, 2, "unmatched"),
     "another's end": Broken("bert.py", END, END.replace("add_", ""), 0, "bert.norm does not match"),
-    "duplicate": Broken("classifier.py", CONFIG, CONFIG + region("bert.sdpa"), 1, "duplicate"),
+    "duplicate": Broken("classifier.py", CONFIG, CONFIG + region("bert.imports"), 1, "duplicate"),
     "unregistered": Broken("bert.py", CONFIG, CONFIG + region("bert.x"), 1, "bert.x is not reg"),
     "no hint": Broken(
         "bert.py", f"        ### STUB: {HINT}\n", "", -1, "bert.add_norm has no STUB"
@@ -402,7 +402,7 @@ WRONG_TABLES = {
     "a task as nothing": (TABLE, '"bert.embed" = "task"', '"bert.embed" = "stub"', "bert.embed"),
     "a lost task": (TABLE, '"bert.embed" = "task"', "", "lacks bert.embed"),
     "nothing with a hint": (TABLE, 'turns" = "stub"', 'turns" = "nothing"', "STUB line"),
-    "a wrong mode": (TABLE, '"bert.sdpa" = "nothing"', '"bert.sdpa" = "none"', "none of"),
+    "a wrong mode": (TABLE, '"bert.imports" = "nothing"', '"bert.functional" = "none"', "none of"),
     "a cut": (TABLE, '"**Test labels** are in"', '"**No such**"', "which is not there"),
     "points of no task": (SETTINGS, "[points]", '[points]\n"3.1" = 2', "3.1"),
     "no points": (SETTINGS, "[points]", '[points]\n"1.1" = "many"', "no whole number"),

@@ -622,25 +622,3 @@ def test_missing_reference_is_one_line(tmp_path, monkeypatch):
     optimizer_test.reference.cache_clear()
     with pytest.raises(InputError, match=r"^cannot read optimizer_test\.npy .*git checkout$"):
         optimizer_test.check_all(AdamW)
-
-
-@pytest.mark.parametrize("correct_bias", [True, False])
-@pytest.mark.parametrize("weight_decay", [0.0, 0.3])
-def test_the_fused_kernel_and_the_plain_step_agree(monkeypatch, correct_bias, weight_decay):
-    found = []
-    for fused in (True, False):
-        if not fused:
-            monkeypatch.setattr(AdamW, "_fused_step", lambda self, group: False)
-        parameters = [torch.nn.Parameter(torch.linspace(-1, 1, n)) for n in (5, 700)]
-        optimizer = AdamW(
-            parameters, lr=1e-2, eps=1e-3, weight_decay=weight_decay, correct_bias=correct_bias
-        )
-        for t in range(1, 21):
-            for k, parameter in enumerate(parameters):
-                missing = k == 0 and t % 4 == 0  # so that the two step counts differ
-                wave = torch.cos(torch.arange(len(parameter)) * 0.7 + t) * 10.0 ** (-k * 3)
-                parameter.grad = None if missing else wave
-            optimizer.step()
-        found.append(torch.cat([p.detach() for p in parameters]))
-    assert (found[0] - torch.cat([torch.linspace(-1, 1, n) for n in (5, 700)])).abs().max() > 0.02
-    torch.testing.assert_close(found[0], found[1], rtol=0, atol=1e-6)

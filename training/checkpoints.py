@@ -17,6 +17,7 @@ import torch.distributed as dist
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
+from training.acceleration import accelerate
 from training.processes import any_process
 from utils import (
     InputError,
@@ -78,6 +79,7 @@ def restore_model(
         raise InputError(
             f"{filepath} holds other tensors than {what} on {config.model}; train again"
         ) from error
+    accelerate(model)
     return model.to(device).eval(), config
 
 

@@ -86,7 +86,9 @@ def check_files(args: Any) -> None:
                     f"no file {path} (--{name}_{split}): python data/download.py fetches the "
                     f"course files, or leave {name} out with --tasks"
                 )
-    outputs = [getattr(args, f"{name}_{split}_out") for name in args.tasks for split in ("dev", "test")]
+    outputs = [
+        getattr(args, f"{name}_{split}_out") for name in args.tasks for split in ("dev", "test")
+    ]
     for out in (*outputs, args.filepath, f"{args.out_dir}/multitask"):
         check_writable(Path(out).parent)
 
