@@ -196,7 +196,12 @@ def make_parser(kind: type[MultitaskFlags] = MultitaskFlags) -> OneLineParser:
     return parser
 
 
-def parse(parser: OneLineParser, args: MultitaskFlags, arguments: Sequence[str] | None) -> None:
+def parse(
+    parser: OneLineParser,
+    args: MultitaskFlags,
+    arguments: Sequence[str] | None = None,
+    tasks: Iterable[str] = tuple(TASKS),
+) -> None:
     """Read the command line into ``args`` and check it."""
     parser.parse_args(arguments, namespace=args)
     if (args.predict is None) != (args.checkpoint is None):
@@ -204,7 +209,7 @@ def parse(parser: OneLineParser, args: MultitaskFlags, arguments: Sequence[str] 
     if args.predict is not None and len(args.predict) > 2:
         parser.error("--predict takes one text, or the two of a pair: put each in quotes")
     check_seed(parser, args.seed)
-    name_outputs(args, TASKS)
+    name_outputs(args, tasks)
 
 
 def get_args(arguments: Sequence[str] | None = None) -> MultitaskFlags:
@@ -474,10 +479,8 @@ def train_multitask(args) -> None:
             run.end_epoch(mean_losses(run.totals.sums) | scores | {"overall": overall(scores)})
 
 
-def new_turns(
-    args: MultitaskFlags, model: nn.Module, train_sets: Mapping[str, TextDataset]
-) -> Turns:
-    """The tasks' batches in the order in which they are trained on."""
+def new_turns(args: MultitaskFlags, model: nn.Module, sets: Mapping[str, TextDataset]) -> Turns:
+    """The tasks' training batches, in the order of the steps."""
     batches = {
         name: LengthBatches(input_lengths(rows, model), args.batch_size, args.seed)
         for name, rows in sets.items()
@@ -571,6 +574,16 @@ def lines_of(given: Sequence[str]) -> Iterable[Sequence[str]]:
 # The script
 
 
+def check_run(args: MultitaskFlags, tasks: Mapping[str, Task] = TASKS) -> None:
+    """Say what will run, and what of it cannot, before the training rather than after it."""
+    if args.option == "pretrain" and args.lr < 1e-4:
+        print(f"hint: only the heads learn, and at --lr {args.lr:g} hardly move; try --lr 1e-3")
+    check_files(args)
+    for name in filter(lambda name: getattr(args, f"{name}_test"), args.tasks):
+        read_rows(tasks[name], args, "test")  # a fault must show before the training
+    print("\n" + "  ".join(f"{key}={value}" for key, value in vars(args).items() if value))
+
+
 def main() -> None:
     """Train and test on all tasks, or predict."""
     args = get_args()
@@ -581,12 +594,7 @@ def main() -> None:
     join_processes(args.use_gpu)
     args.model = args.model or default_model()
     args = complete_flags(args)
-    if args.option == "pretrain" and args.lr < 1e-4:
-        print(f"hint: only the heads learn, and at --lr {args.lr:g} hardly move; try --lr 1e-3")
-    check_files(args)
-    for name in filter(lambda name: getattr(args, f"{name}_test"), args.tasks):
-        read_rows(TASKS[name], args, "test")  # a fault must show before the training
-    print("\n" + "  ".join(f"{key}={value}" for key, value in vars(args).items() if value))
+    check_run(args)
     seed_everything(args.seed)
     train_multitask(args)
     if first_process():

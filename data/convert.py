@@ -34,7 +34,7 @@ import pandas as pd
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from datasets import read_table
-from extensions.word_tags import WORD
+from extensions.features.word_tags import WORD
 from utils import InputError, OneLineParser, atomic_write, progress_bar, run_script
 
 RELATIONS = ("contradiction", "neutral", "entailment")

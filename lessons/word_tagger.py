@@ -5,7 +5,7 @@ r"""A tagger of words without BERT: learned in a minute, to be one of BERT's fea
     python multitask_classifier.py --option finetune --lr 5e-5 --tag_words names.json
 
 TRAIN and DEV hold a word, a tab and a tag a line, and an empty line after each sentence: WikiANN's
-names, or parts of speech. It is the averaged perceptron of extensions/tagger.py, whose weights are
+names, or parts of speech. It is the averaged perceptron of extensions/features/tagger.py, whose weights are
 counts of mistakes: no network, no download. docs/extensions.md says what a feature is good for.
 """
 
@@ -20,8 +20,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from extensions.tagger import Tagger
-from extensions.word_tags import WORD, load_tagger
+from extensions.features.tagger import Tagger
+from extensions.features.word_tags import WORD, load_tagger
 from lessons.entities import TAG, Sentence, entity_scores, read_sentences
 from training.progress import minutes
 from utils import OneLineParser, check_seed, check_writable, positive_int, run_script, write_json

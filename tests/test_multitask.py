@@ -27,7 +27,7 @@ import evaluation
 import multitask_classifier as multitask
 from datasets import SentencePairDataset, load_data, load_pairs, multitask_files
 from evaluation import read_predictions
-from extensions.cross_encoding import concat
+from training.cross_encoding import concat
 from multitask_classifier import TASKS, MultitaskBERT
 from optimizer import AdamW
 from tasks import TASKS as GRADED

@@ -19,13 +19,13 @@ from torch import nn
 import multitask_classifier as multitask
 from bert import BertModel
 from extensions import flags as techniques
-from extensions import objectives, simcse
-from extensions.no_duplicates import NoDuplicates
-from extensions.objectives import on_vectors, without_duplicates
-from extensions.pcgrad import pcgrad
-from extensions.task_gradients import TaskGradients
-from extensions.updates import Updates
-from extensions.word_tags import WordTags, load_tagger
+from extensions.loss import objective as objectives, simcse
+from extensions.text.no_duplicates import NoDuplicates
+from extensions.loss.objective import on_vectors, without_duplicates
+from extensions.gradients.pcgrad import pcgrad
+from extensions.gradients.task_gradients import TaskGradients
+from extensions.update.step import Updates
+from extensions.features.word_tags import WordTags, load_tagger
 from multitask_classifier import MultitaskBERT
 from optimizer import AdamW
 from tokenizer import BertTokenizer
@@ -482,7 +482,7 @@ def test_what_makes_no_sense_is_refused_in_one_line(line, said, capsys):
 
 
 def test_losses_over_the_rows_of_a_batch_are_refused_in_several_processes(run, monkeypatch):
-    monkeypatch.setattr("extensions.objectives.process_count", lambda: 2)
+    monkeypatch.setattr("extensions.loss.objective.process_count", lambda: 2)
     with pytest.raises(InputError, match="several processes share"):
         run(sst_extra="supcon")
 
