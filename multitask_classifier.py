@@ -12,7 +12,6 @@ import training.threads  # noqa: F401, before torch
 
 # isort: split
 import argparse
-import random
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
@@ -55,7 +54,9 @@ from training.batches import PAIR, SINGLE, LengthBatches, evaluation_loader
 from training.checkpoints import restore_model, resume_path, save_model
 
 ### BEGIN SOLUTION multitask.imports
+### STUB: # imports of your own modules, in the order of their names, as ruff sorts them
 from training.cross_encoding import check_segments, concat
+from training.curriculum import drawn, round_robin
 
 ### END SOLUTION multitask.imports
 from training.devices import autocast_for, keep_freed_memory
@@ -420,17 +421,6 @@ def plan_turns(args: MultitaskFlags, sizes: Mapping[str, int], steps: int) -> li
     if args.sampling == "round_robin":
         return [round_robin(list(sizes), steps) for _ in range(args.epochs)]
     return [drawn(sizes, steps, args.seed, epoch) for epoch in range(1, args.epochs + 1)]
-
-
-def round_robin(names: Sequence[str], steps: int) -> list[str]:
-    """One task after the other."""
-    return [names[step % len(names)] for step in range(steps)]
-
-
-def drawn(weights: Mapping[str, float], steps: int, seed: int, epoch: int) -> list[str]:
-    """A task for each step by chance, in proportion to the weights."""
-    chance = random.Random(seed + 1_000_003 * epoch)
-    return chance.choices(list(weights), weights=list(weights.values()), k=steps)
     ### END SOLUTION multitask.turns
 
 

@@ -2,10 +2,10 @@
 
     python benchmarks/features_alone.py --data_dir FOLDER
 
-SST: logistic regression on the numbers of extensions/features/by_hand.py, on TF-IDF of words and word
-pairs, and on both. STS: the overlap of words as it is, ridge regression on all numbers counted in a
-pair, on the cosine of TF-IDF, and on both. All of the training sets, the regularisation chosen by
-cross-validation there; dev is looked at once. Intervals are 95 % bootstraps over dev.
+SST: logistic regression on the numbers of extensions/features/by_hand.py, on TF-IDF of words and
+word pairs, and on both. STS: the overlap of words as it is, ridge regression on all numbers counted
+in a pair, on the cosine of TF-IDF, and on both. All of the training sets, the regularisation chosen
+by cross-validation there; dev is looked at once. Intervals are 95 % bootstraps over dev.
 """
 
 from __future__ import annotations

@@ -35,7 +35,6 @@ from multitask_classifier import (
     cache_texts,
     check_run,
     complete_flags,
-    drawn,
     input_lengths,
     lines_of,
     make_parser,
@@ -44,13 +43,13 @@ from multitask_classifier import (
     parse,
     predict,
     read_set,
-    round_robin,
     test_on,
 )
 from optimizer import AdamW
 from training.acceleration import accelerate
 from training.batches import SINGLE, LengthBatches, evaluation_loader
 from training.checkpoints import restore_model, resume_path, save_model
+from training.curriculum import drawn, round_robin
 from training.devices import autocast_for, keep_freed_memory
 from training.processes import broadcast_parameters
 from training.tasks import Turns, evaluate, mean_losses, new_run

@@ -4,12 +4,12 @@ import json
 from pathlib import Path
 from types import SimpleNamespace
 
+import ensemble
 import numpy as np
 import pytest
 import torch
 from sklearn.metrics import accuracy_score
 
-import ensemble
 from datasets import load_data, load_pairs, preprocess_string
 from evaluation import pearson, read_predictions
 from multitask_classifier import TASKS, get_args, load_model, new_model, overall, with_defaults

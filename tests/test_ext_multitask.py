@@ -18,11 +18,11 @@ from torch.nn import functional as F
 from bert import BertLayer, BertModel
 from extensions.gradients.cagrad import cagrad
 from extensions.gradients.gradvac import GradVac
-from extensions.parameters.pals import PALs, TaskPAL
 from extensions.gradients.pcgrad import pcgrad
 from extensions.gradients.task_gradients import TaskGradients, cosines, inner_products
-from extensions.parameters.task_layers import encode, split_top_layers
 from extensions.loss.task_weights import Uncertainty, summed
+from extensions.parameters.pals import PALs, TaskPAL
+from extensions.parameters.task_layers import encode, split_top_layers
 from multitask_classifier import TASKS, MultitaskBERT
 from training.batches import micro_batches
 from training.processes import all_reduce_gradients

@@ -17,11 +17,11 @@ from transformers import RobertaConfig
 from transformers.models.roberta.modeling_roberta import RobertaClassificationHead
 
 from extensions.loss import divergences, fgm, freelb, r3f, smart
+from extensions.loss.perturbation import Passes
 from extensions.parameters import heads, mixout
+from extensions.parameters.reinit import reinitialise_top
 from extensions.update.averaging import Average
 from extensions.update.layer_decay import parameter_groups
-from extensions.loss.perturbation import Passes
-from extensions.parameters.reinit import reinitialise_top
 from multitask_classifier import MultitaskBERT
 from optimizer import AdamW
 from utils import InputError

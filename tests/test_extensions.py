@@ -19,10 +19,10 @@ from bert import BertModel
 from datasets import SentencePairDataset, preprocess_string
 from extensions.features import pooling
 from extensions.loss import losses
-from extensions.text import sampling
-from training.cross_encoding import check_segments, concat
 from extensions.parameters.task_layers import encode, split_top_layers
+from extensions.text import sampling
 from tokenizer import BertTokenizer, truncate_longest_first
+from training.cross_encoding import check_segments, concat
 from utils import InputError
 
 # ---------------------------------------------------------------------------------------------

@@ -27,7 +27,6 @@ import evaluation
 import multitask_classifier as multitask
 from datasets import SentencePairDataset, load_data, load_pairs, multitask_files
 from evaluation import read_predictions
-from training.cross_encoding import concat
 from multitask_classifier import TASKS, MultitaskBERT
 from optimizer import AdamW
 from tasks import TASKS as GRADED
@@ -36,6 +35,7 @@ from training import report
 from training import run as training_run
 from training.batches import PAIR, SINGLE, LengthBatches
 from training.checkpoints import ResumePoint
+from training.cross_encoding import concat
 from utils import InputError, load_checkpoint, seed_everything
 
 CPU = torch.device("cpu")

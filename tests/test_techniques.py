@@ -19,13 +19,14 @@ from torch import nn
 import multitask_classifier as multitask
 from bert import BertModel
 from extensions import flags as techniques
-from extensions.loss import objective as objectives, simcse
-from extensions.text.no_duplicates import NoDuplicates
-from extensions.loss.objective import on_vectors, without_duplicates
+from extensions.features.word_tags import WordTags, load_tagger
 from extensions.gradients.pcgrad import pcgrad
 from extensions.gradients.task_gradients import TaskGradients
+from extensions.loss import objective as objectives
+from extensions.loss import simcse
+from extensions.loss.objective import on_vectors, without_duplicates
+from extensions.text.no_duplicates import NoDuplicates
 from extensions.update.step import Updates
-from extensions.features.word_tags import WordTags, load_tagger
 from multitask_classifier import MultitaskBERT
 from optimizer import AdamW
 from tokenizer import BertTokenizer
