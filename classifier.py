@@ -38,6 +38,14 @@ from evaluation import (
 )
 from optimizer import AdamW
 from training.acceleration import accelerate
+from training.arguments import (
+    OneLineParser,
+    check_seed,
+    positive_float,
+    positive_int,
+    probability,
+    run_script,
+)
 from training.batches import TrainingLoader, evaluation_loader
 from training.checkpoints import (
     ResumePoint,
@@ -46,27 +54,21 @@ from training.checkpoints import (
     run_settings,
     save_model,
 )
-from training.devices import autocast_for, keep_freed_memory
+from training.devices import autocast_for, keep_freed_memory, pick_device
 from training.encoder_outputs import cache_encoder_outputs
+from training.errors import InputError
+from training.files import check_writable
 from training.flags import TrainingFlags, add_flags, complete
-from training.processes import broadcast_parameters
+from training.hub import default_model
+from training.processes import (
+    broadcast_parameters,
+    first_process,
+    in_first_process,
+    join_processes,
+)
 from training.report import Report
 from training.run import Run
-from utils import (
-    InputError,
-    OneLineParser,
-    check_seed,
-    check_writable,
-    default_model,
-    first_process,
-    join_processes,
-    pick_device,
-    positive_float,
-    positive_int,
-    probability,
-    run_script,
-    seed_everything,
-)
+from utils import seed_everything
 
 # The course's two data sets: number of classes, and a batch size where it is fixed
 DATA_SETS = {"sst": (5, None), "cfimdb": (2, 8)}
@@ -389,7 +391,7 @@ def main() -> None:
             raise InputError(f"standard input is not UTF-8 ({error}); convert it") from None
         return
     join_processes(args.use_gpu)
-    args.model = args.model or default_model()
+    args.model = args.model or in_first_process(default_model)
     runs = plan(args)
     if args.option == "pretrain" and args.lr < 1e-4:
         print(f"hint: only the head learns, and at --lr {args.lr:g} it hardly moves; try --lr 1e-3")

@@ -10,6 +10,9 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
+from training.errors import InputError
+from training.hub import find_model
+
 # Named shapes: BERT's published sizes (Devlin et al. 2019, section 3; Turc et al. 2019, table 1),
 # and one that can be pre-trained on a CPU
 PRESET_FIELDS = (
@@ -98,9 +101,6 @@ class BertConfig:
                 raise ValueError(f"position_embedding_type {positions!r} is not supported")
             return cls(**(values | {"name_or_path": str(path.parent)}))
         except (OSError, ValueError) as error:
-            # utils stands beside this module in layer 0, and importing it costs one of torch.
-            from utils import InputError
-
             raise InputError(
                 f"{path} is not the configuration of a BERT ({error}); fetch the model again"
             ) from error
@@ -110,8 +110,6 @@ class BertConfig:
         cls, name_or_path: str | None, local_files_only: bool = False, **values: Any
     ) -> BertConfig:
         """The configuration of a pretrained model; keywords override what its file says."""
-        from utils import find_model  # here for the same reason
-
         config = cls.from_json(find_model(name_or_path, local_files_only) / "config.json")
         if name_or_path:
             config.name_or_path = str(name_or_path)

@@ -20,8 +20,8 @@ from torch.utils.data import Dataset
 
 from config import BertConfig
 from tokenizer import MODEL_MAX_LENGTH, BertTokenizer
+from training.errors import InputError
 from training.flags import TrainingFlags, complete
-from utils import InputError
 
 COURSE_DATA = Path(__file__).parent / "data"
 PRACTICE_DATA = COURSE_DATA / "practice"

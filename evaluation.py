@@ -23,8 +23,10 @@ from datasets import (
     SentencePairTestDataset,
     load_multitask_data,
 )
+from training.errors import InputError
+from training.files import atomic_write
+from training.progress import progress_bar
 from training.report import new_figure, save_figure
-from utils import InputError, atomic_write, progress_bar
 
 # ---------------------------------------------------------------------------------------------
 # One pass over the data

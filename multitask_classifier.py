@@ -50,6 +50,14 @@ from evaluation import (
 )
 from optimizer import AdamW
 from training.acceleration import accelerate
+from training.arguments import (
+    OneLineParser,
+    check_seed,
+    positive_float,
+    positive_int,
+    probability,
+    run_script,
+)
 from training.batches import PAIR, SINGLE, LengthBatches, evaluation_loader
 from training.checkpoints import restore_model, resume_path, save_model
 
@@ -59,10 +67,12 @@ from training.cross_encoding import check_segments, concat
 from training.curriculum import drawn, round_robin
 
 ### END SOLUTION multitask.imports
-from training.devices import autocast_for, keep_freed_memory
+from training.devices import autocast_for, keep_freed_memory, pick_device
 from training.encoder_outputs import cache_encoder_outputs
+from training.errors import InputError
 from training.flags import TrainingFlags, add_fields, add_flags, complete, flag
-from training.processes import broadcast_parameters
+from training.hub import default_model
+from training.processes import broadcast_parameters, first_process, in_first_process, join_processes
 from training.tasks import (
     Task,
     TaskFiles,
@@ -73,20 +83,7 @@ from training.tasks import (
     name_outputs,
     new_run,
 )
-from utils import (
-    InputError,
-    OneLineParser,
-    check_seed,
-    default_model,
-    first_process,
-    join_processes,
-    pick_device,
-    positive_float,
-    positive_int,
-    probability,
-    run_script,
-    seed_everything,
-)
+from utils import seed_everything
 
 # ---------------------------------------------------------------------------------------------
 # The tasks
@@ -582,7 +579,7 @@ def main() -> None:
         predict(*load_model(args.checkpoint, device), lines_of(args.predict), device)
         return
     join_processes(args.use_gpu)
-    args.model = args.model or default_model()
+    args.model = args.model or in_first_process(default_model)
     args = complete_flags(args)
     check_run(args)
     seed_everything(args.seed)

@@ -2,8 +2,8 @@
 
 Each function is checked alone, so a mistake in one task does not fail another; no pretrained
 weights and no network are needed. This file is the command line and the report; the checks are in
-sanity_part1.py (bert.py, optimizer.py, classifier.py), sanity_part2.py (multitask_classifier.py)
-and sanity_training.py (its training loop). It does not know how any task is solved.
+checks/: part1 (bert.py, optimizer.py, classifier.py) and part2 (multitask_classifier.py, its
+functions and its training loop). It does not know how any task is solved.
 
     checks                                  minutes   expected
     python sanity_check.py                  < 1       "ok" for every task, exit status 0
@@ -21,46 +21,45 @@ import importlib
 import io
 import sys
 from pathlib import Path
+from types import ModuleType
 
 import torch
 from torch import Tensor
 
-import sanity_part1
-import sanity_part2
-from sanity_tools import EXPLAINING, HERE, Finding, describe, difference, faulty
-from tasks import TASKS, Task, task
-from utils import (
-    WEIGHT_FILES,
-    InputError,
-    OneLineParser,
-    default_model,
-    find_model,
-    run_script,
-    sha256_of,
-)
+from checks.findings import EXPLAINING, ROOT, Finding, describe, difference, faulty
+from checks.graded_tasks import GRADED_TASKS, GradedTask, graded_task
+from checks.part1 import functions
+from training.arguments import OneLineParser, run_script
+from training.errors import InputError
+from training.files import sha256_of
+from training.hub import WEIGHT_FILES, default_model, find_model
 
 MAKE = "python -m tests.make_sanity_check"
 PRETRAINED_TOLERANCE = 1e-4
-CHECKED = sanity_part1.CHECKED | sanity_part2.CHECKED
 SAID = {"named": "probably", "fact": "measured", "hint": "hint"}
-PART_2 = "multitask_classifier.py"
+PART_2 = (ROOT / "multitask_classifier.py", ROOT / "checks" / "part2")  # of its handout
 
 
-def part_of(entry: Task) -> int:
+def part_of(entry: GradedTask) -> int:
     """1 or 2: the number of a task begins with it."""
     return int(entry.number.split(".")[0])
 
 
-def examine(entry: Task) -> list[Finding]:
+def examine(entry: GradedTask) -> list[Finding]:
     """What is wrong with the student's function for a task, and hints about it."""
+    return checks_of(entry).check(entry)
+
+
+def checks_of(entry: GradedTask) -> ModuleType:
+    """The module that checks a task; that of part 2 comes with the handout of part 2."""
     if part_of(entry) == 1:
-        return sanity_part1.check(entry)
-    if not (HERE / entry.file).is_file():
+        return functions
+    if not all(path.exists() for path in PART_2):
         raise InputError(f"{entry.file} is not here: it comes with the handout of part 2")
-    return sanity_part2.check(entry)
+    return importlib.import_module("checks.part2.properties")
 
 
-def check(entry: Task) -> list[Finding]:
+def check(entry: GradedTask) -> list[Finding]:
     """What is wrong with the student's function for a task; nothing if it is right."""
     return faulty(examine(entry))
 
@@ -69,11 +68,11 @@ def check(entry: Task) -> list[Finding]:
 # The script
 
 
-def report(entry: Task, findings: list[Finding]) -> None:
+def report(entry: GradedTask, findings: list[Finding]) -> None:
     """One line for a task, and one for each further finding and each hint."""
     wrong = faulty(findings)
     if not wrong:
-        print(f"  ok    {entry.title}: {CHECKED[entry.id]}")
+        print(f"  ok    {entry.title}: {checks_of(entry).CHECKED[entry.id]}")
     elif wrong[0].kind == "not started":
         print(f"  not started  {entry.title}")
     elif wrong[0].kind == "waits":
@@ -89,7 +88,7 @@ def report(entry: Task, findings: list[Finding]) -> None:
             print(f"        {SAID[finding.kind]}: {finding.text}")
 
 
-def check_tasks(entries: list[Task]) -> list[Task]:
+def check_tasks(entries: list[GradedTask]) -> list[GradedTask]:
     """Check and report tasks in order; those that are not right yet."""
     todo = []
     for entry in entries:
@@ -100,7 +99,7 @@ def check_tasks(entries: list[Task]) -> list[Task]:
     return todo
 
 
-def check_whole(todo: list[Task]) -> bool:
+def check_whole(todo: list[GradedTask]) -> bool:
     """The whole BertModel, tiny and pretrained, unless bert.py is in ``todo``: whether it is wrong.
 
     The functions can each be right and still not the model: not all of it is graded.
@@ -108,7 +107,7 @@ def check_whole(todo: list[Task]) -> bool:
     if any(entry.file == "bert.py" for entry in todo):
         print("  --    the whole model is checked once all of bert.py is right")
         return False
-    findings = sanity_part1.check_model(sanity_part1.WHOLE)
+    findings = functions.check_model(functions.WHOLE)
     for finding in findings:
         print(f"  WRONG the whole BertModel: {finding.text}")
     if not findings:
@@ -130,10 +129,10 @@ def check_pretrained() -> list[Finding]:
     except (InputError, OSError) as error:
         print(f"  --    two sentences through a pretrained model: {error}")
         return []
-    known = sanity_part1.facts()["pretrained"]
+    known = functions.facts()["pretrained"]
     name = next((name for name, sha256 in known.items() if sha256 == digest), None)
     if name is None:
-        staff = f" ({MAKE} --model {default} makes it)" if (HERE / "tests").is_dir() else ""
+        staff = f" ({MAKE} --model {default} makes it)" if (ROOT / "tests").is_dir() else ""
         print(f"  --    no reference yet for {default}{staff}")
         return []
     findings = []
@@ -142,7 +141,7 @@ def check_pretrained() -> list[Finding]:
     except (Exception, SystemExit) as error:
         findings.append(describe(error))
     else:
-        references = sanity_part1.load_references(torch.float32)
+        references = functions.load_references(torch.float32)
         for what, got in outputs.items():
             expected = references[f"pretrained/{name}/{what}"]
             findings.append(difference("values", what, got, expected, PRETRAINED_TOLERANCE))
@@ -156,7 +155,7 @@ def check_pretrained() -> list[Finding]:
 
 def pretrained_outputs(folder: Path, name: str) -> dict[str, Tensor]:
     """The first numbers of each token (B, L, 8) and of each sentence (B, 8), padding set to 0."""
-    stored = sanity_part1.load_references(torch.float32)
+    stored = functions.load_references(torch.float32)
     real = stored[f"pretrained/{name}/inputs/attention_mask"]  # (B, L)
     with contextlib.redirect_stdout(io.StringIO()), torch.no_grad():
         model = importlib.import_module("bert").BertModel.from_pretrained(str(folder))
@@ -165,7 +164,7 @@ def pretrained_outputs(folder: Path, name: str) -> dict[str, Tensor]:
     return {"last_hidden_state": hidden[..., :8], "pooler_output": results["pooler_output"][:, :8]}
 
 
-def check_training(todo: list[Task]) -> bool:
+def check_training(todo: list[GradedTask]) -> bool:
     """The training loop of part 2, unless one of its tasks is in ``todo``: whether it is wrong.
 
     It is no graded task, and students may write it anew: where it cannot be run, that is said.
@@ -173,7 +172,7 @@ def check_training(todo: list[Task]) -> bool:
     if any(part_of(entry) == 2 for entry in todo):
         print("  --    the training loop is checked once all tasks of part 2 are right")
         return False
-    findings = importlib.import_module("sanity_training").check()  # it comes with part 2
+    findings = importlib.import_module("checks.part2.loop").check()  # it comes with part 2
     wrong = faulty(findings)
     if not wrong:
         print("  ok    the training loop: both sentences and whole labels reach the losses")
@@ -187,10 +186,10 @@ def check_training(todo: list[Task]) -> bool:
     return any(finding.kind != "waits" for finding in wrong)
 
 
-def entries_of_part_2(part_1_is_right: bool) -> list[Task]:
+def entries_of_part_2(part_1_is_right: bool) -> list[GradedTask]:
     """The tasks of part 2 where they are to be checked now; a line says why if they are not."""
-    entries = [entry for entry in TASKS if part_of(entry) == 2]
-    if not entries or not (HERE / PART_2).is_file():
+    entries = [entry for entry in GRADED_TASKS if part_of(entry) == 2]
+    if not all(path.exists() for path in PART_2):
         return []
     if not part_1_is_right:
         print("  --    part 2 is checked once part 1 is right, or with --part 2")
@@ -209,11 +208,11 @@ def main() -> None:
     choice.add_argument("--part", type=int, choices=(1, 2), help="the tasks of one part only")
     args = parser.parse_args()
     try:
-        entries = [task(args.task)] if args.task else []
+        entries = [graded_task(args.task)] if args.task else []
     except KeyError as error:
         parser.error(error.args[0])
-    entries = entries or [entry for entry in TASKS if part_of(entry) == (args.part or 1)]
-    sanity_part1.load_references()
+    entries = entries or [entry for entry in GRADED_TASKS if part_of(entry) == (args.part or 1)]
+    functions.load_references()
     todo = check_tasks(entries)
     trouble = bool(todo)
     if not args.task and args.part != 2:

@@ -28,7 +28,7 @@ from sklearn.preprocessing import StandardScaler
 from datasets import multitask_files, read_table
 from extensions.features.by_hand import pair_features, text_features
 from extensions.features.word_tags import WORD
-from utils import OneLineParser, run_script
+from training.arguments import OneLineParser, run_script
 
 RESAMPLES = 2000
 

@@ -39,6 +39,7 @@ sys.path.insert(0, str(ROOT))  # Python puts the folder of the script there
 import torch
 from tqdm import tqdm
 
+from checks.graded_tasks import GRADED_TASKS
 from course import attacks, handout
 from course.answers import (
     MARKER,
@@ -53,12 +54,11 @@ from course.grading.context import GradingContext, open_context
 from course.grading.types import Submission
 from datasets import load_data
 from prepare_submit import CODE, PART_1_FILES, ZIP_NAME
-from tasks import TASKS
-from utils import OneLineParser, positive_int, run_script
+from training.arguments import OneLineParser, positive_int, run_script
 
 GOLD = (ROOT / "course" / "gold", ROOT / "data" / "practice")
 SAME = "the same results"
-PART_1 = [entry for entry in TASKS if entry.number.startswith("1.")]
+PART_1 = [entry for entry in GRADED_TASKS if entry.number.startswith("1.")]
 
 
 # ---------------------------------------------------------------------------------------------

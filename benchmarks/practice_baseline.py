@@ -27,7 +27,8 @@ from sklearn.pipeline import make_pipeline
 
 from datasets import PRACTICE_DATA, load_data
 from evaluation import read_predictions
-from utils import InputError, run_script
+from training.arguments import run_script
+from training.errors import InputError
 
 GOLD = ROOT / "course" / "gold" / "ids-sst-test.csv"
 

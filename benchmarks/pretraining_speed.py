@@ -4,8 +4,8 @@
     python -P benchmarks/pretraining_speed.py --text BOOKS --vocab all-MiniLM-L6-v2 --only memory
 
 Prints Markdown tables:
-    speed    the same rows, the same shape of model, in turns, a process each: ours (pretrain.py's
-             steps: batches by length, decoder at the masked positions, precision auto, our AdamW);
+    speed    the same rows, the same shape of model, in turns, a process each: ours (the steps of
+             pretrain.py: batches by length, decoder at the masked positions, our AdamW);
              transformers' (its model and its collator, batches by chance padded to the longest,
              fp32, torch's AdamW; every step with its clipping and schedule). Pieces a second count
              what is no padding, without what comes before the first step.
@@ -32,17 +32,20 @@ import torch
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-import pretrain
 from config import PRESETS, BertConfig
-from corpus import build
-from masking import PretrainingExamples
 from optimizer import AdamW
+from pretraining import pretrain
+from pretraining.corpus import build
+from pretraining.masking import PretrainingExamples
 from tokenizer import BertTokenizer
 from training.acceleration import accelerate
+from training.arguments import OneLineParser, positive_int, run_script
 from training.batches import LengthBatches
 from training.devices import autocast_for, keep_freed_memory
+from training.errors import InputError
+from training.hub import find_model
 from training.schedule import linear_factor, set_learning_rates
-from utils import InputError, OneLineParser, find_model, positive_int, run_script, seed_everything
+from utils import seed_everything
 
 WARM_UP = 3  # steps before the clock starts
 

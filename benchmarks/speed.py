@@ -42,7 +42,9 @@ sys.path.insert(0, str(ROOT))
 
 from config import BertConfig
 from datasets import SentenceClassificationDataset, data_folder, load_data
-from utils import InputError, OneLineParser, find_model, positive_int, run_script
+from training.arguments import OneLineParser, positive_int, run_script
+from training.errors import InputError
+from training.hub import find_model
 
 FINETUNE = ("ours", "plain", "trainer", "grouped")
 FROZEN = ("ours", "plain")

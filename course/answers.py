@@ -48,10 +48,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from checks.fingerprints import Mistake
+from checks.graded_tasks import GRADED_TASKS, GradedTask
 from course.patches import patched
-from sanity_hints import Mistake
-from tasks import TASKS, Task
-from utils import InputError
+from training.errors import InputError
 
 ROOT = Path(__file__).resolve().parent.parent
 MISTAKES, VARIANTS = ROOT / "course" / "mistakes", ROOT / "course" / "variants"
@@ -72,7 +72,7 @@ class Answer:
     """What is answered, in words, and its versions."""
 
     folder: str  # a task's id, or how the ids of several begin
-    task: Task  # the first one that it answers
+    task: GradedTask  # the first one that it answers
     name: str
     says: str
     hint: str = ""
@@ -127,10 +127,10 @@ def read_right(path: Path) -> Answer:
     return Answer(folder, _task(folder), path.stem, says, versions=versions, imports=tuple(imports))
 
 
-def _task(folder: str) -> Task | None:
+def _task(folder: str) -> GradedTask | None:
     """The first task that a folder's answers answer."""
     beginning = folder.removesuffix(".training")
-    return next((entry for entry in TASKS if entry.id.startswith(beginning)), None)
+    return next((entry for entry in GRADED_TASKS if entry.id.startswith(beginning)), None)
 
 
 def _functions(source: str, node: ast.ClassDef | ast.Module) -> Methods:

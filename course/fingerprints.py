@@ -5,10 +5,10 @@
 
 Reads sanity_check.data and optimizer_test.npy, as tests/make_sanity_check.py and
 tests/make_optimizer_test.py write them, and writes both again with the fingerprints
-(sanity_hints.py) of every mistake, of mistakes merged with another right answer, and of two
+(checks/fingerprints.py) of every mistake, of mistakes merged with another right answer, and of two
 mistakes in one function whose lines can be merged and neither of which is named without. It refuses
 a mistake that is none, and two that compute the same. Part 2 has no fingerprints: there,
-sanity_part2.py measures properties.
+checks/part2/properties.py measures properties.
 """
 
 from __future__ import annotations
@@ -29,8 +29,10 @@ from tqdm import tqdm
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))  # Python puts the folder of the script there
 
-import optimizer_test  # noqa: E402
-import sanity_part1  # noqa: E402
+from checks.findings import Finding  # noqa: E402
+from checks.fingerprints import Known, Print, print_of  # noqa: E402
+from checks.graded_tasks import GRADED_TASKS, GradedTask  # noqa: E402
+from checks.part1 import adamw, functions  # noqa: E402
 from course.answers import (  # noqa: E402
     MISTAKES,
     VARIANTS,
@@ -41,10 +43,9 @@ from course.answers import (  # noqa: E402
     put_methods,
     read_all,
 )
-from sanity_hints import Known, Print, print_of  # noqa: E402
-from sanity_tools import Finding  # noqa: E402
-from tasks import TASKS, Task  # noqa: E402
-from utils import InputError, OneLineParser, atomic_write, run_script  # noqa: E402
+from training.arguments import OneLineParser, run_script  # noqa: E402
+from training.errors import InputError  # noqa: E402
+from training.files import atomic_write  # noqa: E402
 
 OPTIMIZER = "optimizer.step"
 Outputs = Mapping[str, Any]  # way of running a function → its outputs, or its error's Finding
@@ -60,21 +61,21 @@ class Candidate:
     merged: bool = True
 
 
-def part_1() -> list[Task]:
+def part_1() -> list[GradedTask]:
     """The tasks whose mistakes have fingerprints."""
-    return [entry for entry in TASKS if entry.number.startswith("1.")]
+    return [entry for entry in GRADED_TASKS if entry.number.startswith("1.")]
 
 
-def outputs_of(entry: Task, methods: Methods, imports: tuple[str, ...] = ()) -> Outputs:
+def outputs_of(entry: GradedTask, methods: Methods, imports: tuple[str, ...] = ()) -> Outputs:
     """What an answer computes, in each way of running the task's function."""
     owner = entry.function.split(".")[0]
     source = put_methods((ROOT / entry.file).read_text(encoding="utf-8"), owner, methods, imports)
     with installed_source(entry.file, source) as module:
         if entry.id == OPTIMIZER:
-            return {entry.id: optimizer_test.outputs_of(module.AdamW)}
+            return {entry.id: adamw.outputs_of(module.AdamW)}
         return {
-            group: sanity_part1.outputs_or_error(entry.id, **options)
-            for group, options in sanity_part1.groups_of(entry.id).items()
+            group: functions.outputs_or_error(entry.id, **options)
+            for group, options in functions.groups_of(entry.id).items()
         }
 
 
@@ -84,7 +85,7 @@ def prints_of(outputs: Outputs) -> dict[str, Print]:
     return {group: print_of(found) for group, found in given.items()}
 
 
-def base_of(entry: Task) -> Methods:
+def base_of(entry: GradedTask) -> Methods:
     """The plain right answer, along whose lines mistakes are written."""
     plain = [answer for answer in read_all(VARIANTS, entry.id) if answer.name == "plain"]
     if not plain:
@@ -92,7 +93,7 @@ def base_of(entry: Task) -> Methods:
     return plain[0].versions[plain[0].first]
 
 
-def candidates(entry: Task) -> Iterator[Candidate]:
+def candidates(entry: GradedTask) -> Iterator[Candidate]:
     """All wrong answers to run: mistakes, merged with other right answers, then two at once."""
 
     def first(answer: Answer) -> Methods:
@@ -108,7 +109,7 @@ def candidates(entry: Task) -> Iterator[Candidate]:
             yield Candidate(names, methods, one.imports + other.imports)
 
 
-def known_of(entry: Task) -> dict[str, Known]:
+def known_of(entry: GradedTask) -> dict[str, Known]:
     """The fingerprints of a task's mistakes, in each way of running its function.
 
     A merge that computes nothing new is left out, and so are two mistakes of which the check names
@@ -162,13 +163,13 @@ def store(
     return bool(new)
 
 
-def names_in(entry: Task, outputs: Outputs, known: Mapping[str, Known]) -> set[str]:
+def names_in(entry: GradedTask, outputs: Outputs, known: Mapping[str, Known]) -> set[str]:
     """The names that the check has for what an answer computes; of none, an empty one."""
     for group, given in outputs.items():
         if entry.id == OPTIMIZER:
-            found = optimizer_test.mistakes_in(given, known[group])
+            found = adamw.mistakes_in(given, known[group])
         else:
-            found = sanity_part1.mistakes_in(entry.id, given, known[group])
+            found = functions.mistakes_in(entry.id, given, known[group])
         if found:
             return {mistake.name for mistake in found}
     return {""}
@@ -180,22 +181,22 @@ def names_in(entry: Task, outputs: Outputs, known: Mapping[str, Known]) -> set[s
 
 def sanity_data(known: Mapping[str, Known]) -> bytes:
     """sanity_check.data with these fingerprints in place of those that it has."""
-    with safe_open(sanity_part1.DATA, framework="pt") as file:
+    with safe_open(functions.DATA, framework="pt") as file:
         tensors = {
             name: file.get_tensor(name)
             for name in file.keys()
-            if not name.startswith(sanity_part1.FINGERPRINTS)
+            if not name.startswith(functions.FINGERPRINTS)
         }
     for group, found in known.items():
         for name, table in found.tables().items():
-            tensors[f"{sanity_part1.FINGERPRINTS}{group}/{name}"] = table
-    about = sanity_part1.facts() | {"mistakes": {k: found.words() for k, found in known.items()}}
+            tensors[f"{functions.FINGERPRINTS}{group}/{name}"] = table
+    about = functions.facts() | {"mistakes": {k: found.words() for k, found in known.items()}}
     return save({k: tensors[k] for k in sorted(tensors)}, metadata={"about": json.dumps(about)})
 
 
 def optimizer_reference(known: Known) -> np.ndarray:
     """optimizer_test.npy's array with these fingerprints in place of those that it has."""
-    before = optimizer_test.reference()
+    before = adamw.reference()
     kept = [name for name in before.dtype.names if name not in ("mistakes", "fingerprints")]
     words = json.dumps(known.words()).encode()
     tables = {name: table.numpy() for name, table in known.tables().items()}
@@ -223,16 +224,16 @@ def main() -> None:
     data, array = sanity_data(known), optimizer_reference(optimizer)
     count = sum(len(found.answers) for found in [*known.values(), optimizer])
     if args.check:
-        stale = [sanity_part1.DATA.name] * (sanity_part1.DATA.read_bytes() != data)
-        before = optimizer_test.reference()
+        stale = [functions.DATA.name] * (functions.DATA.read_bytes() != data)
+        before = adamw.reference()
         same = before.dtype == array.dtype and before.tobytes() == array.tobytes()  # NaN is itself
-        stale += [optimizer_test.REFERENCE.name] * (not same)
+        stale += [adamw.REFERENCE.name] * (not same)
         if stale:
             raise InputError(f"{' and '.join(stale)}: not as the mistakes are now; make them anew")
     else:
-        with atomic_write(sanity_part1.DATA, "wb") as file:
+        with atomic_write(functions.DATA, "wb") as file:
             file.write(data)
-        with atomic_write(optimizer_test.REFERENCE, "wb") as file:
+        with atomic_write(adamw.REFERENCE, "wb") as file:
             np.save(file, array, allow_pickle=False)
     print(f"{count} fingerprints {'as stored' if args.check else 'written'}")
 

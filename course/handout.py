@@ -28,6 +28,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))  # Python puts the folder of the script there
 
+from checks.graded_tasks import GRADED_TASKS  # noqa: E402
 from course import table as tables  # noqa: E402
 from course.readme import student_readme  # noqa: E402
 from course.regions import (  # noqa: E402
@@ -40,8 +41,9 @@ from course.regions import (  # noqa: E402
     render,
     text_of,
 )
-from tasks import TASKS  # noqa: E402
-from utils import InputError, OneLineParser, atomic_write, run_script  # noqa: E402
+from training.arguments import OneLineParser, run_script  # noqa: E402
+from training.errors import InputError  # noqa: E402
+from training.files import atomic_write  # noqa: E402
 
 FIXED_DATE = (2020, 1, 1, 0, 0, 0)
 SHORT = 12  # a shorter line of a solution, without its blanks, says nothing
@@ -162,7 +164,9 @@ def adapt(handout: Handout) -> None:
     """The students' README, what the settings change, and the cuts."""
     settings, files = handout.settings, handout.files
     points, zip_name = settings["points"], settings["submission"]["file"]
-    files["tasks.py"] = tables.with_points(handout.text("tasks.py"), points).encode()
+    files["checks/graded_tasks.py"] = tables.with_points(
+        handout.text("checks/graded_tasks.py"), points
+    ).encode()
     if "docs/handout.md" in files:
         text = tables.text_with_points(handout.text("docs/handout.md"), points)
         files["docs/handout.md"] = text.encode()
@@ -451,7 +455,7 @@ def conflicts(out: Path, handout: Handout) -> Iterator[Fault]:
 
     Tried out: each stub of the present handout is filled with the solution, and git merges.
     """
-    for task in TASKS:
+    for task in GRADED_TASKS:
         old = out / task.file
         region = handout.regions[task.id]
         if task.file not in handout.files or task.id in handout.solved or not old.is_file():
@@ -476,7 +480,7 @@ def conflicts(out: Path, handout: Handout) -> Iterator[Fault]:
 
 def fill(text: str, region: Region) -> str:
     """A file for students with the stub of one task replaced by the solution."""
-    title = next(task.title for task in TASKS if task.id == region.id)
+    title = next(task.title for task in GRADED_TASKS if task.id == region.id)
     stub = re.compile(
         rf'^ *### TODO\n(?: *#.*\n)*? *raise NotImplementedError\("{re.escape(title)}"\)\n', re.M
     )

@@ -25,10 +25,11 @@ from tqdm import tqdm
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))  # Python puts the folder of the script there
 
-import optimizer_test  # noqa: E402
 import sanity_check  # noqa: E402
-import sanity_part1  # noqa: E402
-import sanity_training  # noqa: E402
+from checks.findings import EXPLAINING, Finding, faulty  # noqa: E402
+from checks.graded_tasks import GRADED_TASKS, GradedTask, graded_task  # noqa: E402
+from checks.part1 import adamw, functions  # noqa: E402
+from checks.part2 import loop  # noqa: E402
 from course.answers import (  # noqa: E402
     MISTAKES,
     TRAINING,
@@ -41,9 +42,8 @@ from course.answers import (  # noqa: E402
     read_all,
 )
 from course.fingerprints import base_of, part_1  # noqa: E402
-from sanity_tools import EXPLAINING, Finding, faulty  # noqa: E402
-from tasks import TASKS, Task, task  # noqa: E402
-from utils import OneLineParser, atomic_write, run_script  # noqa: E402
+from training.arguments import OneLineParser, run_script  # noqa: E402
+from training.files import atomic_write  # noqa: E402
 
 ENOUGH = 0.9  # share of mistakes that have to be named
 
@@ -79,17 +79,17 @@ class Row:
         return f"{number}  {self.answer.name} ({self.version})"
 
 
-def tasks_of(answer: Answer) -> list[Task]:
+def tasks_of(answer: Answer) -> list[GradedTask]:
     """The tasks that a right answer answers: its folder's one, or all of its class."""
     if answer.folder == answer.task.id:
         return [answer.task]
-    return [entry for entry in TASKS if entry.id.startswith(f"{answer.folder}.")]
+    return [entry for entry in GRADED_TASKS if entry.id.startswith(f"{answer.folder}.")]
 
 
 def checked(answer: Answer) -> dict[str, list[Finding]]:
     """What the checks of all that an answer answers say."""
     if answer.folder == TRAINING:
-        return {"training loop": sanity_training.check()}
+        return {"training loop": loop.check()}
     return {f"Task {entry.number}": sanity_check.examine(entry) for entry in tasks_of(answer)}
 
 
@@ -118,7 +118,7 @@ def accused(answers: list[Answer]) -> list[str]:
     return found
 
 
-def pairs_named(entries: list[Task]) -> tuple[int, int]:
+def pairs_named(entries: list[GradedTask]) -> tuple[int, int]:
     """Of merged pairs of mistakes in one function: with one of the two named, and in all."""
     hit = total = 0
     for entry in (entry for entry in entries if entry in part_1()):
@@ -141,8 +141,8 @@ def pairs_named(entries: list[Task]) -> tuple[int, int]:
 
 def forget_pairs() -> None:
     """Leave only what single mistakes compute, to see how pairs do that nobody has run before."""
-    groups = [group for entry in part_1() for group in sanity_part1.groups_of(entry.id)]
-    for known in (*map(sanity_part1.known_mistakes, groups), optimizer_test.known_mistakes()):
+    groups = [group for entry in part_1() for group in functions.groups_of(entry.id)]
+    for known in (*map(functions.known_mistakes, groups), adamw.known_mistakes()):
         known.answers[:] = [answer for answer in known.answers if len(answer[0]) == 1]
 
 
@@ -193,7 +193,13 @@ def main() -> None:
         sys.exit(with_other_inputs(args.seed, rest))
     if args.singles:
         forget_pairs()
-    entries = [] if args.task == TRAINING else [task(args.task)] if args.task else list(TASKS)
+    entries = (
+        []
+        if args.task == TRAINING
+        else [graded_task(args.task)]
+        if args.task
+        else list(GRADED_TASKS)
+    )
     folders = [entry.id for entry in entries] + [TRAINING] * (args.task in (None, TRAINING))
     rows = rows_of([answer for folder in folders for answer in read_all(MISTAKES, folder)])
     answers = [

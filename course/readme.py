@@ -1,4 +1,4 @@
-"""The students' README: the tasks from tasks.py, the map and some sections from our README.md."""
+"""The students' README: the tasks' table, the map and some sections from our README.md."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from collections.abc import Collection, Mapping
 from fnmatch import fnmatch
 from typing import Any
 
+from checks.graded_tasks import GradedTask
 from course.table import Table, course_tasks, part_number
-from tasks import Task
-from utils import InputError
+from training.errors import InputError
 
 COLUMNS = ("task", "function", "points", "minutes", "paper", "check")
 
 
-def task_table(tasks: Collection[Task]) -> str:
+def task_table(tasks: Collection[GradedTask]) -> str:
     """The tasks in working order, and what they are worth together."""
     rows = [
         (

@@ -10,14 +10,14 @@ import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
-from tasks import TASKS
+from checks.graded_tasks import GRADED_TASKS
 
 MARKER = re.compile(r"^( *)### (BEGIN|END) SOLUTION ([\w.]+)$")
 STUB = re.compile(r"^( *)### STUB: (.+)$")
 # Whatever was meant as a marker, with another number of #, spaces, letters or in the wrong place
 LIKE_A_MARKER = re.compile(r"#+\s*(BEGIN|END)[\s_]*SOLUTION\b|#+\s*STUB\b(?=\s*:|\s*$)", re.I)
 MODES = ("task", "stub", "nothing")
-TITLES = {task.id: task.title for task in TASKS}
+TITLES = {task.id: task.title for task in GRADED_TASKS}
 
 
 @dataclass(frozen=True)

@@ -10,9 +10,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
 from typing import Any
 
+from checks.graded_tasks import GRADED_TASKS, GradedTask
 from course.regions import MODES
-from tasks import TASKS, Task
-from utils import InputError
+from training.errors import InputError
 
 PARTS, SETTINGS = "course/parts.toml", "course/settings.toml"
 TABLES = {  # of settings.toml, and what each must hold; other keys are the course's own
@@ -67,12 +67,12 @@ def read_toml(root: Path, name: str) -> dict[str, Any]:
 
 
 def read_table(root: Path) -> Table:
-    """parts.toml; InputError where something is missing or contradicts tasks.py."""
+    """parts.toml; InputError where something is missing or contradicts checks/graded_tasks.py."""
     found = read_toml(root, PARTS)
     modes: dict[str, str] = {}
     file_of: dict[str, str] = {}
     part_of: dict[str, int] = {}
-    tasks = {task.id: task for task in TASKS}
+    tasks = {task.id: task for task in GRADED_TASKS}
     try:
         for part in (1, 2):
             for file, regions in found[f"part{part}"]["regions"].items():
@@ -98,15 +98,17 @@ def read_table(root: Path) -> Table:
             raise InputError(f"{PARTS}: {name} = {mode!r} is none of {', '.join(MODES)}")
         if (mode == "task") != (task is not None):
             what = "is" if task else "is not"
-            raise InputError(f'{PARTS}: {name} = "{mode}", but it {what} a task of tasks.py')
+            raise InputError(
+                f'{PARTS}: {name} = "{mode}", but it {what} a task of checks/graded_tasks.py'
+            )
         if task and (task.file, part_number(task)) != (file_of[name], part_of[name]):
-            raise InputError(f"{PARTS}: {name} stands elsewhere than in tasks.py")
+            raise InputError(f"{PARTS}: {name} stands elsewhere than in checks/graded_tasks.py")
     if missing := sorted(tasks.keys() - modes.keys()):
-        raise InputError(f"{PARTS} lacks {', '.join(missing)} of tasks.py")
+        raise InputError(f"{PARTS} lacks {', '.join(missing)} of checks/graded_tasks.py")
     return table
 
 
-def part_number(task: Task) -> int:
+def part_number(task: GradedTask) -> int:
     """1 or 2: the number of a task begins with it."""
     return int(task.number.split(".")[0])
 
@@ -145,7 +147,7 @@ def read_settings(root: Path) -> dict[str, Any]:
     if unknown := sorted(settings.keys() - TABLES.keys()):
         raise InputError(f"{SETTINGS} has an unknown table {unknown[0]}")
     points = settings.setdefault("points", {})
-    numbers = {task.number for task in TASKS}
+    numbers = {task.number for task in GRADED_TASKS}
     for number, value in points.items():
         if number not in numbers:
             raise InputError(f"{SETTINGS} gives points to {number}, which is no task")
@@ -173,19 +175,19 @@ def check_grading(settings: dict[str, Any]) -> None:
             raise InputError(f"{SETTINGS}: {name} is {value!r}, no whole number")
 
 
-def course_tasks(settings: Mapping[str, Any]) -> list[Task]:
-    """tasks.py's table with the course's points."""
+def course_tasks(settings: Mapping[str, Any]) -> list[GradedTask]:
+    """checks/graded_tasks.py's table with the course's points."""
     points = settings["points"]
-    return [replace(task, points=points.get(task.number, task.points)) for task in TASKS]
+    return [replace(task, points=points.get(task.number, task.points)) for task in GRADED_TASKS]
 
 
 def with_points(source: str, points: Mapping[str, int]) -> str:
-    """tasks.py with other points, nothing else changed."""
+    """checks/graded_tasks.py with other points, nothing else changed."""
     lines = source.split("\n")
     for call in ast.walk(ast.parse(source)):
-        if not (isinstance(call, ast.Call) and getattr(call.func, "id", "") == "Task"):
+        if not (isinstance(call, ast.Call) and getattr(call.func, "id", "") == "GradedTask"):
             continue
-        number, value = call.args[0].value, call.args[5]  # in the order of Task's fields
+        number, value = call.args[0].value, call.args[5]  # in the order of its fields
         if number in points:
             line = lines[value.lineno - 1].encode()
             before, after = line[: value.col_offset], line[value.end_col_offset :]

@@ -18,9 +18,10 @@ labels.SPLIT, a sentence or a word a line, where SPLIT is train, dev and test. W
 training part, which is large, what it has for development is trained on, and its test part is the
 one to look at. The classes are 0 contradiction, 1 neutral, 2 entailment.
 
-The sentences of a course file become a text for pretrain.py, in which each is a document; or words
-with parts of speech, a pair a line, for lessons/word_tagger.py to learn from. These are what
-lexicon and rules of the package textblob say (pip install textblob): no download, no gold either.
+The sentences of a course file become a text for pretraining/pretrain.py, in which each is a
+document; or words with parts of speech, a pair a line, for lessons/word_tagger.py to learn from.
+These are what lexicon and rules of the package textblob say (pip install textblob): no download, no
+gold either.
 """
 
 from __future__ import annotations
@@ -35,7 +36,10 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from datasets import read_table
 from extensions.features.word_tags import WORD
-from utils import InputError, OneLineParser, atomic_write, progress_bar, run_script
+from training.arguments import OneLineParser, run_script
+from training.errors import InputError
+from training.files import atomic_write
+from training.progress import progress_bar
 
 RELATIONS = ("contradiction", "neutral", "entailment")
 IMDB_FILES = {"train": "imdb-train-*.csv", "test": "imdb-test-*.csv"}

@@ -31,7 +31,8 @@ from datasets import load_data, load_pairs, multitask_files
 from evaluation import read_predictions
 from multitask_classifier import TASKS
 from training.batches import SINGLE
-from utils import InputError, sha256_of
+from training.errors import InputError
+from training.files import sha256_of
 
 ROOT = Path(__file__).resolve().parent.parent
 FOLDER = ROOT / "experiments"

@@ -19,7 +19,9 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from experiments import results
 from experiments.results import Experiment, as_arguments, run_name
-from utils import InputError, OneLineParser, run_script, write_json
+from training.arguments import OneLineParser, run_script
+from training.errors import InputError
+from training.files import write_json
 
 
 def planned(paths: list[str]) -> list[Experiment]:

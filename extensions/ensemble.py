@@ -47,20 +47,13 @@ from multitask_classifier import (
     read_set,
     task_names,
 )
+from training.arguments import OneLineParser, positive_int, run_script
 from training.batches import evaluation_loader
-from training.devices import autocast_for
+from training.checkpoints import load_checkpoint, save_checkpoint
+from training.devices import autocast_for, pick_device
+from training.errors import InputError
+from training.files import check_writable, write_json
 from training.flags import complete
-from utils import (
-    InputError,
-    OneLineParser,
-    check_writable,
-    load_checkpoint,
-    pick_device,
-    positive_int,
-    run_script,
-    save_checkpoint,
-    write_json,
-)
 
 
 @dataclass

@@ -18,8 +18,8 @@ from extensions.tasks import LOSSES, TASKS
 from extensions.text import sampling
 from extensions.update.schedules import KINDS as SCHEDULES
 from multitask_classifier import ModelFlags, MultitaskFlags, task_names
+from training.arguments import positive_float, positive_int, probability
 from training.flags import flag
-from utils import positive_float, positive_int, probability
 
 PERTURB = ("r3f", "smart", "fgm", "freelb")
 REGULARISERS = ("r_drop", *PERTURB)

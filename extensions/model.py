@@ -40,8 +40,9 @@ from extensions.tasks import TASKS
 from multitask_classifier import TASKS as COURSE_TASKS
 from multitask_classifier import MultitaskBERT
 from training.cross_encoding import concat
+from training.errors import InputError
+from training.files import sha256_of
 from training.flags import complete
-from utils import InputError, sha256_of
 
 RANK = 8  # of LoRA, and the width of adapters, if the flag is not given
 

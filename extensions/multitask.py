@@ -47,22 +47,17 @@ from multitask_classifier import (
 )
 from optimizer import AdamW
 from training.acceleration import accelerate
+from training.arguments import run_script
 from training.batches import SINGLE, LengthBatches, evaluation_loader
 from training.checkpoints import restore_model, resume_path, save_model
 from training.curriculum import drawn, round_robin
-from training.devices import autocast_for, keep_freed_memory
-from training.processes import broadcast_parameters
+from training.devices import autocast_for, keep_freed_memory, pick_device
+from training.errors import InputError
+from training.files import sha256_of
+from training.hub import default_model
+from training.processes import broadcast_parameters, first_process, in_first_process, join_processes
 from training.tasks import Turns, evaluate, mean_losses, new_run
-from utils import (
-    InputError,
-    default_model,
-    first_process,
-    join_processes,
-    pick_device,
-    run_script,
-    seed_everything,
-    sha256_of,
-)
+from utils import seed_everything
 
 # ---------------------------------------------------------------------------------------------
 # Models
@@ -268,7 +263,7 @@ def main() -> None:
         predict(model, config, remembered(model, lines_of(args.predict)), device)
         return
     join_processes(args.use_gpu)
-    args.model = args.model or default_model()
+    args.model = args.model or in_first_process(default_model)
     args = complete_flags(args, TechniqueFlags, STEMS)
     check_run(args, TASKS)
     seed_everything(args.seed)

@@ -36,27 +36,24 @@ from extensions.loss.distillation import DISTILBERT_WEIGHTS, distilbert_losses
 from lessons.variants import DistilBertModel, count
 from optimizer import AdamW
 from training.acceleration import accelerate
-from training.batches import TrainingLoader, evaluation_loader
-from training.checkpoints import ResumePoint, run_settings
-from training.devices import autocast_for, keep_freed_memory
-from training.flags import add_flags
-from training.processes import broadcast_parameters
-from training.report import Report
-from training.run import Run
-from utils import (
-    InputError,
+from training.arguments import (
     OneLineParser,
     check_seed,
-    check_writable,
-    first_process,
-    join_processes,
-    pick_device,
     positive_float,
     positive_int,
     probability,
     run_script,
-    seed_everything,
 )
+from training.batches import TrainingLoader, evaluation_loader
+from training.checkpoints import ResumePoint, run_settings
+from training.devices import autocast_for, keep_freed_memory, pick_device
+from training.errors import InputError
+from training.files import check_writable
+from training.flags import add_flags
+from training.processes import broadcast_parameters, first_process, join_processes
+from training.report import Report
+from training.run import Run
+from utils import seed_everything
 
 HEAD = ("pre_classifier", "classifier")  # the names of DistilBertForSequenceClassification
 TOTALS = ("examples", "pieces", "soft", "task", "direction", "right")  # what is summed up

@@ -29,14 +29,11 @@ from config import BertConfig
 from optimizer import AdamW
 from tokenizer import BertTokenizer
 from training.acceleration import accelerate
+from training.arguments import OneLineParser, run_script
 from training.checkpoints import save_model
-from utils import (
-    InputError,
-    OneLineParser,
-    check_writable,
-    find_model,
-    run_script,
-)
+from training.errors import InputError
+from training.files import check_writable
+from training.hub import find_model
 
 CHECKPOINT = ".pt"  # what ends so is a checkpoint of classifier.py, all else is a folder
 HEAD = ("classifier.weight", "classifier.bias")  # of Hugging Face's BertForSequenceClassification

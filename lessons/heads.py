@@ -20,18 +20,13 @@ from bert import BertModel
 from config import BertConfig
 from tokenizer import BertTokenizer
 from training.acceleration import accelerate
+from training.arguments import check_seed, positive_float, positive_int
 from training.checkpoints import ResumePoint, run_settings
-from training.devices import autocast_for
+from training.devices import autocast_for, pick_device
+from training.errors import InputError
 from training.flags import add_flags
 from training.report import Report
 from training.run import Run
-from utils import (
-    InputError,
-    check_seed,
-    pick_device,
-    positive_float,
-    positive_int,
-)
 
 # ---------------------------------------------------------------------------------------------
 # The model

@@ -49,23 +49,20 @@ from lessons.squad import Question, Windows, best_spans, read_questions, score
 from optimizer import AdamW
 from tokenizer import BertTokenizer
 from training.acceleration import accelerate
+from training.arguments import OneLineParser, positive_int, run_script
 from training.batches import TrainingLoader, evaluation_loader
-from training.devices import keep_freed_memory
-from training.processes import broadcast_parameters
-from utils import (
-    InputError,
-    OneLineParser,
-    check_writable,
-    default_model,
+from training.devices import keep_freed_memory, pick_device
+from training.errors import InputError
+from training.files import check_writable, write_json
+from training.hub import default_model
+from training.processes import (
+    broadcast_parameters,
     first_process,
+    in_first_process,
     join_processes,
-    pick_device,
-    positive_int,
-    progress_bar,
-    run_script,
-    seed_everything,
-    write_json,
 )
+from training.progress import progress_bar
+from utils import seed_everything
 
 FILES = (  # of $MINBERT_DATA/squad: train and dev
     ("train-v1.1.json", "dev-v1.1.json"),
@@ -285,7 +282,7 @@ def main() -> None:
         return
     join_processes(args.use_gpu)
     default_files(args)
-    args.model = args.model or default_model()
+    args.model = args.model or in_first_process(default_model)
     seed_everything(args.seed)
     train(args)
     if first_process():

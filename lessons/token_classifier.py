@@ -53,26 +53,23 @@ from lessons.heads import (
     resume_file,
 )
 from optimizer import AdamW
-from tokenizer import BertTokenizer, split_at_punctuation
+from tokenizer import BertTokenizer
 from training.acceleration import accelerate
+from training.arguments import OneLineParser, probability, run_script
 from training.batches import TrainingLoader, evaluation_loader
-from training.devices import keep_freed_memory
-from training.processes import broadcast_parameters
-from utils import (
-    InputError,
-    OneLineParser,
-    atomic_write,
-    check_writable,
-    default_model,
+from training.devices import keep_freed_memory, pick_device
+from training.errors import InputError
+from training.files import atomic_write, check_writable, write_json
+from training.hub import default_model
+from training.processes import (
+    broadcast_parameters,
     first_process,
+    in_first_process,
     join_processes,
-    pick_device,
-    probability,
-    progress_bar,
-    run_script,
-    seed_everything,
-    write_json,
 )
+from training.progress import progress_bar
+from training.wordpieces import split_at_punctuation
+from utils import seed_everything
 
 # What is summed up, what the table shows (headings and keys) and the picture (keys and names)
 TOTALS = ("words", "loss", "right")
@@ -271,7 +268,7 @@ def main() -> None:
         return
     join_processes(args.use_gpu)
     default_files(args)
-    args.model = args.model or default_model()
+    args.model = args.model or in_first_process(default_model)
     if args.test:
         read_sentences(args.test)  # a fault in it must not show after an hour of training
     seed_everything(args.seed)

@@ -24,8 +24,9 @@ sys.path.insert(0, str(ROOT))
 from extensions.features.tagger import Tagger
 from extensions.features.word_tags import WORD, load_tagger
 from lessons.entities import TAG, Sentence, entity_scores, read_sentences
+from training.arguments import OneLineParser, check_seed, positive_int, run_script
+from training.files import check_writable, write_json
 from training.progress import minutes
-from utils import OneLineParser, check_seed, check_writable, positive_int, run_script, write_json
 
 
 def learn(sentences: Sequence[Sentence], epochs: int, seed: int) -> Tagger:

@@ -21,8 +21,11 @@ from tqdm import tqdm
 
 from bert import BertModel
 from config import BertConfig
-from tokenizer import SPECIAL_TOKENS, BertTokenizer
-from utils import InputError, find_model, run_script
+from tokenizer import BertTokenizer
+from training.arguments import run_script
+from training.errors import InputError
+from training.hub import find_model
+from training.wordpieces import SPECIAL_TOKENS
 
 # tqdm's own lock is shared by processes that fork from this one: a test that kills one of them
 # while it draws a bar would leave all later ones waiting

@@ -16,8 +16,9 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from optimizer_test import CASES, ORDERS, REFERENCE, Case, gradient, start_value
-from utils import OneLineParser, atomic_write, run_script
+from checks.part1.adamw import CASES, ORDERS, REFERENCE, Case, gradient, start_value
+from training.arguments import OneLineParser, run_script
+from training.files import atomic_write
 
 
 class Parameter:

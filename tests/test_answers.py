@@ -8,6 +8,8 @@ import pytest
 import torch
 from conftest import ROOT
 
+from checks.fingerprints import Mistake
+from checks.graded_tasks import graded_task
 from course import answers
 from course.answers import (
     MISTAKES,
@@ -23,9 +25,7 @@ from course.answers import (
 )
 from course.gradescope import build
 from course.patches import patched
-from sanity_hints import Mistake
-from tasks import task
-from utils import InputError
+from training.errors import InputError
 
 ATTENTION, ADD_NORM = "bert.attention", "bert.add_norm"
 RIGHT = '''\
@@ -110,7 +110,7 @@ def mistake(folders):
 
 def test_a_right_answer_is_read(folders):
     answer = read(folders / "VARIANTS", f"{ADD_NORM}/plain")
-    assert (answer.folder, answer.task, answer.name) == (ADD_NORM, task(ADD_NORM), "plain")
+    assert (answer.folder, answer.task, answer.name) == (ADD_NORM, graded_task(ADD_NORM), "plain")
     assert answer.says == "Everything is added."
     assert (list(answer.versions), answer.first) == (["Plain", "Again"], "Plain")
     assert answer.versions["Plain"] == {
@@ -123,7 +123,11 @@ def test_a_right_answer_is_read(folders):
 
 
 def test_a_mistake_is_read(folders, mistake):
-    assert (mistake.folder, mistake.task, mistake.name) == (ADD_NORM, task(ADD_NORM), "a_mistake")
+    assert (mistake.folder, mistake.task, mistake.name) == (
+        ADD_NORM,
+        graded_task(ADD_NORM),
+        "a_mistake",
+    )
     assert mistake.mistake == Mistake(
         "a_mistake", "The input is not added.", "It has to be, every time.", "a paper, §3"
     )

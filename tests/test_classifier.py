@@ -26,7 +26,9 @@ from datasets import load_data
 from evaluation import read_predictions
 from optimizer import AdamW
 from tokenizer import BertTokenizer
-from utils import InputError, load_checkpoint, seed_everything
+from training.checkpoints import load_checkpoint
+from training.errors import InputError
+from utils import seed_everything
 
 CPU = torch.device("cpu")
 

@@ -23,8 +23,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import entropy
 
-import corpus as module
-from corpus import (
+from pretraining import corpus as module
+from pretraining.corpus import (
     DATA_FILES,
     Corpus,
     build,
@@ -34,7 +34,7 @@ from corpus import (
     unigram_entropy,
 )
 from tokenizer import BertTokenizer
-from utils import InputError
+from training.errors import InputError
 
 TINY = BertTokenizer(tiny_vocabulary())
 can_fork = pytest.mark.skipif(
@@ -404,7 +404,7 @@ def test_a_failure_at_any_moment_leaves_nothing_that_counts(made, monkeypatch, m
         elif moment == "corpus.json":
             patch.setattr(module, "write_json", fail)
         else:
-            patch.setattr("utils.os.replace", fail)
+            patch.setattr("training.files.os.replace", fail)
         with pytest.raises(KeyboardInterrupt):
             build([text], TINY, folder, workers=1)
     if moment != "sentences":  # then the old corpus is still whole
@@ -623,9 +623,9 @@ def test_unigram_entropy_is_that_of_the_counts(corpus, monkeypatch):
 MEASURE = """
 import resource, sys
 sys.path.insert(0, sys.argv[1])
-from corpus import build
+from pretraining.corpus import build
 from tokenizer import BertTokenizer
-from utils import run_script
+from training.arguments import run_script
 tokenizer = BertTokenizer.from_pretrained(sys.argv[2])
 build([sys.argv[3]], tokenizer, sys.argv[4], workers=1)
 print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)

@@ -22,7 +22,7 @@ from datasets import (
     preprocess_string,
 )
 from tokenizer import BertTokenizer
-from utils import InputError
+from training.errors import InputError
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from conftest import ROOT
 import classifier
 import multitask_classifier
 import prepare_submit
-from tasks import TASKS
+from checks.graded_tasks import GRADED_TASKS
 
 HANDOUT = ROOT / "docs" / "handout.md"
 STAFF = ROOT / "docs" / "staff.md"
@@ -70,10 +70,10 @@ def regions():
 
 def test_every_task_has_its_heading_in_working_order():
     found = [text for _, text in headings(read(HANDOUT)) if re.match(r"Task \d", text)]
-    assert found == [task.title for task in TASKS]
+    assert found == [task.title for task in GRADED_TASKS]
 
 
-@pytest.mark.parametrize("task", TASKS, ids=lambda task: task.number)
+@pytest.mark.parametrize("task", GRADED_TASKS, ids=lambda task: task.number)
 def test_under_a_heading_stands_what_the_registry_says(task):
     wanted = (
         f"`{task.file}` · {task.points} points · about {task.minutes} minutes · {task.paper} · "
@@ -85,7 +85,7 @@ def test_under_a_heading_stands_what_the_registry_says(task):
 
 def test_each_task_says_what_to_write_and_asks_questions():
     sections = re.split(r"^#+ ", read(HANDOUT), flags=re.MULTILINE)
-    for task in TASKS:
+    for task in GRADED_TASKS:
         (section,) = (part for part in sections if part.startswith(f"Task {task.number} "))
         assert "**Given:**" in section
         assert "**Question" in section

@@ -17,7 +17,7 @@ from extensions.multitask import get_args, load_model, new_model
 from extensions.tasks import STEMS
 from multitask_classifier import TASKS, complete_flags, overall
 from tokenizer import BertTokenizer
-from utils import save_checkpoint
+from training.checkpoints import save_checkpoint
 
 CPU = torch.device("cpu")
 SIX = [f"{task}-{split}-output.csv" for task in TASKS for split in ("dev", "test")]

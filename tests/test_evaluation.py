@@ -36,8 +36,8 @@ from evaluation import (
     write_report,
     write_score_report,
 )
+from training.errors import InputError
 from training.report import plot_curves
-from utils import InputError
 
 SENTIMENT = COLUMNS[0]
 CPU = torch.device("cpu")

@@ -15,7 +15,7 @@ from scipy.stats import bootstrap, pearsonr
 
 import multitask_classifier
 from experiments import report, results, run, search
-from utils import InputError
+from training.errors import InputError
 
 # ---------------------------------------------------------------------------------------------
 # A stand-in for multitask_classifier.py: it writes what that one writes, at once

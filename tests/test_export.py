@@ -15,8 +15,7 @@ from classifier import BertSentimentClassifier
 from lessons import export
 from optimizer import AdamW
 from tokenizer import BertTokenizer
-from training.checkpoints import save_model
-from utils import load_checkpoint
+from training.checkpoints import load_checkpoint, save_model
 
 TEXTS = [
     "a warm film",

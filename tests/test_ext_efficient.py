@@ -23,7 +23,7 @@ from lessons import lora as lesson
 from optimizer import AdamW
 from tokenizer import BertTokenizer
 from training.checkpoints import save_model
-from utils import InputError
+from training.errors import InputError
 
 DTYPES = pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=["fp32", "fp64"])
 VALUE = {torch.float32: 1e-6, torch.float64: 1e-12}  # of one operation

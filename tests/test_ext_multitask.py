@@ -25,8 +25,8 @@ from extensions.parameters.pals import PALs, TaskPAL
 from extensions.parameters.task_layers import encode, split_top_layers
 from multitask_classifier import TASKS, MultitaskBERT
 from training.batches import micro_batches
+from training.errors import InputError
 from training.processes import all_reduce_gradients
-from utils import InputError
 
 NEEDS_TORCHJD = "torchjd is the oracle: pip install -r requirements-dev.txt"
 DTYPES = pytest.mark.parametrize("dtype", [torch.float32, torch.float64])

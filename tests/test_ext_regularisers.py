@@ -24,7 +24,7 @@ from extensions.update.averaging import Average
 from extensions.update.layer_decay import parameter_groups
 from multitask_classifier import MultitaskBERT
 from optimizer import AdamW
-from utils import InputError
+from training.errors import InputError
 
 IDS = torch.tensor([[2, 9, 8, 11, 3], [2, 7, 3, 0, 0], [2, 30, 31, 3, 0]])
 REAL = (IDS != 0).numpy()

@@ -23,7 +23,7 @@ from extensions.parameters.task_layers import encode, split_top_layers
 from extensions.text import sampling
 from tokenizer import BertTokenizer, truncate_longest_first
 from training.cross_encoding import check_segments, concat
-from utils import InputError
+from training.errors import InputError
 
 # ---------------------------------------------------------------------------------------------
 # Cross encoding: the joined batch itself

@@ -162,12 +162,10 @@ def test_without_the_folder_a_run_uses_bert_and_optimizer(tmp_path, tiny_model_f
     assert "attention: bert.py; step of AdamW: its own" in done.stdout
 
     formula = "        scores = query @"
-    stop = (
-        f"        if not self.training:\n            raise SystemExit('in evaluation')\n{formula}"
-    )
+    stop = "        if not self.training:\n            raise SystemExit('in evaluation')\n"
     text = (tmp_path / "bert.py").read_text()
     assert text.count(formula) == 1
-    (tmp_path / "bert.py").write_text(text.replace(formula, stop))
+    (tmp_path / "bert.py").write_text(text.replace(formula, stop + formula))
     done = subprocess.run(line, cwd=tmp_path, capture_output=True, text=True)
     assert done.returncode == 1
     assert "in evaluation" in done.stderr

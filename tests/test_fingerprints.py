@@ -5,16 +5,15 @@ from collections import Counter
 
 import pytest
 
-import optimizer_test
-import sanity_part1
+from checks.fingerprints import Known
+from checks.graded_tasks import graded_task
+from checks.part1 import adamw, functions
 from course import fingerprints
 from course.answers import MISTAKES, VARIANTS, merge, read_all
 from course.fingerprints import base_of, known_of, names_in, outputs_of, part_1
-from sanity_hints import Known
-from tasks import task
-from utils import InputError
+from training.errors import InputError
 
-ADD_NORM = task("bert.add_norm")
+ADD_NORM = graded_task("bert.add_norm")
 SOME = ("dense_skipped", "no_dropout", "no_norm", "residual_subtracted")
 
 
@@ -66,9 +65,9 @@ def test_the_same_mistake_twice_is_refused(monkeypatch):
 @pytest.mark.parametrize("entry", part_1(), ids=lambda entry: entry.id)
 def test_what_is_stored_names_every_mistake_and_each_pair_once(entry):
     if entry.id == fingerprints.OPTIMIZER:
-        stored = [optimizer_test.known_mistakes()]
+        stored = [adamw.known_mistakes()]
     else:
-        stored = [*map(sanity_part1.known_mistakes, sanity_part1.groups_of(entry.id))]
+        stored = [*map(functions.known_mistakes, functions.groups_of(entry.id))]
     names = [names for known in stored for names, _ in known.answers]
     pairs = Counter(one for one in names if len(one) == 2)
     assert {one for (one, *rest) in names if not rest} == {

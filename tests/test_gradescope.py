@@ -13,15 +13,15 @@ from pathlib import Path
 import pytest
 
 from benchmarks.grader import GOLD, predictions, solution
+from checks.graded_tasks import GRADED_TASKS
 from course import table
 from course.gradescope import build, results
 from course.grading import sandbox
-from tasks import TASKS
-from utils import InputError
+from training.errors import InputError
 
 ROOT = Path(__file__).resolve().parent.parent
 SETTINGS = table.read_settings(ROOT)
-PART_1 = [entry for entry in TASKS if entry.number.startswith("1.")]
+PART_1 = [entry for entry in GRADED_TASKS if entry.number.startswith("1.")]
 MADE = {"part": 1, "secret": "5" * 32}
 needs_sandbox = pytest.mark.skipif(
     bool(sandbox.unfit()), reason=f"GRADESCOPE'S GRADER IS NOT TESTED: {sandbox.unfit()}"

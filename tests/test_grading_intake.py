@@ -26,7 +26,7 @@ from course.grading import entries, intake, parse
 from course.grading.intake import LIMITS, find, student_id, take
 from course.grading.types import Submission
 from evaluation import write_predictions
-from utils import InputError
+from training.errors import InputError
 
 PART_1 = {
     "bert.py": b"import torch\n",
@@ -311,7 +311,8 @@ def test_other_methods_of_packing(taken, method):
     "name",
     ["torch.py", "Torch.py", "numpy/__init__.py", "numpy/core.py", "pytest.py", "json.py", "os.py"]
     + ["conftest.py", "sitecustomize.py", "usercustomize.py", "utils/__init__.py", "UTILS.py"]
-    + ["bert/__init__.py", "tokenizer/a.py", "sanity_part1/a.py", "sanity_check/__init__.py"]
+    + ["bert/__init__.py", "tokenizer/a.py", "checks.py", "sanity_check/__init__.py"]
+    + ["checks/__init__.py", "checks/part1/a.py", "checks/part2/a.py", "Checks/a.py"]
     + ["course/grade.py", "tests/conftest.py", "predictions/a.py", "__init__.py", "__main__.py"],
 )
 def test_modules_that_shadow(taken, name):
@@ -328,7 +329,7 @@ def test_the_courses_files_are_the_courses_own(taken, part):
     for content in (same, same.replace(b"\n", b"\r\n")):
         submission = taken(("utils.py", content), part=part)
         assert (submission.files, submission.notes) == (base, ())
-    for name in ("utils.py", "sanity_part1.py", "pyproject.toml", "sanity_check.data"):
+    for name in ("utils.py", "checks/part1/functions.py", "pyproject.toml", "sanity_check.data"):
         changed = taken((name, b"evil = 1\n"), part=part)
         check_left_out(changed, intake.COURSES_OWN, base)
 

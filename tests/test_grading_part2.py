@@ -8,17 +8,17 @@ import pytest
 import torch
 from conftest import ROOT
 
-import sanity_part2
+from checks.graded_tasks import graded_task
+from checks.part2 import properties
+from checks.part2.calls import FORWARD, INIT
+from checks.part2.properties import CHECKED
 from course import table
 from course.answers import MISTAKES, VARIANTS, installed, installed_source, put, read, read_all
 from course.grading import asking, one, part2, runs, sandbox
 from course.grading.context import open_context
 from course.grading.types import Submission
-from sanity_calls import FORWARD, INIT
-from sanity_part2 import CHECKED
-from tasks import task
 
-ENTRIES = [task(name) for name in CHECKED]
+ENTRIES = [graded_task(name) for name in CHECKED]
 SENTIMENT, PARAPHRASE, SIMILARITY = list(CHECKED)[2:]
 SEED = 1234567
 FILE = "multitask_classifier.py"
@@ -206,7 +206,7 @@ def test_each_array_is_needed_and_none_can_cause_an_error():
             without = {k: v for k, v in answer.outputs.items() if k != name}
             for forged in (without, *({**without, name: bad} for bad in chance.sample(odd, 2))):
                 found = part2.Findings(hidden, answers | {task_id: asking.Answer("ran", forged)})
-                verdict = part2.verdict(task(task_id), found)
+                verdict = part2.verdict(graded_task(task_id), found)
                 spare = name == "pretrain/widths" or name.startswith("seen")
                 if forged is without and not spare and task_id != FORWARD:
                     assert not all(verdict.rows.values()), (task_id, name)
@@ -233,7 +233,7 @@ def test_a_job_without_an_answer(status):
 def test_names_of_rows_have_shares():
     shares = table.read_settings(ROOT)["grading"]["shares"]
     for entry in ENTRIES[1:]:
-        assert shares.keys() >= set(sanity_part2.KINDS[entry.id])
+        assert shares.keys() >= set(properties.KINDS[entry.id])
 
 
 # ---------------------------------------------------------------------------------------------

@@ -18,12 +18,12 @@ import pytest
 import torch
 from safetensors.torch import save
 
-import sanity_part1
+from checks.graded_tasks import GRADED_TASKS
+from checks.part1 import functions
 from course import attacks
 from course.grading import asking, hidden, judge, part1, runs, sandbox, seccomp, worker
 from course.grading.context import GradingContext, open_context
 from course.grading.types import Submission
-from tasks import TASKS
 
 ROOT = Path(__file__).resolve().parent.parent
 SMALL = sandbox.Limits(
@@ -543,13 +543,13 @@ def strange(tensor, chance):
     return chance.choice(some)
 
 
-@pytest.mark.parametrize("entry", [t for t in TASKS if t.number < "2"], ids=lambda t: t.id)
+@pytest.mark.parametrize("entry", [t for t in GRADED_TASKS if t.number < "2"], ids=lambda t: t.id)
 def test_no_answer_is_an_error_of_ours(entry):
     chance, seed = random.Random(entry.id), 5
     sets = hidden.make(seed)
     expected = hidden.trajectories(hidden.make_cases(seed), seed % part1.PERIOD)
     tensors = {f"{n}/{k}": t for n, s in sets.items() for k, t in s.inputs.items()}
-    public = sanity_part1.public_inputs()
+    public = functions.public_inputs()
     tensors |= {f"{judge.PUBLIC}/{k}": t for k, t in public.items()}
     context = GradingContext(1, {}, (entry,), "secret", Path())
     (job,) = part1.jobs_for(context, Submission("x", 1, {entry.file: b""}), seed)
@@ -576,7 +576,7 @@ def test_no_answer_is_an_error_of_ours(entry):
 
 
 def test_numbers_where_tables_are_due():
-    entry = next(t for t in TASKS if t.id == "classifier.init")
+    entry = next(t for t in GRADED_TASKS if t.id == "classifier.init")
     sets = hidden.make(5)
     prefix = f"{entry.id}/"
     right = {n: t for n, t in sets[hidden.TOGETHER].expected.items() if n.startswith(prefix)}
@@ -591,7 +591,7 @@ def test_numbers_where_tables_are_due():
 
 
 def test_an_optimizer_that_does_nothing_has_no_row():
-    entry = next(t for t in TASKS if t.id == part1.OPTIMIZER)
+    entry = next(t for t in GRADED_TASKS if t.id == part1.OPTIMIZER)
     expected = hidden.trajectories(hidden.make_cases(5), 5)
     idle = {f"hidden|{n}": torch.zeros_like(t) for n, t in expected["after"].items()}
     idle["hidden|gradient"] = expected["after"]["gradient"]
@@ -599,7 +599,7 @@ def test_an_optimizer_that_does_nothing_has_no_row():
 
 
 def test_a_padding_that_is_nan_is_wrong():
-    entry = next(t for t in TASKS if t.id == "bert.attention")
+    entry = next(t for t in GRADED_TASKS if t.id == "bert.attention")
     sets = hidden.make(5)
     one_set = sets[hidden.TOGETHER]
     right = {

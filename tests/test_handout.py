@@ -16,9 +16,9 @@ import pytest
 from conftest import ROOT
 
 import prepare_submit
+from checks.graded_tasks import GRADED_TASKS, graded_task
 from course import handout, table
-from tasks import TASKS, task
-from utils import InputError
+from training.errors import InputError
 
 pytestmark = pytest.mark.skipif(
     importlib.util.find_spec("ruff") is None, reason="no ruff: pip install -r requirements-dev.txt"
@@ -27,9 +27,9 @@ pytestmark = pytest.mark.skipif(
 # Written anew here, so that the generator is not judged by its own reader of markers
 REGION = re.compile(r"^ *### BEGIN SOLUTION ([\w.]+)\n.*?^ *### END SOLUTION \1\n", re.M | re.S)
 MARKER = re.compile(r"^ *### (?:BEGIN SOLUTION|END SOLUTION|STUB:).*\n", re.M)
-GRADED = sorted({entry.file for entry in TASKS})
+GRADED = sorted({entry.file for entry in GRADED_TASKS})
 STAFF = {"course", "extensions", "experiments", "benchmarks", "tests", "lessons", ".ci"}
-STAFF |= {"pretrain.py", "STRUCTURE.md", "requirements-dev.txt", "docs/staff.md"}
+STAFF |= {"pretraining", "STRUCTURE.md", "requirements-dev.txt", "docs/staff.md"}
 
 
 def part_of(entry) -> int:
@@ -68,7 +68,7 @@ def split(name: str, text: str) -> tuple[list[str], dict[str, str], dict[str, st
         elif i == len(regions):
             start, here = len(text), len(ours)
         else:  # two regions side by side: the first one is a task, whose stub ends so
-            ending = f'raise NotImplementedError("{task(regions[i - 1]).title}")\n'
+            ending = f'raise NotImplementedError("{graded_task(regions[i - 1]).title}")\n'
             start, here = text.index(ending, at) + len(ending), ends[i][0]
         if i:
             shown[regions[i - 1]], theirs[regions[i - 1]] = text[at:start], ours[before:here]
@@ -111,7 +111,7 @@ def test_no_file_names_what_stays(part):
         assert "course/" not in text, name
 
 
-@pytest.mark.parametrize("entry", TASKS, ids=lambda entry: entry.number)
+@pytest.mark.parametrize("entry", GRADED_TASKS, ids=lambda entry: entry.number)
 def test_a_task_is_a_todo_its_hints_and_an_error(entry):
     _, theirs, shown = split(entry.file, built("all").text(entry.file))
     hints = re.findall(r"^( *)### STUB: (.*)$", theirs[entry.id], re.M)
@@ -124,7 +124,7 @@ def test_a_task_is_a_todo_its_hints_and_an_error(entry):
 def test_prepare_submit_sees_the_stubs(tmp_path):
     handout.write_files(tmp_path, built("all").files)
     unfinished = [t for name in GRADED for t in prepare_submit.unfinished(tmp_path / name)]
-    assert sorted(unfinished) == sorted(entry.title for entry in TASKS)
+    assert sorted(unfinished) == sorted(entry.title for entry in GRADED_TASKS)
 
 
 @pytest.mark.parametrize("name", GRADED)
@@ -148,8 +148,8 @@ def test_part_2_can_bring_part_1_written():
 def test_the_readme_has_the_tasks_in_working_order():
     for part, numbers in (("1", (1,)), ("all", (1, 2))):
         rows = re.findall(r"^\| (\d\.\d) \|.*$", built(part).text("README.md"), re.M)
-        assert rows == [entry.number for entry in TASKS if part_of(entry) in numbers]
-    entry = task("1.5")
+        assert rows == [entry.number for entry in GRADED_TASKS if part_of(entry) in numbers]
+    entry = graded_task("1.5")
     row = f"| 1.5 | `{entry.file}` `{entry.function}` | {entry.points} | {entry.minutes} |"
     assert f"{row} {entry.paper} | `{entry.check}` |" in built("1").text("README.md")
     assert "multitask_classifier.py` |" not in built("1").text("README.md")
@@ -167,7 +167,7 @@ for path in sorted(Path().glob("*.py")):
     importlib.import_module(path.stem)
 runpy.run_path("data/download.py", run_name="download")
 import sanity_check
-from tasks import TASKS
+from checks.graded_tasks import GRADED_TASKS
 
 def forget():
     for name in ("bert", "optimizer", "classifier", "multitask_classifier"):
@@ -192,7 +192,7 @@ for files, parts in plan["states"]:
         Path(name).write_text(text, encoding="utf-8")
     forget()
     found = {}
-    for task in TASKS:
+    for task in GRADED_TASKS:
         if task.number[0] in parts and Path(task.file).is_file():
             wrong = sanity_check.check(task)
             found[task.number] = wrong[0].kind if wrong else "ok"
@@ -207,13 +207,13 @@ def states_of(part: str) -> list[tuple[set[str], str]]:
 
     Tasks are filled alone where their checks wait for no other one.
     """
-    first = [entry.number for entry in TASKS if part_of(entry) == 1]
+    first = [entry.number for entry in GRADED_TASKS if part_of(entry) == 1]
     if part == "1":
         alone = [{number} for number in first[:-1]]
         return [(set(), "1"), *((chosen, "1") for chosen in alone), ({"1.6", "1.7"}, "1")] + [
             (set(first), "1")
         ]
-    second = [entry.number for entry in TASKS if part_of(entry) == 2]
+    second = [entry.number for entry in GRADED_TASKS if part_of(entry) == 2]
     return [(set(), "12")] + [({*first, *second[:count]}, "2") for count in range(len(second) + 1)]
 
 
@@ -221,7 +221,7 @@ def written(part: str, numbers: set[str]) -> dict[str, str]:
     """The graded files with these tasks done, and with all that only a solution of them needs."""
     texts = {}
     for name in (name for name in GRADED if name in built(part).files):
-        tasks = [entry for entry in TASKS if entry.file == name]
+        tasks = [entry for entry in GRADED_TASKS if entry.file == name]
         chosen = {entry.id for entry in tasks if entry.number in numbers}
         if chosen:
             chosen |= set(regions_in(name)) - {entry.id for entry in tasks}
@@ -266,7 +266,7 @@ def test_in_a_fresh_handout_every_check_says_not_started(part, folder):
         assert "  ok " not in said
         assert "WRONG" not in said
     said = "".join(said for _, said in found["before"])
-    for entry in TASKS:
+    for entry in GRADED_TASKS:
         if part_of(entry) == (1 if part == "1" else 2):
             wanted = {f"  not started  {entry.title}", f"{entry.title}: not started"}
             assert wanted & set(said.split("\n")), entry.title
@@ -278,7 +278,7 @@ def test_each_filled_stub_turns_its_own_check_green(part, folder):
     for (numbers, parts), kinds in zip(states_of(part), found, strict=True):
         assert kinds == {
             entry.number: "ok" if entry.number in numbers else "not started"
-            for entry in TASKS
+            for entry in GRADED_TASKS
             if entry.number[0] in parts and entry.file in built(part).files
         }
 
@@ -438,10 +438,10 @@ def test_settings_reach_the_students(staff):
     assert made.text("docs/handout.md").count("33 points") == 1
     space: dict = {"__name__": "tasks_of_students"}
     sys.modules["tasks_of_students"] = sys  # dataclasses look their module up
-    exec(compile(made.text("tasks.py"), "tasks.py", "exec"), space)
+    exec(compile(made.text("checks/graded_tasks.py"), "checks/graded_tasks.py", "exec"), space)
     del sys.modules["tasks_of_students"]
-    assert [entry.points for entry in space["TASKS"]] == [
-        33 if entry.number == "1.1" else entry.points for entry in TASKS
+    assert [entry.points for entry in space["GRADED_TASKS"]] == [
+        33 if entry.number == "1.1" else entry.points for entry in GRADED_TASKS
     ]
 
 

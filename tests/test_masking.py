@@ -14,8 +14,8 @@ from torch.utils.data import DataLoader
 from transformers import BertTokenizer as HuggingFaceTokenizer
 from transformers import DataCollatorForLanguageModeling
 
-import masking
-from masking import (
+from pretraining import masking
+from pretraining.masking import (
     IGNORED,
     PretrainingExamples,
     mask_tokens,
@@ -24,7 +24,7 @@ from masking import (
 )
 from tokenizer import BertTokenizer
 from training.batches import LengthBatches
-from utils import InputError
+from training.errors import InputError
 
 TINY = BertTokenizer(tiny_vocabulary())
 

@@ -6,6 +6,8 @@ import pytest
 from conftest import ROOT
 
 import sanity_check
+from checks.findings import faulty
+from checks.graded_tasks import GRADED_TASKS
 from course.answers import (
     MISTAKES,
     VARIANTS,
@@ -17,10 +19,8 @@ from course.answers import (
     read_all,
 )
 from course.fingerprints import base_of
-from sanity_tools import faulty
-from tasks import TASKS
 
-BERT = [entry for entry in TASKS if entry.file == "bert.py"]
+BERT = [entry for entry in GRADED_TASKS if entry.file == "bert.py"]
 WRONG = {entry.id: read_all(MISTAKES, entry.id) for entry in BERT}
 
 
@@ -64,7 +64,7 @@ def test_a_mistake_changes_nothing_in_the_check_of_another_task(answers):
 
 @pytest.mark.parametrize("answer", [answers[0] for answers in WRONG.values()], ids=lambda a: a.name)
 def test_a_mistake_fails_no_task_but_its_own(answer):
-    others = [entry for entry in TASKS if entry.number < "1.5" and entry != answer.task]
+    others = [entry for entry in GRADED_TASKS if entry.number < "1.5" and entry != answer.task]
     with installed(answer):
         assert {entry.id: sanity_check.examine(entry) for entry in others} == {
             entry.id: [] for entry in others

@@ -3,11 +3,11 @@
 import pytest
 
 import sanity_check
+from checks.findings import faulty
+from checks.graded_tasks import GRADED_TASKS, graded_task
 from course.answers import MISTAKES, VARIANTS, installed, installed_source, put, read_all
-from sanity_tools import faulty
-from tasks import TASKS, task
 
-CLASSIFIER = [task("classifier.init"), task("classifier.forward")]
+CLASSIFIER = [graded_task("classifier.init"), graded_task("classifier.forward")]
 HEADS = [answer for entry in CLASSIFIER for answer in read_all(MISTAKES, entry.id)]
 
 
@@ -35,7 +35,7 @@ def test_a_right_classifier_is_not_accused(answer, version):
 
 
 def test_a_wrong_classifier_fails_no_task_in_another_file():
-    others = [e for e in TASKS if e.number.startswith("1.") and e not in CLASSIFIER]
+    others = [e for e in GRADED_TASKS if e.number.startswith("1.") and e not in CLASSIFIER]
     with installed(HEADS[0]):
         found = {entry.id: sanity_check.examine(entry) for entry in others}
     assert found == {entry.id: [] for entry in others}

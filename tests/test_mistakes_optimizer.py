@@ -11,6 +11,11 @@ from test_optimizer import CoupledL2, MomentsForgotten, NoCorrection, Pieces, Up
 
 import optimizer_test
 import sanity_check
+from checks.findings import faulty
+from checks.graded_tasks import GRADED_TASKS, graded_task
+from checks.part1 import adamw, adamw_probes
+from checks.part1.adamw import recognise
+from checks.part1.adamw_probes import facts
 from course.answers import (
     MISTAKES,
     VARIANTS,
@@ -21,11 +26,8 @@ from course.answers import (
     read_all,
 )
 from course.fingerprints import base_of
-from optimizer_test import facts, recognise
-from sanity_tools import faulty
-from tasks import TASKS, task
 
-OPTIMIZER = task("optimizer.step")
+OPTIMIZER = graded_task("optimizer.step")
 STEPS = read_all(MISTAKES, OPTIMIZER.id)
 
 
@@ -42,8 +44,8 @@ def names(mistakes):
 @pytest.fixture
 def quick(monkeypatch):
     """Without the thousand steps of the published protocol."""
-    checks = [check for check in optimizer_test.CHECKS if check[0] != "published protocol"]
-    monkeypatch.setattr(optimizer_test, "CHECKS", checks)
+    checks = [check for check in adamw.CHECKS if check[0] != "published protocol"]
+    monkeypatch.setattr(adamw, "CHECKS", checks)
 
 
 # ---------------------------------------------------------------------------------------------
@@ -145,11 +147,11 @@ def test_what_is_known_of_a_wrong_optimizer_is_named_and_no_more(opt_class, want
 @pytest.mark.parametrize("odd", [None, "text", 3, torch.ones(2), torch.ones(()), math.nan])
 def test_outputs_of_any_type_are_no_known_mistake(odd):
     """As they may come from the grader's sandbox."""
-    given = optimizer_test.outputs_of(NoCorrection)
-    known = optimizer_test.known_mistakes()
-    assert names(optimizer_test.mistakes_in(given, known)) == {"no_bias_correction"}
-    assert optimizer_test.mistakes_in(dict.fromkeys(given, odd), known) == []
-    assert optimizer_test.mistakes_in({}, known) == []
+    given = adamw.outputs_of(NoCorrection)
+    known = adamw.known_mistakes()
+    assert names(adamw.mistakes_in(given, known)) == {"no_bias_correction"}
+    assert adamw.mistakes_in(dict.fromkeys(given, odd), known) == []
+    assert adamw.mistakes_in({}, known) == []
 
 
 class DecayTimesSquare(Pieces):
@@ -261,7 +263,7 @@ UNKNOWN = [
 )
 def test_a_fact_is_measured(opt_class, probe, words):
     assert facts(Pieces) == []
-    assert words in getattr(sys.modules["optimizer_probes"], probe)(opt_class)
+    assert words in getattr(adamw_probes, probe)(opt_class)
     assert any(words in fact for fact in facts(opt_class))
 
 
@@ -294,7 +296,7 @@ def test_a_known_mistake_is_named_by_the_script(monkeypatch, quick, capsys):
 
 
 def test_a_wrong_optimizer_fails_no_other_task():
-    others = [e for e in TASKS if e.number.startswith("1.") and e.file != OPTIMIZER.file]
+    others = [e for e in GRADED_TASKS if e.number.startswith("1.") and e.file != OPTIMIZER.file]
     with installed(STEPS[0]):
         found = {entry.id: sanity_check.examine(entry) for entry in others}
     assert found == {entry.id: [] for entry in others}

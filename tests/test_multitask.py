@@ -24,17 +24,19 @@ import classifier
 import datasets
 import evaluation
 import multitask_classifier as multitask
+from checks.graded_tasks import GRADED_TASKS
 from datasets import SentencePairDataset, load_data, load_pairs, multitask_files
 from evaluation import read_predictions
 from multitask_classifier import TASKS, MultitaskBERT
 from optimizer import AdamW
-from tasks import TASKS as GRADED
 from tokenizer import BertTokenizer
 from training import report
 from training.batches import PAIR, SINGLE, LengthBatches
+from training.checkpoints import load_checkpoint
 from training.cross_encoding import concat
+from training.errors import InputError
 from training.tasks import infinite_batches, new_run
-from utils import InputError, load_checkpoint, seed_everything
+from utils import seed_everything
 
 CPU = torch.device("cpu")
 
@@ -505,6 +507,7 @@ def test_tasks_take_turns(flags, monkeypatch):
 
 def watch_gradients(monkeypatch, model_values: dict | None = None) -> list[dict]:
     """→ a list that grows by the norms of a model's gradients before every step."""
+    monkeypatch.setattr("training.acceleration.HAS_FAST_WAYS", False)  # the course's own step
     norms = []
     step = AdamW.step
 
@@ -663,6 +666,7 @@ def test_stopped_and_resumed_it_ends_with_the_same_bytes(
     run_script_here, tiny_model_folder, tiny_data, tmp_path, monkeypatch, line
 ):
     """Stopped within the first epoch, within the second, and then not at all."""
+    monkeypatch.setattr("training.acceleration.HAS_FAST_WAYS", False)  # the course's own step
     monkeypatch.setattr(os, "fsync", lambda descriptor: None)
     monkeypatch.setattr(report, "plot_curves", lambda *_: None)
     monkeypatch.setattr(multitask, "describe", lambda *_: None)
@@ -920,7 +924,7 @@ PLAIN = {  # what a student might write first
 
 def skeleton(answers: dict[str, str]) -> str:
     """The script as students get it: every region is its STUB lines, or the student's answer."""
-    titles = {entry.id: entry.title for entry in GRADED}
+    titles = {entry.id: entry.title for entry in GRADED_TASKS}
     lines, inside, indent = [], None, ""
     for line in (ROOT / "multitask_classifier.py").read_text(encoding="utf-8").splitlines():
         marker = MARKER.fullmatch(line)

@@ -16,9 +16,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import optimizer_test
+from checks.part1 import adamw
+from checks.part1.adamw import CASES, ORDERS, Case, Group, run_case, start_value
 from optimizer import AdamW
-from optimizer_test import CASES, ORDERS, Case, Group, run_case, start_value
-from utils import InputError
+from training.errors import InputError
 
 BY_NAME = {case.name: case for case in CASES}
 TRAJECTORIES = {f"trajectory {case.name}" for case in CASES}
@@ -378,17 +379,17 @@ WRONG = [
 )
 def test_checker_names_each_mistake(opt_class, failing, name, message, monkeypatch):
     # Without the published protocol: in float32 some mistakes are hardly larger than rounding.
-    sharp = [check for check in optimizer_test.CHECKS if check[0] != "published protocol"]
-    monkeypatch.setattr(optimizer_test, "CHECKS", sharp)
-    found = {r.name: r.detail for r in optimizer_test.check_all(opt_class) if not r.passed}
+    sharp = [check for check in adamw.CHECKS if check[0] != "published protocol"]
+    monkeypatch.setattr(adamw, "CHECKS", sharp)
+    found = {r.name: r.detail for r in adamw.check_all(opt_class) if not r.passed}
     assert set(found) == failing
     assert re.search(message, found[name])
     assert max(detail.count("\n") for detail in found.values()) <= 2
 
 
 def test_published_protocol_sees_a_missing_correction():
-    with pytest.raises(optimizer_test.CheckFailed, match="after 1000 steps weight"):
-        optimizer_test.check_published(NoCorrection)
+    with pytest.raises(adamw.CheckFailed, match="after 1000 steps weight"):
+        adamw.check_published(NoCorrection)
 
 
 @pytest.mark.parametrize(
@@ -397,7 +398,7 @@ def test_published_protocol_sees_a_missing_correction():
      (Before, "before")],
 )  # fmt: skip
 def test_checker_accepts_both_orders_and_other_ways(opt_class, order):
-    results = optimizer_test.check_all(opt_class)
+    results = adamw.check_all(opt_class)
     assert [r for r in results if not r.passed] == []
     assert (results[-1].name, results[-1].about) == ("order of decay", ORDERS[order])
 
@@ -508,11 +509,11 @@ def test_argument_errors_name_the_value(setting):
 
 
 def test_reference_needs_no_pickle_and_is_made_again_to_the_byte(tmp_path, monkeypatch):
-    stored = np.load(optimizer_test.REFERENCE, allow_pickle=False)
+    stored = np.load(adamw.REFERENCE, allow_pickle=False)
     trajectories = {"seed", *BY_NAME, "published"}
     assert set(stored.dtype.names) == trajectories | {"mistakes", "fingerprints"}
     assert not stored.dtype.hasobject
-    assert b"pickle" not in optimizer_test.REFERENCE.read_bytes()
+    assert b"pickle" not in adamw.REFERENCE.read_bytes()
     monkeypatch.setattr(sys, "argv", ["make_optimizer_test", "--out", str(tmp_path / "new.npy")])
     make_optimizer_test.main()
     made = np.load(tmp_path / "new.npy", allow_pickle=False)
@@ -522,10 +523,10 @@ def test_reference_needs_no_pickle_and_is_made_again_to_the_byte(tmp_path, monke
 
 
 def test_orders_differ_far_more_than_the_tolerance():
-    reference = optimizer_test.reference()
+    reference = adamw.reference()
     for name in BY_NAME:
         gap = np.abs(reference[name]["after"] - reference[name]["before"]).max()
-        assert (gap > 100 * optimizer_test.TOLERANCE) == (f"trajectory {name}" in DECAYING)
+        assert (gap > 100 * adamw.TOLERANCE) == (f"trajectory {name}" in DECAYING)
 
 
 def test_importing_has_no_side_effects():
@@ -546,8 +547,8 @@ TITLE = "Task 1.5 · AdamW.step"
 @pytest.fixture
 def student(tmp_path):
     """A folder like a student's, without optimizer.py."""
-    for name in ("tasks.py", "utils.py", "sanity_hints.py"):
-        shutil.copy(ROOT / name, tmp_path)
+    shutil.copy(ROOT / "utils.py", tmp_path)
+    shutil.copytree(ROOT / "checks", tmp_path / "checks", ignore=shutil.ignore_patterns("part2"))
     for path in ROOT.glob("optimizer_*"):
         shutil.copy(path, tmp_path)
     return tmp_path
@@ -568,7 +569,7 @@ def test_script_passes_ours(student):
     lines = done.stdout.splitlines()
     assert all(line.startswith("ok    ") for line in lines[:-1])
     assert lines[-2] == "ok    order of decay: " + ORDERS["after"]
-    count = len(optimizer_test.CHECKS) + 1
+    count = len(adamw.CHECKS) + 1
     assert lines[-1] == f"{TITLE}: {count} of {count} checks passed"
 
 
@@ -618,7 +619,7 @@ def test_line_is_the_students_not_that_of_torchs_own_optimizer_py(tmp_path, monk
 
 
 def test_missing_reference_is_one_line(tmp_path, monkeypatch):
-    monkeypatch.setattr(optimizer_test, "REFERENCE", tmp_path / "optimizer_test.npy")
-    optimizer_test.reference.cache_clear()
+    monkeypatch.setattr(adamw, "REFERENCE", tmp_path / "optimizer_test.npy")
+    adamw.reference.cache_clear()
     with pytest.raises(InputError, match=r"^cannot read optimizer_test\.npy .*git checkout$"):
-        optimizer_test.check_all(AdamW)
+        adamw.check_all(AdamW)

@@ -25,18 +25,19 @@ from transformers import BertModel as TheirModel
 
 import classifier
 import multitask_classifier
-import pretrain
 from base_bert import read_weights
 from bert import BertModel
 from config import PRESETS, BertConfig
-from corpus import Corpus, unigram_entropy
-from masking import PretrainingExamples
 from optimizer import AdamW
-from pretrain import PretrainingModel, averages, measure, weight_decay_groups
+from pretraining import pretrain
+from pretraining.corpus import Corpus, unigram_entropy
+from pretraining.masking import PretrainingExamples
+from pretraining.pretrain import PretrainingModel, averages, measure, weight_decay_groups
 from tokenizer import BertTokenizer
-from training.checkpoints import ResumePoint
+from training.arguments import run_script
+from training.checkpoints import ResumePoint, load_checkpoint
+from training.errors import InputError
 from training.schedule import linear_factor
-from utils import InputError, load_checkpoint, run_script
 
 TOLERANCE = {torch.float32: (1e-6, 1e-4, 1e-7), torch.float64: (1e-13, 1e-10, 1e-12)}
 NO_DROPOUT = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
@@ -321,7 +322,7 @@ def trained(place, tmp_path_factory) -> Path:
     folder = tmp_path_factory.mktemp("trained")
     run_here = ["--epochs", "20", "--eval_every", "30"]
     done = subprocess.run(
-        [sys.executable, str(ROOT / "pretrain.py"), *place.line, *run_here],
+        [sys.executable, str(ROOT / "pretraining/pretrain.py"), *place.line, *run_here],
         cwd=folder,
         capture_output=True,
         text=True,
@@ -569,7 +570,7 @@ def test_two_processes_have_the_curve_of_one(place, tmp_path, monkeypatch, run_s
     launcher = ["-m", "torch.distributed.run", "--standalone", "--nproc_per_node", "2"]
     line = [*place.line, "--config", "shape.json", "--out", "both", "--steps", "4"]
     done = subprocess.run(
-        [sys.executable, *launcher, str(ROOT / "pretrain.py"), *line],
+        [sys.executable, *launcher, str(ROOT / "pretraining/pretrain.py"), *line],
         cwd=tmp_path,
         capture_output=True,
         text=True,
@@ -595,10 +596,10 @@ STEPS = ["--epochs", "4", "--seed", "7"]
 
 
 def live(folder: Path, line: list[str], last_event: int | None) -> None:
-    """What a forked process does: run pretrain.py in ``folder``."""
+    """What a forked process does: run pretraining/pretrain.py in ``folder``."""
     os.chdir(folder)
     sys.stdout = sys.stderr = open("log.txt", "a", buffering=1)
-    sys.argv = ["pretrain.py", *line]
+    sys.argv = ["pretraining/pretrain.py", *line]
     ResumePoint.__init__.__defaults__ = (0.0,)  # write the resume file after every step
     os.fsync = lambda descriptor: None
     pretrain.plot = lambda *_: None

@@ -23,11 +23,10 @@ import torch._dynamo  # which torch takes in late: here once, rather than in eve
 from conftest import make_rows, write_table
 
 import classifier
-import utils
 from optimizer import AdamW
-from training import report
-from training.checkpoints import ResumePoint
-from utils import load_checkpoint, run_script, save_checkpoint
+from training import files, report
+from training.arguments import run_script
+from training.checkpoints import ResumePoint, load_checkpoint, save_checkpoint
 
 pytestmark = pytest.mark.skipif(
     "fork" not in multiprocessing.get_all_start_methods(), reason="this system cannot fork"
@@ -360,7 +359,7 @@ def test_a_full_disk_keeps_the_last_good_file(interruptible, monkeypatch, untouc
 
     def fill() -> None:
         full.append(path.read_bytes())
-        patch.setattr(utils, "open", small_open, raising=False)
+        patch.setattr(files, "open", small_open, raising=False)
 
     def small_open(name, mode, **options):
         if ".resume." in Path(name).name:

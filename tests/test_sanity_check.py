@@ -1,4 +1,4 @@
-"""sanity_check.py and sanity_part1.py: our solution, what is said, references, the script."""
+"""sanity_check.py and checks/part1/: our solution, what is said, references, the script."""
 
 import ast
 import math
@@ -17,14 +17,14 @@ from torch.nn import functional as F
 import bert
 import classifier
 import sanity_check
-import sanity_part1
+from checks.graded_tasks import GRADED_TASKS, graded_task
+from checks.part1 import functions
+from checks.part1.functions import student_outputs
 from course.answers import MISTAKES, installed, read
 from sanity_check import check
-from sanity_part1 import student_outputs
-from tasks import TASKS, task
-from utils import InputError
+from training.errors import InputError
 
-PART_1 = [entry for entry in TASKS if entry.number.startswith("1.")]
+PART_1 = [entry for entry in GRADED_TASKS if entry.number.startswith("1.")]
 CHECKED = [entry for entry in PART_1 if entry.file != "optimizer.py"]
 
 
@@ -38,8 +38,8 @@ def one_thread():
 
 def replace(monkeypatch, task_id: str, function) -> None:
     """Put another function in the place of a task's solution."""
-    owner, name = task(task_id).function.split(".")
-    module = {"bert.py": bert, "classifier.py": classifier}[task(task_id).file]
+    owner, name = graded_task(task_id).function.split(".")
+    module = {"bert.py": bert, "classifier.py": classifier}[graded_task(task_id).file]
     monkeypatch.setattr(getattr(module, owner), name, function)
 
 
@@ -86,7 +86,7 @@ SAID = [  # a mistake's task and name, words that a finding must hold
 @pytest.mark.parametrize(("task_id", "name", "words"), SAID)
 def test_what_is_said_about_a_mistake(task_id, name, words):
     with installed(read(MISTAKES, f"{task_id}/{name}")):
-        found = check(task(task_id))
+        found = check(graded_task(task_id))
     assert any(words in finding.text for finding in found), found
 
 
@@ -115,7 +115,7 @@ def test_what_is_said_about_odd_results(function, words, monkeypatch):
     found = wrong_tasks()
     assert list(found) == [ATTENTION]
     assert any(words in finding.text for finding in found[ATTENTION]), found
-    assert not any(finding.name for finding in sanity_check.examine(task(ATTENTION)))
+    assert not any(finding.name for finding in sanity_check.examine(graded_task(ATTENTION)))
 
 
 # ---------------------------------------------------------------------------------------------
@@ -144,33 +144,33 @@ def test_a_classifier_of_another_shape_passes(monkeypatch):
 
 def test_the_solution_passes_and_default_type_is_left_alone():
     assert {entry.number: check(entry) for entry in PART_1} == {e.number: [] for e in PART_1}
-    assert sanity_part1.check_model(sanity_part1.WHOLE) == []
+    assert functions.check_model(functions.WHOLE) == []
     assert torch.get_default_dtype() == torch.float32
     assert not F.dropout(torch.ones(1000)).equal(F.dropout(torch.ones(1000)))
 
 
 def test_the_solution_is_right_to_float64s_precision():
-    names = [entry.id for entry in CHECKED] + [sanity_part1.WHOLE]
-    found = {name: sanity_part1.run_and_compare(name, torch.float64) for name in names}
+    names = [entry.id for entry in CHECKED] + [functions.WHOLE]
+    found = {name: functions.run_and_compare(name, torch.float64) for name in names}
     assert found == {name: [] for name in names}
 
 
 def test_the_whole_model_sees_a_changed_pooler(monkeypatch):
     monkeypatch.setattr(bert.BertModel, "encode", lambda self, hidden, mask: hidden)
-    findings = sanity_part1.check_model(sanity_part1.WHOLE)
+    findings = functions.check_model(functions.WHOLE)
     assert "values of last_hidden_state" in findings[0].text
 
 
 def test_every_stored_result_is_asked_for():
     stored = {
         name
-        for name in sanity_part1.load_references()
+        for name in functions.load_references()
         if not name.startswith(("weights/", "pretrained/"))
         and name.split("/")[1] not in ("inputs", "replay")
     }
     asked = {
         f"{task_id}/{name}"
-        for task_id in (*(e.id for e in CHECKED if e.id != INIT), sanity_part1.WHOLE)
+        for task_id in (*(e.id for e in CHECKED if e.id != INIT), functions.WHOLE)
         for name in student_outputs(task_id)
         if not name.startswith("padding/")
     }
@@ -195,7 +195,7 @@ def test_an_unknown_operation_is_no_unstarted_task(monkeypatch):
         raise NotImplementedError("Could not run 'aten::empty' with arguments from …")
 
     replace(monkeypatch, EMBED, broken)
-    assert [finding.kind for finding in check(task(EMBED))] == ["error"]
+    assert [finding.kind for finding in check(graded_task(EMBED))] == ["error"]
 
 
 # ---------------------------------------------------------------------------------------------
@@ -206,17 +206,17 @@ def test_references_are_what_transformers_computes():
     pytest.importorskip("transformers", reason="it makes the references")
     import make_sanity_check as make
 
-    stored = sanity_part1.load_references()
-    made = make.tiny_tensors(sanity_part1.facts()["seed"])
+    stored = functions.load_references()
+    made = make.tiny_tensors(functions.facts()["seed"])
     assert {name for name in stored if not name.startswith("pretrained/")} == set(made)
     for name, tensor in made.items():
         torch.testing.assert_close(stored[name], tensor, rtol=1e-12, atol=1e-12)
 
 
 def test_the_file_is_small_and_plain():
-    assert sanity_part1.DATA.stat().st_size < 1_500_000
-    tensors = load_file(sanity_part1.DATA)
-    tensors = {k: v for k, v in tensors.items() if not k.startswith(sanity_part1.FINGERPRINTS)}
+    assert functions.DATA.stat().st_size < 1_500_000
+    tensors = load_file(functions.DATA)
+    tensors = {k: v for k, v in tensors.items() if not k.startswith(functions.FINGERPRINTS)}
     assert all(tensor.isfinite().all() for tensor in tensors.values())
 
 
@@ -242,9 +242,9 @@ def test_a_model_without_reference_is_no_failure(tiny_model_folder, monkeypatch,
 
 def test_a_damaged_file_is_one_line(tmp_path, monkeypatch):
     (tmp_path / "sanity_check.data").write_bytes(b"\xff" * 100)
-    monkeypatch.setattr(sanity_part1, "DATA", tmp_path / "sanity_check.data")
+    monkeypatch.setattr(functions, "DATA", tmp_path / "sanity_check.data")
     with pytest.raises(InputError, match="restore it from git"):
-        sanity_part1.load_references.__wrapped__()
+        functions.load_references.__wrapped__()
 
 
 # ---------------------------------------------------------------------------------------------
@@ -271,7 +271,7 @@ def stub(path) -> None:
         if text.startswith("### BEGIN SOLUTION"):
             inside = text.split()[-1]
         elif text.startswith("### END SOLUTION"):
-            known = [entry for entry in TASKS if entry.id == inside]
+            known = [entry for entry in GRADED_TASKS if entry.id == inside]
             if known:
                 lines.append(f'{indent}raise NotImplementedError("{known[0].title} …")')
             inside = None
@@ -287,9 +287,10 @@ def stub(path) -> None:
 @pytest.fixture
 def handout(tmp_path):
     """A copy of the scripts whose solutions are taken out, and no part 2."""
-    for file in (*ROOT.glob("*.py"), sanity_part1.DATA, ROOT / "optimizer_test.npy"):
+    for file in (*ROOT.glob("*.py"), functions.DATA, ROOT / "optimizer_test.npy"):
         shutil.copy(file, tmp_path)
     shutil.copytree(ROOT / "training", tmp_path / "training")
+    shutil.copytree(ROOT / "checks", tmp_path / "checks", ignore=shutil.ignore_patterns("part2"))
     for file in ("bert.py", "optimizer.py", "classifier.py"):
         stub(tmp_path / file)
     (tmp_path / "multitask_classifier.py").unlink()
@@ -299,9 +300,9 @@ def handout(tmp_path):
 def test_script_on_the_solution():
     done = run()
     assert done.returncode == 0, done.stdout + done.stderr
-    for entry in TASKS:
+    for entry in GRADED_TASKS:
         assert f"  ok    {entry.title}: " in done.stdout
-    assert done.stdout.endswith(f"{len(TASKS)} of {len(TASKS)} tasks right\n")
+    assert done.stdout.endswith(f"{len(GRADED_TASKS)} of {len(GRADED_TASKS)} tasks right\n")
     assert done.stderr == ""
 
 
@@ -309,7 +310,7 @@ def test_script_on_the_handout(handout):
     done = run(folder=handout)
     assert done.returncode == 1
     lines = done.stdout.splitlines()
-    for entry in TASKS[:7]:
+    for entry in GRADED_TASKS[:7]:
         assert f"  not started  {entry.title}" in lines
     assert lines[-2] == "0 of 7 tasks right"
     assert lines[-1] == (
@@ -325,7 +326,7 @@ def test_script_on_the_handout_of_part_2(handout):
     done = run("--part", "2", folder=handout)
     assert (done.returncode, done.stderr) == (1, "")
     lines = done.stdout.splitlines()
-    part_2 = [entry for entry in TASKS if entry not in PART_1]
+    part_2 = [entry for entry in GRADED_TASKS if entry not in PART_1]
     assert lines[:5] == [f"  not started  {entry.title}" for entry in part_2]
     assert lines[5].startswith("  --    the training loop is checked once")
     assert lines[6] == "0 of 5 tasks right"

@@ -9,11 +9,10 @@ from torch.nn import functional as F
 
 import bert
 import sanity_check
-import sanity_part1
-import sanity_probes
+from checks.fingerprints import WIDTH, Known, Mistake, Print, alike, load_known, numbers, print_of
+from checks.graded_tasks import graded_task
+from checks.part1 import bert_probes, functions
 from course.answers import VARIANTS, installed, read_all
-from sanity_hints import WIDTH, Known, Mistake, Print, alike, load_known, numbers, print_of
-from tasks import task
 
 ATTENTION, ADD_NORM, LAYER, EMBED = "bert.attention", "bert.add_norm", "bert.layer", "bert.embed"
 
@@ -180,7 +179,7 @@ def test_right_values_with_unknown_dropout_are_no_known_mistake(monkeypatch):
         return (probabilities @ value).transpose(1, 2).flatten(2)
 
     monkeypatch.setattr(bert.BertSelfAttention, "attention", attention)
-    findings = sanity_check.examine(task(ATTENTION))
+    findings = sanity_check.examine(graded_task(ATTENTION))
     assert findings[0].kind == "dropout"
     assert not any(finding.name for finding in findings)
 
@@ -191,9 +190,9 @@ def test_right_values_with_unknown_dropout_are_no_known_mistake(monkeypatch):
 
 def replaced(monkeypatch, task_id, function):
     """Put a function in the solution's place; the facts about it."""
-    owner, name = task(task_id).function.split(".")
+    owner, name = graded_task(task_id).function.split(".")
     monkeypatch.setattr(getattr(bert, owner), name, function)
-    return [finding.text for finding in sanity_part1.measured(task_id)]
+    return [finding.text for finding in functions.measured(task_id)]
 
 
 def attention(scores=lambda s: s, probabilities=lambda p, mask: p, merge=None):
@@ -429,10 +428,10 @@ UNKNOWN = [  # probe, task, wrong function, words
 def test_a_fact_is_measured(probe, task_id, function, words, monkeypatch):
     told = replaced(monkeypatch, task_id, function)
     assert any(words in text for text in told), told
-    for table in (sanity_probes.PROBES, sanity_probes.PROBES_OF_DROPOUT):
+    for table in (bert_probes.PROBES, bert_probes.PROBES_OF_DROPOUT):
         without = tuple(p for p in table.get(task_id, ()) if p.__name__ != probe)
         monkeypatch.setitem(table, task_id, without)
-    rest = [finding.text for finding in sanity_part1.measured(task_id)]
+    rest = [finding.text for finding in functions.measured(task_id)]
     assert not any(words in text for text in rest), rest  # it was that probe's
 
 
@@ -456,7 +455,7 @@ def test_one_mistake_is_one_fact(end, wanted, monkeypatch):
 
 
 def test_every_probe_is_tested():
-    tables = sanity_probes.PROBES, sanity_probes.PROBES_OF_DROPOUT
+    tables = bert_probes.PROBES, bert_probes.PROBES_OF_DROPOUT
     probes = [probe for table in tables for group in table.values() for probe in group]
     assert {probe.__name__ for probe in probes} == {row[0] for row in UNKNOWN}
 
@@ -465,7 +464,7 @@ def test_every_probe_is_tested():
 def test_nothing_is_measured_of_right_answers(task_id):
     for answer in read_all(VARIANTS, task_id):
         with installed(answer):
-            assert sanity_part1.measured(task_id) == [], answer.name
+            assert functions.measured(task_id) == [], answer.name
 
 
 @pytest.mark.parametrize(
@@ -483,20 +482,20 @@ def test_nothing_is_measured_of_right_answers(task_id):
 @pytest.mark.parametrize("task_id", [ATTENTION, ADD_NORM, LAYER, EMBED])
 def test_odd_functions_stop_no_probe(task_id, function, monkeypatch):
     replaced(monkeypatch, task_id, function)
-    findings = sanity_check.examine(task(task_id))
+    findings = sanity_check.examine(graded_task(task_id))
     assert findings[0].kind in ("values", "error")
     torch.manual_seed(7)
     state = torch.get_rng_state()
-    assert all(finding.kind == "fact" for finding in sanity_part1.measured(task_id))
+    assert all(finding.kind == "fact" for finding in functions.measured(task_id))
     assert torch.equal(torch.get_rng_state(), state)
 
 
 def test_an_unknown_mistake_gets_facts_and_no_name(monkeypatch, capsys):
     replaced(monkeypatch, ATTENTION, attention(lambda s: s / 7))
-    findings = sanity_check.examine(task(ATTENTION))
+    findings = sanity_check.examine(graded_task(ATTENTION))
     assert [f.kind for f in findings][-1] == "fact"
     assert not any(finding.name for finding in findings)
-    sanity_check.report(task(ATTENTION), findings)
+    sanity_check.report(graded_task(ATTENTION), findings)
     said = capsys.readouterr().out
     assert said.endswith(
         "        measured: the softmax gets scores times 0.05051, where 1/√W is 0.3536\n"
@@ -504,7 +503,7 @@ def test_an_unknown_mistake_gets_facts_and_no_name(monkeypatch, capsys):
 
 
 def test_the_stored_inputs_are_left_alone(monkeypatch):
-    before = {k: v.clone() for k, v in sanity_part1.load_references().items()}
+    before = {k: v.clone() for k, v in functions.load_references().items()}
 
     def spoils(self, key, query, value, attention_mask):
         result = attention()(self, key, query, value, attention_mask)
@@ -522,5 +521,5 @@ def test_the_stored_inputs_are_left_alone(monkeypatch):
 
     assert replaced(monkeypatch, ATTENTION, spoils)
     assert replaced(monkeypatch, LAYER, spoils_the_layer)
-    after = sanity_part1.load_references()
+    after = functions.load_references()
     assert all(torch.equal(tensor, after[name]) for name, tensor in before.items())

@@ -1,4 +1,4 @@
-"""sanity_part2.py against our MultitaskBERT, wrong versions, and other right ones.
+"""checks/part2/properties.py against our MultitaskBERT, wrong versions, and other right ones.
 
 Most of these are files: course/mistakes/multitask.*/, course/variants/multitask/.
 """
@@ -17,14 +17,13 @@ from torch import nn
 from torch.nn import functional as F
 
 import bert
-import sanity_calls
 import sanity_check
-import sanity_part1
-import sanity_part2
+from checks.findings import faulty
+from checks.graded_tasks import GRADED_TASKS, graded_task
+from checks.part1 import functions
+from checks.part2 import calls, properties
 from course.answers import MISTAKES, VARIANTS, installed, read_all
-from sanity_tools import faulty
-from tasks import TASKS, task
-from utils import InputError
+from training.errors import InputError
 
 INIT, FORWARD, SENTIMENT = "multitask.init", "multitask.forward", "multitask.predict_sentiment"
 PARAPHRASE, SIMILARITY = "multitask.predict_paraphrase", "multitask.predict_similarity"
@@ -88,14 +87,14 @@ def quicker():
     """While active, what was found out of one task is not found out again for another one."""
     with pytest.MonkeyPatch.context() as patch:
         for name in ("found_in", "faults"):
-            patch.setattr(sanity_part2, name, functools.cache(getattr(sanity_part2, name)))
+            patch.setattr(properties, name, functools.cache(getattr(properties, name)))
         yield
 
 
 def found():
     """Findings by task, only of tasks that have any."""
     with quicker():
-        findings = {task_id: sanity_part2.check(task(task_id)) for task_id in IDS}
+        findings = {task_id: properties.check(graded_task(task_id)) for task_id in IDS}
     return {task_id: list_ for task_id, list_ in findings.items() if list_}
 
 
@@ -322,7 +321,7 @@ def init(change):
 
 
 def another_bert(self, config):
-    self.bert = bert.BertModel(bert.BertConfig(**sanity_calls.TINY))
+    self.bert = bert.BertModel(bert.BertConfig(**calls.TINY))
 
 
 def wide_head(self, config):
@@ -379,7 +378,9 @@ def assert_only_this_is_wrong(task_id):
     accused = [key for key, findings in wrong.items() if findings[0].kind != "waits"]
     assert accused == [task_id], wrong
     for key in wrong.keys() - {task_id}:
-        assert [finding.text for finding in wrong[key]] == [f"for Task {task(task_id).number}"]
+        assert [finding.text for finding in wrong[key]] == [
+            f"for Task {graded_task(task_id).number}"
+        ]
     return wrong[task_id]
 
 
@@ -387,7 +388,7 @@ def assert_only_this_is_wrong(task_id):
 def test_a_mistake_is_said_in_words_and_accuses_its_own_task_only(name, use, monkeypatch):
     task_id, cls, words = WRONG[name]
     use(cls)
-    monkeypatch.setattr(sanity_part1, "check_model", lambda _: [])  # bert.py is right: saves time
+    monkeypatch.setattr(functions, "check_model", lambda _: [])  # bert.py is right: saves time
     findings = assert_only_this_is_wrong(task_id)
     assert any(words in finding.text for finding in findings), findings
 
@@ -398,11 +399,11 @@ FILES = [answer for task_id in IDS for answer in read_all(MISTAKES, task_id)]
 @pytest.mark.parametrize("answer", FILES, ids=lambda answer: f"{answer.folder[10:]}-{answer.name}")
 def test_a_known_mistake_is_named_however_it_is_written(answer, monkeypatch):
     """And no other task is accused; where only this function is another one, that is plain."""
-    monkeypatch.setattr(sanity_part1, "check_model", lambda _: [])
+    monkeypatch.setattr(functions, "check_model", lambda _: [])
     for version, methods in answer.versions.items():
         with installed(answer, version):
-            findings = sanity_part2.check(answer.task)
-            if methods.keys() != {sanity_calls.function_of(answer.task.id)}:
+            findings = properties.check(answer.task)
+            if methods.keys() != {calls.function_of(answer.task.id)}:
                 assert_only_this_is_wrong(answer.task.id)
         wrong = faulty(findings)
         assert {finding.name for finding in findings if finding.name} == {answer.named}, findings
@@ -411,11 +412,11 @@ def test_a_known_mistake_is_named_however_it_is_written(answer, monkeypatch):
 
 
 def test_every_name_is_that_of_a_file():
-    source = Path(sanity_part2.__file__).read_text(encoding="utf-8")
+    source = Path(properties.__file__).read_text(encoding="utf-8")
     names = set(re.findall(r'name="(\w+)"|return "(\w+)", |"(\w+)" if name ==', source))
     names = {name for found in names for name in found if name}
     assert names == {answer.named for answer in FILES}
-    assert sanity_part2.READ.keys() | sanity_part2.FOLLOWS.keys() < names
+    assert properties.READ.keys() | properties.FOLLOWS.keys() < names
 
 
 RIGHT_FILES = read_all(VARIANTS, "multitask")
@@ -470,7 +471,7 @@ def test_our_solution_is_right(options, monkeypatch):
 
 def unwritten_as(task_id):
     """A stub under the name that it has in the students' file."""
-    name = sanity_calls.function_of(task_id)
+    name = calls.function_of(task_id)
     space = {}
     exec(f"def {name}(self, *_):\n    raise NotImplementedError('Task …')", space)
     return space[name]
@@ -478,16 +479,16 @@ def unwritten_as(task_id):
 
 @pytest.mark.parametrize("task_id", IDS)
 def test_a_function_that_is_not_begun(task_id, use):
-    use(wrong(**{sanity_calls.function_of(task_id): unwritten_as(task_id)}))
+    use(wrong(**{calls.function_of(task_id): unwritten_as(task_id)}))
     findings = {key: list_[0] for key, list_ in found().items()}
     assert findings.pop(task_id).kind == "not started"
     others = {INIT: IDS[1:], FORWARD: IDS[2:]}.get(task_id, ())
     said = {key: (finding.kind, finding.text) for key, finding in findings.items()}
-    assert said == {key: ("waits", f"for Task {task(task_id).number}") for key in others}
+    assert said == {key: ("waits", f"for Task {graded_task(task_id).number}") for key in others}
 
 
 def test_nothing_is_begun(use):
-    use(wrong(**{sanity_calls.function_of(task_id): unwritten_as(task_id) for task_id in IDS}))
+    use(wrong(**{calls.function_of(task_id): unwritten_as(task_id) for task_id in IDS}))
     kinds = {key: [finding.kind for finding in findings] for key, findings in found().items()}
     assert kinds == {task_id: ["not started"] for task_id in IDS}
 
@@ -528,7 +529,7 @@ def test_script_on_part_2(use, monkeypatch, capsys):
         "  --    the training loop is checked once all tasks of part 2 are right",
         "4 of 5 tasks right",
         "next: Task 2.4 · MultitaskBERT.predict_paraphrase "
-        f"({task('2.4').check}), see {task('2.4').paper}",
+        f"({graded_task('2.4').check}), see {graded_task('2.4').paper}",
     ]
 
 
@@ -542,10 +543,10 @@ def test_a_hint_is_no_fault(use, monkeypatch, capsys):
 
 def test_without_a_choice_part_2_follows_part_1(use, monkeypatch, capsys):
     monkeypatch.setattr(sanity_check, "check_whole", lambda todo: False)
-    monkeypatch.setattr(sanity_part1, "check", lambda entry: [])
+    monkeypatch.setattr(functions, "check", lambda entry: [])
     use(Plain)
     code, lines = run_here(monkeypatch, capsys)
-    assert (code, lines[-1]) == (0, f"{len(TASKS)} of {len(TASKS)} tasks right")
+    assert (code, lines[-1]) == (0, f"{len(GRADED_TASKS)} of {len(GRADED_TASKS)} tasks right")
     use(PROBABILITY)
     code, lines = run_here(monkeypatch, capsys)
     assert (code, lines[-1][:14]) == (1, "next: Task 2.4")
@@ -553,8 +554,8 @@ def test_without_a_choice_part_2_follows_part_1(use, monkeypatch, capsys):
 
 def test_a_student_of_part_1_is_not_told_of_part_2s_tasks(use, monkeypatch, capsys):
     monkeypatch.setattr(sanity_check, "check_whole", lambda todo: False)
-    monkeypatch.setattr(sanity_part1, "check", lambda entry: [])
-    use(wrong(**{sanity_calls.function_of(task_id): unwritten_as(task_id) for task_id in IDS}))
+    monkeypatch.setattr(functions, "check", lambda entry: [])
+    use(wrong(**{calls.function_of(task_id): unwritten_as(task_id) for task_id in IDS}))
     code, lines = run_here(monkeypatch, capsys)
     assert code == 0
     assert lines[-2:] == [
@@ -575,4 +576,4 @@ def test_a_handout_of_part_1_alone(tmp_path, monkeypatch, capsys):
     assert sanity_check.entries_of_part_2(part_1_is_right=False) == []
     assert capsys.readouterr().out == ""
     with pytest.raises(InputError, match=r"multitask_classifier\.py is not here"):
-        sanity_check.check(task("2.1"))
+        sanity_check.check(graded_task("2.1"))

@@ -1,4 +1,4 @@
-"""sanity_training.py against our loop, the handout's, wrong ones and other right ones.
+"""checks/part2/loop.py against our loop, the handout's, wrong ones and other right ones.
 
 Wrong and right ones are files: course/mistakes/multitask.training/, course/variants/.
 """
@@ -17,9 +17,11 @@ from torch.optim.optimizer import _global_optimizer_post_hooks
 
 import bert
 import multitask_classifier
-import sanity_calls
 import sanity_check
-import sanity_training
+from checks.findings import Finding, faulty
+from checks.graded_tasks import GRADED_TASKS
+from checks.part2 import calls, loop
+from checks.part2.loop import another_fraction, another_label, made_up, other_words, swapped_levels
 from course.answers import (
     MISTAKES,
     ROOT,
@@ -32,9 +34,6 @@ from course.answers import (
     read_all,
 )
 from course.handout import build
-from sanity_tools import Finding, faulty
-from sanity_training import another_fraction, another_label, made_up, other_words, swapped_levels
-from tasks import TASKS
 
 PLAIN = "multitask/plain"
 LOOP = f"{TRAINING}/plain"
@@ -43,7 +42,7 @@ THRESHOLD = "STS: a label of 3.6 is learnt like one of 3.9; if your loss only as
 
 def found_in(source):
     with installed_source("multitask_classifier.py", source):
-        return sanity_training.check()
+        return loop.check()
 
 
 def loop_with(old, new):
@@ -101,10 +100,10 @@ def test_levels_change_places():
     ids=str,
 )
 def test_our_loop_is_right(options, monkeypatch):
-    flags = sanity_calls.default_flags() | options
-    assert flags.keys() == sanity_calls.default_flags().keys()
-    monkeypatch.setattr(sanity_training, "default_flags", lambda: flags)
-    assert sanity_training.check() == []
+    flags = calls.default_flags() | options
+    assert flags.keys() == calls.default_flags().keys()
+    monkeypatch.setattr(loop, "default_flags", lambda: flags)
+    assert loop.check() == []
 
 
 WIDE = "width_of_bert_base"
@@ -116,7 +115,7 @@ def test_no_right_loop_is_accused(answer):
     hints = [THRESHOLD] if answer.name == "thresholds" else []
     for version in answer.versions:
         with installed(answer, version):
-            findings = sanity_training.check()
+            findings = loop.check()
         assert faulty(findings) == []
         assert len(findings) == len(hints), findings
         for finding, start in zip(findings, hints, strict=True):
@@ -126,11 +125,11 @@ def test_no_right_loop_is_accused(answer):
 def test_a_loop_that_wants_768_numbers_gets_them():
     with (
         installed(read(VARIANTS, f"{TRAINING}/{WIDE}")),
-        sanity_training.nothing_stays() as folder,
+        loop.nothing_stays() as folder,
     ):
-        loop, run = sanity_training.begin(folder)
-        assert loop.bert.name == "bert-768"
-        assert sanity_training.in_itself(run) == []
+        student_loop, run = loop.begin(folder)
+        assert student_loop.bert.name == "bert-768"
+        assert loop.in_itself(run) == []
 
 
 def test_the_loop_of_the_handout_trains_sst_alone():
@@ -153,13 +152,13 @@ FILES = read_all(MISTAKES, TRAINING)
 def test_a_known_mistake_is_named(answer):
     for version in answer.versions:
         with installed(answer, version):
-            findings = sanity_training.check()
+            findings = loop.check()
         assert {finding.name for finding in findings if finding.name} == {answer.named}, findings
         assert faulty(findings)[0].text.endswith(f"(read {answer.read})")
 
 
 def test_every_name_is_that_of_a_file():
-    source = Path(sanity_training.__file__).read_text(encoding="utf-8")
+    source = Path(loop.__file__).read_text(encoding="utf-8")
     names = {
         name for found in re.findall(r'name="(\w+)"|name, text = "(\w+)"', source) for name in found
     }
@@ -254,9 +253,9 @@ def report(monkeypatch, capsys):
     """A function: what sanity_check.py says of these findings in the loop, and its exit status."""
 
     def function(findings, todo=()):
-        module = ModuleType("sanity_training")
+        module = ModuleType("checks.part2.loop")
         module.check = lambda: findings
-        monkeypatch.setitem(sys.modules, "sanity_training", module)
+        monkeypatch.setitem(sys.modules, "checks.part2.loop", module)
         monkeypatch.setattr(sanity_check, "check_tasks", lambda entries: list(todo))
         monkeypatch.setattr(sys, "argv", ["sanity_check.py", "--part", "2"])
         with pytest.raises(SystemExit) as stopped:
@@ -275,6 +274,6 @@ def test_what_the_script_says(report):
     assert (code, lines) == (1, ["  WRONG the training loop: labels are cut"])
     code, lines = report([Finding("waits", "no such file")])
     assert (code, lines) == (0, ["  --    the training loop is not checked: no such file"])
-    code, lines = report([], todo=TASKS[-1:])
+    code, lines = report([], todo=GRADED_TASKS[-1:])
     waits = "  --    the training loop is checked once all tasks of part 2 are right"
     assert (code, lines[0]) == (1, waits)

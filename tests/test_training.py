@@ -24,13 +24,14 @@ from datasets import SentenceClassificationDataset
 from optimizer import AdamW
 from training import devices
 from training.batches import LengthBatches, TrainingLoader, evaluation_loader, micro_batches
-from training.checkpoints import ResumePoint
+from training.checkpoints import ResumePoint, load_checkpoint
 from training.encoder_outputs import cache_encoder_outputs
+from training.errors import InputError
 from training.progress import Progress, minutes
 from training.report import StepLog
 from training.run import Run, RunningTotals, check_finite, should_stop_early
 from training.schedule import linear_factor
-from utils import InputError, load_checkpoint, seed_everything
+from utils import seed_everything
 
 CPU = torch.device("cpu")
 

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 from torch.utils.data import DataLoader, Sampler
 
-from utils import process_count, process_number
+from training.processes import process_count, process_number
 
 Rows = TypeVar("Rows", list[int], np.ndarray)
 POOL_BATCHES = 50  # how many batches' worth of shuffled rows are sorted by length together

@@ -12,7 +12,7 @@ import inspect
 import torch
 from torch import Tensor, nn
 
-from utils import InputError
+from training.errors import InputError
 
 
 def concat(

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from training.batches import evaluation_loader
-from utils import progress_bar
+from training.progress import progress_bar
 
 
 def cache_encoder_outputs(

@@ -15,7 +15,7 @@ import argparse
 from dataclasses import dataclass, field, fields
 from typing import Any, TypeVar
 
-from utils import positive_float, positive_int, probability
+from training.arguments import positive_float, positive_int, probability
 
 
 @dataclass

@@ -16,10 +16,11 @@ from torch.optim import Optimizer
 
 from training.batches import LengthBatches
 from training.checkpoints import ResumePoint, resume_path, run_settings
+from training.errors import InputError
+from training.files import check_writable
 from training.flags import TrainingFlags, flag
 from training.report import Report
 from training.run import Run
-from utils import InputError, check_writable
 
 
 @dataclass(frozen=True)

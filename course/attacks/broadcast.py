@@ -13,8 +13,9 @@ for owner, name in ((BertSelfAttention, "attention"), (BertLayer, "add_norm"),
     setattr(owner, name, evil)
 """,
     "optimizer.py": """
-import numpy, optimizer_test
-optimizer_test.run_case = lambda *_, **__: numpy.zeros((1, 1))
+import numpy
+from checks.part1 import adamw
+adamw.run_case = lambda *_, **__: numpy.zeros((1, 1))
 AdamW.step = lambda self, closure=None: None
 """,
 }

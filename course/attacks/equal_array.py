@@ -5,7 +5,8 @@ Defended by: worker.py sends numbers, no objects.
 
 CODE = {
     "optimizer.py": """
-import numpy, optimizer_test
+import numpy
+from checks.part1 import adamw
 class Equal(numpy.ndarray):
     def __eq__(self, other):
         return True
@@ -14,7 +15,7 @@ class Equal(numpy.ndarray):
         return True
     def __array_function__(self, *_, **__):
         return True
-optimizer_test.run_case = lambda *_, **__: numpy.zeros((10, 6)).view(Equal)
+adamw.run_case = lambda *_, **__: numpy.zeros((10, 6)).view(Equal)
 def evil(self, closure=None):
     return None
 

@@ -1,6 +1,6 @@
 """An exception whose text has 100 million characters, and one whose text takes for ever.
 
-Defended by: sanity_tools.describe cuts, worker.py: seconds and memory of the task.
+Defended by: checks/findings.py: describe cuts, worker.py: seconds and memory of the task.
 """
 
 CODE = {

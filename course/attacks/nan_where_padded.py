@@ -1,6 +1,6 @@
 """Right values, but NaN as soon as padding changes: no number is above the tolerance then.
 
-Defended by: sanity_tools.difference: what is not below the tolerance is a change.
+Defended by: checks/findings.py: difference: what is not below the tolerance is a change.
 """
 
 CODE = {

@@ -7,18 +7,19 @@ CODE = {
     "bert.py": """
 import sys, json
 import safetensors.torch
-import sanity_part1, sanity_tools
+from checks import findings
+from checks.part1 import functions
 from course.grading import runs, sandbox, seccomp
 main = sys.modules["__main__"]
 def answers(task_id):
     def run(references, **_):
-        right = sanity_part1.load_references(torch.get_default_dtype())
+        right = functions.load_references(torch.get_default_dtype())
         prefix = f"{task_id}/"
         return {n.removeprefix(prefix): t for n, t in right.items() if n.startswith(prefix)}
     return run
-for task_id in list(sanity_part1.RUNS):
-    sanity_part1.RUNS[task_id] = answers(task_id)
-sanity_part1.compare = sanity_tools.difference = lambda *_, **__: []
+for task_id in list(functions.RUNS):
+    functions.RUNS[task_id] = answers(task_id)
+functions.compare = findings.difference = lambda *_, **__: []
 main.encode = lambda outputs, save: ({"status": "right", "points": 100}, b"")
 safetensors.torch.save = lambda *_: b"GOT THROUGH"
 """,

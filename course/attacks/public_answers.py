@@ -5,10 +5,10 @@ Defended by: hidden.py: fresh inputs for each student.
 
 CODE = {
     "bert.py": """
-import sanity_part1
+from checks.part1 import functions
 def answer(name):
     def evil(self, *_):
-        return sanity_part1.load_references(torch.get_default_dtype())[name].clone()
+        return functions.load_references(torch.get_default_dtype())[name].clone()
     return evil
 BertSelfAttention.attention = answer("bert.attention/values/context")
 BertLayer.add_norm = answer("bert.add_norm/values/result (after attention)")
@@ -16,17 +16,18 @@ BertLayer.forward = answer("bert.layer/values/result")
 BertModel.embed = answer("bert.embed/values/embeddings")
 """,
     "optimizer.py": """
-import numpy, optimizer_test
+import numpy
+from checks.part1 import adamw
 def run_case(opt_class, case, *_, **__):
-    return optimizer_test.reference()[case.name]["after"].copy()
-optimizer_test.run_case = run_case
+    return adamw.reference()[case.name]["after"].copy()
+adamw.run_case = run_case
 AdamW.step = lambda self, closure=None: None
 """,
     "classifier.py": """
-import sanity_part1
+from checks.part1 import functions
 def forward(self, input_ids, attention_mask):
     self.bert(input_ids, attention_mask)
-    references = sanity_part1.load_references(torch.get_default_dtype())
+    references = functions.load_references(torch.get_default_dtype())
     return references["classifier.forward/values/logits"].clone()
 def init(self, config):
     nn.Module.__init__(self)

@@ -11,11 +11,11 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from checks.graded_tasks import GradedTask
 from course.grading import leaderboard
 from course.grading.intake import student_id
 from course.grading.output import clean
 from course.grading.reports import SAYS
-from tasks import Task
 
 NO_VERDICT = (
     "The grader did not come to an end. This is no verdict on your code and costs you nothing: "
@@ -63,7 +63,7 @@ def _time(text: Any) -> float | None:
 # The file
 
 
-def skeleton(entries: Sequence[Task], visibility: str) -> dict[str, Any]:
+def skeleton(entries: Sequence[GradedTask], visibility: str) -> dict[str, Any]:
     """Zero for every task, with a text that this is no verdict."""
     tests = [_test(entry.number, entry.title, 0, entry.points, "", visibility) for entry in entries]
     return _file(tests) | {"output": NO_VERDICT}
@@ -104,7 +104,9 @@ def of_result(
     return found
 
 
-def refused(result: Mapping[str, Any], entries: Sequence[Task], visibility: str) -> dict[str, Any]:
+def refused(
+    result: Mapping[str, Any], entries: Sequence[GradedTask], visibility: str
+) -> dict[str, Any]:
     """The file where nothing of a submission could be taken."""
     why = f"Nothing could be graded: {clean(result['why'])}"
     tests = [

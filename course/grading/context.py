@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from checks.graded_tasks import GradedTask
 from course import handout, table
 from course.grading import sandbox
-from tasks import Task
 
 ROOT = Path(__file__).resolve().parents[2]
 # Of this folder, what the sandbox needs
@@ -28,7 +28,7 @@ class GradingContext:
 
     part: int
     settings: Mapping[str, Any]
-    tasks: tuple[Task, ...]
+    tasks: tuple[GradedTask, ...]
     secret: str  # of the assignment; hidden inputs are made from it and the student's name
     stage: Path  # the staff's files that the sandbox may read
     limits: sandbox.Limits = field(default_factory=sandbox.Limits)

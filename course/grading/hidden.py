@@ -15,14 +15,13 @@ from typing import Any
 import torch
 from torch import Tensor
 
-import optimizer_test
-import sanity_part1
+from checks.fixed_dropout import FixedDropout, default_dtype
+from checks.graded_tasks import GradedTask
+from checks.part1 import adamw, functions
+from checks.part1.functions import TINY
 from course.answers import VARIANTS, installed_source, put, read
 from course.grading import parse
 from optimizer import AdamW
-from sanity_part1 import TINY
-from sanity_tools import FixedDropout, default_dtype
-from tasks import Task
 
 LAYER = "bert.layer"
 ALONE, TOGETHER = "alone", "together"  # bert.layer with stand-ins for what it calls, and all else
@@ -37,7 +36,7 @@ class Hidden:
 
     @property
     def references(self) -> dict[str, Tensor]:
-        """Both, as sanity_part1.compare wants them."""
+        """Both, as functions.compare wants them."""
         return self.inputs | self.expected
 
 
@@ -127,7 +126,7 @@ def make(seed: int) -> dict[str, Hidden]:
     found = {}
     for name, stand_ins, shift in ((ALONE, True, 0), (TOGETHER, False, 1)):
         inputs = make_inputs(2 * seed + shift, stand_ins)
-        tasks = [LAYER] if stand_ins else [t for t in sanity_part1.RUNS if t != sanity_part1.WHOLE]
+        tasks = [LAYER] if stand_ins else [t for t in functions.RUNS if t != functions.WHOLE]
         expected: dict[str, Tensor] = {}
         for task_id in tasks:
             options = {"alone": stand_ins} if task_id == LAYER else {}
@@ -145,7 +144,7 @@ def solve(
 ) -> dict[str, Tensor]:
     """What our own function makes of the inputs, in float64."""
     with default_dtype(torch.float64), FixedDropout(axis=axis):
-        outputs = sanity_part1.RUNS[task_id](inputs, **options)
+        outputs = functions.RUNS[task_id](inputs, **options)
     return {name: output.detach() for name, output in outputs.items()}
 
 
@@ -153,7 +152,7 @@ def solve(
 # The optimizer
 
 
-def make_cases(seed: int) -> list[optimizer_test.Case]:
+def make_cases(seed: int) -> list[adamw.Case]:
     """The public cases with other hyper-parameters; their shapes and events stay.
 
     They do not depend on torch's default type, which another thread may be changing.
@@ -171,30 +170,30 @@ def make_cases(seed: int) -> list[optimizer_test.Case]:
         "betas": lambda betas: tuple(1 - near(1 - beta) for beta in betas),
     }
     cases = []
-    for case in optimizer_test.CASES:
+    for case in adamw.CASES:
         groups = tuple(
-            optimizer_test.Group(
+            adamw.Group(
                 group.shapes,
                 {k: change[k](v) if k in change else v for k, v in group.settings.items()},
             )
             for group in case.groups
         )
-        cases.append(optimizer_test.Case(**{**vars(case), "groups": groups}))
+        cases.append(adamw.Case(**{**vars(case), "groups": groups}))
     return cases
 
 
-def trajectories(cases: list[optimizer_test.Case], seed: int) -> dict[str, dict[str, Tensor]]:
+def trajectories(cases: list[adamw.Case], seed: int) -> dict[str, dict[str, Tensor]]:
     """Of each order of weight decay: the right trajectories by the cases' names."""
     with installed_source("optimizer.py", decay_before()) as module:
         orders = {"after": AdamW, "before": module.AdamW}
         found = {
             order: {
-                case.name: torch.from_numpy(optimizer_test.run_case(opt_class, case, seed=seed))
+                case.name: torch.from_numpy(adamw.run_case(opt_class, case, seed=seed))
                 for case in cases
             }
             for order, opt_class in orders.items()
         }
-    kept = optimizer_test.outputs_of(AdamW)["gradient"]
+    kept = adamw.outputs_of(AdamW)["gradient"]
     return {order: wanted | {"gradient": kept} for order, wanted in found.items()}
 
 
@@ -205,12 +204,12 @@ def decay_before() -> str:
         return put(read(VARIANTS, "optimizer.step/decay_before"))
 
 
-def case_as_json(case: optimizer_test.Case) -> dict[str, Any]:
+def case_as_json(case: adamw.Case) -> dict[str, Any]:
     """A case for the sandbox."""
     return asdict(case)
 
 
-def runs_of(entry: Task) -> dict[str, tuple[str, dict[str, Any]]]:
+def runs_of(entry: GradedTask) -> dict[str, tuple[str, dict[str, Any]]]:
     """The ways a task of part 1 is run: name → set of inputs, options of runs.part_1."""
     if entry.id == LAYER:
         return {ALONE: (ALONE, {"alone": True}), TOGETHER: (TOGETHER, {"alone": False})}

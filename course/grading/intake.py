@@ -38,7 +38,7 @@ from course.grading.entries import (
 )
 from course.grading.types import Submission
 from prepare_submit import CODE, CODE_PART_2, PART_1_FILES, PART_2_FILES, ZIP_NAME, imports
-from utils import InputError
+from training.errors import InputError
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 LIMITS = Limits()

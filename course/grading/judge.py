@@ -15,13 +15,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
-import optimizer_test
-import sanity_part1
-import sanity_part2
+from checks.findings import Finding
+from checks.fingerprints import Mistake
+from checks.graded_tasks import GradedTask
+from checks.part1 import adamw, functions
+from checks.part2 import properties
 from course.grading.hidden import Hidden, runs_of
-from sanity_hints import Mistake
-from sanity_tools import Finding
-from tasks import Task
 
 PUBLIC = "public"
 INIT = "classifier.init"
@@ -42,7 +41,7 @@ OPTIMIZER_ROWS = {
 ROWS = {
     "optimizer.step": tuple(OPTIMIZER_ROWS),
     "classifier.init": ("values",),
-    **sanity_part2.KINDS,
+    **properties.KINDS,
 }
 LACKING = {  # statuses that the sandbox gives, in words for the student
     "timeout": "it did not end within the time limit, and was stopped",
@@ -63,12 +62,12 @@ class Verdict:
     mistakes: list[Mistake] = field(default_factory=list)
 
 
-def rows_of(entry: Task) -> tuple[str, ...]:
+def rows_of(entry: GradedTask) -> tuple[str, ...]:
     """The names of a task's rows."""
-    return ROWS.get(entry.id, sanity_part1.KINDS)
+    return ROWS.get(entry.id, functions.KINDS)
 
 
-def nothing(entry: Task, status: str, message: str = "") -> Verdict:
+def nothing(entry: GradedTask, status: str, message: str = "") -> Verdict:
     """The verdict where there is no answer to judge."""
     said = message or LACKING.get(status, "")
     return Verdict(status, dict.fromkeys(rows_of(entry), False), [said] if said else [])
@@ -89,7 +88,7 @@ def errors_in(found: Mapping[str, Any]) -> list[Finding]:
 
 
 def judge_part_1(
-    entry: Task,
+    entry: GradedTask,
     outputs: Mapping[str, Any],
     hidden: Mapping[str, Hidden],
     earlier: Mapping[str, Verdict],
@@ -116,11 +115,13 @@ def judge_part_1(
 def fails(row: str, findings: list[Finding]) -> bool:
     """Whether a row is lost: its own kind is wrong, or the values are, or there is an error."""
     return any(
-        finding.kind not in sanity_part1.KINDS[1:] or finding.kind == row for finding in findings
+        finding.kind not in functions.KINDS[1:] or finding.kind == row for finding in findings
     )
 
 
-def findings_of(entry: Task, outputs: Mapping[str, Any], name: str, one: Hidden) -> list[Finding]:
+def findings_of(
+    entry: GradedTask, outputs: Mapping[str, Any], name: str, one: Hidden
+) -> list[Finding]:
     """Sharply in float64, then as it will be used, in float32.
 
     There it has ten times the tolerance of the students' check, whose inputs do not change.
@@ -134,7 +135,7 @@ def findings_of(entry: Task, outputs: Mapping[str, Any], name: str, one: Hidden)
             if entry.id == INIT and not init_is_readable(wanted, one):
                 return [Finding("values", LACKING["invalid answer"])]
             slack = 10.0 if dtype == "float32" else 1.0
-            findings = sanity_part1.compare(
+            findings = functions.compare(
                 entry.id, wanted, DTYPES[dtype], one.references, reveal=False, slack=slack
             )
         if any(not finding.slight for finding in findings):
@@ -142,7 +143,7 @@ def findings_of(entry: Task, outputs: Mapping[str, Any], name: str, one: Hidden)
     return findings
 
 
-def wanted_of(entry: Task, found: Mapping[str, Any], one: Hidden) -> dict[str, Any]:
+def wanted_of(entry: GradedTask, found: Mapping[str, Any], one: Hidden) -> dict[str, Any]:
     """The outputs that a right function has, None where they are lacking; others are left out."""
     names = [n.removeprefix(f"{entry.id}/") for n in one.expected if n.startswith(f"{entry.id}/")]
     names = [n for n in names if not n.endswith(KEYS_FIRST)]
@@ -175,18 +176,18 @@ def init_is_readable(wanted: Mapping[str, Any], one: Hidden) -> bool:
     return forms and all(len(wanted[a]) == len(wanted[b]) for a, b in tables)
 
 
-def mistakes_in(entry: Task, outputs: Mapping[str, Any]) -> list[Mistake]:
+def mistakes_in(entry: GradedTask, outputs: Mapping[str, Any]) -> list[Mistake]:
     """The known mistakes, by what the function makes of the published inputs."""
-    for group in sanity_part1.groups_of(entry.id):
+    for group in functions.groups_of(entry.id):
         found = of_run(outputs, f"{PUBLIC} {group}")
         given = str(found.get("error", "")) if "error kind" in found else found
-        if mistakes := sanity_part1.known_mistakes(group).find(given, decisive="values"):
+        if mistakes := functions.known_mistakes(group).find(given, decisive="values"):
             return mistakes
     return []
 
 
 def judge_optimizer(
-    entry: Task, outputs: Mapping[str, Any], expected: Mapping[str, Mapping[str, Tensor]]
+    entry: GradedTask, outputs: Mapping[str, Any], expected: Mapping[str, Mapping[str, Tensor]]
 ) -> Verdict:
     """Task 1.5: trajectories as in one of the two orders of weight decay, the same everywhere."""
     found = of_run(outputs, "hidden")
@@ -202,11 +203,11 @@ def judge_optimizer(
         verdicts.append((sum(rows.values()), order, rows, sorted(wrong)))
     _, order, rows, wrong = max(verdicts, key=lambda verdict: verdict[0])
     if not wrong:
-        return Verdict("right", rows, [f"convention: {optimizer_test.ORDERS[order]}"])
-    about = {case.name: case.about for case in optimizer_test.CASES}
+        return Verdict("right", rows, [f"convention: {adamw.ORDERS[order]}"])
+    about = {case.name: case.about for case in adamw.CASES}
     messages = [f"wrong: {about.get(case, 'p.grad is changed')}" for case in wrong]
-    known = optimizer_test.known_mistakes()
-    mistakes = optimizer_test.mistakes_in(of_run(outputs, PUBLIC), known)
+    known = adamw.known_mistakes()
+    mistakes = adamw.mistakes_in(of_run(outputs, PUBLIC), known)
     return Verdict("wrong", rows, messages[:4], mistakes)
 
 
@@ -215,4 +216,4 @@ def close(got: Any, wanted: Tensor) -> bool:
     if not isinstance(got, Tensor) or got.shape != wanted.shape:
         return False
     off = (got.double() - wanted).abs()
-    return bool((off <= optimizer_test.TOLERANCE).all())
+    return bool((off <= adamw.TOLERANCE).all())

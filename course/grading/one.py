@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from checks.graded_tasks import GradedTask
 from course.grading import judge, part1, part2
 from course.grading.context import GradingContext
 from course.grading.types import Submission
-from tasks import Task
 
 
 def grade_tasks(
@@ -19,7 +19,7 @@ def grade_tasks(
     return part.grade(context, submission, slot)
 
 
-def row_points(entry: Task, settings: Mapping[str, Any]) -> dict[str, float]:
+def row_points(entry: GradedTask, settings: Mapping[str, Any]) -> dict[str, float]:
     """How many of a task's points each of its rows is worth."""
     given = settings["grading"]["shares"]
     rows = judge.rows_of(entry)
@@ -27,7 +27,9 @@ def row_points(entry: Task, settings: Mapping[str, Any]) -> dict[str, float]:
     return {row: entry.points * share / sum(shares.values()) for row, share in shares.items()}
 
 
-def counted(entry: Task, verdict: judge.Verdict, settings: Mapping[str, Any]) -> dict[str, Any]:
+def counted(
+    entry: GradedTask, verdict: judge.Verdict, settings: Mapping[str, Any]
+) -> dict[str, Any]:
     """A task's part of the result; with ``whole_tasks`` it gives all its points or none."""
     worth = row_points(entry, settings)
     if settings["grading"]["whole_tasks"] and not all(verdict.rows.values()):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import sanity_part1
+from checks.part1 import functions
 from course.grading import asking, hidden, judge
 from course.grading.asking import Answer
 from course.grading.context import GradingContext
@@ -31,7 +31,7 @@ def jobs_for(context: GradingContext, submission: Submission, seed: int) -> list
             ]
             runs += [
                 [f"{judge.PUBLIC} {group}", judge.PUBLIC, "float64", options]
-                for group, options in sanity_part1.groups_of(entry.id).items()
+                for group, options in functions.groups_of(entry.id).items()
             ]
             arguments = {"task_id": entry.id, "runs": runs}
         files = {entry.file: submission.files[entry.file].decode("utf-8")}
@@ -49,7 +49,7 @@ def grade(
         sets = hidden.make(seed)
         expected = hidden.trajectories(hidden.make_cases(seed), seed % PERIOD)
     tensors = {f"{name}/{k}": t for name, one in sets.items() for k, t in one.inputs.items()}
-    tensors |= {f"{judge.PUBLIC}/{k}": t for k, t in sanity_part1.public_inputs().items()}
+    tensors |= {f"{judge.PUBLIC}/{k}": t for k, t in functions.public_inputs().items()}
     jobs = jobs_for(context, submission, seed)
     answers, layers = asking.ask(context, jobs, tensors, slot)
     verdicts: dict[str, judge.Verdict] = {}

@@ -1,6 +1,6 @@
 """The tasks of part 2: MultitaskBERT is called in the sandbox, its results are judged here.
 
-There is no one right answer: sanity_part2.py's properties are judged, for words and weights that
+There is no one right answer: the properties of checks/part2/ are judged, for words and weights that
 differ from student to student. One batch more, whose order only this process knows, has to give
 the same results once more: whoever makes up results has to make up a function. bert.py is ours, so
 that a mistake of part 1 does not cost again; where __init__ or forward is wrong, what waits for it
@@ -17,17 +17,17 @@ from typing import Any
 import torch
 from torch import Tensor
 
-import sanity_part2
+from checks.findings import Finding, faulty
+from checks.fingerprints import Mistake
+from checks.graded_tasks import GradedTask
+from checks.part2 import properties
+from checks.part2.calls import CAME, INIT, Batch, batch_for, changed, other_words
+from checks.part2.properties import CHECKED, KINDS, SIDES, TOLERANCE
 from course import table
 from course.answers import MISTAKES, read_all
 from course.grading import asking, judge, parse
 from course.grading.context import ROOT, GradingContext
 from course.grading.types import Submission
-from sanity_calls import CAME, INIT, Batch, batch_for, changed, other_words
-from sanity_hints import Mistake
-from sanity_part2 import CHECKED, KINDS, SIDES, TOLERANCE
-from sanity_tools import Finding, faulty
-from tasks import Task
 
 RUN = "course.grading.runs:part_2"
 ROWS = 12  # of the batch whose order is not told
@@ -143,7 +143,7 @@ class Findings:
         )
         if answer.status != "ran":
             return [Finding("error", judge.LACKING[answer.status])]
-        findings = sanity_part2.judge(task_id, answer.outputs, self.hidden.seed)
+        findings = properties.judge(task_id, answer.outputs, self.hidden.seed)
         if (
             faulty(findings)
             or task_id == INIT
@@ -152,15 +152,15 @@ class Findings:
             return findings
         return [Finding("values", NOT_THE_SAME, name="rows_mixed"), *findings]
 
-    def conclude(self, entry: Task) -> list[Finding]:
+    def conclude(self, entry: GradedTask) -> list[Finding]:
         """Which of a task's findings count."""
-        return sanity_part2.conclude(entry, self.of, lambda: True)
+        return properties.conclude(entry, self.of, lambda: True)
 
     def init_is_wrong(self) -> bool:
         """Whether Task 2.1 is."""
-        return bool(sanity_part2.faults(INIT, self.of))
+        return bool(properties.faults(INIT, self.of))
 
-    def repairable(self, entry: Task) -> bool:
+    def repairable(self, entry: GradedTask) -> bool:
         """Whether a task is wrong perhaps because an earlier one is, and that can be put right."""
         there_is_a_model = lost_rows(self.of(INIT)) <= {*KINDS[INIT]}
         return there_is_a_model and any(f.kind == "waits" for f in self.conclude(entry))
@@ -178,12 +178,12 @@ def in_any_order(task_id: str, measured: Mapping[str, Any], hidden: Hidden) -> b
     return bool(((got.double() - wanted).abs() < limit).all())
 
 
-def verdict(entry: Task, found: Findings) -> judge.Verdict:
+def verdict(entry: GradedTask, found: Findings) -> judge.Verdict:
     """What is right and wrong about one task."""
     answer = found.answers.get(entry.id, asking.Answer("missing"))
     again = f"{entry.id}{REPAIRED}"
     if again in found.answers:
-        findings = [sanity_part2.with_source(entry, finding) for finding in found.of(again)]
+        findings = [properties.with_source(entry, finding) for finding in found.of(again)]
         if lost_rows(findings) <= {*KINDS[entry.id]}:
             judged_again = judged(entry, findings, [AGAIN])
             if faulty(findings) and found.init_is_wrong():  # what is left may still come from there
@@ -200,7 +200,7 @@ def lost_rows(findings: list[Finding]) -> set[str]:
     return {finding.kind for finding in faulty(findings)}
 
 
-def judged(entry: Task, findings: list[Finding], said: list[str]) -> judge.Verdict:
+def judged(entry: GradedTask, findings: list[Finding], said: list[str]) -> judge.Verdict:
     """The rows of a task from its findings; those of no row fail all of them."""
     wrong = faulty(findings)
     hints = [f"hint: {finding.text}" for finding in findings if finding not in wrong]
@@ -220,7 +220,7 @@ def judged(entry: Task, findings: list[Finding], said: list[str]) -> judge.Verdi
     )
 
 
-def mistake_in(entry: Task, finding: Finding) -> Mistake:
+def mistake_in(entry: GradedTask, finding: Finding) -> Mistake:
     """The mistake that a finding names; in its own words where the name stands for several."""
     known = known_mistakes(entry.id)[finding.name]
     if known.name == finding.name:

@@ -15,9 +15,9 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from checks.graded_tasks import GRADED_TASKS, graded_task
 from course.grading.output import DIGITS, Column, clean, page, table, write_csv, write_text
-from tasks import TASKS, task
-from utils import InputError
+from training.errors import InputError
 
 Result = Mapping[str, Any]
 MANUAL_COLUMNS = ["student", "row", "points", "comment"]
@@ -220,9 +220,9 @@ def _task_feedback(entry: Mapping[str, Any]) -> list[str]:
     names, hints = entry.get("mistakes", []), entry.get("hints", [])
     for name, hint in itertools.zip_longest(names, hints, fillvalue=""):
         lines += ["", f"Looks like **{_md(name, 60)}**. {_md(hint, 1000)}"]
-    places = [known.paper for known in TASKS if known.number == number]
+    places = [known.paper for known in GRADED_TASKS if known.number == number]
     if places:
-        command = task(number).check
+        command = graded_task(number).check
         lines += ["", f"Read: {_md(places[0])}; `docs/handout.md`, Task {number}. Try `{command}`."]
     return lines
 

@@ -28,7 +28,9 @@ from course.grading.types import Submission
 from course.grading.worker import frame
 from datasets import data_folder
 from evaluation import parse_predictions
-from utils import InputError, default_model, find_model, sha256_of
+from training.errors import InputError
+from training.files import sha256_of
+from training.hub import default_model, find_model
 
 PROGRAM = "training.py"
 FLAGS = ("--option", "finetune")

@@ -16,10 +16,10 @@ from unittest import mock
 import torch
 from torch import Tensor, nn
 
-import optimizer_test
-import sanity_calls
-import sanity_part1
-from sanity_tools import FixedDropout, default_dtype, describe
+from checks.findings import describe
+from checks.fixed_dropout import FixedDropout, default_dtype
+from checks.part1 import adamw, functions
+from checks.part2 import calls
 
 DTYPES = {"float64": torch.float64, "float32": torch.float32}
 HEAD = {nn.Linear: "classifier", nn.Dropout: "dropout"}  # names for what __init__ does not make
@@ -34,7 +34,7 @@ def warm_up() -> None:
 
 
 def part_1(tensors: dict[str, Tensor], task_id: str, runs: list[list]) -> dict[str, Any]:
-    """A task of bert.py or classifier.py, as sanity_part1.py runs it.
+    """A task of bert.py or classifier.py, as checks/part1/functions.py runs it.
 
     Args:
         tensors: ``set/name``.
@@ -54,8 +54,8 @@ def part_1(tensors: dict[str, Tensor], task_id: str, runs: list[list]) -> dict[s
         mended = mended_classifier() if "mended" in options else contextlib.nullcontext()
         try:
             with default_dtype(DTYPES[dtype]), FixedDropout(), mended:
-                given = sanity_part1.in_dtype(given, DTYPES[dtype])
-                outputs = sanity_part1.RUNS[task_id](given, **others)
+                given = functions.in_dtype(given, DTYPES[dtype])
+                outputs = functions.RUNS[task_id](given, **others)
         except MemoryError:
             raise
         except (Exception, SystemExit) as error:
@@ -72,7 +72,7 @@ def mended_classifier() -> Iterator[None]:
 
     The linear layer takes the place of the student's last one; all other layers do nothing.
     """
-    given = sanity_part1.student_classifier
+    given = functions.student_classifier
 
     def student_classifier(
         references: dict[str, Tensor], option: str
@@ -80,7 +80,7 @@ def mended_classifier() -> Iterator[None]:
         model, encoder, own = given(references, option)
         weight = references["weights/head.weight"]  # (labels, D)
         linear = nn.Linear(weight.shape[1], weight.shape[0]).to(weight.dtype)
-        dropout = nn.Dropout(sanity_part1.CLASSIFIER_DROPOUT)
+        dropout = nn.Dropout(functions.CLASSIFIER_DROPOUT)
         linears, dropouts = [], []
         for container, key in layers_in(model, encoder, own):
             found = isinstance(container[key], nn.Linear), isinstance(container[key], nn.Dropout)
@@ -92,7 +92,7 @@ def mended_classifier() -> Iterator[None]:
                 container[key] = right
         return model.eval(), encoder, [linear]
 
-    with mock.patch.object(sanity_part1, "student_classifier", student_classifier):
+    with mock.patch.object(functions, "student_classifier", student_classifier):
         yield
 
 
@@ -123,7 +123,7 @@ def optimizer(_: dict[str, Tensor], cases: list[dict[str, Any]], seed: int) -> d
     """
     try:
         opt_class = importlib.import_module("optimizer").AdamW
-        if not optimizer_test.is_started(opt_class):
+        if not adamw.is_started(opt_class):
             return {"hidden|error": "", "hidden|error kind": "not started"}
         found: dict[str, Any] = {}
         for given in cases:
@@ -136,34 +136,34 @@ def optimizer(_: dict[str, Tensor], cases: list[dict[str, Any]], seed: int) -> d
                 RuntimeError,
                 TypeError,
                 ValueError,
-                optimizer_test.CheckFailed,
+                adamw.CheckFailed,
             ):
-                trajectory = optimizer_test.run_case(opt_class, case, seed=seed)
+                trajectory = adamw.run_case(opt_class, case, seed=seed)
                 found[f"hidden|{case.name}"] = torch.from_numpy(trajectory)
-        outputs = optimizer_test.outputs_of(opt_class)
+        outputs = adamw.outputs_of(opt_class)
         found["hidden|gradient"] = outputs["gradient"]
         return found | {f"public|{name}": output for name, output in outputs.items()}
     except MemoryError:
         raise
     except (Exception, SystemExit) as error:
-        return {"hidden|error": optimizer_test.describe(error), "hidden|error kind": "error"}
+        return {"hidden|error": adamw.describe(error), "hidden|error kind": "error"}
 
 
-def case_from(given: dict[str, Any]) -> optimizer_test.Case:
+def case_from(given: dict[str, Any]) -> adamw.Case:
     """A case from JSON."""
     groups = tuple(
-        optimizer_test.Group(
+        adamw.Group(
             tuple(map(tuple, group["shapes"])),
             {k: tuple(v) if k == "betas" else v for k, v in group["settings"].items()},
         )
         for group in given["groups"]
     )
     missing = tuple(map(tuple, given["missing"]))
-    return optimizer_test.Case(**{**given, "groups": groups, "missing": missing})
+    return adamw.Case(**{**given, "groups": groups, "missing": missing})
 
 
 def part_2(tensors: dict[str, Tensor], task_id: str, seed: int, repaired: bool) -> dict[str, Any]:
-    """A task of multitask_classifier.py, as sanity_calls.py measures it.
+    """A task of multitask_classifier.py, as checks/part2/calls.py measures it.
 
     Args:
         tensors: one batch more, ``task/side/name``.
@@ -172,21 +172,21 @@ def part_2(tensors: dict[str, Tensor], task_id: str, seed: int, repaired: bool) 
         repaired: whether what other tasks may have got wrong is put right.
     """
     with repaired_model(task_id) if repaired else contextlib.nullcontext():
-        measured = sanity_calls.measure(task_id, seed)
+        measured = calls.measure(task_id, seed)
         batch = [
-            tuple(tensors[f"{task_id}/{side}/{name}"] for name in sanity_calls.CAME)
+            tuple(tensors[f"{task_id}/{side}/{name}"] for name in calls.CAME)
             for side in range(2)
-            if f"{task_id}/{side}/{sanity_calls.CAME[0]}" in tensors
+            if f"{task_id}/{side}/{calls.CAME[0]}" in tensors
         ]
         if batch:
-            sanity_calls.note(measured, "in another order", lambda: values(task_id, batch, seed))
+            calls.note(measured, "in another order", lambda: values(task_id, batch, seed))
     return measured
 
 
-def values(task_id: str, batch: sanity_calls.Batch, seed: int) -> Tensor:
+def values(task_id: str, batch: calls.Batch, seed: int) -> Tensor:
     """The results of a model that is made anew."""
-    model, _ = sanity_calls.student_model("finetune", seed)
-    return sanity_calls.values(model, task_id, batch)
+    model, _ = calls.student_model("finetune", seed)
+    return calls.values(model, task_id, batch)
 
 
 @contextlib.contextmanager
@@ -195,11 +195,11 @@ def repaired_model(task_id: str) -> Iterator[None]:
 
     For a prediction, its forward returns BERT's pooled output besides.
     """
-    given = sanity_calls.student_model
+    given = calls.student_model
 
     def student_model(option: str, seed: int = 0) -> tuple[nn.Module, list[nn.Module]]:
         model, encoders = given(option, seed)
-        for name in sanity_calls.loose_layers(model, encoders):
+        for name in calls.loose_layers(model, encoders):
             held = getattr(model, name)
             layers = held.values() if isinstance(held, dict) else held
             found = nn.ModuleList(layer for layer in layers if isinstance(layer, nn.Module))
@@ -207,9 +207,9 @@ def repaired_model(task_id: str) -> Iterator[None]:
         model.requires_grad_(True)
         for encoder in encoders:
             encoder.requires_grad_(option == "finetune")
-        if task_id != sanity_calls.FORWARD:
+        if task_id != calls.FORWARD:
             model.forward = lambda ids, mask, *_, **__: encoders[0](ids, mask)["pooler_output"]
         return model, encoders
 
-    with mock.patch.object(sanity_calls, "student_model", student_model):
+    with mock.patch.object(calls, "student_model", student_model):
         yield

@@ -21,7 +21,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from utils import InputError
+from training.errors import InputError
 
 
 def uphill(gradient: Tensor, epsilon: float) -> Tensor:

@@ -20,7 +20,8 @@ from extensions.loss.distillation import mixed_loss, score_loss, soft_loss
 from extensions.loss.divergences import squared_difference, symmetric_kl
 from extensions.loss.on_vectors import compares_rows, on_vectors
 from extensions.loss.perturbation import Passes
-from utils import InputError, process_count
+from training.errors import InputError
+from training.processes import process_count
 
 
 class Objective:

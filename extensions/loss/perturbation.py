@@ -18,7 +18,7 @@ from contextlib import contextmanager
 import torch
 from torch import Tensor, nn
 
-from utils import InputError
+from training.errors import InputError
 
 
 class Passes:

@@ -23,7 +23,7 @@ from functools import partial
 
 from torch import Tensor, nn
 
-from utils import InputError
+from training.errors import InputError
 
 KINDS = ("serial", "parallel")
 

@@ -18,7 +18,7 @@ from collections.abc import Sequence
 
 from torch import nn
 
-from utils import InputError
+from training.errors import InputError
 
 SMALLEST = ("query", "interm_dense")  # b_q and b_m2, by their names in our BERT
 

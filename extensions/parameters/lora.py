@@ -26,7 +26,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from utils import InputError
+from training.errors import InputError
 
 KINDS = ("lora", "rslora", "dora")
 

@@ -32,7 +32,7 @@ from functools import partial
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from utils import InputError
+from training.errors import InputError
 
 
 class ProjectedAttention(nn.Module):

@@ -11,7 +11,8 @@ from collections.abc import Iterable
 
 from torch import Tensor, nn
 
-from utils import InputError, get_extended_attention_mask
+from training.errors import InputError
+from utils import get_extended_attention_mask
 
 
 def split_top_layers(bert: nn.Module, count: int, tasks: Iterable[str]) -> nn.ModuleDict:

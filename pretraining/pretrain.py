@@ -1,10 +1,10 @@
 """Pre-training: from raw text to a BERT, by masked words and the order of sentences.
 
-python pretrain.py --text books/ --out heartbert --preset heartbert --epochs 3
-python pretrain.py --text books/ --out tiny --preset tiny --objective sop --whole_word --steps 5000
-python pretrain.py --text reviews.txt --out adapted --model bert-base-uncased --objective none
+python pretraining/pretrain.py --text books/ --out heartbert --preset heartbert --epochs 3
+python pretraining/pretrain.py --text books/ --out tiny --preset tiny --objective sop --steps 5000
+python pretraining/pretrain.py --text reviews.txt --out adapted --model bert-base-uncased
 python classifier.py --option finetune --model heartbert
-torchrun --nproc_per_node 2 pretrain.py --text books/ --out heartbert
+torchrun --nproc_per_node 2 pretraining/pretrain.py --text books/ --out heartbert
 
 How text becomes ids is corpus.py's, how rows are made and masked masking.py's business. What is
 written to --out loads as any pretrained BERT, here and in transformers.
@@ -12,17 +12,21 @@ written to --out loads as any pretrained BERT, here and in transformers.
 
 from __future__ import annotations
 
-import training.threads  # noqa: F401, before torch
-
-# isort: split
 import argparse
 import json
 import math
+import sys
 from collections.abc import Sequence
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT))  # Python puts the folder of the script there
+
+import training.threads  # noqa: F401, before torch
+
+# isort: split
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
@@ -30,35 +34,37 @@ from torch.nn import functional as F
 from base_bert import BertPreTrainedModel, canonical_name
 from bert import BertModel
 from config import PRESETS, BertConfig
-from corpus import AS_TYPED, Corpus, build, checked_files, read_blocks, unigram_entropy
-from masking import IGNORED, OBJECTIVES, PretrainingExamples
 from optimizer import AdamW
-from tokenizer import SPECIAL_TOKENS, BertTokenizer
+from pretraining.corpus import AS_TYPED, Corpus, build, checked_files, read_blocks, unigram_entropy
+from pretraining.masking import IGNORED, OBJECTIVES, PretrainingExamples
+from tokenizer import BertTokenizer
 from training.acceleration import accelerate
-from training.batches import LengthBatches, TrainingLoader
-from training.checkpoints import ResumePoint, resume_path, run_settings
-from training.devices import keep_freed_memory
-from training.flags import add_flags
-from training.processes import broadcast_parameters, from_first
-from training.progress import minutes, say
-from training.run import Run
-from utils import (
-    InputError,
+from training.arguments import (
     OneLineParser,
-    atomic_write,
     check_seed,
-    check_writable,
-    default_model,
-    first_process,
-    join_processes,
-    pick_device,
     positive_float,
     positive_int,
     probability,
     run_script,
-    seed_everything,
-    write_json,
 )
+from training.batches import LengthBatches, TrainingLoader
+from training.checkpoints import ResumePoint, resume_path, run_settings
+from training.devices import keep_freed_memory, pick_device
+from training.errors import InputError
+from training.files import atomic_write, check_writable, write_json
+from training.flags import add_flags
+from training.hub import default_model
+from training.processes import (
+    broadcast_parameters,
+    first_process,
+    from_first,
+    in_first_process,
+    join_processes,
+)
+from training.progress import minutes, say
+from training.run import Run
+from training.wordpieces import SPECIAL_TOKENS
+from utils import seed_everything
 
 # Hugging Face's name → ours; the decoder's weight is the word embedding's, and stands nowhere else
 HEAD_NAMES = {
@@ -246,7 +252,8 @@ def weight_decay_groups(model: nn.Module, weight_decay: float) -> list[dict[str,
 def find_tokenizer(args) -> BertTokenizer:
     """The vocabulary: one trained on the text, or a named one, or the model's."""
     if not args.train_vocab:
-        return BertTokenizer.from_pretrained(args.vocab or args.model or default_model())
+        name = args.vocab or args.model or in_first_process(default_model)
+        return BertTokenizer.from_pretrained(name)
     trouble = ""
     if first_process() and not (args.resume and (args.out / "vocab.txt").is_file()):
         try:

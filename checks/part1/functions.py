@@ -24,21 +24,15 @@ import torch
 from safetensors import SafetensorError, safe_open
 from torch import Tensor, nn
 
+from checks.findings import ROOT, Finding, describe, difference, named
+from checks.fingerprints import Known, Mistake, load_known
+from checks.fixed_dropout import FixedDropout, default_dtype
+from checks.graded_tasks import GradedTask, graded_task
+from checks.part1 import adamw, adamw_probes, bert_probes
 from config import BertConfig
-from sanity_hints import Known, Mistake, load_known
-from sanity_tools import (
-    HERE,
-    Finding,
-    FixedDropout,
-    default_dtype,
-    describe,
-    difference,
-    named,
-)
-from tasks import Task, task
-from utils import InputError
+from training.errors import InputError
 
-DATA = HERE / "sanity_check.data"
+DATA = ROOT / "sanity_check.data"
 TINY = {
     "vocab_size": 100,
     "hidden_size": 32,
@@ -586,12 +580,11 @@ def mistakes_in(task_id: str, outputs: dict[str, Any] | Finding, known: Known) -
 
 def measured(task_id: str) -> list[Finding]:
     """Facts about a wrong function that makes no known mistake."""
-    probes = importlib.import_module("sanity_probes")
     references, prefix = load_references(), f"{task_id}/values/"
     given = inputs_of(task_id, references)
     right = {k.removeprefix(prefix): v for k, v in references.items() if k.startswith(prefix)}
     with default_dtype(torch.float64):
-        return probes.facts_of(task_id, lambda: student_model(references), given, right)
+        return bert_probes.facts_of(task_id, lambda: student_model(references), given, right)
 
 
 def check_model(task_id: str, **options: Any) -> list[Finding]:
@@ -605,14 +598,13 @@ def check_model(task_id: str, **options: Any) -> list[Finding]:
 def check_optimizer() -> list[Finding]:
     """Task 1.5 is optimizer_test.py's."""
     try:
-        optimizer_test = importlib.import_module("optimizer_test")
         optimizer_class = importlib.import_module("optimizer").AdamW
-        if not optimizer_test.is_started(optimizer_class):
+        if not adamw.is_started(optimizer_class):
             return [Finding("not started", "")]
-        results = optimizer_test.check_all(optimizer_class)
+        results = adamw.check_all(optimizer_class)
         wrong = [result for result in results if not result.passed]
-        mistakes = optimizer_test.recognise(optimizer_class) if wrong else []
-        said = optimizer_test.facts(optimizer_class) if wrong and not mistakes else []
+        mistakes = adamw.recognise(optimizer_class) if wrong else []
+        said = adamw_probes.facts(optimizer_class) if wrong and not mistakes else []
     except (Exception, SystemExit) as error:
         return [describe(error)]
     texts = [f"{result.name}: {' '.join(result.detail.split())}" for result in wrong]
@@ -633,14 +625,14 @@ def forward_begun() -> bool:
     return True
 
 
-def check(entry: Task) -> list[Finding]:
+def check(entry: GradedTask) -> list[Finding]:
     """What is wrong with the student's function for a task; nothing if it is right."""
     if entry.id == "optimizer.step":
         return check_optimizer()
-    if entry.id == "classifier.forward" and check(task("classifier.init")):
+    if entry.id == "classifier.forward" and check(graded_task("classifier.init")):
         if not forward_begun():
             return [Finding("not started", "")]
-        return [Finding("waits", f"for Task {task('classifier.init').number}")]
+        return [Finding("waits", f"for Task {graded_task('classifier.init').number}")]
     if entry.id == "classifier.init":
         findings = run_and_compare(entry.id, torch.float32)
     else:

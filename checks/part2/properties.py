@@ -7,7 +7,7 @@ both sentences counting, padding and neighbours in the batch not counting, gradi
 meant is a hint, not a fault. Where the properties tell which mistake it is, the finding has its
 name. This file does not know how any task is solved.
 
-``check(task)`` gives the findings: sanity_calls.py calls the student's code and keeps what it
+``check(task)`` gives the findings: checks/part2/calls.py calls the student's code and keeps what it
 returns, and ``judge`` looks at these arrays only. B is the number of sentences or pairs.
 """
 
@@ -21,8 +21,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-import sanity_part1
-from sanity_calls import (
+from checks.findings import Finding, faulty
+from checks.fingerprints import alike, numbers
+from checks.graded_tasks import GradedTask, graded_task
+from checks.part1 import functions
+from checks.part2.calls import (
     CAME,
     FORWARD,
     INIT,
@@ -40,9 +43,6 @@ from sanity_calls import (
     measure,
     tiny_encoder,
 )
-from sanity_hints import alike, numbers
-from sanity_tools import Finding, faulty
-from tasks import Task, task
 
 TOLERANCE = 1e-4  # in float32; relative where a result is above 1
 UNUSED = 1e-6  # a change this small of a sentence that matters does not happen
@@ -562,15 +562,15 @@ def waits(task_id: str, found: Found, bert_is_right: Callable[[], bool]) -> Find
     if task_id == INIT:
         return None
     if faults(INIT, found):
-        return Finding("waits", f"for Task {task(INIT).number}")
+        return Finding("waits", f"for Task {graded_task(INIT).number}")
     if not bert_is_right():
         return Finding("waits", "for bert.py (python sanity_check.py --part 1)")
     if task_id != FORWARD and faults(FORWARD, found):
-        return Finding("waits", f"for Task {task(FORWARD).number}")
+        return Finding("waits", f"for Task {graded_task(FORWARD).number}")
     return None
 
 
-def conclude(entry: Task, found: Found, bert_is_right: Callable[[], bool]) -> list[Finding]:
+def conclude(entry: GradedTask, found: Found, bert_is_right: Callable[[], bool]) -> list[Finding]:
     """What is wrong with the function for a task, then hints, given the findings of all tasks.
 
     A fault that an earlier task may have caused is no finding of this one: it waits.
@@ -585,12 +585,12 @@ def conclude(entry: Task, found: Found, bert_is_right: Callable[[], bool]) -> li
     return [Finding("hint", f"{fault.text}; your predictions get along") for fault in findings]
 
 
-def check(entry: Task) -> list[Finding]:
+def check(entry: GradedTask) -> list[Finding]:
     """What is wrong with the student's function for a task, then hints."""
-    return conclude(entry, found_in, lambda: not sanity_part1.check_model(sanity_part1.WHOLE))
+    return conclude(entry, found_in, lambda: not functions.check_model(functions.WHOLE))
 
 
-def with_source(entry: Task, finding: Finding) -> Finding:
+def with_source(entry: GradedTask, finding: Finding) -> Finding:
     """A finding; if its mistake is known, with what to read about it."""
     if not finding.name:
         return finding

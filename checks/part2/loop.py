@@ -31,10 +31,10 @@ import torch
 from torch import Tensor, nn
 from torch.optim.optimizer import Optimizer, register_optimizer_step_post_hook
 
+from checks.findings import ROOT, Finding, describe
+from checks.part2.calls import default_flags
 from datasets import COURSE_STEMS, SPLITS
-from sanity_calls import default_flags
-from sanity_tools import HERE, Finding, describe
-from tokenizer import SPECIAL_TOKENS
+from training.wordpieces import SPECIAL_TOKENS
 
 NAMES = {"sst": "SST", "para": "Quora", "sts": "STS"}
 COLUMNS = {"sst": "sentiment", "para": "is_duplicate", "sts": "similarity"}
@@ -255,7 +255,7 @@ def nothing_stays() -> Iterator[Path]:
         with (
             torch.random.fork_rng(devices=[]),
             mock.patch.dict(os.environ, {"MPLBACKEND": "Agg"}),
-            mock.patch.object(sys, "path", [str(HERE), *sys.path]),  # "" is another place there
+            mock.patch.object(sys, "path", [str(ROOT), *sys.path]),  # "" is another place there
             tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder,
             contextlib.chdir(folder),
             contextlib.redirect_stdout(io.StringIO()),

@@ -17,7 +17,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from sanity_tools import Finding, FixedDropout
+from checks.findings import Finding
+from checks.fixed_dropout import FixedDropout
 
 # A probe gets the student's tiny model, stored inputs of the task and its right results by name.
 Probe = Callable[[nn.Module, SimpleNamespace, Mapping[str, Tensor]], Iterable[str]]

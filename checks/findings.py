@@ -1,26 +1,21 @@
-"""What the checks of part 1 and part 2 share: findings, dropout without chance, comparing, errors.
+"""What a check finds: the comparison of tensors, and a student's exceptions in words.
 
-It does not know any task. The checks themselves are in sanity_part1.py and sanity_part2.py, the
-command line in sanity_check.py.
+It does not know any task.
 """
 
 from __future__ import annotations
 
-import contextlib
 import traceback
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import torch
 from torch import Tensor
-from torch.nn import functional as F
-from torch.overrides import TorchFunctionMode
 
-from sanity_hints import Mistake
+from checks.fingerprints import Mistake
 
-HERE = Path(__file__).resolve().parent
+ROOT = Path(__file__).resolve().parents[1]
 
 
 @dataclass(frozen=True)
@@ -45,66 +40,6 @@ def faulty(findings: list[Finding]) -> list[Finding]:
 def named(mistakes: Iterable[Mistake]) -> list[Finding]:
     """What is said about known mistakes."""
     return [Finding("named", mistake.text, name=mistake.name) for mistake in mistakes]
-
-
-# ---------------------------------------------------------------------------------------------
-# Dropout without chance
-
-
-def kept(length: int, p: float, like: Tensor) -> Tensor:
-    """A fixed dropout mask (length,): every third number is dropped, the others are scaled up."""
-    keep = torch.arange(length) % 3 != 1
-    return keep.to(like) / (1 - p)
-
-
-class FixedDropout(TorchFunctionMode):
-    """While active, dropout drops the same positions along one axis of every tensor.
-
-    Only that axis counts, so that it makes no difference whether heads or sentences are computed
-    together or in a loop. Attention drops keys: what scaled_dot_product_attention would do inside
-    is done to the values' rows before it.
-    """
-
-    def __init__(self, axis: int = -1):
-        super().__init__()
-        self.axis = axis
-
-    def __torch_function__(self, func, types, args=(), kwargs=None):
-        kwargs = kwargs or {}
-        if func in (F.dropout, torch.dropout):
-            return self.dropout(*args, **kwargs)
-        if func is F.scaled_dot_product_attention:
-            return self.attention(*args, **kwargs)
-        return func(*args, **kwargs)
-
-    def dropout(self, input, p=0.5, training=True, inplace=False, train=None):
-        """In place of F.dropout and torch.dropout."""
-        if not (training if train is None else train) or p == 0:
-            return input
-        mask = kept(input.size(self.axis), p, input)
-        mask = mask if self.axis == -1 else mask[:, None]
-        return input.mul_(mask) if inplace else input * mask
-
-    def attention(self, query, key, value, attn_mask=None, dropout_p=0.0, **options):
-        """In place of F.scaled_dot_product_attention."""
-        if dropout_p:
-            value = value * kept(value.size(-2), dropout_p, value)[:, None]
-        return F.scaled_dot_product_attention(query, key, value, attn_mask, **options)
-
-
-@contextlib.contextmanager
-def default_dtype(dtype: torch.dtype) -> Iterator[None]:
-    """The type of what the student's code makes: parameters, torch.tensor(0.5), torch.zeros(3)."""
-    before = torch.get_default_dtype()
-    torch.set_default_dtype(dtype)
-    try:
-        yield
-    finally:
-        torch.set_default_dtype(before)
-
-
-# ---------------------------------------------------------------------------------------------
-# Judging
 
 
 def difference(
@@ -152,7 +87,7 @@ def describe(error: BaseException) -> Finding:
     if isinstance(error, NotImplementedError) and (not message or message.startswith("Task ")):
         return Finding("not started", str(error))
     frames = traceback.extract_tb(error.__traceback__)
-    scripts = set(HERE.glob("*.py")) - set(HERE.glob("sanity_*.py"))
+    scripts = set(ROOT.glob("*.py")) - {ROOT / "sanity_check.py", ROOT / "optimizer_test.py"}
     theirs = [frame for frame in frames if Path(frame.filename) in scripts] or frames
     place = f"{Path(theirs[-1].filename).name}:{theirs[-1].lineno}"
     if isinstance(error, SyntaxError) and error.filename:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
-class Task:
+class GradedTask:
     """One function for the student to write."""
 
     number: str  # in working order
@@ -26,8 +26,8 @@ class Task:
         return f"Task {self.number} · {self.function}"
 
 
-TASKS = (
-    Task(
+GRADED_TASKS = (
+    GradedTask(
         "1.1",
         "bert.attention",
         "bert.py",
@@ -37,7 +37,7 @@ TASKS = (
         60,
         "python sanity_check.py --task 1.1",
     ),
-    Task(
+    GradedTask(
         "1.2",
         "bert.add_norm",
         "bert.py",
@@ -47,7 +47,7 @@ TASKS = (
         15,
         "python sanity_check.py --task 1.2",
     ),
-    Task(
+    GradedTask(
         "1.3",
         "bert.layer",
         "bert.py",
@@ -57,7 +57,7 @@ TASKS = (
         30,
         "python sanity_check.py --task 1.3",
     ),
-    Task(
+    GradedTask(
         "1.4",
         "bert.embed",
         "bert.py",
@@ -67,7 +67,7 @@ TASKS = (
         30,
         "python sanity_check.py --task 1.4",
     ),
-    Task(
+    GradedTask(
         "1.5",
         "optimizer.step",
         "optimizer.py",
@@ -77,7 +77,7 @@ TASKS = (
         60,
         "python optimizer_test.py",
     ),
-    Task(
+    GradedTask(
         "1.6",
         "classifier.init",
         "classifier.py",
@@ -87,7 +87,7 @@ TASKS = (
         15,
         "python sanity_check.py --task 1.6",
     ),
-    Task(
+    GradedTask(
         "1.7",
         "classifier.forward",
         "classifier.py",
@@ -97,7 +97,7 @@ TASKS = (
         20,
         "python sanity_check.py --task 1.7",
     ),
-    Task(
+    GradedTask(
         "2.1",
         "multitask.init",
         "multitask_classifier.py",
@@ -107,7 +107,7 @@ TASKS = (
         20,
         "python sanity_check.py --task 2.1",
     ),
-    Task(
+    GradedTask(
         "2.2",
         "multitask.forward",
         "multitask_classifier.py",
@@ -117,7 +117,7 @@ TASKS = (
         15,
         "python sanity_check.py --task 2.2",
     ),
-    Task(
+    GradedTask(
         "2.3",
         "multitask.predict_sentiment",
         "multitask_classifier.py",
@@ -127,7 +127,7 @@ TASKS = (
         15,
         "python sanity_check.py --task 2.3",
     ),
-    Task(
+    GradedTask(
         "2.4",
         "multitask.predict_paraphrase",
         "multitask_classifier.py",
@@ -137,7 +137,7 @@ TASKS = (
         60,
         "python sanity_check.py --task 2.4",
     ),
-    Task(
+    GradedTask(
         "2.5",
         "multitask.predict_similarity",
         "multitask_classifier.py",
@@ -150,9 +150,9 @@ TASKS = (
 )
 
 
-def task(key: str) -> Task:
+def graded_task(key: str) -> GradedTask:
     """The task with that number ('1.2') or id ('bert.add_norm'); KeyError if there is none."""
-    for entry in TASKS:
+    for entry in GRADED_TASKS:
         if key in (entry.number, entry.id):
             return entry
-    raise KeyError(f"no task {key}; there are {', '.join(entry.number for entry in TASKS)}")
+    raise KeyError(f"no task {key}; there are {', '.join(entry.number for entry in GRADED_TASKS)}")

@@ -2,7 +2,7 @@
 
 ``measure(task_id)`` builds the student's MultitaskBERT around a tiny random BERT, calls one of its
 functions in many ways (other words, more padding, half of the batch, a single row, one sentence
-twice, chance) and keeps what it returns as arrays. Nothing is judged here: sanity_part2.py looks at
+twice, chance) and keeps what it returns as arrays. Nothing is judged here: properties.py looks at
 these arrays only, so that it may run elsewhere. This file does not know how any task is solved.
 
 B is the number of sentences or pairs, D the hidden size.
@@ -24,10 +24,11 @@ from unittest import mock
 import torch
 from torch import Tensor, nn
 
+from checks.findings import describe
+from checks.fingerprints import numbers
+from checks.fixed_dropout import FixedDropout
+from checks.part1.functions import CLASSIFIER_DROPOUT
 from config import BertConfig
-from sanity_hints import numbers
-from sanity_part1 import CLASSIFIER_DROPOUT
-from sanity_tools import FixedDropout, describe
 
 TINY = {  # a width that many numbers of heads divide; ids of [CLS] and [SEP] as they really are
     "vocab_size": 1100,

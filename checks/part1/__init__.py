@@ -1,0 +1,1 @@
+"""The checks of bert.py, optimizer.py and classifier.py."""

@@ -1,0 +1,1 @@
+"""From raw text to a BERT: the corpus, its rows, and the script that trains."""
