@@ -368,7 +368,7 @@ def load_model(filepath: str | Path, device: torch.device) -> tuple[MultitaskBER
         device,
         MultitaskBERT,
         what="this model",
-        script="multitask_classifier.py (extensions/multitask.py reads those with techniques)",
+        script="multitask_classifier.py (techniques have a script of their own)",
         is_ours=lambda config: config.keys() <= {*vars(MultitaskFlags()), "hidden_size"},
     )
 

@@ -753,5 +753,5 @@ def test_checkpoints_of_before_are_read(tiny_model_folder, tmp_path):
     multitask.save_model(model, AdamW(model.parameters()), Namespace(), config, path)
     again, _ = multitask.load_model(path, CPU)
     assert again.pooling == "mean"
-    with pytest.raises(InputError, match=r"extensions/multitask\.py reads those with techniques"):
+    with pytest.raises(InputError, match=r"techniques have a script of their own"):
         multitask_classifier.load_model(path, CPU)
