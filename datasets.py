@@ -185,13 +185,7 @@ class TextDataset(Dataset):
         return [[len(self.encode(text)) for text in row[: self.texts_per_row]] for row in self]
 
     def lengths(self) -> list[int]:
-        """How long a row's input is, in word pieces.
-
-        That is the longer text of a pair, or with args.pair_encoding 'cross' both in one, which
-        share one [CLS].
-        """
-        if self.texts_per_row == 2 and getattr(self.p, "pair_encoding", "bi") == "cross":
-            return [min(first + second - 1, self.max_length) for first, second in self.pieces()]
+        """How long a row's input is, in word pieces: of a pair the longer text."""
         return [max(row) for row in self.pieces()]
 
     def pad(self, texts: Sequence[str]) -> tuple[Tensor, Tensor]:

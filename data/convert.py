@@ -34,7 +34,7 @@ import pandas as pd
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from extensions.word_tags import WORD
+from extensions.features.word_tags import WORD
 from training.arguments import OneLineParser, run_script
 from training.errors import InputError
 from training.files import atomic_write

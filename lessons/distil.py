@@ -32,7 +32,7 @@ from torch.utils.data import DataLoader
 from base_bert import read_weights
 from bert import BertModel
 from classifier import load_model, model_eval, read_data
-from extensions.distillation import DISTILBERT_WEIGHTS, distilbert_losses
+from extensions.loss.distillation import DISTILBERT_WEIGHTS, distilbert_losses
 from lessons.variants import DistilBertModel, count
 from optimizer import AdamW
 from training.acceleration import accelerate

@@ -28,9 +28,9 @@ from bert import BertModel
 from classifier import load_model, model_eval
 from config import BertConfig
 from datasets import SentenceClassificationDataset, load_data
-from extensions.adapters import add_adapters
-from extensions.bitfit import train_biases
-from extensions.lora import add_lora
+from extensions.parameters.adapters import add_adapters
+from extensions.parameters.bitfit import train_biases
+from extensions.parameters.lora import add_lora
 from training.arguments import OneLineParser, positive_int, run_script
 from training.batches import evaluation_loader
 from training.course_files import data_folder

@@ -19,7 +19,7 @@ from torch.nn import functional as F
 
 from classifier import BertSentimentClassifier
 from datasets import SentenceClassificationDataset, load_data
-from extensions.distillation import direction_loss, soft_loss
+from extensions.loss.distillation import direction_loss, soft_loss
 from lessons import distil
 from lessons.distil import DistilBertClassifier, Teacher, student_of
 from optimizer import AdamW

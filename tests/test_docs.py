@@ -144,8 +144,8 @@ def test_flags_in_texts_exist_in_what_students_get():
         for action in module.make_parser()._actions
         for option in action.option_strings
     }
-    added = re.compile(r"add\(\s*\"(--\w+)")
-    secret = {flag for _, region in regions() for flag in added.findall(region)}
+    field = re.compile(r"^ +(\w+): .* = flag\(", re.MULTILINE)
+    secret = {f"--{name}" for _, region in regions() for name in field.findall(region)}
     assert "--pair_encoding" in secret
     for path in (*FOR_STUDENTS, TEMPLATE):
         text = re.sub(r"`git [^`]*`|<!--|-->|\|[-|]+\|", "", read(path))
@@ -193,7 +193,7 @@ def test_no_line_of_a_solution_stands_in_a_text(path):
             if len(line) > 25 and not line.startswith("### STUB:"):
                 looked_for += 1
                 assert line not in text, f"{path.name} quotes {source.name}: {line}"
-    assert looked_for > 100
+    assert looked_for > 60
 
 
 @pytest.mark.parametrize("path", [*FOR_STUDENTS, TEMPLATE], ids=name_of)

@@ -16,7 +16,9 @@ from torch.nn import functional as F
 from bert import BertModel
 from classifier import BertSentimentClassifier
 from config import BertConfig
-from extensions import adapters, bitfit, distillation, lora, optimizers, schedules
+from extensions.loss import distillation
+from extensions.parameters import adapters, bitfit, lora
+from extensions.update import optimizers, schedules
 from lessons import lora as lesson
 from optimizer import AdamW
 from tokenizer import BertTokenizer

@@ -13,10 +13,11 @@ from torch.nn import functional as F
 
 from bert import BertModel
 from datasets import preprocess_string
-from extensions import features, tagger
-from extensions.cross_encoding import concat
-from extensions.task_layers import encode
+from extensions.features import by_hand as features
+from extensions.features import tagger
+from extensions.parameters.task_layers import encode
 from tokenizer import BertTokenizer
+from training.cross_encoding import concat
 
 # ---------------------------------------------------------------------------------------------
 # What can be counted

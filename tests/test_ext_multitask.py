@@ -16,13 +16,13 @@ from torch import nn
 from torch.nn import functional as F
 
 from bert import BertLayer, BertModel
-from extensions.cagrad import cagrad
-from extensions.gradvac import GradVac
-from extensions.pals import PALs, TaskPAL
-from extensions.pcgrad import pcgrad
-from extensions.task_gradients import TaskGradients, cosines, inner_products
-from extensions.task_layers import encode, split_top_layers
-from extensions.task_weights import Uncertainty, summed
+from extensions.gradients.cagrad import cagrad
+from extensions.gradients.gradvac import GradVac
+from extensions.gradients.pcgrad import pcgrad
+from extensions.gradients.task_gradients import TaskGradients, cosines, inner_products
+from extensions.loss.task_weights import Uncertainty, summed
+from extensions.parameters.pals import PALs, TaskPAL
+from extensions.parameters.task_layers import encode, split_top_layers
 from multitask_classifier import TASKS, MultitaskBERT
 from training.batches import micro_batches
 from training.errors import InputError

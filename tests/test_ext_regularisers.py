@@ -16,11 +16,12 @@ from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 from transformers import RobertaConfig
 from transformers.models.roberta.modeling_roberta import RobertaClassificationHead
 
-from extensions import divergences, fgm, freelb, heads, mixout, r3f, smart
-from extensions.averaging import Average
-from extensions.layer_decay import parameter_groups
-from extensions.perturbation import Passes
-from extensions.reinit import reinitialise_top
+from extensions.loss import divergences, fgm, freelb, r3f, smart
+from extensions.loss.perturbation import Passes
+from extensions.parameters import heads, mixout
+from extensions.parameters.reinit import reinitialise_top
+from extensions.update.averaging import Average
+from extensions.update.layer_decay import parameter_groups
 from multitask_classifier import MultitaskBERT
 from optimizer import AdamW
 from training.errors import InputError

@@ -16,8 +16,8 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from bert import BertModel
-from extensions import contrastive, cosine, divergences, losses, ranking, simcse
-from extensions.no_duplicates import NoDuplicates, groups
+from extensions.loss import contrastive, cosine, divergences, losses, ranking, simcse
+from extensions.text.no_duplicates import NoDuplicates, groups
 from training.batches import LengthBatches
 
 CHANCE = np.random.default_rng(8)

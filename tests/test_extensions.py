@@ -17,10 +17,12 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from bert import BertModel
 from datasets import SentencePairDataset, preprocess_string
-from extensions import losses, pooling, sampling
-from extensions.cross_encoding import check_segments, concat
-from extensions.task_layers import encode, split_top_layers
+from extensions.features import pooling
+from extensions.loss import losses
+from extensions.parameters.task_layers import encode, split_top_layers
+from extensions.text import sampling
 from tokenizer import BertTokenizer, truncate_longest_first
+from training.cross_encoding import check_segments, concat
 from training.errors import InputError
 
 # ---------------------------------------------------------------------------------------------

@@ -29,7 +29,7 @@ REGION = re.compile(r"^ *### BEGIN SOLUTION ([\w.]+)\n.*?^ *### END SOLUTION \1\
 MARKER = re.compile(r"^ *### (?:BEGIN SOLUTION|END SOLUTION|STUB:).*\n", re.M)
 GRADED = sorted({entry.file for entry in GRADED_TASKS})
 STAFF = {"course", "extensions", "experiments", "benchmarks", "tests", "lessons", ".ci"}
-STAFF |= {"ensemble.py", "pretraining", "STRUCTURE.md", "requirements-dev.txt", "docs/staff.md"}
+STAFF |= {"pretraining", "STRUCTURE.md", "requirements-dev.txt", "docs/staff.md"}
 
 
 def part_of(entry) -> int:
@@ -234,8 +234,9 @@ def work(part: str, folder: Path) -> dict:
     """All that the checks say while a student works through a part, in a fresh handout."""
     handout.write_files(folder, built(part).files)
     scripts = [["sanity_check.py", "--part", "1"], ["optimizer_test.py"]]
-    if part == "all":  # our solution of part 2 stands on extensions, which students don't have
-        shutil.copytree(ROOT / "extensions", folder / "extensions", dirs_exist_ok=True)
+    if part == "all":  # our solution of part 2 needs these, which students don't have
+        for name in ("cross_encoding.py", "curriculum.py"):
+            shutil.copy(ROOT / "training" / name, folder / "training")
         scripts = [["sanity_check.py", "--part", "2"]]
     states = [[written(part, numbers), parts] for numbers, parts in states_of(part)]
     done = subprocess.run(
@@ -300,7 +301,8 @@ def staff_copy(tmp_path_factory):
     folder = tmp_path_factory.mktemp("staff")
     names = {*built("all").files, "course/parts.toml", "course/settings.toml"}
     names |= {path.name for path in ROOT.glob("*.py")}
-    names |= {path.relative_to(ROOT).as_posix() for path in ROOT.glob("extensions/*.py")}
+    names |= {path.relative_to(ROOT).as_posix() for path in ROOT.glob("extensions/**/*.py")}
+    names |= {path.relative_to(ROOT).as_posix() for path in ROOT.glob("training/**/*.py")}
     for name in names:
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(ROOT / name, folder / name)
@@ -371,7 +373,7 @@ FAULTS = {
     ),
     "the hint is it": Broken("bert.py", HINT, f"# {NORM.strip()}", 0, "survives"),
     "unused import": Broken("bert.py", CONFIG, f"{CONFIG}from copy import deepcopy\n", 1, "F401"),
-    "staff's import": Broken(BATCHES, TORCH, f"{TORCH}import ensemble\n", 1, "ensemble, which"),
+    "staff's import": Broken(BATCHES, TORCH, f"{TORCH}import extensions\n", 1, "extensions, which"),
     "course imported": Broken(BATCHES, TORCH, f"{TORCH}import course.x\n", 1, "to course/"),
     "course named": Broken(PREDICTIONS, TITLE, f"In ../course/gold.\n{TITLE}", 0, "to course/"),
 }
@@ -396,8 +398,8 @@ def test_the_copy_is_not_refused(staff_copy):
 TABLE, SETTINGS = table.PARTS, table.SETTINGS
 WRONG_TABLES = {
     "a missing file": (TABLE, '"docs/gpu.md"', '"docs/none.md"', "docs/none.md, which is missing"),
-    "one that never ships": (TABLE, '"docs/gpu.md"', '"ensemble.py"', "never ships"),
-    "an unlisted file": (TABLE, '"ensemble.py", ', "", "ensemble.py is in no list"),
+    "one that never ships": (TABLE, '"docs/gpu.md"', '"corpus.py"', "never ships"),
+    "an unlisted file": (TABLE, '"corpus.py",', "", "corpus.py is in no list"),
     "no such region": (TABLE, '"bert.imports" =', '"bert.gone" =', "no region bert.gone"),
     "a task as nothing": (TABLE, '"bert.embed" = "task"', '"bert.embed" = "stub"', "bert.embed"),
     "a lost task": (TABLE, '"bert.embed" = "task"', "", "lacks bert.embed"),

@@ -89,9 +89,15 @@ class TrainingLoader(DataLoader):
         return float(np.sum(self.batch_sampler.lengths)) / len(self)
 
 
-def evaluation_loader(dataset: Any, batch_size: int) -> DataLoader:
-    """All rows once, the longest first (so that too large a batch fails at once)."""
-    lengths = dataset.lengths()
+def evaluation_loader(
+    dataset: Any, batch_size: int, lengths: Sequence[int] | None = None
+) -> DataLoader:
+    """All rows once, the longest first (so that too large a batch fails at once).
+
+    Args:
+        lengths: of every row, if not ``dataset.lengths()``.
+    """
+    lengths = lengths or dataset.lengths()
     order = sorted(range(len(dataset)), key=lambda i: (-lengths[i], i))
     batches = list(_cut(order, batch_size))
     return DataLoader(dataset, batch_sampler=batches, collate_fn=dataset.collate_fn)

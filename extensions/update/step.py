@@ -6,8 +6,8 @@ it comes, and the course's AdamW with one learning rate.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
@@ -15,14 +15,14 @@ import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from extensions import optimizers, schedules, smart
-from extensions.additions import added
-from extensions.averaging import Average
-from extensions.cagrad import cagrad
-from extensions.gradvac import GradVac
-from extensions.layer_decay import parameter_groups
-from extensions.pcgrad import pcgrad
-from extensions.task_gradients import TaskGradients
+from extensions.gradients.cagrad import cagrad
+from extensions.gradients.gradvac import GradVac
+from extensions.gradients.pcgrad import pcgrad
+from extensions.gradients.task_gradients import TaskGradients
+from extensions.loss import smart
+from extensions.update import optimizers, schedules
+from extensions.update.averaging import Average
+from extensions.update.layer_decay import parameter_groups
 
 OTHERS = {"adam": optimizers.Adam, "lion": optimizers.Lion, "sgd": optimizers.SGD}
 UNCERTAINTY_LR = 1e-3  # BERT's would leave the weights of losses where they began
@@ -34,7 +34,7 @@ def make_optimizer(args: Any, model: nn.Module, plain: type[Optimizer]) -> Optim
     Args:
         plain: the class for --optimizer adamw.
     """
-    weights = added(model, "uncertainty")
+    weights = model.added.uncertainty
     own = list(weights.parameters()) if weights is not None else []
     apart = set(own)  # never iterated over: its order is that of addresses in memory
     if args.layer_decay:
@@ -71,7 +71,6 @@ class Updates:
         }
         decay = args.average_decay if args.average == "ema" else None
         self.average = Average(model, decay, warm_up=True) if args.average else None
-        self.averaged = ExitStack()
 
     def factor(self, step: int) -> float:
         """The factor of --schedule on the learning rates."""
@@ -120,16 +119,11 @@ class Updates:
         if self.args.gradients == "gradvac":
             self.vaccine.targets = state["targets"]
 
-    def take_average(self) -> None:
-        """Put the averaged weights into the model, if there are any, until ``give_back``."""
+    @contextmanager
+    def averaged_weights(self, model: nn.Module) -> Iterator[None]:
+        """Within it the model has the averaged weights, if there are any."""
         if self.average and self.average.count:
-            self.averaged.enter_context(self.average.inside(self.model))
-
-    def give_back(self) -> None:
-        """The model's own weights again."""
-        self.averaged.close()
-
-
-def in_whole_rounds(names: Sequence[str], steps: int) -> list[str]:
-    """Turns of all tasks, as many rounds as steps need: a rule wants every task's gradient."""
-    return list(names) * -(-steps // len(names))
+            with self.average.inside(model):
+                yield
+        else:
+            yield

@@ -1,7 +1,7 @@
-"""Several checkpoints of multitask_classifier.py as one: their answers or their weights averaged.
+"""Several checkpoints of part 2 as one: their answers or their weights averaged.
 
-    python ensemble.py a.pt b.pt c.pt
-    python ensemble.py --soup a.pt b.pt c.pt
+    python extensions/ensemble.py a.pt b.pt c.pt
+    python extensions/ensemble.py --soup a.pt b.pt c.pt
 
 Without --soup, class probabilities and similarities are averaged; a checkpoint counts for the tasks
 it was trained on, so that the models may differ in kind, and models of one task each go together.
@@ -17,28 +17,35 @@ Both are measured on dev; the soup is also chosen there, which flatters it a lit
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+import training.threads  # noqa: F401, before torch
+
+# isort: split
 import numpy as np
 import torch
 from torch import Tensor, nn
 
 from evaluation import write_in_order
+from extensions.flags import TechniqueFlags, TechniqueModelFlags
+from extensions.multitask import batch_sizes, load_model, remember_words, test
+from extensions.tasks import STEMS
 from multitask_classifier import (
     TASKS,
     Task,
-    batch_size,
-    load_model,
+    complete_flags,
+    input_lengths,
     overall,
     read_set,
-    remember_words,
     task_names,
-    test_model,
-    with_defaults,
 )
 from training.arguments import OneLineParser, positive_int, run_script
 from training.batches import evaluation_loader
@@ -46,26 +53,32 @@ from training.checkpoints import load_checkpoint, save_checkpoint
 from training.devices import autocast_for, pick_device
 from training.errors import InputError
 from training.files import check_writable, write_json
+from training.flags import complete
+
+
+@dataclass
+class EnsembleFlags(TechniqueFlags):
+    """What goes into an ensemble, and what testing a model needs to know."""
+
+    checkpoints: list[str] | None = None
+    soup: bool = False
+    batch_size: int = 32
 
 
 class Sets:
     """The data sets of all tasks, read and tokenized once for each pretrained model."""
 
-    def __init__(self, args: SimpleNamespace):
+    def __init__(self, args: EnsembleFlags):
         self.args = args
         self.known: dict[tuple, Any] = {}
 
-    def get(self, task: Task, split: str, model: str | None):
-        """The data set as the checkpoints of this pretrained model need it."""
+    def get(self, task: Task, split: str, config: SimpleNamespace):
+        """The data set as checkpoints of this configuration's pretrained model need it."""
+        model = vars(config).get("model")
         key = (task.name, split, model)
         if key not in self.known:
-            args = SimpleNamespace(**vars(self.args) | {"model": model})
-            self.known[key] = read_set(task, args, split)
+            self.known[key] = read_set(task, replace(self.args, model=model), split)
         return self.known[key]
-
-
-def _pretrained(config: SimpleNamespace) -> str | None:
-    return getattr(config, "model", None)
 
 
 def trained_on(path: str) -> list[str]:
@@ -81,7 +94,7 @@ def answers(model: nn.Module, task: Task, rows, args, device: torch.device) -> n
 
     → (N, 5) probabilities of sentiments, (N,) probabilities of "yes", or (N,) similarities.
     """
-    loader = evaluation_loader(rows, batch_size(task, args))
+    loader = evaluation_loader(rows, batch_sizes(args)[task.name], input_lengths(rows, model))
     with autocast_for(device, args.precision)():
         found = task.predict(loader, getattr(model, task.head), device)
     said = found["probabilities"] if task.classes else found["y_pred"]
@@ -109,7 +122,7 @@ def print_row(name: str, scores: Mapping[str, float], tasks: Sequence[str]) -> N
 
 
 def print_heading(tasks: Sequence[str]) -> None:
-    """What stands above print_row's lines."""
+    """The line above print_row's."""
     print("  ".join(f"{task:>7}" for task in tasks) + "    overall   (dev)")
 
 
@@ -117,7 +130,7 @@ def print_heading(tasks: Sequence[str]) -> None:
 # Answers averaged
 
 
-def average_answers(args: SimpleNamespace, device: torch.device) -> dict[str, Any]:
+def average_answers(args: EnsembleFlags, device: torch.device) -> dict[str, Any]:
     """Write the six files of averaged answers: → dev scores of the ensemble and its members."""
     able = {path: trained_on(path) for path in args.checkpoints}
     count = {name: sum(name in able[path] for path in args.checkpoints) for name in args.tasks}
@@ -142,7 +155,7 @@ def average_answers(args: SimpleNamespace, device: torch.device) -> dict[str, An
         for task, split in splits:
             if task.name not in able[path]:
                 continue
-            rows = sets.get(task, split, _pretrained(config))
+            rows = sets.get(task, split, config)
             said = answers(model, task, rows, args, device)
             total[task.name, split] += said / count[task.name]
             if split == "dev":
@@ -151,7 +164,7 @@ def average_answers(args: SimpleNamespace, device: torch.device) -> dict[str, An
         print_row(path, scores, args.tasks)
     scores = {}
     for task, split in splits:
-        rows = sets.get(task, split, _pretrained(config))  # labels and ids: the same for all
+        rows = sets.get(task, split, config)  # labels and ids: the same for all
         said = total[task.name, split]
         found = {"sent_ids": [row[-1] for row in rows], "y_pred": decide(task, said)}
         write_in_order(getattr(args, f"{task.name}_{split}_out"), rows, found, task.column)
@@ -181,12 +194,13 @@ def load_alike(paths: Sequence[str]) -> tuple[nn.Module, SimpleNamespace, list[d
     Raises:
         InputError: they are not all of the same architecture, or not trained on the same tasks.
     """
-    training_only = {"hidden_dropout_prob", "option", "data_dir"}
+    training_only = {"hidden_dropout_prob", "option"}
     kinds, states = [], []
     for path in paths:
         model, config = load_model(path, torch.device("cpu"))
         states.append({name: weight.clone() for name, weight in model.state_dict().items()})
-        kind = {key: value for key, value in vars(config).items() if key not in training_only}
+        kind = vars(complete(config, TechniqueModelFlags)) | {"model": vars(config).get("model")}
+        kind = {key: value for key, value in kind.items() if key not in training_only}
         kinds.append((kind, trained_on(path)))
         if kinds[-1] != kinds[0]:
             raise InputError(
@@ -214,7 +228,7 @@ def choose(
     return chosen, best
 
 
-def greedy_soup(args: SimpleNamespace, device: torch.device) -> dict[str, Any]:
+def greedy_soup(args: EnsembleFlags, device: torch.device) -> dict[str, Any]:
     """Choose the ingredients on dev, save the soup, write its files: → its dev scores.
 
     The soup is never worse on dev than its best ingredient.
@@ -228,7 +242,7 @@ def greedy_soup(args: SimpleNamespace, device: torch.device) -> dict[str, Any]:
     model.to(device)
     remember_words(model, args)
     sets = Sets(args)
-    tasks = {TASKS[name]: sets.get(TASKS[name], "dev", _pretrained(config)) for name in args.tasks}
+    tasks = {TASKS[name]: sets.get(TASKS[name], "dev", config) for name in args.tasks}
     measured: dict[tuple[int, ...], dict[str, float]] = {}
 
     def measure(chosen: list[int]) -> float:
@@ -250,7 +264,7 @@ def greedy_soup(args: SimpleNamespace, device: torch.device) -> dict[str, Any]:
     weights = mean_weights([states[i] for i in chosen])
     kept = {"config": vars(config), "args": vars(args)}
     save_checkpoint(args.filepath, {"model": weights, **kept})
-    test_model(args)
+    test(args)
     members = [{"checkpoint": path, **measured[i,]} for i, path in enumerate(args.checkpoints)]
     scores = measured[tuple(chosen)] | {"overall": best}
     return {"best": scores, "ingredients": ingredients, "members": members}
@@ -260,19 +274,19 @@ def greedy_soup(args: SimpleNamespace, device: torch.device) -> dict[str, Any]:
 # The command line
 
 
-def get_args() -> SimpleNamespace:
-    """The command line, completed by what multitask_classifier.py takes for the rest."""
+def get_args() -> EnsembleFlags:
+    """The command line, completed by what a test takes for the rest."""
     parser = OneLineParser(prog="ensemble.py", description="Several checkpoints as one.")
     add = parser.add_argument
     add("checkpoints", nargs="+", metavar="CHECKPOINT")
     add("--soup", action="store_true", help="average weights, not answers")
-    add("--tasks", type=task_names, default=list(TASKS), help="which ones, e.g. sst,sts")
-    add("--batch_size", type=positive_int, default=32)
-    add("--precision", choices=("auto", "fp32", "bf16"), default="auto")
+    add("--tasks", type=task_names, help="which ones, e.g. sst,sts")
+    add("--batch_size", type=positive_int)
+    add("--precision", choices=("auto", "fp32", "bf16"))
     add("--use_gpu", action="store_true", help="CUDA, or Apple's MPS")
     add("--data_dir", help="folder of the course files ($MINBERT_DATA does the same)")
-    add("--out_dir", default="predictions", help="folder of the prediction files and the soup")
-    return with_defaults(parser.parse_args())
+    add("--out_dir", help="folder of the prediction files and the soup")
+    return complete_flags(parser.parse_args(namespace=EnsembleFlags()), EnsembleFlags, STEMS)
 
 
 def main() -> None:

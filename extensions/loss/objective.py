@@ -1,4 +1,4 @@
-"""The loss of a part of a batch, with all that the flags ask for beside the task's own loss.
+"""The loss of a part of a batch, with all that the flags ask for on top of the task's own loss.
 
     own loss  + λ · regulariser  + μ · Bregman  + w · loss on vectors,  mixed with the teachers'
 
@@ -15,19 +15,13 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from extensions import contrastive, cosine, fgm, freelb, r3f, ranking, simcse, smart
-from extensions.additions import added
-from extensions.distillation import mixed_loss, score_loss, soft_loss
-from extensions.divergences import symmetric_kl
-from extensions.flags import compares_rows
-from extensions.losses import HIGHEST_SIMILARITY
-from extensions.no_duplicates import NoDuplicates, groups
-from extensions.perturbation import Passes
+from extensions.loss import contrastive, fgm, freelb, r3f, simcse, smart
+from extensions.loss.distillation import mixed_loss, score_loss, soft_loss
+from extensions.loss.divergences import squared_difference, symmetric_kl
+from extensions.loss.on_vectors import compares_rows, on_vectors
+from extensions.loss.perturbation import Passes
 from training.errors import InputError
 from training.processes import process_count
-
-MEANS_THE_SAME = {"para": 1, "sts": 4.0, "nli": 2}  # labels from here on are positives
-MEANS_ANOTHER = {"para": 0, "sts": -1.0, "nli": 0}  # labels up to here are hard negatives
 
 
 class Objective:
@@ -73,7 +67,7 @@ class Objective:
             inputs: what the head takes.
         """
         for loss in self._losses(task, inputs, labels):
-            uncertainty = added(self.model, "uncertainty")
+            uncertainty = self.model.added.uncertainty
             yield loss if uncertainty is None else uncertainty(task.name, loss)
 
     def _losses(self, task: Any, inputs: Sequence[Tensor], labels: Tensor) -> Iterator[Tensor]:
@@ -89,14 +83,15 @@ class Objective:
             )
         elif regulariser == "r_drop":
             outputs = outputs_of(simcse.twice(*inputs))
-            apart = contrastive.squared_difference if task.classes == 0 else symmetric_kl
             loss, alpha = self.losses[task.name], self.args.regulariser_weight
-            yield contrastive.r_drop(loss, apart, outputs, labels, alpha)
+            if task.classes == 0:
+                alpha *= 2  # KL has two directions, and a squared difference one
+            yield contrastive.r_drop(loss, divergence(task), outputs, labels, alpha)
         else:
             yield self._with_terms(task, inputs, labels, own, lambda: outputs_of(inputs))
 
     def _with_terms(self, task, inputs, labels, own, forward) -> Tensor:
-        """The task's own loss of a clean pass and the terms beside it."""
+        """The task's own loss of a clean pass and the terms added to it."""
         args = self.args
         extra = getattr(args, f"{task.name}_extra")
         passes = Passes(self.model.bert, forward) if args.regulariser or args.bregman else None
@@ -145,16 +140,8 @@ class Objective:
 
 
 def divergence(task: Any) -> Callable[[Tensor, Tensor], Tensor]:
-    """ℓ_s of SMART: symmetric KL of classes and of yes or no, the squared difference of numbers.
-
-    Numbers are brought to 0 … 1 as in their loss, beside which λ would else mean 25 times more.
-    """
-    return scores_apart if task.classes == 0 else symmetric_kl
-
-
-def scores_apart(p: Tensor, q: Tensor) -> Tensor:
-    """Of similarities (B,), (B,) from 0 to 5."""
-    return smart.squared_difference(p / HIGHEST_SIMILARITY, q / HIGHEST_SIMILARITY)
+    """ℓ_s of SMART: symmetric KL of classes and of yes or no, the squared difference of numbers."""
+    return squared_difference if task.classes == 0 else symmetric_kl
 
 
 @contextmanager
@@ -166,67 +153,3 @@ def vectors_of(model: nn.Module) -> Iterator[list[Tensor]]:
         yield found
     finally:
         hook.remove()
-
-
-def on_vectors(
-    extra: str, task: str, vectors: Sequence[Tensor], labels: Tensor, inputs: Sequence[Tensor]
-) -> Tensor:
-    """A loss of EXTRAS in flags.py on one vector a row, or on two.
-
-    Args:
-        inputs: what the head took, the first texts' ids (B, L) first.
-    """
-    if extra == "supcon":
-        return contrastive.supervised_contrastive(vectors[0], labels)
-    u, v = vectors  # (B, D) each
-    if extra == "angle":
-        return cosine.angle(u, v, labels)
-    if extra == "cosine_embedding":
-        return cosine.cosine_embedding(u, v, labels)
-    if extra == "simcse":
-        kinds = [kind(task, label) for label in labels.tolist()]
-        premises = map(tuple, inputs[0].tolist())
-        found = simcse.triplets(zip(premises, range(len(labels)), kinds, strict=True))
-        if not found:
-            return 0.0 * u.sum()
-        _, right, wrong = map(list, zip(*found, strict=True))
-        return simcse.supervised(u[right], v[right], v[wrong])
-    same, another = labels >= MEANS_THE_SAME[task], labels <= MEANS_ANOTHER[task]  # (B,)
-    symmetric = extra == "ranking_symmetric"
-    return ranking.ranking(u[same], v[same], v[another], symmetric=symmetric)
-
-
-def kind(task: str, label: float) -> str:
-    """What a pair's label makes of it, in NLI's words."""
-    if label >= MEANS_THE_SAME[task]:
-        return "entailment"
-    return "contradiction" if label <= MEANS_ANOTHER[task] else "neutral"
-
-
-def in_loss(first: str, second: str, relation: str) -> tuple[str, ...]:
-    """Of a pair both texts, of a negative the one that others are held against, else none."""
-    return {"entailment": (first, second), "contradiction": (second,)}.get(relation, ())
-
-
-def without_duplicates(args: Any, rows: Mapping[str, Any], batches: Mapping[str, Any]) -> dict:
-    """Batches for the tasks whose loss takes other rows' texts as negatives.
-
-    In these no text comes twice, nor one that means the same; and a pair comes with a hard
-    negative, a row of the same first text that means another thing, where there is one.
-
-    Args:
-        rows: of each task its data set, of (first, second, label, id).
-        batches: of each task its sampler.
-    """
-    found = dict(batches)
-    for name in batches:
-        extra = getattr(args, f"{name}_extra")
-        if extra in ("ranking", "ranking_symmetric") or (name, extra) == ("nli", "simcse"):
-            pairs = [(a, b, kind(name, label)) for a, b, label, _ in rows[name]]
-            leader = groups((a, b) for a, b, relation in pairs if relation == "entailment")
-            keys = [{leader.get(text, text) for text in in_loss(*pair)} for pair in pairs]
-            numbered = ((a, i, relation) for i, (a, _, relation) in enumerate(pairs))
-            together = [unit for _, *unit in simcse.triplets(numbered)]
-            apart = (unit for unit in together if keys[unit[0]].isdisjoint(keys[unit[1]]))
-            found[name] = NoDuplicates(batches[name], keys, map(tuple, apart))
-    return found

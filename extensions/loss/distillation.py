@@ -22,10 +22,9 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from extensions.divergences import wide
+from extensions.loss.divergences import HIGHEST_SIMILARITY, wide
 
 DISTILBERT_WEIGHTS = (5.0, 2.0, 1.0)  # soft answers, labels or masked words, directions
-HIGHEST_SIMILARITY = 5.0
 
 
 def soft_loss(student: Tensor, teachers: Tensor, temperature: float = 2.0) -> Tensor:

@@ -19,8 +19,15 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from extensions.features import SHAPES, pad_tags, pair_features, shape, spread, text_features
-from extensions.tagger import Tagger
+from extensions.features.by_hand import (
+    SHAPES,
+    pad_tags,
+    pair_features,
+    shape,
+    spread,
+    text_features,
+)
+from extensions.features.tagger import Tagger
 from training.errors import InputError
 
 WORD = re.compile(r"\w+(?:['’]\w+)*|[^\w\s]")  # don't is one word, a mark is one

@@ -28,7 +28,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from extensions.divergences import wide
+from extensions.loss.divergences import wide
 
 
 def supervised_contrastive(vectors: Tensor, labels: Tensor, temperature: float = 0.3) -> Tensor:
@@ -48,15 +48,6 @@ def supervised_contrastive(vectors: Tensor, labels: Tensor, temperature: float =
     return -(sums / partners.sum(dim=1).clamp(min=1)).mean()
 
 
-def squared_difference(first: Tensor, second: Tensor, highest: float = 5.0) -> Tensor:
-    """For scores (B,), which are no distributions: 2 × the mean of ((a − b) / highest)².
-
-    Each direction is one squared difference (as in Jiang et al. 2020, section 3.1, for regression),
-    on the scale of the loss.
-    """
-    return 2 * F.mse_loss(wide(first) / highest, wide(second) / highest)
-
-
 def r_drop(
     loss: Callable[[Tensor, Tensor], Tensor],
     divergence: Callable[[Tensor, Tensor], Tensor],
@@ -68,7 +59,7 @@ def r_drop(
 
     Args:
         loss: the task's own, (outputs, labels) → a number, a mean over rows.
-        divergence: symmetric_kl for classes and for yes or no, squared_difference for scores.
+        divergence: with both directions, such as symmetric_kl for classes and for yes or no.
         outputs: (2 B, C) or (2 B,) of a model in training mode; row B + i is row i once more.
         labels: (B,).
     """

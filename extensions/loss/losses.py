@@ -1,4 +1,4 @@
-"""Losses for sentence pairs and ordered classes; all are computed in float32.
+"""Losses for similarities and ordered classes; both are computed in float32.
 
 Each takes a head's outputs and the labels and returns one number, to be minimised.
 """
@@ -9,9 +9,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from extensions.cosine import ranked
-
-HIGHEST_SIMILARITY = 5.0
+from extensions.loss.cosine import ranked
+from extensions.loss.divergences import HIGHEST_SIMILARITY
 
 
 def ordinal(logits: Tensor, labels: Tensor) -> Tensor:
@@ -28,16 +27,6 @@ def ordinal(logits: Tensor, labels: Tensor) -> Tensor:
     classes = torch.arange(logits.size(-1), device=logits.device)  # (C,)
     distances = (classes - labels[:, None]).float()  # (B, C)
     return F.cross_entropy(logits.float(), (-distances.square()).softmax(dim=-1))
-
-
-def paraphrase(logits: Tensor, labels: Tensor) -> Tensor:
-    """Binary cross-entropy: (B,) logits of "yes", (B,) labels 0 and 1."""
-    return F.binary_cross_entropy_with_logits(logits.float(), labels.float())
-
-
-def mean_squared(scores: Tensor, labels: Tensor) -> Tensor:
-    """Mean squared error of (B,) scores and labels from 0 to 5, both brought to 0 … 1."""
-    return F.mse_loss(scores.float() / HIGHEST_SIMILARITY, labels.float() / HIGHEST_SIMILARITY)
 
 
 def cosent(scores: Tensor, labels: Tensor, scale: float = 20.0) -> Tensor:

@@ -23,7 +23,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from extensions.divergences import wide
+from extensions.loss.divergences import wide
 
 
 def info_nce(scores: Tensor) -> Tensor:

@@ -24,7 +24,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from extensions.divergences import wide
+from extensions.loss.divergences import wide
 
 
 def cosine(u: Tensor, v: Tensor) -> Tensor:

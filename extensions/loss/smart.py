@@ -33,15 +33,6 @@ from torch import Tensor, nn
 Divergence = Callable[[Tensor, Tensor], Tensor]
 
 # ---------------------------------------------------------------------------------------------
-# ℓ_s: the mean over a batch, with gradients through both sides
-
-
-def squared_difference(p: Tensor, q: Tensor) -> Tensor:
-    """Of numbers (B,), (B,) on the labels' scale."""
-    return (p - q).square().mean()
-
-
-# ---------------------------------------------------------------------------------------------
 # R_s
 
 
