@@ -11,10 +11,9 @@ from __future__ import annotations
 import training.threads  # noqa: F401, before torch
 
 # isort: split
-import argparse
-import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -51,10 +50,7 @@ from evaluation import (
 from optimizer import AdamW
 from training.acceleration import accelerate
 from training.arguments import (
-    OneLineParser,
-    check_seed,
-    positive_float,
-    positive_int,
+    given_lines,
     probability,
     run_script,
 )
@@ -69,19 +65,22 @@ from training.curriculum import drawn, round_robin
 ### END SOLUTION multitask.imports
 from training.devices import autocast_for, keep_freed_memory, pick_device
 from training.encoder_outputs import cache_encoder_outputs
-from training.errors import InputError
-from training.flags import TrainingFlags, add_fields, add_flags, complete, flag
+from training.flags import complete, flag
 from training.hub import default_model
 from training.processes import broadcast_parameters, first_process, in_first_process, join_processes
 from training.tasks import (
     Task,
-    TaskFiles,
+    TaskFlags,
     Turns,
     check_files,
     evaluate,
+    input_lengths,
+    make_parser,
     mean_losses,
     name_outputs,
     new_run,
+    parse_flags,
+    task_names,
 )
 from utils import seed_everything
 
@@ -132,15 +131,6 @@ def overall(scores: Mapping[str, float]) -> float:
 # Configuration: a flag is a field
 
 
-def task_names(text: str, known: Iterable[str] = tuple(TASKS)) -> list[str]:
-    """An argparse type: sst,para,sts or fewer of them, in the table's order."""
-    asked = [name.strip() for name in text.split(",")]
-    unknown = [name for name in asked if name not in known]
-    if unknown:
-        raise argparse.ArgumentTypeError(f"no task {unknown[0]!r}; there are {', '.join(known)}")
-    return [name for name in known if name in asked]
-
-
 @dataclass
 class ModelFlags:
     """Those that a checkpoint keeps, because the model depends on them."""
@@ -151,7 +141,9 @@ class ModelFlags:
         help="pretrain: BERT stays as it is, only the heads learn; finetune: all of it learns",
     )
     hidden_dropout_prob: float = flag(0.3, type=probability, help="before the heads")
-    tasks: list[str] = flag(list(TASKS), type=task_names, help="which ones, e.g. sst,sts")
+    tasks: list[str] = flag(
+        list(TASKS), type=partial(task_names, known=TASKS), help="which ones, e.g. sst,sts"
+    )
     ### BEGIN SOLUTION multitask.choices
     pair_encoding: str = flag(
         "bi",
@@ -162,16 +154,9 @@ class ModelFlags:
 
 
 @dataclass
-class MultitaskFlags(TrainingFlags, TaskFiles, ModelFlags):
+class MultitaskFlags(TaskFlags, ModelFlags):
     """All that a run needs to know."""
 
-    steps_per_epoch: int | None = flag(
-        None, type=positive_int, help="default: as many as give every row a turn"
-    )
-    predict: list[str] | None = flag(
-        None, nargs="*", metavar="TEXT", help="or two texts, or lines of standard input"
-    )
-    checkpoint: str | None = flag(None, help="which model predicts")
     ### BEGIN SOLUTION multitask.sampling
     sampling: str = flag(
         "round_robin", choices=("round_robin", "proportional"), help="which task is next"
@@ -179,41 +164,10 @@ class MultitaskFlags(TrainingFlags, TaskFiles, ModelFlags):
     ### END SOLUTION multitask.sampling
 
 
-def make_parser(kind: type[MultitaskFlags] = MultitaskFlags) -> OneLineParser:
-    """The command line of a dataclass of flags."""
-    parser = OneLineParser(description="One BERT for sentiment, paraphrases and similarity.")
-    add = parser.add_argument
-    add("--seed", type=int)
-    add("--epochs", type=positive_int)
-    add("--use_gpu", action="store_true", help="CUDA, or Apple's MPS")
-    add("--batch_size", type=positive_int)
-    add("--lr", type=positive_float)
-    add("--model", help="name or folder of the pretrained BERT ($MINBERT_MODEL does the same)")
-    add_flags(parser)
-    add_fields(parser, kind)
-    return parser
-
-
-def parse(
-    parser: OneLineParser,
-    args: MultitaskFlags,
-    arguments: Sequence[str] | None = None,
-    tasks: Iterable[str] = tuple(TASKS),
-) -> None:
-    """Read the command line into ``args`` and check it."""
-    parser.parse_args(arguments, namespace=args)
-    if (args.predict is None) != (args.checkpoint is None):
-        parser.error("--predict and --checkpoint go together; --resume goes on with a run")
-    if args.predict is not None and len(args.predict) > 2:
-        parser.error("--predict takes one text, or the two of a pair: put each in quotes")
-    check_seed(parser, args.seed)
-    name_outputs(args, tasks)
-
-
 def get_args(arguments: Sequence[str] | None = None) -> MultitaskFlags:
     """The flags of a command line, checked."""
     args = MultitaskFlags()
-    parse(make_parser(), args, arguments)
+    parse_flags(make_parser(MultitaskFlags), args, arguments, TASKS)
     return args
 
 
@@ -309,13 +263,7 @@ class MultitaskBERT(nn.Module):
         return self.apply_head(self.sentiment, self(input_ids, attention_mask))  # (B, 5)
         ### END SOLUTION multitask.predict_sentiment
 
-    def predict_paraphrase(
-        self,
-        input_ids_1: Tensor,
-        attention_mask_1: Tensor,
-        input_ids_2: Tensor,
-        attention_mask_2: Tensor,
-    ) -> Tensor:
+    def predict_paraphrase(self, input_ids_1, attention_mask_1, input_ids_2, attention_mask_2):
         """The logit of "yes, a paraphrase": (B, L1), (B, L1), (B, L2), (B, L2) → (B,).
 
         Above 0 means yes; no sigmoid here: the loss and the evaluation apply it.
@@ -328,13 +276,7 @@ class MultitaskBERT(nn.Module):
         return self.apply_head(self.paraphrase, features).squeeze(-1)  # (B, 1) → (B,)
         ### END SOLUTION multitask.predict_paraphrase
 
-    def predict_similarity(
-        self,
-        input_ids_1: Tensor,
-        attention_mask_1: Tensor,
-        input_ids_2: Tensor,
-        attention_mask_2: Tensor,
-    ) -> Tensor:
+    def predict_similarity(self, input_ids_1, attention_mask_1, input_ids_2, attention_mask_2):
         """How alike two sentences are, from 0 to 5: (B, L1), (B, L1), (B, L2), (B, L2) → (B,)."""
         ### BEGIN SOLUTION multitask.predict_similarity
         ### STUB: # like predict_paraphrase, but the result is on the labels' scale: 5 times a
@@ -394,13 +336,6 @@ def read_set(task: Task, args: MultitaskFlags, split: str) -> TextDataset:
     if task.keys == SINGLE:
         return SentenceClassificationDataset(rows, args)
     return SentencePairDataset(rows, args, isRegression=task.classes == 0)
-
-
-def input_lengths(rows: TextDataset, model: nn.Module) -> list[int]:
-    """Word pieces of each row's input: of a pair the longer text, or both, which share a [CLS]."""
-    if model.joins_pairs and rows.texts_per_row == 2:
-        return [min(first + second - 1, rows.max_length) for first, second in rows.pieces()]
-    return rows.lengths()
 
 
 # ---------------------------------------------------------------------------------------------
@@ -546,17 +481,6 @@ def predict(model: nn.Module, config, lines: Iterable[Sequence[str]], device) ->
         print(f"{said}   {' | '.join(text.strip() for text in texts)}", flush=True)
 
 
-def lines_of(given: Sequence[str]) -> Iterable[Sequence[str]]:
-    """The texts on the command line, or lines of standard input, where a tab separates a pair."""
-    if given and list(given) != ["-"]:
-        yield given
-        return
-    try:
-        yield from (line.rstrip("\n").split("\t")[:2] for line in sys.stdin)
-    except UnicodeDecodeError as error:
-        raise InputError(f"standard input is not UTF-8 ({error}); convert it") from None
-
-
 # ---------------------------------------------------------------------------------------------
 # The script
 
@@ -576,7 +500,7 @@ def main() -> None:
     args = get_args()
     if args.predict is not None:
         device = pick_device(args.use_gpu)
-        predict(*load_model(args.checkpoint, device), lines_of(args.predict), device)
+        predict(*load_model(args.checkpoint, device), given_lines(args.predict), device)
         return
     join_processes(args.use_gpu)
     args.model = args.model or in_first_process(default_model)
