@@ -25,7 +25,6 @@ from bert import BertModel
 from config import BertConfig
 from datasets import (
     COURSE_STEMS,
-    SPLITS,
     SentenceClassificationDataset,
     SentenceClassificationTestDataset,
     SentencePairDataset,
@@ -49,11 +48,7 @@ from evaluation import (
 )
 from optimizer import AdamW
 from training.acceleration import accelerate
-from training.arguments import (
-    given_lines,
-    probability,
-    run_script,
-)
+from training.arguments import given_lines, probability, run_script
 from training.batches import PAIR, SINGLE, LengthBatches, evaluation_loader
 from training.checkpoints import restore_model, resume_path, save_model
 
@@ -64,7 +59,7 @@ from training.curriculum import drawn, round_robin
 
 ### END SOLUTION multitask.imports
 from training.devices import autocast_for, keep_freed_memory, pick_device
-from training.encoder_outputs import cache_encoder_outputs
+from training.encoder_outputs import cache_encoder_outputs, unique_texts
 from training.flags import complete, flag
 from training.hub import default_model
 from training.processes import broadcast_parameters, first_process, in_first_process, join_processes
@@ -72,13 +67,14 @@ from training.tasks import (
     Task,
     TaskFlags,
     Turns,
-    check_files,
+    check_run,
     evaluate,
     input_lengths,
     make_parser,
     mean_losses,
     name_outputs,
     new_run,
+    overall,
     parse_flags,
     task_names,
 )
@@ -86,7 +82,6 @@ from utils import seed_everything
 
 # ---------------------------------------------------------------------------------------------
 # The tasks
-
 
 TASKS = {
     "sst": Task("sst", "sentiment", 5, SINGLE, "predict_sentiment", classify, accuracy, COLUMNS[0]),
@@ -115,16 +110,6 @@ def similarity_loss(scores: Tensor, labels: Tensor) -> Tensor:
 
 LOSSES = {"sst": F.cross_entropy, "para": paraphrase_loss, "sts": similarity_loss}
 ### END SOLUTION multitask.losses
-
-
-def overall(scores: Mapping[str, float]) -> float:
-    """The leaderboard's mean of the tasks' accuracies and (r + 1) / 2 for a correlation r.
-
-    Next to the tasks of TASKS a further one does not count: it is there to help them.
-    """
-    counted = {name: value for name, value in scores.items() if name in TASKS} or scores
-    terms = [(value + 1) / 2 if name == "sts" else value for name, value in counted.items()]
-    return sum(terms) / len(terms)
 
 
 # ---------------------------------------------------------------------------------------------
@@ -179,9 +164,7 @@ def complete_flags(
     """A copy of an older caller's flags with defaults for the rest, and the data files found."""
     args = complete(args, kind)
     name_outputs(args, stems)
-    names = [f"{task}_{split}" for task in stems for split in SPLITS]
-    given = {name: getattr(args, name) for name in names}
-    vars(args).update(find_course_files(given, args.data_dir, stems))
+    find_course_files(args, stems)
     return args
 
 
@@ -271,8 +254,7 @@ class MultitaskBERT(nn.Module):
         ### BEGIN SOLUTION multitask.predict_paraphrase
         ### STUB: # a vector for each sentence, both put together in a way that shows how they
         ### STUB: # differ, dropout, the linear layer
-        pairs = input_ids_1, attention_mask_1, input_ids_2, attention_mask_2
-        features = self.pair_features(*pairs)  # (B, D) or (B, 3 D)
+        features = self.pair_features(input_ids_1, attention_mask_1, input_ids_2, attention_mask_2)
         return self.apply_head(self.paraphrase, features).squeeze(-1)  # (B, 1) → (B,)
         ### END SOLUTION multitask.predict_paraphrase
 
@@ -281,8 +263,7 @@ class MultitaskBERT(nn.Module):
         ### BEGIN SOLUTION multitask.predict_similarity
         ### STUB: # like predict_paraphrase, but the result is on the labels' scale: 5 times a
         ### STUB: # sigmoid is one way, 5 times the cosine of the two vectors is another
-        pairs = input_ids_1, attention_mask_1, input_ids_2, attention_mask_2
-        features = self.pair_features(*pairs)  # (B, D) or (B, 3 D)
+        features = self.pair_features(input_ids_1, attention_mask_1, input_ids_2, attention_mask_2)
         return 5 * self.apply_head(self.similarity, features).squeeze(-1).sigmoid()  # (B, 1) → (B,)
         ### END SOLUTION multitask.predict_similarity
 
@@ -414,10 +395,7 @@ def new_turns(args: MultitaskFlags, model: nn.Module, sets: Mapping[str, TextDat
 
 def cache_texts(bert: nn.Module, datasets: Iterable[TextDataset], args, device) -> None:
     """Run a frozen BERT once over every text; see cache_encoder_outputs."""
-    texts = dict.fromkeys(
-        text for dataset in datasets for row in dataset for text in row[: dataset.texts_per_row]
-    )
-    rows = SentenceClassificationTestDataset([(text, "") for text in texts], args)
+    rows = SentenceClassificationTestDataset(unique_texts(datasets), args)
     with autocast_for(device, args.precision)():
         cache_encoder_outputs(bert, [rows], args.batch_size, device)
 
@@ -485,16 +463,6 @@ def predict(model: nn.Module, config, lines: Iterable[Sequence[str]], device) ->
 # The script
 
 
-def check_run(args: MultitaskFlags, tasks: Mapping[str, Task] = TASKS) -> None:
-    """Say what will run, and what of it cannot, before the training rather than after it."""
-    if args.option == "pretrain" and args.lr < 1e-4:
-        print(f"hint: only the heads learn, and at --lr {args.lr:g} hardly move; try --lr 1e-3")
-    check_files(args)
-    for name in filter(lambda name: getattr(args, f"{name}_test"), args.tasks):
-        read_rows(tasks[name], args, "test")  # a fault must show before the training
-    print("\n" + "  ".join(f"{key}={value}" for key, value in vars(args).items() if value))
-
-
 def main() -> None:
     """Train and test on all tasks, or predict."""
     args = get_args()
@@ -506,6 +474,8 @@ def main() -> None:
     args.model = args.model or in_first_process(default_model)
     args = complete_flags(args)
     check_run(args)
+    for name in filter(lambda name: getattr(args, f"{name}_test"), args.tasks):
+        read_rows(TASKS[name], args, "test")  # a fault must show before the training
     seed_everything(args.seed)
     train_multitask(args)
     if first_process():

@@ -33,11 +33,11 @@ from extensions.text import sampling
 from extensions.update.step import Updates, make_optimizer
 from multitask_classifier import (
     cache_texts,
-    check_run,
     complete_flags,
     model_config,
     overall,
     predict,
+    read_rows,
     read_set,
     test_on,
 )
@@ -54,6 +54,7 @@ from training.hub import default_model
 from training.processes import broadcast_parameters, first_process, in_first_process, join_processes
 from training.tasks import (
     Turns,
+    check_run,
     evaluate,
     input_lengths,
     make_parser,
@@ -269,7 +270,9 @@ def main() -> None:
     join_processes(args.use_gpu)
     args.model = args.model or in_first_process(default_model)
     args = complete_flags(args, TechniqueFlags, STEMS)
-    check_run(args, TASKS)
+    check_run(args)
+    for name in filter(lambda name: getattr(args, f"{name}_test"), args.tasks):
+        read_rows(TASKS[name], args, "test")  # a fault must show before the training
     seed_everything(args.seed)
     train(args)
     if first_process():

@@ -125,8 +125,10 @@ def name_outputs(args: TaskFlags, tasks: Iterable[str]) -> None:
             setattr(args, f"{name}_{split}_out", given or default)
 
 
-def check_files(args: TaskFlags) -> None:
-    """InputError if a data file is missing or an output cannot be written."""
+def check_run(args: TaskFlags) -> None:
+    """Say what will run; InputError if a data file is missing or an output cannot be written."""
+    if args.option == "pretrain" and args.lr < 1e-4:
+        print(f"hint: only the heads learn, and at --lr {args.lr:g} hardly move; try --lr 1e-3")
     for name in args.tasks:
         for split in ("train", "dev", "test"):
             path = getattr(args, f"{name}_{split}")
@@ -142,6 +144,7 @@ def check_files(args: TaskFlags) -> None:
     ]
     for out in (*outputs, args.filepath, f"{args.out_dir}/multitask"):
         check_writable(Path(out).parent)
+    print("\n" + "  ".join(f"{key}={value}" for key, value in vars(args).items() if value))
 
 
 # ---------------------------------------------------------------------------------------------
@@ -283,3 +286,13 @@ def evaluate(
         found = task.predict(loader, getattr(model, task.head), device)
         scores[task.name] = task.metric(found["y_true"], found["y_pred"])
     return scores
+
+
+def overall(scores: Mapping[str, float]) -> float:
+    """The leaderboard's mean of the tasks' accuracies and (r + 1) / 2 for a correlation r.
+
+    A further task does not count next to these: it is there to help them.
+    """
+    counted = {name: scores[name] for name in ("sst", "para", "sts") if name in scores} or scores
+    terms = [(value + 1) / 2 if name == "sts" else value for name, value in counted.items()]
+    return sum(terms) / len(terms)
