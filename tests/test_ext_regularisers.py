@@ -796,7 +796,7 @@ def test_the_average_goes_in_and_comes_out(tiny_model_folder, tmp_path):
 
 
 # ---------------------------------------------------------------------------------------------
-# Rates by layer, layers anew, heads
+# Rates by layer, layers drawn again, heads
 
 
 def test_rates_by_layer(tiny_model_folder):
@@ -850,7 +850,7 @@ def test_rates_of_a_frozen_bert(tiny_model_folder):
             parameter_groups(model, 0.01, decay)
 
 
-def test_top_layers_start_anew(tiny_model_folder):
+def test_top_layers_are_drawn_again(tiny_model_folder):
     bert = tiny_multitask(tiny_model_folder).bert
     with torch.no_grad():
         for parameter in bert.parameters():
@@ -876,7 +876,7 @@ def test_top_layers_start_anew(tiny_model_folder):
 def test_impossible_new_layers(tiny_model_folder):
     bert = tiny_multitask(tiny_model_folder).bert
     for count in (-1, 3):
-        with pytest.raises(InputError, match=f"{count} layers to start anew: this BERT has 2"):
+        with pytest.raises(InputError, match=f"{count} layers to draw again: this BERT has 2"):
             reinitialise_top(bert, count)
     with pytest.raises(InputError, match="have to learn"):
         reinitialise_top(bert.requires_grad_(False), 1)

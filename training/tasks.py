@@ -194,11 +194,11 @@ class Turns:
             yield next(self.streams[name]) | {"task": name}
 
     def state_dict(self) -> dict:
-        """Where each task's rows are, for a run that goes on."""
+        """How far each task's rows have gone by, for a resumed run."""
         return self.places
 
     def load_state_dict(self, places: dict) -> None:
-        """Go on from there."""
+        """Continue from there."""
         self.places = places
 
 
