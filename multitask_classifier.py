@@ -11,10 +11,9 @@ from __future__ import annotations
 import training.threads  # noqa: F401, before torch
 
 # isort: split
-import argparse
-import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -46,16 +45,10 @@ from evaluation import (
 )
 from optimizer import AdamW
 from training.acceleration import accelerate
-from training.arguments import (
-    OneLineParser,
-    check_seed,
-    positive_int,
-    probability,
-    run_script,
-)
+from training.arguments import given_lines, probability, run_script
 from training.batches import PAIR, SINGLE, LengthBatches, evaluation_loader
 from training.checkpoints import restore_model, resume_path, save_model
-from training.course_files import COURSE_STEMS, SPLITS, find_course_files
+from training.course_files import COURSE_STEMS, find_course_files
 
 ### BEGIN SOLUTION multitask.imports
 ### STUB: # imports of your own modules, in the order of their names, as ruff sorts them
@@ -64,27 +57,30 @@ from training.curriculum import drawn, round_robin
 
 ### END SOLUTION multitask.imports
 from training.devices import autocast_for, keep_freed_memory, pick_device
-from training.encoder_outputs import cache_encoder_outputs
+from training.encoder_outputs import cache_encoder_outputs, unique_texts
 from training.error_analysis import describe
-from training.errors import InputError
-from training.flags import TrainingFlags, add_fields, complete, flag
+from training.flags import complete, flag
 from training.hub import default_model
 from training.processes import broadcast_parameters, first_process, in_first_process, join_processes
 from training.tasks import (
     Task,
-    TaskFiles,
+    TaskFlags,
     Turns,
-    check_files,
+    check_run,
     evaluate,
+    input_lengths,
+    make_parser,
     mean_losses,
     name_outputs,
     new_run,
+    overall,
+    parse_flags,
+    task_names,
 )
 from utils import seed_everything
 
 # ---------------------------------------------------------------------------------------------
 # The tasks
-
 
 TASKS = {
     "sst": Task("sst", "sentiment", 5, SINGLE, "predict_sentiment", classify, accuracy, COLUMNS[0]),
@@ -115,27 +111,8 @@ LOSSES = {"sst": F.cross_entropy, "para": paraphrase_loss, "sts": similarity_los
 ### END SOLUTION multitask.losses
 
 
-def overall(scores: Mapping[str, float]) -> float:
-    """The leaderboard's mean of the tasks' accuracies and (r + 1) / 2 for a correlation r.
-
-    Next to the tasks of TASKS a further one does not count: it is there to help them.
-    """
-    counted = {name: value for name, value in scores.items() if name in TASKS} or scores
-    terms = [(value + 1) / 2 if name == "sts" else value for name, value in counted.items()]
-    return sum(terms) / len(terms)
-
-
 # ---------------------------------------------------------------------------------------------
 # Configuration: a flag is a field
-
-
-def task_names(text: str, known: Iterable[str] = tuple(TASKS)) -> list[str]:
-    """An argparse type: sst,para,sts or fewer of them, in the table's order."""
-    asked = [name.strip() for name in text.split(",")]
-    unknown = [name for name in asked if name not in known]
-    if unknown:
-        raise argparse.ArgumentTypeError(f"no task {unknown[0]!r}; there are {', '.join(known)}")
-    return [name for name in known if name in asked]
 
 
 @dataclass
@@ -148,7 +125,9 @@ class ModelFlags:
         help="pretrain: BERT stays as it is, only the heads learn; finetune: all of it learns",
     )
     hidden_dropout_prob: float = flag(0.3, type=probability, help="before the heads")
-    tasks: list[str] = flag(list(TASKS), type=task_names, help="which ones, e.g. sst,sts")
+    tasks: list[str] = flag(
+        list(TASKS), type=partial(task_names, known=TASKS), help="which ones, e.g. sst,sts"
+    )
     ### BEGIN SOLUTION multitask.choices
     pair_encoding: str = flag(
         "bi",
@@ -159,16 +138,9 @@ class ModelFlags:
 
 
 @dataclass
-class MultitaskFlags(TrainingFlags, TaskFiles, ModelFlags):
+class MultitaskFlags(TaskFlags, ModelFlags):
     """All that a run needs to know."""
 
-    steps_per_epoch: int | None = flag(
-        None, type=positive_int, help="default: as many as give every row a turn"
-    )
-    predict: list[str] | None = flag(
-        None, nargs="*", metavar="TEXT", help="or two texts, or lines of standard input"
-    )
-    checkpoint: str | None = flag(None, help="which model predicts")
     ### BEGIN SOLUTION multitask.sampling
     sampling: str = flag(
         "round_robin", choices=("round_robin", "proportional"), help="which task is next"
@@ -176,33 +148,10 @@ class MultitaskFlags(TrainingFlags, TaskFiles, ModelFlags):
     ### END SOLUTION multitask.sampling
 
 
-def make_parser(kind: type[MultitaskFlags] = MultitaskFlags) -> OneLineParser:
-    """The command line of a dataclass of flags."""
-    parser = OneLineParser(description="One BERT for sentiment, paraphrases and similarity.")
-    add_fields(parser, kind)
-    return parser
-
-
-def parse(
-    parser: OneLineParser,
-    args: MultitaskFlags,
-    arguments: Sequence[str] | None = None,
-    tasks: Iterable[str] = tuple(TASKS),
-) -> None:
-    """Read the command line into ``args`` and check it."""
-    parser.parse_args(arguments, namespace=args)
-    if (args.predict is None) != (args.checkpoint is None):
-        parser.error("--predict and --checkpoint go together; --resume goes on with a run")
-    if args.predict is not None and len(args.predict) > 2:
-        parser.error("--predict takes one text, or the two of a pair: put each in quotes")
-    check_seed(parser, args.seed)
-    name_outputs(args, tasks)
-
-
 def get_args(arguments: Sequence[str] | None = None) -> MultitaskFlags:
     """The flags of a command line, checked."""
     args = MultitaskFlags()
-    parse(make_parser(), args, arguments)
+    parse_flags(make_parser(MultitaskFlags), args, arguments, TASKS)
     return args
 
 
@@ -214,9 +163,7 @@ def complete_flags(
     """A copy of an older caller's flags with defaults for the rest, and the data files found."""
     args = complete(args, kind)
     name_outputs(args, stems)
-    names = [f"{task}_{split}" for task in stems for split in SPLITS]
-    given = {name: getattr(args, name) for name in names}
-    vars(args).update(find_course_files(given, args.data_dir, stems))
+    find_course_files(args, stems)
     return args
 
 
@@ -298,13 +245,7 @@ class MultitaskBERT(nn.Module):
         return self.apply_head(self.sentiment, self(input_ids, attention_mask))  # (B, 5)
         ### END SOLUTION multitask.predict_sentiment
 
-    def predict_paraphrase(
-        self,
-        input_ids_1: Tensor,
-        attention_mask_1: Tensor,
-        input_ids_2: Tensor,
-        attention_mask_2: Tensor,
-    ) -> Tensor:
+    def predict_paraphrase(self, input_ids_1, attention_mask_1, input_ids_2, attention_mask_2):
         """The logit of "yes, a paraphrase": (B, L1), (B, L1), (B, L2), (B, L2) → (B,).
 
         Above 0 means yes; no sigmoid here: the loss and the evaluation apply it.
@@ -312,24 +253,16 @@ class MultitaskBERT(nn.Module):
         ### BEGIN SOLUTION multitask.predict_paraphrase
         ### STUB: # a vector for each sentence, both put together in a way that shows how they
         ### STUB: # differ, dropout, the linear layer
-        pairs = input_ids_1, attention_mask_1, input_ids_2, attention_mask_2
-        features = self.pair_features(*pairs)  # (B, D) or (B, 3 D)
+        features = self.pair_features(input_ids_1, attention_mask_1, input_ids_2, attention_mask_2)
         return self.apply_head(self.paraphrase, features).squeeze(-1)  # (B, 1) → (B,)
         ### END SOLUTION multitask.predict_paraphrase
 
-    def predict_similarity(
-        self,
-        input_ids_1: Tensor,
-        attention_mask_1: Tensor,
-        input_ids_2: Tensor,
-        attention_mask_2: Tensor,
-    ) -> Tensor:
+    def predict_similarity(self, input_ids_1, attention_mask_1, input_ids_2, attention_mask_2):
         """How alike two sentences are, from 0 to 5: (B, L1), (B, L1), (B, L2), (B, L2) → (B,)."""
         ### BEGIN SOLUTION multitask.predict_similarity
         ### STUB: # like predict_paraphrase, but the result is on the labels' scale: 5 times a
         ### STUB: # sigmoid is one way, 5 times the cosine of the two vectors is another
-        pairs = input_ids_1, attention_mask_1, input_ids_2, attention_mask_2
-        features = self.pair_features(*pairs)  # (B, D) or (B, 3 D)
+        features = self.pair_features(input_ids_1, attention_mask_1, input_ids_2, attention_mask_2)
         return 5 * self.apply_head(self.similarity, features).squeeze(-1).sigmoid()  # (B, 1) → (B,)
         ### END SOLUTION multitask.predict_similarity
 
@@ -383,13 +316,6 @@ def read_set(task: Task, args: MultitaskFlags, split: str) -> TextDataset:
     if task.keys == SINGLE:
         return SentenceClassificationDataset(rows, args)
     return SentencePairDataset(rows, args, isRegression=task.classes == 0)
-
-
-def input_lengths(rows: TextDataset, model: nn.Module) -> list[int]:
-    """Word pieces of each row's input: of a pair the longer text, or both, which share a [CLS]."""
-    if model.joins_pairs and rows.texts_per_row == 2:
-        return [min(first + second - 1, rows.max_length) for first, second in rows.pieces()]
-    return rows.lengths()
 
 
 # ---------------------------------------------------------------------------------------------
@@ -468,10 +394,7 @@ def new_turns(args: MultitaskFlags, model: nn.Module, sets: Mapping[str, TextDat
 
 def cache_texts(bert: nn.Module, datasets: Iterable[TextDataset], args, device) -> None:
     """Run a frozen BERT once over every text; see cache_encoder_outputs."""
-    texts = dict.fromkeys(
-        text for dataset in datasets for row in dataset for text in row[: dataset.texts_per_row]
-    )
-    rows = SentenceClassificationTestDataset([(text, "") for text in texts], args)
+    rows = SentenceClassificationTestDataset(unique_texts(datasets), args)
     with autocast_for(device, args.precision)():
         cache_encoder_outputs(bert, [rows], args.batch_size, device)
 
@@ -535,29 +458,8 @@ def predict(model: nn.Module, config, lines: Iterable[Sequence[str]], device) ->
         print(f"{said}   {' | '.join(text.strip() for text in texts)}", flush=True)
 
 
-def lines_of(given: Sequence[str]) -> Iterable[Sequence[str]]:
-    """The texts on the command line, or lines of standard input, where a tab separates a pair."""
-    if given and list(given) != ["-"]:
-        yield given
-        return
-    try:
-        yield from (line.rstrip("\n").split("\t")[:2] for line in sys.stdin)
-    except UnicodeDecodeError as error:
-        raise InputError(f"standard input is not UTF-8 ({error}); convert it") from None
-
-
 # ---------------------------------------------------------------------------------------------
 # The script
-
-
-def check_run(args: MultitaskFlags, tasks: Mapping[str, Task] = TASKS) -> None:
-    """Say what will run, and what of it cannot, before the training rather than after it."""
-    if args.option == "pretrain" and args.lr < 1e-4:
-        print(f"hint: only the heads learn, and at --lr {args.lr:g} hardly move; try --lr 1e-3")
-    check_files(args)
-    for name in filter(lambda name: getattr(args, f"{name}_test"), args.tasks):
-        read_rows(tasks[name], args, "test")  # a fault must show before the training
-    print("\n" + "  ".join(f"{key}={value}" for key, value in vars(args).items() if value))
 
 
 def main() -> None:
@@ -565,12 +467,14 @@ def main() -> None:
     args = get_args()
     if args.predict is not None:
         device = pick_device(args.use_gpu)
-        predict(*load_model(args.checkpoint, device), lines_of(args.predict), device)
+        predict(*load_model(args.checkpoint, device), given_lines(args.predict), device)
         return
     join_processes(args.use_gpu)
     args.model = args.model or in_first_process(default_model)
     args = complete_flags(args)
     check_run(args)
+    for name in filter(lambda name: getattr(args, f"{name}_test"), args.tasks):
+        read_rows(TASKS[name], args, "test")  # a fault must show before the training
     seed_everything(args.seed)
     train_multitask(args)
     if first_process():

@@ -21,6 +21,7 @@ import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -42,10 +43,8 @@ from multitask_classifier import (
     TASKS,
     Task,
     complete_flags,
-    input_lengths,
     overall,
     read_set,
-    task_names,
 )
 from training.arguments import OneLineParser, positive_int, run_script
 from training.batches import evaluation_loader
@@ -54,6 +53,7 @@ from training.devices import autocast_for, pick_device
 from training.errors import InputError
 from training.files import check_writable, write_json
 from training.flags import complete
+from training.tasks import input_lengths, task_names
 
 
 @dataclass
@@ -280,7 +280,7 @@ def get_args() -> EnsembleFlags:
     add = parser.add_argument
     add("checkpoints", nargs="+", metavar="CHECKPOINT")
     add("--soup", action="store_true", help="average weights, not answers")
-    add("--tasks", type=task_names, help="which ones, e.g. sst,sts")
+    add("--tasks", type=partial(task_names, known=TASKS), help="which ones, e.g. sst,sts")
     add("--batch_size", type=positive_int)
     add("--precision", choices=("auto", "fp32", "bf16"))
     add("--use_gpu", action="store_true", help="CUDA, or Apple's MPS")

@@ -16,10 +16,11 @@ from extensions.parameters import adapters, heads, lora
 from extensions.tasks import LOSSES, TASKS
 from extensions.text import sampling
 from extensions.update.schedules import KINDS as SCHEDULES
-from multitask_classifier import ModelFlags, MultitaskFlags, task_names
+from multitask_classifier import ModelFlags, MultitaskFlags
 from training.arguments import positive_float, positive_int, probability
 from training.course_files import COURSE_STEMS
 from training.flags import flag
+from training.tasks import task_names
 
 PERTURB = ("r3f", "smart", "fgm", "freelb")
 REGULARISERS = ("r_drop", *PERTURB)

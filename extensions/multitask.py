@@ -33,21 +33,17 @@ from extensions.text import sampling
 from extensions.update.step import Updates, make_optimizer
 from multitask_classifier import (
     cache_texts,
-    check_run,
     complete_flags,
-    input_lengths,
-    lines_of,
-    make_parser,
     model_config,
     overall,
-    parse,
     predict,
+    read_rows,
     read_set,
     test_on,
 )
 from optimizer import AdamW
 from training.acceleration import accelerate
-from training.arguments import run_script
+from training.arguments import given_lines, run_script
 from training.batches import SINGLE, LengthBatches, evaluation_loader
 from training.checkpoints import restore_model, resume_path, save_model
 from training.course_files import SPLITS
@@ -58,7 +54,16 @@ from training.files import sha256_of
 from training.hub import default_model
 from training.processes import broadcast_parameters, first_process, in_first_process, join_processes
 from training.tables import read_table
-from training.tasks import Turns, evaluate, mean_losses, new_run
+from training.tasks import (
+    Turns,
+    check_run,
+    evaluate,
+    input_lengths,
+    make_parser,
+    mean_losses,
+    new_run,
+    parse_flags,
+)
 from utils import seed_everything
 
 # ---------------------------------------------------------------------------------------------
@@ -250,7 +255,7 @@ def remembered(model: TechniquesBERT, lines: Iterable[Sequence[str]]) -> Iterato
 def get_args(arguments: Sequence[str] | None = None) -> TechniqueFlags:
     """The flags of a command line, checked."""
     parser, args = make_parser(TechniqueFlags), TechniqueFlags()
-    parse(parser, args, arguments, STEMS)
+    parse_flags(parser, args, arguments, STEMS)
     for fault in faults(args):
         parser.error(fault)
     return args
@@ -262,12 +267,14 @@ def main() -> None:
     if args.predict is not None:
         device = pick_device(args.use_gpu)
         model, config = load_model(args.checkpoint, device)
-        predict(model, config, remembered(model, lines_of(args.predict)), device)
+        predict(model, config, remembered(model, given_lines(args.predict)), device)
         return
     join_processes(args.use_gpu)
     args.model = args.model or in_first_process(default_model)
     args = complete_flags(args, TechniqueFlags, STEMS)
-    check_run(args, TASKS)
+    check_run(args)
+    for name in filter(lambda name: getattr(args, f"{name}_test"), args.tasks):
+        read_rows(TASKS[name], args, "test")  # a fault must show before the training
     seed_everything(args.seed)
     train(args)
     if first_process():

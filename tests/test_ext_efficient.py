@@ -128,8 +128,6 @@ def test_optimizers_refuse_impossible_values():
 # Schedules
 
 THEIRS = {
-    "constant": transformers.get_constant_schedule_with_warmup,
-    "linear": transformers.get_linear_schedule_with_warmup,
     "cosine": transformers.get_cosine_schedule_with_warmup,
     "sqrt": transformers.get_inverse_sqrt_schedule,
 }
@@ -140,9 +138,7 @@ THEIRS = {
 def test_schedules_are_those_of_transformers(kind, rising):
     steps = 30
     optimizer = torch.optim.SGD([nn.Parameter(torch.ones(1))], lr=1.0)
-    options = {} if kind in ("constant", "sqrt") else {"num_training_steps": steps}
-    if kind == "sqrt":
-        options["timescale"] = max(1, rising)
+    options = {"timescale": max(1, rising)} if kind == "sqrt" else {"num_training_steps": steps}
     schedule = THEIRS[kind](optimizer, num_warmup_steps=rising, **options)
     for step in range(steps + 1):
         if step == steps and kind == "cosine":  # theirs rises again behind the end
@@ -154,12 +150,11 @@ def test_schedules_are_those_of_transformers(kind, rising):
 
 
 def test_schedules_at_their_ends():
-    for kind in ("linear", "cosine"):
-        assert schedules.factor(kind, 50, 50, 5) == schedules.factor(kind, 60, 50, 5) == 0
-    with pytest.raises(ValueError, match="no schedule 'step'; there are constant, linear"):
+    assert schedules.factor("cosine", 50, 50, 5) == schedules.factor("cosine", 60, 50, 5) == 0
+    with pytest.raises(ValueError, match="no schedule 'step'; there are cosine, sqrt"):
         schedules.factor("step", 0, 10, 0)
     with pytest.raises(ValueError, match="11 steps of warm-up in a run of 10"):
-        schedules.factor("linear", 0, 10, 11)
+        schedules.factor("cosine", 0, 10, 11)
 
 
 # ---------------------------------------------------------------------------------------------

@@ -349,5 +349,5 @@ def test_a_tagger_goes_into_a_file_and_back():
     for sentence in made_up(20, seed=8):
         text = [word for word, _ in sentence]
         assert again.tag(text) == learnt.tag(text)
-    learnt.learn(made_up(30, seed=6), epochs=2)  # anew: the same again
+    learnt.learn(made_up(30, seed=6), epochs=2)  # from nothing: the same again
     assert learnt.weights == again.weights

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from training.errors import InputError
@@ -61,3 +61,14 @@ def probability(text: str) -> float:
     if not 0 <= value < 1:
         raise argparse.ArgumentTypeError(f"{text} must be at least 0 and below 1")
     return value
+
+
+def given_lines(given: Sequence[str]) -> Iterator[Sequence[str]]:
+    """The texts on the command line, or lines of standard input, where a tab separates a pair."""
+    if given and list(given) != ["-"]:
+        yield given
+        return
+    try:
+        yield from (line.rstrip("\n").split("\t")[:2] for line in sys.stdin)
+    except UnicodeDecodeError as error:
+        raise InputError(f"standard input is not UTF-8 ({error}); convert it") from None

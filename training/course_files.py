@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from training.errors import InputError
 
@@ -67,18 +68,15 @@ def multitask_files(
     return files
 
 
-def find_course_files(
-    given: Mapping[str, str],
-    data_dir: str | None = None,
-    stems: Mapping[str, str] = COURSE_STEMS,
-) -> dict[str, str]:
-    """The files of flags; data/NAME of a course file stands for where the course files are."""
+def find_course_files(args: Any, stems: Mapping[str, str] = COURSE_STEMS) -> None:
+    """Turn data/NAME in args.sst_train …, NAME a course file, into where the course files are."""
     names = {
         f"data/{stem}-{ending}.csv": f"{task}_{split}"
         for task, stem in stems.items()
         for split, ending in SPLITS.items()
     }
-    if not names.keys() & set(given.values()):
-        return dict(given)
-    found = multitask_files(data_dir, stems)
-    return {flag: found[names[path]] if path in names else path for flag, path in given.items()}
+    given = {flag: getattr(args, flag) for flag in names.values()}
+    if names.keys() & set(given.values()):
+        found = multitask_files(args.data_dir, stems)
+        for flag, path in given.items():
+            setattr(args, flag, found[names[path]] if path in names else path)

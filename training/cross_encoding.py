@@ -38,7 +38,7 @@ def concat(
     place = torch.arange(int(ends.max()), device=ids_1.device)[None, :]  # (1, L)
     middle = (keep_1 + 1)[:, None]  # (B, 1), where the first [SEP] goes
 
-    # For each place of the result, where its id stands in [ids_1 | ids_2]
+    # For each place of the result, where its id is in [ids_1 | ids_2]
     width = ids_1.size(1)
     source = place.expand(len(ids_1), -1)  # (B, L): [CLS] a
     source = torch.where(place == middle, (whole_1 - 1)[:, None], source)  # [SEP]

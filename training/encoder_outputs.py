@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import torch
@@ -10,6 +10,12 @@ from torch import Tensor, nn
 
 from training.batches import evaluation_loader
 from training.progress import progress_bar
+
+
+def unique_texts(datasets: Iterable[Any]) -> list[tuple[str, str]]:
+    """Each text of the data sets' rows once, as a row without an id."""
+    texts = (text for rows in datasets for row in rows for text in row[: rows.texts_per_row])
+    return [(text, "") for text in dict.fromkeys(texts)]
 
 
 def cache_encoder_outputs(

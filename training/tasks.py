@@ -5,6 +5,7 @@ It knows of a model that each task has a method of it, and of a data set what ba
 
 from __future__ import annotations
 
+import argparse
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,11 +15,12 @@ import torch
 from torch import nn
 from torch.optim import Optimizer
 
+from training.arguments import OneLineParser, check_seed, positive_int
 from training.batches import LengthBatches
 from training.checkpoints import ResumePoint, resume_path, run_settings
 from training.errors import InputError
 from training.files import check_writable
-from training.flags import TrainingFlags, flag
+from training.flags import TrainingFlags, add_fields, flag
 from training.report import Report
 from training.run import Run
 
@@ -38,12 +40,12 @@ class Task:
 
 
 # ---------------------------------------------------------------------------------------------
-# Files
+# Flags
 
 
 @dataclass
-class TaskFiles:
-    """The files of the course's tasks, by the names of their flags."""
+class TaskFlags(TrainingFlags):
+    """What a run of several tasks needs to know; the files are those of the course's tasks."""
 
     sst_train: str = flag("data/ids-sst-train.csv")
     sst_dev: str = flag("data/ids-sst-dev.csv")
@@ -63,9 +65,49 @@ class TaskFiles:
     data_dir: str | None = flag(None, help="folder of the course files (or $MINBERT_DATA)")
     out_dir: str = flag("predictions", help="folder of all that a run writes")
     filepath: str | None = flag(None, help="default: {option}-{epochs}-{lr}-multitask.pt")
+    steps_per_epoch: int | None = flag(
+        None, type=positive_int, help="default: as many as give every row a turn"
+    )
+    predict: list[str] | None = flag(
+        None, nargs="*", metavar="TEXT", help="or two texts, or lines of standard input"
+    )
+    checkpoint: str | None = flag(None, help="which model predicts")
 
 
-def name_outputs(args: Any, tasks: Iterable[str]) -> None:
+def make_parser(kind: type[TaskFlags]) -> OneLineParser:
+    """The command line of a dataclass of flags."""
+    parser = OneLineParser(description="One BERT for sentiment, paraphrases and similarity.")
+    add_fields(parser, kind)
+    return parser
+
+
+def parse_flags(
+    parser: OneLineParser, args: TaskFlags, arguments: Sequence[str] | None, tasks: Iterable[str]
+) -> None:
+    """Read a command line into ``args``, check it, and name the outputs of these tasks."""
+    parser.parse_args(arguments, namespace=args)
+    if (args.predict is None) != (args.checkpoint is None):
+        parser.error("--predict and --checkpoint go together; --resume goes on with a run")
+    if args.predict is not None and len(args.predict) > 2:
+        parser.error("--predict takes one text, or the two of a pair: put each in quotes")
+    check_seed(parser, args.seed)
+    name_outputs(args, tasks)
+
+
+def task_names(text: str, known: Iterable[str]) -> list[str]:
+    """An argparse type: sst,para,sts or fewer of them, in the table's order."""
+    asked = [name.strip() for name in text.split(",")]
+    unknown = [name for name in asked if name not in known]
+    if unknown:
+        raise argparse.ArgumentTypeError(f"no task {unknown[0]!r}; there are {', '.join(known)}")
+    return [name for name in known if name in asked]
+
+
+# ---------------------------------------------------------------------------------------------
+# Files
+
+
+def name_outputs(args: TaskFlags, tasks: Iterable[str]) -> None:
     """Fill in the names of what a run writes, where none were given."""
     args.filepath = args.filepath or f"{args.option}-{args.epochs}-{args.lr}-multitask.pt"
     for name in tasks:
@@ -75,8 +117,10 @@ def name_outputs(args: Any, tasks: Iterable[str]) -> None:
             setattr(args, f"{name}_{split}_out", given or default)
 
 
-def check_files(args: Any) -> None:
-    """InputError if a data file is missing or an output cannot be written."""
+def check_run(args: TaskFlags) -> None:
+    """Say what will run; InputError if a data file is missing or an output cannot be written."""
+    if args.option == "pretrain" and args.lr < 1e-4:
+        print(f"hint: only the heads learn, and at --lr {args.lr:g} hardly move; try --lr 1e-3")
     for name in args.tasks:
         for split in ("train", "dev", "test"):
             path = getattr(args, f"{name}_{split}")
@@ -92,6 +136,7 @@ def check_files(args: Any) -> None:
     ]
     for out in (*outputs, args.filepath, f"{args.out_dir}/multitask"):
         check_writable(Path(out).parent)
+    print("\n" + "  ".join(f"{key}={value}" for key, value in vars(args).items() if value))
 
 
 # ---------------------------------------------------------------------------------------------
@@ -141,11 +186,11 @@ class Turns:
             yield next(self.streams[name]) | {"task": name}
 
     def state_dict(self) -> dict:
-        """Where each task's rows are, for a run that goes on."""
+        """How far each task's rows have gone by, for a resumed run."""
         return self.places
 
     def load_state_dict(self, places: dict) -> None:
-        """Go on from there."""
+        """Continue from there."""
         self.places = places
 
 
@@ -164,12 +209,19 @@ def infinite_batches(dataset: Any, batches: LengthBatches, place: dict) -> Itera
         place.update(epoch=place["epoch"] + 1, batch=0)
 
 
+def input_lengths(rows: Any, model: nn.Module) -> list[int]:
+    """Word pieces of each row's input: of a pair the longer text, or both, which share a [CLS]."""
+    if model.joins_pairs and rows.texts_per_row == 2:
+        return [min(first + second - 1, rows.max_length) for first, second in rows.pieces()]
+    return rows.lengths()
+
+
 # ---------------------------------------------------------------------------------------------
 # The run
 
 
 def new_run(
-    args: TrainingFlags,
+    args: TaskFlags,
     model: nn.Module,
     optimizer: Optimizer,
     turns: Turns,
@@ -226,3 +278,13 @@ def evaluate(
         found = task.predict(loader, getattr(model, task.head), device)
         scores[task.name] = task.metric(found["y_true"], found["y_pred"])
     return scores
+
+
+def overall(scores: Mapping[str, float]) -> float:
+    """The leaderboard's mean of the tasks' accuracies and (r + 1) / 2 for a correlation r.
+
+    A further task does not count next to these: it is there to help them.
+    """
+    counted = {name: scores[name] for name in ("sst", "para", "sts") if name in scores} or scores
+    terms = [(value + 1) / 2 if name == "sts" else value for name, value in counted.items()]
+    return sum(terms) / len(terms)

@@ -22,7 +22,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from itertools import groupby
 
-BEGIN, END = ("<s2>", "<s1>"), ("</s1>", "</s2>")  # stand around a sentence, as words and tags
+BEGIN, END = ("<s2>", "<s1>"), ("</s1>", "</s2>")  # around a sentence, as words and tags
 
 Tagged = Sequence[tuple[str, str]]  # a sentence: (word, tag) …
 
@@ -89,7 +89,7 @@ class Tagger:
         return found[len(BEGIN) :]
 
     def learn(self, sentences: Iterable[Tagged], epochs: int = 5, seed: int = 0) -> None:
-        """Begin anew and learn; the order of the sentences after the first epoch depends on seed.
+        """Learn from nothing; the order of the sentences after the first epoch depends on seed.
 
         The tags to the left are the tagger's own guesses, as they will be later.
         """

@@ -7,7 +7,7 @@ g_i' = g_i at first, and for the other tasks j in random order:
 
 Four things that are often got wrong: the condition belongs to it (without it agreeing tasks lose
 what they agree on); g_j is always the gradient as it was given, never a projected one; the order is
-drawn anew for every i; and the result is the sum, not the mean (which a changed learning rate or
+drawn again for every i; and the result is the sum, not the mean (which a changed learning rate or
 Adam would hide).
 
 Projections only ever add multiples of the given gradients, so g_i' = Σ_k c_k g_k all along, and its

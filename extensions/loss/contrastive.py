@@ -1,4 +1,4 @@
-"""Beside a classifier's own loss: supervised contrastive learning, and R-Drop.
+"""Added to a classifier's own loss: supervised contrastive learning, and R-Drop.
 
 Supervised contrastive loss (Khosla et al. 2020, equation 2; for fine-tuning BERT Gunel et al. 2021,
 equations 1 and 3). Sentences of one class should lie together, with z of length 1, P(i) the other
@@ -6,7 +6,7 @@ rows with i's label, A(i) all rows but i:
 
     L = −(1/B) Σ_i 1/|P(i)| Σ_{p ∈ P(i)} log [ exp(z_i·z_p / τ) / Σ_{a ∈ A(i)} exp(z_i·z_a / τ) ]
 
-beside cross-entropy as (1 − λ) CE + λ L. To try: τ = 0.3, λ = 0.9 (Gunel), but also λ = 0.1 to 0.5.
+added to cross-entropy as (1 − λ) CE + λ L. To try: τ = 0.3, λ = 0.9 (Gunel), also λ = 0.1 to 0.5.
 It compares the rows of a batch: no --accumulate, one process, 16 rows and more for five classes.
 
 R-Drop (Liang, Wu et al. 2021, "R-Drop: Regularized Dropout for Neural Networks", section 2.1). A

@@ -2,9 +2,9 @@
 
 Four ways to use a label, from a target to a mere order:
 
-- cosine_mse: the cosine itself should be the label, brought to 0 … 1 (Reimers & Gurevych 2019,
-  "Sentence-BERT", section 3, regression objective). With the cosine head this is what the task's
-  own mean squared error computes.
+- The cosine itself should be the label, brought to 0 … 1 (Reimers & Gurevych 2019, "Sentence-BERT",
+  section 3, regression objective). With the cosine head this is what the task's own mean squared
+  error computes, so that there is nothing to add.
 - cosine_embedding: torch's CosineEmbeddingLoss: 1 − c for "the same", max(0, c − margin) for "not
   the same". It knows yes and no only, so it is for Quora; graded labels are refused.
 - ranked: CoSENT's form (Su 2022), for any similarity: log(1 + Σ exp(λ (s_i − s_j))) over all i, j
@@ -14,7 +14,7 @@ Four ways to use a label, from a target to a mere order:
 
 The cosine is never clamped: below 0 it would have no gradient. ranked and angle compare rows of a
 batch, so the parts of a batch do not add up to it: no --accumulate, one process, batches of 16 and
-more. To try: cosine_mse alone first; then ranked or angle, λ 20; AnglE's authors add all three,
+more. To try: that one alone first; then ranked or angle, λ 20; AnglE's authors add all three,
 w₁ · ranked(cosine) + w₂ · ranking.py's loss + w₃ · angle.
 """
 
@@ -32,12 +32,6 @@ def cosine(u: Tensor, v: Tensor) -> Tensor:
     return F.cosine_similarity(wide(u), wide(v))
 
 
-def cosine_mse(u: Tensor, v: Tensor, labels: Tensor, highest: float = 5.0) -> Tensor:
-    """Mean of (cosine − label / highest)²: (B, D), (B, D), (B,) labels 0 … highest → ()."""
-    similarities = cosine(u, v)  # (B,)
-    return F.mse_loss(similarities, labels.to(similarities.dtype) / highest)
-
-
 def cosine_embedding(u: Tensor, v: Tensor, labels: Tensor, margin: float = 0.0) -> Tensor:
     """Mean of 1 − c where the label is 1 and of max(0, c − margin) where it is 0.
 
@@ -47,7 +41,7 @@ def cosine_embedding(u: Tensor, v: Tensor, labels: Tensor, margin: float = 0.0) 
         margin: how alike two different sentences may be.
     """
     if not ((labels == 0) | (labels == 1)).all():
-        raise ValueError("CosineEmbeddingLoss knows labels 0 and 1 only; cosine_mse takes grades")
+        raise ValueError("CosineEmbeddingLoss knows labels 0 and 1 only")
     return F.cosine_embedding_loss(wide(u), wide(v), 2 * labels - 1, margin=margin)
 
 

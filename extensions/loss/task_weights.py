@@ -1,7 +1,7 @@
 """How much each task's loss counts in the sum: given weights, or learned uncertainties.
 
-Summing, as MTRec (Bi et al. 2022, "MTRec: Multi-Task Learning over BERT for News Recommendation")
-sums the losses of its main task and of two further ones:
+Given weights, as MTRec (Bi et al. 2022, "MTRec: Multi-Task Learning over BERT for News
+Recommendation") has them for the losses of its main task and of two further ones, are flags:
 
     L = Σ_t λ_t L_t
 
@@ -23,16 +23,10 @@ moves a parameter by at most about the learning rate a step.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 
 import torch
 from torch import Tensor, nn
-
-
-def summed(losses: Mapping[str, Tensor], weights: Mapping[str, float] | None = None) -> Tensor:
-    """Σ λ_t L_t of the losses of one step; λ_t is 1 for a task without a weight."""
-    weights = weights or {}
-    return torch.stack([weights.get(task, 1.0) * loss for task, loss in losses.items()]).sum()
 
 
 class Uncertainty(nn.Module):

@@ -8,12 +8,12 @@
                of Stickland & Murray 2019, section 3.2, there with g the identity
 
 V begins as 0 (Houlsby et al. take tiny numbers), so that step 0 is the pretrained model exactly.
-Houlsby et al. also train the LayerNorms, for each task anew; here they are one set, so with several
-tasks leave them frozen. Projected attention layers, which put attention into the bottleneck, are
+Houlsby et al. also train the LayerNorms, a set for each task; here there is one, so with several
+tasks leave it frozen. Projected attention layers, which put attention into the bottleneck, are
 pals.py's.
 
 To try: m = 8, 64, 256; serial with g = GELU against parallel with g the identity; learning rates of
-1e-4 to 1e-3. They cannot be merged as LoRA's updates can: g stands in between, or the sublayer.
+1e-4 to 1e-3. They cannot be merged as LoRA's updates can: g is in between, or the sublayer.
 """
 
 from __future__ import annotations
@@ -45,10 +45,10 @@ class Adapter(nn.Module):
         return self.up(self.activation(self.down(hidden)))
 
 
-class Place(nn.Module):
+class AdapterSlot(nn.Module):
     """The dropout behind a sublayer, with the adapters of all tasks; it adds the chosen one's.
 
-    It stands where the layer has its dropout, whose output ``add_norm`` adds to the sublayer's
+    It takes the place of the layer's dropout, whose output ``add_norm`` adds to the sublayer's
     input: so an adapter needs no change of BertLayer.
     """
 
@@ -88,17 +88,17 @@ def add_adapters(
     """
     if kind not in KINDS:
         raise ValueError(f"no adapter {kind!r}; there are {', '.join(KINDS)}")
-    if any(isinstance(module, Place) for module in bert.modules()):
+    if any(isinstance(module, AdapterSlot) for module in bert.modules()):
         raise InputError("this BERT has adapters already")
     names, weight = list(tasks), bert.word_embedding.weight
     make = partial(Adapter, weight.size(1), size)
     bert.requires_grad_(False)
     for layer in bert.bert_layers:
         for part in ("attention_dropout", "out_dropout")[kind == "parallel" :]:
-            place = Place(getattr(layer, part), {name: make(activation()) for name in names})
-            setattr(layer, part, place.to(weight).train(layer.training))
+            slot = AdapterSlot(getattr(layer, part), {name: make(activation()) for name in names})
+            setattr(layer, part, slot.to(weight).train(layer.training))
         if kind == "parallel":
-            layer.register_forward_pre_hook(place.remember)
+            layer.register_forward_pre_hook(slot.remember)
     for module in bert.modules():
         if isinstance(module, nn.LayerNorm):
             module.requires_grad_(train_norms)
@@ -107,7 +107,7 @@ def add_adapters(
 def choose_task(bert: nn.Module, task: str) -> None:
     """Whose adapters the next passes take; gradients go to these alone."""
     for module in bert.modules():
-        if isinstance(module, Place):
+        if isinstance(module, AdapterSlot):
             if task not in module.adapters:
                 raise InputError(
                     f"no adapters for {task!r}; {', '.join(module.adapters)} have some"

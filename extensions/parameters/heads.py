@@ -3,7 +3,7 @@
 One layer is BERT's own (Devlin et al. 2019, section 4.1); two are RoBERTa's (Liu et al. 2019):
 dense, tanh, dropout, dense. A third puts one more dense, tanh, dropout between.
 
-What to try: with ``pooling`` 'pooler' one layer already stands on BERT's dense and tanh; more pay
+What to try: with ``pooling`` 'pooler' one layer already follows BERT's dense and tanh; more pay
 rather where the vector comes as it is, from [CLS] or a mean, or where BERT is frozen.
 """
 

@@ -1,4 +1,4 @@
-"""LoRA: fine-tuning as an update of low rank beside frozen weights; with rsLoRA and DoRA.
+"""LoRA: fine-tuning as an update of low rank added to frozen weights; with rsLoRA and DoRA.
 
     LoRA     h = W x + (α / r) B A x                             Hu et al. 2022, equation 3
     rsLoRA   h = W x + (α / √r) B A x                            Kalajdzievski 2023
@@ -89,7 +89,7 @@ class LoraLinear(nn.Linear):
 
     @torch.no_grad()
     def unmerge(self) -> None:
-        """Back to W beside its update, exactly."""
+        """Back to W and its update apart, exactly."""
         if self.unmerged is not None:
             self.weight.copy_(self.unmerged)
             self.unmerged = None
@@ -106,7 +106,7 @@ def add_lora(
     """Freeze a model, such as a BertModel, and let updates of the targets learn.
 
     Args:
-        targets: last parts of the names of linear layers, wherever they stand.
+        targets: last parts of the names of linear layers, wherever they are.
     """
     model.requires_grad_(False)
     found = [name for name, _ in _linears(model) if name.rpartition(".")[2] in targets]

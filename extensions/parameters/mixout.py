@@ -55,7 +55,7 @@ class MixoutLinear(nn.Linear):
 def replace_linears(module: nn.Module, p: float) -> int:
     """Give every linear layer inside ``module`` mixout, switch dropout off; how many there were.
 
-    Call it as soon as the pretrained weights are there, before they learn. Layers beside
+    Call it as soon as the pretrained weights are there, before they learn. Layers outside
     ``module``, such as the heads, have no pretrained weights: they keep their dropout.
 
     Raises:

@@ -1,7 +1,7 @@
-"""PALs, projected attention layers: a small task-specific layer beside each layer of a shared BERT.
+"""PALs, projected attention layers: a task's own small layer for each layer of a shared BERT.
 
 Stickland & Murray 2019 ("BERT and PALs: Projected Attention Layers for Efficient Adaptation in
-Multi-Task Learning"), section 3. Beside every layer, in parallel, the task adds
+Multi-Task Learning"), section 3. In parallel to every layer the task adds
 
     TS(h) = V^D g(V^E h)           to what goes into the layer's last LayerNorm:
 
@@ -76,7 +76,7 @@ class TaskPAL(nn.Module):
         nn.init.zeros_(self.decoder.weight)
 
     def forward(self, hidden: Tensor, attention_mask: Tensor, layer: int) -> Tensor:
-        """TS(h) beside that layer: (B, L, D), (B, 1, 1, L) → (B, L, D)."""
+        """TS(h) of that layer: (B, L, D), (B, 1, 1, L) → (B, L, D)."""
         small = self.attention[layer](self.encoder(hidden), attention_mask)  # (B, L, S)
         return self.activation(self.decoder(small))  # (B, L, D)
 

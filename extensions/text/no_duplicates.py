@@ -1,6 +1,6 @@
 """Batches in which no sentence comes twice, for losses that take the rest of a batch as negatives.
 
-Such a loss pushes each anchor away from all partners but its own. Many of Quora's questions stand
+Such a loss pushes each anchor away from all partners but its own. Many of Quora's questions are
 in several pairs: with (a, b) and (a, c) in one batch, a would be pushed away from c, which means
 the same. The larger the batch, the more of these false negatives there are (sentence-transformers
 calls its sampler for this NO_DUPLICATES).
@@ -35,7 +35,7 @@ class NoDuplicates(Sampler):
         keys: of each row, what no other row of its batch may have: its sentences, as the model
             sees them (lower case, stripped), or their groups.
         together: rows that come in one batch, such as a pair and a hard negative for it; a row
-            stands in one of these at most. Larger ones than a batch are taken apart.
+            is in one of these at most. Larger ones than a batch are taken apart.
     """
 
     def __init__(
@@ -101,7 +101,7 @@ class NoDuplicates(Sampler):
 
 
 def groups(pairs: Iterable[tuple[Hashable, Hashable]]) -> dict[Hashable, Hashable]:
-    """Of each sentence one sentence that stands for all that mean the same (union-find).
+    """Of each sentence one sentence that represents all that mean the same (union-find).
 
     Args:
         pairs: those that mean the same (label 1), no others.

@@ -5,7 +5,7 @@
 
 In both the first update copies θ, so that the starting point does not count. SWA takes a point at
 the end of each epoch, say, from the middle of the run on, and the learning rate must not fall to 0
-before the last, or all points are one. LayerNorm has no batch statistics that had to be made anew.
+before the last, or all points are one. LayerNorm has no batch statistics to compute again.
 
 What to try: d so that 1 / (1 − d) steps are a fraction of an epoch. A short run ends before an
 average over 1000 steps has got going: ``warm_up`` then takes d = (1 + n) / (10 + n) while that is

@@ -1,4 +1,4 @@
-"""Three more update rules beside our AdamW: SGD with momentum, Adam with coupled decay, Lion.
+"""Three more update rules than our AdamW: SGD with momentum, Adam with coupled decay, Lion.
 
 All read θ ← θ − α · (a direction made of the gradient g and of averages kept between steps):
 
