@@ -18,15 +18,10 @@ from safetensors.torch import load_file, save
 from torch import Tensor, nn
 
 from config import BertConfig
-from utils import (
-    WEIGHT_FILES,
-    InputError,
-    atomic_write,
-    find_model,
-    first_line,
-    get_parameter_dtype,
-    write_json,
-)
+from training.errors import InputError, first_line
+from training.files import atomic_write, write_json
+from training.hub import WEIGHT_FILES, find_model
+from utils import get_parameter_dtype
 
 # Hugging Face's name → ours, once for the embeddings and the pooler …
 MODEL_NAMES = {
@@ -58,14 +53,7 @@ LAYER_NAMES = {
     "output.LayerNorm.bias": "out_layer_norm.bias",
 }
 POOLER = "pooler."  # checkpoints of pure language models have no pooler; all else is required
-CONFIG_FIELDS_OF_A_RUN = (
-    "attention_kernel",
-    "name_or_path",
-    "option",
-    "num_labels",
-    "data_dir",
-    "model",
-)
+CONFIG_FIELDS_OF_A_RUN = ("name_or_path", "option", "num_labels", "data_dir", "model")
 
 
 def weight_names(num_hidden_layers: int) -> Iterator[tuple[str, str]]:

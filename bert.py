@@ -23,18 +23,6 @@ from config import BertConfig
 from utils import get_extended_attention_mask
 
 
-### BEGIN SOLUTION bert.unpadded
-def is_padded(additive_mask: Tensor) -> bool:
-    """Whether a mask (B, 1, 1, L) hides anything: adding zeros to all scores would be waste.
-
-    Always True where looking would stall the device or break up a compiled graph.
-    """
-    if additive_mask.device.type != "cpu" or torch.compiler.is_compiling():
-        return True
-    return bool(additive_mask.any())
-
-
-### END SOLUTION bert.unpadded
 class BertSelfAttention(nn.Module):
     """Multi-head scaled dot-product self-attention (Vaswani et al. 2017, section 3.2.2)."""
 
@@ -47,9 +35,6 @@ class BertSelfAttention(nn.Module):
         self.key = nn.Linear(config.hidden_size, self.all_head_size)
         self.value = nn.Linear(config.hidden_size, self.all_head_size)
         self.dropout = nn.Dropout(config.attention_probs_dropout_prob)
-        ### BEGIN SOLUTION bert.kernel
-        self.kernel = getattr(config, "attention_kernel", "textbook")
-        ### END SOLUTION bert.kernel
 
     def transform(self, x: Tensor, linear_layer: nn.Linear) -> Tensor:
         """Project and split into heads: (B, L, D) → (B, H, L, W)."""
@@ -79,8 +64,7 @@ class BertSelfAttention(nn.Module):
         ### STUB: # self.dropout; the weighted sum of the values; the heads put side by side again.
         scores = query @ key.transpose(-1, -2)  # (B, H, L, W) @ (B, H, W, L) → (B, H, L, L)
         scores = scores / math.sqrt(query.size(-1))
-        if is_padded(attention_mask):
-            scores = scores + attention_mask  # (B, H, L, L) + (B, 1, 1, L)
+        scores = scores + attention_mask  # (B, H, L, L) + (B, 1, 1, L)
         probabilities = self.dropout(F.softmax(scores, dim=-1))  # (B, H, L, L), rows sum to 1
         context = probabilities @ value  # (B, H, L, L) @ (B, H, L, W) → (B, H, L, W)
         return context.transpose(1, 2).flatten(2)  # (B, L, H, W) → (B, L, D)
@@ -91,28 +75,7 @@ class BertSelfAttention(nn.Module):
         key = self.transform(hidden_states, self.key)  # (B, H, L, W)
         value = self.transform(hidden_states, self.value)  # (B, H, L, W)
         query = self.transform(hidden_states, self.query)  # (B, H, L, W)
-        ### BEGIN SOLUTION bert.sdpa
-        if self.kernel == "sdpa" or (self.kernel == "auto" and not self.training):
-            return self.sdpa(key, query, value, attention_mask)  # (B, L, D)
-        ### END SOLUTION bert.sdpa
         return self.attention(key, query, value, attention_mask)  # (B, L, D)
-
-    ### BEGIN SOLUTION bert.sdpa_function
-    def sdpa(self, key: Tensor, query: Tensor, value: Tensor, attention_mask: Tensor) -> Tensor:
-        """What ``attention`` computes, by PyTorch's own kernel.
-
-        On a CPU with dropout it is neither faster nor leaner than the formula: there it falls back
-        to the same products. Without dropout it never writes the scores to memory, and on texts of
-        hundreds of pieces is two to four times as fast. Hence "auto": the kernel in evaluation.
-        """
-        dropout = self.dropout.p if self.training else 0.0
-        mask = attention_mask.to(query.dtype) if is_padded(attention_mask) else None
-        context = F.scaled_dot_product_attention(
-            query, key, value, attn_mask=mask, dropout_p=dropout
-        )  # (B, H, L, W)
-        return context.transpose(1, 2).flatten(2)  # (B, L, D)
-
-    ### END SOLUTION bert.sdpa_function
 
 
 class BertLayer(nn.Module):

@@ -10,6 +10,9 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
+from training.errors import InputError
+from training.hub import find_model
+
 
 @dataclass(init=False)
 class BertConfig:
@@ -32,7 +35,6 @@ class BertConfig:
     initializer_range: float = 0.02
     layer_norm_eps: float = 1e-12
     pad_token_id: int = 0
-    attention_kernel: str = "textbook"  # the formula; "sdpa": PyTorch's; "auto": that in evaluation
     name_or_path: str = ""
 
     def __init__(self, **values: Any):
@@ -72,9 +74,6 @@ class BertConfig:
                 raise ValueError(f"position_embedding_type {positions!r} is not supported")
             return cls(**(values | {"name_or_path": str(path.parent)}))
         except (OSError, ValueError) as error:
-            # utils stands beside this module in layer 0, and importing it costs one of torch.
-            from utils import InputError
-
             raise InputError(
                 f"{path} is not the configuration of a BERT ({error}); fetch the model again"
             ) from error
@@ -84,8 +83,6 @@ class BertConfig:
         cls, name_or_path: str | None, local_files_only: bool = False, **values: Any
     ) -> BertConfig:
         """The configuration of a pretrained model; keywords override what its file says."""
-        from utils import find_model  # here for the same reason
-
         config = cls.from_json(find_model(name_or_path, local_files_only) / "config.json")
         if name_or_path:
             config.name_or_path = str(name_or_path)

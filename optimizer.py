@@ -11,11 +11,6 @@ from collections.abc import Callable, Iterable
 import torch
 from torch.optim import Optimizer
 
-### BEGIN SOLUTION optimizer.fused_imports
-from torch.optim.adamw import adamw as torch_adamw
-
-### END SOLUTION optimizer.fused_imports
-
 
 class AdamW(Optimizer):
     """Adam (Kingma & Ba 2015, algorithm 1) with decoupled weight decay (Loshchilov & Hutter 2019).
@@ -87,10 +82,6 @@ class AdamW(Optimizer):
                 loss = closure()
 
         for group in self.param_groups:
-            ### BEGIN SOLUTION optimizer.fused_call
-            if self._fused_step(group):
-                continue
-            ### END SOLUTION optimizer.fused_call
             for parameter in group["params"]:
                 if parameter.grad is None:
                     continue
@@ -121,54 +112,3 @@ class AdamW(Optimizer):
                 parameter.mul_(1 - group["lr"] * group["weight_decay"])
                 ### END SOLUTION optimizer.step
         return loss
-
-    ### BEGIN SOLUTION optimizer.fused
-    def _fused_step(self, group: dict) -> bool:
-        """The same update by PyTorch's fused kernel, three times as fast; False if it can't.
-
-        It reads and writes each number once, where the plain step passes over memory eight times.
-        The kernel has ε inside the bias correction: with ε / √(1 − β₂ᵗ) its update is ours.
-        """
-        active = [p for p in group["params"] if p.grad is not None]
-        if any(
-            p.dtype != torch.float32 or p.grad.dtype != torch.float32 or p.grad.is_sparse
-            for p in active
-        ):
-            return False
-        beta1, beta2 = group["betas"]
-        same_step: dict[int, list[torch.nn.Parameter]] = {}
-        for parameter in active:
-            state = self._started(parameter)
-            state["step"] += 1
-            same_step.setdefault(state["step"], []).append(parameter)
-        for step, parameters in same_step.items():
-            correction1, correction2 = 1 - beta1**step, math.sqrt(1 - beta2**step)
-            torch_adamw(
-                parameters,
-                [p.grad for p in parameters],
-                [self.state[p]["exp_avg"] for p in parameters],
-                [self.state[p]["exp_avg_sq"] for p in parameters],
-                [],
-                [torch.tensor(step - 1.0, device=p.device) for p in parameters],
-                fused=True,
-                amsgrad=False,
-                beta1=beta1,
-                beta2=beta2,
-                lr=group["lr"] * (1 if group["correct_bias"] else correction1 / correction2),
-                weight_decay=0.0,
-                eps=group["eps"] / correction2,
-                maximize=False,
-            )
-            if group["weight_decay"]:
-                torch._foreach_mul_(parameters, 1 - group["lr"] * group["weight_decay"])
-        return True
-
-    def _started(self, parameter: torch.nn.Parameter) -> dict:
-        state = self.state[parameter]
-        if not state:
-            state["step"] = 0
-            state["exp_avg"] = torch.zeros_like(parameter)  # m
-            state["exp_avg_sq"] = torch.zeros_like(parameter)  # v
-        return state
-
-    ### END SOLUTION optimizer.fused

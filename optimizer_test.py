@@ -14,7 +14,7 @@ import sys
 from checks.findings import describe, explanations
 from checks.graded_tasks import graded_task
 from checks.part1.adamw import check_all, explain, is_started, test_optimizer
-from utils import run_script
+from training.arguments import run_script
 
 __all__ = ["main", "test_optimizer"]  # the second is the published protocol, called by its name
 __test__ = False  # pytest: it is a function to call, not a test to collect

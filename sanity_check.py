@@ -29,15 +29,10 @@ from torch import Tensor
 from checks.findings import ROOT, Finding, describe, difference, explanations, faulty
 from checks.graded_tasks import GRADED_TASKS, GradedTask, graded_task
 from checks.part1 import functions
-from utils import (
-    WEIGHT_FILES,
-    InputError,
-    OneLineParser,
-    default_model,
-    find_model,
-    run_script,
-    sha256_of,
-)
+from training.arguments import OneLineParser, run_script
+from training.errors import InputError
+from training.files import sha256_of
+from training.hub import WEIGHT_FILES, default_model, find_model
 
 MAKE = "python -m tests.make_sanity_check"
 PRETRAINED_TOLERANCE = 1e-4

@@ -21,7 +21,8 @@ import numpy as np
 
 from evaluation import COLUMNS, read_predictions
 from experiments.report import Row, intervals, scores
-from utils import InputError, OneLineParser, run_script
+from training.arguments import OneLineParser, run_script
+from training.errors import InputError
 
 TASKS = {"sts": ("sts", COLUMNS[2]), "quora": ("para", COLUMNS[1])}
 

@@ -2,10 +2,10 @@
 
     python benchmarks/features_alone.py --data_dir FOLDER
 
-SST: logistic regression on the numbers of extensions/features.py, on TF-IDF of words and word
-pairs, and on both. STS: the overlap of words as it is, ridge regression on all numbers counted in a
-pair, on the cosine of TF-IDF, and on both. All of the training sets, the regularisation chosen by
-cross-validation there; dev is looked at once. Intervals are 95 % bootstraps over dev.
+SST: logistic regression on the numbers of extensions/features/by_hand.py, on TF-IDF of words and
+word pairs, and on both. STS: the overlap of words as it is, ridge regression on all numbers counted
+in a pair, on the cosine of TF-IDF, and on both. All of the training sets, the regularisation chosen
+by cross-validation there; dev is looked at once. Intervals are 95 % bootstraps over dev.
 """
 
 from __future__ import annotations
@@ -25,10 +25,11 @@ from sklearn.metrics import accuracy_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from datasets import multitask_files, read_table
-from extensions.features import pair_features, text_features
-from extensions.word_tags import WORD
-from utils import OneLineParser, run_script
+from extensions.features.by_hand import pair_features, text_features
+from extensions.features.word_tags import WORD
+from training.arguments import OneLineParser, run_script
+from training.course_files import multitask_files
+from training.tables import read_table
 
 RESAMPLES = 2000
 

@@ -38,10 +38,14 @@ from pretraining.corpus import build
 from pretraining.masking import PretrainingExamples
 from pretraining.presets import PRESETS, preset
 from tokenizer import BertTokenizer
+from training.acceleration import accelerate
+from training.arguments import OneLineParser, positive_int, run_script
 from training.batches import LengthBatches
 from training.devices import autocast_for, keep_freed_memory
+from training.errors import InputError
+from training.hub import find_model
 from training.schedule import linear_factor, set_learning_rates
-from utils import InputError, OneLineParser, find_model, positive_int, run_script, seed_everything
+from utils import seed_everything
 
 WARM_UP = 3  # steps before the clock starts
 
@@ -61,10 +65,10 @@ def ours(job: SimpleNamespace) -> tuple[int, float]:
     keep_freed_memory()
     device = torch.device("cuda" if job.use_gpu else "cpu")
     examples, tokenizer = rows_of(job)
-    kernel = "sdpa" if job.use_gpu else "auto"
-    config = preset(job.preset, vocab_size=len(tokenizer), attention_kernel=kernel)
+    config = preset(job.preset, vocab_size=len(tokenizer))
     model = pretrain.PretrainingModel(config, job.objective).to(device).train()
     optimizer = AdamW(pretrain.weight_decay_groups(model, 0.01), lr=job.lr)
+    accelerate(model, optimizer, kernel_in_training=job.use_gpu)
     autocast = autocast_for(device, "auto")
     batches = LengthBatches(examples.lengths(), job.batch_size, seed=0)
     clock = Clock(job)
@@ -100,7 +104,7 @@ def plain(job: SimpleNamespace) -> tuple[int, float]:
         tokenizer.save_pretrained(folder)
         collator = DataCollatorForLanguageModeling(BertTokenizerFast.from_pretrained(folder))
     values = preset(job.preset, vocab_size=len(tokenizer)).to_dict()
-    config = TheirConfig(**{k: v for k, v in values.items() if k != "attention_kernel"})
+    config = TheirConfig(**values)
     kind = BertForMaskedLM if job.objective == "none" else BertForPreTraining
     model = kind(config).to(device).train()
     optimizer = torch.optim.AdamW(model.parameters(), lr=job.lr, weight_decay=0.01)

@@ -32,18 +32,12 @@ from torch.nn import functional as F
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from datasets import data_folder, load_pairs
-from utils import (
-    OneLineParser,
-    check_writable,
-    find_model,
-    positive_float,
-    positive_int,
-    probability,
-    run_script,
-    seed_everything,
-    write_json,
-)
+from datasets import load_pairs
+from training.arguments import OneLineParser, positive_float, positive_int, probability, run_script
+from training.course_files import data_folder
+from training.files import check_writable, write_json
+from training.hub import find_model
+from utils import seed_everything
 
 # Ours is loaded; what the libraries look for later under this name is not ours.
 sys.path.pop(0)

@@ -41,8 +41,11 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
 from config import BertConfig
-from datasets import SentenceClassificationDataset, data_folder, load_data
-from utils import InputError, OneLineParser, find_model, positive_int, run_script
+from datasets import SentenceClassificationDataset, load_data
+from training.arguments import OneLineParser, positive_int, run_script
+from training.course_files import data_folder
+from training.errors import InputError
+from training.hub import find_model
 
 FINETUNE = ("ours", "plain", "trainer", "grouped")
 FROZEN = ("ours", "plain")

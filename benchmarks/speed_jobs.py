@@ -44,17 +44,19 @@ def our_update(model, optimizer, autocast, ids: Tensor, mask: Tensor, labels: Te
     optimizer.step()
 
 
-def our_classifier(job: SimpleNamespace) -> tuple:
+def our_classifier(job: SimpleNamespace, kernel_in_training: bool = False) -> tuple:
     """Flags, model, optimizer and autocast, as classifier.train makes them."""
     sys.path.insert(0, str(ROOT))
     import classifier
+    from training.acceleration import accelerate
     from training.devices import autocast_for, keep_freed_memory
 
     keep_freed_memory()
     option = "pretrain" if job.frozen else "finetune"
-    args = classifier.with_defaults(SimpleNamespace(model=job.model, option=option))
+    args = classifier.ClassifierFlags(model=job.model, option=option)
     model, _ = classifier.new_model(args, num_labels=5)
     optimizer = classifier.AdamW([p for p in model.parameters() if p.requires_grad], lr=LR)
+    accelerate(model, optimizer, kernel_in_training)
     return args, model, optimizer, autocast_for(CPU, "auto")
 
 
@@ -140,9 +142,7 @@ def train_trainer(job: SimpleNamespace, **options) -> Callable[[], object]:
 
 def train_steps(job: SimpleNamespace) -> Callable[[], None]:
     """``steps`` steps of ours on ``batch_size`` rows of ``length`` random pieces each."""
-    _, model, optimizer, autocast = our_classifier(job)
-    for layer in model.bert.bert_layers:
-        layer.self_attention.kernel = job.kernel
+    _, model, optimizer, autocast = our_classifier(job, job.kernel == "sdpa")
     shape = (job.batch_size, job.length)
     ids = torch.randint(1, model.bert.config.vocab_size, shape)  # (B, L)
     labels = torch.randint(5, shape[:1])  # (B,)
@@ -172,11 +172,13 @@ def encode_ours(job: SimpleNamespace) -> Callable[[list[str]], np.ndarray]:
     sys.path.insert(0, str(ROOT))
     from bert import BertModel
     from datasets import SentenceClassificationTestDataset
+    from training.acceleration import accelerate
     from training.batches import evaluation_loader
     from training.devices import autocast_for, keep_freed_memory
 
     keep_freed_memory()
-    model = BertModel.from_pretrained(job.model, attention_kernel="auto")
+    model = BertModel.from_pretrained(job.model)
+    accelerate(model)
     autocast = autocast_for(CPU, "auto")
 
     def encode(texts: list[str]) -> np.ndarray:

@@ -22,7 +22,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from experiments import results
 from experiments.results import Experiment
-from utils import InputError, OneLineParser, positive_int, run_script
+from training.arguments import OneLineParser, positive_int, run_script
+from training.errors import InputError
 
 DEV_ROWS = 16
 

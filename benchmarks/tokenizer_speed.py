@@ -23,7 +23,9 @@ import pandas as pd
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from tokenizer import BertTokenizer
-from utils import InputError, OneLineParser, find_model, positive_int, run_script
+from training.arguments import OneLineParser, positive_int, run_script
+from training.errors import InputError
+from training.hub import find_model
 
 ROOT = Path(__file__).resolve().parent.parent
 FILE = "ids-sst-train.csv"

@@ -51,7 +51,7 @@ from pathlib import Path
 from checks.fingerprints import Mistake
 from checks.graded_tasks import GRADED_TASKS, GradedTask
 from course.patches import patched
-from utils import InputError
+from training.errors import InputError
 
 ROOT = Path(__file__).resolve().parent.parent
 MISTAKES, VARIANTS = ROOT / "course" / "mistakes", ROOT / "course" / "variants"

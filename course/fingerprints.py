@@ -45,7 +45,9 @@ from course.answers import (  # noqa: E402
     put_methods,
     read_all,
 )
-from utils import InputError, OneLineParser, atomic_write, run_script  # noqa: E402
+from training.arguments import OneLineParser, run_script  # noqa: E402
+from training.errors import InputError  # noqa: E402
+from training.files import atomic_write  # noqa: E402
 
 OPTIMIZER = "optimizer.step"
 Outputs = Mapping[str, Any]  # way of running a function → its outputs, or its error's Finding

@@ -56,14 +56,9 @@ from course.grading import (  # noqa: E402
 )
 from course.grading.context import SECONDS, GradingContext, open_context  # noqa: E402
 from course.grading.types import Submission  # noqa: E402
-from utils import (  # noqa: E402
-    InputError,
-    OneLineParser,
-    positive_float,
-    positive_int,
-    run_script,
-    write_json,
-)
+from training.arguments import OneLineParser, positive_float, positive_int, run_script  # noqa: E402
+from training.errors import InputError  # noqa: E402
+from training.files import write_json  # noqa: E402
 
 STAFF_ERROR = "staff error"
 MOST_SLOTS = 1000  # on this machine

@@ -42,7 +42,8 @@ from course.answers import (  # noqa: E402
     read_all,
 )
 from course.fingerprints import base_of, part_1  # noqa: E402
-from utils import OneLineParser, atomic_write, run_script  # noqa: E402
+from training.arguments import OneLineParser, run_script  # noqa: E402
+from training.files import atomic_write  # noqa: E402
 
 ENOUGH = 0.9  # share of mistakes that have to be named
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from utils import InputError
+from training.errors import InputError
 
 ARROW = " → "
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from checks.graded_tasks import GradedTask
 from course.table import Table, course_tasks
-from utils import InputError
+from training.errors import InputError
 
 COLUMNS = ("task", "function", "points", "minutes", "paper", "check")
 

@@ -23,7 +23,8 @@ ROOT = Path(__file__).resolve().parent.parent
 # Python puts the folder of the script (data/) on its path, and utils.py is one folder above.
 sys.path.insert(0, str(ROOT))
 
-from utils import InputError, OneLineParser, run_script  # noqa: E402
+from training.arguments import OneLineParser, run_script  # noqa: E402
+from training.errors import InputError  # noqa: E402
 
 SPLITS = ("train", "dev", "test-student")
 SHOWN = 5  # faults named in one line

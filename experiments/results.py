@@ -27,11 +27,13 @@ try:
 except ImportError:  # Windows
     fcntl = None
 
-from datasets import load_data, load_pairs, multitask_files
+from datasets import load_data, load_pairs
 from evaluation import read_predictions
 from multitask_classifier import TASKS
 from training.batches import SINGLE
-from utils import InputError, sha256_of
+from training.course_files import multitask_files
+from training.errors import InputError
+from training.files import sha256_of
 
 ROOT = Path(__file__).resolve().parent.parent
 FOLDER = ROOT / "experiments"
@@ -84,7 +86,8 @@ def read_experiment(path: str | Path) -> Experiment:
         raise InputError(f"{path} is no TOML: {error}") from None
     run, flags = content.pop("run", {}), content.pop("flags", {})
     search, variants = content.pop("search", {}), content.pop("variants", {})
-    defaults = {"kind": "train", "script": "multitask_classifier.py", "seeds": [], "members": []}
+    # one script for all: it trains what multitask_classifier.py does, and knows every flag
+    defaults = {"kind": "train", "script": "extensions/multitask.py", "seeds": [], "members": []}
     unknown = [*content, *(run.keys() - defaults.keys() - {"name"})]
     if unknown:
         raise InputError(f"{path}: unknown {', '.join(sorted(unknown))}; see experiments/README.md")

@@ -19,7 +19,9 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from experiments import results
 from experiments.results import Experiment, as_arguments, run_name
-from utils import InputError, OneLineParser, run_script, write_json
+from training.arguments import OneLineParser, run_script
+from training.errors import InputError
+from training.files import write_json
 
 
 def planned(paths: list[str]) -> list[Experiment]:
@@ -79,7 +81,7 @@ def command_of(experiment: Experiment, seed: int | None, folder: Path) -> list[s
     missing = [path.parent.name for path in checkpoints if not path.is_file()]
     if missing:
         raise InputError(f"{experiment.name} needs the runs {', '.join(missing)}; run these first")
-    script, flags = str(results.ROOT / "ensemble.py"), as_arguments(experiment.flags)
+    script, flags = str(results.ROOT / "extensions" / "ensemble.py"), as_arguments(experiment.flags)
     return [sys.executable, script, *map(str, checkpoints), *flags, "--out_dir", str(folder)]
 
 

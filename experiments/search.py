@@ -23,7 +23,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from experiments import results
 from experiments.results import Experiment
-from utils import InputError, OneLineParser, run_script
+from training.arguments import OneLineParser, run_script
+from training.errors import InputError
 
 
 def check_ranges(experiment: Experiment) -> tuple[int, dict[str, dict]]:

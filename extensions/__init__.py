@@ -1,1 +1,1 @@
-"""One technique a file: pure functions and small modules on tensors, without input or output."""
+"""Techniques in rooms by what they change; each file is one, and can be read alone."""

@@ -1,88 +1,147 @@
 """The flags that switch techniques on, and the combinations that are refused, each with its reason.
 
-Everything is off by default: without these flags a run is the plain one, to the last bit. Flags
-that decide what the model looks like are MODEL_FLAGS; a checkpoint has to keep them.
+Everything is off by default: without these flags a run is that of multitask_classifier.py, to the
+last bit. Those that decide what the model looks like are kept in its checkpoint.
 """
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Iterator
-from typing import Any
+from dataclasses import dataclass
+from functools import partial
 
-from extensions import adapters, heads, lora
-from utils import positive_float, positive_int, probability
+from extensions.features import pooling
+from extensions.loss.on_vectors import EXTRAS, compares_rows
+from extensions.parameters import adapters, heads, lora
+from extensions.tasks import LOSSES, TASKS
+from extensions.text import sampling
+from extensions.update.schedules import KINDS as SCHEDULES
+from multitask_classifier import ModelFlags, MultitaskFlags
+from training.arguments import positive_float, positive_int, probability
+from training.course_files import COURSE_STEMS
+from training.flags import flag
+from training.tasks import task_names
 
-EXTRAS = {  # losses on sentences' vectors, beside a task's own
-    "sst": ("supcon", "simcse"),
-    "para": ("ranking", "ranking_symmetric", "cosine_embedding", "simcse"),
-    "sts": ("ranking", "ranking_symmetric", "angle", "simcse"),
-    "nli": ("ranking", "ranking_symmetric", "simcse"),
-}
-COMPARE_ROWS = {"supcon", "simcse", "ranking", "ranking_symmetric", "angle"}
 PERTURB = ("r3f", "smart", "fgm", "freelb")
 REGULARISERS = ("r_drop", *PERTURB)
 RULES = ("sum", "pcgrad", "gradvac", "cagrad")
 RANKED = (*lora.KINDS, *adapters.KINDS)
 ADAPTATIONS = (*RANKED, "bitfit")
 OPTIMIZERS = ("adamw", "adam", "lion", "sgd")
-SCHEDULES = ("cosine", "sqrt")
-MODEL_FLAGS = (
-    "reinit",
-    "mixout",
-    "adapt",
-    "rank",
-    "pals",
-    "pal_heads",
-    "head_layers",
-    "task_weights",
-    "tag_words",
-    "count_features",
-)
+EXTRA = "a loss on vectors, added to the task's own"
 
 
-def add_flags(parser: argparse.ArgumentParser, tasks: dict[str, Any]) -> None:
-    """All flags of this folder that a training script of several tasks takes."""
-    group = parser.add_argument_group("techniques (docs/extensions.md)")
-    add = group.add_argument
-    for name in tasks:
-        add(
-            f"--{name}_extra",
-            choices=EXTRAS.get(name, ()),
-            help="a loss on vectors beside the task's own",
-        )
-    add("--extra_weight", type=positive_float, default=0.1, help="of these losses")
-    add("--regulariser", choices=REGULARISERS, help="outputs that hardly change, or adversaries")
-    add("--regulariser_weight", type=positive_float, default=1.0, help="λ or α; not of freelb")
-    add("--epsilon", type=positive_float, help="size of what is added to embeddings")
-    add("--ascents", type=positive_int, help="steps of smart (1) and freelb (2)")
-    add("--bregman", type=positive_float, help="μ: stay near a slow copy of the model (SMART)")
-    add(
-        "--gradients",
+@dataclass
+class TechniqueModelFlags(ModelFlags):
+    """Those that a checkpoint keeps, because the model depends on them."""
+
+    tasks: list[str] = flag(
+        list(COURSE_STEMS),
+        type=partial(task_names, known=tuple(TASKS)),
+        help="which ones, e.g. sst,sts,nli",
+    )
+    pooling: str = flag("pooler", choices=pooling.KINDS, help="a sentence's vector")
+    similarity: str = flag("linear", choices=("linear", "cosine"), help="head of sts")
+    separate_layers: int = flag(0, type=int, help="how many top layers each task has alone")
+    pals: int | None = flag(
+        None, type=positive_int, metavar="SIZE", help="a projected attention layer a task"
+    )
+    pal_heads: int = flag(12, type=positive_int, help="with --pals")
+    adapt: str | None = flag(
+        None, choices=ADAPTATIONS, help="fine-tune few numbers, the rest stays as it is"
+    )
+    rank: int | None = flag(None, type=positive_int, help="of LoRA (8), or an adapter's width (8)")
+    mixout: float | None = flag(
+        None, type=probability, help="fall back to pretrained weights with that probability"
+    )
+    reinit: int | None = flag(
+        None, type=positive_int, metavar="LAYERS", help="so many top layers are drawn again"
+    )
+    head_layers: int = flag(1, type=int, choices=heads.LAYERS, help="of every head")
+    task_weights: str | None = flag(
+        None, choices=("uncertainty",), help="learned weights of the losses"
+    )
+    tag_words: str | None = flag(
+        None, metavar="TAGS", help="'shapes', or a tagger's file: features of words"
+    )
+    count_features: bool = flag(
+        False, action="store_true", help="numbers counted in texts, as features"
+    )
+    tagger: str | None = None  # the digest of that file
+
+
+@dataclass
+class TechniqueFlags(TechniqueModelFlags, MultitaskFlags):
+    """All that a run with techniques needs to know."""
+
+    nli_train: str = flag("data/nli-train.csv")
+    nli_dev: str = flag("data/nli-dev.csv")
+    nli_test: str = flag("data/nli-test-student.csv")
+    nli_dev_out: str | None = flag(None)
+    nli_test_out: str | None = flag(None)
+    sampling: str = flag("round_robin", choices=sampling.KINDS, help="which task is next")
+    first_task: str = flag("para", choices=tuple(TASKS), help="--sampling first, before")
+    first_epochs: int = flag(1, type=positive_int, help="--sampling first, before")
+    sst_batch_size: int | None = flag(None, type=positive_int, help="default: --batch_size")
+    para_batch_size: int | None = flag(None, type=positive_int, help="default: --batch_size")
+    sts_batch_size: int | None = flag(None, type=positive_int, help="default: --batch_size")
+    nli_batch_size: int | None = flag(None, type=positive_int, help="default: --batch_size")
+    sst_weight: float = flag(1.0, type=positive_float, help="of its loss")
+    para_weight: float = flag(1.0, type=positive_float, help="of its loss")
+    sts_weight: float = flag(1.0, type=positive_float, help="of its loss")
+    nli_weight: float = flag(1.0, type=positive_float, help="of its loss")
+    sst_loss: str = flag("cross_entropy", choices=tuple(LOSSES["sst"]))
+    para_loss: str = flag("binary_cross_entropy", choices=tuple(LOSSES["para"]))
+    sts_loss: str = flag("mse", choices=tuple(LOSSES["sts"]))
+    nli_loss: str = flag("cross_entropy", choices=tuple(LOSSES["nli"]))
+    sst_extra: str | None = flag(None, choices=EXTRAS["sst"], help=EXTRA)
+    para_extra: str | None = flag(None, choices=EXTRAS["para"], help=EXTRA)
+    sts_extra: str | None = flag(None, choices=EXTRAS["sts"], help=EXTRA)
+    nli_extra: str | None = flag(None, choices=EXTRAS["nli"], help=EXTRA)
+    extra_weight: float = flag(0.1, type=positive_float, help="of these losses")
+    regulariser: str | None = flag(
+        None, choices=REGULARISERS, help="outputs that hardly change, or adversaries"
+    )
+    regulariser_weight: float = flag(1.0, type=positive_float, help="λ or α; not of freelb")
+    epsilon: float | None = flag(
+        None, type=positive_float, help="size of what is added to embeddings"
+    )
+    ascents: int | None = flag(None, type=positive_int, help="steps of smart (1) and freelb (2)")
+    bregman: float | None = flag(
+        None, type=positive_float, help="μ: stay near a slow copy of the model (SMART)"
+    )
+    gradients: str | None = flag(
+        None,
         choices=RULES,
         help="a step takes a batch of every task, and how their gradients become one",
     )
-    add("--task_weights", choices=("uncertainty",), help="learned weights of the losses")
-    add("--pals", type=positive_int, metavar="SIZE", help="a projected attention layer a task")
-    add("--pal_heads", type=positive_int, default=12, help="with --pals")
-    add("--adapt", choices=ADAPTATIONS, help="fine-tune few numbers, the rest stays as it is")
-    add("--rank", type=positive_int, help="of LoRA (8); of adapters their width (8)")
-    add("--mixout", type=probability, help="fall back to pretrained weights with that probability")
-    add("--reinit", type=positive_int, metavar="LAYERS", help="so many top layers start anew")
-    add("--layer_decay", type=positive_float, help="factor on lr from a layer to the one below")
-    add("--average", choices=("ema", "swa"), help="evaluate and keep averaged weights")
-    add("--average_decay", type=probability, default=0.999, help="with --average ema")
-    add("--optimizer", choices=OPTIMIZERS, default="adamw", help="adamw is the course's own")
-    add("--schedule", choices=SCHEDULES, help="how lr falls; --decay is the linear one")
-    add("--head_layers", type=int, choices=heads.LAYERS, default=1, help="of every head")
-    add("--teachers", nargs="+", metavar="FILE", help="checkpoints whose answers are learned")
-    add("--teacher_share", type=probability, default=0.5, help="of their loss; the labels' is rest")
-    add("--tag_words", metavar="TAGS", help="'shapes', or a tagger's file: features of words")
-    add("--count_features", action="store_true", help="numbers counted in texts, as features")
+    layer_decay: float | None = flag(
+        None, type=positive_float, help="factor on lr from a layer to the one below"
+    )
+    average: str | None = flag(
+        None, choices=("ema", "swa"), help="evaluate and keep averaged weights"
+    )
+    average_decay: float = flag(0.999, type=probability, help="with --average ema")
+    optimizer: str = flag("adamw", choices=OPTIMIZERS, help="adamw is the course's own")
+    schedule: str | None = flag(
+        None, choices=SCHEDULES, help="how lr falls; --decay is the linear one"
+    )
+    teachers: list[str] | None = flag(
+        None, nargs="+", metavar="FILE", help="checkpoints whose answers are learned"
+    )
+    teacher_share: float = flag(
+        0.5, type=probability, help="of their loss; the labels have the rest"
+    )
 
 
-def faults(args: argparse.Namespace) -> Iterator[str]:
+def faults(args: TechniqueFlags) -> Iterator[str]:
     """Why these flags make no sense together, a sentence each."""
+    if args.sampling in ("first", "before") and args.first_task not in args.tasks:
+        yield f"--first_task {args.first_task} is not among the --tasks"
+    if args.sampling == "before" and len(args.tasks) == 1:
+        yield "--sampling before has to come before another task: name two --tasks"
+    if args.similarity == "cosine" and args.pair_encoding == "cross":
+        yield "--similarity cosine compares two vectors, --pair_encoding cross makes one"
     extras = {name: getattr(args, f"{name}_extra") for name in args.tasks}
     on_pairs = [name for name, extra in extras.items() if extra and name != "sst"]
     if on_pairs and args.pair_encoding == "cross":
@@ -119,18 +178,7 @@ def faults(args: argparse.Namespace) -> Iterator[str]:
         yield "--schedule sqrt falls from the first step on: give it a --warmup"
 
 
-def compares_rows(args: argparse.Namespace) -> str | None:
-    """The flag whose loss is not a mean over rows, if there is one."""
-    for name in args.tasks:
-        extra = getattr(args, f"{name}_extra")
-        if extra in COMPARE_ROWS:
-            return f"--{name}_extra {extra}"
-    if "sts" in args.tasks and args.sts_loss == "cosent":
-        return "--sts_loss cosent"
-    return None
-
-
-def _faults_of_a_frozen_bert(args: argparse.Namespace) -> Iterator[str]:
+def _faults_of_a_frozen_bert(args: TechniqueFlags) -> Iterator[str]:
     if args.regulariser in PERTURB or args.bregman:
         yield "a frozen BERT cannot learn from changes of its embeddings: use --option finetune"
     if not args.pals and not args.separate_layers:
@@ -139,12 +187,12 @@ def _faults_of_a_frozen_bert(args: argparse.Namespace) -> Iterator[str]:
                 yield f"--{name}_extra moves vectors, which a frozen BERT keeps: --option finetune"
         if args.similarity == "cosine" and "sts" in args.tasks:
             yield "--similarity cosine has nothing that learns but BERT: use --option finetune"
-    for flag in ("adapt", "mixout", "reinit", "layer_decay", "tag_words", "gradients"):
-        if getattr(args, flag):
-            yield f"--{flag} is about how BERT learns: use --option finetune"
+    for name in ("adapt", "mixout", "reinit", "layer_decay", "tag_words", "gradients"):
+        if getattr(args, name):
+            yield f"--{name} is about how BERT learns: use --option finetune"
 
 
-def _faults_of_several_tasks(args: argparse.Namespace) -> Iterator[str]:
+def _faults_of_several_tasks(args: TechniqueFlags) -> Iterator[str]:
     if args.gradients:
         if len(args.tasks) < 2:
             yield f"--gradients {args.gradients} is for two tasks or more"
@@ -159,27 +207,27 @@ def _faults_of_several_tasks(args: argparse.Namespace) -> Iterator[str]:
         yield "--task_weights uncertainty learns the weights of the losses: give none"
 
 
-def _faults_of_parts(args: argparse.Namespace) -> Iterator[str]:
+def _faults_of_parts(args: TechniqueFlags) -> Iterator[str]:
     """Techniques that replace or freeze parts of BERT."""
     if args.adapt:
-        for flag in ("mixout", "reinit", "layer_decay", "pals"):
-            if getattr(args, flag):
-                yield f"--adapt freezes what --{flag} is about: one of them"
+        for name in ("mixout", "reinit", "layer_decay", "pals"):
+            if getattr(args, name):
+                yield f"--adapt freezes what --{name} is about: one of them"
     if args.rank and args.adapt not in RANKED:
         yield f"--rank is for --adapt {', '.join(RANKED)}"
     if args.regulariser == "r_drop" and args.mixout:
         yield "mixout draws once for a pass, in which r_drop has both of its copies: one of them"
     if args.similarity == "cosine" and args.tasks == ["sts"]:
-        for flag, given in (
+        for name, given in (
             ("head_layers", args.head_layers > 1),
             ("count_features", args.count_features),
         ):
             if given:
-                yield f"--{flag} is about a head, and --similarity cosine has none"
+                yield f"--{name} is about a head, and --similarity cosine has none"
     if args.regulariser == "fgm" and args.adapt in RANKED:
         yield f"fgm climbs by the gradient of the embeddings, which --adapt {args.adapt} freezes"
-    for flag in ("adapt", "mixout"):
-        if getattr(args, flag) and args.separate_layers:
-            yield f"--{flag} does not reach --separate_layers: one of them"
+    for name in ("adapt", "mixout"):
+        if getattr(args, name) and args.separate_layers:
+            yield f"--{name} does not reach --separate_layers: one of them"
     if args.pals and args.pals % args.pal_heads:
         yield f"--pals {args.pals} cannot be split into --pal_heads {args.pal_heads}"

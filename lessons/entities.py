@@ -17,7 +17,7 @@ from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
 from tokenizer import BertTokenizer
-from utils import InputError
+from training.errors import InputError
 
 NO_LABEL = -100  # what cross_entropy ignores: [CLS], [SEP], padding, all but a word's first piece
 OUTSIDE = "O"

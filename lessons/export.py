@@ -28,14 +28,12 @@ from classifier import BertSentimentClassifier, load_model
 from config import BertConfig
 from optimizer import AdamW
 from tokenizer import BertTokenizer
+from training.acceleration import accelerate
+from training.arguments import OneLineParser, run_script
 from training.checkpoints import save_model
-from utils import (
-    InputError,
-    OneLineParser,
-    check_writable,
-    find_model,
-    run_script,
-)
+from training.errors import InputError
+from training.files import check_writable
+from training.hub import find_model
 
 CHECKPOINT = ".pt"  # what ends so is a checkpoint of classifier.py, all else is a folder
 HEAD = ("classifier.weight", "classifier.bias")  # of Hugging Face's BertForSequenceClassification
@@ -163,7 +161,8 @@ def folder_logits(folder: str | Path) -> Tensor:
     BertForSequenceClassification when dropout is off.
     """
     head = read_head(folder)
-    bert = BertModel.from_pretrained(folder, attention_kernel="auto")  # as classifier.py does
+    bert = BertModel.from_pretrained(folder)
+    accelerate(bert)  # as classifier.py does
     pooled = _run(bert, str(folder))["pooler_output"]  # (B, D)
     return nn.functional.linear(pooled, head["weight"], head["bias"])  # (B, K)
 

@@ -27,12 +27,16 @@ from torch import Tensor, nn
 from bert import BertModel
 from classifier import load_model, model_eval
 from config import BertConfig
-from datasets import SentenceClassificationDataset, data_folder, load_data
-from extensions.adapters import add_adapters
-from extensions.bitfit import train_biases
-from extensions.lora import add_lora
+from datasets import SentenceClassificationDataset, load_data
+from extensions.parameters.adapters import add_adapters
+from extensions.parameters.bitfit import train_biases
+from extensions.parameters.lora import add_lora
+from training.arguments import OneLineParser, positive_int, run_script
 from training.batches import evaluation_loader
-from utils import InputError, OneLineParser, pick_device, positive_int, progress_bar, run_script
+from training.course_files import data_folder
+from training.devices import pick_device
+from training.errors import InputError
+from training.progress import progress_bar
 
 NUMBER = 4  # bytes of a float32
 MEGABYTE = 2**20

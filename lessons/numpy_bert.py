@@ -13,7 +13,6 @@ This file imports neither torch nor any file of ours that needs it, hence its ow
 from __future__ import annotations
 
 import argparse
-import json
 import math
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -27,6 +26,8 @@ from tqdm import tqdm
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from config import BertConfig
+from training.hub import find_model
+from training.wordpieces import WordPieces, read_vocabulary
 
 Weights = Mapping[str, Any]  # Hugging Face's names → arrays, or what multiplies like one
 Show = Callable[[str, np.ndarray, str], None]  # told of every step: its name, result and role
@@ -236,21 +237,13 @@ def find_folder(name: str | None) -> Path:
     """A folder as it is; another name, or none, is looked up as the other scripts do it."""
     if name and Path(name).is_dir():
         return Path(name)
-    from utils import find_model  # it needs torch, and the network or the offline package
-
     return find_model(name)
 
 
-def read_tokenizer(folder: Path):
-    """The course's tokenizer on the folder's vocab.txt."""
-    from tokenizer import BertTokenizer
-
-    settings = folder / "tokenizer_config.json"
+def read_words(folder: Path) -> WordPieces:
+    """What turns text into ids with the folder's vocabulary."""
     try:
-        # split("\n"), because splitlines() would also split inside odd pieces
-        pieces = (folder / "vocab.txt").read_text(encoding="utf-8").rstrip("\n").split("\n")
-        known = json.loads(settings.read_text(encoding="utf-8")) if settings.is_file() else {}
-        return BertTokenizer(pieces, known.get("do_lower_case", True))
+        return WordPieces(*read_vocabulary(folder))
     except (OSError, ValueError) as error:
         stop(f"{folder} holds no vocabulary of a BERT ({error})")
 
@@ -270,12 +263,12 @@ def printer() -> Show:
     return show
 
 
-def encode(text: str, tokenizer: Any, config: BertConfig) -> list[int]:
+def encode(text: str, words: WordPieces, config: BertConfig) -> list[int]:
     """[CLS] text [SEP] as ids, cut to what the model has positions for."""
     room = min(MOST_PIECES, config.max_position_embeddings) - 2
     # lower-cased and stripped first, as classifier.py does with its rows
-    ids = tokenizer.text_to_ids(text.lower().strip())[:room]
-    return [tokenizer.cls_token_id, *ids, tokenizer.sep_token_id]
+    ids = words.text_to_ids(text.lower().strip())[:room]
+    return [words.vocab["[CLS]"], *ids, words.vocab["[SEP]"]]
 
 
 def batches(rows: Sequence[list[int]], size: int, pad: int):
@@ -424,12 +417,12 @@ def main() -> None:
     folder = find_folder(args.model)
     config = BertConfig.from_json(folder / "config.json")
     weights = read_weights(folder, config)
-    tokenizer = read_tokenizer(folder)
+    words = read_words(folder)
     activation = GELUS[args.gelu]
     print(f"{sum(tensor.size for tensor in weights.values()):,} parameters from {folder}")
     if args.text is not None:
-        row = encode(args.text, tokenizer, config)
-        print("pieces:", *tokenizer.convert_ids_to_tokens(row))
+        row = encode(args.text, words, config)
+        print("pieces:", *(words.pieces[i] for i in row))
         print("ids:   ", *row)
         ids = np.array([row])  # (1, L)
         result = forward(
@@ -444,12 +437,12 @@ def main() -> None:
     if "classifier.weight" not in weights:
         stop(f"{folder} has no classifier; lessons/export.py writes one from a checkpoint")
     ids, texts, labels = read_table(args.file, args.column, args.label)
-    rows = [encode(text, tokenizer, config) for text in texts]
+    rows = [encode(text, words, config) for text in texts]
     logits = predict(
         rows,
         lambda ids, mask: forward(weights, config, ids, mask, activation=activation)["logits"],
         args.batch_size,
-        tokenizer.pad_token_id,
+        words.vocab["[PAD]"],
     )
     predicted = logits.argmax(axis=-1)
     if labels is not None:
@@ -463,5 +456,5 @@ def main() -> None:
 if __name__ == "__main__":
     try:
         main()
-    except ValueError as error:  # what config.py and utils.py raise for bad input
+    except ValueError as error:  # InputError among them: bad input
         stop(str(error))

@@ -28,7 +28,9 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from config import BertConfig
 from lessons import numpy_bert
-from utils import InputError, OneLineParser, atomic_write, first_line, positive_int, run_script
+from training.arguments import OneLineParser, positive_int, run_script
+from training.errors import InputError, first_line
+from training.files import atomic_write
 
 INT8_FILE = "model.int8.safetensors"
 SCALE = ".scale"  # the scales of matrix NAME are the vector NAME.scale
@@ -261,12 +263,12 @@ def main() -> None:
     needed = "classifier" if args.file or args.onnx else "pooler.dense"
     if f"{needed}.weight" not in weights:
         raise InputError(f"{folder} has no {needed}; lessons/export.py writes one with all of them")
-    tokenizer = numpy_bert.read_tokenizer(folder)
+    words = numpy_bert.read_words(folder)
     texts, labels = SENTENCES, None
     if args.file:
         _, texts, labels = numpy_bert.read_table(args.file, args.column, args.label)
         texts, labels = texts[: args.limit], labels if labels is None else labels[: args.limit]
-    rows = [numpy_bert.encode(text, tokenizer, config) for text in texts]
+    rows = [numpy_bert.encode(text, words, config) for text in texts]
 
     small = quantize(weights)
     matrices = [name for name, tensor in weights.items() if tensor.ndim == 2]
@@ -297,7 +299,7 @@ def main() -> None:
         print(f"wrote {args.onnx}, {args.onnx.stat().st_size / 1e6:.2f} MB")
     found = {}
     for name, function in functions.items():
-        found[name] = numpy_bert.predict(rows, function, args.batch_size, tokenizer.pad_token_id)
+        found[name] = numpy_bert.predict(rows, function, args.batch_size, words.vocab["[PAD]"])
         if labels is not None:
             print(f"{name}: ", end="")
             numpy_bert.report(labels, found[name].argmax(axis=-1))

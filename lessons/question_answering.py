@@ -16,12 +16,12 @@ weights are heads.py's.
 
 from __future__ import annotations
 
-import argparse
 import inspect
 import os
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -37,8 +37,9 @@ from torch.nn import functional as F
 
 from config import BertConfig
 from lessons.heads import (
+    OUT_HELP,
     BertWithHead,
-    add_run_flags,
+    HeadFlags,
     check_length,
     checked,
     new_run,
@@ -48,23 +49,22 @@ from lessons.heads import (
 from lessons.squad import Question, Windows, best_spans, read_questions, score
 from optimizer import AdamW
 from tokenizer import BertTokenizer
+from training.acceleration import accelerate
+from training.arguments import OneLineParser, positive_int, run_script
 from training.batches import TrainingLoader, evaluation_loader
-from training.devices import keep_freed_memory
-from training.processes import broadcast_parameters
-from utils import (
-    InputError,
-    OneLineParser,
-    check_writable,
-    default_model,
+from training.devices import keep_freed_memory, pick_device
+from training.errors import InputError
+from training.files import check_writable, write_json
+from training.flags import add_fields, flag
+from training.hub import default_model
+from training.processes import (
+    broadcast_parameters,
     first_process,
+    in_first_process,
     join_processes,
-    pick_device,
-    positive_int,
-    progress_bar,
-    run_script,
-    seed_everything,
-    write_json,
 )
+from training.progress import progress_bar
+from utils import seed_everything
 
 FILES = (  # of $MINBERT_DATA/squad: train and dev
     ("train-v1.1.json", "dev-v1.1.json"),
@@ -171,7 +171,7 @@ def train(args) -> None:
     device = pick_device(args.use_gpu)
     tokenizer = BertTokenizer.from_pretrained(args.model)
     labels = ("first", "last")
-    model = QuestionAnswerer.from_pretrained(args.model, labels=labels, attention_kernel="auto")
+    model = QuestionAnswerer.from_pretrained(args.model, labels=labels)
     check_length(args.length, model)
     train_set, dev_set = (
         Windows(read_questions(file, args.limit), tokenizer, args.length, args.stride)
@@ -185,6 +185,7 @@ def train(args) -> None:
     loader = TrainingLoader(train_set, args.batch_size, args.seed)
     broadcast_parameters(model.to(device))
     optimizer = AdamW(model.parameters(), lr=args.lr)
+    accelerate(model, optimizer)
     if args.compile:
         model.compile()
 
@@ -241,21 +242,30 @@ def predict(args) -> None:
 # The command line
 
 
-def get_args(arguments: Sequence[str] | None = None) -> argparse.Namespace:
+@dataclass
+class AnswerFlags(HeadFlags):
+    """The command line's options."""
+
+    out: str = flag("predictions/squad", help=OUT_HELP)
+    epochs: int = flag(2, type=positive_int)
+    batch_size: int = flag(16, type=positive_int)
+    length: int = flag(384, type=positive_int, help="most word pieces of a row (%(default)s)")
+    train: str | None = flag(None, help="SQuAD's JSON ($MINBERT_DATA/squad)")
+    dev: str | None = flag(None, help="the same, to choose the best epoch on")
+    predict: str | None = flag(None, metavar="QUESTION", help="answer it from --context")
+    context: str | None = flag(None, metavar="TEXT", help="or - for standard input")
+    stride: int = flag(128, type=positive_int, help="pieces two windows share (128)")
+    longest_answer: int = flag(30, type=positive_int, help="in word pieces (30)")
+    n_best: int = flag(20, type=positive_int, help="spans a window to consider (20)")
+
+
+def get_args(arguments: Sequence[str] | None = None) -> AnswerFlags:
     """Read and check the command line."""
     parser = OneLineParser(
         prog="lessons/question_answering.py", description="Answer questions from a context."
     )
-    add = parser.add_argument
-    add("--train", help="SQuAD's JSON ($MINBERT_DATA/squad)")
-    add("--dev", help="the same, to choose the best epoch on")
-    add("--predict", metavar="QUESTION", help="answer it from --context")
-    add("--context", metavar="TEXT", help="or - for standard input")
-    add("--stride", type=positive_int, default=128, help="pieces two windows share (128)")
-    add("--longest_answer", type=positive_int, default=30, help="in word pieces (30)")
-    add("--n_best", type=positive_int, default=20, help="spans a window to consider (20)")
-    add_run_flags(parser, out="predictions/squad", epochs=2, batch_size=16, length=384)
-    args = checked(parser, parser.parse_args(arguments))
+    add_fields(parser, AnswerFlags)
+    args = checked(parser, parser.parse_args(arguments, namespace=AnswerFlags()))
     if (args.predict is None) != (args.context is None):
         parser.error("--predict and --context go together")
     return args
@@ -283,7 +293,7 @@ def main() -> None:
         return
     join_processes(args.use_gpu)
     default_files(args)
-    args.model = args.model or default_model()
+    args.model = args.model or in_first_process(default_model)
     seed_everything(args.seed)
     train(args)
     if first_process():

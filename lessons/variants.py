@@ -30,15 +30,10 @@ from tqdm import tqdm
 from base_bert import LAYER_NAMES, MODEL_NAMES, read_weights, weight_names, write_folder
 from bert import BertModel
 from config import BertConfig
-from utils import (
-    InputError,
-    OneLineParser,
-    find_model,
-    first_line,
-    pick_device,
-    positive_int,
-    run_script,
-)
+from training.arguments import OneLineParser, positive_int, run_script
+from training.devices import pick_device
+from training.errors import InputError, first_line
+from training.hub import find_model
 
 # ---------------------------------------------------------------------------------------------
 # What all three share: files in and out
@@ -122,7 +117,7 @@ class Variant(BertModel):
         theirs = {ours: name for name, ours in self.CONFIG_NAMES.items()}
         config = vars(self.config) | {"hidden_act": self.ACTIVATION, "model_type": self.MODEL_TYPE}
         config |= {"architectures": [architecture or type(self).__name__], **values}
-        own = ("name_or_path", "attention_kernel")
+        own = ("name_or_path",)
         config = {theirs.get(key, key): value for key, value in config.items() if key not in own}
         write_folder(folder, config, tensors)
 

@@ -2,11 +2,12 @@ r"""A tagger of words without BERT: learned in a minute, to be one of BERT's fea
 
     python lessons/word_tagger.py --train TRAIN --dev DEV --out names.json
     python lessons/word_tagger.py --tagger names.json --tag 'Ada Lovelace lived in London.'
-    python multitask_classifier.py --option finetune --lr 5e-5 --tag_words names.json
+    python extensions/multitask.py --option finetune --lr 5e-5 --tag_words names.json
 
 TRAIN and DEV hold a word, a tab and a tag a line, and an empty line after each sentence: WikiANN's
-names, or parts of speech. It is the averaged perceptron of extensions/tagger.py, whose weights are
-counts of mistakes: no network, no download. docs/extensions.md says what a feature is good for.
+names, or parts of speech. It is the averaged perceptron of extensions/features/tagger.py, whose
+weights are counts of mistakes: no network, no download. docs/extensions.md says what a feature is
+good for.
 """
 
 from __future__ import annotations
@@ -20,11 +21,12 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from extensions.tagger import Tagger
-from extensions.word_tags import WORD, load_tagger
+from extensions.features.tagger import Tagger
+from extensions.features.word_tags import WORD, load_tagger
 from lessons.entities import TAG, Sentence, entity_scores, read_sentences
+from training.arguments import OneLineParser, check_seed, positive_int, run_script
+from training.files import check_writable, write_json
 from training.progress import minutes
-from utils import OneLineParser, check_seed, check_writable, positive_int, run_script, write_json
 
 
 def learn(sentences: Sequence[Sentence], epochs: int, seed: int) -> Tagger:

@@ -39,14 +39,9 @@ import numpy as np
 from tqdm import tqdm
 
 from tokenizer import BertTokenizer
-from utils import (
-    InputError,
-    atomic_write,
-    first_line,
-    in_first_process,
-    sha256_of,
-    write_json,
-)
+from training.errors import InputError, first_line
+from training.files import atomic_write, sha256_of, write_json
+from training.processes import in_first_process
 
 # Books print quotes and dashes that people do not type: a model that has seen only those would meet
 # "n't" and "'s" for the first time in the data of its tasks.

@@ -20,7 +20,7 @@ import torch
 from torch import Tensor
 from torch.utils.data import Dataset
 
-from utils import InputError
+from training.errors import InputError
 
 IGNORED = -100  # a label that cross_entropy leaves out
 OBJECTIVES = ("nsp", "sop", "none")

@@ -21,8 +21,12 @@ from tqdm import tqdm
 
 from bert import BertModel
 from config import BertConfig
-from tokenizer import SPECIAL_TOKENS, BertTokenizer
-from utils import InputError, find_model, run_script
+from tokenizer import BertTokenizer
+from training import acceleration
+from training.arguments import run_script
+from training.errors import InputError
+from training.hub import find_model
+from training.wordpieces import SPECIAL_TOKENS
 
 # tqdm's own lock is shared by processes that fork from this one: a test that kills one of them
 # while it draws a bar would leave all later ones waiting
@@ -114,6 +118,12 @@ def tiny_vocabulary() -> list[str]:
     """Special tokens, letters and digits as words and as continuations: splits any ASCII word."""
     characters = "abcdefghijklmnopqrstuvwxyz0123456789.,!?'-"
     return [*SPECIAL_TOKENS, *characters, *("##" + c for c in characters)]
+
+
+@pytest.fixture
+def own_step(monkeypatch) -> None:
+    """Runs take AdamW.step of optimizer.py, not the fused one, so that a test can watch it."""
+    monkeypatch.setattr(acceleration, "HAS_FAST_WAYS", False)
 
 
 NO_DROPOUT = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}

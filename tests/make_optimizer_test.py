@@ -17,7 +17,8 @@ import numpy as np
 import torch
 
 from checks.part1.adamw import CASES, ORDERS, REFERENCE, Case, gradient, start_value
-from utils import OneLineParser, atomic_write, run_script
+from training.arguments import OneLineParser, run_script
+from training.files import atomic_write
 
 
 class Parameter:

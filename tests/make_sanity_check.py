@@ -20,7 +20,6 @@ import transformers
 from safetensors.torch import save
 from torch import Tensor, nn
 
-import utils
 from base_bert import weight_names
 from checks.fixed_dropout import FixedDropout
 from checks.part1.functions import (
@@ -31,6 +30,7 @@ from checks.part1.functions import (
     facts,
     load_references,
 )
+from training import arguments, files, hub
 
 SENTENCES = (
     "It takes its time, but the last twenty minutes are worth every cent of the ticket.",
@@ -339,34 +339,34 @@ def pretrained_tensors(folder: Path, name: str) -> dict[str, Tensor]:
 
 def main() -> None:
     """Write the tiny model's tensors and those of one pretrained model; keep the others' ones."""
-    parser = utils.OneLineParser(description="Write sanity_check.data with transformers.")
+    parser = arguments.OneLineParser(description="Write sanity_check.data with transformers.")
     parser.add_argument("--seed", type=int, default=11711)
-    parser.add_argument("--model", help=f"pretrained model to add (default {utils.OFFLINE_NAME})")
+    parser.add_argument("--model", help=f"pretrained model to add (default {hub.OFFLINE_NAME})")
     parser.add_argument("--out", type=Path, default=DATA)
     args = parser.parse_args()
-    name = args.model or utils.OFFLINE_NAME
+    name = args.model or hub.OFFLINE_NAME
     tensors, sums = tiny_tensors(args.seed), {}
     if DATA.exists():
         sums = facts()["pretrained"]
         kept = load_references().items()
         tensors |= {key: tensor for key, tensor in kept if key.startswith("pretrained/")}
     os.environ.pop("MINBERT_MODEL", None)  # the name must mean the model itself
-    folder = utils.find_model(name)
+    folder = hub.find_model(name)
     tensors |= pretrained_tensors(folder, name)
-    weights = next(folder / file for file in utils.WEIGHT_FILES if (folder / file).is_file())
+    weights = next(folder / file for file in hub.WEIGHT_FILES if (folder / file).is_file())
     about = {
         "seed": args.seed,
         "torch": torch.__version__,
         "transformers": transformers.__version__,
-        "pretrained": dict(sorted((sums | {name: utils.sha256_of(weights)}).items())),
+        "pretrained": dict(sorted((sums | {name: files.sha256_of(weights)}).items())),
     }
     # One entry, since the order of several is not fixed in the file
     metadata = {"about": json.dumps(about)}
-    with utils.atomic_write(args.out, "wb") as file:
+    with files.atomic_write(args.out, "wb") as file:
         file.write(save({key: tensors[key] for key in sorted(tensors)}, metadata=metadata))
     print(f"wrote {args.out}: {len(tensors)} tensors, {args.out.stat().st_size:,} bytes")
     print("next: python course/fingerprints.py puts the known mistakes in")
 
 
 if __name__ == "__main__":
-    utils.run_script(main)
+    arguments.run_script(main)

@@ -17,20 +17,22 @@ from conftest import tiny_config
 from bert import BertModel
 from lessons import attention_maps
 from lessons.attention_maps import page, plain, plot_maps, policy
+from training.acceleration import accelerate
 
 ATTACK = "</script><script>document.title = 'taken'</script><img src=x onerror=alert(1)> & \" ' $x$"
 
 
-@pytest.fixture(params=["textbook", "auto"])
+@pytest.fixture(params=["formula", "kernel"])
 def models(request):
     """Ours and transformers' eager one on the same weights, large enough to attend unevenly."""
     torch.manual_seed(3)
-    ours = BertModel(tiny_config(attention_kernel=request.param)).eval()
+    ours = BertModel(tiny_config()).eval()
+    if request.param == "kernel":
+        accelerate(ours)
     with torch.no_grad():
         for parameter in ours.parameters():
             parameter.add_(torch.randn_like(parameter) * 0.2)
-    values = {k: v for k, v in ours.config.to_dict().items() if k != "attention_kernel"}
-    config = transformers.BertConfig(**values, attn_implementation="eager")
+    config = transformers.BertConfig(**ours.config.to_dict(), attn_implementation="eager")
     theirs = transformers.BertModel(config).eval()
     theirs.load_state_dict(ours.to_hf_weights(), strict=True)
     return ours, theirs

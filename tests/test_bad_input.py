@@ -11,9 +11,9 @@ import torch
 from conftest import ROOT, make_rows, write_table
 
 import classifier
-import utils
 from optimizer import AdamW
-from utils import load_checkpoint
+from training import hub
+from training.checkpoints import load_checkpoint
 
 CPU = torch.device("cpu")
 
@@ -431,7 +431,7 @@ def test_a_checkpoint_with_other_tensors(refused, trained, spoil):
 
 def test_a_checkpoint_whose_pretrained_model_is_gone(refused, line, model, trained):
     shutil.rmtree(model)
-    utils._locate.cache_clear()
+    hub._locate.cache_clear()
     refused(predicting(trained), f"no model folder at {model}; check the path")
 
 

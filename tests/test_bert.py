@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from torch import nn
 
 from base_bert import BertPreTrainedModel, weight_names
-from bert import BertLayer, BertModel, BertSelfAttention, is_padded
+from bert import BertLayer, BertModel, BertSelfAttention
 from config import BertConfig
 from tokenizer import BertTokenizer
 from utils import get_extended_attention_mask
@@ -340,18 +340,6 @@ def test_methods_take_and_give_the_contract_s_shapes():
     assert outputs["pooler_output"].shape == (3, 32)
 
 
-def test_masks_are_added_only_where_something_is_padded():
-    """A mask of zeros would change no score; one padded piece, in any row, does."""
-    mask = torch.ones(2, 5, dtype=torch.int64)
-    assert not is_padded(get_extended_attention_mask(mask, torch.float32))
-    mask[1, 4] = 0
-    assert is_padded(get_extended_attention_mask(mask, torch.float32))
-    model = BertModel(tiny_config()).eval()
-    ids = torch.randint(100, (2, 5))
-    alone = model(ids[1:, :4], mask[1:, :4])["pooler_output"]  # not padded: no mask
-    torch.testing.assert_close(model(ids, mask)["pooler_output"][1:], alone, atol=1e-6, rtol=0)
-
-
 def test_attention_takes_the_key_first():
     attention = BertSelfAttention(tiny_config()).eval()
     torch.manual_seed(0)
@@ -499,50 +487,3 @@ def test_an_older_bert_file_loads_weights_unchanged(tmp_path, tiny_model_folder)
     batch = ragged_batch(ours.config)
     del batch["token_type_ids"]
     assert_same_outputs(theirs, ours, batch, 1e-5)
-
-
-@pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float32, 1e-6), (torch.float64, 1e-12)])
-def test_pytorchs_attention_kernel_agrees_with_the_formula(dtype, tolerance):
-    found = []
-    for kernel in ("textbook", "sdpa"):
-        torch.manual_seed(0)
-        config = tiny_config(attention_kernel=kernel, initializer_range=0.3)
-        model = BertModel(config).to(dtype).eval()
-        ids = torch.randint(1, 100, (3, 9), generator=torch.Generator().manual_seed(1))
-        mask = torch.ones_like(ids)
-        mask[1, 5:] = 0
-        output = model(ids, mask)
-        output["pooler_output"].sum().backward()
-        gradient = model.bert_layers[0].self_attention.query.weight.grad
-        found.append((output["last_hidden_state"][mask == 1].detach(), gradient))
-    assert found[0][1].abs().max() > 1e-2
-    for ours, theirs in zip(*found, strict=True):
-        torch.testing.assert_close(ours, theirs, rtol=10 * tolerance, atol=10 * tolerance)
-
-
-def test_pytorchs_attention_kernel_drops_out_in_training_only():
-    model = BertModel(tiny_config(attention_kernel="sdpa", hidden_dropout_prob=0.0))
-    ids = torch.randint(1, 100, (2, 7), generator=torch.Generator().manual_seed(1))
-    run = lambda: model(ids, torch.ones_like(ids))["pooler_output"]  # noqa: E731
-    assert not torch.equal(model.train() and run(), run())
-    assert torch.equal(model.eval() and run(), run())
-
-
-@pytest.mark.parametrize(
-    ("kernel", "in_training", "in_evaluation"),
-    [("textbook", True, True), ("sdpa", False, False), ("auto", True, False)],
-)
-def test_when_the_formula_is_used(kernel, in_training, in_evaluation, monkeypatch):
-    """By default always, so that the function a student wrote is the one that runs."""
-    assert BertConfig().attention_kernel == "textbook"
-    calls = []
-    formula = BertSelfAttention.attention
-    monkeypatch.setattr(
-        BertSelfAttention, "attention", lambda *given: calls.append(1) or formula(*given)
-    )
-    model = BertModel(tiny_config(attention_kernel=kernel))
-    ids = torch.ones(1, 3, dtype=torch.int64)
-    for training, expected in ((True, in_training), (False, in_evaluation)):
-        calls.clear()
-        model.train(training)(ids, ids)
-        assert bool(calls) == expected

@@ -7,7 +7,7 @@ import transformers
 from conftest import tiny_config
 
 from config import BertConfig
-from utils import InputError
+from training.errors import InputError
 
 BERT_BASE = {
     "vocab_size": 30522,

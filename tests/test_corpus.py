@@ -34,7 +34,7 @@ from pretraining.corpus import (
     unigram_entropy,
 )
 from tokenizer import BertTokenizer
-from utils import InputError
+from training.errors import InputError
 
 TINY = BertTokenizer(tiny_vocabulary())
 can_fork = pytest.mark.skipif(
@@ -404,7 +404,7 @@ def test_a_failure_at_any_moment_leaves_nothing_that_counts(made, monkeypatch, m
         elif moment == "corpus.json":
             patch.setattr(module, "write_json", fail)
         else:
-            patch.setattr("utils.os.replace", fail)
+            patch.setattr("training.files.os.replace", fail)
         with pytest.raises(KeyboardInterrupt):
             build([text], TINY, folder, workers=1)
     if moment != "sentences":  # then the old corpus is still whole
@@ -625,7 +625,7 @@ import resource, sys
 sys.path.insert(0, sys.argv[1])
 from pretraining.corpus import build
 from tokenizer import BertTokenizer
-from utils import run_script
+from training.arguments import run_script
 tokenizer = BertTokenizer.from_pretrained(sys.argv[2])
 build([sys.argv[3]], tokenizer, sys.argv[4], workers=1)
 print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)

@@ -19,13 +19,15 @@ from torch.nn import functional as F
 
 from classifier import BertSentimentClassifier
 from datasets import SentenceClassificationDataset, load_data
-from extensions.distillation import direction_loss, soft_loss
+from extensions.loss.distillation import direction_loss, soft_loss
 from lessons import distil
 from lessons.distil import DistilBertClassifier, Teacher, student_of
 from optimizer import AdamW
 from training import report
+from training.arguments import run_script
 from training.checkpoints import ResumePoint, save_model
-from utils import InputError, run_script, seed_everything
+from training.errors import InputError
+from utils import seed_everything
 
 CPU = torch.device("cpu")
 

@@ -4,6 +4,7 @@ import ast
 import csv
 import re
 import tomllib
+from dataclasses import fields
 
 import pytest
 from conftest import ROOT
@@ -139,14 +140,10 @@ def test_students_are_told_of_all_files_they_hand_in():
 
 def test_flags_in_texts_exist_in_what_students_get():
     """A flag of the solution alone would give it away, and would not work."""
-    ours = {
-        option
-        for module in (classifier, multitask_classifier)
-        for action in module.make_parser()._actions
-        for option in action.option_strings
-    }
-    added = re.compile(r"add\(\s*\"(--\w+)")
-    secret = {flag for _, region in regions() for flag in added.findall(region)}
+    kinds = (classifier.ClassifierFlags, multitask_classifier.MultitaskFlags)
+    ours = {f"--{one.name}" for kind in kinds for one in fields(kind) if "options" in one.metadata}
+    field = re.compile(r"^ +(\w+): .* = flag\(", re.MULTILINE)
+    secret = {f"--{name}" for _, region in regions() for name in field.findall(region)}
     assert "--pair_encoding" in secret
     for path in (*FOR_STUDENTS, TEMPLATE):
         text = re.sub(r"`git [^`]*`|<!--|-->|\|[-|]+\|", "", read(path))
@@ -194,7 +191,7 @@ def test_no_line_of_a_solution_stands_in_a_text(path):
             if len(line) > 25 and not line.startswith("### STUB:"):
                 looked_for += 1
                 assert line not in text, f"{path.name} quotes {source.name}: {line}"
-    assert looked_for > 100
+    assert looked_for > 60
 
 
 @pytest.mark.parametrize("path", [*FOR_STUDENTS, TEMPLATE], ids=name_of)

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from conftest import ROOT
 
-from utils import InputError
+from training.errors import InputError
 
 SCRIPT = ROOT / "data" / "download.py"
 ONE = bytes(range(256)) * 2000  # 512,000 bytes: several reads

@@ -1,4 +1,4 @@
-"""Averaged answers and averaged weights (ensemble.py), on untrained models of a few parameters."""
+"""Averaged answers and averaged weights, on untrained models of a few parameters."""
 
 import json
 from pathlib import Path
@@ -9,12 +9,15 @@ import pytest
 import torch
 from sklearn.metrics import accuracy_score
 
-import ensemble
 from datasets import load_data, load_pairs, preprocess_string
 from evaluation import pearson, read_predictions
-from multitask_classifier import TASKS, get_args, load_model, new_model, overall, with_defaults
+from extensions import ensemble
+from extensions.flags import TechniqueFlags
+from extensions.multitask import get_args, load_model, new_model
+from extensions.tasks import STEMS
+from multitask_classifier import TASKS, complete_flags, overall
 from tokenizer import BertTokenizer
-from utils import save_checkpoint
+from training.checkpoints import save_checkpoint
 
 CPU = torch.device("cpu")
 SIX = [f"{task}-{split}-output.csv" for task in TASKS for split in ("dev", "test")]
@@ -25,7 +28,7 @@ def make(tmp_path, tiny_model_folder):
     """A function that writes a checkpoint with random heads: → its path."""
 
     def make(name: str, seed: int, *flags: str) -> str:
-        args = with_defaults(get_args(["--option", "finetune", *flags]))
+        args = complete_flags(get_args(["--option", "finetune", *flags]), TechniqueFlags, STEMS)
         args.model = str(tiny_model_folder)
         torch.manual_seed(seed)
         model, config = new_model(args)
@@ -49,7 +52,7 @@ def run(run_script_here, tiny_data, monkeypatch):
 
 def rows_of(task: str, split: str, data: Path) -> list[tuple]:
     kind = TASKS[task]
-    path = data / f"{kind.file}-{'test-student' if split == 'test' else 'dev'}.csv"
+    path = data / f"{STEMS[task]}-{'test-student' if split == 'test' else 'dev'}.csv"
     return load_data(path, split) if task == "sst" else load_pairs(path, split, kind.label)
 
 

@@ -13,9 +13,9 @@ import pytest
 from conftest import ROOT
 from scipy.stats import bootstrap, pearsonr
 
-import multitask_classifier
 from experiments import report, results, run, search
-from utils import InputError
+from extensions.multitask import get_args
+from training.errors import InputError
 
 # ---------------------------------------------------------------------------------------------
 # A stand-in for multitask_classifier.py: it writes what that one writes, at once
@@ -92,7 +92,7 @@ def test_the_flags_of_what_ships_are_flags(path):
     experiment = results.read_experiment(path)
     for one in experiment.with_variants():
         if one.kind == "train":
-            flags = multitask_classifier.get_args(results.as_arguments(one.flags))
+            flags = get_args(results.as_arguments(one.flags))
             assert flags.option == one.flags["option"]
         else:
             assert all(
@@ -192,7 +192,7 @@ def test_an_ensemble_runs_on_its_members_checkpoints(place, monkeypatch):
         (place / "runs" / member).mkdir(parents=True)
         (place / "runs" / member / "model.pt").write_text("")
     models = [str(place / "runs" / member / "model.pt") for member in one.members]
-    script = str(ROOT / "ensemble.py")
+    script = str(ROOT / "extensions" / "ensemble.py")
     assert run.command_of(one, None, folder) == [
         *(sys.executable, script, *models, "--use_gpu", "--out_dir", str(folder))
     ]
@@ -262,8 +262,6 @@ def test_the_tomls_of_the_repository(path):
     if one.kind == "joined":
         assert all(path.with_name(f"{name}.toml").is_file() for name in one.members)
     elif one.kind == "train":
-        from multitask_classifier import get_args
-
         for each in one.with_variants():
             args = get_args(results.train_command(each.script, each.flags, 0, Path("runs"))[2:])
             assert args.seed == 0

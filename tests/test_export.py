@@ -15,8 +15,7 @@ from classifier import BertSentimentClassifier
 from lessons import export
 from optimizer import AdamW
 from tokenizer import BertTokenizer
-from training.checkpoints import save_model
-from utils import load_checkpoint
+from training.checkpoints import load_checkpoint, save_model
 
 TEXTS = [
     "a warm film",
@@ -129,7 +128,6 @@ def test_a_classifier_that_transformers_saved_comes_in(
 def test_an_encoder_goes_through_a_folder(run_script_here, tmp_path, lower_case):
     torch.manual_seed(3)
     values = tiny_config(vocab_size=len(tiny_vocabulary()), layer_norm_eps=1e-6).to_dict()
-    del values["attention_kernel"]  # a word of ours
     config = transformers.BertConfig(**values)
     theirs = transformers.BertModel(config).eval()
     theirs.save_pretrained(tmp_path / "first")

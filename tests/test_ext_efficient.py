@@ -16,12 +16,14 @@ from torch.nn import functional as F
 from bert import BertModel
 from classifier import BertSentimentClassifier
 from config import BertConfig
-from extensions import adapters, bitfit, distillation, lora, optimizers, schedules
+from extensions.loss import distillation
+from extensions.parameters import adapters, bitfit, lora
+from extensions.update import optimizers, schedules
 from lessons import lora as lesson
 from optimizer import AdamW
 from tokenizer import BertTokenizer
 from training.checkpoints import save_model
-from utils import InputError
+from training.errors import InputError
 
 DTYPES = pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=["fp32", "fp64"])
 VALUE = {torch.float32: 1e-6, torch.float64: 1e-12}  # of one operation
@@ -126,8 +128,6 @@ def test_optimizers_refuse_impossible_values():
 # Schedules
 
 THEIRS = {
-    "constant": transformers.get_constant_schedule_with_warmup,
-    "linear": transformers.get_linear_schedule_with_warmup,
     "cosine": transformers.get_cosine_schedule_with_warmup,
     "sqrt": transformers.get_inverse_sqrt_schedule,
 }
@@ -138,9 +138,7 @@ THEIRS = {
 def test_schedules_are_those_of_transformers(kind, rising):
     steps = 30
     optimizer = torch.optim.SGD([nn.Parameter(torch.ones(1))], lr=1.0)
-    options = {} if kind in ("constant", "sqrt") else {"num_training_steps": steps}
-    if kind == "sqrt":
-        options["timescale"] = max(1, rising)
+    options = {"timescale": max(1, rising)} if kind == "sqrt" else {"num_training_steps": steps}
     schedule = THEIRS[kind](optimizer, num_warmup_steps=rising, **options)
     for step in range(steps + 1):
         if step == steps and kind == "cosine":  # theirs rises again behind the end
@@ -152,12 +150,11 @@ def test_schedules_are_those_of_transformers(kind, rising):
 
 
 def test_schedules_at_their_ends():
-    for kind in ("linear", "cosine"):
-        assert schedules.factor(kind, 50, 50, 5) == schedules.factor(kind, 60, 50, 5) == 0
-    with pytest.raises(ValueError, match="no schedule 'step'; there are constant, linear"):
+    assert schedules.factor("cosine", 50, 50, 5) == schedules.factor("cosine", 60, 50, 5) == 0
+    with pytest.raises(ValueError, match="no schedule 'step'; there are cosine, sqrt"):
         schedules.factor("step", 0, 10, 0)
     with pytest.raises(ValueError, match="11 steps of warm-up in a run of 10"):
-        schedules.factor("linear", 0, 10, 11)
+        schedules.factor("cosine", 0, 10, 11)
 
 
 # ---------------------------------------------------------------------------------------------
@@ -178,8 +175,7 @@ def random_bert(dtype=torch.float32, **values) -> BertModel:
 
 def theirs_of(ours: BertModel) -> transformers.BertModel:
     """The model of transformers with the same weights."""
-    values = {k: v for k, v in ours.config.to_dict().items() if k != "attention_kernel"}
-    config = transformers.BertConfig(**values, attn_implementation="eager")
+    config = transformers.BertConfig(**ours.config.to_dict(), attn_implementation="eager")
     theirs = transformers.BertModel(config).to(ours.dtype).eval()
     theirs.load_state_dict(ours.to_hf_weights(), strict=True)
     return theirs

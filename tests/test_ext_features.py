@@ -13,10 +13,11 @@ from torch.nn import functional as F
 
 from bert import BertModel
 from datasets import preprocess_string
-from extensions import features, tagger
-from extensions.cross_encoding import concat
-from extensions.task_layers import encode
+from extensions.features import by_hand as features
+from extensions.features import tagger
+from extensions.parameters.task_layers import encode
 from tokenizer import BertTokenizer
+from training.cross_encoding import concat
 
 # ---------------------------------------------------------------------------------------------
 # What can be counted
@@ -348,5 +349,5 @@ def test_a_tagger_goes_into_a_file_and_back():
     for sentence in made_up(20, seed=8):
         text = [word for word, _ in sentence]
         assert again.tag(text) == learnt.tag(text)
-    learnt.learn(made_up(30, seed=6), epochs=2)  # anew: the same again
+    learnt.learn(made_up(30, seed=6), epochs=2)  # from nothing: the same again
     assert learnt.weights == again.weights

@@ -16,17 +16,17 @@ from torch import nn
 from torch.nn import functional as F
 
 from bert import BertLayer, BertModel
-from extensions.cagrad import cagrad
-from extensions.gradvac import GradVac
-from extensions.pals import PALs, TaskPAL
-from extensions.pcgrad import pcgrad
-from extensions.task_gradients import TaskGradients, cosines, inner_products
-from extensions.task_layers import encode, split_top_layers
-from extensions.task_weights import Uncertainty, summed
+from extensions.gradients.cagrad import cagrad
+from extensions.gradients.gradvac import GradVac
+from extensions.gradients.pcgrad import pcgrad
+from extensions.gradients.task_gradients import TaskGradients, cosines, inner_products
+from extensions.loss.task_weights import Uncertainty
+from extensions.parameters.pals import PALs, TaskPAL
+from extensions.parameters.task_layers import encode, split_top_layers
 from multitask_classifier import TASKS, MultitaskBERT
 from training.batches import micro_batches
+from training.errors import InputError
 from training.processes import all_reduce_gradients
-from utils import InputError
 
 NEEDS_TORCHJD = "torchjd is the oracle: pip install -r requirements-dev.txt"
 DTYPES = pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
@@ -450,7 +450,7 @@ def test_weights_of_one_are_the_gradient_of_the_sum():
     """MTRec's sum of the losses, in one backward pass or task by task."""
     result = step(Network(), lambda products: torch.ones(3))
     network = Network()
-    summed({task: network.loss(task, inputs) for task, inputs in batches().items()}).backward()
+    sum(network.loss(task, inputs) for task, inputs in batches().items()).backward()
     for name, grad in grads(network).items():
         torch.testing.assert_close(result[name], grad, rtol=1e-10, atol=1e-14)
 
@@ -658,12 +658,6 @@ def test_parts_of_a_batch_have_their_share_of_an_uncertain_loss():
     assert (
         halves.log_variances["sst"].grad.item() == whole.log_variances["sst"].grad.item() == -0.25
     )
-
-
-def test_summed():
-    losses = {"sst": torch.tensor(1.5), "para": torch.tensor(0.5), "sts": torch.tensor(2.0)}
-    assert summed(losses).item() == 4.0
-    assert summed(losses, {"para": 3.0, "sts": 0.25}).item() == 3.5
 
 
 # ---------------------------------------------------------------------------------------------

@@ -16,14 +16,15 @@ from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 from transformers import RobertaConfig
 from transformers.models.roberta.modeling_roberta import RobertaClassificationHead
 
-from extensions import divergences, fgm, freelb, heads, mixout, r3f, smart
-from extensions.averaging import Average
-from extensions.layer_decay import parameter_groups
-from extensions.perturbation import Passes
-from extensions.reinit import reinitialise_top
-from multitask_classifier import MultitaskBERT
+from extensions.loss import divergences, fgm, freelb, r3f, smart
+from extensions.loss.perturbation import Passes
+from extensions.model import TechniquesBERT
+from extensions.parameters import heads, mixout
+from extensions.parameters.reinit import reinitialise_top
+from extensions.update.averaging import Average
+from extensions.update.layer_decay import parameter_groups
 from optimizer import AdamW
-from utils import InputError
+from training.errors import InputError
 
 IDS = torch.tensor([[2, 9, 8, 11, 3], [2, 7, 3, 0, 0], [2, 30, 31, 3, 0]])
 REAL = (IDS != 0).numpy()
@@ -85,11 +86,11 @@ def norms(rows, order=2):
     return np.linalg.norm(rows.reshape(len(rows), -1), ord=order, axis=1)[:, None, None]
 
 
-def tiny_multitask(folder, **values) -> MultitaskBERT:
+def tiny_multitask(folder, **values) -> TechniquesBERT:
     """A small model with weights large enough for the outputs to depend on the inputs."""
     torch.manual_seed(5)
     settings = {"hidden_size": 32, "hidden_dropout_prob": 0.3, "option": "finetune"}
-    model = MultitaskBERT(SimpleNamespace(**settings | {"model": str(folder)} | values))
+    model = TechniquesBERT(SimpleNamespace(**settings | {"model": str(folder)} | values))
     with torch.no_grad():
         for name, parameter in model.named_parameters():
             if parameter.dim() == 2:
@@ -213,7 +214,7 @@ def kl_binary(p, q):
     [
         (divergences.symmetric_kl, kl_both_ways, P, Q),
         (divergences.symmetric_kl, kl_binary, *YES),
-        (smart.squared_difference, lambda p, q: ((p - q) ** 2).mean(), *YES),
+        (divergences.squared_difference, lambda p, q: ((p - q) ** 2).mean() / 25, *YES),
     ],
     ids=["classes", "yes or no", "numbers"],
 )
@@ -332,7 +333,7 @@ def test_the_regulariser_rises_and_stays_in_the_ball(tiny_model_folder, task):
     divergence = {
         "sentiment": divergences.symmetric_kl,
         "paraphrase": divergences.symmetric_kl,
-        "similarity": smart.squared_difference,
+        "similarity": divergences.squared_difference,
     }[task]
     passes = Passes(model.bert, lambda: getattr(model, f"predict_{task}")(*inputs))
     outputs = passes.clean()
@@ -795,7 +796,7 @@ def test_the_average_goes_in_and_comes_out(tiny_model_folder, tmp_path):
 
 
 # ---------------------------------------------------------------------------------------------
-# Rates by layer, layers anew, heads
+# Rates by layer, layers drawn again, heads
 
 
 def test_rates_by_layer(tiny_model_folder):
@@ -849,7 +850,7 @@ def test_rates_of_a_frozen_bert(tiny_model_folder):
             parameter_groups(model, 0.01, decay)
 
 
-def test_top_layers_start_anew(tiny_model_folder):
+def test_top_layers_are_drawn_again(tiny_model_folder):
     bert = tiny_multitask(tiny_model_folder).bert
     with torch.no_grad():
         for parameter in bert.parameters():
@@ -875,7 +876,7 @@ def test_top_layers_start_anew(tiny_model_folder):
 def test_impossible_new_layers(tiny_model_folder):
     bert = tiny_multitask(tiny_model_folder).bert
     for count in (-1, 3):
-        with pytest.raises(InputError, match=f"{count} layers to start anew: this BERT has 2"):
+        with pytest.raises(InputError, match=f"{count} layers to draw again: this BERT has 2"):
             reinitialise_top(bert, count)
     with pytest.raises(InputError, match="have to learn"):
         reinitialise_top(bert.requires_grad_(False), 1)

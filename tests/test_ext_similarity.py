@@ -16,8 +16,9 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from bert import BertModel
-from extensions import contrastive, cosine, divergences, losses, ranking, simcse
-from extensions.no_duplicates import NoDuplicates, groups
+from extensions.loss import contrastive, cosine, divergences, ranking, simcse
+from extensions.text.no_duplicates import NoDuplicates, groups
+from multitask_classifier import paraphrase_loss, similarity_loss
 from training.batches import LengthBatches
 
 CHANCE = np.random.default_rng(8)
@@ -147,12 +148,11 @@ LOSSES = {
     "ranking": lambda u, v: ranking.ranking(u, v, symmetric=True),
     "simcse": lambda u, v: simcse.supervised(u, v, v.roll(1, 0)),
     "supcon": lambda u, v: contrastive.supervised_contrastive(u, CLASSES),
-    "cosine_mse": lambda u, v: cosine.cosine_mse(u, v, GRADES),
     "cosine_embedding": lambda u, v: cosine.cosine_embedding(u, v, YES),
     "ranked": lambda u, v: cosine.ranked(cosine.cosine(u, v), GRADES),
     "angle": lambda u, v: cosine.angle(u, v, GRADES),
     "symmetric_kl": divergences.symmetric_kl,
-    "squared_difference": lambda u, v: contrastive.squared_difference(u[:, 0], v[:, 0]),
+    "squared_difference": lambda u, v: divergences.squared_difference(u[:, 0], v[:, 0]),
 }
 
 
@@ -288,41 +288,6 @@ def test_pairs_that_mean_the_same_by_way_of_others_keep_apart():
 # Cosine, CosineEmbeddingLoss, CoSENT, AnglE
 
 
-@DTYPES
-def test_cosine_mse_is_that_of_sentence_transformers(theirs, dtype):
-    oracle = theirs("CosineSimilarityLoss")  # it rounds labels to float32
-    assert_same(
-        lambda u, v: cosine.cosine_mse(u, v, GRADES.double()),
-        lambda u, v: oracle(GRADES.double() / 5, u, v).to(dtype),
-        (U, V),
-        dtype,
-        atol64=1e-8,
-    )
-
-
-def test_cosine_mse_is_the_papers_formula():
-    labels = GRADES.double()
-    expected = np.mean((np.diagonal(numpy_cosines(U, V)) - labels.numpy() / 5) ** 2)
-    value = value_of(lambda u, v: cosine.cosine_mse(u, v, labels), U, V)
-    assert value == pytest.approx(expected, abs=1e-12)
-    assert_gradient(lambda u, v: cosine.cosine_mse(u, v, labels), U, V)
-
-
-def test_cosine_losses_are_those_of_the_cosine_head():
-    """What --similarity cosine with --sts_loss mse or cosent computes from 5 · cosine."""
-    u, v = torch.tensor(U).float(), torch.tensor(V).float()
-    scores = 5 * F.cosine_similarity(u, v)
-    torch.testing.assert_close(
-        cosine.cosine_mse(u, v, GRADES), losses.mean_squared(scores, GRADES), rtol=0, atol=1e-6
-    )
-    torch.testing.assert_close(
-        cosine.ranked(cosine.cosine(u, v), GRADES),
-        losses.cosent(scores, GRADES),
-        rtol=1e-6,
-        atol=1e-6,
-    )
-
-
 @pytest.mark.parametrize("margin", [0.0, 0.15])
 def test_cosine_embedding_by_hand(margin):
     c = np.diagonal(numpy_cosines(U, V))
@@ -342,7 +307,7 @@ def test_cosine_embedding_by_hand(margin):
 def test_cosine_embedding_refuses_grades():
     vectors = torch.tensor(U)
     for labels in (GRADES, 2 * YES - 1):
-        with pytest.raises(ValueError, match="labels 0 and 1 only; cosine_mse takes grades"):
+        with pytest.raises(ValueError, match="labels 0 and 1 only"):
             cosine.cosine_embedding(vectors, vectors, labels)
     # torch itself: a row with label 0, which is neither 1 nor −1, costs nothing
     silent = F.cosine_embedding_loss(vectors, torch.tensor(W), torch.zeros(6), margin=-1.0)
@@ -439,27 +404,15 @@ def test_simcse_is_that_of_sentence_transformers(theirs, dtype):
     assert_same(simcse.supervised, lambda *vectors: oracle(None, *vectors), (U, V, W), dtype)
 
 
-@pytest.mark.parametrize("weight", [1.0, 2.0, math.exp(0.7)])
-def test_simcse_is_the_papers_formula(weight):
-    """Equation 5 and its α, in sums; the authors' flag adds log α to the exponent."""
+def test_simcse_is_the_papers_formula():
+    """Equation 5, in sums, and equation 4."""
     right, wrong = numpy_cosines(U, V) / 0.05, numpy_cosines(U, W) / 0.05
-    terms = []
-    for i in range(6):
-        total = sum(
-            math.exp(right[i, j]) + (weight if i == j else 1) * math.exp(wrong[i, j])
-            for j in range(6)
-        )
-        terms.append(-math.log(math.exp(right[i, i]) / total))
-
-    def loss(u: Tensor, v: Tensor, w: Tensor) -> Tensor:
-        return simcse.supervised(u, v, w, own_weight=weight)
-
-    assert value_of(loss, U, V, W) == pytest.approx(np.mean(terms), abs=1e-12)
-    assert_gradient(loss, U, V, W)
-    scores = numpy_cosines(U, V) / 0.1
-    doubled = np.concatenate([U, V])
-    value = value_of(lambda vectors: simcse.unsupervised(vectors, temperature=0.1), doubled)
-    assert value == pytest.approx(henderson(scores), abs=1e-12)
+    totals = np.exp(right).sum(axis=1) + np.exp(wrong).sum(axis=1)
+    expected = -np.log(np.exp(np.diag(right)) / totals).mean()
+    assert value_of(simcse.supervised, U, V, W) == pytest.approx(expected, abs=1e-12)
+    assert_gradient(simcse.supervised, U, V, W)
+    value = value_of(simcse.unsupervised, np.concatenate([U, V]))
+    assert value == pytest.approx(henderson(right), abs=1e-12)
 
 
 def test_two_views_need_dropout():
@@ -622,11 +575,11 @@ def test_detached_targets_have_the_value_but_not_the_gradient():
 
 def test_squared_difference_by_hand():
     first, second = CHANCE.uniform(0, 5, size=(2, 6))
-    expected = 2 * np.mean((first - second) ** 2) / 25
-    assert value_of(contrastive.squared_difference, first, second) == pytest.approx(
+    expected = np.mean((first - second) ** 2) / 25
+    assert value_of(divergences.squared_difference, first, second) == pytest.approx(
         expected, abs=1e-12
     )
-    assert_gradient(contrastive.squared_difference, first, second)
+    assert_gradient(divergences.squared_difference, first, second)
 
 
 @DTYPES
@@ -650,15 +603,15 @@ def test_r_drop_is_the_papers_formula(dtype):
 R_DROP = {
     "classes": (F.cross_entropy, divergences.symmetric_kl, LOGITS_1, LOGITS_2, CLASSES),
     "yes or no": (
-        losses.paraphrase,
+        paraphrase_loss,
         divergences.symmetric_kl,
         LOGITS_1[:, 0],
         LOGITS_2[:, 0],
         YES,
     ),
     "scores": (
-        losses.mean_squared,
-        contrastive.squared_difference,
+        similarity_loss,
+        divergences.squared_difference,
         U[:, 0] + 2,
         V[:, 0] + 2,
         GRADES,
@@ -692,15 +645,11 @@ def test_cosine_losses_of_half_batches():
     def whole(loss) -> float:
         return loss(u, v, slice(6)).item()
 
-    def mse(a, b, rows):
-        return cosine.cosine_mse(a, b, GRADES[rows])
-
     def embedding(a, b, rows):
         return cosine.cosine_embedding(a, b, YES[rows])
 
     def angle(a, b, rows):
         return cosine.angle(a, b, GRADES[rows])
 
-    assert halves(mse) == pytest.approx(whole(mse), abs=1e-12)
     assert halves(embedding) == pytest.approx(whole(embedding), abs=1e-12)
     assert abs(halves(angle) - whole(angle)) > 1e-2

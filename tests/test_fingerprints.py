@@ -11,7 +11,7 @@ from checks.part1 import adamw, functions
 from course import fingerprints
 from course.answers import MISTAKES, VARIANTS, merge, read_all
 from course.fingerprints import base_of, known_of, names_in, outputs_of, part_1
-from utils import InputError
+from training.errors import InputError
 
 ADD_NORM = graded_task("bert.add_norm")
 SOME = ("dense_skipped", "no_dropout", "no_norm", "residual_subtracted")

@@ -21,7 +21,7 @@ from course import grade, handout
 from course.answers import MISTAKES, VARIANTS, put, read, read_all
 from course.grading import asking, canaries, hidden, judge, one, sandbox
 from course.grading.context import open_context
-from utils import InputError
+from training.errors import InputError
 
 ROOT = Path(__file__).resolve().parent.parent
 

@@ -17,7 +17,7 @@ from benchmarks.grader import GOLD, predictions, solution
 from checks.graded_tasks import GRADED_TASKS
 from course import table
 from course.gradescope import build, results
-from utils import InputError
+from training.errors import InputError
 
 ROOT = Path(__file__).resolve().parent.parent
 SETTINGS = table.read_settings(ROOT)

@@ -27,7 +27,7 @@ from course.grading import entries, intake, parse
 from course.grading.intake import LIMITS, find, student_id, take
 from course.grading.types import Submission
 from evaluation import write_predictions
-from utils import InputError
+from training.errors import InputError
 
 PART_1 = {
     "bert.py": b"import torch\n",

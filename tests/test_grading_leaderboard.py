@@ -26,7 +26,7 @@ from course.grading.leaderboard import (
 )
 from course.grading.output import SCRIPT, Column, clean, csv_cell, page, policy_hash, table
 from course.table import SETTINGS, read_settings
-from utils import InputError
+from training.errors import InputError
 
 ONE = Rules()
 COURSE = {

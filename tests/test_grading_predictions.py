@@ -22,7 +22,7 @@ from course.grading.predictions import (
 )
 from course.grading.types import Submission
 from evaluation import accuracy_and_f1, pearson
-from utils import InputError
+from training.errors import InputError
 
 SECRET = "a secret of these tests"
 HEADS = {"sst": "Sentiment", "para": "Is_Paraphrase", "sts": "Similarity"}

@@ -18,7 +18,7 @@ from course.grading.reports import (
     write_staff_page,
     write_statistics,
 )
-from utils import InputError
+from training.errors import InputError
 
 LIMITS = {"approach": 20, "analysis": 25}
 COURSE = {"name": "minBERT", "term": "Winter"}

@@ -15,7 +15,7 @@ from course.grading.context import open_context
 from course.grading.predictions import Gold, Wanted, load_gold
 from course.grading.types import Submission
 from datasets import load_data
-from utils import InputError
+from training.errors import InputError
 
 DEV, TEST = (f"predictions/finetune-sst-{split}-out.csv" for split in ("dev", "test"))
 FILE = Wanted(DEV, "sst", "dev", "finetune")

@@ -19,7 +19,7 @@ from conftest import ROOT
 import prepare_submit
 from checks.graded_tasks import GRADED_TASKS, graded_task
 from course import handout, table
-from utils import InputError
+from training.errors import InputError
 
 pytestmark = pytest.mark.skipif(
     importlib.util.find_spec("ruff") is None, reason="no ruff: pip install -r requirements-dev.txt"
@@ -30,7 +30,7 @@ REGION = re.compile(r"^ *### BEGIN SOLUTION ([\w.]+)\n.*?^ *### END SOLUTION \1\
 MARKER = re.compile(r"^ *### (?:BEGIN SOLUTION|END SOLUTION|STUB:).*\n", re.M)
 GRADED = sorted({entry.file for entry in GRADED_TASKS})
 STAFF = {"course", "extensions", "experiments", "benchmarks", "tests", "lessons", ".ci"}
-STAFF |= {"ensemble.py", "pretraining", "STRUCTURE.md", "requirements-dev.txt", "docs/staff.md"}
+STAFF |= {"pretraining", "STRUCTURE.md", "requirements-dev.txt", "docs/staff.md"}
 
 
 @cache
@@ -231,8 +231,9 @@ def work(part: str, folder: Path) -> dict:
     """All that the checks say while a student works through a part, in a fresh handout."""
     handout.write_files(folder, built(part).files)
     scripts = [["sanity_check.py", "--part", "1"], ["optimizer_test.py"]]
-    if part == "all":  # our solution of part 2 stands on extensions, which students don't have
-        shutil.copytree(ROOT / "extensions", folder / "extensions", dirs_exist_ok=True)
+    if part == "all":  # our solution of part 2 needs these, which students don't have
+        for name in ("cross_encoding.py", "curriculum.py"):
+            shutil.copy(ROOT / "training" / name, folder / "training")
         scripts = [["sanity_check.py", "--part", "2"]]
     states = [[written(part, numbers), parts] for numbers, parts in states_of(part)]
     done = subprocess.run(
@@ -297,7 +298,8 @@ def staff_copy(tmp_path_factory):
     folder = tmp_path_factory.mktemp("staff")
     names = {*built("all").files, "course/parts.toml", "course/settings.toml"}
     names |= {path.name for path in ROOT.glob("*.py")}
-    names |= {path.relative_to(ROOT).as_posix() for path in ROOT.glob("extensions/*.py")}
+    names |= {path.relative_to(ROOT).as_posix() for path in ROOT.glob("extensions/**/*.py")}
+    names |= {path.relative_to(ROOT).as_posix() for path in ROOT.glob("training/**/*.py")}
     for name in names:
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(ROOT / name, folder / name)
@@ -354,7 +356,7 @@ FAULTS = {
     "no end": Broken("bert.py", END, "", 3, "bert.layer is nested in bert.add_norm"),
     "no begin": Broken("bert.py", NORM + END, NORM + END + END, 2, "unmatched"),
     "another's end": Broken("bert.py", END, END.replace("add_", ""), 0, "bert.norm does not match"),
-    "duplicate": Broken("classifier.py", CONFIG, CONFIG + region("bert.sdpa"), 1, "duplicate"),
+    "duplicate": Broken("classifier.py", CONFIG, CONFIG + region("bert.imports"), 1, "duplicate"),
     "unregistered": Broken("bert.py", CONFIG, CONFIG + region("bert.x"), 1, "bert.x is not reg"),
     "no hint": Broken(
         "bert.py", f"        ### STUB: {HINT}\n", "", -1, "bert.add_norm has no STUB"
@@ -368,7 +370,7 @@ FAULTS = {
     ),
     "the hint is it": Broken("bert.py", HINT, f"# {NORM.strip()}", 0, "survives"),
     "unused import": Broken("bert.py", CONFIG, f"{CONFIG}from copy import deepcopy\n", 1, "F401"),
-    "staff's import": Broken(BATCHES, TORCH, f"{TORCH}import ensemble\n", 1, "ensemble, which"),
+    "staff's import": Broken(BATCHES, TORCH, f"{TORCH}import extensions\n", 1, "extensions, which"),
     "course imported": Broken(BATCHES, TORCH, f"{TORCH}import course.x\n", 1, "to course/"),
     "course named": Broken(PREDICTIONS, TITLE, f"In ../course/gold.\n{TITLE}", 0, "to course/"),
 }
@@ -409,13 +411,13 @@ def test_the_copy_is_not_refused(staff_copy):
 TABLE, SETTINGS = table.PARTS, table.SETTINGS
 WRONG_TABLES = {
     "a missing file": (TABLE, '"docs/gpu.md"', '"docs/none.md"', "docs/none.md, which is missing"),
-    "one that never ships": (TABLE, '"docs/gpu.md"', '"ensemble.py"', "never ships"),
-    "an unlisted file": (TABLE, '"ensemble.py", ', "", "ensemble.py is in no list"),
+    "one that never ships": (TABLE, '"docs/gpu.md"', '"corpus.py"', "never ships"),
+    "an unlisted file": (TABLE, '"corpus.py",', "", "corpus.py is in no list"),
     "no such region": (TABLE, '"bert.imports" =', '"bert.gone" =', "no region bert.gone"),
     "a task as nothing": (TABLE, '"bert.embed" = "task"', '"bert.embed" = "stub"', "bert.embed"),
     "a lost task": (TABLE, '"bert.embed" = "task"', "", "lacks bert.embed"),
     "nothing with a hint": (TABLE, 'turns" = "stub"', 'turns" = "nothing"', "STUB line"),
-    "a wrong mode": (TABLE, '"bert.sdpa" = "nothing"', '"bert.sdpa" = "none"', "none of"),
+    "a wrong mode": (TABLE, '"bert.imports" = "nothing"', '"bert.functional" = "none"', "none of"),
     "a cut": (TABLE, '"**Test labels** are in"', '"**No such**"', "which is not there"),
     "points of no task": (SETTINGS, "[points]", '[points]\n"3.1" = 2', "3.1"),
     "no points": (SETTINGS, "[points]", '[points]\n"1.1" = "many"', "no whole number"),

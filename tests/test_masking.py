@@ -24,7 +24,7 @@ from pretraining.masking import (
 )
 from tokenizer import BertTokenizer
 from training.batches import LengthBatches
-from utils import InputError
+from training.errors import InputError
 
 TINY = BertTokenizer(tiny_vocabulary())
 

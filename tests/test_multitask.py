@@ -1,7 +1,6 @@
 """multitask_classifier.py: its contract, the model, the table of tasks, training, outputs."""
 
 import ast
-import dataclasses
 import importlib.util
 import io
 import json
@@ -16,7 +15,7 @@ from types import SimpleNamespace
 
 import pytest
 import torch
-from conftest import ROOT, make_id, make_rows, write_table
+from conftest import ROOT, make_id, write_table
 from PIL import Image
 from torch import nn
 from torch.nn import functional as F
@@ -26,17 +25,19 @@ import datasets
 import evaluation
 import multitask_classifier as multitask
 from checks.graded_tasks import GRADED_TASKS
-from datasets import SentencePairDataset, load_data, load_pairs, multitask_files
+from datasets import SentencePairDataset, load_data, load_pairs
 from evaluation import read_predictions
-from extensions.cross_encoding import concat
 from multitask_classifier import TASKS, MultitaskBERT
 from optimizer import AdamW
 from tokenizer import BertTokenizer
-from training import report
-from training import run as training_run
+from training import course_files, report
 from training.batches import PAIR, SINGLE, LengthBatches
-from training.checkpoints import ResumePoint
-from utils import InputError, load_checkpoint, seed_everything
+from training.checkpoints import load_checkpoint
+from training.course_files import multitask_files
+from training.cross_encoding import concat
+from training.errors import InputError
+from training.tasks import infinite_batches, new_run
+from utils import seed_everything
 
 CPU = torch.device("cpu")
 
@@ -54,8 +55,8 @@ def flags(tiny_model_folder, tiny_data, tmp_path, monkeypatch) -> Namespace:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(report, "plot_curves", lambda *_: None)  # drawing takes longest
     files = {
-        f"{name}_{split}": str(tiny_data / f"{task.file}-{ending}.csv")
-        for name, task in TASKS.items()
+        f"{name}_{split}": str(tiny_data / f"{datasets.COURSE_STEMS[name]}-{ending}.csv")
+        for name in TASKS
         for split, ending in multitask.SPLITS.items()
     }
     outputs = {
@@ -123,12 +124,9 @@ def test_names_of_outputs():
         ("--predict x", "--predict and --checkpoint go together"),
         ("--checkpoint x.pt", "--predict and --checkpoint go together"),
         ("--predict a b c --checkpoint x.pt", "--predict takes one text, or the two of a pair"),
-        ("--sampling first --tasks sst,sts", "--first_task para is not among the --tasks"),
-        ("--sampling before --tasks sst,sts", "--first_task para is not among the --tasks"),
-        ("--sampling before --tasks para", "name two --tasks"),
-        ("--similarity cosine --pair_encoding cross", "--similarity cosine compares two vectors"),
+        ("--sampling first", "invalid choice: 'first'"),
         ("--seed -1", "--seed must be at least 0"),
-        ("--sts_loss rank", "invalid choice: 'rank'"),
+        ("--gradients pcgrad", "unrecognized arguments: --gradients pcgrad"),
     ],
 )
 def test_faulty_flags_are_one_line(line, said, capsys):
@@ -164,9 +162,9 @@ PAIRS = batch_of_pairs()
 SENTENCES = PAIRS[:2]
 
 
-def make_model(folder: Path, **values) -> MultitaskBERT:
+def make_model(folder: Path, kind: type = MultitaskBERT, **values) -> MultitaskBERT:
     """A model whose random weights make a difference, in evaluation mode."""
-    model = MultitaskBERT(make_config(folder, **values)).eval()
+    model = kind(make_config(folder, **values)).eval()
     torch.manual_seed(5)
     with torch.no_grad():
         for parameter in model.parameters():
@@ -174,20 +172,13 @@ def make_model(folder: Path, **values) -> MultitaskBERT:
     return model
 
 
-CHOICES = [
-    {},
-    {"pair_encoding": "cross"},
-    {"similarity": "cosine"},
-    {"pooling": "mean"},
-    {"pooling": "max", "pair_encoding": "cross", "separate_layers": 2},
-    {"separate_layers": 1, "option": "pretrain"},
-]
+@pytest.mark.parametrize("encoding", ["bi", "cross"])
+def test_shapes_and_padding(tiny_model_folder, encoding):
+    check_shapes_and_padding(make_model(tiny_model_folder, pair_encoding=encoding))
 
 
-@pytest.mark.parametrize("values", CHOICES, ids=str)
-def test_shapes_and_padding(tiny_model_folder, values):
+def check_shapes_and_padding(model: MultitaskBERT) -> None:
     """Every row alone, without padding, gives what it gives in a padded batch."""
-    model = make_model(tiny_model_folder, **values)
     assert model(*SENTENCES).shape == (4, 32)
     heads = (
         (model.predict_sentiment, SENTENCES, (4, 5)),
@@ -227,15 +218,6 @@ def test_a_cross_encoder_reads_both_in_one_pass(tiny_model_folder):
     assert not torch.allclose(model.paraphrase(without)[:, 0], model.predict_paraphrase(*PAIRS))
 
 
-def test_a_cosine_is_on_the_labels_scale(tiny_model_folder):
-    model = make_model(tiny_model_folder, similarity="cosine")
-    same = PAIRS[:2] * 2
-    torch.testing.assert_close(model.predict_similarity(*same), torch.full((4,), 5.0))
-    u, v = (F.normalize(model(*PAIRS[i : i + 2])) for i in (0, 2))
-    torch.testing.assert_close(model.predict_similarity(*PAIRS), 5 * (u * v).sum(dim=1))
-    assert model.similarity is None
-
-
 def test_dropout_before_every_head(tiny_model_folder):
     model = make_model(tiny_model_folder, hidden_dropout_prob=0.9)
     model.dropout.train()
@@ -270,28 +252,9 @@ def test_option_decides_what_learns(tiny_model_folder, option):
     assert all(p.requires_grad for head in heads for p in head.parameters())
 
 
-def test_each_task_uses_its_own_layers(tiny_model_folder):
-    model = make_model(tiny_model_folder, separate_layers=1)
-    heads = {
-        "sst": lambda: model.predict_sentiment(*SENTENCES),
-        "para": lambda: model.predict_paraphrase(*PAIRS),
-        "sts": lambda: model.predict_similarity(*PAIRS),
-    }
-    before = {name: head() for name, head in heads.items()}
-    for changed in heads:
-        with torch.no_grad():
-            model.task_layers[changed][0].out_layer_norm.bias.add_(torch.arange(32) % 3)
-        after = {name: head() for name, head in heads.items()}
-        assert [name for name in heads if not torch.equal(before[name], after[name])] == [changed]
-        before = after
-
-
 def test_refused_configurations(tiny_model_folder, monkeypatch):
     with pytest.raises(ValueError, match="'frozen' is neither 'pretrain' nor 'finetune'"):
         MultitaskBERT(make_config(tiny_model_folder, option="frozen"))
-    both = {"similarity": "cosine", "pair_encoding": "cross"}
-    with pytest.raises(InputError, match="--similarity cosine compares two vectors"):
-        MultitaskBERT(make_config(tiny_model_folder, **both))
     embed = multitask.BertModel.embed
     monkeypatch.setattr(
         multitask.BertModel, "embed", lambda self, input_ids: embed(self, input_ids)
@@ -322,95 +285,12 @@ def test_overall_by_hand(scores, expected):
 
 def test_the_table_names_what_exists(tiny_data):
     assert list(TASKS) == ["sst", "para", "sts"]
-    assert list(multitask.ALL_TASKS) == ["sst", "para", "sts", "nli"]
     assert [task.column for task in TASKS.values()] == list(evaluation.COLUMNS)
     for task in TASKS.values():
         assert callable(getattr(MultitaskBERT, task.head))
         assert task.keys in (SINGLE, PAIR)
-        assert (tiny_data / f"{task.file}-train.csv").is_file()
-    assert set(multitask.LOSSES) == set(multitask.ALL_TASKS)
-
-
-def test_a_further_task_s_files_are_looked_for_with_the_others(tiny_data, monkeypatch):
-    row = dataclasses.replace(TASKS["sts"], name="quiz", file="quiz")
-    monkeypatch.setitem(multitask.ALL_TASKS, "quiz", row)
-    monkeypatch.setitem(multitask.LOSSES, "quiz", {"mse": F.mse_loss})
-    args = multitask.with_defaults(SimpleNamespace(data_dir=str(tiny_data)))
-    assert args.quiz_dev == str(tiny_data / "quiz-dev.csv")
-    assert args.sts_dev == str(tiny_data / "sts-dev.csv")
-
-
-def test_a_further_task_is_a_row_a_loss_and_a_head(flags, tmp_path, monkeypatch):
-    """Sentences with three classes, learned beside the others by the same loop."""
-    row = multitask.Task(
-        name="quiz",
-        file="quiz",
-        label="label",
-        classes=3,
-        keys=PAIR,
-        head="predict_quiz",
-        predict=lambda batches, head, device: {
-            **evaluation.score_pairs(batches, lambda *pair: head(*pair).argmax(dim=1), device),
-            "confidence": [0.9] * 6,
-        },
-        metric=evaluation.accuracy,
-        column="Predicted_Entailment",
-    )
-    monkeypatch.setitem(multitask.ALL_TASKS, "quiz", row)
-    monkeypatch.setitem(multitask.LOSSES, "quiz", {"cross_entropy": F.cross_entropy})
-
-    class Four(MultitaskBERT):
-        def __init__(self, config):
-            super().__init__(config)
-            self.quiz = nn.Linear(3 * config.hidden_size, 3)
-
-        def predict_quiz(self, *pair):
-            return self.quiz(self.pair_features(*pair, "quiz"))
-
-    monkeypatch.setattr(multitask, "MultitaskBERT", Four)
-    rows = make_rows(6, texts=2, labels="01", first_id=500)
-    for split in ("train", "dev"):
-        path = write_table(
-            tmp_path / f"quiz-{split}.csv", "id sentence1 sentence2 is_duplicate", rows
-        )
-        setattr(flags, f"quiz_{split}", str(path))
-    flags.quiz_test, flags.quiz_dev_out, flags.quiz_test_out = "", "predictions/n.csv", "unused"
-    flags.tasks = ["sst", "quiz"]
-    monkeypatch.setattr(
-        multitask,
-        "load_pairs",
-        lambda path, split, label, classes: load_pairs(path, split, "is_duplicate"),
-    )
-    multitask.train_multitask(flags)
-    multitask.test_model(flags)
-    metrics = json.loads(Path("predictions/multitask-metrics.json").read_text())
-    assert {"sst", "quiz", "quiz_loss", "sst_loss"} <= set(metrics["best"])
-    predicted = read_predictions("predictions/n.csv", "Predicted_Entailment")
-    assert list(predicted) == [row[0] for row in rows]
-
-
-def test_inference_between_sentences_is_learned_beside_the_others(flags, tmp_path):
-    """Three classes of pairs, first alone and then in turns with STS."""
-    rows = make_rows(12, texts=2, labels="012", first_id=500)
-    for split in ("train", "dev"):
-        path = write_table(tmp_path / f"nli-{split}.csv", "id sentence1 sentence2 relation", rows)
-        setattr(flags, f"nli_{split}", str(path))
-    flags.nli_test, flags.nli_dev_out, flags.nli_test_out = "", "predictions/n.csv", "unused"
-    flags.tasks, flags.nli_extra, flags.epochs = ["sts", "nli"], "ranking", 2
-    flags.sampling, flags.first_task = "first", "nli"
-    multitask.train_multitask(flags)
-    multitask.test_model(flags)
-    metrics = json.loads(Path("predictions/multitask-metrics.json").read_text())
-    assert "sts_loss" not in metrics["epochs"][0]
-    assert {"sts", "nli", "nli_loss", "sts_loss"} <= set(metrics["epochs"][1])
-    predicted = read_predictions("predictions/n.csv", "Predicted_Relation")
-    assert list(predicted) == [row[0] for row in rows]
-    assert set(predicted.values()) <= {0, 1, 2}
-    bad = write_table(
-        tmp_path / "bad.csv", "id sentence1 sentence2 relation", [(*rows[0][:3], "3")]
-    )
-    with pytest.raises(InputError, match="label 3, out of range 0 to 2"):
-        load_pairs(bad, "dev", "relation", 3)
+        assert (tiny_data / f"{datasets.COURSE_STEMS[task.name]}-train.csv").is_file()
+    assert set(multitask.LOSSES) == set(TASKS)
 
 
 # ---------------------------------------------------------------------------------------------
@@ -427,9 +307,9 @@ def test_files_are_found_by_their_flags(tiny_data):
 
 def test_without_course_files_all_three_tasks_take_the_practice_set(tmp_path, monkeypatch, capsys):
     monkeypatch.delenv("MINBERT_DATA", raising=False)
-    monkeypatch.setattr(datasets, "COURSE_DATA", tmp_path)
+    monkeypatch.setattr(course_files, "COURSE_DATA", tmp_path)
     files = multitask_files()
-    assert {Path(file).parent for file in files.values()} == {datasets.PRACTICE_DATA}
+    assert {Path(file).parent for file in files.values()} == {course_files.PRACTICE_DATA}
     out = capsys.readouterr().out
     assert out.count("PRACTICE SET") == 1
     assert "quora-small" not in out
@@ -524,13 +404,11 @@ def test_faults_of_test_files_show_before_the_training(
 def test_lengths_are_those_of_what_goes_through_bert(tiny_model_folder):
     """Of the longer text for a bi-encoder, of the joined pair for a cross-encoder."""
     rows = [("a b", "abc", 0.0, "x"), ("abcdefgh " * 40, "b " * 301, 1.0, "y")]
-    for encoding, expected in ((None, [5, 322]), ("bi", [5, 322]), ("cross", [8, 512])):
-        args = SimpleNamespace(model=str(tiny_model_folder))
-        if encoding:
-            args.pair_encoding = encoding
-        data = SentencePairDataset(rows, args, isRegression=True)
-        assert data.lengths() == expected
-        assert data.pieces() == [[4, 5], [322, 303]]
+    data = SentencePairDataset(rows, SimpleNamespace(model=str(tiny_model_folder)))
+    assert data.pieces() == [[4, 5], [322, 303]]
+    for joins_pairs, expected in ((False, [5, 322]), (True, [8, 512])):
+        model = SimpleNamespace(joins_pairs=joins_pairs)
+        assert multitask.input_lengths(data, model) == expected
     batch = data.collate_fn(list(data))
     keys = ("token_ids_1", "attention_mask_1", "token_ids_2", "attention_mask_2")
     _, mask, _ = concat(*(batch[key] for key in keys), 0, 512)
@@ -563,6 +441,8 @@ def test_train_and_test_with_the_attributes_of_older_callers(flags, tiny_data):
 
 class ByLength(nn.Module):
     """Predictions that betray which texts they were made of: their numbers of word pieces."""
+
+    joins_pairs = False
 
     def predict_sentiment(self, ids, mask):
         return F.one_hot(mask.sum(dim=1) % 5, 5).float()
@@ -626,36 +506,9 @@ def test_tasks_take_turns(flags, monkeypatch):
     assert called == ["sst", "para", "sts"] * 4
 
 
-def test_one_task_first_and_as_many_steps_as_asked_for(flags, monkeypatch):
-    called = watch_heads(monkeypatch)
-    flags.epochs, flags.steps_per_epoch = 2, 5
-    flags.sampling, flags.first_task = "first", "sts"
-    multitask.train_multitask(flags)
-    assert called == ["sts"] * 5 + ["sst", "para", "sts", "sst", "para"]
-    rows = json.loads(Path("predictions/multitask-metrics.json").read_text())["epochs"]
-    assert "sts_loss" in rows[0]
-    assert "sst_loss" not in rows[0]  # it had no turn
-    assert rows[0]["loss"] == pytest.approx(rows[0]["sts_loss"])
-    shares = {"sst_loss": 2 / 5, "para_loss": 2 / 5, "sts_loss": 1 / 5}
-    assert rows[1]["loss"] == pytest.approx(sum(rows[1][key] * n for key, n in shares.items()))
-
-
-def test_batch_sizes_of_tasks(flags, monkeypatch):
-    sizes = {}
-    micro_batches = training_run.micro_batches
-
-    def watched(batch, *more):
-        sizes.setdefault(batch["task"], set()).add(len(batch["labels"]))
-        return micro_batches(batch, *more)
-
-    monkeypatch.setattr(training_run, "micro_batches", watched)
-    flags.para_batch_size, flags.sts_batch_size = 25, 5
-    multitask.train_multitask(flags)
-    assert sizes == {"sst": {8, 1}, "para": {25}, "sts": {5}}
-
-
 def watch_gradients(monkeypatch, model_values: dict | None = None) -> list[dict]:
     """→ a list that grows by the norms of a model's gradients before every step."""
+    monkeypatch.setattr("training.acceleration.HAS_FAST_WAYS", False)  # the course's own step
     norms = []
     step = AdamW.step
 
@@ -666,18 +519,6 @@ def watch_gradients(monkeypatch, model_values: dict | None = None) -> list[dict]
 
     monkeypatch.setattr(AdamW, "step", watched)
     return norms
-
-
-@pytest.mark.parametrize("task", ["sst", "para", "sts"])
-def test_weights_of_losses(flags, monkeypatch, task):
-    norms = watch_gradients(monkeypatch)
-    flags.tasks, flags.steps_per_epoch, flags.hidden_dropout_prob = [task], 1, 0.0
-    flags.precision, flags.option = "fp32", "pretrain"
-    for weight in (1.0, 3.0):
-        setattr(flags, f"{task}_weight", weight)
-        seed_everything(0)
-        multitask.train_multitask(flags)
-    assert norms[1] == pytest.approx(3 * norms[0], rel=1e-5)
 
 
 def test_accumulated_parts_add_up_to_the_batch(flags, monkeypatch):
@@ -702,31 +543,11 @@ def test_similarities_stay_floats_up_to_the_loss(flags, monkeypatch):
         seen.append(labels)
         return F.mse_loss(scores, labels)
 
-    monkeypatch.setitem(multitask.LOSSES["sts"], "mse", watched)
-    flags.tasks, flags.sts_batch_size = ["sts"], 25
+    monkeypatch.setitem(multitask.LOSSES, "sts", watched)
+    flags.tasks, flags.batch_size = ["sts"], 25
     multitask.train_multitask(flags)
     assert seen[0].dtype == torch.float32
     assert sorted(set(seen[0].tolist())) == pytest.approx([0.0, 2.6, 3.25, 5.0])
-
-
-@pytest.mark.parametrize(("name", "loss"), [("sst", "ordinal"), ("sts", "cosent")])
-def test_the_loss_that_was_asked_for_is_taken(flags, monkeypatch, name, loss):
-    called = []
-    function = multitask.LOSSES[name][loss]
-
-    def watched(outputs, labels):
-        called.append(outputs.dtype)
-        return function(outputs, labels)
-
-    monkeypatch.setitem(multitask.LOSSES[name], loss, watched)
-    # a head as students write it, whose outputs are in bf16
-    monkeypatch.setattr(
-        MultitaskBERT, "apply_head", lambda self, head, vectors: head(self.dropout(vectors))
-    )
-    setattr(flags, f"{name}_loss", loss)
-    flags.precision, flags.tasks = "bf16", [name]
-    multitask.train_multitask(flags)
-    assert called == [torch.float32] * 4
 
 
 def test_the_best_epoch_overall_is_kept(flags, monkeypatch):
@@ -796,23 +617,6 @@ def test_a_frozen_bert_runs_once_for_each_text(flags, monkeypatch):
         assert metrics["best"][name] == pytest.approx(score, abs=far)
 
 
-@pytest.mark.parametrize(
-    ("values", "kept"),
-    [
-        ({}, True),
-        ({"pooling": "cls"}, True),
-        ({"pooling": "mean"}, False),
-        ({"pair_encoding": "cross"}, False),
-        ({"separate_layers": 1}, False),
-        ({"pals": 12}, False),
-    ],
-)
-def test_what_of_a_frozen_bert_can_be_remembered(values, kept):
-    args = multitask.get_args([])
-    vars(args).update(values)
-    assert multitask.texts_alone(args) is kept
-
-
 def test_streams_go_on_where_they_were(tiny_model_folder, tiny_data):
     rows = load_data(tiny_data / "ids-sst-train.csv", "rows")
     data = datasets.SentenceClassificationDataset(
@@ -820,7 +624,7 @@ def test_streams_go_on_where_they_were(tiny_model_folder, tiny_data):
     )
     batches = LengthBatches(data.lengths(), 8, seed=1)
     place = {"epoch": 1, "batch": 0}
-    stream = multitask.infinite_batches(data, batches, place)
+    stream = infinite_batches(data, batches, place)
     seen, places = [], []
     for _ in range(12):  # three rounds of four batches
         seen.append(next(stream)["sent_ids"])
@@ -830,9 +634,7 @@ def test_streams_go_on_where_they_were(tiny_model_folder, tiny_data):
         assert sorted(ids) == sorted(row[-1] for row in rows)
     assert seen[:4] != seen[4:8]
     for i in (1, 3, 4, 9):
-        again = multitask.infinite_batches(
-            data, LengthBatches(data.lengths(), 8, 1), dict(places[i])
-        )
+        again = infinite_batches(data, LengthBatches(data.lengths(), 8, 1), dict(places[i]))
         assert [next(again)["sent_ids"] for _ in range(2)] == seen[i + 1 : i + 3]
 
 
@@ -840,8 +642,8 @@ def test_streams_go_on_where_they_were(tiny_model_folder, tiny_data):
 # Interrupted runs
 
 LINES = {
-    "finetune": "--option finetune --accumulate 2 --clip 1 --warmup 0.2 --sampling annealed",
-    "cross": "--option finetune --pair_encoding cross --sts_batch_size 3 --separate_layers 1",
+    "finetune": "--option finetune --accumulate 2 --clip 1 --warmup 0.2 --sampling proportional",
+    "cross": "--option finetune --pair_encoding cross",
     "pretrain": "--option pretrain --patience 2",
 }
 
@@ -861,10 +663,12 @@ def found_in(folder: Path) -> dict:
 
 
 @pytest.mark.parametrize("line", LINES)
+@pytest.mark.usefixtures("own_step")
 def test_stopped_and_resumed_it_ends_with_the_same_bytes(
     run_script_here, tiny_model_folder, tiny_data, tmp_path, monkeypatch, line
 ):
     """Stopped within the first epoch, within the second, and then not at all."""
+    monkeypatch.setattr("training.acceleration.HAS_FAST_WAYS", False)  # the course's own step
     monkeypatch.setattr(os, "fsync", lambda descriptor: None)
     monkeypatch.setattr(report, "plot_curves", lambda *_: None)
     monkeypatch.setattr(multitask, "describe", lambda *_: None)
@@ -921,11 +725,11 @@ def test_stopped_between_two_epochs(flags, monkeypatch):
 
 def test_a_resumed_run_must_have_the_same_settings(flags):
     flags.resume = True
-    args = multitask.with_defaults(flags)
-    ResumePoint("finetune-1-0.001-multitask.resume", multitask.settings(args)).write(
-        nn.Linear(1, 1), AdamW(nn.Linear(1, 1).parameters()), {}
-    )
-    for name, value in (("sampling", "annealed"), ("sts_weight", 2.0), ("pooling", "max")):
+    args = multitask.complete_flags(flags)
+    turns = SimpleNamespace(datasets=dict.fromkeys(TASKS), pieces_per_batch=1.0)
+    run = new_run(args, nn.Linear(1, 1), None, turns, steps=1)
+    run.point.write(run.model, AdamW(run.model.parameters()), {})
+    for name, value in (("sampling", "proportional"), ("pair_encoding", "cross"), ("seed", 2)):
         before = getattr(args, name)
         setattr(flags, name, value)
         with pytest.raises(InputError, match=f"belongs to a run with {name}=") as caught:
@@ -1056,7 +860,11 @@ def test_checkpoints_that_are_not_ours(tiny_model_folder, checkpoint, tmp_path):
     classifier.save_model(sentiment, AdamW(sentiment.parameters()), Namespace(), other, path)
     with pytest.raises(InputError, match=r"no checkpoint of multitask_classifier\.py"):
         multitask.load_model(path, CPU)
-    wrong = make_config(tiny_model_folder, separate_layers=1)
+    technique = make_config(tiny_model_folder, adapt="lora")
+    multitask.save_model(model, AdamW(model.parameters()), Namespace(), technique, path)
+    with pytest.raises(InputError, match=r"techniques have a script of their own"):
+        multitask.load_model(path, CPU)
+    wrong = make_config(tiny_model_folder, pair_encoding="cross")
     multitask.save_model(model, AdamW(model.parameters()), Namespace(), wrong, path)
     with pytest.raises(InputError, match="holds other tensors than this model"):
         multitask.load_model(path, CPU)

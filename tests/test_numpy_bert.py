@@ -96,7 +96,7 @@ def test_logits_are_those_of_transformers(trained):
 
 def test_the_pretrained_model_s_vectors(offline_model):
     config = BertConfig.from_json(offline_model / "config.json")
-    tokenizer = numpy_bert.read_tokenizer(offline_model)
+    tokenizer = numpy_bert.read_words(offline_model)
     ids = np.array([numpy_bert.encode("A film to see twice.", tokenizer, config)])
     mine = forward(read_weights(offline_model, config), config, ids, np.ones_like(ids))
     with torch.no_grad():
@@ -266,7 +266,7 @@ def test_precision_is_not_recall(capsys):
 def test_batches_do_not_matter(trained):
     folder = trained[0]
     config = BertConfig.from_json(folder / "config.json")
-    weights, tokenizer = read_weights(folder, config), numpy_bert.read_tokenizer(folder)
+    weights, tokenizer = read_weights(folder, config), numpy_bert.read_words(folder)
     rows = [numpy_bert.encode(text, tokenizer, config) for text in TEXTS]
     assert max(map(len, rows)) <= config.max_position_embeddings
 

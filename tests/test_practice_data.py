@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from conftest import ROOT
 
-from utils import InputError
+from training.errors import InputError
 
 SCRIPT = ROOT / "data" / "check_practice.py"
 PRACTICE = ROOT / "data" / "practice"

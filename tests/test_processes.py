@@ -130,6 +130,7 @@ import json, sys
 sys.path.insert(0, sys.argv[1])
 import torch
 import utils
+from training import arguments, errors, hub, processes
 from training.checkpoints import ResumePoint, StopRequest
 from training.processes import (
     all_reduce_gradients,
@@ -139,9 +140,9 @@ from training.processes import (
     from_first,
 )
 
-utils.join_processes(use_gpu=False)
+processes.join_processes(use_gpu=False)
 torch.manual_seed(5)
-number = utils.process_number()
+number = processes.process_number()
 model = torch.nn.ParameterDict({name: torch.ones(2) * number + 1 for name in ("a", "b", "c")})
 broadcast_parameters(model)
 draw = torch.rand(1).item()
@@ -161,11 +162,11 @@ try:
     with StopRequest() as stop:
         stop.asked = number == 1
         stop.leave_if_asked(ResumePoint("x", {}))
-except utils.InputError as error:
+except errors.InputError as error:
     found["stopped"] = str(error)
 with open(f"found-{number}.json", "w") as file:
     json.dump(found, file)
-utils.leave_processes()
+processes.leave_processes()
 """
 
 
@@ -191,18 +192,19 @@ def test_the_pieces_between_two_processes(tmp_path):
 def test_all_take_the_model_that_the_first_one_finds(tmp_path, monkeypatch, trouble):
     """A hub may answer one process and not the other, and a refusal is that of all."""
     monkeypatch.delenv("MINBERT_MODEL", raising=False)
-    found = "raise utils.InputError('no weights')" if trouble else "return utils.process_number()"
+    weights = "return processes.process_number()"
+    found = "raise errors.InputError('no weights')" if trouble else weights
     (tmp_path / "ask.py").write_text(
         f"import sys; sys.path.insert(0, {str(ROOT)!r})\n"
-        "import utils\n"
+        "from training import arguments, errors, hub, processes\n"
         "def ask(local_files_only):\n"
         f"    {found}\n"
-        "utils._course_or_offline_model = ask\n"
+        "hub._course_or_offline_model = ask\n"
         "def main():\n"
-        "    utils.join_processes(use_gpu=False)\n"
-        "    name = utils.default_model()\n"
-        "    open(f'{utils.process_number()}.txt', 'w').write(f'model {name}')\n"
-        "utils.run_script(main)\n"
+        "    processes.join_processes(use_gpu=False)\n"
+        "    name = processes.in_first_process(hub.default_model)\n"
+        "    open(f'{processes.process_number()}.txt', 'w').write(f'model {name}')\n"
+        "arguments.run_script(main)\n"
     )
     code, _, err = finish(start(tmp_path, 2, [], str(tmp_path / "ask.py")))
     written = {path.name: path.read_text() for path in tmp_path.glob("?.txt")}
@@ -215,18 +217,17 @@ def test_all_take_the_model_that_the_first_one_finds(tmp_path, monkeypatch, trou
         assert written == {"0.txt": "model 0", "1.txt": "model 0"}
 
 
-@pytest.mark.parametrize("ending", ["pass", "raise utils.InputError('no such row')"])
+@pytest.mark.parametrize("ending", ["pass", "raise errors.InputError('no such row')"])
 def test_processes_leave_each_other_before_they_end(tmp_path, ending):
     """Two runs at once: on a busy machine every second one aborted while Python closed down."""
     (tmp_path / "short.py").write_text(
         f"import sys; sys.path.insert(0, {str(ROOT)!r})\n"
-        "import utils\n"
-        "from training.processes import any_process\n"
+        "from training import arguments, errors, processes\n"
         "def main():\n"
-        "    utils.join_processes(use_gpu=False)\n"
-        "    any_process(True)\n"
+        "    processes.join_processes(use_gpu=False)\n"
+        "    processes.any_process(True)\n"
         f"    {ending}\n"
-        "utils.run_script(main)\n"
+        "arguments.run_script(main)\n"
     )
     script = str(tmp_path / "short.py")
     started = [start(tmp_path / str(n), 2, [], script) for n in range(2)]

@@ -18,7 +18,7 @@ from config import BertConfig
 from lessons import numpy_bert, quantize
 from lessons.quantize import Int8Matrix, quantize_rows
 from tokenizer import BertTokenizer
-from utils import InputError
+from training.errors import InputError
 
 
 def save_classifier(folder: Path, config: BertConfig, vocabulary: list[str], spread: float):
@@ -162,7 +162,7 @@ def test_command_measures_before_and_after(run_script_here, trained, table, tmp_
     assert done.code == 0, done.err
     lines = done.out.splitlines()
     config, weights = read(trained)
-    tokenizer = numpy_bert.read_tokenizer(trained)
+    tokenizer = numpy_bert.read_words(trained)
     _, texts, labels = numpy_bert.read_table(table)
     rows = [numpy_bert.encode(text, tokenizer, config) for text in texts]
     for name, tensors in (("float32", weights), ("int8", quantize.load(Path("small"), config))):

@@ -42,8 +42,9 @@ from lessons.squad import (
     score,
     windows,
 )
-from tokenizer import SPECIAL_TOKENS, BertTokenizer
-from utils import InputError
+from tokenizer import BertTokenizer
+from training.errors import InputError
+from training.wordpieces import SPECIAL_TOKENS
 
 LABELS = ("first", "last")
 

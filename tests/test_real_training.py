@@ -7,7 +7,7 @@ import pytest
 from torch.nn import functional as F
 from torch.utils.data import DataLoader
 
-from classifier import BertSentimentClassifier, SentimentDataset, load_data, with_defaults
+from classifier import BertSentimentClassifier, ClassifierFlags, SentimentDataset, load_data
 from config import BertConfig
 from optimizer import AdamW
 from training.batches import LengthBatches
@@ -18,7 +18,7 @@ STEPS = 20
 def test_losses_equal_transformers_over_twenty_steps(offline_model, real_data):
     transformers = pytest.importorskip("transformers")
     model_name = str(offline_model)
-    args = with_defaults(SimpleNamespace(model=model_name))
+    args = ClassifierFlags(model=model_name)
     rows, num_labels = load_data(real_data / "ids-sst-train.csv")
     dataset = SentimentDataset(rows, args)
     batches = islice(LengthBatches(dataset.lengths(), 8, seed=0), STEPS)
@@ -33,8 +33,6 @@ def test_losses_equal_transformers_over_twenty_steps(offline_model, real_data):
             model=model_name,
         )
     ).eval()  # evaluation mode: dropout 0 in every layer, gradients all the same
-    for layer in ours.bert.bert_layers:
-        layer.self_attention.kernel = "textbook"  # as in training
     theirs = transformers.BertForSequenceClassification.from_pretrained(
         model_name, num_labels=num_labels, attn_implementation="eager"
     ).eval()

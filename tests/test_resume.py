@@ -23,11 +23,10 @@ import torch._dynamo  # which torch takes in late: here once, rather than in eve
 from conftest import make_rows, write_table
 
 import classifier
-import utils
 from optimizer import AdamW
-from training import report
-from training.checkpoints import ResumePoint
-from utils import load_checkpoint, run_script, save_checkpoint
+from training import files, report
+from training.arguments import run_script
+from training.checkpoints import ResumePoint, load_checkpoint, save_checkpoint
 
 pytestmark = pytest.mark.skipif(
     "fork" not in multiprocessing.get_all_start_methods(), reason="this system cannot fork"
@@ -213,6 +212,7 @@ def at_call(monkeypatch, owner, name: str, number: int, act) -> Counter:
 
 @FINETUNE
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.usefixtures("own_step")
 def test_ctrl_c_stops_after_the_step(interruptible, monkeypatch, untouched, tmp_path, number):
     handler = signal.getsignal(number)
     with monkeypatch.context() as patch:
@@ -229,6 +229,7 @@ def test_ctrl_c_stops_after_the_step(interruptible, monkeypatch, untouched, tmp_
 
 
 @pytest.mark.parametrize("epoch", [1, 3])
+@pytest.mark.usefixtures("own_step")
 def test_ctrl_c_while_evaluating(interruptible, monkeypatch, untouched, tmp_path, epoch):
     """The epoch is finished, and nothing more is begun, not even the other data set."""
     with monkeypatch.context() as patch:
@@ -242,6 +243,7 @@ def test_ctrl_c_while_evaluating(interruptible, monkeypatch, untouched, tmp_path
     assert found_in(tmp_path) == untouched
 
 
+@pytest.mark.usefixtures("own_step")
 def test_a_second_ctrl_c_stops_at_once(interruptible, monkeypatch, untouched, tmp_path):
     def twice():
         signal.raise_signal(signal.SIGINT)
@@ -360,7 +362,7 @@ def test_a_full_disk_keeps_the_last_good_file(interruptible, monkeypatch, untouc
 
     def fill() -> None:
         full.append(path.read_bytes())
-        patch.setattr(utils, "open", small_open, raising=False)
+        patch.setattr(files, "open", small_open, raising=False)
 
     def small_open(name, mode, **options):
         if ".resume." in Path(name).name:
@@ -392,6 +394,7 @@ def test_nothing_there_to_resume(interruptible, untouched, tmp_path):
     assert found_in(tmp_path) == untouched
 
 
+@pytest.mark.usefixtures("own_step")
 def test_a_finished_data_set_is_not_trained_again(interruptible, monkeypatch, untouched, tmp_path):
     with monkeypatch.context() as patch:
         stop = 3 * 7 + 5  # in the second data set

@@ -22,7 +22,7 @@ from checks.part1 import functions
 from checks.part1.functions import student_outputs
 from course.answers import MISTAKES, installed, read
 from sanity_check import check
-from utils import InputError
+from training.errors import InputError
 
 PART_1 = [entry for entry in GRADED_TASKS if entry.part == 1]
 CHECKED = [entry for entry in PART_1 if entry.file != "optimizer.py"]

@@ -23,7 +23,7 @@ from checks.graded_tasks import GRADED_TASKS, graded_task
 from checks.part1 import functions
 from checks.part2 import calls, properties
 from course.answers import MISTAKES, VARIANTS, installed, read_all
-from utils import InputError
+from training.errors import InputError
 
 INIT, FORWARD, SENTIMENT = "multitask.init", "multitask.forward", "multitask.predict_sentiment"
 PARAPHRASE, SIMILARITY = "multitask.predict_paraphrase", "multitask.predict_similarity"

@@ -93,8 +93,8 @@ def test_levels_change_places():
     "options",
     [
         {},
-        {"similarity": "cosine", "sts_loss": "cosent", "clip": 1.0, "warmup": 0.1},
-        {"pair_encoding": "cross", "sampling": "first", "accumulate": 2},
+        {"clip": 1.0, "warmup": 0.1},
+        {"pair_encoding": "cross", "sampling": "proportional", "accumulate": 2},
     ],
     ids=str,
 )
@@ -196,7 +196,9 @@ def test_evaluation_mode_throughout_is_a_hint():
     ],
 )
 def test_a_loop_that_cannot_be_run(change, reason):
-    (finding,) = loop_with("    args = with_defaults(args)\n    train_sets", f"    {change}\n    _")
+    (finding,) = loop_with(
+        "    args = complete_flags(args)\n    train_sets", f"    {change}\n    _"
+    )
     assert finding.kind == "waits"
     assert finding.text.startswith(reason)
 

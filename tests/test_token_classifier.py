@@ -34,9 +34,10 @@ from lessons.entities import (
 from lessons.token_classifier import TokenClassifier, tag_loss
 from tokenizer import BertTokenizer
 from training import report
+from training.arguments import run_script
 from training.checkpoints import ResumePoint
+from training.errors import InputError
 from training.run import Run
-from utils import InputError, run_script
 
 LABELS = ["O", "B-LOC", "I-LOC", "B-PER", "I-PER"]
 

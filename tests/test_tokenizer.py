@@ -16,9 +16,10 @@ from hypothesis import strategies as st
 from transformers import AutoTokenizer
 from transformers import BertTokenizer as HuggingFaceTokenizer
 
-import tokenizer as module
-from tokenizer import SPECIAL_TOKENS, BertTokenizer, truncate_longest_first
-from utils import InputError
+from tokenizer import BertTokenizer, truncate_longest_first
+from training import wordpieces
+from training.errors import InputError
+from training.wordpieces import SPECIAL_TOKENS
 
 WORDS = """the a movie was good bad un ##want ##ed ##able runn ##ing he said do not n't 's 've 'm
     're cafe resume uber naive istanbul ##i σοφος σοφοσ 中 文 日 ☃ 😀 ##😀 ß ss … — “ ” $ + ^ ` ~
@@ -390,13 +391,13 @@ def test_folder_without_vocabulary(tmp_path):
 
 
 def test_memory_is_bounded(tiny, monkeypatch):
-    monkeypatch.setattr(module, "MAX_REMEMBERED_WORDS", 10)
+    monkeypatch.setattr(wordpieces, "MAX_REMEMBERED_WORDS", 10)
     ours = BertTokenizer(tiny.ours.pieces)
     for number in range(100):
         text = f"w{number} the movie {'long' * 30}{number} unwanted."
         assert ours.text_to_ids(text) == tiny.hf.encode(text, add_special_tokens=False)
         assert 0 < len(ours.remembered) <= 10
-        assert all(len(word) <= module.MAX_WORD_LENGTH for word in ours.remembered)
+        assert all(len(word) <= wordpieces.MAX_WORD_LENGTH for word in ours.remembered)
 
 
 def test_remembered_words_give_the_same_ids_and_cannot_be_changed(tiny):

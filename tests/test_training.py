@@ -24,13 +24,14 @@ from datasets import SentenceClassificationDataset
 from optimizer import AdamW
 from training import devices
 from training.batches import LengthBatches, TrainingLoader, evaluation_loader, micro_batches
-from training.checkpoints import ResumePoint
+from training.checkpoints import ResumePoint, load_checkpoint
 from training.encoder_outputs import cache_encoder_outputs
+from training.errors import InputError
 from training.progress import Progress, minutes
 from training.report import StepLog
 from training.run import Run, RunningTotals, check_finite, should_stop_early
 from training.schedule import linear_factor
-from utils import InputError, load_checkpoint, seed_everything
+from utils import seed_everything
 
 CPU = torch.device("cpu")
 
@@ -282,6 +283,7 @@ def without_dropout(monkeypatch, args) -> None:
 
 
 @pytest.mark.parametrize("count", [2, 3, 5, 30])
+@pytest.mark.usefixtures("own_step")
 def test_parts_have_the_gradients_of_a_batch(flags, monkeypatch, count):
     """Each step's, over 25 rows in batches of 8: the last part and the last batch are smaller."""
     without_dropout(monkeypatch, flags)
@@ -334,9 +336,9 @@ def test_early_stopping(flags, monkeypatch, patience, last):
 
 
 def frozen_model(args) -> tuple[nn.Module, tuple]:
-    train_set, dev_set, num_labels = classifier.read_data(args)
+    data = classifier.read_data(args, ("train", "dev"))
     args = SimpleNamespace(**(vars(args) | {"option": "pretrain"}))
-    return classifier.new_model(args, num_labels)[0], (train_set, dev_set)
+    return classifier.new_model(args, data.num_labels)[0], (data.train, data.dev)
 
 
 def count_encoding(monkeypatch) -> list[int]:

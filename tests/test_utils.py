@@ -24,7 +24,10 @@ import utils
 from bert import BertModel
 from config import BertConfig
 from tokenizer import BertTokenizer
-from utils import InputError, find_model
+from training import arguments, checkpoints, devices, errors, files
+from training import hub as lookup
+from training.errors import InputError
+from training.hub import find_model
 
 COURSE = "bert-base-uncased"
 
@@ -46,7 +49,7 @@ def python(code: str, **environment: str) -> subprocess.CompletedProcess:
 def _forget_found_models(monkeypatch):
     """Each test looks anew, redirected by nothing; afterwards nothing false is remembered."""
     monkeypatch.delenv("MINBERT_MODEL", raising=False)
-    caches = (utils._locate, utils._course_or_offline_model)
+    caches = (lookup._locate, lookup._course_or_offline_model)
     for cache in caches:
         cache.cache_clear()
     yield
@@ -102,7 +105,7 @@ def offline_package(monkeypatch, tmp_path, tiny_model_folder):
         (folder / file.name).write_bytes(file.read_bytes())
     fake = types.SimpleNamespace(locate_file=lambda path: tmp_path / "site" / path)
     monkeypatch.setattr(importlib.metadata, "distribution", lambda name: fake)
-    monkeypatch.setattr(utils, "OFFLINE_SHA256", utils.sha256_of(folder / "model.safetensors"))
+    monkeypatch.setattr(lookup, "OFFLINE_SHA256", files.sha256_of(folder / "model.safetensors"))
     return folder
 
 
@@ -172,12 +175,12 @@ def test_a_hub_model_without_weights_is_refused(hub, monkeypatch):
     hub.trouble, hub.knows = None, {"someone/empty"}
 
     def download(name, file):
-        if file in utils.WEIGHT_FILES:
+        if file in lookup.WEIGHT_FILES:
             raise EntryNotFoundError("404")
         return str(hub.folder / file)
 
     monkeypatch.setattr(huggingface_hub, "hf_hub_download", download)
-    refused("someone/empty", "someone/empty", *utils.WEIGHT_FILES)
+    refused("someone/empty", "someone/empty", *lookup.WEIGHT_FILES)
 
 
 def test_the_default_falls_back_to_the_offline_model(hub, offline_package, capsys):
@@ -279,7 +282,9 @@ def test_a_real_cache_is_read(tmp_path, tiny_model_folder):
     for file in ("config.json", "vocab.txt", "model.safetensors"):
         (snapshot / file).write_bytes((tiny_model_folder / file).read_bytes())
     done = python(
-        "from bert import BertModel; from utils import _locate, find_model, run_script\n"
+        "from bert import BertModel\n"
+        "from training.arguments import run_script\n"
+        "from training.hub import _locate, find_model\n"
         "folder = find_model('google/bert_tiny')\n"
         "print(folder)\n"
         "BertModel.from_pretrained('google/bert_tiny')\n"
@@ -301,7 +306,8 @@ def test_a_hub_that_accepts_and_stays_silent_is_given_up(tmp_path):
     # The time is set by HUB_PROBE_SECONDS; without a limit this test would never end.
     with socket.create_server(("127.0.0.1", 0)) as server:
         done = python(
-            f"import utils; utils.run_script(lambda: utils.find_model('{COURSE}'))",
+            "from training import arguments, hub\n"
+            f"arguments.run_script(lambda: hub.find_model('{COURSE}'))",
             HF_HUB_OFFLINE="",
             HF_HUB_CACHE=str(tmp_path),
             HF_ENDPOINT=f"http://127.0.0.1:{server.getsockname()[1]}",
@@ -316,11 +322,11 @@ def test_the_probe_has_one_limit_for_everything(hub, monkeypatch):
     import threading
 
     release = threading.Event()
-    monkeypatch.setattr(utils, "HUB_PROBE_SECONDS", 0.05)
+    monkeypatch.setattr(lookup, "HUB_PROBE_SECONDS", 0.05)
     monkeypatch.setattr(
         huggingface_hub, "get_hf_file_metadata", lambda url, timeout: release.wait(3)
     )
-    assert utils._hub_trouble(COURSE, local_files_only=False) == "no hub answers"
+    assert lookup._hub_trouble(COURSE, local_files_only=False) == "no hub answers"
     release.set()
 
 
@@ -330,11 +336,11 @@ def test_the_probe_has_one_limit_for_everything(hub, monkeypatch):
 
 def test_atomic_write_replaces_at_the_end(tmp_path):
     path = tmp_path / "new" / "out.csv"
-    with utils.atomic_write(path) as file:
+    with files.atomic_write(path) as file:
         file.write("é\n")
         assert not path.exists()
     assert path.read_bytes() == "é\n".encode()
-    with utils.atomic_write(path, "wb") as file:
+    with files.atomic_write(path, "wb") as file:
         file.write(b"\x00")
     assert path.read_bytes() == b"\x00"
     assert os.listdir(path.parent) == ["out.csv"]
@@ -346,7 +352,7 @@ def test_a_failure_leaves_the_old_file_and_nothing_else(tmp_path, failure):
     path.write_text("old", encoding="utf-8")
     expected = InputError if isinstance(failure, OSError) else type(failure)
     with pytest.raises(expected):  # noqa: PT012 (the failure happens while the file is open)
-        with utils.atomic_write(path) as file:
+        with files.atomic_write(path) as file:
             file.write("half")
             raise failure
     assert path.read_text(encoding="utf-8") == "old"
@@ -362,7 +368,7 @@ def test_a_disk_that_is_full_at_the_end(tmp_path, monkeypatch):
 
     monkeypatch.setattr(os, "fsync", full)
     with pytest.raises(InputError, match="No space left on device") as caught:
-        utils.write_json(path, {"a": 1})
+        files.write_json(path, {"a": 1})
     assert str(path) in str(caught.value)
     assert path.read_text(encoding="utf-8") == "old"
     assert os.listdir(tmp_path) == ["out.json"]
@@ -373,12 +379,12 @@ def test_a_checkpoint_that_does_not_fit(tmp_path):
     path.write_text("old", encoding="utf-8")
     # The limits are set in a process of its own: they would hold for everything this one writes.
     done = python(
-        "import resource, sys, torch, utils\n"
+        "import resource, sys, torch\nfrom training import checkpoints, errors\n"
         "for limit in (0, 100_000):\n"
         "    resource.setrlimit(resource.RLIMIT_FSIZE, (limit, resource.RLIM_INFINITY))\n"
         "    try:\n"
-        f"        utils.save_checkpoint({str(path)!r}, dict(a=torch.zeros(10**5)))\n"
-        "    except utils.InputError as error:\n"
+        f"        checkpoints.save_checkpoint({str(path)!r}, dict(a=torch.zeros(10**5)))\n"
+        "    except errors.InputError as error:\n"
         "        print(error)"
     )
     assert done.returncode == 0, done.stderr
@@ -393,11 +399,11 @@ def test_a_read_only_folder(tmp_path, monkeypatch):
     def denied(path, *args, **kwargs):  # root may write anywhere, so ask for the refusal
         raise PermissionError(errno.EACCES, "Permission denied", str(path))
 
-    monkeypatch.setattr(utils, "open", denied, raising=False)
+    monkeypatch.setattr(files, "open", denied, raising=False)
     for write in (
-        lambda: utils.check_writable(tmp_path),
-        lambda: utils.write_json(tmp_path / "x.json", 1),
-        lambda: utils.save_checkpoint(tmp_path / "x.pt", {}),
+        lambda: files.check_writable(tmp_path),
+        lambda: files.write_json(tmp_path / "x.json", 1),
+        lambda: checkpoints.save_checkpoint(tmp_path / "x.pt", {}),
     ):
         with pytest.raises(InputError, match="Permission denied") as caught:
             write()
@@ -408,22 +414,22 @@ def test_a_read_only_folder(tmp_path, monkeypatch):
 def test_a_folder_that_is_a_file(tmp_path):
     (tmp_path / "file").write_text("", encoding="utf-8")
     with pytest.raises(InputError, match="cannot write"):
-        utils.check_writable(tmp_path / "file")
+        files.check_writable(tmp_path / "file")
     with pytest.raises(InputError, match="cannot write"):
-        utils.write_json(tmp_path / "file" / "x.json", 1)
-    utils.check_writable(tmp_path)
+        files.write_json(tmp_path / "file" / "x.json", 1)
+    files.check_writable(tmp_path)
     assert os.listdir(tmp_path) == ["file"]
 
 
 def test_write_json(tmp_path):
-    utils.write_json(tmp_path / "x.json", {"ü": [1, 2]})
+    files.write_json(tmp_path / "x.json", {"ü": [1, 2]})
     text = (tmp_path / "x.json").read_text(encoding="utf-8")
     assert text == '{\n  "ü": [\n    1,\n    2\n  ]\n}\n'
 
 
 def test_sha256_of(tmp_path):
     (tmp_path / "x").write_bytes(b"abc")
-    assert utils.sha256_of(tmp_path / "x").startswith("ba7816bf8f01cfea414140de5dae2223")
+    assert files.sha256_of(tmp_path / "x").startswith("ba7816bf8f01cfea414140de5dae2223")
 
 
 # ---------------------------------------------------------------------------------------------
@@ -444,8 +450,8 @@ def test_checkpoint_round_trip(tmp_path):
         "scores": [0.1, None, "x", (1, 2)],
         "rng": torch.get_rng_state(),
     }
-    utils.save_checkpoint(tmp_path / "x.pt", saved)
-    loaded = utils.load_checkpoint(tmp_path / "x.pt")
+    checkpoints.save_checkpoint(tmp_path / "x.pt", saved)
+    loaded = checkpoints.load_checkpoint(tmp_path / "x.pt")
     assert set(loaded) == set(saved)
     for name in ("config", "epoch", "scores"):
         assert loaded[name] == saved[name]
@@ -459,7 +465,7 @@ def test_checkpoint_round_trip(tmp_path):
 
 def refused_checkpoint(path: Path) -> None:
     with pytest.raises(InputError) as caught:
-        utils.load_checkpoint(path)
+        checkpoints.load_checkpoint(path)
     assert str(path) in str(caught.value)
     assert "\n" not in str(caught.value)
 
@@ -467,7 +473,7 @@ def refused_checkpoint(path: Path) -> None:
 @pytest.mark.parametrize("kept", [0, 1, 100, -100, -1])
 def test_a_truncated_checkpoint(tmp_path, kept):
     path = tmp_path / "x.pt"
-    utils.save_checkpoint(path, {"a": torch.arange(1000)})
+    checkpoints.save_checkpoint(path, {"a": torch.arange(1000)})
     path.write_bytes(path.read_bytes()[:kept])
     refused_checkpoint(path)
 
@@ -475,7 +481,7 @@ def test_a_truncated_checkpoint(tmp_path, kept):
 def test_a_missing_checkpoint(tmp_path):
     for path in (tmp_path / "x.pt", tmp_path):
         with pytest.raises(InputError, match=f"no checkpoint at {path}"):
-            utils.load_checkpoint(path)
+            checkpoints.load_checkpoint(path)
 
 
 class Malicious:
@@ -584,13 +590,13 @@ def test_seed_everything_repeats_all_three_generators():
 def test_pick_device(monkeypatch, capsys):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     monkeypatch.setattr(torch.backends.mps, "is_available", lambda: False)
-    assert utils.pick_device(False).type == "cpu"
+    assert devices.pick_device(False).type == "cpu"
     assert capsys.readouterr().out == ""
-    assert utils.pick_device(True).type == "cpu"
+    assert devices.pick_device(True).type == "cpu"
     assert "--use_gpu was given" in capsys.readouterr().out
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
-    assert utils.pick_device(True).type == "cuda"
-    assert utils.pick_device(False).type == "cpu"
+    assert devices.pick_device(True).type == "cuda"
+    assert devices.pick_device(False).type == "cpu"
     assert "--use_gpu would use it" in capsys.readouterr().out
 
 
@@ -625,13 +631,13 @@ def test_a_mask_of_another_shape_is_quoted():
 @pytest.mark.parametrize(
     ("kind", "good", "bad"),
     [
-        (utils.positive_int, {"1": 1, "32": 32}, ["0", "-1", "1.5", "x", ""]),
-        (utils.positive_float, {"1e-5": 1e-5, "2": 2.0}, ["0", "-1e-5", "nan", "inf", "x"]),
-        (utils.probability, {"0": 0.0, "0.3": 0.3}, ["1", "-0.1", "nan", "30%"]),
+        (arguments.positive_int, {"1": 1, "32": 32}, ["0", "-1", "1.5", "x", ""]),
+        (arguments.positive_float, {"1e-5": 1e-5, "2": 2.0}, ["0", "-1e-5", "nan", "inf", "x"]),
+        (arguments.probability, {"0": 0.0, "0.3": 0.3}, ["1", "-0.1", "nan", "30%"]),
     ],
 )
 def test_argument_types_in_a_parser(capsys, kind, good, bad):
-    parser = utils.OneLineParser(prog="script.py")
+    parser = arguments.OneLineParser(prog="script.py")
     parser.add_argument("--flag", type=kind)
     for text, value in good.items():
         assert parser.parse_args([f"--flag={text}"]).flag == value
@@ -648,7 +654,7 @@ def test_argument_types_in_a_parser(capsys, kind, good, bad):
 
 def test_an_unknown_flag_is_one_line(capsys):
     with pytest.raises(SystemExit) as caught:
-        utils.OneLineParser(prog="script.py").parse_args(["--nope"])
+        arguments.OneLineParser(prog="script.py").parse_args(["--nope"])
     assert caught.value.code == 2
     assert capsys.readouterr().err == (
         "error: unrecognized arguments: --nope (see python script.py --help)\n"
@@ -660,30 +666,30 @@ def test_run_script_turns_input_errors_into_one_line():
         raise InputError("x.csv row 3: no id")
 
     with pytest.raises(SystemExit) as caught:
-        utils.run_script(main)
+        arguments.run_script(main)
     # Python prints such a code on stderr and leaves with status 1.
     assert caught.value.code == "error: x.csv row 3: no id"
 
 
 def test_run_script_leaves_other_outcomes_alone():
     calls = []
-    utils.run_script(lambda: calls.append(1))
+    arguments.run_script(lambda: calls.append(1))
     assert calls == [1]
 
     def bug():
         raise ValueError("a bug of ours keeps its traceback")
 
     with pytest.raises(ValueError, match="keeps its traceback"):
-        utils.run_script(bug)
+        arguments.run_script(bug)
 
     def interrupted():
         raise KeyboardInterrupt
 
     with pytest.raises(SystemExit, match="interrupted"):
-        utils.run_script(interrupted)
+        arguments.run_script(interrupted)
 
 
 def test_first_line():
-    assert utils.first_line(ValueError("a\nb")) == "a"
-    assert utils.first_line(EOFError()) == "EOFError"
-    assert len(utils.first_line(ValueError("x" * 1000))) == 150
+    assert errors.first_line(ValueError("a\nb")) == "a"
+    assert errors.first_line(EOFError()) == "EOFError"
+    assert len(errors.first_line(ValueError("x" * 1000))) == 150

@@ -8,7 +8,7 @@ import transformers
 
 from lessons import variants
 from lessons.variants import AlbertModel, DistilBertModel, RobertaModel, load, positions_of_pieces
-from utils import InputError
+from training.errors import InputError
 
 SMALL = {
     "vocab_size": 60,

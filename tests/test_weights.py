@@ -14,7 +14,7 @@ from torch import nn
 
 from base_bert import BertPreTrainedModel, read_weights
 from bert import BertModel
-from utils import InputError
+from training.errors import InputError
 
 SAFETENSORS, BIN = "model.safetensors", "pytorch_model.bin"
 

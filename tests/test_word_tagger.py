@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from extensions.word_tags import WordTags
+from extensions.features.word_tags import WordTags
 from lessons import word_tagger
 from lessons.entities import read_sentences
 from tokenizer import BertTokenizer

@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 
 from lessons import wordpiece_training as lesson
 from lessons.wordpiece_training import count_words, join, learn, quality, spell
-from tokenizer import SPECIAL_TOKENS, BertTokenizer
-from utils import InputError
+from tokenizer import BertTokenizer
+from training.errors import InputError
+from training.wordpieces import SPECIAL_TOKENS
 
 WORDS = {"hug": 10, "pug": 5, "pun": 12, "bun": 4, "hugs": 5}
 

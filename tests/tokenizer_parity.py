@@ -18,8 +18,11 @@ import pandas as pd
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from tokenizer import SPECIAL_TOKENS, BertTokenizer
-from utils import InputError, OneLineParser, find_model, positive_int, run_script
+from tokenizer import BertTokenizer
+from training.arguments import OneLineParser, positive_int, run_script
+from training.errors import InputError
+from training.hub import find_model
+from training.wordpieces import SPECIAL_TOKENS
 
 SEED = 11711
 SHOWN = 3  # differences printed for each source

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 from torch.utils.data import DataLoader, Sampler
 
-from utils import process_count, process_number
+from training.processes import process_count, process_number
 
 Rows = TypeVar("Rows", list[int], np.ndarray)
 POOL_BATCHES = 50  # how many batches' worth of shuffled rows are sorted by length together
@@ -89,9 +89,15 @@ class TrainingLoader(DataLoader):
         return float(np.sum(self.batch_sampler.lengths)) / len(self)
 
 
-def evaluation_loader(dataset: Any, batch_size: int) -> DataLoader:
-    """All rows once, the longest first (so that too large a batch fails at once)."""
-    lengths = dataset.lengths()
+def evaluation_loader(
+    dataset: Any, batch_size: int, lengths: Sequence[int] | None = None
+) -> DataLoader:
+    """All rows once, the longest first (so that too large a batch fails at once).
+
+    Args:
+        lengths: of every row, if not ``dataset.lengths()``.
+    """
+    lengths = lengths or dataset.lengths()
     order = sorted(range(len(dataset)), key=lambda i: (-lengths[i], i))
     batches = list(_cut(order, batch_size))
     return DataLoader(dataset, batch_sampler=batches, collate_fn=dataset.collate_fn)

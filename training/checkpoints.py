@@ -17,20 +17,35 @@ import torch.distributed as dist
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from training.processes import any_process
-from utils import (
-    InputError,
-    first_line,
-    first_process,
-    load_checkpoint,
-    process_count,
-    process_number,
-    save_checkpoint,
-    sha256_of,
-)
+from training.acceleration import accelerate
+from training.errors import InputError, first_line
+from training.files import atomic_write, sha256_of
+from training.processes import any_process, first_process, process_count, process_number
 
 # ---------------------------------------------------------------------------------------------
 # Trained models
+
+
+def save_checkpoint(path: str | Path, checkpoint: dict[str, Any]) -> None:
+    """Save tensors and plain values with torch.save, atomically."""
+    with atomic_write(path, "wb") as file:
+        try:
+            torch.save(checkpoint, file)
+        except RuntimeError as error:  # torch's writer reports a full disk this way
+            raise OSError(None, first_line(error)) from error
+
+
+def load_checkpoint(path: str | Path) -> dict[str, Any]:
+    """Load what save_checkpoint wrote onto the CPU; nothing in it can run code."""
+    path = Path(path)
+    if not path.is_file():
+        raise InputError(f"no checkpoint at {path}: train first, or give --checkpoint")
+    try:
+        return torch.load(path, map_location="cpu", weights_only=True)
+    except Exception as error:  # torch raises half a dozen types for damaged files
+        raise InputError(
+            f"{path} is damaged or not a checkpoint of ours: {first_line(error)}"
+        ) from error
 
 
 def save_model(model: nn.Module, optimizer, args, config, filepath: str | Path) -> None:
@@ -78,6 +93,7 @@ def restore_model(
         raise InputError(
             f"{filepath} holds other tensors than {what} on {config.model}; train again"
         ) from error
+    accelerate(model)
     return model.to(device).eval(), config
 
 

@@ -1,4 +1,4 @@
-"""What the hardware does: the precision of matrix products, and memory."""
+"""What the hardware does: the device, the precision of matrix products, memory."""
 
 from __future__ import annotations
 
@@ -15,6 +15,24 @@ except ImportError:  # Windows
     resource = None
 
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3  # glibc's numbers, malloc.h
+
+
+def pick_device(use_gpu: bool) -> torch.device:
+    """CUDA, else Apple's MPS, if asked for; the CPU otherwise. Says what it found."""
+    accelerator = None
+    if torch.cuda.is_available():
+        accelerator = torch.device("cuda")
+    elif torch.backends.mps.is_available():
+        accelerator = torch.device("mps")
+    if use_gpu and accelerator is None:
+        print("device: cpu (--use_gpu was given, but torch sees neither CUDA nor MPS here)")
+    elif use_gpu:
+        print(f"device: {accelerator.type}")
+    elif accelerator is not None:
+        print(f"device: cpu (a {accelerator.type} device is here: --use_gpu would use it)")
+    if use_gpu and accelerator is not None:
+        return accelerator
+    return torch.device("cpu")
 
 
 def keep_freed_memory() -> None:

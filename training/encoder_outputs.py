@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from training.batches import evaluation_loader
-from utils import progress_bar
+from training.progress import progress_bar
+
+
+def unique_texts(datasets: Iterable[Any]) -> list[tuple[str, str]]:
+    """Each text of the data sets' rows once, as a row without an id."""
+    texts = (text for rows in datasets for row in rows for text in row[: rows.texts_per_row])
+    return [(text, "") for text in dict.fromkeys(texts)]
 
 
 def cache_encoder_outputs(

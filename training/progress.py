@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from torch import Tensor
 from tqdm import tqdm
 
-from utils import first_process
+from training.processes import first_process
 
 
 def say(text: str) -> None:
@@ -25,6 +25,11 @@ def minutes(seconds: float) -> str:
     if seconds < 3600:
         return f"{seconds // 60} min {seconds % 60:02d} s"
     return f"{seconds // 3600} h {seconds % 3600 // 60:02d} min"
+
+
+def progress_bar(items: Iterable, name: str) -> Iterable:
+    """The items, with a bar on a terminal (of the first process) that is gone at the end."""
+    return tqdm(items, desc=name, leave=False, disable=None if first_process() else True)
 
 
 class Progress:

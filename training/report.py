@@ -11,8 +11,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from training.errors import InputError
+from training.files import atomic_write, write_json
+from training.processes import first_process
 from training.progress import minutes
-from utils import InputError, atomic_write, first_process, write_json
 
 TRAIN_AND_DEV = {"train_acc": "train, as seen", "dev_acc": "dev"}
 

@@ -29,11 +29,17 @@ from torch.optim import Optimizer
 from training.batches import SINGLE, micro_batches
 from training.checkpoints import ResumePoint, StopRequest
 from training.devices import autocast_for, peak_memory
-from training.processes import all_reduce_gradients, all_reduce_numbers, any_process, from_first
+from training.errors import InputError
+from training.processes import (
+    all_reduce_gradients,
+    all_reduce_numbers,
+    any_process,
+    first_process,
+    from_first,
+)
 from training.progress import Progress
 from training.report import Report, StepLog
 from training.schedule import linear_factor, set_learning_rates
-from utils import InputError, first_process
 
 
 class Batches(Protocol):

@@ -21,7 +21,7 @@ import torch
 from checks.findings import ROOT, Finding, describe, named
 from checks.fingerprints import KnownMistakes, Mistake, load_known
 from checks.part1.adamw_probes import facts
-from utils import InputError
+from training.errors import InputError
 
 REFERENCE = ROOT / "optimizer_test.npy"
 ORDERS = {

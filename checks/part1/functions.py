@@ -30,7 +30,7 @@ from checks.fixed_dropout import FixedDropout, default_dtype
 from checks.graded_tasks import GradedTask, graded_task
 from checks.part1 import adamw, bert_probes
 from config import BertConfig
-from utils import InputError
+from training.errors import InputError
 
 DATA = ROOT / "sanity_check.data"
 TINY = {

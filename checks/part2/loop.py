@@ -33,8 +33,8 @@ from torch.optim.optimizer import Optimizer, register_optimizer_step_post_hook
 
 from checks.findings import ROOT, Finding, describe, explanations, faulty
 from checks.part2.calls import default_flags
-from datasets import COURSE_STEMS, SPLITS
-from tokenizer import SPECIAL_TOKENS
+from training.course_files import COURSE_STEMS, SPLITS
+from training.wordpieces import SPECIAL_TOKENS
 
 NAMES = {"sst": "SST", "para": "Quora", "sts": "STS"}
 COLUMNS = {"sst": "sentiment", "para": "is_duplicate", "sts": "similarity"}

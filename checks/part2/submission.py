@@ -9,8 +9,8 @@ import ast
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from datasets import multitask_files
-from utils import InputError
+from training.course_files import multitask_files
+from training.errors import InputError
 
 CODE = ("multitask_classifier.py", "README.md")
 # A task's column of predictions, its data files' column of labels, how many classes it has

@@ -27,7 +27,7 @@ from course import grade, table  # noqa: E402
 from course.gradescope import results  # noqa: E402
 from course.grading import canaries, intake, predictions, sandbox  # noqa: E402
 from course.grading.context import GradingContext  # noqa: E402
-from utils import write_json  # noqa: E402
+from training.files import write_json  # noqa: E402
 
 # Half a processor and 768 MB, 200 of them for this process. total_mib counts what a parent
 # and its child share twice (300 MB): honest code makes 650 of it, and 820 are 520 in truth.

@@ -41,7 +41,7 @@ from course.grading.entries import (
 )
 from course.grading.types import Submission
 from prepare_submit import CODE, PART_1_FILES, ZIP_NAME
-from utils import InputError
+from training.errors import InputError
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 LIMITS = ArchiveLimits()

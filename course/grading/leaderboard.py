@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from course.grading.output import Column, page, table, write_csv, write_text
-from utils import InputError
+from training.errors import InputError
 
 HISTORY = "history.jsonl"
 Result = Mapping[str, Any]  # of one submission

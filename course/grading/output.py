@@ -17,7 +17,7 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
-from utils import atomic_write
+from training.files import atomic_write
 
 # Colours, cursor movements (CSI), titles and links (OSC and its like) of terminals, 7 and 8 bit
 ESCAPES = re.compile(

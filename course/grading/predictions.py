@@ -21,7 +21,7 @@ from course.grading.types import Submission
 from datasets import load_data, load_pairs
 from evaluation import accuracy_and_f1, parse_predictions
 from prepare_submit import PART_1_FILES
-from utils import InputError
+from training.errors import InputError
 
 RESAMPLES = 1000
 SPLITS = ("dev", "test")

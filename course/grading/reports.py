@@ -17,7 +17,7 @@ from typing import Any
 
 from checks.graded_tasks import GRADED_TASKS, graded_task
 from course.grading.output import DIGITS, Column, clean, page, table, write_csv, write_text
-from utils import InputError
+from training.errors import InputError
 
 Result = Mapping[str, Any]
 MANUAL_COLUMNS = ["student", "row", "points", "comment"]

@@ -11,7 +11,7 @@ class ProbabilityKept:
         super().__init__()
         self.num_labels = config.num_labels
         model = getattr(config, "model", None)
-        self.bert = BertModel.from_pretrained(model, attention_kernel="auto")
+        self.bert = BertModel.from_pretrained(model)
         if config.option not in ("pretrain", "finetune"):
             raise ValueError(f"option {config.option!r} is neither 'pretrain' nor 'finetune'")
         self.bert.requires_grad_(config.option == "finetune")

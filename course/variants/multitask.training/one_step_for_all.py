@@ -5,7 +5,7 @@ from torch.utils.data import DataLoader
 
 class ScriptSumOfLosses:
     def train_multitask(args):
-        args = with_defaults(args)
+        args = complete_flags(args)
         sets = [read_set(TASKS[name], args, "train") for name in ("sst", "para", "sts")]
         model, config = new_model(args)
         model.train()
@@ -27,7 +27,7 @@ class ScriptSumOfLosses:
 
 class ScriptAccumulated:
     def train_multitask(args):
-        args = with_defaults(args)
+        args = complete_flags(args)
         sets = {name: read_set(TASKS[name], args, "train") for name in args.tasks}
         model, config = new_model(args)
         bert = {id(p) for p in model.bert.parameters()}
@@ -42,7 +42,7 @@ class ScriptAccumulated:
                 for name, batch in zip(sets, batches, strict=True):
                     *inputs, labels = (batch[key] for key in TASKS[name].keys)
                     found = getattr(model, TASKS[name].head)(*inputs)
-                    LOSSES[name][next(iter(LOSSES[name]))](found, labels).backward()
+                    LOSSES[name](found, labels).backward()
                 slow.step()
                 fast.step()
             evaluate(model, {}, torch.device("cpu"))

@@ -5,14 +5,14 @@ from torch.utils.data import DataLoader
 
 class Script:
     def train_multitask(args):
-        args = with_defaults(args)
+        args = complete_flags(args)
         train_sets = {name: read_set(task, args, "train") for name, task in TASKS.items()}
         dev_sets = {name: read_set(task, args, "dev") for name, task in TASKS.items()}
         loaders = {
             name: DataLoader(rows, args.batch_size, shuffle=True, collate_fn=rows.collate_fn)
             for name, rows in train_sets.items()
         }
-        dev_loaders = {name: evaluation_loader(rows, 8) for name, rows in dev_sets.items()}
+        dev_loaders = {TASKS[name]: evaluation_loader(rows, 8) for name, rows in dev_sets.items()}
         model, config = new_model(args)
         optimizer = AdamW([p for p in model.parameters() if p.requires_grad], lr=args.lr)
         best = -1.0

@@ -1,0 +1,1 @@
+"""What the heads and BERT see of a text: vectors of sentences, tags, counts."""

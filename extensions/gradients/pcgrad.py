@@ -1,0 +1,45 @@
+"""PCGrad: where two tasks' gradients conflict, project one onto the normal plane of the other.
+
+Yu et al. 2020 ("Gradient Surgery for Multi-Task Learning"), algorithm 1. For every task i, with
+g_i' = g_i at first, and for the other tasks j in random order:
+
+    if g_i' · g_j < 0:   g_i' ← g_i' − (g_i' · g_j / ‖g_j‖²) g_j        Δθ = Σ_i g_i'
+
+Four things that are often got wrong: the condition belongs to it (without it agreeing tasks lose
+what they agree on); g_j is always the gradient as it was given, never a projected one; the order is
+drawn again for every i; and the result is the sum, not the mean (which a changed learning rate or
+Adam would hide).
+
+Projections only ever add multiples of the given gradients, so g_i' = Σ_k c_k g_k all along, and its
+inner product with g_j is c · (the column j of the inner products); see task_gradients.py.
+
+What to try: the plain sum with tuned weights of the losses is a strong opponent (Kurin et al. 2022;
+Xin et al. 2022); look at the cosines before expecting anything.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+
+def pcgrad(products: Tensor, generator: torch.Generator | None = None) -> Tensor:
+    """Weights w (T,) so that Σ w_i g_i is PCGrad's update; all 1 where nothing conflicts.
+
+    Args:
+        products: g_i · g_j, (T, T) on the CPU, T ≥ 1.
+        generator: of the random orders. Several processes need equal ones, for instance
+            torch.Generator().manual_seed(seed + step): then there is nothing to save for a resume
+            either. None takes PyTorch's own, which differs between processes.
+    """
+    tasks = len(products)
+    total = torch.zeros(tasks, dtype=products.dtype)
+    for i in range(tasks):
+        mixture = torch.zeros(tasks, dtype=products.dtype)  # c of g_i' = Σ_k c_k g_k
+        mixture[i] = 1.0
+        for j in torch.randperm(tasks, generator=generator).tolist():
+            inner = mixture @ products[:, j]  # g_i' · g_j
+            if j != i and inner < 0:
+                mixture[j] -= inner / products[j, j]
+        total += mixture
+    return total

@@ -1,0 +1,119 @@
+"""Every task's own gradient, kept apart until a rule says how to combine them.
+
+A network trained on several tasks has parameters θ_sh that all tasks share and parameters θ_i of
+one task alone (its head, its adapters). With g_i = ∇ L_i over θ_sh, methods such as PCGrad, GradVac
+and CAGrad choose the update of θ_sh; θ_i simply gets ∇ L_i, since nothing there is in conflict
+(Sener & Koltun 2018, "Multi-Task Learning as Multi-Objective Optimization", section 3). To mix or
+average the heads' gradients too is a common mistake: half of each head's update is then lost.
+
+All these methods return a sum Σ w_i g_i of the given gradients, and the weights depend on nothing
+but the inner products g_i · g_j. So this file computes a (T, T) table of inner products, a method
+is a function from that table to T weights, and no T × (all parameters) matrix is ever built:
+
+    gradients = TaskGradients(model.parameters())
+    for batch in one_batch_of_every_task:        # a step
+        ...                                      # backward passes as usual, of that task alone
+        gradients.take(batch["task"])            # moves .grad away
+    gradients.combine(pcgrad)                    # puts the result into .grad
+    clip, schedule, optimizer.step()             # clipping comes after: it changes lengths
+
+What to try: log the cosines of the returned table first. Where tasks are hardly ever in conflict
+(no cosine below 0) PCGrad is plain summing. Memory: T gradients rather than one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+
+import torch
+from torch import Tensor, nn
+
+from training.errors import InputError
+
+
+def inner_products(gradients: Sequence[Sequence[Tensor]]) -> Tensor:
+    """g_i · g_j of T gradients, each a list of tensors of the same shapes: (T, T) float64.
+
+    Over all of them together, not tensor by tensor: that would be another method (GradVac's paper
+    compares such granularities).
+    """
+
+    def inner(one: Sequence[Tensor], other: Sequence[Tensor]) -> Tensor:
+        return torch.stack([(a * b).sum() for a, b in zip(one, other, strict=True)]).cpu()
+
+    tasks = len(gradients)
+    products = torch.zeros(tasks, tasks, dtype=torch.float64)
+    for i in range(tasks):
+        for j in range(i + 1):
+            products[i, j] = products[j, i] = inner(gradients[i], gradients[j]).double().sum()
+    return products
+
+
+def cosines(products: Tensor) -> Tensor:
+    """cos(g_i, g_j) out of the inner products, (T, T) → (T, T): below 0 is a conflict."""
+    lengths = products.diagonal().sqrt()  # (T,)
+    return products / (lengths[:, None] * lengths[None, :])
+
+
+class TaskGradients:
+    """The gradients of one step, task by task.
+
+    Args:
+        parameters: of the model; those that do not learn are left alone.
+    """
+
+    def __init__(self, parameters: Iterable[nn.Parameter]):
+        self.parameters = [p for p in parameters if p.requires_grad]
+        self.taken: dict[str, list[Tensor | None]] = {}  # task → a gradient for each parameter
+
+    def take(self, task: str) -> None:
+        """Move what the task's backward passes left in .grad to the task's account.
+
+        What is taken for a task that has an account already is added to it.
+        """
+        account = self.taken.setdefault(task, [None] * len(self.parameters))
+        for i, parameter in enumerate(self.parameters):
+            account[i] = _add(account[i], parameter.grad)
+            parameter.grad = None
+
+    def combine(self, weigh: Callable[[Tensor], Tensor]) -> Tensor:
+        """Set .grad of every parameter, and forget what was taken.
+
+        A parameter that all tasks have reached gets Σ w_i g_i, any other the plain sum of what
+        there is: of a task-only parameter its task's gradient, None if there is none.
+
+        Args:
+            weigh: inner products (T, T) float64 → weights (T,), in the order of the first takes.
+
+        Returns:
+            The inner products (T, T); see ``cosines``.
+
+        Raises:
+            InputError: two tasks or more that have no parameter in common.
+        """
+        accounts = list(self.taken.values())
+        grads = list(zip(*accounts, strict=True))  # for each parameter those of the T tasks
+        shared = [all(grad is not None for grad in of_tasks) for of_tasks in grads]
+        if len(accounts) > 1 and not any(shared):
+            raise InputError(
+                f"the tasks {', '.join(self.taken)} share no parameter that learns, so that their "
+                "gradients cannot be in conflict: use --option finetune, or train without this"
+            )
+        products = inner_products(
+            [[g for g, is_shared in zip(a, shared, strict=True) if is_shared] for a in accounts]
+        )
+        weights = weigh(products).tolist() if len(accounts) > 1 else [1.0]
+        for parameter, of_tasks, is_shared in zip(self.parameters, grads, shared, strict=True):
+            parameter.grad = None
+            for weight, grad in zip(weights, of_tasks, strict=True):
+                if grad is not None:
+                    parameter.grad = _add(parameter.grad, weight * grad if is_shared else grad)
+        self.taken = {}
+        return products
+
+
+def _add(one: Tensor | None, other: Tensor | None) -> Tensor | None:
+    """The sum of two gradients, either of which may be missing."""
+    if one is None or other is None:
+        return other if one is None else one
+    return one + other

@@ -1,0 +1,101 @@
+"""Distillation: a model learns from the answers of another one, or of an ensemble.
+
+    soft        T² · KL(p ‖ q), p = softmax(z_teacher / T), q = softmax(z_student / T)
+                Hinton et al. 2015, section 2 and equation 2; its gradient by z_student is T (q − p)
+    DistilBERT  5 · soft at T = 2 + 2 · CE of the masked words + 1 · (1 − cos of the last vectors)
+                Sanh et al. 2019, section 2; the weights are those of its code
+
+Since KL(p ‖ q) = CE(p, q) − H(p), and a teacher does not learn, cross-entropy with soft labels has
+the same gradient. Losses are sums over what is given (texts, or pieces), so that the parts of a
+batch add up to the batch: divide by the whole batch's number of them.
+
+Of an ensemble p is the mean of its members' probabilities: members that disagree make it flat,
+which tells the student where to be unsure (Hinton et al., section 3). Run teachers in evaluation
+mode and without gradients. To try: T = 1, 2, 5; the teacher's answers without any labels.
+"""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from extensions.loss.divergences import HIGHEST_SIMILARITY, wide
+
+DISTILBERT_WEIGHTS = (5.0, 2.0, 1.0)  # soft answers, labels or masked words, directions
+
+
+def soft_loss(student: Tensor, teachers: Tensor, temperature: float = 2.0) -> Tensor:
+    """T² · KL(teacher ‖ student) at temperature T, summed over texts.
+
+    Args:
+        student: logits, (B, K) of classes, or (B,) of "yes".
+        teachers: the teacher's, of the same shape, or of M teachers (M, B, K), (M, B).
+    """
+    student, teachers = wide(student), wide(teachers)
+    if student.dim() == 1:
+        student, teachers = _two_classes(student), _two_classes(teachers)  # (B, 2), (…, B, 2)
+    log_student = F.log_softmax(student / temperature, dim=-1)  # (B, K)
+    log_teacher = F.log_softmax(teachers / temperature, dim=-1)  # (…, B, K)
+    if teachers.dim() > student.dim():  # the log of the members' mean probability
+        log_teacher = log_teacher.logsumexp(dim=0) - math.log(len(teachers))  # (B, K)
+    divergence = F.kl_div(log_student, log_teacher, reduction="sum", log_target=True)
+    return temperature**2 * divergence
+
+
+def score_loss(student: Tensor, teachers: Tensor) -> Tensor:
+    """For scores from 0 to 5: squared difference from the teachers' mean, both brought to 0 … 1.
+
+    (B,) and (B,) or (M, B) → (), summed over texts. A number has no temperature.
+    """
+    student, teachers = wide(student), wide(teachers)
+    wanted = teachers.mean(dim=0) if teachers.dim() > student.dim() else teachers  # (B,)
+    return ((student - wanted) / HIGHEST_SIMILARITY).square().sum()
+
+
+def mixed_loss(task: Tensor, soft: Tensor, share: float = 0.5) -> Tensor:
+    """(1 − share) · the loss on the labels + share · that on the teacher's answers."""
+    return (1 - share) * task + share * soft
+
+
+def direction_loss(student: Tensor, teacher: Tensor, mask: Tensor) -> Tensor:
+    """1 − cosine of each piece's two vectors, summed over pieces: (B, L, D) twice, (B, L) → ()."""
+    cosine = F.cosine_similarity(wide(student), wide(teacher), dim=-1)  # (B, L)
+    return ((1 - cosine) * mask).sum()
+
+
+def distilbert_losses(
+    logits: Tensor,
+    teacher_logits: Tensor,
+    hidden: Tensor,
+    teacher_hidden: Tensor,
+    labels: Tensor,
+    mask: Tensor,
+    temperature: float = 2.0,
+) -> dict[str, Tensor]:
+    """DistilBERT's three losses, each summed up; DISTILBERT_WEIGHTS weigh their means.
+
+    In pre-training N are the B·L pieces without the padding, and labels the masked words, −100
+    where none is masked; in fine-tuning N are the B texts.
+
+    Args:
+        logits, teacher_logits: (N, K) of classes, or of words.
+        hidden, teacher_hidden: of the last layers, (B, L, D).
+        labels: (N,); −100 has no loss.
+        mask: (B, L), 1 for a piece, 0 for padding.
+
+    Returns:
+        soft and task, sums over N; direction, a sum over pieces.
+    """
+    return {
+        "soft": soft_loss(logits, teacher_logits, temperature),
+        "task": F.cross_entropy(wide(logits), labels, reduction="sum"),
+        "direction": direction_loss(hidden, teacher_hidden, mask),
+    }
+
+
+def _two_classes(logits: Tensor) -> Tensor:
+    """Logits of "no" and "yes", whose softmax is the sigmoid: (…, B) → (…, B, 2)."""
+    return torch.stack([torch.zeros_like(logits), logits], dim=-1)

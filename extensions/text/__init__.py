@@ -1,0 +1,1 @@
+"""Which texts a batch has, and which task it is of."""

@@ -1,0 +1,120 @@
+"""Batches in which no sentence comes twice, for losses that take the rest of a batch as negatives.
+
+Such a loss pushes each anchor away from all partners but its own. Many of Quora's questions are
+in several pairs: with (a, b) and (a, c) in one batch, a would be pushed away from c, which means
+the same. The larger the batch, the more of these false negatives there are (sentence-transformers
+calls its sampler for this NO_DUPLICATES).
+
+It is not enough to compare sentences: with a ≡ b and a ≡ c, the pairs (b, d) and (c, e) share no
+sentence, yet b ≡ c. groups() therefore gives a number to everything that is said to be the same,
+directly or by way of others, and the sampler then keeps the numbers apart.
+
+A hard negative is hard for one anchor only: its batch has to be that anchor's, which the sampler
+sees to as well.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Hashable, Iterable, Iterator, Sequence
+from itertools import islice
+from typing import Any
+
+from torch.utils.data import Sampler
+
+
+class NoDuplicates(Sampler):
+    """Another sampler's batches; a row that would repeat something waits for room in a later one.
+
+    A batch keeps its own rows, with their similar lengths, as far as it can, and only the gaps go
+    to rows that wait. Every row still comes once an epoch, in an order that follows from the other
+    sampler's seed and epoch alone. What waits at the end of an epoch makes batches of its own, some
+    of them small; one of a single row has no negatives.
+
+    Args:
+        batches: a LengthBatches, or what else has its batch_size, set_epoch and iteration.
+        keys: of each row, what no other row of its batch may have: its sentences, as the model
+            sees them (lower case, stripped), or their groups.
+        together: rows that come in one batch, such as a pair and a hard negative for it; a row
+            is in one of these at most. Larger ones than a batch are taken apart.
+    """
+
+    def __init__(
+        self,
+        batches: Any,
+        keys: Sequence[Collection[Hashable]],
+        together: Iterable[tuple[int, ...]] = (),
+    ):
+        self.batches = batches
+        self.keys = [frozenset(row) for row in keys]
+        fitting = (unit for unit in together if len(unit) <= batches.batch_size)
+        self.units = {row: unit for unit in fitting for row in unit}
+        self.skip = 0
+        self.count: int | None = None
+
+    def set_epoch(self, epoch: int, skip: int = 0) -> None:
+        """Set the epoch whose order comes next, and how many of its batches to leave out."""
+        self.batches.set_epoch(epoch)
+        self.skip, self.count = skip, None
+
+    def __len__(self) -> int:
+        """Batches of this epoch: other epochs may have a few more or less."""
+        if self.count is None:
+            self.count = sum(1 for _ in self._regrouped())
+        return self.count
+
+    def __iter__(self) -> Iterator[list[int]]:
+        return islice(self._regrouped(), self.skip, None)
+
+    def _regrouped(self) -> Iterator[list[int]]:
+        waiting: list[int] = []
+        done: set[int] = set()
+        for rows in self.batches:
+            batch, waiting = self._fill(rows + waiting, done)
+            if batch:  # its rows may all have come before, together with others
+                yield batch
+        while waiting:
+            batch, waiting = self._fill(waiting, done)
+            if batch:
+                yield batch
+
+    def _fill(self, rows: list[int], done: set[int]) -> tuple[list[int], list[int]]:
+        """(the first rows that go together, up to a batch of them; the others).
+
+        Args:
+            done: rows that have been in a batch of this epoch; those of this one are added.
+        """
+        batch: list[int] = []
+        rest: list[int] = []
+        taken: set[Hashable] = set()
+        for row in rows:
+            if row in done:
+                continue
+            unit = self.units.get(row, (row,))
+            keys = frozenset().union(*(self.keys[one] for one in unit))
+            if len(batch) + len(unit) <= self.batches.batch_size and taken.isdisjoint(keys):
+                batch += unit
+                done.update(unit)
+                taken |= keys
+            else:
+                rest.append(row)
+        return batch, rest
+
+
+def groups(pairs: Iterable[tuple[Hashable, Hashable]]) -> dict[Hashable, Hashable]:
+    """Of each sentence one sentence that represents all that mean the same (union-find).
+
+    Args:
+        pairs: those that mean the same (label 1), no others.
+    """
+    leader: dict[Hashable, Hashable] = {}
+
+    def find(one: Hashable) -> Hashable:
+        leader.setdefault(one, one)
+        while leader[one] != one:
+            leader[one] = leader[leader[one]]  # halves the way for the next one who asks
+            one = leader[one]
+        return one
+
+    for first, second in pairs:
+        leader[find(second)] = find(first)
+    return {one: find(one) for one in leader}

@@ -1,0 +1,1 @@
+"""From a gradient to new weights: optimizers, learning rates, averages."""

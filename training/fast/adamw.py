@@ -1,0 +1,79 @@
+"""The step of the course's AdamW by PyTorch's fused kernel, three times as fast.
+
+The kernel reads and writes each number once, where the plain step passes over memory eight times.
+It has ε inside the bias correction: with ε / √(1 − β₂ᵗ) its update is ours.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from types import MethodType
+
+import torch
+from torch import Tensor, nn
+from torch.optim import Optimizer
+from torch.optim.adamw import adamw as torch_adamw
+
+
+def use_fused_step(optimizer: Optimizer) -> bool:
+    """Replace ``optimizer.step`` by the fused one; False if it computes something else.
+
+    The state it reads and writes is the plain step's, so that either goes on from the other's.
+    """
+    parameters = [p for group in optimizer.param_groups for p in group["params"]]
+    # ``correct_bias`` tells the course's AdamW from other optimizers
+    can_be_fused = "correct_bias" in optimizer.defaults and all(
+        p.dtype == torch.float32 for p in parameters
+    )
+    if can_be_fused:
+        optimizer.step = MethodType(fused_step, optimizer)
+    return can_be_fused
+
+
+@torch.no_grad()
+def fused_step(self: Optimizer, closure: Callable[[], Tensor] | None = None) -> Tensor | None:
+    """What AdamW.step does, and returns."""
+    loss = None
+    if closure is not None:
+        with torch.enable_grad():
+            loss = closure()
+    for group in self.param_groups:
+        same_step: dict[int, list[nn.Parameter]] = {}
+        for parameter in group["params"]:
+            if parameter.grad is None:
+                continue
+            state = self.state[parameter]
+            if not state:
+                state["step"] = 0
+                state["exp_avg"] = torch.zeros_like(parameter)  # m
+                state["exp_avg_sq"] = torch.zeros_like(parameter)  # v
+            state["step"] += 1
+            same_step.setdefault(state["step"], []).append(parameter)
+        for step, parameters in same_step.items():
+            update(self, group, step, parameters)
+    return loss
+
+
+def update(optimizer: Optimizer, group: dict, step: int, parameters: list[nn.Parameter]) -> None:
+    """Update parameters of a group that are all at the same step."""
+    beta1, beta2 = group["betas"]
+    correction1, correction2 = 1 - beta1**step, math.sqrt(1 - beta2**step)
+    torch_adamw(
+        parameters,
+        [p.grad for p in parameters],
+        [optimizer.state[p]["exp_avg"] for p in parameters],
+        [optimizer.state[p]["exp_avg_sq"] for p in parameters],
+        [],
+        [torch.tensor(step - 1.0, device=p.device) for p in parameters],
+        fused=True,
+        amsgrad=False,
+        beta1=beta1,
+        beta2=beta2,
+        lr=group["lr"] * (1 if group["correct_bias"] else correction1 / correction2),
+        weight_decay=0.0,
+        eps=group["eps"] / correction2,
+        maximize=False,
+    )
+    if group["weight_decay"]:
+        torch._foreach_mul_(parameters, 1 - group["lr"] * group["weight_decay"])
