@@ -12,6 +12,7 @@ import classifier
 import multitask_classifier
 import prepare_submit
 from checks.graded_tasks import GRADED_TASKS
+from training.tasks import make_parser
 
 HANDOUT = ROOT / "docs" / "handout.md"
 STAFF = ROOT / "docs" / "staff.md"
@@ -140,12 +141,12 @@ def test_flags_in_texts_exist_in_what_students_get():
     """A flag of the solution alone would give it away, and would not work."""
     ours = {
         option
-        for module in (classifier, multitask_classifier)
-        for action in module.make_parser()._actions
+        for parser in (classifier.make_parser(), make_parser(multitask_classifier.MultitaskFlags))
+        for action in parser._actions
         for option in action.option_strings
     }
-    added = re.compile(r"add\(\s*\"(--\w+)")
-    secret = {flag for _, region in regions() for flag in added.findall(region)}
+    added = re.compile(r"(\w+): [\w |]+ = flag\(")
+    secret = {f"--{flag}" for _, region in regions() for flag in added.findall(region)}
     assert "--pair_encoding" in secret
     for path in (*FOR_STUDENTS, TEMPLATE):
         text = re.sub(r"`git [^`]*`|<!--|-->|\|[-|]+\|", "", read(path))
@@ -193,7 +194,7 @@ def test_no_line_of_a_solution_stands_in_a_text(path):
             if len(line) > 25 and not line.startswith("### STUB:"):
                 looked_for += 1
                 assert line not in text, f"{path.name} quotes {source.name}: {line}"
-    assert looked_for > 100
+    assert looked_for > 60
 
 
 @pytest.mark.parametrize("path", [*FOR_STUDENTS, TEMPLATE], ids=name_of)
