@@ -25,47 +25,24 @@ from torch.nn import functional as F
 
 from bert import BertModel
 from config import BertConfig
-from datasets import SPLITS, data_folder, load_data
 from datasets import SentenceClassificationDataset as SentimentDataset
 from datasets import SentenceClassificationTestDataset as SentimentTestDataset
-from evaluation import (
-    classify,
-    plot_confusion,
-    say_classes,
-    scored,
-    write_in_order,
-    write_report,
-)
+from datasets import load_data
+from evaluation import classify, say_classes, scored, write_in_order
 from optimizer import AdamW
 from training.acceleration import accelerate
-from training.arguments import (
-    OneLineParser,
-    check_seed,
-    positive_float,
-    positive_int,
-    probability,
-    run_script,
-)
+from training.arguments import OneLineParser, check_seed, positive_int, probability, run_script
 from training.batches import TrainingLoader, evaluation_loader
-from training.checkpoints import (
-    ResumePoint,
-    restore_model,
-    resume_path,
-    run_settings,
-    save_model,
-)
+from training.checkpoints import ResumePoint, restore_model, resume_path, run_settings, save_model
+from training.course_files import SPLITS, data_folder
 from training.devices import autocast_for, keep_freed_memory, pick_device
 from training.encoder_outputs import cache_encoder_outputs
+from training.error_analysis import plot_confusion, write_report
 from training.errors import InputError
 from training.files import check_writable
-from training.flags import TrainingFlags, add_flags, complete
+from training.flags import TrainingFlags, add_fields, complete, flag
 from training.hub import default_model
-from training.processes import (
-    broadcast_parameters,
-    first_process,
-    in_first_process,
-    join_processes,
-)
+from training.processes import broadcast_parameters, first_process, in_first_process, join_processes
 from training.report import Report
 from training.run import Run
 from utils import seed_everything
@@ -78,19 +55,28 @@ COLUMNS = {"loss": "loss", "train acc": "train_acc", "dev acc": "dev_acc", "dev 
 
 @dataclass
 class ClassifierFlags(TrainingFlags):
-    """All that a run needs to know: the command line's options, then what ``plan`` fills in."""
+    """The command line's options, and what ``plan`` fills in for each data set."""
 
-    option: str = "pretrain"  # BERT stays as it is; "finetune" trains it too
-    hidden_dropout_prob: float = 0.3
-    dev_out: str | None = None
-    test_out: str | None = None
-    data_dir: str | None = None
-    only: str | None = None
-    train: str | None = None
-    dev: str | None = None
-    test: str | None = None
-    predict: str | None = None
-    checkpoint: str | None = None
+    option: str = flag(
+        "pretrain",
+        choices=("pretrain", "finetune"),
+        help="pretrain: BERT stays as it is, only the head learns; finetune: all of it learns",
+    )
+    batch_size: int = flag(8, type=positive_int, help="of SST; CFIMDB always takes 8")
+    hidden_dropout_prob: float = flag(0.3, type=probability, help="before the head")
+    dev_out: str | None = flag(None, help="predictions for dev, if one data set runs")
+    test_out: str | None = flag(None, help="predictions for test, if one data set runs")
+    data_dir: str | None = flag(
+        None, help="folder of the course files ($MINBERT_DATA does the same)"
+    )
+    only: str | None = flag(None, choices=tuple(DATA_SETS), help="run one of the two data sets")
+    train: str | None = flag(None, help="another training file: tab-separated id, sentence, label")
+    dev: str | None = flag(None, help="its dev file")
+    test: str | None = flag(None, help="its test file, without labels (optional)")
+    predict: str | None = flag(
+        None, nargs="?", const="-", metavar="TEXT", help="or lines from standard input"
+    )
+    checkpoint: str | None = flag(None, help="which model predicts")
     num_labels: int | None = None  # None: as many as the training set has
     filepath: str | None = None  # of the checkpoint
 
@@ -164,11 +150,26 @@ def load_model(filepath: str | Path, device: torch.device) -> tuple[nn.Module, S
 # Training and testing on one data set
 
 
-def read_data(args) -> tuple[SentimentDataset, SentimentDataset, int]:
-    """The training set, the dev set and the number of classes."""
-    rows, num_labels = load_data(args.train, "train", args.num_labels)
-    dev_rows = load_data(args.dev, "dev", num_labels)
-    return SentimentDataset(rows, args), SentimentDataset(dev_rows, args), num_labels
+@dataclass
+class Data:
+    """The data sets of a run, and into how many classes they fall."""
+
+    train: SentimentDataset | None
+    dev: SentimentDataset
+    test: SentimentTestDataset | None
+    num_labels: int | None
+
+
+def read_data(args: ClassifierFlags, splits: Sequence[str] = tuple(SPLITS)) -> Data:
+    """Read those files of a run that are asked for and named; dev is always read."""
+    train_set, test_set, num_labels = None, None, args.num_labels
+    if "train" in splits:
+        rows, num_labels = load_data(args.train, "train", num_labels)
+        train_set = SentimentDataset(rows, args)
+    dev_set = SentimentDataset(load_data(args.dev, "dev", num_labels), args)
+    if "test" in splits and args.test:
+        test_set = SentimentTestDataset(load_data(args.test, "test"), args)
+    return Data(train_set, dev_set, test_set, num_labels)
 
 
 def new_model(args, num_labels: int) -> tuple[nn.Module, SimpleNamespace]:
@@ -184,25 +185,29 @@ def new_model(args, num_labels: int) -> tuple[nn.Module, SimpleNamespace]:
     return BertSentimentClassifier(config), config
 
 
-def train(args) -> None:
+def train(args, data: Data | None = None) -> None:
     """Train on args.train; the epoch with the best accuracy on args.dev is kept in args.filepath.
 
-    Also writes the learning curves and a metrics.json beside the predictions, after every epoch,
+    Also writes the learning curves and a metrics.json next to the predictions, after every epoch,
     and every minute a file that --resume goes on from.
+
+    Args:
+        args: the flags; older callers give some of them.
+        data: what the files hold, if they were read before.
     """
     args = complete(args, ClassifierFlags)
     keep_freed_memory()
     device = pick_device(args.use_gpu)
-    train_set, dev_set, num_labels = read_data(args)
-    train_loader = TrainingLoader(train_set, args.batch_size, args.seed)
-    dev_loader = evaluation_loader(dev_set, args.batch_size)
-    model, config = new_model(args, num_labels)
+    data = data or read_data(args, ("train", "dev"))
+    train_loader = TrainingLoader(data.train, args.batch_size, args.seed)
+    dev_loader = evaluation_loader(data.dev, args.batch_size)
+    model, config = new_model(args, data.num_labels)
     broadcast_parameters(model.to(device))
     optimizer = AdamW([p for p in model.parameters() if p.requires_grad], lr=args.lr)
     accelerate(model, optimizer)
     if args.option == "pretrain" and not args.reencode:
         with autocast_for(device, args.precision)():
-            cache_encoder_outputs(model.bert, (train_set, dev_set), args.batch_size, device)
+            cache_encoder_outputs(model.bert, (data.train, data.dev), args.batch_size, device)
     if args.compile:
         model.compile()
 
@@ -241,7 +246,7 @@ def new_run(args, model: nn.Module, optimizer: AdamW, loader: TrainingLoader) ->
     )
 
 
-def test(args) -> None:
+def test(args, data: Data | None = None) -> None:
     """Write predictions for args.dev and args.test with the model kept in args.filepath.
 
     Also writes a report of every class and the confusion matrix on the dev set.
@@ -251,25 +256,21 @@ def test(args) -> None:
     device = pick_device(args.use_gpu)
     autocast = autocast_for(device, args.precision)
     model, config = load_model(args.filepath, device)
-    args.model = config.model
+    args.model, args.num_labels = config.model, config.num_labels
+    data = data or read_data(args, ("dev", "test"))
 
-    dev_set = SentimentDataset(load_data(args.dev, "dev", config.num_labels), args)
-    dev_loader = evaluation_loader(dev_set, args.batch_size)
     with autocast():
-        accuracy, f1, y_pred, y_true, _, ids = model_eval(dev_loader, model, device)
+        found = classify(evaluation_loader(data.dev, args.batch_size), model, device)
+    accuracy, f1, y_pred, y_true = scored(found)[:4]
     print(f"dev accuracy {accuracy:.3f}, macro F1 {f1:.3f} ({args.dev})")
-    found = {"sent_ids": ids, "y_pred": y_pred}
-    write_in_order(args.dev_out, dev_set, found, "Predicted_Sentiment")
+    write_in_order(args.dev_out, data.dev, found, "Predicted_Sentiment")
     stem = output_stem(args)
     write_report(f"{stem}-report.txt", y_true, y_pred)
     plot_confusion(f"{stem}-confusion.png", y_true, y_pred, f"{Path(args.dev).stem}, {args.option}")
-    if args.test:
-        test_set = SentimentTestDataset(load_data(args.test, "test"), args)
-        test_loader = evaluation_loader(test_set, args.batch_size)
+    if data.test:
         with autocast():
-            y_pred, _, ids = model_test_eval(test_loader, model, device)
-        found = {"sent_ids": ids, "y_pred": y_pred}
-        write_in_order(args.test_out, test_set, found, "Predicted_Sentiment")
+            found = classify(evaluation_loader(data.test, args.batch_size), model, device)
+        write_in_order(args.test_out, data.test, found, "Predicted_Sentiment")
     print(f"wrote {stem}-*")
 
 
@@ -301,33 +302,11 @@ def predict(texts: Sequence[str], checkpoint: str, use_gpu: bool) -> None:
 
 
 def make_parser() -> argparse.ArgumentParser:
-    """All flags, the first nine with the course's names; their defaults: ClassifierFlags."""
+    """The options of ClassifierFlags."""
     parser = OneLineParser(
         prog="classifier.py", description="Sentiment of single sentences with BERT."
     )
-    add = parser.add_argument
-    add("--seed", type=int)
-    add("--epochs", type=positive_int)
-    add(
-        "--option",
-        choices=("pretrain", "finetune"),
-        help="pretrain: BERT stays as it is, only the head learns; finetune: all of it learns",
-    )
-    add("--use_gpu", action="store_true", help="CUDA, or Apple's MPS")
-    add("--dev_out", help="predictions for dev, if one data set runs")
-    add("--test_out", help="predictions for test, if one data set runs")
-    add("--batch_size", type=positive_int, help="of SST; CFIMDB always takes 8")
-    add("--hidden_dropout_prob", type=probability, help="before the head")
-    add("--lr", type=positive_float)
-    add_flags(parser)
-    add("--model", help="name or folder of the pretrained BERT ($MINBERT_MODEL does the same)")
-    add("--data_dir", help="folder of the course files ($MINBERT_DATA does the same)")
-    add("--only", choices=tuple(DATA_SETS), help="run one of the two data sets")
-    add("--train", help="another training file: tab-separated id, sentence, label")
-    add("--dev", help="its dev file")
-    add("--test", help="its test file, without labels (optional)")
-    add("--predict", nargs="?", const="-", metavar="TEXT", help="or lines from standard input")
-    add("--checkpoint", help="which model predicts")
+    add_fields(parser, ClassifierFlags)
     return parser
 
 
@@ -372,14 +351,6 @@ def plan(args: ClassifierFlags) -> list[ClassifierFlags]:
     ]
 
 
-def check_data(args) -> None:
-    """Read all files of a run: a fault in the last one must not show after an hour of training."""
-    _, num_labels = load_data(args.train, "train", args.num_labels)
-    load_data(args.dev, "dev", num_labels)
-    if args.test:
-        load_data(args.test, "test")
-
-
 def main() -> None:
     """Train and test on every planned data set, or predict."""
     args = get_args()
@@ -395,16 +366,17 @@ def main() -> None:
     runs = plan(args)
     if args.option == "pretrain" and args.lr < 1e-4:
         print(f"hint: only the head learns, and at --lr {args.lr:g} it hardly moves; try --lr 1e-3")
+    # all files are read before: a fault in the last one must not show after an hour of training
+    data = [read_data(run) for run in runs]
     for run in runs:
-        check_data(run)
         for out in (run.dev_out, run.test_out, run.filepath):
             check_writable(Path(out).parent)
-    for run in runs:
+    for run, its_data in zip(runs, data, strict=True):
         seed_everything(run.seed)
         print("\n" + "  ".join(f"{key}={value}" for key, value in vars(run).items() if value))
-        train(run)
+        train(run, its_data)
         if first_process():
-            test(run)
+            test(run, its_data)
     if first_process():
         for run in runs:
             resume_path(run.filepath).unlink(missing_ok=True)

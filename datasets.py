@@ -1,200 +1,30 @@
-"""The course's data files, and data sets that turn their rows into padded batches.
+"""The rows of the course's data files, and data sets that turn them into padded batches.
 
 Files are tab-separated in spite of their name .csv. Columns are read by name, every row is checked,
-and each text is tokenized once. This file does not know about models or tasks' losses.
+and a data set tokenizes each text once. This file does not know about models or tasks' losses.
 """
 
 from __future__ import annotations
 
-import os
 import re
-import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
 import torch
 from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
 from torch.utils.data import Dataset
 
 from config import BertConfig
 from tokenizer import MODEL_MAX_LENGTH, BertTokenizer
-from training.errors import InputError
+from training.course_files import data_folder
 from training.flags import TrainingFlags, complete
+from training.tables import in_range, numbers, read_table, refuse
 
-COURSE_DATA = Path(__file__).parent / "data"
-PRACTICE_DATA = COURSE_DATA / "practice"
-LABEL_COLUMNS = ("sentiment", "label", "is_duplicate", "similarity")
 MOST_CLASSES = 1000
-# The files of part 2: {stem}-{ending}.csv
-COURSE_STEMS = {"sst": "ids-sst", "para": "quora", "sts": "sts"}
-SPLITS = {"train": "train", "dev": "dev", "test": "test-student"}
-
 # ---------------------------------------------------------------------------------------------
-# Where the files are
-
-
-def data_folder(data_dir: str | None = None, probe: str = "ids-sst-train.csv") -> Path:
-    """The folder of the course files: --data_dir, $MINBERT_DATA, data/, else the practice set.
-
-    A folder counts if it holds ``probe``, itself or in its sub-folder ``course``.
-    """
-    for given, origin in (
-        (data_dir, "--data_dir"),
-        (os.environ.get("MINBERT_DATA"), "$MINBERT_DATA"),
-    ):
-        if given:
-            for folder in (Path(given), Path(given) / "course"):
-                if (folder / probe).is_file():
-                    return folder
-            raise InputError(
-                f"{origin} {given}: no {probe} there; python data/download.py --out DIR"
-            )
-    if (COURSE_DATA / probe).is_file():
-        return COURSE_DATA
-    print(
-        "data: the PRACTICE SET (data/practice), because the course files are not in data/: "
-        "python data/download.py fetches them"
-    )
-    return PRACTICE_DATA
-
-
-def multitask_files(
-    data_dir: str | None = None, stems: Mapping[str, str] = COURSE_STEMS
-) -> dict[str, str]:
-    """The files of the tasks in ``stems`` by the names of their flags: sst_train, … sts_test.
-
-    Where quora-train.csv is missing but the small split of quora-dev.csv is there, that one is
-    taken, with a loud line; para_test is '' where quora-test-student.csv is missing too.
-    """
-    folder = data_folder(data_dir)
-    files = {
-        f"{task}_{split}": str(folder / f"{stem}-{ending}.csv")
-        for task, stem in stems.items()
-        for split, ending in SPLITS.items()
-    }
-    small = {split: folder / f"quora-small-{split}.csv" for split in ("train", "dev")}
-    missing = "para" in stems and not Path(files["para_train"]).is_file()
-    if missing and all(file.is_file() for file in small.values()):
-        files |= {f"para_{split}": str(file) for split, file in small.items()}
-        print(
-            "*** quora-train.csv is not there: taking quora-small-train.csv and -dev.csv instead. "
-            "Numbers will differ from those on all of Quora. ***"
-        )
-        if not Path(files["para_test"]).is_file():
-            files["para_test"] = ""
-    return files
-
-
-def find_course_files(args: Any, stems: Mapping[str, str] = COURSE_STEMS) -> None:
-    """Turn data/NAME in args.sst_train …, NAME a course file, into where the course files are."""
-    names = {
-        f"data/{stem}-{ending}.csv": f"{task}_{split}"
-        for task, stem in stems.items()
-        for split, ending in SPLITS.items()
-    }
-    given = {flag: getattr(args, flag) for flag in names.values()}
-    if names.keys() & set(given.values()):
-        found = multitask_files(args.data_dir, stems)
-        for flag, path in given.items():
-            setattr(args, flag, found[names[path]] if path in names else path)
-
-
-# ---------------------------------------------------------------------------------------------
-# Reading and checking rows
-
-
-def read_table(path: str | Path, columns: Sequence[str], label: str | None) -> pd.DataFrame:
-    """Read a course file as text, with its columns checked.
-
-    Args:
-        path: a tab-separated file with a header.
-        columns: the columns it must have, such as ("id", "sentence").
-        label: a further one, renamed to "label" in the result; any of LABEL_COLUMNS will do.
-
-    Raises:
-        InputError: missing, empty, not UTF-8, without a column, an empty or repeated id.
-    """
-    path = Path(path)
-    try:
-        with warnings.catch_warnings():
-            # pandas would cut the cells that stand beyond the header, and only warn
-            warnings.simplefilter("error", pd.errors.ParserWarning)
-            table = pd.read_csv(
-                path,
-                sep="\t",
-                dtype=str,
-                keep_default_na=False,
-                encoding="utf-8-sig",
-                index_col=False,
-            ).fillna("")
-    except FileNotFoundError:
-        raise InputError(
-            f"no file {path}; python data/download.py fetches the course files"
-        ) from None
-    except pd.errors.EmptyDataError:
-        raise InputError(f"{path} is empty; fetch it again") from None
-    except UnicodeDecodeError as error:
-        raise InputError(f"{path} is not UTF-8 ({error}); save it as UTF-8") from None
-    except pd.errors.ParserWarning:
-        raise InputError(
-            f"{path}, row 1 has more cells than the header; take the extra tab out"
-        ) from None
-    except (pd.errors.ParserError, OSError) as error:
-        reason = str(error).strip().splitlines()[-1]
-        raise InputError(f"{path} cannot be read as a tab-separated file: {reason}") from None
-    if label:
-        present = [name for name in (label, *LABEL_COLUMNS) if name in table.columns][:1]
-        table = table.rename(columns=dict.fromkeys(present, "label"))
-        columns = (*columns, "label")
-    missing = [name for name in columns if name not in table.columns]
-    if missing:
-        wanted = ", ".join(label if name == "label" else name for name in missing)
-        found = ", ".join(name for name in table.columns if not name.startswith("Unnamed"))
-        raise InputError(
-            f"{path} lacks the column {wanted} (it has: {found}); columns are separated by tabs"
-        )
-    if table.empty:
-        raise InputError(f"{path} has a header but no rows; fetch it again")
-    for column in columns[1:]:
-        swallowed = table[column].str.contains("\n.*\t", regex=True)
-        _refuse(path, table, swallowed, "runs on over the next row", 'close its opening "')
-    table["id"] = table["id"].str.strip().str.lower()
-    _refuse(path, table, table["id"] == "", "has no id", "every row needs one")
-    _refuse(path, table, table["id"].duplicated(), "repeats an earlier id", "remove one of the two")
-    return table[list(columns)]
-
-
-def _refuse(path: Path, table: pd.DataFrame, bad: pd.Series, what: str, remedy: str) -> None:
-    """InputError naming the first bad row, if there is one."""
-    if bad.any():
-        number = int(bad.to_numpy().argmax())
-        more = int(bad.sum()) - 1
-        others = f" (and {more} more rows)" if more else ""
-        row = f"row {number + 1} (id {table['id'].iloc[number] or '?'})"
-        raise InputError(f"{path}, {row} {what}{others}; {remedy}")
-
-
-def _numbers(path: Path, table: pd.DataFrame, whole: bool) -> pd.Series:
-    """The labels as numbers; '1.0' is read as the class 1."""
-    text = table["label"].str.strip()
-    _refuse(path, table, text == "", "has an empty label", "fill it in or remove the row")
-    values = pd.to_numeric(text, errors="coerce")
-    kind = "an integer" if whole else "a number"
-    bad = values.isna() | (values.abs() == float("inf"))
-    if whole:
-        bad |= values != values.round()
-    first = text[bad].iloc[0] if bad.any() else ""
-    _refuse(path, table, bad, f"has the label {first[:30]!r}, not {kind}", "mend the label")
-    return values
-
-
-def _in_range(path: Path, table: pd.DataFrame, values: pd.Series, lowest: float, highest: float):
-    bad = (values < lowest) | (values > highest)
-    shown = f"{values[bad].iloc[0]:g}" if bad.any() else ""
-    what = f"has the label {shown}, out of range {lowest:g} to {highest:g}"
-    _refuse(path, table, bad, what, "mend the label")
+# Rows
 
 
 def load_data(filename: str | Path, flag: str = "train", num_labels: int | None = None) -> Any:
@@ -210,11 +40,11 @@ def load_data(filename: str | Path, flag: str = "train", num_labels: int | None 
     labelled = flag != "test"
     table = read_table(path, ("id", "sentence"), "sentiment" if labelled else None)
     sentences = table["sentence"].str.lower().str.strip()
-    _refuse(path, table, sentences == "", "has an empty sentence", "fill it in or remove the row")
+    refuse(path, table, sentences == "", "has an empty sentence", "fill it in or remove the row")
     if not labelled:
         return list(zip(sentences, table["id"], strict=True))
-    labels = _numbers(path, table, whole=True)
-    _in_range(path, table, labels, 0, (num_labels or MOST_CLASSES) - 1)
+    labels = numbers(path, table, whole=True)
+    in_range(path, table, labels, 0, (num_labels or MOST_CLASSES) - 1)
     rows = list(zip(sentences, labels.astype(int).tolist(), table["id"], strict=True))
     if flag == "train":
         return rows, num_labels or int(labels.max()) + 1
@@ -249,14 +79,14 @@ def load_pairs(
             )
         table = table[~empty].reset_index(drop=True)
     else:
-        _refuse(path, table, empty, "has an empty sentence", "every test row needs a prediction")
+        refuse(path, table, empty, "has an empty sentence", "every test row needs a prediction")
     pairs = (table["sentence1"], table["sentence2"])
     if not labelled:
         return list(zip(*pairs, table["id"], strict=True))
     if classes is None:
         classes = 2 if label == "is_duplicate" else 0
-    values = _numbers(path, table, whole=bool(classes))
-    _in_range(path, table, values, 0, classes - 1 if classes else 5)
+    values = numbers(path, table, whole=bool(classes))
+    in_range(path, table, values, 0, classes - 1 if classes else 5)
     values = values.astype(int) if classes else values.astype(float)
     return list(zip(*pairs, values.tolist(), table["id"], strict=True))
 
@@ -325,8 +155,12 @@ class TextDataset(Dataset):
         positions = BertConfig.from_pretrained(model).max_position_embeddings
         self.max_length = min(MODEL_MAX_LENGTH, positions)
         self._encoded: dict[str, list[int]] = {}
-        too_long = sum(len(self.encode(text)) < self._full_length(text) for text in self._texts())
-        if too_long:
+        self._cut: set[str] = set()
+        texts = [text for row in dataset for text in row[: self.texts_per_row]]
+        for text in texts:
+            self.encode(text)
+        if self._cut:
+            too_long = sum(text in self._cut for text in texts)
             print(f"data: {too_long} of {len(dataset)} texts were cut at {self.max_length} pieces")
 
     def __len__(self) -> int:
@@ -335,18 +169,15 @@ class TextDataset(Dataset):
     def __getitem__(self, index: int) -> tuple:
         return self.dataset[index]
 
-    def _texts(self) -> list[str]:
-        return [text for row in self.dataset for text in row[: self.texts_per_row]]
-
-    def _full_length(self, text: str) -> int:
-        return len(self.tokenizer.text_to_ids(text)) + 2
-
     def encode(self, text: str) -> list[int]:
         """[CLS] text [SEP] as ids, cut where the model's positions end, computed once a text."""
         if text not in self._encoded:
-            self._encoded[text] = self.tokenizer.encode(
-                text, truncation=True, max_length=self.max_length
-            )
+            ids = self.tokenizer.text_to_ids(text)
+            room = self.max_length - 2
+            if len(ids) > room:
+                self._cut.add(text)
+            first, last = self.tokenizer.cls_token_id, self.tokenizer.sep_token_id
+            self._encoded[text] = [first, *ids[:room], last]
         return self._encoded[text]
 
     def pieces(self) -> list[list[int]]:
@@ -359,13 +190,10 @@ class TextDataset(Dataset):
 
     def pad(self, texts: Sequence[str]) -> tuple[Tensor, Tensor]:
         """Ids and mask of a batch of texts: (B, L) int64 each, L the longest of them."""
-        rows = [self.encode(text) for text in texts]
-        length = max(map(len, rows))
-        ids = torch.full((len(rows), length), self.tokenizer.pad_token_id, dtype=torch.int64)
-        mask = torch.zeros_like(ids)
-        for i, row in enumerate(rows):
-            ids[i, : len(row)] = torch.tensor(row)
-            mask[i, : len(row)] = 1
+        rows = [torch.tensor(self.encode(text)) for text in texts]
+        pad_id = self.tokenizer.pad_token_id
+        ids = pad_sequence(rows, batch_first=True, padding_value=pad_id)
+        mask = pad_sequence([torch.ones_like(row) for row in rows], batch_first=True)
         return ids, mask  # (B, L), (B, L)
 
     def pad_data(self, data: list[tuple]) -> dict[str, Any]:

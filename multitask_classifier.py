@@ -24,13 +24,11 @@ from torch.nn import functional as F
 from bert import BertModel
 from config import BertConfig
 from datasets import (
-    COURSE_STEMS,
     SentenceClassificationDataset,
     SentenceClassificationTestDataset,
     SentencePairDataset,
     SentencePairTestDataset,
     TextDataset,
-    find_course_files,
     load_data,
     load_pairs,
     preprocess_string,
@@ -39,7 +37,6 @@ from evaluation import (
     COLUMNS,
     accuracy,
     classify,
-    describe,
     detect_pairs,
     pearson,
     say_classes,
@@ -51,6 +48,7 @@ from training.acceleration import accelerate
 from training.arguments import given_lines, probability, run_script
 from training.batches import PAIR, SINGLE, LengthBatches, evaluation_loader
 from training.checkpoints import restore_model, resume_path, save_model
+from training.course_files import COURSE_STEMS, find_course_files
 
 ### BEGIN SOLUTION multitask.imports
 ### STUB: # imports of your own modules, in the order of their names, as ruff sorts them
@@ -60,6 +58,7 @@ from training.curriculum import drawn, round_robin
 ### END SOLUTION multitask.imports
 from training.devices import autocast_for, keep_freed_memory, pick_device
 from training.encoder_outputs import cache_encoder_outputs, unique_texts
+from training.error_analysis import describe
 from training.flags import complete, flag
 from training.hub import default_model
 from training.processes import broadcast_parameters, first_process, in_first_process, join_processes

@@ -20,9 +20,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from checks.graded_tasks import GRADED_TASKS
-from datasets import data_folder, load_data, load_pairs, multitask_files
+from datasets import load_data, load_pairs
 from evaluation import accuracy_and_f1, pearson, read_predictions
 from training.arguments import OneLineParser, run_script
+from training.course_files import data_folder, multitask_files
 from training.errors import InputError
 from training.files import atomic_write
 

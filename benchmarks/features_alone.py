@@ -25,10 +25,11 @@ from sklearn.metrics import accuracy_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from datasets import multitask_files, read_table
 from extensions.features.by_hand import pair_features, text_features
 from extensions.features.word_tags import WORD
 from training.arguments import OneLineParser, run_script
+from training.course_files import multitask_files
+from training.tables import read_table
 
 RESAMPLES = 2000
 

@@ -25,9 +25,10 @@ from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.linear_model import LogisticRegressionCV
 from sklearn.pipeline import make_pipeline
 
-from datasets import PRACTICE_DATA, load_data
+from datasets import load_data
 from evaluation import read_predictions
 from training.arguments import run_script
+from training.course_files import PRACTICE_DATA
 from training.errors import InputError
 
 GOLD = ROOT / "course" / "gold" / "ids-sst-test.csv"

@@ -32,8 +32,9 @@ from torch.nn import functional as F
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from datasets import data_folder, load_pairs
+from datasets import load_pairs
 from training.arguments import OneLineParser, positive_float, positive_int, probability, run_script
+from training.course_files import data_folder
 from training.files import check_writable, write_json
 from training.hub import find_model
 from utils import seed_everything

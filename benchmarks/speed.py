@@ -41,8 +41,9 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
 from config import BertConfig
-from datasets import SentenceClassificationDataset, data_folder, load_data
+from datasets import SentenceClassificationDataset, load_data
 from training.arguments import OneLineParser, positive_int, run_script
+from training.course_files import data_folder
 from training.errors import InputError
 from training.hub import find_model
 

@@ -34,12 +34,12 @@ import pandas as pd
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from datasets import read_table
 from extensions.features.word_tags import WORD
 from training.arguments import OneLineParser, run_script
 from training.errors import InputError
 from training.files import atomic_write
 from training.progress import progress_bar
+from training.tables import read_table
 
 RELATIONS = ("contradiction", "neutral", "entailment")
 IMDB_FILES = {"train": "imdb-train-*.csv", "test": "imdb-test-*.csv"}

@@ -21,11 +21,11 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 import numpy as np
 
-from datasets import multitask_files
 from experiments import results
 from experiments.results import SCORES, TASKS
 from multitask_classifier import overall
 from training.arguments import OneLineParser, run_script
+from training.course_files import multitask_files
 from training.errors import InputError
 from training.files import atomic_write
 

@@ -27,10 +27,11 @@ try:
 except ImportError:  # Windows
     fcntl = None
 
-from datasets import load_data, load_pairs, multitask_files
+from datasets import load_data, load_pairs
 from evaluation import read_predictions
 from multitask_classifier import TASKS
 from training.batches import SINGLE
+from training.course_files import multitask_files
 from training.errors import InputError
 from training.files import sha256_of
 

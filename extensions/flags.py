@@ -10,7 +10,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 
-from datasets import COURSE_STEMS
 from extensions.features import pooling
 from extensions.loss.on_vectors import EXTRAS, compares_rows
 from extensions.parameters import adapters, heads, lora
@@ -19,6 +18,7 @@ from extensions.text import sampling
 from extensions.update.schedules import KINDS as SCHEDULES
 from multitask_classifier import ModelFlags, MultitaskFlags
 from training.arguments import positive_float, positive_int, probability
+from training.course_files import COURSE_STEMS
 from training.flags import flag
 from training.tasks import task_names
 

@@ -23,7 +23,7 @@ import training.threads  # noqa: F401, before torch
 import torch
 from torch import nn
 
-from datasets import SPLITS, SentenceClassificationTestDataset, TextDataset, read_table
+from datasets import SentenceClassificationTestDataset, TextDataset
 from extensions.flags import TechniqueFlags, TechniqueModelFlags, faults
 from extensions.loss.objective import Objective
 from extensions.loss.on_vectors import without_duplicates
@@ -46,12 +46,14 @@ from training.acceleration import accelerate
 from training.arguments import given_lines, run_script
 from training.batches import SINGLE, LengthBatches, evaluation_loader
 from training.checkpoints import restore_model, resume_path, save_model
+from training.course_files import SPLITS
 from training.curriculum import drawn, round_robin
 from training.devices import autocast_for, keep_freed_memory, pick_device
 from training.errors import InputError
 from training.files import sha256_of
 from training.hub import default_model
 from training.processes import broadcast_parameters, first_process, in_first_process, join_processes
+from training.tables import read_table
 from training.tasks import (
     Turns,
     check_run,

@@ -8,10 +8,10 @@ from __future__ import annotations
 from torch.nn import functional as F
 
 import multitask_classifier as plain
-from datasets import COURSE_STEMS
 from evaluation import accuracy, classify_pairs
 from extensions.loss.losses import cosent, ordinal
 from training.batches import PAIR
+from training.course_files import COURSE_STEMS
 from training.tasks import Task
 
 FURTHER_TASKS = {

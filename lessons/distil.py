@@ -15,6 +15,7 @@ from __future__ import annotations
 import argparse
 import sys
 import time
+from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -31,7 +32,6 @@ from torch.utils.data import DataLoader
 from base_bert import read_weights
 from bert import BertModel
 from classifier import load_model, model_eval, read_data
-from datasets import data_folder
 from extensions.loss.distillation import DISTILBERT_WEIGHTS, distilbert_losses
 from lessons.variants import DistilBertModel, count
 from optimizer import AdamW
@@ -46,10 +46,11 @@ from training.arguments import (
 )
 from training.batches import TrainingLoader, evaluation_loader
 from training.checkpoints import ResumePoint, run_settings
+from training.course_files import data_folder
 from training.devices import autocast_for, keep_freed_memory, pick_device
 from training.errors import InputError
 from training.files import check_writable
-from training.flags import add_flags
+from training.flags import TrainingFlags, add_fields, flag
 from training.processes import broadcast_parameters, first_process, join_processes
 from training.report import Report
 from training.run import Run
@@ -170,15 +171,15 @@ class Teacher:
 # Training
 
 
-def train(args: argparse.Namespace) -> None:
+def train(args: DistilFlags) -> None:
     """Train a student of args.teacher; the epoch with the best dev accuracy is kept in args.out."""
     keep_freed_memory()
     device = pick_device(args.use_gpu)
     teacher = Teacher(args.teacher, device)
     args.model, args.num_labels = teacher.config.model, teacher.config.num_labels
-    train_set, dev_set, _ = read_data(args)
-    train_loader = TrainingLoader(train_set, args.batch_size, args.seed)
-    dev_loader = evaluation_loader(dev_set, args.batch_size)
+    data = read_data(args, ("train", "dev"))
+    train_loader = TrainingLoader(data.train, args.batch_size, args.seed)
+    dev_loader = evaluation_loader(data.dev, args.batch_size)
     bert = student_of(teacher.model.bert, args.layers)
     model = DistilBertClassifier(bert, args.num_labels, args.hidden_dropout_prob)
     broadcast_parameters(model.to(device))
@@ -210,12 +211,12 @@ def train(args: argparse.Namespace) -> None:
             run.end_epoch(seen(run.totals.sums, args) | {"dev_acc": accuracy, "dev_f1": f1})
     if first_process():
         positions = model.bert.config.max_position_embeddings
-        train_set.tokenizer.save_pretrained(args.out, positions)
+        data.train.tokenizer.save_pretrained(args.out, positions)
         compare(args, teacher, dev_loader, device)
         run.point.path.unlink(missing_ok=True)
 
 
-def new_run(args: argparse.Namespace, model: nn.Module, optimizer, loader) -> Run:
+def new_run(args: DistilFlags, model: nn.Module, optimizer, loader) -> Run:
     """The run of these flags; all that it writes goes into --out."""
     return Run(
         args,
@@ -232,7 +233,7 @@ def new_run(args: argparse.Namespace, model: nn.Module, optimizer, loader) -> Ru
     )
 
 
-def seen(sums: dict[str, float], args: argparse.Namespace) -> dict[str, float]:
+def seen(sums: dict[str, float], args: DistilFlags) -> dict[str, float]:
     """An epoch's means: of texts, of pieces for the direction, and of the weighted sum."""
     texts, pieces = sums["examples"], sums["pieces"]
     row = {"soft": sums["soft"] / texts, "task": sums["task"] / texts}
@@ -249,7 +250,7 @@ def describe(teacher: Teacher, model: DistilBertClassifier) -> None:
         print(f"{embeddings:,} of them in embeddings")
 
 
-def compare(args: argparse.Namespace, teacher: Teacher, loader: DataLoader, device) -> None:
+def compare(args: DistilFlags, teacher: Teacher, loader: DataLoader, device) -> None:
     """Accuracy and time of the teacher and of the student that was kept, on the dev set."""
     kept = DistilBertClassifier.from_pretrained(args.out).to(device)
     accelerate(kept)
@@ -268,41 +269,52 @@ def compare(args: argparse.Namespace, teacher: Teacher, loader: DataLoader, devi
 # The command line
 
 
-def make_parser() -> argparse.ArgumentParser:
-    """All flags."""
-    parser = OneLineParser(
-        prog="lessons/distil.py", description="Train a DistilBERT of every second layer of a BERT."
+@dataclass
+class DistilFlags(TrainingFlags):
+    """The command line's options, and what the teacher's checkpoint says of the classes."""
+
+    teacher: str | None = flag(
+        None, required=True, metavar="FILE", help="a checkpoint of classifier.py"
     )
-    add = parser.add_argument
-    add("--teacher", required=True, metavar="FILE", help="a checkpoint of classifier.py")
-    add("--out", default="distilled", metavar="DIR", help="where the student goes")
-    add("--layers", type=positive_int, help="of the student (half of the teacher's)")
-    add(
-        "--weights",
+    out: str = flag("distilled", metavar="DIR", help="where the student goes")
+    layers: int | None = flag(
+        None, type=positive_int, help="of the student (half of the teacher's)"
+    )
+    weights: list[float] = flag(
+        list(DISTILBERT_WEIGHTS),
         type=float,
         nargs=3,
-        default=list(DISTILBERT_WEIGHTS),
         metavar=("SOFT", "TASK", "DIRECTION"),
         help="of the three losses (default: 5 2 1, as DistilBERT's); 0 1 0 is plain fine-tuning",
     )
-    add("--temperature", type=positive_float, default=2.0, help="T of the softened answers")
-    add("--epochs", type=positive_int, default=5)
-    add("--lr", type=positive_float, default=5e-5)
-    add("--batch_size", type=positive_int, default=8)
-    add("--hidden_dropout_prob", type=probability, default=0.2, help="before the head")
-    add("--seed", type=int, default=11711)
-    add("--use_gpu", action="store_true", help="CUDA, or Apple's MPS")
-    add("--data_dir", help="folder of the course files ($MINBERT_DATA does the same)")
-    add("--train", help="another training file than SST's: tab-separated id, sentence, label")
-    add("--dev", help="its dev file")
-    add_flags(parser)
+    temperature: float = flag(2.0, type=positive_float, help="T of the softened answers")
+    epochs: int = flag(5, type=positive_int)
+    lr: float = flag(5e-5, type=positive_float)
+    hidden_dropout_prob: float = flag(0.2, type=probability, help="before the head")
+    data_dir: str | None = flag(
+        None, help="folder of the course files ($MINBERT_DATA does the same)"
+    )
+    train: str | None = flag(
+        None, help="another training file than SST's: tab-separated id, sentence, label"
+    )
+    dev: str | None = flag(None, help="its dev file")
+    model: str | None = None  # the teacher's
+    num_labels: int | None = None
+
+
+def make_parser() -> argparse.ArgumentParser:
+    """The options of DistilFlags."""
+    parser = OneLineParser(
+        prog="lessons/distil.py", description="Train a DistilBERT of every second layer of a BERT."
+    )
+    add_fields(parser, DistilFlags)
     return parser
 
 
 def main() -> None:
     """Read the flags, train, compare."""
     parser = make_parser()
-    args = parser.parse_args()
+    args = parser.parse_args(namespace=DistilFlags())
     if bool(args.train) != bool(args.dev):
         parser.error("--train and --dev go together")
     if min(args.weights) < 0 or not 0 < sum(args.weights) < float("inf"):

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import TypeVar
 
 from torch import Tensor, nn
 
@@ -24,7 +25,7 @@ from training.arguments import check_seed, positive_float, positive_int
 from training.checkpoints import ResumePoint, run_settings
 from training.devices import autocast_for, pick_device
 from training.errors import InputError
-from training.flags import add_flags
+from training.flags import TrainingFlags, flag
 from training.report import Report
 from training.run import Run
 
@@ -157,25 +158,30 @@ def new_run(
 # The command line
 
 
-def add_run_flags(parser: argparse.ArgumentParser, **defaults: Any) -> None:
-    """The flags of every lesson that trains a head, with the lesson's own defaults."""
-    add = parser.add_argument
-    add("--out", help="folder of the model and of all that a run writes (%(default)s)")
-    add("--model", help="name or folder of the pretrained BERT ($MINBERT_MODEL does the same)")
-    add("--seed", type=int, default=11711)
-    add("--epochs", type=positive_int)
-    add("--batch_size", type=positive_int)
-    add("--lr", type=positive_float, default=5e-5)
-    add("--length", type=positive_int, help="most word pieces of a row (%(default)s)")
-    add("--limit", type=positive_int, help="use the first so many examples of each file")
-    add("--use_gpu", action="store_true", help="CUDA, or Apple's MPS")
-    add("--evaluate", metavar="FILE", help="score a trained model on a file")
-    add("--checkpoint", metavar="DIR", help="which model predicts or is scored")
-    add_flags(parser)
-    parser.set_defaults(**defaults)
+OUT_HELP = "folder of the model and of all that a run writes (%(default)s)"
 
 
-def checked(parser: argparse.ArgumentParser, args: argparse.Namespace) -> argparse.Namespace:
+@dataclass
+class HeadFlags(TrainingFlags):
+    """The options of every lesson that trains a head."""
+
+    out: str = flag("predictions/head", help=OUT_HELP)
+    lr: float = flag(5e-5, type=positive_float)
+    length: int = flag(128, type=positive_int, help="most word pieces of a row (%(default)s)")
+    limit: int | None = flag(
+        None, type=positive_int, help="use the first so many examples of each file"
+    )
+    evaluate: str | None = flag(None, metavar="FILE", help="score a trained model on a file")
+    checkpoint: str | None = flag(None, metavar="DIR", help="which model predicts or is scored")
+    train: str | None = None
+    dev: str | None = None
+    predict: str | None = None
+
+
+Flags = TypeVar("Flags", bound=HeadFlags)
+
+
+def checked(parser: argparse.ArgumentParser, args: Flags) -> Flags:
     """The flags, after what argparse does not look at: which of them go together."""
     if bool(args.checkpoint) != (args.predict is not None or args.evaluate is not None):
         parser.error("--predict and --evaluate need --checkpoint, and it is for them alone")

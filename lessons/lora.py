@@ -27,12 +27,13 @@ from torch import Tensor, nn
 from bert import BertModel
 from classifier import load_model, model_eval
 from config import BertConfig
-from datasets import SentenceClassificationDataset, data_folder, load_data
+from datasets import SentenceClassificationDataset, load_data
 from extensions.parameters.adapters import add_adapters
 from extensions.parameters.bitfit import train_biases
 from extensions.parameters.lora import add_lora
 from training.arguments import OneLineParser, positive_int, run_script
 from training.batches import evaluation_loader
+from training.course_files import data_folder
 from training.devices import pick_device
 from training.errors import InputError
 from training.progress import progress_bar

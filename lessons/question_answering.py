@@ -16,12 +16,12 @@ weights are heads.py's.
 
 from __future__ import annotations
 
-import argparse
 import inspect
 import os
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -37,8 +37,9 @@ from torch.nn import functional as F
 
 from config import BertConfig
 from lessons.heads import (
+    OUT_HELP,
     BertWithHead,
-    add_run_flags,
+    HeadFlags,
     check_length,
     checked,
     new_run,
@@ -54,6 +55,7 @@ from training.batches import TrainingLoader, evaluation_loader
 from training.devices import keep_freed_memory, pick_device
 from training.errors import InputError
 from training.files import check_writable, write_json
+from training.flags import add_fields, flag
 from training.hub import default_model
 from training.processes import (
     broadcast_parameters,
@@ -240,21 +242,30 @@ def predict(args) -> None:
 # The command line
 
 
-def get_args(arguments: Sequence[str] | None = None) -> argparse.Namespace:
+@dataclass
+class AnswerFlags(HeadFlags):
+    """The command line's options."""
+
+    out: str = flag("predictions/squad", help=OUT_HELP)
+    epochs: int = flag(2, type=positive_int)
+    batch_size: int = flag(16, type=positive_int)
+    length: int = flag(384, type=positive_int, help="most word pieces of a row (%(default)s)")
+    train: str | None = flag(None, help="SQuAD's JSON ($MINBERT_DATA/squad)")
+    dev: str | None = flag(None, help="the same, to choose the best epoch on")
+    predict: str | None = flag(None, metavar="QUESTION", help="answer it from --context")
+    context: str | None = flag(None, metavar="TEXT", help="or - for standard input")
+    stride: int = flag(128, type=positive_int, help="pieces two windows share (128)")
+    longest_answer: int = flag(30, type=positive_int, help="in word pieces (30)")
+    n_best: int = flag(20, type=positive_int, help="spans a window to consider (20)")
+
+
+def get_args(arguments: Sequence[str] | None = None) -> AnswerFlags:
     """Read and check the command line."""
     parser = OneLineParser(
         prog="lessons/question_answering.py", description="Answer questions from a context."
     )
-    add = parser.add_argument
-    add("--train", help="SQuAD's JSON ($MINBERT_DATA/squad)")
-    add("--dev", help="the same, to choose the best epoch on")
-    add("--predict", metavar="QUESTION", help="answer it from --context")
-    add("--context", metavar="TEXT", help="or - for standard input")
-    add("--stride", type=positive_int, default=128, help="pieces two windows share (128)")
-    add("--longest_answer", type=positive_int, default=30, help="in word pieces (30)")
-    add("--n_best", type=positive_int, default=20, help="spans a window to consider (20)")
-    add_run_flags(parser, out="predictions/squad", epochs=2, batch_size=16, length=384)
-    args = checked(parser, parser.parse_args(arguments))
+    add_fields(parser, AnswerFlags)
+    args = checked(parser, parser.parse_args(arguments, namespace=AnswerFlags()))
     if (args.predict is None) != (args.context is None):
         parser.error("--predict and --context go together")
     return args

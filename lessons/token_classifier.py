@@ -16,11 +16,11 @@ what counts as an entity is entities.py's; flags, folders and the head's weights
 
 from __future__ import annotations
 
-import argparse
 import os
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
@@ -44,8 +44,9 @@ from lessons.entities import (
     read_sentences,
 )
 from lessons.heads import (
+    OUT_HELP,
     BertWithHead,
-    add_run_flags,
+    HeadFlags,
     check_length,
     checked,
     new_run,
@@ -55,11 +56,12 @@ from lessons.heads import (
 from optimizer import AdamW
 from tokenizer import BertTokenizer
 from training.acceleration import accelerate
-from training.arguments import OneLineParser, probability, run_script
+from training.arguments import OneLineParser, positive_int, probability, run_script
 from training.batches import TrainingLoader, evaluation_loader
 from training.devices import keep_freed_memory, pick_device
 from training.errors import InputError
 from training.files import atomic_write, check_writable, write_json
+from training.flags import add_fields, flag
 from training.hub import default_model
 from training.processes import (
     broadcast_parameters,
@@ -232,19 +234,33 @@ def predict(args, texts: Iterable[str]) -> None:
 # The command line
 
 
-def get_args(arguments: Sequence[str] | None = None) -> argparse.Namespace:
+@dataclass
+class TokenFlags(HeadFlags):
+    """The command line's options."""
+
+    out: str = flag("predictions/ner", help=OUT_HELP)
+    epochs: int = flag(3, type=positive_int)
+    batch_size: int = flag(32, type=positive_int)
+    hidden_dropout_prob: float = flag(0.1, type=probability, help="before the head")
+    train: str | None = flag(
+        None, help="file of word<TAB>tag lines ($MINBERT_DATA/ner/wikiann_en/train)"
+    )
+    dev: str | None = flag(None, help="the same, to choose the best epoch on (…/dev)")
+    test: str | None = flag(
+        None, help="the same, scored once, at the end (…/test; optional with --train)"
+    )
+    predict: str | None = flag(
+        None, nargs="?", const="-", metavar="TEXT", help="or lines from standard input"
+    )
+
+
+def get_args(arguments: Sequence[str] | None = None) -> TokenFlags:
     """Read and check the command line."""
     parser = OneLineParser(
         prog="lessons/token_classifier.py", description="Tag words (names of persons, places …)."
     )
-    add = parser.add_argument
-    add("--train", help="file of word<TAB>tag lines ($MINBERT_DATA/ner/wikiann_en/train)")
-    add("--dev", help="the same, to choose the best epoch on (…/dev)")
-    add("--test", help="the same, scored once, at the end (…/test; optional with --train)")
-    add("--predict", nargs="?", const="-", metavar="TEXT", help="or lines from standard input")
-    add("--hidden_dropout_prob", type=probability, default=0.1, help="before the head")
-    add_run_flags(parser, out="predictions/ner", epochs=3, batch_size=32, length=128)
-    return checked(parser, parser.parse_args(arguments))
+    add_fields(parser, TokenFlags)
+    return checked(parser, parser.parse_args(arguments, namespace=TokenFlags()))
 
 
 def default_files(args) -> None:

@@ -25,9 +25,10 @@ sys.path.insert(0, str(ROOT))
 
 import numpy as np
 
-from datasets import PRACTICE_DATA, load_data, load_pairs
+from datasets import load_data, load_pairs
 from tokenizer import BertTokenizer
 from training.arguments import OneLineParser, positive_int, run_script
+from training.course_files import PRACTICE_DATA
 from training.errors import InputError
 from training.files import check_writable
 from training.progress import progress_bar

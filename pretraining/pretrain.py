@@ -17,6 +17,7 @@ import json
 import math
 import sys
 from collections.abc import Sequence
+from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -52,7 +53,7 @@ from training.checkpoints import ResumePoint, resume_path, run_settings
 from training.devices import keep_freed_memory, pick_device
 from training.errors import InputError
 from training.files import atomic_write, check_writable, write_json
-from training.flags import add_flags
+from training.flags import TrainingFlags, add_fields, flag
 from training.hub import default_model
 from training.processes import (
     broadcast_parameters,
@@ -587,57 +588,77 @@ def draw(axes, rows: list[dict], held_out: list[dict], key: str, name: str, colo
 # The command line
 
 
-def make_parser() -> argparse.ArgumentParser:
-    """All flags; the schedule's defaults are BERT's, but for a longer warm-up."""
-    parser = OneLineParser(prog="pretrain.py", description="Pre-train a BERT on raw text.")
-    add = parser.add_argument
-    add(
-        "--text",
+@dataclass
+class PretrainingFlags(TrainingFlags):
+    """The command line's options; the schedule's defaults are BERT's, but for a longer warm-up."""
+
+    text: list[Path] | None = flag(
+        None,
         nargs="+",
         type=Path,
         required=True,
         help="text files, or folders of *.txt: a paragraph a line, a blank line between documents",
     )
-    add("--out", type=Path, required=True, help="folder of the model, curves.png, metrics.json")
+    out: Path | None = flag(
+        None, type=Path, required=True, help="folder of the model, curves.png, metrics.json"
+    )
+    preset: str | None = None  # of these three one: their options exclude each other
+    config: Path | None = None
+    model: str | None = None
+    objective: str = flag(
+        "nsp",
+        choices=OBJECTIVES,
+        help="next to masked words: does the second segment follow (nsp), are the two in order "
+        "(sop), or no second segment (none)",
+    )
+    whole_word: bool = flag(False, action="store_true", help="mask all pieces of a word or none")
+    full_sentences: bool = flag(
+        False,
+        action="store_true",
+        help="fill rows across documents, as RoBERTa; with --objective none",
+    )
+    length: int = flag(128, type=positive_int, help="pieces a row")
+    batch_size: int = flag(32, type=positive_int, help="rows a step")
+    epochs: int = flag(1, type=positive_int, help="times the length of the first epoch")
+    steps: int | None = flag(None, type=positive_int, help="or so many steps")
+    lr: float | None = flag(None, type=positive_float, help="5e-4 from scratch, 5e-5 with --model")
+    weight_decay: float = flag(0.01, type=probability, help="not on biases and LayerNorm")
+    clip: float | None = flag(1.0, type=positive_float, help="largest norm of all gradients")
+    warmup: float = flag(0.1, type=probability, help="share of the steps with rising lr")
+    decay: bool = flag(
+        True,
+        action=argparse.BooleanOptionalAction,
+        help="let lr fall linearly to 0 after the warm-up",
+    )
+    patience: int | None = flag(
+        None,
+        type=positive_int,
+        help="stop after that many evaluations on held-out text without a better one",
+    )
+    reencode: bool = False  # no option: all of the model learns
+    limit: int | None = flag(None, type=positive_int, help="take the first so many sentences")
+    held_out: float = flag(0.02, type=probability, help="share of documents to measure on; 0: none")
+    eval_rows: int = flag(1024, type=positive_int, help="at most so many rows of them")
+    eval_every: int | None = flag(
+        None,
+        type=positive_int,
+        help="steps between evaluations on them; a twentieth of the run",
+    )
+    log_every: int = flag(50, type=positive_int, help="steps between rows of the table")
+    corpus: Path | None = flag(None, type=Path, help="folder of the tokenized text; OUT/corpus")
+    vocab: str | None = None  # of these two one
+    train_vocab: int | None = None
+    workers: int = flag(0, type=int, help="processes that make batches ahead")
+
+
+def make_parser() -> argparse.ArgumentParser:
+    """The options of PretrainingFlags."""
+    parser = OneLineParser(prog="pretrain.py", description="Pre-train a BERT on raw text.")
+    add_fields(parser, PretrainingFlags)
     shape = parser.add_mutually_exclusive_group()
     shape.add_argument("--preset", choices=tuple(PRESETS), help="shape; heartbert if nothing else")
     shape.add_argument("--config", type=Path, help="or the config.json of a shape")
     shape.add_argument("--model", help="or go on from a pretrained model, name or folder")
-    add(
-        "--objective",
-        choices=OBJECTIVES,
-        default="nsp",
-        help="beside masked words: does the "
-        "second segment follow (nsp), are the two in order (sop), or no second segment (none)",
-    )
-    add("--whole_word", action="store_true", help="mask all pieces of a word or none")
-    add(
-        "--full_sentences",
-        action="store_true",
-        help="fill rows across documents, as RoBERTa; with --objective none",
-    )
-    add("--length", type=positive_int, default=128, help="pieces a row")
-    add("--batch_size", type=positive_int, default=32, help="rows a step")
-    add("--epochs", type=positive_int, default=1, help="times the length of the first epoch")
-    add("--steps", type=positive_int, help="or so many steps")
-    add("--lr", type=positive_float, help="5e-4 from scratch, 5e-5 with --model")
-    add("--weight_decay", type=probability, default=0.01, help="not on biases and LayerNorm")
-    add_flags(parser, frozen=False, evaluations="evaluations on held-out text without a better one")
-    add("--limit", type=positive_int, help="take the first so many sentences")
-    add(
-        "--held_out",
-        type=probability,
-        default=0.02,
-        help="share of documents to measure on; 0: none",
-    )
-    add("--eval_rows", type=positive_int, default=1024, help="at most so many rows of them")
-    add(
-        "--eval_every",
-        type=positive_int,
-        help="steps between evaluations on them; a twentieth of the run",
-    )
-    add("--log_every", type=positive_int, default=50, help="steps between rows of the table")
-    add("--corpus", type=Path, help="folder of the tokenized text; OUT/corpus")
     vocabulary = parser.add_mutually_exclusive_group()
     vocabulary.add_argument("--vocab", help="model or folder whose vocabulary is taken")
     vocabulary.add_argument(
@@ -646,17 +667,13 @@ def make_parser() -> argparse.ArgumentParser:
         metavar="SIZE",
         help="learn one from the text (needs the tokenizers library)",
     )
-    add("--workers", type=int, default=0, help="processes that make batches ahead")
-    add("--seed", type=int, default=11711)
-    add("--use_gpu", action="store_true", help="CUDA, or Apple's MPS")
-    parser.set_defaults(warmup=0.1, decay=True, clip=1.0)
     return parser
 
 
-def get_args(arguments: Sequence[str] | None = None) -> argparse.Namespace:
+def get_args(arguments: Sequence[str] | None = None) -> PretrainingFlags:
     """Read and check the command line."""
     parser = make_parser()
-    args = parser.parse_args(arguments)
+    args = parser.parse_args(arguments, namespace=PretrainingFlags())
     if args.full_sentences and args.objective != "none":
         parser.error("--full_sentences has no second segment: give --objective none with it")
     if args.model and (args.vocab or args.train_vocab):

@@ -10,6 +10,7 @@ from argparse import Namespace
 from pathlib import Path
 from types import SimpleNamespace
 
+import pandas as pd
 import pytest
 import torch
 import transformers
@@ -26,6 +27,7 @@ from datasets import load_data
 from evaluation import read_predictions
 from optimizer import AdamW
 from tokenizer import BertTokenizer
+from training import tables
 from training.checkpoints import load_checkpoint
 from training.errors import InputError
 from utils import seed_everything
@@ -421,8 +423,8 @@ def test_only_one_data_set(run_script_here, tiny_model_folder, tiny_data, tmp_pa
 def test_hint_when_hardly_anything_would_be_learned(
     run_script_here, tiny_data, tiny_model_folder, monkeypatch, option, lr, hinted
 ):
-    monkeypatch.setattr(classifier, "train", lambda args: None)
-    monkeypatch.setattr(classifier, "test", lambda args: None)
+    monkeypatch.setattr(classifier, "train", lambda *_: None)
+    monkeypatch.setattr(classifier, "test", lambda *_: None)
     line = ["--data_dir", tiny_data, "--model", tiny_model_folder, "--option", option, "--lr", lr]
     assert ("hint: only the head learns" in run_script_here(classifier, *line).out) is hinted
 
@@ -559,10 +561,35 @@ def test_the_loop_stands_in_the_script():
     assert {"cross_entropy", "backward", "step", "is_best"} <= called
 
 
-def test_faults_show_before_the_training(flags):
+def test_faults_show_before_the_training(flags, monkeypatch):
     """The test file's too, which is read last."""
-    run = SimpleNamespace(**vars(flags), num_labels=5)
-    assert classifier.check_data(run) is None
+    run = classifier.ClassifierFlags(**vars(flags), num_labels=5)
+    assert len(classifier.read_data(run).test) > 0
     run.test = "nowhere.csv"
+    monkeypatch.setattr(classifier, "get_args", lambda: run)
+    monkeypatch.setattr(classifier, "plan", lambda args: [args])
+    monkeypatch.setattr(classifier, "train", lambda *_: pytest.fail("training began"))
     with pytest.raises(InputError, match=r"no file nowhere\.csv"):
-        classifier.check_data(run)
+        classifier.main()
+
+
+def test_each_file_is_parsed_and_each_text_tokenized_once(flags, monkeypatch):
+    """In training and testing together, as datasets.py says of itself."""
+    parsed, tokenized = [], []
+    read_csv, text_to_ids = pd.read_csv, BertTokenizer.text_to_ids
+    monkeypatch.setattr(
+        tables.pd, "read_csv", lambda path, **given: parsed.append(path) or read_csv(path, **given)
+    )
+    monkeypatch.setattr(
+        BertTokenizer,
+        "text_to_ids",
+        lambda self, text: tokenized.append(text) or text_to_ids(self, text),
+    )
+    run = classifier.ClassifierFlags(**vars(flags), num_labels=5)
+    monkeypatch.setattr(classifier, "get_args", lambda: run)
+    monkeypatch.setattr(classifier, "plan", lambda args: [args])
+    classifier.main()
+    assert sorted(map(str, parsed)) == sorted((run.train, run.dev, run.test))
+    texts = [set(read_csv(path, sep="\t")["sentence"].str.strip().str.lower()) for path in parsed]
+    assert len(tokenized) == sum(map(len, texts))
+    assert set(tokenized) == set.union(*texts)

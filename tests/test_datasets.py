@@ -8,13 +8,11 @@ import torch
 from conftest import make_id, make_rows, write_table
 from torch.utils.data import DataLoader
 
-import datasets
 from datasets import (
     SentenceClassificationDataset,
     SentenceClassificationTestDataset,
     SentencePairDataset,
     SentencePairTestDataset,
-    data_folder,
     load_data,
     load_multitask_data,
     load_multitask_test_data,
@@ -22,6 +20,8 @@ from datasets import (
     preprocess_string,
 )
 from tokenizer import BertTokenizer
+from training import course_files
+from training.course_files import data_folder
 from training.errors import InputError
 
 
@@ -205,8 +205,8 @@ def test_load_multitask_data_for_test(tiny_data, monkeypatch):
 
 def test_data_folder(tmp_path, tiny_data, monkeypatch, capsys):
     monkeypatch.delenv("MINBERT_DATA", raising=False)
-    monkeypatch.setattr(datasets, "COURSE_DATA", tmp_path)
-    assert data_folder() == datasets.PRACTICE_DATA
+    monkeypatch.setattr(course_files, "COURSE_DATA", tmp_path)
+    assert data_folder() == course_files.PRACTICE_DATA
     assert "PRACTICE SET" in capsys.readouterr().out
     (tmp_path / "ids-sst-train.csv").write_text("")
     assert data_folder() == tmp_path  # files in data/ go before the practice set

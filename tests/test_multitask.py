@@ -25,14 +25,15 @@ import datasets
 import evaluation
 import multitask_classifier as multitask
 from checks.graded_tasks import GRADED_TASKS
-from datasets import SentencePairDataset, load_data, load_pairs, multitask_files
+from datasets import SentencePairDataset, load_data, load_pairs
 from evaluation import read_predictions
 from multitask_classifier import TASKS, MultitaskBERT
 from optimizer import AdamW
 from tokenizer import BertTokenizer
-from training import report
+from training import course_files, report
 from training.batches import PAIR, SINGLE, LengthBatches
 from training.checkpoints import load_checkpoint
+from training.course_files import multitask_files
 from training.cross_encoding import concat
 from training.errors import InputError
 from training.tasks import infinite_batches, new_run, task_names
@@ -306,9 +307,9 @@ def test_files_are_found_by_their_flags(tiny_data):
 
 def test_without_course_files_all_three_tasks_take_the_practice_set(tmp_path, monkeypatch, capsys):
     monkeypatch.delenv("MINBERT_DATA", raising=False)
-    monkeypatch.setattr(datasets, "COURSE_DATA", tmp_path)
+    monkeypatch.setattr(course_files, "COURSE_DATA", tmp_path)
     files = multitask_files()
-    assert {Path(file).parent for file in files.values()} == {datasets.PRACTICE_DATA}
+    assert {Path(file).parent for file in files.values()} == {course_files.PRACTICE_DATA}
     out = capsys.readouterr().out
     assert out.count("PRACTICE SET") == 1
     assert "quora-small" not in out

@@ -335,9 +335,9 @@ def test_early_stopping(flags, monkeypatch, patience, last):
 
 
 def frozen_model(args) -> tuple[nn.Module, tuple]:
-    train_set, dev_set, num_labels = classifier.read_data(args)
+    data = classifier.read_data(args, ("train", "dev"))
     args = SimpleNamespace(**(vars(args) | {"option": "pretrain"}))
-    return classifier.new_model(args, num_labels)[0], (train_set, dev_set)
+    return classifier.new_model(args, data.num_labels)[0], (data.train, data.dev)
 
 
 def count_encoding(monkeypatch) -> list[int]:

@@ -1,12 +1,13 @@
-"""The options that every training script takes, and their defaults.
+"""Options as fields of a dataclass: those of every training script, and how a script adds its own.
 
-A script's own options are a dataclass on top of ``TrainingFlags``. Its parser fills one, and that
-one goes through the run, into checkpoints and into metrics:
+    @dataclass
+    class ClassifierFlags(TrainingFlags):
+        option: str = flag("pretrain", choices=("pretrain", "finetune"))
 
+    add_fields(parser, ClassifierFlags)
     args = parser.parse_args(arguments, namespace=ClassifierFlags())
 
-argparse leaves what the command line does not name as it is, so that a default is written down
-once, here or in the script's own class.
+That one object goes through the run, into checkpoints and into metrics.
 """
 
 from __future__ import annotations
@@ -18,25 +19,57 @@ from typing import Any, TypeVar
 from training.arguments import positive_float, positive_int, probability
 
 
+def flag(default: Any, **options: Any) -> Any:
+    """A field of a dataclass that is also an option of the command line; see add_fields."""
+    if isinstance(default, list):
+        return field(default_factory=lambda: list(default), metadata={"options": options})
+    return field(default=default, metadata={"options": options})
+
+
+def add_fields(parser: argparse.ArgumentParser, kind: type) -> None:
+    """Add an option for each field that ``flag`` made, with what else argparse is to know of it."""
+    defaults = kind()
+    for one in fields(kind):
+        if "options" in one.metadata:
+            default = getattr(defaults, one.name)
+            parser.add_argument(f"--{one.name}", default=default, **one.metadata["options"])
+
+
 @dataclass
 class TrainingFlags:
-    """What ``Run`` and its neighbours read."""
+    """What ``Run`` and its neighbours read; all is off but the precision."""
 
-    seed: int = 11711
-    epochs: int = 10
-    batch_size: int = 8
-    lr: float = 1e-5
-    use_gpu: bool = False
-    model: str | None = None  # name or folder of the pretrained BERT; None: the course's
-    precision: str = "auto"
-    accumulate: int = 1
-    clip: float | None = None
-    warmup: float = 0.0
-    decay: bool = False
-    patience: int | None = None
-    compile: bool = False
-    reencode: bool = False
-    resume: bool = False
+    seed: int = flag(11711, type=int)
+    epochs: int = flag(10, type=positive_int)
+    batch_size: int = flag(8, type=positive_int)
+    lr: float = flag(1e-5, type=positive_float)
+    use_gpu: bool = flag(False, action="store_true", help="CUDA, or Apple's MPS")
+    model: str | None = flag(
+        None, help="name or folder of the pretrained BERT ($MINBERT_MODEL does the same)"
+    )
+    precision: str = flag(
+        "auto",
+        choices=("auto", "fp32", "bf16"),
+        help="of matrix products; auto takes bf16 where the hardware computes in it",
+    )
+    accumulate: int = flag(1, type=positive_int, help="parts a batch is computed in")
+    clip: float | None = flag(None, type=positive_float, help="largest norm of all gradients")
+    warmup: float = flag(0.0, type=probability, help="share of the steps with rising lr")
+    decay: bool = flag(
+        False,
+        action=argparse.BooleanOptionalAction,
+        help="let lr fall linearly to 0 after the warm-up",
+    )
+    patience: int | None = flag(
+        None, type=positive_int, help="stop after that many epochs without a better dev"
+    )
+    compile: bool = flag(
+        False, action="store_true", help="torch.compile the model: slow start, then faster"
+    )
+    reencode: bool = flag(
+        False, action="store_true", help="run a frozen encoder again for every batch"
+    )
+    resume: bool = flag(False, action="store_true", help="go on where an interrupted run stopped")
 
 
 Flags = TypeVar("Flags", bound=TrainingFlags)
@@ -49,55 +82,5 @@ def complete(given: Any, kind: type[Flags]) -> Flags:
         given: any object with attributes, such as an argparse.Namespace.
         kind: the script's dataclass.
     """
-    names = [field.name for field in fields(kind)]
+    names = [one.name for one in fields(kind)]
     return kind(**{name: getattr(given, name) for name in names if hasattr(given, name)})
-
-
-def flag(default: Any, **options: Any) -> Any:
-    """A field of a dataclass that is also an option of the command line; see add_fields."""
-    if isinstance(default, list):
-        return field(default_factory=lambda: list(default), metadata={"options": options})
-    return field(default=default, metadata={"options": options})
-
-
-def add_fields(parser: argparse.ArgumentParser, kind: type) -> None:
-    """Add an option for each field that ``flag`` made, with what else argparse is to know of it."""
-    for one in fields(kind):
-        if "options" in one.metadata:
-            parser.add_argument(f"--{one.name}", **one.metadata["options"])
-
-
-def add_flags(
-    parser: argparse.ArgumentParser,
-    frozen: bool = True,
-    evaluations: str = "epochs without a better dev",
-) -> None:
-    """Add the options that ``Run`` and its neighbours read; all off but the precision.
-
-    Args:
-        frozen: whether the script has a mode in which the encoder does not learn.
-        evaluations: what --patience counts.
-    """
-    add = parser.add_argument
-    add(
-        "--precision",
-        choices=("auto", "fp32", "bf16"),
-        default=TrainingFlags.precision,
-        help="of matrix products; auto takes bf16 where the hardware computes in it",
-    )
-    accumulate = TrainingFlags.accumulate
-    add("--accumulate", type=positive_int, default=accumulate, help="parts a batch is computed in")
-    add("--clip", type=positive_float, help="largest norm of all gradients together")
-    warmup = TrainingFlags.warmup
-    add("--warmup", type=probability, default=warmup, help="share of the steps with rising lr")
-    add(
-        "--decay",
-        action=argparse.BooleanOptionalAction,
-        default=TrainingFlags.decay,
-        help="let lr fall linearly to 0 after the warm-up",
-    )
-    add("--patience", type=positive_int, help=f"stop after that many {evaluations}")
-    add("--compile", action="store_true", help="torch.compile the model: slow start, then faster")
-    if frozen:
-        add("--reencode", action="store_true", help="run a frozen encoder again for every batch")
-    add("--resume", action="store_true", help="go on where an interrupted run stopped")

@@ -15,12 +15,12 @@ import torch
 from torch import nn
 from torch.optim import Optimizer
 
-from training.arguments import OneLineParser, check_seed, positive_float, positive_int
+from training.arguments import OneLineParser, check_seed, positive_int
 from training.batches import LengthBatches
 from training.checkpoints import ResumePoint, resume_path, run_settings
 from training.errors import InputError
 from training.files import check_writable
-from training.flags import TrainingFlags, add_fields, add_flags, flag
+from training.flags import TrainingFlags, add_fields, flag
 from training.report import Report
 from training.run import Run
 
@@ -77,14 +77,6 @@ class TaskFlags(TrainingFlags):
 def make_parser(kind: type[TaskFlags]) -> OneLineParser:
     """The command line of a dataclass of flags."""
     parser = OneLineParser(description="One BERT for sentiment, paraphrases and similarity.")
-    add = parser.add_argument
-    add("--seed", type=int)
-    add("--epochs", type=positive_int)
-    add("--use_gpu", action="store_true", help="CUDA, or Apple's MPS")
-    add("--batch_size", type=positive_int)
-    add("--lr", type=positive_float)
-    add("--model", help="name or folder of the pretrained BERT ($MINBERT_MODEL does the same)")
-    add_flags(parser)
     add_fields(parser, kind)
     return parser
 

@@ -33,7 +33,7 @@ from torch.optim.optimizer import Optimizer, register_optimizer_step_post_hook
 
 from checks.findings import ROOT, Finding, describe
 from checks.part2.calls import default_flags
-from datasets import COURSE_STEMS, SPLITS
+from training.course_files import COURSE_STEMS, SPLITS
 from training.wordpieces import SPECIAL_TOKENS
 
 NAMES = {"sst": "SST", "para": "Quora", "sts": "STS"}

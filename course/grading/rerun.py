@@ -26,8 +26,8 @@ from course.grading.output import Column, clean, table
 from course.grading.predictions import Gold, Wanted, read, wanted_files
 from course.grading.types import Submission
 from course.grading.worker import frame
-from datasets import data_folder
 from evaluation import parse_predictions
+from training.course_files import data_folder
 from training.errors import InputError
 from training.files import sha256_of
 from training.hub import default_model, find_model

@@ -42,9 +42,16 @@ def attention_by_kernel(
 def attention_in_evaluation(
     self: nn.Module, key: Tensor, query: Tensor, value: Tensor, attention_mask: Tensor
 ) -> Tensor:
-    """The same without dropout; the class's own method with it."""
-    compute = type(self).attention if self.training else attention_by_kernel
-    return compute(self, key, query, value, attention_mask)
+    """The same in evaluation; in training the class's own method.
+
+    A mask that hides nothing takes the type of the scores: else it would widen those of a bfloat16
+    run to float32.
+    """
+    if not self.training:
+        return attention_by_kernel(self, key, query, value, attention_mask)
+    if not is_padded(attention_mask):
+        attention_mask = attention_mask.to(query.dtype)
+    return type(self).attention(self, key, query, value, attention_mask)
 
 
 def is_padded(additive_mask: Tensor) -> bool:
