@@ -36,7 +36,7 @@ from training.checkpoints import load_checkpoint
 from training.course_files import multitask_files
 from training.cross_encoding import concat
 from training.errors import InputError
-from training.tasks import infinite_batches, new_run
+from training.tasks import infinite_batches, new_run, task_names
 from utils import seed_everything
 
 CPU = torch.device("cpu")
@@ -57,7 +57,7 @@ def flags(tiny_model_folder, tiny_data, tmp_path, monkeypatch) -> Namespace:
     files = {
         f"{name}_{split}": str(tiny_data / f"{datasets.COURSE_STEMS[name]}-{ending}.csv")
         for name in TASKS
-        for split, ending in multitask.SPLITS.items()
+        for split, ending in datasets.SPLITS.items()
     }
     outputs = {
         f"{name}_{split}_out": f"predictions/{name}-{split}-output.csv"
@@ -138,7 +138,7 @@ def test_faulty_flags_are_one_line(line, said, capsys):
 
 
 def test_tasks_keep_the_tables_order():
-    assert multitask.task_names("sts, sst") == ["sst", "sts"]
+    assert task_names("sts, sst", TASKS) == ["sst", "sts"]
 
 
 # ---------------------------------------------------------------------------------------------
@@ -942,7 +942,7 @@ def skeleton(answers: dict[str, str]) -> str:
             lines.append(line)
         elif line.strip().startswith(STUB) and inside not in answers:
             lines.append(indent + line.strip().removeprefix(STUB))
-    return "\n".join(lines) + "\n"
+    return re.sub("\n{4,}", "\n\n\n", "\n".join(lines) + "\n")
 
 
 def imported(source: str, path: Path):
