@@ -22,6 +22,7 @@ from tqdm import tqdm
 from bert import BertModel
 from config import BertConfig
 from tokenizer import BertTokenizer
+from training import acceleration
 from training.arguments import run_script
 from training.errors import InputError
 from training.hub import find_model
@@ -105,6 +106,12 @@ def tiny_vocabulary() -> list[str]:
     """Special tokens, letters and digits as words and as continuations: splits any ASCII word."""
     characters = "abcdefghijklmnopqrstuvwxyz0123456789.,!?'-"
     return [*SPECIAL_TOKENS, *characters, *("##" + c for c in characters)]
+
+
+@pytest.fixture
+def own_step(monkeypatch) -> None:
+    """Runs take AdamW.step of optimizer.py, not the fused one, so that a test can watch it."""
+    monkeypatch.setattr(acceleration, "HAS_FAST_WAYS", False)
 
 
 NO_DROPOUT = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}

@@ -29,6 +29,7 @@ from evaluation import (
     write_in_order,
     write_predictions,
 )
+from training import error_analysis
 from training.error_analysis import (
     calibration,
     describe,
@@ -534,7 +535,7 @@ def test_describe(tmp_path, found, classes):
 
 def test_describe_compares_confidence_with_truth(tmp_path, monkeypatch):
     calls = []
-    monkeypatch.setattr(evaluation, "plot_calibration", lambda *given: calls.append(given))
+    monkeypatch.setattr(error_analysis, "plot_calibration", lambda *given: calls.append(given))
     rows = [("text", 0, key) for key in "abcde"]
     describe(str(tmp_path / "x"), CLASSED, rows, 3)
     describe(str(tmp_path / "x"), SCORED | {"y_pred": [-1.0, 6.0, 4.0, 2.5]}, rows, 0)

@@ -663,11 +663,11 @@ def found_in(folder: Path) -> dict:
 
 
 @pytest.mark.parametrize("line", LINES)
+@pytest.mark.usefixtures("own_step")
 def test_stopped_and_resumed_it_ends_with_the_same_bytes(
     run_script_here, tiny_model_folder, tiny_data, tmp_path, monkeypatch, line
 ):
     """Stopped within the first epoch, within the second, and then not at all."""
-    monkeypatch.setattr("training.acceleration.HAS_FAST_WAYS", False)  # the course's own step
     monkeypatch.setattr(os, "fsync", lambda descriptor: None)
     monkeypatch.setattr(report, "plot_curves", lambda *_: None)
     monkeypatch.setattr(multitask, "describe", lambda *_: None)

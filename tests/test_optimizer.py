@@ -547,7 +547,7 @@ TITLE = "Task 1.5 · AdamW.step"
 @pytest.fixture
 def student(tmp_path):
     """A folder like a student's, without optimizer.py."""
-    shutil.copy(ROOT / "utils.py", tmp_path)
+    shutil.copytree(ROOT / "training", tmp_path / "training")
     shutil.copytree(ROOT / "checks", tmp_path / "checks", ignore=shutil.ignore_patterns("part2"))
     for path in ROOT.glob("optimizer_*"):
         shutil.copy(path, tmp_path)

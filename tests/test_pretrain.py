@@ -479,6 +479,7 @@ def test_a_vocabulary_without_the_library(place, run_script_here, monkeypatch):
 # The update: epochs, rate, parts, processes
 
 
+@pytest.mark.usefixtures("own_step")
 def test_every_epoch_has_rows_and_rates_of_its_own(place, run_script_here, monkeypatch, tmp_path):
     """Two epochs: other rows and masks in the second; the rate rises and falls to about 0."""
     step, collate = AdamW.step, PretrainingExamples.collate
@@ -517,6 +518,7 @@ def update(place, tmp_path, monkeypatch, run_script_here, name: str, *flags) -> 
     return read_weights(tmp_path / name / "last")
 
 
+@pytest.mark.usefixtures("own_step")
 def test_the_loss_is_the_sum_of_two_means(place, tmp_path, run_script_here, monkeypatch):
     """The gradients of a step are those of mean(masked words) + mean(pairs), computed plainly."""
     models, batches, grads = [], [], []
@@ -681,6 +683,7 @@ def test_killed_again_and_again_it_has_the_same_curve(place, untouched, tmp_path
     assert len(where) >= 4, where  # in several epochs
 
 
+@pytest.mark.usefixtures("own_step")
 def test_another_text_cannot_be_resumed(place, run_script_here, monkeypatch, tmp_path):
     """Ctrl-C after the third step, then other settings, then other text."""
     monkeypatch.setattr(ResumePoint.__init__, "__defaults__", (0.0,))
