@@ -36,7 +36,7 @@ from training.checkpoints import load_checkpoint
 from training.course_files import multitask_files
 from training.cross_encoding import concat
 from training.errors import InputError
-from training.tasks import infinite_batches, new_run
+from training.tasks import infinite_batches, new_run, task_names
 from utils import seed_everything
 
 CPU = torch.device("cpu")
@@ -55,9 +55,9 @@ def flags(tiny_model_folder, tiny_data, tmp_path, monkeypatch) -> Namespace:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(report, "plot_curves", lambda *_: None)  # drawing takes longest
     files = {
-        f"{name}_{split}": str(tiny_data / f"{datasets.COURSE_STEMS[name]}-{ending}.csv")
+        f"{name}_{split}": str(tiny_data / f"{course_files.COURSE_STEMS[name]}-{ending}.csv")
         for name in TASKS
-        for split, ending in multitask.SPLITS.items()
+        for split, ending in course_files.SPLITS.items()
     }
     outputs = {
         f"{name}_{split}_out": f"predictions/{name}-{split}-output.csv"
@@ -138,7 +138,7 @@ def test_faulty_flags_are_one_line(line, said, capsys):
 
 
 def test_tasks_keep_the_tables_order():
-    assert multitask.task_names("sts, sst") == ["sst", "sts"]
+    assert task_names("sts, sst", TASKS) == ["sst", "sts"]
 
 
 # ---------------------------------------------------------------------------------------------
@@ -289,7 +289,7 @@ def test_the_table_names_what_exists(tiny_data):
     for task in TASKS.values():
         assert callable(getattr(MultitaskBERT, task.head))
         assert task.keys in (SINGLE, PAIR)
-        assert (tiny_data / f"{datasets.COURSE_STEMS[task.name]}-train.csv").is_file()
+        assert (tiny_data / f"{course_files.COURSE_STEMS[task.name]}-train.csv").is_file()
     assert set(multitask.LOSSES) == set(TASKS)
 
 
@@ -668,7 +668,6 @@ def test_stopped_and_resumed_it_ends_with_the_same_bytes(
     run_script_here, tiny_model_folder, tiny_data, tmp_path, monkeypatch, line
 ):
     """Stopped within the first epoch, within the second, and then not at all."""
-    monkeypatch.setattr("training.acceleration.HAS_FAST_WAYS", False)  # the course's own step
     monkeypatch.setattr(os, "fsync", lambda descriptor: None)
     monkeypatch.setattr(report, "plot_curves", lambda *_: None)
     monkeypatch.setattr(multitask, "describe", lambda *_: None)
@@ -942,7 +941,7 @@ def skeleton(answers: dict[str, str]) -> str:
             lines.append(line)
         elif line.strip().startswith(STUB) and inside not in answers:
             lines.append(indent + line.strip().removeprefix(STUB))
-    return "\n".join(lines) + "\n"
+    return re.sub("\n{4,}", "\n\n\n", "\n".join(lines) + "\n")
 
 
 def imported(source: str, path: Path):
