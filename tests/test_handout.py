@@ -411,13 +411,13 @@ def test_the_copy_is_not_refused(staff_copy):
 TABLE, SETTINGS = table.PARTS, table.SETTINGS
 WRONG_TABLES = {
     "a missing file": (TABLE, '"docs/gpu.md"', '"docs/none.md"', "docs/none.md, which is missing"),
-    "one that never ships": (TABLE, '"docs/gpu.md"', '"corpus.py"', "never ships"),
-    "an unlisted file": (TABLE, '"corpus.py",', "", "corpus.py is in no list"),
+    "one that never ships": (TABLE, '"docs/gpu.md"', '"extensions/model.py"', "never ships"),
+    "an unlisted file": (TABLE, '"prepare_submit.py",', "", "prepare_submit.py is in no list"),
     "no such region": (TABLE, '"bert.imports" =', '"bert.gone" =', "no region bert.gone"),
     "a task as nothing": (TABLE, '"bert.embed" = "task"', '"bert.embed" = "stub"', "bert.embed"),
     "a lost task": (TABLE, '"bert.embed" = "task"', "", "lacks bert.embed"),
     "nothing with a hint": (TABLE, 'turns" = "stub"', 'turns" = "nothing"', "STUB line"),
-    "a wrong mode": (TABLE, '"bert.imports" = "nothing"', '"bert.functional" = "none"', "none of"),
+    "a wrong mode": (TABLE, '"bert.imports" = "nothing"', '"bert.imports" = "none"', "none of"),
     "a cut": (TABLE, '"**Test labels** are in"', '"**No such**"', "which is not there"),
     "points of no task": (SETTINGS, "[points]", '[points]\n"3.1" = 2', "3.1"),
     "no points": (SETTINGS, "[points]", '[points]\n"1.1" = "many"', "no whole number"),

@@ -55,9 +55,9 @@ def flags(tiny_model_folder, tiny_data, tmp_path, monkeypatch) -> Namespace:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(report, "plot_curves", lambda *_: None)  # drawing takes longest
     files = {
-        f"{name}_{split}": str(tiny_data / f"{datasets.COURSE_STEMS[name]}-{ending}.csv")
+        f"{name}_{split}": str(tiny_data / f"{course_files.COURSE_STEMS[name]}-{ending}.csv")
         for name in TASKS
-        for split, ending in datasets.SPLITS.items()
+        for split, ending in course_files.SPLITS.items()
     }
     outputs = {
         f"{name}_{split}_out": f"predictions/{name}-{split}-output.csv"
@@ -289,7 +289,7 @@ def test_the_table_names_what_exists(tiny_data):
     for task in TASKS.values():
         assert callable(getattr(MultitaskBERT, task.head))
         assert task.keys in (SINGLE, PAIR)
-        assert (tiny_data / f"{datasets.COURSE_STEMS[task.name]}-train.csv").is_file()
+        assert (tiny_data / f"{course_files.COURSE_STEMS[task.name]}-train.csv").is_file()
     assert set(multitask.LOSSES) == set(TASKS)
 
 
@@ -668,7 +668,6 @@ def test_stopped_and_resumed_it_ends_with_the_same_bytes(
     run_script_here, tiny_model_folder, tiny_data, tmp_path, monkeypatch, line
 ):
     """Stopped within the first epoch, within the second, and then not at all."""
-    monkeypatch.setattr("training.acceleration.HAS_FAST_WAYS", False)  # the course's own step
     monkeypatch.setattr(os, "fsync", lambda descriptor: None)
     monkeypatch.setattr(report, "plot_curves", lambda *_: None)
     monkeypatch.setattr(multitask, "describe", lambda *_: None)

@@ -264,7 +264,7 @@ def test_a_second_ctrl_c_stops_at_once(interruptible, monkeypatch, untouched, tm
 
 
 @pytest.fixture
-def stopped(interruptible, monkeypatch, tmp_path) -> Path:
+def stopped(interruptible, own_step, monkeypatch, tmp_path) -> Path:
     """The resume file of a run that was stopped within SST's second epoch."""
     with monkeypatch.context() as patch:
         at_call(patch, AdamW, "step", 10, lambda: signal.raise_signal(signal.SIGINT))

@@ -241,7 +241,6 @@ def test_training_goes_on_from_its_own_weights(run, monkeypatch, average):
         paths[-1].append(self.param_groups[0]["params"][0].detach().clone())
         return step(self, closure)
 
-    monkeypatch.setattr("training.acceleration.HAS_FAST_WAYS", False)  # the course's own step
     monkeypatch.setattr(AdamW, "step", watched)
     for more in ({}, {"average": average, "average_decay": 0.9}):
         paths.append([])
@@ -294,7 +293,6 @@ def test_a_rule_in_the_loop_is_that_rule(run, monkeypatch, rule):
     monkeypatch.setattr(TaskGradients, "combine", watched_combine)
     steps = []
     step = AdamW.step
-    monkeypatch.setattr("training.acceleration.HAS_FAST_WAYS", False)  # the course's own step
     monkeypatch.setattr(AdamW, "step", lambda self: steps.append(step(self)))
     run(gradients=rule, epochs=1, steps_per_epoch=4)  # rounded up to two whole rounds
     assert (len(taken), len(combined), len(steps)) == (6, 2, 2)
@@ -322,7 +320,6 @@ def test_a_schedule_keeps_the_ratios_of_the_layers(run, monkeypatch):
         rates.append([group["lr"] for group in self.param_groups])
         return step(self, closure)
 
-    monkeypatch.setattr("training.acceleration.HAS_FAST_WAYS", False)  # the course's own step
     monkeypatch.setattr(AdamW, "step", watched)
     run(layer_decay=0.5, schedule="cosine", warmup=0.5, epochs=1, steps_per_epoch=8)
     assert rates[0] == [0.0] * len(rates[0])
