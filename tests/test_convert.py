@@ -1,13 +1,12 @@
 """data/convert.py: classifier.py reads what it writes, and the split of IMDB is the one said."""
 
-import importlib.util
 import json
 import sys
 from pathlib import Path
 
 import pandas as pd
 import pytest
-from conftest import ROOT
+from conftest import assert_refused, load_script
 
 from datasets import load_data, load_pairs
 from lessons.entities import read_sentences
@@ -16,10 +15,8 @@ from lessons.entities import read_sentences
 @pytest.fixture
 def convert(run_script_here):
     """A function that runs the script with a command line."""
-    spec = importlib.util.spec_from_file_location("convert", ROOT / "data" / "convert.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return lambda *arguments: run_script_here(module, *arguments)
+    script = load_script("data/convert.py")
+    return lambda *arguments: run_script_here(script, *arguments)
 
 
 @pytest.fixture
@@ -79,8 +76,7 @@ def test_the_reviews_as_their_authors_pack_them(convert, reviews, tmp_path):
         assert first.read_bytes() == second.read_bytes()
     (packed / "test" / "pos").rename(packed / "test" / "positive")
     done = convert("imdb", packed, "--out", tmp_path / "c")
-    assert (done.code, done.err.count("\n")) == (1, 1)
-    assert "nor texts in test/neg and test/pos" in done.err
+    assert_refused(done, "nor texts in test/neg and test/pos", code=1)
 
 
 SPLITS = {"train": 108, "dev": 12, "test": 40}
@@ -109,10 +105,7 @@ def test_phrases(convert, tmp_path):
 def test_what_is_wrong_is_one_line(convert, tmp_path, text, says):
     if text is not None:
         (tmp_path / "train.tsv").write_text(text)
-    done = convert("sst2", tmp_path, "--out", tmp_path / "out")
-    assert done.code == 1
-    assert says in done.err
-    assert done.err.count("\n") == 1
+    assert_refused(convert("sst2", tmp_path, "--out", tmp_path / "out"), says, code=1)
     assert not (tmp_path / "out").exists()
 
 
@@ -145,9 +138,8 @@ def test_relations(convert, tmp_path):
     assert "is not SNLI's" in convert("snli", packed, "--out", tmp_path / "official").err
     with (folder / "s2.test").open("a") as file:
         file.write("one more\n")
-    done = convert("snli", folder, "--out", tmp_path)
-    assert (done.code, done.err.count("\n")) == (1, 1)
-    assert "s1.test, s2.test and labels.test have 4, 5 and 4 lines" in done.err
+    said = "s1.test, s2.test and labels.test have 4, 5 and 4 lines"
+    assert_refused(convert("snli", folder, "--out", tmp_path), said, code=1)
     (folder / "s1.dev").unlink()
     assert "s1.dev cannot be read" in convert("snli", folder, "--out", tmp_path).err
 
@@ -162,10 +154,7 @@ def test_texts_alone(convert, tmp_path):
     assert (tmp_path / "out" / "pairs.txt").read_text() == "one two\n\nthree\n"
     table.write_text("\tid\tlabel\n0\ta\t1\n")
     done = convert("text", table, "--out", tmp_path / "out")
-    assert done.code == 1
-    assert f"error: {table}" in done.err
-    assert "sentence" in done.err
-    assert done.err.count("\n") == 1
+    assert_refused(done, f"error: {table}", "sentence", code=1)
     assert convert("text", tmp_path, "--out", tmp_path).err == f"error: no file {tmp_path}\n"
 
 
