@@ -12,6 +12,7 @@ import multiprocessing
 import random
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -270,12 +271,6 @@ def as_process(script: Path | str, *arguments, folder: Path, **environment: str)
     return SimpleNamespace(code=done.returncode, out=done.stdout, err=done.stderr)
 
 
-def as_two_processes(script: Path, *arguments, folder: Path) -> SimpleNamespace:
-    """Run a training script by torchrun, as two processes that share each batch."""
-    launcher = ["torch.distributed.run", "--standalone", "--nproc_per_node", "2", script]
-    return as_process("-m", *launcher, *arguments, folder=folder)
-
-
 needs_gloo = pytest.mark.skipif(
     not (torch.distributed.is_available() and torch.distributed.is_gloo_available()),
     reason="this torch has no gloo",
@@ -299,7 +294,7 @@ def fork(
         os.chdir(folder)
         os.environ |= environment
         sys.stdout = sys.stderr = open("log.txt", "a", buffering=1)
-        sys.argv = ["script.py", *line]
+        sys.argv = ["script.py", *map(str, line)]
         ResumePoint.__init__.__defaults__ = (0.0,)
         os.fsync = lambda descriptor: None  # a killed process loses nothing without it
         report.plot_curves = lambda *_: None
@@ -335,6 +330,20 @@ def run_forked(main: Callable, folder: Path, line: Sequence[str], last_event=Non
     return process.exitcode
 
 
+def run_as_two(main: Callable, folder: Path, line: Sequence[str]) -> str:
+    """Two forked processes, told by torchrun's variables that they belong together; → their log."""
+    with socket.socket() as free:
+        free.bind(("localhost", 0))
+        shared = {"MASTER_ADDR": "localhost", "MASTER_PORT": str(free.getsockname()[1])}
+    shared |= {"TORCHELASTIC_RUN_ID": "x", "WORLD_SIZE": "2"}
+    both = [fork(main, folder, line, **shared, RANK=str(rank)) for rank in (0, 1)]
+    for process in both:
+        process.join()
+    said = (folder / "log.txt").read_text()
+    assert [process.exitcode for process in both] == [0, 0], said
+    return said
+
+
 def load_script(name: str) -> ModuleType:
     """A script of a folder that is no package, loaded from its path."""
     spec = importlib.util.spec_from_file_location(f"{Path(name).stem}_script", ROOT / name)
@@ -346,6 +355,12 @@ def load_script(name: str) -> ModuleType:
 
 # ---------------------------------------------------------------------------------------------
 # What many tests assert
+
+
+def succeeded(result: SimpleNamespace) -> SimpleNamespace:
+    """What a script left that had to end well."""
+    assert result.code == 0, result.err
+    return result
 
 
 def assert_refused(result: SimpleNamespace, *facts: str, code: int | None = None) -> None:

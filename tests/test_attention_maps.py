@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import torch
 import transformers
-from conftest import assert_refused, stir, tiny_config
+from conftest import assert_refused, stir, succeeded, tiny_config
 
 from bert import BertModel
 from lessons import attention_maps
@@ -350,7 +350,7 @@ def test_an_embed_without_segments_says_so(run_script_here, tiny_model_folder, m
     line = ("--text", "a", "--model", tiny_model_folder)
     done = run_script_here(attention_maps, *line, "--pair", "b")
     assert_refused(done, "embed in bert.py takes none", code=1)
-    assert run_script_here(attention_maps, *line).code == 0
+    succeeded(run_script_here(attention_maps, *line))
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,6 @@
 import json
 import math
 import signal
-import socket
 
 import pytest
 import torch
@@ -13,12 +12,13 @@ from conftest import (
     NO_DROPOUT,
     assert_refused,
     assert_same_tensors,
-    fork,
     needs_fork,
+    run_as_two,
     run_forked,
     save_sentiment_checkpoint,
     save_tiny_model,
     stir,
+    succeeded,
 )
 from torch.nn import functional as F
 
@@ -172,8 +172,7 @@ def test_a_step_is_one_on_the_weighted_losses(
 
     monkeypatch.setattr(distil, "AdamW", Watched)
     once = ["--epochs", "1", "--batch_size", "25", "--accumulate", str(accumulate)]
-    result = run_script_here(distil, *line, *once, "--weights", *map(str, weights))
-    assert result.code == 0, result.err
+    succeeded(run_script_here(distil, *line, *once, "--weights", *map(str, weights)))
 
     seed_everything(11711)  # so that the student's head begins with the same numbers
     teacher = Teacher(line[1], CPU)
@@ -216,8 +215,7 @@ def metrics_of(folder):
 
 
 def test_a_run(run_script_here, line, teacher, tmp_path):
-    result = run_script_here(distil, *line, "--decay", "--warmup", "0.1", "--clip", "1")
-    assert result.code == 0, result.err
+    result = succeeded(run_script_here(distil, *line, "--decay", "--warmup", "0.1", "--clip", "1"))
     folder = tmp_path / "distilled"
     files = "config.json curves.png metrics.json model.safetensors steps.csv"
     files += " tokenizer_config.json vocab.txt"
@@ -251,7 +249,7 @@ def test_the_best_epoch_is_kept(run_script_here, monkeypatch, line):
         save(model, folder)
 
     monkeypatch.setattr(DistilBertClassifier, "save_pretrained", watched)
-    assert run_script_here(distil, *line).code == 0
+    succeeded(run_script_here(distil, *line))
     assert len(saved) == 2
     kept = DistilBertClassifier.from_pretrained("distilled")
     assert torch.equal(kept.classifier.bias, saved[1])
@@ -299,18 +297,8 @@ def test_killed_and_resumed(line, tmp_path):
 
 @needs_fork
 def test_two_processes_have_the_curve_of_one(line, tmp_path):
-    """Forked ones, told by torchrun's variables that they belong together."""
     assert run_forked(distil.main, tmp_path / "alone", line) == 0
-    with socket.socket() as free:
-        free.bind(("localhost", 0))
-        port = str(free.getsockname()[1])
-    shared = {"TORCHELASTIC_RUN_ID": "x", "MASTER_ADDR": "localhost", "MASTER_PORT": port}
-    shared |= {"WORLD_SIZE": "2"}
-    both = [fork(distil.main, tmp_path / "two", line, **shared, RANK=str(i)) for i in (0, 1)]
-    for process in both:
-        process.join()
-    said = (tmp_path / "two" / "log.txt").read_text()
-    assert [process.exitcode for process in both] == [0, 0], said
+    said = run_as_two(distil.main, tmp_path / "two", line)
     assert said.count("processes: 2 train together") == said.count("wrote distilled") == 1
     curves = [metrics_of(tmp_path / name)["epochs"] for name in ("alone", "two")]
     for mine, theirs in zip(*curves, strict=True):

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from conftest import ROOT, assert_refused
+from conftest import ROOT, assert_refused, succeeded
 from scipy.stats import bootstrap, pearsonr
 
 import multitask_classifier
@@ -86,7 +86,7 @@ def a_result(name: str, seed: int | None, dev: dict, data: dict | None = None) -
 
 def test_a_run_for_every_seed(place, run_script_here, tiny_data):
     toml = write_toml(place, "plain", "lr = 0.1\nuse_it = true\nnot_this = false")
-    assert run_script_here(run, toml).code == 0
+    succeeded(run_script_here(run, toml))
     folder = place / "runs" / "plain-0"
     assert calls(place) == [
         f"--lr 0.1 --use_it --seed {seed} --out_dir {place / 'runs' / f'plain-{seed}'} "
@@ -111,10 +111,9 @@ def test_a_run_for_every_seed(place, run_script_here, tiny_data):
 
 def test_runs_already_done_are_skipped(place, run_script_here):
     toml = write_toml(place, "plain", "lr = 0.1")
-    assert run_script_here(run, toml, "--seeds", "1").code == 0
+    succeeded(run_script_here(run, toml, "--seeds", "1"))
     assert len(calls(place)) == 1
-    result = run_script_here(run, toml)
-    assert result.code == 0
+    result = succeeded(run_script_here(run, toml))
     assert "plain-1 is in results.jsonl already" in result.out
     before = results.load_results()
     assert [one["seed"] for one in before] == [1, 0]
@@ -122,11 +121,11 @@ def test_runs_already_done_are_skipped(place, run_script_here):
     said = "plain-0 is in results.jsonl with other flags"
     assert_refused(run_script_here(run, other), said, code=1)
     results.RESULTS.unlink()  # a lost line is taken from the folder of the run
-    assert run_script_here(run, write_toml(place, "plain", "lr = 0.1")).code == 0
+    succeeded(run_script_here(run, write_toml(place, "plain", "lr = 0.1")))
     assert sorted(results.load_results(), key=str) == sorted(before, key=str)
     assert len(calls(place)) == 2
     results.RESULTS.unlink()  # but not if the flags are others by now
-    assert run_script_here(run, write_toml(place, "plain", "lr = 0.5")).code == 0
+    succeeded(run_script_here(run, write_toml(place, "plain", "lr = 0.5")))
     assert len(calls(place)) == 4
 
 
@@ -171,7 +170,7 @@ def test_a_joined_toml_runs_its_members(place, run_script_here):
         write_toml(place, f"only-{task}", f'tasks = "{task}"', seeds="[0]")
     joined = place / "joined.toml"
     joined.write_text('[run]\nname = "j"\nkind = "joined"\nmembers = ["only-sst", "only-sts"]\n')
-    assert run_script_here(run, joined).code == 0
+    succeeded(run_script_here(run, joined))
     found = results.load_results()
     assert [list(one["dev"]) for one in found] == [["sst"], ["sts"]]
     (row,) = report.rows_of(found, {"j": ["only-sst", "only-sts"]})
@@ -188,8 +187,8 @@ def test_variants_are_runs_beside_the_baseline(place, run_script_here):
     assert slow.flags == base.flags | {"lr": 1e-6, "teachers": ["a.pt", "b.pt"]}
     line = " ".join(results.as_arguments(slow.flags))
     assert "--teachers a.pt b.pt" in line
-    assert run_script_here(run, toml, "--only", "plain-slow").code == 0
-    assert run_script_here(run, toml).code == 0
+    succeeded(run_script_here(run, toml, "--only", "plain-slow"))
+    succeeded(run_script_here(run, toml))
     assert [one["name"] for one in results.load_results()] == ["plain-slow", "plain"]
     refused = run_script_here(run, toml, "--only", "fast")
     assert "--only fast: there are plain, plain-slow" in refused.err
@@ -473,8 +472,7 @@ def fill(place: Path) -> None:
 
 def test_the_report(place, run_script_here):
     fill(place)
-    result = run_script_here(report, "--plot", place / "scores.png")
-    assert result.code == 0
+    result = succeeded(run_script_here(report, "--plot", place / "scores.png"))
     lines = result.out.splitlines()
     mean, sd = np.mean([5 / 11, 8 / 11]), np.std([5 / 11, 8 / 11], ddof=1)
     overall = [(score / 11 + 1 + 1) / 3 for score in (5, 8)]
@@ -498,8 +496,7 @@ def test_the_report(place, run_script_here):
 def test_the_first_name_is_the_baseline(place, run_script_here):
     assert_refused(run_script_here(report), "no results yet in", code=1)
     fill(place)
-    result = run_script_here(report, "joined", "base")
-    assert result.code == 0
+    result = succeeded(run_script_here(report, "joined", "base"))
     assert "| against joined |" in result.out
     assert "alone" not in result.out
     assert "| base | -" in result.out
@@ -527,10 +524,9 @@ def _optuna():
 
 @pytest.mark.usefixtures("_optuna")
 def test_a_search_goes_on_where_it_stopped(place, run_script_here):
-    assert run_script_here(search, search_toml(place, 2)).code == 0
+    succeeded(run_script_here(search, search_toml(place, 2)))
     assert len(calls(place)) == 2
-    result = run_script_here(search, search_toml(place, 5))
-    assert result.code == 0
+    result = succeeded(run_script_here(search, search_toml(place, 5)))
     assert len(calls(place)) == 5
     assert "the best of 5 trials" in result.out
     tried = [dict(zip(c.split()[::2], c.split()[1::2], strict=True)) for c in calls(place)]
@@ -557,7 +553,7 @@ def test_an_interrupted_trial_comes_first(place, run_script_here, monkeypatch):
     result = run_script_here(search, search_toml(place, 3))
     assert_refused(result, "error: stopped; the same command goes on with this trial\n", code=1)
     assert len(calls(place)) == 2
-    assert run_script_here(search, search_toml(place, 3)).code == 0
+    succeeded(run_script_here(search, search_toml(place, 3)))
     done = calls(place)
     assert len(done) == 4
     assert done[1] == done[2]  # the same values, seed and folder

@@ -10,6 +10,7 @@ from conftest import (
     assert_refused,
     assert_same_tensors,
     save_sentiment_checkpoint,
+    succeeded,
     tiny_config,
     tiny_vocabulary,
 )
@@ -77,16 +78,15 @@ def test_a_classifier_goes_out(checkpoint, run_script_here, tmp_path):
 
 
 def test_a_classifier_comes_back_bit_for_bit(checkpoint, run_script_here, tmp_path):
-    assert run_script_here(export, checkpoint, "--to", "out").code == 0
-    result = run_script_here(export, "out", "--to", "again.pt")
-    assert result.code == 0, result.err
+    succeeded(run_script_here(export, checkpoint, "--to", "out"))
+    result = succeeded(run_script_here(export, "out", "--to", "again.pt"))
     assert "largest difference 0.0e+00" in result.out
     first, again = load_checkpoint(checkpoint), load_checkpoint(tmp_path / "again.pt")
     assert_same_tensors(again["model"], first["model"])
     assert torch.equal(our_logits(tmp_path / "again.pt"), our_logits(checkpoint))
     assert again["config"] == first["config"] | {"model": str(tmp_path / "out")}
     # and out once more: the same files
-    assert run_script_here(export, "again.pt", "--to", "out2").code == 0
+    succeeded(run_script_here(export, "again.pt", "--to", "out2"))
     for name in ("config.json", "vocab.txt", "tokenizer_config.json"):
         assert (tmp_path / "out2" / name).read_bytes() == (tmp_path / "out" / name).read_bytes()
     before, after = (load_file(tmp_path / d / "model.safetensors") for d in ("out", "out2"))
@@ -107,8 +107,7 @@ def test_a_classifier_that_transformers_saved_comes_in(
     theirs = transformers.BertForSequenceClassification(config).eval()
     theirs.save_pretrained(tmp_path / "theirs")
     BertTokenizer(tiny_vocabulary()).save_pretrained(tmp_path / "theirs")
-    result = run_script_here(export, "theirs", "--to", "ours.pt")
-    assert result.code == 0, result.err
+    succeeded(run_script_here(export, "theirs", "--to", "ours.pt"))
     batch = encoded(BertTokenizer(tiny_vocabulary()))
     with torch.no_grad():
         logits = theirs(batch["input_ids"], batch["attention_mask"]).logits
@@ -126,8 +125,7 @@ def test_an_encoder_goes_through_a_folder(run_script_here, tmp_path, lower_case)
     theirs = transformers.BertModel(config).eval()
     theirs.save_pretrained(tmp_path / "first")
     BertTokenizer(tiny_vocabulary(), lower_case).save_pretrained(tmp_path / "first")
-    result = run_script_here(export, "first", "--to", "second")
-    assert result.code == 0, result.err
+    result = succeeded(run_script_here(export, "first", "--to", "second"))
     assert "largest difference 0.0e+00" in result.out
     again = transformers.BertModel.from_pretrained(tmp_path / "second").eval()
     assert_same_tensors(again.state_dict(), theirs.state_dict())
@@ -214,8 +212,7 @@ def test_other_bad_input(checkpoint, tiny_model_folder, run_script_here, tmp_pat
 
 def test_the_offline_model(offline_model, run_script_here, tmp_path):
     """The real thing: six layers, which transformers gives the same outputs of."""
-    result = run_script_here(export, offline_model, "--to", "out")
-    assert result.code == 0, result.err
+    succeeded(run_script_here(export, offline_model, "--to", "out"))
     theirs = transformers.BertModel.from_pretrained(tmp_path / "out").eval()
     ours = BertModel.from_pretrained(offline_model)
     batch = BertTokenizer.from_pretrained(offline_model)(

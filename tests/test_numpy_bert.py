@@ -16,6 +16,7 @@ from conftest import (
     as_process,
     assert_refused,
     save_classifier_folder,
+    succeeded,
     tiny_config,
     tiny_vocabulary,
 )
@@ -138,8 +139,7 @@ def test_the_command_needs_no_torch(trained, table, tmp_path):
 
 def test_text_shows_every_step_and_the_classes(run_script_here, trained):
     folder, model, head = trained
-    done = run_script_here(numpy_bert, "--model", folder, "--text", "A warm film")
-    assert done.code == 0, done.err
+    done = succeeded(run_script_here(numpy_bert, "--model", folder, "--text", "A warm film"))
     pieces = BertTokenizer(tiny_vocabulary())("a warm film")["input_ids"]
     length = len(pieces)
     assert f"ids:    {' '.join(map(str, pieces))}\n" in done.out
@@ -162,8 +162,7 @@ def test_text_shows_every_step_and_the_classes(run_script_here, trained):
 def test_a_folder_without_classifier_ends_with_the_encoder(
     run_script_here, tiny_model_folder, table
 ):
-    done = run_script_here(numpy_bert, "--model", tiny_model_folder, "--text", "film")
-    assert done.code == 0
+    done = succeeded(run_script_here(numpy_bert, "--model", tiny_model_folder, "--text", "film"))
     assert done.out.endswith("no classifier in this folder: here the encoder ends\n")
     done = run_script_here(numpy_bert, "--model", tiny_model_folder, "--file", table)
     assert_refused(done, "has no classifier")
@@ -197,8 +196,7 @@ def predicted(file: Path) -> list[int]:
 def test_predictions_of_a_table_are_classifier_py_s(run_script_here, trained, table, tmp_path):
     out = tmp_path / "deep" / "p.csv"
     flags = ("--file", table, "--out", out, "--batch_size", 2)
-    done = run_script_here(numpy_bert, "--model", trained[0], *flags)
-    assert done.code == 0, done.err
+    done = succeeded(run_script_here(numpy_bert, "--model", trained[0], *flags))
     frame, mine = pd.read_csv(table), pd.read_csv(out)
     assert list(mine.columns) == ["id", "Predicted_Sentiment"]
     assert list(mine["id"]) == list(frame["id"])
@@ -267,8 +265,7 @@ def test_compare_counts_the_same_classes(run_script_here, trained, table, tmp_pa
 def test_course_files_are_read_too(run_script_here, trained, tiny_data):
     for name, has_labels in (("ids-cfimdb-dev", True), ("ids-sst-test-student", False)):
         flags = ("--model", trained[0], "--file", tiny_data / f"{name}.csv")
-        done = run_script_here(numpy_bert, *flags)
-        assert done.code == 0, done.err
+        done = succeeded(run_script_here(numpy_bert, *flags))
         assert ("accuracy" in done.out) == ("of 11)" in done.out) == has_labels
 
 

@@ -19,14 +19,15 @@ from conftest import (
     ROOT,
     WORDS,
     as_process,
-    as_two_processes,
     assert_refused,
     assert_same_tensors,
     data_folder,
     needs_fork,
     needs_gloo,
+    run_as_two,
     run_forked,
     stir,
+    succeeded,
     tiny_config,
     tiny_vocabulary,
 )
@@ -291,8 +292,7 @@ def trained(place, tmp_path_factory) -> Path:
     """The folder of a run that learned something."""
     folder = tmp_path_factory.mktemp("trained")
     flags = ["--epochs", "20", "--eval_every", "30"]
-    done = as_process(SCRIPT, *place.line, *flags, folder=folder)
-    assert done.code == 0, done.err
+    done = succeeded(as_process(SCRIPT, *place.line, *flags, folder=folder))
     (folder / "log.txt").write_text(done.out)
     return folder
 
@@ -344,8 +344,7 @@ def test_a_worse_look_does_not_replace_the_best(place, run_script_here, monkeypa
     losses = iter([2.0, 3.0, 2.5])
     look = {"mlm_acc": 0.1, "nsp_loss": 0.7, "nsp_acc": 0.5, "perplexity": 9.0}
     monkeypatch.setattr(pretrain.HeldOut, "measure", lambda *_: look | {"mlm_loss": next(losses)})
-    result = run_script_here(pretrain, *place.line, "--steps", 6, "--eval_every", 2)
-    assert result.code == 0, result.err
+    succeeded(run_script_here(pretrain, *place.line, "--steps", 6, "--eval_every", 2))
     assert metrics_of(tmp_path)["best"]["step"] == 2
     best, last = read_weights(tmp_path / "out"), read_weights(tmp_path / "out" / "last")
     assert not torch.equal(best["cls.predictions.bias"], last["cls.predictions.bias"])
@@ -354,12 +353,10 @@ def test_a_worse_look_does_not_replace_the_best(place, run_script_here, monkeypa
 def test_classifier_and_multitask_train_on_what_was_saved(trained, run_script_here, tiny_data):
     options = ["--option", "finetune", "--epochs", 1, "--data_dir", tiny_data]
     options += ["--model", trained / "out"]
-    result = run_script_here(classifier, *options, "--only", "sst")
-    assert result.code == 0, result.err
+    result = succeeded(run_script_here(classifier, *options, "--only", "sst"))
     assert load_checkpoint("sst-classifier.pt")["config"]["model"] == str(trained / "out")
     assert "starts from random" not in result.out
-    result = run_script_here(multitask_classifier, *options)
-    assert result.code == 0, result.err
+    result = succeeded(run_script_here(multitask_classifier, *options))
 
 
 def test_going_on_from_a_checkpoint(trained, place, run_script_here, tmp_path):
@@ -368,8 +365,7 @@ def test_going_on_from_a_checkpoint(trained, place, run_script_here, tmp_path):
     vocab = line.index("--vocab")
     line = line[:vocab] + line[vocab + 2 :]
     options = ["--model", trained / "out", "--steps", 1, "--eval_every", 1]
-    result = run_script_here(pretrain, *line, *options)
-    assert result.code == 0, result.err
+    result = succeeded(run_script_here(pretrain, *line, *options))
     assert "starts from random values" not in result.out
     before, after = metrics_of(trained)["best"], metrics_of(tmp_path)["best"]
     assert abs(after["mlm_loss"] - before["mlm_loss"]) < 0.1
@@ -387,8 +383,7 @@ def test_going_on_from_a_checkpoint(trained, place, run_script_here, tmp_path):
     ],
 )
 def test_flags(place, run_script_here, tmp_path, flags, keys):
-    result = run_script_here(pretrain, *place.line, "--steps", 3, *flags.split())
-    assert result.code == 0, result.err
+    succeeded(run_script_here(pretrain, *place.line, "--steps", 3, *flags.split()))
     found = metrics_of(tmp_path)
     assert found["training"][-1].keys() >= {"step", "mlm_loss", "mlm_acc"} | keys
     assert ("nsp_loss" in found["training"][-1]) == ("nsp_loss" in keys)
@@ -405,8 +400,7 @@ def test_a_vocabulary_of_ones_own(place, run_script_here, tmp_path, monkeypatch)
     i = line.index("--vocab")
     line[i : i + 2] = ["--train_vocab", "90"]
     line[line.index("--corpus") + 1] = "own-corpus"
-    result = run_script_here(pretrain, *line, "--steps", 2)
-    assert result.code == 0, result.err
+    result = succeeded(run_script_here(pretrain, *line, "--steps", 2))
     assert "pieces learned from the text (--train_vocab 90)" in result.out
     tokenizer = BertTokenizer.from_pretrained(str(tmp_path / "out"))
     assert 60 < len(tokenizer) <= 90
@@ -454,8 +448,7 @@ def watched(monkeypatch) -> SimpleNamespace:
 def test_every_epoch_has_rows_and_rates_of_its_own(place, run_script_here, watched, tmp_path):
     """Two epochs: other rows and masks in the second; the rate rises and falls to about 0."""
     line = [*place.line, "--epochs", 2, "--held_out", 0, "--lr", 0.01, "--warmup", 0.25]
-    result = run_script_here(pretrain, *line)
-    assert result.code == 0, result.err
+    succeeded(run_script_here(pretrain, *line))
     assert set(watched.epochs) == {1, 2}
     rows = {1: set(), 2: set()}
     for epoch, batch in zip(watched.epochs, watched.batches, strict=True):
@@ -477,7 +470,7 @@ def plain_line(place, tmp_path) -> list:
 def test_the_loss_is_the_sum_of_two_means(plain_line, run_script_here, watched):
     """The gradients of a step are those of mean(masked words) + mean(pairs), computed plainly."""
     line = [*plain_line, "--clip", "1e9", "--held_out", 0, "--steps", 1]
-    assert run_script_here(pretrain, *line).code == 0
+    succeeded(run_script_here(pretrain, *line))
     model, batch = watched.models[0], watched.batches[0]
     words, relations = model(batch["token_ids"], batch["attention_mask"], batch["token_type_ids"])
     loss = F.cross_entropy(words, batch["labels"].flatten())
@@ -489,13 +482,13 @@ def test_the_loss_is_the_sum_of_two_means(plain_line, run_script_here, watched):
 
 
 @needs_gloo
+@needs_fork
 def test_parts_of_a_batch_and_processes_add_up(plain_line, tmp_path, run_script_here):
     line = [*plain_line, "--steps", "4"]
-    assert run_script_here(pretrain, *line, "--out", "one").code == 0
-    assert run_script_here(pretrain, *line, "--out", "parts", "--accumulate", 3).code == 0
-    done = as_two_processes(SCRIPT, *line, "--out", "two", folder=tmp_path)
-    assert done.code == 0, done.err
-    assert done.out.count("plan: 4 steps") == 1
+    succeeded(run_script_here(pretrain, *line, "--out", "one"))
+    succeeded(run_script_here(pretrain, *line, "--out", "parts", "--accumulate", 3))
+    said = run_as_two(pretrain.main, tmp_path / "log", [*line, "--out", tmp_path / "two"])
+    assert said.count("plan: 4 steps") == 1
     one, two = (json.loads((tmp_path / f / "metrics.json").read_text()) for f in ("one", "two"))
     for kind in ("training", "held_out"):
         assert len(one[kind]) == len(two[kind]) > 0
@@ -650,8 +643,7 @@ def test_one_document_alone(place, run_script_here, tmp_path):
     assert_refused(run_script_here(pretrain, *line), "is one document", code=1)
     line += ["--held_out", 0]
     assert_refused(run_script_here(pretrain, *line), "second document", code=1)
-    result = run_script_here(pretrain, *line, "--objective", "sop")
-    assert result.code == 0, result.err
+    succeeded(run_script_here(pretrain, *line, "--objective", "sop"))
 
 
 def test_a_model_with_too_few_pieces(place, run_script_here, tmp_path):
@@ -672,8 +664,7 @@ def test_on_real_text(offline_model, run_script_here, tmp_path):
     line = ["--text", books, "--out", tmp_path / "o", "--preset", "tiny", "--limit", 4000]
     line += ["--vocab", offline_model, "--steps", 12, "--length", 64, "--eval_rows", 64]
     line += ["--held_out", 0.2, "--eval_every", 6, "--log_every", 6]
-    result = run_script_here(pretrain, *line)
-    assert result.code == 0, result.err
+    succeeded(run_script_here(pretrain, *line))
     found = json.loads((tmp_path / "o" / "metrics.json").read_text())
     first, last = (row["mlm_loss"] for row in found["held_out"])
     assert first < math.log(30522) + 0.1

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from conftest import assert_refused, save_classifier_folder, tiny_vocabulary
+from conftest import assert_refused, save_classifier_folder, succeeded, tiny_vocabulary
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as shapes
@@ -133,8 +133,7 @@ def test_logits_stay_near_after_writing_and_reading(bert_tiny, tmp_path, rounded
 
 def test_command_measures_before_and_after(run_script_here, trained, table, tmp_path):
     flags = ("--model", trained, "--out", "small", "--file", table)
-    done = run_script_here(quantize, *flags)
-    assert done.code == 0, done.err
+    done = succeeded(run_script_here(quantize, *flags))
     lines = done.out.splitlines()
     config, weights = read(trained)
     tokenizer = numpy_bert.read_tokenizer(trained)
@@ -154,8 +153,7 @@ def test_command_measures_before_and_after(run_script_here, trained, table, tmp_
 
 
 def test_an_encoder_alone_is_quantized_too(run_script_here, tiny_model_folder):
-    done = run_script_here(quantize, "--model", tiny_model_folder, "--out", "small")
-    assert done.code == 0, done.err
+    done = succeeded(run_script_here(quantize, "--model", tiny_model_folder, "--out", "small"))
     assert "int8: pooler_output at most " in done.out
     assert "class" not in done.out
     done = run_script_here(quantize, "--model", tiny_model_folder, "--onnx", "a.onnx")

@@ -11,14 +11,14 @@ import pytest
 import torch
 from conftest import (
     NO_DROPOUT,
-    ROOT,
-    as_two_processes,
     assert_refused,
     data_folder,
     needs_fork,
     needs_gloo,
     one_line_error,
+    run_as_two,
     run_forked,
+    succeeded,
     tiny_config,
     tiny_vocabulary,
 )
@@ -204,7 +204,7 @@ TAGS = st.lists(st.sampled_from([*LABELS, "B-a-b", "I-a-b"]), max_size=12)
 
 
 @given(st.lists(st.tuples(TAGS, TAGS), max_size=5))
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=200, deadline=None)
 def test_entities_and_scores_are_those_of_the_definition(pairs):
     gold, found = [], []
     for i, (a, b) in enumerate(pairs):
@@ -391,12 +391,10 @@ def test_train_evaluate_predict(run_script_here, line, tmp_path):
     assert entity_scores(gold, found).loc["all", "f1"] == scores["all"]["f1"]
 
     flags = ["--checkpoint", "out", "--length", "32", "--out", "again"]
-    again = run_script_here(lesson, "--evaluate", line[5], *flags)
-    assert again.code == 0, again.err
+    succeeded(run_script_here(lesson, "--evaluate", line[5], *flags))
     assert read_json(tmp_path / "again/test-scores.json") == scores
 
-    said = run_script_here(lesson, "--predict", "x Ada saw Rome", "--checkpoint", "out")
-    assert said.code == 0, said.err
+    said = succeeded(run_script_here(lesson, "--predict", "x Ada saw Rome", "--checkpoint", "out"))
     found = [line.split() for line in said.out.splitlines() if line.startswith("    ")]
     assert [(kind, name) for kind, _, name in found] == [("PER", "Ada"), ("LOC", "Rome")]
 
@@ -406,13 +404,13 @@ def test_predicting_line_by_line(run_script_here, line, monkeypatch, tmp_path):
     model.save_pretrained(tmp_path / "m")
     BertTokenizer(tiny_vocabulary()).save_pretrained(tmp_path / "m")
     monkeypatch.setattr(sys, "stdin", iter(["One two.\n", "\n", "three\n"]))
-    said = run_script_here(lesson, "--predict", "--checkpoint", "m", "--length", "64")
-    assert said.code == 0, said.err
+    said = succeeded(run_script_here(lesson, "--predict", "--checkpoint", "m", "--length", "64"))
     told = [row for row in said.out.splitlines() if not row.startswith("    ")]
     assert told[-2:] == ["One two .", "three"]
 
 
 @needs_gloo
+@needs_fork
 def test_parts_of_a_batch_and_processes_add_up(
     run_script_here, line, model_without_dropout, tmp_path
 ):
@@ -423,12 +421,11 @@ def test_parts_of_a_batch_and_processes_add_up(
 
 def assert_curves_agree(script, run_script_here, line: list[str], folder: Path) -> None:
     """Whole batches, batches in three parts, and two processes: one curve, the same weights."""
-    assert run_script_here(script, *line, "--out", "one").code == 0
-    assert run_script_here(script, *line, "--out", "parts", "--accumulate", "3").code == 0
-    path = ROOT / "lessons" / f"{script.__name__.split('.')[-1]}.py"
-    two = as_two_processes(path, *line, "--out", "two", folder=folder)
-    assert two.code == 0, two.err
-    assert two.out.count("processes: 2 train together") == 1
+    succeeded(run_script_here(script, *line, "--out", "one"))
+    succeeded(run_script_here(script, *line, "--out", "parts", "--accumulate", "3"))
+    line = [*line, "--out", str(folder / "two")]
+    said = run_as_two(script.main, folder / "elsewhere", line)
+    assert said.count("processes: 2 train together") == 1
     curves = [read_json(folder / out / "metrics.json")["epochs"] for out in ("one", "parts", "two")]
     assert abs(curves[0][0]["loss"] - curves[0][1]["loss"]) > 1e-3
     for mine, *others in zip(*curves, strict=True):

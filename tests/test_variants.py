@@ -5,7 +5,7 @@ import json
 import pytest
 import torch
 import transformers
-from conftest import assert_refused, assert_same_tensors
+from conftest import assert_refused, assert_same_tensors, succeeded
 
 from lessons import variants
 from lessons.variants import AlbertModel, DistilBertModel, RobertaModel, load, positions_of_pieces
@@ -211,8 +211,7 @@ def test_sizes_are_the_published_ones():
 
 def test_the_table(run_script_here):
     line = "--hidden 32 --layers 2 --batch_size 1 --length 8 --repeats 1".split()
-    result = run_script_here(variants, *line)
-    assert result.code == 0, result.err
+    result = succeeded(run_script_here(variants, *line))
     rows = {row.split()[0]: row.split() for row in result.out.splitlines()[-4:]}
     assert list(rows) == ["BERT", "RoBERTa", "ALBERT", "DistilBERT"]
     for name, row in rows.items():
@@ -238,7 +237,7 @@ def test_the_table(run_script_here):
 )
 def test_other_checkpoints_are_refused(tmp_path, run_script_here, values, said):
     AlbertModel(small_config(AlbertModel)).save_pretrained(tmp_path)
-    assert run_script_here(variants, "--load", tmp_path).code == 0
+    succeeded(run_script_here(variants, "--load", tmp_path))
     path = tmp_path / "config.json"
     path.write_text(json.dumps(json.loads(path.read_text()) | values))
     assert_refused(run_script_here(variants, "--load", tmp_path), said, code=1)

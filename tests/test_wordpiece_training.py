@@ -8,7 +8,7 @@ from itertools import pairwise
 import pytest
 import tokenizers
 import transformers
-from conftest import assert_refused
+from conftest import assert_refused, succeeded
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -79,7 +79,7 @@ corpora = st.dictionaries(
 
 
 @pytest.mark.parametrize("method", ["wordpiece", "bpe"])
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(words=corpora, extra=st.integers(0, 20), least=st.integers(1, 3))
 def test_every_merge_is_the_one_the_definition_makes(method, words, extra, least):
     characters = len({piece for word in words for piece in spell(word)})
@@ -170,8 +170,7 @@ def test_quality():
 
 def test_the_script_on_the_practice_texts(run_script_here, tmp_path):
     line = ["--size", "300", "--show", "3", "--encode", "a warm film", "--out", "vocabulary"]
-    result = run_script_here(lesson, *line)
-    assert result.code == 0, result.err
+    result = succeeded(run_script_here(lesson, *line))
     assert "different ones" in result.out
     tokenizer = BertTokenizer.from_pretrained(tmp_path / "vocabulary")
     assert len(tokenizer) == 300
@@ -189,8 +188,7 @@ def test_text_files_and_folders(run_script_here, tmp_path):
         path.write_text(text)
     (tmp_path / "books" / "notes.md").write_text("zzz\n")
     line = ["--text", "books", "--size", "30", "--method", "bpe", "--out", "v"]
-    result = run_script_here(lesson, *line)
-    assert result.code == 0, result.err
+    result = succeeded(run_script_here(lesson, *line))
     assert "20 words, 4 different ones, in 10 texts" in result.out  # one of 11 is held out
     assert "on 2 words of other texts" in result.out
     pieces = BertTokenizer.from_pretrained(tmp_path / "v").pieces
@@ -201,8 +199,7 @@ def test_text_files_and_folders(run_script_here, tmp_path):
 def test_other_flags(run_script_here, tmp_path):
     (tmp_path / "a.txt").write_text("Été\nÉté Été\n", encoding="utf-8")
     line = ["--text", "a.txt", "--size", "30", "--cased", "--encode", "Été", "--out", "v"]
-    result = run_script_here(lesson, *line)
-    assert result.code == 0, result.err
+    result = succeeded(run_script_here(lesson, *line))
     assert "bpe        Été" in result.out
     assert BertTokenizer.from_pretrained(tmp_path / "v").lower_case is False
 
