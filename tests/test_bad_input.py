@@ -79,22 +79,17 @@ def rewrite(file: Path, change) -> None:
 
 
 def cell(row: int, column: str, value: str):
-    """A change of one cell; row 0 is the header."""
+    """A change of one cell of a file; row 0 is the header."""
 
     def change(lines):
         lines[row][lines[0].index(column)] = value
 
-    return change
+    return partial(rewrite, change=change)
 
 
 def repeat_id(lines):
     column = lines[0].index("id")
     lines[5][column] = lines[1][column].upper()
-
-
-def cells(change):
-    """A fault of a file's cells."""
-    return partial(rewrite, change=change)
 
 
 def commas_for_tabs(file):
@@ -112,32 +107,35 @@ def folder_for_file(file):
 
 FAULTS = {  # what is done to a file, what is said of it
     "column": (
-        cells(cell(0, "sentence", "text")),
+        cell(0, "sentence", "text"),
         ["FILE", "lacks the column sentence (it has: ", "text", "separated by tabs"],
     ),
     "label": (
-        cells(cell(0, "sentiment", "stars")),
+        cell(0, "sentiment", "stars"),
         ["FILE lacks the column sentiment (it has: id, sentence, stars)"],
     ),
     "commas": (commas_for_tabs, ["FILE", "lacks the column id, sentence", "separated by tabs"]),
-    "id twice": (cells(repeat_id), ["FILE, row 5 (id 00", "repeats an earlier id; remove one"]),
-    "no id": (cells(cell(4, "id", " ")), ["FILE, row 4 (id ?) has no id; every row needs one"]),
+    "id twice": (
+        partial(rewrite, change=repeat_id),
+        ["FILE, row 5 (id 00", "repeats an earlier id; remove one"],
+    ),
+    "no id": (cell(4, "id", " "), ["FILE, row 4 (id ?) has no id; every row needs one"]),
     "empty": (lambda file: file.write_text(""), ["FILE is empty; fetch it again"]),
     "header": (
-        cells(lambda lines: lines.__delitem__(slice(1, None))),
+        lambda file: file.write_text(file.read_text().splitlines(keepends=True)[0]),
         ["FILE has a header but no rows; fetch it again"],
     ),
     "UTF-8": (latin_1, ["FILE is not UTF-8", "save it as UTF-8"]),
     "no text": (
-        cells(cell(6, "sentence", "  ")),
+        cell(6, "sentence", "  "),
         ["FILE, row 6 (id 00", "has an empty sentence; fill it in or remove the row"],
     ),
     "tab": (
-        cells(lambda lines: lines[1].append("more")),
+        partial(rewrite, change=lambda lines: lines[1].append("more")),
         ["FILE, row 1 has more cells than the header; take the extra tab out"],
     ),
     "later tab": (
-        cells(lambda lines: lines[3].append("more")),
+        partial(rewrite, change=lambda lines: lines[3].append("more")),
         ["FILE cannot be read as a tab-separated file", "line 4"],
     ),
     "folder": (folder_for_file, ["ids-sst-"]),
@@ -170,7 +168,7 @@ def test_a_fault_of_any_file(refused, line, data, split, fault):
 @pytest.mark.parametrize("split", ["train", "dev"])
 @pytest.mark.parametrize("value", LABEL_FAULTS)
 def test_a_fault_of_a_label(refused, line, data, split, value):
-    rewrite(data / f"ids-sst-{split}.csv", cell(2, "sentiment", value))
+    cell(2, "sentiment", value)(data / f"ids-sst-{split}.csv")
     refused(line, f"ids-sst-{split}.csv, row 2 (id 00", *LABEL_FAULTS[value])
 
 
@@ -201,7 +199,7 @@ def test_label_of_dev_that_train_lacks(refused, tiny_model_folder, tmp_path):
 
 
 def test_faults_of_the_second_data_set_show_before_the_first_is_trained(refused, line, data):
-    rewrite(data / "ids-cfimdb-test-student.csv", cell(2, "sentence", ""))
+    cell(2, "sentence", "")(data / "ids-cfimdb-test-student.csv")
     line = [flag for flag in line if flag not in ("--only", "sst")]
     refused(line, "ids-cfimdb-test-student.csv, row 2")
 
@@ -439,7 +437,7 @@ def test_standard_input_not_utf8(checkpoint, tmp_path):
 
 def test_long_texts_are_cut_and_counted_aloud(run_script_here, line, data):
     for split in ("train", "test-student"):
-        rewrite(data / f"ids-sst-{split}.csv", cell(3, "sentence", "film " * 200))
+        cell(3, "sentence", "film " * 200)(data / f"ids-sst-{split}.csv")
     result = run_script_here(classifier, *line)
     assert (result.code, result.err) == (0, "")
     cut = [text for text in result.out.splitlines() if "were cut at 512 pieces" in text]
