@@ -6,24 +6,35 @@ os.environ["HF_HUB_OFFLINE"] = "1"  # before anything imports huggingface_hub
 os.environ.pop("MINBERT_MODEL", None)
 os.environ.setdefault("MPLBACKEND", "Agg")
 
+import importlib.util
+import itertools
+import multiprocessing
 import random
 import shutil
+import signal
+import socket
+import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from types import SimpleNamespace
+from types import ModuleType, SimpleNamespace
 
 import pytest
 import torch
+from torch import nn
 from tqdm import tqdm
 
 from bert import BertModel
+from classifier import BertSentimentClassifier
 from config import BertConfig
+from optimizer import AdamW
 from tokenizer import BertTokenizer
-from training import acceleration
+from training import acceleration, report
 from training.arguments import run_script
+from training.checkpoints import ResumePoint, save_model
 from training.errors import InputError
 from training.hub import find_model
 from training.wordpieces import SPECIAL_TOKENS
@@ -54,6 +65,14 @@ def real_data() -> Path:
         if (candidate / "ids-sst-train.csv").is_file():
             return candidate.resolve()
     pytest.skip("no real data here: set MINBERT_DATA to the folder of the course files")
+
+
+def data_folder(*names: str) -> Path:
+    """A folder of $MINBERT_DATA; skips where it is not there."""
+    folder = Path(os.environ.get("MINBERT_DATA", "missing"), *names)
+    if not folder.is_dir():
+        pytest.skip(f"no {'/'.join(names)} here: set MINBERT_DATA to the folder that holds it")
+    return folder
 
 
 @pytest.fixture(scope="session")
@@ -136,6 +155,38 @@ def save_tiny_model(folder: Path, **values) -> Path:
     BertModel(tiny_config(**(shape | values))).save_pretrained(folder)
     BertTokenizer(tiny_vocabulary()).save_pretrained(folder)
     return folder
+
+
+def save_classifier_folder(
+    folder: Path,
+    config: BertConfig | None = None,
+    vocabulary: Sequence[str] | None = None,
+    spread: float = 0.1,
+) -> tuple[BertModel, nn.Linear]:
+    """A random BERT and a head of two classes, with weights that count, in a folder."""
+    vocabulary = vocabulary or tiny_vocabulary()
+    torch.manual_seed(11)
+    model = stir(BertModel(config or tiny_config(vocab_size=len(vocabulary))), spread)
+    head = nn.Linear(model.config.hidden_size, 2)
+    model.save_pretrained(folder, head)
+    BertTokenizer(vocabulary).save_pretrained(folder)
+    return model, head
+
+
+def save_sentiment_checkpoint(path: Path, model: Path, labels: int, dropout: float) -> Path:
+    """A checkpoint of classifier.py, with weights that are not the model folder's."""
+    config = SimpleNamespace(
+        hidden_dropout_prob=dropout,
+        num_labels=labels,
+        hidden_size=32,
+        data_dir=".",
+        option="finetune",
+        model=str(model),
+    )
+    torch.manual_seed(1)
+    model = stir(BertSentimentClassifier(config))
+    save_model(model, AdamW(model.parameters()), SimpleNamespace(lr=1.0), config, path)
+    return path
 
 
 @pytest.fixture(scope="session")
@@ -226,3 +277,142 @@ def run_script_here(tmp_path, monkeypatch, capsys):
     deterministic = torch.are_deterministic_algorithms_enabled()
     yield run
     torch.use_deterministic_algorithms(deterministic, warn_only=True)
+
+
+def as_process(script: Path | str, *arguments, folder: Path, **environment: str) -> SimpleNamespace:
+    """Run a script as a shell does, which also shows warnings and late exceptions."""
+    done = subprocess.run(
+        [sys.executable, *map(str, (script, *arguments))],
+        cwd=folder,
+        env=os.environ | {"OMP_NUM_THREADS": "1"} | environment,
+        capture_output=True,
+        encoding="utf-8",
+        check=False,
+    )
+    return SimpleNamespace(code=done.returncode, out=done.stdout, err=done.stderr)
+
+
+needs_gloo = pytest.mark.skipif(
+    not (torch.distributed.is_available() and torch.distributed.is_gloo_available()),
+    reason="this torch has no gloo",
+)
+needs_fork = pytest.mark.skipif(
+    "fork" not in multiprocessing.get_all_start_methods(), reason="this system cannot fork"
+)
+
+
+def fork(
+    main: Callable, folder: Path, line: Sequence[str], last_event: int | None = None, **environment
+) -> multiprocessing.Process:
+    """Start a script's main in a forked process, spared the imports, with its output in log.txt.
+
+    It writes its resume file after every step, and is killed just before or just after a written
+    file takes its place: the event of that number, if it has one.
+    """
+    folder.mkdir(exist_ok=True)
+
+    def live() -> None:
+        os.chdir(folder)
+        os.environ |= environment
+        sys.stdout = sys.stderr = open("log.txt", "a", buffering=1)
+        sys.argv = ["script.py", *map(str, line)]
+        ResumePoint.__init__.__defaults__ = (0.0,)
+        os.fsync = lambda descriptor: None  # a killed process loses nothing without it
+        report.plot_curves = lambda *_: None
+        if last_event is not None:
+            die_at(last_event)
+        run_script(main)
+
+    process = multiprocessing.get_context("fork").Process(target=live)
+    process.start()
+    return process
+
+
+def die_at(last_event: int) -> None:
+    """Let this process kill itself at that event."""
+    events, replace = itertools.count(1), os.replace
+
+    def event() -> None:
+        if next(events) == last_event:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    def watched_replace(old, new) -> None:
+        event()
+        replace(old, new)
+        event()
+
+    os.replace = watched_replace
+
+
+def run_forked(main: Callable, folder: Path, line: Sequence[str], last_event=None) -> int:
+    """Run it to its end, or to the event at which it is killed; → its exit code."""
+    process = fork(main, folder, line, last_event)
+    process.join()
+    return process.exitcode
+
+
+def run_as_two(main: Callable, folder: Path, line: Sequence[str]) -> str:
+    """Two forked processes, told by torchrun's variables that they belong together; → their log."""
+    with socket.socket() as free:
+        free.bind(("localhost", 0))
+        shared = {"MASTER_ADDR": "localhost", "MASTER_PORT": str(free.getsockname()[1])}
+    shared |= {"TORCHELASTIC_RUN_ID": "x", "WORLD_SIZE": "2"}
+    both = [fork(main, folder, line, **shared, RANK=str(rank)) for rank in (0, 1)]
+    for process in both:
+        process.join()
+    said = (folder / "log.txt").read_text()
+    assert [process.exitcode for process in both] == [0, 0], said
+    return said
+
+
+def load_script(name: str) -> ModuleType:
+    """A script of a folder that is no package, loaded from its path."""
+    spec = importlib.util.spec_from_file_location(f"{Path(name).stem}_script", ROOT / name)
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+# ---------------------------------------------------------------------------------------------
+# What many tests assert
+
+
+def succeeded(result: SimpleNamespace) -> SimpleNamespace:
+    """What a script left that had to end well."""
+    assert result.code == 0, result.err
+    return result
+
+
+def assert_refused(result: SimpleNamespace, *facts: str, code: int | None = None) -> None:
+    """A script said one line that holds all the facts, and left with a status that is not 0."""
+    assert result.code in ((1, 2) if code is None else (code,)), result.out
+    assert result.err.startswith("error: ")
+    assert result.err.count("\n") == 1, result.err
+    for fact in facts:
+        assert fact in result.err
+
+
+@contextmanager
+def one_line_error(*facts: str) -> Iterator[None]:
+    """Expect an InputError: one line that holds all the facts."""
+    with pytest.raises(InputError) as caught:
+        yield
+    assert "\n" not in str(caught.value)
+    for fact in facts:
+        assert fact in str(caught.value)
+
+
+def assert_same_tensors(found: dict, wanted: dict) -> None:
+    """Two dictionaries hold the same names and the same numbers, bit for bit."""
+    assert found.keys() == wanted.keys()
+    for name, tensor in wanted.items():
+        assert torch.equal(found[name], tensor), name
+
+
+def stir(model: nn.Module, spread: float = 0.1) -> nn.Module:
+    """Move every parameter: biases are born as zeros, which would hide a missing one."""
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.add_(spread * torch.randn_like(parameter))
+    return model.eval()

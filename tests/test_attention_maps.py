@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import torch
 import transformers
-from conftest import tiny_config
+from conftest import assert_refused, stir, succeeded, tiny_config
 
 from bert import BertModel
 from lessons import attention_maps
@@ -26,12 +26,9 @@ ATTACK = "</script><script>document.title = 'taken'</script><img src=x onerror=a
 def models(request):
     """Ours and transformers' eager one on the same weights, large enough to attend unevenly."""
     torch.manual_seed(3)
-    ours = BertModel(tiny_config()).eval()
+    ours = stir(BertModel(tiny_config()), 0.2)
     if request.param == "kernel":
         accelerate(ours)
-    with torch.no_grad():
-        for parameter in ours.parameters():
-            parameter.add_(torch.randn_like(parameter) * 0.2)
     config = transformers.BertConfig(**ours.config.to_dict(), attn_implementation="eager")
     theirs = transformers.BertModel(config).eval()
     theirs.load_state_dict(ours.to_hf_weights(), strict=True)
@@ -93,13 +90,10 @@ def test_picture_has_a_square_for_every_head(tmp_path):
             where = np.abs(imread(tmp_path / "b.png")[..., :3] - empty).sum(-1) > 0.5
             assert where.any()
             blue.append(np.argwhere(where).mean(axis=0))  # centre: (y, x)
+    assert plain("$x$") == r"\$x\$"  # no formula
     ys, xs = np.array(blue).T.reshape(2, 2, 2)
     assert ys[0].max() < ys[1].min()
     assert (np.diff(xs, axis=1) > 0).all()
-
-
-def test_dollars_are_no_formula():
-    assert plain("$x$") == r"\$x\$"
 
 
 # ---------------------------------------------------------------------------------------------
@@ -121,10 +115,8 @@ def test_page_holds_everything_and_fetches_nothing():
     assert np.abs(kept - maps).max() <= 0.5 / 255 + 1e-6
     assert not re.search(r"https?://|src=|@import|url\(", text)
     assert "default-src 'none'" in policy("x")
-
-
-def test_a_text_cannot_leave_its_place():
-    text = page(some_maps(), ["[CLS]", *ATTACK.split()[:3], "[SEP]"], ATTACK)
+    # and a text cannot leave its place
+    text = page(maps, ["[CLS]", *ATTACK.split()[:3], "[SEP]"], ATTACK)
     assert text.count("<script") == 2
     assert "<img" not in text
     assert "<title>Attention: &lt;/script&gt;" in text
@@ -207,20 +199,17 @@ class Browser:
         assert "exceptionDetails" not in result, result
         return result["result"].get("value")
 
-    def hover(self, selector: str) -> None:
-        place = self.eval(
+    def hover(self, selector: str) -> list[float]:
+        x, y = self.eval(
             f"(() => {{ const e = {selector}; e.scrollIntoView({{block: 'center'}});"
             " const r = e.getBoundingClientRect();"
             " return [r.x + r.width / 2, r.y + r.height / 2]; })()"
         )
-        self("Input.dispatchMouseEvent", type="mouseMoved", x=place[0], y=place[1])
+        self("Input.dispatchMouseEvent", type="mouseMoved", x=x, y=y)
+        return [x, y]
 
     def click(self, selector: str) -> None:
-        self.hover(selector)
-        x, y = self.eval(
-            f"(() => {{ const r = {selector}.getBoundingClientRect();"
-            " return [r.x + r.width / 2, r.y + r.height / 2]; })()"
-        )
+        x, y = self.hover(selector)
         for kind in ("mousePressed", "mouseReleased"):
             self("Input.dispatchMouseEvent", type=kind, x=x, y=y, button="left", clickCount=1)
 
@@ -228,9 +217,6 @@ class Browser:
         code = {"Tab": 9, "End": 35, "Home": 36, "ArrowLeft": 37, "ArrowRight": 39}[key]
         for kind in ("keyDown", "keyUp"):
             self("Input.dispatchKeyEvent", type=kind, key=key, code=key, windowsVirtualKeyCode=code)
-
-    def picture(self) -> bytes:
-        return base64.b64decode(self("Page.captureScreenshot")["data"])
 
     def complaints(self) -> list[dict]:
         bad = ("Runtime.exceptionThrown", "Log.entryAdded", "Runtime.consoleAPICalled")
@@ -263,11 +249,21 @@ SHADES = "Array.from(document.querySelectorAll('{}'), e => {{ const m = " + (
 
 
 @pytest.fixture
-def opened(browser, tmp_path):
+def shown(browser, tmp_path):
+    """A function that opens a page."""
+
+    def show(text: str) -> None:
+        file = tmp_path / "page.html"
+        file.write_text(text, encoding="utf-8")
+        browser.open(file)
+
+    return show
+
+
+@pytest.fixture
+def opened(browser, shown):
     maps = some_maps()
-    file = tmp_path / "page.html"
-    file.write_text(page(maps, PIECES, "a warm film"), encoding="utf-8")
-    browser.open(file)
+    shown(page(maps, PIECES, "a warm film"))
     yield browser, maps
     assert browser.complaints() == []
 
@@ -282,18 +278,13 @@ def assert_shown(browser, table: np.ndarray, sentence: np.ndarray) -> None:
 def test_hovering_shows_what_each_head_attends_to(opened):
     browser, maps = opened
     pictures = []
-    for piece in (2, 4):
+    for piece in (2, 4, 3):
         browser.hover(BUTTON.format(piece))
         assert_shown(browser, maps[0, :, piece], maps[0, :, piece].mean(axis=0))
         assert f"\u201c{PIECES[piece]}\u201d attends to" in browser.eval(SAID)
-        pictures.append(browser.picture())
-    assert pictures[0] != pictures[1]
+        pictures.append(base64.b64decode(browser("Page.captureScreenshot")["data"]))
+    assert len(set(pictures)) == 3
     assert pictures[0].startswith(b"\x89PNG")
-
-
-def test_layers_and_heads_are_picked(opened):
-    browser, maps = opened
-    browser.hover(BUTTON.format(3))
     browser.click("document.querySelectorAll('#layers input')[1]")
     assert_shown(browser, maps[1, :, 3], maps[1, :, 3].mean(axis=0))
     browser.click("document.querySelectorAll('#heads input')[2]")  # 0 is "all"
@@ -320,11 +311,8 @@ def test_the_keyboard_alone_is_enough(opened):
     assert browser.eval(focused) == "[CLS]"
 
 
-def test_html_in_the_text_is_only_text(browser, tmp_path):
-    pieces = ["[CLS]", ATTACK, "<b>", "&amp;", "[SEP]"]
-    file = tmp_path / "page.html"
-    file.write_text(page(some_maps(), pieces, ATTACK), encoding="utf-8")
-    browser.open(file)
+def test_html_in_the_text_is_only_text(browser, shown):
+    shown(page(some_maps(), ["[CLS]", ATTACK, "<b>", "&amp;", "[SEP]"], ATTACK))
     browser.hover(BUTTON.format(1))
     time.sleep(0.2)  # whatever it might have started
     assert browser.eval("document.querySelectorAll('.piece')[1].textContent") == ATTACK
@@ -334,14 +322,10 @@ def test_html_in_the_text_is_only_text(browser, tmp_path):
     assert browser.complaints() == []
 
 
-def test_the_browser_s_policy_stops_a_foreign_script(browser, tmp_path):
+def test_the_browser_s_policy_stops_a_foreign_script(browser, shown):
     """Even if a text did get out of its place; and the browser does tell this test of it."""
-    text = page(some_maps(), PIECES, "x").replace(
-        "</body>", "<script>document.title = 'taken'</script></body>"
-    )
-    file = tmp_path / "page.html"
-    file.write_text(text, encoding="utf-8")
-    browser.open(file)
+    script = "<script>document.title = 'taken'</script>"
+    shown(page(some_maps(), PIECES, "x").replace("</body>", f"{script}</body>"))
     assert browser.eval("document.title") == "Attention: x"
     assert browser.complaints() != []
 
@@ -365,11 +349,10 @@ def test_command_writes_both_files(run_script_here, tiny_model_folder, tmp_path)
 def test_an_embed_without_segments_says_so(run_script_here, tiny_model_folder, monkeypatch):
     embed = BertModel.embed
     monkeypatch.setattr(BertModel, "embed", lambda self, input_ids: embed(self, input_ids))
-    model = str(tiny_model_folder)
-    done = run_script_here(attention_maps, "--text", "a", "--pair", "b", "--model", model)
-    assert done.code == 1
-    assert "embed in bert.py takes none" in done.err
-    assert run_script_here(attention_maps, "--text", "a", "--model", model).code == 0
+    line = ("--text", "a", "--model", tiny_model_folder)
+    done = run_script_here(attention_maps, *line, "--pair", "b")
+    assert_refused(done, "embed in bert.py takes none", code=1)
+    succeeded(run_script_here(attention_maps, *line))
 
 
 @pytest.mark.parametrize(
@@ -384,8 +367,5 @@ def test_an_embed_without_segments_says_so(run_script_here, tiny_model_folder, m
 )
 def test_bad_input_is_one_line(run_script_here, tiny_model_folder, flags, message, tmp_path):
     flags = flags if "--model" in flags else [*flags, "--model", str(tiny_model_folder)]
-    done = run_script_here(attention_maps, *flags)
-    assert done.code != 0
-    assert message in done.err
-    assert done.err.count("\n") == 1
+    assert_refused(run_script_here(attention_maps, *flags), message)
     assert not (tmp_path / "predictions").exists()

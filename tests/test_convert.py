@@ -1,13 +1,12 @@
 """data/convert.py: classifier.py reads what it writes, and the split of IMDB is the one said."""
 
-import importlib.util
 import json
 import sys
 from pathlib import Path
 
 import pandas as pd
 import pytest
-from conftest import ROOT
+from conftest import assert_refused, load_script, succeeded
 
 from datasets import load_data, load_pairs
 from lessons.entities import read_sentences
@@ -16,10 +15,8 @@ from lessons.entities import read_sentences
 @pytest.fixture
 def convert(run_script_here):
     """A function that runs the script with a command line."""
-    spec = importlib.util.spec_from_file_location("convert", ROOT / "data" / "convert.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return lambda *arguments: run_script_here(module, *arguments)
+    script = load_script("data/convert.py")
+    return lambda *arguments: run_script_here(script, *arguments)
 
 
 @pytest.fixture
@@ -39,8 +36,7 @@ def reviews(tmp_path) -> Path:
 
 
 def test_the_split_of_the_reviews(convert, reviews, tmp_path):
-    done = convert("imdb", reviews, "--out", tmp_path / "out", "--seed", 3)
-    assert done.code == 0, done.err
+    done = succeeded(convert("imdb", reviews, "--out", tmp_path / "out", "--seed", 3))
     rows = {name: load_data(tmp_path / "out" / f"{name}.csv", "dev") for name in SPLITS}
     assert {name: len(found) for name, found in rows.items()} == SPLITS
     ids = [key for found in rows.values() for *_, key in found]
@@ -73,14 +69,13 @@ def test_the_reviews_as_their_authors_pack_them(convert, reviews, tmp_path):
         ]
         rows.to_csv(file, index=False)
     for folder, out in ((reviews, "a"), (packed, "b")):
-        assert convert("imdb", folder, "--out", tmp_path / out).code == 0
+        succeeded(convert("imdb", folder, "--out", tmp_path / out))
     for name in SPLITS:
         first, second = (tmp_path / out / f"{name}.csv" for out in "ab")
         assert first.read_bytes() == second.read_bytes()
     (packed / "test" / "pos").rename(packed / "test" / "positive")
     done = convert("imdb", packed, "--out", tmp_path / "c")
-    assert (done.code, done.err.count("\n")) == (1, 1)
-    assert "nor texts in test/neg and test/pos" in done.err
+    assert_refused(done, "nor texts in test/neg and test/pos", code=1)
 
 
 SPLITS = {"train": 108, "dev": 12, "test": 40}
@@ -90,8 +85,7 @@ def test_phrases(convert, tmp_path):
     for name in ("train", "dev"):
         text = f"sentence\tlabel\na {name} phrase \t1\nanother one \t0\n"
         (tmp_path / f"{name}.tsv").write_text(text)
-    done = convert("sst2", tmp_path, "--out", tmp_path / "out")
-    assert done.code == 0, done.err
+    succeeded(convert("sst2", tmp_path, "--out", tmp_path / "out"))
     assert load_data(tmp_path / "out/train.csv", "dev") == [
         ("a train phrase", 1, "train-0"),
         ("another one", 0, "train-1"),
@@ -109,10 +103,7 @@ def test_phrases(convert, tmp_path):
 def test_what_is_wrong_is_one_line(convert, tmp_path, text, says):
     if text is not None:
         (tmp_path / "train.tsv").write_text(text)
-    done = convert("sst2", tmp_path, "--out", tmp_path / "out")
-    assert done.code == 1
-    assert says in done.err
-    assert done.err.count("\n") == 1
+    assert_refused(convert("sst2", tmp_path, "--out", tmp_path / "out"), says, code=1)
     assert not (tmp_path / "out").exists()
 
 
@@ -125,7 +116,7 @@ def test_relations(convert, tmp_path):
             words = [f"{part} {split}\t{i} ." for i in range(4)]
             (folder / f"{part}.{split}").write_text("\n".join(words) + "\n")
         (folder / f"labels.{split}").write_text("\n".join(labels) + "\n")
-    assert convert("snli", folder, "--out", tmp_path).code == 0
+    succeeded(convert("snli", folder, "--out", tmp_path))
     rows = load_pairs(tmp_path / "nli-train.csv", "train", "relation", 3)
     assert [row[2:] for row in rows] == [(1, "dev-0"), (2, "dev-1"), (0, "dev-2")]
     assert rows[1][0] == "s1 dev 2 ."
@@ -138,16 +129,15 @@ def test_relations(convert, tmp_path):
         ]
         text = "".join(json.dumps(row) + "\n" for row in table)
         (packed / f"snli_1.0_{split}.jsonl").write_text(text)
-    assert convert("snli", packed, "--out", tmp_path / "official").code == 0
+    succeeded(convert("snli", packed, "--out", tmp_path / "official"))
     again = load_pairs(tmp_path / "official" / "nli-dev.csv", "train", "relation", 3)
     assert [row[0] for row in again] == [row[0] for row in rows]
     (packed / "snli_1.0_dev.jsonl").write_text("{")
     assert "is not SNLI's" in convert("snli", packed, "--out", tmp_path / "official").err
     with (folder / "s2.test").open("a") as file:
         file.write("one more\n")
-    done = convert("snli", folder, "--out", tmp_path)
-    assert (done.code, done.err.count("\n")) == (1, 1)
-    assert "s1.test, s2.test and labels.test have 4, 5 and 4 lines" in done.err
+    said = "s1.test, s2.test and labels.test have 4, 5 and 4 lines"
+    assert_refused(convert("snli", folder, "--out", tmp_path), said, code=1)
     (folder / "s1.dev").unlink()
     assert "s1.dev cannot be read" in convert("snli", folder, "--out", tmp_path).err
 
@@ -157,15 +147,11 @@ def test_texts_alone(convert, tmp_path):
     table = tmp_path / "pairs.csv"
     rows = "0\ta\tone \u00a0two\tthree\t1\n1\tb\tthree\t \t0\n"
     table.write_text("\tid\tsentence1\tsentence2\tis_duplicate\n" + rows)
-    done = convert("text", table, "--out", tmp_path / "out")
-    assert done.code == 0, done.err
+    done = succeeded(convert("text", table, "--out", tmp_path / "out"))
     assert (tmp_path / "out" / "pairs.txt").read_text() == "one two\n\nthree\n"
     table.write_text("\tid\tlabel\n0\ta\t1\n")
     done = convert("text", table, "--out", tmp_path / "out")
-    assert done.code == 1
-    assert f"error: {table}" in done.err
-    assert "sentence" in done.err
-    assert done.err.count("\n") == 1
+    assert_refused(done, f"error: {table}", "sentence", code=1)
     assert convert("text", tmp_path, "--out", tmp_path).err == f"error: no file {tmp_path}\n"
 
 
@@ -175,8 +161,7 @@ def test_parts_of_speech(convert, tmp_path, monkeypatch):
     table = tmp_path / "films.csv"
     rows = "0\ta\tThe old film sings .\t1\n1\tb\tJohn never sleeps !\t0\n"
     table.write_text("\tid\tsentence\tsentiment\n" + rows)
-    done = convert("speech", table, "--out", tmp_path / "out")
-    assert done.code == 0, done.err
+    done = succeeded(convert("speech", table, "--out", tmp_path / "out"))
     first, second = read_sentences(tmp_path / "out" / "films.txt", any_tags=True)
     assert list(first.words) == ["The", "old", "film", "sings", "."]
     assert list(first.tags) == ["DT", "JJ", "NN", "VBZ", "."]

@@ -9,7 +9,6 @@ import pickle
 import random
 import re
 import signal
-import subprocess
 import sys
 import time
 import tracemalloc
@@ -18,7 +17,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch.distributed as dist
-from conftest import ROOT, tiny_vocabulary
+from conftest import (
+    ROOT,
+    as_process,
+    data_folder,
+    needs_fork,
+    needs_gloo,
+    one_line_error,
+    succeeded,
+    tiny_vocabulary,
+)
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import entropy
@@ -37,9 +45,13 @@ from tokenizer import BertTokenizer
 from training.errors import InputError
 
 TINY = BertTokenizer(tiny_vocabulary())
-can_fork = pytest.mark.skipif(
-    "fork" not in multiprocessing.get_all_start_methods(), reason="this system cannot fork"
-)
+
+
+def build_text(folder, text, tokenizer=TINY, **options):
+    """The corpus of one file with this text."""
+    (folder / "text.txt").write_text(text, encoding="utf-8")
+    return build([folder / "text.txt"], tokenizer, folder / "made", workers=1, **options)
+
 
 # ---------------------------------------------------------------------------------------------
 # Sentences
@@ -90,7 +102,7 @@ def test_hostile_text_takes_linear_time(unit):
 # Blocks
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(
     st.lists(st.sampled_from(["a", " b", "\n", "\n\n", "é", "💡", "word ", "\r\n"]), max_size=60),
     st.integers(4, 20),
@@ -170,86 +182,64 @@ def write_texts(folder, files=3, documents=4, seed=0, words="one two three four 
     return paths
 
 
-@pytest.mark.parametrize("workers", [1, 2])
-@pytest.mark.parametrize("block", [1 << 18, 300])
+@pytest.mark.parametrize(("workers", "block"), [(1, 1 << 18), (1, 300), (2, 300)])
 def test_a_corpus_is_what_the_files_say(tmp_path, monkeypatch, workers, block, capsys):
     files = write_texts(tmp_path / "text")
     monkeypatch.setattr(module, "BLOCK", block)  # lines are shorter than 300 bytes
     corpus = build([tmp_path / "text"], TINY, tmp_path / "made", workers=workers)
     wanted = plainly(files)
-    assert len(wanted) == 12
     assert as_lists(corpus) == wanted
-    assert corpus.n_documents == len(wanted)
-    assert corpus.n_sentences == sum(map(len, wanted))
-    lengths = [len(ids) for document in wanted for ids in document]
+    assert corpus.n_documents == len(wanted) == 12
+    sentences = [ids for document in wanted for ids in document]
+    lengths = [*map(len, sentences)]
+    assert corpus.n_sentences == len(lengths)
     assert corpus.sentence_lengths.tolist() == lengths
     assert corpus.n_tokens == sum(lengths)
     assert corpus.ids.dtype == np.uint16
     said = capsys.readouterr().out
     assert f"{len(lengths)} sentences, {sum(lengths):,} word pieces, 12 documents" in said
     assert sorted(os.listdir(tmp_path / "made")) == sorted([".lock", "corpus.json", *DATA_FILES])
+    for limit in (1, 17, len(lengths), len(lengths) + 1):
+        corpus = build([tmp_path / "text"], TINY, tmp_path / str(limit), workers, limit)
+        found = [ids for document in as_lists(corpus) for ids in document]
+        assert found == sentences[:limit]
 
 
 def test_a_line_longer_than_a_block_stays_in_its_document(tmp_path, monkeypatch):
-    path = tmp_path / "text.txt"
-    path.write_text("ab " * 200 + "\ncd\n" + "e" * 64 + "\ncd\n\n" + "é" * 50, encoding="utf-8")
     monkeypatch.setattr(module, "BLOCK", 64)
-    corpus = build([path], TINY, tmp_path / "made", workers=1)
+    corpus = build_text(tmp_path, "ab " * 200 + "\ncd\n" + "e" * 64 + "\ncd\n\n" + "é" * 50)
     wanted = [["ab"] * 200 + ["cd", "e" * 64, "cd"], ["é" * 32, "é" * 18]]
     found = [[i for ids in document for i in ids] for document in as_lists(corpus)]
     assert found == [TINY.text_to_ids(" ".join(words)) for words in wanted]
 
 
 def test_a_sentence_without_end_is_cut(tmp_path, capsys):
-    (tmp_path / "text.txt").write_text("a " * 1300, encoding="utf-8")
-    corpus = build([tmp_path / "text.txt"], TINY, tmp_path / "made", workers=1)
+    corpus = build_text(tmp_path, "a " * 1300)
     assert corpus.sentence_lengths.tolist() == [512, 512, 276]
     assert "1 sentences were cut every 512" in capsys.readouterr().out
 
 
 def test_a_large_vocabulary_takes_larger_ids(tmp_path):
-    words = [f"w{i}" for i in range(70_000)]
-    tokenizer = BertTokenizer([*tiny_vocabulary(), *words])
-    (tmp_path / "text.txt").write_text("w1 w69999", encoding="utf-8")
-    corpus = build([tmp_path / "text.txt"], tokenizer, tmp_path / "made", workers=1)
+    tokenizer = BertTokenizer([*tiny_vocabulary(), *(f"w{i}" for i in range(70_000))])
+    corpus = build_text(tmp_path, "w1 w69999", tokenizer)
     assert corpus.ids.dtype == np.int32
     assert tokenizer.convert_ids_to_tokens(corpus.sentence(0)) == ["w1", "w69999"]
 
 
-@pytest.mark.parametrize("workers", [1, 2])
-def test_limit_takes_exactly_that_many_sentences(tmp_path, monkeypatch, workers):
-    files = write_texts(tmp_path / "text")
-    monkeypatch.setattr(module, "BLOCK", 300)
-    wanted = [ids for document in plainly(files) for ids in document]
-    for limit in (1, 17, len(wanted), len(wanted) + 1):
-        corpus = build([tmp_path / "text"], TINY, tmp_path / str(limit), workers, limit)
-        found = [ids for document in as_lists(corpus) for ids in document]
-        assert found == wanted[:limit]
-    with pytest.raises(InputError, match="at least 1"):
-        build([tmp_path / "text"], TINY, tmp_path / "made", limit=0)
-
-
-def test_bad_bytes_are_replaced_counted_and_located(tmp_path, capsys):
+def test_bad_bytes_and_files_without_text_are_named(tmp_path, capsys):
     replaced_before = "\ufffd".encode()  # such a character in the text counts for nothing
     (tmp_path / "a.txt").write_bytes(b"fine " + replaced_before)
     (tmp_path / "b.txt").write_bytes(b"fine\nbad \xff\xfe here\n" + replaced_before + b"bad \xe9\n")
-    corpus = build([tmp_path], TINY, tmp_path / "made", workers=1)
-    assert corpus.description["replaced"] == 3
-    assert f"3 places are no UTF-8 and were replaced; the first: {tmp_path}/b.txt, line 2" in (
-        capsys.readouterr().out
-    )
-    found = [TINY.decode(corpus.sentence(i)) for i in range(corpus.n_sentences)]
-    assert found == ["fine", "fine", "bad here", "bad"]
-
-
-def test_files_without_text_are_left_out_and_named(tmp_path, capsys):
     (tmp_path / "empty.txt").touch()
     (tmp_path / "blank.txt").write_text("\n \n\u200b\n")
-    (tmp_path / "text.txt").write_text("some text")
     corpus = build([tmp_path], TINY, tmp_path / "made", workers=1)
-    assert corpus.n_sentences == corpus.n_documents == 1
+    assert corpus.description["replaced"] == 3
     said = capsys.readouterr().out
+    assert f"3 places are no UTF-8 and were replaced; the first: {tmp_path}/b.txt, line 2" in said
     assert f"2 files hold no text: {tmp_path}/blank.txt, {tmp_path}/empty.txt" in said
+    found = [TINY.decode(corpus.sentence(i)) for i in range(corpus.n_sentences)]
+    assert found == ["fine", "fine", "bad here", "bad"]
+    assert corpus.n_documents == 2
 
 
 def test_sources_are_files_and_folders_each_once(tmp_path):
@@ -261,23 +251,24 @@ def test_sources_are_files_and_folders_each_once(tmp_path):
     assert names == ["b.txt", "a.txt", str(Path("deep/c.txt")), "other.md"]
 
 
-def test_what_cannot_be_read_is_said_in_one_line(tmp_path):
+@pytest.mark.parametrize(
+    ("source", "message", "options"),
+    [
+        ("missing.txt", "missing.txt: no such file or folder", {}),
+        ("empty", "empty holds no *.txt file", {}),
+        ("blank.txt", "no text in ", {}),
+        ("utf16.txt", "utf16.txt is no text in UTF-8", {}),
+        ("text.txt", "at least 1", {"limit": 0}),
+    ],
+)
+def test_what_cannot_be_read_is_said_in_one_line(tmp_path, source, message, options):
     (tmp_path / "empty").mkdir()
     (tmp_path / "blank.txt").write_text("\n\n")
     (tmp_path / "utf16.txt").write_text("some text", encoding="utf-16")
     (tmp_path / "text.txt").write_text("some text")
-    for source, message in (
-        ("missing.txt", "missing.txt: no such file or folder"),
-        ("empty", r"empty holds no \*.txt file"),
-        ("blank.txt", "no text in .*blank.txt"),
-        ("utf16.txt", "utf16.txt is no text in UTF-8"),
-    ):
-        with pytest.raises(InputError, match=message) as caught:
-            build([tmp_path / source], TINY, tmp_path / "made", workers=1)
-        assert "\n" not in str(caught.value)
-        assert not (tmp_path / "made" / "corpus.json").exists()
-        assert not list((tmp_path / "made").glob("*.bin"))
-        assert not list((tmp_path / "made").glob(".*.part"))
+    with one_line_error(message):
+        build([tmp_path / source], TINY, tmp_path / "made", workers=1, **options)
+    assert not [file for file in (tmp_path / "made").glob("*") if file.name != ".lock"]
     with pytest.raises(InputError, match="cannot write the corpus"):
         build([tmp_path / "text.txt"], TINY, tmp_path / "text.txt" / "made", workers=1)
 
@@ -316,9 +307,8 @@ def edit_text(text, folder):
 
 
 def edit_ids(text, folder):
-    data = bytearray((folder / "ids.bin").read_bytes())
-    data[7] ^= 1
-    (folder / "ids.bin").write_bytes(data)
+    data = (folder / "ids.bin").read_bytes()
+    (folder / "ids.bin").write_bytes(data[:7] + bytes([data[7] ^ 1]) + data[8:])
 
 
 def cut_index(text, folder):
@@ -360,8 +350,7 @@ def test_anything_else_builds_it_anew_and_says_why(made, capsys, change, why):
 
 def test_another_vocabulary_builds_it_anew(made, capsys):
     text, folder = made
-    cased = BertTokenizer(tiny_vocabulary(), lower_case=False)
-    build([text], cased, folder, workers=1)
+    build([text], BertTokenizer(tiny_vocabulary(), lower_case=False), folder, workers=1)
     assert "the vocabulary is another one" in capsys.readouterr().out
     larger = BertTokenizer([*tiny_vocabulary(), "one"])
     corpus = build([text], larger, folder, workers=1)
@@ -390,8 +379,15 @@ def test_a_corpus_that_is_not_whole_does_not_open(made):
         Corpus(folder / "elsewhere")
 
 
-@pytest.mark.parametrize("moment", ["sentences", "documents.bin", "corpus.json"])
-def test_a_failure_at_any_moment_leaves_nothing_that_counts(made, monkeypatch, moment):
+@pytest.mark.parametrize(
+    ("place", "old_is_whole"),
+    [
+        ("pretraining.corpus.encode_block", True),
+        ("utils.os.replace", False),
+        ("pretraining.corpus.write_json", False),
+    ],
+)
+def test_a_failure_at_any_moment_leaves_nothing_that_counts(made, monkeypatch, place, old_is_whole):
     text, folder = made
     edit_text(text, folder)
 
@@ -399,17 +395,11 @@ def test_a_failure_at_any_moment_leaves_nothing_that_counts(made, monkeypatch, m
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        if moment == "sentences":
-            patch.setattr(module, "encode_block", fail)
-        elif moment == "corpus.json":
-            patch.setattr(module, "write_json", fail)
-        else:
-            patch.setattr("training.files.os.replace", fail)
+        patch.setattr(place, fail)
         with pytest.raises(KeyboardInterrupt):
             build([text], TINY, folder, workers=1)
-    if moment != "sentences":  # then the old corpus is still whole
-        with pytest.raises(InputError, match="no whole corpus"):
-            Corpus(folder)
+    with contextlib.nullcontext() if old_is_whole else one_line_error("no whole corpus"):
+        Corpus(folder)
     assert not list(folder.glob(".*.part"))
     assert as_lists(build([text], TINY, folder, workers=1)) == plainly(text_files([text]))
 
@@ -428,7 +418,7 @@ def wait_until(condition, seconds=20.0):
     return condition()
 
 
-@can_fork
+@needs_fork
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="no /proc to look processes up in")
 def test_killed_it_leaves_no_process_and_no_half_corpus(tmp_path, monkeypatch):
     text, folder = tmp_path / "text", tmp_path / "made"
@@ -468,7 +458,7 @@ def test_killed_it_leaves_no_process_and_no_half_corpus(tmp_path, monkeypatch):
     assert not list(folder.glob(".*.part"))
 
 
-@can_fork
+@needs_fork
 @pytest.mark.skipif(module.fcntl is None, reason="no flock here")
 def test_two_programs_do_not_build_at_once(tmp_path):
     write_texts(tmp_path / "text")
@@ -506,8 +496,8 @@ def one_of_two(number, folder, source, results):
         dist.destroy_process_group()
 
 
-@can_fork
-@pytest.mark.skipif(not dist.is_gloo_available(), reason="this torch has no gloo")
+@needs_fork
+@needs_gloo
 @pytest.mark.parametrize("source", ["text", "missing"])
 def test_of_several_processes_the_first_builds_for_all(tmp_path, source):
     files = write_texts(tmp_path / "text")
@@ -555,8 +545,8 @@ def test_a_split_is_by_whole_documents(corpus):
     assert train.n_tokens + held.n_tokens == corpus.n_tokens
     for part, lists in zip((train, held), theirs, strict=True):
         assert part.n_documents == len(lists)
-        assert part.n_sentences == sum(map(len, lists))
         flat = [ids for document in lists for ids in document]
+        assert part.n_sentences == len(flat)
         assert part.sentence_lengths.tolist() == [len(ids) for ids in flat]
         assert part.n_tokens == sum(map(len, flat))
         for d in (0, part.n_documents - 1):
@@ -566,42 +556,29 @@ def test_a_split_is_by_whole_documents(corpus):
     again, other = corpus.split(0.2, seed=1)[1], corpus.split(0.2, seed=2)[1]
     assert as_lists(again) == theirs[1]
     assert as_lists(other) != theirs[1]
-
-
-def test_a_part_can_be_split_again(corpus):
-    train, _ = corpus.split(0.2, seed=1)
-    rest, dev = train.split(0.5, seed=1)
-    assert sorted(as_lists(rest) + as_lists(dev)) == sorted(as_lists(train))
+    rest, dev = train.split(0.5, seed=1)  # a part can be split, too
+    assert sorted(as_lists(rest) + as_lists(dev)) == sorted(theirs[0])
 
 
 def test_one_huge_document_is_not_held_out(tmp_path):
-    text = "\n\n".join(["a b c. " * 500, "d e.", "f g h.", "i j k l m."])
-    (tmp_path / "text.txt").write_text(text)
-    corpus = build([tmp_path / "text.txt"], TINY, tmp_path / "made", workers=1)
+    corpus = build_text(tmp_path, "\n\n".join(["a b c. " * 500, "d e.", "f g h.", "i j k l m."]))
     for seed in range(10):
         held = corpus.split(0.0001, seed)[1]
         assert as_lists(held) == [[TINY.text_to_ids("d e.")]]
         assert corpus.split(0.3, seed)[0].n_tokens > 1000
 
 
-def test_a_single_document_cannot_be_split(tmp_path):
-    (tmp_path / "text.txt").write_text("a b.\nc d.")
-    corpus = build([tmp_path / "text.txt"], TINY, tmp_path / "made", workers=1)
-    assert corpus.n_documents == 1
+def test_splits_and_sentences_that_cannot_be(corpus, tmp_path):
+    alone = build_text(tmp_path, "a b.\nc d.")
+    assert alone.n_documents == 1
     with pytest.raises(InputError, match="one document"):
-        corpus.split(0.5, seed=0)
-
-
-@pytest.mark.parametrize("share", [0.0, 1.0, -1.0])
-def test_a_share_is_between_0_and_1(corpus, share):
-    with pytest.raises(InputError, match="cannot be held out"):
-        corpus.split(share, seed=0)
-
-
-@pytest.mark.parametrize("i", [-1, 10**6])
-def test_no_sentence_outside(corpus, i):
-    with pytest.raises(IndexError):
-        corpus.sentence(i)
+        alone.split(0.5, seed=0)
+    for share in (0.0, 1.0, -1.0):
+        with pytest.raises(InputError, match="cannot be held out"):
+            corpus.split(share, seed=0)
+    for i in (-1, 10**6):
+        with pytest.raises(IndexError):
+            corpus.sentence(i)
 
 
 def test_a_corpus_is_pickled_by_its_place(corpus):
@@ -622,12 +599,11 @@ def test_unigram_entropy_is_that_of_the_counts(corpus, monkeypatch):
 
 MEASURE = """
 import resource, sys
-sys.path.insert(0, sys.argv[1])
 from pretraining.corpus import build
 from tokenizer import BertTokenizer
 from training.arguments import run_script
-tokenizer = BertTokenizer.from_pretrained(sys.argv[2])
-build([sys.argv[3]], tokenizer, sys.argv[4], workers=1)
+tokenizer = BertTokenizer.from_pretrained(sys.argv[1])
+build([sys.argv[2]], tokenizer, sys.argv[3], workers=1)
 print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
 """
 
@@ -641,31 +617,18 @@ def test_memory_stays_flat_as_the_corpus_grows(tmp_path, tiny_model_folder):
     for times in (1, 10):  # half a megabyte of text, five megabytes
         path = tmp_path / f"{times}.txt"
         path.write_text("\n\n".join([text] * times))
-        command = [sys.executable, "-c", MEASURE, ROOT, tiny_model_folder, path]
-        done = subprocess.run(
-            [*command, tmp_path / f"made-{times}"],
-            env=os.environ | {"OMP_NUM_THREADS": "1"},
-            capture_output=True,
-            text=True,
-            check=True,
-        )
-        peaks.append(int(done.stdout.split()[-1]) / 1024)  # MB
+        given = (tiny_model_folder, path, tmp_path / f"made-{times}")
+        done = succeeded(as_process("-c", MEASURE, *given, folder=tmp_path, PYTHONPATH=str(ROOT)))
+        peaks.append(int(done.out.split()[-1]) / 1024)  # MB
     size = (tmp_path / "made-10" / "ids.bin").stat().st_size
     assert size > 4_000_000
     assert peaks[1] - peaks[0] < 4
 
 
 def test_printed_quotes_and_dashes_become_typed_ones(tmp_path):
-    for name, text in (
-        ("printed", "“I don’t,” she said—‘no’ … 1–2.\n"),
-        ("typed", "\"I don't,\" she said--'no' ... 1-2.\n"),
-    ):
-        (tmp_path / name).mkdir()
-        (tmp_path / name / "a.txt").write_text(text, encoding="utf-8")
-    printed, typed = (
-        build([tmp_path / name], TINY, tmp_path / f"of {name}", workers=1)
-        for name in ("printed", "typed")
-    )
+    printed = build_text(tmp_path, "“I don’t,” she said—‘no’ … 1–2.\n")
+    (tmp_path / "other").mkdir()
+    typed = build_text(tmp_path / "other", "\"I don't,\" she said--'no' ... 1-2.\n")
     assert printed.ids.tolist() == typed.ids.tolist()
     assert len(printed.ids) > 10
 
@@ -674,17 +637,10 @@ def test_printed_quotes_and_dashes_become_typed_ones(tmp_path):
 # Real text
 
 
-@pytest.fixture
-def books():
-    folder = Path(os.environ.get("MINBERT_DATA", "missing")) / "pretrain_text" / "books"
-    if not folder.is_dir():
-        pytest.skip("no real text here: set MINBERT_DATA to a folder with pretrain_text/books")
-    return folder
-
-
-def test_real_books(tmp_path, books, offline_model):
+def test_real_books(tmp_path, offline_model):
     tokenizer = BertTokenizer.from_pretrained(offline_model)
-    path = min(books.glob("*.txt"), key=lambda path: path.stat().st_size)
+    books = data_folder("pretrain_text", "books").glob("*.txt")
+    path = min(books, key=lambda path: path.stat().st_size)
     corpus = build([path], tokenizer, tmp_path / "made", workers=2)
     text = path.read_text(encoding="utf-8")
     for printed, typed in ("‘'", "’'", '“"', '”"', ("–", "-"), ("—", "--"), ("…", "...")):

@@ -1,31 +1,32 @@
 """Distillation: its losses, the student that begins as the teacher, a run, killed and resumed."""
 
-import itertools
 import json
 import math
-import multiprocessing
-import os
 import signal
-import socket
-import sys
-from types import SimpleNamespace
 
 import pytest
 import torch
 import torch._dynamo  # which torch takes in late: here once, rather than in every process
 import transformers
-from conftest import NO_DROPOUT, save_tiny_model
+from conftest import (
+    NO_DROPOUT,
+    assert_refused,
+    assert_same_tensors,
+    needs_fork,
+    run_as_two,
+    run_forked,
+    save_sentiment_checkpoint,
+    save_tiny_model,
+    stir,
+    succeeded,
+)
 from torch.nn import functional as F
 
-from classifier import BertSentimentClassifier
 from datasets import SentenceClassificationDataset, load_data
 from extensions.loss.distillation import direction_loss, soft_loss
 from lessons import distil
 from lessons.distil import DistilBertClassifier, Teacher, student_of
 from optimizer import AdamW
-from training import report
-from training.arguments import run_script
-from training.checkpoints import ResumePoint, save_model
 from training.errors import InputError
 from utils import seed_everything
 
@@ -37,21 +38,7 @@ def teacher_file(tmp_path_factory):
     """A checkpoint of classifier.py with four layers, without dropout, far from initial values."""
     folder = tmp_path_factory.mktemp("teacher")
     save_tiny_model(folder, num_hidden_layers=4, **NO_DROPOUT)
-    ours = SimpleNamespace(
-        hidden_dropout_prob=0.0,
-        num_labels=5,
-        hidden_size=32,
-        data_dir=".",
-        option="finetune",
-        model=str(folder),
-    )
-    model = BertSentimentClassifier(ours)
-    with torch.no_grad():
-        for parameter in model.parameters():
-            parameter.add_(0.1 * torch.randn_like(parameter))
-    path = folder / "sst-classifier.pt"
-    save_model(model, AdamW(model.parameters()), SimpleNamespace(), ours, path)
-    return path
+    return save_sentiment_checkpoint(folder / "sst-classifier.pt", folder, labels=5, dropout=0.0)
 
 
 @pytest.fixture
@@ -70,25 +57,23 @@ def batch(teacher, tiny_data):
 # The losses
 
 
-@pytest.mark.parametrize("temperature", [1.0, 2.0, 7.5])
+@pytest.mark.parametrize("temperature", [1.0, 3.0, 7.5])
 def test_soft_loss_is_its_formula(temperature):
+    """Its gradient is T · (q − p): of the same size whatever T is (Hinton et al. 2015, 2.1)."""
     student, teacher = torch.randn(2, 6, 4)
+    student.requires_grad_()
     wanted = 0.0
     for s, t in zip(student.tolist(), teacher.tolist(), strict=True):
         softened = [[math.exp(x / temperature) for x in row] for row in (s, t)]
         q, p = ([x / sum(row) for x in row] for row in softened)
         wanted += temperature**2 * sum(b * math.log(b / a) for a, b in zip(q, p, strict=True))
-    assert soft_loss(student, teacher, temperature).item() == pytest.approx(wanted, rel=1e-5)
+    loss = soft_loss(student, teacher, temperature)
+    assert loss.item() == pytest.approx(wanted, rel=1e-5)
     assert soft_loss(teacher, teacher, temperature).item() == pytest.approx(0.0, abs=1e-6)
-
-
-def test_gradient_of_the_soft_loss():
-    """T · (q − p): of the same size whatever T is (Hinton et al. 2015, section 2.1)."""
-    student, teacher = torch.randn(2, 6, 4)
-    student.requires_grad_()
-    soft_loss(student, teacher, 3.0).backward()
-    wanted = 3.0 * (F.softmax(student / 3, dim=-1) - F.softmax(teacher / 3, dim=-1))
-    torch.testing.assert_close(student.grad, wanted)
+    loss.backward()
+    cooled = (F.softmax(logits / temperature, dim=-1) for logits in (student, teacher))
+    q, p = cooled
+    torch.testing.assert_close(student.grad, temperature * (q - p).detach())
 
 
 def test_direction_loss_is_torchs_over_real_pieces():
@@ -117,8 +102,7 @@ def test_it_begins_with_every_second_layer(teacher):
     student = student_of(bert)
     assert len(student.bert_layers) == student.config.num_hidden_layers == 2
     for mine, theirs in zip(student.bert_layers, bert.bert_layers[::2], strict=True):
-        for name, tensor in theirs.state_dict().items():
-            assert torch.equal(mine.state_dict()[name], tensor)
+        assert_same_tensors(mine.state_dict(), theirs.state_dict())
     before = bert.word_embedding.weight.clone()
     with torch.no_grad():
         student.word_embedding.weight.zero_()
@@ -135,10 +119,7 @@ def test_with_all_layers_it_is_the_teacher(teacher, batch):
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
 def test_the_classifier_is_that_of_transformers(teacher, batch, tmp_path, dtype):
-    model = DistilBertClassifier(student_of(teacher.model.bert), 5, dropout=0.3)
-    with torch.no_grad():
-        for parameter in model.parameters():
-            parameter.add_(0.1 * torch.randn_like(parameter))
+    model = stir(DistilBertClassifier(student_of(teacher.model.bert), 5, dropout=0.3))
     model.save_pretrained(tmp_path)
     theirs, report = transformers.DistilBertForSequenceClassification.from_pretrained(
         tmp_path, output_loading_info=True
@@ -161,8 +142,7 @@ def test_the_classifier_is_that_of_transformers(teacher, batch, tmp_path, dtype)
         torch.testing.assert_close(mine.grad, parameter.grad, **near)
     again = DistilBertClassifier.from_pretrained(tmp_path)
     assert again.dropout.p == 0.3
-    for name, tensor in again.to(dtype).state_dict().items():
-        assert torch.equal(tensor, ours.state_dict()[name]), name
+    assert_same_tensors(again.to(dtype).state_dict(), ours.state_dict())
 
 
 # ---------------------------------------------------------------------------------------------
@@ -176,8 +156,10 @@ def line(teacher_file, tiny_data):
     return ["--teacher", str(teacher_file), *files, *flags.split()]
 
 
-@pytest.mark.parametrize("weights", [(5.0, 2.0, 1.0), (0.0, 1.0, 0.0), (0.0, 0.0, 4.0)])
-@pytest.mark.parametrize("accumulate", [1, 4])
+@pytest.mark.parametrize(
+    ("weights", "accumulate"),
+    [((5.0, 2.0, 1.0), 1), ((5.0, 2.0, 1.0), 4), ((0.0, 1.0, 0.0), 4), ((0.0, 0.0, 4.0), 4)],
+)
 def test_a_step_is_one_on_the_weighted_losses(
     run_script_here, monkeypatch, line, batch, tmp_path, weights, accumulate
 ):
@@ -191,8 +173,7 @@ def test_a_step_is_one_on_the_weighted_losses(
 
     monkeypatch.setattr(distil, "AdamW", Watched)
     once = ["--epochs", "1", "--batch_size", "25", "--accumulate", str(accumulate)]
-    result = run_script_here(distil, *line, *once, "--weights", *map(str, weights))
-    assert result.code == 0, result.err
+    succeeded(run_script_here(distil, *line, *once, "--weights", *map(str, weights)))
 
     seed_everything(11711)  # so that the student's head begins with the same numbers
     teacher = Teacher(line[1], CPU)
@@ -235,18 +216,11 @@ def metrics_of(folder):
 
 
 def test_a_run(run_script_here, line, teacher, tmp_path):
-    result = run_script_here(distil, *line, "--decay", "--warmup", "0.1", "--clip", "1")
-    assert result.code == 0, result.err
+    result = succeeded(run_script_here(distil, *line, "--decay", "--warmup", "0.1", "--clip", "1"))
     folder = tmp_path / "distilled"
-    assert sorted(file.name for file in folder.iterdir()) == [
-        "config.json",
-        "curves.png",
-        "metrics.json",
-        "model.safetensors",
-        "steps.csv",
-        "tokenizer_config.json",
-        "vocab.txt",
-    ]
+    files = "config.json curves.png metrics.json model.safetensors steps.csv"
+    files += " tokenizer_config.json vocab.txt"
+    assert sorted(file.name for file in folder.iterdir()) == files.split()
     metrics = metrics_of(tmp_path)
     first, *_, last = metrics["epochs"]
     assert last["soft"] < 0.8 * first["soft"]
@@ -276,7 +250,7 @@ def test_the_best_epoch_is_kept(run_script_here, monkeypatch, line):
         save(model, folder)
 
     monkeypatch.setattr(DistilBertClassifier, "save_pretrained", watched)
-    assert run_script_here(distil, *line).code == 0
+    succeeded(run_script_here(distil, *line))
     assert len(saved) == 2
     kept = DistilBertClassifier.from_pretrained("distilled")
     assert torch.equal(kept.classifier.bias, saved[1])
@@ -293,98 +267,43 @@ def test_the_teacher_does_not_learn(teacher, batch):
 # Killed, and gone on
 
 EVENTS = 60  # files that a run writes, each counted before and after it takes its place
-FORK = pytest.mark.skipif(
-    "fork" not in multiprocessing.get_all_start_methods(), reason="this system cannot fork"
-)
-
-
-def live(folder, line, last_event, environment):
-    """What a forked process does: distil in ``folder``, writing its resume file in every step."""
-    os.chdir(folder)
-    os.environ |= environment
-    sys.stdout = sys.stderr = open("log.txt", "a", buffering=1)
-    sys.argv = ["distil.py", *line]
-    ResumePoint.__init__.__defaults__ = (0.0,)
-    os.fsync = lambda descriptor: None
-    report.plot_curves = lambda *_: None
-    numbers, replace = itertools.count(1), os.replace
-
-    def event():
-        if next(numbers) == last_event:
-            os.kill(os.getpid(), signal.SIGKILL)
-
-    def watched(old, new):
-        event()
-        replace(old, new)
-        event()
-
-    os.replace = watched
-    run_script(distil.main)
-
-
-def start(folder, line, last_event=None, **environment):
-    folder.mkdir(exist_ok=True)
-    process = multiprocessing.get_context("fork").Process(
-        target=live, args=(folder, line, last_event, environment)
-    )
-    process.start()
-    return process
-
-
-def run(folder, line, last_event=None):
-    process = start(folder, line, last_event)
-    process.join()
-    return process.exitcode
 
 
 def left_by(folder):
     assert not list(folder.glob("distilled/*.resume"))
-    metrics = metrics_of(folder)
-    return metrics["epochs"], (folder / "distilled" / "model.safetensors").read_bytes()
+    return metrics_of(folder)["epochs"], (folder / "distilled/model.safetensors").read_bytes()
 
 
-@FORK
-def test_killed_and_resumed(line, teacher_file, tmp_path):
+@needs_fork
+def test_killed_and_resumed(line, tmp_path):
     """With dropout before the head, so that random states count."""
     line = [*line, "--hidden_dropout_prob", "0.3"]
-    assert run(tmp_path / "untouched", line) == 0
+    assert run_forked(distil.main, tmp_path / "untouched", line) == 0
     untouched = left_by(tmp_path / "untouched")
     within = 0
     for i, event in enumerate(range(7, EVENTS - 4, 9)):
         folder = tmp_path / str(i)
-        assert run(folder, line, event) == -signal.SIGKILL
+        assert run_forked(distil.main, folder, line, event) == -signal.SIGKILL
         point = folder / "distilled" / "distil.resume"
         within += torch.load(point, weights_only=True)["position"]["batch"] > 0
-        assert run(folder, [*line, "--resume"]) == 0, (folder / "log.txt").read_text()
+        if i == 0:
+            other = [*line, "--resume", "--temperature", "3"]
+            assert run_forked(distil.main, folder, other) == 1
+            assert "a run with temperature=2.0" in (folder / "log.txt").read_text()
+        code = run_forked(distil.main, folder, [*line, "--resume"])
+        assert code == 0, (folder / "log.txt").read_text()
         assert left_by(folder) == untouched
     assert within >= 3
 
 
-@FORK
+@needs_fork
 def test_two_processes_have_the_curve_of_one(line, tmp_path):
-    """Forked ones, told by torchrun's variables that they belong together."""
-    assert run(tmp_path / "alone", line) == 0
-    with socket.socket() as free:
-        free.bind(("localhost", 0))
-        port = str(free.getsockname()[1])
-    shared = {"TORCHELASTIC_RUN_ID": "x", "MASTER_ADDR": "localhost", "MASTER_PORT": port}
-    shared |= {"WORLD_SIZE": "2"}
-    both = [start(tmp_path / "two", line, **shared, RANK=str(i)) for i in (0, 1)]
-    for process in both:
-        process.join()
-    said = (tmp_path / "two" / "log.txt").read_text()
-    assert [process.exitcode for process in both] == [0, 0], said
+    assert run_forked(distil.main, tmp_path / "alone", line) == 0
+    said = run_as_two(distil.main, tmp_path / "two", line)
     assert said.count("processes: 2 train together") == said.count("wrote distilled") == 1
     curves = [metrics_of(tmp_path / name)["epochs"] for name in ("alone", "two")]
     for mine, theirs in zip(*curves, strict=True):
         assert theirs == pytest.approx(mine, abs=1e-4)
-
-
-@FORK
-def test_other_settings_are_refused(line, tmp_path):
-    assert run(tmp_path / "a", line, 20) == -signal.SIGKILL
-    assert run(tmp_path / "a", [*line, "--resume", "--temperature", "3"]) == 1
-    assert "a run with temperature=2.0" in (tmp_path / "a" / "log.txt").read_text()
 
 
 # ---------------------------------------------------------------------------------------------
@@ -408,11 +327,7 @@ def test_other_settings_are_refused(line, tmp_path):
 )
 def test_bad_input(run_script_here, line, tmp_path, flags, said):
     (tmp_path / "taken").write_text("x")
-    result = run_script_here(distil, *line, *flags.split())
-    assert result.code in (1, 2)
-    assert said in result.err
-    assert result.err.startswith("error: ")
-    assert result.err.count("\n") == 1
+    assert_refused(run_script_here(distil, *line, *flags.split()), said)
     assert not (tmp_path / "distilled" / "model.safetensors").exists()
 
 

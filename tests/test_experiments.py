@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from conftest import ROOT
+from conftest import ROOT, assert_refused, succeeded
 from scipy.stats import bootstrap, pearsonr
 
 from experiments import report, results, run, search
@@ -84,25 +84,9 @@ def a_result(name: str, seed: int | None, dev: dict, data: dict | None = None) -
 # run.py
 
 
-@pytest.mark.parametrize(
-    "path", sorted((ROOT / "experiments").glob("*.toml")), ids=lambda p: p.stem
-)
-def test_the_flags_of_what_ships_are_flags(path):
-    """Of every variant; what makes no sense would be refused only when its turn comes."""
-    experiment = results.read_experiment(path)
-    for one in experiment.with_variants():
-        if one.kind == "train":
-            flags = get_args(results.as_arguments(one.flags))
-            assert flags.option == one.flags["option"]
-        else:
-            assert all(
-                (path.parent / f"{name.rstrip('-012')}.toml").is_file() for name in one.members
-            )
-
-
 def test_a_run_for_every_seed(place, run_script_here, tiny_data):
     toml = write_toml(place, "plain", "lr = 0.1\nuse_it = true\nnot_this = false")
-    assert run_script_here(run, toml).code == 0
+    succeeded(run_script_here(run, toml))
     folder = place / "runs" / "plain-0"
     assert calls(place) == [
         f"--lr 0.1 --use_it --seed {seed} --out_dir {place / 'runs' / f'plain-{seed}'} "
@@ -126,55 +110,37 @@ def test_a_run_for_every_seed(place, run_script_here, tiny_data):
 
 
 def test_runs_already_done_are_skipped(place, run_script_here):
-    toml = write_toml(place, "plain")
-    assert run_script_here(run, toml, "--seeds", "1").code == 0
+    toml = write_toml(place, "plain", "lr = 0.1")
+    succeeded(run_script_here(run, toml, "--seeds", "1"))
     assert len(calls(place)) == 1
-    result = run_script_here(run, toml)
-    assert result.code == 0
+    result = succeeded(run_script_here(run, toml))
     assert "plain-1 is in results.jsonl already" in result.out
-    assert [one["seed"] for one in results.load_results()] == [1, 0]
-    assert len(calls(place)) == 2
-    run_script_here(run, toml)
-    assert len(calls(place)) == 2
-
-
-def test_the_same_name_with_other_flags_is_refused(place, run_script_here):
-    run_script_here(run, write_toml(place, "plain", "lr = 0.1"))
-    result = run_script_here(run, write_toml(place, "plain", "lr = 0.2"))
-    assert result.code == 1
-    assert "plain-0 is in results.jsonl with other flags" in result.err
-    assert len(calls(place)) == 2
-
-
-def test_a_lost_line_is_taken_from_the_runs_folder(place, run_script_here):
-    toml = write_toml(place, "plain")
-    run_script_here(run, toml)
     before = results.load_results()
-    results.RESULTS.unlink()
-    assert run_script_here(run, toml).code == 0
-    assert results.load_results() == before
+    assert [one["seed"] for one in before] == [1, 0]
+    other = write_toml(place, "plain", "lr = 0.2")
+    said = "plain-0 is in results.jsonl with other flags"
+    assert_refused(run_script_here(run, other), said, code=1)
+    results.RESULTS.unlink()  # a lost line is taken from the folder of the run
+    succeeded(run_script_here(run, write_toml(place, "plain", "lr = 0.1")))
+    assert sorted(results.load_results(), key=str) == sorted(before, key=str)
     assert len(calls(place)) == 2
     results.RESULTS.unlink()  # but not if the flags are others by now
-    assert run_script_here(run, write_toml(place, "plain", "lr = 0.5")).code == 0
+    succeeded(run_script_here(run, write_toml(place, "plain", "lr = 0.5")))
     assert len(calls(place)) == 4
 
 
-def test_a_run_that_fails_is_not_recorded_and_goes_on_next_time(place, run_script_here):
+def test_a_run_that_fails_is_not_recorded_and_goes_on_next_time(
+    place, run_script_here, monkeypatch
+):
     toml = write_toml(place, "bad", "lr = 13.0")
-    result = run_script_here(run, toml)
-    assert result.code == 1
-    assert result.err == ("error: bad-0 ended with status 1; the same command goes on with it\n")
-    assert results.load_results() == []
+    said = "error: bad-0 ended with status 1; the same command goes on with it\n"
+    assert_refused(run_script_here(run, toml), said, code=1)
     assert "--resume" not in calls(place)[0]
     run_script_here(run, toml)
     assert calls(place)[1].endswith(" --resume")
-
-
-def test_predictions_for_other_ids_are_refused(place, run_script_here, tiny_data, monkeypatch):
     monkeypatch.setenv("MINBERT_DATA", str(ROOT / "data" / "practice"))
     result = run_script_here(run, write_toml(place, "plain"))
-    assert result.code == 1
-    assert "sst-dev-output.csv has other ids than" in result.err
+    assert_refused(result, "sst-dev-output.csv has other ids than", code=1)
     assert results.load_results() == []
 
 
@@ -204,7 +170,7 @@ def test_a_joined_toml_runs_its_members(place, run_script_here):
         write_toml(place, f"only-{task}", f'tasks = "{task}"', seeds="[0]")
     joined = place / "joined.toml"
     joined.write_text('[run]\nname = "j"\nkind = "joined"\nmembers = ["only-sst", "only-sts"]\n')
-    assert run_script_here(run, joined).code == 0
+    succeeded(run_script_here(run, joined))
     found = results.load_results()
     assert [list(one["dev"]) for one in found] == [["sst"], ["sts"]]
     (row,) = report.rows_of(found, {"j": ["only-sst", "only-sts"]})
@@ -221,8 +187,8 @@ def test_variants_are_runs_beside_the_baseline(place, run_script_here):
     assert slow.flags == base.flags | {"lr": 1e-6, "teachers": ["a.pt", "b.pt"]}
     line = " ".join(results.as_arguments(slow.flags))
     assert "--teachers a.pt b.pt" in line
-    assert run_script_here(run, toml, "--only", "plain-slow").code == 0
-    assert run_script_here(run, toml).code == 0
+    succeeded(run_script_here(run, toml, "--only", "plain-slow"))
+    succeeded(run_script_here(run, toml))
     assert [one["name"] for one in results.load_results()] == ["plain-slow", "plain"]
     refused = run_script_here(run, toml, "--only", "fast")
     assert "--only fast: there are plain, plain-slow" in refused.err
@@ -257,17 +223,20 @@ def test_a_faulty_toml(tmp_path, text, said):
     "path", sorted((ROOT / "experiments").glob("*.toml")), ids=lambda p: p.stem
 )
 def test_the_tomls_of_the_repository(path):
+    """Their flags are flags; what makes no sense would be refused only when its turn comes."""
     one = results.read_experiment(path)
     assert one.name == path.stem
-    if one.kind == "joined":
-        assert all(path.with_name(f"{name}.toml").is_file() for name in one.members)
-    elif one.kind == "train":
-        for each in one.with_variants():
-            args = get_args(results.train_command(each.script, each.flags, 0, Path("runs"))[2:])
-            assert args.seed == 0
-            tasks = {"tasks": each.flags["tasks"].split(",")} if "tasks" in each.flags else {}
-            flags = each.flags | tasks
-            assert all(getattr(args, name) == value for name, value in flags.items())
+    for name in one.members:
+        assert path.with_name(f"{name.rstrip('-012')}.toml").is_file()
+    for each in one.with_variants():
+        if each.kind != "train":
+            continue
+        command = results.train_command(each.script, each.flags, 0, Path("runs"))
+        args = get_args(command[2:])
+        assert (args.seed, args.option) == (0, each.flags["option"])
+        tasks = {"tasks": each.flags["tasks"].split(",")} if "tasks" in each.flags else {}
+        flags = each.flags | tasks
+        assert all(getattr(args, name) == value for name, value in flags.items())
     if one.search:
         assert search.check_ranges(one)[0] > 0
 
@@ -487,12 +456,10 @@ def fill(place: Path) -> None:
     files = results.dev_files({})
     gold = {task: results.gold(task, path)[1] for task, path in files.items()}
     sst, para, sts = "".join(map(str, gold["sst"])), "".join(map(str, gold["para"])), gold["sts"]
+    wrong = "".join(str((int(label) + 1) % 5) for label in sst)
     prints = results.fingerprints(files, list(files))
     for seed, right in ((0, 5), (1, 8)):
-        dev = {"sst": sst[:right] + "4321043210"[right:] + "4", "para": para, "sts": sts}
-        dev["sst"] = "".join(
-            label if i < right else str((int(label) + 1) % 5) for i, label in enumerate(sst)
-        )
+        dev = {"sst": sst[:right] + wrong[right:], "para": para, "sts": sts}
         results.append_result(a_result("base", seed, dev, prints))
         results.append_result(a_result("one", seed, {"sst": sst}, prints))
         results.append_result(a_result("two", seed, {"para": para, "sts": sts}, prints))
@@ -505,8 +472,7 @@ def fill(place: Path) -> None:
 
 def test_the_report(place, run_script_here):
     fill(place)
-    result = run_script_here(report, "--plot", place / "scores.png")
-    assert result.code == 0
+    result = succeeded(run_script_here(report, "--plot", place / "scores.png"))
     lines = result.out.splitlines()
     mean, sd = np.mean([5 / 11, 8 / 11]), np.std([5 / 11, 8 / 11], ddof=1)
     overall = [(score / 11 + 1 + 1) / 3 for score in (5, 8)]
@@ -528,28 +494,17 @@ def test_the_report(place, run_script_here):
 
 
 def test_the_first_name_is_the_baseline(place, run_script_here):
+    assert_refused(run_script_here(report), "no results yet in", code=1)
     fill(place)
-    result = run_script_here(report, "joined", "base")
-    assert result.code == 0
+    result = succeeded(run_script_here(report, "joined", "base"))
     assert "| against joined |" in result.out
     assert "alone" not in result.out
     assert "| base | -" in result.out
     result = run_script_here(report, "base", "nothing")
-    assert result.code == 1
-    assert result.err == "error: no results of nothing; there are: base\n"
-
-
-def test_a_report_on_other_data_is_refused(place, run_script_here):
-    fill(place)
+    assert_refused(result, "error: no results of nothing; there are: base\n", code=1)
     result = run_script_here(report, "--data_dir", ROOT / "data" / "practice")
-    assert result.code == 1
-    assert "base-0 was measured on another sst dev file than the one here" in result.err
-
-
-def test_a_report_of_nothing(place, run_script_here):
-    result = run_script_here(report)
-    assert result.code == 1
-    assert "no results yet in" in result.err
+    said = "base-0 was measured on another sst dev file than the one here"
+    assert_refused(result, said, code=1)
 
 
 # ---------------------------------------------------------------------------------------------
@@ -562,12 +517,16 @@ def search_toml(place: Path, trials: int, low: str = "0.0") -> Path:
     return write_toml(place, "tuned", more=more, seeds="[7]")
 
 
-def test_a_search_goes_on_where_it_stopped(place, run_script_here):
+@pytest.fixture
+def _optuna():
     pytest.importorskip("optuna", reason="Optuna is an extra: requirements-search.txt")
-    assert run_script_here(search, search_toml(place, 2)).code == 0
+
+
+@pytest.mark.usefixtures("_optuna")
+def test_a_search_goes_on_where_it_stopped(place, run_script_here):
+    succeeded(run_script_here(search, search_toml(place, 2)))
     assert len(calls(place)) == 2
-    result = run_script_here(search, search_toml(place, 5))
-    assert result.code == 0
+    result = succeeded(run_script_here(search, search_toml(place, 5)))
     assert len(calls(place)) == 5
     assert "the best of 5 trials" in result.out
     tried = [dict(zip(c.split()[::2], c.split()[1::2], strict=True)) for c in calls(place)]
@@ -579,12 +538,11 @@ def test_a_search_goes_on_where_it_stopped(place, run_script_here):
     assert f"{1 - abs(float(closest['--lr']) - 0.3):.4f}" in best
     assert not results.RESULTS.exists()  # a search is no result
     result = run_script_here(search, search_toml(place, 5, low="0.2"))
-    assert result.code == 1
-    assert "is of other flags or ranges; delete it" in result.err
+    assert_refused(result, "is of other flags or ranges; delete it", code=1)
 
 
+@pytest.mark.usefixtures("_optuna")
 def test_an_interrupted_trial_comes_first(place, run_script_here, monkeypatch):
-    pytest.importorskip("optuna", reason="Optuna is an extra: requirements-search.txt")
     call, stops = results.call, [False, True]
 
     def stopped(command):
@@ -593,18 +551,17 @@ def test_an_interrupted_trial_comes_first(place, run_script_here, monkeypatch):
 
     monkeypatch.setattr(results, "call", stopped)
     result = run_script_here(search, search_toml(place, 3))
-    assert result.code == 1
-    assert result.err == "error: stopped; the same command goes on with this trial\n"
+    assert_refused(result, "error: stopped; the same command goes on with this trial\n", code=1)
     assert len(calls(place)) == 2
-    assert run_script_here(search, search_toml(place, 3)).code == 0
+    succeeded(run_script_here(search, search_toml(place, 3)))
     done = calls(place)
     assert len(done) == 4
     assert done[1] == done[2]  # the same values, seed and folder
     assert len({done[0], done[1], done[3]}) == 3
 
 
+@pytest.mark.usefixtures("_optuna")
 def test_trials_that_fail_count_as_tried(place, run_script_here):
-    pytest.importorskip("optuna", reason="Optuna is an extra: requirements-search.txt")
     ranges = "[search]\ntrials = 2\nlr = { choices = [13.0] }\n"
     result = run_script_here(search, write_toml(place, "tuned", more=ranges))
     assert result.code == 1

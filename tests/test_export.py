@@ -6,7 +6,14 @@ from types import SimpleNamespace
 import pytest
 import torch
 import transformers
-from conftest import tiny_config, tiny_vocabulary
+from conftest import (
+    assert_refused,
+    assert_same_tensors,
+    save_sentiment_checkpoint,
+    succeeded,
+    tiny_config,
+    tiny_vocabulary,
+)
 from safetensors.torch import load_file, save_file
 
 import classifier
@@ -30,21 +37,7 @@ TEXTS = [
 def checkpoint(tiny_model_folder, tmp_path_factory):
     """A checkpoint of classifier.py with weights that are not the pretrained ones."""
     path = tmp_path_factory.mktemp("trained") / "sst-classifier.pt"
-    config = SimpleNamespace(
-        hidden_dropout_prob=0.25,
-        num_labels=3,
-        hidden_size=32,
-        data_dir=".",
-        option="finetune",
-        model=str(tiny_model_folder),
-    )
-    torch.manual_seed(1)
-    model = BertSentimentClassifier(config)
-    with torch.no_grad():
-        for parameter in model.parameters():
-            parameter.add_(0.1 * torch.randn_like(parameter))
-    save_model(model, AdamW(model.parameters()), SimpleNamespace(lr=1.0), config, path)
-    return path
+    return save_sentiment_checkpoint(path, tiny_model_folder, labels=3, dropout=0.25)
 
 
 def our_logits(path):
@@ -62,8 +55,13 @@ def test_a_classifier_goes_out(checkpoint, run_script_here, tmp_path):
     result = run_script_here(export, checkpoint, "--to", "out", "--labels", "bad, so-so,good")
     assert result.code == 0, result.err
     assert "largest difference 0.0e+00" in result.out
-    theirs = transformers.AutoModelForSequenceClassification.from_pretrained(tmp_path / "out")
+    theirs, notes = transformers.AutoModelForSequenceClassification.from_pretrained(
+        tmp_path / "out", output_loading_info=True
+    )
     assert type(theirs) is transformers.BertForSequenceClassification
+    assert not any(notes[kind] for kind in ("missing_keys", "unexpected_keys", "mismatched_keys"))
+    names = dict(theirs.named_parameters()).keys()
+    assert load_file(tmp_path / "out" / "model.safetensors").keys() == names
     batch = encoded(transformers.AutoTokenizer.from_pretrained(tmp_path / "out"))
     with torch.no_grad():
         logits = theirs.eval()(batch["input_ids"], batch["attention_mask"]).logits
@@ -73,31 +71,25 @@ def test_a_classifier_goes_out(checkpoint, run_script_here, tmp_path):
     assert theirs.config.label2id == {"bad": 0, "so-so": 1, "good": 2}
     assert theirs.config.classifier_dropout == theirs.dropout.p == 0.25
     assert theirs.config.hidden_dropout_prob == 0.1
+    assert_same_tensors(  # the head left aside
+        BertModel.from_pretrained(tmp_path / "out").to_hf_weights(), theirs.bert.state_dict()
+    )
 
 
 def test_a_classifier_comes_back_bit_for_bit(checkpoint, run_script_here, tmp_path):
-    assert run_script_here(export, checkpoint, "--to", "out").code == 0
-    result = run_script_here(export, "out", "--to", "again.pt")
-    assert result.code == 0, result.err
+    succeeded(run_script_here(export, checkpoint, "--to", "out"))
+    result = succeeded(run_script_here(export, "out", "--to", "again.pt"))
     assert "largest difference 0.0e+00" in result.out
     first, again = load_checkpoint(checkpoint), load_checkpoint(tmp_path / "again.pt")
-    assert first["model"].keys() == again["model"].keys()
-    for name, tensor in first["model"].items():
-        assert torch.equal(again["model"][name], tensor), name
+    assert_same_tensors(again["model"], first["model"])
     assert torch.equal(our_logits(tmp_path / "again.pt"), our_logits(checkpoint))
     assert again["config"] == first["config"] | {"model": str(tmp_path / "out")}
     # and out once more: the same files
-    assert run_script_here(export, "again.pt", "--to", "out2").code == 0
+    succeeded(run_script_here(export, "again.pt", "--to", "out2"))
     for name in ("config.json", "vocab.txt", "tokenizer_config.json"):
         assert (tmp_path / "out2" / name).read_bytes() == (tmp_path / "out" / name).read_bytes()
     before, after = (load_file(tmp_path / d / "model.safetensors") for d in ("out", "out2"))
-    assert before.keys() == after.keys()
-    assert all(torch.equal(after[name], tensor) for name, tensor in before.items())
-
-
-def test_classifier_py_predicts_with_what_came_back(checkpoint, run_script_here, tmp_path):
-    run_script_here(export, checkpoint, "--to", "out")
-    run_script_here(export, "out", "--to", "again.pt")
+    assert_same_tensors(after, before)
     said = [
         run_script_here(classifier, "--predict", "a dull film", "--checkpoint", path)
         for path in (checkpoint, "again.pt")
@@ -114,8 +106,7 @@ def test_a_classifier_that_transformers_saved_comes_in(
     theirs = transformers.BertForSequenceClassification(config).eval()
     theirs.save_pretrained(tmp_path / "theirs")
     BertTokenizer(tiny_vocabulary()).save_pretrained(tmp_path / "theirs")
-    result = run_script_here(export, "theirs", "--to", "ours.pt")
-    assert result.code == 0, result.err
+    succeeded(run_script_here(export, "theirs", "--to", "ours.pt"))
     batch = encoded(BertTokenizer(tiny_vocabulary()))
     with torch.no_grad():
         logits = theirs(batch["input_ids"], batch["attention_mask"]).logits
@@ -132,13 +123,10 @@ def test_an_encoder_goes_through_a_folder(run_script_here, tmp_path, lower_case)
     theirs = transformers.BertModel(config).eval()
     theirs.save_pretrained(tmp_path / "first")
     BertTokenizer(tiny_vocabulary(), lower_case).save_pretrained(tmp_path / "first")
-    result = run_script_here(export, "first", "--to", "second")
-    assert result.code == 0, result.err
+    result = succeeded(run_script_here(export, "first", "--to", "second"))
     assert "largest difference 0.0e+00" in result.out
     again = transformers.BertModel.from_pretrained(tmp_path / "second").eval()
-    assert theirs.state_dict().keys() == again.state_dict().keys()
-    for name, tensor in theirs.state_dict().items():
-        assert torch.equal(again.state_dict()[name], tensor), name
+    assert_same_tensors(again.state_dict(), theirs.state_dict())
     found = again.config.to_dict()
     for key, value in theirs.config.to_dict().items():
         if key not in ("_name_or_path", "architectures", "dtype"):
@@ -164,19 +152,6 @@ def test_an_encoder_goes_through_a_folder(run_script_here, tmp_path, lower_case)
 # What is refused, in one line, with nothing written
 
 
-def refused(result, said: str) -> None:
-    assert result.code in (1, 2)
-    assert said in result.err
-    assert result.err.startswith("error: ")
-    assert result.err.count("\n") == 1
-
-
-def test_a_folder_without_a_head(tiny_model_folder, run_script_here, tmp_path):
-    result = run_script_here(export, tiny_model_folder, "--to", "x.pt")
-    refused(result, "a BERT without a classifier, which classifier.py --model")
-    assert not (tmp_path / "x.pt").exists()
-
-
 def test_a_head_that_does_not_fit(checkpoint, run_script_here, tmp_path):
     run_script_here(export, checkpoint, "--to", "out")
     file = tmp_path / "out" / "model.safetensors"
@@ -186,7 +161,8 @@ def test_a_head_that_does_not_fit(checkpoint, run_script_here, tmp_path):
         ("classifier.bias", torch.zeros(2)),
     ):
         save_file(tensors | {name: tensor}, file)
-        refused(run_script_here(export, "out", "--to", "x.pt"), "do not fit a hidden size of 32")
+        result = run_script_here(export, "out", "--to", "x.pt")
+        assert_refused(result, "do not fit a hidden size of 32")
     assert not (tmp_path / "x.pt").exists()
 
 
@@ -201,7 +177,8 @@ def test_a_classifier_with_two_layers(checkpoint, run_script_here, tmp_path, mon
     config = SimpleNamespace(**saved["config"])
     model = Deep(config)
     save_model(model, AdamW(model.parameters()), SimpleNamespace(), config, tmp_path / "deep.pt")
-    refused(run_script_here(export, "deep.pt", "--to", "out"), "has 2 linear layers besides BERT")
+    result = run_script_here(export, "deep.pt", "--to", "out")
+    assert_refused(result, "has 2 linear layers besides BERT")
     assert not (tmp_path / "out").exists()
 
 
@@ -214,6 +191,7 @@ def test_a_classifier_with_two_layers(checkpoint, run_script_here, tmp_path, mon
         ("CHECKPOINT --to out --labels a,,b", "none of them empty"),
         ("MODEL --to out --labels a,b", "--labels goes with a checkpoint"),
         ("MODEL --to MODEL", "is what is read"),
+        ("MODEL --to x.pt", "a BERT without a classifier, which classifier.py --model"),
         ("MODEL --to taken", "is a file already"),
         ("MODEL --to taken.pt", "is a folder already"),
         ("missing.pt --to out", "no checkpoint at missing.pt"),
@@ -226,14 +204,13 @@ def test_other_bad_input(checkpoint, tiny_model_folder, run_script_here, tmp_pat
     (tmp_path / "taken.pt").mkdir()
     before = sorted(p.name for p in tmp_path.iterdir())
     words = line.replace("CHECKPOINT", str(checkpoint)).replace("MODEL", str(tiny_model_folder))
-    refused(run_script_here(export, *words.split()), said)
+    assert_refused(run_script_here(export, *words.split()), said)
     assert sorted(p.name for p in tmp_path.iterdir()) == before
 
 
 def test_the_offline_model(offline_model, run_script_here, tmp_path):
     """The real thing: six layers, which transformers gives the same outputs of."""
-    result = run_script_here(export, offline_model, "--to", "out")
-    assert result.code == 0, result.err
+    succeeded(run_script_here(export, offline_model, "--to", "out"))
     theirs = transformers.BertModel.from_pretrained(tmp_path / "out").eval()
     ours = BertModel.from_pretrained(offline_model)
     batch = BertTokenizer.from_pretrained(offline_model)(

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
-from conftest import tiny_vocabulary
+from conftest import one_line_error, tiny_vocabulary
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch.utils.data import DataLoader
@@ -198,6 +198,10 @@ def make(corpus, objective="nsp", length=64, seed=3, **options):
     )
 
 
+def all_of(examples):
+    return [examples[i] for i in range(len(examples))]
+
+
 def consecutive(pieces):
     return bool(pieces) and pieces == list(range(pieces[0], pieces[0] + len(pieces)))
 
@@ -217,27 +221,24 @@ def two_segments(row):
 
 def test_next_sentences_come_from_another_document_in_half_of_the_rows():
     corpus = random_corpus(0, documents=400)
-    examples = make(corpus)
+    rows = all_of(make(corpus))
     wrong, others = 0, set()
-    for i in range(len(examples)):
-        row = examples[i]
+    for row in rows:
         a, b = two_segments(row)
         assert len(row[0]) <= 64
         here, there = (corpus.document_of(segment[0]) for segment in (a, b))
         assert here == corpus.document_of(a[-1])
         assert there == corpus.document_of(b[-1])
+        assert row[2] == (here != there)
         if row[2] == 1:
-            assert here != there
             wrong += 1
             others.add(there)
         else:
-            assert row[2] == 0
-            assert here == there
             assert a[-1] < b[0]
             gap = set(range(a[-1] + 1, b[0] + 1))  # where a pair was too long, its seam may be cut
             assert gap & corpus.sentence_ends()
-    assert len(examples) > 2000
-    assert within(wrong, len(examples), 0.5)
+    assert len(rows) > 2000
+    assert within(wrong, len(rows), 0.5)
     assert len(others) > 350
 
 
@@ -245,8 +246,7 @@ def test_half_of_the_next_sentences_are_wrong_also_where_sentences_are_long():
     """The original counts each chunk of one sentence as wrong, and so more than half of them."""
     chance = np.random.default_rng(1)
     corpus = Numbered([chance.integers(30, 70, 30).tolist() for _ in range(200)])
-    examples = make(corpus, length=64)
-    labels = [examples[i][2] for i in range(len(examples))]
+    labels = [label for _, _, label in all_of(make(corpus))]
     assert within(sum(labels), len(labels), 0.5)
 
 
@@ -255,12 +255,11 @@ def test_pairs_use_every_sentence(objective, monkeypatch):
     """What is not used because B is from elsewhere is put back; truncation left aside."""
     monkeypatch.setattr(masking, "_truncate", lambda a, b, room, chance: (a, b))
     corpus = random_corpus(4)
-    examples = make(corpus, objective)
     used = []
-    for i in range(len(examples)):
-        a, b = two_segments(examples[i])
+    for row in all_of(make(corpus, objective)):
+        a, b = two_segments(row)
         used += a
-        if objective == "sop" or examples[i][2] == 0:
+        if objective == "sop" or row[2] == 0:
             used += b
     counts = np.bincount(used, minlength=FIRST + len(corpus.ids))[FIRST:]
     assert counts.min() == 1
@@ -270,38 +269,34 @@ def test_pairs_use_every_sentence(objective, monkeypatch):
 
 def test_sentence_order_swaps_half_of_the_rows():
     corpus = random_corpus(2, documents=300)
-    examples = make(corpus, "sop")
-    swapped = 0
-    for i in range(len(examples)):
-        a, b = two_segments(examples[i])
+    rows = all_of(make(corpus, "sop"))
+    for row in rows:
+        a, b = two_segments(row)
         assert corpus.document_of(a[0]) == corpus.document_of(b[-1])
-        assert examples[i][2] == int(b[0] < a[0])
-        swapped += examples[i][2]
-    assert within(swapped, len(examples), 0.5)
+        assert row[2] == int(b[0] < a[0])
+    assert within(sum(label for *_, label in rows), len(rows), 0.5)
 
 
 @pytest.mark.parametrize("longest", [20, 200])
 def test_single_segments_lose_nothing(longest):
     corpus = random_corpus(5, longest=longest)
-    examples = make(corpus, "none")
+    rows = all_of(make(corpus, "none"))
     at, ends, cut = FIRST, corpus.sentence_ends(), []
-    for i in range(len(examples)):
-        ids, segments, label = examples[i]
+    for ids, segments, label in rows:
         inside = ids[1:-1].tolist()
-        assert ids[0] == TINY.cls_token_id
-        assert ids[-1] == TINY.sep_token_id
+        assert (ids[0], ids[-1]) == (TINY.cls_token_id, TINY.sep_token_id)
         assert len(ids) <= 64
         assert label == IGNORED
         assert not segments.any()
         assert consecutive(inside)
         assert inside[0] == at
         assert corpus.document_of(inside[0]) == corpus.document_of(inside[-1])
-        if inside[-1] + 1 not in ends:
-            cut.append(len(ids))
         at = inside[-1] + 1
+        if at not in ends:
+            cut.append(len(ids))
     assert at == FIRST + len(corpus.ids)
     if longest == 20:  # whole sentences, unless a short row was to be shorter than one
-        assert len(cut) < 0.05 * len(examples)
+        assert len(cut) < 0.05 * len(rows)
     else:  # longer ones than a row fill it
         assert len(cut) > 500
         assert np.mean(np.equal(cut, 64)) > 0.85
@@ -322,15 +317,13 @@ def test_full_sentences_fill_rows_across_documents(longest):
     wanted = [corpus.pieces_of(d) for d in examples.order]
     assert sorted(examples.order) == list(range(corpus.n_documents))
     assert examples.order.tolist() != sorted(examples.order)
-    stream, rows, ends = [], [], corpus.sentence_ends()
-    for i in range(len(examples)):
-        ids = examples[i][0].tolist()
-        assert ids[0] == TINY.cls_token_id
-        assert ids[-1] == TINY.sep_token_id
+    stream, ends = [], corpus.sentence_ends()
+    rows = [ids.tolist() for ids, _, _ in all_of(examples)]
+    for ids in rows:
+        assert (ids[0], ids[-1]) == (TINY.cls_token_id, TINY.sep_token_id)
         assert len(ids) <= 64
-        rows.append(ids)
         stream += ids[1:-1]
-        if stream[-1] + 1 in {d[-1] + 1 for d in wanted}:
+        if stream[-1] in {d[-1] for d in wanted}:
             stream.append(TINY.sep_token_id)  # a document ended with the row
     documents = [[]]
     for piece in stream:
@@ -366,12 +359,13 @@ def test_rows_are_as_long_as_announced_and_never_too_long(documents, length, kin
             make(corpus, kind, length, seed)
         return
     examples = make(corpus, "none" if full else kind, length, seed, full_sentences=full)
-    lengths = [len(examples[i][0]) for i in range(len(examples))]
+    rows = all_of(examples)
+    lengths = [len(ids) for ids, _, _ in rows]
     assert examples.lengths().tolist() == lengths
     assert max(lengths) <= length
-    for i in range(len(examples)):
-        if kind in ("nsp", "sop"):
-            two_segments(examples[i])
+    if kind in ("nsp", "sop"):
+        for row in rows:
+            two_segments(row)
 
 
 @settings(max_examples=100, deadline=None)
@@ -396,29 +390,25 @@ def test_truncation_takes_from_front_and_back_alike():
 # Epochs and batches
 
 
-def all_rows(examples):
-    return [examples[i][0].tolist() for i in range(len(examples))]
-
-
-@pytest.mark.parametrize("options", [{}, {"objective": "sop"}, {"objective": "none"}])
-@pytest.mark.parametrize("full", [False, True])
-def test_rows_depend_on_seed_and_epoch_alone(options, full):
-    if full and options.get("objective") != "none":
-        options = {"objective": "none"}
+@pytest.mark.parametrize(
+    ("objective", "full"), [("nsp", False), ("sop", False), ("none", False), ("none", True)]
+)
+def test_rows_and_masks_depend_on_seed_and_epoch_alone(objective, full):
     corpus = random_corpus(7)
-    examples = make(corpus, full_sentences=full, **options)
-    epochs = []
-    for epoch in (1, 2, 1):
+
+    def rows_of(examples, epoch):
         examples.set_epoch(epoch)
-        epochs.append(all_rows(examples))
-    assert epochs[0] == epochs[2]
-    assert epochs[0] != epochs[1]
-    fresh = make(corpus, full_sentences=full, **options)
-    fresh.set_epoch(2)
-    assert all_rows(fresh) == epochs[1]
-    other = make(corpus, seed=4, full_sentences=full, **options)
-    other.set_epoch(2)
-    assert all_rows(other) != epochs[1]
+        rows = all_of(examples)
+        return [row[0].tolist() for row in rows], examples.collate_fn(some)["labels"]
+
+    examples = make(corpus, objective, full_sentences=full)
+    some = all_of(examples)[:8]
+    (first, masks), (second, others), (again, same) = (rows_of(examples, e) for e in (1, 2, 1))
+    assert first == again != second
+    assert torch.equal(masks, same)
+    assert not torch.equal(masks, others)
+    assert rows_of(make(corpus, objective, full_sentences=full), 2)[0] == second
+    assert rows_of(make(corpus, objective, seed=4, full_sentences=full), 2)[0] != second
 
 
 def test_a_batch_is_padded_and_masked():
@@ -467,17 +457,6 @@ def test_a_resumed_epoch_and_workers_see_the_same_batches(whole_word):
     assert not any(np.array_equal(one, hidden[0]) for one in hidden[1:])
 
 
-def test_masks_are_new_in_every_epoch():
-    examples = make(random_corpus(10))
-    rows = [examples[i] for i in range(8)]
-    found = []
-    for epoch in (1, 2, 1):
-        examples.set_epoch(epoch)
-        found.append(examples.collate_fn(rows)["labels"])
-    assert torch.equal(found[0], found[2])
-    assert not torch.equal(found[0], found[1])
-
-
 def test_whole_word_flag_and_probability_reach_the_masks():
     corpus = Numbered([[8] * 40, [8] * 40])
     tokenizer = tokenizer_of(len(corpus.ids))
@@ -498,9 +477,8 @@ def test_whole_word_flag_and_probability_reach_the_masks():
 
 
 def test_a_plan_is_an_array_of_a_few_numbers_a_row():
-    corpus = random_corpus(11, documents=500)
     for objective in ("nsp", "none"):
-        examples = make(corpus, objective)
+        examples = make(random_corpus(11), objective)
         assert isinstance(examples.plan, np.ndarray)
         assert examples.plan.nbytes == 40 * len(examples)
 
@@ -517,12 +495,10 @@ def test_a_plan_is_an_array_of_a_few_numbers_a_row():
     ],
 )
 def test_what_cannot_be_made_is_said_in_one_line(documents, options, message):
-    with pytest.raises(InputError, match=message) as caught:
+    with one_line_error(message):
         make(Numbered(documents), **options)
-    assert "\n" not in str(caught.value)
 
 
 def test_one_document_is_enough_for_other_objectives():
-    corpus = Numbered([[3, 4, 5, 6]])
-    assert len(make(corpus, "sop")) == 1
-    assert len(make(corpus, "none")) == 1
+    for objective in ("sop", "none"):
+        assert len(make(Numbered([[3, 4, 5, 6]]), objective)) == 1

@@ -1,10 +1,8 @@
 """lessons/numpy_bert.py: the same numbers as torch, without torch."""
 
-import json
 import math
 import re
-import subprocess
-import sys
+import shutil
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -13,9 +11,17 @@ import pandas as pd
 import pytest
 import torch
 import transformers
-from conftest import ROOT, tiny_config, tiny_vocabulary
+from conftest import (
+    ROOT,
+    as_process,
+    assert_refused,
+    save_classifier_folder,
+    succeeded,
+    tiny_config,
+    tiny_vocabulary,
+)
 from safetensors.torch import load_file, save_file
-from torch import nn
+from sklearn.metrics import accuracy_score, confusion_matrix, precision_recall_fscore_support
 from torch.nn import functional as F
 
 from bert import BertModel
@@ -29,23 +35,15 @@ ATOL = 1e-5
 TEXTS = ("a warm film", "Dull!", "it never quite finds its feet, but sings.", "x" * 101, "", "é İ")
 
 
-def classifier_folder(folder: Path, labels: int = 2, **values) -> tuple[BertModel, nn.Linear]:
-    """A BERT with a head, large enough weights to make a difference, saved into a folder."""
-    torch.manual_seed(11)
-    model = BertModel(tiny_config(vocab_size=len(tiny_vocabulary()), **values)).eval()
-    head = nn.Linear(model.config.hidden_size, labels)
-    with torch.no_grad():
-        for parameter in model.parameters():
-            parameter.add_(torch.randn_like(parameter) * 0.1)
-    model.save_pretrained(folder, head)
-    BertTokenizer(tiny_vocabulary()).save_pretrained(folder)
-    return model, head
-
-
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory):
     folder = tmp_path_factory.mktemp("classifier")
-    return folder, *classifier_folder(folder)
+    return folder, *save_classifier_folder(folder)
+
+
+@pytest.fixture
+def config(trained) -> BertConfig:
+    return BertConfig.from_json(trained[0] / "config.json")
 
 
 def batch(vocabulary: int = 80) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -63,35 +61,25 @@ def batch(vocabulary: int = 80) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 
 @pytest.mark.parametrize("with_segments", [False, True])
-def test_everything_equals_torch(trained, with_segments):
+def test_everything_equals_torch_and_transformers(trained, config, with_segments):
     folder, model, head = trained
-    config = BertConfig.from_json(folder / "config.json")
     ids, mask, segments = batch()
     segments = segments if with_segments else None
     mine = forward(read_weights(folder, config), config, ids, mask, segments)
+    other = transformers.BertForSequenceClassification.from_pretrained(folder).eval()
     with torch.no_grad():
         given = [None if x is None else torch.from_numpy(x) for x in (ids, mask, segments)]
         theirs = model(*given)
         theirs["logits"] = head(theirs["pooler_output"])
+        wanted = other(*given).logits.numpy()
     assert set(mine) == set(theirs)
     real = mask.astype(bool)
     for name, array in mine.items():
         assert array.dtype == np.float32, name
-        wanted = theirs[name].numpy()
         rows = real if name == "last_hidden_state" else ...
-        assert np.abs(array[rows] - wanted[rows]).max() < ATOL, name
+        assert np.abs(array[rows] - theirs[name].numpy()[rows]).max() < ATOL, name
+    assert np.abs(mine["logits"] - wanted).max() < ATOL
     assert np.ptp(mine["logits"], axis=0).min() > 0.01  # the rows do differ
-
-
-def test_logits_are_those_of_transformers(trained):
-    folder = trained[0]
-    theirs = transformers.BertForSequenceClassification.from_pretrained(folder).eval()
-    config = BertConfig.from_json(folder / "config.json")
-    ids, mask, segments = batch()
-    with torch.no_grad():
-        wanted = theirs(*map(torch.from_numpy, (ids, mask, segments))).logits.numpy()
-    mine = forward(read_weights(folder, config), config, ids, mask, segments)["logits"]
-    assert np.abs(mine - wanted).max() < ATOL
 
 
 def test_the_pretrained_model_s_vectors(offline_model):
@@ -120,11 +108,9 @@ def test_activations_and_softmax_are_torch_s():
     np.testing.assert_allclose(numpy_bert.softmax(scores), wanted, atol=1e-6)
 
 
-def test_the_tanh_formula_is_used_when_asked(trained):
-    folder = trained[0]
-    config = BertConfig.from_json(folder / "config.json")
+def test_the_tanh_formula_is_used_when_asked(trained, config):
     ids, mask, _ = batch()
-    weights = read_weights(folder, config)
+    weights = read_weights(trained[0], config)
     exact = forward(weights, config, ids, mask)["logits"]
     other = forward(weights, config, ids, mask, activation=numpy_bert.gelu_tanh)["logits"]
     assert 1e-6 < np.abs(exact - other).max() < 1e-2
@@ -133,46 +119,18 @@ def test_the_tanh_formula_is_used_when_asked(trained):
 # ---------------------------------------------------------------------------------------------
 # Without torch
 
-BLOCKED = "import sys; sys.modules['torch'] = None; sys.path.insert(0, {root!r})\n"
 
-
-def without_torch(program: str, *arguments: str) -> subprocess.CompletedProcess:
-    command = [sys.executable, "-c", BLOCKED.format(root=str(ROOT)) + program, *arguments]
-    return subprocess.run(command, capture_output=True, encoding="utf-8", timeout=120, cwd=ROOT)
-
-
-def test_forward_needs_no_torch(trained, tmp_path):
-    ids, mask, _ = batch()
-    np.savez(tmp_path / "in.npz", ids=ids, mask=mask)
-    program = """
-from pathlib import Path
-import numpy as np
-from config import BertConfig
-from lessons.numpy_bert import forward, read_weights
-folder, work = map(Path, sys.argv[1:])
-config = BertConfig.from_json(folder / "config.json")
-given = np.load(work / "in.npz")
-result = forward(read_weights(folder, config), config, given["ids"], given["mask"])
-np.save(work / "out.npy", result["logits"])
-try:
-    import torch
-except ImportError:
-    print("no torch here")
-"""
-    done = without_torch(program, str(trained[0]), str(tmp_path))
-    assert done.stdout == "no torch here\n", done.stderr
-    with torch.no_grad():
-        pooled = trained[1](torch.from_numpy(ids), torch.from_numpy(mask))["pooler_output"]
-        wanted = trained[2](pooled).numpy()
-    assert np.abs(np.load(tmp_path / "out.npy") - wanted).max() < ATOL
-
-
-def test_the_whole_command_needs_no_torch(trained):
-    program = "import runpy; sys.argv[0] = 'numpy_bert.py'\n"
-    program += "runpy.run_path('lessons/numpy_bert.py', run_name='__main__')"
-    done = without_torch(program, "--model", str(trained[0]), "--text", "a warm film")
-    assert done.returncode == 0, done.stderr
-    assert "class 1: 0." in done.stdout
+def test_the_command_needs_no_torch(trained, table, tmp_path):
+    """With the same predictions as where torch is."""
+    program = "import runpy, sys; sys.modules['torch'] = None; sys.argv = sys.argv[1:]\n"
+    program += "runpy.run_path(sys.argv[0], run_name='__main__')\nimport torch"
+    script, folder = ROOT / "lessons/numpy_bert.py", trained[0]
+    flags = ["--model", folder, "--file", table, "--out", "p.csv"]
+    done = as_process("-c", program, script, *flags, folder=tmp_path)
+    assert "import of torch halted" in done.err.splitlines()[-1]  # only at the program's end
+    assert "of 6)" in done.out
+    texts = pd.read_csv(table)["text"]
+    assert predicted(tmp_path / "p.csv") == classes_of(trained, texts)
 
 
 # ---------------------------------------------------------------------------------------------
@@ -181,8 +139,7 @@ def test_the_whole_command_needs_no_torch(trained):
 
 def test_text_shows_every_step_and_the_classes(run_script_here, trained):
     folder, model, head = trained
-    done = run_script_here(numpy_bert, "--model", folder, "--text", "A warm film")
-    assert done.code == 0, done.err
+    done = succeeded(run_script_here(numpy_bert, "--model", folder, "--text", "A warm film"))
     pieces = BertTokenizer(tiny_vocabulary())("a warm film")["input_ids"]
     length = len(pieces)
     assert f"ids:    {' '.join(map(str, pieces))}\n" in done.out
@@ -202,14 +159,13 @@ def test_text_shows_every_step_and_the_classes(run_script_here, trained):
     assert float(re.search(r"class 1: (\S+)", done.out)[1]) == pytest.approx(wanted, abs=6e-5)
 
 
-def test_a_folder_without_classifier_ends_with_the_encoder(run_script_here, tiny_model_folder):
-    done = run_script_here(numpy_bert, "--model", tiny_model_folder, "--text", "film")
-    assert done.code == 0
+def test_a_folder_without_classifier_ends_with_the_encoder(
+    run_script_here, tiny_model_folder, table
+):
+    done = succeeded(run_script_here(numpy_bert, "--model", tiny_model_folder, "--text", "film"))
     assert done.out.endswith("no classifier in this folder: here the encoder ends\n")
-    table = tiny_model_folder.parent / "some.csv"
-    table.write_text("text\nfilm\n")
     done = run_script_here(numpy_bert, "--model", tiny_model_folder, "--file", table)
-    assert "has no classifier" in done.err
+    assert_refused(done, "has no classifier")
 
 
 @pytest.fixture
@@ -223,26 +179,28 @@ def table(tmp_path) -> Path:
     return file
 
 
-def test_predictions_of_a_table_are_classifier_py_s(run_script_here, trained, table, tmp_path):
+def classes_of(trained, texts) -> list[int]:
+    """By torch, in a batch as classifier.py makes it."""
     folder, model, head = trained
-    out = tmp_path / "deep" / "p.csv"
-    done = run_script_here(
-        numpy_bert, "--model", folder, "--file", table, "--out", out, "--batch_size", 2
-    )
-    assert done.code == 0, done.err
-    frame = pd.read_csv(table)
     dataset = SentenceClassificationTestDataset([], SimpleNamespace(model=str(folder)))
-    ids, mask = dataset.pad([text.lower().strip() for text in frame["text"]])
+    ids, mask = dataset.pad([text.lower().strip() for text in texts])
     assert ids.shape[1] == model.config.max_position_embeddings  # one text was cut
     with torch.no_grad():
-        logits = head(model(ids, mask)["pooler_output"])
-    mine = pd.read_csv(out)
+        return head(model(ids, mask)["pooler_output"]).argmax(-1).tolist()
+
+
+def predicted(file: Path) -> list[int]:
+    return list(pd.read_csv(file)["Predicted_Sentiment"])
+
+
+def test_predictions_of_a_table_are_classifier_py_s(run_script_here, trained, table, tmp_path):
+    out = tmp_path / "deep" / "p.csv"
+    flags = ("--file", table, "--out", out, "--batch_size", 2)
+    done = succeeded(run_script_here(numpy_bert, "--model", trained[0], *flags))
+    frame, mine = pd.read_csv(table), pd.read_csv(out)
     assert list(mine.columns) == ["id", "Predicted_Sentiment"]
     assert list(mine["id"]) == list(frame["id"])
-    assert list(mine["Predicted_Sentiment"]) == logits.argmax(-1).tolist()
-
-    from sklearn.metrics import accuracy_score, confusion_matrix, precision_recall_fscore_support
-
+    assert predicted(out) == classes_of(trained, frame["text"])
     y, p = frame["label"], mine["Predicted_Sentiment"]
     precision, recall, f1, _ = precision_recall_fscore_support(
         y, p, average="binary", zero_division=0
@@ -263,9 +221,8 @@ def test_precision_is_not_recall(capsys):
     assert "precision" not in capsys.readouterr().out
 
 
-def test_batches_do_not_matter(trained):
+def test_batches_do_not_matter(trained, config):
     folder = trained[0]
-    config = BertConfig.from_json(folder / "config.json")
     weights, tokenizer = read_weights(folder, config), numpy_bert.read_words(folder)
     rows = [numpy_bert.encode(text, tokenizer, config) for text in TEXTS]
     assert max(map(len, rows)) <= config.max_position_embeddings
@@ -275,18 +232,16 @@ def test_batches_do_not_matter(trained):
 
     one, many = (numpy_bert.predict(rows, logits_of, size) for size in (1, 4))
     np.testing.assert_allclose(one, many, atol=1e-6)
-    assert len({round(float(x), 4) for x in one[:, 0]}) > 3  # rows stand at their own places
+    assert len({round(float(x), 4) for x in one[:, 0]}) > 3  # rows keep their own places
 
 
-def test_rows_are_cut_at_what_the_model_can_place(trained, tmp_path):
-    config, tokenizer = trained[1].config, BertTokenizer(tiny_vocabulary())
-    row = numpy_bert.encode("a " * 1000, tokenizer, config)
-    assert len(row) == 64
-    assert (row[0], row[-1]) == (tokenizer.cls_token_id, tokenizer.sep_token_id)
-    assert (
-        len(numpy_bert.encode("a " * 1000, tokenizer, tiny_config(max_position_embeddings=999)))
-        == 512
-    )
+def test_rows_are_cut_at_what_the_model_can_place():
+    tokenizer = BertTokenizer(tiny_vocabulary())
+    for positions, length in ((64, 64), (999, 512)):
+        config = tiny_config(max_position_embeddings=positions)
+        row = numpy_bert.encode("a " * 1000, tokenizer, config)
+        assert len(row) == length
+        assert (row[0], row[-1]) == (tokenizer.cls_token_id, tokenizer.sep_token_id)
 
 
 def test_compare_counts_the_same_classes(run_script_here, trained, table, tmp_path):
@@ -308,24 +263,18 @@ def test_compare_counts_the_same_classes(run_script_here, trained, table, tmp_pa
 
 
 def test_course_files_are_read_too(run_script_here, trained, tiny_data):
-    file = tiny_data / "ids-cfimdb-dev.csv"
-    done = run_script_here(numpy_bert, "--model", trained[0], "--file", file)
-    assert done.code == 0, done.err
-    assert "of 11)" in done.out
-    file = tiny_data / "ids-sst-test-student.csv"
-    done = run_script_here(numpy_bert, "--model", trained[0], "--file", file)
-    assert done.code == 0, done.err
-    assert "accuracy" not in done.out
+    for name, has_labels in (("ids-cfimdb-dev", True), ("ids-sst-test-student", False)):
+        flags = ("--model", trained[0], "--file", tiny_data / f"{name}.csv")
+        done = succeeded(run_script_here(numpy_bert, *flags))
+        assert ("accuracy" in done.out) == ("of 11)" in done.out) == has_labels
 
 
 # ---------------------------------------------------------------------------------------------
 # What is wrong is said in one line
 
 
-def damaged(folder: Path, to: Path, change) -> Path:
-    to.mkdir()
-    for file in folder.iterdir():
-        (to / file.name).write_bytes(file.read_bytes())
+def damaged(folder: Path, to: Path, change=lambda tensors: None) -> Path:
+    shutil.copytree(folder, to)
     tensors = load_file(to / "model.safetensors")
     change(tensors)
     save_file(tensors, to / "model.safetensors")
@@ -347,13 +296,10 @@ def damaged(folder: Path, to: Path, change) -> Path:
 def test_damaged_weights(run_script_here, trained, tmp_path, change, message):
     folder = damaged(trained[0], tmp_path / "damaged", change)
     done = run_script_here(numpy_bert, "--model", folder, "--text", "film")
-    assert done.code == 1
-    assert done.err.startswith("error: ")
-    assert message in done.err
-    assert done.err.count("\n") == 1
+    assert_refused(done, message, code=1)
 
 
-def test_old_names_and_half_precision_are_read(trained, tmp_path):
+def test_old_names_and_half_precision_are_read(trained, config, tmp_path):
     def change(tensors):
         for name in list(tensors):
             old = name.replace("LayerNorm.weight", "LayerNorm.gamma")
@@ -361,7 +307,6 @@ def test_old_names_and_half_precision_are_read(trained, tmp_path):
         tensors["bert.embeddings.position_ids"] = torch.arange(64)[None]
 
     folder = damaged(trained[0], tmp_path / "old", change)
-    config = BertConfig.from_json(folder / "config.json")
     ids, mask, _ = batch()
     weights = read_weights(folder, config)
     assert "embeddings.position_ids" not in weights
@@ -388,49 +333,34 @@ def test_bad_tables(run_script_here, trained, tmp_path, content, flags, message)
     file = tmp_path / "bad.csv"
     file.write_bytes(content)
     done = run_script_here(numpy_bert, "--model", trained[0], "--file", file, *flags)
-    assert done.code == 1
-    assert message in done.err
-    assert done.err.count("\n") == 1
+    assert_refused(done, message, code=1)
 
 
-def test_bad_folders_and_flags(run_script_here, trained, tmp_path):
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        ("--model empty --text a", "config.json is not the configuration"),
+        ("--model MODEL", "give one of --text and --file"),
+        ("--model MODEL --text a --file b", "give one of"),
+        ("--model MODEL --text a --batch_size 0", "at least 1"),
+        ("--model MODEL --file nowhere.csv", "cannot be read as a table"),
+        ("--model weightless --text a", "holds no model.safetensors"),
+        ("--model wordless --text a", "holds no vocabulary"),
+        ("--model few-words --text a", "lacks [PAD]"),
+    ],
+)
+def test_bad_folders_and_flags(run_script_here, trained, tmp_path, flags, message):
     (tmp_path / "empty").mkdir()
-    for flags, message in (
-        (("--model", "empty", "--text", "a"), "config.json is not the configuration"),
-        (("--model", trained[0]), "give one of --text and --file"),
-        (("--model", trained[0], "--text", "a", "--file", "b"), "give one of"),
-        (("--model", trained[0], "--text", "a", "--batch_size", "0"), "at least 1"),
-        (("--model", trained[0], "--file", "nowhere.csv"), "cannot be read as a table"),
-    ):
-        done = run_script_here(numpy_bert, *flags)
-        assert done.code != 0
-        assert message in done.err
-    for missing, message in (
-        ("model.safetensors", "holds no model.safetensors"),
-        ("vocab.txt", "holds no vocabulary"),
-    ):
-        folder = damaged(trained[0], tmp_path / missing.split(".")[0], lambda tensors: None)
-        (folder / missing).unlink()
-        done = run_script_here(numpy_bert, "--model", folder, "--text", "a")
-        assert message in done.err
-    (folder / "vocab.txt").write_text("a\nb\n")
-    done = run_script_here(numpy_bert, "--model", folder, "--text", "a")
-    assert "lacks [PAD]" in done.err
-    assert done.err.count("\n") == 1
+    (damaged(trained[0], tmp_path / "weightless") / "model.safetensors").unlink()
+    (damaged(trained[0], tmp_path / "wordless") / "vocab.txt").unlink()
+    (damaged(trained[0], tmp_path / "few-words") / "vocab.txt").write_text("a\nb\n")
+    done = run_script_here(numpy_bert, *flags.replace("MODEL", str(trained[0])).split())
+    assert done.code != 0
+    assert "error: " in done.err.splitlines()[-1]  # below the usage, if the flags are wrong
+    assert message in done.err.splitlines()[-1]
 
 
-def test_config_of_the_folder_is_what_transformers_wrote(trained):
-    values = json.loads((trained[0] / "config.json").read_text())
-    assert values["architectures"] == ["BertForSequenceClassification"]
-    assert set(numpy_bert.shapes(trained[1].config)) <= {
-        name.removeprefix("bert.") for name in load_file(trained[0] / "model.safetensors")
-    }
-
-
-def test_a_folder_that_is_not_there_is_one_line():
+def test_a_folder_that_is_not_there_is_one_line(tmp_path):
     """As a shell sees it: started as a script, without torch's own helpers around it."""
-    command = [sys.executable, str(ROOT / "lessons" / "numpy_bert.py"), "--model", "./nowhere"]
-    done = subprocess.run([*command, "--text", "a"], capture_output=True, text=True, check=False)
-    assert done.returncode == 1
-    assert "Traceback" not in done.stderr
-    assert done.stderr.count("\n") == 1
+    flags = ("--model", "./nowhere", "--text", "a")
+    assert_refused(as_process(ROOT / "lessons/numpy_bert.py", *flags, folder=tmp_path), code=1)

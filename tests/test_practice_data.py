@@ -1,31 +1,16 @@
 """data/check_practice.py: the shipped practice set passes, a copy with a fault fails its check."""
 
-import importlib.util
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
-from conftest import ROOT
+from conftest import ROOT, as_process, assert_refused, load_script
 
-from training.errors import InputError
-
-SCRIPT = ROOT / "data" / "check_practice.py"
 PRACTICE = ROOT / "data" / "practice"
 GOLD = ROOT / "course" / "gold"
 
 
-def load_script():
-    """data/ is no package, so the module is loaded from its path."""
-    spec = importlib.util.spec_from_file_location("check_practice_script", SCRIPT)
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    return module
-
-
-script = load_script()
+script = load_script("data/check_practice.py")
 
 
 @pytest.fixture
@@ -64,37 +49,30 @@ def repeat_run(rows):
         row[2] = "Zebras yodel quite often. " + row[2]
 
 
-def drop_label(rows):
-    for row in rows:
-        row.pop()
+def each_row(change):
+    """Let ``change`` alter each row of a file in turn."""
+
+    def change_all(rows):
+        for row in rows:
+            change(row)
+
+    return change_all
 
 
-def add_label(rows):
-    for row in rows:
-        row.append("1")
+def swap_columns(row):
+    row[1], row[2] = row[2], row[1]
 
 
-def swap_columns(rows):
-    for row in rows:
-        row[1], row[2] = row[2], row[1]
+def set_labels(value, first=1, last=None):
+    def change(rows):
+        for row in rows[first:last]:
+            row[-1] = value(row[-1])
+
+    return change
 
 
 def drop_last_row(rows):
     rows.pop()
-
-
-def name_first_cell(rows):
-    rows[0][0] = "index"
-
-
-def only_grades_below_five(rows):
-    for row in rows[1:]:
-        row[-1] = min(row[-1], "4.4")
-
-
-def mostly_positive(rows):
-    for row in rows[1:71]:
-        row[-1] = "1.0"
 
 
 def one_class_less(rows):
@@ -104,12 +82,16 @@ def one_class_less(rows):
 FAULTS = {
     "no label column": (
         "ids-cfimdb-train.csv",
-        drop_label,
+        each_row(list.pop),
         {"file format", "row counts", "class balance"},
     ),
-    "label in a test file": ("sts-test-student.csv", add_label, {"file format", "row counts"}),
-    "columns in another order": ("ids-sst-dev.csv", swap_columns, {"file format", "ids"}),
-    "named index column": ("quora-dev.csv", name_first_cell, {"file format"}),
+    "label in a test file": (
+        "sts-test-student.csv",
+        each_row(lambda row: row.append("1")),
+        {"file format", "row counts"},
+    ),
+    "columns in another order": ("ids-sst-dev.csv", each_row(swap_columns), {"file format", "ids"}),
+    "named index column": ("quora-dev.csv", set_cell(0, 0, "index"), {"file format"}),
     "empty cell": ("quora-dev.csv", set_cell(5, 3, ""), {"file format"}),
     "blank before a sentence": ("quora-dev.csv", set_cell(5, 3, " Why not?"), {"file format"}),
     "wrong index": ("quora-dev.csv", set_cell(5, 0, "9"), {"file format"}),
@@ -130,8 +112,16 @@ FAULTS = {
     "short id": ("sts-train.csv", set_cell(7, 1, "0123456789abcdef01234567"), {"ids"}),
     "id twice": ("sts-train.csv", copy_cell(7, 8, 1), {"ids"}),
     "uneven classes": ("ids-sst-train.csv", one_class_less, {"class balance"}),
-    "too many duplicates": ("quora-dev.csv", mostly_positive, {"class balance"}),
-    "missing grade": ("sts-dev.csv", only_grades_below_five, {"similarity grades"}),
+    "too many duplicates": (
+        "quora-dev.csv",
+        set_labels(lambda _: "1.0", last=71),
+        {"class balance"},
+    ),
+    "missing grade": (
+        "sts-dev.csv",
+        set_labels(lambda label: min(label, "4.4")),
+        {"similarity grades"},
+    ),
     "same sentence": ("ids-sst-train.csv", copy_cell(8, 9, 2), {"duplicates"}),
     "same but for case and punctuation": (
         "quora-train.csv",
@@ -216,37 +206,19 @@ def test_test_labels_are_checked_like_all_others(copy):
     assert {title for title, faults in found.items() if faults} == {"class balance", "label values"}
 
 
-@pytest.fixture
-def run(monkeypatch):
-    """Run the script's main as if from the command line."""
-
-    def run_main(*arguments):
-        monkeypatch.setattr(sys, "argv", ["check_practice.py", *map(str, arguments)])
-        script.main()
-
-    return run_main
-
-
-def test_it_prints_a_line_a_check_and_all_faults_at_once(copy, run, capsys):
+def test_it_prints_a_line_a_check_and_all_faults_at_once(copy, tmp_path):
     edit(copy / "data" / "sts-train.csv", copy_cell(7, 8, 1))
     edit(copy / "data" / "quora-dev.csv", drop_last_row)
-    with pytest.raises(InputError, match="2 of 10 checks found faults"):
-        run("--data", copy / "data", "--gold", copy / "no gold")
-    note, *lines = capsys.readouterr().out.splitlines()
+    flags = ("--data", copy / "data", "--gold", copy / "no gold")
+    result = as_process(ROOT / "data/check_practice.py", *flags, folder=tmp_path)
+    assert_refused(result, "2 of 10 checks found faults", code=1)
+    note, *lines = result.out.splitlines()
     assert "the test labels were not checked" in note
+    assert "FAULT  row counts: quora-dev.csv has 99 rows instead of 100" in result.out
     assert [line.split()[0] for line in lines].count("FAULT") == 2
     assert len(lines) == len(script.CHECKS) - 1
 
 
-def test_it_wants_a_folder(run, tmp_path):
-    with pytest.raises(InputError, match="give --data"):
-        run("--data", tmp_path / "nowhere")
-
-
-def test_the_script_exits_with_1_if_there_is_a_fault(copy):
-    edit(copy / "data" / "quora-dev.csv", drop_last_row)
-    command = [sys.executable, SCRIPT, "--data", copy / "data", "--gold", copy / "no gold"]
-    result = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert result.returncode == 1
-    assert "FAULT  row counts: quora-dev.csv has 99 rows instead of 100" in result.stdout
-    assert result.stderr.count("\n") == 1
+def test_it_wants_a_folder(run_script_here, tmp_path):
+    result = run_script_here(script, "--data", tmp_path / "nowhere")
+    assert_refused(result, "give --data", code=1)

@@ -4,11 +4,8 @@ import copy
 import itertools
 import json
 import math
-import multiprocessing
-import os
 import random
 import signal
-import subprocess
 import sys
 from collections import Counter
 from pathlib import Path
@@ -17,7 +14,23 @@ from types import SimpleNamespace
 import pytest
 import torch
 import torch._dynamo  # which torch takes in late: here once, rather than in every process
-from conftest import ROOT, WORDS, tiny_config, tiny_vocabulary
+from conftest import (
+    NO_DROPOUT,
+    ROOT,
+    WORDS,
+    as_process,
+    assert_refused,
+    assert_same_tensors,
+    data_folder,
+    needs_fork,
+    needs_gloo,
+    run_as_two,
+    run_forked,
+    stir,
+    succeeded,
+    tiny_config,
+    tiny_vocabulary,
+)
 from torch.nn import functional as F
 from transformers import BertConfig as TheirConfig
 from transformers import BertForMaskedLM, BertForPreTraining
@@ -34,13 +47,12 @@ from pretraining.masking import PretrainingExamples
 from pretraining.presets import PRESETS, preset
 from pretraining.pretrain import PretrainingModel, averages, measure, weight_decay_groups
 from tokenizer import BertTokenizer
-from training.arguments import run_script
 from training.checkpoints import ResumePoint, load_checkpoint
 from training.errors import InputError
 from training.schedule import linear_factor
 
 TOLERANCE = {torch.float32: (1e-6, 1e-4, 1e-7), torch.float64: (1e-13, 1e-10, 1e-12)}
-NO_DROPOUT = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
+SCRIPT = ROOT / "pretraining" / "pretrain.py"
 
 
 # ---------------------------------------------------------------------------------------------
@@ -65,95 +77,69 @@ def pair(request, tmp_path):
     """Their model and ours with the same random weights, read from a folder they wrote."""
     torch.manual_seed(1)
     config = TheirConfig(**(tiny_config(initializer_range=0.3).to_dict() | NO_DROPOUT))
-    theirs = BertForPreTraining(config)
-    with torch.no_grad():  # biases are born as zeros, which would hide a missing one
-        for parameter in theirs.parameters():
-            parameter.add_(0.1 * torch.randn_like(parameter))
+    theirs = stir(BertForPreTraining(config))
     theirs.save_pretrained(tmp_path / "theirs")
     ours = PretrainingModel.from_pretrained(tmp_path / "theirs", objective="nsp")
     return theirs.to(request.param).eval(), ours.to(request.param), request.param
 
 
-def test_values_losses_and_gradients_of_bert_for_pretraining(pair):
+@pytest.mark.parametrize("objective", ["nsp", "none"])
+def test_values_losses_and_gradients_are_those_of_transformers(pair, tmp_path, objective):
     theirs, ours, dtype = pair
     value, rtol, atol = TOLERANCE[dtype]
-    ids, segments, mask, labels, relation = rows()
-    their = theirs(ids, mask, segments, labels=labels, next_sentence_label=relation)
+    ids, segments, mask, labels, relation = rows(objective=objective)
+    if objective == "nsp":
+        their = theirs(ids, mask, segments, labels=labels, next_sentence_label=relation)
+        scores = their.prediction_logits
+    else:
+        theirs = BertForMaskedLM.from_pretrained(tmp_path / "theirs").to(dtype).eval()
+        ours = PretrainingModel.from_pretrained(tmp_path / "theirs", objective="none").to(dtype)
+        their = theirs(ids, mask, labels=labels)
+        scores = their.logits
     words, relations = ours(ids, mask, segments)  # at every position
     # weights ten times as large as a trained model's make more rounding, too
-    limit = 3 * value * their.prediction_logits.abs().max().item()
-    torch.testing.assert_close(words, their.prediction_logits.flatten(0, 1), atol=limit, rtol=0)
-    torch.testing.assert_close(relations, their.seq_relationship_logits, atol=value * 10, rtol=0)
+    limit = 3 * value * scores.abs().max().item()
+    torch.testing.assert_close(words, scores.flatten(0, 1), atol=limit, rtol=0)
+    some, _ = ours(ids, mask, segments, labels != -100)  # at those that were chosen
+    chosen = (labels != -100).flatten()
+    limit = 1e-4 if dtype == torch.float32 else 1e-12
+    torch.testing.assert_close(some, words[chosen], atol=limit, rtol=0)
 
     word_loss, pair_loss, counts = measure(ours, ids, segments, mask, labels, relation)
-    loss = word_loss / counts["masked"] + pair_loss / counts["pairs"]
+    loss = word_loss / counts["masked"]
+    if objective == "nsp":
+        wanted = their.seq_relationship_logits
+        torch.testing.assert_close(relations, wanted, atol=value * 10, rtol=0)
+        loss = loss + pair_loss / counts["pairs"]
+        assert counts["pair_right"] == (relations.argmax(-1) == relation).sum()
+        assert counts["pairs"] == 5
+        assert averages(counts, "sop")["sop_acc"] == counts["pair_right"] / 5
+    else:
+        assert pair_loss.item() == 0
     assert loss.item() == pytest.approx(their.loss.item(), rel=1e-6 if value > 1e-9 else 1e-12)
+    assert counts["masked"] == chosen.sum()
+    assert counts["mlm_right"] == (words.argmax(-1) == labels.flatten()).sum()
+    summed = F.cross_entropy(words, labels.flatten(), reduction="sum").item()
+    assert counts["mlm_loss"] == pytest.approx(summed, rel=1e-5)
     their.loss.backward()
     loss.backward()
     compare_gradients(theirs, ours, rtol, atol * 10)
 
 
 def compare_gradients(theirs, ours: PretrainingModel, rtol: float, atol: float) -> None:
-    names = dict(ours.named_parameters())
-    found = ours.to_hf_weights()
-    compared = 0
+    own = {parameter.data_ptr(): parameter for parameter in ours.parameters()}
     by_name = dict(theirs.named_parameters())
-    for theirs_name in found:
-        mine = next(p for n, p in names.items() if p.data_ptr() == found[theirs_name].data_ptr())
-        grad = by_name[theirs_name].grad
-        if grad is None or mine.grad is None:
-            assert grad is None
+    compared = 0
+    for name, tensor in ours.to_hf_weights().items():
+        mine, grad = own[tensor.data_ptr()], by_name.get(name)
+        if grad is None or grad.grad is None or mine.grad is None:
             assert mine.grad is None
+            assert grad is None or grad.grad is None
             continue
-        atol_here = max(atol, rtol * grad.abs().max().item())
-        torch.testing.assert_close(mine.grad, grad, rtol=rtol, atol=atol_here, msg=theirs_name)
+        atol_here = max(atol, rtol * grad.grad.abs().max().item())
+        torch.testing.assert_close(mine.grad, grad.grad, rtol=rtol, atol=atol_here, msg=name)
         compared += 1
-    assert compared > 30
-
-
-def test_values_losses_and_gradients_of_bert_for_masked_lm(pair, tmp_path):
-    theirs, _, dtype = pair
-    value, rtol, atol = TOLERANCE[dtype]
-    theirs = BertForMaskedLM.from_pretrained(tmp_path / "theirs").to(dtype).eval()
-    ours = PretrainingModel.from_pretrained(tmp_path / "theirs", objective="none").to(dtype)
-    ids, segments, mask, labels, relation = rows(objective="none")
-    their = theirs(ids, mask, labels=labels)
-    word_loss, pair_loss, counts = measure(ours, ids, segments, mask, labels, relation)
-    loss = word_loss / counts["masked"]
-    assert pair_loss.item() == 0
-    assert loss.item() == pytest.approx(their.loss.item(), rel=1e-6 if value > 1e-9 else 1e-12)
-    their.loss.backward()
-    loss.backward()
-    found = ours.to_hf_weights()
-    for name, parameter in theirs.named_parameters():
-        twin = next(p for p in ours.parameters() if p.data_ptr() == found[name].data_ptr())
-        limit = max(atol * 10, rtol * parameter.grad.abs().max().item())
-        torch.testing.assert_close(twin.grad, parameter.grad, rtol=rtol, atol=limit, msg=name)
-
-
-def test_the_decoder_at_chosen_positions_is_the_decoder_everywhere(pair):
-    _, ours, dtype = pair
-    ids, segments, mask, labels, _ = rows()
-    everywhere, _ = ours(ids, mask, segments)
-    some, _ = ours(ids, mask, segments, labels != -100)
-    limit = 1e-4 if dtype == torch.float32 else 1e-12
-    torch.testing.assert_close(some, everywhere[(labels != -100).flatten()], atol=limit, rtol=0)
-
-
-def test_counts_are_those_of_the_logits(pair):
-    _, ours, _ = pair
-    ids, segments, mask, labels, relation = rows(3)
-    words, relations = ours(ids, mask, segments)
-    right = (words.argmax(-1) == labels.flatten()).sum().item()
-    _, _, counts = measure(ours, ids, segments, mask, labels, relation)
-    assert counts["mlm_right"] == right
-    assert counts["masked"] == (labels != -100).sum()
-    assert counts["pair_right"] == (relations.argmax(-1) == relation).sum()
-    assert counts["pairs"] == 5
-    assert averages(counts, "sop")["sop_acc"] == counts["pair_right"] / 5
-    assert counts["mlm_loss"] == pytest.approx(
-        F.cross_entropy(words, labels.flatten(), reduction="sum").item(), rel=1e-5
-    )
+    assert compared == len([p for p in by_name.values() if p.grad is not None]) > 30
 
 
 def test_a_row_without_a_masked_piece_is_no_nan():
@@ -184,30 +170,25 @@ def test_weight_decay_spares_biases_and_norms():
 # Presets
 
 
-PUBLISHED = {  # parameters of the encoder, those of google's checkpoints in transformers
-    "tiny": 4_385_920,
-    "mini": 11_170_560,
-    "small": 28_763_648,
-    "medium": 41_373_184,
-    "base": 109_482_240,
-    "large": 335_141_888,
-}
-
-
-@pytest.mark.parametrize("name", PUBLISHED)
-def test_presets_have_the_published_number_of_parameters(name):
-    with torch.device("meta"):
-        model = BertModel(preset(name))
-    assert sum(p.numel() for p in model.parameters()) == PUBLISHED[name]
-
-
-def test_heartbert_and_overriding_a_preset():
+def test_presets():
+    published = {  # parameters of the encoder, those of google's checkpoints in transformers
+        "tiny": 4_385_920,
+        "mini": 11_170_560,
+        "small": 28_763_648,
+        "medium": 41_373_184,
+        "base": 109_482_240,
+        "large": 335_141_888,
+    }
+    assert set(PRESETS) == {*published, "heartbert"}
+    for name, count in published.items():
+        with torch.device("meta"):
+            model = BertModel(preset(name))
+        assert sum(p.numel() for p in model.parameters()) == count
     config = preset("heartbert", vocab_size=1000)
-    shape = [getattr(config, name) for name in ("hidden_size", "num_hidden_layers", "vocab_size")]
-    assert shape == [256, 4, 1000]
-    assert (config.num_attention_heads, config.intermediate_size) == (4, 1024)
+    shape = (config.hidden_size, config.num_hidden_layers, config.num_attention_heads)
+    assert shape == (256, 4, 4)
+    assert (config.intermediate_size, config.vocab_size) == (1024, 1000)
     assert config.max_position_embeddings == 128
-    assert set(PRESETS) == {*PUBLISHED, "heartbert"}
     with pytest.raises(ValueError, match=r"no preset 'huge'; there are heartbert, tiny"):
         preset("huge")
 
@@ -245,33 +226,23 @@ def test_transformers_loads_what_is_saved(tmp_path, objective):
     assert kind == ["BertForMaskedLM" if objective == "none" else "BertForPreTraining"]
 
 
-def test_what_is_saved_loads_bit_for_bit(tmp_path, capsys):
+def test_what_is_saved_loads_bit_for_bit(tmp_path, tiny_model_folder, capsys):
     model = PretrainingModel(tiny_config(), "sop")
     model.save_pretrained(tmp_path)
     again = PretrainingModel.from_pretrained(tmp_path, objective="sop")
     assert "weights:" not in capsys.readouterr().out
-    state = again.state_dict()
-    assert state.keys() == model.state_dict().keys()
-    for name, tensor in model.state_dict().items():
-        assert torch.equal(state[name], tensor), name
+    assert_same_tensors(again.state_dict(), model.state_dict())
     BertModel.from_pretrained(tmp_path)  # the encoder alone, for everybody else
-
-
-def test_another_objective_gets_a_new_head_and_says_so(tmp_path, capsys):
-    model = PretrainingModel(tiny_config(), "nsp")
-    model.save_pretrained(tmp_path)
-    other = PretrainingModel.from_pretrained(tmp_path, objective="sop")
-    assert "has no head for sop; it starts from random values" in capsys.readouterr().out
+    # heads that are not there, or of another objective, are new, and it says so
+    other = PretrainingModel.from_pretrained(tmp_path, objective="nsp")
+    assert "has no head for nsp; it starts from random values" in capsys.readouterr().out
     assert not torch.equal(other.relation.weight, model.relation.weight)
     assert torch.equal(other.transform_dense.weight, model.transform_dense.weight)
-
-
-def test_a_checkpoint_without_heads_gets_new_ones_and_says_so(tiny_model_folder, capsys):
-    model = PretrainingModel.from_pretrained(tiny_model_folder)
+    bare = PretrainingModel.from_pretrained(tiny_model_folder)
     said = capsys.readouterr().out
     assert "has no head for masked words" in said
     assert "has no head for nsp" in said
-    assert model.decoder_bias.abs().max() == 0
+    assert bare.decoder_bias.abs().max() == 0
 
 
 def test_old_names_and_a_head_of_another_size(tmp_path):
@@ -320,17 +291,9 @@ def place(tmp_path_factory, tiny_model_folder) -> SimpleNamespace:
 def trained(place, tmp_path_factory) -> Path:
     """The folder of a run that learned something."""
     folder = tmp_path_factory.mktemp("trained")
-    run_here = ["--epochs", "20", "--eval_every", "30"]
-    done = subprocess.run(
-        [sys.executable, str(ROOT / "pretraining/pretrain.py"), *place.line, *run_here],
-        cwd=folder,
-        capture_output=True,
-        text=True,
-        check=False,
-        env=os.environ | {"OMP_NUM_THREADS": "1"},
-    )
-    assert done.returncode == 0, done.stderr
-    (folder / "log.txt").write_text(done.stdout)
+    flags = ["--epochs", "20", "--eval_every", "30"]
+    done = succeeded(as_process(SCRIPT, *place.line, *flags, folder=folder))
+    (folder / "log.txt").write_text(done.out)
     return folder
 
 
@@ -356,58 +319,44 @@ def test_a_run_learns_and_says_how_much(trained):
     assert not list(trained.glob("out/*.resume"))
 
 
-def test_the_unigram_entropy_is_that_of_the_held_out_documents(trained, place):
-    corpus = Corpus(place.text / "corpus")
-    train, held = corpus.split(0.2, 11711)
-    assert metrics_of(trained)["unigram_entropy"] == unigram_entropy(held)
-    assert unigram_entropy(held) != unigram_entropy(train)
-    assert held.n_documents + train.n_documents == 12
-
-
-def test_best_and_last_are_kept(trained):
-    """The best one's held-out loss is the one in the table: measured anew, from its files."""
+def test_best_and_last_are_kept(trained, place):
+    """The best one's held-out loss is the one in the table: measured again, from its files."""
     found = metrics_of(trained)
     args = SimpleNamespace(**found["args"])
     tokenizer = BertTokenizer.from_pretrained(str(trained / "out"))
     corpus = Corpus(args.corpus)
-    held = pretrain.HeldOut(args, tokenizer, corpus.split(args.held_out, args.seed)[1])
+    train, held = corpus.split(0.2, 11711)
+    assert held.n_documents + train.n_documents == 12
+    assert found["unigram_entropy"] == unigram_entropy(held) != unigram_entropy(train)
+    rows = pretrain.HeldOut(args, tokenizer, held)
     for folder, row in (("out", found["best"]), ("out/last", found["held_out"][-1])):
         model = PretrainingModel.from_pretrained(trained / folder, objective="nsp")
-        anew = held.measure(model, torch.no_grad)
-        assert anew["mlm_loss"] == pytest.approx(row["mlm_loss"], abs=1e-5)
-        assert anew["nsp_acc"] == pytest.approx(row["nsp_acc"])
+        again = rows.measure(model, torch.no_grad)
+        assert again["mlm_loss"] == pytest.approx(row["mlm_loss"], abs=1e-5)
+        assert again["nsp_acc"] == pytest.approx(row["nsp_acc"])
+    args.eval_rows, args.batch_size = 5, 3
+    rows = pretrain.HeldOut(args, tokenizer, corpus)
+    assert [len(batch) for batch in rows.batches] == [3, 3]  # bounded, each row once
+    assert len({i for batch in rows.batches for i in batch}) == 6
 
 
 def test_a_worse_look_does_not_replace_the_best(place, run_script_here, monkeypatch, tmp_path):
     losses = iter([2.0, 3.0, 2.5])
     look = {"mlm_acc": 0.1, "nsp_loss": 0.7, "nsp_acc": 0.5, "perplexity": 9.0}
     monkeypatch.setattr(pretrain.HeldOut, "measure", lambda *_: look | {"mlm_loss": next(losses)})
-    result = run_script_here(pretrain, *place.line, "--steps", 6, "--eval_every", 2)
-    assert result.code == 0, result.err
+    succeeded(run_script_here(pretrain, *place.line, "--steps", 6, "--eval_every", 2))
     assert metrics_of(tmp_path)["best"]["step"] == 2
     best, last = read_weights(tmp_path / "out"), read_weights(tmp_path / "out" / "last")
     assert not torch.equal(best["cls.predictions.bias"], last["cls.predictions.bias"])
 
 
-def test_held_out_rows_are_bounded(trained):
-    args = SimpleNamespace(**metrics_of(trained)["args"])
-    tokenizer = BertTokenizer.from_pretrained(str(trained / "out"))
-    corpus = Corpus(args.corpus)
-    args.eval_rows, args.batch_size = 5, 3
-    held = pretrain.HeldOut(args, tokenizer, corpus)
-    assert [len(rows) for rows in held.batches] == [3, 3]
-    assert len({i for rows in held.batches for i in rows}) == 6
-
-
 def test_classifier_and_multitask_train_on_what_was_saved(trained, run_script_here, tiny_data):
     options = ["--option", "finetune", "--epochs", 1, "--data_dir", tiny_data]
     options += ["--model", trained / "out"]
-    result = run_script_here(classifier, *options, "--only", "sst")
-    assert result.code == 0, result.err
+    result = succeeded(run_script_here(classifier, *options, "--only", "sst"))
     assert load_checkpoint("sst-classifier.pt")["config"]["model"] == str(trained / "out")
     assert "starts from random" not in result.out
-    result = run_script_here(multitask_classifier, *options)
-    assert result.code == 0, result.err
+    result = succeeded(run_script_here(multitask_classifier, *options))
 
 
 def test_going_on_from_a_checkpoint(trained, place, run_script_here, tmp_path):
@@ -416,8 +365,7 @@ def test_going_on_from_a_checkpoint(trained, place, run_script_here, tmp_path):
     vocab = line.index("--vocab")
     line = line[:vocab] + line[vocab + 2 :]
     options = ["--model", trained / "out", "--steps", 1, "--eval_every", 1]
-    result = run_script_here(pretrain, *line, *options)
-    assert result.code == 0, result.err
+    result = succeeded(run_script_here(pretrain, *line, *options))
     assert "starts from random values" not in result.out
     before, after = metrics_of(trained)["best"], metrics_of(tmp_path)["best"]
     assert abs(after["mlm_loss"] - before["mlm_loss"]) < 0.1
@@ -435,8 +383,7 @@ def test_going_on_from_a_checkpoint(trained, place, run_script_here, tmp_path):
     ],
 )
 def test_flags(place, run_script_here, tmp_path, flags, keys):
-    result = run_script_here(pretrain, *place.line, "--steps", 3, *flags.split())
-    assert result.code == 0, result.err
+    succeeded(run_script_here(pretrain, *place.line, "--steps", 3, *flags.split()))
     found = metrics_of(tmp_path)
     assert found["training"][-1].keys() >= {"step", "mlm_loss", "mlm_acc"} | keys
     assert ("nsp_loss" in found["training"][-1]) == ("nsp_loss" in keys)
@@ -447,14 +394,13 @@ def test_flags(place, run_script_here, tmp_path, flags, keys):
         assert len(found["held_out"]) < 10
 
 
-def test_a_vocabulary_of_ones_own(place, run_script_here, tmp_path):
+def test_a_vocabulary_of_ones_own(place, run_script_here, tmp_path, monkeypatch):
     pytest.importorskip("tokenizers")
     line = list(place.line)
     i = line.index("--vocab")
     line[i : i + 2] = ["--train_vocab", "90"]
     line[line.index("--corpus") + 1] = "own-corpus"
-    result = run_script_here(pretrain, *line, "--steps", 2)
-    assert result.code == 0, result.err
+    result = succeeded(run_script_here(pretrain, *line, "--steps", 2))
     assert "pieces learned from the text (--train_vocab 90)" in result.out
     tokenizer = BertTokenizer.from_pretrained(str(tmp_path / "out"))
     assert 60 < len(tokenizer) <= 90
@@ -462,132 +408,97 @@ def test_a_vocabulary_of_ones_own(place, run_script_here, tmp_path):
     assert len(tokenizer.tokenize("never")) < 5  # pieces, not letters
     config = json.loads((tmp_path / "out" / "config.json").read_text())
     assert config["vocab_size"] == len(tokenizer)
-
-
-def test_a_vocabulary_without_the_library(place, run_script_here, monkeypatch):
     monkeypatch.setitem(sys.modules, "tokenizers", None)
-    line = list(place.line)
-    i = line.index("--vocab")
-    line[i : i + 2] = ["--train_vocab", "60"]
     result = run_script_here(pretrain, *line)
-    assert result.code == 1
-    assert result.err.startswith("error: --train_vocab needs Hugging Face's tokenizers")
-    assert result.err.count("\n") == 1
+    assert_refused(result, "error: --train_vocab needs Hugging Face's tokenizers", code=1)
 
 
 # ---------------------------------------------------------------------------------------------
 # The update: epochs, rate, parts, processes
 
 
-@pytest.mark.usefixtures("own_step")
-def test_every_epoch_has_rows_and_rates_of_its_own(place, run_script_here, monkeypatch, tmp_path):
-    """Two epochs: other rows and masks in the second; the rate rises and falls to about 0."""
-    step, collate = AdamW.step, PretrainingExamples.collate
-    rates, batches = [], []
-
-    def watched_step(self, closure=None):
-        rates.append({group["lr"] for group in self.param_groups})
-        return step(self, closure)
-
-    def watched_collate(self, rows, generator):
-        batches.append((self.epoch, collate(self, rows, generator)))
-        return batches[-1][1]
-
-    monkeypatch.setattr(AdamW, "step", watched_step)
-    monkeypatch.setattr(PretrainingExamples, "collate", watched_collate)
-    line = [*place.line, "--epochs", 2, "--held_out", 0, "--lr", 0.01, "--warmup", 0.25]
-    result = run_script_here(pretrain, *line)
-    assert result.code == 0, result.err
-    assert {epoch for epoch, _ in batches} == {1, 2}
-    rows = [
-        {row.numpy().tobytes() for epoch, batch in batches if epoch == e for row in batch["labels"]}
-        for e in (1, 2)
-    ]
-    assert rows[0].isdisjoint(rows[1])
-    steps = metrics_of(tmp_path)["args"]["steps"]
-    assert rates == [{0.01 * linear_factor(i, steps, 0.25, True)} for i in range(steps)]
-    assert steps == 2 * len([epoch for epoch, _ in batches if epoch == 1])
-
-
-def update(place, tmp_path, monkeypatch, run_script_here, name: str, *flags) -> dict:
-    config = json.loads(place.shape.read_text()) | NO_DROPOUT
-    (tmp_path / "shape.json").write_text(json.dumps(config))
-    line = [*place.line, "--config", tmp_path / "shape.json", "--out", name]
-    result = run_script_here(pretrain, *line, "--steps", 4, *flags)
-    assert result.code == 0, result.err
-    return read_weights(tmp_path / name / "last")
-
-
-@pytest.mark.usefixtures("own_step")
-def test_the_loss_is_the_sum_of_two_means(place, tmp_path, run_script_here, monkeypatch):
-    """The gradients of a step are those of mean(masked words) + mean(pairs), computed plainly."""
-    models, batches, grads = [], [], []
+@pytest.fixture
+def watched(monkeypatch) -> SimpleNamespace:
+    """What a run did: a copy of its new model, epochs and batches, and each step's groups."""
+    seen = SimpleNamespace(models=[], epochs=[], batches=[], rates=[], gradients=[])
     new_model, collate, step = pretrain.new_model, PretrainingExamples.collate, AdamW.step
 
     def watched_model(*args):
         model = new_model(*args)
-        models.append(copy.deepcopy(model))
+        seen.models.append(copy.deepcopy(model))
         return model
 
+    def watched_collate(self, rows, generator):
+        seen.epochs.append(self.epoch)
+        seen.batches.append(collate(self, rows, generator))
+        return seen.batches[-1]
+
     def watched_step(self, closure=None):
-        grads.append([p.grad.clone() for group in self.param_groups for p in group["params"]])
+        groups = self.param_groups
+        seen.rates.append({group["lr"] for group in groups})
+        seen.gradients.append([p.grad.clone() for group in groups for p in group["params"]])
         return step(self, closure)
 
-    def watched_collate(self, rows, generator):
-        batches.append(collate(self, rows, generator))
-        return batches[-1]
-
     monkeypatch.setattr(pretrain, "new_model", watched_model)
-    monkeypatch.setattr(AdamW, "step", watched_step)
     monkeypatch.setattr(PretrainingExamples, "collate", watched_collate)
-    (tmp_path / "shape.json").write_text(
-        json.dumps(json.loads(place.shape.read_text()) | NO_DROPOUT)
-    )
-    line = [*place.line, "--config", tmp_path / "shape.json", "--clip", "1e9", "--held_out", 0]
-    assert run_script_here(pretrain, *line, "--steps", 1).code == 0
-    model, batch = models[0], batches[0]
+    monkeypatch.setattr(AdamW, "step", watched_step)
+    return seen
+
+
+def test_every_epoch_has_rows_and_rates_of_its_own(place, run_script_here, watched, tmp_path):
+    """Two epochs: other rows and masks in the second; the rate rises and falls to about 0."""
+    line = [*place.line, "--epochs", 2, "--held_out", 0, "--lr", 0.01, "--warmup", 0.25]
+    succeeded(run_script_here(pretrain, *line))
+    assert set(watched.epochs) == {1, 2}
+    rows = {1: set(), 2: set()}
+    for epoch, batch in zip(watched.epochs, watched.batches, strict=True):
+        rows[epoch] |= {row.numpy().tobytes() for row in batch["labels"]}
+    assert rows[1].isdisjoint(rows[2])
+    steps = metrics_of(tmp_path)["args"]["steps"]
+    assert watched.rates == [{0.01 * linear_factor(i, steps, 0.25, True)} for i in range(steps)]
+    assert steps == 2 * watched.epochs.count(1)
+
+
+@pytest.fixture
+def plain_line(place, tmp_path) -> list:
+    """A command line for a model without dropout."""
+    config = json.loads(place.shape.read_text()) | NO_DROPOUT
+    (tmp_path / "shape.json").write_text(json.dumps(config))
+    return [*place.line, "--config", tmp_path / "shape.json"]
+
+
+def test_the_loss_is_the_sum_of_two_means(plain_line, run_script_here, watched):
+    """The gradients of a step are those of mean(masked words) + mean(pairs), computed plainly."""
+    line = [*plain_line, "--clip", "1e9", "--held_out", 0, "--steps", 1]
+    succeeded(run_script_here(pretrain, *line))
+    model, batch = watched.models[0], watched.batches[0]
     words, relations = model(batch["token_ids"], batch["attention_mask"], batch["token_type_ids"])
     loss = F.cross_entropy(words, batch["labels"].flatten())
     loss = loss + F.cross_entropy(relations, batch["next_labels"])
     loss.backward()
     wanted = [p.grad for group in weight_decay_groups(model, 0.01) for p in group["params"]]
-    for one, other in zip(grads[0], wanted, strict=True):
+    for one, other in zip(watched.gradients[0], wanted, strict=True):
         torch.testing.assert_close(one, other, atol=1e-6, rtol=1e-4)
 
 
-def test_parts_add_up_to_the_batch(place, tmp_path, monkeypatch, run_script_here):
-    whole = update(place, tmp_path, monkeypatch, run_script_here, "whole")
-    in_parts = update(place, tmp_path, monkeypatch, run_script_here, "parts", "--accumulate", 3)
-    for name, tensor in whole.items():
-        torch.testing.assert_close(in_parts[name], tensor, atol=1e-5, rtol=0, msg=name)
-
-
-@pytest.mark.skipif(
-    not (torch.distributed.is_available() and torch.distributed.is_gloo_available()),
-    reason="this torch has no gloo",
-)
-def test_two_processes_have_the_curve_of_one(place, tmp_path, monkeypatch, run_script_here):
-    alone = update(place, tmp_path, monkeypatch, run_script_here, "alone")
-    rows_alone = json.loads((tmp_path / "alone" / "metrics.json").read_text())
-    launcher = ["-m", "torch.distributed.run", "--standalone", "--nproc_per_node", "2"]
-    line = [*place.line, "--config", "shape.json", "--out", "both", "--steps", "4"]
-    done = subprocess.run(
-        [sys.executable, *launcher, str(ROOT / "pretraining/pretrain.py"), *line],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        check=False,
-        env=os.environ | {"OMP_NUM_THREADS": "1"},
-    )
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.count("plan: 4 steps") == 1
-    both = json.loads((tmp_path / "both" / "metrics.json").read_text())
+@needs_gloo
+@needs_fork
+def test_parts_of_a_batch_and_processes_add_up(plain_line, tmp_path, run_script_here):
+    line = [*plain_line, "--steps", "4"]
+    succeeded(run_script_here(pretrain, *line, "--out", "one"))
+    succeeded(run_script_here(pretrain, *line, "--out", "parts", "--accumulate", 3))
+    said = run_as_two(pretrain.main, tmp_path / "log", [*line, "--out", tmp_path / "two"])
+    assert said.count("plan: 4 steps") == 1
+    one, two = (json.loads((tmp_path / f / "metrics.json").read_text()) for f in ("one", "two"))
     for kind in ("training", "held_out"):
-        assert len(both[kind]) == len(rows_alone[kind]) > 0
-        for mine, theirs in zip(rows_alone[kind], both[kind], strict=True):
+        assert len(one[kind]) == len(two[kind]) > 0
+        for mine, theirs in zip(one[kind], two[kind], strict=True):
             assert theirs == pytest.approx(mine, abs=1e-4)
-    for name, tensor in read_weights(tmp_path / "both" / "last").items():
-        torch.testing.assert_close(tensor, alone[name], atol=1e-4, rtol=1e-4, msg=name)
+    whole = read_weights(tmp_path / "one" / "last")
+    for out, near in (("parts", (1e-5, 0)), ("two", (1e-4, 1e-4))):
+        for name, tensor in read_weights(tmp_path / out / "last").items():
+            atol, rtol = near
+            torch.testing.assert_close(tensor, whole[name], atol=atol, rtol=rtol, msg=name)
 
 
 # ---------------------------------------------------------------------------------------------
@@ -597,44 +508,10 @@ def test_two_processes_have_the_curve_of_one(place, tmp_path, monkeypatch, run_s
 STEPS = ["--epochs", "4", "--seed", "7"]
 
 
-def live(folder: Path, line: list[str], last_event: int | None) -> None:
-    """What a forked process does: run pretraining/pretrain.py in ``folder``."""
-    os.chdir(folder)
-    sys.stdout = sys.stderr = open("log.txt", "a", buffering=1)
-    sys.argv = ["pretraining/pretrain.py", *line]
-    ResumePoint.__init__.__defaults__ = (0.0,)  # write the resume file after every step
-    os.fsync = lambda descriptor: None
-    pretrain.plot = lambda *_: None
-    if last_event is not None:
-        die_at(last_event)
-    run_script(pretrain.main)
-
-
-def die_at(last_event: int) -> None:
-    """End this process just before or just after a written file takes its place."""
-    events = itertools.count(1)
-    replace = os.replace
-
-    def event() -> None:
-        if next(events) == last_event:
-            os.kill(os.getpid(), signal.SIGKILL)
-
-    def watched_replace(old, new) -> None:
-        event()
-        replace(old, new)
-        event()
-
-    os.replace = watched_replace
-
-
 def run(folder: Path, line: list[str], last_event: int | None = None) -> int:
-    """Run in a process of its own, which may end at an event; → its exit code."""
-    folder.mkdir(exist_ok=True)
-    fork = multiprocessing.get_context("fork")
-    process = fork.Process(target=live, args=(folder, line, last_event))
-    process.start()
-    process.join()
-    return process.exitcode
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(pretrain, "plot", lambda *_: None)
+        return run_forked(pretrain.main, folder, line, last_event)
 
 
 def found_in(folder: Path) -> dict:
@@ -660,9 +537,7 @@ def untouched(place, trained, tmp_path_factory) -> dict:
     return found
 
 
-@pytest.mark.skipif(
-    "fork" not in multiprocessing.get_all_start_methods(), reason="this system cannot fork"
-)
+@needs_fork
 def test_killed_again_and_again_it_has_the_same_curve(place, untouched, tmp_path):
     chance = random.Random(2)
     where: Counter = Counter()
@@ -697,17 +572,14 @@ def test_another_text_cannot_be_resumed(place, run_script_here, monkeypatch, tmp
     with monkeypatch.context() as patch:
         patch.setattr(AdamW, "step", watched)
         result = run_script_here(pretrain, *place.line, "--steps", 6)
-    assert result.code == 1
-    assert result.err == "error: stopped; --resume goes on from out/pretrain.resume\n"
+    assert_refused(result, "error: stopped; --resume goes on from out/pretrain.resume\n", code=1)
     assert load_checkpoint(tmp_path / "out" / "pretrain.resume")["position"]["step"] == 3
     for flags, named in (
         (["--length", "40"], "length=48"),
         (["--limit", "150", "--corpus", "less"], "text="),
     ):
         result = run_script_here(pretrain, *place.line, *flags, "--steps", 6, "--resume")
-        assert result.code == 1
-        assert named in result.err
-        assert result.err.count("\n") == 1
+        assert_refused(result, named, code=1)
 
 
 # ---------------------------------------------------------------------------------------------
@@ -731,9 +603,7 @@ def test_another_text_cannot_be_resumed(place, run_script_here, monkeypatch, tmp
 )
 def test_flags_that_cannot_be(run_script_here, flags, fact):
     result = run_script_here(pretrain, "--text", "x", "--out", "y", *flags.split())
-    assert result.code == 2
-    assert fact in result.err
-    assert result.err.count("\n") == 1
+    assert_refused(result, fact, code=2)
 
 
 @pytest.mark.parametrize(
@@ -749,10 +619,7 @@ def test_flags_that_cannot_be(run_script_here, flags, fact):
 )
 def test_bad_input_is_one_line(place, run_script_here, flags, fact):
     result = run_script_here(pretrain, *place.line, "--steps", 5, *flags)
-    assert result.code == 1, result.out
-    assert result.err.startswith("error: ")
-    assert fact in result.err
-    assert result.err.count("\n") == 1
+    assert_refused(result, fact, code=1)
 
 
 @pytest.mark.parametrize("content", [b"text\0", None])
@@ -766,9 +633,7 @@ def test_no_vocabulary_is_learned_from_what_is_no_text(place, run_script_here, t
     (tmp_path / "o").mkdir()
     (tmp_path / "o" / "vocab.txt").write_text("kept")
     line = ["--text", text, "--out", "o", "--train_vocab", 50]
-    result = run_script_here(pretrain, *line)
-    assert (result.code, result.err.count("\n")) == (1, 1)
-    assert str(text) in result.err
+    assert_refused(run_script_here(pretrain, *line), str(text), code=1)
     assert (tmp_path / "o" / "vocab.txt").read_text() == "kept"
 
 
@@ -776,23 +641,18 @@ def test_one_document_alone(place, run_script_here, tmp_path):
     text = tmp_path / "one.txt"
     text.write_text("\n".join(["A warm dull film. It never ends."] * 40))
     line = [*place.line, "--text", text, "--corpus", tmp_path / "c", "--steps", 1]
-    result = run_script_here(pretrain, *line)
-    assert (result.code, result.err.count("\n")) == (1, 1)
-    assert "is one document" in result.err
-    result = run_script_here(pretrain, *line, "--held_out", 0)
-    assert result.code == 1
-    assert "second document" in result.err
-    result = run_script_here(pretrain, *line, "--held_out", 0, "--objective", "sop")
-    assert result.code == 0, result.err
+    assert_refused(run_script_here(pretrain, *line), "is one document", code=1)
+    line += ["--held_out", 0]
+    assert_refused(run_script_here(pretrain, *line), "second document", code=1)
+    succeeded(run_script_here(pretrain, *line, "--objective", "sop"))
 
 
-def test_a_model_with_too_few_pieces(place, run_script_here, tmp_path, tiny_model_folder):
+def test_a_model_with_too_few_pieces(place, run_script_here, tmp_path):
     BertModel(tiny_config(vocab_size=20, max_position_embeddings=48)).save_pretrained("small")
     BertTokenizer(tiny_vocabulary()).save_pretrained("small")
     line = ["--text", place.text, "--out", "o", "--model", tmp_path / "small", "--length", 48]
     result = run_script_here(pretrain, *line)
-    assert result.code == 1
-    assert "the vocabulary has 89 pieces, the model 20" in result.err
+    assert_refused(result, "the vocabulary has 89 pieces, the model 20", code=1)
 
 
 # ---------------------------------------------------------------------------------------------
@@ -801,14 +661,11 @@ def test_a_model_with_too_few_pieces(place, run_script_here, tmp_path, tiny_mode
 
 def test_on_real_text(offline_model, run_script_here, tmp_path):
     """A slice of real books: the loss falls from that of a guess, ln V."""
-    books = Path(os.environ.get("MINBERT_DATA", "missing")) / "pretrain_text" / "books"
-    if not books.is_dir():
-        pytest.skip("no real text here: set MINBERT_DATA to the folder around pretrain_text/books")
+    books = data_folder("pretrain_text", "books")
     line = ["--text", books, "--out", tmp_path / "o", "--preset", "tiny", "--limit", 4000]
     line += ["--vocab", offline_model, "--steps", 12, "--length", 64, "--eval_rows", 64]
     line += ["--held_out", 0.2, "--eval_every", 6, "--log_every", 6]
-    result = run_script_here(pretrain, *line)
-    assert result.code == 0, result.err
+    succeeded(run_script_here(pretrain, *line))
     found = json.loads((tmp_path / "o" / "metrics.json").read_text())
     first, last = (row["mlm_loss"] for row in found["held_out"])
     assert first < math.log(30522) + 0.1

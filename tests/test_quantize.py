@@ -5,51 +5,33 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import torch
-from conftest import tiny_config, tiny_vocabulary
+from conftest import assert_refused, save_classifier_folder, succeeded, tiny_vocabulary
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as shapes
 from safetensors.numpy import load_file
-from torch import nn
 
-from bert import BertModel
 from config import BertConfig
 from lessons import numpy_bert, quantize
 from lessons.quantize import Int8Matrix, quantize_rows
-from tokenizer import BertTokenizer
 from training.errors import InputError
-
-
-def save_classifier(folder: Path, config: BertConfig, vocabulary: list[str], spread: float):
-    torch.manual_seed(2)
-    model = BertModel(config).eval()
-    head = nn.Linear(config.hidden_size, 2)
-    with torch.no_grad():
-        for parameter in model.parameters():
-            parameter.add_(torch.randn_like(parameter) * spread)
-    model.save_pretrained(folder, head)
-    BertTokenizer(vocabulary).save_pretrained(folder)
-    return folder
 
 
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory) -> Path:
     """A small random classifier."""
-    vocabulary = tiny_vocabulary()
-    config = tiny_config(vocab_size=len(vocabulary))
-    return save_classifier(tmp_path_factory.mktemp("classifier"), config, vocabulary, 0.1)
+    folder = tmp_path_factory.mktemp("classifier")
+    save_classifier_folder(folder)
+    return folder
 
 
 @pytest.fixture(scope="module")
 def bert_tiny(tmp_path_factory) -> Path:
     """A random classifier of BERT-Tiny's shape: 4,386,178 parameters."""
-    config = BertConfig(
-        hidden_size=128, num_hidden_layers=2, num_attention_heads=2, intermediate_size=512
-    )
+    folder, config = tmp_path_factory.mktemp("bert-tiny"), BertConfig.preset("tiny")
     pieces = [*tiny_vocabulary(), *(f"unused{i}" for i in range(config.vocab_size))]
-    folder = tmp_path_factory.mktemp("bert-tiny")
-    return save_classifier(folder, config, pieces[: config.vocab_size], 0.04)
+    save_classifier_folder(folder, config, pieces[: config.vocab_size], spread=0.04)
+    return folder
 
 
 @pytest.fixture
@@ -87,13 +69,6 @@ def test_no_number_is_off_by_more_than_half_a_step(matrix):
     largest = np.abs(matrix).max(axis=1)
     assert (np.abs(values).max(axis=1) == np.where(largest > 0, 127, 0)).all()
     np.testing.assert_allclose(np.abs(back).max(axis=1), largest, rtol=1e-6)
-
-
-def test_a_scale_for_each_row_not_one_for_all():
-    matrix = np.array([[100.0, 50.0], [0.01, -0.0048]], np.float32)
-    values, scale = quantize_rows(matrix)
-    assert values.tolist() == [[127, 64], [127, -61]]
-    np.testing.assert_allclose(scale, [100 / 127, 0.01 / 127])
 
 
 def test_products_and_rows_are_those_of_the_floats_it_stands_for():
@@ -158,8 +133,7 @@ def test_logits_stay_near_after_writing_and_reading(bert_tiny, tmp_path, rounded
 
 def test_command_measures_before_and_after(run_script_here, trained, table, tmp_path):
     flags = ("--model", trained, "--out", "small", "--file", table)
-    done = run_script_here(quantize, *flags)
-    assert done.code == 0, done.err
+    done = succeeded(run_script_here(quantize, *flags))
     lines = done.out.splitlines()
     config, weights = read(trained)
     tokenizer = numpy_bert.read_words(trained)
@@ -172,19 +146,14 @@ def test_command_measures_before_and_after(run_script_here, trained, table, tmp_
         right = int((logits.argmax(-1) == labels).sum())
         assert any(line.startswith(f"{name}: accuracy {right / 15:.5f}") for line in lines)
     assert any(line.startswith("int8: logits at most ") for line in lines)
-    assert {file.name for file in Path("small").iterdir()} == {
-        quantize.INT8_FILE,
-        "config.json",
-        "vocab.txt",
-        "tokenizer_config.json",
-    }
+    files = {quantize.INT8_FILE, "config.json", "vocab.txt", "tokenizer_config.json"}
+    assert {file.name for file in Path("small").iterdir()} == files
     done = run_script_here(quantize, *flags, "--limit", "4", "--activations")
     assert " of 4)" in done.out
 
 
 def test_an_encoder_alone_is_quantized_too(run_script_here, tiny_model_folder):
-    done = run_script_here(quantize, "--model", tiny_model_folder, "--out", "small")
-    assert done.code == 0, done.err
+    done = succeeded(run_script_here(quantize, "--model", tiny_model_folder, "--out", "small"))
     assert "int8: pooler_output at most " in done.out
     assert "class" not in done.out
     done = run_script_here(quantize, "--model", tiny_model_folder, "--onnx", "a.onnx")
@@ -204,10 +173,7 @@ def test_bad_input_is_one_line(run_script_here, trained, tiny_model_folder, tabl
         (("--out", "x"), "--model"),
         (("--model", trained, "--out", table), "cannot write"),
     ):
-        done = run_script_here(quantize, *flags)
-        assert done.code != 0, flags
-        assert message in done.err
-        assert done.err.count("\n") == 1
+        assert_refused(run_script_here(quantize, *flags), message)
 
 
 def test_a_damaged_int8_file_is_refused(trained, tmp_path):
@@ -239,9 +205,7 @@ def test_without_the_packages_one_line_says_so(run_script_here, trained, monkeyp
     monkeypatch.setitem(sys.modules, "onnx", sys.modules.get("onnx", np))  # any module will do
     monkeypatch.setitem(sys.modules, missing, None)
     done = run_script_here(quantize, "--model", trained, "--onnx", "model.onnx")
-    assert done.code == 1
-    assert "pip install onnx onnxruntime" in done.err
-    assert done.err.count("\n") == 1
+    assert_refused(done, "pip install onnx onnxruntime", code=1)
     assert not Path("model.onnx").exists()
 
 

@@ -69,11 +69,10 @@ class Both:
     """Our tokenizer and Hugging Face's, made from one vocabulary file."""
 
     def __init__(self, vocab_file, lower_case=True):
-        folder = vocab_file.parent
         self.hf = HuggingFaceTokenizer(vocab=str(vocab_file), do_lower_case=lower_case)
         pieces = vocab_file.read_text(encoding="utf-8").rstrip("\n").split("\n")
         self.ours = BertTokenizer(pieces, lower_case)
-        self.folder = folder
+        self.folder = vocab_file.parent
 
     def check(self, *texts, **options):
         """Assert that both give the same three lists."""
@@ -99,35 +98,29 @@ def cased(tmp_path_factory) -> Both:
 
 
 @pytest.fixture(params=["tiny vocabulary", "offline model"])
-def both(request, tiny) -> Both:
-    if request.param == "tiny vocabulary":
-        return tiny
-    return offline_pair(request.getfixturevalue("offline_model"))
+def both(request) -> Both:
+    return request.getfixturevalue("tiny" if request.param == "tiny vocabulary" else "offline")
 
 
-_made = {}
+@pytest.fixture(params=["tiny", "cased", "offline"])
+def each(request) -> Both:
+    return request.getfixturevalue(request.param)
 
 
-def offline_pair(folder) -> Both:
+@pytest.fixture(scope="module")
+def offline(offline_model) -> Both:
     """Made once: reading 30,522 pieces takes a moment."""
-    if folder not in _made:
-        _made[folder] = Both(folder / "vocab.txt")
-    return _made[folder]
+    return Both(offline_model / "vocab.txt")
 
 
 # ---------------------------------------------------------------------------------------------
 # Ids
 
 
-@pytest.mark.parametrize("text", TEXTS, ids=range(len(TEXTS)))
-def test_single_texts(both, text):
-    both.check(text)
-    assert both.ours.tokenize(text) == both.hf.tokenize(text)
-
-
-@pytest.mark.parametrize("text", TEXTS, ids=range(len(TEXTS)))
-def test_cased_vocabulary(cased, text):
-    cased.check(text)
+def test_single_texts(each):
+    for text in TEXTS:
+        each.check(text)
+        assert each.ours.tokenize(text) == each.hf.tokenize(text)
 
 
 def test_known_ids(tiny):
@@ -163,21 +156,15 @@ def test_every_seventh_code_point(both):
 
 
 @settings(
-    max_examples=300,
+    max_examples=200,
     deadline=None,
     derandomize=True,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 @given(text=random_texts, pair=random_texts)
-def test_random_unicode(both, text, pair):
-    both.check(text)
-    both.check(text, pair)
-
-
-@settings(max_examples=200, deadline=None, derandomize=True)
-@given(text=random_texts)
-def test_random_unicode_cased(cased, text):
-    cased.check(text)
+def test_random_unicode(each, text, pair):
+    each.check(text)
+    each.check(text, pair)
 
 
 @pytest.mark.parametrize("text", ["\ud800", "a\udfffb", "good\ud83d movie", "[MASK]\ud800"])
@@ -218,12 +205,9 @@ def test_longest_first_is_what_its_name_says():
                 assert sorted(map(len, cut)) == sorted(lengths)
 
 
-def test_truncation_alone_cuts_at_512(tiny):
+def test_truncation_alone_cuts_at_512_and_max_length_alone_truncates(tiny):
     assert len(tiny.ours("good " * 600, truncation=True)["input_ids"]) == 512
     assert len(tiny.ours("good " * 600)["input_ids"]) == 602
-
-
-def test_max_length_alone_truncates_unless_padding(tiny):
     for options in ({}, {"padding": True}, {"truncation": False}, {"padding": "max_length"}):
         tiny.check(LONG, max_length=5, **options)
     assert len(tiny.ours(LONG, max_length=5)["input_ids"]) == 5
@@ -292,9 +276,11 @@ def test_attributes(both):
     assert sorted(ours.all_special_ids) == sorted(hf.all_special_ids)
 
 
-def test_vocabulary_without_special_tokens():
+def test_no_vocabulary_and_one_without_special_tokens(tmp_path):
     with pytest.raises(InputError, match=r"lacks \[CLS\]"):
         BertTokenizer([token for token in tiny_vocabulary() if token != "[CLS]"])
+    with pytest.raises(InputError, match="holds no vocabulary"):
+        BertTokenizer.from_pretrained(tmp_path)
 
 
 # ---------------------------------------------------------------------------------------------
@@ -313,7 +299,7 @@ def test_decode(both):
 
 
 @settings(
-    max_examples=300,
+    max_examples=200,
     deadline=None,
     derandomize=True,
     suppress_health_check=[HealthCheck.function_scoped_fixture],
@@ -381,16 +367,11 @@ def test_unknown_keywords_of_older_code(tiny):
     assert ours(LONG)["input_ids"] == tiny.ours(LONG)["input_ids"]
 
 
-def test_folder_without_vocabulary(tmp_path):
-    with pytest.raises(InputError, match="holds no vocabulary"):
-        BertTokenizer.from_pretrained(tmp_path)
-
-
 # ---------------------------------------------------------------------------------------------
 # What it remembers
 
 
-def test_memory_is_bounded(tiny, monkeypatch):
+def test_memory_is_bounded_and_cannot_be_changed(tiny, monkeypatch):
     monkeypatch.setattr(wordpieces, "MAX_REMEMBERED_WORDS", 10)
     ours = BertTokenizer(tiny.ours.pieces)
     for number in range(100):
@@ -398,16 +379,8 @@ def test_memory_is_bounded(tiny, monkeypatch):
         assert ours.text_to_ids(text) == tiny.hf.encode(text, add_special_tokens=False)
         assert 0 < len(ours.remembered) <= 10
         assert all(len(word) <= wordpieces.MAX_WORD_LENGTH for word in ours.remembered)
-
-
-def test_remembered_words_give_the_same_ids_and_cannot_be_changed(tiny):
-    ours = BertTokenizer(tiny.ours.pieces)
     first = ours.text_to_ids(LONG)
     first.append(-1)
     assert ours.text_to_ids(LONG) == first[:-1]
-
-
-def test_pickles(tiny):
-    """A DataLoader with workers sends it to other processes."""
-    again = pickle.loads(pickle.dumps(tiny.ours))
+    again = pickle.loads(pickle.dumps(ours))  # a DataLoader with workers sends it to others
     assert again(TEXTS)["input_ids"] == tiny.ours(TEXTS)["input_ids"]

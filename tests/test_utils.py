@@ -6,9 +6,9 @@ import importlib.metadata
 import os
 import pickle
 import random
+import shutil
 import socket
-import subprocess
-import sys
+import threading
 import types
 from pathlib import Path
 
@@ -16,8 +16,15 @@ import huggingface_hub
 import numpy as np
 import pytest
 import torch
-from conftest import ROOT, tiny_config
-from huggingface_hub.errors import RepositoryNotFoundError
+from conftest import (
+    ROOT,
+    as_process,
+    assert_refused,
+    assert_same_tensors,
+    one_line_error,
+    tiny_config,
+)
+from huggingface_hub.errors import EntryNotFoundError, RepositoryNotFoundError
 from torch import nn
 
 import utils
@@ -32,13 +39,9 @@ from training.hub import find_model
 COURSE = "bert-base-uncased"
 
 
-def python(code: str, **environment: str) -> subprocess.CompletedProcess:
-    """Run code in a fresh interpreter; a variable given as '' is unset."""
-    variables = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"} | environment
-    variables = {name: value for name, value in variables.items() if value}
-    return subprocess.run(
-        [sys.executable, "-c", code], env=variables, capture_output=True, text=True, check=False
-    )
+def python(code: str, **environment: str) -> types.SimpleNamespace:
+    """Run code in a fresh interpreter."""
+    return as_process("-c", code, folder=ROOT, **environment)
 
 
 # ---------------------------------------------------------------------------------------------
@@ -47,7 +50,7 @@ def python(code: str, **environment: str) -> subprocess.CompletedProcess:
 
 @pytest.fixture(autouse=True)
 def _forget_found_models(monkeypatch):
-    """Each test looks anew, redirected by nothing; afterwards nothing false is remembered."""
+    """Each test looks for itself, redirected by nothing; afterwards nothing false is remembered."""
     monkeypatch.delenv("MINBERT_MODEL", raising=False)
     caches = (lookup._locate, lookup._course_or_offline_model)
     for cache in caches:
@@ -65,9 +68,9 @@ class Hub:
         self.cached: set[str] = set()
         self.knows: set[str] = set()
         self.trouble: Exception | None = None
-        monkeypatch.setattr(huggingface_hub, "try_to_load_from_cache", self.try_to_load_from_cache)
-        monkeypatch.setattr(huggingface_hub, "get_hf_file_metadata", self.get_hf_file_metadata)
-        monkeypatch.setattr(huggingface_hub, "hf_hub_download", self.hf_hub_download)
+        self.broken: dict[str, Exception] = {}  # files that cannot be downloaded
+        for name in ("try_to_load_from_cache", "get_hf_file_metadata", "hf_hub_download"):
+            monkeypatch.setattr(huggingface_hub, name, getattr(self, name))
 
     def try_to_load_from_cache(self, name, file):
         """A path if the model is cached."""
@@ -84,6 +87,8 @@ class Hub:
 
     def hf_hub_download(self, name, file):
         """Pretend to download."""
+        if file in self.broken:
+            raise self.broken[file]
         self.downloaded.append(file)
         return str(self.folder / file)
 
@@ -111,11 +116,8 @@ def offline_package(monkeypatch, tmp_path, tiny_model_folder):
 
 def refused(name, *facts: str, **options) -> None:
     """find_model's refusal: one line with all the facts in it."""
-    with pytest.raises(InputError) as caught:
+    with one_line_error(*facts):
         find_model(name, **options)
-    assert "\n" not in str(caught.value)
-    for fact in facts:
-        assert fact in str(caught.value)
 
 
 def test_a_path_comes_first_and_is_printed_once(hub, tmp_path, monkeypatch, capsys):
@@ -144,43 +146,35 @@ def test_the_cache_comes_before_the_hub(hub, capsys):
     assert not hub.asked
 
 
-def test_the_hub_is_asked_last_and_downloads_what_is_needed(hub, capsys):
+@pytest.mark.parametrize("name", [COURSE, None])
+def test_the_hub_is_asked_last_and_downloads_what_is_needed(hub, offline_package, capsys, name):
     hub.trouble, hub.knows = None, {COURSE}
-    assert find_model(COURSE) == hub.folder
-    assert find_model(COURSE) == hub.folder
+    assert find_model(name) == find_model(name) == hub.folder
     assert capsys.readouterr().out == f"model: {COURSE} from the hub\n"
-    assert len(hub.asked) == 1
+    assert len(hub.asked) == (1 if name else 2)  # once for the choice, once for the name chosen
     assert hub.downloaded == ["config.json", "vocab.txt", "model.safetensors"]
 
 
-def test_the_default_prefers_the_hub_to_the_offline_model(hub, offline_package, capsys):
-    hub.trouble, hub.knows = None, {COURSE}
-    assert find_model(None) == hub.folder
-    assert capsys.readouterr().out == f"model: {COURSE} from the hub\n"
-
-
-def test_a_failing_download_is_one_line(hub, monkeypatch):
-    hub.trouble, hub.knows = None, {COURSE}
-
-    def fail(name, file):
-        raise OSError("connection reset\nRequest ID: 1\nmore")
-
-    monkeypatch.setattr(huggingface_hub, "hf_hub_download", fail)
-    refused(COURSE, COURSE, "connection reset", "run again")
-
-
-def test_a_hub_model_without_weights_is_refused(hub, monkeypatch):
-    from huggingface_hub.errors import EntryNotFoundError
-
-    hub.trouble, hub.knows = None, {"someone/empty"}
-
-    def download(name, file):
-        if file in lookup.WEIGHT_FILES:
-            raise EntryNotFoundError("404")
-        return str(hub.folder / file)
-
-    monkeypatch.setattr(huggingface_hub, "hf_hub_download", download)
-    refused("someone/empty", "someone/empty", *lookup.WEIGHT_FILES)
+@pytest.mark.parametrize(
+    ("name", "broken", "facts"),
+    [
+        ("bert-bace-uncased", {}, ["the hub knows no model bert-bace-uncased"]),
+        (
+            COURSE,
+            {"config.json": OSError("connection reset\nRequest ID: 1\nmore")},
+            [COURSE, "connection reset", "run again"],
+        ),
+        (
+            "someone/empty",
+            dict.fromkeys(lookup.WEIGHT_FILES, EntryNotFoundError("404")),
+            ["someone/empty", *lookup.WEIGHT_FILES],
+        ),
+    ],
+    ids=["unknown", "reset", "no weights"],
+)
+def test_what_the_hub_cannot_give_is_refused(hub, name, broken, facts):
+    hub.trouble, hub.knows, hub.broken = None, {COURSE, "someone/empty"}, broken
+    refused(name, *facts)
 
 
 def test_the_default_falls_back_to_the_offline_model(hub, offline_package, capsys):
@@ -199,16 +193,9 @@ def test_an_explicit_name_never_falls_back(hub, offline_package, name):
     refused(name, name, "no hub answers", "--model")
     with pytest.raises(InputError, match="no hub answers"):
         BertModel.from_pretrained(name)
-
-
-def test_the_offline_model_can_be_named(hub, offline_package):
-    assert find_model("all-MiniLM-L6-v2") == offline_package
-    assert not hub.asked
-
-
-def test_a_name_the_hub_does_not_know(hub):
-    hub.trouble = None
-    refused("bert-bace-uncased", "the hub knows no model bert-bace-uncased")
+    asked = len(hub.asked)
+    assert find_model("all-MiniLM-L6-v2") == offline_package  # but it can be named
+    assert len(hub.asked) == asked
 
 
 def test_local_files_only_asks_nobody(hub, offline_package):
@@ -235,18 +222,16 @@ def test_the_variable_redirects_the_default_and_the_course_model(
 
 def test_a_wrong_variable_is_named_and_does_not_fall_back(hub, offline_package, monkeypatch):
     monkeypatch.setenv("MINBERT_MODEL", "/no/such/folder")
-    refused(None, "/no/such/folder", "$MINBERT_MODEL")
-    refused(COURSE, "/no/such/folder", "$MINBERT_MODEL")
+    for name in (None, COURSE):
+        refused(name, "/no/such/folder", "$MINBERT_MODEL")
 
 
 def test_wrong_paths_and_names(hub, tmp_path):
     file = tmp_path / "model.safetensors"
     file.write_bytes(b"")
     refused(file, str(file), "is a file")
-    refused(tmp_path / "nope", str(tmp_path / "nope"), "no model folder")
-    refused("./nope", "nope", "no model folder")
-    refused("a/b/c", "a/b/c", "no model folder")
-    refused("/nope", "/nope", "no model folder")
+    for path in (tmp_path / "nope", "./nope", "a/b/c", "/nope"):
+        refused(path, str(path).removeprefix("./"), "no model folder")
     assert not hub.asked
 
 
@@ -276,11 +261,9 @@ def test_an_offline_package_with_other_weights_is_refused(hub, offline_package, 
 def test_a_real_cache_is_read(tmp_path, tiny_model_folder):
     repository = tmp_path / "models--google--bert_tiny"
     snapshot = repository / "snapshots" / ("0123456789" * 4)
-    snapshot.mkdir(parents=True)
+    shutil.copytree(tiny_model_folder, snapshot)
     (repository / "refs").mkdir()
     (repository / "refs" / "main").write_text(snapshot.name, encoding="utf-8")
-    for file in ("config.json", "vocab.txt", "model.safetensors"):
-        (snapshot / file).write_bytes((tiny_model_folder / file).read_bytes())
     done = python(
         "from bert import BertModel\n"
         "from training.arguments import run_script\n"
@@ -293,13 +276,9 @@ def test_a_real_cache_is_read(tmp_path, tiny_model_folder):
         "run_script(lambda: find_model('google/bert_tiny'))",
         HF_HUB_CACHE=str(tmp_path),
     )
-    assert done.stdout.splitlines() == [
-        "model: google/bert_tiny from this machine's cache",
-        str(snapshot),
-    ]
-    assert done.returncode == 1
-    assert done.stderr.startswith("error: model google/bert_tiny: ")
-    assert done.stderr.count("\n") == 1
+    said = "model: google/bert_tiny from this machine's cache"
+    assert done.out.splitlines() == [said, str(snapshot)]
+    assert_refused(done, "error: model google/bert_tiny: ", code=1)
 
 
 def test_a_hub_that_accepts_and_stays_silent_is_given_up(tmp_path):
@@ -308,19 +287,14 @@ def test_a_hub_that_accepts_and_stays_silent_is_given_up(tmp_path):
         done = python(
             "from training import arguments, hub\n"
             f"arguments.run_script(lambda: hub.find_model('{COURSE}'))",
-            HF_HUB_OFFLINE="",
+            HF_HUB_OFFLINE="0",
             HF_HUB_CACHE=str(tmp_path),
             HF_ENDPOINT=f"http://127.0.0.1:{server.getsockname()[1]}",
         )
-    assert done.returncode == 1
-    assert done.stderr.startswith(f"error: model {COURSE}: ")
-    assert "no hub answers" in done.stderr
-    assert done.stderr.count("\n") == 1
+    assert_refused(done, f"error: model {COURSE}: ", "no hub answers", code=1)
 
 
 def test_the_probe_has_one_limit_for_everything(hub, monkeypatch):
-    import threading
-
     release = threading.Event()
     monkeypatch.setattr(lookup, "HUB_PROBE_SECONDS", 0.05)
     monkeypatch.setattr(
@@ -346,53 +320,48 @@ def test_atomic_write_replaces_at_the_end(tmp_path):
     assert os.listdir(path.parent) == ["out.csv"]
 
 
-@pytest.mark.parametrize("failure", [RuntimeError("bug"), KeyboardInterrupt(), OSError(28, "full")])
-def test_a_failure_leaves_the_old_file_and_nothing_else(tmp_path, failure):
-    path = tmp_path / "out.csv"
+@pytest.fixture
+def old_file(tmp_path):
+    """A file that must survive a failure, alone in its folder."""
+    path = tmp_path / "old.json"
     path.write_text("old", encoding="utf-8")
-    expected = InputError if isinstance(failure, OSError) else type(failure)
-    with pytest.raises(expected):  # noqa: PT012 (the failure happens while the file is open)
-        with files.atomic_write(path) as file:
-            file.write("half")
-            raise failure
+    yield path
     assert path.read_text(encoding="utf-8") == "old"
-    assert os.listdir(tmp_path) == ["out.csv"]
+    assert os.listdir(tmp_path) == ["old.json"]
 
 
-def test_a_disk_that_is_full_at_the_end(tmp_path, monkeypatch):
-    path = tmp_path / "out.json"
-    path.write_text("old", encoding="utf-8")
+@pytest.mark.parametrize("failure", [RuntimeError("bug"), KeyboardInterrupt(), OSError(28, "full")])
+def test_a_failure_leaves_the_old_file_and_nothing_else(old_file, failure):
+    expected = InputError if isinstance(failure, OSError) else type(failure)
+    with pytest.raises(expected), files.atomic_write(old_file) as file:  # noqa: PT012
+        file.write("half")
+        raise failure
 
+
+def test_a_disk_that_is_full_at_the_end(old_file, monkeypatch):
     def full(descriptor):
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr(os, "fsync", full)
-    with pytest.raises(InputError, match="No space left on device") as caught:
-        files.write_json(path, {"a": 1})
-    assert str(path) in str(caught.value)
-    assert path.read_text(encoding="utf-8") == "old"
-    assert os.listdir(tmp_path) == ["out.json"]
+    with one_line_error("No space left on device", str(old_file)):
+        files.write_json(old_file, {"a": 1})
 
 
-def test_a_checkpoint_that_does_not_fit(tmp_path):
-    path = tmp_path / "model.pt"
-    path.write_text("old", encoding="utf-8")
+def test_a_checkpoint_that_does_not_fit(old_file):
     # The limits are set in a process of its own: they would hold for everything this one writes.
     done = python(
         "import resource, sys, torch\nfrom training import checkpoints, errors\n"
         "for limit in (0, 100_000):\n"
         "    resource.setrlimit(resource.RLIMIT_FSIZE, (limit, resource.RLIM_INFINITY))\n"
         "    try:\n"
-        f"        checkpoints.save_checkpoint({str(path)!r}, dict(a=torch.zeros(10**5)))\n"
+        f"        checkpoints.save_checkpoint({str(old_file)!r}, dict(a=torch.zeros(10**5)))\n"
         "    except errors.InputError as error:\n"
         "        print(error)"
     )
-    assert done.returncode == 0, done.stderr
-    first, second = done.stdout.splitlines()
-    assert first.startswith(f"cannot write {path}: ")
-    assert second.startswith(f"cannot write {path}: ")
-    assert path.read_text(encoding="utf-8") == "old"
-    assert os.listdir(tmp_path) == ["model.pt"]
+    assert done.code == 0, done.err
+    first, second = done.out.splitlines()
+    assert first.startswith(f"cannot write {old_file}: ")
+    assert second.startswith(f"cannot write {old_file}: ")
 
 
 def test_a_read_only_folder(tmp_path, monkeypatch):
@@ -412,22 +381,22 @@ def test_a_read_only_folder(tmp_path, monkeypatch):
 
 
 def test_a_folder_that_is_a_file(tmp_path):
-    (tmp_path / "file").write_text("", encoding="utf-8")
-    with pytest.raises(InputError, match="cannot write"):
-        files.check_writable(tmp_path / "file")
-    with pytest.raises(InputError, match="cannot write"):
-        files.write_json(tmp_path / "file" / "x.json", 1)
+    file = tmp_path / "file"
+    file.write_text("", encoding="utf-8")
+    for write in (
+        lambda: files.check_writable(file),
+        lambda: files.write_json(file / "x.json", 1),
+    ):
+        with pytest.raises(InputError, match="cannot write"):
+            write()
     files.check_writable(tmp_path)
     assert os.listdir(tmp_path) == ["file"]
 
 
-def test_write_json(tmp_path):
-    files.write_json(tmp_path / "x.json", {"ü": [1, 2]})
-    text = (tmp_path / "x.json").read_text(encoding="utf-8")
+def test_write_json_and_sha256_of(tmp_path):
+    files.write_json(tmp_path / "x", {"ü": [1, 2]})
+    text = (tmp_path / "x").read_text(encoding="utf-8")
     assert text == '{\n  "ü": [\n    1,\n    2\n  ]\n}\n'
-
-
-def test_sha256_of(tmp_path):
     (tmp_path / "x").write_bytes(b"abc")
     assert files.sha256_of(tmp_path / "x").startswith("ba7816bf8f01cfea414140de5dae2223")
 
@@ -442,32 +411,23 @@ def test_checkpoint_round_trip(tmp_path):
     optimizer = torch.optim.AdamW(model.parameters())
     model(torch.ones(1, 3, dtype=torch.long), torch.ones(1, 3))["pooler_output"].sum().backward()
     optimizer.step()
-    saved = {
-        "model": model.state_dict(),
-        "optim": optimizer.state_dict(),
-        "config": model.config.to_dict(),
-        "epoch": 3,
-        "scores": [0.1, None, "x", (1, 2)],
-        "rng": torch.get_rng_state(),
-    }
+    plain = {"config": model.config.to_dict(), "epoch": 3, "scores": [0.1, None, "x", (1, 2)]}
+    state, rng = optimizer.state_dict(), torch.get_rng_state()
+    saved = plain | {"model": model.state_dict(), "optim": state, "rng": rng}
     checkpoints.save_checkpoint(tmp_path / "x.pt", saved)
     loaded = checkpoints.load_checkpoint(tmp_path / "x.pt")
     assert set(loaded) == set(saved)
-    for name in ("config", "epoch", "scores"):
-        assert loaded[name] == saved[name]
-    for name, tensor in saved["model"].items():
-        assert torch.equal(loaded["model"][name], tensor)
+    assert {name: loaded[name] for name in plain} == plain
+    assert_same_tensors(loaded["model"], saved["model"])
     for index, state in saved["optim"]["state"].items():
-        assert torch.equal(loaded["optim"]["state"][index]["exp_avg"], state["exp_avg"])
+        assert_same_tensors(loaded["optim"]["state"][index], state)
     assert torch.equal(loaded["rng"], saved["rng"])
     assert os.listdir(tmp_path) == ["x.pt"]
 
 
-def refused_checkpoint(path: Path) -> None:
-    with pytest.raises(InputError) as caught:
+def refused_checkpoint(path: Path, *facts: str) -> None:
+    with one_line_error(str(path), *facts):
         checkpoints.load_checkpoint(path)
-    assert str(path) in str(caught.value)
-    assert "\n" not in str(caught.value)
 
 
 @pytest.mark.parametrize("kept", [0, 1, 100, -100, -1])
@@ -480,8 +440,7 @@ def test_a_truncated_checkpoint(tmp_path, kept):
 
 def test_a_missing_checkpoint(tmp_path):
     for path in (tmp_path / "x.pt", tmp_path):
-        with pytest.raises(InputError, match=f"no checkpoint at {path}"):
-            checkpoints.load_checkpoint(path)
+        refused_checkpoint(path, f"no checkpoint at {path}")
 
 
 class Malicious:
@@ -528,11 +487,10 @@ def test_an_older_checkpoint_loads_with_plain_torch_load(tmp_path):
         "x = torch.load(path)\n"
         "print(x['args'].option, x['model_config'].num_labels, int(x['numpy_rng'][1].sum()))"
     )
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.splitlines() == [
-        "refused without utils",
-        f"finetune {{0: 0}} {int(state.sum())}",
-    ]
+    assert done.code == 0, done.err
+    first, second = done.out.splitlines()
+    assert first == "refused without utils"
+    assert second == f"finetune {{0: 0}} {int(state.sum())}"
 
 
 def test_any_other_class_is_refused(tmp_path):
@@ -545,16 +503,9 @@ def test_any_other_class_is_refused(tmp_path):
         np.dtype,
         np.dtypes.UInt32DType,
     }
-    for number, value in enumerate(
-        [
-            tiny_config(),
-            Path("x"),
-            nn.Linear(1, 1),
-            argparse.ArgumentParser,
-            np.zeros(2, np.float64),
-        ]
-    ):
-        path = tmp_path / f"{number}.pt"
+    path = tmp_path / "x.pt"
+    others = [Path("x"), nn.Linear(1, 1), argparse.ArgumentParser, np.zeros(2, np.float64)]
+    for value in (tiny_config(), *others):
         torch.save({"args": argparse.Namespace(inside=value)}, path)
         with pytest.raises(pickle.UnpicklingError):
             torch.load(path)
@@ -617,11 +568,8 @@ def test_the_extended_attention_mask(dtype, given):
     assert extended[:, 0, 0].tolist() == [[0, 0, lowest], [0, lowest, lowest]]
     weights = (extended + 3).float().softmax(-1)
     assert (weights[:, 0, 0][mask == 0] == 0).all()
-
-
-def test_a_mask_of_another_shape_is_quoted():
     with pytest.raises(ValueError, match=r"\(2, 1, 1, 3\)"):
-        utils.get_extended_attention_mask(torch.ones(2, 1, 1, 3), torch.float32)
+        utils.get_extended_attention_mask(extended, dtype)
 
 
 # ---------------------------------------------------------------------------------------------
@@ -641,52 +589,37 @@ def test_argument_types_in_a_parser(capsys, kind, good, bad):
     parser.add_argument("--flag", type=kind)
     for text, value in good.items():
         assert parser.parse_args([f"--flag={text}"]).flag == value
-    for text in bad:
+    refusals = {f"--flag={text}": ("argument --flag: ", text) for text in bad}
+    for flag, facts in (refusals | {"--nope": ("unrecognized arguments: --nope",)}).items():
         with pytest.raises(SystemExit) as caught:
-            parser.parse_args([f"--flag={text}"])
+            parser.parse_args([flag])
         assert caught.value.code == 2
         message = capsys.readouterr().err
-        assert message.startswith("error: argument --flag: ")
-        assert message.endswith("(see python script.py --help)\n")
+        assert message.startswith(f"error: {facts[0]}")
+        assert message.endswith(" (see python script.py --help)\n")
         assert message.count("\n") == 1
-        assert text in message
+        assert facts[-1] in message
 
 
-def test_an_unknown_flag_is_one_line(capsys):
-    with pytest.raises(SystemExit) as caught:
-        arguments.OneLineParser(prog="script.py").parse_args(["--nope"])
-    assert caught.value.code == 2
-    assert capsys.readouterr().err == (
-        "error: unrecognized arguments: --nope (see python script.py --help)\n"
-    )
-
-
-def test_run_script_turns_input_errors_into_one_line():
-    def main():
-        raise InputError("x.csv row 3: no id")
-
-    with pytest.raises(SystemExit) as caught:
-        arguments.run_script(main)
-    # Python prints such a code on stderr and leaves with status 1.
-    assert caught.value.code == "error: x.csv row 3: no id"
-
-
-def test_run_script_leaves_other_outcomes_alone():
+@pytest.mark.parametrize(
+    ("outcome", "leaves", "says"),
+    [
+        # Python prints such a code on stderr and leaves with status 1
+        (InputError("x.csv row 3: no id"), SystemExit, r"^error: x\.csv row 3: no id$"),
+        (ValueError("a bug of ours keeps its traceback"), ValueError, "keeps its traceback"),
+        (KeyboardInterrupt(), SystemExit, "interrupted"),
+    ],
+)
+def test_how_a_script_leaves(outcome, leaves, says):
     calls = []
     arguments.run_script(lambda: calls.append(1))
     assert calls == [1]
 
-    def bug():
-        raise ValueError("a bug of ours keeps its traceback")
+    def main():
+        raise outcome
 
-    with pytest.raises(ValueError, match="keeps its traceback"):
-        arguments.run_script(bug)
-
-    def interrupted():
-        raise KeyboardInterrupt
-
-    with pytest.raises(SystemExit, match="interrupted"):
-        arguments.run_script(interrupted)
+    with pytest.raises(leaves, match=says):
+        arguments.run_script(main)
 
 
 def test_first_line():

@@ -8,13 +8,12 @@ import pickle
 import pytest
 import torch
 import transformers
-from conftest import tiny_config
+from conftest import assert_same_tensors, one_line_error, stir, tiny_config
 from safetensors.torch import load_file, save_file
 from torch import nn
 
 from base_bert import BertPreTrainedModel, read_weights
 from bert import BertModel
-from training.errors import InputError
 
 SAFETENSORS, BIN = "model.safetensors", "pytorch_model.bin"
 
@@ -22,11 +21,7 @@ SAFETENSORS, BIN = "model.safetensors", "pytorch_model.bin"
 @pytest.fixture
 def model() -> BertModel:
     torch.manual_seed(5)
-    model = BertModel(tiny_config()).eval()
-    with torch.no_grad():
-        for parameter in model.parameters():
-            parameter.add_(torch.randn_like(parameter) * 0.05)
-    return model
+    return stir(BertModel(tiny_config()), 0.05)
 
 
 def checkpoint(folder, model: BertModel, tensors=None, file: str = SAFETENSORS):
@@ -42,21 +37,13 @@ def checkpoint(folder, model: BertModel, tensors=None, file: str = SAFETENSORS):
 
 
 def assert_same_parameters(loaded: nn.Module, model: nn.Module):
-    mine, theirs = loaded.state_dict(), model.state_dict()
-    assert set(mine) == set(theirs)
-    for name, tensor in theirs.items():
-        assert torch.equal(mine[name], tensor), name
+    assert_same_tensors(loaded.state_dict(), model.state_dict())
 
 
-def refused(folder, *facts: str) -> str:
+def refused(folder, *facts: str) -> None:
     """from_pretrained's refusal: one line with all the facts in it."""
-    with pytest.raises(InputError) as caught:
+    with one_line_error(*facts):
         BertModel.from_pretrained(folder)
-    message = str(caught.value)
-    assert "\n" not in message
-    for fact in facts:
-        assert fact in message
-    return message
 
 
 # ---------------------------------------------------------------------------------------------
@@ -109,12 +96,11 @@ def test_shards(tmp_path, model):
 
 
 def test_shards_cannot_point_outside_the_folder(tmp_path, model):
-    outside = tmp_path / "outside"
-    checkpoint(outside, model)
+    checkpoint(tmp_path / "outside", model)
     folder = checkpoint(tmp_path / "model", model)
+    weight_map = {"x": f"../outside/{SAFETENSORS}"}
     index = folder / f"{SAFETENSORS}.index.json"
-    shard = f"../outside/{SAFETENSORS}"
-    index.write_text(json.dumps({"weight_map": {"x": shard}}), encoding="utf-8")
+    index.write_text(json.dumps({"weight_map": weight_map}), encoding="utf-8")
     (folder / SAFETENSORS).unlink()
     refused(folder, str(folder / SAFETENSORS))
 
@@ -180,31 +166,37 @@ def test_other_precisions_are_cast_to_ours(tmp_path, model, precision):
 # What is refused
 
 
-def test_a_missing_tensor(tmp_path, model):
-    tensors = model.to_hf_weights()
-    del tensors["encoder.layer.1.attention.self.key.bias"]
+@pytest.mark.parametrize(
+    ("changed", "config", "facts"),
+    [
+        (
+            {"encoder.layer.1.attention.self.key.bias": None},
+            {},
+            ["lacks 1", "encoder.layer.1.attention.self.key.bias"],
+        ),
+        (None, {}, ["lacks 37", "and 33 more"]),
+        (
+            {"pooler.dense.weight": torch.zeros(32, 31)},
+            {},
+            ["wrong shape", "pooler.dense.weight", "(32, 31)", "(32, 32)"],
+        ),
+        (
+            {},
+            {"vocab_size": 101},
+            ["embeddings.word_embeddings.weight", "(100, 32)", "(101, 32)"],
+        ),
+    ],
+    ids=["one missing", "all missing", "wrong shape", "other config"],
+)
+def test_tensors_that_do_not_fit(tmp_path, model, changed, config, facts):
+    tensors = {"other.weight": torch.zeros(2)}
+    if changed is not None:
+        tensors = model.to_hf_weights() | changed
+        tensors = {name: tensor for name, tensor in tensors.items() if tensor is not None}
     folder = checkpoint(tmp_path, model, tensors)
-    refused(folder, str(folder), "lacks 1", "encoder.layer.1.attention.self.key.bias")
-
-
-def test_many_missing_tensors_are_counted(tmp_path, model):
-    folder = checkpoint(tmp_path, model, {"other.weight": torch.zeros(2)})
-    refused(folder, str(folder), "lacks 37", "and 33 more")
-
-
-def test_a_wrong_shape(tmp_path, model):
-    tensors = model.to_hf_weights()
-    tensors["pooler.dense.weight"] = torch.zeros(32, 31)
-    folder = checkpoint(tmp_path, model, tensors)
-    refused(folder, str(folder), "wrong shape", "pooler.dense.weight", "(32, 31)", "(32, 32)")
-
-
-def test_a_config_that_does_not_fit_the_weights(tmp_path, model):
-    folder = checkpoint(tmp_path, model)
-    values = json.loads((folder / "config.json").read_text(encoding="utf-8"))
-    values["vocab_size"] = 101
+    values = json.loads((folder / "config.json").read_text(encoding="utf-8")) | config
     (folder / "config.json").write_text(json.dumps(values), encoding="utf-8")
-    refused(folder, str(folder), "embeddings.word_embeddings.weight", "(100, 32)", "(101, 32)")
+    refused(folder, str(folder), *facts)
 
 
 @pytest.mark.parametrize("file", [SAFETENSORS, BIN, "legacy"])
@@ -257,11 +249,7 @@ def test_a_bin_that_holds_other_things(tmp_path, model):
     refused(folder, str(folder / BIN), "more than tensors")
     (folder / BIN).write_text("<html>404</html>", encoding="utf-8")
     refused(folder, str(folder / BIN))
-
-
-def test_no_weights_at_all(tmp_path, model):
-    folder = checkpoint(tmp_path, model)
-    (folder / SAFETENSORS).unlink()
+    (folder / BIN).unlink()
     refused(folder, str(folder), SAFETENSORS, BIN)
 
 
@@ -273,18 +261,15 @@ def test_no_weights_at_all(tmp_path, model):
         ("", "line 1"),
         ('["bert"]', "not a JSON object"),
         ('{"hidden_size": 33, "num_attention_heads": 4}', "33"),
+        (None, "No such file"),
     ],
 )
 def test_a_wrong_config(tmp_path, model, text, fact):
     folder = checkpoint(tmp_path, model)
-    (folder / "config.json").write_text(text, encoding="utf-8")
-    refused(folder, str(folder / "config.json"), fact)
-
-
-def test_a_folder_without_config(tmp_path, model):
-    folder = checkpoint(tmp_path, model)
     (folder / "config.json").unlink()
-    refused(folder, str(folder / "config.json"), "No such file")
+    if text is not None:
+        (folder / "config.json").write_text(text, encoding="utf-8")
+    refused(folder, str(folder / "config.json"), fact)
 
 
 # ---------------------------------------------------------------------------------------------
@@ -298,6 +283,10 @@ def test_transformers_loads_what_we_save(tmp_path, model, precision):
     model.config.option = "finetune"
     model.config.num_labels = {0: 0}
     model.to(precision).save_pretrained(tmp_path)
+    first = (tmp_path / SAFETENSORS).read_bytes()
+    model.save_pretrained(tmp_path)
+    assert (tmp_path / SAFETENSORS).read_bytes() == first
+    assert {path.name for path in tmp_path.iterdir()} == {"config.json", SAFETENSORS}
     theirs, notes = transformers.BertModel.from_pretrained(
         tmp_path, attn_implementation="eager", output_loading_info=True
     )
@@ -311,70 +300,27 @@ def test_transformers_loads_what_we_save(tmp_path, model, precision):
         torch.testing.assert_close(mine[name], reference[name], atol=1e-6, rtol=0)
     loaded = BertModel.from_pretrained(tmp_path).to(precision)
     assert_same_parameters(loaded, model.float().to(precision))
-
-
-def test_transformers_loads_a_classifier_with_identical_logits(tmp_path, model):
-    torch.manual_seed(0)
-    head = nn.Linear(32, 3)
-    model.save_pretrained(tmp_path, classifier=head)
-    theirs, notes = transformers.BertForSequenceClassification.from_pretrained(
-        tmp_path, attn_implementation="eager", output_loading_info=True
-    )
-    assert not any(notes[kind] for kind in ("missing_keys", "unexpected_keys", "mismatched_keys"))
-    assert theirs.config.num_labels == 3
-    assert set(load_file(tmp_path / SAFETENSORS)) == set(dict(theirs.named_parameters()))
-    ids = torch.randint(1, 100, (4, 7))
-    mask = (torch.arange(7) < torch.tensor([7, 4, 1, 2])[:, None]).long()
-    with torch.no_grad():
-        mine = head(model(ids, mask)["pooler_output"])
-        reference = theirs.eval()(ids, mask).logits
-    torch.testing.assert_close(mine, reference, atol=1e-6, rtol=0)
-    assert_same_parameters(BertModel.from_pretrained(tmp_path), model)  # the head left aside
-
-
-def test_saving_twice_changes_nothing_and_leaves_only_two_files(tmp_path, model):
-    model.save_pretrained(tmp_path / "a" / "b")
-    first = (tmp_path / "a" / "b" / SAFETENSORS).read_bytes()
-    model.save_pretrained(tmp_path / "a" / "b")
-    assert (tmp_path / "a" / "b" / SAFETENSORS).read_bytes() == first
-    assert {path.name for path in (tmp_path / "a" / "b").iterdir()} == {"config.json", SAFETENSORS}
-
-
-def test_the_tensors_are_under_transformers_names(tmp_path, model):
-    model.save_pretrained(tmp_path)
-    theirs = transformers.BertModel(transformers.BertConfig(**tiny_config().to_dict()))
-    assert set(load_file(tmp_path / SAFETENSORS)) == set(dict(theirs.named_parameters()))
-    assert set(read_weights(tmp_path)) == set(dict(theirs.named_parameters()))
+    names = dict(theirs.named_parameters()).keys()
+    assert load_file(tmp_path / SAFETENSORS).keys() == names == read_weights(tmp_path).keys()
 
 
 # ---------------------------------------------------------------------------------------------
 # How from_pretrained is called
 
 
-def test_evaluation_mode_and_name(tmp_path, model):
-    loaded = BertModel.from_pretrained(checkpoint(tmp_path, model))
+def test_a_config_and_its_keywords(tmp_path, model):
+    folder = checkpoint(tmp_path, model)
+    loaded = BertModel.from_pretrained(folder)
     assert not any(module.training for module in loaded.modules())
     assert loaded.name_or_path == loaded.config.name_or_path == str(tmp_path)
-
-
-def test_a_given_config_is_used(tmp_path, model):
-    folder = checkpoint(tmp_path, model)
     config = tiny_config(num_hidden_layers=1, hidden_dropout_prob=0.7)
     loaded = BertModel.from_pretrained(folder, config=config)
     assert loaded.config is config
     assert len(loaded.bert_layers) == 1
     assert loaded.embed_dropout.p == 0.7
-
-
-def test_unknown_keywords_go_into_the_config(tmp_path, model):
-    loaded = BertModel.from_pretrained(
-        checkpoint(tmp_path, model),
-        local_files_only=True,
-        hidden_dropout_prob=0.25,
-        output_attentions=False,
-    )
-    assert loaded.config.hidden_dropout_prob == 0.25
-    assert loaded.embed_dropout.p == 0.25
+    keywords = {"hidden_dropout_prob": 0.25, "output_attentions": False}  # an unknown one, too
+    loaded = BertModel.from_pretrained(folder, local_files_only=True, **keywords)
+    assert loaded.config.hidden_dropout_prob == loaded.embed_dropout.p == 0.25
     assert loaded.config.output_attentions is False
 
 

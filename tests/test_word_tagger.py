@@ -3,6 +3,7 @@
 import json
 
 import pytest
+from conftest import assert_refused, succeeded
 
 from extensions.features.word_tags import WordTags
 from lessons import word_tagger
@@ -29,8 +30,7 @@ NAMES = ("Ada/B-PER Low/I-PER ran/O", "in/O Rome/B-LOC", "Eva/B-PER slept/O in/O
 def test_parts_of_speech(run_script_here, words, tmp_path):
     train, dev = words("train", *SPEECH), words("dev", "the/DET cat/NOUN ran/NOUN")
     out = tmp_path / "speech.json"
-    done = run_script_here(word_tagger, "--train", train, "--dev", dev, "--out", out)
-    assert done.code == 0, done.err
+    done = succeeded(run_script_here(word_tagger, "--train", train, "--dev", dev, "--out", out))
     assert "learned 3 tags from 3 sentences" in done.out
     assert "0.667 of 3 words right (always the same tag: 0.667)" in done.out
     assert "F1" not in done.out
@@ -65,10 +65,7 @@ def test_names_have_an_f1_and_become_tags_of_pieces(
     ],
 )
 def test_refused_in_one_line(run_script_here, line, said):
-    done = run_script_here(word_tagger, *line.split())
-    assert done.code in (1, 2)
-    assert said in done.err
-    assert done.err.count("\n") == 1
+    assert_refused(run_script_here(word_tagger, *line.split()), said)
 
 
 def test_a_line_without_a_tag(words):
