@@ -418,7 +418,7 @@ def test_a_vocabulary_of_ones_own(place, run_script_here, tmp_path, monkeypatch)
 
 
 @pytest.fixture
-def watched(monkeypatch) -> SimpleNamespace:
+def watched(monkeypatch, own_step) -> SimpleNamespace:
     """What a run did: a copy of its new model, epochs and batches, and each step's groups."""
     seen = SimpleNamespace(models=[], epochs=[], batches=[], rates=[], gradients=[])
     new_model, collate, step = pretrain.new_model, PretrainingExamples.collate, AdamW.step
