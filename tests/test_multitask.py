@@ -663,6 +663,7 @@ def found_in(folder: Path) -> dict:
 
 
 @pytest.mark.parametrize("line", LINES)
+@pytest.mark.usefixtures("own_step")
 def test_stopped_and_resumed_it_ends_with_the_same_bytes(
     run_script_here, tiny_model_folder, tiny_data, tmp_path, monkeypatch, line
 ):

@@ -212,6 +212,7 @@ def at_call(monkeypatch, owner, name: str, number: int, act) -> Counter:
 
 @FINETUNE
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.usefixtures("own_step")
 def test_ctrl_c_stops_after_the_step(interruptible, monkeypatch, untouched, tmp_path, number):
     handler = signal.getsignal(number)
     with monkeypatch.context() as patch:
@@ -228,6 +229,7 @@ def test_ctrl_c_stops_after_the_step(interruptible, monkeypatch, untouched, tmp_
 
 
 @pytest.mark.parametrize("epoch", [1, 3])
+@pytest.mark.usefixtures("own_step")
 def test_ctrl_c_while_evaluating(interruptible, monkeypatch, untouched, tmp_path, epoch):
     """The epoch is finished, and nothing more is begun, not even the other data set."""
     with monkeypatch.context() as patch:
@@ -241,6 +243,7 @@ def test_ctrl_c_while_evaluating(interruptible, monkeypatch, untouched, tmp_path
     assert found_in(tmp_path) == untouched
 
 
+@pytest.mark.usefixtures("own_step")
 def test_a_second_ctrl_c_stops_at_once(interruptible, monkeypatch, untouched, tmp_path):
     def twice():
         signal.raise_signal(signal.SIGINT)
@@ -261,7 +264,7 @@ def test_a_second_ctrl_c_stops_at_once(interruptible, monkeypatch, untouched, tm
 
 
 @pytest.fixture
-def stopped(interruptible, monkeypatch, tmp_path) -> Path:
+def stopped(interruptible, own_step, monkeypatch, tmp_path) -> Path:
     """The resume file of a run that was stopped within SST's second epoch."""
     with monkeypatch.context() as patch:
         at_call(patch, AdamW, "step", 10, lambda: signal.raise_signal(signal.SIGINT))
@@ -391,6 +394,7 @@ def test_nothing_there_to_resume(interruptible, untouched, tmp_path):
     assert found_in(tmp_path) == untouched
 
 
+@pytest.mark.usefixtures("own_step")
 def test_a_finished_data_set_is_not_trained_again(interruptible, monkeypatch, untouched, tmp_path):
     with monkeypatch.context() as patch:
         stop = 3 * 7 + 5  # in the second data set
