@@ -234,3 +234,19 @@ def test_readme_and_structure_name_every_file():
     for path in root_modules():
         assert path.name in readme, f"README.md does not mention {path.name}"
         assert path.name in structure, f"STRUCTURE.md does not mention {path.name}"
+
+
+def test_the_walk_of_a_sentence_is_ten_lines_of_names_that_exist():
+    text = (ROOT / "STRUCTURE.md").read_text(encoding="utf-8")
+    walk = text.split("## The walk of a sentence\n")[1].split("\n## ")[0]
+    lines = re.findall(r"^(\d+)\. (.*)$", walk, re.MULTILINE)
+    assert [int(number) for number, _ in lines] == list(range(1, 11))
+    for _, line in lines:
+        named = re.findall(r"`([\w/]+\.py)` `([\w.]+)`", line)
+        assert named, line
+        for file, name in named:
+            nodes = ast.parse((ROOT / file).read_text(encoding="utf-8")).body
+            for part in name.split("."):
+                found = [node for node in nodes if getattr(node, "name", None) == part]
+                assert found, f"{file} has no {name}"
+                nodes = found[0].body
