@@ -310,6 +310,8 @@ def test_requirements_are_pinned_by_name_and_version():
         "pandas",
         "scikit-learn",
         "scipy",
+        "jinja2",
+        "filelock",
         "tqdm",
         "safetensors",
         "huggingface_hub",
