@@ -266,7 +266,7 @@ def tell_apart(name: str, first: dict[str, Any], second: dict[str, Any]) -> None
 
 def ask_here(
     context: GradingContext, jobs: list[dict], tensors: Mapping[str, torch.Tensor], slot: int
-) -> tuple[dict[str, asking.Answer], list[str]]:
+) -> tuple[dict[str, asking.Reply], list[str]]:
     """As asking.ask, without a sandbox: for code that we know."""
     answers = {}
     for job in jobs:
@@ -278,7 +278,7 @@ def ask_here(
                 dict(tensors), **job["arguments"]
             )
         kept = {k: v.detach() if isinstance(v, torch.Tensor) else v for k, v in outputs.items()}
-        answers[job["name"]] = asking.Answer("ran", kept)
+        answers[job["name"]] = asking.Reply("ran", kept)
     return answers, ["none"]
 
 

@@ -15,9 +15,7 @@ from __future__ import annotations
 import argparse
 import base64
 import hashlib
-import html
 import inspect
-import json
 import math
 import sys
 from collections.abc import Iterator, Sequence
@@ -28,6 +26,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 import numpy as np
 import torch
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup
 from torch import Tensor, nn
 
 from bert import BertModel
@@ -136,142 +136,9 @@ def plain(piece: str) -> str:
 # ---------------------------------------------------------------------------------------------
 # The page
 
-STYLE = """
-:root { color-scheme: light; }
-body { font: 16px/1.5 system-ui, sans-serif; max-width: 75rem; margin: 1.5rem auto;
-  padding: 0 1rem; color: #1b1b1b; background: #fff; }
-h1 { font-size: 1.3rem; }
-fieldset { border: 0; padding: 0; margin: .4rem 0; }
-legend { float: left; width: 4rem; font-weight: 600; }
-fieldset label { display: inline-block; margin-right: .8rem; cursor: pointer; }
-#sentence { margin: 1rem 0; }
-.piece { font: inherit; color: inherit; border: 1px solid #c9c9c9; border-radius: 4px;
-  background: #fff; padding: .15rem .4rem; margin: .15rem .1rem; cursor: pointer; }
-.piece[aria-current] { outline: 3px solid #c2410c; outline-offset: 1px; }
-#scroll { overflow-x: auto; }
-table { border-collapse: collapse; font-size: .85rem; }
-th { font-weight: 600; padding: .1rem .4rem; text-align: left; white-space: nowrap; }
-td { padding: .1rem .35rem; border: 1px solid #eee; white-space: nowrap; text-align: center; }
-tr.chosen th { color: #c2410c; }
-#said { min-height: 3rem; }
-.note { color: #555; font-size: .9rem; max-width: 45rem; }
-"""
-
-SCRIPT = """
-const data = JSON.parse(document.getElementById("data").textContent);
-const { layers, heads, pieces } = data;
-const bytes = Uint8Array.from(atob(data.maps), c => c.charCodeAt(0));
-const length = pieces.length;
-const at = { layer: 0, head: -1, piece: 0 };
-const find = id => document.getElementById(id);
-const add = (parent, tag, text) => {
-  const element = document.createElement(tag);
-  if (text !== undefined) element.textContent = text;
-  parent.append(element);
-  return element;
-};
-// what token `from` gives token `to` to say, in head `head` of the chosen layer
-const share = (head, from, to) =>
-  bytes[((at.layer * heads + head) * length + from) * length + to] / 255;
-const mean = (from, to) => {
-  let sum = 0;
-  for (let head = 0; head < heads; head++) sum += share(head, from, to);
-  return sum / heads;
-};
-const shade = (element, value) => {
-  element.style.backgroundColor = `rgba(29, 78, 216, ${value})`;
-  element.style.color = value > 0.75 ? "#fff" : "";
-};
-const percent = value => `${Math.round(100 * value)} %`;
-
-function draw() {
-  const chosen = to => at.head < 0 ? mean(at.piece, to) : share(at.head, at.piece, to);
-  buttons.forEach((button, to) => {
-    shade(button, chosen(to));
-    button.title = percent(chosen(to));
-    button.tabIndex = to === at.piece ? 0 : -1;
-    if (to === at.piece) button.setAttribute("aria-current", "true");
-    else button.removeAttribute("aria-current");
-  });
-  rows.forEach((cells, head) => {
-    cells[0].parentElement.className = head === at.head ? "chosen" : "";
-    cells.forEach((cell, to) => {
-      shade(cell, share(head, at.piece, to));
-      cell.title = `head ${head + 1}: ${percent(share(head, at.piece, to))}`;
-    });
-  });
-  const best = pieces.map((piece, to) => [chosen(to), piece]).sort((a, b) => b[0] - a[0]);
-  find("said").textContent = `Layer ${at.layer + 1}, ` +
-    (at.head < 0 ? "mean of all heads" : `head ${at.head + 1}`) +
-    `: \\u201c${pieces[at.piece]}\\u201d attends to ` +
-    best.slice(0, 3).map(([value, piece]) => `\\u201c${piece}\\u201d ${percent(value)}`).join(", ");
-}
-
-function choices(id, count, name, first) {
-  for (let i = first; i < count; i++) {
-    const label = add(find(id), "label");
-    const input = add(label, "input");
-    Object.assign(input, { type: "radio", name: id, checked: i === first });
-    label.append(i < 0 ? " all" : ` ${i + 1}`);
-    input.addEventListener("change", () => { at[name] = i; draw(); });
-  }
-}
-
-function point(to) { at.piece = to; draw(); }
-
-choices("layers", layers, "layer", 0);
-choices("heads", heads, "head", -1);
-const buttons = pieces.map((piece, to) => {
-  const button = add(find("sentence"), "button", piece);
-  button.className = "piece";
-  button.addEventListener("mouseenter", () => point(to));
-  button.addEventListener("focus", () => point(to));
-  return button;
-});
-find("sentence").addEventListener("keydown", event => {
-  const step = { ArrowLeft: -1, ArrowRight: 1, Home: -length, End: length }[event.key];
-  if (!step) return;
-  event.preventDefault();
-  buttons[Math.max(0, Math.min(length - 1, at.piece + step))].focus();
-});
-const rows = [];
-for (let head = 0; head < heads; head++) {
-  const row = add(find("each"), "tr");
-  add(row, "th", `head ${head + 1}`).scope = "row";
-  rows.push(pieces.map(piece => add(row, "td", piece)));
-}
-draw();
-"""
-
-PAGE = """<!DOCTYPE html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta http-equiv="Content-Security-Policy" content="{policy}">
-<meta name="viewport" content="width=device-width">
-<title>{title}</title>
-<style>{style}</style>
-</head>
-<body>
-<h1>What each head attends to</h1>
-<p class="note">Point at a word piece, or reach it with Tab and the arrow keys. The darker another
-piece, the larger its share in what the chosen one reads in this layer; a row's shares sum to 100 %.
-The sentence shows the chosen head, the table below all heads of the layer.</p>
-<fieldset id="layers"><legend>Layer</legend></fieldset>
-<fieldset id="heads"><legend>Head</legend></fieldset>
-<div id="sentence" role="group" aria-label="The sentence's word pieces"></div>
-<p id="said" aria-live="polite"></p>
-<div id="scroll"><table><caption class="note">All heads of this layer</caption>
-<tbody id="each"></tbody></table></div>
-<p class="note">Attention is not explanation: a large share says that a value vector was read, not
-that the model's answer depends on it. Heads that look at [CLS] or [SEP] often add hardly
-anything.</p>
-<noscript><p>This page draws with JavaScript, which is switched off here.</p></noscript>
-<script type="application/json" id="data">{data}</script>
-<script>{script}</script>
-</body>
-</html>
-"""
+HERE = Path(__file__).resolve().parent
+SCRIPT = (HERE / "attention_maps.js").read_text(encoding="utf-8")
+TEMPLATES = Environment(loader=FileSystemLoader(HERE), autoescape=True, undefined=StrictUndefined)
 
 
 def policy(script: str) -> str:
@@ -290,12 +157,11 @@ def page(maps: np.ndarray, pieces: Sequence[str], text: str) -> str:
     coarse = np.rint(maps * COARSEST).astype(np.uint8).tobytes()
     values = {"layers": layers, "heads": heads, "pieces": list(pieces)}
     values["maps"] = base64.b64encode(coarse).decode()
-    return PAGE.format(
-        policy=html.escape(policy(SCRIPT)),
-        title=html.escape(f"Attention: {text[:80]}"),
-        style=STYLE,
-        data=json.dumps(values).replace("<", "\\u003c"),  # so that no </script> can end it
-        script=SCRIPT,
+    return TEMPLATES.get_template("attention_maps.html").render(
+        policy=Markup(policy(SCRIPT)),
+        title=f"Attention: {text[:80]}",
+        data=values,  # the template escapes what could end its script element
+        script=Markup(SCRIPT),
     )
 
 

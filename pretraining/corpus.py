@@ -30,12 +30,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
-try:
-    import fcntl
-except ImportError:  # Windows has no flock: there, do not build one corpus twice at once
-    fcntl = None
-
 import numpy as np
+from filelock import FileLock
 from tqdm import tqdm
 
 from tokenizer import BertTokenizer
@@ -363,9 +359,7 @@ def _alone(folder: Path) -> Iterator[None]:
     """Hold the folder: a second program that wants the same corpus waits, and finds it made."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        with open(folder / ".lock", "a") as file:
-            if fcntl:
-                fcntl.flock(file, fcntl.LOCK_EX)
+        with FileLock(folder / ".lock"):
             yield
     except OSError as error:
         raise InputError(

@@ -47,7 +47,7 @@ def test_the_split_of_the_reviews(convert, reviews, tmp_path):
     assert (text, label) == ('train 10,"quoted" with a tab\x85and more', 0)
     assert "3 texts of IMDB's test half are in its training half" in done.out
     tested = sum(text.startswith("seen twice") for text, *_ in rows["test"])
-    assert f"{tested} of the 40 test texts made here stand in" in done.out
+    assert f"{tested} of the 40 test texts made here are in" in done.out
     first = (tmp_path / "out/train.csv").read_bytes()
     convert("imdb", reviews, "--out", tmp_path / "out", "--seed", 3)
     assert (tmp_path / "out/train.csv").read_bytes() == first

@@ -459,7 +459,6 @@ def test_killed_it_leaves_no_process_and_no_half_corpus(tmp_path, monkeypatch):
 
 
 @needs_fork
-@pytest.mark.skipif(module.fcntl is None, reason="no flock here")
 def test_two_programs_do_not_build_at_once(tmp_path):
     write_texts(tmp_path / "text")
     context = multiprocessing.get_context("fork")

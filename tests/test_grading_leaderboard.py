@@ -12,6 +12,7 @@ import pytest
 from conftest import ROOT
 from hypothesis import given
 from hypothesis import strategies as st
+from markupsafe import escape
 
 from course.grading import leaderboard
 from course.grading.leaderboard import (
@@ -358,14 +359,14 @@ EVENT = '"><img src=x onerror=\'document.title="owned"\'>'
 
 
 def test_names_are_escaped():
-    shown = table([Column("a", "A<b>")], [{"a": EVIL}, {"a": EVENT}], "T<i>")
+    shown = str(table([Column("a", "A<b>")], [{"a": EVIL}, {"a": EVENT}], "T<i>"))
     shown += page(EVIL, EVIL, [(EVIL, EVENT, "")])
-    inside = re.sub(r"<script>\nfunction.*?</script>", "", shown, flags=re.S)
+    inside = re.sub(r"<script>function.*?</script>", "", shown, flags=re.S)
     assert "<script" not in inside
     assert "<img" not in inside
     assert "<b>" not in inside
     assert "<i>" not in inside
-    assert html.escape(EVIL) in inside
+    assert str(escape(EVIL)) in inside
 
 
 @pytest.fixture(scope="module")

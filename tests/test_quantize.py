@@ -14,6 +14,7 @@ from safetensors.numpy import load_file
 from config import BertConfig
 from lessons import numpy_bert, quantize
 from lessons.quantize import Int8Matrix, quantize_rows
+from pretraining.presets import preset
 from training.errors import InputError
 
 
@@ -28,7 +29,7 @@ def trained(tmp_path_factory) -> Path:
 @pytest.fixture(scope="module")
 def bert_tiny(tmp_path_factory) -> Path:
     """A random classifier of BERT-Tiny's shape: 4,386,178 parameters."""
-    folder, config = tmp_path_factory.mktemp("bert-tiny"), BertConfig.preset("tiny")
+    folder, config = tmp_path_factory.mktemp("bert-tiny"), preset("tiny")
     pieces = [*tiny_vocabulary(), *(f"unused{i}" for i in range(config.vocab_size))]
     save_classifier_folder(folder, config, pieces[: config.vocab_size], spread=0.04)
     return folder

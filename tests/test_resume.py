@@ -212,11 +212,10 @@ def at_call(monkeypatch, owner, name: str, number: int, act) -> Counter:
 
 @FINETUNE
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-@pytest.mark.usefixtures("own_step")
 def test_ctrl_c_stops_after_the_step(interruptible, monkeypatch, untouched, tmp_path, number):
     handler = signal.getsignal(number)
     with monkeypatch.context() as patch:
-        steps = at_call(patch, AdamW, "step", 10, lambda: signal.raise_signal(number))
+        steps = at_call(patch, Run, "step", 10, lambda: signal.raise_signal(number))
         result = interruptible()
     assert result.code == 1
     assert steps["ended"] == 10
@@ -229,12 +228,11 @@ def test_ctrl_c_stops_after_the_step(interruptible, monkeypatch, untouched, tmp_
 
 
 @pytest.mark.parametrize("epoch", [1, 3])
-@pytest.mark.usefixtures("own_step")
 def test_ctrl_c_while_evaluating(interruptible, monkeypatch, untouched, tmp_path, epoch):
     """The epoch is finished, and nothing more is begun, not even the other data set."""
     with monkeypatch.context() as patch:
         at_call(patch, classifier, "model_eval", epoch, lambda: signal.raise_signal(signal.SIGINT))
-        steps = at_call(patch, AdamW, "step", 0, None)
+        steps = at_call(patch, Run, "step", 0, None)
         result = interruptible()
     assert result.code == 1
     assert result.err == "error: stopped; --resume goes on from sst-classifier.resume\n"
@@ -243,14 +241,13 @@ def test_ctrl_c_while_evaluating(interruptible, monkeypatch, untouched, tmp_path
     assert found_in(tmp_path) == untouched
 
 
-@pytest.mark.usefixtures("own_step")
 def test_a_second_ctrl_c_stops_at_once(interruptible, monkeypatch, untouched, tmp_path):
     def twice():
         signal.raise_signal(signal.SIGINT)
         signal.raise_signal(signal.SIGINT)
 
     with monkeypatch.context() as patch:
-        steps = at_call(patch, AdamW, "step", 10, twice)
+        steps = at_call(patch, Run, "step", 10, twice)
         result = interruptible()
     assert result.code == 1
     assert steps["ended"] == 9
@@ -264,10 +261,10 @@ def test_a_second_ctrl_c_stops_at_once(interruptible, monkeypatch, untouched, tm
 
 
 @pytest.fixture
-def stopped(interruptible, own_step, monkeypatch, tmp_path) -> Path:
+def stopped(interruptible, monkeypatch, tmp_path) -> Path:
     """The resume file of a run that was stopped within SST's second epoch."""
     with monkeypatch.context() as patch:
-        at_call(patch, AdamW, "step", 10, lambda: signal.raise_signal(signal.SIGINT))
+        at_call(patch, Run, "step", 10, lambda: signal.raise_signal(signal.SIGINT))
         assert interruptible().code == 1
     return tmp_path / "sst-classifier.resume"
 
@@ -394,14 +391,13 @@ def test_nothing_there_to_resume(interruptible, untouched, tmp_path):
     assert found_in(tmp_path) == untouched
 
 
-@pytest.mark.usefixtures("own_step")
 def test_a_finished_data_set_is_not_trained_again(interruptible, monkeypatch, untouched, tmp_path):
     with monkeypatch.context() as patch:
         stop = 3 * 7 + 5  # in the second data set
-        at_call(patch, AdamW, "step", stop, lambda: signal.raise_signal(signal.SIGINT))
+        at_call(patch, Run, "step", stop, lambda: signal.raise_signal(signal.SIGINT))
         result = interruptible()
     assert result.err == "error: stopped; --resume goes on from cfimdb-classifier.resume\n"
-    steps = at_call(monkeypatch, AdamW, "step", 0, None)
+    steps = at_call(monkeypatch, Run, "step", 0, None)
     assert interruptible("--resume").code == 0
     assert steps["ended"] == 3 * 4 - 5
     assert found_in(tmp_path) == untouched

@@ -283,7 +283,10 @@ def test_conda_is_taken_where_it_is(sandbox, shell):
 
 def test_requirements_are_pinned_by_name_and_version():
     runtime = pins("requirements.txt")
-    names = "torch numpy pandas scikit-learn scipy tqdm safetensors huggingface_hub matplotlib"
+    names = (
+        "torch numpy pandas scikit-learn scipy jinja2 filelock tqdm safetensors huggingface_hub "
+        "matplotlib"
+    )
     assert [pin.partition("==")[0] for pin in runtime] == names.split()
     assert all(re.fullmatch(r"[\w-]+==\d+(\.\d+)+", pin) for pin in runtime)
     dev = (ROOT / "requirements-dev.txt").read_text(encoding="utf-8")
