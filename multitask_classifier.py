@@ -44,18 +44,18 @@ from evaluation import (
     write_in_order,
 )
 from optimizer import AdamW
+
+### BEGIN SOLUTION multitask.imports
+### STUB: # imports of your own modules, in the order of their names, as ruff sorts them
+from solution.cross_encoding import check_segments, concat
+from solution.curriculum import drawn, round_robin
+
+### END SOLUTION multitask.imports
 from training.acceleration import accelerate
 from training.arguments import given_lines, probability, run_script
 from training.batches import PAIR, SINGLE, LengthBatches, evaluation_loader
 from training.checkpoints import restore_model, resume_path, save_model
 from training.course_files import COURSE_STEMS, find_course_files
-
-### BEGIN SOLUTION multitask.imports
-### STUB: # imports of your own modules, in the order of their names, as ruff sorts them
-from training.cross_encoding import check_segments, concat
-from training.curriculum import drawn, round_robin
-
-### END SOLUTION multitask.imports
 from training.devices import autocast_for, keep_freed_memory, pick_device
 from training.encoder_outputs import cache_encoder_outputs, unique_texts
 from training.error_analysis import describe

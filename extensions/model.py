@@ -39,7 +39,7 @@ from extensions.parameters.task_layers import encode, split_top_layers
 from extensions.tasks import TASKS
 from multitask_classifier import TASKS as COURSE_TASKS
 from multitask_classifier import MultitaskBERT
-from training.cross_encoding import concat
+from solution.cross_encoding import concat
 from training.errors import InputError
 from training.files import sha256_of
 from training.flags import complete

@@ -42,12 +42,12 @@ from multitask_classifier import (
     test_on,
 )
 from optimizer import AdamW
+from solution.curriculum import drawn, round_robin
 from training.acceleration import accelerate
 from training.arguments import given_lines, run_script
 from training.batches import SINGLE, LengthBatches, evaluation_loader
 from training.checkpoints import restore_model, resume_path, save_model
 from training.course_files import SPLITS
-from training.curriculum import drawn, round_robin
 from training.devices import autocast_for, keep_freed_memory, pick_device
 from training.errors import InputError
 from training.files import sha256_of

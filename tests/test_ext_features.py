@@ -16,8 +16,8 @@ from datasets import preprocess_string
 from extensions.features import by_hand as features
 from extensions.features import tagger
 from extensions.parameters.task_layers import encode
+from solution.cross_encoding import concat
 from tokenizer import BertTokenizer
-from training.cross_encoding import concat
 
 # ---------------------------------------------------------------------------------------------
 # What can be counted

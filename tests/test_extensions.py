@@ -24,8 +24,8 @@ from extensions.multitask import plan_epoch
 from extensions.parameters.task_layers import encode, split_top_layers
 from extensions.text import sampling
 from multitask_classifier import paraphrase_loss, plan_turns, similarity_loss
+from solution.cross_encoding import check_segments, concat
 from tokenizer import BertTokenizer, truncate_longest_first
-from training.cross_encoding import check_segments, concat
 from training.errors import InputError
 
 # ---------------------------------------------------------------------------------------------

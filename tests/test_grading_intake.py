@@ -19,14 +19,13 @@ import pytest
 from conftest import ROOT
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
-from test_prepare_submit import CARD, SIX, SST, rows_for, write_for
+from test_prepare_submit import CARD, SIX, SST, write_for
 
 import prepare_submit
 from checks.part2 import submission as part2_submission
 from course.grading import entries, intake, parse
 from course.grading.intake import LIMITS, find, student_id, take
 from course.grading.types import Submission
-from evaluation import write_predictions
 from training.errors import InputError
 
 PART_1 = {
@@ -140,23 +139,20 @@ def test_what_prepare_submit_writes_of_part_2(tmp_path, tiny_data, run_script_he
         shutil.copy(path, tmp_path / path.name)
     for name in ("setup.sh", "README.md"):
         shutil.copy(ROOT / name, tmp_path / name)
-    for folder in ("checks", "extensions", "training"):
-        shutil.copytree(ROOT / folder, tmp_path / folder)
+    for folder in ("checks", "solution", "training"):
+        without = shutil.ignore_patterns("fast")  # which no student has
+        shutil.copytree(ROOT / folder, tmp_path / folder, ignore=without)
     with open(tmp_path / "multitask_classifier.py", "a") as file:
         file.write("\nimport own.deep.trick\n")
     folder_of(tmp_path, {"own/deep/trick.py": b"x = 1\n", f"docs/{CARD}": b"%PDF-1.4\n"})
     for name in SIX:
-        task = name.removeprefix("predictions/").split("-")[0]
-        rows = rows_for(name, tiny_data)
-        column = part2_submission.COLUMNS[task][0]
-        values = [1 + i % 2 * (task == "sts") for i in range(len(rows))]
-        write_predictions(tmp_path / name, [row[-1] for row in rows], values, column)
+        write_for(tmp_path / name, tiny_data)
     options = ("--part", "2", "--data_dir", tiny_data, "--ai_card", f"docs/{CARD}")
     result = run_script_here(prepare_submit, *options)
     assert result.code == 0, result.err
     with zipfile.ZipFile(tmp_path / prepare_submit.ZIP_NAME) as archive:
         handed_in = set(archive.namelist())
-    assert {"utils.py", "config.py", "extensions/losses.py", "own/deep/trick.py"} <= handed_in
+    assert {"utils.py", "config.py", "solution/cross_encoding.py", "own/deep/trick.py"} <= handed_in
     submission = take("s", tmp_path / prepare_submit.ZIP_NAME, 2)
     assert (submission.notes, submission.refused) == ((), "")
     unchanged = intake.course_files(2) - set(intake.WANTED[2])

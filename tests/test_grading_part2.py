@@ -259,7 +259,7 @@ def grade(context, slot):
 
 def solution():
     """Our part 2 as it would be handed in, with a part 1 that does not count."""
-    paths = [ROOT / FILE, *sorted((ROOT / "extensions").glob("*.py"))]
+    paths = [ROOT / FILE, *sorted((ROOT / "solution").glob("*.py"))]
     files = {path.relative_to(ROOT).as_posix(): path.read_text("utf-8") for path in paths}
     return files | {"bert.py": "raise RuntimeError", "optimizer.py": "1 +"}
 

@@ -231,9 +231,8 @@ def work(part: str, folder: Path) -> dict:
     """All that the checks say while a student works through a part, in a fresh handout."""
     handout.write_files(folder, built(part).files)
     scripts = [["sanity_check.py", "--part", "1"], ["optimizer_test.py"]]
-    if part == "all":  # our solution of part 2 needs these, which students don't have
-        for name in ("cross_encoding.py", "curriculum.py"):
-            shutil.copy(ROOT / "training" / name, folder / "training")
+    if part == "all":  # our solution of part 2 imports it, students have modules of their own
+        shutil.copytree(ROOT / "solution", folder / "solution", dirs_exist_ok=True)
         scripts = [["sanity_check.py", "--part", "2"]]
     states = [[written(part, numbers), parts] for numbers, parts in states_of(part)]
     done = subprocess.run(

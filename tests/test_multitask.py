@@ -29,12 +29,12 @@ from datasets import SentencePairDataset, load_data, load_pairs
 from evaluation import read_predictions
 from multitask_classifier import TASKS, MultitaskBERT
 from optimizer import AdamW
+from solution.cross_encoding import concat
 from tokenizer import BertTokenizer
 from training import course_files, report
 from training.batches import PAIR, SINGLE, LengthBatches
 from training.checkpoints import load_checkpoint
 from training.course_files import multitask_files
-from training.cross_encoding import concat
 from training.errors import InputError
 from training.tasks import infinite_batches, new_run, task_names
 from utils import seed_everything

@@ -107,7 +107,8 @@ def test_several_tasks_have_the_loss_curve_of_one(tmp_path, model_without_dropou
         f"--option finetune --lr 3e-3 --epochs 2 --batch_size 8 --precision fp32 {more} "
         f"--hidden_dropout_prob 0 --model {model_without_dropout} --data_dir {tiny_data}"
     ).split()
-    started = {n: start(tmp_path / str(n), n, line, "multitask_classifier.py") for n in (1, 2)}
+    script = "extensions/multitask.py" if more else "multitask_classifier.py"
+    started = {n: start(tmp_path / str(n), n, line, script) for n in (1, 2)}
     curves = {}
     for count, process in started.items():
         code, _, err = finish(process)

@@ -27,6 +27,7 @@ from optimizer import AdamW
 from training import files, report
 from training.arguments import run_script
 from training.checkpoints import ResumePoint, load_checkpoint, save_checkpoint
+from training.run import Run
 
 pytestmark = pytest.mark.skipif(
     "fork" not in multiprocessing.get_all_start_methods(), reason="this system cannot fork"

@@ -17,12 +17,14 @@ from torch import nn
 from torch.nn import functional as F
 
 import bert
+import multitask_classifier
 import sanity_check
 from checks.findings import faulty
 from checks.graded_tasks import GRADED_TASKS, graded_task
 from checks.part1 import functions
 from checks.part2 import calls, properties
 from course.answers import MISTAKES, VARIANTS, installed, read_all
+from extensions.model import TechniquesBERT
 from training.errors import InputError
 
 INIT, FORWARD, SENTIMENT = "multitask.init", "multitask.forward", "multitask.predict_sentiment"
@@ -450,19 +452,25 @@ def test_a_constant_is_not_called_a_class(use):
 # Our solution, and what is not begun or has to wait
 
 
+@pytest.mark.parametrize("pair_encoding", ["bi", "cross"])
+def test_our_solution_is_right(pair_encoding, monkeypatch):
+    arguments = Namespace(pair_encoding=pair_encoding)
+    monkeypatch.setattr(multitask_classifier, "get_args", lambda: arguments)
+    assert found() == {}
+
+
 @pytest.mark.parametrize(
     "options",
     [
-        {},
         {"pair_encoding": "cross", "pooling": "max"},
         {"similarity": "cosine", "pooling": "mean"},
         {"separate_layers": 1, "pooling": "cls"},
     ],
     ids=str,
 )
-def test_our_solution_is_right(options, monkeypatch):
-    module = pytest.importorskip("multitask_classifier")
-    monkeypatch.setattr(module, "get_args", lambda: Namespace(**options))
+def test_techniques_are_right(options, monkeypatch):
+    monkeypatch.setattr(multitask_classifier, "MultitaskBERT", TechniquesBERT)
+    monkeypatch.setattr(multitask_classifier, "get_args", lambda: Namespace(**options))
     wrong, hints = split(found())
     assert wrong == {}
     expected = [FROZEN, NO_DROPOUT] if "similarity" in options else []  # a cosine has no head

@@ -23,7 +23,7 @@ LAYERS = {
 }
 CHECKS = {"sanity_check", "optimizer_test"}  # the command lines of checks/
 ROOMS = sorted((ROOT / "extensions").glob("*/*.py"))
-TRAINING = sorted((ROOT / "training").rglob("*.py"))
+TRAINING = sorted(path for room in ("training", "solution") for path in (ROOT / room).rglob("*.py"))
 CHECK_FILES = sorted((ROOT / "checks").rglob("*.py"))
 PRETRAINING = sorted((ROOT / "pretraining").glob("[!_]*.py"))
 PACKAGE = {"training": 0, "pretraining": 4}  # the layer of its files
