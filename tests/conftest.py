@@ -46,6 +46,18 @@ tqdm.set_lock(threading.RLock())
 torch.set_num_threads(1)  # the models here are so small that a second thread only costs
 
 ROOT = Path(__file__).resolve().parent.parent
+FAST = """
+    bert config weights tokenizer optimizer fast datasets evaluation masking training structure docs
+    sanity_hints mistakes_optimizer mistakes_classifier extensions ext_efficient ext_features
+    ext_multitask ext_regularisers ext_similarity
+""".split()  # files; no test in them takes long, and few start a program
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark what ``-m fast`` runs."""
+    for item in items:
+        if item.path.stem.removeprefix("test_") in FAST:
+            item.add_marker("fast")
 
 
 @pytest.fixture(scope="session")
