@@ -48,7 +48,7 @@ torch.set_num_threads(1)  # the models here are so small that a second thread on
 ROOT = Path(__file__).resolve().parent.parent
 FAST = """
     bert config weights tokenizer optimizer fast datasets evaluation masking training structure docs
-    sanity_hints mistakes_optimizer mistakes_classifier extensions ext_efficient ext_features
+    sanity_hints mistakes_classifier extensions ext_efficient ext_features
     ext_multitask ext_regularisers ext_similarity
 """.split()  # files; no test in them takes long, and few start a program
 
