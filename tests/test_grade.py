@@ -84,6 +84,16 @@ def results(out: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in sorted((out / "results").glob("*.json"))}
 
 
+def faults(said: str) -> list[str]:
+    """The lines of a refusal, without warnings of the dead.
+
+    A test here kills a grader; in a container whose first process waits for nobody, what it had
+    started stays in the table of processes, and later graders say that they pass over that sandbox.
+    """
+    lines = said.splitlines()
+    return [line for line in lines if not line.startswith("warning: processes ")]
+
+
 def times(out: Path) -> dict[str, int]:
     return {path.name: path.stat().st_mtime_ns for path in (out / "results").glob("*.json")}
 
@@ -241,7 +251,7 @@ def test_marks_by_hand(quick, tmp_path):
     assert done.code == 1
     assert "row 2" in done.err
     done = quick(folder, out, "--part", "1")
-    assert (done.code, done.err.count("\n")) == (1, 1)
+    assert (done.code, len(faults(done.err))) == (1, 1)
     assert f"{out} holds part 2; grade part 1 into another --out" in done.err
 
 
@@ -253,7 +263,7 @@ def test_open_secrets_are_refused(run_script_here, submissions, tmp_path, monkey
         for path in (gold.parent, gold):
             path.chmod(0o755)
         done = run_script_here(grade, submissions, "--gold", gold, "--out", tmp_path / "out")
-    assert (done.code, done.err.count("\n")) == (1, 1)
+    assert (done.code, len(faults(done.err))) == (1, 1)
     assert f"{gold} could be read by the code that is graded" in done.err
     assert not list((tmp_path / "out").glob("results/*"))
 
@@ -272,7 +282,8 @@ def test_a_machine_that_would_fail_them_is_refused(
     monkeypatch.setattr(sandbox, "reaches", lambda path, slot: False)
     monkeypatch.setattr(sandbox, "unfit", lambda: "no Python for others")
     done = run_script_here(grade, submissions, "--gold", *GOLD, "--out", tmp_path / "out")
-    assert (done.code, done.err) == (1, "error: nothing is graded: no Python for others\n")
+    assert done.code == 1
+    assert faults(done.err) == ["error: nothing is graded: no Python for others"]
 
 
 def test_two_gradings_do_not_meet(quick, submissions, tmp_path):
@@ -297,7 +308,7 @@ def test_no_grading_where_the_solution_fails(submissions, run, tmp_path):
     out = new_out(tmp_path / "out")
     done = run(submissions, out, "--seconds", "0.01")
     assert (done.returncode, done.stdout) == (1, "")
-    assert done.stderr.count("\n") == 1
+    assert len(faults(done.stderr)) == 1
     assert "grading does not begin: in this sandbox our own solution gets 0 of 100" in done.stderr
     assert not (out / "results").exists()
 
@@ -406,4 +417,4 @@ def test_a_wrong_command_line_is_one_line(quick, submissions, tmp_path, argument
     done = quick(submissions, tmp_path / "out", *arguments)
     assert done.code != 0
     assert says in done.err
-    assert done.err.count("\n") == 1
+    assert len(faults(done.err)) == 1
