@@ -37,12 +37,12 @@ class Report:
 
     def print_header(self) -> None:
         """The table's first line."""
-        print(f"{'epoch':>6}{''.join(map(_wide, self.columns))}{'time':>10}", flush=True)
+        print(f"{'epoch':>6}{''.join(map(_wide, self.columns))}{'time':>13}", flush=True)
 
     def print_row(self, row: Mapping[str, float], seconds: float) -> None:
         """An epoch's line of the table."""
         values = "".join(_wide(name, f"{row[key]:.3f}") for name, key in self.columns.items())
-        print(f"{row['epoch']:6d}{values}{minutes(seconds):>10}", flush=True)
+        print(f"{row['epoch']:6d}{values}{minutes(seconds):>13}", flush=True)
 
     def write(
         self, history: Sequence[dict], best: dict, seconds: float, peak_mb: float | None, args: Any
