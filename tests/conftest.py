@@ -32,7 +32,7 @@ from classifier import BertSentimentClassifier
 from config import BertConfig
 from optimizer import AdamW
 from tokenizer import BertTokenizer
-from training import acceleration, report
+from training import report
 from training.arguments import run_script
 from training.checkpoints import ResumePoint, save_model
 from training.errors import InputError
@@ -149,12 +149,6 @@ def tiny_vocabulary() -> list[str]:
     """Special tokens, letters and digits as words and as continuations: splits any ASCII word."""
     characters = "abcdefghijklmnopqrstuvwxyz0123456789.,!?'-"
     return [*SPECIAL_TOKENS, *characters, *("##" + c for c in characters)]
-
-
-@pytest.fixture
-def own_step(monkeypatch) -> None:
-    """Runs take AdamW.step of optimizer.py, not the fused one, so that a test can watch it."""
-    monkeypatch.setattr(acceleration, "HAS_FAST_WAYS", False)
 
 
 NO_DROPOUT = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}

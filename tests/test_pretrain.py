@@ -418,7 +418,7 @@ def test_a_vocabulary_of_ones_own(place, run_script_here, tmp_path, monkeypatch)
 
 
 @pytest.fixture
-def watched(monkeypatch, own_step) -> SimpleNamespace:
+def watched(monkeypatch) -> SimpleNamespace:
     """What a run did: a copy of its new model, epochs and batches, and each step's groups."""
     seen = SimpleNamespace(models=[], epochs=[], batches=[], rates=[], gradients=[])
     new_model, collate, step = pretrain.new_model, PretrainingExamples.collate, AdamW.step
@@ -558,7 +558,6 @@ def test_killed_again_and_again_it_has_the_same_curve(place, untouched, tmp_path
     assert len(where) >= 4, where  # in several epochs
 
 
-@pytest.mark.usefixtures("own_step")
 def test_another_text_cannot_be_resumed(place, run_script_here, monkeypatch, tmp_path):
     """Ctrl-C after the third step, then other settings, then other text."""
     monkeypatch.setattr(ResumePoint.__init__, "__defaults__", (0.0,))

@@ -232,7 +232,6 @@ def test_an_average_of_decay_0_is_the_model(run):
 
 
 @pytest.mark.parametrize("average", ["ema", "swa"])
-@pytest.mark.usefixtures("own_step")
 def test_training_goes_on_from_its_own_weights(run, monkeypatch, average):
     paths = []
     step = AdamW.step
@@ -271,7 +270,6 @@ def test_features_change_nothing_at_step_0(tiny_model_folder, features, encoding
 
 
 @pytest.mark.parametrize("rule", ["sum", "pcgrad"])
-@pytest.mark.usefixtures("own_step")
 def test_a_rule_in_the_loop_is_that_rule(run, monkeypatch, rule):
     """What reaches the optimizer: the gradients of three batches, combined by the rule."""
     taken, combined = [], []
@@ -311,7 +309,6 @@ def test_a_rule_in_the_loop_is_that_rule(run, monkeypatch, rule):
     assert shared > 10
 
 
-@pytest.mark.usefixtures("own_step")
 def test_a_schedule_keeps_the_ratios_of_the_layers(run, monkeypatch):
     rates = []
     step = AdamW.step

@@ -283,7 +283,6 @@ def without_dropout(monkeypatch, args) -> None:
 
 
 @pytest.mark.parametrize("count", [2, 3, 5, 30])
-@pytest.mark.usefixtures("own_step")
 def test_parts_have_the_gradients_of_a_batch(flags, monkeypatch, count):
     """Each step's, over 25 rows in batches of 8: the last part and the last batch are smaller."""
     without_dropout(monkeypatch, flags)
