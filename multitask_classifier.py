@@ -298,24 +298,33 @@ def load_model(filepath: str | Path, device: torch.device) -> tuple[MultitaskBER
 # ---------------------------------------------------------------------------------------------
 # Data
 
-
-def read_rows(task: Task, args: MultitaskFlags, split: str) -> list[tuple]:
-    """The rows of args.sst_train, for instance; split is 'train', 'dev' or 'test'."""
-    path = getattr(args, f"{task.name}_{split}")
-    if task.keys == PAIR:
-        return load_pairs(path, split, task.label, task.classes)
-    return load_data(path, "test" if split == "test" else "dev", task.classes)
+HeldOut = Mapping[str, Mapping[str, TextDataset]]  # "dev" and "test": data sets by task
 
 
 def read_set(task: Task, args: MultitaskFlags, split: str) -> TextDataset:
-    """The same as a data set, tokenized."""
-    rows = read_rows(task, args, split)
-    if split == "test":
-        pair = task.keys == PAIR
-        return (SentencePairTestDataset if pair else SentenceClassificationTestDataset)(rows, args)
-    if task.keys == SINGLE:
-        return SentenceClassificationDataset(rows, args)
-    return SentencePairDataset(rows, args, isRegression=task.classes == 0)
+    """The rows of args.sst_train, for instance, tokenized; split is 'train', 'dev' or 'test'."""
+    path, is_test = getattr(args, f"{task.name}_{split}"), split == "test"
+    if task.keys == PAIR:
+        rows = load_pairs(path, split, task.label, task.classes)
+        if is_test:
+            return SentencePairTestDataset(rows, args)
+        return SentencePairDataset(rows, args, isRegression=task.classes == 0)
+    rows = load_data(path, "test" if is_test else "dev", task.classes)
+    return (SentenceClassificationTestDataset if is_test else SentenceClassificationDataset)(
+        rows, args
+    )
+
+
+def read_held_out(args: MultitaskFlags, tasks: Mapping[str, Task] = TASKS) -> HeldOut:
+    """The dev sets, and the test sets of those tasks that have a file of them."""
+    return {
+        split: {
+            name: read_set(tasks[name], args, split)
+            for name in args.tasks
+            if getattr(args, f"{name}_{split}")
+        }
+        for split in ("dev", "test")
+    }
 
 
 # ---------------------------------------------------------------------------------------------
@@ -336,18 +345,19 @@ def plan_turns(args: MultitaskFlags, sizes: Mapping[str, int], steps: int) -> li
     ### END SOLUTION multitask.turns
 
 
-def train_multitask(args) -> None:
+def train_multitask(args, held_out: HeldOut | None = None) -> None:
     """Train on all tasks; the epoch with the best overall dev score is kept in args.filepath.
 
     Also writes learning curves and multitask-metrics.json into args.out_dir, after every epoch,
-    and every minute a file that --resume goes on from.
+    and every minute a file that --resume goes on from. Reads the dev sets unless they are given.
     """
     args = complete_flags(args)
     keep_freed_memory()
     device = pick_device(args.use_gpu)
-    tasks = [TASKS[name] for name in args.tasks if name in LOSSES]
-    train_sets = {task.name: read_set(task, args, "train") for task in tasks}
-    dev_sets = {task.name: read_set(task, args, "dev") for task in tasks}
+    names = [name for name in args.tasks if name in LOSSES]
+    train_sets = {name: read_set(TASKS[name], args, "train") for name in names}
+    found = held_out or read_held_out(args)
+    dev_sets = {name: found["dev"][name] for name in names}
     model, config = new_model(args)
     broadcast_parameters(model.to(device))
     turns = new_turns(args, model, train_sets)
@@ -403,30 +413,38 @@ def cache_texts(bert: nn.Module, datasets: Iterable[TextDataset], args, device) 
 # Testing, predicting
 
 
-def test_model(args) -> None:
+def test_model(args, held_out: HeldOut | None = None) -> None:
     """Write each task's predictions for dev and test with the model kept in args.filepath.
 
     Also writes, on dev, a report, the most confident mistakes and pictures into args.out_dir.
+    Reads dev and test sets unless they are given.
     """
     args = complete_flags(args)
     device = pick_device(args.use_gpu)
     model, config = load_model(args.filepath, device)
     vars(args).update(vars(config))
-    test_on(model, {TASKS[name]: args.batch_size for name in args.tasks}, args, device)
+    sizes = {TASKS[name]: args.batch_size for name in args.tasks}
+    test_on(model, sizes, args, device, held_out or read_held_out(args))
 
 
 test_multitask = test_model  # an older name
 
 
 def test_on(
-    model: nn.Module, tasks: Mapping[Task, int], args: MultitaskFlags, device: torch.device
+    model: nn.Module,
+    tasks: Mapping[Task, int],
+    args: MultitaskFlags,
+    device: torch.device,
+    held_out: HeldOut,
 ) -> None:
     """What test_model does, for these tasks in batches of these sizes."""
     keep_freed_memory()
     scores = {}
     for task, size in tasks.items():
-        for split in filter(lambda split: getattr(args, f"{task.name}_{split}"), ("dev", "test")):
-            rows = read_set(task, args, split)
+        for split in held_out:
+            rows = held_out[split].get(task.name)
+            if rows is None:
+                continue
             with autocast_for(device, args.precision)():
                 loader = evaluation_loader(rows, size, input_lengths(rows, model))
                 found = task.predict(loader, getattr(model, task.head), device)
@@ -473,12 +491,11 @@ def main() -> None:
     args.model = args.model or in_first_process(default_model)
     args = complete_flags(args)
     check_run(args)
-    for name in filter(lambda name: getattr(args, f"{name}_test"), args.tasks):
-        read_rows(TASKS[name], args, "test")  # a fault must show before the training
+    held_out = read_held_out(args)  # a fault must show before the training
     seed_everything(args.seed)
-    train_multitask(args)
+    train_multitask(args, held_out)
     if first_process():
-        test_model(args)
+        test_model(args, held_out)
         resume_path(args.filepath).unlink(missing_ok=True)
 
 

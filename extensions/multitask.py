@@ -32,12 +32,13 @@ from extensions.tasks import LOSSES, STEMS, TASKS
 from extensions.text import sampling
 from extensions.update.step import Updates, make_optimizer
 from multitask_classifier import (
+    HeldOut,
     cache_texts,
     complete_flags,
     model_config,
     overall,
     predict,
-    read_rows,
+    read_held_out,
     read_set,
     test_on,
 )
@@ -176,13 +177,13 @@ def new_turns(args: TechniqueFlags, model: nn.Module, sets: Mapping[str, TextDat
     return Turns(plan, sets, batches)
 
 
-def train(args) -> None:
+def train(args, held_out: HeldOut | None = None) -> None:
     """Train with the techniques of the flags; otherwise as train_multitask."""
     args = complete_flags(args, TechniqueFlags, STEMS)
     keep_freed_memory()
     device = pick_device(args.use_gpu)
     train_sets = {name: read_set(TASKS[name], args, "train") for name in args.tasks}
-    dev_sets = {name: read_set(TASKS[name], args, "dev") for name in args.tasks}
+    dev_sets = (held_out or read_held_out(args, TASKS))["dev"]
     model, config = new_model(args)
     broadcast_parameters(model.to(device))
     turns = new_turns(args, model, train_sets)
@@ -233,7 +234,7 @@ def train(args) -> None:
 # Testing, predicting, the command line
 
 
-def test(args) -> None:
+def test(args, held_out: HeldOut | None = None) -> None:
     """What test_model of multitask_classifier.py does, for a model with techniques."""
     args = complete_flags(args, TechniqueFlags, STEMS)
     device = pick_device(args.use_gpu)
@@ -241,7 +242,7 @@ def test(args) -> None:
     vars(args).update(vars(config))
     remember_words(model, args)
     sizes = {TASKS[name]: size for name, size in batch_sizes(args).items()}
-    test_on(model, sizes, args, device)
+    test_on(model, sizes, args, device, held_out or read_held_out(args, TASKS))
 
 
 def remembered(model: TechniquesBERT, lines: Iterable[Sequence[str]]) -> Iterator[Sequence[str]]:
@@ -273,12 +274,11 @@ def main() -> None:
     args.model = args.model or in_first_process(default_model)
     args = complete_flags(args, TechniqueFlags, STEMS)
     check_run(args)
-    for name in filter(lambda name: getattr(args, f"{name}_test"), args.tasks):
-        read_rows(TASKS[name], args, "test")  # a fault must show before the training
+    held_out = read_held_out(args, TASKS)  # a fault must show before the training
     seed_everything(args.seed)
-    train(args)
+    train(args, held_out)
     if first_process():
-        test(args)
+        test(args, held_out)
         resume_path(args.filepath).unlink(missing_ok=True)
 
 
