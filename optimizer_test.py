@@ -1,46 +1,27 @@
-"""Check an AdamW: ``python optimizer_test.py`` checks the one in optimizer.py (task 1.5).
+"""Check the AdamW in optimizer.py, Task 1.5: ``python optimizer_test.py``.
 
-Each check prints its own line. This file is the command line and the report; the checks are in
-checks/part1/adamw.py.
+The same as ``python sanity_check.py --task 1.5``; the checks are in checks/part1/adamw.py.
 
-    checks                         minutes   expected
-    python optimizer_test.py       < 1       every line "ok", exit status 0
+    checks                           minutes   expected
+    python optimizer_test.py         < 1       "ok", exit status 0
+    python optimizer_test.py --all   < 1       the same; of a wrong one, what each check found
 """
 
 from __future__ import annotations
 
 import sys
 
-from checks.findings import describe, explanations
-from checks.graded_tasks import graded_task
-from checks.part1.adamw import check_all, explain, is_started, test_optimizer
-from training.arguments import run_script
+from sanity_check import main
 
-__all__ = ["main", "test_optimizer"]  # the second is the published protocol, called by its name
-__test__ = False  # pytest: it is a function to call, not a test to collect
+__test__ = False  # pytest: test_optimizer is a function to call, not a test to collect
 
 
-def main() -> None:
-    """Check optimizer.py's AdamW; exit status 0 only if every check passes."""
-    title = graded_task("1.5").title
-    try:
-        from optimizer import AdamW
-    except (Exception, SystemExit) as error:
-        sys.exit(f"{title}: optimizer.py cannot be imported\n      {describe(error).text}")
-    if not is_started(AdamW):
-        print(f"{title}: not started")
-        sys.exit(1)
-    results = check_all(AdamW)
-    for result in results:
-        print(f"{'ok  ' if result.passed else 'FAIL'}  {result.name}: {result.about}")
-        if result.detail:
-            print("      " + result.detail.replace("\n", "\n      "))
-    failed = sum(not result.passed for result in results)
-    for line in explanations(explain(AdamW)) if failed else ():
-        print(f"      {line}")
-    print(f"{title}: {len(results) - failed} of {len(results)} checks passed")
-    sys.exit(1 if failed else 0)
+def test_optimizer(opt_class: type):
+    """The published protocol: the weight (2, 3) after 1000 steps of a small regression."""
+    from checks.part1 import adamw  # here: with it comes torch, which main() has no need of
+
+    return adamw.test_optimizer(opt_class)
 
 
 if __name__ == "__main__":
-    run_script(main)
+    main(["--task", "optimizer.step", *sys.argv[1:]])

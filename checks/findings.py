@@ -1,24 +1,21 @@
-"""What a check finds: the comparison of tensors, and a student's exceptions in words.
+"""What a check finds, in words: known mistakes, a student's exceptions, the outcome of a check.
 
-It does not know how any task is checked.
+It does not know how any task is checked, and needs no torch.
 """
 
 from __future__ import annotations
 
+import functools
+import importlib.util
+import linecache
 import traceback
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-import torch
-from torch import Tensor
-
-from checks.fingerprints import Mistake
 from checks.graded_tasks import GRADED_TASKS
 
 ROOT = Path(__file__).resolve().parents[1]
-TORCH = Path(torch.__file__).parent
 
 
 @dataclass(frozen=True)
@@ -30,6 +27,31 @@ class Finding:
     text: str
     slight: bool = False  # may come from computing in float32 inside, which is no mistake
     name: str = ""  # of the known mistake that this is, where the check can tell
+
+
+@dataclass(frozen=True)
+class Mistake:
+    """One known mistake, in words."""
+
+    name: str
+    says: str  # what is wrong, a sentence
+    hint: str  # what to look at
+    read: str  # section of a paper
+
+    @property
+    def text(self) -> str:
+        """All of it, for a student."""
+        return f"{self.says} {self.hint} (read {self.read})"
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a check came to."""
+
+    title: str
+    status: str  # "ok", "wrong", "not started", "waits" for something else, or "skipped"
+    about: str = ""  # what was looked at; or what it waits for, why it was skipped
+    findings: tuple[Finding, ...] = ()
 
 
 EXPLAINING = {"named": "probably", "fact": "measured", "hint": "hint"}  # kind → how it is said
@@ -50,48 +72,16 @@ def named(mistakes: Iterable[Mistake]) -> list[Finding]:
     return [Finding("named", mistake.text, name=mistake.name) for mistake in mistakes]
 
 
-def difference(
-    kind: str, what: str, got: Any, expected: Tensor, tolerance: float, reveal: bool = True
-) -> Finding | None:
-    """The first place where a tensor is not what it should be, in words.
-
-    Right values are said only if ``reveal``.
-    """
-    label = f"{kind} of {what}"
-    if got is None and kind == "gradients":
-        return Finding(kind, f"{label}: no gradient arrives (detached, or under no_grad?)")
-    if not isinstance(got, Tensor):
-        return Finding(kind, f"{label}: a {type(got).__name__} instead of a tensor")
-    if kind == "padding":
-        if not (got.abs() <= tolerance).all():  # NaN is a change, too
-            text = f"a change of padded tokens changes real ones by up to {got.abs().max():.1e}"
-            return Finding(kind, f"{label}: {text}", got.abs().max().item() < 1e-5)
-        return None
-    if got.shape != expected.shape:
-        shapes = f"shape {tuple(got.shape)} instead of {tuple(expected.shape)}"
-        return Finding(kind, f"{label}: {shapes}")
-    if got.dtype.is_floating_point != expected.dtype.is_floating_point:
-        return Finding(kind, f"{label}: type {got.dtype} instead of {expected.dtype}")
-    off = (got.double() - expected.double()).abs()
-    wrong = ~(off <= tolerance * expected.double().abs().clamp(min=1))  # NaN is wrong, too
-    if wrong.any():
-        index = wrong.nonzero()[0].tolist()
-        values = got[tuple(index)].item(), expected[tuple(index)].item()
-        right = f", expected {values[1]:.6g}" if reveal else ""
-        if not got.isfinite().all():
-            return Finding(kind, f"{label}: {values[0]} at {index}{right}")
-        text = f"got {values[0]:.6g}{right} (off by up to {off.max():.1e})"
-        slight = off.max().item() < 1e-5
-        return Finding(kind, f"{label}: first difference at {index}: {text}", slight)
-    if got.dtype != expected.dtype and got.dtype.is_floating_point:
-        return Finding(kind, f"{label}: type {got.dtype} instead of {expected.dtype}", True)
-    return None
+@functools.cache
+def torch_folder() -> Path:
+    """Where torch lies; it is not imported."""
+    return Path(importlib.util.find_spec("torch").origin).parent
 
 
 def is_students(path: Path) -> bool:
     """Whether a file is a student's, wherever it lies; torch has an optimizer.py of its own."""
     if path.name in {entry.file for entry in GRADED_TASKS}:
-        return not path.is_relative_to(TORCH)
+        return not path.is_relative_to(torch_folder())
     return path.parent == ROOT and path.name not in ("sanity_check.py", "optimizer_test.py")
 
 
@@ -107,3 +97,28 @@ def describe(error: BaseException) -> Finding:
     path, line = ([frame for frame in frames if is_students(frame[0])] or frames)[-1]
     slight = isinstance(error, RuntimeError) and any(w in message for w in ("dtype", "Double"))
     return Finding("error", f"{type(error).__name__}: {message} ({path.name}:{line})", slight)
+
+
+def import_fault(error: BaseException) -> Finding:
+    """Why a file cannot be imported: the file, the error, and its line with a caret."""
+    path, line, column = place_of(error)
+    if path is None:
+        return Finding("error", f"a file cannot be imported: {describe(error).text}")
+    said = describe(error).text
+    if isinstance(error, SyntaxError):
+        said = f"{type(error).__name__}: {error.msg} ({path.name}:{line})"
+    code = linecache.getline(str(path), line).rstrip()
+    shift = len(code) - len(code.lstrip())
+    lines = (f"{path.name} cannot be imported: {said}", code.strip(), " " * (column - shift) + "^")
+    return Finding("error", f"\n{' ' * 12}".join(lines))
+
+
+def place_of(error: BaseException) -> tuple[Path | None, int, int]:
+    """Where in the student's files an error arose: file, line from 1, column from 0."""
+    if isinstance(error, SyntaxError) and error.filename:
+        return Path(error.filename), error.lineno or 1, max(0, (error.offset or 1) - 1)
+    frames = traceback.extract_tb(error.__traceback__)
+    own = [frame for frame in frames if is_students(Path(frame.filename))]
+    if not own:
+        return None, 0, 0
+    return Path(own[-1].filename), own[-1].lineno or 1, own[-1].colno or 0

@@ -16,25 +16,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from checks.findings import Mistake
+
 WIDTH = 5  # numbers of one output: how many values, their norm, three projections
 TOLERANCE = 1e-5  # of an output's norm; computing in float32 inside costs about 1e-7
 HUGE = 1e30  # for NaN, and for all that float32 could not hold
 NOTHING = [-1.0] * WIDTH  # of an output that is None or no tensor at all
-
-
-@dataclass(frozen=True)
-class Mistake:
-    """One known mistake, in words."""
-
-    name: str
-    says: str  # what is wrong, a sentence
-    hint: str  # what to look at
-    read: str  # section of a paper
-
-    @property
-    def text(self) -> str:
-        """All of it, for a student."""
-        return f"{self.says} {self.hint} (read {self.read})"
 
 
 def projections(output: Any) -> Tensor:

@@ -48,7 +48,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from checks.fingerprints import Mistake
+from checks.findings import Mistake
 from checks.graded_tasks import GRADED_TASKS, GradedTask
 from course.patches import patched
 from training.errors import InputError

@@ -8,7 +8,7 @@ import pytest
 import torch
 from conftest import ROOT
 
-from checks.fingerprints import Mistake
+from checks.findings import Mistake
 from checks.graded_tasks import graded_task
 from course import answers
 from course.answers import (

@@ -8,11 +8,12 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from training.errors import InputError
-from training.processes import first_process, leave_processes
 
 
 def run_script(main: Callable[[], Any]) -> None:
     """Run a script's ``main``: an InputError becomes one line on stderr and exit status 1."""
+    from training.processes import first_process, leave_processes  # here: with it comes torch
+
     for stream in (sys.stdout, sys.stderr):
         stream.reconfigure(errors="replace")  # a console without UTF-8 shows ? for ·
     try:

@@ -18,8 +18,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from checks.findings import ROOT, Finding, describe, named
-from checks.fingerprints import KnownMistakes, Mistake, load_known
+from checks.findings import ROOT, Finding, Mistake, describe, named
+from checks.fingerprints import KnownMistakes, load_known
 from checks.part1.adamw_probes import facts
 from training.errors import InputError
 

@@ -24,8 +24,9 @@ import torch
 from safetensors import SafetensorError, safe_open
 from torch import Tensor, nn
 
-from checks.findings import ROOT, Finding, describe, difference, named
-from checks.fingerprints import KnownMistakes, Mistake, load_known
+from checks.differences import difference
+from checks.findings import ROOT, Finding, Mistake, describe, named
+from checks.fingerprints import KnownMistakes, load_known
 from checks.fixed_dropout import FixedDropout, default_dtype
 from checks.graded_tasks import GradedTask, graded_task
 from checks.part1 import adamw, bert_probes

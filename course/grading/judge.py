@@ -15,8 +15,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from checks.findings import Finding
-from checks.fingerprints import Mistake
+from checks.findings import Finding, Mistake
 from checks.graded_tasks import GradedTask
 from checks.part1 import adamw, functions
 from checks.part2 import properties

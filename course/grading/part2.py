@@ -17,8 +17,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from checks.findings import Finding, faulty
-from checks.fingerprints import Mistake
+from checks.findings import Finding, Mistake, faulty
 from checks.graded_tasks import GradedTask
 from checks.part2 import properties
 from checks.part2.calls import CAME, INIT, Batch, batch_for, changed, other_words

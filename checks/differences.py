@@ -1,0 +1,47 @@
+"""The comparison of a student's tensors with what they should be, in words."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from torch import Tensor
+
+from checks.findings import Finding
+
+
+def difference(
+    kind: str, what: str, got: Any, expected: Tensor, tolerance: float, reveal: bool = True
+) -> Finding | None:
+    """The first place where a tensor is not what it should be, in words.
+
+    Right values are said only if ``reveal``.
+    """
+    label = f"{kind} of {what}"
+    if got is None and kind == "gradients":
+        return Finding(kind, f"{label}: no gradient arrives (detached, or under no_grad?)")
+    if not isinstance(got, Tensor):
+        return Finding(kind, f"{label}: a {type(got).__name__} instead of a tensor")
+    if kind == "padding":
+        if not (got.abs() <= tolerance).all():  # NaN is a change, too
+            text = f"a change of padded tokens changes real ones by up to {got.abs().max():.1e}"
+            return Finding(kind, f"{label}: {text}", got.abs().max().item() < 1e-5)
+        return None
+    if got.shape != expected.shape:
+        shapes = f"shape {tuple(got.shape)} instead of {tuple(expected.shape)}"
+        return Finding(kind, f"{label}: {shapes}")
+    if got.dtype.is_floating_point != expected.dtype.is_floating_point:
+        return Finding(kind, f"{label}: type {got.dtype} instead of {expected.dtype}")
+    off = (got.double() - expected.double()).abs()
+    wrong = ~(off <= tolerance * expected.double().abs().clamp(min=1))  # NaN is wrong, too
+    if wrong.any():
+        index = wrong.nonzero()[0].tolist()
+        values = got[tuple(index)].item(), expected[tuple(index)].item()
+        right = f", expected {values[1]:.6g}" if reveal else ""
+        if not got.isfinite().all():
+            return Finding(kind, f"{label}: {values[0]} at {index}{right}")
+        text = f"got {values[0]:.6g}{right} (off by up to {off.max():.1e})"
+        slight = off.max().item() < 1e-5
+        return Finding(kind, f"{label}: first difference at {index}: {text}", slight)
+    if got.dtype != expected.dtype and got.dtype.is_floating_point:
+        return Finding(kind, f"{label}: type {got.dtype} instead of {expected.dtype}", True)
+    return None

@@ -1,0 +1,204 @@
+"""What can be checked, one job at a time: each task, the whole model, the training loop.
+
+``run(name)`` gives the outcome. A fault of a file that several tasks need (it cannot be imported,
+its model cannot be made) is the cause of all their outcomes, and said once. It does not know how
+any task is checked, nor who runs the jobs.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import io
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from types import ModuleType
+
+import torch
+from torch import Tensor
+
+from checks.differences import difference
+from checks.findings import Finding, Outcome, describe, faulty, import_fault
+from checks.graded_tasks import GRADED_TASKS, GradedTask, graded_task
+from checks.part1 import functions
+from training.errors import InputError
+from training.files import sha256_of
+from training.hub import WEIGHT_FILES, default_model, find_model
+
+MAKE = "python -m tests.make_sanity_check"
+PRETRAINED_TOLERANCE = 1e-4
+OPTIMIZER = "optimizer.py"
+
+
+def run(name: str) -> Outcome:
+    """The outcome of a job: the id of a task, or a name in OTHERS."""
+    return OTHERS[name]() if name in OTHERS else check_task(graded_task(name))
+
+
+# ---------------------------------------------------------------------------------------------
+# Tasks
+
+
+def check_task(entry: GradedTask) -> Outcome:
+    """One task."""
+    if cause := cause_in(entry.file):
+        return Outcome(entry.title, "waits", cause[0], (cause[1],))
+    findings = tuple(examine(entry))
+    wrong = faulty(findings)
+    if not wrong:
+        return Outcome(entry.title, "ok", checks_of(entry).CHECKED[entry.id], findings)
+    if wrong[0].kind in ("not started", "waits"):
+        return Outcome(entry.title, wrong[0].kind, wrong[0].text)
+    return Outcome(entry.title, "wrong", findings=findings)
+
+
+def examine(entry: GradedTask) -> list[Finding]:
+    """What is wrong with the student's function for a task, and hints about it."""
+    return checks_of(entry).check(entry)
+
+
+def check(entry: GradedTask) -> list[Finding]:
+    """What is wrong with the student's function for a task; nothing if it is right."""
+    return faulty(examine(entry))
+
+
+def checks_of(entry: GradedTask) -> ModuleType:
+    """The module that checks a task; that of part 2 comes with its handout."""
+    return functions if entry.part == 1 else importlib.import_module("checks.part2.properties")
+
+
+def cause_in(file: str) -> tuple[str, Finding] | None:
+    """Why nothing in a file can be checked, and what is wrong there; None if all can be."""
+    if fault := fault_of_import(Path(file).stem):
+        return f"until {file} can be imported", fault
+    if file != OPTIMIZER and (fault := fault_of_model()):
+        return "until BertModel can be made", fault
+    return None
+
+
+@cache
+def fault_of_import(module: str) -> Finding | None:
+    """Why a module cannot be imported, if it cannot."""
+    try:
+        importlib.import_module(module)
+    except InputError:
+        raise
+    except (Exception, SystemExit) as error:
+        return import_fault(error)
+    return None
+
+
+@cache
+def fault_of_model() -> Finding | None:
+    """Why the student's BertModel cannot be made, if it cannot."""
+    try:
+        functions.student_model(functions.load_references(torch.float32))
+    except InputError:
+        raise
+    except (Exception, SystemExit) as error:
+        return Finding("error", f"BertModel(config) cannot be made: {describe(error).text}")
+    return None
+
+
+# ---------------------------------------------------------------------------------------------
+# The whole model
+
+
+def check_whole() -> Outcome:
+    """The whole BertModel, tiny: the functions can each be right and still not the model."""
+    return judged(
+        "the whole BertModel",
+        "values, gradients, padding, dropout",
+        functions.check_model(functions.WHOLE),
+    )
+
+
+def judged(title: str, about: str, findings: list[Finding]) -> Outcome:
+    """Wrong if there is any finding."""
+    if findings:
+        return Outcome(title, "wrong", findings=tuple(findings))
+    return Outcome(title, "ok", about)
+
+
+def check_pretrained() -> Outcome:
+    """Two sentences through the pretrained model that is on this machine, if there is one.
+
+    The hub is not asked: that would mean a download.
+    """
+    title = "two sentences through a pretrained model"
+    try:
+        with contextlib.redirect_stdout(io.StringIO()):
+            default = default_model(local_files_only=True)
+            folder = find_model(default, local_files_only=True)
+            files = [folder / file for file in WEIGHT_FILES if (folder / file).is_file()]
+            digest = sha256_of(files[0]) if files else ""
+    except (InputError, OSError) as error:
+        return Outcome(title, "skipped", str(error))
+    known = functions.facts()["pretrained"]
+    name = next((name for name, sha256 in known.items() if sha256 == digest), None)
+    if name is None:
+        staff = f" ({MAKE} --model {default} makes it)" if Path("tests").is_dir() else ""
+        return Outcome(title, "skipped", f"no reference yet for {default}{staff}")
+    try:
+        outputs = pretrained_outputs(folder, name)
+    except (Exception, SystemExit) as error:
+        findings = [describe(error)]
+    else:
+        references = functions.load_references(torch.float32)
+        found = [
+            difference(
+                "values",
+                what,
+                got,
+                references[f"pretrained/{name}/{what}"],
+                PRETRAINED_TOLERANCE,
+            )
+            for what, got in outputs.items()
+        ]
+        findings = [finding for finding in found if finding]
+    return judged(f"two sentences through {name}", "values", findings)
+
+
+def pretrained_outputs(folder: Path, name: str) -> dict[str, Tensor]:
+    """The first numbers of each token (B, L, 8) and of each sentence (B, 8), padding set to 0."""
+    stored = functions.load_references(torch.float32)
+    real = stored[f"pretrained/{name}/inputs/attention_mask"]  # (B, L)
+    with contextlib.redirect_stdout(io.StringIO()), torch.no_grad():
+        model = importlib.import_module("bert").BertModel.from_pretrained(str(folder))
+        results = model(stored[f"pretrained/{name}/inputs/input_ids"], real)
+    hidden = results["last_hidden_state"] * real[..., None]  # (B, L, D)
+    return {"last_hidden_state": hidden[..., :8], "pooler_output": results["pooler_output"][:, :8]}
+
+
+# ---------------------------------------------------------------------------------------------
+# Part 2
+
+
+def part_2_is_begun() -> Outcome:
+    """Whether any function of part 2 is written."""
+    file = next(entry.file for entry in GRADED_TASKS if entry.part == 2)
+    calls = importlib.import_module("checks.part2.calls")
+    tasks = [entry.id for entry in GRADED_TASKS if entry.part == 2]
+    begun = cause_in(file) or not all(map(calls.not_begun, tasks))
+    return Outcome("part 2", "ok" if begun else "not started")
+
+
+def check_loop() -> Outcome:
+    """The training loop of part 2. It is no graded task, and may be written in any way."""
+    title = "the training loop"
+    loop = importlib.import_module("checks.part2.loop")
+    findings = tuple(loop.check())
+    wrong = faulty(findings)
+    if wrong and wrong[0].kind == "waits":
+        return Outcome(title, "skipped", f"it is not checked: {wrong[0].text}", findings[1:])
+    about = "both sentences and whole labels reach the losses"
+    return Outcome(title, "wrong" if wrong else "ok", "" if wrong else about, findings)
+
+
+OTHERS: dict[str, Callable[[], Outcome]] = {
+    "whole": check_whole,
+    "pretrained": check_pretrained,
+    "part 2": part_2_is_begun,
+    "loop": check_loop,
+}

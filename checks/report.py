@@ -1,0 +1,87 @@
+"""The outcomes of checks on the screen: the verdict, what it probably is, the first wrong number.
+
+It needs no torch, and does not know how anything is checked.
+"""
+
+from __future__ import annotations
+
+import shutil
+import sys
+import textwrap
+from collections.abc import Iterator, Sequence
+
+from checks.findings import EXPLAINING, Finding, Outcome, faulty
+
+INDENT = " " * 8
+LABELS = {"ok": "  ok   ", "wrong": "  WRONG", "waits": "  waits", "skipped": "  --   "}
+MOST_FACTS, MOST_PRINTED = 3, 3  # that are shown without --all
+
+
+class Report:
+    """Prints outcomes as they come.
+
+    Args:
+        everything: show all findings and all that was printed.
+    """
+
+    def __init__(self, everything: bool = False):
+        self.everything = everything
+        self.causes: set[Finding] = set()  # that were said
+
+    def begin(self, title: str) -> None:
+        """Name what is being checked, on a terminal: it may take seconds."""
+        if sys.stdout.isatty():
+            print(f"  …     {title}", end="", flush=True)
+
+    def end(self, outcome: Outcome, printed: Sequence[str] = ()) -> None:
+        """Print an outcome, and what the student's code has printed meanwhile."""
+        if sys.stdout.isatty():
+            print("\r\033[K", end="")
+        if outcome.status in ("waits", "skipped"):  # the cause, once
+            for finding in outcome.findings:
+                if finding not in self.causes:
+                    self.causes.add(finding)
+                    print(f"  WRONG {finding.text}")
+        for line in self.lines(outcome, printed):
+            print(line, flush=True)
+
+    def lines(self, outcome: Outcome, printed: Sequence[str]) -> Iterator[str]:
+        """What is printed of an outcome."""
+        if outcome.status == "not started":
+            yield f"  not started  {outcome.title}"
+        else:
+            about = f": {outcome.about}" if outcome.about else ""
+            yield f"{LABELS[outcome.status]} {outcome.title}{about}"
+        if outcome.status in ("ok", "wrong"):
+            yield from self.details(outcome.findings)
+        shown = printed if self.everything else printed[:MOST_PRINTED]
+        yield from (f"{INDENT}your code printed: {line}" for line in shown)
+        if len(shown) < len(printed):
+            yield f"{INDENT}… and {len(printed) - len(shown)} more lines (--all)"
+
+    def details(self, findings: Sequence[Finding]) -> Iterator[str]:
+        """First what it probably is, then the first that is wrong, then facts and hints."""
+        wrong = [finding for finding in findings if finding.kind not in EXPLAINING]
+        probable = [f for f in findings if f.kind == "named"]
+        rest = [f for f in findings if f.kind in EXPLAINING and f.kind != "named"]
+        facts = rest if self.everything else rest[:MOST_FACTS]
+        first = wrong if self.everything else wrong[:1]
+        for finding in (*probable, *first, *facts):
+            said = EXPLAINING.get(finding.kind)
+            yield from wrapped(f"{said}: {finding.text}" if said else finding.text)
+        if left := len(wrong) + len(rest) - len(first) - len(facts):
+            yield f"{INDENT}… and {left} more (--all)"
+
+
+def wrapped(text: str) -> list[str]:
+    """A text in lines as wide as the terminal, indented."""
+    width = max(60, shutil.get_terminal_size((100, 24)).columns)
+    hanging = INDENT + "  "
+    return textwrap.wrap(
+        text, width, initial_indent=INDENT, subsequent_indent=hanging, break_long_words=False
+    )
+
+
+def is_right(outcome: Outcome) -> bool:
+    """Whether nothing is left to do."""
+    return outcome.status in ("ok", "skipped") and not faulty(outcome.findings)
