@@ -19,6 +19,9 @@ def difference(
     label = f"{kind} of {what}"
     if got is None and kind == "gradients":
         return Finding(kind, f"{label}: no gradient arrives (detached, or under no_grad?)")
+    if got is None:
+        text = f"{label}: None instead of a tensor: did you forget `return`?"
+        return Finding(kind, text, name="nothing_returned")
     if not isinstance(got, Tensor):
         return Finding(kind, f"{label}: a {type(got).__name__} instead of a tensor")
     if kind == "padding":

@@ -20,7 +20,7 @@ from checks.findings import Mistake
 
 WIDTH = 5  # numbers of one output: how many values, their norm, three projections
 TOLERANCE = 1e-5  # of an output's norm; computing in float32 inside costs about 1e-7
-HUGE = 1e30  # for NaN, and for all that float32 could not hold
+HUGE = 1e30  # for all that float32 could not hold, and for outputs without a finite number
 NOTHING = [-1.0] * WIDTH  # of an output that is None or no tensor at all
 
 
@@ -29,16 +29,21 @@ def projections(output: Any) -> Tensor:
     if not isinstance(output, Tensor):
         return torch.tensor(NOTHING, dtype=torch.float64)
     flat = output.detach().double().flatten()
+    if not flat.isfinite().any():  # so are the results of many mistakes: it tells of none
+        return torch.tensor([float(flat.numel()), *[HUGE] * (WIDTH - 1)], dtype=torch.float64)
+    flat = flat.nan_to_num(nan=7e3, posinf=8e3, neginf=9e3)  # its places tell which mistake it is
     place = torch.arange(1, flat.numel() + 1, dtype=torch.float64)
     weights = torch.stack([torch.cos(place * step) for step in (0.7, 1.9, 3.1)])  # (3, numbers)
     found = torch.cat([flat.norm()[None], weights @ flat])
-    found = found.nan_to_num(nan=HUGE).clamp(-HUGE, HUGE)
+    found = found.clamp(-HUGE, HUGE)
     return torch.cat([torch.tensor([float(flat.numel())]).double(), found])
 
 
 def same_projections(first: Tensor, second: Tensor) -> bool:
     """Whether two fingerprints of one output are the same up to rounding."""
     one, two = first.tolist(), second.tolist()  # much faster than tensors of five numbers
+    if max(abs(one[1]), abs(two[1])) >= HUGE:
+        return False
     limit = TOLERANCE * max(abs(one[1]), abs(two[1]), 1e-2)
     return one[0] == two[0] and all(abs(a - b) <= limit for a, b in zip(one, two, strict=True))
 
@@ -64,6 +69,14 @@ class Fingerprint:
         same_names = bool(mine) and mine.keys() == theirs.keys()
         return same_names and all(same_projections(row, theirs[name]) for name, row in mine.items())
 
+    def unlike(self, other: Fingerprint) -> list[str]:
+        """The names of the outputs that are not the same in both."""
+        return [
+            name
+            for name, row in self.outputs.items()
+            if name not in other.outputs or not same_projections(row, other.outputs[name])
+        ]
+
 
 def _digest(error: str) -> tuple[str, list[str]]:
     kind, _, text = re.sub(r"\(\S+:\d+\)$", "", error).partition(":")  # without file and line
@@ -84,19 +97,24 @@ class KnownMistakes:
     answers: list[tuple[tuple[str, ...], Fingerprint]]
     mistakes: Mapping[str, Mistake]
 
-    def find(self, outputs: Mapping[str, Any] | str, decisive: str = "") -> list[Mistake]:
-        """The mistakes of the first answer that computes the same; none if there is none.
+    def find(
+        self, outputs: Mapping[str, Any] | str, decisive: str = ""
+    ) -> tuple[list[Mistake], list[str]]:
+        """The mistakes of the first answer that computes the same, and what they do not explain.
 
         Args:
             outputs: of a wrong function, by name; or its error's text.
             decisive: what the names of outputs begin with that are enough if not all agree.
+
+        Returns:
+            No mistake if there is no such answer; and the names of those outputs that are others.
         """
         mine = fingerprint_of(outputs)
         for prefix in dict.fromkeys(("", decisive)):
             for names, other in self.answers:
                 if mine.matches(other, prefix):
-                    return [self.mistakes[name] for name in names]
-        return []
+                    return [self.mistakes[name] for name in names], mine.unlike(other)
+        return [], []
 
 
 def load_known(words: Mapping[str, Any], tables: Mapping[str, Tensor]) -> KnownMistakes:

@@ -169,9 +169,9 @@ def names_in(entry: GradedTask, outputs: Outputs, known: Mapping[str, KnownMista
     """The names that the check has for what an answer computes; of none, an empty one."""
     for group, given in outputs.items():
         if entry.id == OPTIMIZER:
-            found = adamw.mistakes_in(given, known[group])
+            found, _ = adamw.mistakes_in(given, known[group])
         else:
-            found = functions.mistakes_in(entry.id, given, known[group])
+            found, _ = functions.mistakes_in(entry.id, given, known[group])
         if found:
             return {mistake.name for mistake in found}
     return {""}

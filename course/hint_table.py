@@ -25,7 +25,7 @@ from tqdm import tqdm
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))  # Python puts the folder of the script there
 
-import sanity_check  # noqa: E402
+from checks import jobs  # noqa: E402
 from checks.findings import EXPLAINING, Finding, faulty  # noqa: E402
 from checks.graded_tasks import GRADED_TASKS, GradedTask, graded_task  # noqa: E402
 from checks.part1 import adamw, functions  # noqa: E402
@@ -90,7 +90,7 @@ def checked(answer: Answer) -> dict[str, list[Finding]]:
     """What the checks of all that an answer answers say."""
     if answer.folder == TRAINING:
         return {"training loop": loop.check()}
-    return {f"Task {entry.number}": sanity_check.examine(entry) for entry in tasks_of(answer)}
+    return {f"Task {entry.number}": jobs.examine(entry) for entry in tasks_of(answer)}
 
 
 def rows_of(answers: list[Answer]) -> list[Row]:
@@ -132,7 +132,7 @@ def pairs_named(entries: list[GradedTask]) -> tuple[int, int]:
             owner = entry.function.split(".")[0]
             source = put_methods(source, owner, methods, one.imports + two.imports)
             with installed_source(entry.file, source):
-                findings = sanity_check.examine(entry)
+                findings = jobs.examine(entry)
             if faulty(findings):  # one may undo the other
                 total += 1
                 hit += any(found.name in (one.name, two.name) for found in findings)

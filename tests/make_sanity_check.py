@@ -36,7 +36,7 @@ SENTENCES = (
     "It takes its time, but the last twenty minutes are worth every cent of the ticket.",
     "Dull, overlong and unfunny!",
 )
-LENGTHS = (5, 7, 2)  # of the three sequences in a batch: pieces, the rest is padding
+LENGTHS = (6, 10, 2, 9, 5)  # pieces of each sequence in a batch, the rest is padding
 HIDDEN = -1e20  # hides padding as the type's minimum does, but mistakes with it stay finite
 
 

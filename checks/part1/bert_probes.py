@@ -30,10 +30,11 @@ def facts_of(
     make_model: Callable[[], nn.Module],
     given: SimpleNamespace,
     right: Mapping[str, Tensor],
+    only_dropout: bool = False,
 ) -> list[Finding]:
     """What the probes of a task measure. A probe in which the student's code fails says nothing."""
     texts: dict[str, None] = {}  # in order, each once
-    probes = [(probe, 0.0) for probe in PROBES.get(task_id, ())]
+    probes = [(probe, 0.0) for probe in PROBES.get(task_id, ()) if not only_dropout]
     probes += [(probe, None) for probe in PROBES_OF_DROPOUT.get(task_id, ())]
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)

@@ -14,7 +14,7 @@ from __future__ import annotations
 import importlib
 import inspect
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from types import SimpleNamespace
 from typing import Any
@@ -26,7 +26,8 @@ from torch import Tensor, nn
 
 from checks.differences import difference
 from checks.findings import ROOT, Finding, Mistake, describe, named
-from checks.fingerprints import KnownMistakes, load_known
+from checks.fingerprints import KnownMistakes, load_known, projections, same_projections
+from checks.first_nan import FirstNaN
 from checks.fixed_dropout import FixedDropout, default_dtype
 from checks.graded_tasks import GradedTask, graded_task
 from checks.part1 import adamw, bert_probes
@@ -34,19 +35,22 @@ from config import BertConfig
 from training.errors import InputError
 
 DATA = ROOT / "sanity_check.data"
+# No two sizes in the stored inputs are the same, none is a number of axes or a usual constant: a
+# wrong size tells where it was read. The batch has 5 rows of 10 pieces, a head is 7 wide.
 TINY = {
     "vocab_size": 100,
-    "hidden_size": 32,
+    "hidden_size": 42,
     "num_hidden_layers": 2,
-    "num_attention_heads": 4,
-    "intermediate_size": 48,
+    "num_attention_heads": 6,
+    "intermediate_size": 36,
     "max_position_embeddings": 16,
     "attention_probs_dropout_prob": 0.2,
     "hidden_dropout_prob": 0.4,
 }
-NUM_LABELS = 3  # not the five of SST, so that a 5 in the code is noticed
+NUM_LABELS = 9  # not the five of SST, so that a 5 in the code is noticed
 CLASSIFIER_DROPOUT = 0.3
 INIT_DROPOUT = 0.45  # not the default of classifier.py, so that it is noticed in the code
+RATES = {"it": INIT_DROPOUT, "1 - it": 1 - INIT_DROPOUT, "BERT's": TINY["hidden_dropout_prob"]}
 WHOLE = "whole model"
 STAND_INS = ("attended", "normed", "result")  # what takes the place of what bert.layer calls
 # Where a function can be run in several ways, each way has fingerprints of its own.
@@ -62,7 +66,11 @@ TOLERANCES = {  # of values and of gradients, relative where the right value is 
     torch.float32: (1e-5, 1e-4),
 }
 FINGERPRINTS = "fingerprints/"
-KINDS = ("values", "gradients", "padding", "dropout")
+KINDS = ("values", "gradients", "padding", "dropout", "inputs")
+CHANGED = (
+    "`{}`, which was given, is changed in place: the caller goes on with another tensor than "
+    "before; make a new one (x = x + y, not x += y, and no method whose name ends in _)"
+)
 CHECKED = {
     "bert.attention": "values, gradients, padding, dropout",
     "bert.add_norm": "values, gradients, dropout",
@@ -164,6 +172,11 @@ def gradients(result: Any, cotangent: Tensor, sources: dict[str, Tensor]) -> dic
     return {f"gradients/{name}": grad for name, grad in zip(sources, found, strict=True)}
 
 
+def afterwards(**inputs: Tensor) -> dict[str, Any]:
+    """What was given to the student's function, as it is after the call."""
+    return {f"inputs/{name}": tensor.detach().clone() for name, tensor in inputs.items()}
+
+
 def change(before: Any, after: Any, real: Tensor) -> Any:
     """How much the results of real tokens, real (B, L), changed: the padding must not matter."""
     if not isinstance(before, Tensor) or before.shape[:2] != real.shape:
@@ -188,7 +201,8 @@ class Replay(torch.autograd.Function):
 
 # ---------------------------------------------------------------------------------------------
 # What the student's functions compute. The names of outputs are those of the references:
-# "values/…", "gradients/…", "padding/…" (a change, to be 0), "dropout/…" (in training mode).
+# "values/…", "gradients/…", "padding/…" (a change, to be 0), "dropout/…" (in training mode),
+# "inputs/…" (what was given, after the call).
 
 
 def run_attention(references: dict[str, Tensor]) -> dict[str, Any]:
@@ -196,8 +210,10 @@ def run_attention(references: dict[str, Tensor]) -> dict[str, Any]:
     given = inputs_of("bert.attention", references)
     module = student_model(references).bert_layers[0].self_attention
     sources, (key, query, value) = leaves(given.key, given.query, given.value)
-    result = module.attention(key, query, value, given.mask.clone())
+    mask = given.mask.clone()
+    result = module.attention(key, query, value, mask)
     outputs = {"values/context": result}
+    outputs |= afterwards(key=key, query=query, value=value, mask=mask)
     names = dict(zip(("key", "query", "value"), sources, strict=True))
     outputs |= gradients(result, given.cotangent, names)
     padded = (given.mask < 0).transpose(-1, -2)  # (B, 1, L, 1)
@@ -234,6 +250,8 @@ def run_add_norm(
         sources, handed = leaves(given.input, output)
         result = layer.add_norm(*handed, *modules)
         outputs[f"values/result {place}"] = result
+        which = {"attention": "attended", "feed-forward": "expanded"}[name]
+        outputs |= afterwards(**{"input": handed[0], which: handed[1]})
         names = {f"input {place}": sources[0], f"output {place}": sources[1]}
         for label, module in (("dense_layer", modules[0]), ("ln_layer", modules[2])):
             for kind, parameter in module.named_parameters():
@@ -286,8 +304,9 @@ def run_layer(references: dict[str, Tensor], alone: bool = True) -> dict[str, An
     layer = student_model(references).bert_layers[0]
     parts = LayerStandIns(layer, references, "values") if alone else SimpleNamespace(seen={})
     (source,), (hidden,) = leaves(given.hidden)
-    result = layer(hidden, given.mask.clone())
-    outputs = parts.seen | {"values/result": result}
+    mask = given.mask.clone()
+    result = layer(hidden, mask)
+    outputs = parts.seen | {"values/result": result} | afterwards(hidden=hidden, mask=mask)
     attention = layer.self_attention
     used = {
         "query": attention.query,
@@ -311,9 +330,11 @@ def run_embed(references: dict[str, Tensor]) -> dict[str, Any]:
     """Task 1.4 on stored ids (B, L)."""
     given = inputs_of("bert.embed", references)
     model = student_model(references)
-    result = model.embed(given.ids.clone())
+    ids = given.ids.clone()
+    result = model.embed(ids)
     outputs = {
         "values/embeddings": result,
+        **afterwards(ids=ids),
         "values/embeddings of 3 pieces": model.embed(given.ids[:, :3].clone()),
     }
     if "token_type_ids" in inspect.signature(model.embed).parameters:
@@ -373,7 +394,7 @@ def run_classifier_init(references: dict[str, Tensor]) -> dict[str, Any]:
     """
     outputs: dict[str, Any] = {}
     for option in ("pretrain", "finetune"):
-        _, encoder, own = student_classifier(references, option, INIT_DROPOUT)
+        model, encoder, own = student_classifier(references, option, INIT_DROPOUT)
         linears = [part for part in own if isinstance(part, nn.Linear)]
         trains = {parameter.requires_grad for parameter in encoder.parameters()}
         outputs[f"values/option {option}: the encoder trains"] = torch.tensor(sorted(trains))
@@ -386,8 +407,12 @@ def run_classifier_init(references: dict[str, Tensor]) -> dict[str, Any]:
     num_labels = len(references["weights/head.bias"])
     for what, size in (("hidden_size", TINY["hidden_size"]), ("num_labels", num_labels)):
         outputs[f"values/Linear layers: sizes that are {what}"] = sizes == size
-    for what, rate in (("it", INIT_DROPOUT), ("1 - it", 1 - INIT_DROPOUT)):
+    for what, rate in RATES.items():
         outputs[f"values/dropout probabilities that are {what}"] = (rates - rate).abs() < 1e-6
+    kept = [getattr(value, "hidden_dropout_prob", value) for value in vars(model).values()]
+    # who keeps the probability, or the configuration, may use F.dropout in forward
+    found = bool(len(rates)) or any(v == INIT_DROPOUT for v in kept if isinstance(v, float))
+    outputs["values/dropout: made, or its probability kept"] = torch.tensor([found])
     outputs["values/Linear layers: with a bias"] = biases
     return outputs | {"sizes": sizes, "rates": rates}
 
@@ -408,8 +433,9 @@ def run_classifier_forward(references: dict[str, Tensor]) -> dict[str, Any]:
         return dict(zip(("last_hidden_state", "pooler_output"), made, strict=True))
 
     encoder.forward = stored_encoder
-    result = model(given.input_ids.clone(), given.attention_mask.clone())
-    outputs = seen | {"values/logits": result}
+    ids, mask = given.input_ids.clone(), given.attention_mask.clone()
+    result = model(ids, mask)
+    outputs = seen | {"values/logits": result} | afterwards(input_ids=ids, attention_mask=mask)
     names = {
         "pooler_output": sources[1],
         "Linear's weight": head.weight,
@@ -478,6 +504,10 @@ def compare(
         kind, _, what = name.partition("/")
         if kind in ("gradients", "dropout") and any(f.kind == "values" for f in findings):
             continue  # they cannot be right either
+        if kind == "inputs":
+            if difference(kind, what, got, references[name], 0.0):
+                findings.append(Finding(kind, CHANGED.format(what), name="input_changed"))
+            continue
         tolerance = slack * TOLERANCES[dtype][kind == "gradients"]
         expected = references[name] if kind != "padding" else torch.zeros(()).to(dtype)
         finding = difference(kind, what, got, expected, tolerance, reveal)
@@ -514,6 +544,8 @@ def compare_classifier_init(outputs: dict[str, Any], num_labels: int) -> list[Fi
                 f"dropout probability {p:.6g} instead of config.hidden_dropout_prob, "
                 f"here {INIT_DROPOUT}"
             )
+    if not outputs["values/dropout: made, or its probability kept"].all():
+        texts.append("no dropout is made, and config.hidden_dropout_prob is not kept for forward")
     for option, trains in (("pretrain", False), ("finetune", True)):
         if outputs[f"values/option {option}: the encoder trains"].tolist() != [trains]:
             state = "trainable" if trains else "frozen"
@@ -548,34 +580,84 @@ def run_and_compare(task_id: str, dtype: torch.dtype, **options: Any) -> list[Fi
     return compare(task_id, outputs, dtype)
 
 
-def explain(task_id: str) -> list[Finding]:
-    """The known mistakes that a wrong function makes; if it makes none of them, what it does."""
+def explain(task_id: str, findings: Sequence[Finding]) -> list[Finding]:
+    """The known mistakes that a wrong function makes, and facts on what they leave unexplained.
+
+    Args:
+        findings: what is wrong with it. Some need no further word, and results that are no numbers
+            tell nothing more: there, only where they arise.
+    """
+    if all(finding.name for finding in findings):
+        return []
     for group, options in groups_of(task_id).items():
-        outputs = outputs_or_error(task_id, **options)
-        if mistakes := mistakes_in(task_id, outputs, known_mistakes(group)):
-            return named(mistakes)
+        with FirstNaN() as nan:
+            outputs = outputs_or_error(task_id, **options)
+        mistakes, left = mistakes_in(task_id, outputs, known_mistakes(group))
+        if mistakes:
+            return named(mistakes) + unexplained(task_id, outputs, left)
+        if nan.text:
+            return [Finding("fact", nan.text)]
     return measured(task_id)
 
 
 def mistakes_in(
     task_id: str, outputs: dict[str, Any] | Finding, known: KnownMistakes
-) -> list[Mistake]:
-    """The known mistakes that outputs, or an exception, tell of; none if the outputs are right."""
+) -> tuple[list[Mistake], list[str]]:
+    """The known mistakes that outputs, or an exception, tell of, and which outputs they leave open.
+
+    None if the outputs are right. Dropout that never acts is told beside any other mistake.
+    """
     if isinstance(outputs, Finding):
         return known.find(outputs.text)
     wrong = {finding.kind for finding in compare(task_id, outputs)}
+    if not wrong:
+        return [], []
     # Right values are those of many mistakes: only wrong ones tell which it is.
-    decisive = "values" if "values" in wrong else ""
-    return known.find(outputs, decisive) if wrong else []
+    mistakes, left = known.find(outputs, "values" if "values" in wrong else "")
+    dropped = [name for name in left if name.startswith("dropout/")]
+    absent = known.mistakes.get("no_dropout")
+    if dropped and absent and all(never_drops(outputs, name) for name in dropped):
+        mistakes, left = [*mistakes, absent], [name for name in left if name not in dropped]
+    return mistakes, left
 
 
-def measured(task_id: str) -> list[Finding]:
-    """Facts about a wrong function that makes no known mistake."""
+def never_drops(outputs: Mapping[str, Any], name: str) -> bool:
+    """Whether a result in training mode is that of evaluation mode."""
+    values = outputs.get(name.replace("dropout/", "values/", 1))
+    return isinstance(values, Tensor) and same_projections(
+        projections(outputs[name]), projections(values)
+    )
+
+
+def unexplained(
+    task_id: str, outputs: dict[str, Any] | Finding, left: Sequence[str]
+) -> list[Finding]:
+    """What a named mistake leaves open, and facts on that."""
+    if not left:
+        return []
+    parts = [name.partition("/") for name in left]
+    places = ", ".join(f"{kind} of {what}" for kind, _, what in parts[:3])
+    found = [Finding("fact", f"that is not all: it does not explain {places}")]
+    cut = [
+        what for kind, _, what in parts if kind == "gradients" and outputs[f"{kind}/{what}"] is None
+    ]
+    if cut:
+        text = f"no gradient arrives at {', '.join(cut)} (detached, or under no_grad?)"
+        found.append(Finding("fact", text))
+    if any(kind == "dropout" for kind, _, _ in parts):
+        found += measured(task_id, only_dropout=True)
+    return found
+
+
+def measured(task_id: str, only_dropout: bool = False) -> list[Finding]:
+    """Facts about a wrong function that makes no known mistake, or none in its dropout."""
     references, prefix = load_references(), f"{task_id}/values/"
     given = inputs_of(task_id, references)
     right = {k.removeprefix(prefix): v for k, v in references.items() if k.startswith(prefix)}
     with default_dtype(torch.float64):
-        return bert_probes.facts_of(task_id, lambda: student_model(references), given, right)
+        return bert_probes.facts_of(
+            task_id, lambda: student_model(references), given, right, only_dropout
+        )
 
 
 def check_model(task_id: str, **options: Any) -> list[Finding]:
@@ -628,4 +710,4 @@ def check(entry: GradedTask) -> list[Finding]:
     if entry.id == "bert.layer" and findings and not check_model(entry.id, alone=False):
         return []  # it goes another way to the right result
     begun = findings and findings[0].kind != "not started"
-    return findings + (explain(entry.id) if begun else [])
+    return findings + (explain(entry.id, findings) if begun else [])

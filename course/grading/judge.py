@@ -180,7 +180,8 @@ def mistakes_in(entry: GradedTask, outputs: Mapping[str, Any]) -> list[Mistake]:
     for group in functions.groups_of(entry.id):
         found = of_run(outputs, f"{PUBLIC} {group}")
         given = str(found.get("error", "")) if "error kind" in found else found
-        if mistakes := functions.known_mistakes(group).find(given, decisive="values"):
+        mistakes, _ = functions.known_mistakes(group).find(given, decisive="values")
+        if mistakes:
             return mistakes
     return []
 
@@ -206,7 +207,7 @@ def judge_optimizer(
     about = {case.name: case.about for case in adamw.CASES}
     messages = [f"wrong: {about.get(case, 'p.grad is changed')}" for case in wrong]
     known = adamw.known_mistakes()
-    mistakes = adamw.mistakes_in(of_run(outputs, PUBLIC), known)
+    mistakes, _ = adamw.mistakes_in(of_run(outputs, PUBLIC), known)
     return Verdict("wrong", rows, messages[:4], mistakes)
 
 

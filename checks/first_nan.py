@@ -1,0 +1,79 @@
+"""Where a NaN comes from: the first operation that makes one of numbers that are none.
+
+It does not know any task.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from torch import Tensor
+from torch.overrides import TorchFunctionMode
+
+from checks.findings import is_students
+
+REASONS = {
+    "softmax": "a whole row is -inf, so nothing is left to look at: is the mask inverted?",
+    "div": "0 / 0, or inf / inf",
+    "sqrt": "the root of a number below 0",
+    "rsqrt": "the root of a number below 0",
+    "pow": "a root of a number below 0",
+    "log": "the logarithm of a number below 0",
+    "add": "inf - inf",
+    "sub": "inf - inf",
+    "mul": "0 · inf",
+    "matmul": "0 · inf",
+}
+OTHER_NAMES = {"true_divide": "div", "truediv": "div", "divide": "div", "rtruediv": "div"}
+
+
+class FirstNaN(TorchFunctionMode):
+    """While active, notes the first operation whose result holds a NaN, of arguments without one.
+
+    ``text`` says which it was, and where in the student's code; "" if there was none.
+    """
+
+    def __init__(self):
+        super().__init__()
+        self.text = ""
+
+    def __torch_function__(self, func, types, args=(), kwargs=None):
+        kwargs = kwargs or {}
+        known = bool(self.text) or any(map(has_nan, tensors_in((args, kwargs))))
+        result = func(*args, **kwargs)
+        if not known and has_nan(result) and (place := students_line()):
+            name = getattr(func, "__name__", "").strip("_").removeprefix("i")
+            name = OTHER_NAMES.get(name, name)
+            why = f" ({REASONS[name]})" if name in REASONS else ""
+            self.text = f"the first NaN comes from `{name}` at {place}{why}"
+        return result
+
+
+def has_nan(value: Any) -> bool:
+    """Whether a value is a tensor with a NaN."""
+    return isinstance(value, Tensor) and value.is_floating_point() and bool(value.isnan().any())
+
+
+def tensors_in(value: Any) -> Iterator[Tensor]:
+    """All tensors among arguments."""
+    if isinstance(value, Tensor):
+        yield value
+    elif isinstance(value, dict):
+        yield from tensors_in(list(value.values()))
+    elif isinstance(value, list | tuple):
+        for one in value:
+            yield from tensors_in(one)
+
+
+def students_line() -> str:
+    """The innermost line of the student's code that is running: file:line; "" if there is none."""
+    frame = sys._getframe(1)
+    while frame:
+        path = Path(frame.f_code.co_filename)
+        if is_students(path):
+            return f"{path.name}:{frame.f_lineno}"
+        frame = frame.f_back
+    return ""
