@@ -62,11 +62,6 @@ def faulty(findings: list[Finding]) -> list[Finding]:
     return [finding for finding in findings if finding.kind not in EXPLAINING]
 
 
-def explanations(findings: list[Finding]) -> list[str]:
-    """What the others say, each with how sure that is."""
-    return [f"{EXPLAINING[f.kind]}: {f.text}" for f in findings if f.kind in EXPLAINING]
-
-
 def named(mistakes: Iterable[Mistake]) -> list[Finding]:
     """What is said about known mistakes."""
     return [Finding("named", mistake.text, name=mistake.name) for mistake in mistakes]

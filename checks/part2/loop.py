@@ -6,7 +6,7 @@ point in the labels of STS. The seeds are the same, so if the parameters afterwa
 the last bit, then what was changed does not reach the loss. A task of which nothing does is not
 trained yet, which is no fault. This file does not know how any loop is written.
 
-``check()`` gives the findings, ``report()`` prints them.
+``check()`` gives the findings.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import random
 import sys
 import tempfile
 from argparse import Namespace
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -31,14 +31,20 @@ import torch
 from torch import Tensor, nn
 from torch.optim.optimizer import Optimizer, register_optimizer_step_post_hook
 
-from checks.findings import ROOT, Finding, describe, explanations, faulty
+from checks.findings import ROOT, Finding, describe
 from checks.part2.calls import default_flags
+from checks.part2.labels import LabelWatch
 from training.course_files import COURSE_STEMS, SPLITS
 from training.wordpieces import SPECIAL_TOKENS
 
 NAMES = {"sst": "SST", "para": "Quora", "sts": "STS"}
 COLUMNS = {"sst": "sentiment", "para": "is_duplicate", "sts": "similarity"}
 SIDES = ("first", "second")
+PREDICTIONS = {
+    "sst": "predict_sentiment",
+    "para": "predict_paraphrase",
+    "sts": "predict_similarity",
+}
 WORDS = ["".join(pair) for pair in itertools.product("bcdfghjklmnprstvwxyz", "aeiou")]  # 100
 HALF = len(WORDS) // 2  # the first half is what is trained on, the second takes its place
 ROWS, DEV_ROWS, BATCH, EPOCHS = 16, 8, 8, 2
@@ -160,6 +166,8 @@ class TrainingRecord:
     steps: int = 0
     later: int = 0  # backward passes after the first step …
     left: int = 0  # … and those of them that find gradients of before
+    called: set[str] = field(default_factory=set)  # predictions made to learn from
+    watch: LabelWatch | None = None  # of the labels of STS
     stepped: list[Tensor] = field(default_factory=list)  # parameters of the latest step
 
     def parameters(self) -> dict[str, Tensor]:
@@ -202,9 +210,20 @@ def same(first: TrainingRecord, second: TrainingRecord) -> bool:
 
 
 @contextlib.contextmanager
-def recorded(cls: type[nn.Module]) -> Iterator[TrainingRecord]:
-    """While active, what a loop does with models of that class is noted."""
-    run, make, backward = TrainingRecord(), cls.__init__, torch.autograd.backward
+def recorded(cls: type[nn.Module], labels: Sequence[float]) -> Iterator[TrainingRecord]:
+    """While active, what a loop does with models of that class, and with labels, is noted."""
+    watch = LabelWatch(labels)
+    run, make, backward = TrainingRecord(watch=watch), cls.__init__, torch.autograd.backward
+
+    def noting(name: str) -> Callable:
+        predict = getattr(cls, name)
+
+        def call(*args: Any, **kwargs: Any) -> Any:
+            if torch.is_grad_enabled():
+                run.called.add(name)
+            return predict(*args, **kwargs)
+
+        return call
 
     def noting_init(model: nn.Module, *args: Any, **kwargs: Any) -> None:
         make(model, *args, **kwargs)
@@ -219,6 +238,8 @@ def recorded(cls: type[nn.Module]) -> Iterator[TrainingRecord]:
         with (
             mock.patch.object(cls, "__init__", noting_init),
             mock.patch.object(torch.autograd, "backward", noting_backward),
+            mock.patch.multiple(cls, **{name: noting(name) for name in PREDICTIONS.values()}),
+            watch,
         ):
             yield run
     finally:
@@ -314,7 +335,7 @@ class Loop:
             write(self.file(name, "train"), name, changed)
         for file in self.folder.glob("model*"):  # checkpoints of the run before
             file.unlink()
-        arguments = self.flags()
+        arguments, labels = self.flags(), [label for *_, label in self.rows["sts"]]
         random.seed(0)
         np.random.seed(0)
         torch.manual_seed(0)
@@ -323,7 +344,8 @@ class Loop:
             mock.patch("training.report.plot_curves"),  # drawing takes longest
             mock.patch.object(self.module, "plot_curves", create=True),
             only_this_model(self.bert),
-            recorded(self.module.MultitaskBERT) as run,
+            mock.patch.object(self.module, "args", arguments, create=True),
+            recorded(self.module.MultitaskBERT, labels) as run,
         ):
             self.module.train_multitask(arguments)
         if not run.models:
@@ -370,7 +392,14 @@ def in_itself(run: TrainingRecord) -> list[Finding]:
         text = "after the first evaluation the model trains in evaluation mode, without dropout: "
         text += "model.train() has to come at the beginning of every epoch"
         findings.append(Finding("values", text, name="train_forgotten"))
-    elif not any(run.modes):
+    if run.watch and run.watch.broadcast:
+        shape = run.watch.broadcast
+        text = (
+            f"STS: scores of shape {shape} meet labels of shape ({shape[0]},): the loss is taken "
+        )
+        text += f"over {(shape[0], shape[0])}, every score against every label; give scores (B,)"
+        findings.append(Finding("values", text, name="labels_broadcast"))
+    if not any(run.modes):
         findings.append(Finding("hint", "the model trains in evaluation mode, without dropout"))
     return findings
 
@@ -381,7 +410,11 @@ def reaching(loop: Loop, base: TrainingRecord, task: str) -> list[Finding] | Non
     no_effect = [same(base, loop.run(task, other_words(side))) for side in range(sides)]
     unlabelled = same(base, loop.run(task, another_label(task)))
     if all(no_effect) and unlabelled:
-        return None
+        if PREDICTIONS[task] not in base.called:
+            return None
+        text = f"{NAMES[task]}: {PREDICTIONS[task]} is trained, but no row of {NAMES[task]} makes "
+        text += "a difference to what is learnt: do other rows go in?"
+        return [Finding("values", text, name="other_rows")]
     findings = []
     for side in (side for side in range(sides) if no_effect[side]):
         text = "sentences make" if sides == 1 else f"{SIDES[side]} sentences make"
@@ -398,21 +431,28 @@ def reaching(loop: Loop, base: TrainingRecord, task: str) -> list[Finding] | Non
     return findings + (fractions(loop, base) if task == "sts" else [])
 
 
+CUT = (
+    "STS: labels are cut to integers (or rounded) before they reach the loss, so 3.6 is learnt "
+    "like 3.9; keep them as floats, from the file to the loss (isRegression=True of "
+    "SentencePairDataset)"
+)
+
+
 def fractions(loop: Loop, base: TrainingRecord) -> list[Finding]:
     """Whether labels of STS reach the loss whole.
 
     Other losses are blind to fractions, too: those with a threshold, as of pairs to contrast, and
     absolute errors, of which only the sign has a gradient. They are blind to most whole numbers.
     """
+    if base.watch and base.watch.are_cut:
+        return [Finding("values", CUT, name="labels_cut_to_integers")]
     if not same(base, loop.run("sts", another_fraction)):
         return []
     text = "STS: a label of 3.6 is learnt like one of 3.9"
     if any(same(base, loop.run("sts", swapped_levels(low))) for low in (1, 2, 3)):
         text += "; if your loss only asks whether it is high, or higher than the score, fine"
         return [Finding("hint", text)]
-    text += ": labels are cut to integers (or rounded) before they reach the loss; keep them as "
-    text += "floats, from the file to the loss (isRegression=True of SentencePairDataset)"
-    return [Finding("values", text, name="labels_cut_to_integers")]
+    return [Finding("values", CUT, name="labels_cut_to_integers")]
 
 
 def examine(folder: Path) -> list[Finding]:
@@ -450,22 +490,3 @@ def check() -> list[Finding]:
     return [
         Finding(found.kind, f"{found.text} (read {READ})", name=found.name) for found in named
     ] + [found for found in findings if not found.name]
-
-
-def report() -> bool:
-    """Check the loop and say what is found: whether it is wrong.
-
-    It is no graded task, and students may write it in their own way: where it cannot be run, that
-    is said.
-    """
-    findings = check()
-    wrong = faulty(findings)
-    if not wrong:
-        print("  ok    the training loop: both sentences and whole labels reach the losses")
-    for finding in wrong:
-        waits = finding.kind == "waits"
-        label, verb = ("  --   ", " is not checked") if waits else ("  WRONG", "")
-        print(f"{label} the training loop{verb}: {finding.text}")
-    for line in explanations(findings):
-        print(f"        {line}")
-    return any(finding.kind != "waits" for finding in wrong)

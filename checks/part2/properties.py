@@ -238,7 +238,7 @@ def judge_function(task_id: str, measured: Measured, seed: int) -> list[Finding]
     if error := error_of(measured, "result"):
         return misused(batch, seen) or [explain(task_id, error)]
     findings = form(task_id, measured.get("result"))
-    rightly_formed = not findings
+    rightly_formed = not findings or findings[0].name == "axis_left"
     if rightly_formed:
         findings += not_squashed(task_id, loud_rows(measured))
         findings += gradients(task_id, measured)
@@ -298,7 +298,7 @@ def form(task_id: str, result: Any) -> list[Finding]:
     wanted = {
         "multitask.forward": ((batch, TINY["hidden_size"]),),
         "multitask.predict_sentiment": ((batch, SENTIMENTS),),
-    }.get(task_id, ((batch,), (batch, 1)))
+    }.get(task_id, ((batch,),))
     what = {
         "multitask.forward": "an embedding of each sentence",
         "multitask.predict_sentiment": f"{SENTIMENTS} logits for each sentence",
@@ -308,12 +308,20 @@ def form(task_id: str, result: Any) -> list[Finding]:
     if not isinstance(result, Tensor):
         kind = result if isinstance(result, str) else type(result).__name__
         text = f"returns a {kind} instead of a tensor with {what}"
+        if kind == "NoneType":
+            text = f"returns None instead of a tensor with {what}: did you forget `return`?"
         return [Finding("shape", text, name="not_a_tensor")]
     if not result.is_floating_point():
         text = f"returns whole numbers ({result.dtype}); asked for is {what}, before any argmax "
         text += "or rounding, which have no gradient"
         return [Finding("shape", text, name="class_returned")]
     shape = tuple(result.shape)
+    if task_id not in SINGLE and shape == (batch, 1) and result.isfinite().all():
+        text = (
+            f"shape {shape} instead of {(batch,)}: next to labels of shape {(batch,)} a loss may "
+        )
+        text += f"broadcast it to {(batch, batch)}, every score against every label: squeeze(-1)"
+        return [Finding("form", text, name="axis_left")]
     if shape not in wanted:
         text = f"shape {shape} instead of {' or '.join(map(str, wanted))}: {what}"
         name, why = shape_mistake(task_id, shape)
@@ -433,9 +441,14 @@ def dependence(measured: Measured, batch: Batch, seen: list[tuple[Any, Any]]) ->
             without.append(unused(side, name, batch, seen))
         leak = change(f"wider {side}")
         if not leak < limit:
-            text = f"more columns of padding after the {name} change results by up to {leak:.1e}, "
-            text += "which then depend on the batch (positions that shift?)"
-            hints.append(Finding("hint", text))
+            text = f"more columns of padding after the {name} change results by up to {leak:.1e}"
+            if read_apart(batch, seen):
+                text += ": pooling has to leave padding out; divide by the number of real pieces, "
+                text += "attention_mask.sum(1), not by the number of columns"
+                findings.append(Finding("neighbours", text, name="padding_pooled"))
+            else:
+                text += ", which then depend on the batch (positions that shift?)"
+                hints.append(Finding("hint", text))
     if len(without) == len(batch):  # then nothing else says anything about the function
         without = [replace(finding, kind="values") for finding in without]
     leak = change("halves")
@@ -456,6 +469,11 @@ def dependence(measured: Measured, batch: Batch, seen: list[tuple[Any, Any]]) ->
             findings.append(Finding("neighbours", text, name="mask_not_given"))
         hints = []  # said already
     return without + findings + hints
+
+
+def read_apart(batch: Batch, seen: list[tuple[Any, Any]]) -> bool:
+    """Whether BERT reads each sentence as it came, so that no position of it can shift."""
+    return bool(seen) and all(any(same(ids, own) for own, _ in batch) for ids, _ in seen)
 
 
 def unused(side: int, name: str, batch: Batch, seen: list[tuple[Any, Any]]) -> Finding:
@@ -514,6 +532,11 @@ def chance(task_id: str, measured: Measured) -> list[Finding]:
         return [Finding("form", text, name="dropout_always_on")]
     if task_id == FORWARD:
         return []
+    numbers = measured["result"].numel()  # one for each pair, or five for each sentence
+    if (take(measured, "dropouts", None) == numbers).any():
+        text = "dropout acts on the result itself: in training some scores are 0, whatever the "
+        text += "sentences say; it belongs before the last layer"
+        return [Finding("form", text, name="dropout_on_score")]
     text = "no dropout of your own in training mode (config.hidden_dropout_prob)"
     return [] if moves("chance in training") else [Finding("hint", text)]
 

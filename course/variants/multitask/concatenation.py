@@ -1,4 +1,4 @@
-"""The two vectors side by side, through a layer with an activation; results of shape (B, 1)."""
+"""The two vectors side by side, through a layer with an activation."""
 
 import torch
 from torch import nn
@@ -32,11 +32,11 @@ class Concatenation:
 
     def predict_paraphrase(self, input_ids_1, attention_mask_1, input_ids_2, attention_mask_2):
         x = self.both(input_ids_1, attention_mask_1, input_ids_2, attention_mask_2)
-        return self.heads["para"](x)
+        return self.heads["para"](x).squeeze(1)
 
     def predict_similarity(self, input_ids_1, attention_mask_1, input_ids_2, attention_mask_2):
         x = self.both(input_ids_1, attention_mask_1, input_ids_2, attention_mask_2)
-        return self.heads["sts"](x)
+        return self.heads["sts"](x).squeeze(1)
 
 
 class OneBatchOfBoth:
