@@ -301,18 +301,23 @@ def load_model(filepath: str | Path, device: torch.device) -> tuple[MultitaskBER
 HeldOut = Mapping[str, Mapping[str, TextDataset]]  # "dev" and "test": data sets by task
 
 
-def read_set(task: Task, args: MultitaskFlags, split: str) -> TextDataset:
-    """The rows of args.sst_train, for instance, tokenized; split is 'train', 'dev' or 'test'."""
-    path, is_test = getattr(args, f"{task.name}_{split}"), split == "test"
+def read_rows(task: Task, args: MultitaskFlags, split: str) -> list[tuple]:
+    """The rows of args.sst_train, for instance; split is 'train', 'dev' or 'test'."""
+    path = getattr(args, f"{task.name}_{split}")
     if task.keys == PAIR:
-        rows = load_pairs(path, split, task.label, task.classes)
-        if is_test:
-            return SentencePairTestDataset(rows, args)
-        return SentencePairDataset(rows, args, isRegression=task.classes == 0)
-    rows = load_data(path, "test" if is_test else "dev", task.classes)
-    return (SentenceClassificationTestDataset if is_test else SentenceClassificationDataset)(
-        rows, args
-    )
+        return load_pairs(path, split, task.label, task.classes)
+    return load_data(path, "test" if split == "test" else "dev", task.classes)
+
+
+def read_set(task: Task, args: MultitaskFlags, split: str) -> TextDataset:
+    """The same as a data set, tokenized."""
+    rows = read_rows(task, args, split)
+    if split == "test":
+        pair = task.keys == PAIR
+        return (SentencePairTestDataset if pair else SentenceClassificationTestDataset)(rows, args)
+    if task.keys == SINGLE:
+        return SentenceClassificationDataset(rows, args)
+    return SentencePairDataset(rows, args, isRegression=task.classes == 0)
 
 
 def read_held_out(args: MultitaskFlags, tasks: Mapping[str, Task] = TASKS) -> HeldOut:

@@ -429,13 +429,13 @@ def test_train_and_test_with_the_attributes_of_older_callers(flags, tiny_data):
     metrics = json.loads(Path("predictions/multitask-metrics.json").read_text())
     scores = {}
     for name, task in TASKS.items():
-        rows = multitask.read_set(task, flags, "dev")
+        rows = multitask.read_rows(task, flags, "dev")
         dev = read_predictions(getattr(flags, f"{name}_dev_out"), task.column)
         assert list(dev) == [row[-1] for row in rows]
         scores[name] = task.metric([row[-2] for row in rows], list(dev.values()))
         assert metrics["best"][name] == pytest.approx(scores[name])
         test = read_predictions(getattr(flags, f"{name}_test_out"), task.column)
-        rows = multitask.read_set(task, flags, "test")
+        rows = multitask.read_rows(task, flags, "test")
         assert list(test) == [row[-1] for row in rows]
     assert metrics["best"]["overall"] == pytest.approx(multitask.overall(scores))
 
@@ -477,7 +477,7 @@ def test_predictions_stand_beside_the_right_ids(flags, monkeypatch, tested):
         multitask.test_model(flags)
     for name, task in TASKS.items():
         for split in ("dev", "test"):
-            rows = multitask.read_set(task, flags, split)
+            rows = multitask.read_rows(task, flags, split)
             expected = {row[-1]: expected_by_length(name, row) for row in rows}
             assert len(set(expected.values())) > 1
             found = read_predictions(getattr(flags, f"{name}_{split}_out"), task.column)
@@ -604,14 +604,14 @@ def test_a_frozen_bert_runs_once_for_each_text(flags, monkeypatch):
         text
         for task in TASKS.values()
         for split in ("train", "dev")
-        for row in multitask.read_set(task, flags, split)
+        for row in multitask.read_rows(task, flags, split)
         for text in row[:-2]
     }
     assert sum(counts) == len(texts)
     multitask.test_model(flags)
     metrics = json.loads(Path("predictions/multitask-metrics.json").read_text())
     for name, task in TASKS.items():
-        rows = multitask.read_set(task, flags, "dev")
+        rows = multitask.read_rows(task, flags, "dev")
         predicted = read_predictions(getattr(flags, f"{name}_dev_out"), task.column).values()
         score = task.metric([row[-2] for row in rows], list(predicted))
         far = 1e-3 if name == "sts" else 1e-6  # a correlation of scores that hardly differ
@@ -983,7 +983,7 @@ def test_the_skeleton_trains_on_sst_once_it_is_filled_in(flags, tmp_path, capsys
     for name, task in TASKS.items():
         for split in ("dev", "test"):
             found = read_predictions(getattr(flags, f"{name}_{split}_out"), task.column)
-            rows = multitask.read_set(task, flags, split)
+            rows = multitask.read_rows(task, flags, split)
             assert list(found) == [row[-1] for row in rows]
 
 
