@@ -42,7 +42,8 @@ class FirstNaN(TorchFunctionMode):
 
     def __torch_function__(self, func, types, args=(), kwargs=None):
         kwargs = kwargs or {}
-        known = bool(self.text) or any(map(has_nan, tensors_in((args, kwargs))))
+        given = [] if self.text else list(tensors_in((args, kwargs)))
+        known = not given or any(map(has_nan, given))  # what is given nothing makes fresh memory
         result = func(*args, **kwargs)
         if not known and has_nan(result) and (place := students_line()):
             name = getattr(func, "__name__", "").strip("_").removeprefix("i")

@@ -381,6 +381,14 @@ def rows_used(table: nn.Embedding, vector: Tensor) -> dict[int, float]:
     return {row: factors[row].item() for row in factors.nonzero().flatten().tolist()}
 
 
+def reaches(table: nn.Embedding, result: Tensor) -> bool:
+    """Whether a gradient arrives at a table."""
+    if not result.requires_grad:
+        return False
+    (grad,) = torch.autograd.grad(result.sum(), table.weight, retain_graph=True, allow_unused=True)
+    return grad is not None
+
+
 def wrong_row(model, name: str, result: Tensor, real: Tensor, expected: Tensor) -> Iterator[str]:
     """The first real piece that is made of another row of a table than ``expected`` (B, L)."""
     for sentence, place in real.nonzero().tolist():
@@ -400,6 +408,10 @@ def lookups(model, given, right) -> Iterator[str]:
     ids, real = given.ids, given.real
     places = torch.arange(ids.size(1)).expand_as(ids)
     result = model.embed(ids.clone())
+    for name in ("word_embedding", "pos_embedding", "tk_type_embedding"):
+        used = matters(getattr(model, name), lambda: model.embed(ids.clone()).detach())
+        if used and not reaches(getattr(model, name), result):
+            return  # it is cut off from its gradient, which shows the rows
     yield from wrong_row(model, "word_embedding", result, real, ids)
     yield from wrong_row(model, "pos_embedding", result, real, places)
     found = list(wrong_row(model, "tk_type_embedding", result, real, ids * 0))
