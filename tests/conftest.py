@@ -145,12 +145,23 @@ def tiny_config(**values) -> BertConfig:
     return BertConfig(**(small | values))
 
 
+def random_bert(dtype=torch.float32, **values) -> BertModel:
+    """A tiny BERT far from uniform attention, in evaluation mode."""
+    torch.manual_seed(3)
+    model = BertModel(tiny_config(**values)).eval()
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.normal_(std=0.2)
+    return model.to(dtype)
+
+
 def tiny_vocabulary() -> list[str]:
     """Special tokens, letters and digits as words and as continuations: splits any ASCII word."""
     characters = "abcdefghijklmnopqrstuvwxyz0123456789.,!?'-"
     return [*SPECIAL_TOKENS, *characters, *("##" + c for c in characters)]
 
 
+DTYPES = pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=["fp32", "fp64"])
 NO_DROPOUT = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
 
 
