@@ -6,12 +6,11 @@ import random
 import numpy as np
 import pytest
 import torch
-from conftest import tiny_config, tiny_vocabulary
+from conftest import DTYPES, random_bert, tiny_vocabulary
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch.nn import functional as F
 
-from bert import BertModel
 from datasets import preprocess_string
 from extensions.features import by_hand as features
 from extensions.features import tagger
@@ -123,16 +122,7 @@ MASK = torch.tensor([[1, 1, 1, 1, 1], [1, 1, 1, 0, 0]])
 TAGS = torch.tensor([[0, 1, 1, 4, 0], [0, 2, 0, 0, 0]])
 
 
-def random_bert(dtype=torch.float32) -> BertModel:
-    torch.manual_seed(3)
-    model = BertModel(tiny_config()).eval()
-    with torch.no_grad():
-        for parameter in model.parameters():
-            parameter.normal_(std=0.2)
-    return model.to(dtype)
-
-
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@DTYPES
 def test_features_at_step_0_change_nothing_and_then_learn(dtype):
     bert = random_bert(dtype)
     table = features.TagEmbedding(5, 32).to(dtype)

@@ -184,8 +184,6 @@ def test_remembered_outputs_cannot_be_perturbed():
 # ---------------------------------------------------------------------------------------------
 # SMART
 
-CHANCE = np.random.default_rng(0)
-
 
 def kl_both_ways(p, q):
     p, q = (scipy.special.softmax(rows, axis=1) for rows in (p, q))
