@@ -319,12 +319,19 @@ needs_fork = pytest.mark.skipif(
 
 
 def fork(
-    main: Callable, folder: Path, line: Sequence[str], last_event: int | None = None, **environment
+    main: Callable,
+    folder: Path,
+    line: Sequence[str],
+    last_event: int | None = None,
+    delay: float = 0.0,
+    counted: tuple[str, ...] = ("",),
+    **environment,
 ) -> multiprocessing.Process:
     """Start a script's main in a forked process, spared the imports, with its output in log.txt.
 
     It writes its resume file after every step, and is killed just before or just after a written
-    file takes its place: the event of that number, if it has one.
+    file takes its place, the event of that number, if it has one; or so many seconds later. Files
+    count whose names end in one of ``counted``.
     """
     folder.mkdir(exist_ok=True)
 
@@ -337,7 +344,7 @@ def fork(
         os.fsync = lambda descriptor: None  # a killed process loses nothing without it
         report.plot_curves = lambda *_: None
         if last_event is not None:
-            die_at(last_event)
+            die_at(last_event, delay, counted)
         run_script(main)
 
     process = multiprocessing.get_context("fork").Process(target=live)
@@ -345,25 +352,29 @@ def fork(
     return process
 
 
-def die_at(last_event: int) -> None:
-    """Let this process kill itself at that event."""
+def die_at(last_event: int, delay: float, counted: tuple[str, ...]) -> None:
+    """Let this process kill itself at that event, or soon after."""
     events, replace = itertools.count(1), os.replace
 
-    def event() -> None:
-        if next(events) == last_event:
+    def event(path) -> None:
+        if not str(path).endswith(counted) or next(events) != last_event:
+            return
+        if delay:
+            signal.setitimer(signal.ITIMER_REAL, delay)  # nobody handles it: it kills
+        else:
             os.kill(os.getpid(), signal.SIGKILL)
 
     def watched_replace(old, new) -> None:
-        event()
+        event(new)
         replace(old, new)
-        event()
+        event(new)
 
     os.replace = watched_replace
 
 
-def run_forked(main: Callable, folder: Path, line: Sequence[str], last_event=None) -> int:
-    """Run it to its end, or to the event at which it is killed; → its exit code."""
-    process = fork(main, folder, line, last_event)
+def run_forked(main: Callable, folder: Path, line: Sequence[str], *how_it_dies: object) -> int:
+    """Run it to its end, or to the event at which it is killed (see ``fork``); → its exit code."""
+    process = fork(main, folder, line, *how_it_dies)
     process.join()
     return process.exitcode
 
@@ -418,6 +429,16 @@ def one_line_error(*facts: str) -> Iterator[None]:
     assert "\n" not in str(caught.value)
     for fact in facts:
         assert fact in str(caught.value)
+
+
+class Malicious:
+    """Unpickled, it makes a folder: harmless, and seen."""
+
+    def __init__(self, trace: Path):
+        self.trace = trace
+
+    def __reduce__(self):
+        return os.mkdir, (str(self.trace),)
 
 
 def assert_same_tensors(found: dict, wanted: dict) -> None:

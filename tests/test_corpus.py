@@ -1,7 +1,6 @@
 """Text files → word pieces on disk, beside a plain re-reading of the same files in memory."""
 
 import contextlib
-import hashlib
 import json
 import multiprocessing
 import os
@@ -355,19 +354,6 @@ def test_another_vocabulary_builds_it_anew(made, capsys):
     larger = BertTokenizer([*tiny_vocabulary(), "one"])
     corpus = build([text], larger, folder, workers=1)
     assert as_lists(corpus) == plainly(text_files([text]), larger)
-
-
-def test_hashes_are_those_of_the_files(made):
-    text, folder = made
-    description = json.loads((folder / "corpus.json").read_text())
-    for name in DATA_FILES:
-        data = (folder / name).read_bytes()
-        assert description["files"][name] == {
-            "bytes": len(data),
-            "sha256": hashlib.sha256(data).hexdigest(),
-        }
-    for source, path in zip(description["sources"], sorted(text.iterdir()), strict=True):
-        assert source["sha256"] == hashlib.sha256(path.read_bytes()).hexdigest()
 
 
 def test_a_corpus_that_is_not_whole_does_not_open(made):

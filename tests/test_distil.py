@@ -1,7 +1,6 @@
 """Distillation: its losses, the student that begins as the teacher, a run, killed and resumed."""
 
 import json
-import math
 import signal
 
 import pytest
@@ -23,7 +22,6 @@ from conftest import (
 from torch.nn import functional as F
 
 from datasets import SentenceClassificationDataset, load_data
-from extensions.loss.distillation import direction_loss, soft_loss
 from lessons import distil
 from lessons.distil import DistilBertClassifier, Teacher, student_of
 from optimizer import AdamW
@@ -51,40 +49,6 @@ def batch(teacher, tiny_data):
     """All 25 training sentences."""
     rows, _ = load_data(tiny_data / "ids-sst-train.csv", "train")
     return SentenceClassificationDataset(rows, teacher.config).pad_data(rows)
-
-
-# ---------------------------------------------------------------------------------------------
-# The losses
-
-
-@pytest.mark.parametrize("temperature", [1.0, 3.0, 7.5])
-def test_soft_loss_is_its_formula(temperature):
-    """Its gradient is T · (q − p): of the same size whatever T is (Hinton et al. 2015, 2.1)."""
-    student, teacher = torch.randn(2, 6, 4)
-    student.requires_grad_()
-    wanted = 0.0
-    for s, t in zip(student.tolist(), teacher.tolist(), strict=True):
-        softened = [[math.exp(x / temperature) for x in row] for row in (s, t)]
-        q, p = ([x / sum(row) for x in row] for row in softened)
-        wanted += temperature**2 * sum(b * math.log(b / a) for a, b in zip(q, p, strict=True))
-    loss = soft_loss(student, teacher, temperature)
-    assert loss.item() == pytest.approx(wanted, rel=1e-5)
-    assert soft_loss(teacher, teacher, temperature).item() == pytest.approx(0.0, abs=1e-6)
-    loss.backward()
-    cooled = (F.softmax(logits / temperature, dim=-1) for logits in (student, teacher))
-    q, p = cooled
-    torch.testing.assert_close(student.grad, temperature * (q - p).detach())
-
-
-def test_direction_loss_is_torchs_over_real_pieces():
-    student, teacher = torch.randn(2, 3, 5, 8)
-    mask = torch.tensor([[1, 1, 1, 1, 1], [1, 1, 0, 0, 0], [1, 0, 0, 0, 0]])
-    real = mask.bool()
-    wanted = F.cosine_embedding_loss(
-        student[real], teacher[real], torch.ones(real.sum()), reduction="sum"
-    )
-    torch.testing.assert_close(direction_loss(student, teacher, mask), wanted)
-    assert direction_loss(3 * teacher, teacher, mask).item() == pytest.approx(0.0, abs=1e-5)
 
 
 # ---------------------------------------------------------------------------------------------

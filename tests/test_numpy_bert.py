@@ -221,20 +221,6 @@ def test_precision_is_not_recall(capsys):
     assert "precision" not in capsys.readouterr().out
 
 
-def test_batches_do_not_matter(trained, config):
-    folder = trained[0]
-    weights, tokenizer = read_weights(folder, config), numpy_bert.read_words(folder)
-    rows = [numpy_bert.encode(text, tokenizer, config) for text in TEXTS]
-    assert max(map(len, rows)) <= config.max_position_embeddings
-
-    def logits_of(ids, mask):
-        return forward(weights, config, ids, mask)["logits"]
-
-    one, many = (numpy_bert.predict(rows, logits_of, size) for size in (1, 4))
-    np.testing.assert_allclose(one, many, atol=1e-6)
-    assert len({round(float(x), 4) for x in one[:, 0]}) > 3  # rows keep their own places
-
-
 def test_rows_are_cut_at_what_the_model_can_place():
     tokenizer = BertTokenizer(tiny_vocabulary())
     for positions, length in ((64, 64), (999, 512)):

@@ -6,32 +6,26 @@ one of them writes its resume file after each step instead of each minute.
 
 import errno
 import io
-import itertools
 import json
-import multiprocessing
 import os
 import random
 import shutil
 import signal
-import sys
 from collections import Counter
 from pathlib import Path
 
 import pytest
 import torch
 import torch._dynamo  # which torch takes in late: here once, rather than in every process
-from conftest import make_rows, write_table
+from conftest import make_rows, needs_fork, run_forked, write_table
 
 import classifier
 from optimizer import AdamW
 from training import files, report
-from training.arguments import run_script
 from training.checkpoints import ResumePoint, load_checkpoint, save_checkpoint
 from training.run import Run
 
-pytestmark = pytest.mark.skipif(
-    "fork" not in multiprocessing.get_all_start_methods(), reason="this system cannot fork"
-)
+pytestmark = needs_fork
 
 NAMES = ("sst", "cfimdb")
 EVENTS = 80  # files that a run writes before its last few, each counted before and after
@@ -55,56 +49,14 @@ def line(request, tiny_model_folder, tiny_data) -> list[str]:
     return [*RUNS[request.param], *shared, *places]
 
 
-def live(folder: Path, line: list[str], last_event: int | None, delay: float) -> None:
-    """What a forked process does: run classifier.py in ``folder``."""
-    os.chdir(folder)
-    sys.stdout = sys.stderr = open("log.txt", "a", buffering=1)
-    sys.argv = ["classifier.py", *line]
-    often()
-    if last_event is not None:
-        die_at(last_event, delay)
-    run_script(classifier.main)
-
-
-def often(patch=setattr) -> None:
-    """Write the resume file after every step; leave out what takes longest: plots, flushing."""
-    patch(ResumePoint.__init__, "__defaults__", (0.0,))
-    patch(os, "fsync", lambda descriptor: None)  # a killed process loses nothing without it
-    patch(report, "plot_curves", lambda *_: None)
-    patch(classifier, "plot_confusion", lambda *_: None)
-
-
-def die_at(last_event: int, delay: float) -> None:
-    """End this process just before or just after a written file takes its place, or soon after."""
-    events = itertools.count(1)
-    replace = os.replace
-
-    def event() -> None:
-        number = next(events)
-        if number == last_event and delay:
-            signal.setitimer(signal.ITIMER_REAL, delay)  # nobody handles it: it kills
-        elif number == last_event:
-            os.kill(os.getpid(), signal.SIGKILL)
-
-    def watched_replace(old, new) -> None:
-        counted = Path(new).suffix in (".pt", ".resume", ".json")
-        if counted:
-            event()
-        replace(old, new)
-        if counted:
-            event()
-
-    os.replace = watched_replace
-
-
 def run(folder: Path, line: list[str], last_event=None, delay=0.0) -> int:
     """Run in a process of its own, which may end at an event; → its exit code."""
-    folder.mkdir(exist_ok=True)
-    fork = multiprocessing.get_context("fork")
-    process = fork.Process(target=live, args=(folder, line, last_event, delay))
-    process.start()
-    process.join()
-    return process.exitcode
+
+    def main() -> None:
+        classifier.plot_confusion = lambda *_: None
+        classifier.main()
+
+    return run_forked(main, folder, line, last_event, delay, (".pt", ".resume", ".json"))
 
 
 def found_in(folder: Path) -> dict:
@@ -191,7 +143,10 @@ def test_killed_again_and_again(line, untouched, tmp_path):
 @pytest.fixture
 def interruptible(run_script_here, monkeypatch, line):
     """A function that runs in this process, and writes the resume file after every step."""
-    often(monkeypatch.setattr)
+    monkeypatch.setattr(ResumePoint.__init__, "__defaults__", (0.0,))
+    monkeypatch.setattr(os, "fsync", lambda descriptor: None)
+    for owner, plot in ((report, "plot_curves"), (classifier, "plot_confusion")):
+        monkeypatch.setattr(owner, plot, lambda *_: None)
     return lambda *more: run_script_here(classifier, *line, *more)
 
 

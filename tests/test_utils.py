@@ -18,6 +18,7 @@ import pytest
 import torch
 from conftest import (
     ROOT,
+    Malicious,
     as_process,
     assert_refused,
     assert_same_tensors,
@@ -439,16 +440,6 @@ def test_a_truncated_checkpoint(tmp_path, kept):
 def test_a_missing_checkpoint(tmp_path):
     for path in (tmp_path / "x.pt", tmp_path):
         refused_checkpoint(path, f"no checkpoint at {path}")
-
-
-class Malicious:
-    """Unpickled, it makes a folder: harmless, and seen."""
-
-    def __init__(self, trace: Path):
-        self.trace = trace
-
-    def __reduce__(self):
-        return os.mkdir, (str(self.trace),)
 
 
 def test_a_pickled_object_is_refused_and_not_executed(tmp_path):

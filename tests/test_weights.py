@@ -2,13 +2,12 @@
 
 import io
 import json
-import os
 import pickle
 
 import pytest
 import torch
 import transformers
-from conftest import assert_same_tensors, one_line_error, stir, tiny_config
+from conftest import Malicious, assert_same_tensors, one_line_error, stir, tiny_config
 from safetensors.torch import load_file, save_file
 from torch import nn
 
@@ -214,16 +213,6 @@ def test_a_truncated_file(tmp_path, model, file, kept):
     BertModel.from_pretrained(folder)  # whole, it is read
     path.write_bytes(path.read_bytes()[:kept])
     refused(folder, str(path), *(["cannot be read"] if file == SAFETENSORS else []))
-
-
-class Malicious:
-    """Unpickled, it makes a folder: harmless, and seen."""
-
-    def __init__(self, trace):
-        self.trace = trace
-
-    def __reduce__(self):
-        return os.mkdir, (str(self.trace),)
 
 
 @pytest.mark.parametrize("bare", [True, False], ids=["pickle", "torch.save"])
