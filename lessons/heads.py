@@ -8,26 +8,38 @@ best epoch is the one with the highest dev_f1. token_classifier.py and question_
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
 from typing import TypeVar
 
 from torch import Tensor, nn
+from torch.utils.data import Dataset
 
 from base_bert import BertPreTrainedModel
 from bert import BertModel
 from config import BertConfig
+from optimizer import AdamW
 from tokenizer import BertTokenizer
 from training.acceleration import accelerate
 from training.arguments import check_seed, positive_float, positive_int
+from training.batches import TrainingLoader
 from training.checkpoints import ResumePoint, run_settings
 from training.devices import autocast_for, pick_device
 from training.errors import InputError
+from training.files import check_writable
 from training.flags import TrainingFlags, flag
+from training.hub import default_model
+from training.processes import (
+    broadcast_parameters,
+    first_process,
+    in_first_process,
+    join_processes,
+)
 from training.report import Report
 from training.run import Run
+from utils import seed_everything
 
 # ---------------------------------------------------------------------------------------------
 # The model
@@ -128,19 +140,25 @@ def resume_file(args) -> Path:
 def new_run(
     args,
     model: BertWithHead,
-    optimizer,
-    loader,
+    dataset: Dataset,
     totals: Sequence[str],
     columns: dict[str, str],
     curves: dict[str, str],
 ) -> Run:
-    """The run of these flags; all that it writes goes into --out.
+    """The run of these flags, on a model that is on its device; all it writes goes into --out.
 
     Args:
+        dataset: to learn from.
         totals: what is summed up; averages are taken over the first.
         columns: of the table: headings and keys.
         curves: metrics of the picture: keys and names.
     """
+    loader = TrainingLoader(dataset, args.batch_size, args.seed)
+    broadcast_parameters(model)
+    optimizer = AdamW(model.parameters(), lr=args.lr)
+    accelerate(model, optimizer)
+    if args.compile:
+        model.compile()
     return Run(
         args,
         model,
@@ -191,3 +209,25 @@ def checked(parser: argparse.ArgumentParser, args: Flags) -> Flags:
         parser.error("--reencode is for frozen encoders; here all of BERT learns")
     check_seed(parser, args.seed)
     return args
+
+
+def train_and_score(
+    args,
+    default_files: Callable[[HeadFlags], None],
+    train: Callable[[HeadFlags], None],
+    evaluate: Callable[[HeadFlags], None],
+) -> None:
+    """Score a model that was trained, or train one and score that."""
+    check_writable(args.out)
+    if args.evaluate:
+        evaluate(args)
+        return
+    join_processes(args.use_gpu)
+    default_files(args)
+    args.model = args.model or in_first_process(default_model)
+    seed_everything(args.seed)
+    train(args)
+    if first_process():
+        args.checkpoint = args.out
+        evaluate(args)
+        resume_file(args).unlink(missing_ok=True)

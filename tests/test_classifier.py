@@ -133,24 +133,9 @@ def test_dropout_before_the_head(tiny_model_folder):
     assert 0.8 < (seen[0] == 0).float().mean() < 0.98
 
 
-@pytest.mark.parametrize("option", ["pretrain", "finetune"])
-def test_option_decides_what_learns(tiny_model_folder, option):
-    model = BertSentimentClassifier(make_config(tiny_model_folder, option=option))
-    assert all(p.requires_grad == (option == "finetune") for p in model.bert.parameters())
-    assert all(p.requires_grad for p in model.classifier.parameters())
-
-
 def test_unknown_option(tiny_model_folder):
     with pytest.raises(ValueError, match="'frozen' is neither 'pretrain' nor 'finetune'"):
         BertSentimentClassifier(make_config(tiny_model_folder, option="frozen"))
-
-
-def test_config_of_older_callers(tiny_model_folder, monkeypatch):
-    """It names no model: the scripts' default is meant."""
-    monkeypatch.setenv("MINBERT_MODEL", str(tiny_model_folder))
-    config = make_config(tiny_model_folder, data_dir=".")
-    del config.model
-    assert BertSentimentClassifier(config).bert.config.hidden_size == 32
 
 
 def test_losses_equal_those_of_transformers(tiny_model_folder):

@@ -31,13 +31,10 @@ def write(folder, text: str):
     return folder
 
 
-def test_the_defaults_are_those_of_bert_base():
+def test_the_defaults_are_those_of_bert_base_and_of_transformers():
     config = BertConfig()
     assert {name: getattr(config, name) for name in BERT_BASE} == BERT_BASE
     assert config.name_or_path == ""
-
-
-def test_the_defaults_are_those_of_transformers():
     theirs = transformers.BertConfig().to_dict()
     assert {name: theirs[name] for name in BERT_BASE} == BERT_BASE
 

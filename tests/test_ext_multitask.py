@@ -595,19 +595,6 @@ def test_after_an_error_bert_is_as_it_was():
     assert torch.equal(bert(*text())["pooler_output"], plain)
 
 
-def test_padding_does_not_reach_the_pals():
-    bert, pals = bert_with_pals()
-    set_off(pals)
-    ids, mask = text(size=1)  # four tokens, then padding
-    other = ids.clone()
-    other[0, 4:] = 6
-    with pals.use("sst"):
-        results = [bert(i, m)["pooler_output"] for i, m in ((ids, mask), (other, mask))]
-        short = bert(ids[:, :4], mask[:, :4])["pooler_output"]
-    assert torch.equal(results[0], results[1])
-    torch.testing.assert_close(results[0], short, rtol=0, atol=1e-12)
-
-
 def test_pals_of_a_copied_model_are_its_own():
     model = nn.Module()
     model.bert, model.pals = bert_with_pals()

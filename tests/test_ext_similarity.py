@@ -320,8 +320,6 @@ def test_what_the_angle_knows():
     ones = torch.ones(6, dtype=u.dtype)
     torch.testing.assert_close(cosine.angle_similarity(u, 3 * u), ones)
     torch.testing.assert_close(cosine.angle_similarity(u, -u), ones)  # the price of |·|
-    assert cosine.angle_similarity(u, v).max() <= math.sqrt(2)
-    assert not torch.allclose(cosine.angle_similarity(u, v), cosine.angle_similarity(v, u))
     with pytest.raises(ValueError, match="those of 7 numbers"):
         cosine.angle_similarity(u[:, :7], v[:, :7])
 
@@ -342,23 +340,6 @@ def test_ranked_without_an_order_costs_nothing():
 def test_simcse_is_the_ranking_loss_at_scale_20(dtype):
     assert_same(lambda u, v: simcse.unsupervised(torch.cat([u, v])), ranking.ranking, (U, V), dtype)
     assert_same(simcse.supervised, ranking.ranking, (U, V, W), dtype)
-
-
-@DTYPES
-def test_simcse_is_that_of_sentence_transformers(theirs, dtype):
-    oracle = theirs("MultipleNegativesRankingLoss", scale=20.0)
-    assert_same(simcse.supervised, lambda *vectors: oracle(None, *vectors), (U, V, W), dtype)
-
-
-def test_simcse_is_the_papers_formula():
-    """Equation 5, in sums, and equation 4."""
-    right, wrong = numpy_cosines(U, V) / 0.05, numpy_cosines(U, W) / 0.05
-    totals = np.exp(right).sum(axis=1) + np.exp(wrong).sum(axis=1)
-    expected = -np.log(np.exp(np.diag(right)) / totals).mean()
-    assert value_of(simcse.supervised, U, V, W) == pytest.approx(expected, abs=1e-12)
-    assert_gradient(simcse.supervised, U, V, W)
-    value = value_of(simcse.unsupervised, np.concatenate([U, V]))
-    assert value == pytest.approx(henderson(right), abs=1e-12)
 
 
 def test_two_views_need_dropout():

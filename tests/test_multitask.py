@@ -4,9 +4,7 @@ import importlib.util
 import io
 import json
 import os
-import re
 import signal
-import subprocess
 import sys
 from argparse import Namespace
 from pathlib import Path
@@ -23,7 +21,8 @@ import classifier
 import datasets
 import evaluation
 import multitask_classifier as multitask
-from checks.graded_tasks import GRADED_TASKS
+from course import handout
+from course.answers import VARIANTS, put, read
 from datasets import SentencePairDataset, load_data, load_pairs
 from evaluation import read_predictions
 from multitask_classifier import TASKS, MultitaskBERT
@@ -846,53 +845,11 @@ def test_the_checkpoint_knows_its_model(flags, checkpoint, monkeypatch):
 # ---------------------------------------------------------------------------------------------
 # The student's skeleton
 
-MARKER = re.compile(r"( *)### (BEGIN|END) SOLUTION ([\w.]+)")
-STUB = "### STUB: "
-PLAIN = {  # what a student might write first
-    "multitask.init": """
-        self.dropout = nn.Dropout(config.hidden_dropout_prob)
-        self.sentiment = nn.Linear(config.hidden_size, 5)
-        self.paraphrase = nn.Linear(2 * config.hidden_size, 1)
-        self.similarity = nn.Linear(2 * config.hidden_size, 1)
-    """,
-    "multitask.forward": """
-        return self.bert(input_ids, attention_mask)["pooler_output"]
-    """,
-    "multitask.predict_sentiment": """
-        return self.sentiment(self.dropout(self.forward(input_ids, attention_mask)))
-    """,
-    "multitask.predict_paraphrase": """
-        u = self.forward(input_ids_1, attention_mask_1)
-        v = self.forward(input_ids_2, attention_mask_2)
-        return self.paraphrase(self.dropout(torch.cat([u, v], dim=1))).squeeze(-1)
-    """,
-    "multitask.predict_similarity": """
-        u = self.forward(input_ids_1, attention_mask_1)
-        v = self.forward(input_ids_2, attention_mask_2)
-        return self.similarity(self.dropout(torch.cat([u, v], dim=1))).squeeze(-1)
-    """,
-}
 
-
-def skeleton(answers: dict[str, str]) -> str:
-    """The script as students get it: every region is its STUB lines, or the student's answer."""
-    titles = {entry.id: entry.title for entry in GRADED_TASKS}
-    lines, inside, indent = [], None, ""
-    for line in (ROOT / "multitask_classifier.py").read_text(encoding="utf-8").splitlines():
-        marker = MARKER.fullmatch(line)
-        if marker and marker[2] == "BEGIN":
-            indent, inside = marker[1], marker[3]
-            if inside in answers:
-                lines += answers[inside].rstrip().splitlines()[1:]
-            elif inside in titles:
-                lines.append(f'{indent}raise NotImplementedError("{titles[inside]} …")')
-        elif marker:
-            inside = None
-        elif inside is None:
-            lines.append(line)
-        elif line.strip().startswith(STUB) and inside not in answers:
-            lines.append(indent + line.strip().removeprefix(STUB))
-    return re.sub("\n{4,}", "\n\n\n", "\n".join(lines) + "\n")
+@pytest.fixture(scope="module")
+def skeleton() -> str:
+    """The script as students get it."""
+    return handout.build(ROOT, "2").text("multitask_classifier.py")
 
 
 def imported(source: str, path: Path):
@@ -908,22 +865,9 @@ def imported(source: str, path: Path):
     return module
 
 
-@pytest.mark.parametrize("answers", [{}, PLAIN], ids=["handed out", "filled in"])
-def test_the_skeleton_is_clean(tmp_path, answers):
-    source = skeleton(answers)
-    assert "extensions" not in source
-    assert "SOLUTION" not in source
-    assert source.count("NotImplementedError(") == (0 if answers else 5)
-    path = tmp_path / "multitask_classifier.py"
-    path.write_text(source, encoding="utf-8")
-    for command in (["check"], ["format", "--diff"]):
-        line = [sys.executable, "-m", "ruff", *command, "--config", ROOT / "pyproject.toml", path]
-        done = subprocess.run(line, capture_output=True, text=True)
-        assert done.returncode == 0, done.stdout + done.stderr
-
-
-def test_the_skeleton_trains_on_sst_once_it_is_filled_in(flags, tmp_path, capsys):
-    module = imported(skeleton(PLAIN), tmp_path / "filled_in.py")
+def test_the_skeleton_trains_on_sst_once_it_is_filled_in(flags, tmp_path, skeleton):
+    filled_in = put(read(VARIANTS, "multitask/plain"), source=skeleton)
+    module = imported(filled_in, tmp_path / "filled_in.py")
     flags.epochs, flags.hidden_dropout_prob = 6, 0.0
     seed_everything(flags.seed)
     module.train_multitask(flags)
@@ -938,8 +882,8 @@ def test_the_skeleton_trains_on_sst_once_it_is_filled_in(flags, tmp_path, capsys
             assert list(found) == [row[-1] for row in rows]
 
 
-def test_the_skeleton_says_which_task_comes_first(flags, tmp_path):
-    module = imported(skeleton({}), tmp_path / "handed_out.py")
+def test_the_skeleton_says_which_task_comes_first(flags, tmp_path, skeleton):
+    module = imported(skeleton, tmp_path / "handed_out.py")
     with pytest.raises(NotImplementedError, match=r"Task 2\.1 · MultitaskBERT\.__init__"):
         module.train_multitask(flags)
     assert not {"pair_encoding", "sampling"} & set(vars(module.get_args([])))

@@ -21,7 +21,6 @@ from conftest import (
     as_process,
     assert_refused,
     assert_same_tensors,
-    data_folder,
     needs_fork,
     needs_gloo,
     run_as_two,
@@ -656,17 +655,3 @@ def test_a_model_with_too_few_pieces(place, run_script_here, tmp_path):
 
 # ---------------------------------------------------------------------------------------------
 # Real text
-
-
-def test_on_real_text(offline_model, run_script_here, tmp_path):
-    """A slice of real books: the loss falls from that of a guess, ln V."""
-    books = data_folder("pretrain_text", "books")
-    line = ["--text", books, "--out", tmp_path / "o", "--preset", "tiny", "--limit", 4000]
-    line += ["--vocab", offline_model, "--steps", 12, "--length", 64, "--eval_rows", 64]
-    line += ["--held_out", 0.2, "--eval_every", 6, "--log_every", 6]
-    succeeded(run_script_here(pretrain, *line))
-    found = json.loads((tmp_path / "o" / "metrics.json").read_text())
-    first, last = (row["mlm_loss"] for row in found["held_out"])
-    assert first < math.log(30522) + 0.1
-    assert last < first
-    assert 5 < found["unigram_entropy"] < 8

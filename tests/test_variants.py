@@ -161,13 +161,6 @@ def small_config(kind, **values):
     return config
 
 
-def test_albert_has_one_layer_that_learns_from_all_places():
-    model = AlbertModel(small_config(AlbertModel))
-    assert len(model.bert_layers) == 4
-    assert len({id(layer) for layer in model.bert_layers}) == 1
-    assert sum("bert_layers" in name for name, _ in model.named_parameters()) == 16
-
-
 def test_distilbert_has_no_dropout_after_attention_and_no_pooler():
     model = DistilBertModel(small_config(DistilBertModel))
     names = [name for name, _ in model.named_parameters()]

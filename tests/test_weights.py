@@ -242,25 +242,6 @@ def test_a_bin_that_holds_other_things(tmp_path, model):
     refused(folder, str(folder), SAFETENSORS, BIN)
 
 
-@pytest.mark.parametrize(
-    ("text", "fact"),
-    [
-        ('{"model_type": "roberta"}', "'roberta'"),
-        ("{", "line 1"),
-        ("", "line 1"),
-        ('["bert"]', "not a JSON object"),
-        ('{"hidden_size": 33, "num_attention_heads": 4}', "33"),
-        (None, "No such file"),
-    ],
-)
-def test_a_wrong_config(tmp_path, model, text, fact):
-    folder = checkpoint(tmp_path, model)
-    (folder / "config.json").unlink()
-    if text is not None:
-        (folder / "config.json").write_text(text, encoding="utf-8")
-    refused(folder, str(folder / "config.json"), fact)
-
-
 # ---------------------------------------------------------------------------------------------
 # What is written
 
