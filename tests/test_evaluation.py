@@ -1,13 +1,11 @@
 """Metrics and prediction files (evaluation.py)."""
 
 import math
-from argparse import Namespace
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
-from conftest import make_id, make_rows, write_table
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
@@ -297,37 +295,6 @@ def test_model_eval_test_multitask_returns_paraphrase_first():
     assert not model.training
 
 
-def test_an_older_scripts_test_with_its_own_model(tiny_model_folder, tmp_path, monkeypatch, capsys):
-    """Flags as the course's first release had them, and a model that is none of ours."""
-    monkeypatch.setenv("MINBERT_MODEL", str(tiny_model_folder))
-    monkeypatch.chdir(tmp_path)
-    args = Namespace(batch_size=4)
-    tasks = {
-        "sst": ("id sentence", "sentiment", ("0", "1")),
-        "para": ("id sentence1 sentence2", "is_duplicate", ("0.0", "1.0")),
-        "sts": ("id sentence1 sentence2", "similarity", ("0.4", "0.8", "0.6")),
-    }
-    for name, (columns, label, labels) in tasks.items():
-        for split in ("dev", "test"):
-            known = split == "dev"
-            rows = make_rows(6, columns.count("sentence"), labels if known else (), ord(name[1]))
-            write_table(
-                tmp_path / f"{name}-{split}.csv", f"{columns} {label}" if known else columns, rows
-            )
-            setattr(args, f"{name}_{split}", f"{name}-{split}.csv")
-            setattr(args, f"{name}_{split}_out", f"out/{name}-{split}-output.csv")
-    assert evaluation.test_multitask is evaluation.test_model_multitask
-    assert evaluation.test_model_multitask(args, Parrot(), CPU) is None
-    assert len(list((tmp_path / "out").iterdir())) == 6
-    for name, column in zip(tasks, COLUMNS, strict=True):
-        for split in ("dev", "test"):
-            found = read_predictions(f"out/{name}-{split}-output.csv", column)
-            assert list(found) == [make_id(ord(name[1]) + i) for i in range(6)]
-    predicted = list(read_predictions("out/sts-dev-output.csv", COLUMNS[2]).values())
-    correlation = pearsonr([0.4, 0.8, 0.6] * 2, predicted)[0]  # cut to integers all would be 0
-    assert f"Textual Similarity correlation: {correlation:.3f}" in capsys.readouterr().out
-
-
 # ---------------------------------------------------------------------------------------------
 # Prediction files
 
@@ -506,15 +473,6 @@ def test_mistakes_of_scores_are_the_largest_errors(tmp_path):
         'c\t4.000\t2.000\t2.000\tone c\t"two ""c"""',
         'a\t0.000\t1.000\t1.000\tone a\t"two ""a"""',
     ]
-
-
-@pytest.mark.parametrize(("found", "classes"), [(CLASSED, 3), (SCORED, 0)])
-def test_describe(tmp_path, found, classes):
-    rows = [("text", 0, key) for key in found["sent_ids"]]
-    describe(str(tmp_path / "run-x"), found, rows, classes)
-    endings = {"report.txt", "mistakes.tsv", "calibration.png"}
-    endings |= {"confusion.png"} if classes else set()
-    assert {file.name for file in tmp_path.iterdir()} == {f"run-x-{end}" for end in endings}
 
 
 def test_describe_compares_confidence_with_truth(tmp_path, monkeypatch):

@@ -246,16 +246,25 @@ def test_merged_is_unmerged(kind, dtype):
         torch.testing.assert_close(tensor, folded[name], rtol=0, atol=atol)
 
 
-@pytest.mark.parametrize("kind", lora.KINDS)
-def test_lora_begins_as_the_model_it_is_put_into(kind):
+@pytest.mark.parametrize(
+    ("add", "kind"),
+    [
+        *((lora.add_lora, kind) for kind in lora.KINDS),
+        *((adapters.add_adapters, kind) for kind in adapters.KINDS),
+    ],
+)
+def test_at_the_start_nothing_changes_and_only_what_is_new_learns(add, kind):
     bert = random_bert()
     expected = bert(IDS, MASK)["last_hidden_state"]
-    lora.add_lora(bert, kind=kind)
+    names = set(bert.state_dict())
+    add(bert, kind=kind)
     ours = bert(IDS, MASK)["last_hidden_state"]
     if kind == "dora":  # m / ‖W‖ is 1 only up to rounding
         torch.testing.assert_close(ours, expected, rtol=0, atol=1e-5)
     else:
         assert torch.equal(ours, expected)
+    learn = {name for name, p in bert.named_parameters() if p.requires_grad}
+    assert learn == set(bert.state_dict()) - names != set()
 
 
 def test_lora_drops_out_of_the_updates_input_alone():
@@ -349,18 +358,6 @@ def test_bitfit_trains_all_biases_and_keys_biases_never_move(dtype):
 
 # ---------------------------------------------------------------------------------------------
 # Adapters
-
-
-@pytest.mark.parametrize("kind", adapters.KINDS)
-def test_adapters_begin_as_the_model(kind):
-    bert = random_bert()
-    expected = bert(IDS, MASK)["last_hidden_state"]
-    names = set(bert.state_dict())
-    adapters.add_adapters(bert, 8, kind)
-    assert torch.equal(bert(IDS, MASK)["last_hidden_state"], expected)
-    assert names < set(bert.state_dict())
-    learn = {name for name, p in bert.named_parameters() if p.requires_grad}
-    assert learn == set(bert.state_dict()) - names
 
 
 def attend(x: torch.Tensor, own: nn.Module, heads: int, mask: torch.Tensor) -> torch.Tensor:

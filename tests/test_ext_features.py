@@ -1,6 +1,5 @@
 """Features by hand, tags joined to BERT, and the tagger: by hand, and against NumPy and nltk."""
 
-import json
 import random
 
 import numpy as np
@@ -316,28 +315,3 @@ def test_the_tagger_is_that_of_nltk(monkeypatch):
     for feature, row in rounded.items():
         assert row.keys() == theirs.model.weights[feature].keys()
         assert row == pytest.approx(theirs.model.weights[feature], abs=1.1e-3)
-
-
-def test_the_tagger_learns_names_it_has_not_seen():
-    learnt = tagger.Tagger()
-    learnt.learn(made_up(80, seed=3), epochs=5)
-    right = words_in_all = 0
-    for sentence in made_up(40, seed=4):
-        found = learnt.tag([word for word, _ in sentence])
-        right += sum(one == tag for one, (_, tag) in zip(found, sentence, strict=True))
-        words_in_all += len(sentence)
-    assert right / words_in_all > 0.95
-    assert learnt.tag([]) == []
-    assert learnt.tag("Mr Edna Ednason runs in Paris".split())[1:3] == ["B-PER", "I-PER"]
-
-
-def test_a_tagger_goes_into_a_file_and_back():
-    learnt = tagger.Tagger()
-    learnt.learn(made_up(30, seed=6), epochs=2)
-    kept = json.loads(json.dumps({"tags": learnt.tags, "weights": learnt.weights}))
-    again = tagger.Tagger(**kept)
-    for sentence in made_up(20, seed=8):
-        text = [word for word, _ in sentence]
-        assert again.tag(text) == learnt.tag(text)
-    learnt.learn(made_up(30, seed=6), epochs=2)  # from nothing: the same again
-    assert learnt.weights == again.weights

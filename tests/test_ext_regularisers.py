@@ -65,6 +65,12 @@ class Toy(nn.Module):
         return self.table(IDS).detach().double().numpy(), weight
 
 
+def begun(dtype=torch.float64) -> tuple[Toy, np.ndarray, np.ndarray, Passes]:
+    """A toy, its E[ids] and W, and passes through it."""
+    toy = Toy(dtype)
+    return toy, *toy.numpy(), toy.passes()
+
+
 def toy_logits(x, weight):
     return np.tanh((x * REAL[:, :, None]).sum(axis=1)) @ weight.T
 
@@ -200,9 +206,7 @@ def kl_gradient(p, q):
 @DTYPES
 @pytest.mark.parametrize("steps", [0, 1, 3])
 def test_the_ascent_is_algorithm_1(dtype, steps):
-    toy = Toy(dtype)
-    x, weight = toy.numpy()
-    passes = toy.passes()
+    toy, x, weight, passes = begun(dtype)
     outputs = passes.clean()
     replay = torch.Generator().set_state(passes.generator.get_state())
     noise = torch.empty(x.shape, dtype=dtype).normal_(generator=replay).double().numpy()
@@ -221,32 +225,10 @@ def test_the_ascent_is_algorithm_1(dtype, steps):
     assert all(parameter.grad is None for parameter in toy.parameters())
 
 
-def test_the_ascent_follows_the_hessian():
-    """Near x, ℓ_s(δ) = ½ δᵀ H δ with H = 2 Jᵀ (diag p − p pᵀ) J: the gradient at ν is H ν."""
-    toy = Toy()
-    x, weight = toy.numpy()
-    passes = toy.passes()
-    outputs = passes.clean()
-    replay = torch.Generator().set_state(passes.generator.get_state())
-    noise = torch.empty(x.shape, dtype=torch.float64).normal_(generator=replay).numpy() * 1e-6
-    search = {"epsilon": 9.0, "step_size": 1.0, "noise": 1e-6, "steps": 1}
-    (found,) = smart.adversary(passes, outputs, divergences.symmetric_kl, **search)
-    for row in range(3):
-        hidden = np.tanh((x * REAL[:, :, None]).sum(axis=1))[row]
-        jacobian = weight * (1 - hidden**2)  # (C, D), the same for each piece
-        p = scipy.special.softmax(toy_logits(x, weight)[row])
-        hessian = 2 * jacobian.T @ (np.diag(p) - np.outer(p, p)) @ jacobian
-        expected = hessian @ (noise[row] * REAL[row][:, None]).sum(axis=0)  # (D,)
-        direction = found[row, 0].numpy() - noise[row, 0]
-        np.testing.assert_allclose(direction, expected / np.abs(expected).max(), atol=1e-4)
-
-
 @DTYPES
 def test_smoothness_and_its_gradient(dtype):
     """Beside finite differences in W and E with the δ that was found held fixed."""
-    toy = Toy(dtype)
-    x, weight = toy.numpy()
-    passes = toy.passes()
+    toy, x, weight, passes = begun(dtype)
     value = smart.smoothness(passes, passes.clean(), divergences.symmetric_kl, epsilon=0.1)
     value.backward()
     delta = passes.deltas[0].double().numpy()
@@ -339,9 +321,7 @@ def test_the_teacher_follows(dtype):
 
 @DTYPES
 def test_r3f_and_its_gradient(dtype):
-    toy = Toy(dtype)
-    x, weight = toy.numpy()
-    passes = toy.passes()
+    toy, x, weight, passes = begun(dtype)
     outputs = passes.clean()
     replay = torch.Generator().set_state(passes.generator.get_state())
     value = r3f.noise_stability(passes, outputs, divergences.symmetric_kl, sigma=0.3)
@@ -376,9 +356,7 @@ def test_the_noise_of_r3f():
 
 @DTYPES
 def test_fgm_and_its_gradient(dtype):
-    toy = Toy(dtype)
-    x, weight = toy.numpy()
-    passes = toy.passes()
+    toy, x, weight, passes = begun(dtype)
 
     def loss_of(outputs):
         return F.cross_entropy(outputs, LABELS)
@@ -414,9 +392,7 @@ def test_fgm_at_a_flat_place_and_of_a_frozen_bert(tiny_model_folder):
 @DTYPES
 @pytest.mark.parametrize("radius", [None, 0.3])
 def test_freelb_is_algorithm_1(dtype, radius):
-    toy = Toy(dtype)
-    x, weight = toy.numpy()
-    passes = toy.passes()
+    toy, x, weight, passes = begun(dtype)
     replay = torch.Generator().set_state(passes.generator.get_state())
     settings = {"steps": 3, "step_size": 0.2, "start": 0.3, "radius": radius}
     total = 0.0
@@ -590,20 +566,6 @@ def test_averages_beside_torch(dtype, decay):
             assert (parameter - dict(toy.named_parameters())[name]).abs().max() > 0.1 or (
                 average.count == 1 or decay == 0.0
             )
-
-
-def test_swa_is_the_mean_and_ema_is_a_sum_of_powers():
-    toy = Toy()
-    swa, ema = Average(toy, None), Average(toy, 0.75)
-    points = []
-    for _ in walk(toy, 6):
-        swa.update(toy)
-        ema.update(toy)
-        points.append(toy.head.weight.detach().numpy().copy())
-    np.testing.assert_allclose(swa.values["head.weight"], np.mean(points, axis=0), atol=1e-14)
-    shares = [0.75**5] + [0.25 * 0.75 ** (5 - n) for n in range(1, 6)]
-    expected = np.tensordot(shares, points, axes=1)
-    np.testing.assert_allclose(ema.values["head.weight"], expected, atol=1e-14)
 
 
 def test_ema_warms_up():

@@ -269,9 +269,6 @@ def test_cosine_embedding_refuses_grades():
     for labels in (GRADES, 2 * YES - 1):
         with pytest.raises(ValueError, match="labels 0 and 1 only"):
             cosine.cosine_embedding(vectors, vectors, labels)
-    # torch itself: a row with label 0, which is neither 1 nor −1, costs nothing
-    silent = F.cosine_embedding_loss(vectors, torch.tensor(W), torch.zeros(6), margin=-1.0)
-    assert silent.item() == 0
 
 
 @DTYPES
@@ -462,22 +459,6 @@ def test_symmetric_kl_of_equal_and_of_sure_outputs():
     assert same.grad.abs().max() < 1e-15
     sure = torch.tensor([900.0, -900.0])  # log-odds at which p is 1 and 0
     assert divergences.symmetric_kl(sure, -sure).item() == 1800
-
-
-def test_detached_targets_have_the_value_but_not_the_gradient():
-    """How public code of R-Drop and SMART computes it; ours is the formula's own gradient."""
-
-    def detached(first: Tensor, second: Tensor) -> Tensor:
-        return sum(
-            F.kl_div(a.log_softmax(-1), b.detach().softmax(-1), reduction="batchmean")
-            for a, b in ((first, second), (second, first))
-        )
-
-    tensors = [torch.tensor(x, requires_grad=True) for x in (LOGITS_1, LOGITS_2)]
-    ours, theirs = divergences.symmetric_kl(*tensors), detached(*tensors)
-    torch.testing.assert_close(ours, theirs, rtol=0, atol=1e-12)
-    difference = torch.autograd.grad(ours, tensors)[0] - torch.autograd.grad(theirs, tensors)[0]
-    assert difference.abs().max() > 0.01
 
 
 def test_squared_difference_by_hand():

@@ -18,24 +18,22 @@ from torch import nn
 from torch.nn import functional as F
 
 import classifier
-import datasets
 import evaluation
 import multitask_classifier as multitask
 from course import handout
 from course.answers import VARIANTS, put, read
-from datasets import SentencePairDataset, load_data, load_pairs
+from datasets import SentencePairDataset, load_pairs
 from evaluation import read_predictions
 from multitask_classifier import TASKS, MultitaskBERT
 from optimizer import AdamW
 from solution.cross_encoding import concat
 from tokenizer import BertTokenizer
 from training import course_files, report
-from training.batches import LengthBatches
 from training.checkpoints import load_checkpoint
 from training.course_files import multitask_files
 from training.errors import InputError
 from training.run import Run
-from training.tasks import infinite_batches, new_run, task_names
+from training.tasks import new_run, task_names
 from utils import seed_everything
 
 CPU = torch.device("cpu")
@@ -580,27 +578,6 @@ def test_a_frozen_bert_runs_once_for_each_text(flags, monkeypatch):
         score = task.metric([row[-2] for row in rows], list(predicted))
         far = 1e-3 if name == "sts" else 1e-6  # a correlation of scores that hardly differ
         assert metrics["best"][name] == pytest.approx(score, abs=far)
-
-
-def test_streams_go_on_where_they_were(tiny_model_folder, tiny_data):
-    rows = load_data(tiny_data / "ids-sst-train.csv", "rows")
-    data = datasets.SentenceClassificationDataset(
-        rows, SimpleNamespace(model=str(tiny_model_folder))
-    )
-    batches = LengthBatches(data.lengths(), 8, seed=1)
-    place = {"epoch": 1, "batch": 0}
-    stream = infinite_batches(data, batches, place)
-    seen, places = [], []
-    for _ in range(12):  # three rounds of four batches
-        seen.append(next(stream)["sent_ids"])
-        places.append(dict(place))
-    for i in (0, 4, 8):
-        ids = [one for batch in seen[i : i + 4] for one in batch]
-        assert sorted(ids) == sorted(row[-1] for row in rows)
-    assert seen[:4] != seen[4:8]
-    for i in (1, 3, 4, 9):
-        again = infinite_batches(data, LengthBatches(data.lengths(), 8, 1), dict(places[i]))
-        assert [next(again)["sent_ids"] for _ in range(2)] == seen[i + 1 : i + 3]
 
 
 # ---------------------------------------------------------------------------------------------

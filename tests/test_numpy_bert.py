@@ -24,7 +24,6 @@ from safetensors.torch import load_file, save_file
 from sklearn.metrics import accuracy_score, confusion_matrix, precision_recall_fscore_support
 from torch.nn import functional as F
 
-from bert import BertModel
 from config import BertConfig
 from datasets import SentenceClassificationTestDataset
 from lessons import numpy_bert
@@ -80,19 +79,6 @@ def test_everything_equals_torch_and_transformers(trained, config, with_segments
         assert np.abs(array[rows] - theirs[name].numpy()[rows]).max() < ATOL, name
     assert np.abs(mine["logits"] - wanted).max() < ATOL
     assert np.ptp(mine["logits"], axis=0).min() > 0.01  # the rows do differ
-
-
-def test_the_pretrained_model_s_vectors(offline_model):
-    config = BertConfig.from_json(offline_model / "config.json")
-    tokenizer = numpy_bert.read_words(offline_model)
-    ids = np.array([numpy_bert.encode("A film to see twice.", tokenizer, config)])
-    mine = forward(read_weights(offline_model, config), config, ids, np.ones_like(ids))
-    with torch.no_grad():
-        wanted = BertModel.from_pretrained(offline_model)(
-            torch.from_numpy(ids), torch.ones(ids.shape, dtype=torch.int64)
-        )
-    for name, array in mine.items():
-        assert np.abs(array - wanted[name].numpy()).max() < ATOL
 
 
 def test_activations_and_softmax_are_torch_s():

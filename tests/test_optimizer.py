@@ -110,11 +110,6 @@ class NoCorrection(Pieces):
         return group["lr"]
 
 
-class StepFromTwo(Pieces):
-    def rate(self, t, group):
-        return super().rate(t + 1, group)
-
-
 class CoupledL2(Pieces):
     def gradient(self, p, group):
         return p.grad + group["weight_decay"] * p
@@ -216,7 +211,6 @@ WRONG = [
     ("second_moment_corrected_only", CORRECTED, PLAIN, FIRST),
     ("step_from_zero", STEPPING - {"trajectory uncorrected"}, PLAIN,
      r"^ZeroDivisionError: float division by zero \(optimizer\.py"),
-    (StepFromTwo, CORRECTED, PLAIN, FIRST),
     ("eps_inside_root", TRAJECTORIES, "trajectory large_eps", FIRST),
     (CoupledL2, DECAYING, DECAY, AFTER),
     ("decay_without_lr", DECAYING, DECAY, AFTER),

@@ -635,16 +635,6 @@ def test_no_vocabulary_is_learned_from_what_is_no_text(place, run_script_here, t
     assert (tmp_path / "o" / "vocab.txt").read_text() == "kept"
 
 
-def test_one_document_alone(place, run_script_here, tmp_path):
-    text = tmp_path / "one.txt"
-    text.write_text("\n".join(["A warm dull film. It never ends."] * 40))
-    line = [*place.line, "--text", text, "--corpus", tmp_path / "c", "--steps", 1]
-    assert_refused(run_script_here(pretrain, *line), "is one document", code=1)
-    line += ["--held_out", 0]
-    assert_refused(run_script_here(pretrain, *line), "second document", code=1)
-    succeeded(run_script_here(pretrain, *line, "--objective", "sop"))
-
-
 def test_a_model_with_too_few_pieces(place, run_script_here, tmp_path):
     BertModel(tiny_config(vocab_size=20, max_position_embeddings=48)).save_pretrained("small")
     BertTokenizer(tiny_vocabulary()).save_pretrained("small")

@@ -53,7 +53,6 @@ from lessons.squad import (
     windows,
 )
 from tokenizer import BertTokenizer
-from training.errors import InputError
 from training.wordpieces import SPECIAL_TOKENS
 
 LABELS = ("first", "last")
@@ -232,11 +231,6 @@ def test_where_the_answer_stands(ours):
     question = Question("1", "q", context, [(3, "bb cc")])
     rows = Windows([question], ours, 10, 2).rows  # windows of 6 pieces
     assert [row[1:] for row in rows] == [(0, 6, 5, 8), (4, 10, 0, 0)]  # half of it is not it
-
-
-def test_no_room_for_a_context(ours):
-    with pytest.raises(InputError, match="leaves 4 pieces for a context, no more than --stride 4"):
-        Windows([Question("1", "abc", "x", [])], ours, 10, 4)
 
 
 # ---------------------------------------------------------------------------------------------

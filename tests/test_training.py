@@ -288,19 +288,6 @@ def test_parts_have_the_gradients_of_a_batch(flags, monkeypatch, count):
             torch.testing.assert_close(a, b, rtol=0, atol=1e-6)
 
 
-def test_every_step_has_its_number(flags, monkeypatch):
-    """Counted over the epochs, whatever the parts of a batch."""
-    steps, step = [], Run.step
-
-    def watched(run):
-        steps.append((run.step_number, run.total_steps))
-        step(run)
-
-    monkeypatch.setattr(Run, "step", watched)
-    trained(flags, epochs=3, accumulate=2)
-    assert steps == [(number, 12) for number in range(1, 13)]
-
-
 @pytest.mark.parametrize(
     ("patience", "last"), [(None, 7), (1, 3), (2, 6), (3, 7)], ids=lambda value: str(value)
 )
