@@ -8,6 +8,7 @@ os.environ.setdefault("MPLBACKEND", "Agg")
 
 import importlib.util
 import itertools
+import json
 import multiprocessing
 import random
 import shutil
@@ -34,7 +35,7 @@ from optimizer import AdamW
 from tokenizer import BertTokenizer
 from training import report
 from training.arguments import run_script
-from training.checkpoints import ResumePoint, save_model
+from training.checkpoints import ResumePoint, load_checkpoint, save_model
 from training.errors import InputError
 from training.hub import find_model
 from training.wordpieces import SPECIAL_TOKENS
@@ -377,6 +378,27 @@ def run_forked(main: Callable, folder: Path, line: Sequence[str], *how_it_dies: 
     process = fork(main, folder, line, *how_it_dies)
     process.join()
     return process.exitcode
+
+
+def left_by(folder: Path, *patterns: str) -> dict:
+    """What a finished run left: files and tensors byte for byte, metrics but for their seconds."""
+    assert not list(folder.rglob("*.resume"))
+    found = {}
+    for file in (file for pattern in patterns for file in folder.glob(pattern)):
+        name = str(file.relative_to(folder))
+        if file.suffix == ".pt":
+            saved = load_checkpoint(file)
+            for i, state in saved["optimizer"]["state"].items():
+                saved["model"] |= {f"{i}.{key}": torch.as_tensor(state[key]) for key in state}
+            for key, tensor in saved["model"].items():
+                found[name, key] = tensor.numpy().tobytes()
+        elif file.name.endswith("metrics.json"):
+            metrics = json.loads(file.read_text())
+            found[name] = [metrics.get(key) for key in ("best", "epochs", "training", "held_out")]
+        elif file.suffix in (".safetensors", ".tsv", ".txt", ".json", ".csv"):
+            found[name] = file.read_bytes()
+    assert found
+    return found
 
 
 def run_as_two(main: Callable, folder: Path, line: Sequence[str]) -> str:

@@ -7,6 +7,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
+from conftest import assert_refused
 from sklearn.metrics import accuracy_score
 
 from datasets import load_data, load_pairs, preprocess_string
@@ -143,26 +144,26 @@ def test_models_of_one_task_each_go_together(run, make):
         for split in ("dev", "test"):
             name = f"{task}-{split}-output.csv"
             assert Path("alone", name).read_bytes() == together[name]
-    result = run(*paths[:2])
-    assert result.code == 1
-    assert result.err == (
-        "error: no checkpoint here was trained on sts; add one, or leave that out with --tasks\n"
+    assert_refused(
+        run(*paths[:2]),
+        "error: no checkpoint here was trained on sts; add one, or leave that out with --tasks\n",
+        code=1,
     )
     assert run(*paths[:2], "--tasks", "sst,para").code == 0
 
 
 @pytest.mark.parametrize("soup", [(), ("--soup",)])
 def test_what_is_no_checkpoint(run, make, soup):
-    result = run(make("a", 1), "gone.pt", *soup)
-    assert result.code == 1
-    assert result.err == (
-        "error: no checkpoint at gone.pt; python multitask_classifier.py makes one\n"
+    assert_refused(
+        run(make("a", 1), "gone.pt", *soup),
+        "error: no checkpoint at gone.pt; python multitask_classifier.py makes one\n",
+        code=1,
     )
     torch.save([1], "list.pt")
-    result = run("list.pt", *soup)
-    assert result.code == 1
-    assert result.err == (
-        "error: list.pt is no checkpoint of multitask_classifier.py; train again\n"
+    assert_refused(
+        run("list.pt", *soup),
+        "error: list.pt is no checkpoint of multitask_classifier.py; train again\n",
+        code=1,
     )
     assert run().code == 2
     assert list(Path("predictions").glob("*.csv")) == []
@@ -238,13 +239,16 @@ def test_a_soup_takes_in_what_helps(run, make):
 
 def test_a_soup_of_different_kinds_is_refused(run, make):
     bi, cross = make("bi", 1), make("cross", 2, "--pair_encoding", "cross")
-    result = run("--soup", bi, cross)
-    assert result.code == 1
-    assert result.err.startswith("error: cross.pt and bi.pt are different kinds of models")
+    assert_refused(
+        run("--soup", bi, cross), "error: cross.pt and bi.pt are different kinds of models", code=1
+    )
     other = make("fewer", 3, "--tasks", "sst,sts")
     assert "are different kinds of models" in run("--soup", bi, other).err
-    result = run("--soup", other)
-    assert result.err == "error: the checkpoints know no para; leave that out with --tasks\n"
+    assert_refused(
+        run("--soup", other),
+        "error: the checkpoints know no para; leave that out with --tasks\n",
+        code=1,
+    )
     # the same kind with another dropout and option goes together
     same = make("same", 4, "--hidden_dropout_prob", "0.1", "--option", "pretrain")
     assert run("--soup", bi, same).code == 0

@@ -51,8 +51,9 @@ def encoded(tokenizer):
 
 
 def test_a_classifier_goes_out(checkpoint, run_script_here, tmp_path):
-    result = run_script_here(export, checkpoint, "--to", "out", "--labels", "bad, so-so,good")
-    assert result.code == 0, result.err
+    result = succeeded(
+        run_script_here(export, checkpoint, "--to", "out", "--labels", "bad, so-so,good")
+    )
     assert "largest difference 0.0e+00" in result.out
     theirs, notes = transformers.AutoModelForSequenceClassification.from_pretrained(
         tmp_path / "out", output_loading_info=True

@@ -10,7 +10,7 @@ import scipy.special
 import scipy.stats
 import torch
 import transformers
-from conftest import make_rows, random_bert, tiny_config, tiny_vocabulary
+from conftest import make_rows, one_line_error, random_bert, tiny_config, tiny_vocabulary
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch.utils._python_dispatch import TorchDispatchMode
@@ -171,9 +171,8 @@ def test_an_embed_without_segments_is_one_line():
         def embed(self, input_ids):
             return super().embed(input_ids)
 
-    with pytest.raises(InputError, match=r"BertModel\.embed in bert\.py takes none: ") as caught:
+    with one_line_error("BertModel.embed in bert.py takes none: "):
         check_segments(Old(tiny_config()))
-    assert "\n" not in str(caught.value)
     assert check_segments(BertModel(tiny_config())) is None
 
 

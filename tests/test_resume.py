@@ -6,7 +6,6 @@ one of them writes its resume file after each step instead of each minute.
 
 import errno
 import io
-import json
 import os
 import random
 import shutil
@@ -17,7 +16,7 @@ from pathlib import Path
 import pytest
 import torch
 import torch._dynamo  # which torch takes in late: here once, rather than in every process
-from conftest import make_rows, needs_fork, run_forked, write_table
+from conftest import assert_refused, left_by, make_rows, needs_fork, run_forked, write_table
 
 import classifier
 from optimizer import AdamW
@@ -28,6 +27,7 @@ from training.run import Run
 pytestmark = needs_fork
 
 NAMES = ("sst", "cfimdb")
+FILES = ("*.pt", "predictions/*")
 EVENTS = 80  # files that a run writes before its last few, each counted before and after
 RUNS = {  # 25 rows: 7 steps an epoch of SST, 4 of CFIMDB
     "pretrain": ["--option", "pretrain", "--lr", "1e-2"],
@@ -59,31 +59,12 @@ def run(folder: Path, line: list[str], last_event=None, delay=0.0) -> int:
     return run_forked(main, folder, line, last_event, delay, (".pt", ".resume", ".json"))
 
 
-def found_in(folder: Path) -> dict:
-    """All that a run leaves: predictions and tensors byte for byte, metrics but for seconds."""
-    found = {}
-    for file in (folder / "predictions").iterdir():
-        if file.suffix == ".csv":
-            found[file.name] = file.read_bytes()
-        if file.suffix == ".json":
-            metrics = json.loads(file.read_text())
-            found[file.name] = metrics["best"], metrics["epochs"]
-    for name in NAMES:
-        saved = load_checkpoint(folder / f"{name}-classifier.pt")
-        for i, state in saved["optimizer"]["state"].items():
-            saved["model"] |= {f"{i}.{key}": torch.as_tensor(state[key]) for key in state}
-        for key, tensor in saved["model"].items():
-            found[name, key] = tensor.numpy().tobytes()
-    assert not list(folder.glob("*.resume"))
-    return found
-
-
 @pytest.fixture(scope="module")
 def untouched(line, tmp_path_factory):
     """What a run leaves that nobody interrupts."""
     folder = tmp_path_factory.mktemp("untouched")
     assert run(folder, line) == 0, (folder / "log.txt").read_text()
-    found = found_in(folder)
+    found = left_by(folder, *FILES)
     assert len([key for key in found if str(key).endswith("-out.csv")]) == 4
     return found
 
@@ -116,7 +97,7 @@ def test_killed_once_at_any_moment(line, untouched, tmp_path):
         assert code == -signal.SIGALRM, (folder / "log.txt").read_text()
         where[position(folder)] += 1
         assert run(folder, [*line, "--resume"]) == 0, (folder / "log.txt").read_text()
-        assert found_in(folder) == untouched
+        assert left_by(folder, *FILES) == untouched
     assert where["within an epoch"] >= 2, where
 
 
@@ -131,7 +112,7 @@ def test_killed_again_and_again(line, untouched, tmp_path):
         assert code == -signal.SIGKILL, (tmp_path / "log.txt").read_text()
         where[position(tmp_path)] += 1
     assert code == 0
-    assert found_in(tmp_path) == untouched
+    assert left_by(tmp_path, *FILES) == untouched
     assert where.total() >= 10
     assert where["within an epoch"] >= 5, where
 
@@ -180,7 +161,7 @@ def test_ctrl_c_stops_after_the_step(interruptible, monkeypatch, untouched, tmp_
     assert position(tmp_path) == "within an epoch"
     assert signal.getsignal(number) is handler
     assert interruptible("--resume").code == 0
-    assert found_in(tmp_path) == untouched
+    assert left_by(tmp_path, *FILES) == untouched
 
 
 @pytest.mark.parametrize("epoch", [1, 3])
@@ -194,7 +175,7 @@ def test_ctrl_c_while_evaluating(interruptible, monkeypatch, untouched, tmp_path
     assert result.err == "error: stopped; --resume goes on from sst-classifier.resume\n"
     assert steps["ended"] == 7 * epoch
     assert interruptible("--resume").code == 0
-    assert found_in(tmp_path) == untouched
+    assert left_by(tmp_path, *FILES) == untouched
 
 
 def test_a_second_ctrl_c_stops_at_once(interruptible, monkeypatch, untouched, tmp_path):
@@ -209,7 +190,7 @@ def test_a_second_ctrl_c_stops_at_once(interruptible, monkeypatch, untouched, tm
     assert steps["ended"] == 9
     assert result.err == "\ninterrupted\n"
     assert interruptible("--resume").code == 0
-    assert found_in(tmp_path) == untouched
+    assert left_by(tmp_path, *FILES) == untouched
 
 
 # ---------------------------------------------------------------------------------------------
@@ -227,11 +208,7 @@ def stopped(interruptible, monkeypatch, tmp_path) -> Path:
 
 def refused(result, path: Path, before: bytes) -> str:
     """The one line of a run that would not go on, and left the file as it was."""
-    assert result.code == 1
-    assert result.err.startswith("error: ")
-    assert result.err.count("\n") == 1
-    assert path.name in result.err
-    assert "run without --resume to start over" in result.err
+    assert_refused(result, path.name, "run without --resume to start over", code=1)
     assert path.read_bytes() == before
     return result.err
 
@@ -268,7 +245,7 @@ def test_other_contents_of_the_training_file(interruptible, stopped, tiny_data, 
 def test_the_same_contents_elsewhere(interruptible, stopped, tiny_data, tmp_path, untouched):
     data = shutil.copytree(tiny_data, tmp_path / "data")
     assert interruptible("--resume", "--data_dir", data).code == 0
-    assert found_in(tmp_path) == untouched
+    assert left_by(tmp_path, *FILES) == untouched
 
 
 @FINETUNE
@@ -331,7 +308,7 @@ def test_a_full_disk_keeps_the_last_good_file(interruptible, monkeypatch, untouc
     assert [path.read_bytes()] == full
     assert not list(tmp_path.glob(".*"))
     assert interruptible("--resume").code == 0
-    assert found_in(tmp_path) == untouched
+    assert left_by(tmp_path, *FILES) == untouched
 
 
 # ---------------------------------------------------------------------------------------------
@@ -344,7 +321,7 @@ def test_nothing_there_to_resume(interruptible, untouched, tmp_path):
     assert result.code == 0
     for name in NAMES:
         assert f"there is no {name}-classifier.resume yet; this run begins" in result.out
-    assert found_in(tmp_path) == untouched
+    assert left_by(tmp_path, *FILES) == untouched
 
 
 def test_a_finished_data_set_is_not_trained_again(interruptible, monkeypatch, untouched, tmp_path):
@@ -356,7 +333,7 @@ def test_a_finished_data_set_is_not_trained_again(interruptible, monkeypatch, un
     steps = at_call(monkeypatch, Run, "step", 0, None)
     assert interruptible("--resume").code == 0
     assert steps["ended"] == 3 * 4 - 5
-    assert found_in(tmp_path) == untouched
+    assert left_by(tmp_path, *FILES) == untouched
 
 
 @FINETUNE
@@ -365,7 +342,7 @@ def test_what_a_killed_write_left_is_removed(interruptible, stopped, untouched, 
         (tmp_path / name).write_text("half")
     assert interruptible("--resume").code == 0
     assert not list(tmp_path.glob(".*"))
-    assert found_in(tmp_path) == untouched
+    assert left_by(tmp_path, *FILES) == untouched
 
 
 def test_how_often_it_is_written(monkeypatch, tmp_path):
