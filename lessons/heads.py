@@ -1,8 +1,9 @@
 """What the lessons that put a linear layer on BERT have in common.
 
-The model and its folder, the flags of the command line, and what a run leaves in --out. It does not
-know what the head's outputs mean, how data look or how a head learns; of scores it knows that the
-best epoch is the one with the highest dev_f1. token_classifier.py and question_answering.py use it.
+The model and its folder, the flags of the command line, how a run begins and ends, and what it
+leaves in --out. It does not know what the head's outputs mean, how data look or what the loss is; of
+scores it knows that the best epoch is the one with the highest dev_f1. token_classifier.py and
+question_answering.py use it.
 """
 
 from __future__ import annotations
@@ -129,7 +130,7 @@ def restore(args, kind: type[BertWithHead]) -> SimpleNamespace:
 
 
 # ---------------------------------------------------------------------------------------------
-# What a run leaves in --out
+# A run, and what it leaves in --out
 
 
 def resume_file(args) -> Path:
