@@ -1,9 +1,9 @@
 """What the lessons that put a linear layer on BERT have in common.
 
 The model and its folder, the flags of the command line, how a run begins and ends, and what it
-leaves in --out. It does not know what the head's outputs mean, how data look or what the loss is; of
-scores it knows that the best epoch is the one with the highest dev_f1. token_classifier.py and
-question_answering.py use it.
+leaves in --out. It does not know what the head's outputs mean, how data look or what the loss
+is. Of scores it knows that the best epoch is the one with the highest dev_f1. token_classifier.py
+and question_answering.py use it.
 """
 
 from __future__ import annotations

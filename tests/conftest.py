@@ -163,6 +163,16 @@ def tiny_vocabulary() -> list[str]:
 
 
 DTYPES = pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=["fp32", "fp64"])
+
+
+def padded_batch(*lengths: int, vocabulary: int = 100) -> tuple[torch.Tensor, ...]:
+    """Random ids, mask and two segments of rows of these lengths: (B, L) each."""
+    chance = torch.Generator().manual_seed(3)
+    mask = (torch.arange(max(lengths)) < torch.tensor(lengths)[:, None]).long()
+    ids = torch.randint(5, vocabulary, mask.shape, generator=chance)
+    return ids * mask, mask, (torch.arange(max(lengths)) >= 4).long() * mask
+
+
 NO_DROPOUT = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
 
 

@@ -1,7 +1,6 @@
 """Optimizers, schedules, LoRA, BitFit, adapters, distillation; each against its oracle."""
 
 import copy
-import itertools
 from types import SimpleNamespace
 
 import numpy as np
@@ -521,45 +520,6 @@ def test_score_and_mixed_loss_by_hand():
     torch.testing.assert_close(student.grad, torch.tensor([-4.0, -1.0]) / 25)
     assert distillation.score_loss(student, teachers[0]).item() == pytest.approx(1 / 25)
     assert distillation.mixed_loss(torch.tensor(8.0), torch.tensor(4.0), 0.25).item() == 7.0
-
-
-@DTYPES
-def test_distilberts_three_losses(dtype):
-    batch, length, words, width = 2, 5, 11, 6
-    logits = answers(dtype, batch, length, words).requires_grad_()
-    hidden = answers(dtype, batch, length, width, seed=2).requires_grad_()
-    teacher, teacher_hidden = (
-        answers(dtype, *x.shape, seed=i) for i, x in enumerate((logits, hidden), start=3)
-    )
-    labels = torch.full((batch, length), -100)
-    labels[0, 1], labels[0, 3], labels[1, 2] = 4, 0, 10
-    real = MASK.bool()
-    losses = distillation.distilbert_losses(
-        logits[real], teacher[real], hidden, teacher_hidden, labels[real], MASK
-    )
-    counts = {"soft": real.sum(), "task": 3, "direction": real.sum()}
-    means = [losses[name] / count for name, count in counts.items()]
-    weights = distillation.DISTILBERT_WEIGHTS
-    value = sum(weight * mean for weight, mean in zip(weights, means, strict=True))
-    value.backward()
-    ours = [logits.grad, hidden.grad]
-    logits.grad = hidden.grad = None
-
-    total = 0.0  # piece by piece
-    places = [(b, i) for b, i in itertools.product(range(batch), range(length)) if MASK[b, i]]
-    for b, i in places:
-        p = (teacher[b, i] / 2).exp() / (teacher[b, i] / 2).exp().sum()
-        q = (logits[b, i] / 2).exp() / (logits[b, i] / 2).exp().sum()
-        total = total + 5 * 4 * (p * (p.log() - q.log())).sum() / len(places)
-        mine, other = hidden[b, i], teacher_hidden[b, i]
-        total = total + (1 - mine @ other / (mine @ mine * (other @ other)).sqrt()) / len(places)
-        if labels[b, i] >= 0:
-            wanted = logits[b, i].exp()[labels[b, i]] / logits[b, i].exp().sum()
-            total = total - 2 * wanted.log() / 3
-    total.backward()
-    torch.testing.assert_close(value, total, rtol=VALUE[dtype], atol=VALUE[dtype])
-    close_gradients(ours[0], logits.grad)
-    close_gradients(ours[1], hidden.grad)
 
 
 def test_distillation_without_masked_words_and_in_half_precision():

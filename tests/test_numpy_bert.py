@@ -15,6 +15,7 @@ from conftest import (
     ROOT,
     as_process,
     assert_refused,
+    padded_batch,
     save_classifier_folder,
     succeeded,
     tiny_config,
@@ -45,14 +46,8 @@ def config(trained) -> BertConfig:
     return BertConfig.from_json(trained[0] / "config.json")
 
 
-def batch(vocabulary: int = 80) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    chance = np.random.default_rng(0)
-    ids = chance.integers(1, vocabulary, (4, 11))
-    mask = np.ones_like(ids)
-    mask[1, 7:], mask[2, 1:] = 0, 0
-    segments = np.zeros_like(ids)
-    segments[:, 5:] = 1
-    return ids * mask, mask, segments
+def batch() -> list[np.ndarray]:
+    return [tensor.numpy() for tensor in padded_batch(11, 7, 1, 11, vocabulary=80)]
 
 
 # ---------------------------------------------------------------------------------------------

@@ -18,6 +18,7 @@ from conftest import (
     needs_fork,
     needs_gloo,
     one_line_error,
+    padded_batch,
     succeeded,
     tiny_config,
     tiny_vocabulary,
@@ -83,10 +84,7 @@ def twins(tmp_path):
 @PRECISIONS
 def test_values_loss_and_gradients_are_those_of_transformers(twins, dtype, values, gradients):
     mine, other = (model.to(dtype).train() for model in twins)
-    chance = torch.Generator().manual_seed(3)
-    mask = (torch.arange(9) < torch.tensor([[9], [7], [5], [4]])).long()
-    ids = torch.randint(5, 100, (4, 9), generator=chance) * mask
-    segments = (torch.arange(9) > torch.tensor([[3], [3], [1], [2]])).long() * mask
+    ids, mask, segments = padded_batch(9, 7, 6, 5)
     labels = torch.tensor([[4, 6], [0, 0], [2, 2], [3, 3]])
     first, last = mine(ids, mask, segments)
     places = {"start_positions": labels[:, 0], "end_positions": labels[:, 1]}

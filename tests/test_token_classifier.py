@@ -17,6 +17,7 @@ from conftest import (
     needs_fork,
     needs_gloo,
     one_line_error,
+    padded_batch,
     run_as_two,
     run_forked,
     succeeded,
@@ -84,13 +85,12 @@ def compare_gradients(ours, theirs, head: str, atol: float) -> None:
     assert wanted[f"{head}.weight"].abs().max() > 1e-3
 
 
-def batch_with_padding(labels: int = len(LABELS)):
-    chance = torch.Generator().manual_seed(3)
-    ids = torch.randint(5, 100, (4, 9), generator=chance)
-    mask = (torch.arange(9) < torch.tensor([[9], [7], [4], [2]])).long()
-    targets = torch.randint(0, labels, (4, 9), generator=chance).masked_fill(mask == 0, NO_LABEL)
+def batch_with_padding():
+    ids, mask, _ = padded_batch(9, 7, 4, 2)
+    chance = torch.Generator().manual_seed(4)
+    targets = torch.randint(0, len(LABELS), (4, 9), generator=chance)
     targets[:, 0] = NO_LABEL
-    return ids * mask, mask, targets
+    return ids, mask, targets.masked_fill(mask == 0, NO_LABEL)
 
 
 # ---------------------------------------------------------------------------------------------
