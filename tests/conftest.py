@@ -8,6 +8,7 @@ os.environ.setdefault("MPLBACKEND", "Agg")
 
 import importlib.util
 import itertools
+import json
 import multiprocessing
 import random
 import shutil
@@ -34,7 +35,7 @@ from optimizer import AdamW
 from tokenizer import BertTokenizer
 from training import report
 from training.arguments import run_script
-from training.checkpoints import ResumePoint, save_model
+from training.checkpoints import ResumePoint, load_checkpoint, save_model
 from training.errors import InputError
 from training.hub import find_model
 from training.wordpieces import SPECIAL_TOKENS
@@ -145,10 +146,31 @@ def tiny_config(**values) -> BertConfig:
     return BertConfig(**(small | values))
 
 
+def random_bert(dtype=torch.float32, **values) -> BertModel:
+    """A tiny BERT far from uniform attention, in evaluation mode."""
+    torch.manual_seed(3)
+    model = BertModel(tiny_config(**values)).eval()
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.normal_(std=0.2)
+    return model.to(dtype)
+
+
 def tiny_vocabulary() -> list[str]:
     """Special tokens, letters and digits as words and as continuations: splits any ASCII word."""
     characters = "abcdefghijklmnopqrstuvwxyz0123456789.,!?'-"
     return [*SPECIAL_TOKENS, *characters, *("##" + c for c in characters)]
+
+
+DTYPES = pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=["fp32", "fp64"])
+
+
+def padded_batch(*lengths: int, vocabulary: int = 100) -> tuple[torch.Tensor, ...]:
+    """Random ids, mask and two segments of rows of these lengths: (B, L) each."""
+    chance = torch.Generator().manual_seed(3)
+    mask = (torch.arange(max(lengths)) < torch.tensor(lengths)[:, None]).long()
+    ids = torch.randint(5, vocabulary, mask.shape, generator=chance)
+    return ids * mask, mask, (torch.arange(max(lengths)) >= 4).long() * mask
 
 
 NO_DROPOUT = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
@@ -308,12 +330,19 @@ needs_fork = pytest.mark.skipif(
 
 
 def fork(
-    main: Callable, folder: Path, line: Sequence[str], last_event: int | None = None, **environment
+    main: Callable,
+    folder: Path,
+    line: Sequence[str],
+    last_event: int | None = None,
+    delay: float = 0.0,
+    counted: tuple[str, ...] = ("",),
+    **environment,
 ) -> multiprocessing.Process:
     """Start a script's main in a forked process, spared the imports, with its output in log.txt.
 
     It writes its resume file after every step, and is killed just before or just after a written
-    file takes its place: the event of that number, if it has one.
+    file takes its place, the event of that number, if it has one; or so many seconds later. Files
+    count whose names end in one of ``counted``.
     """
     folder.mkdir(exist_ok=True)
 
@@ -326,7 +355,7 @@ def fork(
         os.fsync = lambda descriptor: None  # a killed process loses nothing without it
         report.plot_curves = lambda *_: None
         if last_event is not None:
-            die_at(last_event)
+            die_at(last_event, delay, counted)
         run_script(main)
 
     process = multiprocessing.get_context("fork").Process(target=live)
@@ -334,27 +363,52 @@ def fork(
     return process
 
 
-def die_at(last_event: int) -> None:
-    """Let this process kill itself at that event."""
+def die_at(last_event: int, delay: float, counted: tuple[str, ...]) -> None:
+    """Let this process kill itself at that event, or soon after."""
     events, replace = itertools.count(1), os.replace
 
-    def event() -> None:
-        if next(events) == last_event:
+    def event(path) -> None:
+        if not str(path).endswith(counted) or next(events) != last_event:
+            return
+        if delay:
+            signal.setitimer(signal.ITIMER_REAL, delay)  # nobody handles it: it kills
+        else:
             os.kill(os.getpid(), signal.SIGKILL)
 
     def watched_replace(old, new) -> None:
-        event()
+        event(new)
         replace(old, new)
-        event()
+        event(new)
 
     os.replace = watched_replace
 
 
-def run_forked(main: Callable, folder: Path, line: Sequence[str], last_event=None) -> int:
-    """Run it to its end, or to the event at which it is killed; → its exit code."""
-    process = fork(main, folder, line, last_event)
+def run_forked(main: Callable, folder: Path, line: Sequence[str], *how_it_dies: object) -> int:
+    """Run it to its end, or to the event at which it is killed (see ``fork``); → its exit code."""
+    process = fork(main, folder, line, *how_it_dies)
     process.join()
     return process.exitcode
+
+
+def left_by(folder: Path, *patterns: str) -> dict:
+    """What a finished run left: files and tensors byte for byte, metrics but for their seconds."""
+    assert not list(folder.rglob("*.resume"))
+    found = {}
+    for file in (file for pattern in patterns for file in folder.glob(pattern)):
+        name = str(file.relative_to(folder))
+        if file.suffix == ".pt":
+            saved = load_checkpoint(file)
+            for i, state in saved["optimizer"]["state"].items():
+                saved["model"] |= {f"{i}.{key}": torch.as_tensor(state[key]) for key in state}
+            for key, tensor in saved["model"].items():
+                found[name, key] = tensor.numpy().tobytes()
+        elif file.name.endswith("metrics.json"):
+            metrics = json.loads(file.read_text())
+            found[name] = [metrics.get(key) for key in ("best", "epochs", "training", "held_out")]
+        elif file.suffix in (".safetensors", ".tsv", ".txt", ".json", ".csv"):
+            found[name] = file.read_bytes()
+    assert found
+    return found
 
 
 def run_as_two(main: Callable, folder: Path, line: Sequence[str]) -> str:
@@ -407,6 +461,16 @@ def one_line_error(*facts: str) -> Iterator[None]:
     assert "\n" not in str(caught.value)
     for fact in facts:
         assert fact in str(caught.value)
+
+
+class Malicious:
+    """Unpickled, it makes a folder: harmless, and seen."""
+
+    def __init__(self, trace: Path):
+        self.trace = trace
+
+    def __reduce__(self):
+        return os.mkdir, (str(self.trace),)
 
 
 def assert_same_tensors(found: dict, wanted: dict) -> None:
