@@ -3,24 +3,16 @@
 Defended by: checks/findings.py: describe cuts, worker.py: seconds and memory of the task.
 """
 
-CODE = {
-    "bert.py": """
+FUNCTIONS = """
 def evil(self, *_):
     raise ValueError("x" * 10**8)
-
-for owner, name in ((BertSelfAttention, "attention"), (BertLayer, "add_norm"),
-                    (BertLayer, "forward"), (BertModel, "embed")):
-    setattr(owner, name, evil)
-""",
-    "optimizer.py": """
+"""
+STEP = """
 class Slow(Exception):
     def __str__(self):
         while True:
             pass
 def evil(self, closure=None):
     raise Slow
-
-AdamW.step = evil
-""",
-}
+"""
 STATUSES = {"1.5": "timeout"}

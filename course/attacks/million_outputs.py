@@ -3,17 +3,11 @@
 Defended by: worker.py: a child without a result in time has 0; one.py: a largest header.
 """
 
-CODE = {
-    "bert.py": """
+FUNCTIONS = """
 from checks.part1 import functions
 many = {f"values/{number}": None for number in range(1_000_000)}
 for task_id in list(functions.RUNS):
     functions.RUNS[task_id] = lambda *_, **__: many
 def evil(self, *_):
     return None
-
-for owner, name in ((BertSelfAttention, "attention"), (BertLayer, "add_norm"),
-                    (BertLayer, "forward"), (BertModel, "embed")):
-    setattr(owner, name, evil)
-""",
-}
+"""
