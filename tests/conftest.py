@@ -6,6 +6,7 @@ os.environ["HF_HUB_OFFLINE"] = "1"  # before anything imports huggingface_hub
 os.environ.pop("MINBERT_MODEL", None)
 os.environ.setdefault("MPLBACKEND", "Agg")
 
+import importlib
 import importlib.util
 import itertools
 import multiprocessing
@@ -315,6 +316,8 @@ def fork(
     It writes its resume file after every step, and is killed just before or just after a written
     file takes its place: the event of that number, if it has one.
     """
+    importlib.import_module("torch._dynamo")  # torch takes it in late: once, not in every process
+
     folder.mkdir(exist_ok=True)
 
     def live() -> None:
@@ -357,17 +360,31 @@ def run_forked(main: Callable, folder: Path, line: Sequence[str], last_event=Non
     return process.exitcode
 
 
-def run_as_two(main: Callable, folder: Path, line: Sequence[str]) -> str:
-    """Two forked processes, told by torchrun's variables that they belong together; → their log."""
+def run_together(
+    main: Callable, folder: Path, line: Sequence[str], count: int = 2
+) -> tuple[list[int], str]:
+    """Forked processes, told by torchrun's variables that they belong together.
+
+    Returns:
+        their exit codes, and their log.
+    """
     with socket.socket() as free:
         free.bind(("localhost", 0))
         shared = {"MASTER_ADDR": "localhost", "MASTER_PORT": str(free.getsockname()[1])}
-    shared |= {"TORCHELASTIC_RUN_ID": "x", "WORLD_SIZE": "2"}
-    both = [fork(main, folder, line, **shared, RANK=str(rank)) for rank in (0, 1)]
-    for process in both:
+    shared |= {"TORCHELASTIC_RUN_ID": "x", "WORLD_SIZE": str(count)}
+    started = [
+        fork(main, folder, line, **shared, RANK=str(rank), LOCAL_RANK=str(rank))
+        for rank in range(count)
+    ]
+    for process in started:
         process.join()
-    said = (folder / "log.txt").read_text()
-    assert [process.exitcode for process in both] == [0, 0], said
+    return [process.exitcode for process in started], (folder / "log.txt").read_text()
+
+
+def run_as_two(main: Callable, folder: Path, line: Sequence[str]) -> str:
+    """Two of them that have to end well; → their log."""
+    codes, said = run_together(main, folder, line)
+    assert codes == [0, 0], said
     return said
 
 
