@@ -148,37 +148,27 @@ def test_the_same_bytes_whether_killed_or_several_at_a_time(
     assert (out / "grades.csv").read_bytes() == (alone[0] / "grades.csv").read_bytes()
 
 
-@needs_sandbox
-def test_one_student_anew(alone, submissions, run, tmp_path):
-    folder, out = tmp_path / "submissions", tmp_path / "out"
-    shutil.copytree(submissions, folder)
-    shutil.copytree(alone[0], out)
-    write_zip(folder, "3_mistake", solution() | predictions(3))
-    before = times(out)
-    done = run(folder, out, "--only", "3_mistake")
-    assert done.returncode == 0, done.stderr
-    after = times(out)
-    assert after.pop("3_mistake.json") > before.pop("3_mistake.json")
-    assert after == before
-    with open(out / "grades.csv", newline="") as file:
-        points = {row["student"]: row["points"] for row in csv.DictReader(file)}
-    assert (points["3_mistake"], points["1_solution"]) == ("100", "100")
-    assert len(points) == 7
-
-
 # ---------------------------------------------------------------------------------------------
 # In this process, without a sandbox
 
 
 @pytest.fixture
 def quick(monkeypatch, run_script_here):
-    """A function that runs grade.py where nothing is ever started; students in it fail instead."""
+    """A function that runs grade.py where nothing is ever started: all is right of those students
+    that are in its ``right``, an error of ours of those in its ``failing``.
+    """
+    right: set[str] = set()
     failing: set[str] = set()
+
+    def verdict(entry, student):
+        if student in right:
+            return judge.Verdict("right", dict.fromkeys(judge.rows_of(entry), True))
+        return judge.nothing(entry, "not started")
 
     def grade_tasks(context, submission, slot):
         if submission.student in failing:
             raise ZeroDivisionError("a bug of ours")
-        return {entry.id: judge.nothing(entry, "not started") for entry in context.tasks}, ["none"]
+        return {entry.id: verdict(entry, submission.student) for entry in context.tasks}, ["none"]
 
     monkeypatch.setattr(one, "grade_tasks", grade_tasks)
     monkeypatch.setattr(grade, "refuse_open_secrets", lambda paths, slots: None)
@@ -188,8 +178,27 @@ def quick(monkeypatch, run_script_here):
     def go(folder, out, *more):
         return run_script_here(grade, folder, "--gold", *GOLD, "--out", out, *more)
 
-    go.failing = failing
+    go.right, go.failing = right, failing
     return go
+
+
+def test_one_student_anew(quick, submissions, tmp_path):
+    folder, out = tmp_path / "submissions", tmp_path / "out"
+    shutil.copytree(submissions, folder)
+    quick.right.add("1_solution")
+    assert quick(folder, out).code == 0
+    before = times(out)
+    quick.right.clear()
+    quick.right.add("3_mistake")
+    write_zip(folder, "3_mistake", solution() | predictions(3))
+    assert quick(folder, out, "--only", "3_mistake").code == 0
+    after = times(out)
+    assert after.pop("3_mistake.json") > before.pop("3_mistake.json")
+    assert after == before
+    with open(out / "grades.csv", newline="") as file:
+        points = {row["student"]: row["points"] for row in csv.DictReader(file)}
+    assert (points["3_mistake"], points["1_solution"], points["4_stubs"]) == ("100", "100", "0")
+    assert len(points) == 7
 
 
 def test_an_error_of_ours_is_no_zero(quick, submissions, tmp_path):

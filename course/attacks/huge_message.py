@@ -3,10 +3,13 @@
 Defended by: checks/findings.py: describe cuts, worker.py: seconds and memory of the task.
 """
 
-FUNCTIONS = """
+CODE = {
+    "bert.py": """
 def evil(self, *_):
     raise ValueError("x" * 10**8)
-"""
+BertSelfAttention.attention = evil
+""",
+}
 STEP = """
 class Slow(Exception):
     def __str__(self):
