@@ -30,7 +30,7 @@ ROOT = Path(__file__).resolve().parent.parent
 GOLD = [ROOT / "course" / "gold", ROOT / "data" / "practice"]
 PART_1 = ("bert.py", "optimizer.py", "classifier.py")
 HONEST = ("a-honest", "m-honest", "zz-honest")
-SECONDS = 3  # of a task
+SECONDS = 4  # of a task
 LEFT = ("GOT-THROUGH", "message-to-friends", "left-by-attack")
 
 
