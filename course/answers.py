@@ -291,6 +291,12 @@ def put_methods(source: str, owner: str, methods: Methods, imports: tuple[str, .
     return "\n".join(lines) + "\n"
 
 
+def solution_with(task: GradedTask, methods: Methods, imports: tuple[str, ...] = ()) -> str:
+    """Our file of a task with other methods in the task's class."""
+    source = (ROOT / task.file).read_text(encoding="utf-8")
+    return put_methods(source, task.function.split(".")[0], methods, imports)
+
+
 @contextlib.contextmanager
 def installed(answer: Answer, version: str = "") -> Iterator[types.ModuleType]:
     """While active, ``import bert`` (or the answer's file) gives a module with the answer."""

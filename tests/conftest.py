@@ -18,7 +18,7 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
@@ -407,6 +407,12 @@ def load_script(name: str) -> ModuleType:
     sys.modules[spec.name] = module
     spec.loader.exec_module(module)
     return module
+
+
+def versions(answers: Iterable) -> list:
+    """Every version of every answer of course/, as parameters of a test."""
+    pairs = [(answer, version) for answer in answers for version in answer.versions]
+    return [pytest.param(a, v, id=f"{a.folder}/{a.name}, {v}") for a, v in pairs]
 
 
 # ---------------------------------------------------------------------------------------------

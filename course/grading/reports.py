@@ -244,7 +244,6 @@ def class_rows(results: Iterable[Result]) -> list[dict[str, Any]]:
         group = entries[number]
         statuses = Counter(entry["status"] for entry in group)
         mistakes = Counter(name for entry in group for name in set(entry["mistakes"]))
-        seconds = _seconds(group)
         rows.append(
             {
                 "task": number,
@@ -253,7 +252,6 @@ def class_rows(results: Iterable[Result]) -> list[dict[str, Any]]:
                 **{status: statuses[status] for status in STATUSES},
                 "mean points": sum(entry["points"] for entry in group) / len(group),
                 "of": group[0]["of"],
-                "mean seconds": sum(seconds) / len(seconds) if seconds else None,
                 "common mistakes": ", ".join(f"{n} ({k})" for n, k in mistakes.most_common(5)),
             }
         )
@@ -261,25 +259,16 @@ def class_rows(results: Iterable[Result]) -> list[dict[str, Any]]:
 
 
 def _overview(results: Sequence[Result]) -> str:
-    """How many there are of what, points and seconds, in a sentence or two."""
+    """How many there are of what, and points, in a sentence or two."""
     statuses = Counter(result["status"] for result in results)
     listed = ", ".join(f"{count} {status}" for status, count in statuses.most_common())
     graded = [result for result in results if result["status"] == "graded"]
     if not graded:
         return f"{len(results)} submissions: {listed or 'none'}."
     shares = [points / most for points, most, _ in map(totals, graded) if most]
-    seconds = _seconds(graded)
     mean = f"Mean share of the points {sum(shares) / len(shares):.0%}. " if shares else ""
-    if seconds:
-        mean += f"Seconds to grade one: mean {sum(seconds) / len(seconds):.1f}, "
-        mean += f"longest {max(seconds):.1f}. "
     rest = "What was refused or went wrong on the staff's side is in no mean."
     return f"{len(results)} submissions: {listed}. {mean}{rest}"
-
-
-def _seconds(entries: Iterable[Mapping]) -> list[float]:
-    """Those that were measured."""
-    return [entry["seconds"] for entry in entries if entry.get("seconds") is not None]
 
 
 def class_section(results: Sequence[Result]) -> tuple[str, str, str]:
@@ -290,7 +279,6 @@ def class_section(results: Sequence[Result]) -> tuple[str, str, str]:
         *(Column(status, status.capitalize(), "count") for status in STATUSES),
         Column("mean points", "Mean points", "points"),
         Column("of", "Of", "count"),
-        Column("mean seconds", "Seconds", "seconds"),
         Column("common mistakes", "Common mistakes", "long"),
     ]
     rows = class_rows(results)
@@ -317,7 +305,6 @@ def student_section(results: Sequence[Result]) -> tuple[str, str, str]:
                 "status": result["status"],
                 "points": points if graded else None,
                 "of": most if graded else None,
-                "seconds": result.get("seconds"),
                 "layers": ", ".join(result.get("layers", [])),
                 "look": "; ".join(filter(None, notes)),
             }
@@ -327,7 +314,6 @@ def student_section(results: Sequence[Result]) -> tuple[str, str, str]:
         Column("status", "Status"),
         Column("points", "Points", "points"),
         Column("of", "Of graded rows", "points"),
-        Column("seconds", "Seconds", "seconds"),
         Column("look", "To look at", "long"),
     ]
     text = "Rows of the rubric without a mark are in neither number. Layers of the sandbox: " + (
@@ -341,19 +327,18 @@ def write_statistics(out: Path, results: Sequence[Result]) -> None:
     graded = [result for result in results if result["status"] == "graded"]
     rows = class_rows(results)
     if graded:
-        sums, seconds = [totals(result) for result in graded], _seconds(graded)
+        sums = [totals(result) for result in graded]
         rows.append(
             {
                 "task": "all",
                 "graded": len(graded),
                 "mean points": sum(points for points, _, _ in sums) / len(graded),
                 "of": max(most for _, most, _ in sums),
-                "mean seconds": sum(seconds) / len(seconds) if seconds else None,
                 "common mistakes": _overview(results),
             }
         )
-    columns = ["task", "title", "graded", *STATUSES, "mean points", "of", "mean seconds"]
-    write_csv(out / "statistics.csv", [*columns, "common mistakes"], rows)
+    columns = ["task", "title", "graded", *STATUSES, "mean points", "of", "common mistakes"]
+    write_csv(out / "statistics.csv", columns, rows)
 
 
 def write_grades(out: Path, results: Sequence[Result]) -> None:
