@@ -17,7 +17,6 @@ import signal
 import stat
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 KEPT = 4096  # bytes of what the command printed last
