@@ -8,22 +8,14 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Mapping
 from fnmatch import fnmatch
-from pathlib import Path
 from typing import Any
-
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from checks.graded_tasks import GradedTask
 from course.table import Table, course_tasks
+from course.templates import templates_of
 from training.errors import InputError
 
-TEMPLATE = Environment(
-    loader=FileSystemLoader(Path(__file__).resolve().parent),
-    trim_blocks=True,
-    lstrip_blocks=True,
-    keep_trailing_newline=True,
-    undefined=StrictUndefined,
-).get_template("student_readme.md")
+TEMPLATE = templates_of(__file__).get_template("student_readme.md")
 COLUMNS = ("task", "function", "points", "minutes", "paper", "check")
 
 

@@ -16,10 +16,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
-
 from checks.graded_tasks import GRADED_TASKS
 from course.grading.output import DIGITS, Column, clean, page, table, write_csv, write_text
+from course.templates import templates_of
 from training.errors import InputError
 
 Result = Mapping[str, Any]
@@ -164,14 +163,8 @@ def _block(text: str) -> str:
     return f"\n{fence}text\n{shown}\n{fence}"
 
 
-FEEDBACK = Environment(  # not output.TEMPLATES, which are HTML
-    loader=FileSystemLoader(Path(__file__).resolve().parent),
-    trim_blocks=True,
-    lstrip_blocks=True,
-    keep_trailing_newline=True,
-    undefined=StrictUndefined,
-)
-FEEDBACK.filters |= {"clean": clean, "md": _md, "block": _block}
+TEMPLATES = templates_of(__file__)
+TEMPLATES.filters |= {"clean": clean, "md": _md, "block": _block}
 
 
 def feedback(result: Result, show_test: bool = True) -> str:
@@ -181,7 +174,7 @@ def feedback(result: Result, show_test: bool = True) -> str:
         show_test: whether this submission counts on the test data; of these the public half only.
     """
     points, most, missing = totals(result)
-    return FEEDBACK.get_template("feedback.md").render(
+    return TEMPLATES.get_template("feedback.md").render(
         result=result,
         points=points,
         most=most,
