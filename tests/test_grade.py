@@ -1,6 +1,7 @@
 """A batch of submissions (course/grade.py): the same results whatever happens on the way."""
 
 import csv
+import functools
 import json
 import os
 import shutil
@@ -161,6 +162,13 @@ def test_the_same_results_whether_killed_or_several_at_a_time(
 
 # ---------------------------------------------------------------------------------------------
 # In this process, without a sandbox
+
+
+@pytest.fixture(scope="module", autouse=True)
+def one_handout():
+    """What is graded here makes the handout, which does not change, once and not for each batch."""
+    with mock.patch.object(handout, "build", functools.cache(handout.build)):
+        yield
 
 
 @pytest.fixture
