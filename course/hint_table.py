@@ -38,8 +38,8 @@ from course.answers import (  # noqa: E402
     installed,
     installed_source,
     merge,
-    put_methods,
     read_all,
+    solution_with,
 )
 from course.fingerprints import base_of, part_1  # noqa: E402
 from training.arguments import OneLineParser, run_script  # noqa: E402
@@ -128,9 +128,7 @@ def pairs_named(entries: list[GradedTask]) -> tuple[int, int]:
             methods = merge(base, first, second)
             if methods is None:
                 continue
-            source = (ROOT / entry.file).read_text(encoding="utf-8")
-            owner = entry.function.split(".")[0]
-            source = put_methods(source, owner, methods, one.imports + two.imports)
+            source = solution_with(entry, methods, one.imports + two.imports)
             with installed_source(entry.file, source):
                 findings = sanity_check.examine(entry)
             if faulty(findings):  # one may undo the other

@@ -6,6 +6,7 @@ os.environ["HF_HUB_OFFLINE"] = "1"  # before anything imports huggingface_hub
 os.environ.pop("MINBERT_MODEL", None)
 os.environ.setdefault("MPLBACKEND", "Agg")
 
+import importlib
 import importlib.util
 import itertools
 import json
@@ -18,7 +19,7 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
@@ -54,8 +55,20 @@ FAST = """
 """.split()  # files; no test in them takes long, and few start a program
 
 
+LONGEST = """
+    attacks techniques processes resume grading_part2 sanity_part2 grade gradescope handout
+""".split()  # files; the two that grade batches not side by side
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Let pytest-xdist hand out files in the order below, not those with the most tests first."""
+    config.option.loadscopereorder = False
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark what ``-m fast`` runs."""
+    """Mark what ``-m fast`` runs; put the files that take longest first, lest one worker waits."""
+    ranks = {name: rank for rank, name in enumerate(LONGEST)}
+    items.sort(key=lambda item: ranks.get(item.path.stem.removeprefix("test_"), len(ranks)))
     for item in items:
         if item.path.stem.removeprefix("test_") in FAST:
             item.add_marker("fast")
@@ -344,6 +357,8 @@ def fork(
     file takes its place, the event of that number, if it has one; or so many seconds later. Files
     count whose names end in one of ``counted``.
     """
+    importlib.import_module("torch._dynamo")  # torch takes it in late: once, not in every process
+
     folder.mkdir(exist_ok=True)
 
     def live() -> None:
@@ -411,17 +426,31 @@ def left_by(folder: Path, *patterns: str) -> dict:
     return found
 
 
-def run_as_two(main: Callable, folder: Path, line: Sequence[str]) -> str:
-    """Two forked processes, told by torchrun's variables that they belong together; → their log."""
+def run_together(
+    main: Callable, folder: Path, line: Sequence[str], count: int = 2
+) -> tuple[list[int], str]:
+    """Forked processes, told by torchrun's variables that they belong together.
+
+    Returns:
+        their exit codes, and their log.
+    """
     with socket.socket() as free:
         free.bind(("localhost", 0))
         shared = {"MASTER_ADDR": "localhost", "MASTER_PORT": str(free.getsockname()[1])}
-    shared |= {"TORCHELASTIC_RUN_ID": "x", "WORLD_SIZE": "2"}
-    both = [fork(main, folder, line, **shared, RANK=str(rank)) for rank in (0, 1)]
-    for process in both:
+    shared |= {"TORCHELASTIC_RUN_ID": "x", "WORLD_SIZE": str(count)}
+    started = [
+        fork(main, folder, line, **shared, RANK=str(rank), LOCAL_RANK=str(rank))
+        for rank in range(count)
+    ]
+    for process in started:
         process.join()
-    said = (folder / "log.txt").read_text()
-    assert [process.exitcode for process in both] == [0, 0], said
+    return [process.exitcode for process in started], (folder / "log.txt").read_text()
+
+
+def run_as_two(main: Callable, folder: Path, line: Sequence[str]) -> str:
+    """Two of them that have to end well; → their log."""
+    codes, said = run_together(main, folder, line)
+    assert codes == [0, 0], said
     return said
 
 
@@ -432,6 +461,12 @@ def load_script(name: str) -> ModuleType:
     sys.modules[spec.name] = module
     spec.loader.exec_module(module)
     return module
+
+
+def versions(answers: Iterable) -> list:
+    """Every version of every answer of course/, as parameters of a test."""
+    pairs = [(answer, version) for answer in answers for version in answer.versions]
+    return [pytest.param(a, v, id=f"{a.folder}/{a.name}, {v}") for a, v in pairs]
 
 
 # ---------------------------------------------------------------------------------------------

@@ -3,7 +3,7 @@
 import itertools
 
 import pytest
-from conftest import ROOT
+from conftest import ROOT, versions
 
 import sanity_check
 from checks.findings import faulty
@@ -15,19 +15,13 @@ from course.answers import (
     installed_source,
     merge,
     put,
-    put_methods,
     read_all,
+    solution_with,
 )
 from course.fingerprints import base_of
 
 BERT = [entry for entry in GRADED_TASKS if entry.file == "bert.py"]
 WRONG = {entry.id: read_all(MISTAKES, entry.id) for entry in BERT}
-
-
-def versions(answers):
-    """Every version of every answer, as parameters of a test."""
-    pairs = [(answer, version) for answer in answers for version in answer.versions]
-    return [pytest.param(a, v, id=f"{a.task.id}/{a.name}, {v}") for a, v in pairs]
 
 
 def names(findings):
@@ -84,15 +78,14 @@ def test_a_right_answer_is_not_accused(answer, version):
 
 @pytest.mark.parametrize("entry", BERT, ids=lambda entry: entry.id)
 def test_of_two_mistakes_at_least_one_is_named(entry):
-    base, source = base_of(entry), (ROOT / entry.file).read_text(encoding="utf-8")
+    base = base_of(entry)
     missed, count = [], 0
     for one, two in list(itertools.combinations(WRONG[entry.id], 2))[::11]:
         methods = merge(base, *(answer.versions[answer.first] for answer in (one, two)))
         if methods is None:
             continue
-        owner = entry.function.split(".")[0]
-        text = put_methods(source, owner, methods, one.imports + two.imports)
-        with installed_source(entry.file, text):
+        source = solution_with(entry, methods, one.imports + two.imports)
+        with installed_source(entry.file, source):
             findings = sanity_check.examine(entry)
         count += bool(faulty(findings))
         if faulty(findings) and not names(findings) & {one.name, two.name}:

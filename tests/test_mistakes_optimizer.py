@@ -6,7 +6,7 @@ import sys
 
 import pytest
 import torch
-from conftest import ROOT
+from conftest import versions
 from test_optimizer import CoupledL2, MomentsForgotten, NoCorrection, Pieces, Uphill
 
 import optimizer_test
@@ -21,19 +21,13 @@ from course.answers import (
     installed,
     installed_source,
     merge,
-    put_methods,
     read_all,
+    solution_with,
 )
 from course.fingerprints import base_of
 
 OPTIMIZER = graded_task("optimizer.step")
 STEPS = read_all(MISTAKES, OPTIMIZER.id)
-
-
-def versions(answers):
-    """Every version of every answer, as parameters of a test."""
-    pairs = [(answer, version) for answer in answers for version in answer.versions]
-    return [pytest.param(a, v, id=f"{a.name}, {v}") for a, v in pairs]
 
 
 def recognise(opt_class):
@@ -88,7 +82,7 @@ def merged(*answers):
     if methods is None:
         return None
     try:
-        return put_methods((ROOT / "optimizer.py").read_text("utf-8"), "AdamW", methods)
+        return solution_with(OPTIMIZER, methods)
     except SyntaxError:  # lines that do not fit together
         return None
 

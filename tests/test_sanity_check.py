@@ -1,9 +1,7 @@
 """sanity_check.py and checks/part1/: our solution, what is said, references, the script."""
 
-import ast
 import math
 import os
-import shutil
 import subprocess
 import sys
 
@@ -21,6 +19,7 @@ from checks.graded_tasks import GRADED_TASKS, graded_task
 from checks.part1 import functions
 from checks.part1.functions import student_outputs
 from course.answers import MISTAKES, installed, read
+from course.handout import build, write_files
 from sanity_check import check
 from training.errors import InputError
 
@@ -263,37 +262,16 @@ def run(*arguments: str, folder=ROOT):
     )
 
 
-def stub(path) -> None:
-    """Replace every marked region by what students get: its message, or its STUB lines."""
-    lines, inside = [], None
-    for line in path.read_text(encoding="utf-8").splitlines():
-        indent, text = line[: len(line) - len(line.lstrip())], line.strip()
-        if text.startswith("### BEGIN SOLUTION"):
-            inside = text.split()[-1]
-        elif text.startswith("### END SOLUTION"):
-            known = [entry for entry in GRADED_TASKS if entry.id == inside]
-            if known:
-                lines.append(f'{indent}raise NotImplementedError("{known[0].title} …")')
-            inside = None
-        elif inside is None:
-            lines.append(line)
-        elif text.startswith("### STUB:"):
-            lines.append(indent + text.removeprefix("### STUB:").removeprefix(" "))
-    source = "\n".join(lines) + "\n"
-    ast.parse(source)
-    path.write_text(source, encoding="utf-8")
+def write_handout(folder, part: str) -> None:
+    """What students get."""
+    write_files(folder, build(ROOT, part).files)
 
 
 @pytest.fixture
 def handout(tmp_path):
-    """A copy of the scripts whose solutions are taken out, and no part 2."""
-    for file in (*ROOT.glob("*.py"), functions.DATA, ROOT / "optimizer_test.npy"):
-        shutil.copy(file, tmp_path)
-    shutil.copytree(ROOT / "training", tmp_path / "training")
-    shutil.copytree(ROOT / "checks", tmp_path / "checks", ignore=shutil.ignore_patterns("part2"))
-    for file in ("bert.py", "optimizer.py", "classifier.py"):
-        stub(tmp_path / file)
-    (tmp_path / "multitask_classifier.py").unlink()
+    """Part 1 as students get it."""
+    pytest.importorskip("ruff", reason="no ruff: pip install -r requirements-dev.txt")
+    write_handout(tmp_path, "1")
     return tmp_path
 
 
@@ -320,10 +298,7 @@ def test_script_on_the_handout(handout):
 
 
 def test_script_on_the_handout_of_part_2(handout):
-    for file in ("bert.py", "optimizer.py", "classifier.py", "multitask_classifier.py"):
-        shutil.copy(ROOT / file, handout)
-    shutil.copytree(ROOT / "checks" / "part2", handout / "checks" / "part2")
-    stub(handout / "multitask_classifier.py")
+    write_handout(handout, "2")
     done = run("--part", "2", folder=handout)
     assert (done.returncode, done.stderr) == (1, "")
     lines = done.stdout.splitlines()
