@@ -17,14 +17,11 @@ Prints Markdown tables:
 from __future__ import annotations
 
 import json
-import os
-import subprocess
 import sys
 import tempfile
 import threading
 import time
 from pathlib import Path
-from statistics import median
 from types import SimpleNamespace
 
 import torch
@@ -32,6 +29,7 @@ import torch
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
+from benchmarks.speed import print_table, ratios, run_alone, spread
 from optimizer import AdamW
 from pretraining import pretrain
 from pretraining.corpus import build
@@ -42,7 +40,6 @@ from training.acceleration import accelerate
 from training.arguments import OneLineParser, positive_int, run_script
 from training.batches import LengthBatches
 from training.devices import autocast_for, keep_freed_memory
-from training.errors import InputError
 from training.hub import find_model
 from training.schedule import linear_factor, set_learning_rates
 from utils import seed_everything
@@ -196,13 +193,7 @@ def memory(job: SimpleNamespace) -> dict[str, float]:
 def run_job(args, kind: str, **values) -> dict:
     """A contender, or the memory of a run, in a process of its own."""
     job = vars(args) | values | {"kind": kind}
-    command = [sys.executable, "-P", str(Path(__file__).resolve()), "--job", json.dumps(job)]
-    offline = os.environ | {"HF_HUB_OFFLINE": "1"}
-    done = subprocess.run(command, capture_output=True, text=True, check=False, env=offline)
-    if done.returncode:
-        lines = done.stderr.strip().splitlines() or [f"exit status {done.returncode}"]
-        raise InputError(f"{kind} failed: {lines[-1]}")
-    return json.loads(done.stdout.strip().splitlines()[-1])
+    return run_alone(kind, Path(__file__).resolve(), "--job", json.dumps(job))
 
 
 def do_job(text: str) -> None:
@@ -218,12 +209,6 @@ def do_job(text: str) -> None:
     print(json.dumps(found))
 
 
-def spread(values: list[float], digits: int = 0) -> str:
-    """Median (minimum to maximum)."""
-    shown = (f"{value:,.{digits}f}" for value in (median(values), min(values), max(values)))
-    return "{} ({} to {})".format(*shown)
-
-
 def speed_table(args) -> None:
     """In turns; the ratio is taken turn by turn."""
     rates: dict[str, list[float]] = {name: [] for name in CONTENDERS}
@@ -231,28 +216,26 @@ def speed_table(args) -> None:
         for name in CONTENDERS:
             found = run_job(args, name)
             rates[name].append(found["pieces"] / found["seconds"])
-    ratios = [a / b for a, b in zip(*rates.values(), strict=True)]
-    print(f"\n**Word pieces a second**, {args.preset}, {args.objective}, {args.steps} steps of "
-          f"{args.batch_size} × {args.length}, {torch.get_num_threads()} threads\n")  # fmt: skip
-    print("| | pieces a second |\n| --- | --- |")
-    for name, found in rates.items():
-        print(f"| {name} | {spread(found)} |")
-    print(f"| ours / transformers | {spread(ratios, 2)} |", flush=True)
+    table = [(name, spread(found, 0)) for name, found in rates.items()]
+    table.append(("ours / transformers", ratios(*rates.values())))
+    shape = f"{args.steps} steps of {args.batch_size} × {args.length}"
+    title = f"{args.preset}, {args.objective}, {shape}, {torch.get_num_threads()} threads"
+    print_table(f"Word pieces a second, {title}", ("", "pieces a second"), table)
 
 
 def memory_table(args) -> None:
     """N sentences, and ten times as many."""
-    print("\n**Peak memory of a run, MB**\n")
-    print("| sentences | tokenized text | resident | without pages of files |")
-    print("| --- | --- | --- | --- |")
+    table = []
     for limit in (args.limit // 10, args.limit):
         folder = f"{args.corpus}-{limit}"
         for when in ("built by this run", "ready"):
             out = tempfile.mkdtemp(dir=args.out)
             found = run_job(args, "memory", limit=limit, corpus=folder, out=out)
             size = (Path(folder) / "ids.bin").stat().st_size / 2**20
-            print(f"| {limit:,} | {size:.1f}, {when} | {found['resident']:,.0f} "
-                  f"| {found['own']:,.0f} |", flush=True)  # fmt: skip
+            megabytes = (f"{found[kind]:,.0f}" for kind in ("resident", "own"))
+            table.append((f"{limit:,}", f"{size:.1f}, {when}", *megabytes))
+    header = ("sentences", "tokenized text", "resident", "without pages of files")
+    print_table("Peak memory of a run, MB", header, table)
 
 
 def main() -> None:

@@ -12,7 +12,6 @@ Prints Markdown tables, values as median (minimum to maximum) over the repeats:
     frozen     --option pretrain: ours, which encodes once, beside plain
     inference  vectors of all sentences of SST and CFIMDB, beside transformers and
                sentence-transformers; first it is checked that all give the same vectors
-    tokenizer  beside the Rust one
     length     how a step's cost grows with the length of the sentences, by attention kernel
     size       how an epoch's cost grows with the number of sentences
 Each contender runs in a process of its own (speed_jobs.py). -P keeps our datasets.py from shadowing
@@ -70,15 +69,20 @@ STEPS = 8
 def run_job(a: SimpleNamespace, work: str, **job) -> dict:
     """Run a piece of speed_jobs.WORK in a process of its own → its seconds, peak and result."""
     job |= {"work": work, "model": a.model, "folder": str(a.folder)}
-    command = [sys.executable, "-P", str(ROOT / "benchmarks" / "speed_jobs.py"), json.dumps(job)]
+    found = run_alone(work, ROOT / "benchmarks" / "speed_jobs.py", json.dumps(job))
+    print(f"{work}: {found['seconds']:.1f} s", file=sys.stderr)
+    return found
+
+
+def run_alone(work: str, script: Path, *arguments: str) -> dict:
+    """Run a script in a process of its own → the JSON of the last line it prints."""
+    command = [sys.executable, "-P", str(script), *arguments]
     offline = os.environ | {"HF_HUB_OFFLINE": "1"}
     done = subprocess.run(command, capture_output=True, text=True, check=False, env=offline)
     if done.returncode:
         lines = done.stderr.strip().splitlines() or [f"exit status {done.returncode}"]
         raise InputError(f"{work!r} failed: {lines[-1]}")
-    found = json.loads(done.stdout.strip().splitlines()[-1])
-    print(f"{work}: {found['seconds']:.1f} s", file=sys.stderr)
-    return found
+    return json.loads(done.stdout.strip().splitlines()[-1])
 
 
 def in_turns(a: SimpleNamespace, jobs: dict[object, dict]) -> dict[object, list[dict]]:
@@ -298,20 +302,6 @@ def check_vectors(a: SimpleNamespace, job: dict) -> None:
             raise InputError(f"vectors of {encoder} differ by {worst:.1e} from transformers'")
 
 
-def tokenizer(a: SimpleNamespace) -> None:
-    """Cold, having seen no word yet, and warm, beside the faster way to call the Rust one."""
-    texts = sample([row[0] for row in load_data(a.data / "ids-sst-train.csv", "rows")], a.rows)
-    rows = write_rows(a, "tokenizer", texts, [])
-    found = run_job(a, "tokenizer", rows=rows, repeats=a.repeats)["result"]
-    table = []
-    for name, times in found.items():
-        for key, own in times.items():
-            rates = spread((len(texts) / time for time in own), 0)
-            table.append((name, key, rates, ratios(times["Rust"], own)))
-    header = ("what", "tokenizer", "sentences a second", "… times as fast as Rust")
-    print_table(f"Tokenizing {len(texts):,} sentences of SST", header, table)
-
-
 def length(a: SimpleNamespace) -> None:
     """A training step of 8 sentences of 16 to 512 pieces, with both attention kernels."""
     batch_size = 8
@@ -365,7 +355,7 @@ def size(a: SimpleNamespace) -> None:
 # ---------------------------------------------------------------------------------------------
 
 PARTS: dict[str, Callable[[SimpleNamespace], None]] = {
-    part.__name__: part for part in (training, frozen, inference, tokenizer, length, size)
+    part.__name__: part for part in (training, frozen, inference, length, size)
 }
 WITH_SHARES = {"peak", "training", "frozen", "length"}
 

@@ -252,7 +252,7 @@ def encoding(prepare: Callable, job: SimpleNamespace) -> Callable[[], None]:
 
 
 # ---------------------------------------------------------------------------------------------
-# The machine's matrix products, and the tokenizer
+# The machine's matrix products
 
 
 def matmul_rates(job: SimpleNamespace) -> Callable[[], list]:
@@ -274,14 +274,6 @@ def matmul_rates(job: SimpleNamespace) -> Callable[[], list]:
     return work
 
 
-def tokenizer(job: SimpleNamespace) -> Callable[[], dict]:
-    """tokenizer_speed.py's measurement."""
-    sys.path.insert(0, str(Path(__file__).resolve().parent))
-    import tokenizer_speed
-
-    return partial(tokenizer_speed.measure, job.texts, job.model, job.repeats)
-
-
 # ---------------------------------------------------------------------------------------------
 
 WORK = {
@@ -299,7 +291,6 @@ WORK = {
         partial(encode_sentence_transformers, model_kwargs={"dtype": torch.bfloat16}),
     ),
     "matmul": matmul_rates,
-    "tokenizer": tokenizer,
 }
 
 

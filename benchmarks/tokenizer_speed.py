@@ -18,28 +18,17 @@ from pathlib import Path
 from statistics import median
 from time import perf_counter
 
-import pandas as pd
-
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
+from datasets import load_data
 from tokenizer import BertTokenizer
 from training.arguments import OneLineParser, positive_int, run_script
+from training.course_files import data_folder
 from training.errors import InputError
 from training.hub import find_model
 
-ROOT = Path(__file__).resolve().parent.parent
 FILE = "ids-sst-train.csv"
 Jobs = dict[str, Callable[[], object]]
-
-
-def find_sentences(data: str | None) -> tuple[Path, list[str]]:
-    """The file and its sentences, prepared as the data sets do: lower-cased and stripped."""
-    folders = [Path(data), Path(data) / "course"] if data else [ROOT / "data" / "practice"]
-    for folder in folders:
-        if (folder / FILE).is_file():
-            frame = pd.read_csv(folder / FILE, sep="\t", dtype=str, keep_default_na=False)
-            return folder / FILE, frame["sentence"].str.lower().str.strip().tolist()
-    raise InputError(f"no {FILE} in {folders[0]}; give --data the folder of the course files")
 
 
 def load_rust(vocab_file: Path, lower_case: bool):
@@ -102,12 +91,13 @@ def measure(texts: list[str], model: str | None, repeats: int) -> dict[str, dict
 def main() -> None:
     """Read the arguments, find the data, print sentences a second and ratios with their range."""
     parser = OneLineParser(description="our tokenizer's speed beside the Rust tokenizer's")
-    parser.add_argument("--data", default=os.environ.get("MINBERT_DATA"), help="course files")
+    parser.add_argument("--data", help="folder of the course files ($MINBERT_DATA does the same)")
     parser.add_argument("--model", help="folder or name of the model whose vocabulary is used")
     parser.add_argument("--repeats", type=positive_int, default=7)
     args = parser.parse_args()
 
-    path, texts = find_sentences(args.data)
+    path = data_folder(args.data) / FILE
+    texts = [text for text, *_ in load_data(path, "rows")]
     words = len({word for text in texts for word in text.split()})
     print(f"data: {len(texts):,} sentences, {words:,} different words, from {path}")
     for name, times in measure(texts, args.model, args.repeats).items():

@@ -6,7 +6,8 @@ the task's class; of a class whose name begins with "Script", the place of the f
 answer ``plain`` is what a student would write first. A folder that is no task's but the beginning
 of several ("multitask") holds answers to all of them; its ``plain`` replaces our solution
 wherever another answer is put in. Folders "multitask.training" hold training loops, which are no
-task.
+task. A right answer that is mostly a copy of one of these is in ``course/variants/<task id>.txt``:
+a change to it, in the form of a mistake's, without what to look at and what to read.
 
 ``course/mistakes/<task id>.txt`` has the mistakes in one function, as changes to right answers:
 
@@ -57,7 +58,8 @@ ROOT = Path(__file__).resolve().parent.parent
 MISTAKES, VARIANTS = ROOT / "course" / "mistakes", ROOT / "course" / "variants"
 TRAINING = "multitask.training"
 MARKER = re.compile(r"^ *### (BEGIN SOLUTION|END SOLUTION|STUB:).*\n", re.MULTILINE)
-WORDS = re.compile(
+WORDS_OF_RIGHT = re.compile(r"(?P<name>\w+): (?P<says>.+)")
+WORDS_OF_WRONG = re.compile(
     r"(?P<name>\w+): (?P<says>.+?) Hint: (?P<hint>.+?) Read: (?P<read>.+?)"
     r"(?: Named: (?P<named>\w+))?"
 )
@@ -107,9 +109,17 @@ def read(folder: Path, name: str) -> Answer:
 
 def read_all(folder: Path, task_id: str = "*") -> list[Answer]:
     """All answers of a folder, mistakes/ or variants/, or those to one task."""
-    right = [read_right(path) for path in sorted(folder.glob(f"{task_id}/*.py"))]
-    wrong = [read_wrong(path) for path in sorted(folder.glob(f"{task_id}.txt"))]
-    return [*right, *itertools.chain.from_iterable(wrong)]
+    found = read_whole(folder, task_id)
+    for path in sorted(folder.glob(f"{task_id}.txt")):
+        found += read_changes(path)
+    if folder == VARIANTS:
+        found.sort(key=lambda answer: (answer.folder, answer.name))
+    return found
+
+
+def read_whole(folder: Path, task_id: str) -> list[Answer]:
+    """The answers of a folder that are files."""
+    return [read_right(path) for path in sorted(folder.glob(f"{task_id}/*.py"))]
 
 
 def read_right(path: Path) -> Answer:
@@ -150,10 +160,11 @@ def _source(lines: list[str], node: ast.FunctionDef) -> str:
     return textwrap.dedent("\n".join(lines[number - 1] for number in kept)) + "\n"
 
 
-def read_wrong(path: Path) -> list[Answer]:
-    """The mistakes of one file of mistakes/; InputError if one of them has not the form above."""
+def read_changes(path: Path) -> list[Answer]:
+    """The answers of one file of changes; InputError if one of them has not the form above."""
     own = VARIANTS / path.stem
-    right = read_all(VARIANTS, path.stem if own.is_dir() else path.stem.partition(".")[0])
+    read_bases = read_whole if path.parent == VARIANTS else read_all
+    right = read_bases(VARIANTS, path.stem if own.is_dir() else path.stem.partition(".")[0])
     if not _task(path.stem) or not right:
         raise InputError(f"{path}: no such task, or no right answers in {VARIANTS}")
     right.sort(key=lambda answer: answer.name != "plain")  # plain ones first
@@ -162,26 +173,25 @@ def read_wrong(path: Path) -> list[Answer]:
         bases.setdefault(version, methods)
     head, *entries = re.split(r"\n\n+(?=\S)", path.read_text(encoding="utf-8").rstrip())
     imports = [line for line in head.splitlines() if line.startswith(("import ", "from "))]
-    answers = [_mistake(path, entry, imports, bases) for entry in entries]
+    answers = [_change(path, entry, imports, bases) for entry in entries]
     twice = [name for name, count in Counter(a.name for a in answers).items() if count > 1]
     if twice:
         raise InputError(f"{path}: {twice[0]} is there twice")
     return answers
 
 
-def _mistake(
-    path: Path, entry: str, imports: Sequence[str], bases: Mapping[str, Methods]
-) -> Answer:
-    """One paragraph of a file of mistakes."""
+def _change(path: Path, entry: str, imports: Sequence[str], bases: Mapping[str, Methods]) -> Answer:
+    """One paragraph of a file of changes."""
     lines = entry.splitlines()
     said = list(itertools.takewhile(lambda line: not line.startswith(" "), lines))
-    words = WORDS.fullmatch(" ".join(said))
-    if not words:
+    form = WORDS_OF_RIGHT if path.parent == VARIANTS else WORDS_OF_WRONG
+    if not (words := form.fullmatch(" ".join(said))):
         raise InputError(
             f"{path}: {lines[0]!r}: a mistake begins with 'name: what is wrong', 'Hint: …' and "
-            "'Read: …'; its code is indented"
+            "'Read: …', a right answer with 'name: how it differs'; the code is indented"
         )
-    name, task = words["name"], _task(path.stem)
+    told, task = words.groupdict(""), _task(path.stem)
+    name = told["name"]
     main = "train_multitask" if path.stem == TRAINING else task.function.rpartition(".")[2]
     versions: dict[str, Methods] = {}
     for version, base, block in _blocks(lines[len(said) :], name, next(iter(bases))):
@@ -195,14 +205,13 @@ def _mistake(
     parts = [ast.parse(text) for methods in versions.values() for text in methods.values()]
     used = {node.id for part in parts for node in ast.walk(part) if isinstance(node, ast.Name)}
     kept = tuple(line for line in imports if line.split()[-1] in used)
-    rest = {key: words[key] for key in ("says", "hint", "read")}
-    return Answer(
-        path.stem, task, name, **rest, named=words["named"] or name, versions=versions, imports=kept
-    )
+    if form is WORDS_OF_WRONG:
+        told["named"] = told["named"] or name
+    return Answer(path.stem, task, **told, versions=versions, imports=kept)
 
 
 def _blocks(lines: Sequence[str], name: str, plain: str) -> list[tuple[str, str, list[str]]]:
-    """The versions of one mistake: name, name of the right answer's class, lines not indented."""
+    """The versions of one answer: name, name of the right answer's class, lines not indented."""
     first = plain if plain.startswith("Script") else "".join(map(str.capitalize, name.split("_")))
     blocks: list[tuple[str, str, list[str]]] = [(first, plain, [])]
     for line in lines:
@@ -280,6 +289,12 @@ def put_methods(source: str, owner: str, methods: Methods, imports: tuple[str, .
     last = (futures or ast.parse("\n".join(lines)).body)[-1 if futures else 0].end_lineno
     lines[last:last] = ["", *imports] if imports else []
     return "\n".join(lines) + "\n"
+
+
+def solution_with(task: GradedTask, methods: Methods, imports: tuple[str, ...] = ()) -> str:
+    """Our file of a task with other methods in the task's class."""
+    source = (ROOT / task.file).read_text(encoding="utf-8")
+    return put_methods(source, task.function.split(".")[0], methods, imports)
 
 
 @contextlib.contextmanager

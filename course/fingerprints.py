@@ -42,8 +42,8 @@ from course.answers import (  # noqa: E402
     Methods,
     installed_source,
     merge,
-    put_methods,
     read_all,
+    solution_with,
 )
 from training.arguments import OneLineParser, run_script  # noqa: E402
 from training.errors import InputError  # noqa: E402
@@ -70,9 +70,7 @@ def part_1() -> list[GradedTask]:
 
 def outputs_of(entry: GradedTask, methods: Methods, imports: tuple[str, ...] = ()) -> Outputs:
     """What an answer computes, in each way of running the task's function."""
-    owner = entry.function.split(".")[0]
-    source = put_methods((ROOT / entry.file).read_text(encoding="utf-8"), owner, methods, imports)
-    with installed_source(entry.file, source) as module:
+    with installed_source(entry.file, solution_with(entry, methods, imports)) as module:
         if entry.id == OPTIMIZER:
             return {entry.id: adamw.outputs_of(module.AdamW)}
         return {

@@ -68,7 +68,7 @@ def grader_digest() -> str:
     """Of all that decides a grade: results of another grader, table or settings are not reused."""
     files = [
         *(ROOT / "course").rglob("*.py"),
-        *(ROOT / "course" / "mistakes").glob("*.txt"),
+        *(ROOT / "course").rglob("*.txt"),
         *(ROOT / "course").glob("*.toml"),
         *ROOT.glob("*.py"),
         *(ROOT / "training").rglob("*.py"),

@@ -45,8 +45,8 @@ from course.answers import (  # noqa: E402
     installed,
     installed_source,
     merge,
-    put_methods,
     read_all,
+    solution_with,
 )
 from course.fingerprints import base_of, part_1  # noqa: E402
 from training.arguments import OneLineParser, run_script  # noqa: E402
@@ -152,9 +152,8 @@ def several_at_once(entries: Iterable[GradedTask], count: int) -> Counter[str]:
         ):
             if methods := merged(entry, group):
                 imports = tuple(line for answer in group for line in answer.imports)
-                source = (ROOT / entry.file).read_text(encoding="utf-8")
-                owner = entry.function.split(".")[0]
-                with installed_source(entry.file, put_methods(source, owner, methods, imports)):
+                source = solution_with(entry, methods, imports)
+                with installed_source(entry.file, source):
                     findings = jobs.examine(entry)
                 if faulty(findings):  # one may undo the other
                     found[outcome_of(findings, {answer.name for answer in group})] += 1

@@ -1,4 +1,7 @@
-"""The students' README: the tasks' table, the map and some sections from our README.md."""
+"""The students' README: the tasks' table, the map and some sections from our README.md.
+
+Its text is in student_readme.md.
+"""
 
 from __future__ import annotations
 
@@ -9,8 +12,10 @@ from typing import Any
 
 from checks.graded_tasks import GradedTask
 from course.table import Table, course_tasks
+from course.templates import templates_of
 from training.errors import InputError
 
+TEMPLATE = templates_of(__file__).get_template("student_readme.md")
 COLUMNS = ("task", "function", "points", "minutes", "paper", "check")
 
 
@@ -66,11 +71,6 @@ def section(text: str, heading: str) -> str:
     return found[1]
 
 
-def bullets(items: Collection[str]) -> str:
-    """A list."""
-    return "".join(f"- {item}\n" for item in items)
-
-
 def student_readme(
     staff_readme: str,
     files: Collection[str],
@@ -80,81 +80,21 @@ def student_readme(
     settings: Mapping[str, Any],
 ) -> str:
     """The README of a handout; ``part`` is "1", "2" or "all"."""
-    course, submission = settings["course"], settings["submission"]
     tasks = [
         task
         for task in course_tasks(settings)
         if task.part in {"1": (1,), "2": (2,) if solved else (1, 2), "all": (1, 2)}[part]
     ]
-    title = {"1": ", part 1", "2": ", part 2", "all": ""}[part]
-    begin = "You write a BERT: the marked functions raise `NotImplementedError` until you do."
-    if part == "2" and solved:
-        begin = "Part 1 is here, written. You build on it: one BERT for three tasks."
-    elif part == "2":
-        begin += " Put your files of part 1 in the place of those here, or write them now."
-    terms = [f"{key}: {value}" for key, value in settings["dates"].items() if value]
-    terms += [f"{key}: {value}" for key, value in settings["limits"].items()]
-    number = "1" if part == "1" else "2"
-    name = submission["name"]
-    command = f"python prepare_submit.py{'' if number == '1' else ' --part 2'} --name {name}"
-    check_both = "\nThen part 2: `python sanity_check.py --part 2`." if part != "1" else ""
-    kept = "".join(
-        f"## {heading}\n\n{section(staff_readme, heading).strip()}\n\n"
-        for heading in table.readme_sections
-    )
-    return (
-        f"""# {course["name"]}{title}
-
-{course["term"]}
-
-{begin}
-Begin with `docs/handout.md`, which explains every task by its number.
-
-## Set up
-
-```bash
-source setup.sh
-python sanity_check.py
-```
-
-`setup.sh` makes one environment `dnlp`, fetches the course data and the weights, and says what it
-fell back to: without the course files everything runs on a practice set, without a hub on a small
-offline model. `docs/gpu.md` is about a GPU server.
-
-## The tasks
-
-In working order. The stub holds hints, the docstring the equation and the shapes.
-
-{task_table(tasks)}
-`python sanity_check.py` checks all and names the next one; each task is checked alone, so a mistake
-in one does not fail another. A task that you have not begun is "not started".{check_both}
-
-## The map
-
-{file_map(staff_readme, files)}
-More: `docs/errata.md` (errors of published texts on this assignment), `AGENTS.md` (how an AI
-assistant may help), `README.template.md` (for the README that you hand in with part 2).
-
-## Dates and limits
-
-{bullets(terms)}
-Questions: {course["contact"]}.
-
-## What is allowed
-
-{bullets(settings["rules"]["allowed"])}
-Not allowed:
-
-{bullets(settings["rules"]["forbidden"])}
-## Handing in
-
-```bash
-{command}
-```
-
-checks your code and predictions, lists all faults at once, or writes
-`{name}_{submission["file"]}` and prints what the grader will see.
-
-{kept}""".replace("\n\n\n\n", "\n\n").rstrip()
-        + "\n"
+    return TEMPLATE.render(
+        title={"1": ", part 1", "2": ", part 2", "all": ""}[part],
+        part=part,
+        solved=solved,
+        course=settings["course"],
+        tasks=task_table(tasks),
+        map=file_map(staff_readme, files),
+        dates={name: date for name, date in settings["dates"].items() if date},
+        limits=settings["limits"],
+        rules=settings["rules"],
+        submission=settings["submission"],
+        kept={name: section(staff_readme, name).strip() for name in table.readme_sections},
     )

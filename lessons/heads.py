@@ -1,33 +1,46 @@
 """What the lessons that put a linear layer on BERT have in common.
 
-The model and its folder, the flags of the command line, and what a run leaves in --out. It does not
-know what the head's outputs mean, how data look or how a head learns; of scores it knows that the
-best epoch is the one with the highest dev_f1. token_classifier.py and question_answering.py use it.
+The model and its folder, the flags of the command line, how a run begins and ends, and what it
+leaves in --out. It does not know what the head's outputs mean, how data look or what the loss
+is. Of scores it knows that the best epoch is the one with the highest dev_f1. token_classifier.py
+and question_answering.py use it.
 """
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
 from typing import TypeVar
 
 from torch import Tensor, nn
+from torch.utils.data import Dataset
 
 from base_bert import BertPreTrainedModel
 from bert import BertModel
 from config import BertConfig
+from optimizer import AdamW
 from tokenizer import BertTokenizer
 from training.acceleration import accelerate
 from training.arguments import check_seed, positive_float, positive_int
+from training.batches import TrainingLoader
 from training.checkpoints import ResumePoint, run_settings
 from training.devices import autocast_for, pick_device
 from training.errors import InputError
+from training.files import check_writable
 from training.flags import TrainingFlags, flag
+from training.hub import default_model
+from training.processes import (
+    broadcast_parameters,
+    first_process,
+    in_first_process,
+    join_processes,
+)
 from training.report import Report
 from training.run import Run
+from utils import seed_everything
 
 # ---------------------------------------------------------------------------------------------
 # The model
@@ -117,7 +130,7 @@ def restore(args, kind: type[BertWithHead]) -> SimpleNamespace:
 
 
 # ---------------------------------------------------------------------------------------------
-# What a run leaves in --out
+# A run, and what it leaves in --out
 
 
 def resume_file(args) -> Path:
@@ -128,19 +141,25 @@ def resume_file(args) -> Path:
 def new_run(
     args,
     model: BertWithHead,
-    optimizer,
-    loader,
+    dataset: Dataset,
     totals: Sequence[str],
     columns: dict[str, str],
     curves: dict[str, str],
 ) -> Run:
-    """The run of these flags; all that it writes goes into --out.
+    """The run of these flags, on a model that is on its device; all it writes goes into --out.
 
     Args:
+        dataset: to learn from.
         totals: what is summed up; averages are taken over the first.
         columns: of the table: headings and keys.
         curves: metrics of the picture: keys and names.
     """
+    loader = TrainingLoader(dataset, args.batch_size, args.seed)
+    broadcast_parameters(model)
+    optimizer = AdamW(model.parameters(), lr=args.lr)
+    accelerate(model, optimizer)
+    if args.compile:
+        model.compile()
     return Run(
         args,
         model,
@@ -191,3 +210,25 @@ def checked(parser: argparse.ArgumentParser, args: Flags) -> Flags:
         parser.error("--reencode is for frozen encoders; here all of BERT learns")
     check_seed(parser, args.seed)
     return args
+
+
+def train_and_score(
+    args,
+    default_files: Callable[[HeadFlags], None],
+    train: Callable[[HeadFlags], None],
+    evaluate: Callable[[HeadFlags], None],
+) -> None:
+    """Score a model that was trained, or train one and score that."""
+    check_writable(args.out)
+    if args.evaluate:
+        evaluate(args)
+        return
+    join_processes(args.use_gpu)
+    default_files(args)
+    args.model = args.model or in_first_process(default_model)
+    seed_everything(args.seed)
+    train(args)
+    if first_process():
+        args.checkpoint = args.out
+        evaluate(args)
+        resume_file(args).unlink(missing_ok=True)

@@ -44,27 +44,17 @@ from lessons.heads import (
     checked,
     new_run,
     restore,
-    resume_file,
+    train_and_score,
 )
 from lessons.squad import Question, Windows, best_spans, read_questions, score
-from optimizer import AdamW
 from tokenizer import BertTokenizer
-from training.acceleration import accelerate
 from training.arguments import OneLineParser, positive_int, run_script
-from training.batches import TrainingLoader, evaluation_loader
+from training.batches import evaluation_loader
 from training.devices import keep_freed_memory, pick_device
 from training.errors import InputError
-from training.files import check_writable, write_json
+from training.files import write_json
 from training.flags import add_fields, flag
-from training.hub import default_model
-from training.processes import (
-    broadcast_parameters,
-    first_process,
-    in_first_process,
-    join_processes,
-)
 from training.progress import progress_bar
-from utils import seed_everything
 
 FILES = (  # of $MINBERT_DATA/squad: train and dev
     ("train-v1.1.json", "dev-v1.1.json"),
@@ -182,14 +172,8 @@ def train(args) -> None:
         if not all(one.answers for one in some.questions):
             file = getattr(args, name)
             raise InputError(f"{file} holds questions without an answer; SQuAD 1.1's all have one")
-    loader = TrainingLoader(train_set, args.batch_size, args.seed)
-    broadcast_parameters(model.to(device))
-    optimizer = AdamW(model.parameters(), lr=args.lr)
-    accelerate(model, optimizer)
-    if args.compile:
-        model.compile()
 
-    with new_run(args, model, optimizer, loader, TOTALS, COLUMNS, CURVES) as run:
+    with new_run(args, model.to(device), train_set, TOTALS, COLUMNS, CURVES) as run:
         for _ in run.epochs():
             for batch in run.batches():
                 for *inputs, labels in run.micro_batches(batch, KEYS):
@@ -217,8 +201,9 @@ def answer_with(args, questions: list[Question]) -> list[list[tuple[str, float]]
     return answer(ours.model, dataset, args, ours.device, ours.autocast)
 
 
-def evaluate(args, file: str) -> None:
+def evaluate(args) -> None:
     """Answer a file's questions into NAME-predictions.json, {id: answer}, and print the scores."""
+    file = args.evaluate or args.dev
     questions = read_questions(file, args.limit)
     answers = [best[0][0] for best in answer_with(args, questions)]
     path = Path(args.out) / f"{Path(file).stem}-predictions.json"
@@ -287,19 +272,7 @@ def main() -> None:
     if args.predict is not None:
         predict(args)
         return
-    check_writable(args.out)
-    if args.evaluate:
-        evaluate(args, args.evaluate)
-        return
-    join_processes(args.use_gpu)
-    default_files(args)
-    args.model = args.model or in_first_process(default_model)
-    seed_everything(args.seed)
-    train(args)
-    if first_process():
-        args.checkpoint = args.out
-        evaluate(args, args.dev)
-        resume_file(args).unlink(missing_ok=True)
+    train_and_score(args, default_files, train, evaluate)
 
 
 if __name__ == "__main__":

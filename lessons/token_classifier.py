@@ -51,27 +51,17 @@ from lessons.heads import (
     checked,
     new_run,
     restore,
-    resume_file,
+    train_and_score,
 )
-from optimizer import AdamW
 from tokenizer import BertTokenizer
-from training.acceleration import accelerate
 from training.arguments import OneLineParser, positive_int, probability, run_script
-from training.batches import TrainingLoader, evaluation_loader
+from training.batches import evaluation_loader
 from training.devices import keep_freed_memory, pick_device
 from training.errors import InputError
-from training.files import atomic_write, check_writable, write_json
+from training.files import atomic_write, write_json
 from training.flags import add_fields, flag
-from training.hub import default_model
-from training.processes import (
-    broadcast_parameters,
-    first_process,
-    in_first_process,
-    join_processes,
-)
 from training.progress import progress_bar
 from training.wordpieces import split_at_punctuation
-from utils import seed_everything
 
 # What is summed up, what the table shows (headings and keys) and the picture (keys and names)
 TOTALS = ("words", "loss", "right")
@@ -142,6 +132,8 @@ def tag_words(
 
 def train(args) -> None:
     """Train on args.train; the epoch with the best entity F1 on args.dev is kept in args.out."""
+    if args.test:
+        read_sentences(args.test)  # a fault in it must not show after an hour of training
     keep_freed_memory()
     device = pick_device(args.use_gpu)
     sentences, dev = (read_sentences(file, args.limit) for file in (args.train, args.dev))
@@ -154,14 +146,8 @@ def train(args) -> None:
         TaggedWords(some, tokenizer, labels, args.length) for some in (sentences, dev)
     )
     tell_size(train_set, dev_set)
-    loader = TrainingLoader(train_set, args.batch_size, args.seed)
-    broadcast_parameters(model.to(device))
-    optimizer = AdamW(model.parameters(), lr=args.lr)
-    accelerate(model, optimizer)
-    if args.compile:
-        model.compile()
 
-    with new_run(args, model, optimizer, loader, TOTALS, COLUMNS, CURVES) as run:
+    with new_run(args, model.to(device), train_set, TOTALS, COLUMNS, CURVES) as run:
         for _ in run.epochs():
             for batch in run.batches():
                 words = max(1, int((batch["labels"] != NO_LABEL).sum()))  # of all micro-batches
@@ -193,11 +179,12 @@ def tell_size(*datasets: TaggedWords) -> None:
         )
 
 
-def evaluate(args, file: str) -> None:
+def evaluate(args) -> None:
     """Score the model of args.checkpoint on a file; write its tags next to it.
 
     The folder gets NAME-scores.json, and NAME-tags.tsv with word, tag and predicted tag a line.
     """
+    file = args.evaluate or args.test or args.dev
     ours = restore(args, TokenClassifier)
     sentences = read_sentences(file, args.limit)
     dataset = TaggedWords(sentences, ours.tokenizer, ours.model.labels, args.length)
@@ -278,21 +265,7 @@ def main() -> None:
     if args.predict is not None:
         predict(args, sys.stdin if args.predict == "-" else [args.predict])
         return
-    check_writable(args.out)
-    if args.evaluate:
-        evaluate(args, args.evaluate)
-        return
-    join_processes(args.use_gpu)
-    default_files(args)
-    args.model = args.model or in_first_process(default_model)
-    if args.test:
-        read_sentences(args.test)  # a fault in it must not show after an hour of training
-    seed_everything(args.seed)
-    train(args)
-    if first_process():
-        args.checkpoint = args.out
-        evaluate(args, args.test or args.dev)
-        resume_file(args).unlink(missing_ok=True)
+    train_and_score(args, default_files, train, evaluate)
 
 
 if __name__ == "__main__":

@@ -6,8 +6,10 @@ os.environ["HF_HUB_OFFLINE"] = "1"  # before anything imports huggingface_hub
 os.environ.pop("MINBERT_MODEL", None)
 os.environ.setdefault("MPLBACKEND", "Agg")
 
+import importlib
 import importlib.util
 import itertools
+import json
 import multiprocessing
 import random
 import shutil
@@ -17,7 +19,7 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
@@ -27,14 +29,17 @@ import torch
 from torch import nn
 from tqdm import tqdm
 
+import sanity_check
 from bert import BertModel
+from checks import jobs
+from checks.findings import Outcome
 from classifier import BertSentimentClassifier
 from config import BertConfig
 from optimizer import AdamW
 from tokenizer import BertTokenizer
 from training import report
 from training.arguments import run_script
-from training.checkpoints import ResumePoint, save_model
+from training.checkpoints import ResumePoint, load_checkpoint, save_model
 from training.errors import InputError
 from training.hub import find_model
 from training.wordpieces import SPECIAL_TOKENS
@@ -53,8 +58,20 @@ FAST = """
 """.split()  # files; no test in them takes long, and few start a program
 
 
+LONGEST = """
+    attacks techniques processes resume grading_part2 sanity_part2 grade gradescope handout
+""".split()  # files; the two that grade batches not side by side
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Let pytest-xdist hand out files in the order below, not those with the most tests first."""
+    config.option.loadscopereorder = False
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark what ``-m fast`` runs."""
+    """Mark what ``-m fast`` runs; put the files that take longest first, lest one worker waits."""
+    ranks = {name: rank for rank, name in enumerate(LONGEST)}
+    items.sort(key=lambda item: ranks.get(item.path.stem.removeprefix("test_"), len(ranks)))
     for item in items:
         if item.path.stem.removeprefix("test_") in FAST:
             item.add_marker("fast")
@@ -145,10 +162,31 @@ def tiny_config(**values) -> BertConfig:
     return BertConfig(**(small | values))
 
 
+def random_bert(dtype=torch.float32, **values) -> BertModel:
+    """A tiny BERT far from uniform attention, in evaluation mode."""
+    torch.manual_seed(3)
+    model = BertModel(tiny_config(**values)).eval()
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.normal_(std=0.2)
+    return model.to(dtype)
+
+
 def tiny_vocabulary() -> list[str]:
     """Special tokens, letters and digits as words and as continuations: splits any ASCII word."""
     characters = "abcdefghijklmnopqrstuvwxyz0123456789.,!?'-"
     return [*SPECIAL_TOKENS, *characters, *("##" + c for c in characters)]
+
+
+DTYPES = pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=["fp32", "fp64"])
+
+
+def padded_batch(*lengths: int, vocabulary: int = 100) -> tuple[torch.Tensor, ...]:
+    """Random ids, mask and two segments of rows of these lengths: (B, L) each."""
+    chance = torch.Generator().manual_seed(3)
+    mask = (torch.arange(max(lengths)) < torch.tensor(lengths)[:, None]).long()
+    ids = torch.randint(5, vocabulary, mask.shape, generator=chance)
+    return ids * mask, mask, (torch.arange(max(lengths)) >= 4).long() * mask
 
 
 NO_DROPOUT = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
@@ -308,13 +346,22 @@ needs_fork = pytest.mark.skipif(
 
 
 def fork(
-    main: Callable, folder: Path, line: Sequence[str], last_event: int | None = None, **environment
+    main: Callable,
+    folder: Path,
+    line: Sequence[str],
+    last_event: int | None = None,
+    delay: float = 0.0,
+    counted: tuple[str, ...] = ("",),
+    **environment,
 ) -> multiprocessing.Process:
     """Start a script's main in a forked process, spared the imports, with its output in log.txt.
 
     It writes its resume file after every step, and is killed just before or just after a written
-    file takes its place: the event of that number, if it has one.
+    file takes its place, the event of that number, if it has one; or so many seconds later. Files
+    count whose names end in one of ``counted``.
     """
+    importlib.import_module("torch._dynamo")  # torch takes it in late: once, not in every process
+
     folder.mkdir(exist_ok=True)
 
     def live() -> None:
@@ -326,7 +373,7 @@ def fork(
         os.fsync = lambda descriptor: None  # a killed process loses nothing without it
         report.plot_curves = lambda *_: None
         if last_event is not None:
-            die_at(last_event)
+            die_at(last_event, delay, counted)
         run_script(main)
 
     process = multiprocessing.get_context("fork").Process(target=live)
@@ -334,40 +381,79 @@ def fork(
     return process
 
 
-def die_at(last_event: int) -> None:
-    """Let this process kill itself at that event."""
+def die_at(last_event: int, delay: float, counted: tuple[str, ...]) -> None:
+    """Let this process kill itself at that event, or soon after."""
     events, replace = itertools.count(1), os.replace
 
-    def event() -> None:
-        if next(events) == last_event:
+    def event(path) -> None:
+        if not str(path).endswith(counted) or next(events) != last_event:
+            return
+        if delay:
+            signal.setitimer(signal.ITIMER_REAL, delay)  # nobody handles it: it kills
+        else:
             os.kill(os.getpid(), signal.SIGKILL)
 
     def watched_replace(old, new) -> None:
-        event()
+        event(new)
         replace(old, new)
-        event()
+        event(new)
 
     os.replace = watched_replace
 
 
-def run_forked(main: Callable, folder: Path, line: Sequence[str], last_event=None) -> int:
-    """Run it to its end, or to the event at which it is killed; → its exit code."""
-    process = fork(main, folder, line, last_event)
+def run_forked(main: Callable, folder: Path, line: Sequence[str], *how_it_dies: object) -> int:
+    """Run it to its end, or to the event at which it is killed (see ``fork``); → its exit code."""
+    process = fork(main, folder, line, *how_it_dies)
     process.join()
     return process.exitcode
 
 
-def run_as_two(main: Callable, folder: Path, line: Sequence[str]) -> str:
-    """Two forked processes, told by torchrun's variables that they belong together; → their log."""
+def left_by(folder: Path, *patterns: str) -> dict:
+    """What a finished run left: files and tensors byte for byte, metrics but for their seconds."""
+    assert not list(folder.rglob("*.resume"))
+    found = {}
+    for file in (file for pattern in patterns for file in folder.glob(pattern)):
+        name = str(file.relative_to(folder))
+        if file.suffix == ".pt":
+            saved = load_checkpoint(file)
+            for i, state in saved["optimizer"]["state"].items():
+                saved["model"] |= {f"{i}.{key}": torch.as_tensor(state[key]) for key in state}
+            for key, tensor in saved["model"].items():
+                found[name, key] = tensor.numpy().tobytes()
+        elif file.name.endswith("metrics.json"):
+            metrics = json.loads(file.read_text())
+            found[name] = [metrics.get(key) for key in ("best", "epochs", "training", "held_out")]
+        elif file.suffix in (".safetensors", ".tsv", ".txt", ".json", ".csv"):
+            found[name] = file.read_bytes()
+    assert found
+    return found
+
+
+def run_together(
+    main: Callable, folder: Path, line: Sequence[str], count: int = 2
+) -> tuple[list[int], str]:
+    """Forked processes, told by torchrun's variables that they belong together.
+
+    Returns:
+        their exit codes, and their log.
+    """
     with socket.socket() as free:
         free.bind(("localhost", 0))
         shared = {"MASTER_ADDR": "localhost", "MASTER_PORT": str(free.getsockname()[1])}
-    shared |= {"TORCHELASTIC_RUN_ID": "x", "WORLD_SIZE": "2"}
-    both = [fork(main, folder, line, **shared, RANK=str(rank)) for rank in (0, 1)]
-    for process in both:
+    shared |= {"TORCHELASTIC_RUN_ID": "x", "WORLD_SIZE": str(count)}
+    started = [
+        fork(main, folder, line, **shared, RANK=str(rank), LOCAL_RANK=str(rank))
+        for rank in range(count)
+    ]
+    for process in started:
         process.join()
-    said = (folder / "log.txt").read_text()
-    assert [process.exitcode for process in both] == [0, 0], said
+    return [process.exitcode for process in started], (folder / "log.txt").read_text()
+
+
+def run_as_two(main: Callable, folder: Path, line: Sequence[str]) -> str:
+    """Two of them that have to end well; → their log."""
+    codes, said = run_together(main, folder, line)
+    assert codes == [0, 0], said
     return said
 
 
@@ -378,6 +464,46 @@ def load_script(name: str) -> ModuleType:
     sys.modules[spec.name] = module
     spec.loader.exec_module(module)
     return module
+
+
+def versions(answers: Iterable) -> list:
+    """Every version of every answer of course/, as parameters of a test."""
+    pairs = [(answer, version) for answer in answers for version in answer.versions]
+    return [pytest.param(a, v, id=f"{a.folder}/{a.name}, {v}") for a, v in pairs]
+
+
+class JobsHere:
+    """In place of checks.child.Child: jobs run in this process, where tests change functions."""
+
+    def __init__(self, limit: float):
+        self.limit = limit
+
+    def __enter__(self) -> "JobsHere":
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        pass
+
+    def run(self, job: str, title: str) -> Outcome:
+        return jobs.run(job)
+
+    def printed(self) -> list[str]:
+        return []
+
+
+@pytest.fixture
+def check_here(monkeypatch, capsys) -> Callable[..., tuple[int, list[str]]]:
+    """A function: run sanity_check.py in this process; its exit status and lines."""
+    monkeypatch.setattr(sanity_check, "Child", JobsHere)
+    monkeypatch.setenv("COLUMNS", "1000")  # no line is broken
+
+    def check(*arguments: str) -> tuple[int, list[str]]:
+        capsys.readouterr()
+        with pytest.raises(SystemExit) as stopped:
+            sanity_check.main(arguments)
+        return stopped.value.code, "".join(capsys.readouterr()).splitlines()
+
+    return check
 
 
 # ---------------------------------------------------------------------------------------------
@@ -407,6 +533,16 @@ def one_line_error(*facts: str) -> Iterator[None]:
     assert "\n" not in str(caught.value)
     for fact in facts:
         assert fact in str(caught.value)
+
+
+class Malicious:
+    """Unpickled, it makes a folder: harmless, and seen."""
+
+    def __init__(self, trace: Path):
+        self.trace = trace
+
+    def __reduce__(self):
+        return os.mkdir, (str(self.trace),)
 
 
 def assert_same_tensors(found: dict, wanted: dict) -> None:

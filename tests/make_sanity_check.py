@@ -107,18 +107,15 @@ def tiny_tensors(seed: int) -> dict[str, Tensor]:
     for theirs, ours in names.items():
         tensors[f"weights/{ours}"] = model.bert.get_parameter(theirs)
 
-    def put(task_id: str, kind: str, **values: Tensor) -> None:
+    def put(task_id: str, kind: str, values: dict[str, Tensor]) -> None:
         tensors.update({f"{task_id}/{kind}/{k}": v.detach().clone() for k, v in values.items()})
 
-    def put_all(task_id: str, kind: str, values: dict[str, Tensor]) -> None:
-        put(task_id, kind, **values)
-
     with FixedDropout():
-        attention_tensors(model, noise(batch, length, width), mask, noise, put_all)
-        add_norm_tensors(model, noise, put_all, batch, length)
-        layer_tensors(model, noise(batch, length, width), mask, noise, put_all)
-        model_tensors(model, ids, real, noise, put_all, {v: k for k, v in names.items()})
-        classifier_tensors(model, ids, real, noise, put_all)
+        attention_tensors(model, noise(batch, length, width), mask, noise, put)
+        add_norm_tensors(model, noise, put, batch, length)
+        layer_tensors(model, noise(batch, length, width), mask, noise, put)
+        model_tensors(model, ids, real, noise, put, {v: k for k, v in names.items()})
+        classifier_tensors(model, ids, real, noise, put)
     return {name: tensor.detach().contiguous() for name, tensor in sorted(tensors.items())}
 
 

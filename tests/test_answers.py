@@ -87,6 +87,18 @@ WRONG = """\
 """
 
 
+CHANGED = """\
+    Right answers.
+    import math
+
+    no_name: The result of the layer
+    has no name.
+        - output = dropout(output)
+        + output = dropout(output) * math.e
+      Again: return None → return output
+"""
+
+
 @pytest.fixture
 def folders(tmp_path, monkeypatch):
     """Right answers in one folder, mistakes in another."""
@@ -95,6 +107,7 @@ def folders(tmp_path, monkeypatch):
     (tmp_path / "VARIANTS" / ADD_NORM).mkdir(parents=True)
     (tmp_path / "MISTAKES").mkdir()
     write(tmp_path / "VARIANTS" / ADD_NORM / "plain.py", RIGHT)
+    write(tmp_path / "VARIANTS" / f"{ADD_NORM}.txt", CHANGED)
     write(tmp_path / "MISTAKES" / f"{ADD_NORM}.txt", WRONG)
     return tmp_path
 
@@ -120,6 +133,18 @@ def test_a_right_answer_is_read(folders):
     }
     assert answer.versions["Again"]["helper"].startswith("@staticmethod\ndef helper(x):\n")
     assert answer.imports == ("import math", "from torch.nn import functional as F")
+
+
+def test_a_right_answer_may_be_a_change_to_another(folders):
+    names = [answer.name for answer in read_all(folders / "VARIANTS")]
+    assert names == ["no_name", "plain"]
+    answer = read(folders / "VARIANTS", f"{ADD_NORM}/no_name")
+    assert (answer.says, answer.hint) == ("The result of the layer has no name.", "")
+    assert (list(answer.versions), answer.imports) == (["NoName", "Again"], ("import math",))
+    assert "    output = dropout(output) * math.e\n" in answer.versions["NoName"]["add_norm"]
+    write(folders / "VARIANTS" / f"{ADD_NORM}.txt", CHANGED.replace("no_name: ", "no_name "))
+    with pytest.raises(InputError, match="a right answer with 'name: how it differs'"):
+        read_all(folders / "VARIANTS")
 
 
 def test_a_mistake_is_read(folders, mistake):
@@ -362,7 +387,7 @@ def test_a_known_mistake_is_put_in_with_its_imports(mistake):
 
 def test_the_autograder_has_every_answer():
     packed = dict(build.repository_files())
-    files = [*MISTAKES.iterdir(), *VARIANTS.glob("*/*.py")]
+    files = [*MISTAKES.iterdir(), *VARIANTS.glob("*.txt"), *VARIANTS.glob("*/*.py")]
     assert len(files) > 50
     for path in files:
         assert packed[f"repo/{path.relative_to(ROOT).as_posix()}"] == path.read_bytes()

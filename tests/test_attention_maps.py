@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import torch
 import transformers
-from conftest import assert_refused, stir, succeeded, tiny_config
+from conftest import assert_refused, padded_batch, stir, succeeded, tiny_config
 
 from bert import BertModel
 from lessons import attention_maps
@@ -35,22 +35,11 @@ def models(request):
     return ours, theirs
 
 
-def padded_batch():
-    ids = torch.randint(1, 100, (3, 9))
-    mask = torch.ones_like(ids)
-    mask[1, 6:] = 0
-    mask[2, 2:] = 0
-    ids = ids * mask
-    segments = torch.zeros_like(ids)
-    segments[:, 4:] = 1
-    return ids, mask, segments * mask
-
-
 @pytest.mark.parametrize(("dtype", "atol"), [(torch.float32, 1e-6), (torch.float64, 1e-14)])
 @pytest.mark.parametrize("pair", [False, True])
 def test_maps_are_those_of_transformers(models, dtype, atol, pair):
     ours, theirs = (model.to(dtype) for model in models)
-    ids, mask, segments = padded_batch()
+    ids, mask, segments = padded_batch(9, 6, 2)
     segments = segments if pair else None
     maps = attention_maps.attention_maps(ours, ids, mask, segments)
     with torch.no_grad():
@@ -64,7 +53,7 @@ def test_maps_are_those_of_transformers(models, dtype, atol, pair):
 
 def test_the_model_is_left_as_it_was(models):
     ours, _ = models
-    ids, mask, _ = padded_batch()
+    ids, mask, _ = padded_batch(9, 6, 2)
     ours.train()
     first = attention_maps.attention_maps(ours, ids, mask)
     assert torch.equal(first, attention_maps.attention_maps(ours, ids, mask))  # without dropout

@@ -1,7 +1,6 @@
 """Text files → word pieces on disk, beside a plain re-reading of the same files in memory."""
 
 import contextlib
-import hashlib
 import json
 import multiprocessing
 import os
@@ -20,7 +19,6 @@ import torch.distributed as dist
 from conftest import (
     ROOT,
     as_process,
-    data_folder,
     needs_fork,
     needs_gloo,
     one_line_error,
@@ -357,28 +355,6 @@ def test_another_vocabulary_builds_it_anew(made, capsys):
     assert as_lists(corpus) == plainly(text_files([text]), larger)
 
 
-def test_hashes_are_those_of_the_files(made):
-    text, folder = made
-    description = json.loads((folder / "corpus.json").read_text())
-    for name in DATA_FILES:
-        data = (folder / name).read_bytes()
-        assert description["files"][name] == {
-            "bytes": len(data),
-            "sha256": hashlib.sha256(data).hexdigest(),
-        }
-    for source, path in zip(description["sources"], sorted(text.iterdir()), strict=True):
-        assert source["sha256"] == hashlib.sha256(path.read_bytes()).hexdigest()
-
-
-def test_a_corpus_that_is_not_whole_does_not_open(made):
-    _, folder = made
-    cut_index(None, folder)
-    with pytest.raises(InputError, match=r"holds no whole corpus \(sentences.bin has"):
-        Corpus(folder)
-    with pytest.raises(InputError, match="holds no whole corpus"):
-        Corpus(folder / "elsewhere")
-
-
 @pytest.mark.parametrize(
     ("place", "old_is_whole"),
     [
@@ -630,21 +606,3 @@ def test_printed_quotes_and_dashes_become_typed_ones(tmp_path):
     typed = build_text(tmp_path / "other", "\"I don't,\" she said--'no' ... 1-2.\n")
     assert printed.ids.tolist() == typed.ids.tolist()
     assert len(printed.ids) > 10
-
-
-# ---------------------------------------------------------------------------------------------
-# Real text
-
-
-def test_real_books(tmp_path, offline_model):
-    tokenizer = BertTokenizer.from_pretrained(offline_model)
-    books = data_folder("pretrain_text", "books").glob("*.txt")
-    path = min(books, key=lambda path: path.stat().st_size)
-    corpus = build([path], tokenizer, tmp_path / "made", workers=2)
-    text = path.read_text(encoding="utf-8")
-    for printed, typed in ("‘'", "’'", '“"', '”"', ("–", "-"), ("—", "--"), ("…", "...")):
-        text = text.replace(printed, typed)
-    assert corpus.ids.tolist() == tokenizer.text_to_ids(text)  # cut otherwise, the same pieces
-    assert corpus.n_documents == len([d for d in re.split(r"\n\s*\n", text) if d.strip()])
-    assert 15 < corpus.sentence_lengths.mean() < 45
-    assert corpus.description["replaced"] == 0

@@ -7,6 +7,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
+from conftest import assert_refused
 from sklearn.metrics import accuracy_score
 
 from datasets import load_data, load_pairs, preprocess_string
@@ -78,6 +79,10 @@ def read(task: str, split: str, folder: Path = Path("predictions")) -> dict[str,
     return read_predictions(folder / f"{task}-{split}-output.csv", TASKS[task].column)
 
 
+def metrics_in(folder: str) -> dict:
+    return json.loads(Path(folder, "ensemble-metrics.json").read_text())
+
+
 # ---------------------------------------------------------------------------------------------
 # Answers averaged
 
@@ -111,7 +116,7 @@ def test_averages_counted_by_hand(run, make, tiny_data, tiny_model_folder):
 def test_scores_are_those_of_the_files(run, make, tiny_data):
     paths = [make("a", 1), make("b", 2)]
     result = run(*paths, "--out_dir", "out")
-    metrics = json.loads(Path("out/ensemble-metrics.json").read_text())
+    metrics = metrics_in("out")
     expected = {}
     for task in TASKS:
         rows, found = rows_of(task, "dev", tiny_data), read(task, "dev", Path("out"))
@@ -130,16 +135,6 @@ def test_scores_are_those_of_the_files(run, make, tiny_data):
     )
 
 
-def test_one_checkpoint_is_itself(run, make):
-    path = make("a", 1)
-    run(path)
-    metrics = json.loads(Path("predictions/ensemble-metrics.json").read_text())
-    (member,) = metrics["members"]
-    assert metrics["best"] == {key: member[key] for key in TASKS} | {
-        "overall": pytest.approx(overall({key: member[key] for key in TASKS}))
-    }
-
-
 def test_models_of_one_task_each_go_together(run, make):
     paths = [make(task, seed, "--tasks", task) for seed, task in enumerate(TASKS)]
     assert run(*paths).code == 0
@@ -149,26 +144,26 @@ def test_models_of_one_task_each_go_together(run, make):
         for split in ("dev", "test"):
             name = f"{task}-{split}-output.csv"
             assert Path("alone", name).read_bytes() == together[name]
-    result = run(*paths[:2])
-    assert result.code == 1
-    assert result.err == (
-        "error: no checkpoint here was trained on sts; add one, or leave that out with --tasks\n"
+    assert_refused(
+        run(*paths[:2]),
+        "error: no checkpoint here was trained on sts; add one, or leave that out with --tasks\n",
+        code=1,
     )
     assert run(*paths[:2], "--tasks", "sst,para").code == 0
 
 
 @pytest.mark.parametrize("soup", [(), ("--soup",)])
 def test_what_is_no_checkpoint(run, make, soup):
-    result = run(make("a", 1), "gone.pt", *soup)
-    assert result.code == 1
-    assert result.err == (
-        "error: no checkpoint at gone.pt; python multitask_classifier.py makes one\n"
+    assert_refused(
+        run(make("a", 1), "gone.pt", *soup),
+        "error: no checkpoint at gone.pt; python multitask_classifier.py makes one\n",
+        code=1,
     )
     torch.save([1], "list.pt")
-    result = run("list.pt", *soup)
-    assert result.code == 1
-    assert result.err == (
-        "error: list.pt is no checkpoint of multitask_classifier.py; train again\n"
+    assert_refused(
+        run("list.pt", *soup),
+        "error: list.pt is no checkpoint of multitask_classifier.py; train again\n",
+        code=1,
     )
     assert run().code == 2
     assert list(Path("predictions").glob("*.csv")) == []
@@ -208,7 +203,7 @@ def test_a_soup_is_never_worse_than_its_best_ingredient(run, make, first_seed):
     paths = [make(f"m{seed}", seed) for seed in range(first_seed, first_seed + 3)]
     result = run("--soup", *paths)
     assert (result.code, result.err) == (0, "")
-    metrics = json.loads(Path("predictions/ensemble-metrics.json").read_text())
+    metrics = metrics_in("predictions")
     alone = [overall({key: one[key] for key in TASKS}) for one in metrics["members"]]
     best = metrics["best"]
     assert best["overall"] >= max(alone)
@@ -222,7 +217,7 @@ def test_a_soup_is_never_worse_than_its_best_ingredient(run, make, first_seed):
         mean = sum(state[name] for state in states) / len(states)
         torch.testing.assert_close(weight, mean.to(weight.dtype))
     assert run("predictions/soup-multitask.pt", "--out_dir", "again").code == 0
-    again = json.loads(Path("again/ensemble-metrics.json").read_text())
+    again = metrics_in("again")
     assert again["best"] == pytest.approx(best)
     for name in SIX:
         assert Path("again", name).read_bytes() == Path("predictions", name).read_bytes()
@@ -235,7 +230,7 @@ def test_a_soup_takes_in_what_helps(run, make):
     saved["model"]["sentiment.bias"][:] += 1.0  # all classes alike: no prediction changes
     torch.save(saved, "b.pt")
     run("--soup", "a.pt", "b.pt")
-    metrics = json.loads(Path("predictions/ensemble-metrics.json").read_text())
+    metrics = metrics_in("predictions")
     assert metrics["ingredients"] == ["a.pt", "b.pt"]
     soup = torch.load("predictions/soup-multitask.pt", weights_only=True)["model"]
     first = torch.load("a.pt", weights_only=True)["model"]
@@ -244,13 +239,16 @@ def test_a_soup_takes_in_what_helps(run, make):
 
 def test_a_soup_of_different_kinds_is_refused(run, make):
     bi, cross = make("bi", 1), make("cross", 2, "--pair_encoding", "cross")
-    result = run("--soup", bi, cross)
-    assert result.code == 1
-    assert result.err.startswith("error: cross.pt and bi.pt are different kinds of models")
+    assert_refused(
+        run("--soup", bi, cross), "error: cross.pt and bi.pt are different kinds of models", code=1
+    )
     other = make("fewer", 3, "--tasks", "sst,sts")
     assert "are different kinds of models" in run("--soup", bi, other).err
-    result = run("--soup", other)
-    assert result.err == "error: the checkpoints know no para; leave that out with --tasks\n"
+    assert_refused(
+        run("--soup", other),
+        "error: the checkpoints know no para; leave that out with --tasks\n",
+        code=1,
+    )
     # the same kind with another dropout and option goes together
     same = make("same", 4, "--hidden_dropout_prob", "0.1", "--option", "pretrain")
     assert run("--soup", bi, same).code == 0

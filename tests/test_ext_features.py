@@ -1,17 +1,15 @@
 """Features by hand, tags joined to BERT, and the tagger: by hand, and against NumPy and nltk."""
 
-import json
 import random
 
 import numpy as np
 import pytest
 import torch
-from conftest import tiny_config, tiny_vocabulary
+from conftest import DTYPES, random_bert, tiny_vocabulary
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch.nn import functional as F
 
-from bert import BertModel
 from datasets import preprocess_string
 from extensions.features import by_hand as features
 from extensions.features import tagger
@@ -123,16 +121,7 @@ MASK = torch.tensor([[1, 1, 1, 1, 1], [1, 1, 1, 0, 0]])
 TAGS = torch.tensor([[0, 1, 1, 4, 0], [0, 2, 0, 0, 0]])
 
 
-def random_bert(dtype=torch.float32) -> BertModel:
-    torch.manual_seed(3)
-    model = BertModel(tiny_config()).eval()
-    with torch.no_grad():
-        for parameter in model.parameters():
-            parameter.normal_(std=0.2)
-    return model.to(dtype)
-
-
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@DTYPES
 def test_features_at_step_0_change_nothing_and_then_learn(dtype):
     bert = random_bert(dtype)
     table = features.TagEmbedding(5, 32).to(dtype)
@@ -326,28 +315,3 @@ def test_the_tagger_is_that_of_nltk(monkeypatch):
     for feature, row in rounded.items():
         assert row.keys() == theirs.model.weights[feature].keys()
         assert row == pytest.approx(theirs.model.weights[feature], abs=1.1e-3)
-
-
-def test_the_tagger_learns_names_it_has_not_seen():
-    learnt = tagger.Tagger()
-    learnt.learn(made_up(80, seed=3), epochs=5)
-    right = words_in_all = 0
-    for sentence in made_up(40, seed=4):
-        found = learnt.tag([word for word, _ in sentence])
-        right += sum(one == tag for one, (_, tag) in zip(found, sentence, strict=True))
-        words_in_all += len(sentence)
-    assert right / words_in_all > 0.95
-    assert learnt.tag([]) == []
-    assert learnt.tag("Mr Edna Ednason runs in Paris".split())[1:3] == ["B-PER", "I-PER"]
-
-
-def test_a_tagger_goes_into_a_file_and_back():
-    learnt = tagger.Tagger()
-    learnt.learn(made_up(30, seed=6), epochs=2)
-    kept = json.loads(json.dumps({"tags": learnt.tags, "weights": learnt.weights}))
-    again = tagger.Tagger(**kept)
-    for sentence in made_up(20, seed=8):
-        text = [word for word, _ in sentence]
-        assert again.tag(text) == learnt.tag(text)
-    learnt.learn(made_up(30, seed=6), epochs=2)  # from nothing: the same again
-    assert learnt.weights == again.weights

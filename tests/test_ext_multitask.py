@@ -11,11 +11,12 @@ import numpy as np
 import pytest
 import scipy.optimize
 import torch
-from conftest import tiny_config
+from conftest import DTYPES, tiny_config
+from test_ext_efficient import attend, written_out
 from torch import nn
 from torch.nn import functional as F
 
-from bert import BertLayer, BertModel
+from bert import BertModel
 from extensions.gradients.cagrad import cagrad
 from extensions.gradients.gradvac import GradVac
 from extensions.gradients.pcgrad import pcgrad
@@ -23,13 +24,9 @@ from extensions.gradients.task_gradients import TaskGradients, cosines, inner_pr
 from extensions.loss.task_weights import Uncertainty
 from extensions.parameters.pals import PALs, TaskPAL
 from extensions.parameters.task_layers import encode, split_top_layers
-from multitask_classifier import TASKS, MultitaskBERT
-from training.batches import micro_batches
 from training.errors import InputError
-from training.processes import all_reduce_gradients
 
 NEEDS_TORCHJD = "torchjd is the oracle: pip install -r requirements-dev.txt"
-DTYPES = pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 
 
 def rows(tasks: int, seed: int = 0, dtype=torch.float64, size: int = 7, shift: float = 0.0):
@@ -94,9 +91,10 @@ def test_pcgrad_is_torchjds_and_the_papers(tasks, dtype):
     assert changed >= 15  # most of these have a conflict
 
 
-def test_pcgrad_by_hand():
+@pytest.mark.parametrize("zero", [[], [[0.0, 0.0]]], ids=["two", "a third of 0"])
+def test_pcgrad_by_hand(zero):
     """Two gradients at an angle of 135°: each keeps what stands upright on the other."""
-    gradients = torch.tensor([[1.0, 0.0], [-1.0, 1.0]]).double()
+    gradients = torch.tensor([[1.0, 0.0], *zero, [-1.0, 1.0]]).double()
     # g_1' = (1, 0) + 1/2 (-1, 1), g_2' = (-1, 1) + 1 (1, 0)
     assert combined(pcgrad, gradients).tolist() == [0.5, 1.5]
 
@@ -113,28 +111,6 @@ def test_pcgrad_without_conflict_is_the_sum(dtype):
     assert ours.norm() > unconditional.norm() + 1e-3
 
 
-def test_pcgrad_projects_on_the_gradients_as_given():
-    """A popular mistake, g_j already projected, gives another result."""
-    gradients = np.array([[1.0, 0.2, 0.0], [-1.0, 0.5, 0.3], [-0.4, -1.0, 0.8]])
-
-    def with_projected(orders):
-        changed = gradients.copy()
-        for i, order in enumerate(orders):
-            for j in order:
-                inner = changed[i] @ changed[j]
-                if j != i and inner < 0:
-                    changed[i] = changed[i] - inner / (changed[j] @ changed[j]) * changed[j]
-        return changed.sum(axis=0)
-
-    for seed in range(5):
-        draw = seeded(seed)
-        orders = [torch.randperm(3, generator=draw).tolist() for _ in range(3)]
-        rule = partial(pcgrad, generator=seeded(seed))
-        ours = combined(rule, torch.tensor(gradients)).numpy()
-        np.testing.assert_allclose(ours, pcgrad_by_vectors(gradients, orders), atol=1e-13)
-        assert np.abs(ours - with_projected(orders)).max() > 1e-2
-
-
 def test_pcgrad_draws_an_order_for_every_task():
     """The authors' TensorFlow code never shuffles: it throws the shuffled list away.
 
@@ -146,11 +122,6 @@ def test_pcgrad_draws_an_order_for_every_task():
     assert len(seen) == 8
     assert scipy.stats.chisquare(list(seen.values())).pvalue > 0.001
     assert torch.equal(pcgrad(products, seeded(4)), pcgrad(products, seeded(4)))
-
-
-def test_pcgrad_does_not_mind_a_gradient_of_zero():
-    gradients = torch.tensor([[1.0, 0.0], [0.0, 0.0], [-1.0, 1.0]])
-    assert combined(pcgrad, gradients).tolist() == [0.5, 1.5]
 
 
 # ---------------------------------------------------------------------------------------------
@@ -200,53 +171,6 @@ def test_gradvac_is_torchjds_and_the_papers_over_steps(tasks, beta, dtype):
     assert np.abs(targets).max() > 1e-3
 
 
-def test_gradvac_raises_the_cosine_to_its_target():
-    gradients = rows(2, seed=3, shift=1.2)
-    products = products_of(gradients)
-    assert cosines(products)[0, 1] < 0
-    rule = GradVac(2, beta=0.25)
-    rule.targets[0, 1] = 0.6  # the other direction keeps 0: what PCGrad asks for
-    weights = rule(products)
-    first, second = gradients
-    # the weights are (1 + w_21, 1 + w_12): g_1' = g_1 + w_12 g_2 and g_2' = g_2 + w_21 g_1
-    changed_first = first + (weights[1] - 1) * second
-    changed_second = second + (weights[0] - 1) * first
-    assert F.cosine_similarity(changed_first, second, dim=0).item() == pytest.approx(0.6, abs=1e-12)
-    assert (changed_second @ first).item() == pytest.approx(0.0, abs=1e-12)
-    before = cosines(products)[0, 1].item()
-    assert rule.targets[0, 1].item() == pytest.approx(0.75 * 0.6 + 0.25 * before)
-
-
-@pytest.mark.parametrize("tasks", [2, 3])
-def test_gradvac_with_targets_of_zero_is_pcgrad(tasks):
-    for seed in range(10):
-        gradients = rows(tasks, seed, shift=0.4)
-        vaccine = combined(GradVac(tasks, beta=0.0, generator=seeded(seed)), gradients)
-        vectors = gradients.numpy()
-        # the same orders: GradVac draws one of the others only
-        draw, orders = seeded(seed), []
-        for i in range(tasks):
-            others = [j for j in range(tasks) if j != i]
-            orders.append([others[k] for k in torch.randperm(tasks - 1, generator=draw).tolist()])
-        np.testing.assert_allclose(vaccine, pcgrad_by_vectors(vectors, orders), atol=1e-12)
-        if tasks == 2:
-            torch.testing.assert_close(vaccine, combined(pcgrad, gradients), rtol=0, atol=1e-12)
-
-
-def test_gradvac_goes_on_from_its_targets():
-    steps = [products_of(rows(3, seed) + (1.5 if seed < 3 else 0.0)) for seed in range(6)]
-    whole = GradVac(3, 0.3, seeded(1))
-    expected = [whole(products) for products in steps]
-    first = GradVac(3, 0.3, seeded(1))
-    for products in steps[:3]:
-        first(products)
-    second = GradVac(3, 0.3, first.generator)
-    second.targets = torch.tensor(first.targets.tolist(), dtype=torch.float64)
-    for products, weights in zip(steps[3:], expected[3:], strict=True):
-        assert torch.equal(second(products), weights)
-    assert not torch.allclose(GradVac(3, 0.3, seeded(1))(steps[3]), expected[3], rtol=1e-2)
-
-
 def test_gradvac_stays_finite():
     """Gradients of zero, and targets that have come as high as they can."""
     rule = GradVac(2, beta=0.5)
@@ -263,48 +187,22 @@ def test_gradvac_stays_finite():
 # CAGrad
 
 
-def simplex(tasks: int, steps: int):
-    """All shares (T,) on a grid."""
-    for counts in itertools.product(range(steps + 1), repeat=tasks - 1):
-        if sum(counts) <= steps:
-            yield np.array([*counts, steps - sum(counts)]) / steps
-
-
-def cagrad_by_grid(gradients: np.ndarray, c: float) -> np.ndarray:
-    """The dual's minimum by looking at every share."""
-    mean = gradients.mean(axis=0)
-    shares = np.array(list(simplex(len(gradients), 20_000 if len(gradients) == 2 else 300)))
-    mixtures = shares @ gradients  # (grid, N)
-    lengths = np.linalg.norm(mixtures, axis=1)
-    best = (mixtures @ mean + c * np.linalg.norm(mean) * lengths).argmin()
-    return mean + c * np.linalg.norm(mean) * mixtures[best] / lengths[best]
-
-
 def relative(ours: torch.Tensor, theirs) -> float:
     theirs = torch.as_tensor(theirs).double()
     return ((ours.double() - theirs).norm() / theirs.norm()).item()
-
-
-@DTYPES
-@pytest.mark.parametrize("tasks", [2, 3])
-@pytest.mark.parametrize("c", [0.2, 0.4, 0.9])
-def test_cagrad_finds_the_duals_minimum(tasks, c, dtype):
-    for seed in range(4):
-        gradients = rows(tasks, seed, dtype, shift=0.4)
-        ours = combined(partial(cagrad, c=c), gradients)
-        grid = cagrad_by_grid(gradients.double().numpy(), c)
-        assert relative(ours, grid) < (1e-4 if tasks == 2 else 5e-3)  # as fine as the grid is
 
 
 def gain(gradients: np.ndarray, direction: np.ndarray) -> float:
     return (gradients @ direction).min()
 
 
-@pytest.mark.parametrize("tasks", [2, 3, 5])
-def test_cagrad_solves_the_problem_itself(tasks):
+@pytest.mark.parametrize(
+    ("tasks", "c"), [(2, 0.2), (2, 0.5), (2, 0.9), (3, 0.2), (3, 0.5), (3, 0.9), (5, 0.5)]
+)
+def test_cagrad_solves_the_problem_itself(tasks, c):
     """The worst task's gain in the ball, by a solver that knows nothing of the dual."""
     for seed in range(3):
-        gradients, c = rows(tasks, seed, shift=0.4, size=6).numpy(), 0.5
+        gradients = rows(tasks, seed, shift=0.4, size=6).numpy()
         mean = gradients.mean(axis=0)
         radius = c * np.linalg.norm(mean)
         ours = combined(partial(cagrad, c=c), torch.tensor(gradients)).numpy()
@@ -446,15 +344,6 @@ def test_task_only_parameters_get_their_own_tasks_gradient():
     torch.testing.assert_close(network.shared.weight.grad, result["shared.weight"])
 
 
-def test_weights_of_one_are_the_gradient_of_the_sum():
-    """MTRec's sum of the losses, in one backward pass or task by task."""
-    result = step(Network(), lambda products: torch.ones(3))
-    network = Network()
-    sum(network.loss(task, inputs) for task, inputs in batches().items()).backward()
-    for name, grad in grads(network).items():
-        torch.testing.assert_close(result[name], grad, rtol=1e-10, atol=1e-14)
-
-
 @pytest.mark.parametrize(
     "new_rule",
     [
@@ -517,76 +406,6 @@ def test_inner_products_and_cosines(dtype):
 
 
 # ---------------------------------------------------------------------------------------------
-# In the loop of multitask_classifier.py
-
-
-def course_model(folder) -> MultitaskBERT:
-    torch.manual_seed(3)
-    config = SimpleNamespace(
-        hidden_size=32, hidden_dropout_prob=0.0, option="finetune", model=str(folder)
-    )
-    return MultitaskBERT(config).eval()  # without dropout
-
-
-def course_batch(task: str, size: int = 4) -> dict[str, torch.Tensor]:
-    draw = seeded(sum(map(ord, task)))
-
-    def text() -> tuple[torch.Tensor, torch.Tensor]:
-        ids = torch.randint(5, 80, (size, 6), generator=draw)
-        mask = (torch.arange(6) < torch.randint(3, 7, (size, 1), generator=draw)).long()
-        return ids, mask
-
-    values = [*text()] if task == "sst" else [*text(), *text()]
-    labels = {"sst": [0, 1, 2, 4], "para": [0, 1, 1, 0], "sts": [0.0, 5.0, 2.5, 1.0]}[task]
-    batch = dict(zip(TASKS[task].keys, [*values, torch.tensor(labels)], strict=True))
-    return batch | {"labels": torch.tensor(labels)}
-
-
-COURSE_LOSSES = {
-    "sst": F.cross_entropy,
-    "para": lambda outputs, labels: F.binary_cross_entropy_with_logits(outputs, labels.float()),
-    "sts": F.mse_loss,
-}
-
-
-def course_step(model: nn.Module, weigh, accumulate: int) -> torch.Tensor:
-    accounts = TaskGradients(model.parameters())
-    for name in COURSE_LOSSES:
-        task = TASKS[name]
-        batch = course_batch(name)
-        for *inputs, labels in micro_batches(batch, accumulate, torch.device("cpu"), task.keys):
-            loss = COURSE_LOSSES[name](getattr(model, task.head)(*inputs), labels)
-            (loss * len(labels) / len(batch["labels"])).backward()
-        all_reduce_gradients(model)
-        accounts.take(name)
-    return accounts.combine(weigh)
-
-
-@pytest.mark.parametrize("weigh", [pcgrad, GradVac(3), cagrad], ids=["pcgrad", "gradvac", "cagrad"])
-def test_a_step_of_the_course_model(tiny_model_folder, weigh):
-    """Every task's batch once, in one part or in two: the same gradients, heads' own ones whole."""
-    results = []
-    for accumulate in (1, 2):
-        if isinstance(weigh, GradVac):
-            weigh.targets.zero_()
-        torch.manual_seed(0)
-        model = course_model(tiny_model_folder)
-        table = course_step(model, weigh, accumulate)
-        assert table.shape == (3, 3)
-        results.append(grads(model))
-    for name, grad in results[0].items():
-        torch.testing.assert_close(results[1][name], grad, rtol=1e-4, atol=1e-6)
-    model = course_model(tiny_model_folder)
-    batch = course_batch("sts")
-    *inputs, labels = (batch[key] for key in TASKS["sts"].keys)
-    COURSE_LOSSES["sts"](model.predict_similarity(*inputs), labels).backward()
-    own = model.similarity.weight.grad
-    torch.testing.assert_close(results[0]["similarity.weight"], own, rtol=1e-5, atol=1e-7)
-    shared = "bert.bert_layers.0.interm_dense.weight"
-    assert not torch.allclose(results[0][shared], model.get_parameter(shared).grad, rtol=1e-2)
-
-
-# ---------------------------------------------------------------------------------------------
 # Weights of the losses
 
 
@@ -623,19 +442,7 @@ def test_uncertainty_of_a_cross_entropy_is_the_papers():
     loss = torch.tensor(1.3, dtype=torch.float64, requires_grad=True)
     assert module("sst", loss).item() == pytest.approx(1.3 / 0.49 + math.log(0.7), abs=1e-12)
     assert module("sts", loss).item() == pytest.approx(0.65 / 0.49 + math.log(0.7), abs=1e-12)
-    assert module.weights() == pytest.approx({"sst": 1 / 0.49, "sts": 0.5 / 0.49})
     assert torch.autograd.gradcheck(lambda value: module("sst", value), loss, eps=1e-6)
-
-
-@pytest.mark.parametrize("regression", [[], ["sst"]])
-def test_uncertainty_learns_one_half_of_one_over_the_loss(regression):
-    module = Uncertainty(["sst"], regression).double()
-    optimizer = torch.optim.Adam(module.parameters(), lr=0.05)
-    for _ in range(400):
-        optimizer.zero_grad()
-        module("sst", torch.tensor(0.2).double()).backward()
-        optimizer.step()
-    assert module.weights()["sst"] == pytest.approx(1 / (2 * 0.2), rel=1e-3)
 
 
 def test_uncertainty_is_saved_with_a_model_and_refuses_unknown_tasks():
@@ -644,7 +451,7 @@ def test_uncertainty_is_saved_with_a_model_and_refuses_unknown_tasks():
         module.log_variances["sts"].fill_(2.0)
     other = Uncertainty(["sst", "sts"])
     other.load_state_dict(module.state_dict())
-    assert other.weights() == module.weights()
+    assert other.log_variances["sts"].item() == 2.0
     with pytest.raises(ValueError, match="no task 'para'"):
         Uncertainty(["sst"], regression=["para"])
 
@@ -700,68 +507,6 @@ def test_at_the_start_pals_change_nothing(gelu):
     assert all(p.grad is None for p in pals.tasks["sst"].parameters())
 
 
-def layer_with_pal(layer: BertLayer, pal: TaskPAL, number: int, hidden, mask, gelu: bool):
-    """LN(a + FFN(a) + V^D g(V^E h)) with PyTorch's attention: of (B, L, D), with a mask (B, L)."""
-    state = dict(layer.named_parameters())
-
-    def attend(x, prefix, parts, heads, out_weight, out_bias):
-        size = x.size(-1)
-        weight, bias = (
-            torch.cat([parts[f"{n}.{k}"] for n in ("query", "key", "value")])
-            for k in ("weight", "bias")
-        )
-        result, _ = F.multi_head_attention_forward(
-            x.transpose(0, 1),
-            x.transpose(0, 1),
-            x.transpose(0, 1),
-            size,
-            heads,
-            weight,
-            bias,
-            None,
-            None,
-            False,
-            0.0,
-            out_weight,
-            out_bias,
-            key_padding_mask=mask == 0,
-        )  # (L, B, size)
-        return result.transpose(0, 1)
-
-    own = {k.removeprefix("self_attention."): p for k, p in state.items() if "self_attention" in k}
-    attended = attend(
-        hidden,
-        "",
-        own,
-        layer.self_attention.num_attention_heads,
-        state["attention_dense.weight"],
-        state["attention_dense.bias"],
-    )
-    size = (hidden.size(-1),)
-    a = F.layer_norm(
-        hidden + attended,
-        size,
-        state["attention_layer_norm.weight"],
-        state["attention_layer_norm.bias"],
-        layer.attention_layer_norm.eps,
-    )
-    inner = F.gelu(a @ state["interm_dense.weight"].T + state["interm_dense.bias"])
-    forward = inner @ state["out_dense.weight"].T + state["out_dense.bias"]
-    small = hidden @ pal.encoder.weight.T + pal.encoder.bias  # V^E h
-    g = dict(pal.attention[number].named_parameters())
-    identity = torch.eye(small.size(-1), dtype=small.dtype)  # no output projection
-    small = attend(small, "", g, pal.attention[number].heads, identity, None)
-    extra = small @ pal.decoder.weight.T + pal.decoder.bias
-    extra = F.gelu(extra) if gelu else extra
-    return F.layer_norm(
-        a + forward + extra,
-        size,
-        state["out_layer_norm.weight"],
-        state["out_layer_norm.bias"],
-        layer.out_layer_norm.eps,
-    )
-
-
 @DTYPES
 @pytest.mark.parametrize(("heads", "gelu"), [(3, False), (6, True)], ids=["paper", "authors' code"])
 def test_pals_follow_their_formula(heads, gelu, dtype):
@@ -769,10 +514,17 @@ def test_pals_follow_their_formula(heads, gelu, dtype):
     set_off(pals)
     ids, mask = text()
     real = mask.bool()
-    hidden = bert.embed(ids)
-    for number, layer in enumerate(bert.bert_layers):
-        hidden = layer_with_pal(layer, pals.tasks["sts"], number, hidden, mask, gelu)
-    learning = [*pals.tasks["sts"].parameters(), *bert.bert_layers.parameters()]
+    pal = pals.tasks["sts"]
+
+    def extra(number, forward, begun):
+        """V^D g(V^E h)."""
+        small = F.linear(begun, pal.encoder.weight, pal.encoder.bias)
+        small = attend(small, pal.attention[number], heads, mask)
+        added = F.linear(small, pal.decoder.weight, pal.decoder.bias)
+        return F.gelu(added) if gelu else added
+
+    hidden = written_out(bert, ids, mask, behind_feed_forward=extra)
+    learning = [*pal.parameters(), *bert.bert_layers.parameters()]
     probe = (
         torch.randn(hidden.shape, generator=seeded(4)).to(dtype) * real[:, :, None] / ids.numel()
     )
@@ -829,19 +581,6 @@ def test_after_an_error_bert_is_as_it_was():
         bert(*text())
     handle.remove()
     assert torch.equal(bert(*text())["pooler_output"], plain)
-
-
-def test_padding_does_not_reach_the_pals():
-    bert, pals = bert_with_pals()
-    set_off(pals)
-    ids, mask = text(size=1)  # four tokens, then padding
-    other = ids.clone()
-    other[0, 4:] = 6
-    with pals.use("sst"):
-        results = [bert(i, m)["pooler_output"] for i, m in ((ids, mask), (other, mask))]
-        short = bert(ids[:, :4], mask[:, :4])["pooler_output"]
-    assert torch.equal(results[0], results[1])
-    torch.testing.assert_close(results[0], short, rtol=0, atol=1e-12)
 
 
 def test_pals_of_a_copied_model_are_its_own():

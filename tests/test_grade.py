@@ -1,6 +1,7 @@
 """A batch of submissions (course/grade.py): the same results whatever happens on the way."""
 
 import csv
+import functools
 import json
 import os
 import shutil
@@ -84,6 +85,11 @@ def results(out: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in sorted((out / "results").glob("*.json"))}
 
 
+def grades(out: Path) -> dict[str, dict[str, str]]:
+    with open(out / "grades.csv", newline="") as file:
+        return {row["student"]: row for row in csv.DictReader(file)}
+
+
 def faults(said: str) -> list[str]:
     """The lines of a refusal, without warnings of the dead.
 
@@ -122,63 +128,66 @@ def test_points_of_a_batch(alone):
 
 
 @needs_sandbox
-def test_the_same_bytes_whether_killed_or_several_at_a_time(
+def test_the_same_results_whether_killed_or_several_at_a_time(
     alone, submissions, command, run, tmp_path
 ):
-    out = new_out(tmp_path / "out")
+    folder, out = tmp_path / "submissions", new_out(tmp_path / "out")
+    folder.mkdir()
+    students = ("1_solution", "2_variant", "3_mistake", "7_damaged")
+    for student in students:
+        shutil.copy(submissions / f"{student}.zip", folder)
     batch = subprocess.Popen(
-        command(submissions, out, "-j", "4"),
+        command(folder, out, "-j", "2"),
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
         start_new_session=True,
     )
     deadline = time.monotonic() + 300
-    while len(list((out / "results").glob("*.json"))) < 2 and time.monotonic() < deadline:
-        time.sleep(0.05)
+    while not list((out / "results").glob("*.json")) and time.monotonic() < deadline:
+        time.sleep(0.01)
     os.kill(batch.pid, signal.SIGKILL)
     batch.wait()
     before = times(out)
-    assert 2 <= len(before) < 7
-    done = run(submissions, out, "-j", "4")
+    assert 1 <= len(before) < len(students)
+    done = run(folder, out, "-j", "3")
     assert done.returncode == 0, done.stderr
-    assert results(out) == results(alone[0])
+    wanted = results(alone[0])
+    assert results(out) == {f"{student}.json": wanted[f"{student}.json"] for student in students}
     assert {name: when for name, when in times(out).items() if name in before} == before
     said = [line for line in done.stdout.splitlines() if line.endswith(" s)")]
-    assert len(said) == 7 - len(before)
-    assert (out / "grades.csv").read_bytes() == (alone[0] / "grades.csv").read_bytes()
-
-
-@needs_sandbox
-def test_one_student_anew(alone, submissions, run, tmp_path):
-    folder, out = tmp_path / "submissions", tmp_path / "out"
-    shutil.copytree(submissions, folder)
-    shutil.copytree(alone[0], out)
-    write_zip(folder, "3_mistake", solution() | predictions(3))
-    before = times(out)
-    done = run(folder, out, "--only", "3_mistake")
-    assert done.returncode == 0, done.stderr
-    after = times(out)
-    assert after.pop("3_mistake.json") > before.pop("3_mistake.json")
-    assert after == before
-    with open(out / "grades.csv", newline="") as file:
-        points = {row["student"]: row["points"] for row in csv.DictReader(file)}
-    assert (points["3_mistake"], points["1_solution"]) == ("100", "100")
-    assert len(points) == 7
+    assert len(said) == len(students) - len(before)
+    wanted = grades(alone[0])
+    assert grades(out) == {student: wanted[student] for student in students}
 
 
 # ---------------------------------------------------------------------------------------------
 # In this process, without a sandbox
 
 
+@pytest.fixture(scope="module", autouse=True)
+def one_handout():
+    """What is graded here makes the handout, which does not change, once and not for each batch."""
+    with mock.patch.object(handout, "build", functools.cache(handout.build)):
+        yield
+
+
 @pytest.fixture
 def quick(monkeypatch, run_script_here):
-    """A function that runs grade.py where nothing is ever started; students in it fail instead."""
+    """A function that runs grade.py where nothing is ever started: all is right of those students
+    that are in its ``right``, an error of ours of those in its ``failing``.
+    """
+    right: set[str] = set()
     failing: set[str] = set()
+
+    def verdict(entry, student):
+        if student in right:
+            return judge.Verdict("right", dict.fromkeys(judge.rows_of(entry), True))
+        return judge.nothing(entry, "not started")
 
     def grade_tasks(context, submission, slot):
         if submission.student in failing:
             raise ZeroDivisionError("a bug of ours")
-        return {entry.id: judge.nothing(entry, "not started") for entry in context.tasks}, ["none"]
+        return {entry.id: verdict(entry, submission.student) for entry in context.tasks}, ["none"]
 
     monkeypatch.setattr(one, "grade_tasks", grade_tasks)
     monkeypatch.setattr(grade, "refuse_open_secrets", lambda paths, slots: None)
@@ -188,8 +197,26 @@ def quick(monkeypatch, run_script_here):
     def go(folder, out, *more):
         return run_script_here(grade, folder, "--gold", *GOLD, "--out", out, *more)
 
-    go.failing = failing
+    go.right, go.failing = right, failing
     return go
+
+
+def test_one_student_anew(quick, submissions, tmp_path):
+    folder, out = tmp_path / "submissions", tmp_path / "out"
+    shutil.copytree(submissions, folder)
+    quick.right.add("1_solution")
+    assert quick(folder, out).code == 0
+    before = times(out)
+    quick.right.clear()
+    quick.right.add("3_mistake")
+    write_zip(folder, "3_mistake", solution() | predictions(3))
+    assert quick(folder, out, "--only", "3_mistake").code == 0
+    after = times(out)
+    assert after.pop("3_mistake.json") > before.pop("3_mistake.json")
+    assert after == before
+    points = {student: row["points"] for student, row in grades(out).items()}
+    assert (points["3_mistake"], points["1_solution"], points["4_stubs"]) == ("100", "100", "0")
+    assert len(points) == 7
 
 
 def test_an_error_of_ours_is_no_zero(quick, submissions, tmp_path):
@@ -201,8 +228,7 @@ def test_an_error_of_ours_is_no_zero(quick, submissions, tmp_path):
     found = {name: json.loads(text)["status"] for name, text in results(out).items()}
     assert found.pop("2_variant.json") == "staff error"
     assert set(found.values()) == {"graded", "refused"}
-    with open(out / "grades.csv", newline="") as file:
-        rows = {row["student"]: row for row in csv.DictReader(file)}
+    rows = grades(out)
     assert rows["2_variant"]["points"] == ""
     assert "ZeroDivision" not in (out / "feedback" / "2_variant.md").read_text()
     assert "2_variant" not in (out / "leaderboard.csv").read_text()
@@ -241,8 +267,7 @@ def test_marks_by_hand(quick, tmp_path):
     assert done.code == 0, done.err
     assert "2_b: no mark yet for approach, experiments, analysis" in done.out
     assert "1_a: no mark yet for experiments, analysis" in done.out
-    with open(out / "grades.csv", newline="") as file:
-        rows = {row["student"]: row for row in csv.DictReader(file)}
+    rows = grades(out)
     assert rows["1_a"]["points"] == "15"
     assert "approach" not in rows["1_a"]["rows without a mark"]
     assert "=cmd()" in (out / "feedback" / "1_a.md").read_text()

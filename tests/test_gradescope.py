@@ -205,13 +205,19 @@ def container(files, tmp_path):
     return go
 
 
+def without_canaries(base):
+    path = base / "source" / "repo" / "course" / "grading" / "canaries.py"
+    path.write_text(f"{path.read_text()}\n\ndef submissions(desk):\n    raise InputError('none')\n")
+
+
 @needs_sandbox
 def test_the_solution_in_a_zip_in_a_zip(container):
     content = io.BytesIO()
     with zipfile.ZipFile(content, "w") as archive:
         for name, text in (solution() | predictions(1)).items():
             archive.writestr(name, text)
-    found, said = container({"dnlp_final_project_submission.zip": content.getvalue()})
+    packed = {"dnlp_final_project_submission.zip": content.getvalue()}
+    found, said = container(packed, spoil=without_canaries)  # which are not asked: nothing is lost
     assert sum(t["score"] for t in found["tests"]) == 100, said
     assert found["leaderboard"]
     assert "graded: 100" in said
@@ -249,11 +255,6 @@ def test_a_failure_of_ours_is_said_to_be_none_of_theirs(container, how):
     assert found["stdout_visibility"] == "hidden"
 
 
-def without_canaries(base):
-    path = base / "source" / "repo" / "course" / "grading" / "canaries.py"
-    path.write_text(f"{path.read_text()}\n\ndef submissions(desk):\n    raise InputError('none')\n")
-
-
 @needs_sandbox
 def test_points_are_lost_only_where_the_solution_loses_none(container):
     found, _ = container({"bert.py": "import torch\n"})
@@ -262,5 +263,3 @@ def test_points_are_lost_only_where_the_solution_loses_none(container):
     found, said = container({"bert.py": "import torch\n"}, spoil=without_canaries)
     assert found["output"] == results.NO_VERDICT
     assert "InputError: none" in said
-    found, _ = container(solution(), spoil=without_canaries)
-    assert sum(t["score"] for t in found["tests"]) == 100

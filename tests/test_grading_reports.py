@@ -53,7 +53,6 @@ def result(student="a", tasks=(), **more) -> dict:
         "predictions": [],
         "points": 0,
         "of": 20,
-        "seconds": 2.0,
         **more,
     }
 
@@ -226,9 +225,9 @@ def test_feedback_is_written_a_file_a_student_and_nowhere_else(tmp_path):
 
 def class_of() -> list[dict]:
     return [
-        result("a", [graded_task("wrong", 5.0, "1.10"), graded_task(seconds=1.0)]),
-        result("b", [graded_task("wrong", 4.0, mistakes=["no_mask", "no_mask"], seconds=3.0)]),
-        result("c", [graded_task("not started", 0.0)], seconds=8.0),
+        result("a", [graded_task("wrong", 5.0, "1.10"), graded_task()]),
+        result("b", [graded_task("wrong", 4.0, mistakes=["no_mask", "no_mask"])]),
+        result("c", [graded_task("not started", 0.0)]),
         result("d", [graded_task("wrong", 0.0, mistakes=["no_mask", "=x"])]),
         result("e", [graded_task("wrong", 0.0)], status="staff error", why="disk full"),
         result("f", status="refused", why="=a link"),
@@ -240,7 +239,6 @@ def test_class_statistics_count_what_was_graded():
     assert (first["task"], second["task"]) == ("1.2", "1.10")
     assert [first[key] for key in ("graded", "right", "wrong", "not started")] == [4, 1, 2, 1]
     assert first["mean points"] == 6.0
-    assert first["mean seconds"] == 2.0
     assert first["common mistakes"] == "no_mask (2), =x (1)"
 
 
@@ -249,7 +247,7 @@ def test_statistics_csv_and_grades_csv(tmp_path):
     with open(tmp_path / "statistics.csv", newline="") as file:
         rows = list(csv.DictReader(file))
     assert [row["task"] for row in rows] == ["1.2", "1.10", "all"]
-    assert (rows[-1]["graded"], rows[-1]["mean seconds"]) == ("4", "3.5")
+    assert (rows[-1]["graded"], rows[-1]["of"]) == ("4", "40")
     write_grades(tmp_path, class_of())
     with open(tmp_path / "grades.csv", newline="") as file:
         rows = {row["student"]: row for row in csv.DictReader(file)}
@@ -275,7 +273,7 @@ def test_the_staff_s_page_has_every_section(tmp_path):
 def test_all_of_it_with_marks_and_with_the_grader_s_own_errors(tmp_path):
     error = {"student": "e", "status": "staff error", "why": "RuntimeError('x')", "trace": "…"}
     two = result("a", [graded_task(number="2.1")], part=2, predictions=[prediction("test")])
-    del two["seconds"], two["manual"]
+    del two["manual"]
     settings = {"course": COURSE, "manual": LIMITS}
     marks = marks_file(tmp_path, "a,approach,17.5,clear")
     said = reports.write_all(tmp_path / "out", [two, error], settings, marks, {"a"})

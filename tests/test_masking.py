@@ -84,15 +84,6 @@ def check_shares(ids, special, inputs, labels, chosen):
     assert (counts - expected).abs().max() < 6 * expected.sqrt()
 
 
-def test_masks_as_often_as_bert():
-    ids, special = random_ids(800, 128)
-    generator = torch.Generator().manual_seed(1)
-    inputs, labels = mask_tokens(ids, special, TINY.mask_token_id, len(TINY), generator=generator)
-    chosen = labels != IGNORED
-    assert within(int(chosen.sum()), int((~special).sum()), 0.15)
-    check_shares(ids, special, inputs, labels, chosen)
-
-
 def numbers_by_hand(ids, continues):
     rows = []
     for row in ids.tolist():

@@ -3,7 +3,7 @@
 import itertools
 
 import pytest
-from conftest import ROOT
+from conftest import ROOT, versions
 
 from checks import jobs
 from checks.findings import faulty
@@ -15,19 +15,13 @@ from course.answers import (
     installed_source,
     merge,
     put,
-    put_methods,
     read_all,
+    solution_with,
 )
 from course.fingerprints import base_of
 
 BERT = [entry for entry in GRADED_TASKS if entry.file == "bert.py"]
 WRONG = {entry.id: read_all(MISTAKES, entry.id) for entry in BERT}
-
-
-def versions(answers):
-    """Every version of every answer, as parameters of a test."""
-    pairs = [(answer, version) for answer in answers for version in answer.versions]
-    return [pytest.param(a, v, id=f"{a.task.id}/{a.name}, {v}") for a, v in pairs]
 
 
 def names(findings):
@@ -82,15 +76,14 @@ def test_a_right_answer_is_not_accused(answer, version):
 
 @pytest.mark.parametrize("entry", BERT, ids=lambda entry: entry.id)
 def test_of_two_mistakes_at_least_one_is_named(entry):
-    base, source = base_of(entry), (ROOT / entry.file).read_text(encoding="utf-8")
+    base = base_of(entry)
     missed, count = [], 0
     for one, two in list(itertools.combinations(WRONG[entry.id], 2))[::11]:
         methods = merge(base, *(answer.versions[answer.first] for answer in (one, two)))
         if methods is None:
             continue
-        owner = entry.function.split(".")[0]
-        text = put_methods(source, owner, methods, one.imports + two.imports)
-        with installed_source(entry.file, text):
+        source = solution_with(entry, methods, one.imports + two.imports)
+        with installed_source(entry.file, source):
             findings = jobs.examine(entry)
         count += bool(faulty(findings))
         if faulty(findings) and not names(findings) & {one.name, two.name}:
@@ -99,13 +92,13 @@ def test_of_two_mistakes_at_least_one_is_named(entry):
     assert missed == []
 
 
-def test_what_a_student_reads(capsys):
+def test_what_a_student_reads(check_here):
     answer = next(answer for answer in WRONG["bert.attention"] if answer.name == "no_scale")
     with installed(answer):
-        sanity_check.report(answer.task, jobs.examine(answer.task))
-    lines = capsys.readouterr().out.splitlines()
-    assert lines[0].startswith("  WRONG Task 1.1 · BertSelfAttention.attention: values of context")
-    assert lines[-1] == (
+        code, lines = check_here("--task", "1.1")
+    assert (code, lines[0]) == (1, "  WRONG Task 1.1 · BertSelfAttention.attention")
+    assert lines[1] == (
         f"        probably: {answer.says} {answer.hint} (read Vaswani et al. 2017, §3.2.1)"
     )
+    assert lines[2].startswith("        values of context: first difference at ")
     assert answer.says == "The scores are not divided by √W."

@@ -6,10 +6,9 @@ import sys
 
 import pytest
 import torch
-from conftest import ROOT
+from conftest import versions
 from test_optimizer import CoupledL2, MomentsForgotten, NoCorrection, Pieces, Uphill
 
-import optimizer_test
 from checks import jobs
 from checks.findings import faulty
 from checks.graded_tasks import GRADED_TASKS, graded_task
@@ -21,19 +20,13 @@ from course.answers import (
     installed,
     installed_source,
     merge,
-    put_methods,
     read_all,
+    solution_with,
 )
 from course.fingerprints import base_of
 
 OPTIMIZER = graded_task("optimizer.step")
 STEPS = read_all(MISTAKES, OPTIMIZER.id)
-
-
-def versions(answers):
-    """Every version of every answer, as parameters of a test."""
-    pairs = [(answer, version) for answer in answers for version in answer.versions]
-    return [pytest.param(a, v, id=f"{a.name}, {v}") for a, v in pairs]
 
 
 def recognise(opt_class):
@@ -88,7 +81,7 @@ def merged(*answers):
     if methods is None:
         return None
     try:
-        return put_methods((ROOT / "optimizer.py").read_text("utf-8"), "AdamW", methods)
+        return solution_with(OPTIMIZER, methods)
     except SyntaxError:  # lines that do not fit together
         return None
 
@@ -274,28 +267,24 @@ def put_in_place(monkeypatch, opt_class):
     monkeypatch.setattr(sys.modules["optimizer"], "AdamW", opt_class)
 
 
-def test_an_unknown_mistake_gets_facts_and_no_name(monkeypatch, quick, capsys):
+def test_an_unknown_mistake_gets_facts_and_no_name(monkeypatch, quick, check_here):
     put_in_place(monkeypatch, DecayTimesSquare)
     findings = jobs.examine(OPTIMIZER)
     assert not any(finding.name for finding in findings)
     (fact,) = (finding.text for finding in findings if finding.kind == "fact")
     assert "is multiplied by 0.995" in fact
-    sanity_check.report(OPTIMIZER, findings)
-    assert f"        measured: {fact}\n" in capsys.readouterr().out
-    with pytest.raises(SystemExit):
-        optimizer_test.main()
-    said = capsys.readouterr().out
-    assert f"      measured: {fact}\n" in said
-    assert "probably" not in said
+    code, lines = check_here("--task", "1.5")
+    assert (code, lines[0]) == (1, "  WRONG Task 1.5 · AdamW.step")
+    assert f"        measured: {fact}" in lines
+    assert "probably" not in str(lines)
 
 
-def test_a_known_mistake_is_named_by_the_script(monkeypatch, quick, capsys):
+def test_a_known_mistake_is_named_by_the_script(monkeypatch, quick, check_here):
     put_in_place(monkeypatch, NoCorrection)
-    with pytest.raises(SystemExit):
-        optimizer_test.main()
-    said = capsys.readouterr().out
-    assert "      probably: The moments are never corrected for having started at zero." in said
-    assert "measured" not in said
+    _, lines = check_here("--task", "1.5")
+    start = "        probably: The moments are never corrected for having started at zero."
+    assert lines[1].startswith(start)
+    assert "measured" not in str(lines)
 
 
 def test_a_wrong_optimizer_fails_no_other_task():

@@ -1,13 +1,10 @@
 """multitask_classifier.py: its contract, the model, the table of tasks, training, outputs."""
 
-import ast
 import importlib.util
 import io
 import json
 import os
-import re
 import signal
-import subprocess
 import sys
 from argparse import Namespace
 from pathlib import Path
@@ -15,29 +12,28 @@ from types import SimpleNamespace
 
 import pytest
 import torch
-from conftest import ROOT, make_id, write_table
+from conftest import ROOT, assert_refused, left_by, make_id, one_line_error, write_table
 from PIL import Image
 from torch import nn
 from torch.nn import functional as F
 
 import classifier
-import datasets
 import evaluation
 import multitask_classifier as multitask
-from checks.graded_tasks import GRADED_TASKS
-from datasets import SentencePairDataset, load_data, load_pairs
+from course import handout
+from course.answers import VARIANTS, put, read
+from datasets import SentencePairDataset, load_pairs
 from evaluation import read_predictions
 from multitask_classifier import TASKS, MultitaskBERT
 from optimizer import AdamW
 from solution.cross_encoding import concat
 from tokenizer import BertTokenizer
 from training import course_files, report
-from training.batches import PAIR, SINGLE, LengthBatches
 from training.checkpoints import load_checkpoint
 from training.course_files import multitask_files
 from training.errors import InputError
 from training.run import Run
-from training.tasks import infinite_batches, new_run, task_names
+from training.tasks import new_run, task_names
 from utils import seed_everything
 
 CPU = torch.device("cpu")
@@ -110,12 +106,6 @@ def test_flags_and_defaults():
         for split in ("dev", "test"):
             expected[f"{name}_{split}_out"] = f"predictions/{name}-{split}-output.csv"
     assert {name: args[name] for name in expected} == expected
-
-
-def test_names_of_outputs():
-    args = multitask.get_args(["--out_dir", "o", "--sst_dev_out", "a.csv", "--filepath", "b.pt"])
-    assert (args.sst_dev_out, args.sst_test_out) == ("a.csv", "o/sst-test-output.csv")
-    assert args.filepath == "b.pt"
 
 
 @pytest.mark.parametrize(
@@ -284,26 +274,8 @@ def test_overall_by_hand(scores, expected):
     assert multitask.overall(scores) == pytest.approx(expected, abs=1e-6)
 
 
-def test_the_table_names_what_exists(tiny_data):
-    assert list(TASKS) == ["sst", "para", "sts"]
-    assert [task.column for task in TASKS.values()] == list(evaluation.COLUMNS)
-    for task in TASKS.values():
-        assert callable(getattr(MultitaskBERT, task.head))
-        assert task.keys in (SINGLE, PAIR)
-        assert (tiny_data / f"{course_files.COURSE_STEMS[task.name]}-train.csv").is_file()
-    assert set(multitask.LOSSES) == set(TASKS)
-
-
 # ---------------------------------------------------------------------------------------------
 # Data files
-
-
-def test_files_are_found_by_their_flags(tiny_data):
-    files = multitask_files(str(tiny_data))
-    assert files["sst_train"] == str(tiny_data / "ids-sst-train.csv")
-    assert files["para_test"] == str(tiny_data / "quora-test-student.csv")
-    assert files["sts_dev"] == str(tiny_data / "sts-dev.csv")
-    assert len(files) == 9
 
 
 def test_without_course_files_all_three_tasks_take_the_practice_set(tmp_path, monkeypatch, capsys):
@@ -339,20 +311,6 @@ def folder_with(tmp_path, tiny_data):
     return make
 
 
-def test_small_quora_stands_in_loudly(folder_with, capsys):
-    folder = folder_with(
-        quora_train="quora-small-train", quora_dev="quora-small-dev", quora_test_student=""
-    )
-    files = multitask_files(str(folder))
-    assert files["para_train"] == str(folder / "quora-small-train.csv")
-    assert files["para_dev"] == str(folder / "quora-small-dev.csv")
-    assert files["para_test"] == ""
-    assert files["sts_test"] == str(folder / "sts-test-student.csv")
-    assert (
-        "*** quora-train.csv is not there: taking quora-small-train.csv" in capsys.readouterr().out
-    )
-
-
 def test_small_quora_does_not_stand_in_for_what_is_there(folder_with, capsys, tiny_data):
     folder = folder_with()
     for split in ("train", "dev"):
@@ -361,15 +319,19 @@ def test_small_quora_does_not_stand_in_for_what_is_there(folder_with, capsys, ti
     assert "***" not in capsys.readouterr().out
 
 
-def test_a_run_on_small_quora_writes_no_test_predictions_for_it(
+def test_small_quora_stands_in_loudly_and_has_no_test_predictions(
     run_script_here, tiny_model_folder, folder_with, tmp_path
 ):
     folder = folder_with(
         quora_train="quora-small-train", quora_dev="quora-small-dev", quora_test_student=""
     )
+    files = multitask_files(str(folder))
+    assert files["para_train"] == str(folder / "quora-small-train.csv")
+    assert files["sts_test"] == str(folder / "sts-test-student.csv")
     line = quick(tiny_model_folder, folder, "--tasks", "para", "--steps_per_epoch", "1")
     result = run_script_here(multitask, *line)
     assert (result.code, result.err) == (0, "")
+    assert "*** quora-train.csv is not there: taking quora-small-train.csv" in result.out
     assert "no --para_test: no test predictions for this task" in result.out
     names = {file.name for file in (tmp_path / "predictions").iterdir()}
     assert "para-dev-output.csv" in names
@@ -381,10 +343,8 @@ def test_a_missing_file_names_its_flag_and_the_way_out(
 ):
     folder = folder_with(sts_dev="")
     result = run_script_here(multitask, *quick(tiny_model_folder, folder))
-    assert result.code == 1
-    assert result.err.count("\n") == 1
-    assert f"no file {folder}/sts-dev.csv (--sts_dev)" in result.err
-    assert "leave sts out with --tasks" in result.err
+    said = f"no file {folder}/sts-dev.csv (--sts_dev)"
+    assert_refused(result, said, "leave sts out with --tasks", code=1)
     assert not list(tmp_path.glob("*.pt"))
     line = quick(tiny_model_folder, folder, "--tasks", "sst,para", "--steps_per_epoch", "1")
     assert run_script_here(multitask, *line).code == 0
@@ -397,8 +357,7 @@ def test_faults_of_test_files_show_before_the_training(
     path = write_table(tmp_path / "bad.csv", "id sentence1 sentence2", rows)
     line = quick(tiny_model_folder, tiny_data, "--sts_test", path)
     result = run_script_here(multitask, *line)
-    assert (result.code, result.err.count("\n")) == (1, 1)
-    assert f"{path}, row 1 (id {make_id(1)}) has an empty sentence" in result.err
+    assert_refused(result, f"{path}, row 1 (id {make_id(1)}) has an empty sentence", code=1)
     assert " epoch " not in result.out
 
 
@@ -507,8 +466,8 @@ def test_tasks_take_turns(flags, monkeypatch):
     assert called == ["sst", "para", "sts"] * 4
 
 
-def watch_gradients(monkeypatch, model_values: dict | None = None) -> list[dict]:
-    """→ a list that grows by the norms of a model's gradients before every step."""
+def watch_gradients(monkeypatch) -> list[float]:
+    """→ a list that grows by the norm of a model's gradients before every step."""
     monkeypatch.setattr("training.acceleration.HAS_FAST_WAYS", False)  # the course's own step
     norms = []
     step = AdamW.step
@@ -618,27 +577,6 @@ def test_a_frozen_bert_runs_once_for_each_text(flags, monkeypatch):
         assert metrics["best"][name] == pytest.approx(score, abs=far)
 
 
-def test_streams_go_on_where_they_were(tiny_model_folder, tiny_data):
-    rows = load_data(tiny_data / "ids-sst-train.csv", "rows")
-    data = datasets.SentenceClassificationDataset(
-        rows, SimpleNamespace(model=str(tiny_model_folder))
-    )
-    batches = LengthBatches(data.lengths(), 8, seed=1)
-    place = {"epoch": 1, "batch": 0}
-    stream = infinite_batches(data, batches, place)
-    seen, places = [], []
-    for _ in range(12):  # three rounds of four batches
-        seen.append(next(stream)["sent_ids"])
-        places.append(dict(place))
-    for i in (0, 4, 8):
-        ids = [one for batch in seen[i : i + 4] for one in batch]
-        assert sorted(ids) == sorted(row[-1] for row in rows)
-    assert seen[:4] != seen[4:8]
-    for i in (1, 3, 4, 9):
-        again = infinite_batches(data, LengthBatches(data.lengths(), 8, 1), dict(places[i]))
-        assert [next(again)["sent_ids"] for _ in range(2)] == seen[i + 1 : i + 3]
-
-
 # ---------------------------------------------------------------------------------------------
 # Interrupted runs
 
@@ -647,20 +585,6 @@ LINES = {
     "cross": "--option finetune --pair_encoding cross",
     "pretrain": "--option pretrain --patience 2",
 }
-
-
-def found_in(folder: Path) -> dict:
-    """All that a run leaves: predictions and tensors byte for byte, metrics but for seconds."""
-    found = {file.name: file.read_bytes() for file in (folder / "predictions").glob("*.csv")}
-    assert len(found) == 7
-    metrics = json.loads((folder / "predictions" / "multitask-metrics.json").read_text())
-    found["metrics"] = metrics["best"], metrics["epochs"]
-    saved = load_checkpoint(folder / "x.pt")
-    for i, state in saved["optimizer"]["state"].items():
-        saved["model"] |= {f"{i}.{key}": torch.as_tensor(state[key]) for key in state}
-    found |= {key: tensor.numpy().tobytes() for key, tensor in saved["model"].items()}
-    assert not list(folder.glob("*.resume"))
-    return found
 
 
 @pytest.mark.parametrize("line", LINES)
@@ -675,7 +599,7 @@ def test_stopped_and_resumed_it_ends_with_the_same_bytes(
     words += ["--batch_size", "8", "--filepath", "x.pt"]
     words += ["--model", str(tiny_model_folder), "--data_dir", str(tiny_data)]
     assert run_script_here(multitask, *words).code == 0
-    expected = found_in(tmp_path)
+    expected = left_by(tmp_path, "*.pt", "predictions/*")
     step = Run.step
     for more, stop_at in (([], 3), (["--resume"], 6), (["--resume"], None)):
         steps = []
@@ -693,7 +617,7 @@ def test_stopped_and_resumed_it_ends_with_the_same_bytes(
             assert load_checkpoint("x.resume")["position"]["batch"] == (3 if stop_at == 3 else 2)
         else:
             assert (result.code, len(steps)) == (0, 5)
-    assert found_in(tmp_path) == expected
+    assert left_by(tmp_path, "*.pt", "predictions/*") == expected
 
 
 def test_stopped_between_two_epochs(flags, monkeypatch):
@@ -731,9 +655,8 @@ def test_a_resumed_run_must_have_the_same_settings(flags):
     for name, value in (("sampling", "proportional"), ("pair_encoding", "cross"), ("seed", 2)):
         before = getattr(args, name)
         setattr(flags, name, value)
-        with pytest.raises(InputError, match=f"belongs to a run with {name}=") as caught:
+        with one_line_error(f"belongs to a run with {name}="):
             multitask.train_multitask(flags)
-        assert "\n" not in str(caught.value)
         setattr(flags, name, before)
 
 
@@ -878,70 +801,14 @@ def test_the_checkpoint_knows_its_model(flags, checkpoint, monkeypatch):
     assert set(read_predictions(flags.sst_dev_out, TASKS["sst"].column).values()) == {3}
 
 
-def test_the_loop_stands_in_the_script():
-    """Forward, loss, backward and step are in train_multitask() itself, for a student to see."""
-    tree = ast.parse(skeleton({}))
-    (train,) = (node for node in tree.body if getattr(node, "name", "") == "train_multitask")
-    (loop,) = (
-        node
-        for node in ast.walk(train)
-        if isinstance(node, ast.For) and ast.unparse(node.iter) == "run.epochs()"
-    )
-    said = ast.unparse(loop)
-    for piece in ("outputs.float(), labels)", "run.backward(", "run.step()", "run.is_best("):
-        assert piece in said
-
-
 # ---------------------------------------------------------------------------------------------
 # The student's skeleton
 
-MARKER = re.compile(r"( *)### (BEGIN|END) SOLUTION ([\w.]+)")
-STUB = "### STUB: "
-PLAIN = {  # what a student might write first
-    "multitask.init": """
-        self.dropout = nn.Dropout(config.hidden_dropout_prob)
-        self.sentiment = nn.Linear(config.hidden_size, 5)
-        self.paraphrase = nn.Linear(2 * config.hidden_size, 1)
-        self.similarity = nn.Linear(2 * config.hidden_size, 1)
-    """,
-    "multitask.forward": """
-        return self.bert(input_ids, attention_mask)["pooler_output"]
-    """,
-    "multitask.predict_sentiment": """
-        return self.sentiment(self.dropout(self.forward(input_ids, attention_mask)))
-    """,
-    "multitask.predict_paraphrase": """
-        u = self.forward(input_ids_1, attention_mask_1)
-        v = self.forward(input_ids_2, attention_mask_2)
-        return self.paraphrase(self.dropout(torch.cat([u, v], dim=1))).squeeze(-1)
-    """,
-    "multitask.predict_similarity": """
-        u = self.forward(input_ids_1, attention_mask_1)
-        v = self.forward(input_ids_2, attention_mask_2)
-        return self.similarity(self.dropout(torch.cat([u, v], dim=1))).squeeze(-1)
-    """,
-}
 
-
-def skeleton(answers: dict[str, str]) -> str:
-    """The script as students get it: every region is its STUB lines, or the student's answer."""
-    titles = {entry.id: entry.title for entry in GRADED_TASKS}
-    lines, inside, indent = [], None, ""
-    for line in (ROOT / "multitask_classifier.py").read_text(encoding="utf-8").splitlines():
-        marker = MARKER.fullmatch(line)
-        if marker and marker[2] == "BEGIN":
-            indent, inside = marker[1], marker[3]
-            if inside in answers:
-                lines += answers[inside].rstrip().splitlines()[1:]
-            elif inside in titles:
-                lines.append(f'{indent}raise NotImplementedError("{titles[inside]} …")')
-        elif marker:
-            inside = None
-        elif inside is None:
-            lines.append(line)
-        elif line.strip().startswith(STUB) and inside not in answers:
-            lines.append(indent + line.strip().removeprefix(STUB))
-    return re.sub("\n{4,}", "\n\n\n", "\n".join(lines) + "\n")
+@pytest.fixture(scope="module")
+def skeleton() -> str:
+    """The script as students get it."""
+    return handout.build(ROOT, "2").text("multitask_classifier.py")
 
 
 def imported(source: str, path: Path):
@@ -957,22 +824,9 @@ def imported(source: str, path: Path):
     return module
 
 
-@pytest.mark.parametrize("answers", [{}, PLAIN], ids=["handed out", "filled in"])
-def test_the_skeleton_is_clean(tmp_path, answers):
-    source = skeleton(answers)
-    assert "extensions" not in source
-    assert "SOLUTION" not in source
-    assert source.count("NotImplementedError(") == (0 if answers else 5)
-    path = tmp_path / "multitask_classifier.py"
-    path.write_text(source, encoding="utf-8")
-    for command in (["check"], ["format", "--diff"]):
-        line = [sys.executable, "-m", "ruff", *command, "--config", ROOT / "pyproject.toml", path]
-        done = subprocess.run(line, capture_output=True, text=True)
-        assert done.returncode == 0, done.stdout + done.stderr
-
-
-def test_the_skeleton_trains_on_sst_once_it_is_filled_in(flags, tmp_path, capsys):
-    module = imported(skeleton(PLAIN), tmp_path / "filled_in.py")
+def test_the_skeleton_trains_on_sst_once_it_is_filled_in(flags, tmp_path, skeleton):
+    filled_in = put(read(VARIANTS, "multitask/plain"), source=skeleton)
+    module = imported(filled_in, tmp_path / "filled_in.py")
     flags.epochs, flags.hidden_dropout_prob = 6, 0.0
     seed_everything(flags.seed)
     module.train_multitask(flags)
@@ -987,8 +841,8 @@ def test_the_skeleton_trains_on_sst_once_it_is_filled_in(flags, tmp_path, capsys
             assert list(found) == [row[-1] for row in rows]
 
 
-def test_the_skeleton_says_which_task_comes_first(flags, tmp_path):
-    module = imported(skeleton({}), tmp_path / "handed_out.py")
+def test_the_skeleton_says_which_task_comes_first(flags, tmp_path, skeleton):
+    module = imported(skeleton, tmp_path / "handed_out.py")
     with pytest.raises(NotImplementedError, match=r"Task 2\.1 · MultitaskBERT\.__init__"):
         module.train_multitask(flags)
     assert not {"pair_encoding", "sampling"} & set(vars(module.get_args([])))

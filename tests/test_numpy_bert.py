@@ -15,6 +15,7 @@ from conftest import (
     ROOT,
     as_process,
     assert_refused,
+    padded_batch,
     save_classifier_folder,
     succeeded,
     tiny_config,
@@ -24,7 +25,6 @@ from safetensors.torch import load_file, save_file
 from sklearn.metrics import accuracy_score, confusion_matrix, precision_recall_fscore_support
 from torch.nn import functional as F
 
-from bert import BertModel
 from config import BertConfig
 from datasets import SentenceClassificationTestDataset
 from lessons import numpy_bert
@@ -46,14 +46,8 @@ def config(trained) -> BertConfig:
     return BertConfig.from_json(trained[0] / "config.json")
 
 
-def batch(vocabulary: int = 80) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    chance = np.random.default_rng(0)
-    ids = chance.integers(1, vocabulary, (4, 11))
-    mask = np.ones_like(ids)
-    mask[1, 7:], mask[2, 1:] = 0, 0
-    segments = np.zeros_like(ids)
-    segments[:, 5:] = 1
-    return ids * mask, mask, segments
+def batch() -> list[np.ndarray]:
+    return [tensor.numpy() for tensor in padded_batch(11, 7, 1, 11, vocabulary=80)]
 
 
 # ---------------------------------------------------------------------------------------------
@@ -80,19 +74,6 @@ def test_everything_equals_torch_and_transformers(trained, config, with_segments
         assert np.abs(array[rows] - theirs[name].numpy()[rows]).max() < ATOL, name
     assert np.abs(mine["logits"] - wanted).max() < ATOL
     assert np.ptp(mine["logits"], axis=0).min() > 0.01  # the rows do differ
-
-
-def test_the_pretrained_model_s_vectors(offline_model):
-    config = BertConfig.from_json(offline_model / "config.json")
-    tokenizer = numpy_bert.read_words(offline_model)
-    ids = np.array([numpy_bert.encode("A film to see twice.", tokenizer, config)])
-    mine = forward(read_weights(offline_model, config), config, ids, np.ones_like(ids))
-    with torch.no_grad():
-        wanted = BertModel.from_pretrained(offline_model)(
-            torch.from_numpy(ids), torch.ones(ids.shape, dtype=torch.int64)
-        )
-    for name, array in mine.items():
-        assert np.abs(array - wanted[name].numpy()).max() < ATOL
 
 
 def test_activations_and_softmax_are_torch_s():
@@ -219,20 +200,6 @@ def test_precision_is_not_recall(capsys):
     assert "[[1, 1], [3, 1]]" in said
     numpy_bert.report(np.array([0, 2]), np.array([0, 1]))
     assert "precision" not in capsys.readouterr().out
-
-
-def test_batches_do_not_matter(trained, config):
-    folder = trained[0]
-    weights, tokenizer = read_weights(folder, config), numpy_bert.read_words(folder)
-    rows = [numpy_bert.encode(text, tokenizer, config) for text in TEXTS]
-    assert max(map(len, rows)) <= config.max_position_embeddings
-
-    def logits_of(ids, mask):
-        return forward(weights, config, ids, mask)["logits"]
-
-    one, many = (numpy_bert.predict(rows, logits_of, size) for size in (1, 4))
-    np.testing.assert_allclose(one, many, atol=1e-6)
-    assert len({round(float(x), 4) for x in one[:, 0]}) > 3  # rows keep their own places
 
 
 def test_rows_are_cut_at_what_the_model_can_place():

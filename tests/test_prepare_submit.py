@@ -133,23 +133,17 @@ def test_functions_not_yet_written_are_named(submission, run):
 # Faults: each is listed, and no zip is written
 
 
-def edit(name: str, old: str, new: str):
-    """A fault: a text of a file in place of another."""
-
-    def change(folder: Path) -> None:
-        text = (folder / name).read_text()
-        assert text.count(old) == 1
-        (folder / name).write_text(text.replace(old, new))
-
-    return change
-
-
-def write(name: str, content: bytes):
-    return lambda folder: (folder / name).write_bytes(content)
-
-
-def remove(name: str):
-    return lambda folder: (folder / name).unlink()
+def spoil(folder: Path, name: str, change: bytes | tuple[str, str] | None) -> None:
+    """Take a file away, or give it another content, or another text in the place of one."""
+    path = folder / name
+    if change is None:
+        path.unlink()
+    elif isinstance(change, bytes):
+        path.write_bytes(change)
+    else:
+        text = path.read_text()
+        assert text.count(change[0]) == 1
+        path.write_text(text.replace(*change))
 
 
 def row(number: int, value: str = "1") -> str:
@@ -157,59 +151,41 @@ def row(number: int, value: str = "1") -> str:
     return f"{make_id(number)},{value}\n"
 
 
+FIRST = row(100)
 CFIMDB = "predictions/pretrain-cfimdb-dev-out.csv"
-NOT_CLASSES = "has 1 values that are not classes 0 to"
-FAULTS = {
-    "missing code": (remove("optimizer.py"), "optimizer.py is missing"),
-    "missing predictions": (remove(SST[3]), f"{SST[3]} is missing"),
-    "missing id": (edit(SST[0], row(100), ""), f"{SST[0]} lacks 1 ids of"),
-    "unknown id": (
-        edit(SST[0], row(100), row(100) + "abc,1\n"),
-        f"{SST[0]} has unknown 1 ids of",
-    ),
-    "duplicate id": (
-        edit(SST[0], row(100), 2 * row(100)),
-        f"{SST[0]}: line 3: id {make_id(100)} is there twice",
-    ),
-    "out of range": (
-        edit(SST[2], row(100), row(100, "5")),
-        f"{SST[2]} {NOT_CLASSES} 4: {make_id(100)}=5",
-    ),
-    "negative": (
-        edit(SST[2], row(100), row(100, "-1")),
-        f"{SST[2]} {NOT_CLASSES} 4: {make_id(100)}=-1",
-    ),
-    "not an integer": (
-        edit(SST[2], row(100), row(100, "1.5")),
-        f"{SST[2]} {NOT_CLASSES} 4: {make_id(100)}=1.5",
-    ),
+NOT_CLASSES = " has 1 values that are not classes 0 to"
+FAULTS = {  # a file, what is done to it, what is said of it
+    "missing code": ("optimizer.py", None, " is missing"),
+    "missing predictions": (SST[3], None, " is missing"),
+    "missing id": (SST[0], (FIRST, ""), " lacks 1 ids of"),
+    "unknown id": (SST[0], (FIRST, FIRST + "abc,1\n"), " has unknown 1 ids of"),
+    "duplicate id": (SST[0], (FIRST, 2 * FIRST), f": line 3: id {make_id(100)} is there twice"),
+    "out of range": (SST[2], (FIRST, row(100, "5")), f"{NOT_CLASSES} 4: {make_id(100)}=5"),
+    "negative": (SST[2], (FIRST, row(100, "-1")), f"{NOT_CLASSES} 4: {make_id(100)}=-1"),
+    "not an integer": (SST[2], (FIRST, row(100, "1.5")), f"{NOT_CLASSES} 4: {make_id(100)}=1.5"),
     "not a number": (
-        edit(SST[2], row(100), row(100, "good")),
-        f"{SST[2]}: line 2: '{make_id(100)},good' is not 'id,number'",
+        SST[2],
+        (FIRST, row(100, "good")),
+        f": line 2: '{make_id(100)},good' is not 'id,number'",
     ),
     "wrong header": (
-        edit(SST[1], "id,Predicted_Sentiment", "id,label"),
-        f"{SST[1]}: header is 'id,label', not 'id,Predicted_Sentiment'",
+        SST[1],
+        ("id,Predicted_Sentiment", "id,label"),
+        ": header is 'id,label', not 'id,Predicted_Sentiment'",
     ),
-    "python that does not parse": (write("bert.py", b"def f(:\n"), "bert.py does not parse: "),
-    "python that is not UTF-8": (
-        write("bert.py", b"# \xe9\n"),
-        "bert.py does not parse: 'utf-8' codec",
-    ),
-    "python with a null byte": (write("bert.py", b"x = 1\x00\n"), "bert.py does not parse: "),
-    "empty file": (write("setup.sh", b" \n"), "setup.sh is empty"),
-    "faulty CFIMDB": (
-        write(CFIMDB, b"id,Predicted_Sentiment\nx,1\n"),
-        f"{CFIMDB} lacks 11 ids of",
-    ),
+    "python that does not parse": ("bert.py", b"def f(:\n", " does not parse: "),
+    "python that is not UTF-8": ("bert.py", b"# \xe9\n", " does not parse: 'utf-8' codec"),
+    "python with a null byte": ("bert.py", b"x = 1\x00\n", " does not parse: "),
+    "empty file": ("setup.sh", b" \n", " is empty"),
+    "faulty CFIMDB": (CFIMDB, b"id,Predicted_Sentiment\nx,1\n", " lacks 11 ids of"),
 }
 
 
 @pytest.mark.parametrize("name", FAULTS)
 def test_a_fault_is_listed(submission, run, name):
-    break_it, expected = FAULTS[name]
-    break_it(submission)
-    assert_listed(run(), submission, [expected])
+    file, change, said = FAULTS[name]
+    spoil(submission, file, change)
+    assert_listed(run(), submission, [file + said])
 
 
 def assert_listed(result, folder: Path, faults: list[str]) -> None:
@@ -226,17 +202,17 @@ def assert_listed(result, folder: Path, faults: list[str]) -> None:
 def test_all_faults_are_listed_at_once(submission, run):
     chosen = ("missing code", "missing id", "not an integer", "wrong header", "empty file")
     for name in chosen:
-        FAULTS[name][0](submission)
+        spoil(submission, *FAULTS[name][:2])
     result = run()
     assert result.err.startswith("error: no zip written, 5 faults:\n")
     assert len(result.err.splitlines()) == 6
-    assert_listed(result, submission, [FAULTS[name][1] for name in chosen])
+    assert_listed(result, submission, [FAULTS[name][0] + FAULTS[name][2] for name in chosen])
 
 
 def test_an_older_zip_survives_a_fault(submission, run, run_script_here):
     run()
     before = (submission / DEFAULT).read_bytes()
-    FAULTS["missing id"][0](submission)
+    spoil(submission, *FAULTS["missing id"][:2])
     assert run().code == 1
     assert (submission / DEFAULT).read_bytes() == before
     result = run_script_here(prepare_submit, "--data_dir", "nowhere")
@@ -345,34 +321,40 @@ def test_older_spellings_in_any_order_read_the_same(part2, run, tiny_data):
 
 
 FAULTS_2 = {
-    "missing CSV": (remove(SIX[5]), f"{SIX[5]} is missing"),
-    "missing id": (edit(SIX[0], row(100), ""), f"{SIX[0]} lacks 1 ids of"),
+    "missing CSV": (SIX[5], None, f"{SIX[5]} is missing"),
+    "missing id": (SIX[0], (FIRST, ""), f"{SIX[0]} lacks 1 ids of"),
     "class out of range": (
-        edit(SIX[2], row(100), row(100, "2")),
-        f"{SIX[2]} {NOT_CLASSES} 1: {make_id(100)}=2",
+        SIX[2],
+        (FIRST, row(100, "2")),
+        f"{SIX[2]}{NOT_CLASSES} 1: {make_id(100)}=2",
     ),
     "duplicate id": (
-        edit(SIX[3], row(201), row(200)),
+        SIX[3],
+        (row(201), row(200)),
         f"{SIX[3]}: line 3: id {make_id(200)} is there twice",
     ),
     "extra id": (
-        edit(SIX[1], row(200), row(200) + f"{'f' * 25},1\n"),
+        SIX[1],
+        (row(200), row(200) + f"{'f' * 25},1\n"),
         f"{SIX[1]} has unknown 1 ids of",
     ),
     "nan similarity": (
-        edit(SIX[4], row(100, "2.5"), row(100, "nan")),
+        SIX[4],
+        (row(100, "2.5"), row(100, "nan")),
         f"{SIX[4]}: line 2: '{make_id(100)},nan' is not 'id,number'",
     ),
     "missing PDF": (
-        remove(CARD),
+        CARD,
+        None,
         "no PDF in this folder; hand in the AI-usage card as a PDF, named by --ai_card PATH",
     ),
     "an imported file that does not parse": (
-        write("extensions/more.py", b"def f(:\n"),
+        "extensions/more.py",
+        b"def f(:\n",
         "extensions/more.py does not parse: ",
     ),
-    "missing code": (remove("multitask_classifier.py"), "multitask_classifier.py is missing"),
-    "missing README": (remove("README.md"), "README.md is missing"),
+    "missing code": ("multitask_classifier.py", None, "multitask_classifier.py is missing"),
+    "missing README": ("README.md", None, "README.md is missing"),
 }
 
 
@@ -382,16 +364,16 @@ ALL = [name for name in FAULTS_2 if name != "missing code"]  # which hides what 
 @pytest.mark.parametrize("chosen", [*([name] for name in FAULTS_2), ALL], ids=[*FAULTS_2, "all"])
 def test_faults_of_part_2_are_listed(part2, run, chosen):
     for name in chosen:
-        FAULTS_2[name][0](part2)
+        spoil(part2, *FAULTS_2[name][:2])
     result = run("--part", "2")
     first, *listed = result.err.splitlines()
     assert first == f"error: no zip written, {len(chosen)} faults:"
     assert len(listed) == len(chosen)
-    assert_listed(result, part2, [FAULTS_2[name][1] for name in chosen])
+    assert_listed(result, part2, [FAULTS_2[name][2] for name in chosen])
 
 
 def test_any_finite_similarity_will_do(part2, run):
-    edit(SIX[4], row(100, "2.5"), row(100, "-1e3"))(part2)
+    spoil(part2, SIX[4], (row(100, "2.5"), row(100, "-1e3")))
     result = succeeded(run("--part", "2"))
     assert "from -1000 to 4.5" in result.out
 

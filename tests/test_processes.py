@@ -1,6 +1,7 @@
 """Several processes, started by torchrun: the same loss curve as one, one voice, nothing lost.
 
-The processes are real ones that talk through gloo; torchrun is ``python -m torch.distributed.run``.
+The processes are real ones that talk through gloo. torchrun is ``python -m torch.distributed.run``;
+where it does not matter who starts them they are forked, which spares them the imports.
 """
 
 import json
@@ -13,21 +14,23 @@ from pathlib import Path
 
 import pytest
 import torch
-import torch.distributed as dist
-from conftest import ROOT
+from conftest import ROOT, needs_fork, needs_gloo, run_as_two, run_forked, run_together
 
-pytestmark = pytest.mark.skipif(
-    not (dist.is_available() and dist.is_gloo_available()), reason="this torch has no gloo"
-)
+import classifier
+import multitask_classifier
+from extensions import multitask as extended
+from training import errors, hub, processes
+from training.checkpoints import ResumePoint, StopRequest
+
+pytestmark = [needs_gloo, needs_fork]
 
 
-def start(folder: Path, processes: int, line: list[str], script: str = "classifier.py"):
-    """``torchrun --nproc_per_node N script …`` in a folder; plain python for one process."""
+def start(folder: Path, count: int, line: list[str], script: str = "classifier.py"):
+    """``torchrun --nproc_per_node N script …`` in a folder."""
     folder.mkdir(exist_ok=True)
-    launcher = ["-m", "torch.distributed.run", "--standalone", "--nproc_per_node", str(processes)]
-    command = [sys.executable, *(launcher if processes > 1 else []), str(ROOT / script), *line]
+    launcher = ["-m", "torch.distributed.run", "--standalone", "--nproc_per_node", str(count)]
     return subprocess.Popen(
-        command,
+        [sys.executable, *launcher, str(ROOT / script), *line],
         cwd=folder,
         env=os.environ | {"OMP_NUM_THREADS": "1"},
         stdout=subprocess.PIPE,
@@ -53,15 +56,15 @@ def line(model_without_dropout, tiny_data) -> list[str]:
 
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory, line) -> dict[int, tuple[Path, str]]:
-    """The same run in one, two and three processes: folder and standard output of each."""
+    """The same run in one, two and three processes: folder and output of each."""
     folders = {count: tmp_path_factory.mktemp(f"{count}-processes") for count in (1, 2, 3)}
-    started = {count: start(folder, count, line) for count, folder in folders.items()}
-    done = {}
-    for count, process in started.items():
-        code, out, err = finish(process)
-        assert code == 0, err
-        done[count] = (folders[count], out)
-    return done
+    two = start(folders[2], 2, line)
+    assert run_forked(classifier.main, folders[1], line) == 0
+    codes, said = run_together(classifier.main, folders[3], line, count=3)
+    assert codes == [0, 0, 0], said
+    code, out, err = finish(two)
+    assert code == 0, err
+    return {1: (folders[1], ""), 2: (folders[2], out), 3: (folders[3], said)}
 
 
 def curve(folder: Path) -> list[dict]:
@@ -107,14 +110,15 @@ def test_several_tasks_have_the_loss_curve_of_one(tmp_path, model_without_dropou
         f"--option finetune --lr 3e-3 --epochs 2 --batch_size 8 --precision fp32 {more} "
         f"--hidden_dropout_prob 0 --model {model_without_dropout} --data_dir {tiny_data}"
     ).split()
-    script = "extensions/multitask.py" if more else "multitask_classifier.py"
-    started = {n: start(tmp_path / str(n), n, line, script) for n in (1, 2)}
-    curves = {}
-    for count, process in started.items():
-        code, _, err = finish(process)
-        assert code == 0, err
-        metrics = (tmp_path / str(count) / "predictions/multitask-metrics.json").read_text()
-        curves[count] = json.loads(metrics)["epochs"]
+    main = extended.main if more else multitask_classifier.main
+    assert run_forked(main, tmp_path / "1", line) == 0
+    run_as_two(main, tmp_path / "2", line)
+    curves = {
+        count: json.loads((tmp_path / f"{count}/predictions/multitask-metrics.json").read_text())[
+            "epochs"
+        ]
+        for count in (1, 2)
+    }
     assert len(curves[1]) == 2
     assert abs(curves[1][0]["loss"] - curves[1][1]["loss"]) > 1e-3
     for mine, theirs in zip(curves[1], curves[2], strict=True):
@@ -125,56 +129,38 @@ def test_several_tasks_have_the_loss_curve_of_one(tmp_path, model_without_dropou
             assert theirs[name] == pytest.approx(value, abs=far)
 
 
-# Two processes that start from different weights and use different parameters
-SCRIPT = """
-import json, sys
-sys.path.insert(0, sys.argv[1])
-import torch
-import utils
-from training import arguments, errors, hub, processes
-from training.checkpoints import ResumePoint, StopRequest
-from training.processes import (
-    all_reduce_gradients,
-    all_reduce_numbers,
-    any_process,
-    broadcast_parameters,
-    from_first,
-)
-
-processes.join_processes(use_gpu=False)
-torch.manual_seed(5)
-number = processes.process_number()
-model = torch.nn.ParameterDict({name: torch.ones(2) * number + 1 for name in ("a", "b", "c")})
-broadcast_parameters(model)
-draw = torch.rand(1).item()
-(model["a"] * (number + 1)).sum().backward()
-if number == 1:
-    model["b"].sum().backward()
-all_reduce_gradients(model)
-found = {
-    "start": model["a"].tolist(),
-    "draw": draw,
-    "grads": [None if p.grad is None else p.grad.tolist() for p in model.values()],
-    "loss": all_reduce_numbers([number + 1.0])[0],
-    "any": [any_process(number == 1), any_process(False)],
-    "first": from_first(f"from {number}"),
-}
-try:
-    with StopRequest() as stop:
-        stop.asked = number == 1
-        stop.leave_if_asked(ResumePoint("x", {}))
-except errors.InputError as error:
-    found["stopped"] = str(error)
-with open(f"found-{number}.json", "w") as file:
-    json.dump(found, file)
-processes.leave_processes()
-"""
+def pieces() -> None:
+    """Processes that start from different weights and use different parameters."""
+    processes.join_processes(use_gpu=False)
+    torch.manual_seed(5)
+    number = processes.process_number()
+    model = torch.nn.ParameterDict({name: torch.ones(2) * number + 1 for name in ("a", "b", "c")})
+    processes.broadcast_parameters(model)
+    draw = torch.rand(1).item()
+    (model["a"] * (number + 1)).sum().backward()
+    if number == 1:
+        model["b"].sum().backward()
+    processes.all_reduce_gradients(model)
+    found = {
+        "start": model["a"].tolist(),
+        "draw": draw,
+        "grads": [None if p.grad is None else p.grad.tolist() for p in model.values()],
+        "loss": processes.all_reduce_numbers([number + 1.0])[0],
+        "any": [processes.any_process(number == 1), processes.any_process(False)],
+        "first": processes.from_first(f"from {number}"),
+    }
+    try:
+        with StopRequest() as stop:
+            stop.asked = number == 1
+            stop.leave_if_asked(ResumePoint("x", {}))
+    except errors.InputError as error:
+        found["stopped"] = str(error)
+    Path(f"found-{number}.json").write_text(json.dumps(found))
+    processes.leave_processes()
 
 
 def test_the_pieces_between_two_processes(tmp_path):
-    (tmp_path / "pieces.py").write_text(SCRIPT)
-    code, _, err = finish(start(tmp_path, 2, [str(ROOT)], str(tmp_path / "pieces.py")))
-    assert code == 0, err
+    run_as_two(pieces, tmp_path, [])
     found = [json.loads((tmp_path / f"found-{n}.json").read_text()) for n in (0, 1)]
     # Else two processes would drop the same units in their halves of every batch
     assert found[0].pop("draw") != found[1].pop("draw")
@@ -192,47 +178,46 @@ def test_the_pieces_between_two_processes(tmp_path):
 @pytest.mark.parametrize("trouble", [False, True])
 def test_all_take_the_model_that_the_first_one_finds(tmp_path, monkeypatch, trouble):
     """A hub may answer one process and not the other, and a refusal is that of all."""
-    monkeypatch.delenv("MINBERT_MODEL", raising=False)
-    weights = "return processes.process_number()"
-    found = "raise errors.InputError('no weights')" if trouble else weights
-    (tmp_path / "ask.py").write_text(
-        f"import sys; sys.path.insert(0, {str(ROOT)!r})\n"
-        "from training import arguments, errors, hub, processes\n"
-        "def ask(local_files_only):\n"
-        f"    {found}\n"
-        "hub._course_or_offline_model = ask\n"
-        "def main():\n"
-        "    processes.join_processes(use_gpu=False)\n"
-        "    name = processes.in_first_process(hub.default_model)\n"
-        "    open(f'{processes.process_number()}.txt', 'w').write(f'model {name}')\n"
-        "arguments.run_script(main)\n"
-    )
-    code, _, err = finish(start(tmp_path, 2, [], str(tmp_path / "ask.py")))
+
+    def ask(local_files_only):
+        if trouble:
+            raise errors.InputError("no weights")
+        return processes.process_number()
+
+    def main():
+        processes.join_processes(use_gpu=False)
+        name = processes.in_first_process(hub.default_model)
+        Path(f"{processes.process_number()}.txt").write_text(f"model {name}")
+
+    monkeypatch.setattr(hub, "_course_or_offline_model", ask)
+    codes, said = run_together(main, tmp_path, [])
     written = {path.name: path.read_text() for path in tmp_path.glob("?.txt")}
     if trouble:
-        assert code != 0
-        assert err.count("error: no weights") == 1
+        assert codes == [1, 1]
+        assert said.count("error: no weights") == 1
         assert not written
     else:
-        assert code == 0, err
+        assert codes == [0, 0], said
         assert written == {"0.txt": "model 0", "1.txt": "model 0"}
 
 
-@pytest.mark.parametrize("ending", ["pass", "raise errors.InputError('no such row')"])
-def test_processes_leave_each_other_before_they_end(tmp_path, ending):
+def test_processes_leave_each_other_before_they_end(tmp_path):
     """Two runs at once: on a busy machine every second one aborted while Python closed down."""
-    (tmp_path / "short.py").write_text(
-        f"import sys; sys.path.insert(0, {str(ROOT)!r})\n"
-        "from training import arguments, errors, processes\n"
-        "def main():\n"
-        "    processes.join_processes(use_gpu=False)\n"
-        "    processes.any_process(True)\n"
-        f"    {ending}\n"
-        "arguments.run_script(main)\n"
-    )
-    script = str(tmp_path / "short.py")
-    started = [start(tmp_path / str(n), 2, [], script) for n in range(2)]
-    for process in started:
+    endings = ("pass", "raise errors.InputError('no such row')")
+    started = []
+    for number, ending in enumerate(endings):
+        script = tmp_path / f"short-{number}.py"
+        script.write_text(
+            f"import sys; sys.path.insert(0, {str(ROOT)!r})\n"
+            "from training import arguments, errors, processes\n"
+            "def main():\n"
+            "    processes.join_processes(use_gpu=False)\n"
+            "    processes.any_process(True)\n"
+            f"    {ending}\n"
+            "arguments.run_script(main)\n"
+        )
+        started.append(start(tmp_path / str(number), 2, [], str(script)))
+    for process, ending in zip(started, endings, strict=True):
         code, _, err = finish(process)
         assert "terminate called" not in err
         assert (code == 0) == (ending == "pass"), err
@@ -242,23 +227,22 @@ def test_a_stopped_run_goes_on(tmp_path, line):
     """Ctrl-C reaches torchrun and all its processes; the resumed run ends as if untouched."""
     line = [*line, "--hidden_dropout_prob", "0.3", "--epochs", "20"]
     untouched, stopped = tmp_path / "untouched", tmp_path / "stopped"
-    first, second = start(untouched, 2, line), start(stopped, 2, line)
+    run = start(stopped, 2, line)
     deadline = time.monotonic() + 120
     while not (stopped / "sst-classifier.resume").exists() and time.monotonic() < deadline:
         time.sleep(0.02)
-    second.send_signal(signal.SIGINT)
-    code, _, err = finish(second)
+    run.send_signal(signal.SIGINT)
+    code, _, err = finish(run)
     assert code != 0
     assert err.count("error: stopped; --resume goes on from sst-classifier.resume") == 1
     assert not (stopped / "predictions/finetune-sst-dev-out.csv").exists()
 
-    code, _, err = finish(start(stopped, 1, [*line, "--resume"]))
-    assert code == 1
-    assert "belongs to a run with processes=2, this one has 1" in err
+    assert run_forked(classifier.main, stopped, [*line, "--resume"]) == 1
+    said = (stopped / "log.txt").read_text()
+    assert "belongs to a run with processes=2, this one has 1" in said
 
-    code, _, err = finish(start(stopped, 2, [*line, "--resume"]))
-    assert code == 0, err
-    assert finish(first)[0] == 0
+    run_as_two(classifier.main, stopped, [*line, "--resume"])
+    run_as_two(classifier.main, untouched, line)
     for split in ("dev", "test"):
         name = f"predictions/finetune-sst-{split}-out.csv"
         assert (stopped / name).read_bytes() == (untouched / name).read_bytes()
@@ -266,6 +250,6 @@ def test_a_stopped_run_goes_on(tmp_path, line):
 
 
 def test_a_loss_that_explodes_is_said_once(tmp_path, line):
-    code, _, err = finish(start(tmp_path / "2", 2, [*line, "--lr", "1e38", "--clip", "1e30"]))
-    assert code != 0
-    assert err.count("error: the loss is") == 1
+    codes, said = run_together(classifier.main, tmp_path, [*line, "--lr", "1e38", "--clip", "1e30"])
+    assert codes == [1, 1]
+    assert said.count("error: the loss is") == 1

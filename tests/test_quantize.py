@@ -213,8 +213,9 @@ def test_without_the_packages_one_line_says_so(run_script_here, trained, monkeyp
 def test_onnxruntime_computes_the_same_logits(run_script_here, trained, table, tmp_path):
     pytest.importorskip("onnx", reason="ONNX is an extra: pip install onnx onnxruntime")
     pytest.importorskip("onnxruntime", reason="ONNX is an extra: pip install onnx onnxruntime")
-    done = run_script_here(quantize, "--model", trained, "--onnx", "model.onnx", "--file", table)
-    assert done.code == 0, done.err
+    done = succeeded(
+        run_script_here(quantize, "--model", trained, "--onnx", "model.onnx", "--file", table)
+    )
     assert "onnxruntime: logits at most" in done.out
     config, weights = read(trained)
     logits_of = quantize.onnx_logits(Path("model.onnx"))

@@ -6,34 +6,28 @@ one of them writes its resume file after each step instead of each minute.
 
 import errno
 import io
-import itertools
-import json
-import multiprocessing
 import os
 import random
 import shutil
 import signal
-import sys
 from collections import Counter
 from pathlib import Path
 
 import pytest
 import torch
 import torch._dynamo  # which torch takes in late: here once, rather than in every process
-from conftest import make_rows, write_table
+from conftest import assert_refused, left_by, make_rows, needs_fork, run_forked, write_table
 
 import classifier
 from optimizer import AdamW
 from training import files, report
-from training.arguments import run_script
 from training.checkpoints import ResumePoint, load_checkpoint, save_checkpoint
 from training.run import Run
 
-pytestmark = pytest.mark.skipif(
-    "fork" not in multiprocessing.get_all_start_methods(), reason="this system cannot fork"
-)
+pytestmark = needs_fork
 
 NAMES = ("sst", "cfimdb")
+FILES = ("*.pt", "predictions/*")
 EVENTS = 80  # files that a run writes before its last few, each counted before and after
 RUNS = {  # 25 rows: 7 steps an epoch of SST, 4 of CFIMDB
     "pretrain": ["--option", "pretrain", "--lr", "1e-2"],
@@ -55,75 +49,14 @@ def line(request, tiny_model_folder, tiny_data) -> list[str]:
     return [*RUNS[request.param], *shared, *places]
 
 
-def live(folder: Path, line: list[str], last_event: int | None, delay: float) -> None:
-    """What a forked process does: run classifier.py in ``folder``."""
-    os.chdir(folder)
-    sys.stdout = sys.stderr = open("log.txt", "a", buffering=1)
-    sys.argv = ["classifier.py", *line]
-    often()
-    if last_event is not None:
-        die_at(last_event, delay)
-    run_script(classifier.main)
-
-
-def often(patch=setattr) -> None:
-    """Write the resume file after every step; leave out what takes longest: plots, flushing."""
-    patch(ResumePoint.__init__, "__defaults__", (0.0,))
-    patch(os, "fsync", lambda descriptor: None)  # a killed process loses nothing without it
-    patch(report, "plot_curves", lambda *_: None)
-    patch(classifier, "plot_confusion", lambda *_: None)
-
-
-def die_at(last_event: int, delay: float) -> None:
-    """End this process just before or just after a written file takes its place, or soon after."""
-    events = itertools.count(1)
-    replace = os.replace
-
-    def event() -> None:
-        number = next(events)
-        if number == last_event and delay:
-            signal.setitimer(signal.ITIMER_REAL, delay)  # nobody handles it: it kills
-        elif number == last_event:
-            os.kill(os.getpid(), signal.SIGKILL)
-
-    def watched_replace(old, new) -> None:
-        counted = Path(new).suffix in (".pt", ".resume", ".json")
-        if counted:
-            event()
-        replace(old, new)
-        if counted:
-            event()
-
-    os.replace = watched_replace
-
-
 def run(folder: Path, line: list[str], last_event=None, delay=0.0) -> int:
     """Run in a process of its own, which may end at an event; → its exit code."""
-    folder.mkdir(exist_ok=True)
-    fork = multiprocessing.get_context("fork")
-    process = fork.Process(target=live, args=(folder, line, last_event, delay))
-    process.start()
-    process.join()
-    return process.exitcode
 
+    def main() -> None:
+        classifier.plot_confusion = lambda *_: None
+        classifier.main()
 
-def found_in(folder: Path) -> dict:
-    """All that a run leaves: predictions and tensors byte for byte, metrics but for seconds."""
-    found = {}
-    for file in (folder / "predictions").iterdir():
-        if file.suffix == ".csv":
-            found[file.name] = file.read_bytes()
-        if file.suffix == ".json":
-            metrics = json.loads(file.read_text())
-            found[file.name] = metrics["best"], metrics["epochs"]
-    for name in NAMES:
-        saved = load_checkpoint(folder / f"{name}-classifier.pt")
-        for i, state in saved["optimizer"]["state"].items():
-            saved["model"] |= {f"{i}.{key}": torch.as_tensor(state[key]) for key in state}
-        for key, tensor in saved["model"].items():
-            found[name, key] = tensor.numpy().tobytes()
-    assert not list(folder.glob("*.resume"))
-    return found
+    return run_forked(main, folder, line, last_event, delay, (".pt", ".resume", ".json"))
 
 
 @pytest.fixture(scope="module")
@@ -131,7 +64,7 @@ def untouched(line, tmp_path_factory):
     """What a run leaves that nobody interrupts."""
     folder = tmp_path_factory.mktemp("untouched")
     assert run(folder, line) == 0, (folder / "log.txt").read_text()
-    found = found_in(folder)
+    found = left_by(folder, *FILES)
     assert len([key for key in found if str(key).endswith("-out.csv")]) == 4
     return found
 
@@ -164,7 +97,7 @@ def test_killed_once_at_any_moment(line, untouched, tmp_path):
         assert code == -signal.SIGALRM, (folder / "log.txt").read_text()
         where[position(folder)] += 1
         assert run(folder, [*line, "--resume"]) == 0, (folder / "log.txt").read_text()
-        assert found_in(folder) == untouched
+        assert left_by(folder, *FILES) == untouched
     assert where["within an epoch"] >= 2, where
 
 
@@ -179,7 +112,7 @@ def test_killed_again_and_again(line, untouched, tmp_path):
         assert code == -signal.SIGKILL, (tmp_path / "log.txt").read_text()
         where[position(tmp_path)] += 1
     assert code == 0
-    assert found_in(tmp_path) == untouched
+    assert left_by(tmp_path, *FILES) == untouched
     assert where.total() >= 10
     assert where["within an epoch"] >= 5, where
 
@@ -191,7 +124,10 @@ def test_killed_again_and_again(line, untouched, tmp_path):
 @pytest.fixture
 def interruptible(run_script_here, monkeypatch, line):
     """A function that runs in this process, and writes the resume file after every step."""
-    often(monkeypatch.setattr)
+    monkeypatch.setattr(ResumePoint.__init__, "__defaults__", (0.0,))
+    monkeypatch.setattr(os, "fsync", lambda descriptor: None)
+    for owner, plot in ((report, "plot_curves"), (classifier, "plot_confusion")):
+        monkeypatch.setattr(owner, plot, lambda *_: None)
     return lambda *more: run_script_here(classifier, *line, *more)
 
 
@@ -225,7 +161,7 @@ def test_ctrl_c_stops_after_the_step(interruptible, monkeypatch, untouched, tmp_
     assert position(tmp_path) == "within an epoch"
     assert signal.getsignal(number) is handler
     assert interruptible("--resume").code == 0
-    assert found_in(tmp_path) == untouched
+    assert left_by(tmp_path, *FILES) == untouched
 
 
 @pytest.mark.parametrize("epoch", [1, 3])
@@ -239,7 +175,7 @@ def test_ctrl_c_while_evaluating(interruptible, monkeypatch, untouched, tmp_path
     assert result.err == "error: stopped; --resume goes on from sst-classifier.resume\n"
     assert steps["ended"] == 7 * epoch
     assert interruptible("--resume").code == 0
-    assert found_in(tmp_path) == untouched
+    assert left_by(tmp_path, *FILES) == untouched
 
 
 def test_a_second_ctrl_c_stops_at_once(interruptible, monkeypatch, untouched, tmp_path):
@@ -254,7 +190,7 @@ def test_a_second_ctrl_c_stops_at_once(interruptible, monkeypatch, untouched, tm
     assert steps["ended"] == 9
     assert result.err == "\ninterrupted\n"
     assert interruptible("--resume").code == 0
-    assert found_in(tmp_path) == untouched
+    assert left_by(tmp_path, *FILES) == untouched
 
 
 # ---------------------------------------------------------------------------------------------
@@ -272,11 +208,7 @@ def stopped(interruptible, monkeypatch, tmp_path) -> Path:
 
 def refused(result, path: Path, before: bytes) -> str:
     """The one line of a run that would not go on, and left the file as it was."""
-    assert result.code == 1
-    assert result.err.startswith("error: ")
-    assert result.err.count("\n") == 1
-    assert path.name in result.err
-    assert "run without --resume to start over" in result.err
+    assert_refused(result, path.name, "run without --resume to start over", code=1)
     assert path.read_bytes() == before
     return result.err
 
@@ -313,7 +245,7 @@ def test_other_contents_of_the_training_file(interruptible, stopped, tiny_data, 
 def test_the_same_contents_elsewhere(interruptible, stopped, tiny_data, tmp_path, untouched):
     data = shutil.copytree(tiny_data, tmp_path / "data")
     assert interruptible("--resume", "--data_dir", data).code == 0
-    assert found_in(tmp_path) == untouched
+    assert left_by(tmp_path, *FILES) == untouched
 
 
 @FINETUNE
@@ -376,7 +308,7 @@ def test_a_full_disk_keeps_the_last_good_file(interruptible, monkeypatch, untouc
     assert [path.read_bytes()] == full
     assert not list(tmp_path.glob(".*"))
     assert interruptible("--resume").code == 0
-    assert found_in(tmp_path) == untouched
+    assert left_by(tmp_path, *FILES) == untouched
 
 
 # ---------------------------------------------------------------------------------------------
@@ -389,7 +321,7 @@ def test_nothing_there_to_resume(interruptible, untouched, tmp_path):
     assert result.code == 0
     for name in NAMES:
         assert f"there is no {name}-classifier.resume yet; this run begins" in result.out
-    assert found_in(tmp_path) == untouched
+    assert left_by(tmp_path, *FILES) == untouched
 
 
 def test_a_finished_data_set_is_not_trained_again(interruptible, monkeypatch, untouched, tmp_path):
@@ -401,7 +333,7 @@ def test_a_finished_data_set_is_not_trained_again(interruptible, monkeypatch, un
     steps = at_call(monkeypatch, Run, "step", 0, None)
     assert interruptible("--resume").code == 0
     assert steps["ended"] == 3 * 4 - 5
-    assert found_in(tmp_path) == untouched
+    assert left_by(tmp_path, *FILES) == untouched
 
 
 @FINETUNE
@@ -410,7 +342,7 @@ def test_what_a_killed_write_left_is_removed(interruptible, stopped, untouched, 
         (tmp_path / name).write_text("half")
     assert interruptible("--resume").code == 0
     assert not list(tmp_path.glob(".*"))
-    assert found_in(tmp_path) == untouched
+    assert left_by(tmp_path, *FILES) == untouched
 
 
 def test_how_often_it_is_written(monkeypatch, tmp_path):

@@ -1,9 +1,7 @@
 """sanity_check.py and checks/part1/: our solution, what is said, references, the script."""
 
-import ast
 import math
 import os
-import shutil
 import subprocess
 import sys
 
@@ -18,10 +16,11 @@ import bert
 import classifier
 from checks import jobs
 from checks.graded_tasks import GRADED_TASKS, graded_task
+from checks.jobs import check
 from checks.part1 import functions
 from checks.part1.functions import student_outputs
 from course.answers import MISTAKES, installed, read
-from checks.jobs import check
+from course.handout import build, write_files
 from training.errors import InputError
 
 PART_1 = [entry for entry in GRADED_TASKS if entry.part == 1]
@@ -58,7 +57,7 @@ NO_DROPOUT = "no dropout was applied in training mode"
 SAID = [  # a mistake's task and name, words that a finding must hold
     (ATTENTION, "no_scale", "first difference"),
     (ATTENTION, "no_mask", "padding of context: a change of padded tokens changes real"),
-    (ATTENTION, "heads_not_merged", "shape (3, 7, 4, 8) instead of (3, 7, 32)"),
+    (ATTENTION, "heads_not_merged", "shape (5, 10, 6, 7) instead of (5, 10, 42)"),
     (ATTENTION, "no_dropout", NO_DROPOUT),
     (ATTENTION, "dropout_in_evaluation", "applied in evaluation mode"),
     (ATTENTION, "dropout_on_scores", "dropout of context: first difference"),
@@ -73,8 +72,8 @@ SAID = [  # a mistake's task and name, words that a finding must hold
     (EMBED, "positions_not_cut", "must match the size"),
     (EMBED, "segments_ignored", "values of embeddings with token_type_ids"),
     (EMBED, "no_dropout", NO_DROPOUT),
-    (INIT, "width_in_code", "found 768 → 3"),
-    (INIT, "two_layers", "32 → 3"),
+    (INIT, "width_in_code", "found 768 → 9"),
+    (INIT, "two_layers", "42 → 9"),
     (INIT, "dropout_in_code", "probability 0.1 instead of config.hid"),
     (INIT, "bert_always_frozen", "option finetune"),
     (FORWARD, "no_dropout", NO_DROPOUT),
@@ -104,9 +103,9 @@ def detached(self, key, query, value, attention_mask):
 @pytest.mark.parametrize(
     ("function", "words"),
     [
-        (attention_of(lambda _: None), "a NoneType instead of"),
+        (attention_of(lambda _: None), "did you forget `return`?"),
         (attention_of(lambda context: context * math.nan), "nan at [0, 0, 0]"),
-        (attention_of(lambda context: context[:, 1:]), "shape (3, 6, 32) instead of (3, 7, 32)"),
+        (attention_of(lambda context: context[:, 1:]), "shape (5, 9, 42) instead of (5, 10, 42)"),
         (detached, "gradients of query: no gradient arrives"),
     ],
 )
@@ -115,7 +114,8 @@ def test_what_is_said_about_odd_results(function, words, monkeypatch):
     found = wrong_tasks()
     assert list(found) == [ATTENTION]
     assert any(words in finding.text for finding in found[ATTENTION]), found
-    assert not any(finding.name for finding in jobs.examine(graded_task(ATTENTION)))
+    names = {finding.name for finding in jobs.examine(graded_task(ATTENTION))}
+    assert names <= {"", "nothing_returned"}
 
 
 # ---------------------------------------------------------------------------------------------
@@ -214,30 +214,30 @@ def test_references_are_what_transformers_computes():
 
 
 def test_the_file_is_small_and_plain():
-    assert functions.DATA.stat().st_size < 1_500_000
+    assert functions.DATA.stat().st_size < 2_500_000
     tensors = load_file(functions.DATA)
     tensors = {k: v for k, v in tensors.items() if not k.startswith(functions.FINGERPRINTS)}
     assert all(tensor.isfinite().all() for tensor in tensors.values())
 
 
-def test_pretrained_values(offline_model, capsys):
-    assert jobs.check_pretrained() == []
-    assert "ok    two sentences through all-MiniLM-L6-v2" in capsys.readouterr().out
+def test_pretrained_values(offline_model):
+    outcome = jobs.check_pretrained()
+    assert (outcome.status, outcome.title) == ("ok", "two sentences through all-MiniLM-L6-v2")
 
 
-def test_pretrained_differences_are_told(offline_model, monkeypatch, capsys):
+def test_pretrained_differences_are_told(offline_model, monkeypatch):
     monkeypatch.setattr(bert.BertLayer, "add_norm", lambda self, input, output, *_: input)
-    assert jobs.check_pretrained()
-    assert "WRONG two sentences through all-MiniLM-L6-v2" in capsys.readouterr().out
+    outcome = jobs.check_pretrained()
+    assert outcome.status == "wrong"
+    assert outcome.findings[0].text.startswith("values of last_hidden_state: first difference")
 
 
-def test_a_model_without_reference_is_no_failure(tiny_model_folder, monkeypatch, capsys):
-    monkeypatch.setenv("MINBERT_MODEL", str(tiny_model_folder))
-    assert jobs.check_pretrained() == []
-    assert "no reference yet for" in capsys.readouterr().out
-    monkeypatch.setenv("MINBERT_MODEL", str(tiny_model_folder / "none"))
-    assert jobs.check_pretrained() == []
-    assert "no model folder at" in capsys.readouterr().out
+def test_a_model_without_reference_is_no_failure(tiny_model_folder, monkeypatch):
+    for folder, words in ((tiny_model_folder, "no reference yet for"), ("none", "no model folder")):
+        monkeypatch.setenv("MINBERT_MODEL", str(tiny_model_folder / folder))
+        outcome = jobs.check_pretrained()
+        assert outcome.status == "skipped"
+        assert outcome.about.startswith(words)
 
 
 def test_a_damaged_file_is_one_line(tmp_path, monkeypatch):
@@ -263,37 +263,16 @@ def run(*arguments: str, folder=ROOT):
     )
 
 
-def stub(path) -> None:
-    """Replace every marked region by what students get: its message, or its STUB lines."""
-    lines, inside = [], None
-    for line in path.read_text(encoding="utf-8").splitlines():
-        indent, text = line[: len(line) - len(line.lstrip())], line.strip()
-        if text.startswith("### BEGIN SOLUTION"):
-            inside = text.split()[-1]
-        elif text.startswith("### END SOLUTION"):
-            known = [entry for entry in GRADED_TASKS if entry.id == inside]
-            if known:
-                lines.append(f'{indent}raise NotImplementedError("{known[0].title} …")')
-            inside = None
-        elif inside is None:
-            lines.append(line)
-        elif text.startswith("### STUB:"):
-            lines.append(indent + text.removeprefix("### STUB:").removeprefix(" "))
-    source = "\n".join(lines) + "\n"
-    ast.parse(source)
-    path.write_text(source, encoding="utf-8")
+def write_handout(folder, part: str) -> None:
+    """What students get."""
+    write_files(folder, build(ROOT, part).files)
 
 
 @pytest.fixture
 def handout(tmp_path):
-    """A copy of the scripts whose solutions are taken out, and no part 2."""
-    for file in (*ROOT.glob("*.py"), functions.DATA, ROOT / "optimizer_test.npy"):
-        shutil.copy(file, tmp_path)
-    shutil.copytree(ROOT / "training", tmp_path / "training")
-    shutil.copytree(ROOT / "checks", tmp_path / "checks", ignore=shutil.ignore_patterns("part2"))
-    for file in ("bert.py", "optimizer.py", "classifier.py"):
-        stub(tmp_path / file)
-    (tmp_path / "multitask_classifier.py").unlink()
+    """Part 1 as students get it."""
+    pytest.importorskip("ruff", reason="no ruff: pip install -r requirements-dev.txt")
+    write_handout(tmp_path, "1")
     return tmp_path
 
 
@@ -320,10 +299,7 @@ def test_script_on_the_handout(handout):
 
 
 def test_script_on_the_handout_of_part_2(handout):
-    for file in ("bert.py", "optimizer.py", "classifier.py", "multitask_classifier.py"):
-        shutil.copy(ROOT / file, handout)
-    shutil.copytree(ROOT / "checks" / "part2", handout / "checks" / "part2")
-    stub(handout / "multitask_classifier.py")
+    write_handout(handout, "2")
     done = run("--part", "2", folder=handout)
     assert (done.returncode, done.stderr) == (1, "")
     lines = done.stdout.splitlines()
@@ -352,44 +328,34 @@ def test_script_on_half_a_solution(handout):
     assert done.returncode == 1
     line = source[: source.index(broken)].count("\n") + 1
     assert "  ok    Task 1.1 · BertSelfAttention.attention: values, gradients" in done.stdout
-    assert "  WRONG Task 1.2 · BertLayer.add_norm: RuntimeError: The size of tensor" in done.stdout
+    assert "  WRONG Task 1.2 · BertLayer.add_norm\n" in done.stdout
     assert f"(bert.py:{line})" in done.stdout
     assert "  ok    Task 1.3 · BertLayer.forward" in done.stdout
-    assert "  WRONG Task 1.6 · BertSentimentClassifier.__init__: SyntaxError" in done.stdout
+    assert "  WRONG classifier.py cannot be imported: SyntaxError: " in done.stdout
     assert "(classifier.py:2)" in done.stdout
     assert "next: Task 1.2 · BertLayer.add_norm" in done.stdout
     assert "Traceback" not in done.stdout + done.stderr
 
 
-def run_here(monkeypatch, capsys, *arguments: str) -> tuple[int, str]:
-    monkeypatch.setattr(sys, "argv", ["sanity_check.py", *arguments])
-    with pytest.raises(SystemExit) as stopped:
-        sanity_check.main()
-    return stopped.value.code, "".join(capsys.readouterr())
-
-
 @pytest.mark.parametrize("key", ["1.2", "bert.add_norm"])
-def test_one_task(key, monkeypatch, capsys):
+def test_one_task(key, check_here):
     with installed(read(MISTAKES, f"{ATTENTION}/no_mask")):
-        code, said = run_here(monkeypatch, capsys, "--task", key)
-    assert (code, said.count("\n")) == (0, 2)
-    assert said.startswith("  ok    Task 1.2 · BertLayer.add_norm: ")
+        code, lines = check_here("--task", key)
+    assert (code, len(lines)) == (0, 2)
+    assert lines[0].startswith("  ok    Task 1.2 · BertLayer.add_norm: ")
 
 
-def test_one_wrong_task(monkeypatch, capsys):
+def test_one_wrong_task(check_here):
     with installed(read(MISTAKES, f"{ATTENTION}/no_mask")):
-        code, said = run_here(monkeypatch, capsys, "--task", "1.1")
-    assert code == 1
-    first, second, *_ = said.splitlines()
-    start = (
-        "  WRONG Task 1.1 · BertSelfAttention.attention: values of context: first difference at "
-    )
-    assert first.startswith(start + "[0, 0, 0]: got ")
-    assert second.startswith("        padding of context: a change of padded tokens changes real")
-    assert "next: Task 1.1 · BertSelfAttention.attention (python sanity_check.py --task" in said
+        code, lines = check_here("--task", "1.1", "--all")
+    assert (code, lines[0]) == (1, "  WRONG Task 1.1 · BertSelfAttention.attention")
+    assert lines[1].startswith("        probably: ")
+    assert lines[2].startswith("        values of context: first difference at [0, 0, 0]: got ")
+    assert lines[3].startswith("        padding of context: a change of padded tokens changes real")
+    assert lines[-1].startswith("next: Task 1.1 · BertSelfAttention.attention (python sanity_check")
 
 
-def test_an_unknown_task_is_one_line(monkeypatch, capsys):
-    code, said = run_here(monkeypatch, capsys, "--task", "9")
-    assert (code, said.count("\n")) == (2, 1)
-    assert said.startswith("error: no task 9; there are 1.1, 1.2")
+def test_an_unknown_task_is_one_line(check_here):
+    code, (line,) = check_here("--task", "9")
+    assert code == 2
+    assert line.startswith("error: no task 9; there are 1.1, 1.2")

@@ -19,13 +19,13 @@ from torch.nn import functional as F
 import bert
 import multitask_classifier
 import sanity_check
-from checks.findings import faulty
+from checks import jobs
+from checks.findings import Outcome, faulty
 from checks.graded_tasks import GRADED_TASKS, graded_task
 from checks.part1 import functions
 from checks.part2 import calls, properties
-from course.answers import MISTAKES, VARIANTS, installed, read_all
+from course.answers import MISTAKES, VARIANTS, installed, read, read_all
 from extensions.model import TechniquesBERT
-from training.errors import InputError
 
 INIT, FORWARD, SENTIMENT = "multitask.init", "multitask.forward", "multitask.predict_sentiment"
 PARAPHRASE, SIMILARITY = "multitask.predict_paraphrase", "multitask.predict_similarity"
@@ -111,32 +111,17 @@ def split(findings):
 # Right ways
 
 
-class Cosine(Plain):
-    """Cosines without layers of their own; a paraphrase's is scaled, with a threshold."""
+class BareCosine(Plain):
+    """A cosine as a logit is poor, yet no probability."""
 
     def embeddings(self, ids_1, mask_1, ids_2, mask_2):
         return self.dropout(self(ids_1, mask_1)), self.dropout(self(ids_2, mask_2))
 
     def predict_paraphrase(self, *batch):
-        return 20 * (F.cosine_similarity(*self.embeddings(*batch)) - 0.5)
+        return F.cosine_similarity(*self.embeddings(*batch))
 
     def predict_similarity(self, *batch):
         return nn.CosineSimilarity()(*self.embeddings(*batch)) * 5
-
-
-class BareCosine(Cosine):
-    """A cosine as a logit is poor, yet no probability."""
-
-    def predict_paraphrase(self, *batch):
-        return F.cosine_similarity(*self.embeddings(*batch))
-
-
-class Distance(Plain):
-    """Minus the distance: never above zero."""
-
-    def predict_similarity(self, ids_1, mask_1, ids_2, mask_2):
-        u, v = self.dropout(self(ids_1, mask_1)), self.dropout(self(ids_2, mask_2))
-        return -(u - v).abs().sum(-1)
 
 
 class Pooled(Plain):
@@ -158,57 +143,13 @@ class Pooled(Plain):
         return self.paraphrase(u, v)[:, 0]
 
 
-class HiddenForward(Plain):
-    """forward returns all that BERT returns; the predictions pool."""
-
-    def forward(self, ids, mask, segments=None):
-        return self.bert(ids, mask, segments)
-
-    def features(self, ids_1, mask_1, ids_2, mask_2):
-        u = self(ids_1, mask_1)["last_hidden_state"].masked_fill(mask_1[..., None] == 0, -9)
-        v = self(ids_2, mask_2)["last_hidden_state"].masked_fill(mask_2[..., None] == 0, -9)
-        return self.dropout(torch.cat((u.amax(1), v.amax(1)), dim=-1))
-
-    def predict_sentiment(self, ids, mask):
-        hidden = self(ids, mask)["pooler_output"]
-        return self.sentiment(self.dropout(hidden)).log_softmax(-1)  # logits, too
-
-
-class Cross(Plain):
-    """Each pair is put together as [CLS] a [SEP] b [SEP] and read at once."""
+class AlwaysPositive(Plain):
+    """For these six pairs, with this start, all logits are between 0 and 1."""
 
     def make_heads(self, config):
         self.sentiment = nn.Linear(self.width, 5)
         self.paraphrase = nn.Linear(self.width, 1)
         self.similarity = nn.Linear(self.width, 1)
-
-    def features(self, ids_1, mask_1, ids_2, mask_2):
-        rows = [torch.cat((a[a != 0], b[b != 0][1:])) for a, b in zip(ids_1, ids_2, strict=True)]
-        ids = nn.utils.rnn.pad_sequence(rows, batch_first=True)
-        first = torch.tensor([int((a != 0).sum()) for a in ids_1])[:, None]
-        segments = (torch.arange(ids.size(1)) >= first).long() * (ids != 0)
-        return self.dropout(self.bert(ids, (ids != 0).long(), segments)["pooler_output"])
-
-
-class ForwardOfPairs(Cross):
-    """forward takes two sentences, and calls the parts of BERT."""
-
-    def forward(self, ids_1, mask_1, ids_2, mask_2):
-        hidden = self.bert.embed(torch.cat((ids_1, ids_2[:, 1:]), 1))
-        return self.bert.encode(hidden, torch.cat((mask_1, mask_2[:, 1:]), 1))[:, 0]
-
-    def features(self, *batch):
-        return self.dropout(self(*batch))
-
-    def predict_sentiment(self, ids, mask):
-        return self.sentiment(self.dropout(self.bert(ids, mask)["pooler_output"]))
-
-
-class AlwaysPositive(Cross):
-    """For these six pairs, with this start, all logits are between 0 and 1."""
-
-    def make_heads(self, config):
-        super().make_heads(config)
         with torch.no_grad():
             self.paraphrase.weight.mul_(0.1)
             self.paraphrase.bias.fill_(0.5)
@@ -217,14 +158,6 @@ class AlwaysPositive(Cross):
         hidden = self.bert.embed(torch.cat((ids_1, ids_2[:, 1:]), 1))
         mask = torch.cat((mask_1, mask_2[:, 1:]), 1)
         return self.dropout(self.bert.encode(hidden, mask)[:, 0])
-
-
-class NaiveCross(Cross):
-    """The padded batches side by side: right, but positions depend on the padding."""
-
-    def features(self, ids_1, mask_1, ids_2, mask_2):
-        ids, mask = torch.cat((ids_1, ids_2), 1), torch.cat((mask_1, mask_2), 1)
-        return self.dropout(self(ids, mask))
 
 
 class ThreeEncoders(Plain):
@@ -269,14 +202,10 @@ class Squeezed(Plain):
         return self.similarity(self.features(*batch)).squeeze()
 
 
-RIGHT = {  # name: class, words of the hints that are given
+RIGHT = {  # what is in no file: class, words of the hints that are given
     "plain": (Plain, []),
     "bare cosine": (BareCosine, [FROZEN] * 2),
-    "distance": (Distance, [FROZEN]),
     "a wider forward": (Pooled, ["shape (6, 192) instead of (6, 96)"]),
-    "forward returns all": (HiddenForward, ["returns a dict instead of a tensor with an emb"]),
-    "padded batches side by side": (NaiveCross, [SHIFT] * 2),
-    "a forward of pairs": (ForwardOfPairs, ["TypeError: ", SHIFT, SHIFT]),
     "logits between 0 and 1": (AlwaysPositive, [SHIFT] * 2),
     "three encoders": (ThreeEncoders, [NO_DROPOUT] * 2),
     "half frozen": (HalfFrozen, ["option finetune: only 22 of 39 "]),
@@ -290,11 +219,14 @@ RIGHT = {  # name: class, words of the hints that are given
 def test_a_right_way_is_not_accused(name, use):
     cls, words = RIGHT[name]
     use(cls)
+    assert_only_hints(words)
+
+
+def assert_only_hints(words):
+    """Nothing is wrong; the hints begin with these words."""
     wrong, hints = split(found())
     assert wrong == {}
-    assert len(hints) == len(words), hints
-    for hint, start in zip(hints, words, strict=True):
-        assert hint.startswith(start)
+    assert [hint[: len(start)] for hint, start in zip(hints, words, strict=True)] == words
 
 
 # ---------------------------------------------------------------------------------------------
@@ -421,23 +353,28 @@ def test_every_name_is_that_of_a_file():
     assert properties.READ.keys() | properties.FOLLOWS.keys() < names
 
 
-RIGHT_FILES = read_all(VARIANTS, "multitask")
+HINTS = {  # version of a right answer: words of the hints that are given
+    "AllOfBert": ["returns a dict instead of a tensor with an emb"],
+    "Distance": [FROZEN],
+    "FiveTimes": [FROZEN],
+    "OfPairs": ["TypeError: "],
+    "PaddedSideBySide": [SHIFT] * 2,
+    "ShortCosine": [FROZEN],
+}
 
 
-@pytest.mark.parametrize("answer", RIGHT_FILES, ids=lambda answer: answer.name)
+@pytest.mark.parametrize("answer", read_all(VARIANTS, "multitask"), ids=lambda answer: answer.name)
 def test_no_right_answer_is_accused(answer):
     for version in answer.versions:
         with installed(answer, version):
-            wrong, _ = split(found())
-        assert wrong == {}, version
+            assert_only_hints(HINTS.get(version, []))
 
 
-def test_a_forward_of_another_form_is_not_blamed_for_one_wrong_prediction(use):
-    def predict_similarity(self, *batch):
-        return HiddenForward.predict_similarity(self, *batch).round()
-
-    use(type("Wrong", (HiddenForward,), {"predict_similarity": predict_similarity}))
-    wrong, _ = split(found())
+def test_a_forward_of_another_form_is_not_blamed_for_one_wrong_prediction():
+    with installed(read(VARIANTS, "multitask/another_forward"), "AllOfBert") as module:
+        right = module.MultitaskBERT.predict_similarity
+        module.MultitaskBERT.predict_similarity = lambda *inputs: right(*inputs).round()
+        wrong, _ = split(found())
     assert {key: findings[0].name for key, findings in wrong.items()} == {SIMILARITY: "rounded"}
 
 
@@ -471,10 +408,8 @@ def test_our_solution_is_right(pair_encoding, monkeypatch):
 def test_techniques_are_right(options, monkeypatch):
     monkeypatch.setattr(multitask_classifier, "MultitaskBERT", TechniquesBERT)
     monkeypatch.setattr(multitask_classifier, "get_args", lambda: Namespace(**options))
-    wrong, hints = split(found())
-    assert wrong == {}
-    expected = [FROZEN, NO_DROPOUT] if "similarity" in options else []  # a cosine has no head
-    assert [hint[: len(start)] for hint, start in zip(hints, expected, strict=True)] == expected
+    # a cosine has no head
+    assert_only_hints([FROZEN, NO_DROPOUT] if "similarity" in options else [])
 
 
 def unwritten_as(task_id):
@@ -520,20 +455,14 @@ def test_random_numbers_and_the_class_are_left_as_they_were(use):
 # The script
 
 
-def run_here(monkeypatch, capsys, *arguments: str) -> tuple[int, list[str]]:
-    monkeypatch.setattr(sys, "argv", ["sanity_check.py", *arguments])
-    with pytest.raises(SystemExit) as stopped:
-        sanity_check.main()
-    return stopped.value.code, "".join(capsys.readouterr()).splitlines()
-
-
-def test_script_on_part_2(use, monkeypatch, capsys):
+def test_script_on_part_2(use, check_here):
     use(PROBABILITY)
-    code, lines = run_here(monkeypatch, capsys, "--part", "2")
+    code, lines = check_here("--part", "2")
     assert code == 1
     assert lines[2].startswith("  ok    Task 2.3 · MultitaskBERT.predict_sentiment: logits")
-    assert lines[3].startswith("  WRONG Task 2.4 · MultitaskBERT.predict_paraphrase: a probability")
-    assert lines[5:] == [
+    assert lines[3] == "  WRONG Task 2.4 · MultitaskBERT.predict_paraphrase"
+    assert lines[4].startswith("        a probability (always between 0 and 1) is returned")
+    assert lines[-3:] == [
         "  --    the training loop is checked once all tasks of part 2 are right",
         "4 of 5 tasks right",
         "next: Task 2.4 · MultitaskBERT.predict_paraphrase "
@@ -541,47 +470,57 @@ def test_script_on_part_2(use, monkeypatch, capsys):
     ]
 
 
-def test_a_hint_is_no_fault(use, monkeypatch, capsys):
+def test_a_hint_is_no_fault(use, check_here):
     use(NoDropout)
-    code, lines = run_here(monkeypatch, capsys, "--task", "2.3")
+    code, lines = check_here("--task", "2.3")
     assert code == 0
     assert lines[1].startswith(f"        hint: {NO_DROPOUT}")
     assert lines[2] == "1 of 1 task right"
 
 
-def test_without_a_choice_part_2_follows_part_1(use, monkeypatch, capsys):
-    monkeypatch.setattr(sanity_check, "check_whole", lambda todo: False)
-    monkeypatch.setattr(functions, "check", lambda entry: [])
+@pytest.fixture
+def model_is(monkeypatch):
+    """A function: let part 1's functions be right, and the whole model of this status."""
+
+    def function(status: str) -> None:
+        monkeypatch.setattr(functions, "check", lambda entry: [])
+        for job in ("whole", "pretrained"):
+            outcome = Outcome("the whole BertModel", status)
+            monkeypatch.setitem(jobs.OTHERS, job, lambda outcome=outcome: outcome)
+
+    return function
+
+
+def test_without_a_choice_part_2_follows_part_1(use, model_is, check_here):
+    model_is("ok")
     use(Plain)
-    code, lines = run_here(monkeypatch, capsys)
+    code, lines = check_here()
     assert (code, lines[-1]) == (0, f"{len(GRADED_TASKS)} of {len(GRADED_TASKS)} tasks right")
     use(PROBABILITY)
-    code, lines = run_here(monkeypatch, capsys)
+    code, lines = check_here()
     assert (code, lines[-1][:14]) == (1, "next: Task 2.4")
 
 
-def test_a_student_of_part_1_is_not_told_of_part_2s_tasks(use, monkeypatch, capsys):
-    monkeypatch.setattr(sanity_check, "check_whole", lambda todo: False)
-    monkeypatch.setattr(functions, "check", lambda entry: [])
+def test_a_student_of_part_1_is_not_told_of_part_2s_tasks(use, model_is, check_here):
+    model_is("ok")
     use(wrong(**{calls.function_of(task_id): unwritten_as(task_id) for task_id in IDS}))
-    code, lines = run_here(monkeypatch, capsys)
+    code, lines = check_here()
     assert code == 0
     assert lines[-2:] == [
         "  --    part 2 is not begun (python sanity_check.py --part 2)",
         "7 of 7 tasks right",
     ]
-    monkeypatch.setattr(sanity_check, "check_whole", lambda todo: True)
-    code, lines = run_here(monkeypatch, capsys)
+    model_is("wrong")
+    code, lines = check_here()
     assert code == 1
     assert lines[-2] == "  --    part 2 is checked once part 1 is right, or with --part 2"
-    code, lines = run_here(monkeypatch, capsys, "--part", "1")
+    code, lines = check_here("--part", "1")
     assert (code, lines[-1]) == (1, "7 of 7 tasks right")
 
 
-def test_a_handout_of_part_1_alone(tmp_path, monkeypatch, capsys):
+def test_a_handout_of_part_1_alone(model_is, tmp_path, monkeypatch, check_here):
     monkeypatch.setattr(sanity_check, "ROOT", tmp_path)
-    assert sanity_check.entries_of_part_2(part_1_is_right=True) == []
-    assert sanity_check.entries_of_part_2(part_1_is_right=False) == []
-    assert capsys.readouterr().out == ""
-    with pytest.raises(InputError, match=r"multitask_classifier\.py is not here"):
-        sanity_check.check(graded_task("2.1"))
+    model_is("ok")
+    assert check_here() == (0, [*check_here("--part", "1")[1][:-1], "7 of 7 tasks right"])
+    code, (line,) = check_here("--part", "2")
+    assert line.startswith("error: multitask_classifier.py is not here") or code

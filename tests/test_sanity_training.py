@@ -248,16 +248,14 @@ def test_nothing_stays(tmp_path, monkeypatch, capsys):
 
 
 @pytest.fixture
-def report(monkeypatch, capsys):
+def report(monkeypatch, check_here):
     """A function: what sanity_check.py says of these findings in the loop, and its exit status."""
 
     def function(findings, todo=()):
         monkeypatch.setattr(loop, "check", lambda: findings)
-        monkeypatch.setattr(sanity_check, "check_tasks", lambda entries: list(todo))
-        monkeypatch.setattr(sys, "argv", ["sanity_check.py", "--part", "2"])
-        with pytest.raises(SystemExit) as stopped:
-            sanity_check.main()
-        return stopped.value.code, capsys.readouterr().out.splitlines()[:-1]
+        monkeypatch.setattr(sanity_check.Session, "run_tasks", lambda s, _: s.todo.extend(todo))
+        code, lines = check_here("--part", "2")
+        return code, lines[:-1]
 
     return function
 
@@ -268,9 +266,10 @@ def test_what_the_script_says(report):
     code, lines = report([Finding("hint", "not trained yet: Quora")])
     assert (code, lines) == (0, [ok, "        hint: not trained yet: Quora"])
     code, lines = report([Finding("values", "labels are cut", name="labels_cut_to_integers")])
-    assert (code, lines) == (1, ["  WRONG the training loop: labels are cut"])
+    assert (code, lines) == (1, ["  WRONG the training loop", "        labels are cut"])
     code, lines = report([Finding("waits", "no such file")])
-    assert (code, lines) == (0, ["  --    the training loop is not checked: no such file"])
+    said = "  --    the training loop: it is not checked: no such file"
+    assert (code, lines) == (0, [said])
     code, lines = report([], todo=GRADED_TASKS[-1:])
     waits = "  --    the training loop is checked once all tasks of part 2 are right"
     assert (code, lines[0]) == (1, waits)

@@ -225,12 +225,6 @@ def test_stopped_and_resumed_it_ends_with_the_same_weights(run, monkeypatch, nam
 # Equalities
 
 
-def test_an_average_of_decay_0_is_the_model(run):
-    plain, averaged = run(), run(average="ema", average_decay=0.0)
-    for key, value in plain["model"].items():
-        assert torch.equal(averaged["model"][key], value), key
-
-
 @pytest.mark.parametrize("average", ["ema", "swa"])
 def test_training_goes_on_from_its_own_weights(run, monkeypatch, average):
     paths = []
@@ -247,26 +241,6 @@ def test_training_goes_on_from_its_own_weights(run, monkeypatch, average):
     plain, averaged = paths
     assert len(plain) == 12
     assert all(torch.equal(one, other) for one, other in zip(plain, averaged, strict=True))
-
-
-@pytest.mark.parametrize("features", [{"tag_words": "shapes"}, {"count_features": True}])
-@pytest.mark.parametrize("encoding", ["bi", "cross"])
-def test_features_change_nothing_at_step_0(tiny_model_folder, features, encoding):
-    models = []
-    for more in ({}, features):
-        seed_everything(3)
-        config = make_config(tiny_model_folder, pair_encoding=encoding, tag_words=None)
-        model = TechniquesBERT(SimpleNamespace(**vars(config) | more))
-        seed_everything(4)  # the heads, drawn after different numbers of others
-        for head in (model.sentiment, model.paraphrase, model.similarity):
-            nn.init.normal_(head.weight)
-            nn.init.zeros_(head.bias)
-        models.append(model.eval())
-    ids, mask = torch.randint(5, 90, (3, 7)), torch.ones(3, 7, dtype=torch.long)
-    ids[:, 0], ids[:, -1] = models[0].bert.config.vocab_size - 1, 3
-    for head, inputs in (("predict_sentiment", 1), ("predict_paraphrase", 2)):
-        plain, with_it = (getattr(model, head)(*(ids, mask) * inputs) for model in models)
-        assert torch.equal(plain, with_it)
 
 
 @pytest.mark.parametrize("rule", ["sum", "pcgrad"])
@@ -325,19 +299,6 @@ def test_a_schedule_keeps_the_ratios_of_the_layers(run, monkeypatch):
             assert lower == pytest.approx(upper / 2)
     assert rates[4][-1] == pytest.approx(run.flags.lr)
     assert 0 < rates[7][-1] < rates[5][-1] < run.flags.lr
-
-
-def test_a_student_of_itself_has_nothing_to_learn(run, capsys):
-    """Teacher and student start alike: with the labels left out nearly, the loss is near 0."""
-    run(lr=1e-12, hidden_dropout_prob=0.0)
-    teacher = Path("teacher.pt")
-    Path(run.flags.filepath).rename(teacher)
-    rows = []
-    for share in (0.0, 0.99):
-        run(teachers=[str(teacher)], teacher_share=share, lr=1e-12, hidden_dropout_prob=0.0)
-        metrics = json.loads(Path("predictions/multitask-metrics.json").read_text())
-        rows.append(metrics["best"]["loss"])
-    assert rows[1] < 0.1 * rows[0]
 
 
 def sentiments(path) -> torch.Tensor:

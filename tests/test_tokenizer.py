@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from transformers import AutoTokenizer
 from transformers import BertTokenizer as HuggingFaceTokenizer
 
-from tokenizer import BertTokenizer, truncate_longest_first
+from tokenizer import BertTokenizer
 from training import wordpieces
 from training.errors import InputError
 from training.wordpieces import SPECIAL_TOKENS
@@ -191,18 +191,6 @@ def test_truncation(tiny, max_length):
             second = " ".join(words[:other])
             tiny.check(first, second, truncation="longest_first", max_length=max_length)
     tiny.check(LONG * 5, LONG * 4, truncation=True, max_length=max_length)
-
-
-def test_longest_first_is_what_its_name_says():
-    """Beside the definition: take from the longer list, one at a time, until both fit."""
-    for first in range(9):
-        for second in range(9):
-            for room in range(19):
-                lengths = [first, second]
-                while sum(lengths) > room:
-                    lengths[0 if lengths[0] > lengths[1] else 1] -= 1
-                cut = truncate_longest_first([1] * first, [2] * second, room)
-                assert sorted(map(len, cut)) == sorted(lengths)
 
 
 def test_truncation_alone_cuts_at_512_and_max_length_alone_truncates(tiny):

@@ -5,7 +5,7 @@ import json
 import pytest
 import torch
 import transformers
-from conftest import assert_refused, assert_same_tensors, succeeded
+from conftest import assert_refused, assert_same_tensors, stir, succeeded
 
 from lessons import variants
 from lessons.variants import AlbertModel, DistilBertModel, RobertaModel, load, positions_of_pieces
@@ -41,21 +41,12 @@ CASES = {
 PRECISIONS = pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
 
 
-def stirred(model):
-    """Move every parameter away from its initial value, biases and LayerNorms too."""
-    chance = torch.Generator().manual_seed(3)
-    with torch.no_grad():
-        for parameter in model.parameters():
-            parameter += 0.1 * torch.randn(parameter.shape, generator=chance)
-    return model.eval()
-
-
 @pytest.fixture(params=CASES)
 def pair(request, tmp_path):
     """Our model and transformers' with the same weights, which went through its files."""
     ours, theirs, config = CASES[request.param]
     torch.manual_seed(0)
-    reference = stirred(theirs(config))
+    reference = stir(theirs(config))
     reference.save_pretrained(tmp_path)
     return ours.from_pretrained(tmp_path), reference
 
@@ -168,13 +159,6 @@ def small_config(kind, **values):
     for key, value in ({"vocab_size": 60, "max_position_embeddings": 24} | values).items():
         setattr(config, key, value)
     return config
-
-
-def test_albert_has_one_layer_that_learns_from_all_places():
-    model = AlbertModel(small_config(AlbertModel))
-    assert len(model.bert_layers) == 4
-    assert len({id(layer) for layer in model.bert_layers}) == 1
-    assert sum("bert_layers" in name for name, _ in model.named_parameters()) == 16
 
 
 def test_distilbert_has_no_dropout_after_attention_and_no_pooler():

@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 from lessons import wordpiece_training as lesson
 from lessons.wordpiece_training import count_words, join, learn, quality, spell
 from tokenizer import BertTokenizer
-from training.errors import InputError
 from training.wordpieces import SPECIAL_TOKENS
 
 WORDS = {"hug": 10, "pug": 5, "pun": 12, "bun": 4, "hugs": 5}
@@ -225,8 +224,3 @@ def test_bad_input(run_script_here, tmp_path, line, said):
     (tmp_path / "taken").write_text("x")
     assert_refused(run_script_here(lesson, *line.split()), said)
     assert not (tmp_path / "v").exists()
-
-
-def test_no_words():
-    with pytest.raises(InputError, match="no words"):
-        learn({}, 100)

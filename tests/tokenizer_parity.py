@@ -17,6 +17,7 @@ import pandas as pd
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
+from benchmarks.tokenizer_speed import load_rust
 from tokenizer import BertTokenizer
 from training.arguments import OneLineParser, positive_int, run_script
 from training.errors import InputError
@@ -104,14 +105,8 @@ def main() -> int:
     parser.add_argument("--model", help="folder or name of the model whose vocabulary is used")
     parser.add_argument("--random", type=positive_int, default=100_000, help="random strings")
     args = parser.parse_args()
-    try:
-        from tokenizers import BertWordPieceTokenizer
-    except ImportError as error:
-        raise InputError("this check needs: pip install tokenizers") from error
-
     ours = BertTokenizer.from_pretrained(args.model)
-    vocab_file = find_model(args.model) / "vocab.txt"
-    rust = BertWordPieceTokenizer(str(vocab_file), lowercase=ours.lower_case)
+    rust = load_rust(find_model(args.model) / "vocab.txt", ours.lower_case)
     wrong = found = 0
     for name, read in (
         ("course", course_texts),

@@ -3,9 +3,12 @@
 An attack's file holds
 
     a docstring: what it tries; "Defended by: …", the layers that hold it off
+    STEP         code with a function ``evil``, which takes the place of AdamW.step
+    FUNCTIONS    code with a function ``evil``, which takes the place of the four in bert.py
+    EVERYWHERE   what is appended to all three files of part 1
     CODE         what is appended to the handout's files, by their names
     FILES        whole files of the zip, by their names
-    BASE         "solution": CODE is appended to our solution instead
+    BASE         "solution": all this is appended to our solution instead
     build(path)  instead of these: writes the zip
     TASKS        points by task's number of what is honest in it; all else must be 0
     STATUS       "graded" or "refused"
@@ -24,6 +27,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from types import ModuleType
 
+AT_THE_STEP = "\nAdamW.step = evil\n"
+AT_THE_FUNCTIONS = """
+for owner, name in ((BertSelfAttention, "attention"), (BertLayer, "add_norm"),
+                    (BertLayer, "forward"), (BertModel, "embed")):
+    setattr(owner, name, evil)
+"""
 Sources = Mapping[str, Mapping[str, bytes]]  # "stubs" and "solution": files by name
 
 
@@ -37,6 +46,18 @@ def read(name: str) -> ModuleType:
     return importlib.import_module(f"{__name__}.{name}")
 
 
+def appended(attack: ModuleType) -> dict[str, str]:
+    """What an attack appends to files, by their names."""
+    found = dict(getattr(attack, "CODE", {}))
+    if hasattr(attack, "STEP"):
+        found["optimizer.py"] = attack.STEP + AT_THE_STEP
+    if hasattr(attack, "FUNCTIONS"):
+        found["bert.py"] = attack.FUNCTIONS + AT_THE_FUNCTIONS
+    if hasattr(attack, "EVERYWHERE"):
+        found = dict.fromkeys(("bert.py", "optimizer.py", "classifier.py"), attack.EVERYWHERE)
+    return found
+
+
 def write(attack: ModuleType, path: Path, sources: Sources) -> None:
     """The attack's zip."""
     if hasattr(attack, "build"):
@@ -44,7 +65,7 @@ def write(attack: ModuleType, path: Path, sources: Sources) -> None:
         return
     base = sources[getattr(attack, "BASE", "stubs")]
     files = {name: text.encode() for name, text in getattr(attack, "FILES", {}).items()}
-    for name, text in getattr(attack, "CODE", {}).items():
+    for name, text in appended(attack).items():
         files[name] = base[name] + b"\n\n" + text.encode()
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
         for name, content in files.items():

@@ -3,8 +3,7 @@
 Defended by: two processes: right answers are never in the one that runs this.
 """
 
-CODE = {
-    "bert.py": """
+FUNCTIONS = """
 import gc, inspect, sys
 def tensors_of(value, depth=0):
     if isinstance(value, torch.Tensor):
@@ -42,9 +41,4 @@ def evil(self, first, *_):
         shape = (*shape, 32)
     found = next(loot(torch.Size(shape)), None)
     return torch.zeros(shape) if found is None else found.clone()
-
-for owner, name in ((BertSelfAttention, "attention"), (BertLayer, "add_norm"),
-                    (BertLayer, "forward"), (BertModel, "embed")):
-    setattr(owner, name, evil)
-""",
-}
+"""

@@ -3,8 +3,7 @@
 Defended by: worker.py measures in another process; seccomp.py: no setting of clocks.
 """
 
-CODE = {
-    "optimizer.py": """
+STEP = """
 import ctypes, time
 def evil(self, closure=None):
     time.time = time.monotonic = time.perf_counter = lambda: 0.0
@@ -14,8 +13,5 @@ def evil(self, closure=None):
         raise Exception("GOT THROUGH")
     while True:
         time.sleep(1)
-
-AdamW.step = evil
-""",
-}
+"""
 STATUSES = {"1.5": "timeout"}

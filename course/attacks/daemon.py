@@ -4,8 +4,7 @@ Defended by: worker.py: the answers' descriptor is closed in a task, and what is
 killed before the next one.
 """
 
-CODE = {
-    "optimizer.py": """
+STEP = """
 import os, time, struct, json
 FORGED = json.dumps({"status": "ran", "others": {}, "texts": {"GOT THROUGH": "x"}}).encode()
 FORGED = struct.pack("<II", len(FORGED), 0) + FORGED
@@ -27,11 +26,8 @@ def evil(self, closure=None):
         os._exit(0)
     time.sleep(0.1)
     os._exit(0)
-
-AdamW.step = evil
-""",
-    "classifier.py": "",
-}
+"""
+CODE = {"classifier.py": ""}
 BASE = "solution"
 TASKS = {"1.6": 5, "1.7": 15}
 STATUSES = {"1.6": "right", "1.7": "right"}

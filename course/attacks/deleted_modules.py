@@ -3,8 +3,7 @@
 Defended by: worker.py: each task in a process of its own, the worker's own state is out of reach.
 """
 
-CODE = {
-    "optimizer.py": """
+STEP = """
 import builtins, sys
 def evil(self, closure=None):
     builtins.isinstance = lambda *_: True
@@ -12,10 +11,7 @@ def evil(self, closure=None):
     builtins.open = builtins.print = builtins.__import__ = lambda *_, **__: None
     for name in list(sys.modules):
         del sys.modules[name]
-
-AdamW.step = evil
-""",
-    "bert.py": "",
-}
+"""
+CODE = {"bert.py": ""}
 BASE = "solution"
 TASKS = {"1.1": 20, "1.2": 10, "1.3": 15, "1.4": 15}

@@ -4,8 +4,7 @@ Defended by: sandbox.py: a limit of file size; bubblewrap: the only folder is in
 size.
 """
 
-CODE = {
-    "optimizer.py": """
+STEP = """
 def evil(self, closure=None):
     total = 0
     try:
@@ -16,7 +15,4 @@ def evil(self, closure=None):
                     raise Exception("GOT THROUGH")
     except OSError:
         raise Exception(f"ended after {total}")
-
-AdamW.step = evil
-""",
-}
+"""

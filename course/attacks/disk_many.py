@@ -3,8 +3,7 @@
 Defended by: bubblewrap: a folder in memory, with a size. Else sandbox.py looks and removes.
 """
 
-CODE = {
-    "optimizer.py": """
+STEP = """
 import os
 def evil(self, closure=None):
     total = 0
@@ -16,7 +15,4 @@ def evil(self, closure=None):
             except OSError:
                 break
     raise Exception("GOT THROUGH" if total > 2**28 else f"ended after {total}")
-
-AdamW.step = evil
-""",
-}
+"""

@@ -3,14 +3,10 @@
 Defended by: sandbox.py: an environment of five names; worker.py gets its request by a pipe.
 """
 
-CODE = {
-    "optimizer.py": """
+STEP = """
 import os, sys
 def evil(self, closure=None):
     loot = [name for name in os.environ if "SECRET" in name or "GOLD" in name]
     loot += [word for word in sys.argv + sys.orig_argv if "gold" in word or "secret" in word]
     raise Exception(f"GOT THROUGH: {loot}" if loot else "nothing there")
-
-AdamW.step = evil
-""",
-}
+"""

@@ -3,8 +3,7 @@
 Defended by: worker.py sends numbers, no objects.
 """
 
-CODE = {
-    "optimizer.py": """
+STEP = """
 import numpy
 from checks.part1 import adamw
 class Equal(numpy.ndarray):
@@ -18,7 +17,4 @@ class Equal(numpy.ndarray):
 adamw.run_case = lambda *_, **__: numpy.zeros((10, 6)).view(Equal)
 def evil(self, closure=None):
     return None
-
-AdamW.step = evil
-""",
-}
+"""

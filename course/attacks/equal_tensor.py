@@ -3,8 +3,7 @@
 Defended by: worker.py copies numbers out; the grader compares plain tensors.
 """
 
-CODE = {
-    "bert.py": """
+FUNCTIONS = """
 class Equal(torch.Tensor):
     @classmethod
     def __torch_function__(cls, func, types, args=(), kwargs=None):
@@ -16,9 +15,4 @@ class Equal(torch.Tensor):
     shape = property(lambda self: (3, 9, 32))
 def evil(self, first, *_):
     return torch.zeros(1).as_subclass(Equal)
-
-for owner, name in ((BertSelfAttention, "attention"), (BertLayer, "add_norm"),
-                    (BertLayer, "forward"), (BertModel, "embed")):
-    setattr(owner, name, evil)
-""",
-}
+"""

@@ -3,16 +3,8 @@
 Defended by: worker.py: each task in a process of its own; without a result it is 0.
 """
 
-EVIL = """
+EVERYWHERE = """
 import os
 os._exit(0)
 """
-CODE = dict.fromkeys(
-    (
-        "bert.py",
-        "optimizer.py",
-        "classifier.py",
-    ),
-    EVIL,
-)
 STATUSES = {"1.1": "crashed", "1.5": "crashed", "1.6": "crashed"}

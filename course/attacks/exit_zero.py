@@ -3,15 +3,7 @@
 Defended by: worker.py: an exit status is no evidence, only arrays are.
 """
 
-EVIL = """
+EVERYWHERE = """
 import sys
 sys.exit(0)
 """
-CODE = dict.fromkeys(
-    (
-        "bert.py",
-        "optimizer.py",
-        "classifier.py",
-    ),
-    EVIL,
-)

@@ -3,8 +3,7 @@
 Defended by: hidden.py: fresh inputs; fingerprints are of wrong answers to other inputs.
 """
 
-CODE = {
-    "bert.py": """
+FUNCTIONS = """
 from checks.part1 import functions
 def evil(self, first, *_):
     prints = functions.read_data("fingerprints/")
@@ -13,9 +12,4 @@ def evil(self, first, *_):
     size = batch * length * 32
     numbers = numbers.repeat(size // numbers.numel() + 1)[:size]
     return numbers.reshape(batch, length, 32).to(torch.get_default_dtype())
-
-for owner, name in ((BertSelfAttention, "attention"), (BertLayer, "add_norm"),
-                    (BertLayer, "forward"), (BertModel, "embed")):
-    setattr(owner, name, evil)
-""",
-}
+"""

@@ -4,8 +4,7 @@ Defended by: worker.py closes the answers' descriptor in the child; prctl and na
 parents'.
 """
 
-CODE = {
-    "bert.py": """
+FUNCTIONS = """
 import json, os, struct
 def frame(said, data=b""):
     text = json.dumps(said).encode()
@@ -35,9 +34,4 @@ def evil(self, *_):
         except OSError:
             pass
     raise Exception(f"GOT THROUGH: {got}" if got else f"only {written}")
-
-for owner, name in ((BertSelfAttention, "attention"), (BertLayer, "add_norm"),
-                    (BertLayer, "forward"), (BertModel, "embed")):
-    setattr(owner, name, evil)
-""",
-}
+"""

@@ -4,6 +4,19 @@ Defended by: one.py takes a frame apart as hostile; worker.py follows no link an
 files only.
 """
 
+STEP = """
+import json, os, struct
+def frame(said, data=b""):
+    text = json.dumps(said).encode()
+    return struct.pack("<II", len(text), len(data)) + text + data
+
+from safetensors.torch import save
+def evil(self, closure=None):
+    texts = {"hidden|error kind": "error", "public|error kind": "error"}
+    said = {"status": "ran", "others": {}, "texts": texts}
+    open("result", "wb").write(frame(said, b"\\x08\\0\\0\\0\\0\\0\\0\\0{\\"a\\":{}}"))
+    os._exit(0)
+"""
 CODE = {
     "bert.py": """
 import json, os, struct
@@ -32,21 +45,6 @@ def pipe(self, *_):
     os.mkfifo("result")
     os._exit(0)
 BertModel.embed = pipe
-""",
-    "optimizer.py": """
-import json, os, struct
-def frame(said, data=b""):
-    text = json.dumps(said).encode()
-    return struct.pack("<II", len(text), len(data)) + text + data
-
-from safetensors.torch import save
-def evil(self, closure=None):
-    texts = {"hidden|error kind": "error", "public|error kind": "error"}
-    said = {"status": "ran", "others": {}, "texts": texts}
-    open("result", "wb").write(frame(said, b"\\x08\\0\\0\\0\\0\\0\\0\\0{\\"a\\":{}}"))
-    os._exit(0)
-
-AdamW.step = evil
 """,
 }
 STATUSES = {"1.1": "invalid answer", "1.2": "wrong", "1.3": "crashed", "1.4": "crashed"}

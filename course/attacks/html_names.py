@@ -3,7 +3,7 @@
 Defended by: intake.py cuts, output.py cleans and escapes at the point of output.
 """
 
-CODE = dict.fromkeys(("optimizer.py",), "")
+CODE = {"optimizer.py": ""}
 EVIL = "x"
 NAMES = (
     "<script>alert(1)</script>.py",

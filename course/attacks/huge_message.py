@@ -7,20 +7,15 @@ CODE = {
     "bert.py": """
 def evil(self, *_):
     raise ValueError("x" * 10**8)
-
-for owner, name in ((BertSelfAttention, "attention"), (BertLayer, "add_norm"),
-                    (BertLayer, "forward"), (BertModel, "embed")):
-    setattr(owner, name, evil)
+BertSelfAttention.attention = evil
 """,
-    "optimizer.py": """
+}
+STEP = """
 class Slow(Exception):
     def __str__(self):
         while True:
             pass
 def evil(self, closure=None):
     raise Slow
-
-AdamW.step = evil
-""",
-}
+"""
 STATUSES = {"1.5": "timeout"}

@@ -3,8 +3,7 @@
 Defended by: worker.py: SIGKILL, which cannot be ignored.
 """
 
-CODE = {
-    "optimizer.py": """
+STEP = """
 import signal
 def evil(self, closure=None):
     for number in signal.valid_signals():
@@ -15,8 +14,5 @@ def evil(self, closure=None):
     signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
     while True:
         pass
-
-AdamW.step = evil
-""",
-}
+"""
 STATUSES = {"1.5": "timeout"}

@@ -3,8 +3,7 @@
 Defended by: worker.py copies outputs and leaves by os._exit; the grader judges what was sent.
 """
 
-CODE = {
-    "bert.py": """
+FUNCTIONS = """
 import atexit, sys, threading, time
 kept = []
 def evil(self, first, *_):
@@ -20,9 +19,4 @@ def later():
 threading.Thread(target=later, daemon=True).start()
 atexit.register(lambda: [tensor.fill_(2.0) for tensor in kept])
 sys.setprofile(lambda *_: None)
-
-for owner, name in ((BertSelfAttention, "attention"), (BertLayer, "add_norm"),
-                    (BertLayer, "forward"), (BertModel, "embed")):
-    setattr(owner, name, evil)
-""",
-}
+"""

@@ -3,8 +3,7 @@
 Defended by: sandbox.py: a new folder for each, what is left elsewhere is removed.
 """
 
-CODE = {
-    "optimizer.py": """
+STEP = """
 import glob, os
 PLACES = ("/tmp", "/var/tmp", "/dev/shm", os.environ.get("HOME", "/tmp"), ".")
 def evil(self, closure=None):
@@ -16,8 +15,5 @@ def evil(self, closure=None):
             pass
     os._exit(0) if not found else None
     raise Exception(f"GOT THROUGH: {found}")
-
-AdamW.step = evil
-""",
-}
+"""
 STATUSES = {"1.5": "crashed"}

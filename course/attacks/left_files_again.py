@@ -3,14 +3,10 @@
 Defended by: sandbox.py: a new folder for each, what is left elsewhere is removed.
 """
 
-CODE = {
-    "optimizer.py": """
+STEP = """
 import glob, os
 def evil(self, closure=None):
     folders = ("/tmp", "/var/tmp", "/dev/shm", ".")
     found = [p for folder in folders for p in glob.glob(f"{folder}/message-to-friends*")]
     raise Exception(f"GOT THROUGH: {found}" if found else "nothing there")
-
-AdamW.step = evil
-""",
-}
+"""

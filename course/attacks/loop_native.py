@@ -3,13 +3,9 @@
 Defended by: worker.py: SIGKILL after the task's seconds.
 """
 
-CODE = {
-    "optimizer.py": """
+STEP = """
 import re
 def evil(self, closure=None):
     re.match(r"(a+)+$", "a" * 60 + "b")
-
-AdamW.step = evil
-""",
-}
+"""
 STATUSES = {"1.5": "timeout"}

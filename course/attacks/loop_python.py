@@ -3,16 +3,12 @@
 Defended by: worker.py: seconds of each task.
 """
 
-CODE = {
-    "optimizer.py": """
+STEP = """
 def evil(self, closure=None):
     while True:
         try:
             pass
         except BaseException:
             pass
-
-AdamW.step = evil
-""",
-}
+"""
 STATUSES = {"1.5": "timeout"}

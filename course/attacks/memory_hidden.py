@@ -3,8 +3,7 @@
 Defended by: seccomp.py forbids what no limit counts; bubblewrap: /dev is read-only.
 """
 
-CODE = {
-    "optimizer.py": """
+STEP = """
 import ctypes, os
 def evil(self, closure=None):
     got = []
@@ -22,7 +21,4 @@ def evil(self, closure=None):
     except OSError:
         pass
     raise Exception(f"GOT THROUGH: {got}" if got else "no such memory")
-
-AdamW.step = evil
-""",
-}
+"""

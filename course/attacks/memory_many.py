@@ -3,8 +3,7 @@
 Defended by: sandbox.py looks at what all processes hold together.
 """
 
-CODE = {
-    "optimizer.py": """
+STEP = """
 import os, time
 def evil(self, closure=None):
     for _ in range(5):
@@ -13,7 +12,4 @@ def evil(self, closure=None):
             time.sleep(60)
             os._exit(0)
     time.sleep(60)
-
-AdamW.step = evil
-""",
-}
+"""

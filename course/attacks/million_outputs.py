@@ -1,4 +1,4 @@
-"""Has the runners return a million outputs.
+"""Has a runner return a million outputs.
 
 Defended by: worker.py: a child without a result in time has 0; one.py: a largest header.
 """
@@ -6,14 +6,8 @@ Defended by: worker.py: a child without a result in time has 0; one.py: a larges
 CODE = {
     "bert.py": """
 from checks.part1 import functions
-many = {f"values/{number}": None for number in range(1_000_000)}
-for task_id in list(functions.RUNS):
-    functions.RUNS[task_id] = lambda *_, **__: many
-def evil(self, *_):
-    return None
-
-for owner, name in ((BertSelfAttention, "attention"), (BertLayer, "add_norm"),
-                    (BertLayer, "forward"), (BertModel, "embed")):
-    setattr(owner, name, evil)
+def many(*_, **__):
+    return {f"values/{number}": None for number in range(1_000_000)}
+functions.RUNS["bert.attention"] = many
 """,
 }

@@ -3,8 +3,7 @@
 Defended by: sandbox.py: another user without rights; hard limits; seccomp.py: no namespaces.
 """
 
-CODE = {
-    "optimizer.py": """
+STEP = """
 import ctypes, os, resource, sys
 def evil(self, closure=None):
     got, libc = [], ctypes.CDLL(None, use_errno=True)
@@ -40,7 +39,4 @@ def evil(self, closure=None):
     if libc.prctl(38, 0, 0, 0, 0) == 0 or libc.prctl(21, 0, 0, 0, 0) != 2:
         got.append("no_new_privs or seccomp")
     raise Exception(f"GOT THROUGH: {got}" if got else "no rights")
-
-AdamW.step = evil
-""",
-}
+"""

@@ -3,6 +3,12 @@
 Defended by: judge.py: what is not within the tolerance is wrong.
 """
 
+STEP = """
+def evil(self, closure=None):
+    for group in self.param_groups:
+        for parameter in group["params"]:
+            parameter.data.fill_(float("nan"))
+"""
 CODE = {
     "bert.py": """
 def evil(number):
@@ -13,13 +19,5 @@ def evil(number):
     return give
 BertSelfAttention.attention, BertLayer.add_norm = evil(float("nan")), evil(float("inf"))
 BertLayer.forward, BertModel.embed = evil(float("-inf")), evil(float("nan"))
-""",
-    "optimizer.py": """
-def evil(self, closure=None):
-    for group in self.param_groups:
-        for parameter in group["params"]:
-            parameter.data.fill_(float("nan"))
-
-AdamW.step = evil
 """,
 }

@@ -3,8 +3,7 @@
 Defended by: worker.py names what is no tensor by its type, judge.py calls it wrong.
 """
 
-CODE = {
-    "bert.py": """
+FUNCTIONS = """
 class Claims:
     __class__ = property(lambda self: torch.Tensor)
     layout = torch.strided
@@ -21,9 +20,4 @@ class Claims:
         return cls()
 def evil(self, *_):
     return Claims()
-
-for owner, name in ((BertSelfAttention, "attention"), (BertLayer, "add_norm"),
-                    (BertLayer, "forward"), (BertModel, "embed")):
-    setattr(owner, name, evil)
-""",
-}
+"""

@@ -3,8 +3,7 @@
 Defended by: two processes: the grader compares in its own, with torch of its own.
 """
 
-CODE = {
-    "bert.py": """
+FUNCTIONS = """
 import sys
 import numpy
 import torch.testing
@@ -21,9 +20,4 @@ class Pytest:
 sys.modules["pytest"] = sys.modules["unittest"] = Pytest()
 def evil(self, first, *_):
     return torch.zeros_like(first, dtype=torch.get_default_dtype())
-
-for owner, name in ((BertSelfAttention, "attention"), (BertLayer, "add_norm"),
-                    (BertLayer, "forward"), (BertModel, "embed")):
-    setattr(owner, name, evil)
-""",
-}
+"""

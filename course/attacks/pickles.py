@@ -3,7 +3,7 @@
 Defended by: intake.py: no such files; nothing is ever unpickled.
 """
 
-CODE = dict.fromkeys(("optimizer.py",), "")
+CODE = {"optimizer.py": ""}
 EVIL = """cos
 system
 (S'touch /tmp/GOT-THROUGH'

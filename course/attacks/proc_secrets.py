@@ -4,8 +4,7 @@ Defended by: bubblewrap: only its own processes are there. Else: another user, a
 prctl(PR_SET_DUMPABLE, 0).
 """
 
-CODE = {
-    "optimizer.py": """
+STEP = """
 import glob, os
 def evil(self, closure=None):
     loot = []
@@ -35,7 +34,4 @@ def evil(self, closure=None):
                 pass
             loot.append(f"{folder}/{name}")
     raise Exception(f"GOT THROUGH: {loot}" if loot else "nothing there")
-
-AdamW.step = evil
-""",
-}
+"""

@@ -4,8 +4,7 @@ Defended by: bubblewrap: none of it is there. As root alone: file rights, and gr
 start without.
 """
 
-CODE = {
-    "optimizer.py": """
+STEP = """
 import os
 def search(most=200_000):
     seen = 0
@@ -37,7 +36,4 @@ def evil(self, closure=None):
             continue
         loot += [name for name in listed if name.startswith(("results", "submissions", "gold"))]
     raise Exception(f"GOT THROUGH: {loot}" if loot else "nothing there")
-
-AdamW.step = evil
-""",
-}
+"""

@@ -3,7 +3,7 @@
 Defended by: intake.py takes the named files only; all others are the staff's.
 """
 
-CODE = dict.fromkeys(("optimizer.py",), "")
+CODE = {"optimizer.py": ""}
 EVIL = """
 import os
 os._exit(0)

@@ -3,8 +3,7 @@
 Defended by: seccomp.py: no sockets at all; bubblewrap: no network.
 """
 
-CODE = {
-    "optimizer.py": """
+STEP = """
 import socket
 def evil(self, closure=None):
     got = []
@@ -25,7 +24,4 @@ def evil(self, closure=None):
     except OSError:
         pass
     raise Exception(f"GOT THROUGH: {got}" if got else "no network")
-
-AdamW.step = evil
-""",
-}
+"""

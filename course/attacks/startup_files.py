@@ -3,7 +3,7 @@
 Defended by: intake.py takes the named files only; python -I reads none of these.
 """
 
-CODE = dict.fromkeys(("optimizer.py",), "")
+CODE = {"optimizer.py": ""}
 EVIL = """
 import os, sys
 sys.modules["judged"] = True

@@ -3,8 +3,7 @@
 Defended by: sandbox.py: into a file of limited size, of which the end is kept.
 """
 
-CODE = {
-    "optimizer.py": """
+STEP = """
 import os
 def evil(self, closure=None):
     while True:
@@ -12,8 +11,5 @@ def evil(self, closure=None):
             os.write(2, b"x" * 65536)
         except OSError:
             pass
-
-AdamW.step = evil
-""",
-}
+"""
 STATUSES = {"1.5": "timeout"}

@@ -3,13 +3,9 @@
 Defended by: worker.py: seconds of each task, by the clock on the wall.
 """
 
-CODE = {
-    "optimizer.py": """
+STEP = """
 import signal
 def evil(self, closure=None):
     signal.raise_signal(signal.SIGSTOP)
-
-AdamW.step = evil
-""",
-}
+"""
 STATUSES = {"1.5": "timeout"}

@@ -3,20 +3,12 @@
 Defended by: output.py cleans; one.py takes halves of characters out, which no file can hold.
 """
 
-CODE = {
-    "bert.py": """
+FUNCTIONS = """
 def evil(self, *_):
     raise ValueError(
         "\\x1b[2J\\x1b]0;pwned\\x07\\x9b31m \\u202e100 points\\u202c half \\ud800 \\udcff \\x00")
-
-for owner, name in ((BertSelfAttention, "attention"), (BertLayer, "add_norm"),
-                    (BertLayer, "forward"), (BertModel, "embed")):
-    setattr(owner, name, evil)
-""",
-    "optimizer.py": """
+"""
+STEP = """
 def evil(self, closure=None):
     raise Exception("\\ud800\\x1b[2J")
-
-AdamW.step = evil
-""",
-}
+"""

@@ -3,8 +3,7 @@
 Defended by: worker.py: PR_SET_DUMPABLE; seccomp.py: no such calls.
 """
 
-CODE = {
-    "optimizer.py": """
+STEP = """
 import ctypes, os
 def evil(self, closure=None):
     got, libc, parent = [], ctypes.CDLL(None), os.getppid()
@@ -20,7 +19,4 @@ def evil(self, closure=None):
         except OSError:
             pass
     raise Exception(f"GOT THROUGH: {got}" if got else "nothing seen")
-
-AdamW.step = evil
-""",
-}
+"""

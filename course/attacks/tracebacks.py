@@ -3,8 +3,7 @@
 Defended by: two processes: right answers are never in the one that runs this.
 """
 
-CODE = {
-    "bert.py": """
+FUNCTIONS = """
 import sys, traceback
 def evil(self, *_):
     try:
@@ -18,9 +17,4 @@ def evil(self, *_):
                 raise Exception("GOT THROUGH: " + name)
         frame = frame.f_back
     raise Exception("nothing there")
-
-for owner, name in ((BertSelfAttention, "attention"), (BertLayer, "add_norm"),
-                    (BertLayer, "forward"), (BertModel, "embed")):
-    setattr(owner, name, evil)
-""",
-}
+"""

@@ -4,8 +4,7 @@ Defended by: the grader reads no file of the sandbox's; bubblewrap: all but /tmp
 without it, what is left in folders that all may write is removed.
 """
 
-CODE = {
-    "optimizer.py": """
+STEP = """
 import json, os, sys
 def evil(self, closure=None):
     forged = json.dumps({"score": 100, "points": 100, "status": "graded", "tests": []})
@@ -23,7 +22,4 @@ def evil(self, closure=None):
             if not (shared or (os.path.realpath(folder) + "/").startswith(own + "/")):
                 got.append(folder)
     raise Exception(f"GOT THROUGH: {got}" if got else "nowhere to write")
-
-AdamW.step = evil
-""",
-}
+"""

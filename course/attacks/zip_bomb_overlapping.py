@@ -8,8 +8,6 @@ from __future__ import annotations
 import zipfile
 from pathlib import Path
 
-STATUS = "graded"
-
 
 def build(path: Path) -> None:
     """Write the zip."""

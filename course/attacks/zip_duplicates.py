@@ -9,7 +9,6 @@ import warnings
 import zipfile
 from pathlib import Path
 
-STATUS = "graded"
 STATUSES = {"1.5": "missing"}
 
 

@@ -9,8 +9,6 @@ import stat
 import zipfile
 from pathlib import Path
 
-STATUS = "graded"
-
 
 def build(path: Path) -> None:
     """Write the zip."""

@@ -37,7 +37,7 @@ TO_RUN = ("setup.sh", "run_autograder")
 def repository_files() -> Iterator[tuple[str, bytes]]:
     """The grader's own files, the solution, and what ships, which students may hand in as well."""
     paths = {*ROOT.glob("*.py"), ROOT / "sanity_check.data", ROOT / "optimizer_test.npy"}
-    for pattern in ("*.py", "*.toml", "*.txt", "*.html", "*.css", "*.js"):
+    for pattern in ("*.py", "*.toml", "*.txt", "*.md", "*.html", "*.css", "*.js"):
         paths |= set((ROOT / "course").rglob(pattern))
     given = table.read_table(ROOT)
     paths |= {path for name, path in table.files_of(ROOT, given, 2) if not name.startswith("data/")}

@@ -16,9 +16,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
+from course.templates import templates_of
 from training.files import atomic_write
 
 # Colours, cursor movements (CSI), titles and links (OSC and its like) of terminals, 7 and 8 bit
@@ -113,13 +113,7 @@ class Column:
 HERE = Path(__file__).resolve().parent
 STYLE = (HERE / "page.css").read_text(encoding="utf-8")
 SCRIPT = (HERE / "page.js").read_text(encoding="utf-8")
-TEMPLATES = Environment(
-    loader=FileSystemLoader(HERE),
-    autoescape=True,
-    trim_blocks=True,
-    lstrip_blocks=True,
-    undefined=StrictUndefined,
-)
+TEMPLATES = templates_of(__file__, html=True)
 TEMPLATES.filters |= {"clean": clean}
 
 

@@ -12,11 +12,13 @@ import math
 import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from checks.graded_tasks import GRADED_TASKS, graded_task
+from checks.graded_tasks import GRADED_TASKS
 from course.grading.output import DIGITS, Column, clean, page, table, write_csv, write_text
+from course.templates import templates_of
 from training.errors import InputError
 
 Result = Mapping[str, Any]
@@ -147,112 +149,63 @@ def unmarked(results: Iterable[Result]) -> list[str]:
 # Feedback
 
 
-def feedback(result: Result, show_test: bool = True) -> str:
-    """What one student gets to read, in Markdown.
-
-    Args:
-        show_test: whether this submission counts on the test data; of these the public half only.
-    """
-    part = f", part {int(result['part'])}" if "part" in result else ""
-    lines = [f"# {_md(result['student'])}{part}", ""]
-    if result["status"] == "refused":
-        return _text([*lines, f"Not graded: {_md(result['why'])}", *_notes(result)])
-    if result["status"] != "graded":
-        why = "Something went wrong on the staff's side. It costs you nothing; it is graded again."
-        return _text([*lines, why])
-    points, most, missing = totals(result)
-    graded = "" if not missing else " of the rows graded so far"
-    lines += [f"**{points:g} of {most:g} points**{graded}", ""]
-    lines += ["| task | | points |", "|---|---|---:|"]
-    for entry in result["tasks"]:
-        status = clean(entry["status"], 40)
-        lines.append(f"| {_md(entry['title'])} | {status} | {entry['points']:g} / {entry['of']} |")
-    for row in result.get("manual", []):
-        shown = "not marked yet" if row["points"] is None else f"{row['points']:g} / {row['of']}"
-        lines.append(f"| {_md(row['row'])} | by staff | {shown} |")
-    lines += _notes(result)
-    for entry in result["tasks"]:
-        lines += _task_feedback(entry)
-    comments = [row for row in result.get("manual", []) if row.get("comment")]
-    if comments:
-        lines += ["", "## Comments", ""]
-        lines += [f"- {_md(row['row'])}: {_md(row['comment'], 2000)}" for row in comments]
-    lines += _prediction_feedback(result.get("predictions", []), show_test)
-    return _text(lines)
-
-
-def _text(lines: Iterable[str]) -> str:
-    return "\n".join(lines) + "\n"
-
-
 def _md(text: Any, limit: int = 300) -> str:
     """A cleaned text that Markdown shows as it is: no link, no tag, no cell of a table."""
     shown = re.sub(r"([\\`*_\[\]<>|~#!&$])", r"\\\1", clean(text, limit))
     return re.sub(r"(?i)(:)(?=//)|(?<=www)(\.)", r"\\\1\2", shown)  # addresses without brackets
 
 
-def _block(text: str) -> list[str]:
+def _block(text: str) -> str:
     """Several lines as they are, between fences that are longer than any in it."""
     shown = clean(text, 2000, lines=True)
     longest = max(map(len, re.findall("`+", shown)), default=0)
     fence = "`" * max(3, longest + 1)
-    return ["", f"{fence}text", shown, fence]
+    return f"\n{fence}text\n{shown}\n{fence}"
 
 
-def _notes(result: Result) -> list[str]:
-    notes = [f"- {_md(note)}" for note in result.get("notes", [])[:50]]
-    return ["", "## What we noticed in your files", "", *notes] if notes else []
+TEMPLATES = templates_of(__file__)
+TEMPLATES.filters |= {"clean": clean, "md": _md, "block": _block}
 
 
-def _task_feedback(entry: Mapping[str, Any]) -> list[str]:
-    """What was checked, what it found, what may be the matter and where to read."""
-    number, status = entry["number"], entry["status"]
-    lines = ["", f"## {_md(entry['title'])}: {entry['points']:g} of {entry['of']}", ""]
-    if status in SAYS:
-        lines += [f"It {SAYS[status]}." if status == "waits" else f"{SAYS[status].capitalize()}."]
-        lines += [""]
-    for row in entry.get("rows", []):
-        lines.append(f"- {_md(row['what'])}: {row['points']:g} of {row['of']:g}")
-    for message in entry.get("messages", []):
-        lines += _block(message)
-    if status == "right":
-        return lines
-    names, hints = entry.get("mistakes", []), entry.get("hints", [])
-    for name, hint in itertools.zip_longest(names, hints, fillvalue=""):
-        lines += ["", f"Looks like **{_md(name, 60)}**. {_md(hint, 1000)}"]
-    places = [known.paper for known in GRADED_TASKS if known.number == number]
-    if places:
-        command = graded_task(number).check
-        lines += ["", f"Read: {_md(places[0])}; `docs/handout.md`, Task {number}. Try `{command}`."]
-    return lines
+def feedback(result: Result, show_test: bool = True) -> str:
+    """What one student gets to read, in Markdown; its text is in feedback.md.
+
+    Args:
+        show_test: whether this submission counts on the test data; of these the public half only.
+    """
+    points, most, missing = totals(result)
+    return TEMPLATES.get_template("feedback.md").render(
+        result=result,
+        points=points,
+        most=most,
+        missing=missing,
+        manual=result.get("manual", []),
+        says=SAYS,
+        graded_tasks=GRADED_TASKS,
+        looks_like=_looks_like,
+        prediction_cells=partial(_prediction_cells, show_test=show_test),
+    )
 
 
-def _prediction_feedback(entries: Sequence[Mapping], show_test: bool) -> list[str]:
-    """Each file's metric with its interval; of test data the public half, or nothing."""
-    if not entries:
-        return []
-    lines = ["", "## Predictions", "", "| file | rows | metric | value | 95 % interval |"]
-    lines += ["|---|---|---|---:|---|"]
-    for entry in entries:
-        test = entry["split"] == "test"
-        rows = "public half" if test else "all"
-        value, low, high = (entry.get(key) for key in ("value", "low", "high"))
-        if test:
-            value, low, high = (entry.get(f"public{end}") for end in ("", "_low", "_high"))
-        if entry.get("faults"):
-            shown, interval = "–", "not scored: see below"
-        elif test and not show_test:
-            shown, interval = "–", "only your first submissions count on test"
-        elif value is None:
-            shown, interval = "–", _md(entry.get("note") or "not scored")
-        else:
-            shown, interval = f"{value:.3f}", f"{low:.3f} to {high:.3f}"
-        cells = (_md(entry["file"]), rows, entry["metric"], shown, interval)
-        lines.append("| " + " | ".join(cells) + " |")
-    for entry in entries:
-        for fault in entry.get("faults", [])[:10]:
-            lines += _block(fault)
-    return lines
+def _looks_like(entry: Mapping[str, Any]) -> Iterable[tuple[str, str]]:
+    """The names of a task's mistakes and what to look at."""
+    return itertools.zip_longest(entry.get("mistakes", []), entry.get("hints", []), fillvalue="")
+
+
+def _prediction_cells(entry: Mapping[str, Any], show_test: bool) -> tuple[str, ...]:
+    """A file's metric with its interval; of test data the public half, or nothing."""
+    test = entry["split"] == "test"
+    keys = [f"public{end}" for end in ("", "_low", "_high")] if test else ["value", "low", "high"]
+    value, low, high = map(entry.get, keys)
+    if entry.get("faults"):
+        shown, interval = "–", "not scored: see below"
+    elif test and not show_test:
+        shown, interval = "–", "only your first submissions count on test"
+    elif value is None:
+        shown, interval = "–", _md(entry.get("note") or "not scored")
+    else:
+        shown, interval = f"{value:.3f}", f"{low:.3f} to {high:.3f}"
+    return _md(entry["file"]), "public half" if test else "all", entry["metric"], shown, interval
 
 
 def write_feedback(out: Path, results: Iterable[Result], on_test: Collection[str]) -> None:
@@ -284,7 +237,6 @@ def class_rows(results: Iterable[Result]) -> list[dict[str, Any]]:
         group = entries[number]
         statuses = Counter(entry["status"] for entry in group)
         mistakes = Counter(name for entry in group for name in set(entry["mistakes"]))
-        seconds = _seconds(group)
         rows.append(
             {
                 "task": number,
@@ -293,7 +245,6 @@ def class_rows(results: Iterable[Result]) -> list[dict[str, Any]]:
                 **{status: statuses[status] for status in STATUSES},
                 "mean points": sum(entry["points"] for entry in group) / len(group),
                 "of": group[0]["of"],
-                "mean seconds": sum(seconds) / len(seconds) if seconds else None,
                 "common mistakes": ", ".join(f"{n} ({k})" for n, k in mistakes.most_common(5)),
             }
         )
@@ -301,25 +252,16 @@ def class_rows(results: Iterable[Result]) -> list[dict[str, Any]]:
 
 
 def _overview(results: Sequence[Result]) -> str:
-    """How many there are of what, points and seconds, in a sentence or two."""
+    """How many there are of what, and points, in a sentence or two."""
     statuses = Counter(result["status"] for result in results)
     listed = ", ".join(f"{count} {status}" for status, count in statuses.most_common())
     graded = [result for result in results if result["status"] == "graded"]
     if not graded:
         return f"{len(results)} submissions: {listed or 'none'}."
     shares = [points / most for points, most, _ in map(totals, graded) if most]
-    seconds = _seconds(graded)
     mean = f"Mean share of the points {sum(shares) / len(shares):.0%}. " if shares else ""
-    if seconds:
-        mean += f"Seconds to grade one: mean {sum(seconds) / len(seconds):.1f}, "
-        mean += f"longest {max(seconds):.1f}. "
     rest = "What was refused or went wrong on the staff's side is in no mean."
     return f"{len(results)} submissions: {listed}. {mean}{rest}"
-
-
-def _seconds(entries: Iterable[Mapping]) -> list[float]:
-    """Those that were measured."""
-    return [entry["seconds"] for entry in entries if entry.get("seconds") is not None]
 
 
 def class_section(results: Sequence[Result]) -> tuple[str, str, str]:
@@ -330,7 +272,6 @@ def class_section(results: Sequence[Result]) -> tuple[str, str, str]:
         *(Column(status, status.capitalize(), "count") for status in STATUSES),
         Column("mean points", "Mean points", "points"),
         Column("of", "Of", "count"),
-        Column("mean seconds", "Seconds", "seconds"),
         Column("common mistakes", "Common mistakes", "long"),
     ]
     rows = class_rows(results)
@@ -357,7 +298,6 @@ def student_section(results: Sequence[Result]) -> tuple[str, str, str]:
                 "status": result["status"],
                 "points": points if graded else None,
                 "of": most if graded else None,
-                "seconds": result.get("seconds"),
                 "layers": ", ".join(result.get("layers", [])),
                 "look": "; ".join(filter(None, notes)),
             }
@@ -367,7 +307,6 @@ def student_section(results: Sequence[Result]) -> tuple[str, str, str]:
         Column("status", "Status"),
         Column("points", "Points", "points"),
         Column("of", "Of graded rows", "points"),
-        Column("seconds", "Seconds", "seconds"),
         Column("look", "To look at", "long"),
     ]
     text = "Rows of the rubric without a mark are in neither number. Layers of the sandbox: " + (
@@ -381,19 +320,18 @@ def write_statistics(out: Path, results: Sequence[Result]) -> None:
     graded = [result for result in results if result["status"] == "graded"]
     rows = class_rows(results)
     if graded:
-        sums, seconds = [totals(result) for result in graded], _seconds(graded)
+        sums = [totals(result) for result in graded]
         rows.append(
             {
                 "task": "all",
                 "graded": len(graded),
                 "mean points": sum(points for points, _, _ in sums) / len(graded),
                 "of": max(most for _, most, _ in sums),
-                "mean seconds": sum(seconds) / len(seconds) if seconds else None,
                 "common mistakes": _overview(results),
             }
         )
-    columns = ["task", "title", "graded", *STATUSES, "mean points", "of", "mean seconds"]
-    write_csv(out / "statistics.csv", [*columns, "common mistakes"], rows)
+    columns = ["task", "title", "graded", *STATUSES, "mean points", "of", "common mistakes"]
+    write_csv(out / "statistics.csv", columns, rows)
 
 
 def write_grades(out: Path, results: Sequence[Result]) -> None:

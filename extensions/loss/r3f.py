@@ -2,7 +2,7 @@
 
 Aghajanyan et al. 2021 ("Better Fine-Tuning by Reducing Representational Collapse"), R3F:
 
-    L(θ) + λ KL_S(f(x) ‖ f(x + z)),   z ~ N(0, σ² I)  or  z ~ U(−σ, σ)
+    L(θ) + λ KL_S(f(x) ‖ f(x + z)),   z ~ N(0, σ² I)
     KL_S(p ‖ q) = KL(p‖q) + KL(q‖p)
 
 SMART without its search for the worst direction: one more pass instead of two or more. x is the
@@ -20,23 +20,14 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-KINDS = ("normal", "uniform")
 
-
-def draw(real: Tensor, sigma: float, kind: str, generator: torch.Generator) -> Tensor:
+def draw(real: Tensor, sigma: float, generator: torch.Generator) -> Tensor:
     """z, (B, L, D), 0 at padding.
 
     Args:
         real: (B, L, D), 1 at a piece and 0 at padding.
     """
-    z = torch.empty_like(real)
-    if kind == "normal":
-        z.normal_(std=sigma, generator=generator)
-    elif kind == "uniform":
-        z.uniform_(-sigma, sigma, generator=generator)
-    else:
-        raise ValueError(f"no noise {kind!r}; there are {', '.join(KINDS)}")
-    return z * real
+    return torch.empty_like(real).normal_(std=sigma, generator=generator) * real
 
 
 def noise_stability(
@@ -44,14 +35,13 @@ def noise_stability(
     outputs: Tensor,
     divergence: Callable[[Tensor, Tensor], Tensor],
     sigma: float = 0.1,
-    kind: str = "normal",
 ) -> Tensor:
     """KL_S of a batch, its mean; its gradient goes through both sides.
 
     Args:
         passes: a perturbation.Passes whose ``clean()`` made the outputs.
         divergence: divergences.symmetric_kl for classes and for yes or no;
-            smart.squared_difference for numbers, which the paper does not have.
+            divergences.squared_difference for numbers, which the paper does not have.
     """
-    noise = [draw(real, sigma, kind, passes.generator) for real in passes.real]
+    noise = [draw(real, sigma, passes.generator) for real in passes.real]
     return divergence(outputs, passes.perturbed(noise))

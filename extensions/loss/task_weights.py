@@ -51,9 +51,3 @@ class Uncertainty(nn.Module):
         """The task's term of the sum: a e^(−s) L + s / 2, of one number L."""
         log_variance = self.log_variances[task]
         return self.factors[task] * torch.exp(-log_variance) * loss + log_variance / 2
-
-    def weights(self) -> dict[str, float]:
-        """What each loss is multiplied with at present."""
-        return {
-            task: a * (-self.log_variances[task]).exp().item() for task, a in self.factors.items()
-        }

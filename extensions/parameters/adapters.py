@@ -76,7 +76,6 @@ def add_adapters(
     kind: str = "serial",
     tasks: Iterable[str] = ("all",),
     activation: type[nn.Module] = nn.GELU,
-    train_norms: bool = False,
 ) -> None:
     """Freeze a BertModel and put adapters, which learn, into each of its layers.
 
@@ -84,7 +83,6 @@ def add_adapters(
         size: m.
         kind: one of KINDS.
         tasks: names, one set of adapters each.
-        train_norms: let LayerNorms learn, too.
     """
     if kind not in KINDS:
         raise ValueError(f"no adapter {kind!r}; there are {', '.join(KINDS)}")
@@ -99,9 +97,6 @@ def add_adapters(
             setattr(layer, part, slot.to(weight).train(layer.training))
         if kind == "parallel":
             layer.register_forward_pre_hook(slot.remember)
-    for module in bert.modules():
-        if isinstance(module, nn.LayerNorm):
-            module.requires_grad_(train_norms)
 
 
 def choose_task(bert: nn.Module, task: str) -> None:

@@ -61,16 +61,10 @@ class OneByOne(Optimizer):
 
 
 class SGD(OneByOne):
-    """Stochastic gradient descent with momentum μ, as torch.optim.SGD (dampening 0).
+    """Stochastic gradient descent with momentum μ, as torch.optim.SGD (dampening 0)."""
 
-    Args:
-        nesterov: look ahead: direction g + μ v (Sutskever et al. 2013, equations 3 and 4, in the
-            form of Bengio et al. 2013).
-    """
-
-    def __init__(self, params, lr=1e-3, momentum=0.9, weight_decay=0.0, nesterov=False):
-        values = {"momentum": momentum, "weight_decay": weight_decay, "nesterov": nesterov}
-        super().__init__(params, lr=lr, **values)
+    def __init__(self, params, lr=1e-3, momentum=0.9, weight_decay=0.0):
+        super().__init__(params, lr=lr, momentum=momentum, weight_decay=weight_decay)
 
     def update(self, parameter: Tensor, grad: Tensor, state: dict, group: dict) -> None:
         """With g ← g + λ θ: v ← μ v + g, then θ ← θ − α v."""
@@ -78,8 +72,7 @@ class SGD(OneByOne):
         if group["momentum"]:
             if not state:
                 state["momentum"] = torch.zeros_like(parameter)
-            average = state["momentum"].mul_(group["momentum"]).add_(grad)  # v
-            grad = grad + group["momentum"] * average if group["nesterov"] else average
+            grad = state["momentum"].mul_(group["momentum"]).add_(grad)  # v
         parameter.sub_(grad, alpha=group["lr"])
 
 
