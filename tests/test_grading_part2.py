@@ -162,7 +162,7 @@ FORGED = {
     "texts": lambda name, value: "9" * 2000,
     "empty": lambda name, value: torch.zeros(0),
     "no axis": lambda name, value: torch.tensor(1.0),
-    "ones": lambda name, value: torch.ones(6, 1) if name != "result" else value,
+    "ones": lambda name, value: torch.ones(7, 1) if name != "result" else value,
     "all the same": lambda name, value: torch.ones_like(value) if "seen" not in name else value,
     "NaN": lambda name, value: torch.full(value.shape, torch.nan),
     "infinite": lambda name, value: torch.full(value.shape, torch.inf),
@@ -199,7 +199,7 @@ def test_each_array_is_needed_and_none_can_cause_an_error():
     hidden, answers = right_answers()
     chance = random.Random(0)
     odd = [None, "text", torch.zeros(0), torch.zeros(2, 0), torch.tensor(True), torch.ones(3, 4)]
-    odd += [torch.full((6,), torch.nan), torch.zeros(6, dtype=torch.uint8), object()]
+    odd += [torch.full((7,), torch.nan), torch.zeros(7, dtype=torch.uint8), object()]
     assert lost(graded(answers, hidden)) == set()
     for task_id, answer in answers.items():
         for name in answer.outputs:

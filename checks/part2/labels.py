@@ -33,8 +33,8 @@ class LabelWatch(TorchFunctionMode):
             self.are_cut |= self.holds(given) and not result.is_floating_point()
         for given in filter(self.holds, args):
             self.are_cut |= self.is_cut(given, result)
-            others = [x.shape for x in args if isinstance(x, Tensor) and x is not given]
-            if given.dim() == 1 and (given.numel(), 1) in others:
+            scores = [x.shape for x in args if isinstance(x, Tensor) and not self.holds(x)]
+            if given.dim() == 1 and (given.numel(), 1) in scores:
                 self.broadcast = (given.numel(), 1)
         return result
 

@@ -69,6 +69,7 @@ READ = {
     "masks_swapped": "docs/handout.md, Task 1.1",
     "padding_pooled": "docs/handout.md, Task 2.2",
     "dropout_always_on": "docs/handout.md, Task 1.2",
+    "dropout_on_score": "docs/handout.md, Task 1.2",
 }
 # A mistake that is named, and the names of what only follows from it
 FOLLOWS = {

@@ -7,9 +7,10 @@ from torch import nn
 class OwnDense:
     def forward(self, hidden, mask):
         attended = self.attention_dense(self.self_attention(hidden, mask))
-        same = nn.Linear(32, 32).to(attended)
+        width = attended.size(-1)
+        same = nn.Linear(width, width).to(attended)
         with torch.no_grad():
-            same.weight.copy_(torch.eye(32))
+            same.weight.copy_(torch.eye(width))
             same.bias.zero_()
         normed = self.add_norm(
             hidden, attended, same, self.attention_dropout, self.attention_layer_norm

@@ -54,9 +54,9 @@ class PaddedSideBySide:
     def predict_paraphrase(self, input_ids_1, attention_mask_1, input_ids_2, attention_mask_2):
         ids = torch.cat((input_ids_1, input_ids_2), dim=1)
         mask = torch.cat((attention_mask_1, attention_mask_2), dim=1)
-        return self.paraphrase(self.dropout(self(ids, mask)))
+        return self.paraphrase(self.dropout(self(ids, mask)))[:, 0]
 
     def predict_similarity(self, input_ids_1, attention_mask_1, input_ids_2, attention_mask_2):
         ids = torch.cat((input_ids_1, input_ids_2), dim=1)
         mask = torch.cat((attention_mask_1, attention_mask_2), dim=1)
-        return self.similarity(self.dropout(self(ids, mask)))
+        return self.similarity(self.dropout(self(ids, mask)))[:, 0]
