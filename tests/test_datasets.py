@@ -2,6 +2,7 @@
 
 from types import SimpleNamespace
 
+import pandas as pd
 import pytest
 import torch
 from conftest import one_line_error, write_table
@@ -343,3 +344,19 @@ def test_row_counts_of_real_files(real_data, capsys, name, split, count):
     assert all(len(row[-1]) == 25 for row in rows)
     if name == "ids-sst" and split != "test":
         assert {label for _, label, _ in rows} == {0, 1, 2, 3, 4}
+
+
+def test_quoted_cells_of_real_files(real_data):
+    """As pandas reads them, so that doubled quotes of the files become single ones."""
+    path = real_data / "quora-dev.csv"
+    if not path.is_file():
+        pytest.skip("no quora-dev.csv among the real data here")
+    raw = pd.read_csv(path, sep="\t", dtype=str, keep_default_na=False, quoting=3)
+    read = {row[-1]: row for row in load_pairs(path, "dev", "is_duplicate")}
+    quoted = raw[raw["sentence1"].str.contains('""', regex=False) & raw["id"].isin(read)]
+    assert len(quoted) > 10
+    differs = sum(
+        read[key][0] != preprocess_string(text)
+        for key, text in zip(quoted["id"], quoted["sentence1"], strict=True)
+    )
+    assert differs == len(quoted)
