@@ -2,8 +2,6 @@
 
 import io
 import json
-import os
-import subprocess
 import sys
 from argparse import Namespace
 from pathlib import Path
@@ -12,7 +10,7 @@ from types import SimpleNamespace
 import pandas as pd
 import pytest
 import torch
-from conftest import ROOT, make_id, make_rows, write_table
+from conftest import ROOT, as_process, make_id, make_rows, write_table
 from PIL import Image
 from sklearn.metrics import accuracy_score, f1_score
 from torch import nn
@@ -461,14 +459,8 @@ def test_two_processes_write_the_same_files(tiny_model_folder, tiny_data, tmp_pa
     for name in ("first", "second"):
         (tmp_path / name).mkdir()
         line = [*quick(tiny_model_folder, tiny_data), *LONGER, "--option", "finetune"]
-        done = subprocess.run(
-            [sys.executable, str(ROOT / "classifier.py"), *map(str, line)],
-            cwd=tmp_path / name,
-            env=os.environ | {"OMP_NUM_THREADS": "1"},
-            capture_output=True,
-            text=True,
-        )
-        assert (done.returncode, done.stderr) == (0, "")
+        done = as_process(ROOT / "classifier.py", *line, folder=tmp_path / name)
+        assert (done.code, done.err) == (0, "")
         found.append(files_and_epochs(tmp_path / name, "finetune"))
     assert found[0] == found[1]
 

@@ -19,6 +19,7 @@ import torch.distributed as dist
 from conftest import (
     ROOT,
     as_process,
+    data_folder,
     needs_fork,
     needs_gloo,
     one_line_error,
@@ -606,3 +607,17 @@ def test_printed_quotes_and_dashes_become_typed_ones(tmp_path):
     typed = build_text(tmp_path / "other", "\"I don't,\" she said--'no' ... 1-2.\n")
     assert printed.ids.tolist() == typed.ids.tolist()
     assert len(printed.ids) > 10
+
+
+def test_real_books(tmp_path, offline_model):
+    tokenizer = BertTokenizer.from_pretrained(offline_model)
+    books = data_folder("pretrain_text", "books").glob("*.txt")
+    path = min(books, key=lambda path: path.stat().st_size)
+    corpus = build([path], tokenizer, tmp_path / "made", workers=2)
+    text = path.read_text(encoding="utf-8")
+    for printed, typed in ("‘'", "’'", '“"', '”"', ("–", "-"), ("—", "--"), ("…", "...")):
+        text = text.replace(printed, typed)
+    assert corpus.ids.tolist() == tokenizer.text_to_ids(text)  # cut otherwise, the same pieces
+    assert corpus.n_documents == len([d for d in re.split(r"\n\s*\n", text) if d.strip()])
+    assert 15 < corpus.sentence_lengths.mean() < 45
+    assert corpus.description["replaced"] == 0

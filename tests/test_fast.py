@@ -2,12 +2,10 @@
 
 import copy
 import shutil
-import subprocess
-import sys
 
 import pytest
 import torch
-from conftest import ROOT, tiny_config
+from conftest import ROOT, as_process, succeeded, tiny_config
 
 from bert import BertModel, BertSelfAttention
 from optimizer import AdamW
@@ -156,16 +154,15 @@ def test_without_the_folder_a_run_uses_bert_and_optimizer(tmp_path, tiny_model_f
         shutil.copy(path, tmp_path)
     shutil.copytree(ROOT / "training", tmp_path / "training", ignore=shutil.ignore_patterns("fast"))
     line = ["classifier.py", "--model", tiny_model_folder, "--data_dir", tiny_data, "--epochs", "1"]
-    line = [sys.executable, *map(str, line), "--only", "sst", "--option", "finetune"]
-    done = subprocess.run(line, cwd=tmp_path, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    assert "attention: bert.py; step of AdamW: its own" in done.stdout
+    line += ["--only", "sst", "--option", "finetune"]
+    done = succeeded(as_process(*line, folder=tmp_path))
+    assert "attention: bert.py; step of AdamW: its own" in done.out
 
     formula = "        scores = query @"
     stop = "        if not self.training:\n            raise SystemExit('in evaluation')\n"
     text = (tmp_path / "bert.py").read_text()
     assert text.count(formula) == 1
     (tmp_path / "bert.py").write_text(text.replace(formula, stop + formula))
-    done = subprocess.run(line, cwd=tmp_path, capture_output=True, text=True)
-    assert done.returncode == 1
-    assert "in evaluation" in done.stderr
+    done = as_process(*line, folder=tmp_path)
+    assert done.code == 1
+    assert "in evaluation" in done.err

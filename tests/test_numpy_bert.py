@@ -25,6 +25,7 @@ from safetensors.torch import load_file, save_file
 from sklearn.metrics import accuracy_score, confusion_matrix, precision_recall_fscore_support
 from torch.nn import functional as F
 
+from bert import BertModel
 from config import BertConfig
 from datasets import SentenceClassificationTestDataset
 from lessons import numpy_bert
@@ -331,3 +332,16 @@ def test_a_folder_that_is_not_there_is_one_line(tmp_path):
     """As a shell sees it: started as a script, without torch's own helpers around it."""
     flags = ("--model", "./nowhere", "--text", "a")
     assert_refused(as_process(ROOT / "lessons/numpy_bert.py", *flags, folder=tmp_path), code=1)
+
+
+def test_the_pretrained_model_s_vectors(offline_model):
+    config = BertConfig.from_json(offline_model / "config.json")
+    tokenizer = numpy_bert.read_words(offline_model)
+    ids = np.array([numpy_bert.encode("A film to see twice.", tokenizer, config)])
+    mine = forward(read_weights(offline_model, config), config, ids, np.ones_like(ids))
+    with torch.no_grad():
+        wanted = BertModel.from_pretrained(offline_model)(
+            torch.from_numpy(ids), torch.ones(ids.shape, dtype=torch.int64)
+        )
+    for name, array in mine.items():
+        assert np.abs(array - wanted[name].numpy()).max() < ATOL

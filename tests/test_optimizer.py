@@ -3,14 +3,13 @@
 import contextlib
 import dataclasses
 import re
-import subprocess
 import sys
 
 import make_optimizer_test
 import numpy as np
 import pytest
 import torch
-from conftest import ROOT
+from conftest import ROOT, as_process
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -398,8 +397,8 @@ def test_orders_differ_far_more_than_the_tolerance():
 
 def test_importing_has_no_side_effects():
     code = "import optimizer_test, sys; assert 'optimizer' not in sys.modules"
-    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)
-    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    done = as_process("-c", code, folder=ROOT)
+    assert (done.code, done.out, done.err) == (0, "", "")
 
 
 STUB = (

@@ -632,7 +632,3 @@ def test_a_model_with_too_few_pieces(place, run_script_here, tmp_path):
     line = ["--text", place.text, "--out", "o", "--model", tmp_path / "small", "--length", 48]
     result = run_script_here(pretrain, *line)
     assert_refused(result, "the vocabulary has 89 pieces, the model 20", code=1)
-
-
-# ---------------------------------------------------------------------------------------------
-# Real text
