@@ -14,11 +14,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from checks.exceptions import meaning
 from checks.fingerprints import Mistake
-from checks.graded_tasks import GRADED_TASKS
+from checks.traces import ROOT, is_students, only_a_stub
 
-ROOT = Path(__file__).resolve().parents[1]
-TORCH = Path(torch.__file__).parent
+__all__ = ["ROOT", "is_students"]  # read here by all checks
+LONGEST = 600  # characters of what an exception means
 
 
 @dataclass(frozen=True)
@@ -88,22 +89,17 @@ def difference(
     return None
 
 
-def is_students(path: Path) -> bool:
-    """Whether a file is a student's, wherever it lies; torch has an optimizer.py of its own."""
-    if path.name in {entry.file for entry in GRADED_TASKS}:
-        return not path.is_relative_to(TORCH)
-    return path.parent == ROOT and path.name not in ("sanity_check.py", "optimizer_test.py")
-
-
 def describe(error: BaseException) -> Finding:
-    """An exception in a student's function: its type, message and the innermost line of theirs."""
-    message = " ".join(str(error).split())[:300]
-    # torch raises the same type, with a text of its own, for operations it does not have.
-    if isinstance(error, NotImplementedError) and (not message or message.startswith("Task ")):
+    """An exception in a student's function: type, message, innermost line, and what it means."""
+    said = error.msg if isinstance(error, SyntaxError) else error  # without file and line
+    message = " ".join(str(said).split())[:300]
+    if isinstance(error, NotImplementedError) and only_a_stub(error):
         return Finding("not started", str(error))
     frames = [(Path(f.filename), f.lineno) for f in traceback.extract_tb(error.__traceback__)]
     if isinstance(error, SyntaxError) and error.filename:
         frames.append((Path(error.filename), error.lineno))
     path, line = ([frame for frame in frames if is_students(frame[0])] or frames)[-1]
     slight = isinstance(error, RuntimeError) and any(w in message for w in ("dtype", "Double"))
-    return Finding("error", f"{type(error).__name__}: {message} ({path.name}:{line})", slight)
+    told = f": {meant[:LONGEST]}" if (meant := meaning(error)) else ""
+    text = f"{type(error).__name__}: {message} ({path.name}:{line}){told}"
+    return Finding("error", text, slight)
