@@ -84,9 +84,12 @@ class Fingerprint:
 
 
 def digest(error: str) -> str:
-    """An error's type and message: without file and line, what is said about it, and addresses."""
+    """An error's type and message: without file and line, addresses, and what is said about it.
+
+    Nor with the name of a local variable, which is the student's own.
+    """
     bare = re.split(r" \(\S+:\d+\)", error)[0]
-    return re.sub(r"\b0x[0-9a-f]+", "0x", bare)
+    return re.sub(r"\b0x[0-9a-f]+|(?<=local variable )'\w+'", "…", bare)
 
 
 def fingerprint_of(outputs: Mapping[str, Any] | str) -> Fingerprint:

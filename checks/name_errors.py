@@ -139,11 +139,13 @@ def other_arguments(case: Case) -> str:
         return ""
     called, owner = place.value(call.func), place.value(getattr(call.func, "value", None))
     names, what = parameters(called, isinstance(owner, type)), quoted(call.func)
-    if names is None:
+    if names is None and what != "`super().__init__`":
         has = f"has no argument {unknown}" if unknown else "takes fewer arguments"
         return f"{what} {f'still needs {lacking}' if lacking else has}"
     if unknown and (near := nearest(unknown, names)).startswith("do you"):
         return f"{what} has no argument {unknown}: {near}"
+    if what == "`super().__init__`":
+        return "the class that this one is made from takes nothing: super().__init__()"
     said = f"{what} takes {', '.join(names)}; you gave {len(call.args) + len(call.keywords)}"
     if isinstance(called, nn.Module) and type(called).__module__.startswith("torch.nn"):
         return f"{said}. Its settings were given when the layer was made"
@@ -179,6 +181,12 @@ def other_combination(case: Case) -> str:
     """A function of torch that knows no such arguments."""
     name, got, wanted = case.found.groups()
     return f"{name} is given ({got}); torch's takes ({wanted}), for example: what is too much?"
+
+
+@entry("^Task ", NotImplementedError)
+def raise_left(case: Case) -> str:
+    """The stub's raise in a function that is begun; see only_a_stub in checks/traces.py."""
+    return "the stub's raise is still there, with code of yours around it: delete that line"
 
 
 @entry("maximum recursion depth", RecursionError)
@@ -246,7 +254,7 @@ def key_for_value(case: Case) -> str:
     return ""
 
 
-@entry(r"(\w+)\(\): argument '\w+' \(position \d\) must be (.*), not (\S+)$", TypeError)
+@entry(r"(\w+)\(\): argument '(?!tensors)\w+' \(position \d\) must be (.*), not (\S+)$", TypeError)
 def other_type(case: Case) -> str:
     """A function of torch, or a layer, that is given something of another type."""
     place, (name, wanted, kind) = case.place, case.found.groups()
@@ -273,6 +281,10 @@ def of_type(what: str, kind: str, value: Any) -> str:
         "dict": "a dictionary: read it by name, d['…']",
         "tuple": "a tuple of several values: take one of them",
         "list": "a list: take one after the other, or make one tensor by torch.stack or torch.cat",
+        "NoneType": "None",
+        "int": "a plain number",
+        "float": "a plain number",
+        "bool": "True or False",
         "Tensor": "a tensor (its shape is x.shape)",
         "Size": "a shape, not the tensor that has it",
         "torch.Size": "a shape, not the tensor that has it",
@@ -308,14 +320,12 @@ def other_operands(case: Case) -> str:
 @entry("object is not (?:subscriptable|iterable)", TypeError)
 def not_a_container(case: Case) -> str:
     """Square brackets, or a loop, on something that holds no items."""
-    what = next(iter(case.place.operands()), None) or case.place.node
-    value = case.place.value(what)
+    what = case.place.unpacked() or next(iter(case.place.operands()), None)
+    value, name = case.place.value(what), quoted(what)
     if isinstance(value, nn.Module):
-        return (
-            f"{quoted(what)} is a layer: it is called, with round brackets, {quoted(what)[:-1]}(x)`"
-        )
+        return f"{name} is a layer: it is called, with round brackets, {name[:-1]}(x)`"
     if hasattr(value, "__dict__"):
-        return f"{quoted(what)} has attributes: {quoted(what)[:-1]}.name`, not ['name']"
+        return f"{name} has attributes: {name[:-1]}.name`, not ['name']"
     return ""
 
 
@@ -323,35 +333,26 @@ def not_a_container(case: Case) -> str:
 # Dictionaries: what BERT returns, a parameter group, a parameter's state
 
 
-@entry("", KeyError)
+@entry("^(?!unhashable type: '(?!slice))", KeyError, TypeError)
 def missing_key(case: Case) -> str:
-    """A key that a dictionary does not have."""
+    """A key that a dictionary does not have, or a slice of one, which older Pythons refuse."""
     place, node = case.place, case.place.node
     if not isinstance(node, ast.Subscript):
         return ""
     given, wanted, what = place.value(node.value), case.error.args[0], quoted(node.value)
-    if holds_embeddings(place.value(getattr(node.value, "func", None))) or (
-        isinstance(given, dict) and "pooler_output" in given
-    ):
-        near = f": {nearest(wanted, ('last_hidden_state', 'pooler_output'))}"
-        return f"{what} is {DICTIONARY}{near if isinstance(wanted, str) else ''}"
+    encoded = holds_embeddings(place.value(getattr(node.value, "func", None)))
+    if encoded or (isinstance(given, dict) and "pooler_output" in given):
+        return f"{what} is {DICTIONARY}"
     if not isinstance(given, dict):
         return ""
     optimizer = place.names.get("self")
     states = optimizer.state.values() if isinstance(optimizer, Optimizer) else ()
     if any(given is state for state in states):
         return (
-            f"at a parameter's first step its state is empty, now it has {keys(given)}: each entry "
-            "needs a first value before it is read"
+            f"a parameter's state is empty at its first step, and {what} has {keys(given)} now: "
+            f"{wanted!r} needs a first value before it is read"
         )
     return f"{what} has the keys {keys(given)}: {nearest(str(wanted), given)}".rstrip(": ")
-
-
-@entry("unhashable type: 'slice'", TypeError)
-def sliced_dictionary(case: Case) -> str:
-    """``self.bert(…)[:, 0]``."""
-    what = case.place.node.value if isinstance(case.place.node, ast.Subscript) else None
-    return f"{quoted(what)} is {DICTIONARY}" if what else ""
 
 
 @entry(r"'(?:dict|defaultdict)' object has no attribute '(\w+)'", AttributeError)
@@ -384,11 +385,10 @@ def missing_attribute(case: Case) -> str:
     if not own and isinstance(place.node, ast.Call):
         own = getattr(place.node.func, "attr", "") == name
         node = place.node.func if own else None
-    if not own and isinstance(owner, nn.Module) and isinstance(place.node, ast.Call):
-        given = next((a for a in place.node.args if place.value(a) is owner), None)
-        return f"a tensor is wanted, and {of_type(quoted(given), type(owner).__name__, owner)}"
-    if not own:
-        return ""
+    if not own:  # in what the line calls
+        given = next((part for part in place.operands() if place.value(part) is owner), None)
+        kind = type(owner).__name__
+        return f"a tensor is wanted, and {of_type(quoted(given), kind, owner)}" if given else ""
     what = quoted(node.value)
     if isinstance(owner, Tensor):
         return f"tensors have no {name}: {nearest(name, dir(Tensor)) or 'see torch.Tensor'}"
@@ -408,18 +408,23 @@ def missing_attribute(case: Case) -> str:
 def of_object(what: str, owner: Any, name: str, place: Place) -> str:
     """A layer, the model, or its configuration, without such an attribute."""
     functions = [one for one, part in vars(type(owner)).items() if callable(part)]
-    near = nearest(name, [*attributes(owner), *functions])
+    near = nearest(name, dict.fromkeys([*attributes(owner), *functions]))
+    if not near.startswith("do you"):
+        inherited = difflib.get_close_matches(name, dir(type(owner)), n=1)
+        near = f"do you mean {inherited[0]}?" if inherited else near
     if isinstance(owner, types.SimpleNamespace) or "config" in type(owner).__name__.lower():
-        mine = f"an option of your own is read by getattr({what[1:-1]}, '{name}', default)"
-        return f"the configuration has no {name}: {near}; {mine}".replace(": ;", ";")
+        near = near if near.startswith("do you") else "is it named otherwise"
+        mine = f"An option of your own is read by getattr({what[1:-1]}, '{name}', default)"
+        return f"the configuration has no {name}: {near.rstrip('?')}? {mine}"
     if isinstance(owner, Optimizer):
-        return f"an optimizer has no {name}: {near}".rstrip(": ")
+        return f"an optimizer has no {name}: {near}"
     if not isinstance(owner, nn.Module):
         return ""
     if name == "config":
-        return f"{what} keeps no configuration; what is needed of it is kept in __init__: {near}"
+        return f"{what} keeps no configuration; what functions need of it, __init__ keeps: {near}"
     inside = next((k for k, v in vars(owner)["_modules"].items() if hasattr(v, name)), "")
-    near = f"it is in {what[1:-1]}.{inside}" if inside and "do you" not in near else near
+    if inside and not near.startswith("do you"):
+        near = f"it is in {what[1:-1]}.{inside}"
     return f"{what} ({type(owner).__name__}) has no {name}: {near}".rstrip(": ")
 
 

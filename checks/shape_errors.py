@@ -36,8 +36,8 @@ def written_sizes(sizes: list[int]) -> set[int]:
 def in_code(number: int) -> str:
     """On a size of bert-base that is written into the code."""
     return (
-        f"is {number} written in the code? It is a size of bert-base; every BERT has its own sizes, "
-        "and the small one here has others: read them off config, self or a tensor"
+        f"is {number} written in the code? It is a size of bert-base, and every BERT has its own; "
+        "the small one here has others: read them off config, self or a tensor"
     )
 
 
@@ -54,8 +54,9 @@ def shape_of_other_size(case: Case) -> str:
         return f"{what} does not fit {tuple(sizes)}: {in_code(max(written))}"
     asked = case.place.shape(sizes)
     wanted = "a multiple of" if -1 in sizes else "exactly"
+    needed = f"{wanted} {abs(math.prod(sizes))}"
     return (
-        f"{what} has {count} numbers, and the shape {asked} needs {wanted} {abs(math.prod(sizes))}: "
+        f"{what} has {count} numbers, and the shape {asked} needs {needed}: "
         "is a size read off another axis than you think?"
     )
 
@@ -177,6 +178,8 @@ def too_many_indices(case: Case) -> str:
 def index_out_of_shape(case: Case) -> str:
     """A place that is not on its axis."""
     index, axis, size = case.found.groups()
+    if size == "0":  # what torch says of a single number, which has no axis
+        return f"{case.first('the tensor')} has no axis left for an index"
     return (
         f"axis {axis} of {case.first('the tensor')} has {size} places, counted from 0, so none is "
         f"{index}: is another axis meant?"

@@ -148,9 +148,11 @@ class Place:
         return receiver + [part for parts in listed for part in parts]
 
     def unpacked(self) -> ast.expr | None:
-        """What is unpacked where an assignment to several names fails."""
-        several = isinstance(self.statement, ast.Assign)
-        return self.statement.value if several else getattr(self.statement, "iter", None)
+        """What is unpacked, or gone through in a loop, where that fails; None elsewhere."""
+        said = self.statement
+        if isinstance(said, ast.Assign) and isinstance(said.targets[0], ast.Tuple | ast.List):
+            return said.value
+        return said.iter if isinstance(said, ast.For) else None
 
     def origin(self, node: ast.expr | None) -> ast.expr | None:
         """An expression; of a name what it was last assigned above the line that failed."""
@@ -220,7 +222,7 @@ class Place:
         options = {part.arg: self._value(part.value) for part in node.keywords}
         called = self._value(node.func)
         if isinstance(called, (nn.Linear, nn.Embedding, *ALIKE)):
-            return result_of(called, *given)
+            return result_of(called, *given) if isinstance(given[0], Tensor) else UNKNOWN
         if not isinstance(node.func, ast.Attribute) or node.func.attr not in PURE:
             return UNKNOWN
         owner = self._value(node.func.value)
@@ -242,9 +244,11 @@ class Place:
         sizes, letters = tuple(shape), self.letters()
         width = next((size for size, letter in letters.items() if letter == "D"), 0)
         told = []
-        for size in sizes:
-            times = width and size > width and size % width == 0
-            told.append(letters.get(size, f"{size // width}·D" if times else str(size)))
+        for axis, size in enumerate(sizes):
+            letter = letters.get(size, "")
+            if width and size > width and size % width == 0:
+                letter = f"{size // width}·D"
+            told.append(str(size) if not letter or (letter == "B" and axis) else letter)
         if told == list(map(str, sizes)):
             return str(sizes)
         return f"{sizes} = ({', '.join(told)}{',' * (len(told) == 1)})"
