@@ -1,8 +1,8 @@
 """What an exception in a student's code probably means here, in a sentence or two.
 
 ``meaning(error)`` goes through a table: checks/exceptions.toml has what the words of a message tell
-alone, checks/shape_errors.py and checks/name_errors.py have functions that look at the line which
-failed, too. It does not know how any task is solved.
+alone; call_errors.py, name_errors.py and shape_errors.py there have functions that look at the
+line which failed, too. It does not know how any task is solved.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import tomllib
 from collections.abc import Callable
 from pathlib import Path
 
-from checks import name_errors, shape_errors
+from checks import call_errors, name_errors, shape_errors
 from checks.traces import Case, Entry, Place, place_of
 
 WORDS = Path(__file__).with_suffix(".toml")
@@ -68,7 +68,7 @@ def table() -> tuple[Entry, ...]:
     """All entries; the first that has something to say is heard."""
     looking = [
         one
-        for module in (name_errors, shape_errors)
+        for module in (call_errors, name_errors, shape_errors)
         for one in vars(module).values()
         if isinstance(one, Entry)
     ]

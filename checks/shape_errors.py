@@ -84,7 +84,12 @@ def layer_of_other_width(case: Case) -> str:
         return in_code(taken)
     if not isinstance(layer, nn.Module):
         return ""
-    what = place.show(call.args[0]) if call.args else "its input"
+    value = place.value(call.args[0]) if call.args else None
+    fits = isinstance(value, Tensor) and value.shape[-1:] == (given,)
+    if not isinstance(layer, nn.Linear) or not fits:
+        sizes = f"{place.size(taken)} numbers and gets {place.size(given)}"
+        return f"a layer in {quoted(call.func)} takes vectors of {sizes}"
+    what = place.show(call.args[0])
     return (
         f"{quoted(call.func)} takes vectors of {place.size(taken)} numbers, and the last axis of "
         f"{what} has {place.size(given)}: is it another tensor's turn, another layer's, or is "
@@ -108,10 +113,10 @@ def product_of_heads(case: Case) -> str:
     """Functions for matrices, or for a batch of them, that are given heads as well."""
     name = getattr(getattr(case.place.node, "func", None), "attr", "this function")
     axes = 3 if "3D" in case.found[0] else 2
-    told = both(case) or "what it is given"
+    told = both(case)
     return (
-        f"{name} wants tensors of {axes} axes, which {told} are not; @, or torch.matmul, takes any "
-        "number of axes and multiplies along the last two"
+        f"{name} wants tensors of {axes} axes{f', and is given {told}' if told else ''}; @, or "
+        "torch.matmul, takes any number of axes and multiplies along the last two"
     )
 
 
@@ -128,8 +133,8 @@ def shapes_do_not_meet(case: Case) -> str:
     named = getattr(node.func, "attr", "") if isinstance(node, ast.Call) else ""
     if named == "matmul" or isinstance(getattr(node, "op", None), ast.MatMult):
         return (
-            f"{what}. A matrix product is of the last two axes, and all before them are the same "
-            "in both: has a transpose taken other axes than you think?"
+            f"{what}. A matrix product is of the last two axes, and those before them have to be "
+            "the same: has a transpose taken other axes than you think?"
         )
     return f"{what}. Axes are matched from the last one on, and only size 1 fits another size"
 
@@ -162,9 +167,12 @@ def einsum_letters(case: Case) -> str:
 def axis_out_of_range(case: Case) -> str:
     """A dim that a tensor does not have."""
     count, asked = case.found.groups()
+    value = case.place.value(next(iter(case.place.operands()), None))
+    fits = isinstance(value, Tensor) and value.dim() == int(count)
+    what = case.first("") if fits else "the tensor"
     return (
-        f"{case.first('the tensor')} has {count} axes, counted from 0, or from the end from −1, so "
-        f"there is no axis {asked}: did squeeze() or an index take one away?"
+        f"{what} has {count} axes, counted from 0, or from the end from −1, so there is no axis "
+        f"{asked}: did squeeze() or an index take one away?"
     )
 
 
@@ -204,7 +212,10 @@ def row_out_of_table(case: Case) -> str:
     table, ids = case.place.value(call.func), case.place.value(call.args[0])
     rows = getattr(table, "num_embeddings", "fewer")
     real = isinstance(ids, Tensor) and ids.numel() and ids.device.type != "meta"
-    what = f"{quoted(call.args[0])} goes up to {ids.max().item()}" if real else "an id is larger"
+    what = "an id is larger, or negative"
+    if real:
+        way, edge = ("down", ids.min()) if ids.min() < 0 else ("up", ids.max())
+        what = f"{quoted(call.args[0])} goes {way} to {edge.item()}"
     return f"{quoted(call.func)} has {rows} rows, and {what}: are these the ids for that table?"
 
 
