@@ -57,6 +57,8 @@ def layer_made_of_tensor(case: Case) -> str:
     made = case.place.value(call.func) if isinstance(call, ast.Call) else None
     if not isinstance(made, type) or not issubclass(made, nn.Module):
         return ""
+    if issubclass(made, nn.Sequential | nn.ModuleList | nn.ModuleDict):
+        return ""
     given = next((a for a in call.args if isinstance(case.place.value(a), Tensor)), None)
     if given is None:
         return ""
@@ -85,7 +87,7 @@ def not_callable(case: Case) -> str:
     kinds = {
         "dict": "a dictionary, read with square brackets",
         "tuple": "a tuple, read with square brackets",
-        "list": "a list, read with square brackets",
+        "list": "a list, which takes no round brackets",
         "Tensor": "a tensor, not a function: is an operator missing before the bracket, or is it "
         "an attribute (x.T, x.shape) that needs none?",
         "int": "a number: is an operator missing before the bracket?",
@@ -94,14 +96,17 @@ def not_callable(case: Case) -> str:
         "str": "a text",
         "NoneType": "None: where nothing was given there is nothing to call",
         "module": "a module, a file: the function or class is in it",
+        "torch.Size": "a tuple, not a method: x.shape[0], or x.size(0)",
     }
-    return f"{what} is {kinds[case.found[1]]}" if case.found[1] in kinds else ""
+    other = f"no function, but a {case.found[1]}: do the brackets belong there?"
+    return f"{what} is {kinds.get(case.found[1], other)}"
 
 
 @entry(
     r"takes (?:from )?\d+ (?:to \d+ )?positional argument|takes no (?:keyword )?argument"
     r"|missing \d+ required (?:positional|keyword-only) arguments?: (.*)"
-    r"|multiple values for argument|unexpected keyword argument '(\w+)'",
+    r"|multiple values for argument|takes exactly|expected at least"
+    r"|unexpected keyword argument '(\w+)'",
     TypeError,
 )
 def other_arguments(case: Case) -> str:
@@ -121,7 +126,7 @@ def other_arguments(case: Case) -> str:
     if names is None and "multiple" in case.found[0]:
         return f"{what} gets an argument twice: by its place, and by its name"
     if names is None:
-        has = f"has no argument {unknown}" if unknown else "takes fewer arguments"
+        has = f"has no argument {unknown}" if unknown else "takes more, or fewer, arguments"
         return f"{what} {f'still needs {lacking}' if lacking else has}"
     if unknown and (near := nearest(unknown, names)).startswith("do you"):
         return f"{what} has no argument {unknown}: {near}"
@@ -155,8 +160,8 @@ def parameters(called: Any, of_class: bool = False) -> list[str] | None:
 
 
 @entry(
-    r"(\w+)\(\) received an invalid combination of arguments - got \((.*?)\), but expected one of: "
-    r"\* \((.*?)\)",
+    r"(\w+)\(\) received an invalid combination of arguments - got \((.*?)\), but expected "
+    r"(?:one of: \* )?\((.*?)\)",
     TypeError,
 )
 def other_combination(case: Case) -> str:
@@ -183,7 +188,11 @@ def endless(case: Case) -> str:
 
 @entry("Boolean value of Tensor with more than one", RuntimeError)
 def truth_of_tensor(case: Case) -> str:
-    """A tensor under if, and, or, not, in."""
+    """A tensor under if, and, or, not, in; or as a setting of a function of torch."""
+    node = case.place.node
+    owner = case.place.value(getattr(getattr(node, "func", None), "value", None))
+    if isinstance(owner, types.ModuleType):
+        return f"{quoted(node.func)} is given a tensor for a setting: what does it take, in order?"
     return (
         "if, and, or, not, in and max() need one true or false, and a tensor of many numbers is "
         "neither: ask what you mean (x is None, x.any()), or compute with all of them"
@@ -211,7 +220,12 @@ def nothing_there(case: Case) -> str:
         if isinstance(source, ast.Call):
             return f"{quoted(part)} is None, as {quoted(source)} gave it"
         return f"{quoted(part)} is None here"
-    return next((f"{quoted(p)} gives None: {RETURN}" for p in found if calls_own(place, p)), "")
+    if own := next((part for part in found if calls_own(place, part)), None):
+        return f"{quoted(own)} gives None: {RETURN}"
+    called = place.node.func if isinstance(place.node, ast.Call) else place.node
+    if isinstance(called, ast.Attribute) and isinstance(called.value, ast.Call):
+        return f"{quoted(called.value)} gives None"
+    return ""
 
 
 RETURN = "is a `return` missing there?"
@@ -239,8 +253,8 @@ def key_for_value(case: Case) -> str:
             if value not in KEYS or not isinstance(part, ast.Name):
                 return text
             return (
-                f"{text}: a dictionary that is unpacked, or gone through in a loop, gives its keys; "
-                "read what is in it by d[key]"
+                f"{text}: a dictionary that is unpacked, or gone through in a loop, gives its "
+                "keys; read what is in it by d[key]"
             )
     return ""
 
@@ -248,7 +262,7 @@ def key_for_value(case: Case) -> str:
 KEYS = ("last_hidden_state", "pooler_output", "params", "lr", "betas", "eps", "weight_decay")
 
 
-@entry(r"(\w+)\(\): argument '(?!tensors)\w+' \(position \d\) must be (.*), not (\S+)$", TypeError)
+@entry(r"(\w+)\(\): argument '(?!tensors)\w+'.* must be (.*), not (\S+)$", TypeError)
 def other_type(case: Case) -> str:
     """A function of torch, or a layer, that is given something of another type."""
     place, (name, wanted, kind) = case.place, case.found.groups()
@@ -277,12 +291,13 @@ def of_type(what: str, kind: str, value: Any) -> str:
         "list": "a list: take one after the other, or make one tensor by torch.stack or torch.cat",
         "NoneType": "None",
         "int": "a plain number",
-        "float": "a plain number",
+        "float": "a plain number, a float",
         "bool": "True or False",
         "Tensor": "a tensor (its shape is x.shape)",
         "Size": "a shape, not the tensor that has it",
         "torch.Size": "a shape, not the tensor that has it",
         "type": "a class",
+        "module": "a module of Python, not something in it",
         "str": "a text",
     }
     if isinstance(value, nn.Module) or kind in vars(nn):
@@ -291,7 +306,8 @@ def of_type(what: str, kind: str, value: Any) -> str:
 
 
 @entry(
-    r"unsupported operand type\(s\) for|not supported between instances|can't multiply sequence"
+    r"unsupported operand type\(s\) for (@)?|bad operand type for unary"
+    r"|not supported between instances|can't multiply sequence"
     r"|only integer tensors of a single element|can only concatenate (?:list|str)",
     TypeError,
 )
@@ -299,6 +315,9 @@ def other_operands(case: Case) -> str:
     """An operator between things that do not go together."""
     place, told = case.place, []
     sides = place.operands()
+    number = complex if case.found[1] else complex | int | float  # of which @ takes none
+    if isinstance(place.node, ast.UnaryOp):
+        sides = [place.node.operand]
     if isinstance(place.node, ast.Compare):
         sides = [place.node.left, *place.node.comparators]
     for part in sides:
@@ -306,7 +325,7 @@ def other_operands(case: Case) -> str:
         value = place.value(place.origin(part)) if value is UNKNOWN else value
         if isinstance(value, tuple) and quoted(part) == "`group['betas']`":
             told.append(f"{quoted(part)} is a pair: beta1, beta2 = group['betas']")
-        elif isinstance(value, nn.Module | dict | tuple | list | str | type):
+        elif not isinstance(value, number | Tensor | None) and value is not UNKNOWN:
             told.append(of_type(quoted(part), type(value).__name__, value))
     return "; ".join(told[:2])
 

@@ -64,7 +64,9 @@ def missing_key(case: Case) -> str:
             f"a parameter's state is empty at its first step, and {what} has {keys(given)} now: "
             f"{wanted!r} needs a first value before it is read"
         )
-    return f"{what} has the keys {keys(given)}: {nearest(str(wanted), given)}".rstrip(": ")
+    near = nearest(str(wanted), given)
+    said = f"{what} has the keys {keys(given)}"
+    return f"{said}: {near}" if near.startswith("do you") else said
 
 
 @entry(r"'(?:dict|defaultdict)' object has no attribute '(\w+)'", AttributeError)
@@ -73,15 +75,20 @@ def key_as_attribute(case: Case) -> str:
     node, name = case.place.node, case.found[1]
     what = quoted(getattr(node, "value", None))
     given = case.place.value(getattr(node, "value", None))
+    inside = ("last_hidden_state", "pooler_output")
+    called = case.place.value(getattr(getattr(node, "value", None), "func", None))
+    if name not in inside and holds_embeddings(called):
+        return f"{what} is {DICTIONARY}"
     if isinstance(given, dict) and given and name not in given:
         return f"{what} is a dictionary, read by its keys: {keys(given)}"
     return f"{what} is a dictionary: what is in it is read by {what[:-1]}['{name}']`"
 
 
-@entry("tuple indices must be integers", TypeError)
+@entry("(tuple|list) indices must be integers", TypeError)
 def name_for_place(case: Case) -> str:
     """A tuple, read by name."""
-    return f"{quoted(case.place.node.value)} is a tuple: it is read by place, or unpacked: a, b = …"
+    what = quoted(case.place.node.value)
+    return f"{what} is a {case.found[1]}: it is read by place, or unpacked: a, b = …"
 
 
 # ---------------------------------------------------------------------------------------------
@@ -108,6 +115,8 @@ def missing_attribute(case: Case) -> str:
         if name in dir(nn.functional) or name in dir(nn):
             return f"{what} has no {name}: layers are in torch.nn, functions in torch.nn.functional"
         return f"{what} has no {name}: {nearest(name, dir(owner))}"
+    if isinstance(owner, type | super):
+        return f"{what} has no {name}: {nearest(name, dir(owner))}".rstrip(": ")
     if isinstance(owner, int | float):
         return f"{what} is a plain number, which has no {name}: is a function of math meant?"
     if isinstance(owner, list | tuple):

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import ast
 import math
+from collections.abc import Callable
 
+import torch
 from torch import Tensor, nn
 
 from checks.traces import Case, entry, holds_embeddings, keys, quoted
@@ -21,10 +23,12 @@ def numbers(text: str) -> list[int]:
     return [int(size) for size in text.split(",") if size.strip()]
 
 
-def both(case: Case) -> str:
-    """The two tensors of an operation with their shapes; "" where they cannot be looked up."""
+def both(case: Case, clash: Callable[[torch.Size, torch.Size], bool]) -> str:
+    """The two tensors of an operation with their shapes; "" where they are not what clashes."""
     parts = [part for part in case.place.operands() if isinstance(case.place.value(part), Tensor)]
-    return " and ".join(map(case.place.show, parts[:2])) if len(parts) > 1 else ""
+    shapes = [case.place.value(part).shape for part in parts]
+    told = len(parts) > 1 and clash(*shapes[:2])
+    return " and ".join(map(case.place.show, parts[:2])) if told else ""
 
 
 def written_sizes(sizes: list[int]) -> set[int]:
@@ -100,7 +104,7 @@ def layer_of_other_width(case: Case) -> str:
 @entry("Expected size for first two dimensions of batch2 tensor|mat1 and mat2 shapes", RuntimeError)
 def factors_do_not_meet(case: Case) -> str:
     """A matrix product whose inner sizes differ."""
-    told = both(case)
+    told = both(case, lambda one, other: one[-1] != other[-2:][0])
     return (
         f"{f'{told} are multiplied; ' if told else ''}in a matrix product the last axis of the "
         "first factor and the last but one of the second have the same size: is a transpose "
@@ -113,7 +117,7 @@ def product_of_heads(case: Case) -> str:
     """Functions for matrices, or for a batch of them, that are given heads as well."""
     name = getattr(getattr(case.place.node, "func", None), "attr", "this function")
     axes = 3 if "3D" in case.found[0] else 2
-    told = both(case)
+    told = both(case, lambda one, other: {len(one), len(other)} != {axes})
     return (
         f"{name} wants tensors of {axes} axes{f', and is given {told}' if told else ''}; @, or "
         "torch.matmul, takes any number of axes and multiplies along the last two"
@@ -126,12 +130,20 @@ def product_of_heads(case: Case) -> str:
 )
 def shapes_do_not_meet(case: Case) -> str:
     """Two shapes that do not broadcast; of a product, the axes before the last two."""
-    node, told = case.place.node, both(case)
-    first, second, axis = case.found.groups()
+    node, (first, second, axis) = case.place.node, case.found.groups()
+    named = getattr(node.func, "attr", "") if isinstance(node, ast.Call) else ""
+    product = named == "matmul" or isinstance(getattr(node, "op", None), ast.MatMult)
+
+    def clash(one: torch.Size, other: torch.Size) -> bool:
+        """Whether they differ as the message says, counted from the last axis."""
+        axes = [shape[:-2] if product else shape for shape in (one, other)]
+        place = int(axis) - max(map(len, axes))
+        return {int(first), int(second)} == {shape[place] for shape in axes}
+
+    told = both(case, clash)
     sizes = f"on axis {axis} one has {first}, the other {second}"
     what = f"{told} do not fit: {sizes}" if told else f"two tensors do not fit: {sizes}"
-    named = getattr(node.func, "attr", "") if isinstance(node, ast.Call) else ""
-    if named == "matmul" or isinstance(getattr(node, "op", None), ast.MatMult):
+    if product:
         return (
             f"{what}. A matrix product is of the last two axes, and those before them have to be "
             "the same: has a transpose taken other axes than you think?"
@@ -152,11 +164,18 @@ def norm_of_other_width(case: Case) -> str:
 @entry(r"einsum\(\)", RuntimeError)
 def einsum_letters(case: Case) -> str:
     """Letters that do not fit the tensors."""
-    told = both(case)
+    told = both(case, lambda *_: True)
     return (
         "in einsum every axis of a tensor has a letter, and axes of one letter have one size"
         f"{f'; here are {told}' if told else ''}"
     )
+
+
+@entry(r"stack expects each tensor to be equal size, .*?\[(.*?)\] .*and \[(.*?)\]", RuntimeError)
+def stack_of_shapes(case: Case) -> str:
+    """Tensors to stack that differ."""
+    first, second = (case.place.shape(numbers(text)) for text in case.found.groups())
+    return f"torch.stack puts tensors of one shape together, and here are {first} and {second}"
 
 
 # ---------------------------------------------------------------------------------------------

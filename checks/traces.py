@@ -136,7 +136,7 @@ class Place:
         node = self.node
         if isinstance(node, ast.BinOp):
             return [node.left, node.right]
-        if isinstance(self.statement, ast.AugAssign) and not isinstance(node, ast.Call):
+        if isinstance(self.statement, ast.AugAssign) and node is None:
             return [self.statement.target, self.statement.value]
         if not isinstance(node, ast.Call):
             return [node.value] if isinstance(node, ast.Attribute | ast.Subscript) else []
