@@ -98,4 +98,4 @@ def syntax(error: SyntaxError) -> str:
         return remedy
     start = len(line) - len(line.lstrip())
     mark = " " * max((error.offset or 1) - 1 - start, 0) + "^"
-    return "\n    ".join([remedy or "Python cannot read this line", line.strip(), mark])
+    return f"\n{' ' * 12}".join([remedy or "Python cannot read this line", line.strip(), mark])

@@ -55,6 +55,7 @@ def missing_key(case: Case) -> str:
     encoded = holds_embeddings(place.value(getattr(node.value, "func", None)))
     if encoded or (isinstance(given, dict) and "pooler_output" in given):
         return f"{what} is {DICTIONARY}"
+    given = vars(given)["_modules"] if isinstance(given, nn.ModuleDict) else given
     if not isinstance(given, dict):
         return ""
     optimizer = place.names.get("self")

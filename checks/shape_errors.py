@@ -38,10 +38,14 @@ def written_sizes(sizes: list[int]) -> set[int]:
 
 
 def in_code(number: int) -> str:
-    """On a size of bert-base that is written into the code."""
+    """On a size of bert-base that is written into the code, or a multiple of its width."""
+    times, rest = divmod(number, 768)
+    is_multiple = not rest and number not in (768, 3072)
+    told = f"{number} is {times} · 768. " if is_multiple else ""
     return (
-        f"is {number} written in the code? It is a size of bert-base, and every BERT has its own; "
-        "the small one here has others: read them off config, self or a tensor"
+        f"is {768 if is_multiple else number} written in the code? {told}It is a size of "
+        "bert-base, and every BERT has its own; the small one here has others: read them off "
+        "config, self or a tensor"
     )
 
 
@@ -249,6 +253,8 @@ def unpacked(case: Case) -> str:
     if holds_embeddings(place.value(owner)):
         return f"{quoted(source)} gives {DICTIONARY}"
     given = place.value(source)
+    if isinstance(source, ast.Tuple):
+        given = tuple(source.elts)
     if isinstance(given, dict):
         return f"{quoted(source)} is a dictionary, to be read by its keys: {keys(given)}"
     if isinstance(given, tuple):

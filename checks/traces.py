@@ -167,7 +167,10 @@ class Place:
         return max(made, key=lambda part: part.lineno).value if made else node
 
     def has_code_around(self) -> bool:
-        """Whether more is in the block of this statement than what a stub has, above its TODO."""
+        """Whether more is in the block of this statement than what a stub has, above its TODO.
+
+        Where that comment is gone, what is given in a block inside, or in __init__, is not known.
+        """
         for node in ast.walk(self.function):
             for block in (getattr(node, "body", None), getattr(node, "orelse", None)):
                 if not isinstance(block, list) or self.statement not in block:
@@ -175,7 +178,8 @@ class Place:
                 lines = linecache.getlines(self.frame.f_code.co_filename, self.frame.f_globals)
                 above = range(self.function.lineno, self.line)
                 marks = [number for number in above if lines[number - 1].strip() == "### TODO"]
-                first = marks[-1] if marks else self.function.lineno
+                all_own = block is self.function.body and self.function.name != "__init__"
+                first = marks[-1] if marks else self.function.lineno if all_own else self.line
                 return any(
                     part.lineno > first
                     for part in block

@@ -225,6 +225,14 @@ WRONG = [
     (
         "layer_of_other_width",
         "multitask.predict_paraphrase",
+        "self.sentiment = nn.Linear(1536, 1)\n"
+        "pair = torch.cat([self(ids_1, mask_1), self(ids_2, mask_2)], dim=-1)\n"
+        "return self.sentiment(pair)",
+        "is 768 written in the code? 1536 is 2 · 768.",
+    ),
+    (
+        "layer_of_other_width",
+        "multitask.predict_paraphrase",
         "pair = torch.cat([self(ids_1, mask_1), self(ids_2, mask_2)], dim=-1)\n"
         "return self.sentiment(pair)",
         "`self.sentiment` takes vectors of 96 (D) numbers; `pair` (6, 192) = (6, 2·D)",
@@ -710,6 +718,20 @@ WRONG = [
         "`out` is a dictionary; ['last_hidden_state'] or ['pooler_output']",
     ),
     ("missing_key", FORWARD, "self.bert(input_ids, attention_mask)[1]", "['pooler_output']"),
+    (
+        "missing_key",
+        INIT,
+        "self.heads = nn.ModuleDict({'yes': nn.Linear(3, 4)})\nself.heads['ye']",
+        "`self.heads` has the keys 'yes': do you mean yes?",
+    ),
+    ("negative_size", INIT, "self.head = nn.Linear(4, -1)", "below 0"),
+    (
+        "list_of_modules_too_short",
+        INIT,
+        "self.heads = nn.ModuleList([nn.Linear(3, 4)])\nself.heads[1]",
+        "holds fewer modules",
+    ),
+    ("unpacked", STEP, "m, v = (grad.foo if 0 else grad,)", "holds 1 values, but here are 2 names"),
     ("missing_key", FORWARD, "self.bert(input_ids, attention_mask)[:, 0]", "['pooler_output']"),
     (
         "missing_key",
@@ -855,8 +877,11 @@ def test_every_entry_is_tried_and_none_is_there_twice():
 
 
 SYNTAX = [
-    ("return (query", "the bracket that closes it is missing\n    return (query\n           ^"),
-    ("return query)", "a bracket is closed that was not opened\n    return query)\n"),
+    (
+        "return (query",
+        "the bracket that closes it is missing\n            return (query\n                   ^",
+    ),
+    ("return query)", "a bracket is closed that was not opened\n            return query)\n"),
     ("if query is None\n    return key", "the colon at the end of the line is missing"),
     ("if query is None:\nreturn key", "what belongs below has to be indented"),
     ("x = 1\n  return key", "indent each line like the ones around it"),
@@ -999,7 +1024,9 @@ TODO = "### TODO\n# what to do\n"
         (ATTENTION, "'''Attend.'''\n{stub}"),
         (ATTENTION, "raise NotImplementedError"),
         (STEP, TODO + "{stub}"),
+        (STEP, "{stub}"),
         (INIT, TODO + "{stub}"),
+        (INIT, "{stub}"),
     ],
 )
 def test_a_stub_is_not_started(task_id, body):
@@ -1015,6 +1042,7 @@ def test_a_stub_is_not_started(task_id, body):
         (ATTENTION, TODO + "{stub}\n" + SCORES),
         (STEP, TODO + "state['step'] = 1\n{stub}"),
         (STEP, TODO + "{stub}\nstate['step'] = 1"),
+        (STEP, "{stub}\nstate['step'] = 1"),
         (INIT, TODO + "self.dropout = nn.Dropout(0.1)\n{stub}"),
     ],
 )
