@@ -333,7 +333,8 @@ def other_operands(case: Case) -> str:
 @entry("object is not (?:subscriptable|iterable)", TypeError)
 def not_a_container(case: Case) -> str:
     """Square brackets, or a loop, on something that holds no items."""
-    what = case.place.unpacked() or next(iter(case.place.operands()), None)
+    gone_through = None if "subscr" in case.found[0] else case.place.unpacked()
+    what = gone_through or next(iter(case.place.operands()), None)
     value, name = case.place.value(what), quoted(what)
     if isinstance(value, nn.Module):
         return f"{name} is a layer: it is called, with round brackets, {name[:-1]}(x)`"

@@ -18,6 +18,9 @@ from checks.traces import Case, entry, holds_embeddings, keys, quoted
 DICTIONARY = "a dictionary, to be read by name: ['last_hidden_state'] or ['pooler_output']"
 
 
+PRODUCTS = ("matmul", "mm", "addmm", "linear", "einsum")
+
+
 def numbers(text: str) -> list[int]:
     """The sizes in a message: "3, 4, 32"."""
     return [int(size) for size in text.split(",") if size.strip()]
@@ -108,6 +111,10 @@ def layer_of_other_width(case: Case) -> str:
 @entry("Expected size for first two dimensions of batch2 tensor|mat1 and mat2 shapes", RuntimeError)
 def factors_do_not_meet(case: Case) -> str:
     """A matrix product whose inner sizes differ."""
+    node = case.place.node
+    named = getattr(node.func, "attr", "") if isinstance(node, ast.Call) else ""
+    if "mat1" in case.found[0] and isinstance(node, ast.Call) and named not in PRODUCTS:
+        return "a layer, or a matrix in it, is given vectors of another size than it takes"
     told = both(case, lambda one, other: one[-1] != other[-2:][0])
     return (
         f"{f'{told} are multiplied; ' if told else ''}in a matrix product the last axis of the "
@@ -269,7 +276,8 @@ def single_number(case: Case) -> str:
     """One number where several are expected."""
     if "NoneType" in case.found[0]:
         return ""
-    what = quoted(case.place.unpacked() or next(iter(case.place.operands()), None))
+    gone_through = None if "subscr" in case.found[0] else case.place.unpacked()
+    what = quoted(gone_through or next(iter(case.place.operands()), None))
     if case.found[1] not in (None, "int", "float"):
         return f"{what} is one {case.found[1]}, so it cannot be taken apart"
     return f"{what} is a single number, so there is nothing in it to take; x.shape has all sizes"

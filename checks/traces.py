@@ -363,7 +363,9 @@ def attributes(owner: Any) -> list[str]:
 
 
 def item(owner: Any, index: Any) -> Any:
-    """An item of a dictionary, a tuple or, as a shape, a tensor."""
+    """An item of a dictionary, a tuple, a list of modules or, as a shape, a tensor."""
+    if isinstance(owner, nn.ModuleDict | nn.ModuleList):
+        return vars(owner)["_modules"].get(str(index), UNKNOWN)
     if isinstance(owner, dict):
         return dict.get(owner, index, UNKNOWN)  # a defaultdict would make what it lacks
     if isinstance(owner, tuple | list):

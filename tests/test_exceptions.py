@@ -580,10 +580,10 @@ WRONG = [
         "takes modules one by one",
     ),
     (
-        "each_parameter",
+        "each_of_a_generator",
         INIT,
         "self.bert.parameters().requires_grad = False\nself.bert.parameters().requires_grad",
-        "go through them in a loop",
+        "go through it in a loop",
     ),
     (
         "layer_made_of_tensor",
@@ -724,6 +724,25 @@ WRONG = [
         "self.heads = nn.ModuleDict({'yes': nn.Linear(3, 4)})\nself.heads['ye']",
         "`self.heads` has the keys 'yes': do you mean yes?",
     ),
+    (
+        "layer_of_other_width",
+        INIT,
+        "self.heads = nn.ModuleDict({'a': nn.Linear(3, 4)})\nself.heads['a'](torch.ones(7))",
+        "`self.heads['a']` takes vectors of 3 numbers",
+    ),
+    (
+        "factors_do_not_meet",
+        INIT,
+        "heads = {1: nn.Linear(3, 4)}\nlist(heads.values())[0](torch.ones(2, 7))",
+        "vectors of another size than it takes",
+    ),
+    (
+        "single_number",
+        STEP,
+        "m, v = (grad, 3[0])",
+        "`3` is a single number",
+    ),
+    ("other_than_weights", FORWARD, "return self.classifier(input_ids)", "whole numbers, where"),
     ("negative_size", INIT, "self.head = nn.Linear(4, -1)", "below 0"),
     (
         "list_of_modules_too_short",
