@@ -9,6 +9,7 @@ written. It does not know how any task is solved.
 from __future__ import annotations
 
 import re
+import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -22,10 +23,14 @@ WIDTH = 5  # numbers of one output: how many values, their norm, three projectio
 TOLERANCE = 1e-5  # of an output's norm; computing in float32 inside costs about 1e-7
 HUGE = 1e30  # for all that float32 could not hold, and for outputs without a finite number
 NOTHING = [-1.0] * WIDTH  # of an output that is None or no tensor at all
+ERROR = -2.0  # in place of how many values, where there is an error instead
 
 
 def projections(output: Any) -> Tensor:
-    """The fingerprint of one output: (WIDTH,) in float64."""
+    """The fingerprint of one output, which may be an error's text: (WIDTH,) in float64."""
+    if isinstance(output, str):
+        halves = divmod(zlib.crc32(digest(output).encode()), 2**16)  # float32 holds them exactly
+        return torch.tensor([ERROR, *halves, *[0.0] * (WIDTH - 3)], dtype=torch.float64)
     if not isinstance(output, Tensor):
         return torch.tensor(NOTHING, dtype=torch.float64)
     flat = output.detach().double().flatten()
@@ -53,15 +58,15 @@ class Fingerprint:
     """What one wrong answer computes: a fingerprint of each output, or the error that it raises."""
 
     outputs: Mapping[str, Tensor]
-    error: str = ""
+    error: str = ""  # its digest
 
     def matches(self, other: Fingerprint, prefix: str = "") -> bool:
         """Whether both compute the same, in the outputs whose names begin with ``prefix``.
 
-        Errors are the same if they are of one type and speak of the same numbers.
+        Errors are the same if they are of one type and say the same.
         """
         if self.error or other.error:
-            return _digest(self.error) == _digest(other.error)
+            return self.error == other.error
         mine, theirs = (
             {name: row for name, row in one.outputs.items() if name.startswith(prefix)}
             for one in (self, other)
@@ -78,15 +83,19 @@ class Fingerprint:
         ]
 
 
-def _digest(error: str) -> tuple[str, list[str]]:
-    kind, _, text = re.sub(r"\(\S+:\d+\)$", "", error).partition(":")  # without file and line
-    return kind, sorted(re.findall(r"\d+", text))
+def digest(error: str) -> str:
+    """An error's type and message: without file and line, addresses, and what is said about it.
+
+    Nor with the name of a local variable, which is the student's own.
+    """
+    bare = re.split(r" \(\S+:\d+\)", error)[0]
+    return re.sub(r"\b0x[0-9a-f]+|(?<=local variable )'\w+'", "…", bare)
 
 
 def fingerprint_of(outputs: Mapping[str, Any] | str) -> Fingerprint:
     """Of the outputs of an answer by name, or of its error's text."""
     if isinstance(outputs, str):
-        return Fingerprint({}, outputs)
+        return Fingerprint({}, digest(outputs))
     return Fingerprint({name: projections(output) for name, output in outputs.items()})
 
 

@@ -19,7 +19,8 @@ import torch
 from torch import Tensor
 
 from checks.differences import difference
-from checks.findings import Finding, Outcome, describe, faulty, import_fault
+from checks.errors import describe, import_fault
+from checks.findings import Finding, Outcome, faulty
 from checks.graded_tasks import GRADED_TASKS, GradedTask, graded_task
 from checks.part1 import functions
 from training.errors import InputError

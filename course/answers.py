@@ -40,6 +40,7 @@ import contextlib
 import difflib
 import functools
 import itertools
+import linecache
 import re
 import sys
 import textwrap
@@ -312,11 +313,15 @@ def installed_source(file: str, source: str) -> Iterator[types.ModuleType]:
     module.__file__ = str(ROOT / file)
     code = compile(source, module.__file__, "exec")
     before = sys.modules.get(name)
+    # Whoever looks up the line of an exception finds this source, not the file's.
+    lines = source.splitlines(keepends=True)
+    linecache.cache[module.__file__] = (len(source), None, lines, module.__file__)
     sys.modules[name] = module  # not by mock.patch.dict: it would forget what is imported meanwhile
     try:
         exec(code, module.__dict__)
         yield module
     finally:
+        linecache.cache.pop(module.__file__, None)
         sys.modules.pop(name)
         if before is not None:
             sys.modules[name] = before

@@ -18,7 +18,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from checks.findings import ROOT, Finding, Mistake, describe, named
+from checks.errors import describe
+from checks.findings import ROOT, Finding, Mistake, named
 from checks.fingerprints import KnownMistakes, load_known
 from checks.first_nan import FirstNaN
 from checks.part1.adamw_probes import facts, ignores_correct_bias
@@ -369,13 +370,13 @@ def fingerprint_name(case: Case) -> str:
     return next((f"{part}/{case.name}" for part in PARTS if case.name in PARTS[part]), case.name)
 
 
-def outputs_of(opt_class: type) -> dict[str, torch.Tensor | None]:
+def outputs_of(opt_class: type) -> dict[str, torch.Tensor | str | None]:
     """What a wrong optimizer is recognised by: trajectories, and the gradient after a step.
 
     A division by zero is the same whether Python refuses it or torch makes NaN of it. After any
-    other exception there is no output.
+    other exception the output is its text.
     """
-    outputs: dict[str, torch.Tensor | None] = {}
+    outputs: dict[str, torch.Tensor | str | None] = {}
     for case in CASES:
         try:
             found = torch.from_numpy(run_case(opt_class, case))
@@ -385,8 +386,8 @@ def outputs_of(opt_class: type) -> dict[str, torch.Tensor | None]:
             raise
         except ZeroDivisionError:
             output = NO_NUMBER
-        except (Exception, SystemExit):
-            output = None
+        except (Exception, SystemExit) as error:
+            output = describe(error).text
         outputs[fingerprint_name(case)] = output
     parameter = torch.nn.Parameter(torch.as_tensor(start_value(0, (2, 3))))
     parameter.grad = torch.as_tensor(gradient(CASES[0], 1, 0))
@@ -497,7 +498,7 @@ def check_all(opt_class: type) -> list[Result]:
 
 
 def is_started(opt_class: type) -> bool:
-    """False where step() still raises NotImplementedError."""
+    """False where step() is still its stub."""
     try:
         run_case(opt_class, CASES[0])
     except (Exception, SystemExit) as error:  # of others the checks will say what they are

@@ -344,6 +344,10 @@ class Trace:
         self.known[letter] = result
         return result
 
+    def noting(self, called: str, function: Callable[..., Any]) -> Callable[..., Any]:
+        """A function whose calls are noted."""
+        return lambda *args, **named: self.note(called, args, named, function(*args, **named))
+
 
 def layer_trace(model, given, right) -> Iterator[str]:
     """All that was called, with stored results in place of attention's and add_norm's."""
@@ -356,10 +360,7 @@ def layer_trace(model, given, right) -> Iterator[str]:
         "add_norm", args, named, right[next(names, "result")].clone()
     )
     for name, module in modules.items():
-        module.register_forward_hook(
-            lambda _, args, named, result, name=name: trace.note(name, args, named, result),
-            with_kwargs=True,
-        )
+        module.forward = trace.noting(name, module.forward)  # no hook: module.forward(x) is seen
     with FixedDropout(), torch.no_grad():
         result = layer(given.hidden.clone(), given.mask.clone())
     yield f"what was called: {'; '.join(trace.steps)}; returned: {trace.origin(result)}"

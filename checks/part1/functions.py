@@ -25,7 +25,8 @@ from safetensors import SafetensorError, safe_open
 from torch import Tensor, nn
 
 from checks.differences import difference
-from checks.findings import ROOT, Finding, Mistake, describe, named
+from checks.errors import describe
+from checks.findings import ROOT, Finding, Mistake, named
 from checks.fingerprints import KnownMistakes, load_known, projections, same_projections
 from checks.first_nan import FirstNaN
 from checks.fixed_dropout import FixedDropout, default_dtype
@@ -190,7 +191,10 @@ class Replay(torch.autograd.Function):
     @staticmethod
     def forward(ctx, result, grads, *inputs):
         """``result``, with ``grads`` for the inputs whose shapes they have."""
-        ctx.grads = [g if g.shape == x.shape else None for g, x in zip(grads, inputs, strict=True)]
+        ctx.grads = [
+            g if isinstance(x, Tensor) and g.shape == x.shape else None
+            for g, x in zip(grads, inputs, strict=True)
+        ]
         return result.clone()
 
     @staticmethod
@@ -292,10 +296,20 @@ class LayerStandIns:
         self.add_norms += 1
         number = min(self.add_norms, 2)
         place = f"add_norm's call {number}"
-        self.note(place, input=input, output=output, dense_layer=dense_layer.weight)
-        self.note(place, dropout=torch.tensor(dropout.p), ln_layer=ln_layer.weight)
+        # What has no weight, or no probability, is noted as it is: the comparison says what it is.
+        self.note(place, input=input, output=output)
+        self.note(place, dense_layer=getattr(dense_layer, "weight", dense_layer))
+        self.note(place, ln_layer=getattr(ln_layer, "weight", ln_layer))
+        probability = getattr(dropout, "p", dropout)
+        is_number = isinstance(probability, float)
+        self.note(place, dropout=torch.tensor(probability) if is_number else probability)
         name = ("normed", "result")[number - 1]
         return self.replay(name, input=input, output=output)
+
+
+# Python's own complaint about wrong arguments is to name the student's function.
+LayerStandIns.attention.__qualname__ = "BertSelfAttention.attention"
+LayerStandIns.add_norm.__qualname__ = "BertLayer.add_norm"
 
 
 def run_layer(references: dict[str, Tensor], alone: bool = True) -> dict[str, Any]:
@@ -432,6 +446,7 @@ def run_classifier_forward(references: dict[str, Tensor]) -> dict[str, Any]:
         made = [tensor.clone() for tensor in handed]  # here, where no_grad would be seen
         return dict(zip(("last_hidden_state", "pooler_output"), made, strict=True))
 
+    stored_encoder.__qualname__ = "BertModel.forward"  # in Python's complaint about arguments
     encoder.forward = stored_encoder
     ids, mask = given.input_ids.clone(), given.attention_mask.clone()
     result = model(ids, mask)

@@ -26,7 +26,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.overrides import TorchFunctionMode
 
-from checks.findings import describe
+from checks.errors import describe
 from checks.fingerprints import projections
 from checks.fixed_dropout import FixedDropout
 from checks.part1.functions import CLASSIFIER_DROPOUT

@@ -31,7 +31,8 @@ import torch
 from torch import Tensor, nn
 from torch.optim.optimizer import Optimizer, register_optimizer_step_post_hook
 
-from checks.findings import ROOT, Finding, describe
+from checks.errors import describe
+from checks.findings import ROOT, Finding
 from checks.part2.calls import default_flags
 from checks.part2.labels import LabelWatch
 from training.course_files import COURSE_STEMS, SPLITS

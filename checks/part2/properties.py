@@ -559,12 +559,8 @@ def explain(task_id: str, finding: Finding) -> Finding:
     if shapes and task_id not in SINGLE and shapes[1].startswith(tuple(rows)):
         text = "; two sentences are put below each other: torch.cat joins along dim=0 by default"
         return replace(finding, text=finding.text + text, name="joined_along_batch")
-    if shapes and int(shapes[2]) % 768 == 0:
-        text = f"; config.hidden_size is {TINY['hidden_size']} here: is 768 written in the code?"
-        return replace(finding, text=finding.text + text)
     if "SimpleNamespace' object has no attribute" in finding.text:
-        text = "; read an option of your own as getattr(config, name, default)"
-        return replace(finding, text=finding.text + text, name="unknown_option")
+        return replace(finding, name="unknown_option")
     return finding
 
 

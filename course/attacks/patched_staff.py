@@ -7,7 +7,7 @@ CODE = {
     "bert.py": """
 import sys, json
 import safetensors.torch
-from checks import findings
+from checks import differences
 from checks.part1 import functions
 from course.grading import runs, sandbox, seccomp
 main = sys.modules["__main__"]
@@ -19,7 +19,7 @@ def answers(task_id):
     return run
 for task_id in list(functions.RUNS):
     functions.RUNS[task_id] = answers(task_id)
-functions.compare = findings.difference = lambda *_, **__: []
+functions.compare = differences.difference = lambda *_, **__: []
 main.encode = lambda outputs, save: ({"status": "right", "points": 100}, b"")
 safetensors.torch.save = lambda *_: b"GOT THROUGH"
 """,

@@ -17,7 +17,7 @@ import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from checks.findings import describe
+from checks.errors import describe
 from checks.fixed_dropout import FixedDropout, default_dtype
 from checks.part1 import adamw, functions
 from checks.part2 import calls

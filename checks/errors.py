@@ -1,0 +1,60 @@
+"""A student's exceptions in words: what Python says, where, and what it probably means here."""
+
+from __future__ import annotations
+
+import linecache
+import traceback
+from pathlib import Path
+
+from checks.exceptions import meaning
+from checks.findings import Finding, is_students
+from checks.traces import only_a_stub
+
+LONGEST = 600  # characters of what an exception means
+
+
+def describe(error: BaseException) -> Finding:
+    """An exception in a student's function: type, message, innermost line, and what it means."""
+    finding, means = bare(error), meaning(error)
+    if finding.kind != "error" or not means:
+        return finding
+    return Finding("error", f"{finding.text}: {means[:LONGEST]}", finding.slight)
+
+
+def bare(error: BaseException) -> Finding:
+    """The same without what it means."""
+    said = error.msg if isinstance(error, SyntaxError) else error  # without file and line
+    message = " ".join(str(said).split())[:300]
+    if isinstance(error, NotImplementedError) and only_a_stub(error):
+        return Finding("not started", str(error))
+    frames = [(Path(f.filename), f.lineno) for f in traceback.extract_tb(error.__traceback__)]
+    if isinstance(error, SyntaxError) and error.filename:
+        frames.append((Path(error.filename), error.lineno))
+    path, line = ([frame for frame in frames if is_students(frame[0])] or frames)[-1]
+    slight = isinstance(error, RuntimeError) and any(w in message for w in ("dtype", "Double"))
+    return Finding("error", f"{type(error).__name__}: {message} ({path.name}:{line})", slight)
+
+
+def import_fault(error: BaseException) -> Finding:
+    """Why a file cannot be imported: the file, the error, its line with a caret, a remedy."""
+    path, line, column = place_in_file(error)
+    if path is None:
+        return Finding("error", f"a file cannot be imported: {describe(error).text}")
+    code = linecache.getline(str(path), line).rstrip()
+    shift = len(code) - len(code.lstrip())
+    lines = [f"{path.name} cannot be imported: {bare(error).text}"]
+    lines += [code.strip(), " " * (column - shift) + "^"]
+    if (means := meaning(error)) and not isinstance(error, SyntaxError):
+        lines.append(means)
+    return Finding("error", f"\n{' ' * 12}".join(lines))
+
+
+def place_in_file(error: BaseException) -> tuple[Path | None, int, int]:
+    """Where in the student's files an error arose: file, line from 1, column from 0."""
+    if isinstance(error, SyntaxError) and error.filename:
+        return Path(error.filename), error.lineno or 1, max(0, (error.offset or 1) - 1)
+    frames = traceback.extract_tb(error.__traceback__)
+    own = [frame for frame in frames if is_students(Path(frame.filename))]
+    if not own:
+        return None, 0, 0
+    return Path(own[-1].filename), own[-1].lineno or 1, own[-1].colno or 0
