@@ -16,9 +16,9 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from checks.call_errors import nearest, of_type
+from checks.findings import ROOT
 from checks.shape_errors import DICTIONARY
 from checks.traces import (
-    ROOT,
     UNKNOWN,
     Case,
     Place,
