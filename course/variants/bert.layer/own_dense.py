@@ -7,9 +7,9 @@ from torch import nn
 class OwnDense:
     def forward(self, hidden, mask):
         attended = self.attention_dense(self.self_attention(hidden, mask))
-        same = nn.Linear(32, 32).to(attended)
+        same = nn.Linear(hidden.size(-1), hidden.size(-1)).to(attended)
         with torch.no_grad():
-            same.weight.copy_(torch.eye(32))
+            same.weight.copy_(torch.eye(hidden.size(-1)))
             same.bias.zero_()
         normed = self.add_norm(
             hidden, attended, same, self.attention_dropout, self.attention_layer_norm
