@@ -15,6 +15,7 @@ from __future__ import annotations
 import ast
 import contextlib
 import difflib
+import functools
 import io
 import itertools
 import json
@@ -41,7 +42,13 @@ from checks import jobs  # noqa: E402
 from checks.findings import Finding, faulty  # noqa: E402
 from checks.graded_tasks import GRADED_TASKS, GradedTask, graded_task  # noqa: E402
 from checks.part1 import adamw, functions  # noqa: E402
-from course.answers import VARIANTS, installed_source, put_methods, read_all  # noqa: E402
+from course.answers import (  # noqa: E402
+    VARIANTS,
+    Answer,
+    installed_source,
+    put_methods,
+    read_all,
+)
 from course.equivalence import equivalent  # noqa: E402
 from course.mutation_operators import mutants  # noqa: E402
 from training.arguments import (  # noqa: E402
@@ -50,6 +57,7 @@ from training.arguments import (  # noqa: E402
     positive_int,
     run_script,
 )
+from training.files import atomic_write  # noqa: E402
 
 FORK = multiprocessing.get_context("fork")
 LIMIT = 90.0  # seconds for one mutant, checked and compared
@@ -122,7 +130,7 @@ def mutants_of(entry: GradedTask) -> list[Mutant]:
     own = entry.function.rpartition(".")[2]
     graded = {other.function for other in GRADED_TASKS} - {entry.function}
     owner, found = entry.function.split(".")[0], {}
-    for answer in read_all(VARIANTS, entry.id):
+    for answer in right_answers(entry.id).values():
         for version, methods in answer.versions.items():
             for method, right in methods.items():
                 if method != own and f"{owner}.{method}" in graded:
@@ -174,12 +182,18 @@ def file_with(mutant: Mutant, mutated: bool = True) -> str:
     """A task's file with the mutant, or with the right answer that it was made of."""
     name, _, version = mutant.version.partition("/")
     entry = graded_task(mutant.task)
-    answer = next(answer for answer in read_all(VARIANTS, mutant.task) if answer.name == name)
+    answer = right_answers(mutant.task)[name]
     methods = dict(answer.versions[version])
     if mutated:
         methods[mutant.method] = mutant.source + "\n"
     source = (ROOT / entry.file).read_text(encoding="utf-8")
     return put_methods(source, entry.function.split(".")[0], methods, answer.imports)
+
+
+@functools.cache
+def right_answers(task_id: str) -> dict[str, Answer]:
+    """The right answers to a task by name."""
+    return {answer.name: answer for answer in read_all(VARIANTS, task_id)}
 
 
 # ---------------------------------------------------------------------------------------------
@@ -209,12 +223,12 @@ def answer(mutant: Mutant, connection: Connection) -> None:
 def run_all(
     chosen: Iterable[Mutant], limit: float = LIMIT, processes: int = 2
 ) -> Iterator[tuple[Mutant, Outcome]]:
-    """All outcomes as they come, each from a process of its own; one that takes too long is ended."""
+    """All outcomes as they come, each from a process of its own, which is ended if it is late."""
     waiting = iter(chosen)
     running: dict[Connection, tuple[Mutant, multiprocessing.Process, float]] = {}
     while True:
         while len(running) < processes and (mutant := next(waiting, None)):
-            equivalent_runs_are_known(mutant)
+            run_right_answer(mutant.task, file_with(mutant, False))
             mine, theirs = FORK.Pipe(duplex=False)
             process = FORK.Process(target=answer, args=(mutant, theirs))
             process.start()
@@ -242,10 +256,10 @@ def ended(connection: Connection, process: multiprocessing.Process) -> Outcome:
         connection.close()
 
 
-def equivalent_runs_are_known(mutant: Mutant) -> None:
-    """Run the right answer here, so that the processes that are forked need not."""
-    right = file_with(mutant, False)
-    equivalent(graded_task(mutant.task), right, right)
+@functools.cache
+def run_right_answer(task_id: str, source: str) -> None:
+    """What a right answer computes is kept here, so that the processes that are forked need not."""
+    equivalent(graded_task(task_id), source, source)
 
 
 def warm_up() -> None:
@@ -330,6 +344,9 @@ def main() -> None:
     drawn = [draw(mutants_of(entry), args.most, args.seed) for entry in entries]
     chosen = [mutant for row in itertools.zip_longest(*drawn) for mutant in row if mutant]
     kept = read_outcomes(args.out)
+    if kept:
+        with atomic_write(args.out) as file:
+            file.writelines(itertools.starmap(as_line, kept.items()))
     outcomes = {mutant: kept[mutant] for mutant in chosen if mutant in kept}
     missing = [mutant for mutant in chosen if mutant not in kept]
     warm_up()
