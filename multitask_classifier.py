@@ -320,7 +320,11 @@ def read_set(task: Task, args: MultitaskFlags, split: str) -> TextDataset:
     return SentencePairDataset(rows, args, isRegression=task.classes == 0)
 
 
-def read_held_out(args: MultitaskFlags, tasks: Mapping[str, Task] = TASKS) -> HeldOut:
+def read_held_out(
+    args: MultitaskFlags,
+    splits: Sequence[str] = ("dev", "test"),
+    tasks: Mapping[str, Task] = TASKS,
+) -> HeldOut:
     """The dev sets, and the test sets of those tasks that have a file of them."""
     return {
         split: {
@@ -328,7 +332,7 @@ def read_held_out(args: MultitaskFlags, tasks: Mapping[str, Task] = TASKS) -> He
             for name in args.tasks
             if getattr(args, f"{name}_{split}")
         }
-        for split in ("dev", "test")
+        for split in splits
     }
 
 
@@ -361,8 +365,8 @@ def train_multitask(args, held_out: HeldOut | None = None) -> None:
     device = pick_device(args.use_gpu)
     names = [name for name in args.tasks if name in LOSSES]
     train_sets = {name: read_set(TASKS[name], args, "train") for name in names}
-    found = held_out or read_held_out(args)
-    dev_sets = {name: found["dev"][name] for name in names}
+    held_out = held_out or read_held_out(args, ["dev"])
+    dev_sets = {name: held_out["dev"][name] for name in names}
     model, config = new_model(args)
     broadcast_parameters(model.to(device))
     turns = new_turns(args, model, train_sets)

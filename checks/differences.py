@@ -26,8 +26,9 @@ def difference(
         return Finding(kind, f"{label}: a {type(got).__name__} instead of a tensor")
     if kind == "padding":
         if (got.abs() > tolerance).any():  # of NaN the values' own check tells
-            text = f"a change of padded tokens changes real ones by up to {got.abs().nan_to_num(0.0).max():.1e}"
-            return Finding(kind, f"{label}: {text}", got.abs().max().item() < 1e-5)
+            most = got.abs().nan_to_num(0.0).max().item()
+            text = f"a change of padded tokens changes real ones by up to {most:.1e}"
+            return Finding(kind, f"{label}: {text}", most < 1e-5)
         return None
     if got.shape != expected.shape:
         shapes = f"shape {tuple(got.shape)} instead of {tuple(expected.shape)}"

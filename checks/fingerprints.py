@@ -29,7 +29,7 @@ def projections(output: Any) -> Tensor:
     if not isinstance(output, Tensor):
         return torch.tensor(NOTHING, dtype=torch.float64)
     flat = output.detach().double().flatten()
-    if not flat.isfinite().any():  # so are the results of many mistakes: it tells of none
+    if flat.numel() and not flat.isfinite().any():  # as of many mistakes: it tells of none
         return torch.tensor([float(flat.numel()), *[HUGE] * (WIDTH - 1)], dtype=torch.float64)
     flat = flat.nan_to_num(nan=7e3, posinf=8e3, neginf=9e3)  # its places tell which mistake it is
     place = torch.arange(1, flat.numel() + 1, dtype=torch.float64)

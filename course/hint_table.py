@@ -5,18 +5,24 @@
     python course/hint_table.py --task 1.1    one task
     python course/hint_table.py --singles     pairs of mistakes without fingerprints of their own
 
-A mistake is caught if its task's check finds fault, and named if the check calls it by its name; a
-right answer is accused if its task's check finds fault or names a mistake. Exit status 1 if a
-mistake is not caught, fewer than 90 % are named, or a right answer is accused.
+Of a wrong function the check may say what it is (named), what it is not (named wrongly), what was
+measured (facts), only where it differs, or only what Python says (bare exception); or it finds no
+fault (missed). Two or three mistakes at once are named if one of them is, and nothing else. A right
+answer is accused if its task's check finds fault or names a mistake. Exit status 1 if a mistake is
+missed or named wrongly, fewer than 90 % are named, or a right answer is accused.
 """
 
 from __future__ import annotations
 
 import itertools
+import random
+import re
 import shutil
 import subprocess
 import sys
 import tempfile
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -35,6 +41,7 @@ from course.answers import (  # noqa: E402
     TRAINING,
     VARIANTS,
     Answer,
+    Methods,
     installed,
     installed_source,
     merge,
@@ -48,6 +55,27 @@ from training.files import atomic_write  # noqa: E402
 ENOUGH = 0.9  # share of mistakes that have to be named
 
 
+OUTCOMES = ("named", "named wrongly", "facts", "difference", "bare exception", "missed")
+TRIPLES = 300  # of each task, drawn at random: there are very many
+
+
+def outcome_of(findings: Sequence[Finding], names: Collection[str]) -> str:
+    """Which of OUTCOMES it is, for mistakes with these names."""
+    if not faulty(list(findings)):
+        return "missed"
+    found = {finding.name for finding in findings if finding.name}
+    if found:
+        return "named" if found <= {*names} else "named wrongly"
+    if any(finding.kind in EXPLAINING for finding in findings):
+        return "facts"
+    return "bare exception" if is_bare(findings[0]) else "difference"
+
+
+def is_bare(finding: Finding) -> bool:
+    """Whether a finding is an exception with no more than Python says."""
+    return finding.kind == "error" and bool(re.search(r"\(\S+:\d+\)$", finding.text))
+
+
 @dataclass(frozen=True)
 class Row:
     """What the check made of one version of a mistake."""
@@ -57,14 +85,9 @@ class Row:
     findings: list[Finding]
 
     @property
-    def caught(self) -> bool:
-        """Whether fault is found."""
-        return bool(faulty(self.findings))
-
-    @property
-    def named(self) -> bool:
-        """Whether it is called by its name, and by no other."""
-        return {found.name for found in self.findings if found.name} == {self.answer.named}
+    def outcome(self) -> str:
+        """Which of OUTCOMES."""
+        return outcome_of(self.findings, {self.answer.named})
 
     @property
     def hint(self) -> str:
@@ -118,25 +141,33 @@ def accused(answers: list[Answer]) -> list[str]:
     return found
 
 
-def pairs_named(entries: list[GradedTask]) -> tuple[int, int]:
-    """Of merged pairs of mistakes in one function: with one of the two named, and in all."""
-    hit = total = 0
+def several_at_once(entries: Iterable[GradedTask], count: int) -> Counter[str]:
+    """How often which outcome is that of ``count`` mistakes merged in one function of part 1."""
+    found: Counter[str] = Counter()
     for entry in (entry for entry in entries if entry in part_1()):
-        base, answers = base_of(entry), read_all(MISTAKES, entry.id)
-        for one, two in tqdm(list(itertools.combinations(answers, 2)), desc="pairs", disable=None):
-            first, second = (answer.versions[answer.first] for answer in (one, two))
-            methods = merge(base, first, second)
-            if methods is None:
-                continue
-            source = (ROOT / entry.file).read_text(encoding="utf-8")
-            owner = entry.function.split(".")[0]
-            source = put_methods(source, owner, methods, one.imports + two.imports)
-            with installed_source(entry.file, source):
-                findings = jobs.examine(entry)
-            if faulty(findings):  # one may undo the other
-                total += 1
-                hit += any(found.name in (one.name, two.name) for found in findings)
-    return hit, total
+        groups = list(itertools.combinations(read_all(MISTAKES, entry.id), count))
+        random.Random(0).shuffle(groups)
+        for group in tqdm(
+            groups[: TRIPLES if count > 2 else None], f"{count} at once", disable=None
+        ):
+            if methods := merged(entry, group):
+                imports = tuple(line for answer in group for line in answer.imports)
+                source = (ROOT / entry.file).read_text(encoding="utf-8")
+                owner = entry.function.split(".")[0]
+                with installed_source(entry.file, put_methods(source, owner, methods, imports)):
+                    findings = jobs.examine(entry)
+                if faulty(findings):  # one may undo the other
+                    found[outcome_of(findings, {answer.name for answer in group})] += 1
+    return found
+
+
+def merged(entry: GradedTask, group: Sequence[Answer]) -> Methods | None:
+    """All mistakes of a group in one function; None where they do not fit together."""
+    base = base_of(entry)
+    methods: Methods | None = base
+    for answer in group:
+        methods = methods and merge(base, methods, answer.versions[answer.first])
+    return methods
 
 
 def forget_pairs() -> None:
@@ -147,17 +178,25 @@ def forget_pairs() -> None:
 
 
 def write_table(path: Path, rows: list[Row]) -> None:
-    """A line for each mistake: its versions, how many are caught and named, what is said."""
+    """A line for each mistake: its versions, how many are named, what is said."""
     versions: dict[tuple[str, str], list[Row]] = {}
     for row in rows:
         versions.setdefault((row.answer.folder, row.answer.name), []).append(row)
-    lines = ["| task | mistake | versions | caught | named | hint |", "|---|---|---|---|---|---|"]
+    lines = ["| task | mistake | versions | named | hint |", "|---|---|---|---|---|"]
     for (folder, name), group in versions.items():
-        caught, said = sum(row.caught for row in group), sum(row.named for row in group)
+        said = sum(row.outcome == "named" for row in group)
         hint = " ".join(group[0].hint.replace("|", "\\|").split())
-        lines.append(f"| {folder} | {name} | {len(group)} | {caught} | {said} | {hint} |")
+        lines.append(f"| {folder} | {name} | {len(group)} | {said} | {hint} |")
     with atomic_write(path) as file:
         file.write("\n".join(lines) + "\n")
+
+
+def print_totals(totals: Mapping[str, Counter[str]]) -> None:
+    """A Markdown table: of each kind of wrong functions how many had which outcome."""
+    print(f"| | all | {' | '.join(OUTCOMES)} |\n|---|{'---:|' * (1 + len(OUTCOMES))}")
+    for what, counts in totals.items():
+        cells = " | ".join(f"{counts[outcome]:,}" for outcome in OUTCOMES)
+        print(f"| {what} | {counts.total():,} | {cells} |")
 
 
 def with_other_inputs(seed: int, rest: list[str]) -> int:
@@ -208,24 +247,24 @@ def main() -> None:
         if answer.folder in folders or any(entry in entries for entry in tasks_of(answer))
     ]
     blamed = accused(answers)
-    hit, total = pairs_named(entries)
     for row in rows:
-        marks = ("caught" if row.caught else "MISSED", "named" if row.named else "-----")
-        print(f"{marks[0]}  {marks[1]}  {row.place:58}  {row.hint[:140]}")
+        print(f"{row.outcome:14}  {row.place:58}  {row.hint[:140]}")
     if args.out:
         write_table(args.out, rows)
     for text in blamed:
         print(f"ACCUSED  {text}")
-    firsts = [row for row in rows if row.version == row.answer.first]
-    again = [row for row in rows if row not in firsts]
-    for what, group in (("mistakes", firsts), ("rewrites of them", again)):
-        caught, said = (sum(getattr(row, key) for row in group) for key in ("caught", "named"))
-        print(f"{len(group)} {what}: {caught} caught, {said} named")
-    print(f"{hit} of {total} pairs of mistakes in one function have at least one of the two named")
+    firsts = [row.version == row.answer.first for row in rows]
+    singles = {
+        "mistakes": Counter(r.outcome for r, first in zip(rows, firsts, strict=True) if first),
+        "rewrites": Counter(r.outcome for r, first in zip(rows, firsts, strict=True) if not first),
+    }
+    several = {f"{n} at once": several_at_once(entries, n) for n in (2, 3)}
+    print_totals(singles | several)
     versions = sum(len(answer.versions) for answer in answers)
     print(f"{len(blamed)} accusations of {versions} right answers")
-    good = all(row.caught for row in rows) and not blamed
-    sys.exit(0 if good and sum(row.named for row in rows) >= ENOUGH * len(rows) else 1)
+    counts = sum(singles.values(), Counter())
+    good = not (blamed or counts["missed"] or counts["named wrongly"])
+    sys.exit(0 if good and counts["named"] >= ENOUGH * len(rows) else 1)
 
 
 if __name__ == "__main__":

@@ -183,7 +183,7 @@ def train(args, held_out: HeldOut | None = None) -> None:
     keep_freed_memory()
     device = pick_device(args.use_gpu)
     train_sets = {name: read_set(TASKS[name], args, "train") for name in args.tasks}
-    dev_sets = (held_out or read_held_out(args, TASKS))["dev"]
+    dev_sets = (held_out or read_held_out(args, ["dev"], TASKS))["dev"]
     model, config = new_model(args)
     broadcast_parameters(model.to(device))
     turns = new_turns(args, model, train_sets)
@@ -242,7 +242,7 @@ def test(args, held_out: HeldOut | None = None) -> None:
     vars(args).update(vars(config))
     remember_words(model, args)
     sizes = {TASKS[name]: size for name, size in batch_sizes(args).items()}
-    test_on(model, sizes, args, device, held_out or read_held_out(args, TASKS))
+    test_on(model, sizes, args, device, held_out or read_held_out(args, tasks=TASKS))
 
 
 def remembered(model: TechniquesBERT, lines: Iterable[Sequence[str]]) -> Iterator[Sequence[str]]:
@@ -274,7 +274,7 @@ def main() -> None:
     args.model = args.model or in_first_process(default_model)
     args = complete_flags(args, TechniqueFlags, STEMS)
     check_run(args)
-    held_out = read_held_out(args, TASKS)  # a fault must show before the training
+    held_out = read_held_out(args, tasks=TASKS)  # a fault must show before the training
     seed_everything(args.seed)
     train(args, held_out)
     if first_process():

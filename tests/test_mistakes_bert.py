@@ -5,7 +5,7 @@ import itertools
 import pytest
 from conftest import ROOT
 
-import sanity_check
+from checks import jobs
 from checks.findings import faulty
 from checks.graded_tasks import GRADED_TASKS
 from course.answers import (
@@ -37,7 +37,7 @@ def names(findings):
 @pytest.mark.parametrize(("answer", "version"), versions(itertools.chain(*WRONG.values())))
 def test_a_mistake_is_caught_and_named_however_it_is_written(answer, version):
     with installed(answer, version):
-        findings = sanity_check.examine(answer.task)
+        findings = jobs.examine(answer.task)
     assert faulty(findings)
     assert names(findings) == {answer.name}
     assert not [finding for finding in findings if finding.kind == "fact"]
@@ -58,7 +58,7 @@ def test_a_mistake_changes_nothing_in_the_check_of_another_task(answers):
     for answer in answers:
         source = put(answer, source=source)
     with installed_source("bert.py", source):
-        found = {answer.task.id: names(sanity_check.examine(answer.task)) for answer in answers}
+        found = {answer.task.id: names(jobs.examine(answer.task)) for answer in answers}
     assert found == {answer.task.id: {answer.name} for answer in answers}
 
 
@@ -66,7 +66,7 @@ def test_a_mistake_changes_nothing_in_the_check_of_another_task(answers):
 def test_a_mistake_fails_no_task_but_its_own(answer):
     others = [entry for entry in GRADED_TASKS if entry.number < "1.5" and entry != answer.task]
     with installed(answer):
-        assert {entry.id: sanity_check.examine(entry) for entry in others} == {
+        assert {entry.id: jobs.examine(entry) for entry in others} == {
             entry.id: [] for entry in others
         }
 
@@ -77,9 +77,7 @@ def test_a_mistake_fails_no_task_but_its_own(answer):
 )
 def test_a_right_answer_is_not_accused(answer, version):
     with installed(answer, version):
-        assert {entry.id: sanity_check.examine(entry) for entry in BERT} == {
-            entry.id: [] for entry in BERT
-        }
+        assert {entry.id: jobs.examine(entry) for entry in BERT} == {entry.id: [] for entry in BERT}
 
 
 @pytest.mark.parametrize("entry", BERT, ids=lambda entry: entry.id)
@@ -93,7 +91,7 @@ def test_of_two_mistakes_at_least_one_is_named(entry):
         owner = entry.function.split(".")[0]
         text = put_methods(source, owner, methods, one.imports + two.imports)
         with installed_source(entry.file, text):
-            findings = sanity_check.examine(entry)
+            findings = jobs.examine(entry)
         count += bool(faulty(findings))
         if faulty(findings) and not names(findings) & {one.name, two.name}:
             missed.append((one.name, two.name))
@@ -104,7 +102,7 @@ def test_of_two_mistakes_at_least_one_is_named(entry):
 def test_what_a_student_reads(capsys):
     answer = next(answer for answer in WRONG["bert.attention"] if answer.name == "no_scale")
     with installed(answer):
-        sanity_check.report(answer.task, sanity_check.examine(answer.task))
+        sanity_check.report(answer.task, jobs.examine(answer.task))
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].startswith("  WRONG Task 1.1 · BertSelfAttention.attention: values of context")
     assert lines[-1] == (

@@ -2,7 +2,7 @@
 
 import pytest
 
-import sanity_check
+from checks import jobs
 from checks.findings import faulty
 from checks.graded_tasks import GRADED_TASKS, graded_task
 from course.answers import MISTAKES, VARIANTS, installed, installed_source, put, read_all
@@ -21,7 +21,7 @@ def versions(folder):
 @pytest.mark.parametrize(("answer", "version"), versions(MISTAKES))
 def test_a_classifiers_mistake_is_caught_and_named(answer, version):
     with installed(answer, version):
-        found = {entry.id: sanity_check.examine(entry) for entry in CLASSIFIER}
+        found = {entry.id: jobs.examine(entry) for entry in CLASSIFIER}
     assert faulty(found[answer.task.id])
     assert {finding.name for finding in found[answer.task.id]} - {""} == {answer.name}
     (other,) = (found[entry.id] for entry in CLASSIFIER if entry != answer.task)
@@ -31,13 +31,13 @@ def test_a_classifiers_mistake_is_caught_and_named(answer, version):
 @pytest.mark.parametrize(("answer", "version"), versions(VARIANTS))
 def test_a_right_classifier_is_not_accused(answer, version):
     with installed(answer, version):
-        assert [sanity_check.examine(entry) for entry in CLASSIFIER] == [[], []]
+        assert [jobs.examine(entry) for entry in CLASSIFIER] == [[], []]
 
 
 def test_a_wrong_classifier_fails_no_task_in_another_file():
     others = [e for e in GRADED_TASKS if e.part == 1 and e not in CLASSIFIER]
     with installed(HEADS[0]):
-        found = {entry.id: sanity_check.examine(entry) for entry in others}
+        found = {entry.id: jobs.examine(entry) for entry in others}
     assert found == {entry.id: [] for entry in others}
 
 
@@ -54,5 +54,5 @@ def test_a_number_in_the_code_is_named_whichever_it_is(name, old, new):
     source = put(answer)
     assert source.count(old) == 1
     with installed_source("classifier.py", source.replace(old, new)):
-        findings = sanity_check.examine(answer.task)
+        findings = jobs.examine(answer.task)
     assert [finding.name for finding in findings if finding.name] == [name]

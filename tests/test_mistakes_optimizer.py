@@ -10,7 +10,7 @@ from conftest import ROOT
 from test_optimizer import CoupledL2, MomentsForgotten, NoCorrection, Pieces, Uphill
 
 import optimizer_test
-import sanity_check
+from checks import jobs
 from checks.findings import faulty
 from checks.graded_tasks import GRADED_TASKS, graded_task
 from checks.part1 import adamw, adamw_probes
@@ -58,7 +58,7 @@ def quick(monkeypatch):
 @pytest.mark.parametrize("answer", STEPS, ids=lambda answer: answer.name)
 def test_an_optimizers_mistake_is_caught_and_named(answer, quick):
     with installed(answer):
-        findings = sanity_check.examine(OPTIMIZER)
+        findings = jobs.examine(OPTIMIZER)
     assert faulty(findings)
     said = [finding for finding in findings if finding.kind == "named"]
     assert [finding.name for finding in said] == [answer.name]
@@ -75,7 +75,7 @@ def test_a_rewritten_optimizer_is_recognised(answer, version):
 @pytest.mark.parametrize(("answer", "version"), versions(read_all(VARIANTS, OPTIMIZER.id)))
 def test_a_right_optimizer_is_not_accused(answer, version):
     with installed(answer, version) as module:
-        assert sanity_check.examine(OPTIMIZER) == []
+        assert jobs.examine(OPTIMIZER) == []
         assert facts(module.AdamW) == []
         assert recognise(module.AdamW) == []
 
@@ -276,7 +276,7 @@ def put_in_place(monkeypatch, opt_class):
 
 def test_an_unknown_mistake_gets_facts_and_no_name(monkeypatch, quick, capsys):
     put_in_place(monkeypatch, DecayTimesSquare)
-    findings = sanity_check.examine(OPTIMIZER)
+    findings = jobs.examine(OPTIMIZER)
     assert not any(finding.name for finding in findings)
     (fact,) = (finding.text for finding in findings if finding.kind == "fact")
     assert "is multiplied by 0.995" in fact
@@ -301,5 +301,5 @@ def test_a_known_mistake_is_named_by_the_script(monkeypatch, quick, capsys):
 def test_a_wrong_optimizer_fails_no_other_task():
     others = [e for e in GRADED_TASKS if e.part == 1 and e.file != OPTIMIZER.file]
     with installed(STEPS[0]):
-        found = {entry.id: sanity_check.examine(entry) for entry in others}
+        found = {entry.id: jobs.examine(entry) for entry in others}
     assert found == {entry.id: [] for entry in others}

@@ -16,12 +16,12 @@ from torch.nn import functional as F
 
 import bert
 import classifier
-import sanity_check
+from checks import jobs
 from checks.graded_tasks import GRADED_TASKS, graded_task
 from checks.part1 import functions
 from checks.part1.functions import student_outputs
 from course.answers import MISTAKES, installed, read
-from sanity_check import check
+from checks.jobs import check
 from training.errors import InputError
 
 PART_1 = [entry for entry in GRADED_TASKS if entry.part == 1]
@@ -115,7 +115,7 @@ def test_what_is_said_about_odd_results(function, words, monkeypatch):
     found = wrong_tasks()
     assert list(found) == [ATTENTION]
     assert any(words in finding.text for finding in found[ATTENTION]), found
-    assert not any(finding.name for finding in sanity_check.examine(graded_task(ATTENTION)))
+    assert not any(finding.name for finding in jobs.examine(graded_task(ATTENTION)))
 
 
 # ---------------------------------------------------------------------------------------------
@@ -221,22 +221,22 @@ def test_the_file_is_small_and_plain():
 
 
 def test_pretrained_values(offline_model, capsys):
-    assert sanity_check.check_pretrained() == []
+    assert jobs.check_pretrained() == []
     assert "ok    two sentences through all-MiniLM-L6-v2" in capsys.readouterr().out
 
 
 def test_pretrained_differences_are_told(offline_model, monkeypatch, capsys):
     monkeypatch.setattr(bert.BertLayer, "add_norm", lambda self, input, output, *_: input)
-    assert sanity_check.check_pretrained()
+    assert jobs.check_pretrained()
     assert "WRONG two sentences through all-MiniLM-L6-v2" in capsys.readouterr().out
 
 
 def test_a_model_without_reference_is_no_failure(tiny_model_folder, monkeypatch, capsys):
     monkeypatch.setenv("MINBERT_MODEL", str(tiny_model_folder))
-    assert sanity_check.check_pretrained() == []
+    assert jobs.check_pretrained() == []
     assert "no reference yet for" in capsys.readouterr().out
     monkeypatch.setenv("MINBERT_MODEL", str(tiny_model_folder / "none"))
-    assert sanity_check.check_pretrained() == []
+    assert jobs.check_pretrained() == []
     assert "no model folder at" in capsys.readouterr().out
 
 

@@ -8,7 +8,7 @@ from torch import nn
 from torch.nn import functional as F
 
 import bert
-import sanity_check
+from checks import jobs
 from checks.fingerprints import (
     WIDTH,
     Fingerprint,
@@ -189,7 +189,7 @@ def test_right_values_with_unknown_dropout_are_no_known_mistake(monkeypatch):
         return (probabilities @ value).transpose(1, 2).flatten(2)
 
     monkeypatch.setattr(bert.BertSelfAttention, "attention", attention)
-    findings = sanity_check.examine(graded_task(ATTENTION))
+    findings = jobs.examine(graded_task(ATTENTION))
     assert findings[0].kind == "dropout"
     assert not any(finding.name for finding in findings)
 
@@ -492,7 +492,7 @@ def test_nothing_is_measured_of_right_answers(task_id):
 @pytest.mark.parametrize("task_id", [ATTENTION, ADD_NORM, LAYER, EMBED])
 def test_odd_functions_stop_no_probe(task_id, function, monkeypatch):
     replaced(monkeypatch, task_id, function)
-    findings = sanity_check.examine(graded_task(task_id))
+    findings = jobs.examine(graded_task(task_id))
     assert findings[0].kind in ("values", "error")
     torch.manual_seed(7)
     state = torch.get_rng_state()
@@ -502,7 +502,7 @@ def test_odd_functions_stop_no_probe(task_id, function, monkeypatch):
 
 def test_an_unknown_mistake_gets_facts_and_no_name(monkeypatch, capsys):
     replaced(monkeypatch, ATTENTION, attention(lambda s: s / 7))
-    findings = sanity_check.examine(graded_task(ATTENTION))
+    findings = jobs.examine(graded_task(ATTENTION))
     assert [f.kind for f in findings][-1] == "fact"
     assert not any(finding.name for finding in findings)
     sanity_check.report(graded_task(ATTENTION), findings)

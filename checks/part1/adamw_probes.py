@@ -88,6 +88,14 @@ def first_step_uncorrected(opt_class: type) -> str:
     )
 
 
+def ignores_correct_bias(opt_class: type) -> bool:
+    """Whether the first step is the same with and without; False where step() fails."""
+    try:
+        return same(moved(opt_class, 1.0), moved(opt_class, 1.0, correct_bias=False))
+    except Exception:
+        return False
+
+
 def later_steps(opt_class: type) -> str:
     """On one and the same gradient every corrected step is the learning rate."""
     values = walk(*make(opt_class), [1.0] * 10)

@@ -678,7 +678,13 @@ def check_optimizer() -> list[Finding]:
         explaining = adamw.explain(opt_class) if wrong else []
     except (Exception, SystemExit) as error:
         return [describe(error)]
-    texts = [f"{result.name}: {' '.join(result.detail.split())}" for result in wrong]
+    failed: dict[str, list[str]] = {}  # what is wrong → the checks that say so: all the same error
+    for result in wrong:
+        failed.setdefault(" ".join(result.detail.split()), []).append(result.name)
+    texts = [
+        f"{names[0]}{f' and {len(names) - 1} more' if len(names) > 1 else ''}: {text}"
+        for text, names in failed.items()
+    ]
     return [*(Finding("values", text) for text in texts), *explaining]
 
 

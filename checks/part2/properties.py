@@ -434,21 +434,11 @@ def dependence(measured: Measured, batch: Batch, seen: list[tuple[Any, Any]]) ->
         """How much results change at most."""
         return (rows_in(measured, name) - before).abs().max().item()
 
-    without, findings, hints = [], [], []
+    without, findings = [], []
     for side in range(len(batch)):
         name = "sentence" if len(batch) == 1 else f"{SIDES[side]} sentence"
         if change(f"other words {side}") < UNUSED:
             without.append(unused(side, name, batch, seen))
-        leak = change(f"wider {side}")
-        if not leak < limit:
-            text = f"more columns of padding after the {name} change results by up to {leak:.1e}"
-            if read_apart(batch, seen):
-                text += ": pooling has to leave padding out; divide by the number of real pieces, "
-                text += "attention_mask.sum(1), not by the number of columns"
-                findings.append(Finding("neighbours", text, name="padding_pooled"))
-            else:
-                text += ", which then depend on the batch (positions that shift?)"
-                hints.append(Finding("hint", text))
     if len(without) == len(batch):  # then nothing else says anything about the function
         without = [replace(finding, kind="values") for finding in without]
     leak = change("halves")
@@ -467,8 +457,22 @@ def dependence(measured: Measured, batch: Batch, seen: list[tuple[Any, Any]]) ->
         else:
             text += "each sentence's attention_mask has to reach BERT, or its words attend to it"
             findings.append(Finding("neighbours", text, name="mask_not_given"))
-        hints = []  # said already
-    return without + findings + hints
+    else:
+        leaks = [change(f"wider {side}") for side in range(len(batch))]
+        findings += [more_columns(batch, seen, leak) for leak in leaks if not leak < limit]
+    return without + list(dict.fromkeys(findings))
+
+
+def more_columns(batch: Batch, seen: list[tuple[Any, Any]], leak: float) -> Finding:
+    """What to say of a result that changes with the number of padded columns, not their content.
+
+    Where both texts of a pair are read as one, their positions may shift, which is no fault.
+    """
+    text = f"more columns of padding change results by up to {leak:.1e}"
+    if not read_apart(batch, seen):
+        return Finding("hint", f"{text}, which then depend on the batch (positions that shift?)")
+    text += ": a mean has to be taken over the real pieces; divide by attention_mask.sum(1), not "
+    return Finding("neighbours", f"{text}by the number of columns", name="padding_pooled")
 
 
 def read_apart(batch: Batch, seen: list[tuple[Any, Any]]) -> bool:

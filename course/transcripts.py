@@ -1,0 +1,90 @@
+"""Write docs/checks.md: what the checks say to the likeliest mistakes in each task, by making them.
+
+python course/transcripts.py            seconds; again whenever the checks or their words change
+python course/transcripts.py --check    writes nothing; exit status 1 if the page is out of date
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT))  # Python puts the folder of the script there
+
+from checks import jobs  # noqa: E402
+from checks.graded_tasks import GRADED_TASKS, GradedTask  # noqa: E402
+from checks.report import Report  # noqa: E402
+from course.answers import MISTAKES, installed, read  # noqa: E402
+from training.arguments import OneLineParser, run_script  # noqa: E402
+from training.errors import InputError  # noqa: E402
+from training.files import atomic_write  # noqa: E402
+
+PAGE = ROOT / "docs" / "checks.md"
+WIDTH = 96  # columns
+LIKELY = {
+    "bert.attention": "no_scale no_dropout softmax_over_queries heads_not_transposed no_mask",
+    "bert.add_norm": "no_residual no_dropout norm_before_residual dense_twice dropout_on_sum",
+    "bert.layer": "no_gelu norms_swapped second_residual_from_input relu mask_not_given",
+    "bert.embed": "no_dropout segments_ignored same_position no_norm dropout_before_norm",
+    "optimizer.step": "coupled_decay no_bias_correction eps_inside_root no_decay moments_not_kept",
+    "classifier.init": "dropout_in_code width_in_code bert_always_trains labels_in_code no_dropout",
+    "classifier.forward": "softmax_returned no_dropout no_mask cls_of_last_hidden_state no_linear",
+    "multitask.init": "bert_not_frozen layers_in_list width_in_code bert_not_loaded no_layers",
+    "multitask.forward": "padding_pooled pieces_left mask_not_given no_grad dict_returned",
+    "multitask.predict_sentiment": (
+        "softmax_returned class_returned mask_not_given layer_made_at_call dropout_always_on"
+    ),
+    "multitask.predict_paraphrase": (
+        "axis_left probability_returned two_logits joined_along_batch first_twice"
+    ),
+    "multitask.predict_similarity": (
+        "axis_left cut_to_integers every_pair dropout_on_score batch_averaged"
+    ),
+}
+HEAD = """# What the checks say to likely mistakes
+
+Each task's function was written wrongly in five likely ways, and `python sanity_check.py` run. Your
+numbers are these where your mistake is one of them: inputs are stored, so they are the same for
+everybody. Only what follows the task's name is shown.
+"""
+
+
+def said_of(entry: GradedTask, name: str) -> str:
+    """What is printed about a task with one mistake in it, without the first line."""
+    with installed(read(MISTAKES, f"{entry.id}/{name}")):
+        outcome = jobs.check_task(entry)
+    with contextlib.redirect_stdout(io.StringIO()) as out:
+        Report().end(outcome)
+    return "\n".join(line[8:] for line in out.getvalue().splitlines()[1:])
+
+
+def page() -> str:
+    """All transcripts, as Markdown."""
+    os.environ["COLUMNS"] = str(WIDTH)
+    parts = [HEAD]
+    for entry in GRADED_TASKS:
+        blocks = [said_of(entry, name) for name in LIKELY[entry.id].split()]
+        parts.append(f"## {entry.title}\n".replace("__", "\\_\\_"))
+        parts += [f"```text\n{block}\n```\n" for block in blocks]
+    return "\n".join(parts)
+
+
+def main() -> None:
+    """Write the page, or compare it."""
+    parser = OneLineParser(description="Write what the checks say to likely mistakes.")
+    parser.add_argument("--check", action="store_true", help="compare with the page, write nothing")
+    args, text = parser.parse_args(), page()
+    if not args.check:
+        with atomic_write(PAGE) as file:
+            file.write(text)
+    elif not PAGE.is_file() or PAGE.read_text(encoding="utf-8") != text:
+        raise InputError(f"{PAGE.name} is not what the checks say now; write it again")
+    print(f"{PAGE.name}: {text.count('```text')} transcripts")
+
+
+if __name__ == "__main__":
+    run_script(main)

@@ -1,0 +1,232 @@
+"""sanity_check.py on code that hangs, crashes, prints, or cannot be imported."""
+
+import ast
+import contextlib
+import io
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+from conftest import ROOT
+
+from checks import child, jobs
+from checks.child import Child
+from checks.findings import Finding, Outcome
+from checks.report import Report
+from training.errors import InputError
+
+
+@pytest.fixture(scope="module")
+def copy(tmp_path_factory):
+    """A copy of what part 1 needs, in a folder whose name is not ASCII."""
+    folder = tmp_path_factory.mktemp("Prüfung") / "minBERT"
+    folder.mkdir()
+    for file in (*ROOT.glob("*.py"), ROOT / "sanity_check.data", ROOT / "optimizer_test.npy"):
+        shutil.copy(file, folder)
+    for name in ("training", "checks"):
+        shutil.copytree(ROOT / name, folder / name)
+    (folder / "multitask_classifier.py").unlink()
+    return folder
+
+
+@pytest.fixture
+def folder(copy):
+    """The copy, with our files in it again afterwards."""
+    yield copy
+    for name in ("bert.py", "optimizer.py", "classifier.py"):
+        shutil.copy(ROOT / name, copy)
+
+
+def begin_function(file, owner: str, name: str, line: str) -> int:
+    """Put a line at the beginning of a method's body; its number."""
+    tree = ast.parse(file.read_text(encoding="utf-8"))
+    (body,) = (n.body for n in tree.body if isinstance(n, ast.ClassDef) and n.name == owner)
+    (function,) = (n for n in body if isinstance(n, ast.FunctionDef) and n.name == name)
+    lines = file.read_text(encoding="utf-8").splitlines()
+    lines.insert(function.body[0].end_lineno, f"        {line}")  # after the docstring
+    file.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return function.body[0].end_lineno + 1
+
+
+def run(folder, *arguments: str, script="sanity_check.py") -> subprocess.CompletedProcess:
+    return subprocess.run(
+        [sys.executable, script, *arguments],
+        cwd=folder,
+        env=os.environ | {"OMP_NUM_THREADS": "1", "COLUMNS": "200", "PYTHONPATH": ""},
+        capture_output=True,
+        encoding="utf-8",
+        timeout=120,
+    )
+
+
+def test_a_hang_a_crash_and_prints_are_told_and_the_rest_is_checked(folder):
+    hang = "while True: pass"
+    line = begin_function(folder / "bert.py", "BertSelfAttention", "attention", hang)
+    native = "import itertools; sum(itertools.repeat(0))"
+    native_line = begin_function(folder / "optimizer.py", "AdamW", "step", native)
+    begin_function(folder / "bert.py", "BertLayer", "add_norm", "import os; os._exit(7)")
+    prints = "for i in range(5): print('row', i)"
+    begin_function(folder / "bert.py", "BertModel", "embed", prints)
+    done = run(folder, "--part", "1", "--limit", "4")
+    assert (done.returncode, done.stderr) == (1, "")
+    said = done.stdout.splitlines()
+    assert (
+        f"        not done after 4 seconds at bert.py:{line}, in attention: {hang}" in done.stdout
+    )
+    text = f"not done after 4 seconds at optimizer.py:{native_line}, in step: {native}"
+    assert text in done.stdout
+    assert "  WRONG Task 1.2 · BertLayer.add_norm" in said
+    assert "        Python itself ended, with status 7" in said
+    assert said.count("        your code printed: row 0") == 1  # the others are behind --all
+    assert "  ok    Task 1.3 · BertLayer.forward: values, gradients, mask, dropout" in said
+    assert any(s.startswith("  ok    Task 1.7 · BertSentimentClassifier.forward") for s in said)
+
+
+def test_a_file_that_cannot_be_imported_is_told_once_with_its_line(folder):
+    source = (folder / "bert.py").read_text(encoding="utf-8")
+    (folder / "bert.py").write_text(source.replace("def attention(", "def attention(("), "utf-8")
+    done = run(folder, "--part", "1")
+    line = source[: source.index("def attention(")].count("\n") + 1
+    message = (
+        f"  WRONG bert.py cannot be imported: SyntaxError: '(' was never closed (bert.py:{line})"
+    )
+    said = done.stdout.splitlines()
+    assert said[:3] == [message, f"{' ' * 12}def attention((", f"{' ' * 25}^"]
+    assert done.stdout.count("cannot be imported: ") == 1
+    assert "  waits Task 1.6 · BertSentimentClassifier.__init__: until classifier.py can be" in (
+        done.stdout
+    )
+    assert any(text.startswith("  ok    Task 1.5 · AdamW.step") for text in said)
+    assert (done.returncode, done.stderr) == (1, "")
+
+
+def test_a_missing_package_and_a_model_that_cannot_be_made(folder):
+    classifier = folder / "classifier.py"
+    source = classifier.read_text(encoding="utf-8")
+    classifier.write_text(source.replace("import argparse\n", "import einops\n"), encoding="utf-8")
+    begin_function(folder / "bert.py", "BertModel", "__init__", "self.width = config.width")
+    done = run(folder, "--part", "1")
+    assert "WRONG BertModel(config) cannot be made: AttributeError: 'BertConfig' object" in (
+        done.stdout
+    )
+    assert (
+        "WRONG classifier.py cannot be imported: ModuleNotFoundError: No module named 'einops'"
+        in (done.stdout)
+    )
+    assert done.stdout.count("waits Task 1.1") == 1
+
+
+@pytest.mark.skipif(os.name == "nt", reason="a signal of Ctrl-C is sent otherwise there")
+def test_ctrl_c_says_where(folder):
+    line = begin_function(folder / "optimizer.py", "AdamW", "step", "while True: pass")
+    process = subprocess.Popen(
+        [sys.executable, "optimizer_test.py"],
+        cwd=folder,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        encoding="utf-8",
+        start_new_session=True,
+    )
+    time.sleep(8)
+    os.killpg(process.pid, signal.SIGINT)
+    said, errors = process.communicate(timeout=20)
+    assert f"interrupted: Task 1.5 · AdamW.step at optimizer.py:{line}, in step: while True" in said
+    assert (process.returncode, errors) == (1, "")
+
+
+def test_the_script_of_the_optimizer(folder):
+    done = run(folder, script="optimizer_test.py")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith("  ok    Task 1.5 · AdamW.step: ")
+    source = (folder / "optimizer.py").read_text(encoding="utf-8")
+    (folder / "optimizer.py").write_text(
+        source.replace("value=-step_size", "value=step_size"), encoding="utf-8"
+    )
+    done = run(folder, script="optimizer_test.py")
+    assert (done.returncode, done.stderr) == (1, "")
+    assert done.stdout.startswith("  WRONG Task 1.5 · AdamW.step\n")
+    assert done.stdout.count("\n") < 15
+
+
+def test_the_parent_imports_no_torch():
+    code = "import sanity_check, optimizer_test, sys; assert 'torch' not in sys.modules"
+    subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True)
+
+
+def test_checks_that_cannot_start_are_one_line(monkeypatch, tmp_path):
+    monkeypatch.setattr(child, "ROOT", tmp_path)  # where there is no package checks
+    with Child(5) as broken, pytest.raises(InputError, match=r"^the checks cannot start: .*checks"):
+        broken.run("bert.embed", "a task")
+
+
+def test_a_damaged_file_of_the_course_is_one_line(folder):
+    (folder / "sanity_check.data").write_bytes(b"\xff" * 100)
+    try:
+        done = run(folder, "--task", "1.1")
+    finally:
+        shutil.copy(ROOT / "sanity_check.data", folder)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert re.fullmatch(r"error: sanity_check\.data cannot be read .*restore it.*\n", done.stderr)
+
+
+# ---------------------------------------------------------------------------------------------
+# The report
+
+
+def said_of(*outcomes: Outcome, everything: bool = False, printed=()) -> list[str]:
+    report = Report(everything)
+    with contextlib.redirect_stdout(io.StringIO()) as out:
+        for outcome in outcomes:
+            report.end(outcome, list(printed))
+    return out.getvalue().splitlines()
+
+
+FINDINGS = (
+    Finding("values", "first"),
+    Finding("gradients", "second"),
+    Finding("named", "a mistake"),
+    *(Finding("fact", f"fact {i}") for i in range(5)),
+)
+
+
+def test_what_it_probably_is_comes_first_and_the_rest_is_short():
+    assert said_of(Outcome("Task", "wrong", findings=FINDINGS)) == [
+        "  WRONG Task",
+        "        probably: a mistake",
+        "        first",
+        "        measured: fact 0",
+        "        measured: fact 1",
+        "        measured: fact 2",
+        "        … and 3 more (--all)",
+    ]
+    said = said_of(Outcome("Task", "wrong", findings=FINDINGS), everything=True)
+    assert [line.strip() for line in said[1:4]] == ["probably: a mistake", "first", "second"]
+    assert len(said) == 9
+
+
+def test_a_cause_is_said_once_and_lines_fit_the_terminal(monkeypatch):
+    monkeypatch.setenv("COLUMNS", "70")
+    cause = Finding("error", "bert.py cannot be imported")
+    waiting = [Outcome(f"Task {i}", "waits", "until it can", (cause,)) for i in range(2)]
+    said = said_of(*waiting)
+    assert said == [
+        "  WRONG bert.py cannot be imported",
+        *(f"  waits Task {i}: until it can" for i in (0, 1)),
+    ]
+    long = Outcome("Task", "wrong", findings=(Finding("values", "word " * 40),))
+    assert max(map(len, said_of(long))) <= 70
+
+
+def test_an_import_fault_shows_the_line_of_another_error(tmp_path, monkeypatch):
+    (tmp_path / "bert.py").write_text("x = 1\ny = x / 0\n", encoding="utf-8")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "bert")
+    fault = jobs.fault_of_import.__wrapped__("bert")
+    first, code, caret = fault.text.splitlines()
+    assert first == "bert.py cannot be imported: ZeroDivisionError: division by zero (bert.py:2)"
+    assert (code.strip(), caret.strip()) == ("y = x / 0", "^")
