@@ -199,6 +199,16 @@ class CountsMissing(Pieces):
         return super().step(closure)
 
 
+class StopsAtMissing(Pieces):
+    def step(self, closure=None):
+        groups = self.param_groups
+        for group in groups:
+            kept = list(itertools.takewhile(lambda p: p.grad is not None, group["params"]))
+            self.param_groups = [{**group, "params": kept}]
+            super().step(closure)
+        self.param_groups = groups
+
+
 class MovesAlways(Pieces):
     def step(self, closure=None):
         with torch.no_grad():
@@ -256,6 +266,7 @@ UNKNOWN = [
     (Neighbours, "neighbours", "something is shared"),
     (MovesAlways, "missing_gradient", "whose grad is None moves"),
     (CountsMissing, "missing_gradient", "grad is None changes the next ones"),
+    (StopsAtMissing, "after_a_missing_gradient", "only that one is to be left out"),
     (ForgetsAtResume, "loaded_state", "after state_dict() and load_state_dict()"),
     (NoEpsOfTheGroup, "settings_of_the_group", "has no effect: eps"),
 ]

@@ -305,7 +305,7 @@ UNKNOWN = [  # probe, task, wrong function, words
     ),
     ("arguments", ATTENTION, constant_query, "`query` has no effect on the result"),
     ("weight_sums", ATTENTION, attention(probabilities=lambda p, m: p * p), "do not sum to 1"),
-    ("weight_places", ATTENTION, half_mask, "padding gets weights of up to 0."),
+    ("weight_places", ATTENTION, half_mask, "token gives to padding sum to up to 1"),
     ("weight_places", ATTENTION, hides_the_first, "no token looks at piece 0 of sentence 0 (co"),
     (
         "score_scale",
@@ -354,7 +354,7 @@ UNKNOWN = [  # probe, task, wrong function, words
         "what dense_layer makes of `output`, but it is something else",
     ),
     (
-        "frame_sum",
+        "frame_norm",
         ADD_NORM,
         add_norm(lambda s, i, o, de, dr, ln: 3 * ln(i + dr(de(o))) / 2),
         "mean 0 and variance 1, but one has mean",
@@ -370,6 +370,12 @@ UNKNOWN = [  # probe, task, wrong function, words
         ADD_NORM,
         add_norm(lambda s, i, o, de, dr, ln: ln(i + de(dr(o)))),
         "no number of what dense_layer gives is set to 0",
+    ),
+    (
+        "frame_dropout",
+        ADD_NORM,
+        add_norm(lambda s, i, o, de, dr, ln: ln(i + dr(dr(de(o))))),
+        "keeps are multiplied by 2.778; with a probability of 0.4 that is 1.667 (once is enough)",
     ),
     (
         "layer_trace",
@@ -427,6 +433,18 @@ UNKNOWN = [  # probe, task, wrong function, words
         embed(end=lambda s, x: s.embed_dropout(s.embed_layer_norm(s.embed_dropout(x)))),
         "in training mode the numbers that are not 0 are others",
     ),
+    (
+        "embed_dropout",
+        EMBED,
+        embed(end=lambda s, x: s.embed_dropout(s.embed_dropout(s.embed_layer_norm(x)))),
+        "dropout keeps are multiplied by 2.778",
+    ),
+    (
+        "embed_dropout",
+        EMBED,
+        embed(end=lambda s, x: F.dropout(s.embed_layer_norm(x), 0.4, not s.training)),
+        "in evaluation mode dropout acts, and in training mode it does not",
+    ),
 ]
 
 
@@ -462,6 +480,20 @@ def test_a_fact_is_measured(probe, task_id, function, words, monkeypatch):
 def test_one_mistake_is_one_fact(end, wanted, monkeypatch):
     """It does not disturb the other probes."""
     assert replaced(monkeypatch, EMBED, embed(end=end)) == [wanted]
+
+
+@pytest.mark.parametrize(
+    ("task_id", "function"),
+    [
+        (ATTENTION, attention(probabilities=lambda p, m: (p + m).softmax(-1))),
+        (EMBED, lambda self, *given: embed()(self, *given).transpose(0, 1)),
+    ],
+    ids=["softmax twice", "another shape"],
+)
+def test_what_cannot_be_measured_is_not_told(task_id, function, monkeypatch):
+    """A softmax of a softmax has no scale; vectors in another order have no pieces."""
+    told = replaced(monkeypatch, task_id, function)
+    assert not any("scores times" in text or "piece" in text for text in told), told
 
 
 def test_every_probe_is_tested():

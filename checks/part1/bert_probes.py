@@ -105,8 +105,10 @@ def dropout_facts(
         trained = call()
     dropped = (trained == 0) & (evaluated != 0)
     if not same(plain, evaluated):
-        wrong_way = "in evaluation mode dropout acts, and in training mode it does not"
-        yield wrong_way if same(trained, plain) else "in evaluation mode dropout acts, too"
+        if same(call(), call()):  # the model is in training mode
+            yield "in evaluation mode dropout acts, and in training mode it does not"
+        else:
+            yield "in evaluation mode dropout acts, too"
     elif same(trained, evaluated):
         yield "in training mode the result is the same as in evaluation mode: no dropout acts"
     elif last is None and (dropped.any(-1) & ~dropped.all(-1)).any():
