@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import copy
 import itertools
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import SimpleNamespace
 from typing import Any
@@ -67,7 +68,8 @@ def same(first: Any, second: Any) -> bool:
 def multiple(whole: Tensor, part: Tensor) -> str:
     """How many times ``whole`` is ``part``, in words."""
     factor = ((whole * part).sum() / part.square().sum()).item()
-    return f"{factor:.4g} times that" if same(whole, factor * part) else "something else"
+    known = math.isfinite(factor) and same(whole, factor * part)
+    return f"{factor:.4g} times that" if known else "something else"
 
 
 def matters(module: nn.Module, call: Callable[[], Tensor]) -> bool:
@@ -159,8 +161,15 @@ def arguments(model, given, right) -> Iterator[str]:
             yield f"called with {', '.join(order)} for key, query, value it would be right"
 
 
+def is_weighted_sum(model: nn.Module, given: SimpleNamespace) -> bool:
+    """Whether the result is made of values: 0 if they are."""
+    return not attend(model, given, value=torch.zeros_like(given.value)).any()
+
+
 def weight_sums(model, given, right) -> Iterator[str]:
     """Whether the weights of each query sum to 1."""
+    if not is_weighted_sum(model, given):
+        return
     sums = attend(model, given, value=torch.ones_like(given.value))
     if not same(sums, torch.ones_like(sums)):
         yield (
@@ -171,6 +180,8 @@ def weight_sums(model, given, right) -> Iterator[str]:
 
 def weight_places(model, given, right) -> Iterator[str]:
     """Whether padding is looked at, and whether tokens are not."""
+    if not is_weighted_sum(model, given):
+        return
     real = given.mask[:, 0, 0] == 0  # (B, L)
     values = (~real)[:, None, :, None].expand_as(given.value).to(given.value)
     on_padding = attend(model, given, value=values)[real].abs().max().item()
@@ -188,7 +199,7 @@ def weight_places(model, given, right) -> Iterator[str]:
 
 def score_scale(model, given, right) -> Iterator[str]:
     """What a score is multiplied by, seen in the ratio of two weights."""
-    if list(weight_sums(model, given, right)):
+    if not is_weighted_sum(model, given) or list(weight_sums(model, given, right)):
         return
     once, twice = (log_ratio(model, given, score) for score in (1.0, 2.0))
     expected = given.key.size(-1) ** -0.5
@@ -213,7 +224,7 @@ def log_ratio(model, given, score: float) -> float:
 
 def head_order(model, given, right) -> Iterator[str]:
     """Whether the heads' results lie side by side."""
-    if list(weight_sums(model, given, right)):
+    if not is_weighted_sum(model, given) or list(weight_sums(model, given, right)):
         return
     heads, width = given.value.size(1), given.value.size(3)
     numbers = torch.arange(1.0, heads + 1).to(given.value)
@@ -252,7 +263,10 @@ def frame(model: nn.Module, given: SimpleNamespace) -> tuple[Callable[..., Tenso
 
     def call(**changed: Any) -> Tensor:
         values = [changed.get(name, default) for name, default in inputs.items()]
-        return layer.add_norm(*(v.clone() if isinstance(v, Tensor) else v for v in values))
+        result = layer.add_norm(*(v.clone() if isinstance(v, Tensor) else v for v in values))
+        if result.shape != given.input.shape:
+            raise ValueError("the check itself tells about shapes and types")
+        return result
 
     for output, place in ((given.expanded, "out"), (given.attended, "attention")):
         parts = {"dense_layer": "dense", "dropout": "dropout", "ln_layer": "layer_norm"}
@@ -330,6 +344,8 @@ def frame_dropout(model, given, right) -> Iterator[str]:
         return
     model.eval()
     evaluated, kept = call(input=zero, ln_layer=nothing), of_output != 0
+    if not of_output.isfinite().all():
+        return
     if kept.all():
         yield "in training mode no number of what dense_layer gives is set to 0"
     else:
