@@ -147,6 +147,21 @@ def test_what_is_known_of_a_wrong_optimizer_is_named_and_no_more(opt_class, want
     assert names(recognise(opt_class)) == wanted
 
 
+class StandsStill(Pieces):
+    def rate(self, t, group):
+        return 0.0
+
+
+class NeverCorrected(Pieces):
+    def rate(self, t, group):
+        return 2 * group["lr"]
+
+
+@pytest.mark.parametrize("opt_class", [StandsStill, NeverCorrected])
+def test_a_step_that_is_never_corrected_does_not_ignore_correct_bias(opt_class):
+    assert names(adamw.explain(opt_class)) == {""}
+
+
 @pytest.mark.parametrize("odd", [None, "text", 3, torch.ones(2), torch.ones(()), math.nan])
 def test_outputs_of_any_type_are_no_known_mistake(odd):
     """As they may come from the grader's sandbox."""

@@ -106,6 +106,7 @@ def dropout_facts(
         model.train()
         trained = call()
     dropped = (trained == 0) & (evaluated != 0)
+    columns = dropped.flatten(0, -2).any(0)  # (D,)
     if not same(plain, evaluated):
         if same(call(), call()):  # the model is in training mode
             yield "in evaluation mode dropout acts, and in training mode it does not"
@@ -113,7 +114,7 @@ def dropout_facts(
             yield "in evaluation mode dropout acts, too"
     elif same(trained, evaluated):
         yield "in training mode the result is the same as in evaluation mode: no dropout acts"
-    elif last is None and (dropped.any(-1) & ~dropped.all(-1)).any():
+    elif last is None and columns.any() and not trained[..., columns].any():
         yield "in training mode numbers of the result are 0: dropout acts at the very end"
     elif last is not None and not dropped.any():
         yield "in training mode no number of the result is 0: dropout does not act at the very end"
@@ -203,8 +204,8 @@ def score_scale(model, given, right) -> Iterator[str]:
         return
     once, twice = (log_ratio(model, given, score) for score in (1.0, 2.0))
     expected = given.key.size(-1) ** -0.5
-    if abs(twice - 2 * once) > 1e-6:
-        return  # it is no softmax of scores that are scaled
+    if not abs(twice - 2 * once) < 1e-6:
+        return  # it is no softmax of scores that are scaled, or one weight is 0
     if once > 1e-6 and abs(once - expected) > 1e-6:
         yield f"the softmax gets scores times {once:.4g}, where 1/√W is {expected:.4g}"
 
