@@ -116,8 +116,8 @@ def test_helpers_are_mutated_and_other_tasks_functions_are_not():
         ("bert.attention/softmax_in_float32", ".to(value.dtype)", "", True),  # of float32 it is
         ("bert.add_norm/plain", "input + output", "output + input", True),
         ("bert.add_norm/plain", "dropout(output)", "dropout(dropout(output))", False),
-        ("bert.layer/plain", "self.out_dropout", "self.attention_dropout", True),
-        ("bert.layer/plain", "self.out_layer_norm", "self.attention_layer_norm", False),
+        ("bert.layer/plain", "self.out_dropout,", "self.attention_dropout,", True),
+        ("bert.layer/plain", "self.out_layer_norm,", "self.attention_layer_norm,", False),
         ("bert.embed/plain", "words + positions", "positions + words", True),
         ("bert.embed/plain", "if token_type_ids is None", "if True", False),
         ("classifier.init/plain", 'option == "finetune"', 'option != "pretrain"', True),
