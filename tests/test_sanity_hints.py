@@ -499,6 +499,7 @@ def test_one_mistake_is_one_fact(end, wanted, monkeypatch):
         (ADD_NORM, lambda self, input, output, dense_layer, *_: dense_layer, "effect"),
         (ADD_NORM, add_norm(lambda s, i, o, de, dr, ln: ln(dr(de(o)) / i)), "inf times"),
         (ADD_NORM, add_norm(lambda s, i, o, de, dr, ln: ln(dr(de(o)) / i)), "is set to 0"),
+        (ADD_NORM, add_norm(lambda s, i, o, de, dr, ln: ln(dr(de(o)) * i)), "are others"),
     ],
 )
 def test_what_cannot_be_measured_is_not_told(task_id, function, word, monkeypatch):

@@ -124,6 +124,8 @@ def dropout_facts(
 
 def scale_facts(trained: Tensor, kept: Tensor, p: float) -> Iterator[str]:
     """Whether dropout has scaled what it has kept as it should, and has changed nothing else."""
+    if not kept.any():
+        return
     factor = ((trained * kept).sum() / kept.square().sum()).item()
     if not same(trained, factor * kept):
         yield "in training mode the numbers that are not 0 are others, not only scaled up"
