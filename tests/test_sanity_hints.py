@@ -283,6 +283,11 @@ def embed(positions=lambda p: p, words=1, end=lambda self, total: None, kinds=la
     return function
 
 
+def words_of_positions(self, input_ids, token_type_ids=None):
+    places = self.position_ids[:, : input_ids.size(1)].expand_as(input_ids)
+    return embed()(self, places, token_type_ids)
+
+
 def depends_on_length(self, input_ids, token_type_ids=None):
     result = embed()(self, input_ids, token_type_ids)
     return result * input_ids.size(1)
@@ -411,6 +416,12 @@ UNKNOWN = [  # probe, task, wrong function, words
         "takes row 1 of tk_type_embedding, where row 0",
     ),
     ("lookups", EMBED, embed(kinds=lambda k: k * 0), "with token_type_ids given, piece 3 of sen"),
+    (
+        "lookups",
+        EMBED,
+        words_of_positions,
+        "piece 0 of sentence 0 (counted from 0) takes row 0 of word_embedding, where",
+    ),
     ("lookups", EMBED, embed(words=0), "takes no row of word_embedding, where row"),
     ("embed_sum", EMBED, embed(words=3), "what comes from word_embedding is in the sum 3 times"),
     (

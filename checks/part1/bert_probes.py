@@ -466,7 +466,8 @@ def embed(model: nn.Module, *ids: Tensor) -> Tensor:
 
 
 def lookups(model, given, right) -> Iterator[str]:
-    """Which rows of the tables the vectors are made of."""
+    """Which rows of the tables the vectors are made of, that of padding included."""
+    model.word_embedding.padding_idx = None  # or no gradient would show that row
     ids, real = given.ids, given.real
     places = torch.arange(ids.size(1)).expand_as(ids)
     result = embed(model, ids)
