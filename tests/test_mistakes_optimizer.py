@@ -140,6 +140,21 @@ def test_what_is_known_of_a_wrong_optimizer_is_named_and_no_more(opt_class, want
     assert names(recognise(opt_class)) == wanted
 
 
+class StandsStill(Pieces):
+    def rate(self, t, group):
+        return 0.0
+
+
+class NeverCorrected(Pieces):
+    def rate(self, t, group):
+        return 2 * group["lr"]
+
+
+@pytest.mark.parametrize("opt_class", [StandsStill, NeverCorrected])
+def test_a_step_that_is_never_corrected_does_not_ignore_correct_bias(opt_class):
+    assert names(adamw.explain(opt_class)) == {""}
+
+
 @pytest.mark.parametrize("odd", [None, "text", 3, torch.ones(2), torch.ones(()), math.nan])
 def test_outputs_of_any_type_are_no_known_mistake(odd):
     """As they may come from the grader's sandbox."""
@@ -190,6 +205,16 @@ class CountsMissing(Pieces):
         for p in (p for group in self.param_groups for p in group["params"]):
             self.memory(p)["t"] += 2 * (p.grad is None)
         return super().step(closure)
+
+
+class StopsAtMissing(Pieces):
+    def step(self, closure=None):
+        groups = self.param_groups
+        for group in groups:
+            kept = list(itertools.takewhile(lambda p: p.grad is not None, group["params"]))
+            self.param_groups = [{**group, "params": kept}]
+            super().step(closure)
+        self.param_groups = groups
 
 
 class MovesAlways(Pieces):
@@ -249,6 +274,7 @@ UNKNOWN = [
     (Neighbours, "neighbours", "something is shared"),
     (MovesAlways, "missing_gradient", "whose grad is None moves"),
     (CountsMissing, "missing_gradient", "grad is None changes the next ones"),
+    (StopsAtMissing, "after_a_missing_gradient", "only that one is to be left out"),
     (ForgetsAtResume, "loaded_state", "after state_dict() and load_state_dict()"),
     (NoEpsOfTheGroup, "settings_of_the_group", "has no effect: eps"),
 ]

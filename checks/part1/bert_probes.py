@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import copy
 import itertools
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import SimpleNamespace
 from typing import Any
@@ -67,7 +68,8 @@ def same(first: Any, second: Any) -> bool:
 def multiple(whole: Tensor, part: Tensor) -> str:
     """How many times ``whole`` is ``part``, in words."""
     factor = ((whole * part).sum() / part.square().sum()).item()
-    return f"{factor:.4g} times that" if same(whole, factor * part) else "something else"
+    known = math.isfinite(factor) and same(whole, factor * part)
+    return f"{factor:.4g} times that" if known else "something else"
 
 
 def matters(module: nn.Module, call: Callable[[], Tensor]) -> bool:
@@ -104,16 +106,34 @@ def dropout_facts(
         model.train()
         trained = call()
     dropped = (trained == 0) & (evaluated != 0)
+    columns = dropped.flatten(0, -2).any(0)  # (D,)
     if not same(plain, evaluated):
-        yield "in evaluation mode dropout acts, too"
+        if same(call(), call()):  # the model is in training mode
+            yield "in evaluation mode dropout acts, and in training mode it does not"
+        else:
+            yield "in evaluation mode dropout acts, too"
     elif same(trained, evaluated):
         yield "in training mode the result is the same as in evaluation mode: no dropout acts"
-    elif last is None and (dropped.any(-1) & ~dropped.all(-1)).any():
+    elif last is None and columns.any() and not trained[..., columns].any():
         yield "in training mode numbers of the result are 0: dropout acts at the very end"
     elif last is not None and not dropped.any():
         yield "in training mode no number of the result is 0: dropout does not act at the very end"
-    elif last is not None and not same(trained, evaluated * ~dropped / (1 - last.p)):
+    elif last is not None:
+        yield from scale_facts(trained, evaluated * ~dropped, last.p)
+
+
+def scale_facts(trained: Tensor, kept: Tensor, p: float) -> Iterator[str]:
+    """Whether dropout has scaled what it has kept as it should, and has changed nothing else."""
+    if not kept.any():
+        return
+    factor = ((trained * kept).sum() / kept.square().sum()).item()
+    if not same(trained, factor * kept):
         yield "in training mode the numbers that are not 0 are others, not only scaled up"
+    elif abs(factor * (1 - p) - 1) > 1e-6:
+        yield (
+            f"in training mode the numbers that dropout keeps are multiplied by {factor:.4g}; with "
+            f"a probability of {p:g} that is {1 / (1 - p):.4g} (once is enough)"
+        )
 
 
 # ---------------------------------------------------------------------------------------------
@@ -144,8 +164,15 @@ def arguments(model, given, right) -> Iterator[str]:
             yield f"called with {', '.join(order)} for key, query, value it would be right"
 
 
+def is_weighted_sum(model: nn.Module, given: SimpleNamespace) -> bool:
+    """Whether the result is made of values: 0 if they are."""
+    return not attend(model, given, value=torch.zeros_like(given.value)).any()
+
+
 def weight_sums(model, given, right) -> Iterator[str]:
     """Whether the weights of each query sum to 1."""
+    if not is_weighted_sum(model, given):
+        return
     sums = attend(model, given, value=torch.ones_like(given.value))
     if not same(sums, torch.ones_like(sums)):
         yield (
@@ -156,11 +183,13 @@ def weight_sums(model, given, right) -> Iterator[str]:
 
 def weight_places(model, given, right) -> Iterator[str]:
     """Whether padding is looked at, and whether tokens are not."""
+    if not is_weighted_sum(model, given):
+        return
     real = given.mask[:, 0, 0] == 0  # (B, L)
     values = (~real)[:, None, :, None].expand_as(given.value).to(given.value)
     on_padding = attend(model, given, value=values)[real].abs().max().item()
     if on_padding > 1e-9:
-        yield f"padding gets weights of up to {on_padding:.4g} from real tokens"
+        yield f"the weights that a real token gives to padding sum to up to {on_padding:.4g}"
     for place in range(given.value.size(2)):
         values = torch.zeros_like(given.value)
         values[:, :, place] = 1
@@ -173,24 +202,32 @@ def weight_places(model, given, right) -> Iterator[str]:
 
 def score_scale(model, given, right) -> Iterator[str]:
     """What a score is multiplied by, seen in the ratio of two weights."""
-    if list(weight_sums(model, given, right)):
+    if not is_weighted_sum(model, given) or list(weight_sums(model, given, right)):
         return
+    once, twice = (log_ratio(model, given, score) for score in (1.0, 2.0))
+    expected = given.key.size(-1) ** -0.5
+    if not abs(twice - 2 * once) < 1e-6:
+        return  # it is no softmax of scores that are scaled, or one weight is 0
+    if once > 1e-6 and abs(once - expected) > 1e-6:
+        yield f"the softmax gets scores times {once:.4g}, where 1/√W is {expected:.4g}"
+
+
+def log_ratio(model, given, score: float) -> float:
+    """The logarithm of how many times the weight of a piece with that score is one's with 0."""
     key, query = torch.zeros_like(given.key), torch.zeros_like(given.query)
-    key[:, :, 1, 0] = query[..., 0] = 1  # every query's score for piece 1 is 1, for others 0
+    key[:, :, 1, 0], query[..., 0] = score, 1
     weights = []
     for place in (1, 2):
         value = torch.zeros_like(given.value)
         value[:, :, place] = 1
         changed = {"key": key, "query": query, "value": value, "mask": given.mask * 0}
         weights.append(attend(model, given, **changed)[0, 0, 0])
-    factor, expected = (weights[0] / weights[1]).log().item(), given.key.size(-1) ** -0.5
-    if factor > 1e-6 and abs(factor - expected) > 1e-6:
-        yield f"the softmax gets scores times {factor:.4g}, where 1/√W is {expected:.4g}"
+    return (weights[0] / weights[1]).log().item()
 
 
 def head_order(model, given, right) -> Iterator[str]:
     """Whether the heads' results lie side by side."""
-    if list(weight_sums(model, given, right)):
+    if not is_weighted_sum(model, given) or list(weight_sums(model, given, right)):
         return
     heads, width = given.value.size(1), given.value.size(3)
     numbers = torch.arange(1.0, heads + 1).to(given.value)
@@ -229,7 +266,10 @@ def frame(model: nn.Module, given: SimpleNamespace) -> tuple[Callable[..., Tenso
 
     def call(**changed: Any) -> Tensor:
         values = [changed.get(name, default) for name, default in inputs.items()]
-        return layer.add_norm(*(v.clone() if isinstance(v, Tensor) else v for v in values))
+        result = layer.add_norm(*(v.clone() if isinstance(v, Tensor) else v for v in values))
+        if result.shape != given.input.shape:
+            raise ValueError("the check itself tells about shapes and types")
+        return result
 
     for output, place in ((given.expanded, "out"), (given.attended, "attention")):
         parts = {"dense_layer": "dense", "dropout": "dropout", "ln_layer": "layer_norm"}
@@ -283,7 +323,13 @@ def frame_sum(model, given, right) -> Iterator[str]:
             "with an `input` of 0 and an ln_layer that changes nothing the result should be what "
             f"dense_layer makes of `output`, but it is {found}"
         )
-    yield from norm_facts(call(ln_layer=nn.LayerNorm(given.input.size(-1))))
+
+
+def frame_norm(model, given, right) -> Iterator[str]:
+    """Whether what comes out is normalised."""
+    call, inputs = frame(model, given)
+    if matters(inputs["ln_layer"], call):
+        yield from norm_facts(call(ln_layer=nn.LayerNorm(given.input.size(-1))))
 
 
 def frame_dropout(model, given, right) -> Iterator[str]:
@@ -297,8 +343,16 @@ def frame_dropout(model, given, right) -> Iterator[str]:
         of_output = call(input=zero, ln_layer=nothing)
     if ((of_input == 0) & (given.input != 0)).any() and of_input.any():
         yield "in training mode dropout sets numbers of `input` to 0"
-    if not found and not (of_output == 0).any():
+    if found:
+        return
+    model.eval()
+    evaluated, kept = call(input=zero, ln_layer=nothing), of_output != 0
+    if not of_output.isfinite().all():
+        return
+    if kept.all():
         yield "in training mode no number of what dense_layer gives is set to 0"
+    else:
+        yield from scale_facts(of_output, evaluated * kept, inputs["dropout"].p)
 
 
 # ---------------------------------------------------------------------------------------------
@@ -404,13 +458,22 @@ def wrong_row(model, name: str, result: Tensor, real: Tensor, expected: Tensor) 
             break
 
 
+def embed(model: nn.Module, *ids: Tensor) -> Tensor:
+    """The student's vectors of ids (B, L), perhaps with segments: (B, L, D)."""
+    result = model.embed(*(tensor.clone() for tensor in ids))
+    if result.shape != (*ids[0].shape, model.word_embedding.embedding_dim):
+        raise ValueError("the check itself tells about shapes")
+    return result
+
+
 def lookups(model, given, right) -> Iterator[str]:
-    """Which rows of the tables the vectors are made of."""
+    """Which rows of the tables the vectors are made of, that of padding included."""
+    model.word_embedding.padding_idx = None  # or no gradient would show that row
     ids, real = given.ids, given.real
     places = torch.arange(ids.size(1)).expand_as(ids)
-    result = model.embed(ids.clone())
+    result = embed(model, ids)
     for name in ("word_embedding", "pos_embedding", "tk_type_embedding"):
-        used = matters(getattr(model, name), lambda: model.embed(ids.clone()).detach())
+        used = matters(getattr(model, name), lambda: embed(model, ids).detach())
         if used and not reaches(getattr(model, name), result):
             return  # it is cut off from its gradient, which shows the rows
     yield from wrong_row(model, "word_embedding", result, real, ids)
@@ -418,7 +481,7 @@ def lookups(model, given, right) -> Iterator[str]:
     found = list(wrong_row(model, "tk_type_embedding", result, real, ids * 0))
     yield from found
     if not found:
-        result = model.embed(ids.clone(), given.segments.clone())
+        result = embed(model, ids, given.segments)
         for text in wrong_row(model, "tk_type_embedding", result, real, given.segments):
             yield f"with token_type_ids given, {text}"
 
@@ -426,11 +489,11 @@ def lookups(model, given, right) -> Iterator[str]:
 def embed_sum(model, given, right) -> Iterator[str]:
     """How many times each table's row is in the sum, seen with a norm that changes nothing."""
     model.embed_layer_norm = nn.Identity()
-    before = model.embed(given.ids.clone())
+    before = embed(model, given.ids)
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.mul_(2)
-    after = model.embed(given.ids.clone())
+    after = embed(model, given.ids)
     if not same(after, 2 * before):
         return  # it is no sum, or there is another norm
     for name in ("word_embedding", "pos_embedding", "tk_type_embedding"):
@@ -442,28 +505,28 @@ def embed_sum(model, given, right) -> Iterator[str]:
 def embed_norm(model, given, right) -> Iterator[str]:
     """Whether the result is normalised, and by the model's own norm."""
     norm = model.embed_layer_norm
-    if not matters(norm, lambda: model.embed(given.ids.clone())):
+    if not matters(norm, lambda: embed(model, given.ids)):
         yield "self.embed_layer_norm has no effect on the result"
     nn.init.ones_(norm.weight)
     nn.init.zeros_(norm.bias)
-    yield from norm_facts(model.embed(given.ids.clone()))
+    yield from norm_facts(embed(model, given.ids))
 
 
 def embed_length(model, given, right) -> Iterator[str]:
     """Whether the first pieces get the same vectors without the others."""
-    whole, part = model.embed(given.ids.clone()), model.embed(given.ids[:, :3].clone())
+    whole, part = embed(model, given.ids), embed(model, given.ids[:, :3])
     if not same(whole[:, :3], part):
         yield "the first 3 pieces alone get other vectors than at the beginning of the whole"
 
 
 def embed_dropout(model, given, right) -> Iterator[str]:
     """When dropout acts, and where."""
-    return dropout_facts(model, lambda: model.embed(given.ids.clone()), model.embed_dropout)
+    return dropout_facts(model, lambda: embed(model, given.ids), model.embed_dropout)
 
 
 PROBES: dict[str, tuple[Probe, ...]] = {
     "bert.attention": (arguments, weight_sums, weight_places, score_scale, head_order),
-    "bert.add_norm": (frame_modules, frame_sum),
+    "bert.add_norm": (frame_modules, frame_sum, frame_norm),
     "bert.embed": (lookups, embed_sum, embed_norm, embed_length),
 }
 PROBES_OF_DROPOUT: dict[str, tuple[Probe, ...]] = {

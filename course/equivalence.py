@@ -1,0 +1,194 @@
+"""Whether another answer to a task of part 1 does what a right one does, on inputs never seen.
+
+The checks have no part in it: both answers are run on random inputs of several seeds, and what they
+return, their gradients, their dropout along either axis and their inputs afterwards are compared.
+Of the optimizer it is the trajectory, in either order of weight decay.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from checks.fixed_dropout import FixedDropout, default_dtype
+from checks.graded_tasks import GradedTask
+from checks.part1 import adamw, functions
+from course.answers import installed_source
+from course.grading import hidden
+
+SEEDS = (101, 102, 103)
+# What is compared: seed, type, axis of dropout
+RUNS = [(seed, torch.float64, axis) for seed in SEEDS for axis in (-1, -2)]
+SINGLE = (SEEDS[0], torch.float32, -1)  # as it will be used
+TOLERANCES = {torch.float64: 1e-5, torch.float32: 1e-3}  # what float32 inside may cost, and does
+OTHER_TYPES = re.compile(r"dtype|Double|Float|expected scalar type")
+INIT = "classifier.init"
+MADE = ("values/option", "values/Linear", "sizes")  # what __init__ makes, dropout left out
+
+Outputs = Mapping[str, Any]  # or {"error": its text}
+
+
+def equivalent(entry: GradedTask, source: str, right: str) -> bool:
+    """Whether a task's file does what a right one does."""
+    if entry.id == "optimizer.step":
+        return optimizes(source)
+    return same_function(entry, run(entry, source, *SINGLE), right, *SINGLE) and any(
+        all(is_same(entry, source, right, *run, turned) for run in RUNS)
+        for turned in ((False, True) if entry.id == "bert.attention" else (False,))
+    )
+
+
+def is_same(
+    entry: GradedTask,
+    source: str,
+    right: str,
+    seed: int,
+    dtype: torch.dtype,
+    axis: int,
+    turned: bool,
+) -> bool:
+    """Whether one run is as it should be; ``turned``: with the scores' keys first.
+
+    A function that mixes types works in float32, where all have one.
+    """
+    found = run(entry, source, seed, dtype, axis)
+    if OTHER_TYPES.search(str(found.get("error", ""))):
+        return True
+    return same_function(entry, found, right, seed, dtype, -3 - axis if turned else axis)
+
+
+def same_function(
+    entry: GradedTask, found: Outputs, right: str, seed: int, dtype: torch.dtype, axis: int
+) -> bool:
+    """Whether outputs are those of a right function."""
+    wanted = run(entry, right, seed, dtype, axis)
+    if entry.id == INIT and keeps_probability(found):
+        found, wanted = ({n: o[n] for n in o if n.startswith(MADE)} for o in (found, wanted))
+    return found.keys() == wanted.keys() and all(
+        same(got, wanted[name], 0 if name.startswith("inputs/") else TOLERANCES[dtype])
+        for name, got in found.items()
+    )
+
+
+def keeps_probability(found: Outputs) -> bool:
+    """Whether __init__ makes no dropout, but keeps its probability, for a forward to come."""
+    kept = found.get("values/dropout: made, or its probability kept")
+    return kept is not None and bool(kept.all()) and not len(found["rates"])
+
+
+def same(got: Any, wanted: Any, tolerance: float) -> bool:
+    """Whether both are the same tensor up to rounding, or both are no tensor but equal."""
+    if not isinstance(got, Tensor) or not isinstance(wanted, Tensor):
+        return got is None and wanted is None
+    if got.shape != wanted.shape or got.is_floating_point() != wanted.is_floating_point():
+        return False
+    if not wanted.numel():
+        return True
+    off = (got.double() - wanted.double()).abs().max().item()
+    return off <= tolerance * max(1.0, wanted.double().abs().max().item())
+
+
+@functools.lru_cache(maxsize=4000)
+def run(entry: GradedTask, source: str, seed: int, dtype: torch.dtype, axis: int) -> Outputs:
+    """All outputs of a task's function, those of forward besides for the classifier's __init__."""
+    given = functions.in_dtype(inputs(seed), dtype)
+    runners = [functools.partial(functions.RUNS[entry.id], **OPTIONS.get(entry.id, {}))]
+    runners += [functions.RUNS["classifier.forward"]] * (entry.id == INIT)
+    outputs: dict[str, Any] = {}
+    try:
+        with installed_source(entry.file, source), default_dtype(dtype), FixedDropout(axis=axis):
+            for runner in runners:
+                outputs |= runner(given)
+    except (Exception, SystemExit) as error:
+        outputs["error"] = f"{type(error).__name__}: {error}"
+    return {k: v.detach() if isinstance(v, Tensor) else v for k, v in outputs.items()}
+
+
+OPTIONS: dict[str, dict[str, Any]] = {"bert.layer": {"alone": False}}
+
+
+@functools.cache
+def inputs(seed: int) -> dict[str, Tensor]:
+    """Fresh inputs of all tasks but the optimizer's."""
+    return hidden.make_inputs(seed, stand_ins=False)
+
+
+# ---------------------------------------------------------------------------------------------
+# The optimizer
+
+
+def optimizes(source: str) -> bool:
+    """Whether an optimizer.py takes the right steps on other cases than the checks' own."""
+    try:
+        with installed_source("optimizer.py", source) as module:
+            return all(holds(module.AdamW) for holds in (walks, keeps_gradients, closes, is_dense))
+    except (Exception, SystemExit):
+        return False
+
+
+@functools.cache
+def trajectories(seed: int) -> tuple[list[adamw.Case], dict[str, dict[str, Tensor]]]:
+    """Cases of a seed, and of each order of weight decay what is right."""
+    cases = hidden.make_cases(seed)
+    return cases, hidden.trajectories(cases, seed)
+
+
+def walks(opt_class: type) -> bool:
+    """Whether all trajectories are right, for one order of weight decay."""
+    orders = set(adamw.ORDERS)
+    for seed, dtype in [*((seed, torch.float64) for seed in SEEDS), (SEEDS[0], torch.float32)]:
+        cases, right = trajectories(seed)
+        for case in cases:
+            found = torch.from_numpy(adamw.run_case(opt_class, case, dtype, seed))
+            orders &= {o for o in orders if same(found, right[o][case.name], TOLERANCES[dtype])}
+    return bool(orders)
+
+
+def keeps_gradients(opt_class: type) -> bool:
+    """Whether gradients are left as they are."""
+    parameter = torch.nn.Parameter(torch.tensor([[0.5, -2.0, 3.0]]))
+    optimizer = opt_class([parameter], lr=0.3, weight_decay=0.2)
+    for step in range(3):
+        grad = torch.tensor([[1.0, -0.25, 0.0]]) * (step + 1)
+        parameter.grad = grad.clone()
+        optimizer.step()
+        if parameter.grad is None or not torch.equal(parameter.grad, grad):
+            return False
+    return optimizer.step() is None
+
+
+def closes(opt_class: type) -> bool:
+    """Whether a closure is called once, with gradients, before the step, and its loss returned."""
+    parameter = torch.nn.Parameter(torch.tensor([3.0]))
+    optimizer = opt_class([parameter], lr=0.1)
+    losses: list[Tensor] = []
+
+    def closure() -> Tensor:
+        losses.append(parameter.square().sum())
+        losses[-1].backward()
+        return losses[-1]
+
+    returned = optimizer.step(closure)
+    return len(losses) == 1 and returned is losses[0] and abs(parameter.item() - 2.9) < 1e-4
+
+
+def is_dense(opt_class: type) -> bool:
+    """Whether sparse gradients are refused, by an error of the optimizer's own."""
+    parameter = torch.nn.Parameter(torch.zeros(4))
+    optimizer = opt_class([parameter])
+    parameter.grad = torch.tensor([0.0, 2.0, 0.0, 0.0]).to_sparse()
+    return raises_own_error(optimizer.step)
+
+
+def raises_own_error(step: Callable[[], Any]) -> bool:
+    """Whether a RuntimeError is raised that is not one of torch's for operations it lacks."""
+    try:
+        step()
+    except RuntimeError as error:
+        return not isinstance(error, NotImplementedError)
+    return False

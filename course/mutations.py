@@ -1,0 +1,371 @@
+"""Thousands of slips of the hand: right functions of part 1 mutated, and what the checks say.
+
+    python course/mutations.py                        the totals, and each mutant that is missed,
+                                                      accused, or gets nothing but an exception
+    python course/mutations.py --most 500 --seed 3    of each task 500, drawn at random
+    python course/mutations.py --task 1.1 --out FILE  one task; a line of JSON for each mutant
+
+course/mutation_operators.py makes the mutants, course/equivalence.py tells which of them are wrong.
+Each runs in a process of its own, which may hang or crash. A mutant that is in FILE already is not
+run again. Exit status 1 if a wrong one is missed or an equivalent one accused.
+"""
+
+from __future__ import annotations
+
+import ast
+import contextlib
+import difflib
+import functools
+import io
+import itertools
+import json
+import multiprocessing
+import os
+import random
+import re
+import sys
+import time
+import traceback
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass, field
+from multiprocessing.connection import Connection, wait
+from pathlib import Path
+
+import torch
+from tqdm import tqdm
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT))  # Python puts the folder of the script there
+
+from checks import jobs  # noqa: E402
+from checks.findings import Finding, faulty  # noqa: E402
+from checks.graded_tasks import GRADED_TASKS, GradedTask, graded_task  # noqa: E402
+from checks.part1 import adamw, functions  # noqa: E402
+from course.answers import (  # noqa: E402
+    VARIANTS,
+    Answer,
+    installed_source,
+    put_methods,
+    read_all,
+)
+from course.equivalence import equivalent  # noqa: E402
+from course.mutation_operators import mutants  # noqa: E402
+from training.arguments import (  # noqa: E402
+    OneLineParser,
+    positive_float,
+    positive_int,
+    run_script,
+)
+from training.files import atomic_write  # noqa: E402
+
+INIT, FORWARD = "classifier.init", "classifier.forward"
+FORK = multiprocessing.get_context("fork")
+LIMIT = 90.0  # seconds for one mutant, checked and compared
+# An exception with nothing but Python's own words: "TypeError: … (bert.py:57)" at the end
+BARE = re.compile(r"\b\w*(Error|Exception|Exit|Interrupt|Iteration)\b: .*\(\S+:\d+\)$")
+SAID = ("named", "facts", "sentence", "numbers", "bare")  # what of a caught one is said, best first
+HEADINGS = {
+    "named": "named",
+    "facts": "facts only",
+    "sentence": "exception explained",
+    "numbers": "first wrong number only",
+    "bare": "bare exception",
+}
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """A right answer with one change."""
+
+    task: str  # its id
+    version: str  # which right answer: name/version
+    method: str
+    operator: str
+    source: str  # of the method
+    change: str  # the lines that go and come
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of a mutant."""
+
+    status: str  # "equivalent", "wrong"; or "timeout", "crash", where there is nothing else
+    findings: list[Finding] = field(default_factory=list)
+
+    @property
+    def caught(self) -> bool:
+        """Whether the check finds fault."""
+        return bool(faulty(self.findings))
+
+    @property
+    def said(self) -> str:
+        """The best that is said of it, see SAID."""
+        if any(finding.name for finding in self.findings):
+            return "named"
+        if any(finding.kind in ("fact", "hint") for finding in self.findings):
+            return "facts"
+        texts = [finding.text for finding in faulty(self.findings)]
+        if any(BARE.search(text) for text in texts):
+            return "bare"
+        raised = any(finding.kind == "error" for finding in self.findings)
+        return "sentence" if raised else "numbers"
+
+    @property
+    def trouble(self) -> str:
+        """What the checks have to answer for; "" if nothing."""
+        if self.status == "wrong" and not self.caught:
+            return "MISSED"
+        explained = any(finding.kind != "hint" for finding in self.findings)
+        if self.status == "equivalent" and explained:
+            return "ACCUSED"
+        return "BARE" if self.status == "wrong" and self.said == "bare" else ""
+
+
+# ---------------------------------------------------------------------------------------------
+# Mutants
+
+
+def mutants_of(entry: GradedTask) -> list[Mutant]:
+    """All mutants of all right answers to a task: of its function, and of helpers to it."""
+    own = entry.function.rpartition(".")[2]
+    graded = {other.function for other in GRADED_TASKS} - {entry.function}
+    owner, found = entry.function.split(".")[0], {}
+    for answer in right_answers(entry.id).values():
+        for version, methods in answer.versions.items():
+            for method, right in methods.items():
+                if method != own and f"{owner}.{method}" in graded:
+                    continue
+                before = ast.unparse(ast.parse(right))
+                for source, operator in mutants(right, attributes_of(entry)).items():
+                    place = f"{answer.name}/{version}"
+                    change = difference_of(before, source)
+                    made = Mutant(entry.id, place, method, operator, source, change)
+                    found.setdefault((version, source), made)
+    return list(found.values())
+
+
+def attributes_of(entry: GradedTask) -> list[str]:
+    """What ``self`` has in a task's function: what the class's __init__ puts there."""
+    tree = ast.parse((ROOT / entry.file).read_text(encoding="utf-8"))
+    owner = entry.function.split(".")[0]
+    body = next(n for n in ast.walk(tree) if isinstance(n, ast.ClassDef) and n.name == owner)
+    return sorted(
+        {
+            node.attr
+            for node in ast.walk(body)
+            if isinstance(node, ast.Attribute)
+            and isinstance(node.value, ast.Name)
+            and node.value.id == "self"
+        }
+    )
+
+
+def difference_of(before: str, after: str) -> str:
+    """The lines that go and those that come."""
+    lines = difflib.ndiff(before.splitlines(), after.splitlines())
+    return "\n".join(line[:2] + line[2:].strip() for line in lines if line[:1] in "+-")
+
+
+def draw(found: Sequence[Mutant], most: int | None, seed: int) -> list[Mutant]:
+    """Some mutants, drawn at random; the operators take turns."""
+    shuffled = list(found)
+    random.Random(seed).shuffle(shuffled)
+    seen: Counter[str] = Counter()
+    turns = []
+    for mutant in shuffled:
+        seen[mutant.operator] += 1
+        turns.append((seen[mutant.operator], len(turns), mutant))
+    return [mutant for *_, mutant in sorted(turns, key=lambda turn: turn[:2])[:most]]
+
+
+def file_with(mutant: Mutant, mutated: bool = True) -> str:
+    """A task's file with the mutant, or with the right answer that it was made of."""
+    name, _, version = mutant.version.partition("/")
+    entry = graded_task(mutant.task)
+    answer = right_answers(mutant.task)[name]
+    methods = dict(answer.versions[version])
+    if mutated:
+        methods[mutant.method] = mutant.source + "\n"
+    source = (ROOT / entry.file).read_text(encoding="utf-8")
+    return put_methods(source, entry.function.split(".")[0], methods, answer.imports)
+
+
+@functools.cache
+def right_answers(task_id: str) -> dict[str, Answer]:
+    """The right answers to a task by name."""
+    return {answer.name: answer for answer in read_all(VARIANTS, task_id)}
+
+
+# ---------------------------------------------------------------------------------------------
+# Running them
+
+
+def outcome_of(mutant: Mutant) -> Outcome:
+    """A mutant, checked and compared. What __init__ makes shows in forward, the next task."""
+    entry, source = graded_task(mutant.task), file_with(mutant)
+    with contextlib.redirect_stdout(io.StringIO()):
+        status = "equivalent" if equivalent(entry, source, file_with(mutant, False)) else "wrong"
+        with installed_source(entry.file, source):
+            findings = jobs.examine(entry)
+            if entry.id == INIT and status == "wrong" and not findings:
+                findings = jobs.examine(graded_task(FORWARD))
+            return Outcome(status, findings)
+
+
+def answer(mutant: Mutant, connection: Connection) -> None:
+    """The life of a child process."""
+    with open(os.devnull, "w") as nowhere:
+        os.dup2(nowhere.fileno(), 2)
+    try:
+        connection.send(outcome_of(mutant))
+    except BaseException:  # a fault of the checks themselves
+        connection.send(Outcome("crash", [Finding("error", traceback.format_exc())]))
+    os._exit(0)
+
+
+def run_all(
+    chosen: Iterable[Mutant], limit: float = LIMIT, processes: int = 2
+) -> Iterator[tuple[Mutant, Outcome]]:
+    """All outcomes as they come, each from a process of its own, which is ended if it is late."""
+    waiting = iter(chosen)
+    running: dict[Connection, tuple[Mutant, multiprocessing.Process, float]] = {}
+    while True:
+        while len(running) < processes and (mutant := next(waiting, None)):
+            run_right_answer(mutant.task, file_with(mutant, False))
+            mine, theirs = FORK.Pipe(duplex=False)
+            process = FORK.Process(target=answer, args=(mutant, theirs))
+            process.start()
+            theirs.close()
+            running[mine] = mutant, process, time.monotonic() + limit
+        if not running:
+            return
+        soonest = min(end for *_, end in running.values())
+        ready = wait(list(running), max(0.0, soonest - time.monotonic()))
+        late = [c for c, (*_, end) in running.items() if end <= time.monotonic()]
+        for connection in {*ready, *late}:
+            mutant, process, _ = running.pop(connection)
+            yield mutant, ended(connection, process)
+
+
+def ended(connection: Connection, process: multiprocessing.Process) -> Outcome:
+    """What a process has answered, if anything; it is gone afterwards."""
+    try:
+        return connection.recv() if connection.poll() else Outcome("timeout")
+    except EOFError:
+        return Outcome("crash")
+    finally:
+        process.kill()
+        process.join()
+        connection.close()
+
+
+@functools.cache
+def run_right_answer(task_id: str, source: str) -> None:
+    """What a right answer computes is kept here, so that the processes that are forked need not."""
+    equivalent(graded_task(task_id), source, source)
+
+
+def warm_up() -> None:
+    """Load what every check needs, before the first fork."""
+    torch.set_num_threads(1)
+    for dtype in functions.TOLERANCES:
+        functions.load_references(dtype)
+    for group in functions.GROUPS.keys() | functions.RUNS.keys():
+        for name in functions.groups_of(group):
+            functions.known_mistakes(name)
+    adamw.known_mistakes()
+    for entry in PART_1:
+        jobs.examine(entry)
+
+
+PART_1 = [entry for entry in GRADED_TASKS if entry.part == 1]
+
+# ---------------------------------------------------------------------------------------------
+# What is kept, and the table
+
+
+def read_outcomes(path: Path | None) -> dict[Mutant, Outcome]:
+    """The outcomes of an earlier run; a line that was cut off does not count."""
+    found = {}
+    if path and path.is_file():
+        for line in path.read_text(encoding="utf-8").splitlines():
+            with contextlib.suppress(json.JSONDecodeError):
+                row = json.loads(line)
+                findings = [Finding(**finding) for finding in row["findings"]]
+                found[Mutant(**row["mutant"])] = Outcome(row["status"], findings)
+    return found
+
+
+def as_line(mutant: Mutant, outcome: Outcome) -> str:
+    """Both as a line of JSON."""
+    row = {"mutant": asdict(mutant), **asdict(outcome)}
+    return json.dumps(row, ensure_ascii=False) + "\n"
+
+
+def table(outcomes: dict[Mutant, Outcome]) -> str:
+    """A row of counts for each task, as Markdown."""
+    headings = ["task", "mutants", "equivalent", "accused", "wrong", "missed", "caught"]
+    headings += [*HEADINGS.values(), "timeouts, crashes"]
+    lines = [f"| {' | '.join(headings)} |", "|---" * len(headings) + "|"]
+    tasks = [entry for entry in PART_1 if any(m.task == entry.id for m in outcomes)]
+    groups = [(t.number, [o for m, o in outcomes.items() if m.task == t.id]) for t in tasks]
+    for name, group in [*groups, ("all", list(outcomes.values()))]:
+        count = Counter(outcome.status for outcome in group)
+        trouble = Counter(outcome.trouble for outcome in group)
+        caught = [o for o in group if o.status == "wrong" and o.caught]
+        said = Counter(outcome.said for outcome in caught)
+        cells = [name, len(group), count["equivalent"], trouble["ACCUSED"], count["wrong"]]
+        cells += [trouble["MISSED"], len(caught), *(said[key] for key in SAID)]
+        cells += [count["timeout"] + count["crash"]]
+        lines.append(f"| {' | '.join(map(str, cells))} |")
+    return "\n".join(lines)
+
+
+def told(mutant: Mutant, outcome: Outcome) -> str:
+    """A mutant and what was said about it."""
+    lines = [f"{outcome.trouble or outcome.status}  {mutant.task}  {mutant.version}"]
+    lines[0] += f"  {mutant.operator}"
+    lines += [f"    {line}" for line in mutant.change.splitlines()]
+    lines += [f"      {f.name or f.kind}: {f.text[:300]}" for f in outcome.findings[:6]]
+    return "\n".join(lines)
+
+
+def main() -> None:
+    """Mutate, run, count."""
+    parser = OneLineParser(description="Mutate right functions, and count what the checks catch.")
+    parser.add_argument("--task", help="number or id of one task of part 1")
+    parser.add_argument("--most", type=positive_int, help="mutants of a task, drawn at random")
+    parser.add_argument("--seed", type=int, default=0, help="of the draw")
+    parser.add_argument("--jobs", type=positive_int, default=2, help="processes at a time")
+    parser.add_argument("--limit", type=positive_float, default=LIMIT, help="seconds for a mutant")
+    parser.add_argument("--out", type=Path, help="keep all outcomes there, and go on from there")
+    args = parser.parse_args()
+    try:
+        entries = [graded_task(args.task)] if args.task else PART_1
+    except KeyError as error:
+        parser.error(error.args[0])
+    drawn = [draw(mutants_of(entry), args.most, args.seed) for entry in entries]
+    chosen = [mutant for row in itertools.zip_longest(*drawn) for mutant in row if mutant]
+    kept = read_outcomes(args.out)
+    if kept:
+        with atomic_write(args.out) as file:
+            file.writelines(itertools.starmap(as_line, kept.items()))
+    outcomes = {mutant: kept[mutant] for mutant in chosen if mutant in kept}
+    missing = [mutant for mutant in chosen if mutant not in kept]
+    warm_up()
+    with open(args.out or os.devnull, "a", encoding="utf-8") as file:
+        results = run_all(missing, args.limit, args.jobs)
+        for mutant, outcome in tqdm(results, total=len(missing), desc="mutants", disable=None):
+            outcomes[mutant] = outcome
+            print(as_line(mutant, outcome), end="", file=file, flush=True)
+    for mutant, outcome in outcomes.items():
+        if outcome.trouble or outcome.status in ("timeout", "crash"):
+            print(told(mutant, outcome))
+    print(table(outcomes))
+    trouble = {outcome.trouble for outcome in outcomes.values()}
+    sys.exit(1 if trouble & {"MISSED", "ACCUSED"} else 0)
+
+
+if __name__ == "__main__":
+    run_script(main)

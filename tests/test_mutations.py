@@ -1,0 +1,208 @@
+"""Mutants of right functions: how they are made, which are wrong, and that each is caught."""
+
+import ast
+import time
+
+import pytest
+
+from checks.findings import Finding
+from checks.graded_tasks import graded_task
+from course import mutations
+from course.answers import VARIANTS, put, read
+from course.equivalence import equivalent
+from course.mutation_operators import OPERATORS, mutants
+from course.mutations import Mutant, Outcome, draw, mutants_of, read_outcomes, run_all, table
+
+FUNCTION = """
+def f(self, x, y):
+    for i in x:
+        if i is None:
+            continue
+        z = -x[:i] / 2
+        z.add_(self.drop(y, train=self.training))
+    return torch.sqrt(z, dim=0, keepdim=True)
+"""
+
+
+@pytest.mark.parametrize(
+    ("operator", "old", "new"),
+    [
+        ("drop_statement", "continue", "pass"),
+        ("drop_return", "return torch", "torch"),
+        ("swap_statements", None, "z.add_(self.drop(y, train=self.training))\n        z ="),
+        ("leave_loop", "continue", "break"),
+        ("change_condition", "if i is None", "if not i is None"),
+        ("change_condition", "if i is None", "if True"),
+        ("replace_operator", "i is None", "i is not None"),
+        ("replace_operator", "/ 2", "* 2"),
+        ("swap_operands", "-x[:i] / 2", "2 / -x[:i]"),
+        ("drop_operand", "-x[:i] / 2", "-x[:i]"),
+        ("drop_sign", "-x", "x"),
+        ("change_number", "/ 2", "/ 3"),
+        ("change_number", "dim=0", "dim=-1"),
+        ("change_flag", "keepdim=True", "keepdim=False"),
+        ("change_flag", "train=self.training", "train=not self.training"),
+        ("drop_call", "self.drop(y, train=self.training)", "y"),
+        ("drop_call", "z.add_(self.drop(y, train=self.training))", "z"),
+        ("call_twice", "drop(y,", "drop(self.drop(y, train=self.training),"),
+        ("drop_argument", ", keepdim=True", ""),
+        ("swap_arguments", "dim=0, keepdim=True", "dim=True, keepdim=0"),
+        ("replace_name", "drop(y", "drop(z"),
+        ("replace_attribute", "self.drop", "self.dense"),
+        ("replace_by_neighbour", "torch.sqrt", "torch.rsqrt"),
+        ("change_in_place", "z.add_(", "z.add("),
+        ("change_index", "x[:i]", "x[i:]"),
+        ("change_index", "x[:i]", "x"),
+    ],
+)
+def test_operators(operator, old, new):
+    found = [
+        text for text, name in mutants(FUNCTION, ("drop", "dense")).items() if name == operator
+    ]
+    if old is None:
+        assert any(new in text for text in found)
+    else:
+        assert FUNCTION.count(old) == 1
+        assert ast.unparse(ast.parse(FUNCTION.replace(old, new))) in found
+
+
+def test_mutants_are_other_functions_that_parse():
+    found = mutants(FUNCTION, ("drop", "dense"))
+    assert len(found) > 60
+    assert ast.unparse(ast.parse(FUNCTION)) not in found
+    for text in found:
+        assert ast.unparse(ast.parse(text)) == text
+
+
+def test_modules_are_no_variables():
+    found = mutants("def f(self, x):\n    return F.relu(x)\n", ("training",))
+    assert "def f(self, x):\n    return F" not in found
+    assert "def f(self, x):\n    return x" in found
+
+
+def test_every_operator_finds_something_in_right_answers():
+    tasks = ("1.1", "1.4", "1.5")
+    found = {m.operator for number in tasks for m in mutants_of(graded_task(number))}
+    assert found == {operator.__name__ for operator in OPERATORS}
+
+
+def test_operators_take_turns_in_a_draw():
+    found = mutants_of(graded_task("1.2"))
+    drawn = draw(found, 30, 1)
+    assert drawn == draw(found, 30, 1) != draw(found, 30, 2)
+    assert len(set(drawn)) == 30
+    assert len({mutant.operator for mutant in drawn}) > 10
+
+
+def test_helpers_are_mutated_and_other_tasks_functions_are_not():
+    assert {m.method for m in mutants_of(graded_task("1.6"))} == {"__init__"}
+    assert {m.method for m in mutants_of(graded_task("1.5"))} > {"step", "update"}
+
+
+# ---------------------------------------------------------------------------------------------
+# Which are wrong
+
+
+@pytest.mark.parametrize(
+    ("name", "old", "new", "right"),
+    [
+        ("bert.attention/plain", "scores + attention_mask", "attention_mask + scores", True),
+        ("bert.attention/plain", "transpose(1, 2)", "swapaxes(1, 2)", True),
+        ("bert.attention/plain", "dim=-1", "dim=-2", False),
+        ("bert.attention/plain", "self.dropout(probabilities)", "probabilities", False),
+        ("bert.attention/plain", "scores = scores + a", "scores = scores.detach() + a", False),
+        ("bert.attention/in_place", "scores +=", "attention_mask += 0; scores +=", True),
+        ("bert.attention/in_place", "scores +=", "value *= 2; scores +=", False),
+        ("bert.attention/softmax_in_float32", ".to(value.dtype)", "", True),  # of float32 it is
+        ("bert.add_norm/plain", "input + output", "output + input", True),
+        ("bert.add_norm/plain", "dropout(output)", "dropout(dropout(output))", False),
+        ("bert.layer/plain", "self.out_dropout,", "self.attention_dropout,", True),
+        ("bert.layer/plain", "self.out_layer_norm,", "self.attention_layer_norm,", False),
+        ("bert.embed/plain", "words + positions", "positions + words", True),
+        ("bert.embed/plain", "if token_type_ids is None", "if True", False),
+        ("classifier.init/plain", 'option == "finetune"', 'option != "pretrain"', True),
+        ("classifier.init/plain", "config.hidden_dropout_prob", "0.3", False),
+        ("classifier.forward/plain", "self.bert(input_ids, ", "self.bert(attention_mask, ", False),
+        ("optimizer.step/plain", "m = beta1 * state", "m = state", False),
+        ("optimizer.step/plain", "denominator = root + eps", "denominator = eps + root", True),
+        ("optimizer.step/decay_before", "p.sub_(update)", "p.sub_(update.clone())", True),
+        ("optimizer.step/plain", "return loss", "return None", False),
+        ("optimizer.step/plain", "grad = p.grad", "grad = p.grad.mul_(1.5)", False),
+        ("optimizer.step/plain", "raise RuntimeError(", "print(", False),
+    ],
+)
+def test_equivalence(name, old, new, right):
+    answer = read(VARIANTS, name)
+    source = put(answer)
+    assert old in source
+    assert equivalent(answer.task, source.replace(old, new, 1), source) == right
+
+
+# ---------------------------------------------------------------------------------------------
+# Running them
+
+
+def mutant_of(old, new):
+    """The plain attention with a change."""
+    right = read(VARIANTS, "bert.attention/plain").versions["Plain"]["attention"]
+    assert old in right
+    changed = right.replace(old, new)
+    return Mutant("bert.attention", "plain/Plain", "attention", "by hand", changed, new)
+
+
+def test_hangs_and_crashes_are_survived():
+    line = "context = context.flatten(2)"
+    chosen = [
+        mutant_of(line, "while True: pass"),
+        mutant_of(line, "import os; os._exit(3)"),
+        mutant_of("dim=-1", "dim=-2"),
+        mutant_of("dim=-1", "dim=3"),
+    ]
+    start = time.monotonic()
+    found = dict(run_all(chosen, limit=20, processes=2))
+    assert [found[mutant].status for mutant in chosen] == [
+        "timeout",
+        "crash",
+        "wrong",
+        "equivalent",
+    ]
+    assert time.monotonic() - start < 120
+    assert [found[mutant].said for mutant in chosen[2:]] == ["named", "numbers"]
+    assert not any(outcome.trouble for outcome in found.values())
+
+
+def test_of_thirty_mutants_none_is_missed_or_accused(tmp_path, run_script_here):
+    path = tmp_path / "out.jsonl"
+    line = ["--task", "1.2", "--most", "30", "--seed", "5", "--out", str(path)]
+    result = run_script_here(mutations, *line)
+    assert result.code == 0, result.out
+    assert "| 1.2 | 30 |" in result.out
+    kept = path.read_text(encoding="utf-8")
+    assert len(kept.splitlines()) == len(read_outcomes(path)) == 30
+    path.write_text(kept[:-50], encoding="utf-8")  # as a killed run leaves it
+    assert len(read_outcomes(path)) == 29
+    again = run_script_here(mutations, *line)
+    assert again.out == result.out
+    assert len(path.read_text(encoding="utf-8").splitlines()) == len(read_outcomes(path)) == 30
+
+
+def test_the_table_counts():
+    row = table({numbered(n): outcome for n, outcome in enumerate(OUTCOMES)}).splitlines()[-1]
+    assert row == "| all | 7 | 2 | 1 | 4 | 1 | 3 | 1 | 0 | 1 | 0 | 1 | 1 |"
+
+
+def numbered(number):
+    return Mutant("bert.attention", "plain/Plain", "attention", "by hand", str(number), "")
+
+
+VALUES, NAMED = Finding("values", "…"), Finding("named", "…", name="x")
+RAISED = "TypeError: no (bert.py:5)"
+OUTCOMES = [
+    Outcome("equivalent", []),
+    Outcome("equivalent", [VALUES]),
+    Outcome("wrong", []),
+    Outcome("wrong", [VALUES, NAMED]),
+    Outcome("wrong", [Finding("error", RAISED)]),
+    Outcome("wrong", [Finding("error", f"{RAISED}: it is called")]),
+    Outcome("timeout", []),
+]
