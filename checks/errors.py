@@ -31,8 +31,11 @@ def bare(error: BaseException) -> Finding:
     if isinstance(error, SyntaxError) and error.filename:
         frames.append((Path(error.filename), error.lineno))
     path, line = ([frame for frame in frames if is_students(frame[0])] or frames)[-1]
+    place = f"{path.name}:{line}"
+    if not is_students(path) and any("autograd" in frame.parts for frame, _ in frames):
+        place = "in the backward pass"
     slight = isinstance(error, RuntimeError) and any(w in message for w in ("dtype", "Double"))
-    return Finding("error", f"{type(error).__name__}: {message} ({path.name}:{line})", slight)
+    return Finding("error", f"{type(error).__name__}: {message} ({place})", slight)
 
 
 def import_fault(error: BaseException) -> Finding:

@@ -19,7 +19,7 @@ from torch import Tensor
 
 from checks.findings import Mistake
 
-WIDTH = 5  # numbers of one output: how many values, their norm, three projections
+WIDTH = 5  # numbers of one output: its shape, the norm of its values, three projections
 TOLERANCE = 1e-5  # of an output's norm; computing in float32 inside costs about 1e-7
 HUGE = 1e30  # for all that float32 could not hold, and for outputs without a finite number
 NOTHING = [-1.0] * WIDTH  # of an output that is None or no tensor at all
@@ -33,15 +33,23 @@ def projections(output: Any) -> Tensor:
         return torch.tensor([ERROR, *halves, *[0.0] * (WIDTH - 3)], dtype=torch.float64)
     if not isinstance(output, Tensor):
         return torch.tensor(NOTHING, dtype=torch.float64)
-    flat = output.detach().double().flatten()
+    flat, shape = output.detach().double().flatten(), shape_code(output)
     if flat.numel() and not flat.isfinite().any():  # as of many mistakes: it tells of none
-        return torch.tensor([float(flat.numel()), *[HUGE] * (WIDTH - 1)], dtype=torch.float64)
+        return torch.tensor([shape, *[HUGE] * (WIDTH - 1)], dtype=torch.float64)
     flat = flat.nan_to_num(nan=7e3, posinf=8e3, neginf=9e3)  # its places tell which mistake it is
     place = torch.arange(1, flat.numel() + 1, dtype=torch.float64)
     weights = torch.stack([torch.cos(place * step) for step in (0.7, 1.9, 3.1)])  # (3, numbers)
     found = torch.cat([flat.norm()[None], weights @ flat])
     found = found.clamp(-HUGE, HUGE)
-    return torch.cat([torch.tensor([float(flat.numel())]).double(), found])
+    return torch.cat([torch.tensor([shape]).double(), found])
+
+
+def shape_code(tensor: Tensor) -> float:
+    """A whole number for a shape, which float32 holds exactly; other shapes have others."""
+    code = tensor.dim()
+    for size in tensor.shape:
+        code = (1009 * code + size) % 16_777_213
+    return float(code)
 
 
 def same_projections(first: Tensor, second: Tensor) -> bool:
@@ -60,10 +68,13 @@ class Fingerprint:
     outputs: Mapping[str, Tensor]
     error: str = ""  # its digest
 
-    def matches(self, other: Fingerprint, prefix: str = "") -> bool:
+    def matches(self, other: Fingerprint, prefix: str = "", optional: str = "") -> bool:
         """Whether both compute the same, in the outputs whose names begin with ``prefix``.
 
         Errors are the same if they are of one type and say the same.
+
+        Args:
+            optional: the name of an output that this one need not have.
         """
         if self.error or other.error:
             return self.error == other.error
@@ -71,7 +82,7 @@ class Fingerprint:
             {name: row for name, row in one.outputs.items() if name.startswith(prefix)}
             for one in (self, other)
         )
-        same_names = bool(mine) and mine.keys() == theirs.keys()
+        same_names = bool(mine) and theirs.keys() - {optional} <= mine.keys() <= theirs.keys()
         return same_names and all(same_projections(row, theirs[name]) for name, row in mine.items())
 
     def unlike(self, other: Fingerprint) -> list[str]:
@@ -105,6 +116,7 @@ class KnownMistakes:
 
     answers: list[tuple[tuple[str, ...], Fingerprint]]
     mistakes: Mapping[str, Mistake]
+    optional: str = ""  # the name of an output that an answer need not have
 
     def find(
         self, outputs: Mapping[str, Any] | str, decisive: str = ""
@@ -121,17 +133,20 @@ class KnownMistakes:
         mine = fingerprint_of(outputs)
         for prefix in dict.fromkeys(("", decisive)):
             for names, other in self.answers:
-                if mine.matches(other, prefix):
+                if mine.matches(other, prefix, self.optional):
                     return [self.mistakes[name] for name in names], mine.unlike(other)
         return [], []
 
 
-def load_known(words: Mapping[str, Any], tables: Mapping[str, Tensor]) -> KnownMistakes:
+def load_known(
+    words: Mapping[str, Any], tables: Mapping[str, Tensor], optional: str = ""
+) -> KnownMistakes:
     """What is stored with the references; nothing is known if words are empty.
 
     Args:
         words: mistakes, and the answers' names and errors, as JSON can hold them.
         tables: of each output the fingerprints (answers, WIDTH), NaN where an answer has none.
+        optional: the name of an output that an answer need not have.
     """
     mistakes = {entry["name"]: Mistake(**entry) for entry in words.get("mistakes", ())}
     answers = []
@@ -139,4 +154,4 @@ def load_known(words: Mapping[str, Any], tables: Mapping[str, Tensor]) -> KnownM
         rows = {name: table[index] for name, table in tables.items()}
         outputs = {name: row for name, row in rows.items() if not row.isnan().any()}
         answers.append((tuple(names), Fingerprint(outputs, error)))
-    return KnownMistakes(answers, mistakes)
+    return KnownMistakes(answers, mistakes, optional)

@@ -9,9 +9,10 @@ from conftest import ROOT
 
 from checks import jobs
 from checks.findings import faulty
-from checks.graded_tasks import graded_task
+from checks.graded_tasks import GRADED_TASKS, graded_task
 from checks.part1 import functions
 from checks.part2 import calls
+from course import transcripts
 from course.answers import installed_source, put_methods
 
 ATTENTION, ADD_NORM, LAYER, EMBED = "bert.attention", "bert.add_norm", "bert.layer", "bert.embed"
@@ -239,3 +240,15 @@ def test_part_2(name, source, mistake, seed, monkeypatch):
     with torch.random.fork_rng(devices=[]):
         found = examine(f"multitask.{name}", **{name: source})
     assert {finding.name for finding in faulty(found)} - {""} == ({mistake} if mistake else set())
+
+
+# ---------------------------------------------------------------------------------------------
+# docs/checks.md
+
+
+@pytest.mark.parametrize("entry", GRADED_TASKS, ids=lambda entry: entry.id)
+def test_the_page_says_what_the_checks_say(entry, monkeypatch):
+    """Of each task's first transcript; course/transcripts.py --check compares all of them."""
+    monkeypatch.setenv("COLUMNS", str(transcripts.WIDTH))
+    said = transcripts.said_of(entry, transcripts.LIKELY[entry.id].split()[0])
+    assert f"```text\n{said}\n```" in transcripts.PAGE.read_text(encoding="utf-8")
