@@ -31,7 +31,7 @@ from datasets import load_data
 from evaluation import classify, say_classes, scored, write_in_order
 from optimizer import AdamW
 from training.acceleration import accelerate
-from training.arguments import OneLineParser, check_seed, positive_int, probability, run_script
+from training.arguments import OneLineParser, check_seed, positive_int, probability
 from training.batches import TrainingLoader, evaluation_loader
 from training.checkpoints import ResumePoint, restore_model, resume_path, run_settings, save_model
 from training.course_files import SPLITS, data_folder
@@ -45,6 +45,7 @@ from training.hub import default_model
 from training.processes import broadcast_parameters, first_process, in_first_process, join_processes
 from training.report import Report
 from training.run import Run
+from training.scripts import run_script
 from utils import seed_everything
 
 # The course's two data sets: number of classes, and a batch size where it is fixed

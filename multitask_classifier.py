@@ -52,7 +52,7 @@ from solution.curriculum import drawn, round_robin
 
 ### END SOLUTION multitask.imports
 from training.acceleration import accelerate
-from training.arguments import given_lines, probability, run_script
+from training.arguments import given_lines, probability
 from training.batches import PAIR, SINGLE, LengthBatches, evaluation_loader
 from training.checkpoints import restore_model, resume_path, save_model
 from training.course_files import COURSE_STEMS, find_course_files
@@ -62,6 +62,7 @@ from training.error_analysis import describe
 from training.flags import complete, flag
 from training.hub import default_model
 from training.processes import broadcast_parameters, first_process, in_first_process, join_processes
+from training.scripts import run_script
 from training.tasks import (
     Task,
     TaskFlags,

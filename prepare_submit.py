@@ -24,10 +24,11 @@ from types import ModuleType
 from checks.graded_tasks import GRADED_TASKS
 from datasets import load_data, load_pairs
 from evaluation import accuracy_and_f1, pearson, read_predictions
-from training.arguments import OneLineParser, run_script
+from training.arguments import OneLineParser
 from training.course_files import data_folder
 from training.errors import InputError
 from training.files import atomic_write
+from training.scripts import run_script
 
 ZIP_NAME = "dnlp_final_project_submission.zip"
 CODE = ("bert.py", "classifier.py", "optimizer.py", "setup.sh")

@@ -130,8 +130,8 @@ _minbert_fetch() {
             fi
         fi
         _minbert_say 'weights: looking for a pretrained model'
-        "$_minbert_python" -c 'from training import arguments, hub
-arguments.run_script(lambda: hub.find_model(None))' ||
+        "$_minbert_python" -c 'from training import scripts, hub
+scripts.run_script(lambda: hub.find_model(None))' ||
             _minbert_say 'warning: there are no pretrained weights yet'
     )
     return 0

@@ -21,8 +21,9 @@ import numpy as np
 
 from evaluation import COLUMNS, read_predictions
 from experiments.report import Row, intervals, scores
-from training.arguments import OneLineParser, run_script
+from training.arguments import OneLineParser
 from training.errors import InputError
+from training.scripts import run_script
 
 TASKS = {"sts": ("sts", COLUMNS[2]), "quora": ("para", COLUMNS[1])}
 

@@ -27,8 +27,9 @@ from sklearn.preprocessing import StandardScaler
 
 from extensions.features.by_hand import pair_features, text_features
 from extensions.features.word_tags import WORD
-from training.arguments import OneLineParser, run_script
+from training.arguments import OneLineParser
 from training.course_files import multitask_files
+from training.scripts import run_script
 from training.tables import read_table
 
 RESAMPLES = 2000

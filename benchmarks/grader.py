@@ -53,7 +53,8 @@ from course.grading.context import GradingContext, open_context
 from course.grading.types import Submission
 from datasets import load_data
 from prepare_submit import CODE, PART_1_FILES, ZIP_NAME
-from training.arguments import OneLineParser, positive_int, run_script
+from training.arguments import OneLineParser, positive_int
+from training.scripts import run_script
 
 GOLD = (ROOT / "course" / "gold", ROOT / "data" / "practice")
 SAME = "the same results"

@@ -27,9 +27,9 @@ from sklearn.pipeline import make_pipeline
 
 from datasets import load_data
 from evaluation import read_predictions
-from training.arguments import run_script
 from training.course_files import PRACTICE_DATA
 from training.errors import InputError
+from training.scripts import run_script
 
 GOLD = ROOT / "course" / "gold" / "ids-sst-test.csv"
 

@@ -37,11 +37,12 @@ from pretraining.masking import PretrainingExamples
 from pretraining.presets import PRESETS, preset
 from tokenizer import BertTokenizer
 from training.acceleration import accelerate
-from training.arguments import OneLineParser, positive_int, run_script
+from training.arguments import OneLineParser, positive_int
 from training.batches import LengthBatches
 from training.devices import autocast_for, keep_freed_memory
 from training.hub import find_model
 from training.schedule import linear_factor, set_learning_rates
+from training.scripts import run_script
 from utils import seed_everything
 
 WARM_UP = 3  # steps before the clock starts

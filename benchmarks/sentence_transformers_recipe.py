@@ -33,10 +33,11 @@ from torch.nn import functional as F
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from datasets import load_pairs
-from training.arguments import OneLineParser, positive_float, positive_int, probability, run_script
+from training.arguments import OneLineParser, positive_float, positive_int, probability
 from training.course_files import data_folder
 from training.files import check_writable, write_json
 from training.hub import find_model
+from training.scripts import run_script
 from utils import seed_everything
 
 # Ours is loaded; what the libraries look for later under this name is not ours.

@@ -41,10 +41,11 @@ sys.path.insert(0, str(ROOT))
 
 from config import BertConfig
 from datasets import SentenceClassificationDataset, load_data
-from training.arguments import OneLineParser, positive_int, run_script
+from training.arguments import OneLineParser, positive_int
 from training.course_files import data_folder
 from training.errors import InputError
 from training.hub import find_model
+from training.scripts import run_script
 
 FINETUNE = ("ours", "plain", "trainer", "grouped")
 FROZEN = ("ours", "plain")

@@ -22,8 +22,9 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from experiments import results
 from experiments.results import Experiment
-from training.arguments import OneLineParser, positive_int, run_script
+from training.arguments import OneLineParser, positive_int
 from training.errors import InputError
+from training.scripts import run_script
 
 DEV_ROWS = 16
 

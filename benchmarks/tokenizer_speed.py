@@ -22,10 +22,11 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from datasets import load_data
 from tokenizer import BertTokenizer
-from training.arguments import OneLineParser, positive_int, run_script
+from training.arguments import OneLineParser, positive_int
 from training.course_files import data_folder
 from training.errors import InputError
 from training.hub import find_model
+from training.scripts import run_script
 
 FILE = "ids-sst-train.csv"
 Jobs = dict[str, Callable[[], object]]

@@ -121,7 +121,9 @@ class KnownMistakes:
     def find(
         self, outputs: Mapping[str, Any] | str, decisive: str = ""
     ) -> tuple[list[Mistake], list[str]]:
-        """The mistakes of the first answer that computes the same, and what they do not explain.
+        """The mistakes of the answer that computes the same, and what they do not explain.
+
+        Of several the one that leaves least.
 
         Args:
             outputs: of a wrong function, by name; or its error's text.
@@ -132,9 +134,14 @@ class KnownMistakes:
         """
         mine = fingerprint_of(outputs)
         for prefix in dict.fromkeys(("", decisive)):
-            for names, other in self.answers:
-                if mine.matches(other, prefix, self.optional):
-                    return [self.mistakes[name] for name in names], mine.unlike(other)
+            found = [
+                (mine.unlike(other), names)
+                for names, other in self.answers
+                if mine.matches(other, prefix, self.optional)
+            ]
+            if found:
+                left, names = min(found, key=lambda one: len(one[0]))
+                return [self.mistakes[name] for name in names], left
         return [], []
 
 

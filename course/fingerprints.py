@@ -45,9 +45,10 @@ from course.answers import (  # noqa: E402
     read_all,
     solution_with,
 )
-from training.arguments import OneLineParser, run_script  # noqa: E402
+from training.arguments import OneLineParser  # noqa: E402
 from training.errors import InputError  # noqa: E402
 from training.files import atomic_write  # noqa: E402
+from training.scripts import run_script  # noqa: E402
 
 OPTIMIZER = "optimizer.step"
 Outputs = Mapping[str, Any]  # way of running a function → its outputs, or its error's Finding
@@ -165,14 +166,11 @@ def store(
 
 def names_in(entry: GradedTask, outputs: Outputs, known: Mapping[str, KnownMistakes]) -> set[str]:
     """The names that the check has for what an answer computes; of none, an empty one."""
-    for group, given in outputs.items():
-        if entry.id == OPTIMIZER:
-            found, _ = adamw.mistakes_in(given, known[group])
-        else:
-            found, _ = functions.mistakes_in(entry.id, given, known[group])
-        if found:
-            return {mistake.name for mistake in found}
-    return {""}
+    if entry.id == OPTIMIZER:
+        found, _ = adamw.mistakes_in(outputs[entry.id], known[entry.id])
+    else:
+        found, _, _ = functions.first_known(entry.id, outputs, known)
+    return {mistake.name for mistake in found} or {""}
 
 
 # ---------------------------------------------------------------------------------------------

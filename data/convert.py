@@ -35,10 +35,11 @@ import pandas as pd
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from extensions.features.word_tags import WORD
-from training.arguments import OneLineParser, run_script
+from training.arguments import OneLineParser
 from training.errors import InputError
 from training.files import atomic_write
 from training.progress import progress_bar
+from training.scripts import run_script
 from training.tables import read_table
 
 RELATIONS = ("contradiction", "neutral", "entailment")

@@ -24,10 +24,11 @@ import numpy as np
 from experiments import results
 from experiments.results import SCORES, TASKS
 from multitask_classifier import overall
-from training.arguments import OneLineParser, run_script
+from training.arguments import OneLineParser
 from training.course_files import multitask_files
 from training.errors import InputError
 from training.files import atomic_write
+from training.scripts import run_script
 
 RESAMPLES = 5000
 CHUNK = 200  # resamples computed at a time, for the memory they take

@@ -19,9 +19,10 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from experiments import results
 from experiments.results import Experiment, as_arguments, run_name
-from training.arguments import OneLineParser, run_script
+from training.arguments import OneLineParser
 from training.errors import InputError
 from training.files import write_json
+from training.scripts import run_script
 
 
 def planned(paths: list[str]) -> list[Experiment]:

@@ -23,8 +23,9 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from experiments import results
 from experiments.results import Experiment
-from training.arguments import OneLineParser, run_script
+from training.arguments import OneLineParser
 from training.errors import InputError
+from training.scripts import run_script
 
 
 def check_ranges(experiment: Experiment) -> tuple[int, dict[str, dict]]:

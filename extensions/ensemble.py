@@ -46,13 +46,14 @@ from multitask_classifier import (
     overall,
     read_set,
 )
-from training.arguments import OneLineParser, positive_int, run_script
+from training.arguments import OneLineParser, positive_int
 from training.batches import evaluation_loader
 from training.checkpoints import load_checkpoint, save_checkpoint
 from training.devices import autocast_for, pick_device
 from training.errors import InputError
 from training.files import check_writable, write_json
 from training.flags import complete
+from training.scripts import run_script
 from training.tasks import input_lengths, task_names
 
 

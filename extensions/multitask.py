@@ -45,7 +45,7 @@ from multitask_classifier import (
 from optimizer import AdamW
 from solution.curriculum import drawn, round_robin
 from training.acceleration import accelerate
-from training.arguments import given_lines, run_script
+from training.arguments import given_lines
 from training.batches import SINGLE, LengthBatches, evaluation_loader
 from training.checkpoints import restore_model, resume_path, save_model
 from training.course_files import SPLITS
@@ -54,6 +54,7 @@ from training.errors import InputError
 from training.files import sha256_of
 from training.hub import default_model
 from training.processes import broadcast_parameters, first_process, in_first_process, join_processes
+from training.scripts import run_script
 from training.tables import read_table
 from training.tasks import (
     Turns,

@@ -32,10 +32,11 @@ from torch import Tensor, nn
 
 from bert import BertModel
 from tokenizer import BertTokenizer
-from training.arguments import OneLineParser, positive_int, run_script
+from training.arguments import OneLineParser, positive_int
 from training.errors import InputError
 from training.files import atomic_write
 from training.hub import default_model
+from training.scripts import run_script
 from utils import get_extended_attention_mask
 
 MOST_PIECES = 64  # by default; pictures of longer texts show little

@@ -36,14 +36,7 @@ from extensions.loss.distillation import DISTILBERT_WEIGHTS, distilbert_losses
 from lessons.variants import DistilBertModel, count
 from optimizer import AdamW
 from training.acceleration import accelerate
-from training.arguments import (
-    OneLineParser,
-    check_seed,
-    positive_float,
-    positive_int,
-    probability,
-    run_script,
-)
+from training.arguments import OneLineParser, check_seed, positive_float, positive_int, probability
 from training.batches import TrainingLoader, evaluation_loader
 from training.checkpoints import ResumePoint, run_settings
 from training.course_files import data_folder
@@ -54,6 +47,7 @@ from training.flags import TrainingFlags, add_fields, flag
 from training.processes import broadcast_parameters, first_process, join_processes
 from training.report import Report
 from training.run import Run
+from training.scripts import run_script
 from utils import seed_everything
 
 HEAD = ("pre_classifier", "classifier")  # the names of DistilBertForSequenceClassification

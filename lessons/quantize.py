@@ -28,9 +28,10 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from config import BertConfig
 from lessons import numpy_bert
-from training.arguments import OneLineParser, positive_int, run_script
+from training.arguments import OneLineParser, positive_int
 from training.errors import InputError, first_line
 from training.files import atomic_write
+from training.scripts import run_script
 
 INT8_FILE = "model.int8.safetensors"
 SCALE = ".scale"  # the scales of matrix NAME are the vector NAME.scale

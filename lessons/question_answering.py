@@ -48,13 +48,14 @@ from lessons.heads import (
 )
 from lessons.squad import Question, Windows, best_spans, read_questions, score
 from tokenizer import BertTokenizer
-from training.arguments import OneLineParser, positive_int, run_script
+from training.arguments import OneLineParser, positive_int
 from training.batches import evaluation_loader
 from training.devices import keep_freed_memory, pick_device
 from training.errors import InputError
 from training.files import write_json
 from training.flags import add_fields, flag
 from training.progress import progress_bar
+from training.scripts import run_script
 
 FILES = (  # of $MINBERT_DATA/squad: train and dev
     ("train-v1.1.json", "dev-v1.1.json"),

@@ -54,13 +54,14 @@ from lessons.heads import (
     train_and_score,
 )
 from tokenizer import BertTokenizer
-from training.arguments import OneLineParser, positive_int, probability, run_script
+from training.arguments import OneLineParser, positive_int, probability
 from training.batches import evaluation_loader
 from training.devices import keep_freed_memory, pick_device
 from training.errors import InputError
 from training.files import atomic_write, write_json
 from training.flags import add_fields, flag
 from training.progress import progress_bar
+from training.scripts import run_script
 from training.wordpieces import split_at_punctuation
 
 # What is summed up, what the table shows (headings and keys) and the picture (keys and names)

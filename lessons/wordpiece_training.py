@@ -27,11 +27,12 @@ import numpy as np
 
 from datasets import load_data, load_pairs
 from tokenizer import BertTokenizer
-from training.arguments import OneLineParser, positive_int, run_script
+from training.arguments import OneLineParser, positive_int
 from training.course_files import PRACTICE_DATA
 from training.errors import InputError
 from training.files import check_writable
 from training.progress import progress_bar
+from training.scripts import run_script
 from training.wordpieces import (
     MAX_WORD_LENGTH,
     SPECIAL_TOKENS,

@@ -41,14 +41,7 @@ from pretraining.masking import IGNORED, OBJECTIVES, PretrainingExamples
 from pretraining.presets import PRESETS, preset
 from tokenizer import BertTokenizer
 from training.acceleration import accelerate
-from training.arguments import (
-    OneLineParser,
-    check_seed,
-    positive_float,
-    positive_int,
-    probability,
-    run_script,
-)
+from training.arguments import OneLineParser, check_seed, positive_float, positive_int, probability
 from training.batches import LengthBatches, TrainingLoader
 from training.checkpoints import ResumePoint, resume_path, run_settings
 from training.devices import keep_freed_memory, pick_device
@@ -65,6 +58,7 @@ from training.processes import (
 )
 from training.progress import minutes, say
 from training.run import Run
+from training.scripts import run_script
 from training.wordpieces import SPECIAL_TOKENS
 from utils import seed_everything
 

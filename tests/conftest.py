@@ -38,10 +38,10 @@ from config import BertConfig
 from optimizer import AdamW
 from tokenizer import BertTokenizer
 from training import report
-from training.arguments import run_script
 from training.checkpoints import ResumePoint, load_checkpoint, save_model
 from training.errors import InputError
 from training.hub import find_model
+from training.scripts import run_script
 from training.wordpieces import SPECIAL_TOKENS
 
 # tqdm's own lock is shared by processes that fork from this one: a test that kills one of them
@@ -492,10 +492,12 @@ class JobsHere:
 
 
 @pytest.fixture
-def check_here(monkeypatch, capsys) -> Callable[..., tuple[int, list[str]]]:
+def check_here(monkeypatch, capsys) -> Iterator[Callable[..., tuple[int, list[str]]]]:
     """A function: run sanity_check.py in this process; its exit status and lines."""
     monkeypatch.setattr(sanity_check, "Child", JobsHere)
     monkeypatch.setenv("COLUMNS", "1000")  # no line is broken
+    for known in (jobs.fault_of_import, jobs.fault_of_model):  # of other files, perhaps
+        known.cache_clear()
 
     def check(*arguments: str) -> tuple[int, list[str]]:
         capsys.readouterr()
@@ -503,7 +505,9 @@ def check_here(monkeypatch, capsys) -> Callable[..., tuple[int, list[str]]]:
             sanity_check.main(arguments)
         return stopped.value.code, "".join(capsys.readouterr()).splitlines()
 
-    return check
+    yield check
+    for known in (jobs.fault_of_import, jobs.fault_of_model):
+        known.cache_clear()
 
 
 # ---------------------------------------------------------------------------------------------

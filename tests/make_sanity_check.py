@@ -30,7 +30,7 @@ from checks.part1.functions import (
     facts,
     load_references,
 )
-from training import arguments, files, hub
+from training import arguments, files, hub, scripts
 
 SENTENCES = (
     "It takes its time, but the last twenty minutes are worth every cent of the ticket.",
@@ -366,4 +366,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    arguments.run_script(main)
+    scripts.run_script(main)

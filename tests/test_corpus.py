@@ -577,7 +577,7 @@ MEASURE = """
 import resource, sys
 from pretraining.corpus import build
 from tokenizer import BertTokenizer
-from training.arguments import run_script
+from training.scripts import run_script
 tokenizer = BertTokenizer.from_pretrained(sys.argv[1])
 build([sys.argv[2]], tokenizer, sys.argv[3], workers=1)
 print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)

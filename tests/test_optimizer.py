@@ -410,55 +410,59 @@ STUB = (
 TITLE = "Task 1.5 · AdamW.step"
 
 
-def run_main(monkeypatch, folder, text):
-    """optimizer_test.main() with that optimizer.py, in this process: the argument of sys.exit."""
-    (folder / "optimizer.py").write_text(text, encoding="utf-8")
-    monkeypatch.syspath_prepend(folder)
-    monkeypatch.delitem(sys.modules, "optimizer")
-    with pytest.raises(SystemExit) as stop:
-        optimizer_test.main()
-    return stop.value.code
+@pytest.fixture
+def script(tmp_path, monkeypatch, check_here):
+    """A function: what optimizer_test.py says of an optimizer.py with that text: status, lines."""
+
+    def function(text: str) -> tuple[int, list[str]]:
+        (tmp_path / "optimizer.py").write_text(text, encoding="utf-8")
+        monkeypatch.syspath_prepend(tmp_path)
+        monkeypatch.delitem(sys.modules, "optimizer")
+        return check_here("--task", "optimizer.step")
+
+    return function
 
 
-def test_script_passes_ours(tmp_path, monkeypatch, capsys):
-    ours = (ROOT / "optimizer.py").read_text(encoding="utf-8")
-    assert not run_main(monkeypatch, tmp_path, ours)
-    lines = capsys.readouterr().out.splitlines()
-    assert all(line.startswith("ok    ") for line in lines[:-1])
-    assert lines[-2] == "ok    order of decay: " + ORDERS["after"]
-    count = len(adamw.CHECKS) + 1
-    assert lines[-1] == f"{TITLE}: {count} of {count} checks passed"
+def test_script_passes_ours(script):
+    code, lines = script((ROOT / "optimizer.py").read_text(encoding="utf-8"))
+    assert (code, lines) == (
+        0,
+        [f"  ok    {TITLE}: all of its {len(adamw.CHECKS) + 1} checks", "1 of 1 task right"],
+    )
 
 
-def test_script_says_not_started(tmp_path, monkeypatch, capsys):
-    assert run_main(monkeypatch, tmp_path, STUB + "        raise NotImplementedError('1.5')\n") == 1
-    assert capsys.readouterr().out == f"{TITLE}: not started\n"
+def test_script_says_not_started(script):
+    code, lines = script(STUB + "        raise NotImplementedError('Task 1.5')\n")
+    assert (code, lines[0]) == (1, f"  not started  {TITLE}")
 
 
-def test_script_reports_an_exception_in_one_line(tmp_path, monkeypatch, capsys):
+def test_script_reports_an_exception_once(script):
     bug = STUB + "        self.state['a']['b'] = 1\n        return self.momentum\n"
-    assert run_main(monkeypatch, tmp_path, bug) == 1
-    said = "      AttributeError: 'AdamW' object has no attribute 'momentum' (optimizer.py:7)"
-    lines = capsys.readouterr().out.splitlines()
-    assert lines[:2] == ["FAIL  trajectory plain: Adam, no weight decay", said]
-    assert not any("Traceback" in line for line in lines)
+    code, lines = script(bug)
+    assert (code, lines[0]) == (1, f"  WRONG {TITLE}")
+    said = "AttributeError: 'AdamW' object has no attribute 'momentum' (optimizer.py:7): an optimiz"
+    assert lines[1].startswith("        trajectory plain and ")
+    assert said in lines[1]
+    assert str(lines).count("momentum' (") == 1
 
 
-def test_file_that_cannot_be_imported(tmp_path, monkeypatch):
-    said = run_main(monkeypatch, tmp_path, "import torch\nclass AdamW(:\n")
-    assert said.startswith(f"{TITLE}: optimizer.py cannot be imported\n      SyntaxError: ")
-    assert said.endswith("(optimizer.py:2)")
+def test_file_that_cannot_be_imported(script):
+    code, lines = script("import torch\nclass AdamW(:\n")
+    assert code == 1
+    assert lines[0].startswith("  WRONG optimizer.py cannot be imported: SyntaxError: ")
+    assert "(optimizer.py:2)" in lines[0]
 
 
-def test_exit_in_the_step_is_no_pass(tmp_path, monkeypatch, capsys):
-    assert run_main(monkeypatch, tmp_path, STUB + "        raise SystemExit(0)\n") == 1
-    assert "SystemExit: 0 (optimizer.py:6)" in capsys.readouterr().out
+def test_exit_in_the_step_is_no_pass(script):
+    code, lines = script(STUB + "        raise SystemExit(0)\n")
+    assert code == 1
+    assert "SystemExit: 0 (optimizer.py:6)" in lines[1]
 
 
-def test_line_is_the_students_not_that_of_torchs_own_optimizer_py(tmp_path, monkeypatch, capsys):
-    bug = STUB + "        self.add_param_group({'params': [1]})\n"
-    assert run_main(monkeypatch, tmp_path, bug) == 1
-    assert "(optimizer.py:6)" in capsys.readouterr().out
+def test_line_is_the_students_not_that_of_torchs_own_optimizer_py(script):
+    code, lines = script(STUB + "        self.add_param_group({'params': [1]})\n")
+    assert code == 1
+    assert "(optimizer.py:6)" in lines[1]
 
 
 def test_missing_reference_is_one_line(tmp_path, monkeypatch):

@@ -209,12 +209,12 @@ def test_processes_leave_each_other_before_they_end(tmp_path):
         script = tmp_path / f"short-{number}.py"
         script.write_text(
             f"import sys; sys.path.insert(0, {str(ROOT)!r})\n"
-            "from training import arguments, errors, processes\n"
+            "from training import errors, processes, scripts\n"
             "def main():\n"
             "    processes.join_processes(use_gpu=False)\n"
             "    processes.any_process(True)\n"
             f"    {ending}\n"
-            "arguments.run_script(main)\n"
+            "scripts.run_script(main)\n"
         )
         started.append(start(tmp_path / str(number), 2, [], str(script)))
     for process, ending in zip(started, endings, strict=True):

@@ -91,7 +91,7 @@ class Sandbox:
         (self.root / "data" / "download.py").write_text("raise SystemExit('error: offline')\n")
         training = self.root / "training"
         training.mkdir()
-        (training / "arguments.py").write_text("run_script = lambda main: main()\n")
+        (training / "scripts.py").write_text("run_script = lambda main: main()\n")
         (training / "hub.py").write_text("find_model = lambda name: print('model: found')\n")
         self.log.touch()
         for tool in TOOLS:

@@ -92,9 +92,9 @@ def test_imports_point_downward(name):
 
 @pytest.mark.parametrize("path", CHECK_FILES, ids=lambda path: path.stem)
 def test_the_checks_of_a_part_can_be_taken_away(path):
-    """Part 1 ships without part 2, and what both need without either."""
+    """Part 1 ships without part 2."""
     room = path.relative_to(ROOT).parts[1:-1]
-    allowed = {(): set(), ("part1",): {"part1"}, ("part2",): {"part1", "part2"}}[room]
+    allowed = {(): {"part1"}, ("part1",): {"part1"}, ("part2",): {"part1", "part2"}}[room]
     ours = [name.split(".") for name in imported_names(path) if name.startswith("checks.")]
     assert {name[1] for name in ours if len(name) > 2} <= allowed
     assert not {"course", "tests", "lessons", *CHECKS} & set(imported_modules(path))

@@ -73,7 +73,8 @@ TOLD = [  # task, function, words that must be said, words that must not
     pytest.param(
         ATTENTION,
         attention("scores = scores.masked_fill(attention_mask == 0, -math.inf)", *REST[1:]),
-        "is the mask inverted?", "dropout acts", id="infinite mask, inverted",
+        "Where the mask is 0 the scores become −inf", "dropout acts",
+        id="infinite mask, inverted",
     ),
     pytest.param(
         ATTENTION, attention("scores = scores.sqrt()", *REST), "the first NaN comes from `sqrt`",

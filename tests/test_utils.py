@@ -32,7 +32,7 @@ import utils
 from bert import BertModel
 from config import BertConfig
 from tokenizer import BertTokenizer
-from training import arguments, checkpoints, devices, errors, files
+from training import arguments, checkpoints, devices, errors, files, scripts
 from training import hub as lookup
 from training.errors import InputError
 from training.hub import find_model
@@ -265,8 +265,8 @@ def test_a_real_cache_is_read(tmp_path, tiny_model_folder):
     (repository / "refs" / "main").write_text(snapshot.name, encoding="utf-8")
     done = python(
         "from bert import BertModel\n"
-        "from training.arguments import run_script\n"
         "from training.hub import _locate, find_model\n"
+        "from training.scripts import run_script\n"
         "folder = find_model('google/bert_tiny')\n"
         "print(folder)\n"
         "BertModel.from_pretrained('google/bert_tiny')\n"
@@ -284,8 +284,8 @@ def test_a_hub_that_accepts_and_stays_silent_is_given_up(tmp_path):
     # The time is set by HUB_PROBE_SECONDS; without a limit this test would never end.
     with socket.create_server(("127.0.0.1", 0)) as server:
         done = python(
-            "from training import arguments, hub\n"
-            f"arguments.run_script(lambda: hub.find_model('{COURSE}'))",
+            "from training import hub, scripts\n"
+            f"scripts.run_script(lambda: hub.find_model('{COURSE}'))",
             HF_HUB_OFFLINE="0",
             HF_HUB_CACHE=str(tmp_path),
             HF_ENDPOINT=f"http://127.0.0.1:{server.getsockname()[1]}",
@@ -600,14 +600,14 @@ def test_argument_types_in_a_parser(capsys, kind, good, bad):
 )
 def test_how_a_script_leaves(outcome, leaves, says):
     calls = []
-    arguments.run_script(lambda: calls.append(1))
+    scripts.run_script(lambda: calls.append(1))
     assert calls == [1]
 
     def main():
         raise outcome
 
     with pytest.raises(leaves, match=says):
-        arguments.run_script(main)
+        scripts.run_script(main)
 
 
 def test_first_line():

@@ -19,9 +19,10 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from benchmarks.tokenizer_speed import load_rust
 from tokenizer import BertTokenizer
-from training.arguments import OneLineParser, positive_int, run_script
+from training.arguments import OneLineParser, positive_int
 from training.errors import InputError
 from training.hub import find_model
+from training.scripts import run_script
 from training.wordpieces import SPECIAL_TOKENS
 
 SEED = 11711

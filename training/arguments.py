@@ -1,29 +1,12 @@
-"""A script's command line: types of arguments, and errors that take one line."""
+"""A script's command line: types of arguments, and errors that take one line. No torch."""
 
 from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
 
 from training.errors import InputError
-
-
-def run_script(main: Callable[[], Any]) -> None:
-    """Run a script's ``main``: an InputError becomes one line on stderr and exit status 1."""
-    from training.processes import first_process, leave_processes  # here: with it comes torch
-
-    for stream in (sys.stdout, sys.stderr):
-        stream.reconfigure(errors="replace")  # a console without UTF-8 shows ? for ·
-    try:
-        main()
-        leave_processes()
-    except InputError as error:  # the same one in all processes, if there are several
-        leave_processes(f"error: {error}")
-        sys.exit(f"error: {error}")
-    except KeyboardInterrupt:
-        sys.exit("\ninterrupted" if first_process() else 1)
 
 
 class OneLineParser(argparse.ArgumentParser):

@@ -362,7 +362,7 @@ PARTS = {"adam": ("plain", "large_eps", "tiny_gradients"), "decay": ("decay", "l
 # Names of fingerprints begin with these. Two mistakes at once may be of different parts: where all
 # of a part is as one of them makes it, that one is named.
 DECISIVE = ("adam/", "decay/", "uncorrected", "missing_gradients")
-NO_NUMBER = torch.full((1,), torch.nan)
+NO_NUMBER = torch.full((1,), 9.0)  # in place of a trajectory without a finite number
 
 
 def fingerprint_name(case: Case) -> str:
@@ -446,7 +446,9 @@ def mistakes_in(
         return mistakes, left
     left = wrong
     for part in DECISIVE:
-        if any(name.startswith(part) for name in left):
+        here = [outputs[name] for name in left if name.startswith(part)]
+        empty = any(output is NO_NUMBER for output in here)  # as of many mistakes
+        if here and not (empty and "uncorrected" in wrong):
             found, others = known.find(outputs, decisive=part)
             mistakes += [mistake for mistake in found if mistake not in mistakes]
             left = [name for name in left if name in others] if found else left

@@ -1,0 +1,24 @@
+"""How a script runs: what a user can mend is one line, and several processes end together."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from typing import Any
+
+from training.errors import InputError
+from training.processes import first_process, leave_processes
+
+
+def run_script(main: Callable[[], Any]) -> None:
+    """Run a script's ``main``: an InputError becomes one line on stderr and exit status 1."""
+    for stream in (sys.stdout, sys.stderr):
+        stream.reconfigure(errors="replace")  # a console without UTF-8 shows ? for ·
+    try:
+        main()
+        leave_processes()
+    except InputError as error:  # the same one in all processes, if there are several
+        leave_processes(f"error: {error}")
+        sys.exit(f"error: {error}")
+    except KeyboardInterrupt:
+        sys.exit("\ninterrupted" if first_process() else 1)
