@@ -227,6 +227,6 @@ def test_an_import_fault_shows_the_line_of_another_error(tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.delitem(sys.modules, "bert")
     fault = jobs.fault_of_import.__wrapped__("bert")
-    first, code, caret = fault.text.splitlines()
+    first, code, caret, _ = fault.text.splitlines()  # what it means comes last
     assert first == "bert.py cannot be imported: ZeroDivisionError: division by zero (bert.py:2)"
     assert (code.strip(), caret.strip()) == ("y = x / 0", "^")
