@@ -20,6 +20,7 @@ from conftest import needs_sandbox
 from safetensors.torch import save
 
 from checks.graded_tasks import GRADED_TASKS
+from checks.part1 import functions
 from course import attacks
 from course.grading import asking, hidden, judge, part1, runs, sandbox, seccomp, worker
 from course.grading.context import GradingContext, open_context
@@ -600,9 +601,9 @@ def test_a_padding_that_is_nan_is_wrong():
     sets = hidden.make(5)
     one_set = sets[hidden.TOGETHER]
     right = {
-        f"{hidden.TOGETHER} {dtype}|{name.removeprefix('bert.attention/')}": tensor.to(kind)
-        for name, tensor in one_set.expected.items()
+        f"{hidden.TOGETHER} {dtype}|{name.removeprefix('bert.attention/')}": tensor
         for dtype, kind in judge.DTYPES.items()
+        for name, tensor in functions.in_dtype(one_set.expected, kind).items()
         if name.startswith("bert.attention/")
     }
     assert judge.judge_part_1(entry, right, sets, {}).status == "right"
