@@ -109,8 +109,7 @@ WRONG = [
         "shape_of_other_size",
         ATTENTION,
         "context = query\nreturn context.reshape(query.size(0), query.size(1), 42)",
-        "`context` (5, 6, 10, 7) = (B, H, L, W); 2100 numbers; (5, 6, 42) = (B, H, D); needs exactly"
-        " 1260",
+        "`context` (5, 6, 10, 7) = (B, H, L, W); 2100 numbers; (5, 6, 42) = (B, H, D); 1260",
     ),
     (
         "shape_of_other_size",
