@@ -46,14 +46,18 @@ class Session:
         self.checked = 0
         self.todo: list[GradedTask] = []
 
-    def run(self, job: str, title: str) -> Outcome:
-        """The outcome of a job, which is also printed."""
-        self.report.begin(title)
+    def ask(self, job: str, title: str) -> Outcome:
+        """The outcome of a job. Ctrl-C ends the script, which says where the job was."""
         try:
-            outcome = self.child.run(job, title)
+            return self.child.run(job, title)
         except KeyboardInterrupt:
             print(f"\ninterrupted: {title}{self.child.interrupted()}")
             sys.exit(1)
+
+    def run(self, job: str, title: str) -> Outcome:
+        """The outcome of a job, which is also printed."""
+        self.report.begin(title)
+        outcome = self.ask(job, title)
         self.report.end(outcome, self.child.printed())
         self.trouble |= not is_right(outcome)
         return outcome
@@ -78,7 +82,7 @@ class Session:
             return
         if self.trouble:
             print("  --    part 2 is checked once part 1 is right, or with --part 2")
-        elif self.child.run("part 2", "part 2").status != "ok":
+        elif self.ask("part 2", "part 2").status != "ok":
             print("  --    part 2 is not begun (python sanity_check.py --part 2)")
         else:
             self.run_tasks(tasks_of(2))

@@ -112,8 +112,10 @@ class Child:
         return found.decode(errors="replace").splitlines()
 
     def interrupted(self) -> str:
-        """Where the student's code was when Ctrl-C came, for people."""
+        """Where the student's code was when Ctrl-C came, for people; "" while it did not run."""
         time.sleep(0.2)  # until the process has written it
+        if not self.dump.exists():  # it has not started yet
+            return ""
         return where_in(self.dump.read_text(encoding="utf-8", errors="replace"))
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from checks.exceptions import meaning
 from checks.findings import Finding, is_students
-from checks.traces import only_a_stub
+from checks.traces import marked, only_a_stub
 
 LONGEST = 600  # characters of what an exception means
 
@@ -27,13 +27,8 @@ def bare(error: BaseException) -> Finding:
     message = " ".join(str(said).split())[:300]
     if isinstance(error, NotImplementedError) and only_a_stub(error):
         return Finding("not started", str(error))
-    frames = [(Path(f.filename), f.lineno) for f in traceback.extract_tb(error.__traceback__)]
-    if isinstance(error, SyntaxError) and error.filename:
-        frames.append((Path(error.filename), error.lineno))
-    path, line = ([frame for frame in frames if is_students(frame[0])] or frames)[-1]
-    place = f"{path.name}:{line}"
-    if not is_students(path) and any("autograd" in frame.parts for frame, _ in frames):
-        place = "in the backward pass"
+    path, line, _ = place_in_file(error)
+    place = f"{path.name}:{line}" if path else elsewhere(error)
     slight = isinstance(error, RuntimeError) and any(w in message for w in ("dtype", "Double"))
     return Finding("error", f"{type(error).__name__}: {message} ({place})", slight)
 
@@ -43,10 +38,8 @@ def import_fault(error: BaseException) -> Finding:
     path, line, column = place_in_file(error)
     if path is None:
         return Finding("error", f"a file cannot be imported: {describe(error).text}")
-    code = linecache.getline(str(path), line).rstrip()
-    shift = len(code) - len(code.lstrip())
-    lines = [f"{path.name} cannot be imported: {bare(error).text}"]
-    lines += [code.strip(), " " * (column - shift) + "^"]
+    code = linecache.getline(str(path), line)
+    lines = [f"{path.name} cannot be imported: {bare(error).text}", *marked(code, column)]
     if (means := meaning(error)) and not isinstance(error, SyntaxError):
         lines.append(means)
     return Finding("error", f"\n{' ' * 12}".join(lines))
@@ -54,10 +47,19 @@ def import_fault(error: BaseException) -> Finding:
 
 def place_in_file(error: BaseException) -> tuple[Path | None, int, int]:
     """Where in the student's files an error arose: file, line from 1, column from 0."""
-    if isinstance(error, SyntaxError) and error.filename:
+    if isinstance(error, SyntaxError) and Path(error.filename or "").is_file():
         return Path(error.filename), error.lineno or 1, max(0, (error.offset or 1) - 1)
     frames = traceback.extract_tb(error.__traceback__)
     own = [frame for frame in frames if is_students(Path(frame.filename))]
     if not own:
         return None, 0, 0
     return Path(own[-1].filename), own[-1].lineno or 1, own[-1].colno or 0
+
+
+def elsewhere(error: BaseException) -> str:
+    """Where an error arose that went through none of the student's files."""
+    frames = [(Path(f.filename), f.lineno) for f in traceback.extract_tb(error.__traceback__)]
+    if any("autograd" in path.parts for path, _ in frames):
+        return "in the backward pass"
+    path, line = frames[-1]
+    return f"{path.name}:{line}"

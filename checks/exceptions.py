@@ -2,11 +2,13 @@
 
 ``meaning(error)`` goes through a table: checks/exceptions.toml has what the words of a message tell
 alone; call_errors.py, name_errors.py and shape_errors.py there have functions that look at the
-line which failed, too. It does not know how any task is solved.
+line which failed, too. Of an exception that no entry knows, it says what the failing expression was
+given. It does not know how any task is solved.
 """
 
 from __future__ import annotations
 
+import ast
 import builtins
 import functools
 import re
@@ -15,7 +17,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from checks import call_errors, name_errors, shape_errors
-from checks.traces import Case, Entry, Place, place_of
+from checks.traces import Case, Entry, Place, marked, place_of, quoted
 
 WORDS = Path(__file__).with_suffix(".toml")
 SYNTAX = {  # what is in the message → the remedy
@@ -45,6 +47,7 @@ def find(error: BaseException) -> tuple[str, str]:
             found = re.search(entry.pattern, message) if isinstance(error, entry.types) else None
             if found and (said := said_by(entry, Case(error, found, place or nowhere(error)))):
                 return entry.name, said
+        return ("operands", said) if place and (said := operands(place)) else ("", "")
     except Exception:  # whatever a student's exception answers when it is looked at
         pass
     return "", ""
@@ -56,6 +59,15 @@ def said_by(entry: Entry, case: Case) -> str:
         return entry.says(case)
     except Exception:
         return ""
+
+
+def operands(place: Place) -> str:
+    """What the expression that failed was given, as far as it can be looked up."""
+    if isinstance(place.statement, ast.Raise | ast.Assert):
+        return "a line of yours raises this, so the condition for it was met"
+    parts = {quoted(part): part for part in place.operands()}
+    told = [f"{name} is {said}" for name, part in parts.items() if (said := place.brief(part))]
+    return f"here {', '.join(told)}" if told else ""
 
 
 def nowhere(error: BaseException) -> Place:
@@ -93,9 +105,8 @@ def plainly(sentence: str) -> Callable[[Case], str]:
 def syntax(error: SyntaxError) -> str:
     """The line that Python cannot read, a mark below it, and the remedy."""
     remedy = next((says for words, says in SYNTAX.items() if words in (error.msg or "")), "")
-    line = (error.text or "").rstrip("\n")
+    line = error.text or ""
     if not line.strip():
         return remedy
-    start = len(line) - len(line.lstrip())
-    mark = " " * max((error.offset or 1) - 1 - start, 0) + "^"
-    return f"\n{' ' * 12}".join([remedy or "Python cannot read this line", line.strip(), mark])
+    shown = marked(line, (error.offset or 1) - 1)
+    return f"\n{' ' * 12}".join([remedy or "Python cannot read this line", *shown])

@@ -23,7 +23,7 @@ WIDTH = 5  # numbers of one output: its shape, the norm of its values, three pro
 TOLERANCE = 1e-5  # of an output's norm; computing in float32 inside costs about 1e-7
 HUGE = 1e30  # for all that float32 could not hold, and for outputs without a finite number
 NOTHING = [-1.0] * WIDTH  # of an output that is None or no tensor at all
-ERROR = -2.0  # in place of how many values, where there is an error instead
+ERROR = -2.0  # in place of a shape, where there is an error instead
 
 
 def projections(output: Any) -> Tensor:

@@ -20,7 +20,7 @@ from torch import Tensor
 
 from checks.differences import difference
 from checks.errors import describe, import_fault
-from checks.findings import Finding, Outcome, faulty
+from checks.findings import ROOT, Finding, Outcome, faulty
 from checks.graded_tasks import GRADED_TASKS, GradedTask, graded_task
 from checks.part1 import functions
 from training.errors import InputError
@@ -139,7 +139,7 @@ def check_pretrained() -> Outcome:
     known = functions.facts()["pretrained"]
     name = next((name for name, sha256 in known.items() if sha256 == digest), None)
     if name is None:
-        staff = f" ({MAKE} --model {default} makes it)" if Path("tests").is_dir() else ""
+        staff = f" ({MAKE} --model {default} makes it)" if (ROOT / "tests").is_dir() else ""
         return Outcome(title, "skipped", f"no reference yet for {default}{staff}")
     try:
         outputs = pretrained_outputs(folder, name)

@@ -168,7 +168,8 @@ def unknown_name(case: Case) -> str:
         return f"{name} is no argument of this function" + (
             "; what it needs of the configuration is kept in self by __init__" * (name == "config")
         )
-    near = nearest(name, [*place.names, *place.frame.f_globals, *dir(builtins)])
+    own = [key for key, value in vars(builtins).items() if not isinstance(value, type)]
+    near = nearest(name, [*place.names, *place.frame.f_globals, *own, "float", "int", "list"])
     return near if near.startswith("do you") else "it is given no value before this line"
 
 

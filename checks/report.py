@@ -10,7 +10,7 @@ import sys
 import textwrap
 from collections.abc import Iterator, Sequence
 
-from checks.findings import EXPLAINING, Finding, Outcome, faulty
+from checks.findings import EXPLAINING, Finding, Outcome
 
 INDENT = " " * 8
 LABELS = {"ok": "  ok   ", "wrong": "  WRONG", "waits": "  waits", "skipped": "  --   "}
@@ -37,7 +37,7 @@ class Report:
         """Print an outcome, and what the student's code has printed meanwhile."""
         if sys.stdout.isatty():
             print("\r\033[K", end="")
-        if outcome.status in ("waits", "skipped"):  # the cause, once
+        if outcome.status == "waits":  # the cause, once
             for finding in outcome.findings:
                 if finding not in self.causes:
                     self.causes.add(finding)
@@ -52,7 +52,7 @@ class Report:
         else:
             about = f": {outcome.about}" if outcome.about else ""
             yield f"{LABELS[outcome.status]} {outcome.title}{about}"
-        if outcome.status in ("ok", "wrong"):
+        if outcome.status != "waits":
             yield from self.details(outcome.findings)
         shown = printed if self.everything else printed[:MOST_PRINTED]
         yield from (f"{INDENT}your code printed: {line}" for line in shown)
@@ -84,4 +84,4 @@ def wrapped(text: str) -> list[str]:
 
 def is_right(outcome: Outcome) -> bool:
     """Whether nothing is left to do."""
-    return outcome.status in ("ok", "skipped") and not faulty(outcome.findings)
+    return outcome.status in ("ok", "skipped")

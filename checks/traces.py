@@ -234,6 +234,18 @@ class Place:
         value = self.value(node)
         return quoted(node) + (f" {self.shape(value.shape)}" if isinstance(value, Tensor) else "")
 
+    def brief(self, node: ast.expr) -> str:
+        """What an expression is, in a few words; "" of a constant and of what is unknown."""
+        value = self.value(node)
+        if value is UNKNOWN or isinstance(node, ast.Constant):
+            return ""
+        if isinstance(value, Tensor):
+            return f"a tensor {self.shape(value.shape)}, {str(value.dtype).removeprefix('torch.')}"
+        if value is None or isinstance(value, bool | int | float):
+            return repr(value)
+        size = f" of {len(value)}" if isinstance(value, list | tuple | dict | str) else ""
+        return f"of type {type(value).__name__}{size}"
+
     def shape(self, shape: Iterable[int]) -> str:
         """A shape, and the course's letters for sizes: (3, 4, 7, 8) = (B, H, L, W)."""
         sizes, letters = tuple(shape), self.letters()
@@ -316,6 +328,12 @@ def entry(pattern: str, *types: type[BaseException]) -> Callable[[Callable[[Case
 def is_docstring(node: ast.stmt) -> bool:
     """Whether a statement is only a text."""
     return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
+
+
+def marked(code: str, column: int) -> list[str]:
+    """A line of code without its indent, and a caret below one of its columns, from 0 on."""
+    indent = len(code) - len(code.lstrip())
+    return [code.strip(), " " * max(column - indent, 0) + "^"]
 
 
 def quoted(node: ast.AST | None) -> str:

@@ -6,17 +6,17 @@
     python course/hint_table.py --singles     pairs of mistakes without fingerprints of their own
 
 Of a wrong function the check may say what it is (named), what it is not (named wrongly), what was
-measured (facts), only where it differs, or only what Python says (bare exception); or it finds no
-fault (missed). Two or three mistakes at once are named if one of them is, and nothing else. A right
-answer is accused if its task's check finds fault or names a mistake. Exit status 1 if a mistake is
-missed or named wrongly, fewer than 90 % are named, or a right answer is accused.
+measured (facts), what an exception means here (explained), only where it differs (numbers), or only
+what Python says (bare); or it finds no fault (missed). Two or three mistakes at once are named if
+one of them is, and nothing else. A right answer is accused if its task's check finds fault or names
+a mistake. Exit status 1 if a mistake is missed or named wrongly, fewer than 90 % are named, or a
+right answer is accused.
 """
 
 from __future__ import annotations
 
 import itertools
 import random
-import re
 import shutil
 import subprocess
 import sys
@@ -49,14 +49,13 @@ from course.answers import (  # noqa: E402
     solution_with,
 )
 from course.fingerprints import base_of, part_1  # noqa: E402
+from course.told import HEADINGS, best_told  # noqa: E402
 from training.arguments import OneLineParser  # noqa: E402
 from training.files import atomic_write  # noqa: E402
 from training.scripts import run_script  # noqa: E402
 
 ENOUGH = 0.9  # share of mistakes that have to be named
-
-
-OUTCOMES = ("named", "named wrongly", "facts", "difference", "bare exception", "missed")
+OUTCOMES = ("named", "named wrongly", *list(HEADINGS)[1:], "missed")
 TRIPLES = 300  # of each task, drawn at random: there are very many
 
 
@@ -64,17 +63,9 @@ def outcome_of(findings: Sequence[Finding], names: Collection[str]) -> str:
     """Which of OUTCOMES it is, for mistakes with these names."""
     if not faulty(list(findings)):
         return "missed"
-    found = {finding.name for finding in findings if finding.name}
-    if found:
-        return "named" if found <= {*names} else "named wrongly"
-    if any(finding.kind in EXPLAINING for finding in findings):
-        return "facts"
-    return "bare exception" if is_bare(findings[0]) else "difference"
-
-
-def is_bare(finding: Finding) -> bool:
-    """Whether a finding is an exception with no more than Python says."""
-    return finding.kind == "error" and bool(re.search(r"\(\S+:\d+\)$", finding.text))
+    if {finding.name for finding in findings if finding.name} <= {*names}:
+        return best_told(findings)
+    return "named wrongly"
 
 
 @dataclass(frozen=True)

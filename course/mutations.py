@@ -22,7 +22,6 @@ import json
 import multiprocessing
 import os
 import random
-import re
 import sys
 import time
 import traceback
@@ -51,6 +50,7 @@ from course.answers import (  # noqa: E402
 )
 from course.equivalence import equivalent  # noqa: E402
 from course.mutation_operators import mutants  # noqa: E402
+from course.told import HEADINGS, best_told  # noqa: E402
 from training.arguments import OneLineParser, positive_float, positive_int  # noqa: E402
 from training.files import atomic_write  # noqa: E402
 from training.scripts import run_script  # noqa: E402
@@ -58,16 +58,6 @@ from training.scripts import run_script  # noqa: E402
 INIT, FORWARD = "classifier.init", "classifier.forward"
 FORK = multiprocessing.get_context("fork")
 LIMIT = 90.0  # seconds for one mutant, checked and compared
-# An exception with nothing but Python's own words: "TypeError: … (bert.py:57)" at the end
-BARE = re.compile(r"\b\w*(Error|Exception|Exit|Interrupt|Iteration)\b: .*\(\S+:\d+\)$")
-SAID = ("named", "facts", "sentence", "numbers", "bare")  # what of a caught one is said, best first
-HEADINGS = {
-    "named": "named",
-    "facts": "facts only",
-    "sentence": "exception explained",
-    "numbers": "first wrong number only",
-    "bare": "bare exception",
-}
 
 
 @dataclass(frozen=True)
@@ -83,7 +73,7 @@ class Mutant:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class Judgement:
     """What became of a mutant."""
 
     status: str  # "equivalent", "wrong"; or "timeout", "crash", where there is nothing else
@@ -95,17 +85,9 @@ class Outcome:
         return bool(faulty(self.findings))
 
     @property
-    def said(self) -> str:
-        """The best that is said of it, see SAID."""
-        if any(finding.name for finding in self.findings):
-            return "named"
-        if any(finding.kind in ("fact", "hint") for finding in self.findings):
-            return "facts"
-        texts = [finding.text for finding in faulty(self.findings)]
-        if any(BARE.search(text) for text in texts):
-            return "bare"
-        raised = any(finding.kind == "error" for finding in self.findings)
-        return "sentence" if raised else "numbers"
+    def told(self) -> str:
+        """The best that is told of it."""
+        return best_told(self.findings)
 
     @property
     def trouble(self) -> str:
@@ -115,7 +97,7 @@ class Outcome:
         explained = any(finding.kind != "hint" for finding in self.findings)
         if self.status == "equivalent" and explained:
             return "ACCUSED"
-        return "BARE" if self.status == "wrong" and self.said == "bare" else ""
+        return "BARE" if self.status == "wrong" and self.told == "bare" else ""
 
 
 # ---------------------------------------------------------------------------------------------
@@ -197,7 +179,7 @@ def right_answers(task_id: str) -> dict[str, Answer]:
 # Running them
 
 
-def outcome_of(mutant: Mutant) -> Outcome:
+def outcome_of(mutant: Mutant) -> Judgement:
     """A mutant, checked and compared. What __init__ makes shows in forward, the next task."""
     entry, source = graded_task(mutant.task), file_with(mutant)
     with contextlib.redirect_stdout(io.StringIO()):
@@ -206,7 +188,7 @@ def outcome_of(mutant: Mutant) -> Outcome:
             findings = jobs.examine(entry)
             if entry.id == INIT and status == "wrong" and not findings:
                 findings = jobs.examine(graded_task(FORWARD))
-            return Outcome(status, findings)
+            return Judgement(status, findings)
 
 
 def answer(mutant: Mutant, connection: Connection) -> None:
@@ -216,13 +198,13 @@ def answer(mutant: Mutant, connection: Connection) -> None:
     try:
         connection.send(outcome_of(mutant))
     except BaseException:  # a fault of the checks themselves
-        connection.send(Outcome("crash", [Finding("error", traceback.format_exc())]))
+        connection.send(Judgement("crash", [Finding("error", traceback.format_exc())]))
     os._exit(0)
 
 
 def run_all(
     chosen: Iterable[Mutant], limit: float = LIMIT, processes: int = 2
-) -> Iterator[tuple[Mutant, Outcome]]:
+) -> Iterator[tuple[Mutant, Judgement]]:
     """All outcomes as they come, each from a process of its own, which is ended if it is late."""
     waiting = iter(chosen)
     running: dict[Connection, tuple[Mutant, multiprocessing.Process, float]] = {}
@@ -244,12 +226,12 @@ def run_all(
             yield mutant, ended(connection, process)
 
 
-def ended(connection: Connection, process: multiprocessing.Process) -> Outcome:
+def ended(connection: Connection, process: multiprocessing.Process) -> Judgement:
     """What a process has answered, if anything; it is gone afterwards."""
     try:
-        return connection.recv() if connection.poll() else Outcome("timeout")
+        return connection.recv() if connection.poll() else Judgement("timeout")
     except EOFError:
-        return Outcome("crash")
+        return Judgement("crash")
     finally:
         process.kill()
         process.join()
@@ -281,7 +263,7 @@ PART_1 = [entry for entry in GRADED_TASKS if entry.part == 1]
 # What is kept, and the table
 
 
-def read_outcomes(path: Path | None) -> dict[Mutant, Outcome]:
+def read_outcomes(path: Path | None) -> dict[Mutant, Judgement]:
     """The outcomes of an earlier run; a line that was cut off does not count."""
     found = {}
     if path and path.is_file():
@@ -289,17 +271,17 @@ def read_outcomes(path: Path | None) -> dict[Mutant, Outcome]:
             with contextlib.suppress(json.JSONDecodeError):
                 row = json.loads(line)
                 findings = [Finding(**finding) for finding in row["findings"]]
-                found[Mutant(**row["mutant"])] = Outcome(row["status"], findings)
+                found[Mutant(**row["mutant"])] = Judgement(row["status"], findings)
     return found
 
 
-def as_line(mutant: Mutant, outcome: Outcome) -> str:
+def as_line(mutant: Mutant, outcome: Judgement) -> str:
     """Both as a line of JSON."""
     row = {"mutant": asdict(mutant), **asdict(outcome)}
     return json.dumps(row, ensure_ascii=False) + "\n"
 
 
-def table(outcomes: dict[Mutant, Outcome]) -> str:
+def table(outcomes: dict[Mutant, Judgement]) -> str:
     """A row of counts for each task, as Markdown."""
     headings = ["task", "mutants", "equivalent", "accused", "wrong", "missed", "caught"]
     headings += [*HEADINGS.values(), "timeouts, crashes"]
@@ -310,15 +292,15 @@ def table(outcomes: dict[Mutant, Outcome]) -> str:
         count = Counter(outcome.status for outcome in group)
         trouble = Counter(outcome.trouble for outcome in group)
         caught = [o for o in group if o.status == "wrong" and o.caught]
-        said = Counter(outcome.said for outcome in caught)
+        told = Counter(outcome.told for outcome in caught)
         cells = [name, len(group), count["equivalent"], trouble["ACCUSED"], count["wrong"]]
-        cells += [trouble["MISSED"], len(caught), *(said[key] for key in SAID)]
+        cells += [trouble["MISSED"], len(caught), *(told[key] for key in HEADINGS)]
         cells += [count["timeout"] + count["crash"]]
         lines.append(f"| {' | '.join(map(str, cells))} |")
     return "\n".join(lines)
 
 
-def told(mutant: Mutant, outcome: Outcome) -> str:
+def in_words(mutant: Mutant, outcome: Judgement) -> str:
     """A mutant and what was said about it."""
     lines = [f"{outcome.trouble or outcome.status}  {mutant.task}  {mutant.version}"]
     lines[0] += f"  {mutant.operator}"
@@ -357,7 +339,7 @@ def main() -> None:
             print(as_line(mutant, outcome), end="", file=file, flush=True)
     for mutant, outcome in outcomes.items():
         if outcome.trouble or outcome.status in ("timeout", "crash"):
-            print(told(mutant, outcome))
+            print(in_words(mutant, outcome))
     print(table(outcomes))
     trouble = {outcome.trouble for outcome in outcomes.values()}
     sys.exit(1 if trouble & {"MISSED", "ACCUSED"} else 0)

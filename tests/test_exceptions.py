@@ -954,7 +954,7 @@ def test_a_file_that_lacks_its_class_says_so():
 
 
 # ---------------------------------------------------------------------------------------------
-# Nothing is said where nothing is known
+# Where no entry knows an exception
 
 
 @pytest.mark.parametrize(
@@ -965,17 +965,35 @@ def test_a_file_that_lacks_its_class_says_so():
         "raise KeyError('mine')",
         "raise RuntimeError('the student says so')",
         "raise TypeError",
-        "import sys\nsys.exit(3)",
     ],
 )
-def test_of_other_exceptions_nothing_is_said(body):
-    error, found, finding = raised(ATTENTION, body)
-    assert found == ("", "")
-    line = error.__traceback__
-    while line.tb_next:
-        line = line.tb_next
-    message = " ".join(str(error).split())
-    assert finding.text == f"{type(error).__name__}: {message} (bert.py:{line.tb_lineno})"
+def test_a_raise_of_the_students_is_told_as_theirs(body):
+    finding = raised(ATTENTION, body)[2]
+    assert finding.text.endswith(": a line of yours raises this, so the condition for it was met")
+
+
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        ("return query.permute(1, 2, 1, 3)", "here `query` is a tensor (5, 6, 10, 7)"),
+        (
+            "n = 'six'\nreturn int(n)",
+            "here `n` is of type str of 3",
+        ),
+        ("x = None\nreturn iter(x, 3)", "here `x` is None"),
+    ],
+)
+def test_of_other_exceptions_what_was_given_is_told(body, said):
+    (name, told), finding = raised(ATTENTION, body)[1:]
+    assert name == "operands"
+    assert told.startswith(said)
+    assert finding.text.endswith(told)
+
+
+def test_of_an_exit_nothing_is_said():
+    finding = raised(ATTENTION, "import sys\nsys.exit(3)")[2]
+    assert finding.text.startswith("SystemExit: 3 (bert.py:")
+    assert finding.text.endswith(")")
 
 
 def test_an_exception_that_cannot_be_looked_at_is_no_trouble():

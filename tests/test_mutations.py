@@ -11,7 +11,7 @@ from course import mutations
 from course.answers import VARIANTS, put, read
 from course.equivalence import equivalent
 from course.mutation_operators import OPERATORS, mutants
-from course.mutations import Mutant, Outcome, draw, mutants_of, read_outcomes, run_all, table
+from course.mutations import Judgement, Mutant, draw, mutants_of, read_outcomes, run_all, table
 
 FUNCTION = """
 def f(self, x, y):
@@ -167,7 +167,7 @@ def test_hangs_and_crashes_are_survived():
         "equivalent",
     ]
     assert time.monotonic() - start < 120
-    assert [found[mutant].said for mutant in chosen[2:]] == ["named", "numbers"]
+    assert [found[mutant].told for mutant in chosen[2:]] == ["named", "numbers"]
     assert not any(outcome.trouble for outcome in found.values())
 
 
@@ -198,11 +198,11 @@ def numbered(number):
 VALUES, NAMED = Finding("values", "…"), Finding("named", "…", name="x")
 RAISED = "TypeError: no (bert.py:5)"
 OUTCOMES = [
-    Outcome("equivalent", []),
-    Outcome("equivalent", [VALUES]),
-    Outcome("wrong", []),
-    Outcome("wrong", [VALUES, NAMED]),
-    Outcome("wrong", [Finding("error", RAISED)]),
-    Outcome("wrong", [Finding("error", f"{RAISED}: it is called")]),
-    Outcome("timeout", []),
+    Judgement("equivalent", []),
+    Judgement("equivalent", [VALUES]),
+    Judgement("wrong", []),
+    Judgement("wrong", [VALUES, NAMED]),
+    Judgement("wrong", [Finding("error", RAISED)]),
+    Judgement("wrong", [Finding("error", f"{RAISED}: it is called")]),
+    Judgement("timeout", []),
 ]

@@ -14,6 +14,7 @@ import time
 import pytest
 from conftest import ROOT
 
+import sanity_check
 from checks import child, jobs
 from checks.child import Child
 from checks.findings import Finding, Outcome
@@ -220,6 +221,35 @@ def test_a_cause_is_said_once_and_lines_fit_the_terminal(monkeypatch):
     ]
     long = Outcome("Task", "wrong", findings=(Finding("values", "word " * 40),))
     assert max(map(len, said_of(long))) <= 70
+
+
+def test_what_is_skipped_is_not_wrong():
+    hint = Finding("hint", "the loop trains another model")
+    said = said_of(Outcome("the training loop", "skipped", "not checked", (hint,)))
+    assert said == [
+        "  --    the training loop: not checked",
+        "        hint: the loop trains another model",
+    ]
+
+
+def test_ctrl_c_before_the_process_runs_names_no_line():
+    with Child(5.0) as starting:
+        assert starting.interrupted() == ""
+
+
+@pytest.mark.parametrize("job", ["bert.attention", "part 2"])
+def test_ctrl_c_ends_any_job_in_one_line(job, monkeypatch, capsys):
+    class Interrupted:
+        def run(self, job, title):
+            raise KeyboardInterrupt
+
+        def interrupted(self):
+            return ""
+
+    session = sanity_check.Session(Interrupted(), Report())
+    with pytest.raises(SystemExit) as ended:
+        session.ask(job, "this job")
+    assert (ended.value.code, capsys.readouterr().out) == (1, "\ninterrupted: this job\n")
 
 
 def test_an_import_fault_shows_the_line_of_another_error(tmp_path, monkeypatch):

@@ -213,6 +213,16 @@ def similarity(last: str) -> str:
 TOLD_OF_PART_2 = [
     ("predict_similarity", similarity(SCORE), "axis_left"),
     ("predict_similarity", similarity(f"self.dropout({SCORE}).squeeze(-1)"), "dropout_on_score"),
+    (
+        "predict_similarity",
+        similarity(f"torch.dropout({SCORE}.squeeze(-1), 0.3, self.training)"),
+        "dropout_on_score",
+    ),
+    (
+        "predict_similarity",
+        similarity(f"nn.functional.dropout({SCORE}.squeeze(-1), 0.3, self.training, inplace=True)"),
+        "dropout_on_score",
+    ),
     ("predict_similarity", similarity("None"), "not_a_tensor"),
     (
         "predict_similarity",

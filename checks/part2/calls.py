@@ -45,6 +45,7 @@ CLS, SEP, FIRST_WORD, WORDS = 101, 102, 999, 100
 SENTIMENTS = 5
 # Of seven first and seven second sentences: no class, width or usual constant is 7.
 LENGTHS = ((9, 6, 4, 8, 5, 7, 10), (6, 4, 8, 5, 7, 3, 11))
+ATTEMPT = "attempt"  # the name of what was measured: which random layers
 ATTEMPTS = 8  # at random layers whose last ReLU is not dead for all of a batch
 SCALES = (1.0, 10.0, 100.0)  # of random embeddings
 INIT, FORWARD = "multitask.init", "multitask.forward"
@@ -387,29 +388,32 @@ def fitting(seed: int) -> Measured:
 def measure_function(measured: Measured, task_id: str, seed: int) -> None:
     """Tasks 2.2 to 2.5: one function, called in many ways."""
     batch = batch_for(task_id, seed)
-    try:
-        attempt = first_alive(task_id, batch, seed)
+    seen: list[tuple[Any, Any]] = []
+
+    def first(attempt: int) -> tuple[nn.Module, list[nn.Module], Any]:
+        """A new model, its encoders, and its result; what came to BERT is noted."""
+        seen.clear()
         model, encoders = student_model("finetune", seed, attempt)
+        with FixedDropout(), watched(encoders, seen):
+            return model, encoders, call(model, task_id, batch)
+
+    try:
+        model, encoders, result = first(0)
+        attempt = 0
+        while is_dead(plain(result)) and attempt + 1 < ATTEMPTS:
+            attempt += 1
+            model, encoders, result = first(attempt)
+        measured |= {"result": plain(result), ATTEMPT: torch.tensor(float(attempt))}
     except (Exception, SystemExit) as error:
         finding = describe(error)
         measured |= {"result/error": finding.text, "result/error kind": finding.kind}
-        return
-    seen: list[tuple[Any, Any]] = []
-    results: list[Any] = []
-
-    def first() -> Any:
-        with FixedDropout(), watched(encoders, seen):
-            results.append(call(model, task_id, batch))
-        return plain(results[0])
-
-    note(measured, "result", first)
     for i, came in enumerate(seen):
         measured |= {f"seen {i}/{name}": one for name, one in zip(CAME, came, strict=True)}
-    if not results:
+    if "result" not in measured:
         return
     half = len(LENGTHS[0]) // 2
     halves = [rows_of(batch, rows) for rows in (slice(half), slice(half, None))]
-    note(measured, "gradients", lambda: gradients_of(model, encoders, results[0], batch, seed))
+    note(measured, "gradients", lambda: gradients_of(model, encoders, result, batch, seed))
     note(measured, "loud", lambda: loud_values(model, encoders, task_id, batch))
     note(measured, "values", lambda: values(model, task_id, batch))
     for side in range(len(batch)):
@@ -435,17 +439,9 @@ def measure_function(measured: Measured, task_id: str, seed: int) -> None:
     model.eval()
 
 
-def first_alive(task_id: str, batch: Batch, seed: int) -> int:
-    """The first attempt whose results are not all the same; 0 if there is none."""
-    for attempt in range(ATTEMPTS):
-        model, _ = student_model("finetune", seed, attempt)
-        try:
-            result = result_of(model, task_id, batch)
-        except (Exception, SystemExit):
-            return 0
-        if not isinstance(result, Tensor) or len(set(result.flatten().tolist())) != 1:
-            return attempt
-    return 0
+def is_dead(result: Any) -> bool:
+    """Whether all numbers of a result are the same, as behind a ReLU that passes nothing."""
+    return isinstance(result, Tensor) and len(set(result.flatten().tolist())) == 1
 
 
 class DropoutWatch(TorchFunctionMode):
@@ -457,11 +453,12 @@ class DropoutWatch(TorchFunctionMode):
 
     def __torch_function__(self, func, types, args=(), kwargs=None):
         kwargs = kwargs or {}
+        if func not in (F.dropout, torch.dropout):
+            return func(*args, **kwargs)
+        before = (args[0] if args else kwargs["input"]).clone()  # it may be changed in place
         result = func(*args, **kwargs)
-        if func in (F.dropout, torch.dropout):
-            given = args[0] if args else kwargs["input"]
-            if not torch.equal(given, result):
-                self.sizes.append(float(given.numel()))
+        if not torch.equal(before, result):
+            self.sizes.append(float(result.numel()))
         return result
 
 

@@ -24,7 +24,7 @@ class LabelWatch(TorchFunctionMode):
         super().__init__()
         self.labels, self.rows = torch.tensor(sorted(set(labels))), len(labels)
         self.are_cut = False
-        self.broadcast: tuple[int, ...] = ()  # the shape of the scores
+        self.broadcast = 0  # how many labels (B,) met as many scores (B, 1)
 
     def __torch_function__(self, func, types, args=(), kwargs=None):
         result = func(*args, **(kwargs or {}))
@@ -35,7 +35,7 @@ class LabelWatch(TorchFunctionMode):
             self.are_cut |= self.is_cut(given, result)
             scores = [x.shape for x in args if isinstance(x, Tensor) and not self.holds(x)]
             if given.dim() == 1 and (given.numel(), 1) in scores:
-                self.broadcast = (given.numel(), 1)
+                self.broadcast = given.numel()
         return result
 
     def holds(self, value: Any) -> bool:

@@ -33,7 +33,7 @@ from torch.optim.optimizer import Optimizer, register_optimizer_step_post_hook
 
 from checks.errors import describe
 from checks.findings import ROOT, Finding
-from checks.part2.calls import default_flags
+from checks.part2.calls import PREDICTIONS, default_flags, function_of
 from checks.part2.labels import LabelWatch
 from training.course_files import COURSE_STEMS, SPLITS
 from training.wordpieces import SPECIAL_TOKENS
@@ -41,11 +41,7 @@ from training.wordpieces import SPECIAL_TOKENS
 NAMES = {"sst": "SST", "para": "Quora", "sts": "STS"}
 COLUMNS = {"sst": "sentiment", "para": "is_duplicate", "sts": "similarity"}
 SIDES = ("first", "second")
-PREDICTIONS = {
-    "sst": "predict_sentiment",
-    "para": "predict_paraphrase",
-    "sts": "predict_similarity",
-}
+HEADS = dict(zip(NAMES, map(function_of, PREDICTIONS), strict=True))  # methods of the model
 WORDS = ["".join(pair) for pair in itertools.product("bcdfghjklmnprstvwxyz", "aeiou")]  # 100
 HALF = len(WORDS) // 2  # the first half is what is trained on, the second takes its place
 ROWS, DEV_ROWS, BATCH, EPOCHS = 16, 8, 8, 2
@@ -160,6 +156,7 @@ def write(path: Path, task: str, rows: list[Row], labelled: bool = True) -> None
 class TrainingRecord:
     """What a run of train_multitask did."""
 
+    watch: LabelWatch  # of the labels of STS
     models: list[nn.Module] = field(default_factory=list)
     start: dict[str, Tensor] = field(default_factory=dict)  # parameters of all models, by name
     modes: list[bool] = field(default_factory=list)  # training or not, at each backward pass
@@ -168,7 +165,6 @@ class TrainingRecord:
     later: int = 0  # backward passes after the first step …
     left: int = 0  # … and those of them that find gradients of before
     called: set[str] = field(default_factory=set)  # predictions made to learn from
-    watch: LabelWatch | None = None  # of the labels of STS
     stepped: list[Tensor] = field(default_factory=list)  # parameters of the latest step
 
     def parameters(self) -> dict[str, Tensor]:
@@ -214,7 +210,7 @@ def same(first: TrainingRecord, second: TrainingRecord) -> bool:
 def recorded(cls: type[nn.Module], labels: Sequence[float]) -> Iterator[TrainingRecord]:
     """While active, what a loop does with models of that class, and with labels, is noted."""
     watch = LabelWatch(labels)
-    run, make, backward = TrainingRecord(watch=watch), cls.__init__, torch.autograd.backward
+    run, make, backward = TrainingRecord(watch), cls.__init__, torch.autograd.backward
 
     def noting(name: str) -> Callable:
         predict = getattr(cls, name)
@@ -239,7 +235,7 @@ def recorded(cls: type[nn.Module], labels: Sequence[float]) -> Iterator[Training
         with (
             mock.patch.object(cls, "__init__", noting_init),
             mock.patch.object(torch.autograd, "backward", noting_backward),
-            mock.patch.multiple(cls, **{name: noting(name) for name in PREDICTIONS.values()}),
+            mock.patch.multiple(cls, **{name: noting(name) for name in HEADS.values()}),
             watch,
         ):
             yield run
@@ -393,12 +389,9 @@ def in_itself(run: TrainingRecord) -> list[Finding]:
         text = "after the first evaluation the model trains in evaluation mode, without dropout: "
         text += "model.train() has to come at the beginning of every epoch"
         findings.append(Finding("values", text, name="train_forgotten"))
-    if run.watch and run.watch.broadcast:
-        shape = run.watch.broadcast
-        text = (
-            f"STS: scores of shape {shape} meet labels of shape ({shape[0]},): the loss is taken "
-        )
-        text += f"over {(shape[0], shape[0])}, every score against every label; give scores (B,)"
+    if rows := run.watch.broadcast:
+        text = f"STS: scores of shape ({rows}, 1) meet labels of shape ({rows},): the loss is "
+        text += f"taken over ({rows}, {rows}), every score against every label; give scores (B,)"
         findings.append(Finding("values", text, name="labels_broadcast"))
     if not any(run.modes):
         findings.append(Finding("hint", "the model trains in evaluation mode, without dropout"))
@@ -411,9 +404,9 @@ def reaching(loop: Loop, base: TrainingRecord, task: str) -> list[Finding] | Non
     no_effect = [same(base, loop.run(task, other_words(side))) for side in range(sides)]
     unlabelled = same(base, loop.run(task, another_label(task)))
     if all(no_effect) and unlabelled:
-        if PREDICTIONS[task] not in base.called:
+        if HEADS[task] not in base.called:
             return None
-        text = f"{NAMES[task]}: {PREDICTIONS[task]} is trained, but no row of {NAMES[task]} makes "
+        text = f"{NAMES[task]}: {HEADS[task]} is trained, but no row of {NAMES[task]} makes "
         text += "a difference to what is learnt: do other rows go in?"
         return [Finding("values", text, name="other_rows")]
     findings = []
@@ -445,7 +438,7 @@ def fractions(loop: Loop, base: TrainingRecord) -> list[Finding]:
     Other losses are blind to fractions, too: those with a threshold, as of pairs to contrast, and
     absolute errors, of which only the sign has a gradient. They are blind to most whole numbers.
     """
-    if base.watch and base.watch.are_cut:
+    if base.watch.are_cut:
         return [Finding("values", CUT, name="labels_cut_to_integers")]
     if not same(base, loop.run("sts", another_fraction)):
         return []

@@ -318,10 +318,9 @@ def form(task_id: str, result: Any) -> list[Finding]:
         return [Finding("shape", text, name="class_returned")]
     shape = tuple(result.shape)
     if task_id not in SINGLE and shape == (batch, 1) and result.isfinite().all():
-        text = (
-            f"shape {shape} instead of {(batch,)}: next to labels of shape {(batch,)} a loss may "
-        )
-        text += f"broadcast it to {(batch, batch)}, every score against every label: squeeze(-1)"
+        text = f"shape {shape} instead of {(batch,)}: next to labels of shape {(batch,)} a loss "
+        text += f"may broadcast it to {(batch, batch)}, every score against every label: "
+        text += "squeeze(-1)"
         return [Finding("form", text, name="axis_left")]
     if shape not in wanted:
         text = f"shape {shape} instead of {' or '.join(map(str, wanted))}: {what}"

@@ -8,6 +8,7 @@ have.
 from __future__ import annotations
 
 import contextlib
+import functools
 import importlib
 from collections.abc import Iterator
 from typing import Any
@@ -196,13 +197,14 @@ def part_2(tensors: dict[str, Tensor], task_id: str, seed: int, repaired: bool) 
             if f"{task_id}/{side}/{calls.CAME[0]}" in tensors
         ]
         if batch:
-            calls.note(measured, "in another order", lambda: values(task_id, batch, seed))
+            attempt = int(measured.get(calls.ATTEMPT, 0))
+            again = functools.partial(values, task_id, batch, seed, attempt)
+            calls.note(measured, "in another order", again)
     return measured
 
 
-def values(task_id: str, batch: calls.Batch, seed: int) -> Tensor:
+def values(task_id: str, batch: calls.Batch, seed: int, attempt: int) -> Tensor:
     """The results of the model that is measured, made again."""
-    attempt = calls.first_alive(task_id, calls.batch_for(task_id, seed), seed)
     model, _ = calls.student_model("finetune", seed, attempt)
     return calls.values(model, task_id, batch)
 
