@@ -28,6 +28,7 @@ from training.arguments import OneLineParser
 from training.course_files import data_folder
 from training.errors import InputError
 from training.files import atomic_write
+from training.imports import with_imported
 from training.scripts import run_script
 
 ZIP_NAME = "dnlp_final_project_submission.zip"
@@ -39,6 +40,10 @@ PART_1_FILES = {
     for option in ("pretrain", "finetune")
     for split in ("dev", "test")
 }
+# What the handout gives, besides the scripts that are handed in: everybody has it
+GIVEN = {"base_bert.py", "config.py", "datasets.py", "evaluation.py", "tokenizer.py", "utils.py"}
+GIVEN |= {"checks", "training", "sanity_check.py", "optimizer_test.py", "prepare_submit.py"}
+CHANCE_PEARSON = 0.1  # below it predictions look random
 FIXED_DATE = (2020, 1, 1, 0, 0, 0)  # the same files give the same zip, byte for byte
 
 
@@ -66,6 +71,13 @@ def part_2() -> ModuleType:
     if not (Path(__file__).parent / "checks" / "part2").is_dir():
         raise InputError("--part 2 comes with the handout of part 2")
     return importlib.import_module("checks.part2.submission")
+
+
+def code_of(part: int) -> list[Path]:
+    """The scripts of a part, and the student's own files that they import."""
+    if part == 1:
+        return with_imported(CODE, GIVEN)
+    return with_imported((*CODE, *part_2().CODE))
 
 
 def predictions_of(part: int, data_dir: str | None) -> list[Prediction]:
@@ -110,16 +122,16 @@ def unfinished(path: Path) -> list[str]:
     ]
 
 
-def check_predictions(wanted: Prediction) -> tuple[list[str], str]:
-    """(faults, what the grader will see) of one file of predictions."""
+def check_predictions(wanted: Prediction) -> tuple[list[str], str, str]:
+    """(faults, what the grader will see, what looks odd) of one file of predictions."""
     path = Path(wanted.path)
     if not path.is_file():
-        return ([f"{path} is missing"], "") if wanted.required else ([], "")
+        return [f"{path} is missing"] if wanted.required else [], "", ""
     try:
         predicted = read_predictions(path, wanted.column)
         rows = wanted.rows()
     except InputError as error:
-        return [str(error)], ""
+        return [str(error)], "", ""
     ids = {row[-1] for row in rows}
     faults = []
     for what, keys in (
@@ -135,7 +147,9 @@ def check_predictions(wanted: Prediction) -> tuple[list[str], str]:
                 f"{path} has {len(wrong)} values that are not classes 0 to {wanted.classes - 1}: "
                 f"{_some(f'{key}={predicted[key]:g}' for key in wrong)}"
             )
-    return (faults, "") if faults else ([], describe(wanted, rows, predicted))
+    if faults:
+        return faults, "", ""
+    return [], describe(wanted, rows, predicted), doubt(wanted, rows, predicted)
 
 
 def describe(wanted: Prediction, rows: list[tuple], predicted: dict[str, float]) -> str:
@@ -155,6 +169,24 @@ def describe(wanted: Prediction, rows: list[tuple], predicted: dict[str, float])
     return f"{seen}, Pearson {pearson(gold, values):.3f}"
 
 
+def doubt(wanted: Prediction, rows: list[tuple], predicted: dict[str, float]) -> str:
+    """Why predictions look as if nothing had been learnt; "" if they do not."""
+    values = [predicted[row[-1]] for row in rows]
+    if len(set(values)) == 1:
+        return f"{wanted.path} predicts {values[0]:g} everywhere: is it from a trained model?"
+    if wanted.split != "dev":
+        return ""
+    gold = [row[-2] for row in rows]
+    if not wanted.classes:
+        found = pearson(gold, values)
+        said = f"a Pearson correlation of {found:.3f} is hardly better than chance"
+        return f"{wanted.path}: {said}" if found < CHANCE_PEARSON else ""
+    found = accuracy_and_f1(gold, values)[0]
+    most = max(Counter(gold).values()) / len(gold)
+    said = f"an accuracy of {found:.3f} is no more than that of the most frequent class, {most:.3f}"
+    return f"{wanted.path}: {said}" if found <= most else ""
+
+
 def _some(items) -> str:
     items = sorted(items)
     return ", ".join(items[:3]) + (" …" if len(items) > 3 else "")
@@ -162,16 +194,9 @@ def _some(items) -> str:
 
 def build_zip(files: Sequence[Path], target: Path, part: int) -> None:
     """Zip files under their paths in the repository; only ever over an older zip of this part."""
-    if target.is_file():
-        try:
-            with zipfile.ZipFile(target) as old:
-                comment = old.comment
-        except zipfile.BadZipFile:
-            comment = b""
-        if comment != _comment(part):
-            other = any(comment == _comment(number) for number in (1, 2))
-            what = comment.decode() if other else f"no zip that part {part} of this script wrote"
-            raise InputError(f"{target} is {what}; move it away, or give --name to this one")
+    if target.is_file() and part_of(target) != part:
+        what = f"no zip that part {part} of this script wrote"
+        raise InputError(f"{target} is {what}; move it away, or give --name to this one")
     content = io.BytesIO()
     with zipfile.ZipFile(content, "w", zipfile.ZIP_DEFLATED) as archive:
         archive.comment = _comment(part)
@@ -181,6 +206,21 @@ def build_zip(files: Sequence[Path], target: Path, part: int) -> None:
             archive.writestr(info, file.read_bytes())
     with atomic_write(target, "wb") as file:
         file.write(content.getvalue())
+
+
+def part_of(path: Path) -> int | None:
+    """Which part's zip a file is; None of a file that is none of this script's."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            return next((number for number in (1, 2) if archive.comment == _comment(number)), None)
+    except (OSError, zipfile.BadZipFile):
+        return None
+
+
+def free_name(name: str, part: int) -> Path:
+    """Where a part's zip goes: where the other part's has that name, the part goes before it."""
+    other = part_of(Path(name)) not in (None, part)
+    return Path(name.replace(ZIP_NAME, f"part{part}_{ZIP_NAME}") if other else name)
 
 
 def name_in_zip(file: Path) -> str:
@@ -219,21 +259,24 @@ def get_args() -> argparse.Namespace:
 def main() -> None:
     """Check the files of one part in the current folder and zip them."""
     args = get_args()
-    target = Path(zip_name(args.name))
-    code = [Path(name) for name in CODE] if args.part == 1 else part_2().all_code(CODE)
+    target = free_name(zip_name(args.name), args.part)
+    code = code_of(args.part)
     faults = [fault for path in code for fault in check_code(path)]
     cards = []
     if args.part == 2:
+        faults += part_2().check_readme(Path("README.md"))
         try:
             cards = [part_2().find_ai_card(args.ai_card)]
         except InputError as error:
             faults.append(str(error))
-    seen = {}
+    seen, notes = {}, {}
     for wanted in predictions_of(args.part, args.data_dir):
-        more_faults, line = check_predictions(wanted)
+        more_faults, line, note = check_predictions(wanted)
         faults += more_faults
         if line:
             seen[wanted.path] = line
+        if note:
+            notes[wanted.path] = note
     if faults:
         listed = "\n".join(f"  - {fault}" for fault in faults)
         raise InputError(f"no zip written, {len(faults)} faults:\n{listed}")
@@ -242,6 +285,8 @@ def main() -> None:
     print(f"{target} ({target.stat().st_size:,} bytes), which the grader will see as:")
     for path in files:
         print(f"  {name_in_zip(path):45s} {seen.get(path.as_posix(), '')}")
+    for note in notes.values():
+        print(f"  note: {note}")
     for title in (title for path in code for title in unfinished(path)):
         print(f"  note: {title} is still not written")
 

@@ -12,6 +12,9 @@ import pytest
 from conftest import ROOT, assert_refused, make_id, succeeded
 
 import prepare_submit
+from course import handout
+from course.grading import intake, part1
+from datasets import load_pairs
 from evaluation import write_predictions
 
 CODE = ["bert.py", "classifier.py", "optimizer.py", "setup.sh"]
@@ -88,7 +91,7 @@ def test_a_good_submission(submission, run):
         in result.out
     )
     assert f"{SST[1]:45s}     9 predictions, classes 0:0 1:9 2:0 3:0 4:0\n" in result.out
-    assert "note" not in result.out
+    assert result.out.count("note") == len(SST)  # the same class everywhere
     first = (submission / DEFAULT).read_bytes()
     for name in CODE + SST:
         os.utime(submission / name, (10**9, 10**9))
@@ -409,12 +412,60 @@ def test_a_predictions_folder_that_is_a_link(part2, run, tmp_path_factory):
 def test_neither_part_overwrites_the_others_zip(part2, run, tiny_data, first, second):
     for name in SST:
         write_for(part2 / name, tiny_data)
-    succeeded(run("--part", first))
-    before = (part2 / DEFAULT).read_bytes()
-    said = f"{DEFAULT} is a submission of part {first}; move it away, or give --name to this one\n"
-    assert_refused(run("--part", second), f"error: {said}", code=1)
-    succeeded(run("--part", second, "--name", "other"))
-    assert (part2 / DEFAULT).read_bytes() == before
+    succeeded(run("--part", first, "--name", "1234_us"))
+    kept = f"1234_us_{DEFAULT}"
+    before = (part2 / kept).read_bytes()
+    succeeded(run("--part", second, "--name", "1234_us"))
+    assert (part2 / kept).read_bytes() == before
+    named = f"1234_us_part{second}_{DEFAULT}"
+    assert zips(part2) == sorted([kept, named])
+    assert intake.student_id(named) == intake.student_id(kept) == "1234_us"
+    succeeded(run("--part", second, "--name", "1234_us"))  # again
+    assert zips(part2) == sorted([kept, named])
+
+
+def test_the_report_is_the_groups_own(part2, run):
+    for text in (
+        handout.build(ROOT, "2").files["README.md"],
+        (ROOT / "README.template.md").read_bytes(),
+    ):
+        (part2 / "README.md").write_bytes(text)
+        said = run("--part", "2").err
+        assert "README.md is still the course's: copy README.template.md over it" in said
+        assert zips(part2) == []
+
+
+def test_a_module_of_ones_own_goes_along_in_part_1(submission, run):
+    (submission / "bert.py").write_text("import tricks.heads\nfrom utils import x\n")
+    (submission / "tricks").mkdir()
+    (submission / "tricks/heads.py").write_text("import helper\n")
+    for name in ("helper.py", "utils.py", "unused.py"):
+        (submission / name).write_text("x = 1\n")
+    succeeded(run())
+    own = {"tricks/heads.py", "helper.py"}
+    assert contents(submission).keys() == {*CODE, *SST, *own}
+    taken = intake.take("us", submission / DEFAULT, 1)
+    assert own <= taken.files.keys()
+    assert part1.own_modules(taken).keys() == own
+
+
+def test_what_the_handout_gives_is_not_handed_in():
+    given = {name for name in intake.course_files(1) if name.endswith(".py")} - {*CODE}
+    assert {name.partition("/")[0] for name in given} - {"data"} == prepare_submit.GIVEN
+
+
+def test_predictions_at_random_are_noted(part2, run, tiny_data):
+    said = succeeded(run("--part", "2")).out
+    assert "note: predictions/sst-test-output.csv predicts 1 everywhere" in said
+    ids = list(pd.read_csv(tiny_data / "sts-dev.csv", sep="\t", dtype=str)["id"])
+    gold = [row[-2] for row in load_pairs(tiny_data / "sts-dev.csv", "dev", "similarity")]
+    for values, noted in ((gold, False), ([-x for x in gold], True)):
+        write_predictions(part2 / SIX[4], ids, values, "Predicted_Similarity")
+        said = succeeded(run("--part", "2")).out
+        assert ("sts-dev-output.csv: a Pearson correlation of -1.000 is hardly" in said) == noted
+    ids = list(pd.read_csv(tiny_data / "ids-sst-dev.csv", sep="\t", dtype=str)["id"])
+    write_predictions(part2 / SIX[0], ids, [1] + [0] * (len(ids) - 1), "Predicted_Sentiment")
+    assert "sst-dev-output.csv: an accuracy of" in succeeded(run("--part", "2")).out
 
 
 def test_a_data_file_that_cannot_be_had(part2, run_script_here, tiny_data, tmp_path_factory):

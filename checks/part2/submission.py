@@ -1,18 +1,20 @@
 """What part 2 hands in, besides the files of part 1; prepare_submit.py checks and zips it.
 
-It only parses a student's code, and imports none of it.
+It imports none of a student's code.
 """
 
 from __future__ import annotations
 
-import ast
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 
 from training.course_files import multitask_files
 from training.errors import InputError
 
 CODE = ("multitask_classifier.py", "README.md")
+# Sentences that are in the handout's README.md, and in the template of a report
+OF_THE_COURSE = "Begin with `docs/handout.md`, which explains every task by its number."
+IN_THE_TEMPLATE = "<!-- Copy this file over README.md of your group's repository and fill it in."
 # A task's column of predictions, its data files' column of labels, how many classes it has
 COLUMNS = {
     "sst": ("Predicted_Sentiment", "sentiment", 5),
@@ -34,40 +36,14 @@ def predictions(data_dir: str | None) -> Iterator[tuple]:
         yield path, data, split, *COLUMNS[task]
 
 
-def imported_files(path: Path) -> list[Path]:
-    """The Python files in the current folder and its packages that a source file imports."""
-    try:
-        return [file for file in imports(path.read_text("utf-8"), path) if file.is_file()]
-    except (OSError, SyntaxError, ValueError):  # a fault that check_code names
-        return []
-
-
-def imports(source: str, path: Path) -> Iterator[Path]:
-    """Where the modules that ``source``, the text of ``path``, imports would lie in this folder."""
-    for node in ast.walk(ast.parse(source)):
-        if isinstance(node, ast.Import):
-            names = [name.name for name in node.names]
-        elif isinstance(node, ast.ImportFrom):
-            depth = len(path.parent.parts) - node.level + 1  # of what the dots stand for
-            here = path.parent.parts[: max(0, depth)] if node.level else ()
-            module = ".".join([*here, *filter(None, [node.module])])
-            # ``from package import name``: the name may be a file of the package
-            names = [module, *(f"{module}.{name.name}".strip(".") for name in node.names)]
-        else:
-            continue
-        for name in filter(None, names):
-            module = Path(*name.split("."))
-            yield from (parent / "__init__.py" for parent in (*module.parents[:-1], module))
-            yield module.with_suffix(".py")
-
-
-def all_code(part_1: Sequence[str]) -> list[Path]:
-    """All scripts and every further file they import, also by way of others, in a fixed order."""
-    files = [Path(name) for name in (*part_1, *CODE)]
-    for path in files:  # the list grows while it is read
-        if path.suffix == ".py":
-            files += sorted(set(imported_files(path)) - set(files))
-    return files
+def check_readme(path: Path) -> list[str]:
+    """Faults of a report that is not the group's own: nothing where it is missing."""
+    text = path.read_text("utf-8", "replace") if path.is_file() else ""
+    if OF_THE_COURSE in text or IN_THE_TEMPLATE in text:
+        return [
+            f"{path} is still the course's: copy README.template.md over it and write your report"
+        ]
+    return []
 
 
 def find_ai_card(given: str | None) -> Path:

@@ -23,7 +23,6 @@ from pathlib import Path, PurePosixPath
 
 from checks.part2.submission import CODE as CODE_PART_2
 from checks.part2.submission import FILES as PART_2_FILES
-from checks.part2.submission import imports
 from course import table
 from course.grading import parse
 from course.grading.entries import (
@@ -42,6 +41,7 @@ from course.grading.entries import (
 from course.grading.types import Submission
 from prepare_submit import CODE, PART_1_FILES, ZIP_NAME
 from training.errors import InputError
+from training.imports import imports
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 LIMITS = ArchiveLimits()
@@ -124,6 +124,7 @@ def find(folder: str | Path, zip_name: str = ZIP_NAME) -> list[tuple[str, Path]]
 def student_id(name: str, zip_name: str = ZIP_NAME) -> str:
     """A submission's name without the usual ending, as letters, digits, _ and -, at most 80."""
     stem = ARCHIVE.sub("", name).removesuffix(f"_{ARCHIVE.sub('', zip_name)}")
+    stem = re.sub("_part[12]$", "", stem)  # prepare_submit.py keeps the parts' zips apart by it
     plain = unicodedata.normalize("NFKD", stem).encode("ascii", "ignore").decode()
     return re.sub(r"[^A-Za-z0-9_-]+", "_", plain).lstrip("-")[:80] or "_"
 
@@ -199,7 +200,7 @@ def choose(entries: Iterable[Entry], part: int, reader: Reader, notes: Notes) ->
                 notes.add(COURSES_OWN, name)
         elif part == 2 and name.lower().endswith(".pdf"):
             pdfs.append(name)
-        elif part == 2 and MODULE.fullmatch(name):
+        elif MODULE.fullmatch(name) and name not in WANTED[2]:
             if name.split("/")[0].removesuffix(".py").lower() in reserved():
                 notes.add(SHADOWS, name)
             else:

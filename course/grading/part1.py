@@ -9,6 +9,7 @@ from course.grading import asking, hidden, judge
 from course.grading.asking import Reply
 from course.grading.context import GradingContext
 from course.grading.types import Submission
+from prepare_submit import CODE
 
 OPTIMIZER = "optimizer.step"
 PERIOD = 143  # the optimizer's gradients and first values repeat after so many seeds
@@ -48,10 +49,19 @@ def jobs_for(context: GradingContext, submission: Submission, seed: int) -> list
                 for group, options in functions.groups_of(entry.id).items()
             ]
             arguments = {"task_id": entry.id, "runs": runs}
-        files = {entry.file: submission.files[entry.file].decode("utf-8")}
+        files = own_modules(submission) | {entry.file: submission.files[entry.file].decode()}
         job = {"name": entry.id, "run": run, "arguments": arguments, "files": files}
         jobs.append(job | {"folders": [], "seconds": context.seconds})
     return jobs
+
+
+def own_modules(submission: Submission) -> dict[str, str]:
+    """The student's own modules, which the graded files may import; all else is ours."""
+    return {
+        name: content.decode()
+        for name, content in submission.files.items()
+        if name.endswith(".py") and name not in CODE
+    }
 
 
 def grade(

@@ -163,9 +163,7 @@ def train(
     where = [str(word) for pair in folders.items() for word in pair]
     # no -I and no -P: the script's own folder has to be on its path
     command = [sys.executable, "-s", "-B", "classifier.py", *FLAGS, *rig.flags, *only, *where]
-    code = {
-        n: c.decode() for n, c in submission.files.items() if n.endswith(".py") and "/" not in n
-    }
+    code = {n: c.decode() for n, c in submission.files.items() if n.endswith(".py")}
     request = {
         "limits": asdict(rig.limits),
         "slot": slot,
