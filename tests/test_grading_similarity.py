@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 
 from course import answers, handout
 from course.grading import similarity
-from course.grading.similarity import fingerprints, known_code, pairs, tokens, winnow
+from course.grading.normal_form import symbols_of
+from course.grading.similarity import fingerprints, known_code, pairs, winnow
 from course.grading.types import Submission
 
 needs_ruff = pytest.mark.skipif(
@@ -115,18 +116,17 @@ def test_the_report_is_written(tmp_path, given_code, known):
 
 
 def symbols(source: str) -> tuple[str, ...]:
-    return tokens(source).symbols
+    return symbols_of(textwrap.dedent(source)).symbols
 
 
 def test_layout_names_comments_and_docstrings_vanish():
     first = '''
-        def f(a, b):
-            """What it does.
-
-            More."""
-            x = g(a, "one" "two")[0]; return (x + 1)  # a comment
+        def f(a: int, b) -> int:
+            """What it does."""
+            x: list = g(a, "one" "two")[0]; return (x + 1)  # a comment
     '''
     second = """
+        import math
         def other(
             one,  # with "quotes'
             two,
@@ -138,15 +138,89 @@ def test_layout_names_comments_and_docstrings_vanish():
             )[0]
             return y + 1
     """
-    assert symbols(textwrap.dedent(first)) == symbols(textwrap.dedent(second))
-    assert symbols("x = f'{y}'") == ("n", "=", "s")
-    assert symbols("x = a - 1") != symbols("x = a - 2")
-    assert symbols("for x in y: pass") != symbols("a b c d: e")
+    assert symbols(first) == symbols(second)
+    assert symbols("x = f'{y}'") == symbols("x = 'y'")
+    for one, other in (
+        ("x = a - 1", "x = a - 2"),
+        ("x = a - b", "x = a + b"),
+        ("x = a < b", "x = a > b"),
+        ("for x in y: pass", "while y: pass"),
+        ("x = a or b", "x = a and b"),
+        ("x -= a", "x += a"),
+    ):
+        assert symbols(one) != symbols(other)
 
 
-def test_lines_are_counted_through_strings_and_comments():
-    assert tokens('"""a\nb\n"""\n# c\nx\n').lines == (5,)
-    assert tokens("x = (\n1,\n\n2)").lines == (1, 1, 2, 2, 4)
+@pytest.mark.parametrize(
+    "same",
+    [
+        "0\nx = f(y)",
+        "x = f([y][0])",
+        "x = f((y,)[-1])",
+        "pass\nx = f(y)\nx = x",
+        "if True:\n    x = f(y)\nelse:\n    z = 3",
+        "if 0:\n    z = 3\nelse:\n    x = f(y)",
+        "while False:\n    z()\nx = f(y)",
+        "x = f(y if 1 else z)",
+        "assert True\nx = f(1 * y + 0)",
+        "x = f(+y ** 1)",
+        "x = (lambda: f(y / 1))()",
+        "'a text'\ny\ny.real\nx = f(y)",
+        "import q\nx = f(y)",
+    ],
+)
+def test_what_has_no_effect_vanishes(same):
+    assert symbols(same) == symbols("x = f(y)")
+
+
+@pytest.mark.parametrize(
+    "other", ["x = f(y[0])", "x = f(2 * y)", "x = f(0 - y)", "x = f(1 / y)", "x = f(y, z)", "f(y)"]
+)
+def test_what_has_an_effect_stays(other):
+    assert symbols(other) != symbols("x = f(y)")
+
+
+@needs_ruff
+def test_no_ops_hide_no_copy(given_code, known):
+    class NoOps(ast.NodeTransformer):
+        def visit_Name(self, node):
+            read = isinstance(node.ctx, ast.Load)
+            return ast.parse(f"[{node.id}][0]", mode="eval").body if read else node
+
+        def visit_FunctionDef(self, node):
+            self.generic_visit(node)
+            node.body = [part for line in node.body for part in (ast.parse("0").body[0], line)]
+            return node
+
+    source = answered(given_code, "one_vector")
+    hidden = ast.unparse(ast.fix_missing_locations(NoOps().visit(ast.parse(source))))
+    copies = [submission("a", given_code, source), submission("b", given_code, hidden)]
+    (pair,) = pairs(copies, known)
+    assert pair.share == 1.0
+
+
+def test_clusters_hold_together_by_way_of_others():
+    def pair(first, second):
+        return similarity.Pair(first, second, 0.9, 20, "a.py:1 x", "a.py:1 x")
+
+    found = [pair("a", "b"), pair("c", "d"), pair("b", "e"), pair("e", "f")]
+    assert [similarity.members(group) for group in similarity.clusters(found)] == [
+        ["a", "b", "e", "f"],
+        ["c", "d"],
+    ]
+    assert "a, b, e, f" in similarity.section(found)[2]
+
+
+def test_each_symbol_has_its_line():
+    assert symbols_of('"""a\nb\n"""\n# c\nf()\n').lines == (5, 5, 5)[: len(symbols("f()"))]
+    assert symbols_of("x = f(\n1,\n\n2)").lines == (1, 1, 1, 1, 2, 4)
+    assert symbols_of("x = (\n1 2").lines == (1, 1, 1, 2, 2)  # no Python: its words
+
+
+def test_deep_trees_are_read_as_words():
+    deep = "x = " + "(" * 150 + "1" + ")" * 150 + "\n"
+    assert symbols(deep * 3)
+    assert len(symbols("x = " + "-" * 5000 + "1")) > 100
 
 
 def test_winnowing_keeps_the_smallest_of_each_window():
@@ -159,7 +233,7 @@ def test_winnowing_keeps_the_smallest_of_each_window():
 
 @given(st.text(alphabet="'\"\\\n#()[]{},;abf0 .\0\u2028é", max_size=80) | st.text(max_size=80))
 def test_no_text_stops_the_comparison(text):
-    read = tokens(text)
+    read = symbols_of(text)
     assert len(read.symbols) == len(read.lines)
     assert all(1 <= line <= text.count("\n") + 1 for line in read.lines)
     found = {"a.py": text.encode("utf-8", "surrogatepass") * 3, "b.py": b"\xff\0" * 50}

@@ -1,53 +1,33 @@
-"""Which submissions share code: winnowed fingerprints of tokens (Schleimer et al. 2003, section 4).
+"""Which submissions share code: winnowed fingerprints of syntax (Schleimer et al. 2003, section 4).
 
-Names and strings become one symbol each, comments, docstrings and layout vanish, and what the
-handout gave to everybody is taken out before anything is compared. Submissions are read as text and
-never parsed or run, so that no text of theirs can stop the comparison. A pair in the report is a
-reason to look, not a verdict.
+What is compared are the symbols of normal_form.py: names, texts, layout and what has no effect
+vanish. What the handout gave to everybody is taken out before. Submissions are never run. A cluster
+in the report is a reason to look, not a verdict.
 """
 
 from __future__ import annotations
 
 import hashlib
 import itertools
-import keyword
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
 
+from course.grading.normal_form import Symbols, symbols_of
 from course.grading.output import Column, clean, table, write_csv
 from course.grading.types import Submission
 
-# Chosen on course/variants: answers written apart share up to 0.37, reworked copies 0.73 and more
-K = 12  # tokens of a fingerprint: shorter matches are noise
-WINDOW = 4  # the smallest of so many in a row is kept: a match of K + WINDOW - 1 tokens is found
-BASE_K = 16  # so many of the handout's tokens in a row are the handout's
+# Chosen on course/variants: answers written apart share up to 0.27, reworked copies 0.91 and more
+K = 12  # symbols of a fingerprint: shorter matches are noise
+WINDOW = 4  # the smallest of so many in a row is kept: a match of K + WINDOW - 1 symbols is found
+BASE_K = 16  # so many of the handout's symbols in a row are the handout's
 THRESHOLD = 0.5  # share of the smaller submission
 FEWEST = 10  # fingerprints: a smaller submission has too little code of its own
 BASE, PRIME = 0x2545F4914F6CDD1D, 2**61 - 1  # of the rolling hash
-SHOWN = 200  # pairs on the page
+SHOWN = 100  # clusters on the page
 LONGEST_FILE = 400_000  # bytes; the rest is not compared
-
-NAMES, STRINGS = "n", "s"
-KEYWORDS = frozenset(keyword.kwlist)
-TOKEN = re.compile(
-    r"(?P<string>(?i:[rbfu]{0,2})(?:'''(?:[^\\]|\\.)*?(?:'''|\Z)|\"\"\"(?:[^\\]|\\.)*?(?:\"\"\"|\Z)"
-    r"|'(?:[^'\\\n]|\\.)*(?:'|$)|\"(?:[^\"\\\n]|\\.)*(?:\"|$)))"
-    r"|(?P<comment>\#[^\n]*)|(?P<name>[^\W\d]\w*)|(?P<number>\d[\w.]*|\.\d[\w.]*)"
-    r"|(?P<newline>\n)|(?P<other>[^\s])",
-    re.DOTALL | re.MULTILINE,
-)
-
-
-@dataclass(frozen=True)
-class Tokens:
-    """A file in symbols, each with its line."""
-
-    symbols: tuple[str, ...]
-    lines: tuple[int, ...]
 
 
 @dataclass(frozen=True)
@@ -63,42 +43,7 @@ class Pair:
 
 
 # ---------------------------------------------------------------------------------------------
-# Tokens
-
-
-def tokens(source: str) -> Tokens:
-    """The symbols of a source, whatever text it is.
-
-    Lone strings such as docstrings are left out, and what a formatter adds or takes away: round
-    brackets, commas before a closing one, semicolons, the cuts of a long string.
-    """
-    symbols: list[str] = []
-    lines: list[int] = []
-    line, depth, statement = 1, 0, 0  # where the statement begins
-    for match in itertools.chain(TOKEN.finditer(source), [None]):
-        kind = match.lastgroup if match else "newline"
-        text = match.group() if match else "\n"
-        last = symbols[-1] if len(symbols) > statement else ""
-        if (kind == "newline" and depth <= 0) or text == ";":
-            if last == STRINGS and len(symbols) == statement + 1:
-                del symbols[-1], lines[-1]
-            statement = len(symbols)
-        elif kind not in ("comment", "newline"):
-            depth += (text in "([{") - (text in ")]}") if kind == "other" else 0
-            if text in ")]}" and last == ",":
-                del symbols[-1], lines[-1]
-            symbol = _symbol(kind, text)
-            if text not in "()\\" and not symbol == STRINGS == last:
-                symbols.append(symbol)
-                lines.append(line)
-        line += text.count("\n")
-    return Tokens(tuple(symbols), tuple(lines))
-
-
-def _symbol(kind: str, text: str) -> str:
-    if kind == "name":
-        return text if text in KEYWORDS else NAMES
-    return STRINGS if kind == "string" else text
+# Fingerprints
 
 
 def hashes(symbols: Sequence[str], k: int) -> list[int]:
@@ -151,10 +96,10 @@ def _text(content: bytes) -> str:
 def known_code(given: Iterable[Mapping[str, bytes]]) -> frozenset[int]:
     """Fingerprints of code that everybody was given: the files of course.handout.build."""
     sources = (source for files in given for source in python_files(files).values())
-    return frozenset(n for source in sources for n in hashes(tokens(source).symbols, BASE_K))
+    return frozenset(n for source in sources for n in hashes(symbols_of(source).symbols, BASE_K))
 
 
-def own_stretches(found: Tokens, known: frozenset[int]) -> Iterator[tuple[int, int]]:
+def own_stretches(found: Symbols, known: frozenset[int]) -> Iterator[tuple[int, int]]:
     """First and last position + 1 of each stretch that the handout does not hold."""
     own = [True] * len(found.symbols)
     for at, number in enumerate(hashes(found.symbols, BASE_K)):
@@ -163,7 +108,7 @@ def own_stretches(found: Tokens, known: frozenset[int]) -> Iterator[tuple[int, i
     at = 0
     for is_own, group in itertools.groupby(own):
         length = sum(1 for _ in group)
-        if is_own:
+        if is_own and length >= BASE_K:  # in a shorter one nothing is seen of the handout
             yield at, at + length
         at += length
 
@@ -180,7 +125,7 @@ def fingerprints(files: Mapping[str, bytes], known: frozenset[int]) -> dict[int,
 @lru_cache(maxsize=512)
 def _of_source(source: str, known: frozenset[int]) -> tuple[tuple[int, int], ...]:
     """(fingerprint, line); many submissions hold the same file."""
-    read = tokens(source)
+    read = symbols_of(source)
     found = []
     for start, end in own_stretches(read, known):
         values = hashes(read.symbols[start:end], K)
@@ -217,33 +162,55 @@ def _place(submission: Submission, name: str, line: int) -> str:
     return f"{name}:{line} {clean(text, 80)}"
 
 
-def write(out: Path, found: Iterable[Pair]) -> None:
-    """OUT/similarity.csv."""
-    write_csv(out / "similarity.csv", list(TITLES), [_row(pair) for pair in found])
+def clusters(found: Iterable[Pair]) -> list[list[Pair]]:
+    """The pairs, those that share a submission together, also by way of others; largest first."""
+    together: list[list[Pair]] = []
+    for pair in found:
+        ours = {pair.first, pair.second}
+        joined = [group for group in together if any(ours & {p.first, p.second} for p in group)]
+        together = [group for group in together if group not in joined]
+        together.append([*itertools.chain.from_iterable(joined), pair])
+    return sorted(together, key=lambda group: (-len(members(group)), -group[0].share))
+
+
+def members(group: Iterable[Pair]) -> list[str]:
+    """The submissions of a cluster."""
+    return sorted({name for pair in group for name in (pair.first, pair.second)})
+
+
+def write(out: Path, found: Sequence[Pair]) -> None:
+    """OUT/similarity.csv: a line for each pair, with the number of its cluster."""
+    rows = [
+        asdict(pair) | {"cluster": number}
+        for number, group in enumerate(clusters(found), 1)
+        for pair in group
+    ]
+    write_csv(out / "similarity.csv", ["cluster", *(f.name for f in fields(Pair))], rows)
 
 
 def section(found: Sequence[Pair]) -> tuple[str, str, str]:
     """The section of the staff's page: heading, text, HTML."""
-    kinds = {"share": "score", "common": "count"}
-    columns = [Column(key, title, kinds.get(key, "text")) for key, title in TITLES.items()]
+    columns = [
+        Column("count", "Submissions", "count"),
+        Column("members", "Groups", "long"),
+        Column("share", "Largest share", "score"),
+        Column("place", "A common line", "long"),
+    ]
+    groups = clusters(found)
+    rows = [
+        {
+            "count": len(members(group)),
+            "members": ", ".join(members(group)),
+            "share": max(pair.share for pair in group),
+            "place": group[0].first_place,
+        }
+        for group in groups
+    ]
     text = (
-        f"Pairs that share at least {THRESHOLD:.0%} of the smaller submission's own code, whatever "
-        "its names and layout; the handout's code is taken out. A reason to look, not a verdict."
+        f"Submissions of which each shares at least {THRESHOLD:.0%} of the smaller one's own code "
+        "with another, whatever its names, layout and lines without effect; the handout's code is "
+        "taken out. A reason to look, not a verdict. All pairs are in similarity.csv."
     )
-    if len(found) > SHOWN:
-        text += f" The first {SHOWN} of {len(found)} pairs; all are in similarity.csv."
-    return "Similar code", text, table(columns, map(_row, found[:SHOWN]), "Similar code")
-
-
-TITLES = {
-    "first": "Group",
-    "second": "Group",
-    "share": "Share",
-    "common": "Fingerprints",
-    "first_place": "First common line",
-    "second_place": "in the other",
-}
-
-
-def _row(pair: Pair) -> dict[str, Any]:
-    return asdict(pair)
+    if len(groups) > SHOWN:
+        text += f" Here are the {SHOWN} largest of {len(groups)} clusters."
+    return "Similar code", text, table(columns, rows[:SHOWN], "Similar code")

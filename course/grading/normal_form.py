@@ -1,0 +1,169 @@
+"""A source's syntax tree as a row of symbols, without what changes nothing.
+
+Two sources have the same symbols if they differ in names, texts, comments, docstrings, annotations,
+imports and layout only, or by statements and operations without effect: ``0``, ``pass``, ``x = x``,
+``if True:``, ``[x][0]``, ``x * 1``. A source is parsed, never run.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from dataclasses import dataclass
+
+NAME, TEXT = "n", "s"
+ACTING = (ast.Call, ast.Await, ast.Yield, ast.YieldFrom, ast.NamedExpr)  # may have an effect
+WORD = re.compile(r"\w+|[^\w\s]")
+# Operators and the number on their right, or on both sides, that leave the other side as it is
+RIGHT = {ast.Add: 0, ast.Sub: 0, ast.Mult: 1, ast.Div: 1, ast.Pow: 1}
+BOTH = (ast.Add, ast.Mult)
+# Not told: Expr and others say nothing, a name's context follows from its place
+SILENT = (ast.Module, ast.Expr, ast.expr_context, ast.operator, ast.cmpop, ast.boolop, ast.unaryop)
+
+
+@dataclass(frozen=True)
+class Symbols:
+    """A file in symbols, each with its line."""
+
+    symbols: tuple[str, ...]
+    lines: tuple[int, ...]
+
+
+def symbols_of(source: str) -> Symbols:
+    """The symbols of a source; of one that is no Python its words."""
+    try:
+        tree = Simpler().visit(ast.parse(source))
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return words_of(source)
+    found: list[tuple[str, int]] = []
+    waiting, line = [tree], 1
+    while waiting:  # without recursion, however deep the tree is
+        node = waiting.pop()
+        line = getattr(node, "lineno", line)
+        if not isinstance(node, SILENT):
+            found.append((symbol(node), line))
+        if not isinstance(node, ast.JoinedStr):
+            waiting += reversed([*ast.iter_child_nodes(node)])
+    return Symbols(*zip(*found, strict=True)) if found else Symbols((), ())
+
+
+def words_of(source: str) -> Symbols:
+    """Words and signs of a text that cannot be parsed."""
+    found = [
+        (NAME if word.isidentifier() else word, number)
+        for number, line in enumerate(source.split("\n"), 1)
+        for word in WORD.findall(line)
+    ]
+    return Symbols(*zip(*found, strict=True)) if found else Symbols((), ())
+
+
+def symbol(node: ast.AST) -> str:
+    """What stands for a node: its kind, its operator, a number's value."""
+    match node:
+        case ast.Name() | ast.arg() | ast.keyword() | ast.alias():
+            return NAME
+        case ast.Constant(value=str() | bytes()) | ast.JoinedStr():
+            return TEXT
+        case ast.Constant():
+            return repr(node.value)
+        case ast.BinOp() | ast.UnaryOp() | ast.BoolOp() | ast.AugAssign():
+            return f"{type(node).__name__} {type(node.op).__name__}"
+        case ast.Compare():
+            return " ".join(type(op).__name__ for op in node.ops)
+    return type(node).__name__
+
+
+class Simpler(ast.NodeTransformer):
+    """Takes away what has no effect."""
+
+    def visit(self, node: ast.AST) -> ast.AST | list | None:
+        """A node, after all inside it."""
+        node = super().generic_visit(node)
+        return getattr(self, f"leave_{type(node).__name__}", lambda same: same)(node)
+
+    def leave_Expr(self, node: ast.Expr) -> ast.AST | None:
+        """A docstring, a lone number or name goes."""
+        acts = any(isinstance(part, ACTING) for part in ast.walk(node))
+        return node if acts else None
+
+    def leave_Pass(self, node: ast.AST) -> None:
+        """It goes, as imports do, which stand in any order."""
+
+    leave_Import = leave_ImportFrom = leave_Pass
+
+    def leave_Assign(self, node: ast.Assign) -> ast.AST | None:
+        """``x = x`` goes."""
+        same = [ast.dump(target).replace("Store()", "Load()") for target in node.targets]
+        return None if same == [ast.dump(node.value)] else node
+
+    def leave_AnnAssign(self, node: ast.AnnAssign) -> ast.AST | None:
+        """Without its annotation."""
+        if node.value is None:
+            return None
+        return ast.copy_location(ast.Assign([node.target], node.value), node)
+
+    def leave_arg(self, node: ast.arg) -> ast.AST:
+        """Without its annotation."""
+        node.annotation = None
+        return node
+
+    def leave_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
+        """Without what it says of its result."""
+        node.returns = None
+        return node
+
+    def leave_If(self, node: ast.If | ast.While) -> ast.AST | list | None:
+        """``if True:`` is its body, ``if False:`` what comes else."""
+        if isinstance(node.test, ast.Constant):
+            return node.body if node.test.value else node.orelse
+        return node
+
+    def leave_While(self, node: ast.While) -> ast.AST | list | None:
+        """``while False:`` is what comes else."""
+        never = isinstance(node.test, ast.Constant) and not node.test.value
+        return node.orelse if never else node
+
+    def leave_Assert(self, node: ast.Assert) -> ast.AST | None:
+        """``assert True`` goes."""
+        return None if isinstance(node.test, ast.Constant) and node.test.value else node
+
+    def leave_IfExp(self, node: ast.IfExp) -> ast.AST:
+        """``x if True else y`` is x."""
+        if isinstance(node.test, ast.Constant):
+            return node.body if node.test.value else node.orelse
+        return node
+
+    def leave_Subscript(self, node: ast.Subscript) -> ast.AST:
+        """``[x][0]`` is x."""
+        match node:
+            case ast.Subscript(
+                value=ast.List(elts=[ast.expr() as only]) | ast.Tuple(elts=[ast.expr() as only]),
+                slice=ast.Constant(value=0) | ast.UnaryOp(op=ast.USub(), operand=ast.Constant(1)),
+            ):
+                return only
+        return node
+
+    def leave_Call(self, node: ast.Call) -> ast.AST:
+        """``(lambda: x)()`` is x."""
+        plain = isinstance(node.func, ast.Lambda) and not (node.args or node.keywords)
+        return node.func.body if plain and not node.func.args.args else node
+
+    def leave_UnaryOp(self, node: ast.UnaryOp) -> ast.AST:
+        """``+x`` is x."""
+        return node.operand if isinstance(node.op, ast.UAdd) else node
+
+    def leave_BinOp(self, node: ast.BinOp) -> ast.AST:
+        """``x + 0``, ``1 * x`` and their like are x."""
+        neutral = RIGHT.get(type(node.op))
+        if neutral is not None and is_number(node.right, neutral):
+            return node.left
+        if isinstance(node.op, BOTH) and is_number(node.left, neutral):
+            return node.right
+        return node
+
+
+def is_number(node: ast.expr, value: int) -> bool:
+    """Whether an expression is that very number."""
+    if not isinstance(node, ast.Constant) or type(node.value) not in (int, float):
+        return False  # True is 1, too
+    return node.value == value
