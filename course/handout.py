@@ -171,10 +171,8 @@ def adapt(handout: Handout) -> None:
         files["docs/handout.md"] = text.encode()
     submit = tables.with_submission_name(handout.text("prepare_submit.py"), zip_name)
     files["prepare_submit.py"] = submit.encode()
-    staff_readme = (handout.root / "README.md").read_text(encoding="utf-8")
-    files["README.md"] = student_readme(
-        staff_readme, files, handout.part, handout.with_solution, handout.table, settings
-    ).encode()
+    text = student_readme(files, handout.part, handout.with_solution, settings)
+    files["README.md"] = text.encode()
     for cut in handout.table.cuts:
         if cut.file in files:
             files[cut.file] = without(handout.text(cut.file), cut).encode()

@@ -1,7 +1,4 @@
-"""The students' README: the tasks' table, the map and some sections from our README.md.
-
-Its text is in student_readme.md.
-"""
+"""The students' README: student_readme.md with tasks, settings, and the map of what ships."""
 
 from __future__ import annotations
 
@@ -11,7 +8,7 @@ from fnmatch import fnmatch
 from typing import Any
 
 from checks.graded_tasks import GradedTask
-from course.table import Table, course_tasks
+from course.table import course_tasks
 from course.templates import templates_of
 from training.errors import InputError
 
@@ -45,38 +42,30 @@ def ships(name: str, files: Collection[str]) -> bool:
     return any(fnmatch(file, name) for file in files)
 
 
-def file_map(staff_readme: str, files: Collection[str]) -> str:
-    """The rows of README.md's map that name only files of the handout.
+def with_map_of(files: Collection[str], text: str) -> str:
+    """A README whose map has only the rows that name files of the handout.
 
     Raises:
         InputError: a script of the handout is in no row.
     """
+    before, heading, rest = text.partition("## The map\n")
+    table, heading_after, after = rest.partition("\nMore: ")
     kept, named = [], set()
-    for line in section(staff_readme, "The map").splitlines():
+    for line in table.splitlines():
         names = re.findall(r"`([^`]+)`", line.split("|")[1]) if line.startswith("|") else []
-        if names and all(ships(name, files) for name in names):
+        if all(ships(name, files) for name in names):  # so do the table's first lines
             kept.append(line)
             named |= set(names)
     for file in files:
         if file.endswith(".py") and "/" not in file and file not in named:
-            raise InputError(f"README.md's map has no row for {file}, or one with files of staff")
-    return "\n".join(["| file | what |", "|---|---|", *kept]) + "\n"
-
-
-def section(text: str, heading: str) -> str:
-    """The text under a heading of README.md, without it; InputError if it is not there."""
-    found = re.search(rf"^## {re.escape(heading)}\n+(.*?)(?=^## |\Z)", text, re.M | re.S)
-    if not found:
-        raise InputError(f"README.md has no section '{heading}', which the students' README keeps")
-    return found[1]
+            raise InputError(f"the map of {TEMPLATE.name} has no row for {file}")
+    return before + heading + "\n".join(kept) + heading_after + after
 
 
 def student_readme(
-    staff_readme: str,
     files: Collection[str],
     part: str,
     solved: bool,
-    table: Table,
     settings: Mapping[str, Any],
 ) -> str:
     """The README of a handout; ``part`` is "1", "2" or "all"."""
@@ -85,16 +74,15 @@ def student_readme(
         for task in course_tasks(settings)
         if task.part in {"1": (1,), "2": (2,) if solved else (1, 2), "all": (1, 2)}[part]
     ]
-    return TEMPLATE.render(
+    text = TEMPLATE.render(
         title={"1": ", part 1", "2": ", part 2", "all": ""}[part],
         part=part,
         solved=solved,
         course=settings["course"],
         tasks=task_table(tasks),
-        map=file_map(staff_readme, files),
         dates={name: date for name, date in settings["dates"].items() if date},
         limits=settings["limits"],
         rules=settings["rules"],
         submission=settings["submission"],
-        kept={name: section(staff_readme, name).strip() for name in table.readme_sections},
     )
+    return with_map_of(files, text)

@@ -48,7 +48,6 @@ class Table:
     file_of: Mapping[str, str]  # of each region
     part_of: Mapping[str, int]  # of each region
     never: list[str]
-    readme_sections: list[str]
     common_lines: list[str]
     cuts: list[Cut] = field(default_factory=list)
 
@@ -86,7 +85,6 @@ def read_table(root: Path) -> Table:
             file_of,
             part_of,
             found["never"],
-            found["readme_sections"],
             ["".join(line.split()) for line in found["common_lines"]],
             [Cut(cut["file"], cut["from"], cut["until"]) for cut in found["cuts"]],
         )

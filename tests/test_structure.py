@@ -214,16 +214,6 @@ def test_solution_markers_pair_up_and_stand_in_the_table():
     assert {name.split(".")[0] for name in seen} <= files  # what only a solution needs
 
 
-@pytest.mark.parametrize("task", GRADED_TASKS, ids=lambda task: task.number)
-def test_readme_task_table_is_the_registry(task):
-    readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    row = (
-        f"| {task.number} | `{task.file}` `{task.function}` | {task.paper} | {task.points} "
-        f"| {task.minutes} | `{task.check}` |"
-    )
-    assert row in readme
-
-
 def test_readme_and_structure_name_every_file():
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     structure = (ROOT / "STRUCTURE.md").read_text(encoding="utf-8")
