@@ -1,11 +1,12 @@
-"""SST-2, IMDB and SNLI as files that our scripts read, and any of these as plain text.
+"""SST-2, IMDB, SNLI and a part of Quora as files that our scripts read, or as plain text.
 
-    command                                              writes into --out
-    python data/convert.py sst2 GLUE/SST-2 --out sst2    train.csv, dev.csv
-    python data/convert.py imdb FOLDER --out imdb        train.csv, dev.csv, test.csv
-    python data/convert.py snli FOLDER --out snli        nli-train.csv, nli-dev.csv
-    python data/convert.py text FILE.csv --out text      FILE.txt
-    python data/convert.py speech FILE.csv --out speech  FILE.txt
+    command                                                 writes into --out
+    python data/convert.py sst2 GLUE/SST-2 --out sst2       train.csv, dev.csv
+    python data/convert.py imdb FOLDER --out imdb           train.csv, dev.csv, test.csv
+    python data/convert.py snli FOLDER --out snli           nli-train.csv, nli-dev.csv
+    python data/convert.py quora quora-dev.csv --out quora  quora-small-{train,dev}.csv
+    python data/convert.py text FILE.csv --out text         FILE.txt
+    python data/convert.py speech FILE.csv --out speech     FILE.txt
 
 SST-2 is GLUE's folder with train.tsv and dev.tsv. IMDB is the folder aclImdb as its authors pack
 it, a text a file, or one of CSV files named like imdb-train-00.csv and imdb-test-00.csv with the
@@ -17,6 +18,9 @@ SNLI is its authors' folder with snli_1.0_SPLIT.jsonl, or one of s1.SPLIT, s2.SP
 labels.SPLIT, a sentence or a word a line, where SPLIT is train, dev and test. Without its
 training part, which is large, what it has for development is trained on, and its test part is the
 one to look at. The classes are 0 contradiction, 1 neutral, 2 entailment.
+
+Quora's dev file alone is cut into a fifth to evaluate on and the rest to train on, so that no
+question is in both: pairs that share a question, also by way of others, stay together.
 
 The sentences of a course file become a text for pretraining/pretrain.py, in which each is a
 document; or words with parts of speech, a pair a line, for lessons/word_tagger.py to learn from.
@@ -30,10 +34,14 @@ import argparse
 import sys
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
+from scipy.sparse import coo_array
+from scipy.sparse.csgraph import connected_components
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
+from datasets import preprocess_string
 from extensions.features.word_tags import WORD
 from training.arguments import OneLineParser
 from training.errors import InputError
@@ -42,6 +50,7 @@ from training.progress import progress_bar
 from training.scripts import run_script
 from training.tables import read_table
 
+DEV_SHARE = 0.2  # of the pairs that are cut
 RELATIONS = ("contradiction", "neutral", "entailment")
 IMDB_FILES = {"train": "imdb-train-*.csv", "test": "imdb-test-*.csv"}
 
@@ -145,6 +154,23 @@ def relations(folder: Path, split: str) -> pd.DataFrame:
     return pd.DataFrame({"sentence1": first, "sentence2": second, "relation": labels})
 
 
+def quora(file: Path, seed: int) -> dict[str, pd.DataFrame]:
+    """The rows of a file of pairs, by names of two new ones in which no question is twice."""
+    pairs = pd.read_csv(file, sep="\t", dtype=str, keep_default_na=False, index_col=0)
+    missing = {"id", "sentence1", "sentence2", "is_duplicate"} - {*pairs.columns}
+    if missing:
+        raise InputError(f"{file} lacks the column {min(missing)}: is it a file of question pairs?")
+    questions = pd.concat([pairs["sentence1"], pairs["sentence2"]]).map(preprocess_string)
+    names = pd.factorize(questions)[0]
+    first, second = names[: len(pairs)], names[len(pairs) :]
+    edges = coo_array((np.ones(len(pairs)), (first, second)), shape=[names.max() + 1] * 2)
+    group = connected_components(edges, directed=False)[1][first]  # of each pair
+    order = np.random.default_rng(seed).permutation(group.max() + 1)
+    sizes = np.bincount(group)[order].cumsum()
+    is_dev = np.isin(group, order[sizes <= DEV_SHARE * len(pairs)])
+    return {"quora-small-train": pairs[~is_dev], "quora-small-dev": pairs[is_dev]}
+
+
 def texts_of(file: Path) -> list[str]:
     """The different texts of a course file, on one line each."""
     header = file.read_text(encoding="utf-8", errors="replace").partition("\n")[0]
@@ -198,23 +224,26 @@ def write(folder: Path, tables: dict[str, pd.DataFrame]) -> None:
 def main() -> None:
     """Convert one data set."""
     parser = OneLineParser(description="SST-2, IMDB and SNLI as files for our scripts.")
-    parser.add_argument("kind", choices=("sst2", "imdb", "snli", "text", "speech"))
+    parser.add_argument("kind", choices=("sst2", "imdb", "snli", "quora", "text", "speech"))
     parser.add_argument(
-        "folder", type=Path, help="where the files are; of text and speech the file"
+        "folder", type=Path, help="where the files are; of quora, text and speech the file"
     )
     parser.add_argument("--out", type=Path, required=True)
-    parser.add_argument("--seed", type=int, default=11711, help="of IMDB's split")
+    parser.add_argument("--seed", type=int, default=11711, help="of IMDB's and Quora's split")
     args: argparse.Namespace = parser.parse_args()
+    if args.kind in ("quora", "text", "speech") and not args.folder.is_file():
+        raise InputError(f"no file {args.folder}")
     if args.kind in ("text", "speech"):
-        if not args.folder.is_file():
-            raise InputError(f"no file {args.folder}")
         texts = texts_of(args.folder)
         with atomic_write(args.out / f"{args.folder.stem}.txt") as file:
             file.write("\n\n".join(tagged(texts) if args.kind == "speech" else texts) + "\n")
         print(f"wrote {args.out / args.folder.stem}.txt")
         return
-    readers = {"sst2": sst2, "imdb": lambda folder: imdb(folder, args.seed), "snli": snli}
-    write(args.out, readers[args.kind](args.folder))
+    drawn = {"imdb": imdb, "quora": quora}
+    if args.kind in drawn:
+        write(args.out, drawn[args.kind](args.folder, args.seed))
+    else:
+        write(args.out, {"sst2": sst2, "snli": snli}[args.kind](args.folder))
 
 
 if __name__ == "__main__":

@@ -169,3 +169,22 @@ def test_parts_of_speech(convert, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "textblob.taggers", None)
     done = convert("speech", table, "--out", tmp_path / "out")
     assert done.err == "error: parts of speech need textblob: pip install textblob\n"
+
+
+def test_quora_is_cut_so_that_no_question_is_in_both(tmp_path, convert):
+    chain = [(f"q{i}", f"Q{i + 1} " if i % 4 else f"other {i}") for i in range(200)]
+    rows = pd.DataFrame(chain, columns=["sentence1", "sentence2"])
+    rows.insert(0, "id", [f"{i:025x}" for i in range(200)])
+    rows["is_duplicate"] = "1.0"
+    rows.to_csv(tmp_path / "quora-dev.csv", sep="\t")
+    succeeded(convert("quora", tmp_path / "quora-dev.csv", "--out", tmp_path))
+    parts = [
+        load_pairs(tmp_path / f"quora-small-{split}.csv", split, "is_duplicate")
+        for split in ("train", "dev")
+    ]
+    assert sorted(row[-1] for part in parts for row in part) == sorted(rows["id"])
+    train, dev = ({question for row in part for question in row[:2]} for part in parts)
+    assert not train & dev
+    assert 20 <= len(parts[1]) <= 40
+    rows.drop(columns="is_duplicate").to_csv(tmp_path / "bad.csv", sep="\t")
+    assert_refused(convert("quora", tmp_path / "bad.csv", "--out", tmp_path), "is_duplicate")
