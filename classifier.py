@@ -43,7 +43,7 @@ from training.files import check_writable
 from training.flags import TrainingFlags, add_fields, complete, flag
 from training.hub import default_model
 from training.processes import broadcast_parameters, first_process, in_first_process, join_processes
-from training.report import Report
+from training.report import Report, print_settings
 from training.run import Run
 from training.scripts import run_script
 from utils import seed_everything
@@ -374,7 +374,7 @@ def main() -> None:
             check_writable(Path(out).parent)
     for run, its_data in zip(runs, data, strict=True):
         seed_everything(run.seed)
-        print("\n" + "  ".join(f"{key}={value}" for key, value in vars(run).items() if value))
+        print_settings(run)
         train(run, its_data)
         if first_process():
             test(run, its_data)

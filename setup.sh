@@ -175,6 +175,9 @@ print(f"setup: python {platform.python_version()}, torch {torch.__version__}, nu
         _minbert_say 'done; activate the environment, then:'
         printf '    source setup.sh\n'
     fi
+    if \grep -q 'raise NotImplementedError' "$_minbert_root/bert.py"; then # not written yet
+        _minbert_next='python sanity_check.py'
+    fi
     printf '    %s\n' "$_minbert_next"
 }
 

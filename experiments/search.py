@@ -24,7 +24,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from experiments import results
 from experiments.results import Experiment
 from training.arguments import OneLineParser
-from training.errors import InputError
+from training.errors import InputError, Stopped
 from training.scripts import run_script
 
 
@@ -80,7 +80,7 @@ def try_once(trial: Any, experiment: Experiment, ranges: dict[str, dict]) -> flo
     command = results.train_command(experiment.script, flags, experiment.seeds[0], folder)
     status, asked = results.call(command)
     if asked:
-        raise InputError("stopped; the same command goes on with this trial")
+        raise Stopped("stopped; the same command goes on with this trial")
     if status:  # such as a loss that is not finite; its one line stands above
         raise optuna.TrialPruned
     overall = float(results.read_metrics(folder)["best"]["overall"])

@@ -20,7 +20,15 @@ STAFF = ROOT / "docs" / "staff.md"
 FOR_STUDENTS = (HANDOUT, *(ROOT / "docs" / f"{name}.md" for name in ("running", "gpu", "errata")))
 TEMPLATE = ROOT / "README.template.md"
 DOCS = (*sorted((ROOT / "docs").glob("*.md")), TEMPLATE, ROOT / "README.md")
-STUDENTS_OWN = {"job.sh", "ai-usage-card.pdf", "sst-classifier.pt", "metrics.json"}  # made later
+STUDENTS_OWN = {
+    "my-train.csv",
+    "my-dev.csv",
+    "my-test.csv",
+    "job.sh",
+    "ai-usage-card.pdf",
+    "sst-classifier.pt",
+    "metrics.json",
+}  # made later
 # What course/grade.py writes into OUT
 GRADES = {"feedback/GROUP.md", "results/GROUP.json", "results/ID.json", "results.json"}
 GRADES |= {"leaderboard.csv", "staff-leaderboard.csv", "grades.csv", "statistics.csv"}

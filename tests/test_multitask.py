@@ -613,7 +613,7 @@ def test_stopped_and_resumed_it_ends_with_the_same_bytes(
         monkeypatch.setattr(Run, "step", watched)
         result = run_script_here(multitask, *words, *more)
         if stop_at:
-            assert result.err == "error: stopped; --resume goes on from x.resume\n"
+            assert result.err == "stopped; --resume goes on from x.resume\n"
             assert load_checkpoint("x.resume")["position"]["batch"] == (3 if stop_at == 3 else 2)
         else:
             assert (result.code, len(steps)) == (0, 5)

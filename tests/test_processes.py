@@ -234,7 +234,7 @@ def test_a_stopped_run_goes_on(tmp_path, line):
     run.send_signal(signal.SIGINT)
     code, _, err = finish(run)
     assert code != 0
-    assert err.count("error: stopped; --resume goes on from sst-classifier.resume") == 1
+    assert err.count("stopped; --resume goes on from sst-classifier.resume") == 1
     assert not (stopped / "predictions/finetune-sst-dev-out.csv").exists()
 
     assert run_forked(classifier.main, stopped, [*line, "--resume"]) == 1

@@ -157,7 +157,7 @@ def test_ctrl_c_stops_after_the_step(interruptible, monkeypatch, untouched, tmp_
     assert result.code == 1
     assert steps["ended"] == 10
     assert result.out.count("stopping after this step") == 1
-    assert result.err == "error: stopped; --resume goes on from sst-classifier.resume\n"
+    assert result.err == "stopped; --resume goes on from sst-classifier.resume\n"
     assert position(tmp_path) == "within an epoch"
     assert signal.getsignal(number) is handler
     assert interruptible("--resume").code == 0
@@ -172,7 +172,7 @@ def test_ctrl_c_while_evaluating(interruptible, monkeypatch, untouched, tmp_path
         steps = at_call(patch, Run, "step", 0, None)
         result = interruptible()
     assert result.code == 1
-    assert result.err == "error: stopped; --resume goes on from sst-classifier.resume\n"
+    assert result.err == "stopped; --resume goes on from sst-classifier.resume\n"
     assert steps["ended"] == 7 * epoch
     assert interruptible("--resume").code == 0
     assert left_by(tmp_path, *FILES) == untouched
@@ -329,7 +329,7 @@ def test_a_finished_data_set_is_not_trained_again(interruptible, monkeypatch, un
         stop = 3 * 7 + 5  # in the second data set
         at_call(patch, Run, "step", stop, lambda: signal.raise_signal(signal.SIGINT))
         result = interruptible()
-    assert result.err == "error: stopped; --resume goes on from cfimdb-classifier.resume\n"
+    assert result.err == "stopped; --resume goes on from cfimdb-classifier.resume\n"
     steps = at_call(monkeypatch, Run, "step", 0, None)
     assert interruptible("--resume").code == 0
     assert steps["ended"] == 3 * 4 - 5

@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from training.acceleration import accelerate
-from training.errors import InputError, first_line
+from training.errors import InputError, Stopped, first_line
 from training.files import atomic_write, sha256_of
 from training.processes import any_process, first_process, process_count, process_number
 
@@ -248,6 +248,6 @@ class StopRequest:
         print("\nstopping after this step (once more to stop at once)", flush=True)
 
     def leave_if_asked(self, point: ResumePoint) -> None:
-        """Raise InputError, which says how to go on, if a stop was asked for in any process."""
+        """Raise Stopped, which says how to go on, if a stop was asked for in any process."""
         if any_process(self.asked):
-            raise InputError(f"stopped; --resume goes on from {point.path}")
+            raise Stopped(f"stopped; --resume goes on from {point.path}")

@@ -6,8 +6,11 @@ It does not know what is trained.
 from __future__ import annotations
 
 import csv
+import itertools
+import sys
+import textwrap
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import MISSING, dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
@@ -52,6 +55,53 @@ class Report:
         metrics = {"best": best, "epochs": history, "seconds": round(seconds, 1)}
         metrics |= {"peak_mb": peak_mb, "args": vars(args)}
         write_json(f"{self.prefix}metrics.json", metrics)
+
+
+READ, WRITTEN = ("train", "dev", "test"), ("dev_out", "test_out", "filepath")
+COLUMNS = 60  # of what a run prints: a split screen, a phone
+
+
+def print_settings(args: Any, tasks: Sequence[str] = ()) -> None:
+    """What a run will do: its settings, bold where they are not the defaults, and its files.
+
+    Args:
+        args: a dataclass of flags.
+        tasks: whose files are told, where names of flags begin with a task's; none: all are.
+    """
+    files: dict[tuple, dict[str, list[str]]] = {READ: {}, WRITTEN: {}}
+    cells = []
+    for one in fields(args):
+        value = getattr(args, one.name)
+        first, _, rest = one.name.partition("_")
+        kind = next((k for k in files if one.name in k or rest in k), None)
+        if kind:
+            if value and (one.name in kind or not tasks or first in tasks):
+                files[kind].setdefault(str(Path(value).parent), []).append(Path(value).name)
+        elif value not in (None, False, "", 0.0):
+            text = " ".join(value) if isinstance(value, list) else str(value)
+            default = one.default_factory() if one.default is MISSING else one.default
+            cells.append((f"{one.name} {text}", value == default))
+    print()
+    for left, right in itertools.zip_longest(cells[::2], cells[1::2], fillvalue=("", True)):
+        print(f"{emphasized(*left)}  {emphasized(*right)}".rstrip())
+    for verb, folders in (("reads", files[READ]), ("writes", files[WRITTEN])):
+        for folder, names in folders.items():
+            text = f"{verb} {'' if folder == '.' else f'{folder}: '}{', '.join(names)}"
+            print(
+                textwrap.fill(
+                    text,
+                    COLUMNS,
+                    subsequent_indent="    ",
+                    break_long_words=False,
+                    break_on_hyphens=False,
+                )
+            )
+
+
+def emphasized(text: str, is_default: bool) -> str:
+    """A cell, half as wide as a row: bold on a terminal if it is not a default."""
+    cell = f"{text:{COLUMNS // 2 - 2}}"
+    return cell if is_default or not sys.stdout.isatty() else f"\033[1m{cell}\033[0m"
 
 
 def _wide(heading: str, text: str | None = None) -> str:

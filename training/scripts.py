@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from training.errors import InputError
+from training.errors import InputError, Stopped
 from training.processes import first_process, leave_processes
 
 
@@ -18,7 +18,8 @@ def run_script(main: Callable[[], Any]) -> None:
         main()
         leave_processes()
     except InputError as error:  # the same one in all processes, if there are several
-        leave_processes(f"error: {error}")
-        sys.exit(f"error: {error}")
+        said = str(error) if isinstance(error, Stopped) else f"error: {error}"
+        leave_processes(said)
+        sys.exit(said)
     except KeyboardInterrupt:
         sys.exit("\ninterrupted" if first_process() else 1)

@@ -21,7 +21,7 @@ from training.checkpoints import ResumePoint, resume_path, run_settings
 from training.errors import InputError
 from training.files import check_writable
 from training.flags import TrainingFlags, add_fields, flag
-from training.report import Report
+from training.report import Report, print_settings
 from training.run import Run
 
 
@@ -136,7 +136,7 @@ def check_run(args: TaskFlags) -> None:
     ]
     for out in (*outputs, args.filepath, f"{args.out_dir}/multitask"):
         check_writable(Path(out).parent)
-    print("\n" + "  ".join(f"{key}={value}" for key, value in vars(args).items() if value))
+    print_settings(args, args.tasks)
 
 
 # ---------------------------------------------------------------------------------------------
