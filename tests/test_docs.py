@@ -2,9 +2,12 @@
 
 import ast
 import csv
+import fnmatch
+import os
 import re
 import tomllib
 from dataclasses import fields
+from pathlib import PurePosixPath
 
 import pytest
 from conftest import ROOT
@@ -14,6 +17,7 @@ import multitask_classifier
 import prepare_submit
 from checks.graded_tasks import GRADED_TASKS
 from checks.part2 import submission
+from course import handout
 
 HANDOUT = ROOT / "docs" / "handout.md"
 STAFF = ROOT / "docs" / "staff.md"
@@ -134,6 +138,30 @@ def test_files_that_a_text_names_exist(path):
             known |= path not in FOR_STUDENTS and name in GRADES
             folders = (ROOT, path.parent, ROOT / "data" / "practice", ROOT / "course" / "gold")
             assert known or any(any(folder.glob(name)) for folder in folders), found[0]
+
+
+@pytest.mark.parametrize(("part", "solved"), [("1", False), ("2", True), ("all", False)])
+def test_what_students_texts_name_is_in_their_repository(part, solved):
+    files = handout.build(ROOT, part, solved).files
+    missing = []
+    later = handout.build(ROOT, "all").files  # part 1's handout also tells of part 2
+    folders = {str(parent) for name in later for parent in PurePosixPath(name).parents}
+    for name in (name for name in files if name.endswith((".md", ".sh"))):
+        text = re.sub(r"https://\S+", "", files[name].decode())
+        for target in re.findall(r"\]\(([^)\s#]+)(?:#[^)]*)?\)", text):
+            aim = os.path.normpath(os.path.join(os.path.dirname(name), target))
+            if aim not in files and target not in STUDENTS_OWN:
+                missing.append((name, target))
+        if name == "predictions/README.md":  # what runs will write
+            continue
+        for one in (one for found in FILE_NAME.findall(text) for one in expanded(found)):
+            base = os.path.basename(one)
+            near = [os.path.normpath(os.path.join(folder, one)) for folder in (".", *folders)]
+            own = base in STUDENTS_OWN or base.startswith("seed-") or one.startswith("predictions/")
+            downloaded = f"data/practice/{base}" in files
+            if not own and not downloaded and not any(fnmatch.filter(later, p) for p in near):
+                missing.append((name, one))
+    assert not missing
 
 
 def test_students_are_told_of_all_files_they_hand_in():
