@@ -34,10 +34,10 @@ from training.acceleration import accelerate
 from training.arguments import OneLineParser, check_seed, positive_int, probability
 from training.batches import TrainingLoader, evaluation_loader
 from training.checkpoints import ResumePoint, restore_model, resume_path, run_settings, save_model
-from training.course_files import SPLITS, data_folder
+from training.course_files import SPLITS, class_names, data_folder
 from training.devices import autocast_for, keep_freed_memory, pick_device
 from training.encoder_outputs import cache_encoder_outputs
-from training.error_analysis import plot_confusion, write_report
+from training.error_analysis import describe
 from training.errors import InputError
 from training.files import check_writable
 from training.flags import TrainingFlags, add_fields, complete, flag
@@ -74,6 +74,7 @@ class ClassifierFlags(TrainingFlags):
     train: str | None = flag(None, help="another training file: tab-separated id, sentence, label")
     dev: str | None = flag(None, help="its dev file")
     test: str | None = flag(None, help="its test file, without labels (optional)")
+    labels: str | None = flag(None, help="names of the classes, separated by commas")
     predict: str | None = flag(
         None, nargs="?", const="-", metavar="TEXT", help="or lines from standard input"
     )
@@ -243,14 +244,19 @@ def new_run(args, model: nn.Module, optimizer: AdamW, loader: TrainingLoader) ->
         checkpoint=args.filepath,
         totals=("examples", "loss", "right"),
         steps_file=f"{stem}-steps.csv",
-        report=Report(f"{stem}-", f"{Path(args.train).stem}, {args.option}", COLUMNS),
+        report=report_of(args),
     )
+
+
+def report_of(args) -> Report:
+    """Where the run's reports go, and what they are called."""
+    return Report(f"{output_stem(args)}-", f"{Path(args.train).stem}, {args.option}", COLUMNS)
 
 
 def test(args, data: Data | None = None) -> None:
     """Write predictions for args.dev and args.test with the model kept in args.filepath.
 
-    Also writes a report of every class and the confusion matrix on the dev set.
+    Also writes what the model does on dev: every class, mistakes, pictures, the run's page.
     """
     args = complete(args, ClassifierFlags)
     keep_freed_memory()
@@ -262,12 +268,12 @@ def test(args, data: Data | None = None) -> None:
 
     with autocast():
         found = classify(evaluation_loader(data.dev, args.batch_size), model, device)
-    accuracy, f1, y_pred, y_true = scored(found)[:4]
+    accuracy, f1 = scored(found)[:2]
     print(f"dev accuracy {accuracy:.3f}, macro F1 {f1:.3f} ({args.dev})")
     write_in_order(args.dev_out, data.dev, found, "Predicted_Sentiment")
     stem = output_stem(args)
-    write_report(f"{stem}-report.txt", y_true, y_pred)
-    plot_confusion(f"{stem}-confusion.png", y_true, y_pred, f"{Path(args.dev).stem}, {args.option}")
+    names = class_names(args.dev, args.num_labels, args.labels)
+    report_of(args).conclude(args, [describe(stem, found, data.dev, names)])
     if data.test:
         with autocast():
             found = classify(evaluation_loader(data.test, args.batch_size), model, device)
@@ -369,7 +375,8 @@ def main() -> None:
         print(f"hint: only the head learns, and at --lr {args.lr:g} it hardly moves; try --lr 1e-3")
     # all files are read before: a fault in the last one must not show after an hour of training
     data = [read_data(run) for run in runs]
-    for run in runs:
+    for run, its_data in zip(runs, data, strict=True):
+        class_names(run.dev, its_data.num_labels, run.labels)
         for out in (run.dev_out, run.test_out, run.filepath):
             check_writable(Path(out).parent)
     for run, its_data in zip(runs, data, strict=True):

@@ -55,7 +55,7 @@ from training.acceleration import accelerate
 from training.arguments import given_lines, probability
 from training.batches import PAIR, SINGLE, LengthBatches, evaluation_loader
 from training.checkpoints import restore_model, resume_path, save_model
-from training.course_files import COURSE_STEMS, find_course_files
+from training.course_files import COURSE_STEMS, class_names, find_course_files
 from training.devices import autocast_for, keep_freed_memory, pick_device
 from training.encoder_outputs import cache_encoder_outputs, unique_texts
 from training.error_analysis import describe
@@ -76,6 +76,7 @@ from training.tasks import (
     new_run,
     overall,
     parse_flags,
+    report_of,
     task_names,
 )
 from utils import seed_everything
@@ -449,7 +450,7 @@ def test_on(
 ) -> None:
     """What test_model does, for these tasks in batches of these sizes."""
     keep_freed_memory()
-    scores = {}
+    scores, results = {}, []
     for task, size in tasks.items():
         for split in held_out:
             rows = held_out[split].get(task.name)
@@ -461,7 +462,10 @@ def test_on(
             write_in_order(getattr(args, f"{task.name}_{split}_out"), rows, found, task.column)
             if split == "dev":
                 scores[task.name] = task.metric(found["y_true"], found["y_pred"])
-                describe(f"{args.out_dir}/multitask-{task.name}", found, rows, task.classes)
+                names = class_names(getattr(args, f"{task.name}_dev"), task.classes)
+                stem = f"{args.out_dir}/multitask-{task.name}"
+                results.append(describe(stem, found, rows, names))
+    report_of(args, scores).conclude(args, results)
     shown = "".join(f"  {name} {score:.3f}" for name, score in scores.items())
     print(f"dev{shown}  overall {overall(scores):.3f}\nwrote predictions to {args.out_dir}")
 

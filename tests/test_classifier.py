@@ -273,7 +273,7 @@ def test_the_best_epoch_is_kept(flags, monkeypatch):
 
 
 def test_a_few_sentences_are_learned_by_heart(flags, tmp_path, monkeypatch):
-    monkeypatch.setattr("training.report.plot_curves", lambda *_: None)  # drawing takes longest
+    monkeypatch.setattr("training.report.Report.draw", lambda *_: None)  # drawing takes longest
     rows = make_rows(16, labels="01234")
     path = write_table(tmp_path / "few.csv", "id sentence sentiment", rows)
     flags.train = flags.dev = str(path)
@@ -292,7 +292,8 @@ def test_a_few_sentences_are_learned_by_heart(flags, tmp_path, monkeypatch):
 
 def outputs(stem: str) -> list[str]:
     endings = ("dev-out.csv", "test-out.csv", "steps.csv", "metrics.json", "report.txt")
-    return [f"{stem}-{ending}" for ending in (*endings, "curves.png", "confusion.png")]
+    pages = ("report.html", "mistakes.tsv", "curves.png", "confusion.png", "calibration.png")
+    return [f"{stem}-{ending}" for ending in (*endings, *pages)]
 
 
 def quick(tiny_model_folder, tiny_data) -> list[str]:
@@ -489,6 +490,7 @@ def test_each_file_is_parsed_and_each_text_tokenized_once(flags, monkeypatch):
         "text_to_ids",
         lambda self, text: tokenized.append(text) or text_to_ids(self, text),
     )
+    monkeypatch.setattr("training.report.Report.draw", lambda *_: None)  # it reads steps.csv
     run = classifier.ClassifierFlags(**vars(flags), num_labels=5)
     monkeypatch.setattr(classifier, "get_args", lambda: run)
     monkeypatch.setattr(classifier, "plan", lambda args: [args])

@@ -30,6 +30,7 @@ from training import error_analysis
 from training.error_analysis import (
     calibration,
     describe,
+    mistakes_in,
     plot_calibration,
     plot_confusion,
     write_mistakes,
@@ -444,21 +445,21 @@ def test_mistakes_the_most_confident_first(tmp_path):
     """Right answers do not stand there; of equals the first of the data comes first."""
     path = tmp_path / "mistakes.tsv"
     rows = [(f"text {key}", 0, key) for key in "edcba"]  # the order of the file is another
-    write_mistakes(path, CLASSED, rows)
+    write_mistakes(path, mistakes_in(CLASSED, rows))
     assert path.read_text().splitlines() == [
         "id\tgold\tpredicted\tconfidence\ttext",
         "c\t2\t1\t0.800\ttext c",
         "b\t1\t2\t0.500\ttext b",
         "e\t0\t1\t0.500\ttext e",
     ]
-    write_mistakes(path, CLASSED, rows, count=1)
+    write_mistakes(path, mistakes_in(CLASSED, rows, count=1))
     assert path.read_text().count("\n") == 2
 
 
 def test_mistakes_of_scores_are_the_largest_errors(tmp_path):
     path = tmp_path / "mistakes.tsv"
     rows = [(f"one {key}", f'two "{key}"', 0.0, key) for key in "abcd"]
-    write_mistakes(path, SCORED, rows, count=2)
+    write_mistakes(path, mistakes_in(SCORED, rows, count=2))
     assert path.read_text().splitlines() == [
         "id\tgold\tpredicted\terror\ttext_1\ttext_2",
         'c\t4.000\t2.000\t2.000\tone c\t"two ""c"""',
@@ -470,11 +471,12 @@ def test_describe_compares_confidence_with_truth(tmp_path, monkeypatch):
     calls = []
     monkeypatch.setattr(error_analysis, "plot_calibration", lambda *given: calls.append(given))
     rows = [("text", 0, key) for key in "abcde"]
-    describe(str(tmp_path / "x"), CLASSED, rows, 3)
-    describe(str(tmp_path / "x"), SCORED | {"y_pred": [-1.0, 6.0, 4.0, 2.5]}, rows, 0)
+    named = describe(str(tmp_path / "x"), CLASSED, rows, "abc")
+    describe(str(tmp_path / "x"), SCORED | {"y_pred": [-1.0, 6.0, 4.0, 2.5]}, rows, ())
     (_, shares, right, _), (_, expected, observed, _) = calls
     assert list(shares) == CLASSED["confidence"]
     assert list(right) == [True, False, False, True, False]
+    assert {*named.mistakes["gold"]} | {*named.mistakes["predicted"]} <= {*"abc"}
     assert list(expected) == [0.0, 1.0, 0.8, 0.5]
     assert list(observed) == [0.0, 1.0, 0.8, 0.5]
 

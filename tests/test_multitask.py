@@ -50,7 +50,7 @@ def flags(tiny_model_folder, tiny_data, tmp_path, monkeypatch) -> Namespace:
     """Exactly the attributes that older callers set, in fp32, and no pictures of the training."""
     monkeypatch.setenv("MINBERT_MODEL", str(tiny_model_folder))
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(report, "plot_curves", lambda *_: None)  # drawing takes longest
+    monkeypatch.setattr(report.Report, "draw", lambda *_: None)  # drawing takes longest
     files = {
         f"{name}_{split}": str(tiny_data / f"{course_files.COURSE_STEMS[name]}-{ending}.csv")
         for name in TASKS
@@ -593,7 +593,7 @@ def test_stopped_and_resumed_it_ends_with_the_same_bytes(
 ):
     """Stopped within the first epoch, within the second, and then not at all."""
     monkeypatch.setattr(os, "fsync", lambda descriptor: None)
-    monkeypatch.setattr(report, "plot_curves", lambda *_: None)
+    monkeypatch.setattr(report.Report, "draw", lambda *_: None)
     monkeypatch.setattr(multitask, "describe", lambda *_: None)
     words = [*LINES[line].split(), "--epochs", "2", "--lr", "1e-3", "--steps_per_epoch", "7"]
     words += ["--batch_size", "8", "--filepath", "x.pt"]
@@ -669,6 +669,7 @@ OUTPUTS = {
     *(f"multitask-{name}-{end}" for name in TASKS for end in ("report.txt", "mistakes.tsv")),
     *(f"multitask-{name}-calibration.png" for name in TASKS),
     *(f"multitask-{name}-confusion.png" for name in ("sst", "para")),
+    "multitask-report.html",
 }
 
 

@@ -53,7 +53,7 @@ def run(folder: Path, line: list[str], last_event=None, delay=0.0) -> int:
     """Run in a process of its own, which may end at an event; → its exit code."""
 
     def main() -> None:
-        classifier.plot_confusion = lambda *_: None
+        classifier.describe = lambda *_: None
         classifier.main()
 
     return run_forked(main, folder, line, last_event, delay, (".pt", ".resume", ".json"))
@@ -126,7 +126,7 @@ def interruptible(run_script_here, monkeypatch, line):
     """A function that runs in this process, and writes the resume file after every step."""
     monkeypatch.setattr(ResumePoint.__init__, "__defaults__", (0.0,))
     monkeypatch.setattr(os, "fsync", lambda descriptor: None)
-    for owner, plot in ((report, "plot_curves"), (classifier, "plot_confusion")):
+    for owner, plot in ((report.Report, "draw"), (classifier, "describe")):
         monkeypatch.setattr(owner, plot, lambda *_: None)
     return lambda *more: run_script_here(classifier, *line, *more)
 

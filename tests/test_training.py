@@ -238,7 +238,7 @@ def test_micro_batches_are_a_batch(rows, count):
 def flags(tiny_model_folder, tiny_data, tmp_path, monkeypatch) -> SimpleNamespace:
     """Flags of classifier.train on a small data set; no plots are drawn."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("training.report.plot_curves", lambda *_: None)
+    monkeypatch.setattr("training.report.Report.draw", lambda *_: None)
     line = ["--only", "sst", "--data_dir", tiny_data, "--model", tiny_model_folder]
     line += ["--precision", "fp32", "--option", "finetune", "--lr", "1e-3", "--epochs", "1"]
     line += ["--dev_out", "x-dev-out.csv"]

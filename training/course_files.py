@@ -13,6 +13,11 @@ COURSE_DATA = Path(__file__).parent.parent / "data"
 PRACTICE_DATA = COURSE_DATA / "practice"
 # The files of part 2: {stem}-{ending}.csv
 COURSE_STEMS = {"sst": "ids-sst", "para": "quora", "sts": "sts"}
+CLASSES = {  # the names of each course file's classes, from 0 on
+    "ids-sst": ("negative", "somewhat negative", "neutral", "somewhat positive", "positive"),
+    "ids-cfimdb": ("negative", "positive"),
+    "quora": ("different", "the same"),
+}
 SPLITS = {"train": "train", "dev": "dev", "test": "test-student"}
 
 
@@ -39,6 +44,20 @@ def data_folder(data_dir: str | None = None, probe: str = "ids-sst-train.csv") -
         "python data/download.py fetches them"
     )
     return PRACTICE_DATA
+
+
+def class_names(file: str, count: int, given: str | None = None) -> list[str]:
+    """The names of the classes of a data file.
+
+    Args:
+        count: how many there are.
+        given: names, separated by commas; InputError if these are not as many.
+    """
+    known = next((names for stem, names in CLASSES.items() if Path(file).name.startswith(stem)), ())
+    names = [name.strip() for name in given.split(",")] if given else list(known)
+    if given and len(names) != count:
+        raise InputError(f"--labels names {len(names)} classes, {file} has {count}")
+    return names if len(names) == count else [str(label) for label in range(count)]
 
 
 def multitask_files(

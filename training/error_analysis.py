@@ -14,6 +14,7 @@ import pandas as pd
 import scipy  # scipy.stats loads when it is first used
 
 from training.files import atomic_write
+from training.page import Result
 from training.report import new_figure, save_figure
 
 
@@ -63,10 +64,10 @@ def write_score_report(path: str | Path, y_true: Sequence[float], y_pred: Sequen
         file.write(f"{'examples':<24} {len(y_true):7d}\n")
 
 
-def write_mistakes(
-    path: str | Path, found: Mapping[str, list], dataset: Iterable[tuple], count: int = 50
-) -> None:
-    """The most confident mistakes as a tab-separated table, the worst first.
+def mistakes_in(
+    found: Mapping[str, list], dataset: Iterable[tuple], count: int = 50
+) -> pd.DataFrame:
+    """The most confident mistakes, the worst first.
 
     Columns: id, gold, predicted, confidence, text (text_1, text_2 for pairs). Similarities have no
     confidence: there it is the largest errors.
@@ -87,10 +88,13 @@ def write_mistakes(
     texts = pd.DataFrame([(row[-1], *row[:-2]) for row in dataset])
     pairs = texts.shape[1] > 2
     texts.columns = ["id", "text_1", "text_2"] if pairs else ["id", "text"]
+    return table.merge(texts, on="id", how="left")
+
+
+def write_mistakes(path: str | Path, mistakes: pd.DataFrame) -> None:
+    """What mistakes_in found, tab-separated."""
     with atomic_write(path) as file:
-        table.merge(texts, on="id", how="left").to_csv(
-            file, sep="\t", index=False, float_format="%.3f", lineterminator="\n"
-        )
+        mistakes.to_csv(file, sep="\t", index=False, float_format="%.3f", lineterminator="\n")
 
 
 def plot_confusion(
@@ -127,23 +131,34 @@ def plot_calibration(
     save_figure(figure, path)
 
 
-def describe(stem: str, found: Mapping[str, list], dataset: Iterable[tuple], classes: int) -> None:
+def describe(
+    stem: str, found: Mapping[str, list], dataset: Iterable[tuple], classes: Sequence[str]
+) -> Result:
     """Write what a model does on labelled rows: report, mistakes, confusion matrix, calibration.
 
     Args:
         stem: what the files' names begin with.
         found: what classify, detect_pairs or score_pairs returned.
         dataset: its rows.
-        classes: how many; 0 for similarities from 0 to 5.
+        classes: their names; none for similarities from 0 to 5.
+
+    Returns:
+        the same for the run's page.
     """
     y_true, y_pred = found["y_true"], found["y_pred"]
     title = Path(stem).name
-    write_mistakes(f"{stem}-mistakes.tsv", found, dataset)
+    mistakes = mistakes_in(found, dataset)
+    write_mistakes(f"{stem}-mistakes.tsv", mistakes)
     if classes:
         write_report(f"{stem}-report.txt", y_true, y_pred)
         plot_confusion(f"{stem}-confusion.png", y_true, y_pred, title)
         expected, observed = found["confidence"], np.equal(y_true, y_pred)
+        for column in ("gold", "predicted"):
+            mistakes[column] = [classes[int(label)] for label in mistakes[column]]
     else:
         write_score_report(f"{stem}-report.txt", y_true, y_pred)
         expected, observed = np.divide(y_pred, 5).clip(0, 1), np.divide(y_true, 5)
     plot_calibration(f"{stem}-calibration.png", expected, observed, title)
+    mistakes = mistakes[[*mistakes.columns[1:], "id"]]  # what people read first
+    name = title.removeprefix("multitask-")
+    return Result(name, y_true, y_pred, classes, mistakes, calibration(expected, observed)[0])

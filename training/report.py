@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import csv
 import itertools
+import json
 import sys
 import textwrap
 from collections.abc import Mapping, Sequence
@@ -16,6 +17,7 @@ from typing import Any
 
 from training.errors import InputError
 from training.files import atomic_write, write_json
+from training.page import Result, write_page
 from training.processes import first_process
 from training.progress import minutes
 
@@ -50,11 +52,35 @@ class Report:
     def write(
         self, history: Sequence[dict], best: dict, seconds: float, peak_mb: float | None, args: Any
     ) -> None:
-        """The learning curves and metrics.json of the run so far."""
-        plot_curves(f"{self.prefix}curves.png", history, self.title, self.curves)
+        """metrics.json, the learning curves and report.html of the run so far."""
         metrics = {"best": best, "epochs": history, "seconds": round(seconds, 1)}
         metrics |= {"peak_mb": peak_mb, "args": vars(args)}
         write_json(f"{self.prefix}metrics.json", metrics)
+        self.draw(history, seconds, peak_mb, args)
+
+    def draw(
+        self,
+        history: Sequence[dict],
+        seconds: float,
+        peak_mb: float | None,
+        args: Any,
+        results: Sequence[Result] = (),
+    ) -> None:
+        """The learning curves as a picture, and the page, at the end with results on dev."""
+        if history:
+            plot_curves(f"{self.prefix}curves.png", history, self.title, self.curves)
+        page = (self.prefix, self.title, history, args, seconds, peak_mb, self.curves, results)
+        try:
+            write_page(*page)
+        except InputError as error:  # a page that cannot be written does not stop a run
+            print(f"report: {error}")
+
+    def conclude(self, args: Any, results: Sequence[Result]) -> None:
+        """The page of a run that is over, with what metrics.json has of it."""
+        path = Path(f"{self.prefix}metrics.json")
+        found = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
+        history, seconds = found.get("epochs", []), found.get("seconds", 0.0)
+        self.draw(history, seconds, found.get("peak_mb"), args, results)
 
 
 READ, WRITTEN = ("train", "dev", "test"), ("dev_out", "test_out", "filepath")
@@ -158,34 +184,33 @@ def plot_curves(
     title: str,
     lines: Mapping[str, str] = TRAIN_AND_DEV,
 ) -> None:
-    """A PNG of the loss (left axis) and some metrics (right axis) by epoch.
+    """A PNG with two plots by epoch: the training loss, and some metrics.
 
     Args:
         history: a dict an epoch, with "epoch", "loss" and the metrics.
-        lines: which metrics, and what the legend calls them.
+        lines: which metrics, and what the legend calls them; dashed those of the training set.
     """
     epochs = [row["epoch"] for row in history]
-    figure, axes = new_figure(6, 3.8)
-    axes.plot(epochs, [row["loss"] for row in history], "k:o", ms=3, label="loss")
-    axes.set(title=title, xlabel="epoch", ylabel="training loss")
-    axes.xaxis.get_major_locator().set_params(integer=True)
-    right = axes.twinx()
-    for color, (key, label) in enumerate(lines.items()):
-        right.plot(epochs, [row[key] for row in history], f"C{color}-o", ms=3, label=label)
-    right.set(ylabel="accuracy" if lines is TRAIN_AND_DEV else "dev", ylim=(0, 1))
-    drawn = [*axes.get_lines(), *right.get_lines()]
-    labels = [line.get_label() for line in drawn]
-    figure.legend(drawn, labels, loc="outside lower center", ncols=len(drawn), fontsize=8)
+    figure, (above, below) = new_figure(6, 5.4, rows=2)
+    above.plot(epochs, [row["loss"] for row in history], "k-o", ms=4)
+    above.set(title=title, ylabel="training loss")
+    for i, (key, label) in enumerate(lines.items()):
+        style = f"C{i}--s" if key.startswith("train") else f"C{i}-o"
+        below.plot(epochs, [row[key] for row in history], style, ms=4, label=label)
+    below.set(xlabel="epoch", ylabel="score")
+    below.legend(fontsize=8)
+    for axes in (above, below):
+        axes.xaxis.get_major_locator().set_params(integer=True)
     save_figure(figure, path)
 
 
-def new_figure(width: float, height: float):
-    """A figure of so many inches, and its axes."""
+def new_figure(width: float, height: float, rows: int = 1):
+    """A figure of so many inches, and its axes, one below the other."""
     # matplotlib is imported here because it takes longer than all of this file's work
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(width, height), layout="constrained")
-    return figure, figure.subplots()
+    return figure, figure.subplots(rows)
 
 
 def save_figure(figure: Any, path: str | Path) -> None:

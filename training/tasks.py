@@ -235,7 +235,6 @@ def new_run(
         further: what else Run takes.
     """
     names = list(turns.datasets)
-    shown = {name: name for name in (*names, "overall")}
     places = {flag for flag in vars(args) if flag.endswith(("_train", "_dev", "_test", "_out"))}
     read = [f"{name}_{split}" for name in names for split in ("train", "dev")]
     return Run(
@@ -249,14 +248,16 @@ def new_run(
         checkpoint=args.filepath,
         totals=[f"{name}_{what}" for name in names for what in ("loss", "steps")],
         steps_file=f"{args.out_dir}/multitask-steps.csv",
-        report=Report(
-            f"{args.out_dir}/multitask-",
-            f"{', '.join(names)}, {args.option}",
-            {"loss": "loss"} | shown,
-            shown,
-        ),
+        report=report_of(args, names),
         **{"stateful": {"turns": turns}} | further,
     )
+
+
+def report_of(args: TaskFlags, names: Iterable[str]) -> Report:
+    """Where the run's reports go, and what they show of these tasks."""
+    shown = {name: name for name in (*names, "overall")}
+    title = f"{', '.join(names)}, {args.option}"
+    return Report(f"{args.out_dir}/multitask-", title, {"loss": "loss"} | shown, shown)
 
 
 def mean_losses(sums: Mapping[str, float]) -> dict[str, float]:

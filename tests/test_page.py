@@ -1,0 +1,144 @@
+"""The page of a run (training/page.py), read as text and by a browser."""
+
+import html
+import json
+import shutil
+import subprocess
+from html.parser import HTMLParser
+from types import SimpleNamespace
+
+import pandas as pd
+import pytest
+from conftest import ROOT
+
+from training.course_files import class_names
+from training.errors import InputError
+from training.page import Result, write_page
+from training.report import Report
+
+HISTORY = [
+    {"epoch": i, "loss": 1 / i, "train_acc": 0.5 + i / 10, "dev_acc": score}
+    for i, score in ((1, 0.4), (2, 0.6), (3, 0.5))
+]
+CURVES = {"train_acc": "train, as seen", "dev_acc": "dev"}
+MISTAKES = pd.DataFrame(
+    {
+        "gold": ["bad", "good", "bad"],
+        "predicted": ["good", "bad", "good"],
+        "confidence": [0.9, 0.8, 0.7],
+        "text": ["<b>one</b>", "two", "three"],
+        "id": ["a", "b", "c"],
+    }
+)
+RESULT = Result("sst", [0, 1, 0, 1, 0], [1, 0, 1, 1, 0], ["bad", "good"], MISTAKES, 0.25)
+
+
+def write(folder, history=HISTORY, results=()) -> str:
+    steps = pd.DataFrame({"step": range(1, 9), "epoch": 1, "loss": 1.0, "lr": 1e-3})
+    steps.to_csv(folder / "x-steps.csv", index=False)
+    args = SimpleNamespace(lr=1e-3, seed=3, train=str(ROOT / "bert.py"), resume=False)
+    write_page(f"{folder}/x-", "a <title>", history, args, 61.0, 512.0, CURVES, results)
+    return (folder / "x-report.html").read_text(encoding="utf-8")
+
+
+class Tags(HTMLParser):
+    """Which tags are open at the end, and what is loaded from elsewhere."""
+
+    def __init__(self):
+        super().__init__()
+        self.open, self.loaded = [], []
+
+    def handle_starttag(self, tag, attributes):
+        self.loaded += [value for name, value in attributes if name in ("src", "href")]
+        if tag not in ("meta", "html", "br"):
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag, attributes):
+        pass
+
+    def handle_endtag(self, tag):
+        if self.open and tag == self.open[-1]:
+            self.open.pop()
+
+
+def test_a_page_is_whole_and_loads_nothing(tmp_path):
+    text = write(tmp_path, results=[RESULT])
+    tags = Tags()
+    tags.feed(text)
+    assert tags.open == []
+    assert [one for one in tags.loaded if not one.startswith("#")] == []
+    assert "a &lt;title&gt;" in text
+    assert "&lt;b&gt;one&lt;/b&gt;" in text
+    assert text.count("<svg") == 3
+    assert "sha256 " in text
+    assert "512 MB" in text
+    assert "seed=3" in text
+    assert "resume" not in text
+
+
+def test_a_page_while_it_trains(tmp_path):
+    text = write(tmp_path, history=[])
+    assert "Still training." in text
+    assert text.count("<svg") == 2  # no scores yet
+
+
+def test_the_numbers_of_a_result():
+    assert RESULT.matrix == [[1, 2], [1, 1]]
+    assert RESULT.score == "accuracy 0.400"
+    bad, good = RESULT.by_class
+    assert (bad["precision"], bad["recall"], bad["rows"]) == (1 / 2, 1 / 3, 3)
+    assert bad["f1"] == pytest.approx(2 / 5)
+    assert good["recall"] == 1 / 2
+    scores = Result("sts", [0.0, 1.0, 2.0], [1.0, 3.0, 5.0], [], MISTAKES, 0.0)
+    assert scores.score == "Pearson correlation 1.000"
+    assert Result("sts", [0.0, 1.0], [1.0, 1.0], [], MISTAKES, 0.0).score.endswith(" 0.000")
+
+
+def test_a_page_that_cannot_be_written_stops_no_run(tmp_path, capsys):
+    (tmp_path / "x").write_text("a file")
+    Report(f"{tmp_path}/x/y-", "title", {}).draw([], 1.0, None, SimpleNamespace(), ())
+    assert capsys.readouterr().out.startswith("report: cannot write ")
+
+
+def test_the_names_of_classes():
+    assert class_names("x/ids-cfimdb-dev.csv", 2) == ["negative", "positive"]
+    assert class_names("mine.csv", 3) == ["0", "1", "2"]
+    assert class_names("ids-sst-dev.csv", 3) == ["0", "1", "2"]
+    assert class_names("mine.csv", 2, "no, yes") == ["no", "yes"]
+    with pytest.raises(InputError, match="--labels names 2 classes"):
+        class_names("mine.csv", 3, "no,yes")
+
+
+SCRIPT = """
+const cells = [...document.querySelectorAll(".matrix button")];
+const shown = () => [...document.querySelectorAll(".mistakes tbody tr")].filter(r => !r.hidden)
+  .map(r => r.cells[3].textContent);
+const said = {before: shown()};
+const cell = cells.find(c => c.dataset.true === "good" && c.dataset.predicted === "bad");
+cell.click(); said.one = shown();
+cell.click(); said.all = shown();
+document.querySelectorAll(".mistakes th button")[2].click(); said.sorted = shown();
+document.title = JSON.stringify(said);
+"""
+
+
+@pytest.mark.skipif(not shutil.which("chromium"), reason="no chromium: apt install chromium")
+def test_a_click_on_a_cell_shows_its_mistakes(tmp_path):
+    text = write(tmp_path, results=[RESULT])
+    page = tmp_path / "page.html"
+    page.write_text(f"{text}<script>{SCRIPT}</script>", encoding="utf-8")
+    dumped = subprocess.run(
+        ["chromium", "--headless", "--no-sandbox", "--disable-gpu", "--dump-dom"]
+        + [f"--user-data-dir={tmp_path / 'profile'}", page.as_uri()],
+        capture_output=True,
+        encoding="utf-8",
+        timeout=60,
+        check=False,
+    ).stdout
+    said = json.loads(html.unescape(dumped.split("<title>")[1].split("</title>")[0]))
+    assert said == {
+        "before": ["<b>one</b>", "two", "three"],
+        "one": ["two"],
+        "all": ["<b>one</b>", "two", "three"],
+        "sorted": ["three", "two", "<b>one</b>"],
+    }
