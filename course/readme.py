@@ -94,6 +94,7 @@ def student_readme(
         map=file_map(staff_readme, files),
         dates={name: date for name, date in settings["dates"].items() if date},
         limits=settings["limits"],
+        late=settings["late"],
         rules=settings["rules"],
         submission=settings["submission"],
         kept={name: section(staff_readme, name).strip() for name in table.readme_sections},
