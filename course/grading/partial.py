@@ -64,12 +64,12 @@ def outputs_of(entry: GradedTask, source: str, inputs: dict[str, Tensor]) -> dic
         return {}
 
 
-def same(mistaken: Outputs, found: Outputs, kind: str) -> bool:
-    """Whether all outputs of a kind are there, and are the mistaken function's."""
-    tolerance = functions.TOLERANCES[torch.float64][0]
-    names = [name for name in mistaken if name.startswith(f"{kind}/")]
+def same(wanted: Outputs, found: Outputs, kind: str) -> bool:
+    """Whether all outputs of a kind are there, and are the wanted ones."""
+    tolerance = 0.0 if kind == "inputs" else functions.TOLERANCES[torch.float64][0]
+    names = [name for name in wanted if name.startswith(f"{kind}/")]
     return bool(names) and all(
-        difference(kind, name, found.get(name), mistaken[name], tolerance) is None for name in names
+        difference(kind, name, found.get(name), wanted[name], tolerance) is None for name in names
     )
 
 
@@ -85,9 +85,9 @@ def rows_right(
     entry: GradedTask, source: str, mistaken: Outputs, found: Outputs, one: Hidden
 ) -> list[str]:
     """Which rows besides the values are right."""
-    rows = []
-    changed = [n for n in one.expected if n.startswith(f"{entry.id}/inputs/")]
-    if all(torch.equal(_tensor(found, n, entry), one.expected[n]) for n in changed):
+    rows, prefix = [], f"{entry.id}/"
+    given = {name.removeprefix(prefix): tensor for name, tensor in one.expected.items()}
+    if same(given, found, "inputs"):
         rows.append("inputs")
     acts = [n for n in mistaken if n.startswith("dropout/")]
     acts = [not torch.equal(mistaken[n], mistaken[n.replace("dropout", "values")]) for n in acts]
@@ -96,11 +96,6 @@ def rows_right(
     if same(mistaken, found, "padding") and padding_is_masked(entry, source, mistaken, one):
         rows.append("padding")
     return rows
-
-
-def _tensor(found: Outputs, name: str, entry: GradedTask) -> Tensor:
-    got = found.get(name.removeprefix(f"{entry.id}/"))
-    return got if isinstance(got, Tensor) else torch.empty(0)
 
 
 def padding_is_masked(entry: GradedTask, source: str, mistaken: Outputs, one: Hidden) -> bool:
