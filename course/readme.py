@@ -96,6 +96,7 @@ def student_readme(
         limits=settings["limits"],
         late=settings["late"],
         rules=settings["rules"],
+        grading=settings["grading"],
         submission=settings["submission"],
         kept={name: section(staff_readme, name).strip() for name in table.readme_sections},
     )

@@ -477,6 +477,24 @@ def test_what_one_known_mistake_leaves_right_counts(context, name, rows):
     assert rows_of(context, answer.task.id, files) == rows
 
 
+@pytest.mark.parametrize("version", ["return 3 * right", "return right / 7"])
+def test_a_wrong_factor_costs_the_values_and_gradients(context, version):
+    source = (
+        solution()["bert.py"]
+        + f"""
+given = BertSelfAttention.attention
+
+def attention(*arguments):
+    right = given(*arguments)
+    {version}
+
+BertSelfAttention.attention = attention
+"""
+    )
+    found = rows_of(context, "bert.attention", solution() | {"bert.py": source})
+    assert found == {"padding": 2, "dropout": 4, "inputs": 2}
+
+
 BODY = """
 def attention(self, key, query, value, attention_mask):
     batch, heads, length, width = value.shape
@@ -521,7 +539,9 @@ def test_what_is_a_known_mistake_on_published_inputs_only_gets_nothing(context):
         return {row for row, right in verdict.rows.items() if right}
 
     assert rows(found) == {"padding", "dropout", "inputs"}
-    assert rows(found | {"values/context": found["values/context"] * 1.01}) == set()
+    wrong = found["values/context"].clone()
+    wrong[0, 0, 0] += 0.01
+    assert rows(found | {"values/context": wrong}) == set()
     assert rows(found, named * 2) == set()
     assert rows(found, []) == set()
     for kind in ("padding", "dropout"):
@@ -529,6 +549,9 @@ def test_what_is_a_known_mistake_on_published_inputs_only_gets_nothing(context):
         assert kind not in rows(found | {name: found[name] + 0.01})
         assert kind not in rows(found | {name: "a text"})
         assert kind not in rows({n: v for n, v in found.items() if n != name})
+    for odd in (None, torch.tensor(torch.nan), torch.ones(2), wrong.half(), wrong * torch.inf):
+        assert rows(found | {"values/context": odd}) == set()
+        assert "inputs" not in rows(found | {"inputs/key": odd})
     changed = found | {"inputs/key": found["inputs/key"] + 1}
     assert rows(changed) == {"padding", "dropout"}
 
