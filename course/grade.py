@@ -5,7 +5,8 @@
     python course/grade.py SUBMISSIONS --gold DIR --out DIR --only 1234_group     one again
     python course/grade.py SUBMISSIONS --gold DIR --out DIR --rerun 60    also trains each one again
 
-About 5 seconds a submission. Interrupted, the same command goes on where it was. OUT then holds
+About 4 seconds a submission and core: two cores grade 300 in ten minutes. Interrupted, the same
+command goes on where it was. OUT then holds
     feedback/ID.md, feedback/ID.html       for the student
     leaderboard.html, leaderboard.csv      for everybody, under pseudonyms
     staff.html, staff-leaderboard.html, grades.csv, statistics.csv, similarity.csv     for staff
@@ -305,13 +306,13 @@ def report(
     gold: dict,
     taken: list[Submission],
     times: dict[str, float],
-    given: lists.Lists,
+    listed: lists.Lists,
 ) -> int:
     """Write all pages and tables from the results; how many staff errors there are.
 
     Args:
         times: when each student's submission was handed in, by the file's time.
-        given: what staff gave besides submissions.
+        listed: what staff gave besides submissions.
     """
     paths = [args.out / "results" / f"{submission.student}.json" for submission in taken]
     results = [json.loads(p.read_text(encoding="utf-8")) for p in paths if p.is_file()]
@@ -328,7 +329,7 @@ def report(
     alike = similarity.pairs(taken, known)
     similarity.write(args.out, alike)
     more = [*([rerun.section(again)] if again else []), similarity.section(alike)]
-    batch = (args.out, results, context.settings, times, given, context.secret, gold, more)
+    batch = (args.out, results, context.settings, times, listed, context.secret, gold, more)
     for line in pages.write_all(*batch):
         print(line)
     for student, why in bad:
@@ -384,7 +385,7 @@ def main() -> None:
         if args.only not in dict(found):
             raise InputError(f"--only {args.only}: no such submission in {args.submissions}")
     files = (args.marks, args.roster, args.times)
-    given = lists.read(dict(found), table.read_settings(ROOT)["manual"], *files)
+    listed = lists.read(dict(found), table.read_settings(ROOT)["manual"], *files)
     made = assignment(args.out, args.part)
     gold = predictions.load_gold(*args.gold, secret=made["secret"])
     with contextlib.ExitStack() as opened:
@@ -403,7 +404,7 @@ def main() -> None:
             rig = opened.enter_context(rerun.open_rig(*given))
         times = {student: path.stat().st_mtime for student, path in found}
         taken = grade_all(args, context, rig, gold, slots, found)
-        sys.exit(1 if report(args, context, gold, taken, times, given) else 0)
+        sys.exit(1 if report(args, context, gold, taken, times, listed) else 0)
 
 
 if __name__ == "__main__":

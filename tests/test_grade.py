@@ -89,7 +89,7 @@ def results(out: Path) -> dict[str, str]:
     found = {}
     for path in sorted((out / "results").glob("*.json")):
         result = json.loads(path.read_text(encoding="utf-8"))
-        assert result.pop("seconds", 1) > 0
+        assert result.pop("seconds", 1) >= 0
         found[path.name] = json.dumps(result)
     return found
 

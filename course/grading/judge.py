@@ -82,8 +82,8 @@ def errors_in(found: Mapping[str, Any]) -> list[Finding]:
     """The exception that a run ended with, if any."""
     if "error kind" not in found:
         return []
-    kind = "not started" if found["error kind"] == "not started" else "error"
-    kind = "crashed" if "error at import" in found else kind
+    kind = "crashed" if "error at import" in found else "error"
+    kind = "not started" if found["error kind"] == "not started" else kind
     return [Finding(kind, str(found.get("error", "")), "error slight" in found)]
 
 

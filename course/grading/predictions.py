@@ -259,7 +259,7 @@ def unpacked(text: str, gold: Gold) -> np.ndarray | None:
     """The predictions again; None where they are of other labels."""
     content = zlib.decompress(base64.b64decode(text))
     found = np.frombuffer(content, np.int8 if gold.classes else np.float32)
-    return found.astype(np.float64) if len(found) == len(gold.labels) else None
+    return found if len(found) == len(gold.labels) else None
 
 
 # ---------------------------------------------------------------------------------------------

@@ -23,18 +23,20 @@ def resampled(predicted: np.ndarray, gold: Gold, rows: np.ndarray) -> np.ndarray
 
     The draws depend on the labels alone.
     """
-    labels, predicted = gold.labels[rows].astype(np.float64), predicted[:, rows]
+    labels, predicted = gold.labels[rows], predicted[:, rows]
     count = len(labels)
+    if gold.classes:
+        right = (predicted == labels).astype(np.float32)
+    else:
+        x, y = centred(predicted.astype(np.float64)), centred(labels[None])
     chance, found = np.random.default_rng(count), []
-    for start in range(0, RESAMPLES, step := max(1, AT_ONCE // max(1, count))):
-        size = min(step, RESAMPLES - start)
-        draws = chance.integers(count, size=(size, count))
-        drawn = [np.bincount(rows_drawn, minlength=count) for rows_drawn in draws]
-        weights = np.array(drawn).T / count  # (N, R)
+    for start in range(0, RESAMPLES, step := max(1, AT_ONCE // count)):
+        draws = chance.integers(count, size=(min(step, RESAMPLES - start), count))
+        drawn = np.array([np.bincount(one, minlength=count) for one in draws]).T  # (N, R)
         if gold.classes:
-            found.append((predicted == labels).astype(np.float64) @ weights)
+            found.append(right @ drawn.astype(np.float32) / count)
         else:
-            found.append(weighted_pearson(centred(predicted), centred(labels[None]), weights))
+            found.append(weighted_pearson(x, y, drawn / count))
     return np.concatenate(found, axis=1)
 
 
