@@ -172,6 +172,13 @@ def test_feedback_says_what_was_checked_and_what_may_be_the_matter():
     assert "not marked yet" not in feedback(result("a", tasks))
 
 
+def test_the_same_message_is_told_once():
+    tasks = [graded_task("crashed", 0.0, number, messages=["no x"]) for number in ("1.1", "1.2")]
+    for text in (feedback(result(tasks=tasks)), feedback_page(result(tasks=tasks))):
+        assert text.count("no x") == 1
+        assert text.count("as Task 1.1") == 1
+
+
 def test_feedback_shows_of_test_the_public_half_and_only_where_it_counts():
     one = result(predictions=[prediction("dev"), prediction("test")])
     text = feedback(one)
@@ -190,8 +197,7 @@ def test_feedback_shows_of_test_the_public_half_and_only_where_it_counts():
 def test_feedback_lists_the_faults_of_predictions():
     numbers = dict.fromkeys(("value", "low", "high", "public", "public_low", "public_high"))
     one = result(predictions=[prediction("dev", **numbers, faults=["it lacks 3 ids"])])
-    assert "not scored: see below" in feedback(one)
-    assert "it lacks 3 ids" in feedback(one)
+    assert "all rows: not scored: it lacks 3 ids" in feedback(one)
     one = result(predictions=[prediction("test", **numbers, note="not scored: no labels")])
     assert "not scored: no labels" in feedback(one)
 
@@ -216,7 +222,7 @@ def test_no_text_of_a_student_acts_in_feedback():
     text = feedback(one)
     assert all(character.isprintable() or character == "\n" for character in text)
     blocks = re.findall(r"^(`{4,})text\n(.*?)\n\1$", text, re.M | re.S)
-    assert len(blocks) == 2  # the message and the fault, each between longer fences than its own
+    assert len(blocks) == 1  # the message, between longer fences than its own
     outside = re.sub(r"^(`{4,})text\n.*?\n\1$", "", text, flags=re.M | re.S)
     assert not re.search(r"(?<!\\)[<\[]|http://", outside)
     assert "\n# big" not in outside

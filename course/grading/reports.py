@@ -91,6 +91,8 @@ def contents(result: Result, show_test: bool) -> dict[str, Any]:
     """What both templates of feedback show; see ``feedback``."""
     points, most, missing = totals(result)
     tasks = result.get("tasks", [])
+    wrong = [entry for entry in tasks if entry["status"] != "right"]
+    first = {str(entry["messages"]): entry["number"] for entry in reversed(wrong)}
     return {
         "result": result,
         "heading": result["student"] + (f", part {result['part']}" if "part" in result else ""),
@@ -99,7 +101,7 @@ def contents(result: Result, show_test: bool) -> dict[str, Any]:
         "missing": missing,
         "late": result.get("late"),
         "right": [entry for entry in tasks if entry["status"] == "right"],
-        "wrong": [entry | about(entry) for entry in tasks if entry["status"] != "right"],
+        "wrong": [entry | about(entry, first[str(entry["messages"])]) for entry in wrong],
         "manual": result.get("manual", []),
         "predictions": [predicted(one, show_test) for one in result.get("predictions", [])],
         "says": SAYS,
@@ -112,7 +114,8 @@ def feedback(result: Result, show_test: bool = True) -> str:
     Args:
         show_test: whether this submission counts on the test data; of these the public half only.
     """
-    return TEMPLATES.get_template("feedback.md").render(contents(result, show_test))
+    text = TEMPLATES.get_template("feedback.md").render(contents(result, show_test))
+    return re.sub(r"\n{3,}", "\n\n", text)
 
 
 def feedback_page(result: Result, show_test: bool = True) -> str:
@@ -121,11 +124,16 @@ def feedback_page(result: Result, show_test: bool = True) -> str:
     return page(found["heading"], "", template="feedback.html", **found)
 
 
-def about(entry: Mapping[str, Any]) -> dict[str, Any]:
-    """What a wrong task looks like, and the table's entry that says where to read."""
+def about(entry: Mapping[str, Any], first: str) -> dict[str, Any]:
+    """What a wrong task looks like, where to read, and its messages.
+
+    Args:
+        first: the first task with the same messages, such as those of a file that fails.
+    """
     named = zip(entry.get("mistakes", []), entry.get("hints", []), strict=False)
     known = [one for one in GRADED_TASKS if one.number == entry["number"]]
-    return {"looks_like": list(named), "known": known}
+    told = [f"as Task {first}"] if entry["messages"] and first != entry["number"] else None
+    return {"looks_like": list(named), "known": known, "messages": told or entry["messages"]}
 
 
 def predicted(entry: Mapping[str, Any], show_test: bool) -> dict[str, Any]:
@@ -134,17 +142,16 @@ def predicted(entry: Mapping[str, Any], show_test: bool) -> dict[str, Any]:
     keys = [f"public{end}" for end in ("", "_low", "_high")] if test else ["value", "low", "high"]
     value, low, high = map(entry.get, keys)
     found = {"file": entry["file"], "rows": "public half" if test else "all rows"}
-    found |= {"metric": entry["metric"], "faults": entry.get("faults", [])[:10]}
     shown, interval = "", ""
-    if found["faults"]:
-        interval = "not scored: see below"
+    if faults := entry.get("faults"):
+        interval = f"not scored: {'; '.join(faults[:10])}"
     elif test and not show_test:
         interval = "only your first submissions count on test"
     elif value is None:
         interval = entry.get("note") or "not scored"
     else:
         shown, interval = f"{value:.3f}", f"{low:.3f} to {high:.3f}"
-    return found | {"value": shown, "interval": interval}
+    return found | {"metric": entry["metric"], "value": shown, "interval": interval}
 
 
 def write_feedback(
