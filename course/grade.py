@@ -5,10 +5,13 @@
     python course/grade.py SUBMISSIONS --gold DIR --out DIR --only 1234_group     one again
     python course/grade.py SUBMISSIONS --gold DIR --out DIR --rerun 60    also trains each one again
 
-About 5 seconds a submission. Interrupted, the same command goes on where it was. OUT then holds
-    feedback/ID.md                         for the student
-    leaderboard.html, leaderboard.csv      for everybody
+About 4 seconds a submission and core: two cores grade 300 in ten minutes. Interrupted, the same
+command goes on where it was. OUT then holds
+    feedback/ID.md, feedback/ID.html       for the student
+    leaderboard.html, leaderboard.csv      for everybody, under pseudonyms
     staff.html, staff-leaderboard.html, grades.csv, statistics.csv, similarity.csv     for staff
+    canvas.csv, moodle.csv, upload/        with --roster: for gradebooks, by student
+    pseudonyms.json                        who is who on the leaderboard
     results/ID.json, history.jsonl         all there is to know
     assignment.json                        its secret makes the hidden inputs: keep OUT private
 docs/staff.md explains all, docs/threat-model.md what is defended and what not. No code of a student
@@ -41,15 +44,15 @@ from tqdm import tqdm
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))  # Python puts the folder of the script there
 
-from course import handout  # noqa: E402
+from course import handout, table  # noqa: E402
 from course.grading import (  # noqa: E402
     canaries,
     intake,
-    leaderboard,
+    lists,
     one,
     output,
+    pages,
     predictions,
-    reports,
     rerun,
     sandbox,
     similarity,
@@ -158,7 +161,7 @@ def refuse_unfit_machine() -> None:
 
 def grade(context: GradingContext, submission: Submission, gold: dict, slot: int) -> dict[str, Any]:
     """The result of one submission; an error of ours is no zero of the student's."""
-    result = outline(context, submission)
+    result, begun = outline(context, submission), time.monotonic()
     if submission.refused:
         return result | {"status": "refused", "why": submission.refused}
     try:
@@ -171,6 +174,7 @@ def grade(context: GradingContext, submission: Submission, gold: dict, slot: int
             "tasks": tasks,
             "predictions": predictions.score(submission, gold),
             "points": round(sum(task["points"] for task in tasks), 2),
+            "seconds": round(time.monotonic() - begun, 1),
         }
     except Exception as error:  # whatever it is, it is ours: the others go on
         trace = traceback.format_exc(limit=-4)
@@ -272,13 +276,13 @@ def grade_all(
     args: argparse.Namespace,
     context: GradingContext,
     rig: rerun.Rig | None,
+    gold: dict,
     slots: list[int],
     found: list[tuple[str, Path]],
 ) -> list[Submission]:
     """Grade what has no result yet, one in each slot at a time; the code of all."""
     results = args.out / "results"
     results.mkdir(exist_ok=True)
-    gold = predictions.load_gold(*args.gold, secret=context.secret)
     waiting: queue.Queue[int] = queue.Queue()
     for slot in slots:
         waiting.put(slot)
@@ -299,13 +303,16 @@ def grade_all(
 def report(
     args: argparse.Namespace,
     context: GradingContext,
+    gold: dict,
     taken: list[Submission],
     times: dict[str, float],
+    listed: lists.Lists,
 ) -> int:
     """Write all pages and tables from the results; how many staff errors there are.
 
     Args:
         times: when each student's submission was handed in, by the file's time.
+        listed: what staff gave besides submissions.
     """
     paths = [args.out / "results" / f"{submission.student}.json" for submission in taken]
     results = [json.loads(p.read_text(encoding="utf-8")) for p in paths if p.is_file()]
@@ -315,7 +322,6 @@ def report(
     for result in again:
         if result["rerun"]["status"] == STAFF_ERROR:
             bad.append((result["student"], f"not trained again, {result['rerun']['verdict']}"))
-    on_test = leaderboard.write_all(args.out, good, context.settings, times)
     solved = (
         (False,) if context.part == 1 else (False, True)
     )  # whether part 1 was handed out solved
@@ -323,7 +329,8 @@ def report(
     alike = similarity.pairs(taken, known)
     similarity.write(args.out, alike)
     more = [*([rerun.section(again)] if again else []), similarity.section(alike)]
-    for line in reports.write_all(args.out, results, context.settings, args.marks, on_test, more):
+    batch = (args.out, results, context.settings, times, listed, context.secret, gold, more)
+    for line in pages.write_all(*batch):
         print(line)
     for student, why in bad:
         print(output.clean(f"{student}: {STAFF_ERROR}: {why}", 300))
@@ -353,6 +360,10 @@ def get_args() -> argparse.Namespace:
     parser.add_argument(
         "--marks", type=Path, help="CSV of marks by hand: student,row,points,comment"
     )
+    parser.add_argument(
+        "--roster", type=Path, help="CSV group,student,id: also Canvas's and Moodle's gradebooks"
+    )
+    parser.add_argument("--times", type=Path, help="CSV group,time: when each was handed in")
     again = parser.add_argument_group("training part 1's classifier.py again")
     again.add_argument("--rerun", type=positive_float, metavar="MINUTES", help="for each, at most")
     again.add_argument("--flags", default="", help="of classifier.py: '--lr 5e-5 --epochs 3'")
@@ -361,6 +372,8 @@ def get_args() -> argparse.Namespace:
     args = parser.parse_args()
     if args.rerun and args.part == 2:
         parser.error("--rerun trains classifier.py, which belongs to part 1")
+    if args.marks and args.part == 1:
+        parser.error("--marks is for part 2, which people mark")
     return args
 
 
@@ -371,7 +384,10 @@ def main() -> None:
     if args.only:
         if args.only not in dict(found):
             raise InputError(f"--only {args.only}: no such submission in {args.submissions}")
+    files = (args.marks, args.roster, args.times)
+    listed = lists.read(dict(found), table.read_settings(ROOT)["manual"], *files)
     made = assignment(args.out, args.part)
+    gold = predictions.load_gold(*args.gold, secret=made["secret"])
     with contextlib.ExitStack() as opened:
         opened.enter_context(alone_in(args.out))
         slots = opened.enter_context(own_slots(args.j))
@@ -387,8 +403,8 @@ def main() -> None:
             given = (args.rerun, shlex.split(args.flags), args.data, args.model, threads)
             rig = opened.enter_context(rerun.open_rig(*given))
         times = {student: path.stat().st_mtime for student, path in found}
-        taken = grade_all(args, context, rig, slots, found)
-        sys.exit(1 if report(args, context, taken, times) else 0)
+        taken = grade_all(args, context, rig, gold, slots, found)
+        sys.exit(1 if report(args, context, gold, taken, times, listed) else 0)
 
 
 if __name__ == "__main__":

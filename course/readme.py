@@ -82,7 +82,9 @@ def student_readme(
         tasks=task_table(tasks),
         dates={name: date for name, date in settings["dates"].items() if date},
         limits=settings["limits"],
+        late=settings["late"],
         rules=settings["rules"],
+        grading=settings["grading"],
         submission=settings["submission"],
     )
     return with_map_of(files, text)

@@ -6,6 +6,7 @@ import re
 import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -22,11 +23,14 @@ TABLES = {  # of settings.toml, and what each must hold; other keys are the cour
     "submission": ("file", "name"),
     "limits": (),
     "rules": ("allowed", "forbidden"),
-    "leaderboard": ("attempts", "exceptions"),
+    "late": ("part1", "part2", "days", "cost"),
+    "leaderboard": ("attempts", "exceptions", "pseudonyms"),
+    "look": ("sst", "cfimdb", "para", "sts"),
     "manual": (),
     "grading": ("whole_tasks", "shares"),
     "gradescope": ("visibility", "leaderboard"),
 }
+EXAMPLE = "2027-02-01T23:59+01:00"  # of a point in time
 VISIBLE = ("visible", "hidden", "after_due_date", "after_published")  # Gradescope's words
 
 
@@ -159,11 +163,27 @@ def check_grading(settings: dict[str, Any]) -> None:
         raise InputError(f"{SETTINGS}: grading.shares are {shares}, not all numbers above 0")
     if (visibility := settings["gradescope"]["visibility"]) not in VISIBLE:
         raise InputError(f"{SETTINGS}: gradescope.visibility {visibility!r} is none of {VISIBLE}")
+    late = settings["late"]
+    for part in ("part1", "part2"):
+        if late[part] != "" and not moment(late[part]):
+            raise InputError(f"{SETTINGS}: late.{part} is {late[part]!r}, no time as {EXAMPLE}")
+    if type(late["cost"]) not in (int, float) or not 0 <= late["cost"] <= 100:
+        raise InputError(f"{SETTINGS}: late.cost is {late['cost']!r}, no number from 0 to 100")
     numbers = {f"manual.{row}": value for row, value in manual.items()}
+    numbers["late.days"] = late["days"]
     numbers |= {f"leaderboard.exceptions.{name}": n for name, n in board["exceptions"].items()}
     for name, value in {"leaderboard.attempts": board["attempts"], **numbers}.items():
         if type(value) is not int or value < 0:
             raise InputError(f"{SETTINGS}: {name} is {value!r}, no whole number")
+
+
+def moment(text: Any) -> datetime | None:
+    """A point in time; without an offset that of this machine's time zone. None: it is no time."""
+    try:
+        found = datetime.fromisoformat(text)
+        return found if found.tzinfo else found.astimezone()
+    except (TypeError, ValueError, OverflowError, OSError):
+        return None
 
 
 def course_tasks(settings: Mapping[str, Any]) -> list[GradedTask]:

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from dataclasses import replace
 from pathlib import Path
 from unittest import mock
 
@@ -18,10 +19,12 @@ import torch
 from conftest import needs_sandbox
 
 from benchmarks.grader import GOLD, ask_here, loses, predictions, solution, write_zip
+from checks.part1 import functions
 from course import grade, handout
 from course.answers import MISTAKES, VARIANTS, put, read, read_all
-from course.grading import asking, canaries, hidden, judge, one, sandbox
+from course.grading import asking, canaries, hidden, judge, one, partial, runs, sandbox
 from course.grading.context import open_context
+from course.grading.types import Submission
 from training.errors import InputError
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -81,13 +84,19 @@ def new_out(folder: Path, secret: str = "5" * 32) -> Path:
     return folder
 
 
-def results(out: Path) -> dict[str, bytes]:
-    return {path.name: path.read_bytes() for path in sorted((out / "results").glob("*.json"))}
+def results(out: Path) -> dict[str, str]:
+    """All results, without the seconds that they took."""
+    found = {}
+    for path in sorted((out / "results").glob("*.json")):
+        result = json.loads(path.read_text(encoding="utf-8"))
+        assert result.pop("seconds", 1) >= 0
+        found[path.name] = json.dumps(result)
+    return found
 
 
 def grades(out: Path) -> dict[str, dict[str, str]]:
     with open(out / "grades.csv", newline="") as file:
-        return {row["student"]: row for row in csv.DictReader(file)}
+        return {row["student"]: {**row, "seconds": ""} for row in csv.DictReader(file)}
 
 
 def faults(said: str) -> list[str]:
@@ -272,13 +281,31 @@ def test_marks_by_hand(quick, tmp_path):
     assert rows["1_a"]["points"] == "15"
     assert "approach" not in rows["1_a"]["rows without a mark"]
     assert "=cmd()" in (out / "feedback" / "1_a.md").read_text()
+    before = times(out)
+    write_zip(folder, "1_a", {"README.md": "a later report"})
     marks.write_text("student,row,points,comment\n1_a,approach,99,\n")
     done = quick(folder, out, "--part", "2", "--marks", marks)
-    assert done.code == 1
+    assert (done.code, done.out) == (1, "")
     assert "row 2" in done.err
+    assert times(out) == before  # told before anything is graded
     done = quick(folder, out, "--part", "1")
     assert (done.code, len(faults(done.err))) == (1, 1)
     assert f"{out} holds part 2; grade part 1 into another --out" in done.err
+
+
+def test_a_roster_and_times(quick, submissions, tmp_path):
+    roster, when, out = tmp_path / "roster.csv", tmp_path / "times.csv", tmp_path / "out"
+    roster.write_text("group,student,id\n1_solution,Ana,s1\n6_empty,Bo,s2\n")
+    when.write_text("group,time\n1_solution,2027-02-01T12:00Z\n")
+    quick.right.add("1_solution")
+    done = quick(submissions, out, "--roster", roster, "--times", when)
+    assert done.code == 0, done.err
+    assert "2_variant: in no gradebook, the roster has no student of it" in done.out
+    text = (out / "moodle.csv").read_text()
+    assert text.splitlines()[1:] == ["s1,Ana,100", "s2,Bo,0"]
+    history = [json.loads(line) for line in (out / "history.jsonl").read_text().splitlines()]
+    hours = {entry["student"]: entry["time"] for entry in history}
+    assert hours["1_solution"] == "2027-02-01T12:00:00+00:00"
 
 
 def test_open_secrets_are_refused(run_script_here, submissions, tmp_path, monkeypatch):
@@ -420,6 +447,138 @@ def test_float32_counts(context):
     assert loses(context, solution() | {"bert.py": put(answer)}) == ["bert.layer"]
 
 
+def rows_of(context, task_id: str, files: dict[str, str]) -> dict[str, float]:
+    """The points of each row of one task."""
+    (entry,) = (entry for entry in context.tasks if entry.id == task_id)
+    given = Submission("1_a", 1, {name: text.encode() for name, text in files.items()})
+    with mock.patch.object(asking, "ask", ask_here):
+        verdicts, _ = one.grade_tasks(replace(context, tasks=(entry,)), given, 0)
+    rows = one.counted(entry, verdicts[task_id], context.settings)["rows"]
+    return {row["what"]: row["points"] for row in rows if row["points"]}
+
+
+@pytest.mark.parametrize(
+    ("name", "rows"),
+    [
+        ("bert.attention/no_scale", {"padding": 2, "dropout": 4, "inputs": 2}),
+        ("bert.attention/no_mask", {"dropout": 4, "inputs": 2}),
+        ("bert.attention/softmax_over_heads", {"dropout": 4, "inputs": 2}),
+        ("bert.attention/dropout_in_evaluation", {"padding": 2, "inputs": 2}),
+        ("bert.attention/value_not_used", {}),
+        ("bert.add_norm/residual_twice", {"dropout": 2, "inputs": 1}),
+        ("bert.add_norm/no_residual", {}),
+        ("bert.layer/relu", {"padding": 1.5, "dropout": 3, "inputs": 1.5}),
+        ("classifier.forward/softmax_returned", {"dropout": 3, "inputs": 1.5}),
+    ],
+)
+def test_what_one_known_mistake_leaves_right_counts(context, name, rows):
+    answer = read(MISTAKES, name)
+    files = solution() | {answer.task.file: put(answer)}
+    assert rows_of(context, answer.task.id, files) == rows
+
+
+@pytest.mark.parametrize("version", ["return 3 * right", "return right / 7"])
+def test_a_wrong_factor_costs_the_values_and_gradients(context, version):
+    source = (
+        solution()["bert.py"]
+        + f"""
+given = BertSelfAttention.attention
+
+def attention(*arguments):
+    right = given(*arguments)
+    {version}
+
+BertSelfAttention.attention = attention
+"""
+    )
+    found = rows_of(context, "bert.attention", solution() | {"bert.py": source})
+    assert found == {"padding": 2, "dropout": 4, "inputs": 2}
+
+
+BODY = """
+def attention(self, key, query, value, attention_mask):
+    batch, heads, length, width = value.shape
+    merged = value.transpose(1, 2).reshape(batch, length, heads * width)
+    {}
+
+BertSelfAttention.attention = attention
+"""
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "return merged * 0 + 1",
+        "return merged",
+        "return self.dropout(merged)",
+        "return self.dropout(torch.zeros_like(merged) + key.sum() * 0 + query.sum() * 0)",
+        "return torch.full_like(merged, torch.nan)",
+    ],
+)
+def test_what_is_no_attention_has_no_points_for_padding_or_dropout(context, line):
+    source = solution()["bert.py"] + BODY.format(line)
+    assert rows_of(context, "bert.attention", solution() | {"bert.py": source}) == {}
+
+
+def test_what_is_a_known_mistake_on_published_inputs_only_gets_nothing(context):
+    """Whose values on hidden inputs are made up gets nothing for the other rows."""
+    (entry,) = (entry for entry in context.tasks if entry.id == "bert.attention")
+    sets = hidden.make(5)
+    named = [read(MISTAKES, "bert.attention/no_scale").mistake]
+    source = put(read(MISTAKES, "bert.attention/no_scale"))
+    found = partial.outputs_of(entry, source, sets[hidden.TOGETHER].inputs)
+    inputs = {
+        name.removeprefix(f"{entry.id}/"): tensor
+        for name, tensor in sets[hidden.TOGETHER].expected.items()
+    }
+    found |= {name: tensor for name, tensor in inputs.items() if name.startswith("inputs/")}
+
+    def rows(outputs, mistakes=named) -> set[str]:
+        verdict = judge.Verdict("wrong", dict.fromkeys(judge.rows_of(entry), False), [], mistakes)
+        partial.add(entry, verdict, {f"{partial.RUN}|{n}": v for n, v in outputs.items()}, sets)
+        return {row for row, right in verdict.rows.items() if right}
+
+    assert rows(found) == {"padding", "dropout", "inputs"}
+    wrong = found["values/context"].clone()
+    wrong[0, 0, 0] += 0.01
+    assert rows(found | {"values/context": wrong}) == set()
+    assert rows(found, named * 2) == set()
+    assert rows(found, []) == set()
+    for kind in ("padding", "dropout"):
+        name = f"{kind}/context"
+        assert kind not in rows(found | {name: found[name] + 0.01})
+        assert kind not in rows(found | {name: "a text"})
+        assert kind not in rows({n: v for n, v in found.items() if n != name})
+    for odd in (None, torch.tensor(torch.nan), torch.ones(2), wrong.half(), wrong * torch.inf):
+        assert rows(found | {"values/context": odd}) == set()
+        assert "inputs" not in rows(found | {"inputs/key": odd})
+    changed = found | {"inputs/key": found["inputs/key"] + 1}
+    assert rows(changed) == {"padding", "dropout"}
+
+
+@pytest.mark.parametrize("file", ["bert.py", "optimizer.py"])
+def test_a_file_that_cannot_be_imported_counts_as_crashed(context, file):
+    entries = [entry for entry in context.tasks if entry.file == file]
+    job = {"bert.py": runs.part_1, "optimizer.py": runs.optimizer}[file]
+    broken = mock.Mock(side_effect=ModuleNotFoundError("No module named 'nothing'"))
+    sets = hidden.make(5)
+    for entry in entries:
+        ways = [[f"{way} float64", "x", "float64", {}] for way in hidden.runs_of(entry)]
+        arguments = {"task_id": entry.id, "runs": ways}
+        if file == "optimizer.py":
+            arguments = {"cases": [], "seed": 1}
+        with mock.patch("importlib.import_module", broken), mock.patch.dict(sys.modules):
+            sys.modules.pop(Path(file).stem, None)
+            with mock.patch.dict(functions.RUNS, {entry.id: lambda _, **__: broken()}):
+                outputs = job({}, **arguments)
+        if file == "optimizer.py":
+            verdict = judge.judge_optimizer(entry, outputs, {})
+        else:
+            verdict = judge.judge_part_1(entry, outputs, sets, {})
+        assert (verdict.status, any(verdict.rows.values())) == ("crashed", False)
+        assert "No module named 'nothing'" in verdict.messages[0]
+
+
 def test_hidden_cases_do_not_depend_on_what_other_threads_do():
     """One thread computes in float64 while another one makes the optimizer's cases."""
     before = hidden.make_cases(11)
@@ -436,6 +595,9 @@ def test_hidden_cases_do_not_depend_on_what_other_threads_do():
         (("-j", "0"), "-j"),
         (("--only", "nobody"), "--only nobody: no such submission"),
         (("--part", "2", "--rerun", "5"), "--rerun trains classifier.py"),
+        (("--marks", "x.csv"), "--marks is for part 2"),
+        (("--roster", "no.csv"), "no.csv is missing"),
+        (("--times", "no.csv"), "no.csv is missing"),
         (("--rerun", "1", "--flags=--train x.csv --dev y.csv"), "--train is not for the re-run"),
     ],
 )

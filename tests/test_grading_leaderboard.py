@@ -6,15 +6,17 @@ import json
 import re
 import shutil
 import subprocess
+from collections.abc import Sequence
 from pathlib import Path
 
+import numpy as np
 import pytest
 from conftest import ROOT
 from hypothesis import given
 from hypothesis import strategies as st
 from markupsafe import escape
 
-from course.grading import leaderboard
+from course.grading import leaderboard, predictions, pseudonyms, ranking
 from course.grading.leaderboard import (
     Rules,
     add_to_history,
@@ -26,6 +28,7 @@ from course.grading.leaderboard import (
     write,
 )
 from course.grading.output import SCRIPT, Column, clean, csv_cell, page, policy_hash, table
+from course.grading.predictions import Gold
 from course.table import SETTINGS, read_settings
 from training.errors import InputError
 
@@ -209,12 +212,110 @@ def test_a_regrade_replaces_the_scores_that_history_holds(history):
 
 
 # ---------------------------------------------------------------------------------------------
+# Ranks with intervals, pseudonyms
+
+
+def labels(data: str, rows: int = 1000) -> Gold:
+    """Made labels; every second row is public."""
+    chance = np.random.default_rng(len(data))
+    classes = predictions.SETS[data][3]
+    made = chance.integers(classes, size=rows) if classes else chance.random(rows)
+    ids = tuple(map(str, range(rows)))
+    return Gold(f"{data}.csv", data, "test", "", classes, ids, made, np.arange(rows) % 2 == 0)
+
+
+def right_in(gold: Gold, wrong: Sequence[int]) -> dict:
+    """An entry of predictions that are right but in some rows."""
+    values = gold.labels.copy()
+    values[list(wrong)] = (values[list(wrong)] + 1) % (gold.classes or 2)
+    entry = {"data": gold.data, "split": "test", "predicted": predictions.packed(values, gold)}
+    return entry | {"option": "finetune", **predictions.measure(values, b"", gold)}
+
+
+def with_wrong(student: str, gold: Gold, wrong: Sequence[int]) -> dict:
+    return result(student) | {"part": 1, "predictions": [right_in(gold, wrong)]}
+
+
+def test_scores_that_chance_may_exchange_share_their_places(history):
+    gold = labels("sst")
+    found = [
+        with_wrong("a", gold, range(488)),  # 0.512
+        with_wrong("b", gold, range(400, 886)),  # 0.514: wrong elsewhere
+        with_wrong("c", gold, range(600)),  # 0.400
+        with_wrong("d", gold, range(10)),
+    ]
+    seen = history_of(history, *found)
+    rows = standings(found, seen, 1, "value", ONE, {("sst", "test"): gold})
+    shown = [(row["student"], row["places"], row["rank"]) for row in rows]
+    assert shown == [("d", "1", 1), ("b", "2–3", 2), ("a", "2–3", 3), ("c", "4", 4)]
+    plain = standings(found, seen, 1, "value", ONE)
+    assert [row["places"] for row in plain] == [1, 2, 3, 4]
+
+
+def test_the_bootstrap_is_paired(history):
+    """Whoever is right wherever another one is, and in a few rows more, is ahead."""
+    gold = labels("sst")
+    found = [with_wrong("a", gold, range(488)), with_wrong("b", gold, range(470))]
+    seen = history_of(history, *found)
+    rows = standings(found, seen, 1, "value", ONE, {("sst", "test"): gold})
+    assert [(row["student"], row["places"]) for row in rows] == [("b", "1"), ("a", "2")]
+
+
+def test_the_resampled_metrics_are_those_of_the_rows_drawn():
+    for data in ("sst", "sts"):
+        gold = labels(data, 60)
+        values = np.random.default_rng(0).permutation(gold.labels)[None].astype(float)
+        found = ranking.resampled(values, gold, gold.public)  # (1, R)
+        assert found.shape == (1, predictions.RESAMPLES)
+        exact = predictions.measure(values[0], b"", gold)["public"]
+        assert found.mean() == pytest.approx(exact, abs=0.02)
+    whole = {name: labels(name, 60) for name in ("sst", "para", "sts")}
+    entries = {f"{name}-test": right_in(gold, range(5)) for name, gold in whole.items()}
+    given = {(name, "test"): gold for name, gold in whole.items()}
+    assert ranking.places_of([entries, entries], 2, "private", given) == {0: (1, 2), 1: (1, 2)}
+    assert ranking.places_of([entries, {}], 2, "value", given) == {0: (1, 1)}
+    assert ranking.places_of([entries], 2, "value", given | {("sts", "test"): None}) == {}
+    other = given | {("sst", "test"): labels("sst", 61)}  # other labels since then
+    assert ranking.places_of([entries], 2, "value", other) == {}
+
+
+def test_huge_similarities_are_packed_as_well():
+    gold = labels("sts", 4)
+    values = np.array([1e300, -1e300, 5e299, 0])
+    assert predictions.unpacked(predictions.packed(values, gold), gold).tolist() == [1, -1, 0.5, 0]
+
+
+def test_pseudonyms_stay_and_tell_nobody(tmp_path):
+    first = pseudonyms.names_of(tmp_path, ["a", "b"], "secret")
+    more = pseudonyms.names_of(tmp_path, map(str, range(300)), "secret")
+    assert {name: more[name] for name in first} == first
+    assert len(set(more.values())) == 302
+    assert pseudonyms.names_of(tmp_path, ["a"], "another secret")["a"] == first["a"]
+    assert pseudonyms.names_of(tmp_path / "new", ["a"], "another secret")["a"] != first["a"]
+
+
+def test_the_public_page_has_pseudonyms_the_staff_s_has_names(tmp_path, history):
+    found = [result("1234_smith_jones")]
+    names = {"1234_smith_jones": "Amber Heron"}
+    write(tmp_path, found, history_of(history, *found), COURSE, names)
+    for kind in ("html", "csv"):
+        public = (tmp_path / f"leaderboard.{kind}").read_text()
+        assert "Amber Heron" in public
+        assert "smith" not in public
+        assert "1234_smith_jones" in (tmp_path / f"staff-leaderboard.{kind}").read_text()
+
+
+# ---------------------------------------------------------------------------------------------
 # Settings
 
 
 def test_the_settings_have_the_tables():
     settings = read_settings(ROOT)
-    assert settings["leaderboard"] == {"attempts": 1, "exceptions": {}}
+    assert settings["leaderboard"] == {
+        "attempts": 1,
+        "exceptions": {},
+        "pseudonyms": True,
+    }
     assert set(settings["manual"]) >= {"approach", "experiments", "analysis", "repository"}
 
 
@@ -296,7 +397,7 @@ def test_no_cell_is_a_formula(value, cell):
 
 def test_csv_files_hold_what_the_pages_show(tmp_path, history):
     found = [result("=HYPERLINK(1)", 0.5, public=0.3, private=0.1), result("b", None)]
-    write(tmp_path, found, history_of(history, *found), COURSE)
+    write(tmp_path, found, history_of(history, *found), COURSE, {})
     with open(tmp_path / "leaderboard.csv", newline="") as file:
         rows = list(csv.DictReader(file))
     assert [row["student"] for row in rows if row["table"] == "Test, public half"] == [
@@ -315,9 +416,11 @@ def test_csv_files_hold_what_the_pages_show(tmp_path, history):
 def test_everything_at_once_tells_who_may_see_test_scores(tmp_path):
     first, second = result("a", 0.5), result("b", 0.6)
     times = {"a": 0.0, "b": 1.0}
-    assert leaderboard.write_all(tmp_path, [first, second], COURSE, times) == {"a", "b"}
+    assert leaderboard.write_all(tmp_path, [first, second], COURSE, times, {}) == {"a", "b"}
     again = result("a", 0.9, sha256="2")
-    assert leaderboard.write_all(tmp_path, [again, second], COURSE, {"a": 9.0, "b": 1.0}) == {"b"}
+    assert leaderboard.write_all(tmp_path, [again, second], COURSE, {"a": 9.0, "b": 1.0}, {}) == {
+        "b"
+    }
     text = (tmp_path / "leaderboard.html").read_text()
     assert "1 of 2; later ones: dev" in text
     assert "0.900" not in text
@@ -326,7 +429,7 @@ def test_everything_at_once_tells_who_may_see_test_scores(tmp_path):
 def test_both_parts_may_stand_on_one_page(tmp_path, history):
     found = [result("a"), result("b") | {"part": 1}]
     found[1]["predictions"] = [entry("sst", "test", 0.5, "finetune")]
-    write(tmp_path, found, history_of(history, *found), COURSE)
+    write(tmp_path, found, history_of(history, *found), COURSE, {})
     shown = (tmp_path / "leaderboard.html").read_text()
     assert re.findall("<h2>(.*?)</h2>", shown) == [
         "Part 1: Test, public half",
@@ -337,7 +440,7 @@ def test_both_parts_may_stand_on_one_page(tmp_path, history):
 
 
 def test_no_submissions_make_an_empty_page(tmp_path):
-    write(tmp_path, [], [], COURSE)
+    write(tmp_path, [], [], COURSE, {})
     assert "0 groups" in (tmp_path / "leaderboard.html").read_text()
 
 
@@ -346,7 +449,7 @@ def test_no_submissions_make_an_empty_page(tmp_path):
 
 
 def test_a_page_is_self_contained_and_lets_in_its_own_script_alone(tmp_path, history):
-    write(tmp_path, [result("a")], history_of(history, result("a")), COURSE)
+    write(tmp_path, [result("a")], history_of(history, result("a")), COURSE, {})
     text = (tmp_path / "leaderboard.html").read_text()
     assert not re.search(r"(src|href|action)\s*=|https?://|@import|url\(", text)
     assert re.search(r" (style|on\w+)=", text) is None  # which the policy would forbid
@@ -392,10 +495,10 @@ def look(browser, tmp_path: Path, text: str) -> str:
 PROBE = """
 const said = [];
 const names = () => Array.from(document.querySelectorAll("tbody")[0].rows,
-  row => row.cells[1].textContent).join(" ");
+  row => row.cells[2].textContent).join(" ");
 const heads = document.querySelectorAll("th button");
 said.push(names());
-for (const at of [1, 1, 3, 3, 0]) { heads[at].click(); said.push(names()); }
+for (const at of [2, 2, 3, 3, 0]) { heads[at].click(); said.push(names()); }
 said.push(heads[0].closest("th").getAttribute("aria-sort"));
 const pre = document.createElement("pre");
 pre.id = "said";
@@ -415,7 +518,7 @@ def test_a_click_on_a_header_sorts_and_no_name_runs(browser, tmp_path, history):
     found = [result("b", 0.9), result("a10", 0.1, 0.9), result("a9", 0.5), result("c", None)]
     found[1]["predictions"][2]["value"] = -0.3
     found += [result(EVIL, 0.05), result(EVENT, 0.04)]
-    write(tmp_path, found, history_of(history, *found), COURSE)
+    write(tmp_path, found, history_of(history, *found), COURSE, {})
     text = (tmp_path / "leaderboard.html").read_text()
     dom = look(browser, tmp_path, with_script(text, PROBE, allowed=True))
     said = html.unescape(re.search('<pre id="said">(.*?)</pre>', dom, re.S)[1])

@@ -1,6 +1,8 @@
 """Predictions against staff's labels (course/grading/predictions.py)."""
 
+import hashlib
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -282,3 +284,41 @@ def test_no_finite_similarities_crash_it(gold, values):
     entry = entry_of(gold, content, "sts")
     found = [entry[key] for key in NUMBERS if key != "f1"]
     assert all(-1 <= value <= 1 for value in found)
+
+
+# ---------------------------------------------------------------------------------------------
+# What no checkpoint gives
+
+
+def test_one_text_has_one_answer(gold):
+    one = replace(gold["sst", "test"], twins=((0, 1), (2, 3), (4, 5)))
+    values = np.arange(len(one.ids)) % 5
+    assert predictions.odd(values, one) == ["3 of 3 texts that are there twice have 2 answers"]
+    for first, second in one.twins:
+        values[second] = values[first]
+    assert predictions.odd(values, one) == []
+
+
+def test_a_checkpoint_s_similarities_are_not_round(gold):
+    one = gold["sts", "test"]
+    values = np.linspace(0, 5, len(one.ids))
+    assert predictions.odd(np.round(values, 1), one) == [
+        "all similarities have one decimal at most"
+    ]
+    assert predictions.odd(values, one) == []
+    assert predictions.odd(values * 0 + 2, one) == []  # a collapsed one does
+
+
+def test_rows_of_the_same_text_are_found(tmp_path):
+    rows = make_rows(6, 1, LABELS["sst"])
+    rows[4] = (rows[4][0], rows[1][1], *rows[4][2:])
+    write_table(tmp_path / "ids-sst-test.csv", "id sentence sentiment", rows)
+    assert load_gold(tmp_path, secret=SECRET)["sst", "test"].twins == ((1, 4),)
+
+
+def test_an_entry_tells_which_file_it_was(gold):
+    content = file_of(gold["sst", "test"], gold["sst", "test"].labels)
+    entry = entry_of(gold, content, split="test")
+    assert entry["sha256"] == hashlib.sha256(content).hexdigest()
+    unpacked = predictions.unpacked(entry["predicted"], gold["sst", "test"])
+    assert (unpacked == gold["sst", "test"].labels).all()

@@ -438,12 +438,17 @@ def test_wrong_tables_are_refused(name, staff):
 def test_settings_reach_the_students(staff):
     change(staff, SETTINGS, "[points]", '[points]\n"1.1" = 33')
     change(staff, SETTINGS, '"Part 1 is due" = ""', '"Part 1 is due" = "on 1 May"')
+    change(staff, SETTINGS, 'part1 = ""', 'part1 = "2027-05-01T23:59"')
+    change(staff, SETTINGS, "dropout = 0.2", "dropout = 0.7")
     change(staff, SETTINGS, '"dnlp_final_project_submission.zip"', '"ours.zip"')
     change(staff, SETTINGS, 'name = "minBERT"', 'name = "Our course"')
     made = handout.build(staff, "1")
     readme = made.text("README.md")
     assert readme.startswith("# Our course, part 1\n")
     assert "Part 1 is due: on 1 May" in readme
+    assert "- deadline of part 1: 2027-05-01T23:59" in readme
+    assert "each day begun costs 10 % of the points; after 3 days nothing counts" in readme
+    assert "| dropout | 0.7 |" in readme
     assert "attention` | 33 | 60 |" in readme
     assert 'ZIP_NAME = "ours.zip"\n' in made.text("prepare_submit.py")
     assert "`bert.py` · 33 points ·" in made.text("docs/handout.md")

@@ -82,7 +82,8 @@ def errors_in(found: Mapping[str, Any]) -> list[Finding]:
     """The exception that a run ended with, if any."""
     if "error kind" not in found:
         return []
-    kind = "not started" if found["error kind"] == "not started" else "error"
+    kind = "crashed" if "error at import" in found else "error"
+    kind = "not started" if found["error kind"] == "not started" else kind
     return [Finding(kind, str(found.get("error", "")), "error slight" in found)]
 
 
@@ -105,8 +106,8 @@ def judge_part_1(
         if not findings:
             return Verdict("right", dict.fromkeys(rows_of(entry), True))
         best = best or findings
-    if best[0].kind == "not started":
-        return nothing(entry, "not started")
+    if best[0].kind in ("not started", "crashed"):
+        return nothing(entry, best[0].kind, best[0].text)
     rows = {row: not fails(row, best) for row in rows_of(entry)}
     return Verdict("wrong", rows, [f.text for f in best][:4], mistakes_in(entry, outputs))
 
@@ -192,9 +193,8 @@ def judge_optimizer(
     """Task 1.5: trajectories as in one of the two orders of weight decay, the same everywhere."""
     found = of_run(outputs, "hidden")
     if errors := errors_in(found):
-        if errors[0].kind == "not started":
-            return nothing(entry, "not started")
-        return nothing(entry, "wrong", errors[0].text)
+        status = errors[0].kind if errors[0].kind in ("not started", "crashed") else "wrong"
+        return nothing(entry, status, errors[0].text)
     verdicts = []
     for order, wanted in expected.items():
         wrong = {case for case in wanted if not close(found.get(case), wanted[case])}

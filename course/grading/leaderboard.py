@@ -16,12 +16,15 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from course.grading import ranking
 from course.grading.output import Column, page, table, write_csv, write_text
+from course.grading.predictions import Gold
 from training.errors import InputError
 
 HISTORY = "history.jsonl"
 Result = Mapping[str, Any]  # of one submission
-Scores = Mapping[str, Mapping[str, float | None]]  # "sst-test" → value, public, private
+Scores = Mapping[str, Mapping[str, Any]]  # "sst-test" → value, public, private, predicted
+Labels = Mapping[tuple[str, str], Gold]
 
 # Keys of a row's scores and what heads their columns; the first one makes the order
 COLUMNS = {
@@ -76,6 +79,8 @@ def scores_of(result: Result) -> dict[str, dict[str, float | None]]:
         option = entry.get("option") or ""
         key = "-".join(filter(None, (option, entry["data"], entry["split"])))
         found[key] = {view: entry.get(view) for view in VIEWS}
+        if "predicted" in entry:
+            found[key]["predicted"] = entry["predicted"]
     return found
 
 
@@ -188,14 +193,21 @@ def scores_on_test(result: Result, history: Iterable[Mapping], rules: Rules) -> 
 
 
 def standings(
-    results: Iterable[Result], history: Sequence[Mapping], part: int, view: str, rules: Rules
+    results: Iterable[Result],
+    history: Sequence[Mapping],
+    part: int,
+    view: str,
+    rules: Rules,
+    gold: Labels | None = None,
 ) -> list[dict[str, Any]]:
     """The rows of one table, the best first; ties share a rank, those without a score have none.
+
+    Of test data with labels "places" are those that the score allows, as 2–5.
 
     Args:
         view: "dev", or which rows of the test data: a key of VIEWS.
     """
-    rows = []
+    rows, given = [], []
     for result in results:
         if result["part"] != part or result["status"] != "graded":
             continue
@@ -206,12 +218,18 @@ def standings(
             scores, note = scores_on_test(result, history, rules)
             row = figures(scores, part, "test", view)
         rows.append({"student": result["student"], "note": note, **row})
+        given.append(scores)
+    allowed = ranking.places_of(given, part, view, gold) if gold and view != "dev" else {}
+    for number, row in enumerate(rows):
+        first, last = allowed.get(number, (None, None))
+        row["places"] = None if first is None else f"{first}–{last}" if last > first else f"{first}"
     main = next(iter(COLUMNS[part]))
     rows.sort(key=lambda row: (row[main] is None, -_shown(row[main] or 0), row["student"]))
     for i, row in enumerate(rows):
         tied = i and rows[i - 1][main] is not None and row[main] is not None
         tied = tied and _shown(rows[i - 1][main]) == _shown(row[main])
         row["rank"] = None if row[main] is None else rows[i - 1]["rank"] if tied else i + 1
+        row["places"] = row["places"] or row["rank"]
     return rows
 
 
@@ -221,29 +239,45 @@ def _shown(value: float) -> float:
 
 
 def sections(
-    results: Sequence[Result], history: Sequence[Mapping], rules: Rules, staff: bool
+    results: Sequence[Result],
+    history: Sequence[Mapping],
+    rules: Rules,
+    names: Mapping[str, str] | None,
+    gold: Labels | None = None,
 ) -> list[tuple[str, str, str, list[dict]]]:
-    """(heading, text, HTML, rows) of every table that students, or staff, may see."""
+    """(heading, text, HTML, rows) of every table that students, or staff, may see.
+
+    Args:
+        names: the pseudonyms under which students see each other; None: for staff.
+    """
     found = []
     parts = sorted({result["part"] for result in results})
     for part in parts:
-        views = [*(VIEWS if staff else ["public"]), "dev"]
+        views = [*(VIEWS if names is None else ["public"]), "dev"]
         for view in views:
-            rows = standings(results, history, part, view, rules)
-            if not staff:  # who has no score is nobody else's business
+            rows = standings(results, history, part, view, rules, gold)
+            if names is not None:  # who has no score is nobody else's business
                 rows = [row for row in rows if any(row[key] is not None for key in COLUMNS[part])]
+                rows = [
+                    row | {"student": names.get(row["student"], row["student"])} for row in rows
+                ]
             title = VIEWS.get(view, "Dev, all rows")
             heading = f"Part {part}: {title}" if len(parts) > 1 else title
             noted = any(row["note"] for row in rows)
-            html = table(_columns(part, noted), rows, heading)
+            html = table(_columns(part, rows, noted), rows, heading)
             found.append((heading, _explained(part, view, rules), html, rows))
     return found
 
 
-def _columns(part: int, noted: bool) -> list[Column]:
-    main = next(iter(COLUMNS[part]))
-    columns = [Column("rank", "Rank", "rank"), Column("student", "Group", "key")]
-    columns += [Column(k, title, "score", k == main) for k, title in COLUMNS[part].items()]
+def _columns(part: int, rows: Sequence[Mapping[str, Any]], noted: bool) -> list[Column]:
+    main, *others = COLUMNS[part]
+    columns = [
+        Column("places", "Rank", "rank"),
+        Column(main, COLUMNS[part][main], "score", bar=True),
+    ]
+    columns += [Column("student", "Group", "key")]
+    used = [key for key in others if any(row[key] is not None for row in rows)]
+    columns += [Column(key, COLUMNS[part][key], "score") for key in used]
     return columns + ([Column("note", "Submission")] if noted else [])
 
 
@@ -257,7 +291,10 @@ def _explained(part: int, view: str, rules: Rules) -> str:
         "value": "Both halves together.",
     }[view]
     limit = f"A group's first {many} on test, later ones on dev only."
-    return f"{MEANING[part]} {half} {limit} Who is equal to three decimals shares a rank."
+    return (
+        f"{MEANING[part]} {half} {limit} A rank such as 2–5: with other test sentences the group "
+        "might be second or fifth (paired bootstrap, 95 %); whose ranks overlap are equally good."
+    )
 
 
 def write_all(
@@ -265,16 +302,20 @@ def write_all(
     results: Sequence[Result],
     settings: Mapping[str, Any],
     times: Mapping[str, float],
+    names: Mapping[str, str],
+    gold: Labels | None = None,
 ) -> set[str]:
     """Add to OUT's history, write the pages and tables; who may see the test scores of this result.
 
     Args:
         settings: settings.toml, checked.
         times: see add_to_history.
+        names: pseudonyms by student; who has none is shown by name.
+        gold: labels, for ranks with intervals.
     """
     add_to_history(out / HISTORY, results, times)
     history = read_history(out / HISTORY)
-    write(out, results, history, settings)
+    write(out, results, history, settings, names, gold)
     graded = [result for result in results if result["status"] == "graded"]
     return {one["student"] for one in graded if counts(one, history, rules_of(settings))}
 
@@ -289,19 +330,22 @@ def write(
     results: Sequence[Result],
     history: Sequence[Mapping],
     settings: Mapping[str, Any],
+    names: Mapping[str, str],
+    gold: Labels | None = None,
 ) -> None:
     """leaderboard.html and .csv for students, staff-leaderboard.html and .csv for staff."""
     rules = rules_of(settings)
     course = settings["course"]
     title = f"{course['name']}: leaderboard"
     groups = len({result["student"] for result in results})
-    for name, staff in (("leaderboard", False), ("staff-leaderboard", True)):
-        found = sections(results, history, rules, staff)
+    for name, shown in (("leaderboard", names), ("staff-leaderboard", None)):
+        found = sections(results, history, rules, shown, gold)
         lead = f"{course['term']} · {groups} groups".removeprefix(" · ")
-        if staff:
+        if shown is None:
             lead = f"Not for students: holds the private half. {lead}"
         html = page(title, lead, [section[:3] for section in found])
         write_text(out / f"{name}.html", html)
         rows = [{"table": heading, **row} for heading, _, _, rows in found for row in rows]
         keys = [key for part in sorted({r["part"] for r in results}) for key in COLUMNS[part]]
-        write_csv(out / f"{name}.csv", ["table", "rank", "student", *keys, "note"], rows)
+        columns = ["table", "rank", "places", "student", *keys, "note"]
+        write_csv(out / f"{name}.csv", columns, rows)

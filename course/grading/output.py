@@ -28,7 +28,7 @@ ESCAPES = re.compile(
     r"|\x1b[ -/]*[0-~]?"
 )
 FORMULA = tuple("=+-@\t\r＝＋－＠")  # what a spreadsheet takes for the beginning of one
-DIGITS = {"score": 3, "points": 1, "seconds": 1, "count": 0, "rank": 0}
+DIGITS = {"score": 3, "points": 1, "seconds": 1, "count": 0}
 
 
 def clean(text: Any, limit: int = 300, lines: bool = False) -> str:
@@ -88,8 +88,9 @@ class Column:
 
     key: str  # in the rows
     title: str
-    kind: str = "text"  # "key": stays in sight on a phone; "long": may wrap; of DIGITS: a number
+    kind: str = "text"  # "key", "long": may wrap; of DIGITS: a number; "rank": also 2–5
     bar: bool = False  # whether the number has a bar from 0 to 1 in front
+    link: str = ""  # the key of the address that its cells lead to
 
     @property
     def css_class(self) -> str:
@@ -101,6 +102,8 @@ class Column:
         """What the page's script sorts a cell by; "" is always last."""
         if value in (None, ""):
             return ""
+        if self.kind == "rank":
+            return str(value).partition("–")[0]
         return f"{float(value):.12g}" if self.kind in DIGITS else clean(value)
 
     def show(self, value: Any) -> str:
@@ -129,19 +132,27 @@ def policy_hash(text: str) -> str:
     return f"'sha256-{base64.b64encode(digest).decode()}'"
 
 
-def page(title: str, lead: str, sections: Iterable[tuple[str, str, Markup]]) -> str:
+def page(
+    title: str,
+    lead: str,
+    sections: Iterable[tuple[str, str, Markup]] = (),
+    template: str = "page.html",
+    **more: Any,
+) -> str:
     """A page that needs nothing from elsewhere, and runs no script but its own.
 
     Args:
         title: also its first heading.
         lead: a sentence under it.
         sections: (heading, text, HTML made by ``table``); other HTML is escaped.
+        template: what extends page.html, and is filled in with ``more``.
     """
     policy = (
         f"default-src 'none'; style-src {policy_hash(STYLE)}; script-src {policy_hash(SCRIPT)}; "
         "base-uri 'none'; form-action 'none'"
     )
-    return TEMPLATES.get_template("page.html").render(
+    return TEMPLATES.get_template(template).render(
+        **more,
         title=title,
         lead=lead,
         sections=sections,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from torch import Tensor
 
 from checks.part1 import functions
-from course.grading import asking, hidden, judge
+from course.grading import asking, hidden, judge, partial
 from course.grading.asking import Reply
 from course.grading.context import GradingContext
 from course.grading.types import Submission
@@ -85,4 +85,6 @@ def grade(
             verdicts[entry.id] = judge.judge_optimizer(entry, answer.outputs, expected)
         else:
             verdicts[entry.id] = judge.judge_part_1(entry, answer.outputs, sets, verdicts)
+            with context.lock:
+                partial.add(entry, verdicts[entry.id], answer.outputs, sets)
     return verdicts, layers

@@ -6,7 +6,10 @@ a value or a list of faults. It does not know points, students' code or earlier 
 
 from __future__ import annotations
 
+import base64
 import hashlib
+import zlib
+from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -24,6 +27,7 @@ from prepare_submit import PART_1_FILES
 from training.errors import InputError
 
 RESAMPLES = 1000
+ODD = 0.1  # of the standard deviation: by so much may predictions for one text differ
 SPLITS = ("dev", "test")
 # Stem of the labelled file, column of predictions, column of labels, number of classes
 SETS = {
@@ -49,6 +53,7 @@ class Gold:
     ids: tuple[str, ...]
     labels: np.ndarray  # (N,)
     public: np.ndarray  # (N,) bool: which rows the public half holds
+    twins: tuple[tuple[int, ...], ...] = ()  # rows with the same text
 
 
 @dataclass(frozen=True)
@@ -99,7 +104,8 @@ def load_gold(*folders: Path, secret: str) -> dict[tuple[str, str], Gold]:
             ids = tuple(row[-1] for row in rows)
             labels = np.array([row[-2] for row in rows])
             public = np.array([is_public(key, secret) for key in ids])
-            gold[data, split] = Gold(name, data, split, column, classes, ids, labels, public)
+            same = twins([row[:-2] for row in rows])
+            gold[data, split] = Gold(name, data, split, column, classes, ids, labels, public, same)
     if not gold:
         listed = ", ".join(map(str, folders))
         raise InputError(f"no labelled file (ids-sst-test.csv, …) in {listed}; name its folder")
@@ -111,6 +117,14 @@ def _labelled_rows(path: Path, label: str, classes: int | None) -> list[tuple]:
     if label == "sentiment":
         return load_data(path, "dev", classes)
     return load_pairs(path, "dev", label)
+
+
+def twins(texts: Iterable[tuple]) -> tuple[tuple[int, ...], ...]:
+    """The numbers of the rows that have the same text as others."""
+    found = defaultdict(list)
+    for number, text in enumerate(texts):
+        found[text].append(number)
+    return tuple(tuple(numbers) for numbers in found.values() if len(numbers) > 1)
 
 
 def is_public(key: str, secret: str) -> bool:
@@ -144,7 +158,8 @@ def score_file(wanted: Wanted, content: bytes | None, gold: Gold | None) -> dict
     Returns:
         file, data, split, option, metric, rows; value, f1 (of classes), low, high, public,
         public_low, public_high, private: numbers, or None where there are faults or no labels;
-        faults, and a note where it is not scored.
+        faults, and a note where it is not scored; sha256 of the file; odd: see there; of test data
+        predicted, for the leaderboard's bootstrap.
     """
     entry: dict[str, Any] = {
         "file": wanted.path,
@@ -156,6 +171,7 @@ def score_file(wanted: Wanted, content: bytes | None, gold: Gold | None) -> dict
     }
     numbers = ("value", "f1", "low", "high", "public", "public_low", "public_high", "private")
     entry |= dict.fromkeys(numbers) | {"faults": [], "note": ""}
+    entry["sha256"] = hashlib.sha256(content).hexdigest() if content is not None else ""
     if content is None:
         entry["faults"] = [f"{wanted.path} is missing"]
     elif gold is None:
@@ -167,6 +183,9 @@ def score_file(wanted: Wanted, content: bytes | None, gold: Gold | None) -> dict
             entry["faults"] = [clean(error, 1000)]
         else:
             entry |= measure(predicted, content, gold)
+            entry |= {"odd": odd(predicted, gold)}
+            if gold.split == "test":
+                entry["predicted"] = packed(predicted, gold)
     return entry
 
 
@@ -203,6 +222,44 @@ def read(path: str, content: bytes, gold: Gold) -> np.ndarray:
 def _some(items: Iterable[str]) -> str:
     items = sorted(item[:60] for item in items)
     return ", ".join(items[:3]) + (" …" if len(items) > 3 else "")
+
+
+def odd(predicted: np.ndarray, gold: Gold) -> list[str]:
+    """What no checkpoint gives: other answers to the same text, similarities all round."""
+    found, values = [], _in_units_of_the_largest(predicted[None].astype(float))[0]
+    apart = ODD * np.std(values)
+    differ = [rows for rows in gold.twins if np.ptp(values[list(rows)]) > apart]
+    if len(differ) > 0.1 * len(gold.twins):
+        found.append(
+            f"{len(differ)} of {len(gold.twins)} texts that are there twice have 2 answers"
+        )
+    if not gold.classes and len(set(predicted)) > 1 and all(map(is_round, predicted)):
+        found.append("all similarities have one decimal at most")
+    return found
+
+
+def is_round(value: float) -> bool:
+    """Whether a number has one decimal at most."""
+    return float(value) == round(float(value), 1)
+
+
+def packed(predicted: np.ndarray, gold: Gold) -> str:
+    """Predictions in the order of the labels, as a text.
+
+    Of similarities in units of the largest: Pearson's correlation knows no scale.
+    """
+    if gold.classes:
+        content = predicted.astype(np.int8).tobytes()
+    else:
+        content = _in_units_of_the_largest(predicted[None])[0].astype(np.float32).tobytes()
+    return base64.b64encode(zlib.compress(content, 9)).decode()
+
+
+def unpacked(text: str, gold: Gold) -> np.ndarray | None:
+    """The predictions again; None where they are of other labels."""
+    content = zlib.decompress(base64.b64decode(text))
+    found = np.frombuffer(content, np.int8 if gold.classes else np.float32)
+    return found if len(found) == len(gold.labels) else None
 
 
 # ---------------------------------------------------------------------------------------------
@@ -260,13 +317,13 @@ def pearson_interval(
 
 def correlations(first: np.ndarray, second: np.ndarray) -> np.ndarray:
     """Pearson's correlation of each row of two arrays (R, N) → (R,); 0 where nothing varies."""
-    first, second = _centred(first), _centred(second)
+    first, second = centred(first), centred(second)
     products = (first * second).sum(axis=1)
     norms = np.sqrt((first**2).sum(axis=1) * (second**2).sum(axis=1))
     return np.clip(np.divide(products, norms, out=np.zeros_like(norms), where=norms > 0), -1, 1)
 
 
-def _centred(values: np.ndarray) -> np.ndarray:
+def centred(values: np.ndarray) -> np.ndarray:
     """Minus the mean, in units of the largest: squares of 1e300 or 1e-300 would not be finite.
 
     Equal values are all 1 or -1 then, so that their mean is exact and nothing is left of them.

@@ -1,4 +1,4 @@
-"""What people read: feedback for each student, statistics of the class, marks given by hand.
+"""What each student reads: points and feedback, as Markdown and as a page.
 
 It shows what results hold and computes no verdict. Everything that is written passes ``clean``:
 messages may quote a student's code, file names and errors.
@@ -6,37 +6,23 @@ messages may quote a student's code, file names and errors.
 
 from __future__ import annotations
 
-import csv
-import itertools
-import math
 import re
-from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from functools import partial
+from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 from checks.graded_tasks import GRADED_TASKS
-from course.grading.output import DIGITS, Column, clean, page, table, write_csv, write_text
+from course.grading.lists import Marks
+from course.grading.output import clean, page, write_text
 from course.templates import templates_of
 from training.errors import InputError
 
 Result = Mapping[str, Any]
-MANUAL_COLUMNS = ["student", "row", "points", "comment"]
-STATUSES = (
-    "right",
-    "wrong",
-    "not started",
-    "waits",
-    "crashed",
-    "timeout",
-    "memory",
-    "missing",
-    "invalid answer",
-)
+# What Markdown may take for a sign; "_" inside a word and "#" inside a line are none
+ACTIVE = re.compile(r"[\\`*\[\]<~$]|(?<!\w)_|_(?!\w)|^[#>]|&(?=#?\w+;)")
 SAYS = {
     "waits": "could not be run, because what it needs is not right yet",
-    "crashed": "the program ended while the function ran",
+    "crashed": "the program ended before the function did, or the file cannot be imported",
     "timeout": "took longer than allowed",
     "memory": "needed more memory than allowed",
     "missing": "the function or its file is not there",
@@ -45,80 +31,10 @@ SAYS = {
 
 
 # ---------------------------------------------------------------------------------------------
-# Marks given by hand
+# Points
 
 
-def read_manual(
-    path: Path, students: Collection[str], limits: Mapping[str, int]
-) -> dict[tuple[str, str], tuple[float, str]]:
-    """Points and comments by (student, row) from a CSV: student,row,points,comment.
-
-    A line without points is a row that is not marked yet.
-
-    Args:
-        students: everybody who handed in.
-        limits: the rows and their points, [manual] of settings.toml.
-
-    Raises:
-        InputError: the file's first fault, with its line.
-    """
-    try:
-        with open(path, encoding="utf-8-sig", newline="") as file:
-            lines = csv.reader(file, strict=True)
-            numbered = [(lines.line_num, [cell.strip() for cell in line]) for line in lines]
-    except FileNotFoundError:
-        raise InputError(f"{path} is missing") from None
-    except (UnicodeDecodeError, OSError, csv.Error) as error:
-        raise InputError(f"{path} cannot be read: {error}; save it as CSV in UTF-8") from None
-    if not numbered or [cell.lower() for cell in numbered[0][1]] != MANUAL_COLUMNS:
-        raise InputError(f"{path}, row 1 is not the header {','.join(MANUAL_COLUMNS)}")
-    marks: dict[tuple[str, str], tuple[float, str]] = {}
-    seen: set[tuple[str, str]] = set()
-    for number, cells in numbered[1:]:
-        if not any(cells):
-            continue
-        fault = _mark_fault(cells, students, limits, seen)
-        if fault:
-            raise InputError(clean(f"{path}, row {number}: {fault}"))
-        student, row, points, comment = cells
-        seen.add((student, row))
-        if points:
-            marks[student, row] = (float(points), comment)
-    return marks
-
-
-def _mark_fault(
-    cells: Sequence[str],
-    students: Collection[str],
-    limits: Mapping[str, int],
-    seen: Collection[tuple[str, str]],
-) -> str:
-    """What is wrong with one line of the file, with a remedy; "" if nothing is."""
-    if len(cells) != len(MANUAL_COLUMNS):
-        return f"{len(cells)} cells instead of 4; put a comment with commas in quotes"
-    student, row, points, _ = cells
-    if student not in students:
-        return f"no submission of {student!r}; mend the name"
-    if row not in limits:
-        return f"no row {row!r}; there are {', '.join(limits) or 'none in settings.toml'}"
-    if (student, row) in seen:
-        return f"{row} of {student} is there twice; remove one of the two"
-    if not points:
-        return ""
-    try:
-        value = float(points)
-    except ValueError:
-        value = math.nan
-    if not 0 <= value <= limits[row]:  # also where it is nan
-        return f"{points!r} is no number from 0 to {limits[row]}, which {row} can have"
-    return ""
-
-
-def manual_rows(
-    student: str,
-    marks: Mapping[tuple[str, str], tuple[float, str]],
-    limits: Mapping[str, int],
-) -> list[dict[str, Any]]:
+def manual_rows(student: str, marks: Marks, limits: Mapping[str, int]) -> list[dict[str, Any]]:
     """A result's "manual": every row; points None where nobody has given any."""
     rows = []
     for row, most in limits.items():
@@ -128,11 +44,15 @@ def manual_rows(
 
 
 def totals(result: Result) -> tuple[float, float, list[str]]:
-    """(points, most points, rows without a mark), the latter in neither of the two numbers."""
+    """(points, most points, rows without a mark), the latter in neither of the two numbers.
+
+    What handing in late has cost is taken off the points.
+    """
     graded = [row for row in result.get("manual", []) if row["points"] is not None]
     entries = [*result.get("tasks", []), *graded]
     missing = [row["row"] for row in result.get("manual", []) if row["points"] is None]
-    return sum(e["points"] for e in entries), sum(e["of"] for e in entries), missing
+    kept = 1 - (result.get("late") or {}).get("lost", 0)
+    return kept * sum(e["points"] for e in entries), sum(e["of"] for e in entries), missing
 
 
 def unmarked(results: Iterable[Result]) -> list[str]:
@@ -151,7 +71,7 @@ def unmarked(results: Iterable[Result]) -> list[str]:
 
 def _md(text: Any, limit: int = 300) -> str:
     """A cleaned text that Markdown shows as it is: no link, no tag, no cell of a table."""
-    shown = re.sub(r"([\\`*_\[\]<>|~#!&$])", r"\\\1", clean(text, limit))
+    shown = ACTIVE.sub(r"\\\g<0>", clean(text, limit))
     return re.sub(r"(?i)(:)(?=//)|(?<=www)(\.)", r"\\\1\2", shown)  # addresses without brackets
 
 
@@ -167,236 +87,87 @@ TEMPLATES = templates_of(__file__)
 TEMPLATES.filters |= {"clean": clean, "md": _md, "block": _block}
 
 
+def contents(result: Result, show_test: bool) -> dict[str, Any]:
+    """What both templates of feedback show; see ``feedback``."""
+    points, most, missing = totals(result)
+    tasks = result.get("tasks", [])
+    wrong = [entry for entry in tasks if entry["status"] != "right"]
+    first = {str(entry["messages"]): entry["number"] for entry in reversed(wrong)}
+    return {
+        "result": result,
+        "heading": result["student"] + (f", part {result['part']}" if "part" in result else ""),
+        "points": points,
+        "most": most,
+        "missing": missing,
+        "late": result.get("late"),
+        "right": [entry for entry in tasks if entry["status"] == "right"],
+        "wrong": [entry | about(entry, first[str(entry["messages"])]) for entry in wrong],
+        "manual": result.get("manual", []),
+        "predictions": [predicted(one, show_test) for one in result.get("predictions", [])],
+        "says": SAYS,
+    }
+
+
 def feedback(result: Result, show_test: bool = True) -> str:
     """What one student gets to read, in Markdown; its text is in feedback.md.
 
     Args:
         show_test: whether this submission counts on the test data; of these the public half only.
     """
-    points, most, missing = totals(result)
-    return TEMPLATES.get_template("feedback.md").render(
-        result=result,
-        points=points,
-        most=most,
-        missing=missing,
-        manual=result.get("manual", []),
-        says=SAYS,
-        graded_tasks=GRADED_TASKS,
-        looks_like=_looks_like,
-        prediction_cells=partial(_prediction_cells, show_test=show_test),
-    )
+    text = TEMPLATES.get_template("feedback.md").render(contents(result, show_test))
+    return re.sub(r"\n{3,}", "\n\n", text)
 
 
-def _looks_like(entry: Mapping[str, Any]) -> Iterable[tuple[str, str]]:
-    """The names of a task's mistakes and what to look at."""
-    return itertools.zip_longest(entry.get("mistakes", []), entry.get("hints", []), fillvalue="")
+def feedback_page(result: Result, show_test: bool = True) -> str:
+    """The same as a page; its text is in feedback.html."""
+    found = contents(result, show_test)
+    return page(found["heading"], "", template="feedback.html", **found)
 
 
-def _prediction_cells(entry: Mapping[str, Any], show_test: bool) -> tuple[str, ...]:
+def about(entry: Mapping[str, Any], first: str) -> dict[str, Any]:
+    """What a wrong task looks like, where to read, and its messages.
+
+    Args:
+        first: the first task with the same messages, such as those of a file that fails.
+    """
+    named = zip(entry.get("mistakes", []), entry.get("hints", []), strict=False)
+    known = [one for one in GRADED_TASKS if one.number == entry["number"]]
+    told = [f"as Task {first}"] if entry["messages"] and first != entry["number"] else None
+    return {"looks_like": list(named), "known": known, "messages": told or entry["messages"]}
+
+
+def predicted(entry: Mapping[str, Any], show_test: bool) -> dict[str, Any]:
     """A file's metric with its interval; of test data the public half, or nothing."""
     test = entry["split"] == "test"
     keys = [f"public{end}" for end in ("", "_low", "_high")] if test else ["value", "low", "high"]
     value, low, high = map(entry.get, keys)
-    if entry.get("faults"):
-        shown, interval = "–", "not scored: see below"
+    found = {"file": entry["file"], "rows": "public half" if test else "all rows"}
+    shown, interval = "", ""
+    if faults := entry.get("faults"):
+        interval = f"not scored: {'; '.join(faults[:10])}"
     elif test and not show_test:
-        shown, interval = "–", "only your first submissions count on test"
+        interval = "only your first submissions count on test"
     elif value is None:
-        shown, interval = "–", _md(entry.get("note") or "not scored")
+        interval = entry.get("note") or "not scored"
     else:
         shown, interval = f"{value:.3f}", f"{low:.3f} to {high:.3f}"
-    return _md(entry["file"]), "public half" if test else "all", entry["metric"], shown, interval
+    return found | {"metric": entry["metric"], "value": shown, "interval": interval}
 
 
-def write_feedback(out: Path, results: Iterable[Result], on_test: Collection[str]) -> None:
-    """OUT/feedback/<student>.md for everybody.
+def write_feedback(
+    out: Path, results: Iterable[Result], on_test: Collection[str]
+) -> dict[str, str]:
+    """OUT/feedback/<student>.md and .html for everybody; the latter by student.
 
     Args:
         on_test: the students whose present submission counts on test.
     """
+    pages = {}
     for result in results:
         name = result["student"]
-        if not re.fullmatch(r"[A-Za-z0-9_-]+", name):
+        if not re.fullmatch(r"[\w-]+", name):
             raise InputError(f"{clean(repr(name))} is no name for a file of feedback")
+        pages[name] = feedback_page(result, name in on_test)
         write_text(out / "feedback" / f"{name}.md", feedback(result, name in on_test))
-
-
-# ---------------------------------------------------------------------------------------------
-# The class
-
-
-def class_rows(results: Iterable[Result]) -> list[dict[str, Any]]:
-    """A row a task: how many graded submissions have each status, mean points, common mistakes."""
-    graded = [result for result in results if result["status"] == "graded"]
-    entries: dict[str, list[Mapping]] = {}
-    for result in graded:
-        for entry in result["tasks"]:
-            entries.setdefault(entry["number"], []).append(entry)
-    rows = []
-    for number in sorted(entries, key=lambda text: [int(n) for n in re.findall(r"\d+", text)]):
-        group = entries[number]
-        statuses = Counter(entry["status"] for entry in group)
-        mistakes = Counter(name for entry in group for name in set(entry["mistakes"]))
-        rows.append(
-            {
-                "task": number,
-                "title": group[0]["title"],
-                "graded": len(group),
-                **{status: statuses[status] for status in STATUSES},
-                "mean points": sum(entry["points"] for entry in group) / len(group),
-                "of": group[0]["of"],
-                "common mistakes": ", ".join(f"{n} ({k})" for n, k in mistakes.most_common(5)),
-            }
-        )
-    return rows
-
-
-def _overview(results: Sequence[Result]) -> str:
-    """How many there are of what, and points, in a sentence or two."""
-    statuses = Counter(result["status"] for result in results)
-    listed = ", ".join(f"{count} {status}" for status, count in statuses.most_common())
-    graded = [result for result in results if result["status"] == "graded"]
-    if not graded:
-        return f"{len(results)} submissions: {listed or 'none'}."
-    shares = [points / most for points, most, _ in map(totals, graded) if most]
-    mean = f"Mean share of the points {sum(shares) / len(shares):.0%}. " if shares else ""
-    rest = "What was refused or went wrong on the staff's side is in no mean."
-    return f"{len(results)} submissions: {listed}. {mean}{rest}"
-
-
-def class_section(results: Sequence[Result]) -> tuple[str, str, str]:
-    """The section of the staff's page: heading, text, HTML."""
-    columns = [
-        Column("task", "Task"),
-        Column("title", "Function", "key"),
-        *(Column(status, status.capitalize(), "count") for status in STATUSES),
-        Column("mean points", "Mean points", "points"),
-        Column("of", "Of", "count"),
-        Column("common mistakes", "Common mistakes", "long"),
-    ]
-    rows = class_rows(results)
-    for row in rows:
-        row["title"] = row["title"].split(" · ")[-1]
-    used = {key for row in rows for key, value in row.items() if value not in (0, None)}
-    always = {"right", "wrong", "not started"}
-    kept = [c for c in columns if c.key in used or c.key in always or c.kind not in DIGITS]
-    return "Tasks", _overview(results), table(kept, rows, "Tasks")
-
-
-def student_section(results: Sequence[Result]) -> tuple[str, str, str]:
-    """Every submission with its points, and what staff have to look at."""
-    rows = []
-    for result in results:
-        points, most, missing = totals(result)
-        graded = result["status"] == "graded"
-        notes = [result.get("why", "")]
-        notes += [f"no mark for {', '.join(missing)}"] if graded and missing else []
-        notes += [f"notes: {len(result['notes'])}"] if result.get("notes") else []
-        rows.append(
-            {
-                "student": result["student"],
-                "status": result["status"],
-                "points": points if graded else None,
-                "of": most if graded else None,
-                "layers": ", ".join(result.get("layers", [])),
-                "look": "; ".join(filter(None, notes)),
-            }
-        )
-    columns = [
-        Column("student", "Group", "key"),
-        Column("status", "Status"),
-        Column("points", "Points", "points"),
-        Column("of", "Of graded rows", "points"),
-        Column("look", "To look at", "long"),
-    ]
-    text = "Rows of the rubric without a mark are in neither number. Layers of the sandbox: " + (
-        "; ".join(sorted({row["layers"] for row in rows if row["layers"]})) or "none"
-    )
-    return "Submissions", text, table(columns, rows, "Submissions")
-
-
-def write_statistics(out: Path, results: Sequence[Result]) -> None:
-    """OUT/statistics.csv: a row a task, and one for all."""
-    graded = [result for result in results if result["status"] == "graded"]
-    rows = class_rows(results)
-    if graded:
-        sums = [totals(result) for result in graded]
-        rows.append(
-            {
-                "task": "all",
-                "graded": len(graded),
-                "mean points": sum(points for points, _, _ in sums) / len(graded),
-                "of": max(most for _, most, _ in sums),
-                "common mistakes": _overview(results),
-            }
-        )
-    columns = ["task", "title", "graded", *STATUSES, "mean points", "of", "common mistakes"]
-    write_csv(out / "statistics.csv", columns, rows)
-
-
-def write_grades(out: Path, results: Sequence[Result]) -> None:
-    """OUT/grades.csv: a row a student; who could not be graded has no points, not zero."""
-    rows = []
-    for result in results:
-        points, most, missing = totals(result)
-        graded = result["status"] == "graded"
-        rows.append(
-            {
-                "student": result["student"],
-                "part": result.get("part"),
-                "status": result["status"],
-                "points": points if graded else None,
-                "of graded rows": most if graded else None,
-                "rows without a mark": ", ".join(missing) if graded else "",
-                "why": result.get("why", ""),
-                "sha256": result.get("sha256", ""),
-            }
-        )
-    columns = ["student", "part", "status", "points", "of graded rows", "rows without a mark"]
-    write_csv(out / "grades.csv", [*columns, "why", "sha256"], rows)
-
-
-def write_staff_page(
-    out: Path,
-    results: Sequence[Result],
-    course: Mapping[str, Any],
-    more: Iterable[tuple[str, str, str]] = (),
-) -> None:
-    """OUT/staff.html: tasks, submissions, and the sections that other parts made."""
-    sections = [class_section(results), student_section(results), *more]
-    lead = f"Not for students. {course['term']}".strip()
-    write_text(out / "staff.html", page(f"{course['name']}: the class", lead, sections))
-
-
-def write_all(
-    out: Path,
-    results: Iterable[Result],
-    settings: Mapping[str, Any],
-    marks: Path | None = None,
-    on_test: Collection[str] = (),
-    more: Iterable[tuple[str, str, str]] = (),
-) -> list[str]:
-    """Everything of this file; a line for each student with rows of the rubric without a mark.
-
-    Args:
-        results: all, staff errors included; what people gave is added from ``marks``.
-        settings: settings.toml, checked.
-        on_test: what leaderboard.write_all returns.
-        more: sections of the staff's page.
-    """
-    results = list(results)
-    limits = settings["manual"]
-    # people mark part 2; a result without a part is an error of ours, whose student may have marks
-    students = {one["student"] for one in results if one.get("part") != 1}
-    given = read_manual(marks, students, limits) if marks else {}
-    marked = [
-        {**one, "manual": manual_rows(one["student"], given, limits)}
-        if one.get("part") == 2
-        else one
-        for one in results
-    ]
-    write_feedback(out, marked, on_test)
-    write_statistics(out, marked)
-    write_grades(out, marked)
-    write_staff_page(out, marked, settings["course"], more)
-    return unmarked(marked)
+        write_text(out / "feedback" / f"{name}.html", pages[name])
+    return pages

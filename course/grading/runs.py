@@ -10,7 +10,9 @@ from __future__ import annotations
 import contextlib
 import functools
 import importlib
+import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 from unittest import mock
 
@@ -20,6 +22,7 @@ from torch.optim import Optimizer
 
 from checks.errors import describe
 from checks.fixed_dropout import FixedDropout, default_dtype
+from checks.graded_tasks import graded_task
 from checks.part1 import adamw, functions
 from checks.part2 import calls
 
@@ -80,8 +83,14 @@ def part_1(tensors: dict[str, Tensor], task_id: str, runs: list[list]) -> dict[s
             finding = describe(error)
             outputs = {"error": finding.text, "error kind": finding.kind}
             outputs |= {"error slight": "yes"} if finding.slight else {}
+            outputs |= {} if imported(task_id) else {"error at import": "yes"}
         found |= {f"{name}|{output}": value for output, value in outputs.items()}
     return found
+
+
+def imported(task_id: str) -> bool:
+    """Whether a task's file could be imported; Python forgets one that could not."""
+    return Path(graded_task(task_id).file).stem in sys.modules
 
 
 @contextlib.contextmanager
@@ -164,7 +173,8 @@ def optimizer(_: dict[str, Tensor], cases: list[dict[str, Any]], seed: int) -> d
     except MemoryError:
         raise
     except (Exception, SystemExit) as error:
-        return {"hidden|error": describe(error).text, "hidden|error kind": "error"}
+        said = {"hidden|error": describe(error).text, "hidden|error kind": "error"}
+        return said | ({} if imported("optimizer.step") else {"hidden|error at import": "yes"})
 
 
 def case_from(given: dict[str, Any]) -> adamw.Case:
