@@ -37,7 +37,10 @@ class BertSelfAttention(nn.Module):
         self.dropout = nn.Dropout(config.attention_probs_dropout_prob)
 
     def transform(self, x: Tensor, linear_layer: nn.Linear) -> Tensor:
-        """Project and split into heads: (B, L, D) → (B, H, L, W)."""
+        """Project and split into heads: (B, L, D) → (B, H, L, W).
+
+        Figure: docs/figures/projections.svg
+        """
         batch, length = x.shape[:2]
         projected = linear_layer(x)  # (B, L, D)
         heads = projected.view(
@@ -51,6 +54,7 @@ class BertSelfAttention(nn.Module):
         """Attend: softmax(Q Kᵀ / √W + mask) V for every head (Vaswani et al. 2017, equation 1).
 
         Mind the order of the arguments. Dropout acts on the probabilities, after the softmax.
+        Figures: docs/figures/attention.svg, docs/figures/heads.svg
 
         Args:
             key, query, value: (B, H, L, W) each.
@@ -106,6 +110,8 @@ class BertLayer(nn.Module):
     ) -> Tensor:
         """LayerNorm(x + Dropout(Dense(Sublayer(x)))) (Vaswani et al. 2017, sections 3.1, 5.4).
 
+        Figure: docs/figures/add_norm.svg
+
         Args:
             input: what went into the sublayer, (B, L, D).
             output: what came out of it, (B, L, D) or (B, L, intermediate size).
@@ -119,7 +125,10 @@ class BertLayer(nn.Module):
         ### END SOLUTION bert.add_norm
 
     def forward(self, hidden_states: Tensor, attention_mask: Tensor) -> Tensor:
-        """One layer (Vaswani et al. 2017, figure 1 left): (B, L, D), (B, 1, 1, L) → (B, L, D)."""
+        """One layer (Vaswani et al. 2017, figure 1 left): (B, L, D), (B, 1, 1, L) → (B, L, D).
+
+        Figure, of its activation: docs/figures/gelu.svg
+        """
         ### BEGIN SOLUTION bert.layer
         ### STUB: # 1. self-attention    2. add & norm    3. feed-forward: interm_dense, interm_af
         ### STUB: # 4. add & norm, with out_dense as its dense layer
@@ -139,7 +148,10 @@ class BertLayer(nn.Module):
 
 
 class BertModel(BertPreTrainedModel):
-    """Embeddings, a stack of layers and the pooler (Devlin et al. 2019, section 3, figure 2)."""
+    """Embeddings, a stack of layers and the pooler (Devlin et al. 2019, section 3, figure 2).
+
+    Figure: docs/figures/model.svg
+    """
 
     def __init__(self, config: BertConfig):
         super().__init__(config)
@@ -163,6 +175,8 @@ class BertModel(BertPreTrainedModel):
 
     def embed(self, input_ids: Tensor, token_type_ids: Tensor | None = None) -> Tensor:
         """Dropout(LayerNorm(word + position + segment)) (Devlin et al. 2019, figure 2).
+
+        Figure: docs/figures/embeddings.svg
 
         Args:
             input_ids: (B, L), L at most config.max_position_embeddings.
