@@ -83,7 +83,10 @@ class BertSelfAttention(nn.Module):
 
 
 class BertLayer(nn.Module):
-    """One encoder layer: self-attention and a feed-forward network, each with add & norm."""
+    """One encoder layer: self-attention and a feed-forward network, each with add & norm.
+
+    Figure, of its activation function: docs/figures/gelu.svg
+    """
 
     def __init__(self, config: BertConfig):
         super().__init__()
@@ -125,10 +128,7 @@ class BertLayer(nn.Module):
         ### END SOLUTION bert.add_norm
 
     def forward(self, hidden_states: Tensor, attention_mask: Tensor) -> Tensor:
-        """One layer (Vaswani et al. 2017, figure 1 left): (B, L, D), (B, 1, 1, L) → (B, L, D).
-
-        Figure, of its activation: docs/figures/gelu.svg
-        """
+        """One layer (Vaswani et al. 2017, figure 1 left): (B, L, D), (B, 1, 1, L) → (B, L, D)."""
         ### BEGIN SOLUTION bert.layer
         ### STUB: # 1. self-attention    2. add & norm    3. feed-forward: interm_dense, interm_af
         ### STUB: # 4. add & norm, with out_dense as its dense layer
