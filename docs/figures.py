@@ -18,7 +18,6 @@ import re
 import sys
 from collections.abc import Sequence
 from html import escape
-from itertools import pairwise
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
@@ -144,6 +143,10 @@ class Drawing:
         self.parts.append(f'<path class="{line}{classes}" d="{path}"{extra}/>')
         self.bottom = max(self.bottom, *(y for _, y in points))
 
+    def curve(self, xs: Tensor, ys: Tensor, classes: str) -> None:
+        """A line through as many points as there are coordinates."""
+        self.line(torch.stack((xs, ys), 1).tolist(), classes)
+
     def arrow(self, *places: float) -> None:
         """An arrow from x, y to x, y, and on to further ones."""
         self.line(list(zip(places[::2], places[1::2], strict=True)), "", ' marker-end="url(#tip)"')
@@ -224,7 +227,7 @@ def model(d: Drawing) -> None:
     d.arrow(320, 54, 320, 80)
     d.text(334, 73, "tokenizer", "start quiet")
     for chip in chips:
-        d.chip(chip, 86, "quiet" if chip[0] in "[CLS][SEP]" else "blue")
+        d.chip(chip, 86, "quiet" if chip[0] in ("[CLS]", "[SEP]") else "blue")
     d.text(24, 150, "embeddings: a vector for each piece", "start bold")
     d.strips(chips, 164, output_of(bert.embed_layer_norm, SEA), 1.0)
     for back in (14, 7, 0):  # further layers behind the first one
@@ -304,9 +307,8 @@ def projections(d: Drawing) -> None:
         for j, part in enumerate(matrix):  # (L, W), of which two numbers are shown
             d.heat(left + 15.4 * j, 324, part, 6, 13, 3.0)
         d.box(left + 15.4 * head - 3, 320, 17, 124, "purple frame")
-    d.text(
-        320, 480, f"each in H = {count} heads of width W = {attention.attention_head_size}", "bold"
-    )
+    wide = attention.attention_head_size
+    d.text(320, 480, f"each in H = {count} heads of width W = {wide}", "bold")
     d.text(320, 508, "(B, H, L, W), one head framed", "quiet")
 
 
@@ -324,13 +326,13 @@ def attention(d: Drawing) -> None:
         for part in (module.query, module.key, module.value)
     )  # (L, W) each
     scores, shares = query @ key.mT / value.size(1) ** 0.5, shares_of(NEXT_PIECE, SHIP, SEA)
-    for x, y, name in ((84, 30, "1 scores Q Kᵀ / √W"), (394, 30, "2 + mask")):
-        d.text(x, y, name, "start bold")
-        d.heat(x, 112, scores, 24, 24, 8.0)
+    real = pieces.index("[PAD]")
+    for x, name, seen in ((84, "1 scores Q Kᵀ / √W", scores), (394, "2 + mask", scores[:, :real])):
+        d.text(x, 30, name, "start bold")
+        d.heat(x, 112, seen, 24, 24, 8.0)
         for j, piece in enumerate(pieces):
             d.text(x + 24 * j + 18, 104, piece, "start quiet", -90)
-    padded = pieces.index("[PAD]")
-    d.box(394 + 24 * padded, 111, 24 * (len(pieces) - padded), 217, "ink full")
+    d.box(394 + 24 * real, 111, 24 * (len(pieces) - real), 217, "ink full")
     d.text(592, 220, "hugely negative", "card bold", -90)
     for y in (112, 408):
         d.rows(pieces, 84, y, 24)
@@ -351,6 +353,7 @@ def heads(d: Drawing) -> None:
     pieces = pieces_of(encoded(SEA)[0][0])[:4]
     colours = ("blue", "orange", "green", "purple")
     d.text(24, 34, "apart: (B, H, L, W)", "start bold")
+    d.text(616, 34, "4 of 12 heads, 4 of 9 pieces", "end quiet")
     d.text(24, 250, "together: (B, L, D), a row is a piece", "start bold")
     d.text(24, 424, "the same shape, but a row is a head", "start bold")
     for head, colour in enumerate(colours):
@@ -387,10 +390,7 @@ def add_norm(d: Drawing) -> None:
             base, spread = 132 + 44 * j, float(row.std(correction=0))
             width = 0.9 * spread * len(row) ** -0.2  # of each kernel, by Silverman's rule
             density = torch.exp(-0.5 * ((at[:, None] - row) / width) ** 2).mean(1) / width  # (53,)
-            points = zip(
-                (left + 80 + 30 * at).tolist(), (base - 13 * density).tolist(), strict=True
-            )
-            d.line(list(points), f"{colour} area")
+            d.curve(left + 80 + 30 * at, base - 13 * density, f"{colour} area")
             d.text(left + 168, base - 7, f"{spread:.2f}", "end quiet")
     d.rows(pieces, 92, 104, 44)
     d.text(616, 520, "right of each curve: its standard deviation (sd)", "end quiet")
@@ -406,6 +406,8 @@ def gelu(d: Drawing) -> None:
     inputs = torch.cat([output_of(layer.interm_dense, SEA).flatten() for layer in layers])
     for x in range(-4, 4):
         d.text(340 + 78 * x, 298, str(x).replace("-", "−"), "quiet")
+        if x > 0:
+            d.text(330, 276 - 78 * x, str(x), "end quiet")
     d.line([(28, 270), (613, 270)], "")
     d.line([(340, 24), (340, 278)], "")
     xs = torch.linspace(-4, 3.1, 72)
@@ -414,8 +416,7 @@ def gelu(d: Drawing) -> None:
         (nn.functional.gelu, "blue thick", 52, "GELU: x · Φ(x)"),
     )
     for function, classes, y, name in curves:
-        points = zip((340 + 78 * xs).tolist(), (270 - 78 * function(xs)).tolist(), strict=True)
-        d.line(list(points), classes)
+        d.curve(340 + 78 * xs, 270 - 78 * function(xs), classes)
         d.line([(32, y), (80, y)], classes)
         d.text(92, y + 6, name, "start bold")
     counts = torch.histc(inputs, 56, -4, 3)
@@ -440,22 +441,23 @@ def adamw(d: Drawing) -> None:
         for tick in ticks:
             d.line([(60, zero - tick * unit), (610, zero - tick * unit)], "thin")
             d.text(48, zero - tick * unit + 6, str(tick), "end quiet")
+    across = 60 + 27 * torch.arange(21)
     runs = (
         (False, "orange thick dash", 106, "without"),
         (True, "blue thick", 76, "with correction"),
     )
     for correct, classes, y, name in runs:
         weights = trajectory(correct)
-        lengths = [abs(b - a) / 0.05 for a, b in pairwise(weights)]
-        d.line([(60 + 27 * i, 172 - 120 * weight) for i, weight in enumerate(weights)], classes)
-        d.line([(60 + 27 * i, 522 - 35 * size) for i, size in enumerate(lengths, 1)], classes)
+        lengths = weights.diff().abs() / 0.05
+        d.curve(across, 172 - 120 * weights, classes)
+        d.curve(across[1:], 522 - 35 * lengths, classes)
         d.line([(380, y), (424, y)], classes)
         d.text(436, y + 6, name, "start bold")
     for step in (1, 5, 10, 15, 20):
         d.text(60 + 27 * step, 552, f"step {step}" if step == 1 else str(step), "quiet")
 
 
-def trajectory(correct_bias: bool) -> list[float]:
+def trajectory(correct_bias: bool) -> Tensor:
     """θ before and after each of 20 steps down θ² / 2, whose gradient is θ."""
     theta = nn.Parameter(torch.ones(1, dtype=torch.float64))
     optimizer = AdamW([theta], lr=0.05, correct_bias=correct_bias)
@@ -464,7 +466,7 @@ def trajectory(correct_bias: bool) -> list[float]:
         theta.grad = theta.detach().clone()
         optimizer.step()
         passed.append(theta.item())
-    return passed
+    return torch.tensor(passed)
 
 
 def pairs(d: Drawing) -> None:
@@ -499,7 +501,7 @@ def pairs(d: Drawing) -> None:
     d.box(390, 456, 186, 34, "green", "one vector")
     d.arrow(483, 490, 483, 516)
     layer, head = SAME_WORD
-    d.text(616, 584, f"lines: attention in layer {layer + 1}, head {head + 1}", "end quiet")
+    d.text(616, 584, f"lines: attention, layer {layer + 1}, head {head + 1}", "end quiet")
 
 
 def pretraining(d: Drawing) -> None:
@@ -540,20 +542,10 @@ def course(d: Drawing) -> None:
     d.box(24, 52, 272, 100, "blue", "repository", "with the solutions", "and the table of tasks")
     d.box(344, 52, 272, 100, "orange", "your repository", "stubs, data, texts", "and the checks")
     d.box(344, 198, 272, 76, "orange", "write a function", "one of the twelve tasks")
-    d.box(
-        344, 324, 272, 100, "green", "sanity_check.py", "stored references,", "each function alone"
-    )
+    alone = "each function alone"
+    d.box(344, 324, 272, 100, "green", "sanity_check.py", "stored references,", alone)
     d.box(344, 470, 272, 76, "orange", "prepare_submit.py", "checks, then one zip")
-    d.box(
-        24,
-        324,
-        272,
-        100,
-        "purple",
-        "the grader",
-        "in a sandbox, fresh inputs,",
-        "each function alone",
-    )
+    d.box(24, 324, 272, 100, "purple", "the grader", "in a sandbox, fresh inputs,", alone)
     d.box(24, 470, 272, 76, "purple", "points, feedback", "and the leaderboard")
     d.arrow(296, 102, 340, 102)
     d.arrow(480, 152, 480, 194)
