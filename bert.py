@@ -37,7 +37,10 @@ class BertSelfAttention(nn.Module):
         self.dropout = nn.Dropout(config.attention_probs_dropout_prob)
 
     def transform(self, x: Tensor, linear_layer: nn.Linear) -> Tensor:
-        """Project and split into heads: (B, L, D) → (B, H, L, W)."""
+        """Project and split into heads: (B, L, D) → (B, H, L, W).
+
+        Figure: docs/figures/projections.svg
+        """
         batch, length = x.shape[:2]
         projected = linear_layer(x)  # (B, L, D)
         heads = projected.view(
@@ -51,6 +54,7 @@ class BertSelfAttention(nn.Module):
         """Attend: softmax(Q Kᵀ / √W + mask) V for every head (Vaswani et al. 2017, equation 1).
 
         Mind the order of the arguments. Dropout acts on the probabilities, after the softmax.
+        Figures: docs/figures/attention.svg, docs/figures/heads.svg
 
         Args:
             key, query, value: (B, H, L, W) each.
@@ -79,7 +83,10 @@ class BertSelfAttention(nn.Module):
 
 
 class BertLayer(nn.Module):
-    """One encoder layer: self-attention and a feed-forward network, each with add & norm."""
+    """One encoder layer: self-attention and a feed-forward network, each with add & norm.
+
+    Figure, of its activation function: docs/figures/gelu.svg
+    """
 
     def __init__(self, config: BertConfig):
         super().__init__()
@@ -105,6 +112,8 @@ class BertLayer(nn.Module):
         ln_layer: nn.LayerNorm,
     ) -> Tensor:
         """LayerNorm(x + Dropout(Dense(Sublayer(x)))) (Vaswani et al. 2017, sections 3.1, 5.4).
+
+        Figure: docs/figures/add_norm.svg
 
         Args:
             input: what went into the sublayer, (B, L, D).
@@ -139,7 +148,10 @@ class BertLayer(nn.Module):
 
 
 class BertModel(BertPreTrainedModel):
-    """Embeddings, a stack of layers and the pooler (Devlin et al. 2019, section 3, figure 2)."""
+    """Embeddings, a stack of layers and the pooler (Devlin et al. 2019, section 3, figure 2).
+
+    Figure: docs/figures/model.svg
+    """
 
     def __init__(self, config: BertConfig):
         super().__init__(config)
@@ -163,6 +175,8 @@ class BertModel(BertPreTrainedModel):
 
     def embed(self, input_ids: Tensor, token_type_ids: Tensor | None = None) -> Tensor:
         """Dropout(LayerNorm(word + position + segment)) (Devlin et al. 2019, figure 2).
+
+        Figure: docs/figures/embeddings.svg
 
         Args:
             input_ids: (B, L), L at most config.max_position_embeddings.

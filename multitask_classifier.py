@@ -251,6 +251,7 @@ class MultitaskBERT(nn.Module):
         """The logit of "yes, a paraphrase": (B, L1), (B, L1), (B, L2), (B, L2) → (B,).
 
         Above 0 means yes; no sigmoid here: the loss and the evaluation apply it.
+        Figure: docs/figures/pairs.svg
         """
         ### BEGIN SOLUTION multitask.predict_paraphrase
         ### STUB: # a vector for each sentence, both put together in a way that shows how they

@@ -67,6 +67,8 @@ class AdamW(Optimizer):
             θ ← θ − α_t·m / (√v + ε)
             θ ← θ − α·λ·θ                         decoupled weight decay, after the update
 
+        Figure, with bias correction and without: docs/figures/adamw.svg
+
         Args:
             closure: computes the loss anew, with gradients; called first if given.
 

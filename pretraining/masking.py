@@ -43,6 +43,7 @@ def mask_tokens(
     Of the pieces chosen, 80 % become [MASK], 10 % a piece by chance and 10 % stay as they are; the
     labels are their ids, and −100 everywhere else. Draws in the order of transformers'
     DataCollatorForLanguageModeling, so that the same generator gives the same masks.
+    Figure: docs/figures/pretraining.svg
 
     Args:
         ids: (B, L) int64.

@@ -1,0 +1,605 @@
+"""Draw the figures of the texts: from real tensors of real sentences, as SVG.
+
+    python docs/figures.py            draw all of docs/figures/
+    python docs/figures.py --check    say whether they are as they would be drawn now
+
+The model is the offline one, all-MiniLM-L6-v2, run by our BertModel. Blue is above 0 and orange
+below, and the stronger the colour the larger the number. A reader's light or dark setting chooses
+the colours. A figure's title and description, for screen readers, are its function's docstring.
+Shapes: L word pieces, D hidden size, H heads, W = D / H.
+"""
+
+from __future__ import annotations
+
+import argparse
+import functools
+import inspect
+import re
+import sys
+from collections.abc import Sequence
+from html import escape
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+import torch
+from torch import Tensor, nn
+
+from bert import BertModel
+from lessons.attention_maps import attention_maps, outputs_of
+from optimizer import AdamW
+from pretraining.masking import mask_tokens
+from tokenizer import BertTokenizer
+from training.errors import InputError
+from training.files import atomic_write
+from training.hub import OFFLINE_NAME
+from training.scripts import run_script
+
+FOLDER = Path(__file__).resolve().parent / "figures"
+SEA, SHIP = "The captain looked at the sea.", "The ship sailed."
+STORM, BREAD = "A storm was coming.", "The bread needs salt."
+TUNING, TUNED = "A man is tuning a violin.", "A violin is being tuned by a man."
+NEXT_PIECE = 1, 8  # layer and head, from 0: here a piece looks at the one after it
+SAME_WORD = 2, 9  # and here at the same word in the other sentence
+WIDTH, PIXELS = 640, 720  # of a drawing, and of its picture where there is room
+COLOURS = {  # classes: light, dark; blue and orange are told apart by all eyes
+    "path,rect,.quiet": ("#566273", "#a9b4c2"),
+    "text,.ink": ("#1b2430", "#e8ecf2"),
+    ".card": ("#ffffff", "#141a22"),
+    ".blue": ("#0066ae", "#62b6f2"),
+    ".orange": ("#c04a00", "#f5a04e"),
+    ".green": ("#00735c", "#4ccfa8"),
+    ".purple": ("#8a3d86", "#d995d6"),
+}
+CLASSES = """
+    text{font:18px system-ui,sans-serif;text-anchor:middle;stroke:none!important}
+    .start{text-anchor:start}.end{text-anchor:end}.bold{font-weight:600}.big{font-size:23px}
+    rect{fill-opacity:.13;stroke-width:1.5}.strong{fill-opacity:.4}.full{fill-opacity:1}
+    .frame{fill:none!important;stroke-width:3}.edge{fill:none;stroke-width:1;stroke-opacity:.45}
+    .line{fill:none!important;stroke-width:1.5;stroke-linecap:round;stroke-linejoin:round}
+    .thin{stroke-width:1;opacity:.5}.thick{stroke-width:4}.dash{stroke-dasharray:9 8}
+    .area{fill-opacity:.2;stroke-width:2}.cells path{fill:inherit;stroke:none}
+"""
+TIP = """<defs><marker id="tip" refX="7" refY="4" orient="auto" markerWidth="8" markerHeight="8"
+ markerUnits="userSpaceOnUse"><path d="M0 0L8 4L0 8z"/></marker></defs>"""
+
+Chip = tuple[str, float]  # a piece, and the middle of all that is drawn of it
+
+# ---------------------------------------------------------------------------------------------
+# Drawing
+
+
+def number(value: float) -> str:
+    """A coordinate, to a tenth."""
+    return f"{round(float(value), 1) + 0:g}"
+
+
+def chip_width(piece: str) -> float:
+    """Of the box around a piece."""
+    return max(26, 10.2 * len(piece) + 12)
+
+
+def side_by_side(pieces: Sequence[str], left: float = 32, right: float = 608) -> list[Chip]:
+    """Place the chips of a sentence from left to right, with equal gaps."""
+    widths = [chip_width(piece) for piece in pieces]
+    gap = (right - left - sum(widths)) / (len(pieces) - 1)
+    starts = [left + sum(widths[:i]) + i * gap for i in range(len(pieces))]
+    return [(piece, x + chip_width(piece) / 2) for piece, x in zip(pieces, starts, strict=True)]
+
+
+class Drawing:
+    """An SVG; what is added lies on top of what was there. ``classes`` are those of CLASSES."""
+
+    def __init__(self) -> None:
+        self.parts: list[str] = []
+        self.bottom = 0.0  # of all that was drawn
+
+    def svg(self, docstring: str) -> str:
+        """The whole file, with the docstring's first line as its title."""
+        title, _, about = inspect.cleandoc(docstring).partition("\n\n")
+        height = round(self.bottom + 20)
+        light, dark = (
+            "".join(f"{name}{{fill:{c[i]};stroke:{c[i]}}}" for name, c in COLOURS.items())
+            for i in (0, 1)
+        )
+        rules = f"{light}{inspect.cleandoc(CLASSES)}@media(prefers-color-scheme:dark){{{dark}}}"
+        box = f'viewBox="0 0 {WIDTH} {height}"'
+        size = f'width="{PIXELS}" height="{number(height * PIXELS / WIDTH)}"'
+        return f"""<svg xmlns="http://www.w3.org/2000/svg" role="img" {box} {size}>
+<title>{escape(title.removesuffix("."))}</title>
+<desc>{escape(" ".join(about.split()))}</desc>
+<style>{rules}</style>{TIP}
+<rect class="card full" width="{WIDTH}" height="{height}" rx="14"/>
+{chr(10).join(self.parts)}
+</svg>
+"""
+
+    def text(self, x: float, y: float, words: str, classes: str = "", turn: int = 0) -> None:
+        """Words whose base line is at y; ``turn`` degrees about (x, y)."""
+        turned = f' transform="rotate({turn} {number(x)} {number(y)})"' if turn else ""
+        place = f'class="{classes}" x="{number(x)}" y="{number(y)}"{turned}'
+        self.parts.append(f"<text {place}>{escape(words)}</text>")
+        self.bottom = max(self.bottom, y)
+
+    def box(self, x: float, y: float, wide: float, high: float, classes: str, *words: str) -> None:
+        """A round box with rows of words in its middle; of several rows the first is bold."""
+        place = f'x="{number(x)}" y="{number(y)}" width="{number(wide)}" height="{number(high)}"'
+        round_by = 2 if classes == "edge" else 7
+        self.parts.append(f'<rect class="{classes}" {place} rx="{round_by}"/>')
+        self.bottom = max(self.bottom, y + high)
+        for i, row in enumerate(words):
+            down = y + high / 2 + 6.5 + 24 * (i - (len(words) - 1) / 2)
+            self.text(x + wide / 2, down, row, "bold" if len(words) > 1 and i == 0 else "")
+
+    def chip(self, chip: Chip, y: float, classes: str) -> None:
+        """A piece in a box."""
+        piece, middle = chip
+        self.box(middle - chip_width(piece) / 2, y, chip_width(piece), 30, classes, piece)
+
+    def line(self, points: Sequence[tuple[float, float]], classes: str, extra: str = "") -> None:
+        """A line through points, with the class "area" also filled."""
+        path = "M" + "L".join(f"{number(x)} {number(y)}" for x, y in points)
+        line = "" if "area" in classes else "line "
+        self.parts.append(f'<path class="{line}{classes}" d="{path}"{extra}/>')
+        self.bottom = max(self.bottom, *(y for _, y in points))
+
+    def curve(self, xs: Tensor, ys: Tensor, classes: str) -> None:
+        """A line through as many points as there are coordinates."""
+        self.line(torch.stack((xs, ys), 1).tolist(), classes)
+
+    def arrow(self, *places: float) -> None:
+        """An arrow from x, y to x, y, and on to further ones."""
+        self.line(list(zip(places[::2], places[1::2], strict=True)), "", ' marker-end="url(#tip)"')
+
+    def heat(self, x: float, y: float, rows: Tensor, wide: float, high: float, top: float) -> None:
+        """A matrix as coloured cells; a number as large as ``top`` has the full colour."""
+        for sign, colour in ((1, "blue"), (-1, "orange")):
+            self.parts.append(f'<g class="cells {colour}">')
+            for i, j in (rows * sign > 0.01 * top).nonzero().tolist():
+                deep = min(1.0, abs(float(rows[i, j])) / top)
+                size = f"h{number(wide - 0.8)}v{number(high - 0.8)}h-{number(wide - 0.8)}z"
+                path = f"M{number(x + j * wide)} {number(y + i * high)}{size}"
+                self.parts.append(f'<path opacity="{deep:.2f}" d="{path}"/>')
+            self.parts.append("</g>")
+        wide, high = rows.size(1) * wide + 2, rows.size(0) * high + 2
+        self.box(x - 1.4, y - 1.4, wide, high, "edge")
+
+    def strips(self, chips: Sequence[Chip], y: float, vectors: Tensor, top: float) -> None:
+        """Under each chip the first numbers of its vector (L, D), one above the other."""
+        for (_, middle), vector in zip(chips, vectors, strict=True):
+            self.heat(middle - 13, y, vector[:7, None], 26, 10, top)
+
+    def rows(self, pieces: Sequence[str], x: float, y: float, high: float) -> None:
+        """The pieces to the left of a matrix, one a row."""
+        for i, piece in enumerate(pieces):
+            self.text(x - 8, y + (i + 0.5) * high + 6, piece, "end")
+
+
+# ---------------------------------------------------------------------------------------------
+# The model, and what it makes of sentences
+
+
+@functools.cache
+def pretrained() -> tuple[BertModel, BertTokenizer]:
+    """The offline model and its tokenizer."""
+    bert = BertModel.from_pretrained(OFFLINE_NAME).eval().requires_grad_(False)
+    return bert, BertTokenizer.from_pretrained(OFFLINE_NAME)
+
+
+def encoded(*texts: str, second: str | None = None) -> tuple[Tensor, Tensor, Tensor]:
+    """Ids, mask and segments of a padded batch, (B, L) each."""
+    pairs = [] if second is None else [[second]]
+    made = pretrained()[1](list(texts), *pairs, padding=True, return_tensors="pt")
+    return made["input_ids"], made["attention_mask"], made["token_type_ids"]
+
+
+def pieces_of(ids: Tensor) -> list[str]:
+    """The pieces of one row of ids."""
+    return pretrained()[1].convert_ids_to_tokens(ids.tolist())
+
+
+def output_of(module: nn.Module, *texts: str) -> Tensor:
+    """What a module of the model gives when the model reads texts, of the first one: (L, …)."""
+    with outputs_of([module]) as outputs:
+        pretrained()[0](*encoded(*texts))
+    return outputs[0][0]
+
+
+def shares_of(place: tuple[int, int], *texts: str, second: str | None = None) -> Tensor:
+    """What the first text's pieces attend to in one head, (L, L)."""
+    layer, head = place
+    return attention_maps(pretrained()[0], *encoded(*texts, second=second))[layer, 0, head]
+
+
+# ---------------------------------------------------------------------------------------------
+# The figures
+
+
+def model(d: Drawing) -> None:
+    """The model at a glance.
+
+    A sentence is cut into pieces, and each piece becomes a vector. In every layer the pieces look
+    at each other, then each is worked on alone. The vector of [CLS] gives the class.
+    """
+    bert, ids = pretrained()[0], encoded(SEA)[0][0]
+    chips = side_by_side(pieces_of(ids))
+    d.text(320, 42, SEA, "big bold")
+    d.arrow(320, 54, 320, 80)
+    d.text(334, 73, "tokenizer", "start quiet")
+    for chip in chips:
+        d.chip(chip, 86, "quiet" if chip[0] in ("[CLS]", "[SEP]") else "blue")
+    d.text(24, 150, "embeddings: a vector for each piece", "start bold")
+    d.strips(chips, 164, output_of(bert.embed_layer_norm, SEA), 1.0)
+    for back in (14, 7, 0):  # further layers behind the first one
+        place = 16 + back, 266 - back, 608 - 2 * back, 252
+        d.box(*place, "card full")
+        d.box(*place, "blue")
+    d.text(32, 296, "attention: pieces look at pieces", "start bold")
+    d.text(608, 296, f"{len(bert.bert_layers)} layers", "end blue bold")
+    for (_, looks), row in zip(chips, shares_of(NEXT_PIECE, SEA).tolist(), strict=True):
+        for (_, seen), share in zip(chips, row, strict=True):
+            d.line([(seen, 308), (looks, 388)], "blue thick", f' opacity="{share:.2f}"')
+        d.box(looks - 13, 450, 26, 28, "orange strong")
+        d.arrow(looks, 478, looks, 492)
+    d.text(32, 436, "feed-forward: each piece alone", "start bold")
+    d.text(608, 436, "add & norm after both", "end quiet")
+    for y in (396, 496):
+        d.box(32, y, 576, 6, "quiet strong")
+    d.text(24, 550, "vectors that know the whole sentence", "start bold")
+    d.strips(chips, 564, output_of(bert.bert_layers[-1], SEA), 1.0)
+    d.arrow(chips[0][1], 640, chips[0][1], 664)
+    d.box(24, 668, 84, 36, "green", "pooler")
+    d.arrow(108, 686, 132, 686)
+    d.box(136, 668, 108, 36, "green", "classifier")
+    d.arrow(244, 686, 270, 686)
+    for i in range(5):
+        d.box(276 + 68 * i, 668, 62, 36, "purple", str(i))
+    d.text(276, 732, "negative", "start quiet")
+    d.text(610, 732, "positive", "end quiet")
+
+
+def embeddings(d: Drawing) -> None:
+    """The three embeddings.
+
+    For each piece the vectors of its word, position and segment are added and normalised. The two
+    pieces "the" have the same word vector, but not the same sum.
+    """
+    bert, ids = pretrained()[0], encoded(SEA)[0][0]
+    chips, length = side_by_side(pieces_of(ids)), len(ids)
+    rows = {
+        "word: what the piece is": bert.word_embedding.weight[ids],
+        "+ position: where it is": bert.pos_embedding.weight[:length],
+        "+ segment: which sentence it is in": bert.tk_type_embedding.weight[[0] * length],
+        "= sum, normalised": output_of(bert.embed_layer_norm, SEA),
+    }
+    for chip in chips:
+        d.chip(chip, 20, "green" if chip[0] == "the" else "quiet")
+    for y, (words, vectors) in zip((92, 210, 328, 462), rows.items(), strict=True):
+        d.text(24, y, words, "start bold")
+        d.strips(chips, y + 16, vectors, 1.0 if y == 462 else 0.1)
+    for y, words in ((92, "twice the same"), (462, "no longer the same")):
+        d.text(616, y, words, "end green bold")
+        for _, middle in (chip for chip in chips if chip[0] == "the"):
+            d.box(middle - 18, y + 11, 36, 80, "green frame")
+    d.line([(24, 432), (616, 432)], "")
+    d.text(616, 580, f"7 of {bert.config.hidden_size} numbers of each vector", "end quiet")
+
+
+def projections(d: Drawing) -> None:
+    """Queries, keys and values.
+
+    Three linear layers make three matrices of the same hidden states, and each is cut into heads.
+    """
+    layer, head = NEXT_PIECE
+    bert = pretrained()[0]
+    attention, count = bert.bert_layers[layer].self_attention, bert.config.num_attention_heads
+    d.text(320, 34, "hidden states: a row for each piece", "bold")
+    d.rows(pieces_of(encoded(SEA)[0][0]), 200, 50, 18)
+    d.heat(200, 50, output_of(bert.bert_layers[layer - 1], SEA)[:, ::16], 10, 18, 1.5)
+    d.text(454, 126, f"D = {bert.config.hidden_size}", "start")
+    d.text(454, 150, "(B, L, D)", "start quiet")
+    for i, name in enumerate(("query", "key", "value")):
+        left = 28 + 202 * i
+        d.arrow(320 + 60 * (i - 1), 218, left + 90, 254)
+        d.box(left + 20, 258, 140, 34, "green", f"{name}: D → D")
+        d.arrow(left + 90, 292, left + 90, 316)
+        matrix = output_of(getattr(attention, name), SEA)[:, ::16].split(24 // count, 1)
+        for j, part in enumerate(matrix):  # (L, W), of which two numbers are shown
+            d.heat(left + 15.4 * j, 324, part, 6, 13, 3.0)
+        d.box(left + 15.4 * head - 3, 320, 17, 124, "purple frame")
+    wide = attention.attention_head_size
+    d.text(320, 480, f"each in H = {count} heads of width W = {wide}", "bold")
+    d.text(320, 508, "(B, H, L, W), one head framed", "quiet")
+
+
+def attention(d: Drawing) -> None:
+    """Attention in four steps.
+
+    A score for each pair of pieces; the mask makes those of padding hugely negative; softmax makes
+    shares of each row, with nothing for padding; the shares weigh the values.
+    """
+    layer, head = NEXT_PIECE
+    pieces = pieces_of(encoded(SHIP, SEA)[0][0])  # padded to the longer sentence
+    module = pretrained()[0].bert_layers[layer].self_attention
+    query, key, value = (
+        output_of(part, SHIP, SEA).unflatten(-1, (module.num_attention_heads, -1))[:, head]
+        for part in (module.query, module.key, module.value)
+    )  # (L, W) each
+    scores, shares = query @ key.mT / value.size(1) ** 0.5, shares_of(NEXT_PIECE, SHIP, SEA)
+    real = pieces.index("[PAD]")
+    for x, name, seen in ((84, "1 scores Q Kᵀ / √W", scores), (394, "2 + mask", scores[:, :real])):
+        d.text(x, 30, name, "start bold")
+        d.heat(x, 112, seen, 24, 24, 8.0)
+        for j, piece in enumerate(pieces):
+            d.text(x + 24 * j + 18, 104, piece, "start quiet", -90)
+    d.box(394 + 24 * real, 111, 24 * (len(pieces) - real), 217, "ink full")
+    d.text(592, 220, "hugely negative", "card bold", -90)
+    for y in (112, 408):
+        d.rows(pieces, 84, y, 24)
+    d.text(84, 392, "3 softmax: shares", "start bold")
+    d.heat(84, 408, shares, 24, 24, 1.0)
+    d.text(84, 652, "each row sums to 1", "start quiet")
+    d.text(394, 392, "4 shares × V: context", "start bold")
+    d.heat(394, 408, shares @ value, 216 / value.size(1), 24, 1.2)
+    d.text(394, 652, f"W = {value.size(1)} for each piece", "start quiet")
+
+
+def heads(d: Drawing) -> None:
+    """Heads apart and together.
+
+    Apart, each head has its part of every piece. Side by side again, a row holds all heads of one
+    piece. Merged carelessly, the shape is right, but a row holds one head of all pieces.
+    """
+    pieces = pieces_of(encoded(SEA)[0][0])[:4]
+    colours = ("blue", "orange", "green", "purple")
+    d.text(24, 34, "apart: (B, H, L, W)", "start bold")
+    d.text(616, 34, "4 of 12 heads, 4 of 9 pieces", "end quiet")
+    d.text(24, 250, "together: (B, L, D), a row is a piece", "start bold")
+    d.text(24, 424, "the same shape, but a row is a head", "start bold")
+    for head, colour in enumerate(colours):
+        d.text(94 + 150 * head, 66, f"head {head + 1}", f"bold {colour}")
+        for row, piece in enumerate(pieces):
+            d.box(44 + 150 * head, 78 + 32 * row, 100, 28, colour, piece)
+            d.box(24 + 138 * head, 264 + 32 * row, 134, 28, colour, piece)
+            d.box(24 + 138 * row, 438 + 32 * head, 134, 28, colour, piece)
+        d.text(598, 285 + 32 * head, "✓", "big green")
+        d.text(598, 459 + 32 * head, "✗", "big orange")
+
+
+def add_norm(d: Drawing) -> None:
+    """What LayerNorm does to each piece.
+
+    In the sum the pieces' numbers spread differently. After the norm each piece has mean 0 and
+    standard deviation 1. Then learned numbers scale and shift them.
+    """
+    bert, pieces = pretrained()[0], pieces_of(encoded(SEA)[0][0])
+    dense, norm = bert.bert_layers[0].attention_dense, bert.bert_layers[0].attention_layer_norm
+    total = output_of(bert.embed_layer_norm, SEA) + output_of(dense, SEA)  # (L, D)
+    plain = nn.functional.layer_norm(total, total.shape[-1:])  # (L, D)
+    stages = (
+        ("x + Dense(s)", "the sum", "orange", total),
+        ("LayerNorm", "mean 0, sd 1", "blue", plain),
+        ("scale, shift", "both learned", "green", output_of(norm, SEA)),
+    )
+    at = torch.linspace(-2.6, 2.6, 53)
+    for i, (first, second, colour, rows) in enumerate(stages):
+        left = 92 + 182 * i
+        d.text(left + 80, 34, first, "bold")
+        d.text(left + 80, 58, second, "quiet")
+        for j, row in enumerate(rows):
+            base, spread = 132 + 44 * j, float(row.std(correction=0))
+            width = 0.9 * spread * len(row) ** -0.2  # of each kernel, by Silverman's rule
+            density = torch.exp(-0.5 * ((at[:, None] - row) / width) ** 2).mean(1) / width  # (53,)
+            d.curve(left + 80 + 30 * at, base - 13 * density, f"{colour} area")
+            d.text(left + 168, base - 7, f"{spread:.2f}", "end quiet")
+    d.rows(pieces, 92, 104, 44)
+    d.text(616, 520, "right of each curve: its standard deviation (sd)", "end quiet")
+
+
+def gelu(d: Drawing) -> None:
+    """GELU and ReLU.
+
+    GELU follows ReLU far from 0; it is smooth, and slightly negative below 0, where most inputs of
+    the feed-forward networks are.
+    """
+    layers = pretrained()[0].bert_layers
+    inputs = torch.cat([output_of(layer.interm_dense, SEA).flatten() for layer in layers])
+    for x in range(-4, 4):
+        d.text(340 + 78 * x, 298, str(x).replace("-", "−"), "quiet")
+        if x > 0:
+            d.text(330, 276 - 78 * x, str(x), "end quiet")
+    d.line([(28, 270), (613, 270)], "")
+    d.line([(340, 24), (340, 278)], "")
+    xs = torch.linspace(-4, 3.1, 72)
+    curves = (
+        (torch.relu, "orange thick dash", 84, "ReLU: max(0, x)"),
+        (nn.functional.gelu, "blue thick", 52, "GELU: x · Φ(x)"),
+    )
+    for function, classes, y, name in curves:
+        d.curve(340 + 78 * xs, 270 - 78 * function(xs), classes)
+        d.line([(32, y), (80, y)], classes)
+        d.text(92, y + 6, name, "start bold")
+    counts = torch.histc(inputs, 56, -4, 3)
+    tops = (492 - 120 * counts / counts.max()).tolist()
+    for classes, part in (("blue area", slice(0, 32)), ("green area", slice(32, 56))):
+        edges = [(28 + 9.75 * (i + j), y) for i, y in list(enumerate(tops))[part] for j in (0, 1)]
+        d.line([(edges[0][0], 492), *edges, (edges[-1][0], 492)], classes)
+    below = 100 * float((inputs < 0).float().mean())
+    d.text(28, 346, "what really comes in, in all layers:", "start bold")
+    d.text(28, 372, f"{below:.0f} % are below 0", "start blue bold")
+
+
+def adamw(d: Drawing) -> None:
+    """Bias correction in AdamW.
+
+    One weight goes from 1 towards the minimum at 0. With bias correction the first steps are as
+    long as the learning rate; without it they are over three times as long, past the minimum.
+    """
+    d.text(24, 34, "the weight θ, with its minimum at 0", "start bold")
+    d.text(24, 322, "length of a step, in learning rates", "start bold")
+    for zero, unit, ticks in ((172, 120, (0, 1)), (522, 35, (0, 1, 3, 5))):
+        for tick in ticks:
+            d.line([(60, zero - tick * unit), (610, zero - tick * unit)], "thin")
+            d.text(48, zero - tick * unit + 6, str(tick), "end quiet")
+    across = 60 + 27 * torch.arange(21)
+    runs = (
+        (False, "orange thick dash", 106, "without"),
+        (True, "blue thick", 76, "with correction"),
+    )
+    for correct, classes, y, name in runs:
+        weights = trajectory(correct)
+        lengths = weights.diff().abs() / 0.05
+        d.curve(across, 172 - 120 * weights, classes)
+        d.curve(across[1:], 522 - 35 * lengths, classes)
+        d.line([(380, y), (424, y)], classes)
+        d.text(436, y + 6, name, "start bold")
+    for step in (1, 5, 10, 15, 20):
+        d.text(60 + 27 * step, 552, f"step {step}" if step == 1 else str(step), "quiet")
+
+
+def trajectory(correct_bias: bool) -> Tensor:
+    """θ before and after each of 20 steps down θ² / 2, whose gradient is θ."""
+    theta = nn.Parameter(torch.ones(1, dtype=torch.float64))
+    optimizer = AdamW([theta], lr=0.05, correct_bias=correct_bias)
+    passed = [1.0]
+    for _ in range(20):
+        theta.grad = theta.detach().clone()
+        optimizer.step()
+        passed.append(theta.item())
+    return torch.tensor(passed)
+
+
+def pairs(d: Drawing) -> None:
+    """Bi-encoder and cross-encoder.
+
+    As two sequences, the words of one sentence see nothing of the other. As one sequence, man looks
+    at man, violin at violin and tuning at tuned, across the sentences.
+    """
+    names = pieces_of(encoded(TUNING, second=TUNED)[0][0])
+    shares = shares_of(SAME_WORD, TUNING, second=TUNED)
+    end = names.index("[SEP]")
+    first = {i: 108 + 33 * (i - 1) for i in range(1, end)}  # where each piece is, from above
+    second = {i: 75 + 33 * (i - end - 1) for i in range(end + 1, len(names) - 1)}
+    for left, title in ((24, "bi-encoder"), (350, "cross-encoder")):
+        d.text(left + 133, 34, title, "big bold")
+        for x, places, colour in ((left, first, "blue"), (left + 186, second, "orange")):
+            for i, y in places.items():
+                d.box(x, y - 14, 80, 28, colour, names[i])
+            d.arrow(x + 40, max(places.values()) + 20, x + 40, 388)
+        d.box(left, 520, 266, 34, "purple", "answer")
+    for i, y in first.items():
+        for j, to in second.items():
+            share = float(shares[i, j] + shares[j, i]) / 2
+            d.line([(433, y), (533, to)], "purple thick", f' opacity="{share:.2f}"')
+    for x, vector in ((64, "u"), (250, "v")):
+        d.box(x - 40, 392, 80, 34, "quiet", "BERT")
+        d.arrow(x, 426, x, 452)
+        d.box(x - 22, 456, 44, 34, "green", vector)
+        d.arrow(x, 490, x, 516)
+    d.box(350, 392, 266, 34, "quiet", "BERT")
+    d.arrow(483, 426, 483, 452)
+    d.box(390, 456, 186, 34, "green", "one vector")
+    d.arrow(483, 490, 483, 516)
+    layer, head = SAME_WORD
+    d.text(616, 584, f"lines: attention, layer {layer + 1}, head {head + 1}", "end quiet")
+
+
+def pretraining(d: Drawing) -> None:
+    """What BERT was pretrained on.
+
+    In each row some pieces are chosen and have to be found: most are hidden by [MASK], some by
+    another piece, some stay. And [CLS] has to say whether the second sentence follows the first.
+    """
+    tokenizer = pretrained()[1]
+    special, mask, size = tokenizer.all_special_ids, tokenizer.mask_token_id, tokenizer.vocab_size
+    for top, second, seed, answer in ((62, STORM, 0, "yes"), (320, BREAD, 290, "no")):
+        ids = encoded(SEA, second=second)[0]  # (1, L)
+        chance = torch.Generator().manual_seed(seed)
+        given = torch.isin(ids, torch.tensor(special))
+        inputs, labels = mask_tokens(ids, given, mask, size, generator=chance)  # (1, L) each
+        names, wanted = pieces_of(inputs[0]), pieces_of(ids[0])
+        middle = names.index("[SEP]") + 1
+        chips = side_by_side(names[:middle]) + side_by_side(names[middle:], right=402)
+        d.text(32, top - 26, "[CLS]: does the second sentence follow?", "start bold")
+        d.text(608, top - 26, answer, "end green big bold")
+        for i, chip in enumerate(chips):
+            y, colour = (top, "blue") if i < middle else (top + 96, "orange")
+            chosen = labels[0, i] >= 0
+            d.chip(chip, y, "purple strong" if chosen else colour)
+            if chosen:
+                d.arrow(chip[1], y + 30, chip[1], y + 50)
+                d.text(chip[1], y + 70, wanted[i], "purple bold")
+
+
+def course(d: Drawing) -> None:
+    """From the handout to the grade.
+
+    The course's repository makes yours, with stubs. You write, the checks judge each function
+    alone, and one script zips. The grader runs the zip on fresh inputs and gives points.
+    """
+    d.text(160, 34, "the course", "big bold")
+    d.text(480, 34, "you", "big bold")
+    d.box(24, 52, 272, 100, "blue", "repository", "with the solutions", "and the table of tasks")
+    d.box(344, 52, 272, 100, "orange", "your repository", "stubs, data, texts", "and the checks")
+    d.box(344, 198, 272, 76, "orange", "write a function", "one of the twelve tasks")
+    alone = "each function alone"
+    d.box(344, 324, 272, 100, "green", "sanity_check.py", "stored references,", alone)
+    d.box(344, 470, 272, 76, "orange", "prepare_submit.py", "checks, then one zip")
+    d.box(24, 324, 272, 100, "purple", "the grader", "in a sandbox, fresh inputs,", alone)
+    d.box(24, 470, 272, 76, "purple", "points, feedback", "and the leaderboard")
+    d.arrow(296, 102, 340, 102)
+    d.arrow(480, 152, 480, 194)
+    d.arrow(440, 274, 440, 320)
+    d.text(428, 304, "try", "end quiet")
+    d.arrow(520, 324, 520, 278)
+    d.text(532, 304, "again", "start quiet")
+    d.arrow(480, 424, 480, 466)
+    d.arrow(344, 508, 320, 508, 320, 374, 300, 374)
+    d.arrow(160, 152, 160, 320)
+    d.text(172, 240, "the same tasks", "start quiet")
+    d.arrow(160, 424, 160, 466)
+
+
+FIGURES = (model, embeddings, projections, attention, heads, add_norm, gelu, adamw, pairs)
+FIGURES += (pretraining, course)
+
+# ---------------------------------------------------------------------------------------------
+# The command line
+
+NUMBER = re.compile(r"\d+(?:\.\d+)?")
+
+
+def same(one: str, other: str) -> bool:
+    """Whether two drawings differ by rounding at most: by one in a number's last decimal."""
+    if NUMBER.split(one) != NUMBER.split(other):
+        return False
+    for a, b in zip(NUMBER.findall(one), NUMBER.findall(other), strict=True):
+        decimals = max(len(n.partition(".")[2]) for n in (a, b))
+        if abs(float(a) - float(b)) > (1.01 * 10**-decimals if decimals else 0):
+            return False
+    return True
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Draw every figure, or check what is there."""
+    parser = argparse.ArgumentParser(description="Draw the figures of the texts.")
+    parser.add_argument("--check", action="store_true", help="write nothing, say what has changed")
+    check = parser.parse_args(arguments).check
+    changed = []
+    for draw in FIGURES:
+        path, drawing = FOLDER / f"{draw.__name__}.svg", Drawing()
+        draw(drawing)
+        drawn = drawing.svg(draw.__doc__)
+        if path.is_file() and same(path.read_text(encoding="utf-8"), drawn):
+            continue
+        changed.append(path.name)
+        if not check:
+            with atomic_write(path) as file:
+                file.write(drawn)
+    if check and changed:
+        raise InputError(f"{', '.join(changed)}: drawn otherwise now; run python docs/figures.py")
+    print(f"{len(FIGURES)} figures, {len(changed)} of them new")
+
+
+if __name__ == "__main__":
+    run_script(main)

@@ -1,0 +1,106 @@
+"""The drawn figures: as their script draws them, readable by a program, used, and handed out."""
+
+import importlib.util
+import re
+import xml.etree.ElementTree as ET
+
+import pytest
+from conftest import ROOT
+
+from course import handout
+from training.errors import InputError
+
+FOLDER = ROOT / "docs" / "figures"
+FIGURES = sorted(FOLDER.glob("*.svg"))
+SVG = "{http://www.w3.org/2000/svg}"
+LARGEST = 60_000  # bytes
+
+
+def name_of(path):
+    return path.stem
+
+
+@pytest.fixture(scope="module")
+def figures():
+    """docs/figures.py, which is in no package."""
+    spec = importlib.util.spec_from_file_location("figures", ROOT / "docs" / "figures.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_committed_figures_are_as_drawn(figures, offline_model, monkeypatch, tmp_path, capsys):
+    figures.main(["--check"])
+    assert "11 figures, 0 of them new" in capsys.readouterr().out
+    for path in FIGURES:
+        text = path.read_text(encoding="utf-8")
+        changed = text.replace("the minimum", "a minimum") if path.stem == "adamw" else text
+        (tmp_path / path.name).write_text(changed, encoding="utf-8")
+    monkeypatch.setattr(figures, "FOLDER", tmp_path)
+    with pytest.raises(InputError, match=r"^adamw\.svg: drawn otherwise now"):
+        figures.main(["--check"])
+    figures.main([])
+    figures.main(["--check"])
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "equal"),
+    [
+        ("M1.2 30", "M1.3 30", True),  # rounded up on one machine, down on another
+        ("M1.2 30", "M1.4 30", False),
+        ("M1 30", "M1.1 30", True),
+        ("M1 30", "M1 31", False),  # a whole number is none that was rounded
+        ("0.99", "1", True),
+        ("0.58", "0.6", False),
+        ("M1.2 30", "L1.2 30", False),
+        ("M1.2 30", "M1.2 30 7", False),
+    ],
+)
+def test_rounding_is_no_change(figures, one, other, equal):
+    assert figures.same(one, other) is equal
+
+
+def test_every_figure_has_its_function(figures):
+    assert {path.stem for path in FIGURES} == {draw.__name__ for draw in figures.FIGURES}
+
+
+@pytest.mark.parametrize("path", FIGURES, ids=name_of)
+def test_a_figure_can_be_read(path):
+    """By a screen reader, in light and dark, and on a phone, where 18 units are 10 pixels."""
+    assert path.stat().st_size <= LARGEST
+    text = path.read_text(encoding="utf-8")
+    root = ET.fromstring(text)
+    assert root.tag == f"{SVG}svg"
+    assert root.get("role") == "img"
+    assert len(root.find(f"{SVG}title").text) > 10
+    assert len(root.find(f"{SVG}desc").text) > 40
+    assert "prefers-color-scheme:dark" in text
+    assert float(root.get("viewBox").split()[2]) <= 640
+    assert min(map(int, re.findall(r"(\d+)px", text))) >= 18
+    assert not re.search(r"https?://(?!www\.w3\.org/2000/svg\")", text)
+
+
+@pytest.mark.parametrize("path", FIGURES, ids=name_of)
+def test_a_figure_is_shown_in_a_text_with_what_is_seen(path):
+    texts = [page.read_text(encoding="utf-8") for page in (ROOT / "docs").glob("*.md")]
+    said = [
+        found for text in texts for found in re.findall(rf"!\[(.*)\]\(figures/{path.name}\)", text)
+    ]
+    assert said
+    assert all(len(words) > 40 and words.endswith(".") for words in said)
+
+
+def test_a_docstring_names_figures_that_are_there():
+    named = set()
+    for file in (*ROOT.glob("*.py"), *ROOT.glob("pretraining/*.py")):
+        named |= set(re.findall(r"docs/figures/(\w+)\.svg", file.read_text(encoding="utf-8")))
+    assert len(named) >= 9
+    assert named <= {path.stem for path in FIGURES}
+
+
+@pytest.mark.parametrize("part", ["1", "2"])
+def test_students_get_the_figures_of_their_text(part):
+    files = handout.build(ROOT, part).files
+    shown = re.findall(r"!\[.*\]\((.*?)\)", files["docs/handout.md"].decode())
+    assert len(shown) == len(FIGURES)
+    assert all(f"docs/{name}" in files for name in shown)
