@@ -28,9 +28,9 @@ def context():
 
 
 @pytest.fixture(scope="module")
-def rig(tiny_data, tiny_model_folder):
+def rig(context, tiny_data, tiny_model_folder):
     flags = ("--epochs", "1", "--precision", "fp32")
-    with rerun.open_rig(2, flags, tiny_data, tiny_model_folder) as made:
+    with rerun.open_rig(2, context.group, flags, tiny_data, tiny_model_folder) as made:
         yield made
 
 
@@ -124,10 +124,10 @@ def test_the_rig_holds_what_students_have(rig, tiny_data, tiny_model_folder):
     for flag in ("--only sst", "--resume", "--model x", "--train a --dev b"):
         with (
             pytest.raises(InputError, match="is not for the re-run"),
-            rerun.open_rig(1, flag.split(), tiny_data, tiny_model_folder),
+            rerun.open_rig(1, 0, flag.split(), tiny_data, tiny_model_folder),
         ):
             pytest.fail(flag)
-    with rerun.open_rig(1, ["--option", "pretrain"], tiny_data, tiny_model_folder) as other:
+    with rerun.open_rig(1, 0, ["--option", "pretrain"], tiny_data, tiny_model_folder) as other:
         assert other.option == "pretrain"
 
 

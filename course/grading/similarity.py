@@ -9,9 +9,15 @@ reason to look, not a verdict.
 from __future__ import annotations
 
 import hashlib
+import io
 import itertools
+import json
 import keyword
 import re
+import resource
+import subprocess
+import sys
+import tokenize
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import lru_cache
@@ -30,16 +36,13 @@ FEWEST = 10  # fingerprints: a smaller submission has too little code of its own
 BASE, PRIME = 0x2545F4914F6CDD1D, 2**61 - 1  # of the rolling hash
 SHOWN = 200  # pairs on the page
 LONGEST_FILE = 400_000  # bytes; the rest is not compared
+LONGEST_LINE = 1000  # characters
+SECONDS, MEMORY = 900, 4 << 30  # for all pairs of a class; half a minute for 300 submissions
 
 NAMES, STRINGS = "n", "s"
 KEYWORDS = frozenset(keyword.kwlist)
-TOKEN = re.compile(
-    r"(?P<string>(?i:[rbfu]{0,2})(?:'''(?:[^\\]|\\.)*?(?:'''|\Z)|\"\"\"(?:[^\\]|\\.)*?(?:\"\"\"|\Z)"
-    r"|'(?:[^'\\\n]|\\.)*(?:'|$)|\"(?:[^\"\\\n]|\\.)*(?:\"|$)))"
-    r"|(?P<comment>\#[^\n]*)|(?P<name>[^\W\d]\w*)|(?P<number>\d[\w.]*|\.\d[\w.]*)"
-    r"|(?P<newline>\n)|(?P<other>[^\s])",
-    re.DOTALL | re.MULTILINE,
-)
+BLANK = {tokenize.COMMENT, tokenize.NL, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER}
+F_STRING = (getattr(tokenize, "FSTRING_START", None), getattr(tokenize, "FSTRING_END", None))
 
 
 @dataclass(frozen=True)
@@ -74,31 +77,60 @@ def tokens(source: str) -> Tokens:
     """
     symbols: list[str] = []
     lines: list[int] = []
-    line, depth, statement = 1, 0, 0  # where the statement begins
-    for match in itertools.chain(TOKEN.finditer(source), [None]):
-        kind = match.lastgroup if match else "newline"
-        text = match.group() if match else "\n"
+    statement = 0  # where it begins
+    for kind, text, line in itertools.chain(_lexemes(source), [(tokenize.NEWLINE, "", 0)]):
         last = symbols[-1] if len(symbols) > statement else ""
-        if (kind == "newline" and depth <= 0) or text == ";":
+        if kind == tokenize.NEWLINE or text == ";":
             if last == STRINGS and len(symbols) == statement + 1:
                 del symbols[-1], lines[-1]
             statement = len(symbols)
-        elif kind not in ("comment", "newline"):
-            depth += (text in "([{") - (text in ")]}") if kind == "other" else 0
+        elif kind not in BLANK:
             if text in ")]}" and last == ",":
                 del symbols[-1], lines[-1]
             symbol = _symbol(kind, text)
             if text not in "()\\" and not symbol == STRINGS == last:
                 symbols.append(symbol)
                 lines.append(line)
-        line += text.count("\n")
     return Tokens(tuple(symbols), tuple(lines))
 
 
-def _symbol(kind: str, text: str) -> str:
-    if kind == "name":
+def _lexemes(source: str) -> Iterator[tuple[int, str, int]]:
+    """(kind, text, line) of Python's own tokenizer; of a text that it refuses, line by line.
+
+    Its time grows with the square of a line's length: the rest of a long line is not compared.
+    """
+    cut = [line[:LONGEST_LINE] for line in source.split("\n")]
+    whole, fault = _tokenized("\n".join(cut), 0)
+    if not fault:
+        return iter(whole)
+    return (one for at, line in enumerate(cut) for one in _tokenized(line.strip(), at)[0])
+
+
+def _tokenized(text: str, before: int) -> tuple[list[tuple[int, str, int]], bool]:
+    """The tokens of a text, and whether they end too early; f-strings are strings as all others.
+
+    Args:
+        before: how many lines there are before it.
+    """
+    found, depth = [], 0
+    try:
+        for kind, string, (line, _), _, _ in tokenize.generate_tokens(io.StringIO(text).readline):
+            depth -= kind == F_STRING[1]
+            if kind == tokenize.ERRORTOKEN and string.isspace():
+                continue
+            if not depth and kind != F_STRING[1]:
+                kind = tokenize.STRING if kind == F_STRING[0] else kind
+                found.append((kind, string, line + before))
+            depth += string[:1] != "" and kind == F_STRING[0]
+    except (tokenize.TokenError, SyntaxError, ValueError):
+        return found, True
+    return found, False
+
+
+def _symbol(kind: int, text: str) -> str:
+    if kind == tokenize.NAME:
         return text if text in KEYWORDS else NAMES
-    return STRINGS if kind == "string" else text
+    return STRINGS if kind == tokenize.STRING else text
 
 
 def hashes(symbols: Sequence[str], k: int) -> list[int]:
@@ -212,6 +244,40 @@ def pairs(
     return sorted(alike, key=lambda pair: (-pair.share, -pair.common, pair.first, pair.second))
 
 
+def compared(submissions: Iterable[Submission], known: frozenset[int]) -> tuple[list[Pair], str]:
+    """All pairs, found in a process of its own with limits; and why there are none ("": there are).
+
+    No text of a student's can then hold up the grader, or bring it down.
+    """
+    texts = [[one.student, python_files(one.files)] for one in submissions]
+    command = [sys.executable, "-m", "course.grading.similarity"]
+    try:
+        done = subprocess.run(
+            command,
+            input=json.dumps([texts, [*known]]).encode(),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            cwd=Path(__file__).parents[2],
+            timeout=SECONDS,
+            check=True,
+        )
+        return [Pair(**pair) for pair in json.loads(done.stdout)], ""
+    except (OSError, ValueError, subprocess.SubprocessError) as error:
+        return [], f"not compared: {clean(error)}"
+
+
+def main() -> None:
+    """What ``compared`` starts: submissions and the known code as JSON, then pairs as JSON."""
+    for kind, most in ((resource.RLIMIT_CPU, SECONDS), (resource.RLIMIT_AS, MEMORY)):
+        resource.setrlimit(kind, (most, most))
+    texts, known = json.load(sys.stdin)
+    given = [
+        Submission(student, 0, {name: text.encode() for name, text in files.items()})
+        for student, files in texts
+    ]
+    print(json.dumps([asdict(pair) for pair in pairs(given, frozenset(known))]))
+
+
 def _place(submission: Submission, name: str, line: int) -> str:
     text = _text(submission.files[name]).split("\n")[line - 1]
     return f"{name}:{line} {clean(text, 80)}"
@@ -222,8 +288,12 @@ def write(out: Path, found: Iterable[Pair]) -> None:
     write_csv(out / "similarity.csv", list(TITLES), [_row(pair) for pair in found])
 
 
-def section(found: Sequence[Pair]) -> tuple[str, str, str]:
-    """The section of the staff's page: heading, text, HTML."""
+def section(found: Sequence[Pair], why: str = "") -> tuple[str, str, str]:
+    """The section of the staff's page: heading, text, HTML.
+
+    Args:
+        why: submissions were not compared.
+    """
     kinds = {"share": "score", "common": "count"}
     columns = [Column(key, title, kinds.get(key, "text")) for key, title in TITLES.items()]
     text = (
@@ -232,6 +302,7 @@ def section(found: Sequence[Pair]) -> tuple[str, str, str]:
     )
     if len(found) > SHOWN:
         text += f" The first {SHOWN} of {len(found)} pairs; all are in similarity.csv."
+    text = why or text
     return "Similar code", text, table(columns, map(_row, found[:SHOWN]), "Similar code")
 
 
@@ -247,3 +318,7 @@ TITLES = {
 
 def _row(pair: Pair) -> dict[str, Any]:
     return asdict(pair)
+
+
+if __name__ == "__main__":
+    main()
