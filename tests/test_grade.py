@@ -20,8 +20,9 @@ from conftest import needs_sandbox
 from benchmarks.grader import GOLD, ask_here, loses, predictions, solution, write_zip
 from course import grade, handout
 from course.answers import MISTAKES, VARIANTS, put, read, read_all
-from course.grading import asking, canaries, hidden, judge, one, sandbox
+from course.grading import asking, canaries, hidden, isolation, judge, one, processes
 from course.grading.context import open_context
+from course.grading.slots import Slots
 from training.errors import InputError
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -58,7 +59,7 @@ def command(private_tree):
     def words(folder: Path, out: Path, *more: str) -> list[str]:
         gold = [private_tree / path.relative_to(ROOT) for path in GOLD]
         given = [private_tree / "course" / "grade.py", folder, "--out", out, "--gold", *gold, *more]
-        return [sys.executable, *map(str, given)]
+        return [sys.executable, *map(str, given), *isolation.flags()]
 
     return words
 
@@ -191,8 +192,7 @@ def quick(monkeypatch, run_script_here):
         return {entry.id: verdict(entry, submission.student) for entry in context.tasks}, ["none"]
 
     monkeypatch.setattr(one, "grade_tasks", grade_tasks)
-    monkeypatch.setattr(grade, "refuse_open_secrets", lambda paths, slots: None)
-    monkeypatch.setattr(grade, "refuse_unfit_machine", lambda: None)
+    monkeypatch.setattr(grade, "refuse", lambda around, slots, secrets: None)
     monkeypatch.setattr(grade.canaries, "check", lambda context, slots: None)
 
     def go(folder, out, *more):
@@ -281,32 +281,44 @@ def test_marks_by_hand(quick, tmp_path):
     assert f"{out} holds part 2; grade part 1 into another --out" in done.err
 
 
-def test_open_secrets_are_refused(run_script_here, submissions, tmp_path, monkeypatch):
-    monkeypatch.setattr(sandbox, "has_bubblewrap", lambda: False)
+def test_open_secrets_are_refused(run_script_here, submissions, tmp_path):
     with tempfile.TemporaryDirectory() as name:  # pytest's own folders are closed to others
         gold = Path(name) / "gold"
         shutil.copytree(GOLD[0], gold)
         for path in (gold.parent, gold):
             path.chmod(0o755)
-        done = run_script_here(grade, submissions, "--gold", gold, "--out", tmp_path / "out")
+        given = ("--gold", gold, "--out", tmp_path / "out", "--without-bubblewrap")
+        done = run_script_here(grade, submissions, *given)
     assert (done.code, len(faults(done.err))) == (1, 1)
-    assert f"{gold} could be read by the code that is graded" in done.err
+    assert str(gold) in done.err
+    assert "could be read by the code that is graded" in done.err
     assert not list((tmp_path / "out").glob("results/*"))
 
 
 def test_the_solution_counts_as_a_secret(run_script_here, submissions, tmp_path, monkeypatch):
-    monkeypatch.setattr(sandbox, "reaches", lambda path, slot: Path(path) == ROOT)
+    monkeypatch.setattr(isolation.Bubblewrap, "reaches", lambda *of: Path(of[1]) == ROOT)
     out = tmp_path / "out"
     done = run_script_here(grade, submissions, "--gold", *GOLD, "--out", out)
     assert done.code == 1
     assert f"{ROOT} could be read" in done.err
 
 
+@pytest.mark.parametrize("flag", ["--marks", "--data", "--model"])
+def test_what_staff_give_counts_as_a_secret(
+    run_script_here, submissions, tmp_path, monkeypatch, flag
+):
+    monkeypatch.setattr(isolation.Bubblewrap, "reaches", lambda *of: of[1] == tmp_path / "given")
+    given = ("--gold", *GOLD, "--out", tmp_path / "out", flag, tmp_path / "given")
+    done = run_script_here(grade, submissions, *given)
+    assert done.code == 1
+    assert f"{tmp_path / 'given'} could be read" in done.err
+
+
 def test_a_machine_that_would_fail_them_is_refused(
     run_script_here, submissions, tmp_path, monkeypatch
 ):
-    monkeypatch.setattr(sandbox, "reaches", lambda path, slot: False)
-    monkeypatch.setattr(sandbox, "unfit", lambda: "no Python for others")
+    monkeypatch.setattr(isolation.Bubblewrap, "reaches", lambda *_: False)
+    monkeypatch.setattr(isolation, "problems", lambda around: ["no Python for others"])
     done = run_script_here(grade, submissions, "--gold", *GOLD, "--out", tmp_path / "out")
     assert done.code == 1
     assert faults(done.err) == ["error: nothing is graded: no Python for others"]
@@ -318,10 +330,11 @@ def test_two_gradings_do_not_meet(quick, submissions, tmp_path):
         done = quick(submissions, out)
     assert done.code == 1
     assert f"another grading writes into {out}" in done.err
-    with grade.own_slots(3) as first, grade.own_slots(2) as second:
+    with Slots(3) as first, Slots(2) as second:
         assert len({*first, *second}) == 5
-    with grade.own_slots(3) as again:
-        assert again == first
+        before = [*first]
+    with Slots(3) as again:
+        assert [*again] == before
 
 
 # ---------------------------------------------------------------------------------------------
@@ -333,7 +346,8 @@ def test_no_grading_where_the_solution_fails(submissions, run, tmp_path):
     """Here for lack of time; whatever it is, it would cost every honest submission its points."""
     out = new_out(tmp_path / "out")
     done = run(submissions, out, "--seconds", "0.01")
-    assert (done.returncode, done.stdout) == (1, "")
+    assert done.returncode == 1
+    assert done.stdout.startswith("layers (")
     assert len(faults(done.stderr)) == 1
     assert "grading does not begin: in this sandbox our own solution gets 0 of 100" in done.stderr
     assert not (out / "results").exists()
@@ -379,15 +393,15 @@ def test_a_sandbox_that_fails_stops_grading(canary_context, monkeypatch):
 
 def test_a_sandbox_that_is_not_empty_is_left_alone(monkeypatch, capsys):
     """In a container whose first process waits for nobody, the dead of a killed grader stay."""
-    with grade.own_slots(1) as (free,):
+    with Slots(1) as (free,):
         pass
 
     def sweep(slot, seconds):
         if slot == free:
             raise RuntimeError(f"processes [7] of an earlier run in sandbox {slot}")
 
-    monkeypatch.setattr(sandbox, "sweep", sweep)
-    with grade.own_slots(2) as found:
+    monkeypatch.setattr(processes, "sweep", sweep)
+    with Slots(2) as found:
         assert free not in found
     assert f"an earlier run in sandbox {free}; another sandbox is used" in capsys.readouterr().err
 

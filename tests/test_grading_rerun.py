@@ -10,7 +10,7 @@ import pytest
 from conftest import needs_sandbox
 
 from benchmarks.grader import solution
-from course.grading import rerun, sandbox, training
+from course.grading import isolation, rerun, training
 from course.grading.context import open_context
 from course.grading.predictions import Gold, Wanted, load_gold
 from course.grading.types import Submission
@@ -96,7 +96,7 @@ HOSTILE = """
 @needs_sandbox
 def test_no_labels_no_network_no_links(rig, context, by_chance, private_tree, slot):
     code = textwrap.dedent(HOSTILE).replace("DEV", DEV).replace("TEST", TEST)
-    below = "/" if sandbox.has_bubblewrap() else str(private_tree)  # else what lies open is seen
+    below = "/" if isolation.best().namespaces else str(private_tree)  # else what lies open is seen
     code = code.replace("SECRETS", repr([str(private_tree), str(private_tree / "course/gold")]))
     code = code.replace("BELOW", repr(below)).replace("LOOK", "found:")
     code = code.replace("print(", "raise SystemExit(")

@@ -71,8 +71,8 @@ def _system_v(kind: str) -> Iterator[tuple[int, int]]:
     path = Path(f"/proc/sysvipc/{kind}")
     heads, *rows = path.read_text().splitlines() if path.is_file() else [""]
     for row in rows:
-        one = dict(zip(heads.split(), map(int, row.split()), strict=False))
-        yield one["cuid"], one[f"{kind}id"]
+        words = [int(word) for word in row.split()]
+        yield words[heads.split().index("cuid")], words[1]
 
 
 def clean(slot: int) -> None:
