@@ -20,7 +20,7 @@ from conftest import needs_sandbox
 from benchmarks.grader import GOLD, ask_here, loses, predictions, solution, write_zip
 from course import grade, handout
 from course.answers import MISTAKES, VARIANTS, put, read, read_all
-from course.grading import asking, canaries, hidden, isolation, judge, one, processes
+from course.grading import asking, canaries, hidden, isolation, judge, one, processes, similarity
 from course.grading.context import open_context
 from course.grading.slots import Slots
 from training.errors import InputError
@@ -335,6 +335,86 @@ def test_two_gradings_do_not_meet(quick, submissions, tmp_path):
         before = [*first]
     with Slots(3) as again:
         assert [*again] == before
+
+
+@needs_sandbox
+def test_asked_to_end_it_leaves_nothing(submissions, command, tmp_path, monkeypatch):
+    """SIGTERM, while the canaries or the first submissions run."""
+    out, place = new_out(tmp_path / "out"), Path(tempfile.mkdtemp(dir="/var/tmp"))
+    place.chmod(0o1777)
+    monkeypatch.setenv("TMPDIR", str(place))
+    batch = subprocess.Popen(
+        command(submissions, out, "-j", "2"), stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+    deadline = time.monotonic() + 120
+    while len([*place.iterdir()]) < 3 and time.monotonic() < deadline:  # staff's, two sandboxes'
+        time.sleep(0.1)
+    batch.terminate()
+    _, said = batch.communicate(timeout=60)
+    assert batch.returncode == 1
+    assert faults(said.decode())[-1] == "interrupted"
+    assert [*place.iterdir()] == []
+    place.rmdir()
+
+
+def test_a_batch_on_two_machines(quick, submissions, tmp_path):
+    """Two folders with the same secret: their results are those of one batch."""
+    quick.right |= {"1_solution", "3_mistake"}
+    whole = new_out(tmp_path / "whole")
+    assert quick(submissions, whole).code == 0
+    students = [name.removesuffix(".json") for name in results(whole)]
+    places = [new_out(tmp_path / name) for name in ("one", "two")]
+    for number, student in enumerate(students):
+        done = quick(submissions, places[number % 2], "--results-only", "--only", student)
+        assert done.code == 0
+        assert not (places[number % 2] / "grades.csv").exists()
+    assert {*results(places[0])} & {*results(places[1])} == set()
+    for path in results(places[1]):
+        shutil.copy(places[1] / "results" / path, places[0] / "results")
+    before = times(places[0])
+    assert quick(submissions, places[0]).code == 0
+    assert times(places[0]) == before  # nothing is graded again
+    assert results(places[0]) == results(whole)
+    assert (places[0] / "grades.csv").read_bytes() == (whole / "grades.csv").read_bytes()
+
+
+def test_results_of_several_commands_in_one_folder(quick, submissions, tmp_path):
+    """They share OUT with each other, not with one that makes pages; the secret is made once."""
+    out = tmp_path / "out"
+    made = {grade.assignment(out, 1)["secret"] for _ in range(3)}
+    assert len(made) == 1
+    with grade.alone_in(out, shared=True):
+        assert quick(submissions, out, "--results-only", "--only", "4_stubs").code == 0
+        assert f"another grading writes into {out}" in quick(submissions, out).err
+    assert [*results(out)] == ["4_stubs.json"]
+    quick.failing.add("4_stubs")
+    assert quick(submissions, out, "--results-only", "--only", "4_stubs").code == 1
+
+
+def test_an_older_hand_in_replaces_no_later_one(quick, submissions, tmp_path):
+    folder, out = tmp_path / "submissions", tmp_path / "out"
+    folder.mkdir()
+    path = write_zip(folder, "1_a", solution())
+    quick.right.add("1_a")
+    assert quick(folder, out).code == 0
+    quick.right.clear()
+    path = write_zip(folder, "1_a", solution() | {"README.md": "an earlier one"})
+    os.utime(path, (10**9, 10**9))
+    done = quick(folder, out)
+    assert "1_a: older than what was graded before" in done.out
+    assert grades(out)["1_a"]["points"] == "100"
+    assert quick(folder, out, "--only", "1_a").code == 0
+    assert grades(out)["1_a"]["points"] == "0"
+
+
+def test_similar_code_that_cannot_be_compared_stops_no_report(
+    quick, submissions, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(similarity, "SECONDS", 0.01)
+    out = tmp_path / "out"
+    assert quick(submissions, out).code == 0
+    assert "not compared" in (out / "staff.html").read_text()
+    assert len([*(out / "feedback").iterdir()]) == 7
 
 
 # ---------------------------------------------------------------------------------------------
