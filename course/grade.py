@@ -49,6 +49,7 @@ from course.grading import (  # noqa: E402
     one,
     output,
     predictions,
+    processes,
     reports,
     rerun,
     sandbox,
@@ -133,7 +134,8 @@ def ended_by_signals() -> Iterator[None]:
 
     def end(*_: object) -> None:
         sandbox.STOP.set()
-        raise KeyboardInterrupt
+        if not processes.ADOPTION.sandboxes:  # else the threads that use them end first
+            raise KeyboardInterrupt
 
     before = {number: signal.signal(number, end) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
