@@ -276,9 +276,11 @@ def test_nothing_written_is_active(batch):
 
 TOOLS = ("test", "sh", "true")
 BY_ANOTHER_USER = (
-    "daemon", "disk_many", "forged_frames", "kill_all", "kill_indirectly", "left_files",
-    "left_files_again", "memory_many", "more_rights", "proc_secrets", "read_gold", "sockets",
-    "trace_parent", "write_results",
+    "closed_folders", "daemon", "disk_many", "forged_frames", "keyring_letters", "kill_all",
+    "kill_indirectly", "left_files", "left_files_again", "links_left", "memory_many",
+    "more_rights", "odd_names_left", "oom_score", "proc_secrets", "queue_letters", "read_gold",
+    "renamed_folder", "semaphore_letters", "setuid_programs", "shared_pages", "sockets",
+    "trace_parent", "unlinked_files", "write_results", "zero_pages",
 )  # fmt: skip
 
 
