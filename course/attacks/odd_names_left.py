@@ -1,4 +1,4 @@
-"""Leaves thousands of files, whose names are no text or as long as can be, for who removes them.
+"""Leaves hundreds of files, whose names are no text or as long as can be, for who removes them.
 
 Defended by: removal.py: one name after the other, as the system gives it.
 """
@@ -10,7 +10,7 @@ def evil(self, closure=None):
         folder = f"{place}/left-by-attack-names".encode()
         try:
             os.mkdir(folder)
-            for number in range(2000):
+            for number in range(300):
                 start = folder + b"/" + (b"\\xff\\n-rf *\\x1b", b"$(reboot)", b"--")[number % 3]
                 name = start + str(number).encode()
                 name += b"x" * (255 - len(os.path.basename(name)))
@@ -19,4 +19,3 @@ def evil(self, closure=None):
             pass
     os._exit(0)
 """
-STATUSES = {"1.5": "crashed"}
