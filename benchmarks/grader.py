@@ -48,7 +48,7 @@ from course.answers import (
     put,
     read_all,
 )
-from course.grading import asking, one
+from course.grading import asking, isolation, one
 from course.grading.context import GradingContext, open_context
 from course.grading.types import Submission
 from datasets import load_data
@@ -147,7 +147,7 @@ def grade(
         kill_at: SIGKILL the grader as soon as there are so many results.
     """
     script = [sys.executable, ROOT / "course" / "grade.py", submissions, "--out", out, "-j", j]
-    command = [*map(str, script), "--gold", *map(str, GOLD)]
+    command = [*map(str, script), "--gold", *map(str, GOLD), *isolation.flags()]
     start, memory = time.monotonic(), []
     with open(out.parent / f"{out.name}.log", "w") as log:
         process = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT)

@@ -26,14 +26,13 @@ import fcntl
 import hashlib
 import json
 import os
-import queue
 import secrets
 import shlex
-import socket
+import signal
 import sys
 import time
 import traceback
-from collections.abc import Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -48,16 +47,20 @@ from course import handout, table  # noqa: E402
 from course.grading import (  # noqa: E402
     canaries,
     intake,
+    isolation,
+    leaderboard,
     lists,
     one,
     output,
     pages,
     predictions,
+    processes,
     rerun,
     sandbox,
     similarity,
 )
 from course.grading.context import SECONDS, GradingContext, open_context  # noqa: E402
+from course.grading.slots import Slots  # noqa: E402
 from course.grading.types import Submission  # noqa: E402
 from training.arguments import OneLineParser, positive_float, positive_int  # noqa: E402
 from training.errors import InputError  # noqa: E402
@@ -65,7 +68,6 @@ from training.files import write_json  # noqa: E402
 from training.scripts import run_script  # noqa: E402
 
 STAFF_ERROR = "staff error"
-MOST_SLOTS = 1000  # on this machine
 
 
 def grader_digest() -> str:
@@ -99,60 +101,75 @@ def assignment(out: Path, part: int) -> dict[str, Any]:
     out.mkdir(parents=True, exist_ok=True)
     out.chmod(0o700)
     found = {"part": part, "secret": secrets.token_hex(16)}
-    write_json(path, found)
+    made = path.with_name(f"{path.name}.{os.getpid()}")
+    write_json(made, found)
+    try:
+        os.link(made, path)  # several commands may begin at the same time: the first one counts
+    except FileExistsError:
+        return assignment(out, part)
+    finally:
+        made.unlink()
     return found
 
 
 @contextlib.contextmanager
-def alone_in(out: Path) -> Iterator[None]:
-    """InputError if another grading writes into OUT."""
+def alone_in(out: Path, shared: bool = False) -> Iterator[None]:
+    """InputError if another grading writes into OUT.
+
+    Args:
+        shared: others may write results while this one does, but none the pages.
+    """
     number = os.open(out, os.O_RDONLY | os.O_DIRECTORY)
     try:
-        fcntl.flock(number, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        try:
+            fcntl.flock(number, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise InputError(
+                f"another grading writes into {out}; wait until it has ended"
+            ) from None
         yield
-    except BlockingIOError:
-        raise InputError(f"another grading writes into {out}; wait until it has ended") from None
     finally:
         os.close(number)
 
 
 @contextlib.contextmanager
-def own_slots(count: int) -> Iterator[list[int]]:
-    """Slots of the sandbox that nobody else here has: what a slot's user still runs is killed."""
-    with contextlib.ExitStack() as opened:
-        found: list[int] = []
-        for slot in range(MOST_SLOTS):
-            # Not a file, since gradings with different $TMPDIR would not see each other's
-            name = opened.enter_context(socket.socket(socket.AF_UNIX))
-            try:
-                name.bind(f"\0grading-{sandbox.FIRST_USER + slot}")
-                sandbox.sweep(slot, seconds=5)  # of what a grader that was killed has left
-            except OSError:  # somebody else holds it
-                continue
-            except RuntimeError as error:
-                print(f"warning: {error}; another sandbox is used", file=sys.stderr)
-                continue
-            found.append(slot)
-            if len(found) == count:
-                yield found
-                return
-        raise InputError(f"-j {count}: other gradings on this machine use too many sandboxes")
+def ended_by_signals() -> Iterator[None]:
+    """SIGTERM ends as Ctrl-C does: sandboxes first, nothing is left."""
+
+    def end(*_: object) -> None:
+        sandbox.STOP.set()
+        if not processes.ADOPTION.sandboxes:  # else the threads that use them end first
+            raise KeyboardInterrupt
+
+    before = {number: signal.signal(number, end) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        sandbox.STOP.clear()
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
-def refuse_open_secrets(paths: list[Path], slots: list[int]) -> None:
-    """Fail closed: what submissions must not read has to be out of their reach."""
-    for path in paths:
-        if any(sandbox.reaches(path, slot) for slot in slots):
-            raise InputError(
-                f"{path} could be read by the code that is graded: install bubblewrap, or grade as "
-                f"root and take others' rights away (chmod -R o= {path})"
-            )
+def refuse(around: isolation.AnotherUser, slots: Slots, secrets: Iterable[Path | None]) -> None:
+    """Fail closed where submissions could read what they must not, or right ones would lose points.
 
+    Args:
+        around: what isolates them.
+        slots: as which users they run.
+        secrets: files and folders that have to be out of their reach.
 
-def refuse_unfit_machine() -> None:
-    """InputError where right submissions would lose points because of the machine."""
-    if why := sandbox.unfit():
-        raise InputError(f"nothing is graded: {why}")
+    Raises:
+        InputError: all reasons, in a line.
+    """
+    why = isolation.problems(around)
+    reached = [p for p in filter(None, secrets) if any(around.reaches(p, s) for s in slots)]
+    if named := " ".join(shlex.quote(str(path)) for path in reached):
+        why.append(
+            f"{named} could be read by the code that is graded: install bubblewrap, or grade as "
+            f"root and take others' rights away (chmod -R o= {named})"
+        )
+    if why:
+        raise InputError(f"nothing is graded: {'; '.join(why)}")
 
 
 # ---------------------------------------------------------------------------------------------
@@ -221,7 +238,8 @@ class Batch(NamedTuple):
     grader: str  # its digest
     results: Path
     only: str | None  # the one to be graded again
-    slots: queue.Queue[int]
+    later: Collection[str]  # of these a later hand-in was graded before
+    slots: Slots
 
 
 def earlier(path: Path, grader: str, submission: Submission) -> dict[str, Any] | None:
@@ -241,6 +259,8 @@ def grade_one(batch: Batch, student: str, path: Path) -> tuple[Submission, str]:
         its code, and a line about it; "": nothing was done.
     """
     context, start = batch.context, time.monotonic()
+    if sandbox.STOP.is_set():
+        raise KeyboardInterrupt
     target = batch.results / f"{student}.json"
     try:
         submission = intake.take(student, path, context.part)
@@ -253,17 +273,16 @@ def grade_one(batch: Batch, student: str, path: Path) -> tuple[Submission, str]:
     kept = replace(submission, files=code)  # the rest of 300 submissions would fill the memory
     if batch.only not in (None, student):
         return kept, ""
+    if student in batch.later and not batch.only and target.is_file():
+        return kept, f"{student}: older than what was graded before, which counts; --only grades it"
     result = None if batch.only else earlier(target, batch.grader, submission)
     graded_now = result is None
-    slot = batch.slots.get()
-    try:
+    with batch.slots.one() as slot:
         result = result or grade(context, submission, batch.gold, slot)
         trains = batch.rig and result["status"] == "graded"
         trains = trains and result.get("rerun", {}).get("about") != batch.rig.about
         if trains:
             result["rerun"] = trained_again(batch.rig, context, submission, batch.gold, slot)
-    finally:
-        batch.slots.put(slot)
     if not (graded_now or trains):
         return kept, ""
     write_json(target, result | {"grader": batch.grader})
@@ -277,16 +296,19 @@ def grade_all(
     context: GradingContext,
     rig: rerun.Rig | None,
     gold: dict,
-    slots: list[int],
+    slots: Slots,
     found: list[tuple[str, Path]],
+    times: Mapping[str, float],
 ) -> list[Submission]:
-    """Grade what has no result yet, one in each slot at a time; the code of all."""
+    """Grade what has no result yet, one in each slot at a time; the code of all.
+
+    Args:
+        times: when each student's submission was handed in, by the file's time.
+    """
     results = args.out / "results"
     results.mkdir(exist_ok=True)
-    waiting: queue.Queue[int] = queue.Queue()
-    for slot in slots:
-        waiting.put(slot)
-    batch = Batch(context, rig, gold, grader_digest(), results, args.only, waiting)
+    later = leaderboard.graded_later(args.out, times)
+    batch = Batch(context, rig, gold, grader_digest(), results, args.only, later, slots)
     taken = []
     with (
         ThreadPoolExecutor(len(slots)) as pool,
@@ -298,6 +320,12 @@ def grade_all(
             if said:
                 bar.write(output.clean(said, 400), file=sys.stdout)
     return taken
+
+
+def results_of(out: Path, taken: Iterable[Submission]) -> list[dict[str, Any]]:
+    """What is there of these submissions."""
+    paths = [out / "results" / f"{submission.student}.json" for submission in taken]
+    return [json.loads(path.read_text(encoding="utf-8")) for path in paths if path.is_file()]
 
 
 def report(
@@ -314,8 +342,7 @@ def report(
         times: when each student's submission was handed in, by the file's time.
         listed: what staff gave besides submissions.
     """
-    paths = [args.out / "results" / f"{submission.student}.json" for submission in taken]
-    results = [json.loads(p.read_text(encoding="utf-8")) for p in paths if p.is_file()]
+    results = results_of(args.out, taken)
     good = [result for result in results if result["status"] != STAFF_ERROR]
     bad = [(result["student"], result["why"]) for result in results if result not in good]
     again = [result for result in results if "rerun" in result]
@@ -326,10 +353,16 @@ def report(
         (False,) if context.part == 1 else (False, True)
     )  # whether part 1 was handed out solved
     known = similarity.known_code([handout.build(ROOT, "2", given).files for given in solved])
-    alike = similarity.pairs(taken, known)
-    similarity.write(args.out, alike)
-    more = [*([rerun.section(again)] if again else []), similarity.section(alike)]
-    batch = (args.out, results, context.settings, times, listed, context.secret, gold, more)
+
+    def more() -> Iterator[tuple[str, str, str]]:
+        """Sections of the staff's page, made when all feedback is written."""
+        if again:
+            yield rerun.section(again)
+        alike, why = similarity.compared(taken, known)
+        similarity.write(args.out, alike)
+        yield similarity.section(alike, why)
+
+    batch = (args.out, results, context.settings, times, listed, context.secret, gold, more())
     for line in pages.write_all(*batch):
         print(line)
     for student, why in bad:
@@ -358,6 +391,22 @@ def get_args() -> argparse.Namespace:
     )
     parser.add_argument("--only", metavar="STUDENT", help="grade this one again, keep the others")
     parser.add_argument(
+        "--results-only",
+        action="store_true",
+        help="write results and no pages; several such commands may share an --out",
+    )
+    parser.add_argument(
+        "--isolation",
+        choices=isolation.KINDS,
+        default=isolation.Bubblewrap.name,
+        help="what is put around submitted code",
+    )
+    parser.add_argument(
+        "--without-bubblewrap",
+        action="store_true",
+        help="as root: only as another user, who can read whatever is open to all",
+    )
+    parser.add_argument(
         "--marks", type=Path, help="CSV of marks by hand: student,row,points,comment"
     )
     parser.add_argument(
@@ -380,31 +429,49 @@ def get_args() -> argparse.Namespace:
 def main() -> None:
     """Grade, then write the pages; exit status 1 if anything was a staff error."""
     args = get_args()
+    around = (
+        isolation.AnotherUser() if args.without_bubblewrap else isolation.KINDS[args.isolation]()
+    )
     found = intake.find(args.submissions)
     if args.only:
         if args.only not in dict(found):
             raise InputError(f"--only {args.only}: no such submission in {args.submissions}")
+        if args.results_only:
+            found = [pair for pair in found if pair[0] == args.only]
     files = (args.marks, args.roster, args.times)
     listed = lists.read(dict(found), table.read_settings(ROOT)["manual"], *files)
     made = assignment(args.out, args.part)
     gold = predictions.load_gold(*args.gold, secret=made["secret"])
     with contextlib.ExitStack() as opened:
-        opened.enter_context(alone_in(args.out))
-        slots = opened.enter_context(own_slots(args.j))
-        refuse_open_secrets([*args.gold, args.submissions, args.out, ROOT], slots)
-        refuse_unfit_machine()
+        opened.enter_context(ended_by_signals())
+        opened.enter_context(alone_in(args.out, args.results_only))
+        print(*isolation.table(around), sep="\n", flush=True)
+        slots = opened.enter_context(Slots(args.j))
+        ours = [*args.gold, args.submissions, args.out, ROOT, args.data, args.model, *files]
+        refuse(around, slots, ours)
         context = opened.enter_context(
-            open_context(args.part, made["secret"], seconds=args.seconds)
+            open_context(args.part, made["secret"], seconds=args.seconds, around=around)
         )
-        canaries.check(context, slots)
+        canaries.check(context, list(slots))
         rig = None
         if args.rerun:
             threads = max(1, (os.cpu_count() or 1) // args.j)
-            given = (args.rerun, shlex.split(args.flags), args.data, args.model, threads)
+            given = (
+                args.rerun,
+                context.group,
+                shlex.split(args.flags),
+                args.data,
+                args.model,
+                threads,
+            )
             rig = opened.enter_context(rerun.open_rig(*given))
-        times = {student: path.stat().st_mtime for student, path in found}
-        taken = grade_all(args, context, rig, gold, slots, found)
-        sys.exit(1 if report(args, context, gold, taken, times, listed) else 0)
+        times = {student: path.lstat().st_mtime for student, path in found}
+        taken = grade_all(args, context, rig, gold, slots, found, times)
+        if args.results_only:
+            bad = sum(one["status"] == STAFF_ERROR for one in results_of(args.out, taken))
+        else:
+            bad = report(args, context, gold, taken, times, listed)
+        sys.exit(1 if bad else 0)
 
 
 if __name__ == "__main__":

@@ -131,10 +131,10 @@ def copy_tree(target: Path) -> Path:
 @pytest.fixture(scope="session")
 def fit_sandbox() -> None:
     """Skips, with the remedy, where this machine cannot grade foreign code."""
-    from course.grading import sandbox  # here: most tests need nothing of the grader
+    from course.grading import isolation  # here: most tests need nothing of the grader
 
-    if why := sandbox.unfit():
-        pytest.skip(f"NOTHING IS GRADED HERE: {why}")
+    if why := isolation.problems(isolation.best()):
+        pytest.skip(f"NOTHING IS GRADED HERE: {'; '.join(why)}")
 
 
 needs_sandbox = pytest.mark.usefixtures("fit_sandbox")
@@ -143,9 +143,9 @@ needs_sandbox = pytest.mark.usefixtures("fit_sandbox")
 @pytest.fixture(scope="module")
 def slot() -> Iterator[int]:
     """A slot of the sandbox that nobody else here has: what its user runs is killed."""
-    from course.grade import own_slots
+    from course.grading.slots import Slots
 
-    with own_slots(1) as (found,):
+    with Slots(1) as (found,):
         yield found
 
 

@@ -22,8 +22,20 @@ from benchmarks.grader import GOLD, ask_here, loses, predictions, solution, writ
 from checks.part1 import functions
 from course import grade, handout
 from course.answers import MISTAKES, VARIANTS, put, read, read_all
-from course.grading import asking, canaries, hidden, judge, one, partial, runs, sandbox
+from course.grading import (
+    asking,
+    canaries,
+    hidden,
+    isolation,
+    judge,
+    one,
+    partial,
+    processes,
+    runs,
+    similarity,
+)
 from course.grading.context import open_context
+from course.grading.slots import Slots
 from course.grading.types import Submission
 from training.errors import InputError
 
@@ -61,7 +73,7 @@ def command(private_tree):
     def words(folder: Path, out: Path, *more: str) -> list[str]:
         gold = [private_tree / path.relative_to(ROOT) for path in GOLD]
         given = [private_tree / "course" / "grade.py", folder, "--out", out, "--gold", *gold, *more]
-        return [sys.executable, *map(str, given)]
+        return [sys.executable, *map(str, given), *isolation.flags()]
 
     return words
 
@@ -200,8 +212,7 @@ def quick(monkeypatch, run_script_here):
         return {entry.id: verdict(entry, submission.student) for entry in context.tasks}, ["none"]
 
     monkeypatch.setattr(one, "grade_tasks", grade_tasks)
-    monkeypatch.setattr(grade, "refuse_open_secrets", lambda paths, slots: None)
-    monkeypatch.setattr(grade, "refuse_unfit_machine", lambda: None)
+    monkeypatch.setattr(grade, "refuse", lambda around, slots, secrets: None)
     monkeypatch.setattr(grade.canaries, "check", lambda context, slots: None)
 
     def go(folder, out, *more):
@@ -308,32 +319,44 @@ def test_a_roster_and_times(quick, submissions, tmp_path):
     assert hours["1_solution"] == "2027-02-01T12:00:00+00:00"
 
 
-def test_open_secrets_are_refused(run_script_here, submissions, tmp_path, monkeypatch):
-    monkeypatch.setattr(sandbox, "has_bubblewrap", lambda: False)
+def test_open_secrets_are_refused(run_script_here, submissions, tmp_path):
     with tempfile.TemporaryDirectory() as name:  # pytest's own folders are closed to others
         gold = Path(name) / "gold"
         shutil.copytree(GOLD[0], gold)
         for path in (gold.parent, gold):
             path.chmod(0o755)
-        done = run_script_here(grade, submissions, "--gold", gold, "--out", tmp_path / "out")
+        given = ("--gold", gold, "--out", tmp_path / "out", "--without-bubblewrap")
+        done = run_script_here(grade, submissions, *given)
     assert (done.code, len(faults(done.err))) == (1, 1)
-    assert f"{gold} could be read by the code that is graded" in done.err
+    assert str(gold) in done.err
+    assert "could be read by the code that is graded" in done.err
     assert not list((tmp_path / "out").glob("results/*"))
 
 
 def test_the_solution_counts_as_a_secret(run_script_here, submissions, tmp_path, monkeypatch):
-    monkeypatch.setattr(sandbox, "reaches", lambda path, slot: Path(path) == ROOT)
+    monkeypatch.setattr(isolation.Bubblewrap, "reaches", lambda *of: Path(of[1]) == ROOT)
     out = tmp_path / "out"
     done = run_script_here(grade, submissions, "--gold", *GOLD, "--out", out)
     assert done.code == 1
     assert f"{ROOT} could be read" in done.err
 
 
+@pytest.mark.parametrize("flag", ["--marks", "--data", "--model"])
+def test_what_staff_give_counts_as_a_secret(
+    run_script_here, submissions, tmp_path, monkeypatch, flag
+):
+    monkeypatch.setattr(isolation.Bubblewrap, "reaches", lambda *of: of[1] == tmp_path / "given")
+    given = ("--gold", *GOLD, "--out", tmp_path / "out", flag, tmp_path / "given")
+    done = run_script_here(grade, submissions, *given)
+    assert done.code == 1
+    assert f"{tmp_path / 'given'} could be read" in done.err
+
+
 def test_a_machine_that_would_fail_them_is_refused(
     run_script_here, submissions, tmp_path, monkeypatch
 ):
-    monkeypatch.setattr(sandbox, "reaches", lambda path, slot: False)
-    monkeypatch.setattr(sandbox, "unfit", lambda: "no Python for others")
+    monkeypatch.setattr(isolation.Bubblewrap, "reaches", lambda *_: False)
+    monkeypatch.setattr(isolation, "problems", lambda around: ["no Python for others"])
     done = run_script_here(grade, submissions, "--gold", *GOLD, "--out", tmp_path / "out")
     assert done.code == 1
     assert faults(done.err) == ["error: nothing is graded: no Python for others"]
@@ -345,10 +368,91 @@ def test_two_gradings_do_not_meet(quick, submissions, tmp_path):
         done = quick(submissions, out)
     assert done.code == 1
     assert f"another grading writes into {out}" in done.err
-    with grade.own_slots(3) as first, grade.own_slots(2) as second:
+    with Slots(3) as first, Slots(2) as second:
         assert len({*first, *second}) == 5
-    with grade.own_slots(3) as again:
-        assert again == first
+        before = [*first]
+    with Slots(3) as again:
+        assert [*again] == before
+
+
+@needs_sandbox
+def test_asked_to_end_it_leaves_nothing(submissions, command, tmp_path, monkeypatch):
+    """SIGTERM, when there are the folders of the staff and of two sandboxes."""
+    out, place = new_out(tmp_path / "out"), Path(tempfile.mkdtemp(dir="/var/tmp"))
+    place.chmod(0o1777)
+    monkeypatch.setenv("TMPDIR", str(place))
+    batch = subprocess.Popen(
+        command(submissions, out, "-j", "2"), stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+    deadline = time.monotonic() + 120
+    while len([*place.glob("grading-*")]) < 3 and time.monotonic() < deadline:
+        time.sleep(0.1)
+    batch.terminate()
+    _, said = batch.communicate(timeout=60)
+    assert batch.returncode == 1
+    assert faults(said.decode())[-1] == "interrupted"
+    assert not [*place.glob("grading-*")]
+    shutil.rmtree(place)  # torch has one there
+
+
+def test_a_batch_on_two_machines(quick, submissions, tmp_path):
+    """Two folders with the same secret: their results are those of one batch."""
+    quick.right |= {"1_solution", "3_mistake"}
+    whole = new_out(tmp_path / "whole")
+    assert quick(submissions, whole).code == 0
+    students = [name.removesuffix(".json") for name in results(whole)]
+    places = [new_out(tmp_path / name) for name in ("one", "two")]
+    for number, student in enumerate(students):
+        done = quick(submissions, places[number % 2], "--results-only", "--only", student)
+        assert done.code == 0
+        assert not (places[number % 2] / "grades.csv").exists()
+    assert {*results(places[0])} & {*results(places[1])} == set()
+    for path in results(places[1]):
+        shutil.copy(places[1] / "results" / path, places[0] / "results")
+    before = times(places[0])
+    assert quick(submissions, places[0]).code == 0
+    assert times(places[0]) == before  # nothing is graded again
+    assert results(places[0]) == results(whole)
+    assert (places[0] / "grades.csv").read_bytes() == (whole / "grades.csv").read_bytes()
+
+
+def test_results_of_several_commands_in_one_folder(quick, submissions, tmp_path):
+    """They share OUT with each other, not with one that makes pages; the secret is made once."""
+    out = tmp_path / "out"
+    made = {grade.assignment(out, 1)["secret"] for _ in range(3)}
+    assert len(made) == 1
+    with grade.alone_in(out, shared=True):
+        assert quick(submissions, out, "--results-only", "--only", "4_stubs").code == 0
+        assert f"another grading writes into {out}" in quick(submissions, out).err
+    assert [*results(out)] == ["4_stubs.json"]
+    quick.failing.add("4_stubs")
+    assert quick(submissions, out, "--results-only", "--only", "4_stubs").code == 1
+
+
+def test_an_older_hand_in_replaces_no_later_one(quick, submissions, tmp_path):
+    folder, out = tmp_path / "submissions", tmp_path / "out"
+    folder.mkdir()
+    path = write_zip(folder, "1_a", solution())
+    quick.right.add("1_a")
+    assert quick(folder, out).code == 0
+    quick.right.clear()
+    path = write_zip(folder, "1_a", solution() | {"README.md": "an earlier one"})
+    os.utime(path, (10**9, 10**9))
+    done = quick(folder, out)
+    assert "1_a: older than what was graded before" in done.out
+    assert grades(out)["1_a"]["points"] == "100"
+    assert quick(folder, out, "--only", "1_a").code == 0
+    assert grades(out)["1_a"]["points"] == "0"
+
+
+def test_similar_code_that_cannot_be_compared_stops_no_report(
+    quick, submissions, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(similarity, "SECONDS", 0.01)
+    out = tmp_path / "out"
+    assert quick(submissions, out).code == 0
+    assert "not compared" in (out / "staff.html").read_text()
+    assert len([*(out / "feedback").iterdir()]) == 7
 
 
 # ---------------------------------------------------------------------------------------------
@@ -360,7 +464,8 @@ def test_no_grading_where_the_solution_fails(submissions, run, tmp_path):
     """Here for lack of time; whatever it is, it would cost every honest submission its points."""
     out = new_out(tmp_path / "out")
     done = run(submissions, out, "--seconds", "0.01")
-    assert (done.returncode, done.stdout) == (1, "")
+    assert done.returncode == 1
+    assert done.stdout.startswith("layers (")
     assert len(faults(done.stderr)) == 1
     assert "grading does not begin: in this sandbox our own solution gets 0 of 100" in done.stderr
     assert not (out / "results").exists()
@@ -406,15 +511,15 @@ def test_a_sandbox_that_fails_stops_grading(canary_context, monkeypatch):
 
 def test_a_sandbox_that_is_not_empty_is_left_alone(monkeypatch, capsys):
     """In a container whose first process waits for nobody, the dead of a killed grader stay."""
-    with grade.own_slots(1) as (free,):
+    with Slots(1) as (free,):
         pass
 
     def sweep(slot, seconds):
         if slot == free:
             raise RuntimeError(f"processes [7] of an earlier run in sandbox {slot}")
 
-    monkeypatch.setattr(sandbox, "sweep", sweep)
-    with grade.own_slots(2) as found:
+    monkeypatch.setattr(processes, "sweep", sweep)
+    with Slots(2) as found:
         assert free not in found
     assert f"an earlier run in sandbox {free}; another sandbox is used" in capsys.readouterr().err
 

@@ -8,6 +8,7 @@ import signal
 import stat
 import struct
 import tracemalloc
+import unicodedata
 import warnings
 import zipfile
 import zlib
@@ -780,7 +781,7 @@ def test_find(tmp_path):
     assert {student: path.relative_to(tmp_path).as_posix() for student, path in find(tmp_path)} == {
         "1234_group": f"1234_group_{prepare_submit.ZIP_NAME}",
         "17": "17.ZIP",
-        "Jorg_Muller_2_": "Jörg Müller (2).zip",
+        "Jörg_Müller_2_": "Jörg Müller (2).zip",
         "unpacked": "unpacked",
         "strange": "strange.rar",
         "Max_Moodle_99_file_": "Max Moodle_99_file_/handed in.zip",
@@ -803,6 +804,9 @@ def test_another_name_of_the_zip():
         (f"7_{prepare_submit.ZIP_NAME}", "7.zip"),
         ("x" * 80 + "1.zip", "x" * 80 + "2.zip"),
         ("7.zip", "7.rar"),
+        ("J\u00f6rg.zip", "Jo\u0308rg.rar"),
+        ("\u7fa4\u7d44.zip", "\u7fa4\u7d44.rar"),
+        ("\uff21.zip", "a.zip"),
     ],
 )
 def test_ids_that_collide(tmp_path, first, second):
@@ -828,4 +832,34 @@ def test_nothing_to_find(tmp_path):
 @example("\x1b[2J=cmd|'.zip")
 @example("-rf.zip")
 def test_ids_are_safe_names_of_files(name):
-    assert re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9_-]{0,79}", student_id(name))
+    made = student_id(name)
+    assert 0 < len(made) <= 80
+    assert len(f"{made}.json.part".encode()) < 255
+    assert made[0] != "-"
+    kinds = {unicodedata.category(letter)[0] for letter in made if letter not in "_-"}
+    assert kinds <= set("LMN")
+
+
+def test_names_of_any_script_stay_apart():
+    names = ("群組.zip", "Группа 7.zip", "समूह.zip", "مجموعة.zip")
+    made = [student_id(name) for name in names]
+    assert made == ["群組", "Группа_7", "समूह", "مجموعة"]
+
+
+@pytest.mark.parametrize("name", ["handed in.zip", "bert.py"])
+def test_a_folder_with_nothing_but_a_dangling_link(tmp_path, name):
+    (tmp_path / "all" / "7_a").mkdir(parents=True)
+    (tmp_path / "all" / "7_a" / name).symlink_to(tmp_path / "nowhere")
+    ((student, path),) = find(tmp_path / "all")
+    found = intake.take(student, path, 1)
+    assert (student, found.files) == ("7_a", {})
+    assert found.refused
+
+
+def test_all_sources_together_have_a_limit(taken):
+    """Control bytes take six times their size in a request, and each task has one."""
+    modules = [(f"m{number}.py", b"x = '" + b"\x01" * 100_000 + b"'\n") for number in range(12)]
+    script = b"import " + b", ".join(name[:-3].encode() for name, _ in modules)
+    refused = taken(content=packed(("bert.py", script), *modules), part=2).refused
+    assert "more than 1 MB of Python files" in refused
+    assert not taken(content=packed(("bert.py", script), *modules[:5]), part=2).refused

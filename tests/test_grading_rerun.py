@@ -10,7 +10,7 @@ import pytest
 from conftest import needs_sandbox
 
 from benchmarks.grader import solution
-from course.grading import rerun, sandbox, training
+from course.grading import isolation, rerun, training
 from course.grading.context import open_context
 from course.grading.predictions import Gold, Wanted, load_gold
 from course.grading.types import Submission
@@ -28,9 +28,9 @@ def context():
 
 
 @pytest.fixture(scope="module")
-def rig(tiny_data, tiny_model_folder):
+def rig(context, tiny_data, tiny_model_folder):
     flags = ("--epochs", "1", "--precision", "fp32")
-    with rerun.open_rig(2, flags, tiny_data, tiny_model_folder) as made:
+    with rerun.open_rig(2, context.group, flags, tiny_data, tiny_model_folder) as made:
         yield made
 
 
@@ -96,7 +96,7 @@ HOSTILE = """
 @needs_sandbox
 def test_no_labels_no_network_no_links(rig, context, by_chance, private_tree, slot):
     code = textwrap.dedent(HOSTILE).replace("DEV", DEV).replace("TEST", TEST)
-    below = "/" if sandbox.has_bubblewrap() else str(private_tree)  # else what lies open is seen
+    below = "/" if isolation.best().namespaces else str(private_tree)  # else what lies open is seen
     code = code.replace("SECRETS", repr([str(private_tree), str(private_tree / "course/gold")]))
     code = code.replace("BELOW", repr(below)).replace("LOOK", "found:")
     code = code.replace("print(", "raise SystemExit(")
@@ -124,10 +124,10 @@ def test_the_rig_holds_what_students_have(rig, tiny_data, tiny_model_folder):
     for flag in ("--only sst", "--resume", "--model x", "--train a --dev b"):
         with (
             pytest.raises(InputError, match="is not for the re-run"),
-            rerun.open_rig(1, flag.split(), tiny_data, tiny_model_folder),
+            rerun.open_rig(1, 0, flag.split(), tiny_data, tiny_model_folder),
         ):
             pytest.fail(flag)
-    with rerun.open_rig(1, ["--option", "pretrain"], tiny_data, tiny_model_folder) as other:
+    with rerun.open_rig(1, 0, ["--option", "pretrain"], tiny_data, tiny_model_folder) as other:
         assert other.option == "pretrain"
 
 

@@ -21,13 +21,32 @@ from safetensors.torch import save
 
 from checks.graded_tasks import GRADED_TASKS
 from checks.part1 import functions
-from course import attacks
-from course.grading import asking, hidden, judge, part1, runs, sandbox, seccomp, worker
+from course import attacks, grade
+from course.grading import (
+    asking,
+    canaries,
+    cgroups,
+    confine,
+    hidden,
+    isolation,
+    judge,
+    leftovers,
+    part1,
+    processes,
+    removal,
+    runs,
+    sandbox,
+    seccomp,
+    worker,
+)
+from course.grading.confine import FIRST_USER, Limits
 from course.grading.context import GradingContext, open_context
+from course.grading.slots import Slots
 from course.grading.types import Submission
+from training.errors import InputError
 
 ROOT = Path(__file__).resolve().parent.parent
-SMALL = sandbox.Limits(
+SMALL = Limits(
     wall_s=20, quiet_s=10, total_mib=300, memory_mib=2048, file_mib=4, answer_mib=1, output_kib=1
 )
 needs_linux = pytest.mark.skipif(
@@ -39,12 +58,12 @@ needs_linux = pytest.mark.skipif(
 def run(slot):
     """A function that runs lines of Python in the sandbox, which has to be empty afterwards."""
 
-    def run_lines(program: str, limits: sandbox.Limits = SMALL, given: bytes = b""):
+    def run_lines(program: str, limits: Limits = SMALL, given: bytes = b""):
         confine = f"""
             import os, sys
             sys.path.insert(0, {str(ROOT)!r})
-            from course.grading.sandbox import Limits, confine, confine_task
-            print(*confine(Limits(**{vars(limits)!r}), {slot}), flush=True)
+            from course.grading.confine import Limits, Who, confine, confine_task
+            print(*confine(Limits(**{vars(limits)!r}), Who({slot})), flush=True)
         """
         source = textwrap.dedent(confine) + textwrap.dedent(program)
         command = [sys.executable, "-I", "-B", "-c", source]
@@ -57,8 +76,8 @@ def run(slot):
 
 def of_slot(slot: int) -> list[int]:
     """Processes of the slot's user, dead ones that nobody has noticed as well."""
-    everything = sandbox._processes().items()
-    return [n for n, one in everything if one.user == sandbox.FIRST_USER + slot]
+    everything = processes.all_processes().items()
+    return [n for n, one in everything if one.user == FIRST_USER + slot]
 
 
 # ---------------------------------------------------------------------------------------------
@@ -94,7 +113,7 @@ def test_answer_and_what_is_printed(run):
 )  # fmt: skip
 def test_limits_of_all_together(run, program, limits, status):
     start = time.monotonic()
-    ended = run(program, sandbox.Limits(**{**vars(SMALL), **limits}))
+    ended = run(program, Limits(**{**vars(SMALL), **limits}))
     assert ended.status == status
     assert time.monotonic() - start < 15
 
@@ -108,7 +127,7 @@ def test_limits_of_all_together(run, program, limits, status):
         ("[open('/dev/null') for _ in range(1000)]", "OSError"),
         ("for _ in range(100): os.fork() or signal.pause()", "BlockingIOError"),
         ("resource.setrlimit(resource.RLIMIT_NPROC, (-1, -1))", "ValueError"),
-        ("open('/dev/shm/x', 'w')", "OSError" if sandbox.has_bubblewrap() else ""),
+        ("open('/dev/shm/x', 'w')", "OSError" if isolation.best().namespaces else ""),
         ("os.setresuid(0, 0, 0)", "Error"),
         ("open('/etc/passwd', 'a')", "Error"),
     ],
@@ -139,7 +158,7 @@ def test_sees_nothing_of_ours(run, slot, tmp_path):
     assert set(names) <= {"PATH", "LANG", "LC_CTYPE", "OMP_NUM_THREADS", "HOME", "TMPDIR", "PWD"}
     assert len(descriptors) <= 4  # three, and the one that lists them
     assert secret == ""
-    assert user == (sandbox.FIRST_USER + slot if os.geteuid() == 0 else 65534)
+    assert user == (FIRST_USER + slot if os.geteuid() == 0 else 65534)
 
 
 @needs_sandbox
@@ -191,11 +210,12 @@ LAZY = """
         time.sleep(2)  # as process 1 of a container, it takes its time
         sys.exit()
     sys.path.insert(0, {root!r})
-    from course.grading import sandbox
+    from course.grading import processes, sandbox
+    from course.grading.confine import FIRST_USER, Limits
     lines = [*{setup!r}, {program!r}]
     command = [sys.executable, "-I", "-B", "-c", chr(10).join(lines)]
-    sandbox.run(command, b"", [], sandbox.Limits(**{limits!r}), {slot})
-    left = [one for one in sandbox._processes().values() if one.user == sandbox.FIRST_USER + {slot}]
+    sandbox.run(command, b"", [], Limits(**{limits!r}), {slot})
+    left = [one for one in processes.all_processes().values() if one.user == FIRST_USER + {slot}]
     print(len(left), flush=True)
     os._exit(0)
 """
@@ -205,8 +225,8 @@ LAZY = """
 def test_nobody_is_left_where_process_1_is_lazy(slot):
     """The grader itself takes note of the end of orphans, whoever else would have to."""
     setup = ["import os, sys", f"sys.path.insert(0, {str(ROOT)!r})"]
-    setup += ["from course.grading.sandbox import Limits, confine"]
-    setup += [f"confine(Limits(**{vars(SMALL)!r}), {slot})"]
+    setup += ["from course.grading.confine import Limits, Who, confine"]
+    setup += [f"confine(Limits(**{vars(SMALL)!r}), Who({slot}))"]
     given = {"root": str(ROOT), "setup": setup, "program": textwrap.dedent(DAEMONS)}
     program = textwrap.dedent(LAZY).format(**given, limits=vars(SMALL), slot=slot)
     command = [sys.executable, "-I", "-B", "-c", program]
@@ -216,13 +236,13 @@ def test_nobody_is_left_where_process_1_is_lazy(slot):
 
 def test_a_sweep_that_does_not_end_is_said(monkeypatch):
     with subprocess.Popen(["sleep", "60"]) as process:
-        known = {process.pid: sandbox._processes()[process.pid]}
+        known = {process.pid: processes.all_processes()[process.pid]}
         with monkeypatch.context() as patched:
-            patched.setattr(sandbox, "_end", lambda number: None)
+            patched.setattr(processes, "_end", lambda number: None)
             with pytest.raises(RuntimeError, match=rf"\[{process.pid}\].*do not end within 0.2 s"):
-                sandbox.sweep(999, known, seconds=0.2)
-        sandbox.sweep(999, known)
-        assert process.pid not in sandbox._processes()
+                processes.sweep(999, known, seconds=0.2)
+        processes.sweep(999, known)
+        assert process.pid not in processes.all_processes()
 
 
 @pytest.fixture
@@ -235,61 +255,99 @@ def python_in_a_home(monkeypatch):
             folder.chmod(0o755)
         paths = dict.fromkeys(("stdlib", "platstdlib", "purelib", "platlib"), str(library))
         monkeypatch.setattr(os, "geteuid", lambda: 0)
-        monkeypatch.setattr(sandbox.sysconfig, "get_paths", lambda: paths)
-        monkeypatch.setattr(sandbox, "_python_folders", lambda: iter([library.parent]))
-        monkeypatch.setattr(sandbox.tempfile, "gettempdir", lambda: "/tmp")
+        monkeypatch.setattr(isolation.sysconfig, "get_paths", lambda: paths)
+        monkeypatch.setattr(isolation, "python_folders", lambda: iter([library.parent]))
+        monkeypatch.setattr(isolation.tempfile, "gettempdir", lambda: "/tmp")
         yield library.parent
 
 
 @pytest.mark.parametrize("bubblewrap", [False, True])
 def test_a_python_that_others_cannot_enter_is_told(monkeypatch, python_in_a_home, bubblewrap):
-    monkeypatch.setattr(sandbox, "has_bubblewrap", lambda: bubblewrap)
-    assert sandbox.unfit() == ""
+    monkeypatch.setattr(isolation.shutil, "which", lambda name: f"/usr/bin/{name}")
+    monkeypatch.setattr(isolation, "_can_bubblewrap", lambda: True)
+    around = isolation.Bubblewrap() if bubblewrap else isolation.AnotherUser()
+    assert around.problems() == []
     home = python_in_a_home.parent
     home.chmod(0o700)  # bubblewrap makes it anew, open to all
-    assert (f"may not enter {home}, where Python" in sandbox.unfit()) != bubblewrap
+    assert (f"may not enter {home}, where Python" in str(around.problems())) != bubblewrap
     home.chmod(0o755)
     python_in_a_home.chmod(0o700)
-    assert f"may not enter {python_in_a_home}, where Python" in sandbox.unfit()
+    assert f"may not enter {python_in_a_home}, where Python" in str(around.problems())
 
 
 def test_a_closed_folder_for_temporary_files_is_told(monkeypatch, python_in_a_home):
-    monkeypatch.setattr(sandbox, "has_bubblewrap", lambda: False)
-    monkeypatch.setattr(sandbox.tempfile, "gettempdir", lambda: str(python_in_a_home))
-    assert sandbox.unfit() == ""
-    monkeypatch.setattr(sandbox, "_python_closed", lambda: "")
+    monkeypatch.setattr(isolation.tempfile, "gettempdir", lambda: str(python_in_a_home))
+    assert isolation.AnotherUser().problems() == []
+    monkeypatch.setattr(isolation, "_closed_python", lambda *_: "")
     python_in_a_home.chmod(0o700)
-    assert f"may not enter {python_in_a_home}: set TMPDIR" in sandbox.unfit()
+    said = str(isolation.AnotherUser().problems())
+    assert f"may not enter {python_in_a_home}: set TMPDIR" in said
 
 
 def test_layers_are_those_of_this_machine(monkeypatch):
-    monkeypatch.setattr(sandbox, "has_bubblewrap", lambda: True)
-    assert any("bubblewrap" in layer for layer in sandbox.layers())
-    assert sandbox.alone()
-    monkeypatch.setattr(sandbox, "has_bubblewrap", lambda: False)
-    assert not any("bubblewrap" in layer for layer in sandbox.layers())
-    assert sandbox.alone() == (os.geteuid() == 0)
+    assert any("bubblewrap" in layer for layer in isolation.layers(isolation.Bubblewrap()))
+    assert any("podman" in layer for layer in isolation.layers(isolation.Podman()))
+    alone = isolation.AnotherUser()
+    assert not any("namespaces" in layer for layer in isolation.layers(alone))
+    assert any("apt install bubblewrap" in line for line in isolation.table(alone))
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
-    assert not sandbox.alone()
-    assert "own user" not in sandbox.layers()
-    assert sandbox.wrapped(["python"], [], SMALL) == ["python"]
+    assert "own user" not in isolation.layers(alone)
+    assert any("no   own user" in line for line in isolation.table(alone))
+    assert alone.wrapped(["python"], [], SMALL, 0) == ["python"]
+
+
+def refused(*problems: str) -> object:
+    return pytest.raises(InputError, match=".*".join(["nothing is graded: ", *problems]))
+
+
+def test_all_refusals_at_once(monkeypatch, tmp_path):
+    """An ordinary user without bubblewrap; a root that cannot become another user; no seccomp."""
+    monkeypatch.setattr(isolation, "_can_filter", lambda: False)
+    monkeypatch.setattr(seccomp, "supported", lambda: True)
+    monkeypatch.setattr(isolation.shutil, "which", lambda name: None)
+    around = isolation.Bubblewrap()
+    with refused("bubblewrap is not installed: apt install", "no filter of system calls"):
+        grade.refuse(around, [0], [tmp_path, None])
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    with refused(
+        "apt install bubblewrap, or grade as root", "no filter", "could be read"
+    ) as caught:
+        grade.refuse(isolation.AnotherUser(), [0], [tmp_path])
+    assert "\n" not in str(caught.value)
+
+
+def test_a_root_that_cannot_become_another_user_is_told(monkeypatch, tmp_path):
+    """Without CAP_SETUID, or in a user namespace of one user."""
+
+    def refuse(command, **given):
+        if "user" in given:
+            raise PermissionError(errno.EPERM, "Operation not permitted")
+        return subprocess.CompletedProcess(command, 0)
+
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    monkeypatch.setattr(isolation.subprocess, "run", refuse)
+    isolation._can_be_another_user.cache_clear()
+    try:
+        with refused("this root cannot become another user"):
+            grade.refuse(isolation.AnotherUser(), [0], [tmp_path])
+    finally:
+        isolation._can_be_another_user.cache_clear()
 
 
 def test_reaches_without_anything(monkeypatch, tmp_path):
-    monkeypatch.setattr(sandbox, "has_bubblewrap", lambda: False)
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
-    assert sandbox.reaches(tmp_path)
+    assert isolation.AnotherUser().reaches(tmp_path)
 
 
 def test_reaches_inside_bubblewrap(monkeypatch, tmp_path):
-    monkeypatch.setattr(sandbox, "has_bubblewrap", lambda: True)
-    assert not sandbox.reaches(tmp_path)
-    assert sandbox.reaches(Path("/usr/share/course/gold"))
+    reaches = isolation.Bubblewrap().reaches
+    assert not reaches(tmp_path)
+    assert reaches(Path("/usr/share/course/gold"))
     link = tmp_path / "gold"
     link.symlink_to("/usr/share")
-    assert sandbox.reaches(link)
+    assert reaches(link)
     monkeypatch.setattr(sys, "prefix", str(tmp_path))
-    assert sandbox.reaches(tmp_path / "gold-labels")
+    assert reaches(tmp_path / "gold-labels")
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
@@ -297,15 +355,241 @@ def test_reaches_inside_bubblewrap(monkeypatch, tmp_path):
     ("mode", "reached"),
     [(0o700, False), (0o750, False), (0o755, True), (0o711, True), (0o704, True)],
 )
-def test_reaches_as_another_user(monkeypatch, slot, mode, reached):
-    monkeypatch.setattr(sandbox, "has_bubblewrap", lambda: False)
+def test_reaches_as_another_user(slot, mode, reached):
     folder = Path("/var/tmp") / f"reaches-{os.getpid()}"
     folder.mkdir()
     try:
         folder.chmod(mode)
-        assert sandbox.reaches(folder, slot) == reached
+        assert isolation.AnotherUser().reaches(folder, slot) == reached
     finally:
         folder.rmdir()
+
+
+# ---------------------------------------------------------------------------------------------
+# What is left, of submissions and of graders that were killed
+
+only_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
+needs_system_v = pytest.mark.skipif(
+    not Path("/proc/sysvipc/msg").exists(), reason="this kernel has no System V queues"
+)
+
+
+def as_slot(slot: int, program: str, *arguments: str, **more) -> subprocess.Popen:
+    """A program of the slot's user, outside of any sandbox: what a killed grader has left."""
+    command = ["/usr/bin/python3", "-I", "-c", textwrap.dedent(program), *arguments]
+    return subprocess.Popen(command, **processes.as_user(slot), **more)
+
+
+def test_any_folder_is_removed(tmp_path):
+    top = tmp_path / "top"
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (outside / "kept").write_text("kept")
+    top.mkdir()
+    (top / "link").symlink_to(outside)
+    (top / "hard").hardlink_to(outside / "kept")
+    os.mkfifo(top / "pipe")
+    for number in range(3):
+        (top / f"wide-{number}" / "x" / "y").mkdir(parents=True)
+        (top / f"wide-{number}" / "x" / "y" / "\udcff\n-rf").write_text("")
+    here = os.getcwd()
+    os.chdir(top)
+    try:
+        for _ in range(2500):  # deeper than Python goes, and longer than a path can be
+            os.mkdir("d" * 20)
+            os.chdir("d" * 20)
+    finally:
+        os.chdir(here)
+    (top / ("d" * 20)).chmod(0)
+    top.chmod(0)
+    removal.remove(top)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["outside"]
+    assert (outside / "kept").read_text() == "kept"
+    removal.remove(top)  # nothing is there
+
+
+@only_root
+@needs_system_v
+def test_a_slot_is_clean_before_it_is_used():
+    """Of a grader that was killed: processes, files, queues, also where fewer slots are needed."""
+    with Slots(2) as slots:
+        *_, last = slots
+    program = """
+        import ctypes, os, sys, time
+        os.mkdir("/var/tmp/left-by-test")
+        os.mkdir("/var/tmp/left-by-test/closed", 0)
+        os.chmod("/var/tmp/left-by-test", 0)
+        libc = ctypes.CDLL(None)
+        assert libc.msgget(0, 0o1666) >= 0 and libc.semget(0, 1, 0o1666) >= 0
+        assert libc.shmget(0, 4096, 0o1666) >= 0
+        print("ready", flush=True)
+        time.sleep(60)
+    """
+    with as_slot(last, program, stdout=subprocess.PIPE) as survivor:
+        assert survivor.stdout.readline() == b"ready\n"
+        assert len([*leftovers.ipc_of(last)]) == 3
+        with Slots(1) as slots:
+            assert last not in slots
+            assert not of_slot(last)
+            assert not [*leftovers.ipc_of(last)]
+            assert not Path("/var/tmp/left-by-test").exists()
+
+
+@only_root
+def test_who_starts_another_and_ends_does_not_get_away(slot):
+    program = """
+        import os, time
+        print("ready", flush=True)
+        end = time.monotonic() + 30
+        while time.monotonic() < end:
+            if os.fork():
+                os._exit(0)
+    """
+    relay = as_slot(slot, program, stdout=subprocess.PIPE)
+    assert relay.stdout.readline() == b"ready\n"
+    relay.wait()
+    processes.sweep(slot, seconds=10)
+    time.sleep(0.2)
+    assert not of_slot(slot)
+    relay.stdout.close()
+
+
+@only_root
+def test_a_slot_that_cannot_be_cleaned_is_not_used_again(monkeypatch, capsys):
+    kept = leftovers.clean
+
+    def clean(slot):
+        if slot == spoiled:
+            raise OSError("/tmp/x cannot be removed")
+        kept(slot)
+
+    with Slots(1) as slots:
+        with slots.one() as spoiled:
+            monkeypatch.setattr(leftovers, "clean", clean)
+        with slots.one() as other:
+            assert other != spoiled
+    assert "/tmp/x cannot be removed; another sandbox is used" in capsys.readouterr().err
+
+
+def test_the_staff_s_files_are_for_one_batch(monkeypatch, tmp_path):
+    """Nobody else may enter them, and those of a grader that was killed are removed."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setattr(leftovers, "JUST_MADE_S", -1.0)
+    stale = tmp_path / f"{leftovers.PREFIX}stale"
+    (stale / "solution").mkdir(parents=True)
+    with open_context(1, "0") as first, open_context(1, "0") as second:
+        assert not stale.exists()
+        assert first.stage.is_dir()  # it is in use
+        for path in (first.stage, *second.stage.rglob("*")):
+            assert not path.stat().st_mode & 0o007, path
+        if os.geteuid() == 0:
+            groups = {path.stat().st_gid for path in first.stage.rglob("*")}
+            assert groups == {first.group}
+            assert first.group not in (0, second.group)
+            test = ["test", "-r", str(first.stage), "-o", "-x", str(first.stage)]
+            assert subprocess.run(test, check=False, **processes.as_user(0)).returncode
+    assert not [*tmp_path.iterdir()]
+
+
+def test_a_program_whose_grader_is_gone_does_not_begin():
+    """Killed while it starts, it would run its submission next to the first one of the next."""
+    program = """
+        import os, sys
+        sys.path.insert(0, sys.argv[1])
+        from course.grading.confine import die_with
+        die_with(int(sys.argv[2]))
+        print("begins")
+    """
+    command = [sys.executable, "-I", "-c", textwrap.dedent(program), str(ROOT)]
+    for parent, said in ((os.getpid(), "begins\n"), (1, "begins\n" if os.getpid() == 1 else "")):
+        done = subprocess.run([*command, str(parent)], capture_output=True, text=True, check=False)
+        assert (done.stdout, done.stderr) == (said, "")
+
+
+@needs_sandbox
+def test_asked_to_end_it_ends_its_sandboxes(slot, monkeypatch):
+    monkeypatch.setattr(sandbox.STOP, "is_set", lambda: True)
+    command = [sys.executable, "-I", "-c", "import time; time.sleep(60)"]
+    start = time.monotonic()
+    with pytest.raises(KeyboardInterrupt):
+        sandbox.run(command, b"", [], SMALL, slot)
+    assert time.monotonic() - start < 10
+    assert not of_slot(slot)
+
+
+@needs_sandbox
+@pytest.mark.skipif(
+    cgroups.parent() is None or not isolation.best().namespaces,
+    reason="no control groups can be made here, or no folder in memory",
+)
+def test_the_kernel_counts_what_no_process_holds(run, slot):
+    """Files in memory, as one example."""
+    ended = run(
+        """
+        for number in range(40):
+            with open(f"/tmp/{number}", "wb") as file:
+                file.write(b"x" * 2**22)
+        os.write(1, b"through")
+        """,
+        Limits(**{**vars(SMALL), "file_mib": 400, "total_mib": 100}),
+    )
+    assert b"through" not in ended.answer
+    assert ended.status == "too much memory"
+    assert not (cgroups.parent() / f"slot-{slot}").exists()
+
+
+PODMAN = isolation.Podman()
+
+
+@pytest.mark.skipif(bool(PODMAN.problems()), reason="; ".join(PODMAN.problems()))
+def test_in_a_container_of_podman(slot):
+    """The canaries come out as they must, and nothing of ours is in sight."""
+    with open_context(1, "0", around=PODMAN) as given:
+        canaries.check(given, [slot])
+    program = """
+        import json, os, sys
+        said = sys.stdin.read()
+        lists = [sorted(os.listdir(path)) for path in ("/", "/tmp", "/proc/self/fd")]
+        print(json.dumps([said, *lists, sorted(os.environ), open("/proc/net/dev").read()]))
+        try:
+            open("/x", "w")
+        except OSError as error:
+            print(error.errno)
+    """
+    command = [sys.executable, "-I", "-B", "-c", textwrap.dedent(program)]
+    ended = sandbox.run(command, b"hi", [], SMALL, slot, PODMAN)
+    assert (ended.status, ended.printed) == ("ended", "")
+    first, second = ended.answer.splitlines()
+    said, top, temporary, descriptors, names, network = json.loads(first)
+    assert (said, temporary, second) == ("hi", [], b"30")
+    assert not {"home", "work", "var", "srv"} & set(top)
+    assert len(descriptors) <= 4
+    assert "TMPDIR" in names
+    assert "eth" not in network
+    start = time.monotonic()
+    sleep = [sys.executable, "-I", "-c", "import time; time.sleep(60)"]
+    quick = Limits(**{**vars(SMALL), "wall_s": 3})
+    assert sandbox.run(sleep, b"", [], quick, slot, PODMAN).status == "timeout"
+    assert time.monotonic() - start < 20
+    there = subprocess.run(["podman", "ps", "-a", "--format", "{{.Names}}"], capture_output=True)
+    assert f"grading-{slot}".encode() not in there.stdout
+
+
+@only_root
+def test_the_command_of_podman():
+    line = " ".join(PODMAN.wrapped(["python", "x"], [Path("/stage")], SMALL, 7))
+    for part in (
+        "--network none",
+        "--cap-drop all",
+        "no-new-privileges",
+        "--read-only",
+        "--memory 300m",
+        "--volume /stage:/stage:ro",
+        "--tmpfs /tmp:size=4m",
+        "--name grading-7",
+    ):
+        assert part in line
+    assert line.endswith("python x")
 
 
 # ---------------------------------------------------------------------------------------------
@@ -319,6 +603,10 @@ ATTEMPTS = {
     "clone": "call(56, 0x10000000 | 17, 0, 0, 0, 0)",
     "ptrace": "call(101, 0, 0, 0, 0)",
     "shmget": "call(29, 0, 4096, 0o1600)",
+    "mq_open": "call(240, b'test', os.O_CREAT, 0o600, None), call(241, b'test')",
+    "semop": "call(65, 0, None, 0)",
+    "shared pages": "mmap.mmap(-1, 4096)",
+    "huge pages": "mmap.mmap(-1, 2**21, flags=0x40022)",
     "old table": "call(0x40000000 | 41, 2, 1, 0)",
 }
 BY_A_TASK = {
@@ -338,10 +626,11 @@ ALLOWED = {
     "fork": "os.fork() or os._exit(0)",
     "thread": "threading.Thread(target=print).start()",
     "nonblocking": "fcntl.fcntl(0, fcntl.F_SETFL, os.O_NONBLOCK)",
+    "pages": "mmap.mmap(-1, 4096, flags=0x22)",
     "run": "subprocess.run(['true'], check=True)",
 }
 TRIAL = """
-import ctypes, fcntl, json, os, resource, signal, socket, struct, subprocess, sys, threading
+import ctypes, fcntl, json, mmap, os, resource, signal, socket, struct, subprocess, sys, threading
 sys.path.insert(0, {root!r})
 from course.grading import seccomp
 libc = ctypes.CDLL(None, use_errno=True)
@@ -384,7 +673,8 @@ def test_what_the_filters_forbid():
 def test_it_is_the_filters_that_forbid():
     nice = os.nice(0)
     without = tried(ATTEMPTS | BY_A_TASK, "True")
-    expected = {"socket", "socketpair", "memfd_create", "shmget", "kill", "tgkill", "F_SETOWN"}
+    expected = {"socket", "socketpair", "memfd_create", "shmget", "mq_open", "shared pages"}
+    expected |= {"kill", "tgkill", "F_SETOWN"}
     assert expected <= {name for name, error in without.items() if not error}
     only_first = tried(BY_A_TASK, "seccomp.install()")
     assert only_first["kill"] == 0  # the worker has to end its tasks
@@ -403,7 +693,7 @@ def test_fails_closed_without_a_filter(monkeypatch):
     monkeypatch.setattr(seccomp, "install", lambda **_: False)
     monkeypatch.setattr(os, "nice", lambda _: 0)
     with pytest.raises(OSError, match="cannot be put in place"):
-        sandbox.confine_task()
+        confine.confine_task()
 
 
 # ---------------------------------------------------------------------------------------------
@@ -657,7 +947,7 @@ def test_one_task_does_not_harm_the_next(slot):
     }  # fmt: skip
     assert answers["good"].outputs["a"].tolist() == [2, 2]
     assert "alive" not in answers["good"].outputs["found"].split()
-    assert set(sandbox.layers()) <= set(layers)
+    assert set(isolation.layers(isolation.best())) <= set(layers)
 
 
 def test_attacks_are_text():

@@ -5,6 +5,7 @@ import csv
 import importlib.util
 import re
 import textwrap
+import time
 
 import pytest
 from conftest import ROOT
@@ -238,3 +239,34 @@ def test_no_text_stops_the_comparison(text):
     assert all(1 <= line <= text.count("\n") + 1 for line in read.lines)
     found = {"a.py": text.encode("utf-8", "surrogatepass") * 3, "b.py": b"\xff\0" * 50}
     assert isinstance(fingerprints(found, frozenset()), dict)
+
+
+HOSTILE = {
+    "quotes": "'\\" * 200_000,
+    "one line": "x = " + "'a' " * 100_000,
+    "open strings": "\n".join(["x = '''"] * 50_000),
+    "open brackets": "(" * 200_000,
+    "indents": "\n".join(" " * (depth % 900) + "if x:" for depth in range(2000)),
+    "dots": "." * 400_000,
+    "numbers": "1_" * 200_000,
+    "continued": "\\\n" * 200_000,
+}
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_no_text_takes_long(name):
+    start = time.monotonic()
+    symbols_of(HOSTILE[name])
+    assert time.monotonic() - start < 20
+
+
+def test_a_process_with_limits_finds_the_same(given_code, known, monkeypatch):
+    source = answered(given_code, "one_vector")
+    both = [submission(name, given_code, source) for name in "ab"]
+    found, why = similarity.compared(both, known)
+    assert (found, why) == (pairs(both, known), "")
+    assert len(found) == 1
+    monkeypatch.setattr(similarity, "SECONDS", 0.01)
+    found, why = similarity.compared(both, known)
+    assert found == []
+    assert why.startswith("not compared: ")

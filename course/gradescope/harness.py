@@ -14,7 +14,6 @@ import contextlib
 import json
 import shutil
 import sys
-import tempfile
 import traceback
 from collections.abc import Iterator
 from pathlib import Path
@@ -25,15 +24,15 @@ sys.path.insert(0, str(ROOT))  # Python puts the folder of the script there
 
 from course import grade, table  # noqa: E402
 from course.gradescope import results  # noqa: E402
-from course.grading import canaries, intake, predictions, sandbox  # noqa: E402
-from course.grading.context import GradingContext  # noqa: E402
+from course.grading import canaries, intake, isolation, leftovers, predictions  # noqa: E402
+from course.grading.confine import Limits  # noqa: E402
+from course.grading.context import GradingContext, new_group  # noqa: E402
+from course.grading.slots import Slots  # noqa: E402
 from training.files import write_json  # noqa: E402
 
 # Half a processor and 768 MB, 200 of them for this process. total_mib counts what a parent
 # and its child share twice (300 MB): honest code makes 650 of it, and 820 are 520 in truth.
-LIMITS = sandbox.Limits(
-    wall_s=480, quiet_s=120, memory_mib=1536, total_mib=820, file_mib=16, processes=16
-)
+LIMITS = Limits(wall_s=480, quiet_s=120, memory_mib=1536, total_mib=820, file_mib=16, processes=16)
 SECONDS = 30.0  # of one task
 
 
@@ -52,11 +51,12 @@ def context_of(source: Path) -> Iterator[GradingContext]:
     made = json.loads((source / "assignment.json").read_text(encoding="utf-8"))
     settings, part = table.read_settings(ROOT), made["part"]
     tasks = tuple(t for t in table.course_tasks(settings) if t.part == part)
-    with tempfile.TemporaryDirectory(prefix="grading-files-") as folder:
-        stage = Path(folder)
+    with leftovers.own_folder() as stage:
         shutil.copytree(source / "stage", stage, dirs_exist_ok=True)
-        sandbox.let_all_read(stage)
-        yield GradingContext(part, settings, tasks, made["secret"], stage, LIMITS, SECONDS)
+        group, around = new_group(), isolation.best()  # root alone, if there is no bubblewrap
+        leftovers.for_group(stage, group)
+        given = (part, settings, tasks, made["secret"], stage, LIMITS, SECONDS, around, group)
+        yield GradingContext(*given)
 
 
 def only_archive(folder: Path) -> Path:
@@ -78,12 +78,15 @@ def graded(base: Path, context: GradingContext) -> dict[str, Any]:
     student = results.student_of(metadata)
     submission = intake.take(student, only_archive(base / "submission"), context.part)
     gold = predictions.load_gold(source / "gold", secret=context.secret)
-    with grade.own_slots(1) as slots:
-        grade.refuse_open_secrets([base, source, source / "gold", ROOT, base / "results"], slots)
-        grade.refuse_unfit_machine()
-        result = grade.grade(context, submission, gold, slots[0])
+    with Slots(1) as slots:
+        ours = [base, source, source / "gold", ROOT, base / "results"]
+        grade.refuse(context.around, slots, ours)
+        with slots.one() as slot:
+            result = grade.grade(context, submission, gold, slot)
         if result["status"] == "graded" and result["points"] < result["of"]:
-            canaries.check(context, slots)  # all points show by themselves that the sandbox works
+            canaries.check(
+                context, list(slots)
+            )  # all points show by themselves that the sandbox works
     if result["status"] == grade.STAFF_ERROR:
         raise RuntimeError(f"{result['why']}\n{result['trace']}")
     print("layers:", ", ".join(result["layers"]))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 import sys
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
@@ -13,6 +14,7 @@ from safetensors.torch import load, save
 from torch import Tensor
 
 from course.grading import judge, sandbox
+from course.grading.confine import Who
 from course.grading.context import GradingContext
 from course.grading.worker import BIGGEST, HEAD, MOST_TEXT, frame, read_frame
 
@@ -53,12 +55,13 @@ def ask(
     while waiting := [job for job in jobs if job["name"] not in answers]:
         longest = max(job["seconds"] for job in waiting)
         limits = replace(context.limits, quiet_s=context.limits.quiet_s + longest)
-        request = {"limits": asdict(limits), "imports": IMPORTS, "jobs": waiting, "slot": slot}
-        request["sweep"] = sandbox.alone()
+        request = {"limits": asdict(limits), "imports": IMPORTS, "jobs": waiting}
+        request["who"] = asdict(who(context, slot))
         folders = [str(context.stage / name) for name in ("staff", "handout")]
         worker = str(context.stage / "staff" / "course" / "grading" / "worker.py")
         command = [sys.executable, "-I", "-B", worker, *folders]
-        ended = sandbox.run(command, frame(request, data), [context.stage], limits, slot)
+        given = frame(request, data)
+        ended = sandbox.run(command, given, [context.stage], limits, slot, context.around)
         frames = frames_in(ended.answer)
         if not frames or "layers" not in frames[0][0]:
             raise RuntimeError(
@@ -73,6 +76,11 @@ def ask(
             statuses = {"timeout": "timeout", "too much memory": "memory"}
             answers[waiting[0]["name"]] = Reply(statuses.get(ended.status, "crashed"))
     return answers, layers
+
+
+def who(context: GradingContext, slot: int) -> Who:
+    """As whom the program runs; in namespaces it does not see this process."""
+    return Who(slot, context.group, 0 if context.around.namespaces else os.getpid())
 
 
 def frames_in(answer: bytes) -> list[tuple[dict, bytes]]:

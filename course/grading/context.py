@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import secrets
 import shutil
-import tempfile
 import threading
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -14,11 +14,12 @@ from typing import Any
 
 from checks.graded_tasks import GradedTask
 from course import handout, table
-from course.grading import sandbox
+from course.grading import isolation, leftovers
+from course.grading.confine import FIRST_GROUP, GROUPS, Limits
 
 ROOT = Path(__file__).resolve().parents[2]
 # Of this folder, what the sandbox needs
-INSIDE = ("__init__", "runs", "sandbox", "seccomp", "worker")
+INSIDE = ("__init__", "confine", "removal", "runs", "seccomp", "worker")
 SECONDS = 20.0  # wall time of one task
 
 
@@ -31,8 +32,10 @@ class GradingContext:
     tasks: tuple[GradedTask, ...]
     secret: str  # of the assignment; hidden inputs are made from it and the student's name
     stage: Path  # the staff's files that the sandbox may read
-    limits: sandbox.Limits = field(default_factory=sandbox.Limits)
+    limits: Limits = field(default_factory=Limits)
     seconds: float = SECONDS
+    around: isolation.AnotherUser = field(default_factory=isolation.best)
+    group: int = FIRST_GROUP  # may read the stage, as root
     lock: threading.Lock = field(
         default_factory=threading.Lock
     )  # torch's default type is one for all
@@ -45,13 +48,16 @@ class GradingContext:
 
 @contextlib.contextmanager
 def open_context(
-    part: int, secret: str, limits: sandbox.Limits | None = None, seconds: float = SECONDS
+    part: int,
+    secret: str,
+    limits: Limits | None = None,
+    seconds: float = SECONDS,
+    around: isolation.AnotherUser | None = None,
 ) -> Iterator[GradingContext]:
     """Lay out the staff's files: the handout, for part 2 also our part 1, and the worker."""
     settings = table.read_settings(ROOT)
     tasks = tuple(t for t in table.course_tasks(settings) if t.part == part)
-    with tempfile.TemporaryDirectory(prefix="grading-files-") as folder:
-        stage = Path(folder)
+    with leftovers.own_folder() as stage:
         write_all(stage / "handout", handout.build(ROOT, "2").files)
         if part == 2:
             solved = handout.build(ROOT, "2", with_solution=True).files
@@ -61,10 +67,24 @@ def open_context(
         inside.mkdir(parents=True)
         for name in INSIDE:
             shutil.copy(Path(__file__).with_name(f"{name}.py"), inside)
-        sandbox.let_all_read(stage)
+        group = new_group()
+        leftovers.for_group(stage, group)
         yield GradingContext(
-            part, settings, tasks, secret, stage, limits or sandbox.Limits(), seconds
+            part,
+            settings,
+            tasks,
+            secret,
+            stage,
+            limits or Limits(),
+            seconds,
+            around or isolation.best(),
+            group,
         )
+
+
+def new_group() -> int:
+    """A group that no other batch has, in all likelihood."""
+    return FIRST_GROUP + secrets.randbelow(GROUPS)
 
 
 def write_all(folder: Path, files: Mapping[str, bytes]) -> None:

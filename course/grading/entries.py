@@ -39,6 +39,7 @@ class ArchiveLimits:
     file: int = 16 * MB  # unpacked
     total: int = 64 * MB
     source: int = MB // 2  # of one Python file
+    sources: int = MB  # of all of them: each is sent to the sandbox for each task, and kept
     ratio: int = 200  # unpacked to packed, of files above 1 MB
     depth: int = 10  # folders in folders
     seconds: int = 60  # for Python's parser, in addition to its own limits

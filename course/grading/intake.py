@@ -10,6 +10,7 @@ import hashlib
 import importlib.metadata
 import io
 import json
+import os
 import re
 import stat
 import subprocess
@@ -45,6 +46,7 @@ from training.imports import imports
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 LIMITS = ArchiveLimits()
+NAME_BYTES = 200  # of a student's id
 WANTED = {1: (*CODE, *PART_1_FILES), 2: (*CODE, *CODE_PART_2, *PART_2_FILES)}
 ARCHIVE = re.compile(r"\.(zip|rar|7z|tar|tgz|tar\.gz)$", re.IGNORECASE)
 MODULE = re.compile(r"([a-z_]\w*/)*[a-z_]\w*\.py", re.IGNORECASE | re.ASCII)
@@ -115,18 +117,23 @@ def find(folder: str | Path, zip_name: str = ZIP_NAME) -> list[tuple[str, Path]]
         raise InputError(f"{folder} holds no submission: no zip and no folder")
     owners = defaultdict(list)
     for path in paths:
-        owners[student_id(path.name, zip_name).lower()].append(repr(path.name))
+        owners[fold(student_id(path.name, zip_name))].append(repr(path.name))
     if clashes := [" and ".join(names) for names in owners.values() if len(names) > 1]:
         raise InputError(f"{folder}: the same student's id for {'; '.join(clashes)}; rename them")
     return [(student_id(path.name, zip_name), _only_archive(path)) for path in paths]
 
 
 def student_id(name: str, zip_name: str = ZIP_NAME) -> str:
-    """A submission's name without the usual ending, as letters, digits, _ and -, at most 80."""
+    """A submission's name without the usual ending, as letters and digits of any script, _ and -.
+
+    At most 80 characters, and as many bytes as a file's name has room for.
+    """
     stem = ARCHIVE.sub("", name).removesuffix(f"_{ARCHIVE.sub('', zip_name)}")
     stem = re.sub("_part[12]$", "", stem)  # prepare_submit.py keeps the parts' zips apart by it
-    plain = unicodedata.normalize("NFKD", stem).encode("ascii", "ignore").decode()
-    return re.sub(r"[^A-Za-z0-9_-]+", "_", plain).lstrip("-")[:80] or "_"
+    plain = unicodedata.normalize("NFC", stem)
+    kept = "".join(c if c in "_-" or unicodedata.category(c)[0] in "LMN" else " " for c in plain)
+    cut = re.sub(" +", "_", kept).lstrip("-")[:80].encode()[:NAME_BYTES].decode(errors="ignore")
+    return cut or "_"
 
 
 def _is_submission(path: Path) -> bool:
@@ -135,7 +142,7 @@ def _is_submission(path: Path) -> bool:
 
 
 def _only_archive(path: Path) -> Path:
-    if path.is_symlink() or not path.is_dir():
+    if path.is_symlink() or not path.is_dir() or not os.access(path, os.R_OK | os.X_OK):
         return path
     inside = [found for found in path.iterdir() if not found.name.startswith(".")]
     return inside[0] if len(inside) == 1 and ARCHIVE.search(inside[0].name) else path
@@ -207,10 +214,17 @@ def choose(entries: Iterable[Entry], part: int, reader: Reader, notes: Notes) ->
                 put(modules, name, reader.read(entry), reader.limits, notes)
         else:
             notes.add(NESTED if ARCHIVE.search(name) else NOT_ASKED, name)
+    if sum(map(len, (*sources(files), *modules.values()))) > reader.limits.sources:
+        raise Refused(f"more than {reader.limits.sources // MB} MB of Python files; {REMEDY}")
     files |= one_pdf(pdfs, found, reader, notes)
     if not files:
         raise Refused(f"none of the files that part {part} asks for is in it; {REMEDY}")
     return with_modules(files, modules, reader.limits, notes)
+
+
+def sources(files: Mapping[str, bytes]) -> Iterator[bytes]:
+    """What is in the Python files."""
+    return (content for name, content in files.items() if name.endswith(".py"))
 
 
 def put(

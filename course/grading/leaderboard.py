@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import fcntl
 import json
+import math
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -117,6 +118,16 @@ def read_history(path: Path) -> list[dict[str, Any]]:
         if isinstance(entry, dict) and {"student", "part", "sha256", "time"} <= entry.keys():
             found.append(entry)
     return found
+
+
+def graded_later(out: Path, times: Mapping[str, float]) -> set[str]:
+    """Students of whom a submission was graded that was handed in later than these times."""
+    found = ((one["student"], one["time"]) for one in read_history(out / HISTORY))
+    return {
+        student
+        for student, when in found
+        if datetime.fromisoformat(when).timestamp() > times.get(student, math.inf) + 1
+    }
 
 
 def add_to_history(path: Path, results: Iterable[Result], times: Mapping[str, float]) -> int:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import shutil
 import sys
-import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -19,8 +18,9 @@ from typing import Any
 import scipy
 
 import classifier
-from course.grading import sandbox
-from course.grading.asking import frames_in
+from course.grading import leftovers, sandbox
+from course.grading.asking import frames_in, who
+from course.grading.confine import MIB, Limits
 from course.grading.context import GradingContext
 from course.grading.output import Column, clean, table
 from course.grading.predictions import Gold, Wanted, read, wanted_files
@@ -36,7 +36,7 @@ PROGRAM = "training.py"
 FLAGS = ("--option", "finetune")
 SPLITS = ("train", "dev", "test-student")  # the data files that students have, too
 MODEL_FILES = ("*.json", "*.txt", "*.safetensors", "*.bin")
-MOST = 4 * sandbox.MIB  # of one file of predictions
+MOST = 4 * MIB  # of one file of predictions
 UNLIKELY = 0.001  # how rarely chance alone makes what was handed in so much better
 OWN_FLAGS = ("train", "dev", "test", "predict", "resume", "data_dir", "model")
 OWN_FLAGS += ("only", "dev_out", "test_out")
@@ -52,7 +52,7 @@ class Rig:
     option: str  # pretrain or finetune, as the flags say
     stage: Path  # data/ and model/, which the sandbox may read
     data: tuple[str, ...]  # the data sets that are there
-    limits: sandbox.Limits
+    limits: Limits
     threads: int
     about: Mapping[str, Any] = field(default_factory=dict)  # what has to be the same to be reused
 
@@ -60,6 +60,7 @@ class Rig:
 @contextlib.contextmanager
 def open_rig(
     minutes: float,
+    group: int,
     flags: Sequence[str] = (),
     data: Path | None = None,
     model: Path | None = None,
@@ -69,6 +70,7 @@ def open_rig(
 
     Args:
         minutes: for each submission.
+        group: may read what is laid out, as root.
         flags: of classifier.py, in addition to --option finetune.
         data: folder of the course's files; without one, where classifier.py looks.
         model: folder of the pretrained BERT; without one, the scripts' own default.
@@ -81,8 +83,7 @@ def open_rig(
     if taken := [name for name in OWN_FLAGS if getattr(given, name)]:
         raise InputError(f"--flags: --{taken[0]} is not for the re-run, which sets it itself")
     source, found = data_folder(data and str(data)), find_model(model or default_model())
-    with tempfile.TemporaryDirectory(prefix="rerun-") as folder:
-        stage = Path(folder)
+    with leftovers.own_folder() as stage:
         for name in ("data", "model"):
             (stage / name).mkdir()
         for name in classifier.DATA_SETS:
@@ -93,7 +94,7 @@ def open_rig(
         for path in (path for pattern in MODEL_FILES for path in found.glob(pattern)):
             shutil.copyfile(path, stage / "model" / path.name)
         shutil.copyfile(Path(__file__).with_name(PROGRAM), stage / PROGRAM)
-        sandbox.let_all_read(stage)
+        leftovers.for_group(stage, group)
         there = tuple(n for n in classifier.DATA_SETS if (stage / f"data/ids-{n}-dev.csv").exists())
         about = {"minutes": minutes, "flags": list(flags), "threads": threads}
         about["data"] = {p.name: sha256_of(p)[:16] for p in sorted((stage / "data").iterdir())}
@@ -102,11 +103,11 @@ def open_rig(
         yield Rig(minutes, tuple(flags), given.option, stage, there, limits, threads, about)
 
 
-def limits_for(minutes: float, threads: int, model: Path) -> sandbox.Limits:
+def limits_for(minutes: float, threads: int, model: Path) -> Limits:
     """Room for weights, gradients, two moments, and the files that classifier.py writes of them."""
-    weights = sum(path.stat().st_size for path in model.iterdir()) // sandbox.MIB
+    weights = sum(path.stat().st_size for path in model.iterdir()) // MIB
     seconds = 60 * minutes
-    return sandbox.Limits(
+    return Limits(
         wall_s=seconds + 60,
         quiet_s=seconds + 60,
         cpu_s=int(seconds * threads) + 60,
@@ -166,8 +167,7 @@ def train(
     code = {n: c.decode() for n, c in submission.files.items() if n.endswith(".py")}
     request = {
         "limits": asdict(rig.limits),
-        "slot": slot,
-        "sweep": sandbox.alone(),
+        "who": asdict(who(context, slot)),
         "course": str(context.stage / "handout"),
         "files": code,
         "command": command,
@@ -178,7 +178,8 @@ def train(
     }
     staff = context.stage / "staff"
     start = [sys.executable, "-I", "-B", str(rig.stage / PROGRAM), str(staff)]
-    ended = sandbox.run(start, frame(request), [context.stage, rig.stage], rig.limits, slot)
+    readable = [context.stage, rig.stage]
+    ended = sandbox.run(start, frame(request), readable, rig.limits, slot, context.around)
     frames = frames_in(ended.answer)
     if not frames or "layers" not in frames[0][0]:
         raise RuntimeError(f"the sandbox did not start ({ended.status}): {ended.printed[-500:]}")

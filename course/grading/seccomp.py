@@ -2,7 +2,8 @@
 
 The kernel keeps them for all its children, and nobody can take them off again. The first one, for
 the whole sandbox, forbids what grading never needs: sockets of any kind, looking into or tracing
-other processes, namespaces, mounts, kernel modules, BPF, io_uring, memory that no limit counts. The
+other processes, namespaces, mounts, kernel modules, BPF, io_uring, memory that no limit counts,
+queues and memory that outlive who made them. The
 second one, for a single task, forbids what would reach other processes of the same user: signals,
 limits and priorities. Forbidden calls fail with EPERM. Linux on x86-64 and arm64 only; see
 seccomp(2) and the kernel's Documentation/userspace-api/seccomp_filter.rst. Written by hand since
@@ -35,8 +36,13 @@ FORBIDDEN = {
     "sethostname": (170, 161), "setdomainname": (171, 162), "quotactl": (179, 60),
     "name_to_handle_at": (303, 264), "open_by_handle_at": (304, 265),
     # no limit counts what these hold
-    "memfd_create": (319, 279), "memfd_secret": (447, 447), "shmget": (29, 194),
-    "msgget": (68, 186), "semget": (64, 190),
+    "memfd_create": (319, 279), "memfd_secret": (447, 447),
+    # what stays when all processes are gone, and what others have left
+    "shmget": (29, 194), "shmat": (30, 196), "shmctl": (31, 195),
+    "msgget": (68, 186), "msgsnd": (69, 189), "msgrcv": (70, 188), "msgctl": (71, 187),
+    "semget": (64, 190), "semop": (65, 193), "semtimedop": (220, 192), "semctl": (66, 191),
+    "mq_open": (240, 180), "mq_unlink": (241, 181), "mq_timedsend": (242, 182),
+    "mq_timedreceive": (243, 183), "mq_notify": (244, 184), "mq_getsetattr": (245, 185),
 }  # fmt: skip
 REACHING = {  # other processes of the same user
     "kill": (62, 129), "tkill": (200, 130), "rt_sigqueueinfo": (129, 138),
@@ -45,10 +51,12 @@ REACHING = {  # other processes of the same user
     "sched_setattr": (314, 274), "sched_setaffinity": (203, 122), "ioprio_set": (251, 30),
     "setpgid": (109, 154),
 }  # fmt: skip
-CLONE, CLONE3, TGKILL, PRLIMIT, FCNTL, IOCTL = (
-    (56, 220), (435, 435), (234, 131), (302, 261), (72, 25), (16, 29),
+CLONE, CLONE3, TGKILL, PRLIMIT, FCNTL, IOCTL, MMAP = (
+    (56, 220), (435, 435), (234, 131), (302, 261), (72, 25), (16, 29), (9, 222),
 )  # fmt: skip
 NEW_NAMESPACES = 0x7E020000  # the CLONE_NEW… flags; clone3 has them in memory, where none can look
+# Pages that no process need hold: shared ones, also of what fork hands on, and huge ones
+MAP_SHARED, MAP_ANONYMOUS, MAP_HUGETLB = 0x01, 0x20, 0x40000
 OWNERS = (8, 10, 15)  # F_SETOWN, F_SETSIG, F_SETOWN_EX: have the kernel send any signal to anybody
 IOCTL_OWNERS = (0x8901, 0x8902)  # FIOSETOWN, SIOCSPGRP
 ARCHITECTURES = {"x86_64": (0, 0xC000003E), "aarch64": (1, 0xC00000B7)}  # column, AUDIT_ARCH_…
@@ -56,6 +64,7 @@ PR_SET_NO_NEW_PRIVS, PR_SET_SECCOMP, SECCOMP_MODE_FILTER = 38, 22, 2
 ALLOW, KILL_PROCESS, FAIL = 0x7FFF0000, 0x80000000, 0x00050000
 # BPF_LD|W|ABS, and of BPF_JMP|K: JEQ, JGE, JSET; BPF_RET|K
 LOAD, JUMP_EQUAL, JUMP_ABOVE, JUMP_BITS, RETURN = 0x20, 0x15, 0x35, 0x45, 0x06
+AND = 0x54  # BPF_ALU|AND|K
 NUMBER, ARCHITECTURE, ARGUMENTS = 0, 4, 16  # their offsets in what a filter looks at
 X32 = 0x40000000  # system calls from here on are x86-64's second table
 Code = list[tuple[int, int, int, int]]  # code, jump if true, jump if false, operand
@@ -70,18 +79,22 @@ def forbid(number: int, error: int = errno.EPERM) -> Code:
     return [(JUMP_EQUAL, 0, 1, number), (RETURN, 0, 0, FAIL | error)]
 
 
-def forbid_where(number: int, argument: int, jump: int, values: Iterable[int]) -> Code:
+def forbid_where(
+    number: int, argument: int, jump: int, values: Iterable[int], bits: int = 0xFFFFFFFF
+) -> Code:
     """A call fails where an argument's lower half is one of the values, or has one of their bits.
 
     Args:
         jump: JUMP_EQUAL or JUMP_BITS.
+        bits: of the argument, those that are looked at.
     """
     tests = [test for value in values for test in ((jump, 0, 1, value), (RETURN, 0, 0, FAIL | 1))]
     return [
-        (JUMP_EQUAL, 0, len(tests) + 2, number),
+        (JUMP_EQUAL, 0, len(tests) + 3, number),
         (LOAD, 0, 0, ARGUMENTS + 8 * argument),
+        (AND, 0, 0, bits),
         *tests,
-        (RETURN, 0, 0, ALLOW),
+        (LOAD, 0, 0, NUMBER),  # for the instructions that follow
     ]
 
 
@@ -100,6 +113,9 @@ def for_all(column: int) -> Code:
     """What nobody in the sandbox may call."""
     code = [one for pair in FORBIDDEN.values() for one in forbid(pair[column])]
     code += forbid_where(CLONE[column], 0, JUMP_BITS, [NEW_NAMESPACES])
+    code += forbid_where(MMAP[column], 3, JUMP_BITS, [MAP_HUGETLB])
+    nobody_s = MAP_SHARED | MAP_ANONYMOUS
+    code += forbid_where(MMAP[column], 3, JUMP_EQUAL, [nobody_s], nobody_s)
     return code + forbid(CLONE3[column], errno.ENOSYS)  # then the C library takes clone
 
 

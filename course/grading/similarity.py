@@ -9,7 +9,11 @@ from __future__ import annotations
 
 import hashlib
 import itertools
+import json
 import re
+import resource
+import subprocess
+import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from functools import lru_cache
@@ -28,6 +32,7 @@ FEWEST = 10  # fingerprints: a smaller submission has too little code of its own
 BASE, PRIME = 0x2545F4914F6CDD1D, 2**61 - 1  # of the rolling hash
 SHOWN = 100  # clusters on the page
 LONGEST_FILE = 400_000  # bytes; the rest is not compared
+SECONDS, MEMORY = 900, 4 << 30  # for all pairs of a class; half a minute for 300 submissions
 
 
 @dataclass(frozen=True)
@@ -157,6 +162,40 @@ def pairs(
     return sorted(alike, key=lambda pair: (-pair.share, -pair.common, pair.first, pair.second))
 
 
+def compared(submissions: Iterable[Submission], known: frozenset[int]) -> tuple[list[Pair], str]:
+    """All pairs, found in a process of its own with limits; and why there are none ("": there are).
+
+    No text of a student's can then hold up the grader, or bring it down.
+    """
+    texts = [[one.student, python_files(one.files)] for one in submissions]
+    command = [sys.executable, "-m", "course.grading.similarity"]
+    try:
+        done = subprocess.run(
+            command,
+            input=json.dumps([texts, [*known]]).encode(),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            cwd=Path(__file__).parents[2],
+            timeout=SECONDS,
+            check=True,
+        )
+        return [Pair(**pair) for pair in json.loads(done.stdout)], ""
+    except (OSError, ValueError, subprocess.SubprocessError) as error:
+        return [], f"not compared: {clean(error)}"
+
+
+def main() -> None:
+    """What ``compared`` starts: submissions and the known code as JSON, then pairs as JSON."""
+    for kind, most in ((resource.RLIMIT_CPU, SECONDS), (resource.RLIMIT_AS, MEMORY)):
+        resource.setrlimit(kind, (most, most))
+    texts, known = json.load(sys.stdin)
+    given = [
+        Submission(student, 0, {name: text.encode() for name, text in files.items()})
+        for student, files in texts
+    ]
+    print(json.dumps([asdict(pair) for pair in pairs(given, frozenset(known))]))
+
+
 def _place(submission: Submission, name: str, line: int) -> str:
     text = _text(submission.files[name]).split("\n")[line - 1]
     return f"{name}:{line} {clean(text, 80)}"
@@ -188,8 +227,12 @@ def write(out: Path, found: Sequence[Pair]) -> None:
     write_csv(out / "similarity.csv", ["cluster", *(f.name for f in fields(Pair))], rows)
 
 
-def section(found: Sequence[Pair]) -> tuple[str, str, str]:
-    """The section of the staff's page: heading, text, HTML."""
+def section(found: Sequence[Pair], why: str = "") -> tuple[str, str, str]:
+    """The section of the staff's page: heading, text, HTML.
+
+    Args:
+        why: submissions were not compared.
+    """
     columns = [
         Column("count", "Submissions", "count"),
         Column("members", "Groups", "long"),
@@ -213,4 +256,9 @@ def section(found: Sequence[Pair]) -> tuple[str, str, str]:
     )
     if len(groups) > SHOWN:
         text += f" Here are the {SHOWN} largest of {len(groups)} clusters."
+    text = why or text
     return "Similar code", text, table(columns, rows[:SHOWN], "Similar code")
+
+
+if __name__ == "__main__":
+    main()

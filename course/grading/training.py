@@ -25,7 +25,7 @@ KEPT = 4096  # bytes of what the command printed last
 def main() -> None:
     """Answer one request: frames with the layers, with each file that is there, and the end."""
     sys.path[:0] = sys.argv[1:]
-    from course.grading.sandbox import Limits, confine
+    from course.grading.confine import Limits, Who, confine
     from course.grading.worker import PR_SET_DUMPABLE, frame, read_frame, sweep_up
 
     request, _ = read_frame(sys.stdin.buffer)
@@ -34,13 +34,13 @@ def main() -> None:
     for number in (0, 1):
         os.dup2(nothing, number)
     ctypes.CDLL(None).prctl(PR_SET_DUMPABLE, 0, 0, 0, 0)  # children cannot look into this process
-    layers = confine(Limits(**request["limits"]), request["slot"])
+    layers = confine(Limits(**request["limits"]), Who(**request["who"]))
     answers.write(frame({"layers": layers}))
     answers.flush()
     folder = Path(os.environ.get("TMPDIR", "/tmp")) / "training"
     lay_out(folder, Path(request["course"]), request["files"])
     status = run(folder, request)
-    sweep_up(request["sweep"])
+    sweep_up()
     for name in request["wanted"]:
         content = read(folder, name, request["most"])
         if content is not None:
@@ -64,7 +64,7 @@ def lay_out(folder: Path, course: Path, files: dict[str, str]) -> None:
 
 def run(folder: Path, request: dict) -> str:
     """Run the command; "ended", "timeout" or "crashed"."""
-    from course.grading.sandbox import confine_task
+    from course.grading.confine import confine_task
 
     environment = {**os.environ, **request["environment"]}
     with open(folder.with_name("said"), "wb") as said:

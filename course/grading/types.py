@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 class Submission:
     """What was taken from one student's zip or folder."""
 
-    student: str  # letters, digits, _ and - only: it names files
+    student: str  # letters and digits of any script, _ and - only: it names files
     part: int
     files: Mapping[str, bytes] = field(default_factory=dict)  # path in the repository → content
     notes: tuple[str, ...] = ()  # what was repaired or left out, for the student

@@ -21,7 +21,6 @@ import os
 import signal
 import stat
 import struct
-import subprocess
 import sys
 import time
 from pathlib import Path
@@ -67,7 +66,7 @@ def main() -> None:
     sys.path[:0] = folders
     from safetensors.torch import load, save
 
-    from course.grading.sandbox import Limits, confine
+    from course.grading.confine import Limits, Who, confine
 
     request, data = read_frame(sys.stdin.buffer)
     answers = os.fdopen(os.dup(1), "wb")
@@ -79,27 +78,23 @@ def main() -> None:
         importlib.import_module(name)
     importlib.import_module("course.grading.runs").warm_up()
     ctypes.CDLL(None).prctl(PR_SET_DUMPABLE, 0, 0, 0, 0)  # children cannot look into this process
-    answers.write(frame({"layers": confine(limits, request["slot"])}))
+    answers.write(frame({"layers": confine(limits, Who(**request["who"]))}))
     answers.flush()
     tensors = load(data)
     for number, job in enumerate(request["jobs"]):
-        said, content = in_child(
-            Path(f"job-{number}"), job, tensors, save, answers.fileno(), request["sweep"]
-        )
+        said, content = in_child(Path(f"job-{number}"), job, tensors, save, answers.fileno())
         answers.write(frame(said | {"job": job["name"]}, content))
         answers.flush()
 
 
-def in_child(
-    place: Path, job: dict, tensors: dict, save: Any, secret: int, sweep: bool
-) -> tuple[dict, bytes]:
+def in_child(place: Path, job: dict, tensors: dict, save: Any, secret: int) -> tuple[dict, bytes]:
     """Run one job in a forked child; what it left: (status and message, safetensors bytes).
 
     Args:
         secret: the descriptor of the answers.
-        sweep: whether all processes that this one may kill are the student's.
     """
-    from course.grading.sandbox import confine_task
+    from course.grading.confine import confine_task
+    from course.grading.removal import remove
 
     place = Path(os.environ.get("TMPDIR", "/tmp")) / place
     place.mkdir()
@@ -120,22 +115,21 @@ def in_child(
     ended = wait(child, deadline)
     with contextlib.suppress(OSError):
         os.killpg(child, signal.SIGKILL)
-    sweep_up(sweep)
+    sweep_up()
     said, content = left_behind(result) or ({"status": "crashed"}, b"")
-    # not by Python: folders may lie deeper than it can go
-    remove = ["find", place.parent, "-xdev", "-mindepth", "1", "-delete"]
-    subprocess.run(remove, stderr=subprocess.DEVNULL)
+    for left in place.parent.iterdir():
+        with contextlib.suppress(OSError):  # it is not the student's
+            remove(left)
     if ended is None or (os.WIFSIGNALED(ended) and os.WTERMSIG(ended) == signal.SIGXCPU):
         said, content = {"status": "timeout"}, b""
     return said, content
 
 
-def sweep_up(everything: bool) -> None:
+def sweep_up() -> None:
     """End what left the child's group, and wait until it is gone; orphans are children of ours."""
     with contextlib.suppress(OSError):  # there is none, or no child is left to wait for
-        if everything:
-            os.kill(-1, signal.SIGKILL)  # all that we may kill but ourselves
-        while os.waitpid(-1, 0 if everything else os.WNOHANG)[0]:
+        os.kill(-1, signal.SIGKILL)  # all that we may kill but ourselves: the student's
+        while os.waitpid(-1, 0)[0]:
             pass
 
 
