@@ -50,9 +50,9 @@ def main() -> None:
 
 
 def lay_out(folder: Path, course: Path, files: dict[str, str]) -> None:
-    """The course's Python files, and the student's in the place of those that students write."""
+    """The course's Python files and templates, and the student's in the place of those that students write."""
     folder.mkdir()
-    for path in course.rglob("*.py"):
+    for path in (*course.rglob("*.py"), *course.rglob("*.html")):
         target = folder / path.relative_to(course)
         target.parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(path, target)
