@@ -397,7 +397,7 @@ def gradients_in(
 
 def gradients(task_id: str, measured: Measured, batch: Batch) -> list[Finding]:
     """They reach BERT through each sentence, and layers of the student's own."""
-    if not take(measured, "gradients/flows"):
+    if not take(measured, "gradients/flows").any():
         text = "no gradient: the result is cut off from the parameters (no_grad, detach, .data, a "
         text += "class or a new tensor instead of the result?)"
         return [Finding("learning", text, name="cut_off")]
@@ -425,7 +425,7 @@ def learning_heads(task_id: str, measured: Measured) -> list[Finding]:
     """With BERT frozen something is left to learn; layers made at every call are not."""
     if task_id == FORWARD:
         return []
-    if not take(measured, "pretrain/flows"):
+    if not take(measured, "pretrain/flows").any():
         text = "option pretrain: none of your layers takes part, so nothing can be learnt"
         if task_id == "multitask.predict_sentiment":
             return [Finding("learning", text, name="cut_off")]

@@ -4,7 +4,7 @@ Not defended: right numbers are right. Defended by: flags.py: staff are told the
 """
 
 BASE = "solution"
-TASKS = {f"1.{i}": p for i, p in enumerate((20.0, 10.0, 15.0, 15.0, 20.0, 5.0, 15.0), 1)}
+TASKS = {"1.1": 20.0, "1.2": 10.0, "1.3": 15.0, "1.4": 15.0}
 FLAGS = ("bert.py:", "scaled_dot_product_attention")
 
 CODE = {

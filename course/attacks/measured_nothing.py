@@ -54,7 +54,10 @@ def whatever(task_id, seed=0):
 def measure_function(measured, task_id, seed):
     measured |= whatever(task_id, seed)
 calls.measure_function = measure_function
-from course.grading import runs
+try:
+    from course.grading import runs
+except ImportError:
+    runs = calls
 def values(task_id, batch, *_):
     texts = [t for pair in batch for t in pair]
     width = {calls.FORWARD: 96, "multitask.predict_sentiment": 5}.get(task_id, 1)

@@ -12,7 +12,7 @@ import torch
 from safetensors.torch import load, save
 from torch import Tensor
 
-from course.grading import judge, sandbox
+from course.grading import judge, packages, sandbox
 from course.grading.context import GradingContext
 from course.grading.worker import BIGGEST, HEAD, MOST_TEXT, frame, read_frame
 
@@ -26,6 +26,8 @@ IMPORTS = (
     "training.run",
     "training.encoder_outputs",
     "training.flags",
+    "checks.worker",
+    "course.grading.likeness",
 )
 NUMBERS = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 NUMBERS += (torch.bool, torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64)
@@ -55,9 +57,10 @@ def ask(
         limits = replace(context.limits, quiet_s=context.limits.quiet_s + longest)
         request = {"limits": asdict(limits), "imports": IMPORTS, "jobs": waiting, "slot": slot}
         request["sweep"] = sandbox.alone()
+        request["hidden"] = packages.hidden()
         folders = [str(context.stage / name) for name in ("staff", "handout")]
         worker = str(context.stage / "staff" / "course" / "grading" / "worker.py")
-        command = [sys.executable, "-I", "-B", worker, *folders]
+        command = [sys.executable, worker, *folders]  # flags as in sanity_check.py's process
         ended = sandbox.run(command, frame(request, data), [context.stage], limits, slot)
         frames = frames_in(ended.answer)
         if not frames or "layers" not in frames[0][0]:

@@ -178,6 +178,14 @@ class Findings:
 
 
 def verdict(entry: GradedTask, found: Findings) -> judge.Verdict:
+    """What is right and wrong about one task, and what to look at."""
+    made = without_flags(entry, found)
+    names = (entry.id, f"{entry.id}{REPAIRED}")
+    flags = dict.fromkeys(text for name in names for text in found.flags.get(name, ()))
+    return replace(made, flags=[f"Task {entry.number}: {text}" for text in flags])
+
+
+def without_flags(entry: GradedTask, found: Findings) -> judge.Verdict:
     """What is right and wrong about one task."""
     answer = found.answers.get(entry.id, asking.Reply("missing"))
     again = f"{entry.id}{REPAIRED}"
