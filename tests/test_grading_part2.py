@@ -212,7 +212,7 @@ def test_each_array_is_needed_and_none_can_cause_an_error():
                 found = part2.Findings(SEED, answers | {task_id: asking.Reply("ran", forged)})
                 findings = found.first(task_id)
                 spare = name in ("pretrain/widths", ATTEMPT) or name.startswith("seen")
-                spare |= bool(re.search("/(trains|whole|encoder|own|weight)\\b", name))
+                spare |= bool(re.search("/(trains|loaded|encoder|own|weight)\\b", name))
                 spare |= name.endswith("dropouts") and "0" not in name
                 if forged is without and not spare:
                     assert faulty(findings), (task_id, name)
@@ -223,7 +223,7 @@ def test_each_later_result_is_needed_and_none_can_cause_an_error():
     chance = random.Random(0)
     odd = [None, torch.zeros(0), torch.ones(3, 4), torch.full((7,), torch.nan), object()]
     answer = found.replies[SIMILARITY]
-    told = ("exchanged", "wider", "chance in training", "single")  # flags and hints
+    told = ("exchanged", "wider", "chance in training", "single", "loud", "identical")  # hints
     numbers = found.second[SIMILARITY].numbers
     spare = [number for purpose, number in numbers.items() if purpose.startswith(told)]
     for name in answer.outputs:
