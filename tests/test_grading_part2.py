@@ -214,7 +214,7 @@ def test_each_array_is_needed_and_none_can_cause_an_error():
                 spare = name in ("pretrain/widths", ATTEMPT) or name.startswith("seen")
                 spare |= bool(re.search("/(trains|loaded|encoder|own|weight)\\b", name))
                 spare |= name.endswith("dropouts") and "0" not in name
-                if forged is without and not spare:
+                if forged is without and not spare and task_id != FORWARD:
                     assert faulty(findings), (task_id, name)
 
 
