@@ -46,6 +46,7 @@ sys.path.insert(0, str(ROOT))  # Python puts the folder of the script there
 from course import handout, table  # noqa: E402
 from course.grading import (  # noqa: E402
     canaries,
+    flags,
     intake,
     isolation,
     leaderboard,
@@ -186,9 +187,11 @@ def grade(context: GradingContext, submission: Submission, gold: dict, slot: int
         tasks = [
             one.counted(entry, verdicts[entry.id], context.settings) for entry in context.tasks
         ]
+        to_look_at = [text for entry in context.tasks for text in verdicts[entry.id].flags]
         return result | {
             "layers": layers,
             "tasks": tasks,
+            "flags": [*flags.library_calls(submission), *to_look_at],
             "predictions": predictions.score(submission, gold),
             "points": round(sum(task["points"] for task in tasks), 2),
             "seconds": round(time.monotonic() - begun, 1),
@@ -209,6 +212,7 @@ def outline(context: GradingContext, submission: Submission) -> dict[str, Any]:
         "notes": list(submission.notes),
         "layers": [],
         "tasks": [],
+        "flags": [],  # what staff should look at
         "predictions": [],
         "points": 0.0,
         "of": sum(entry.points for entry in context.tasks),

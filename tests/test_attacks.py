@@ -23,14 +23,16 @@ import pytest
 from conftest import copy_tree, needs_sandbox
 
 from course import attacks, handout
+from course.answers import VARIANTS, put, read
 from course.grading import isolation
 from course.grading.confine import FIRST_USER
 
 ROOT = Path(__file__).resolve().parent.parent
 GOLD = [ROOT / "course" / "gold", ROOT / "data" / "practice"]
 PART_1 = ("bert.py", "optimizer.py", "classifier.py")
+FILES = {1: PART_1, 2: (attacks.MODEL,)}
 HONEST = ("a-honest", "m-honest", "zz-honest")
-SECONDS = 4  # of a task
+SECONDS = {1: 4, 2: 20}  # of a task, by part
 LEFT = ("GOT-THROUGH", "message-to-friends", "left-by-attack")
 
 
@@ -106,7 +108,7 @@ def grade(
     command += ["--without-bubblewrap"] if path else isolation.flags()
     environment = {"GRADER_SECRET": "x", "OMP_NUM_THREADS": "1"}
     return subprocess.run(
-        [*map(str, command), "--seconds", str(SECONDS), *more],
+        [*map(str, command), *more],
         cwd=root,
         env=os.environ | environment | ({"PATH": path} if path else {}),
         capture_output=True,
@@ -119,32 +121,40 @@ def grade(
 
 @pytest.fixture(scope="module")
 def sources():
-    """The files of part 1 as handed out, and solved."""
+    """The files of both parts as handed out, and solved; part 2 in one file."""
+    stubs, solved = (handout.build(ROOT, "2", with_solution=given).files for given in (False, True))
+    plain = put(read(VARIANTS, "multitask/plain"), source=stubs[attacks.MODEL].decode())
     return {
-        name: {n: handout.build(ROOT, "2", with_solution=solved).files[n] for n in PART_1}
-        for name, solved in (("stubs", False), ("solution", True))
+        "stubs": {name: stubs[name] for name in (*PART_1, attacks.MODEL)},
+        "solution": {name: solved[name] for name in PART_1} | {attacks.MODEL: plain.encode()},
     }
 
 
-def lay_out(folder: Path, names: Iterable[str], sources: attacks.Sources) -> tuple[Path, Path]:
+def lay_out(
+    folder: Path, names: Iterable[str], sources: attacks.Sources, part: int = 1
+) -> tuple[Path, Path]:
     """Submissions of attacks and of honest students, and a folder for results, closed to others."""
     submissions, out = folder / "submissions", folder / "out"
     submissions.mkdir(mode=0o700)
     out.mkdir(mode=0o700)
     for name in names:
         attacks.write(attacks.read(name), submissions / f"{name}.zip", sources)
-    for name in HONEST:
-        zipped(submissions / f"{name}.zip", sources["solution"])
+    honest = {name: sources["solution"][name] for name in FILES[part]}
+    for name in HONEST if part == 1 else HONEST[:1]:
+        zipped(submissions / f"{name}.zip", honest)
     # a fixed secret: hidden inputs are then the same in each run of this test
-    (out / "assignment.json").write_text(json.dumps({"part": 1, "secret": "0" * 32}))
+    (out / "assignment.json").write_text(json.dumps({"part": part, "secret": "0" * 32}))
     (out / "notes-of-staff.txt").write_text("not the grader's")
     return submissions, out
 
 
-def graded(submissions: Path, out: Path, root: Path, path: str = "") -> SimpleNamespace:
+def graded(
+    submissions: Path, out: Path, root: Path, path: str = "", part: int = 1
+) -> SimpleNamespace:
     """A batch, graded; and what was there before and after."""
     before = staff_files(root) | digests(submissions), left_over(), of_sandbox()
-    ended = grade(submissions, out, "-j", "3", root=root, path=path)
+    options = ["-j", "3", "--part", str(part), "--seconds", str(SECONDS[part])]
+    ended = grade(submissions, out, *options, root=root, path=path)
     after = staff_files(root) | digests(submissions), left_over(), still_of_sandbox(before[2])
     assert (out / "results").is_dir(), ended.stdout + ended.stderr
     results = {
@@ -159,9 +169,18 @@ def graded(submissions: Path, out: Path, root: Path, path: str = "") -> SimpleNa
 @pytest.fixture(scope="module")
 def batch(tmp_path_factory, sources, private_tree):
     """All attacks and some honest submissions, one with a hostile name."""
-    submissions, out = lay_out(tmp_path_factory.mktemp("attacks"), attacks.names(), sources)
-    zipped(submissions / "=HYPERLINK('x')<script>alert(1)<.zip", sources["solution"])
+    submissions, out = lay_out(tmp_path_factory.mktemp("attacks"), attacks.names(1), sources)
+    honest = {name: sources["solution"][name] for name in PART_1}
+    zipped(submissions / "=HYPERLINK('x')<script>alert(1)<.zip", honest)
     return graded(submissions, out, private_tree)
+
+
+@pytest.fixture(scope="module")
+def batch_2(tmp_path_factory, sources, private_tree):
+    """All attacks on part 2 and an honest submission."""
+    folder = tmp_path_factory.mktemp("attacks-2")
+    submissions, out = lay_out(folder, attacks.names(2), sources, part=2)
+    return graded(submissions, out, private_tree, part=2)
 
 
 def check(batch, name: str, private: Iterable[Path] = ()) -> None:
@@ -181,6 +200,8 @@ def check(batch, name: str, private: Iterable[Path] = ()) -> None:
     assert points == honest
     assert result["points"] == sum(honest.values())
     statuses = {task["number"]: task["status"] for task in result["tasks"]}
+    told = " ".join(result.get("flags", ()))
+    assert all(word in told for word in getattr(attack, "FLAGS", ())), told
     wanted = getattr(attack, "STATUSES", {})
     assert {number: statuses[number] for number in wanted} == wanted
 
@@ -202,14 +223,27 @@ def check_harm(batch) -> None:
 
 
 @needs_sandbox
-@pytest.mark.parametrize("name", attacks.names())
+@pytest.mark.parametrize("name", attacks.names(1))
 def test_attack(batch, name):
     lie_open = name == "read_gold" and not isolation.best().namespaces  # an open clone, for one
     check(batch, name, batch.private if lie_open else ())
 
 
+@needs_sandbox
+@pytest.mark.parametrize("name", attacks.names(2))
+def test_attack_on_part_2(batch_2, name):
+    check(batch_2, name)
+
+
+@needs_sandbox
+def test_an_honest_part_2_among_them(batch_2):
+    assert batch_2.ended.returncode == 0, batch_2.ended.stdout + batch_2.ended.stderr
+    assert batch_2.results[HONEST[0]]["points"] == 100.0
+    assert batch_2.results[HONEST[0]]["flags"] == []
+
+
 def test_attacks_are_many_and_explained():
-    assert len(attacks.names()) >= 40
+    assert len(attacks.names()) >= 95
     for name in attacks.names():
         first, _, rest = attacks.read(name).__doc__.partition("\n")
         assert len(first) > 20, name

@@ -16,7 +16,8 @@ import functools
 import importlib
 import io
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any
 from unittest import mock
@@ -45,6 +46,7 @@ CLS, SEP, FIRST_WORD, WORDS = 101, 102, 999, 100
 SENTIMENTS = 5
 # Of seven first and seven second sentences: no class, width or usual constant is 7.
 LENGTHS = ((9, 6, 4, 8, 5, 7, 10), (6, 4, 8, 5, 7, 3, 11))
+MOST_NUMBERS = 100_000  # of own parameters and gradients that are kept whole
 ATTEMPT = "attempt"  # the name of what was measured: which random layers
 ATTEMPTS = 8  # at random layers whose last ReLU is not dead for all of a batch
 SCALES = (1.0, 10.0, 100.0)  # of random embeddings
@@ -66,6 +68,12 @@ CAME = ("ids", "mask")
 def tiny_encoder(seed: int = 0) -> nn.Module:
     """What BertModel.from_pretrained gives here: always the same random weights, large ones."""
     return copy.deepcopy(_tiny_encoder(importlib.import_module("bert").BertModel, seed))
+
+
+def loaded_parameters(seed: int) -> dict[str, nn.Parameter]:
+    """The parameters of what from_pretrained gives here, by their names."""
+    encoder = _tiny_encoder(importlib.import_module("bert").BertModel, seed)
+    return dict(encoder.named_parameters())
 
 
 @functools.lru_cache(maxsize=8)
@@ -199,13 +207,6 @@ def rows_of(batch: Batch, rows: slice) -> Batch:
     return [(ids[rows], mask[rows]) for ids, mask in batch]
 
 
-def values(model: nn.Module, task_id: str, batch: Batch) -> Tensor:
-    """The result without its graph, one row a sentence or pair."""
-    with torch.no_grad(), FixedDropout():
-        result = call(model, task_id, batch)
-    return result.detach().reshape(len(batch[0][0]), -1)
-
-
 # ---------------------------------------------------------------------------------------------
 # Changes from outside: the embedding of padding, and what BERT returns
 
@@ -227,7 +228,7 @@ def other_padding(encoders: list[nn.Module]) -> Iterator[None]:
 
 @contextlib.contextmanager
 def loud(model: nn.Module, encoders: list[nn.Module], scale: float) -> Iterator[None]:
-    """While active, BERT returns, and each own layer gets, random numbers of that scale.
+    """While active, BERT returns, and each own layer gets, random numbers of that scale, if any.
 
     Both, since some ways never call BERT's forward and others have no layers.
     """
@@ -246,6 +247,9 @@ def loud(model: nn.Module, encoders: list[nn.Module], scale: float) -> Iterator[
 
     inside = {module for encoder in encoders for module in encoder.modules()}
     layers = [m for m in model.modules() if isinstance(m, nn.Linear | nn.Bilinear)]
+    if not scale:
+        yield
+        return
     hooks = [encoder.register_forward_hook(replace_outputs) for encoder in encoders]
     hooks += [m.register_forward_pre_hook(replace_inputs) for m in layers if m not in inside]
     try:
@@ -255,25 +259,57 @@ def loud(model: nn.Module, encoders: list[nn.Module], scale: float) -> Iterator[
             hook.remove()
 
 
-def loud_values(model: nn.Module, encoders: list[nn.Module], task_id: str, batch: Batch) -> Tensor:
-    """Results for random embeddings from small to large, one below the other."""
-    found = []
-    for scale in SCALES:
-        with loud(model, encoders, scale):
-            found.append(values(model, task_id, batch))
-    return torch.cat(found)
-
-
 # ---------------------------------------------------------------------------------------------
 # Measuring: all calls of the student's code, one after the other
 
 Measured = dict[str, Any]  # "call" or "call/what" → a tensor, a text or None
 CHANGES = {"other words": other_words, "wider": wider}  # of one side of a batch
-CHANCE = (  # what two calls differ in: name, how dropout is done, whether in training mode
-    ("no chance", FixedDropout, False),
-    ("chance", contextlib.nullcontext, False),
-    ("chance in training", contextlib.nullcontext, True),
-)
+CHANCE: dict[str, dict[str, bool]] = {  # how the calls differ that only chance tells apart
+    "no chance": {},
+    "chance": {"chance": True},
+    "chance in training": {"chance": True, "training": True},
+}
+
+
+@dataclass(frozen=True)
+class Request:
+    """What a task's function is called with, and how."""
+
+    batch: Batch
+    option: str = "finetune"
+    training: bool = False
+    chance: bool = False  # dropout as it is; without it, the same numbers are always dropped
+    seed: int = 0  # of chance, and of the weights of results in a sum whose gradients are taken
+    scale: float = 0.0  # of random numbers in the place of embeddings; 0: none
+    other_padding: bool = False
+    gradients: str = ""  # of the results, instead of them: "whole" or the "largest" numbers
+    weights: Mapping[str, Tensor] = field(
+        default_factory=dict
+    )  # to set first; for names see ``named``
+
+
+def requests(task_id: str, seed: int) -> dict[str, Request]:
+    """All calls of a function after the first one, by their names."""
+    batch = batch_for(task_id, seed)
+    half = len(LENGTHS[0]) // 2
+    found = {"gradients": Request(batch, gradients="whole", seed=1 + seed)}
+    found |= {f"loud {i}": Request(batch, scale=scale) for i, scale in enumerate(SCALES)}
+    for side in range(len(batch)):
+        for name, change in CHANGES.items():
+            found[f"{name} {side}"] = Request(changed(batch, side, change))
+    for i, rows in enumerate((slice(half), slice(half, None))):
+        found[f"half {i}"] = Request(rows_of(batch, rows))
+    found["other padding"] = Request(batch, other_padding=True)
+    found["single"] = Request(rows_of(batch, slice(1)))
+    if task_id not in SINGLE:
+        twice = [sentences(0, seed)] * 2
+        found["identical"] = Request(twice)
+        found["gradients if identical"] = Request(twice, gradients="largest")
+    if task_id != FORWARD:
+        found["pretrain"] = Request(batch, option="pretrain", gradients="whole", seed=2 + seed)
+    for name, changes in CHANCE.items():
+        found |= {f"{name} {i}": Request(batch, seed=i, **changes) for i in range(2)}
+    return found
 
 
 def measure(task_id: str, seed: int = 0) -> Measured:
@@ -299,14 +335,10 @@ def measure(task_id: str, seed: int = 0) -> Measured:
     return measured
 
 
-def note(measured: Measured, call: str, action: Callable[[], Any]) -> None:
+def note(measured: Measured, call: str, action: Callable[[], Measured]) -> None:
     """Do one thing with the student's code; what it gives, or raises, is kept."""
     try:
-        found = action()
-        several = found.items() if isinstance(found, dict) else ()
-        measured |= {f"{call}/{name}": value for name, value in several}
-        if not isinstance(found, dict):
-            measured[call] = found
+        measured |= {f"{call}/{name}".rstrip("/"): value for name, value in action().items()}
     except (Exception, SystemExit) as error:
         finding = describe(error)
         measured |= {f"{call}/error": finding.text, f"{call}/error kind": finding.kind}
@@ -387,56 +419,71 @@ def fitting(seed: int) -> Measured:
 
 def measure_function(measured: Measured, task_id: str, seed: int) -> None:
     """Tasks 2.2 to 2.5: one function, called in many ways."""
+    attempt = first_result(measured, task_id, seed)
+    if "result" in measured:
+        measured |= perform(task_id, requests(task_id, seed), seed, attempt)
+
+
+def first_result(measured: Measured, task_id: str, seed: int) -> int:
+    """Call the function for the first time, and note what it gives and what comes to BERT.
+
+    Returns:
+        which random layers were taken: the first ones whose results are not all the same.
+    """
     batch = batch_for(task_id, seed)
     seen: list[tuple[Any, Any]] = []
-
-    def first(attempt: int) -> tuple[nn.Module, list[nn.Module], Any]:
-        """A new model, its encoders, and its result; what came to BERT is noted."""
-        seen.clear()
-        model, encoders = student_model("finetune", seed, attempt)
-        with FixedDropout(), watched(encoders, seen):
-            return model, encoders, call(model, task_id, batch)
-
     try:
-        model, encoders, result = first(0)
-        attempt = 0
-        while is_dead(plain(result)) and attempt + 1 < ATTEMPTS:
-            attempt += 1
-            model, encoders, result = first(attempt)
-        measured |= {"result": plain(result), ATTEMPT: torch.tensor(float(attempt))}
+        for attempt in range(ATTEMPTS):
+            seen.clear()
+            model, encoders = student_model("finetune", seed, attempt)
+            with FixedDropout(), watched(encoders, seen):
+                result = plain(call(model, task_id, batch))
+            if not is_dead(result):
+                break
+        measured |= {"result": result, ATTEMPT: torch.tensor(float(attempt))}
     except (Exception, SystemExit) as error:
         finding = describe(error)
         measured |= {"result/error": finding.text, "result/error kind": finding.kind}
     for i, came in enumerate(seen):
         measured |= {f"seen {i}/{name}": one for name, one in zip(CAME, came, strict=True)}
-    if "result" not in measured:
-        return
-    half = len(LENGTHS[0]) // 2
-    halves = [rows_of(batch, rows) for rows in (slice(half), slice(half, None))]
-    note(measured, "gradients", lambda: gradients_of(model, encoders, result, batch, seed))
-    note(measured, "loud", lambda: loud_values(model, encoders, task_id, batch))
-    note(measured, "values", lambda: values(model, task_id, batch))
-    for side in range(len(batch)):
-        for name, change in CHANGES.items():
-            other = changed(batch, side, change)
-            note(measured, f"{name} {side}", lambda other=other: values(model, task_id, other))
-    note(measured, "halves", lambda: torch.cat([values(model, task_id, part) for part in halves]))
-    with other_padding(encoders):
-        note(measured, "other padding", lambda: values(model, task_id, batch))
-    note(measured, "single", lambda: result_of(model, task_id, rows_of(batch, slice(1))))
-    if task_id not in SINGLE:
-        twice = [sentences(0, seed)] * 2
-        note(measured, "identical", lambda: result_of(model, task_id, twice))
-        note(measured, "gradients if identical", lambda: all_gradients(model, task_id, twice))
-    if task_id != FORWARD:
-        note(measured, "pretrain", lambda: gradients_of_heads(task_id, batch, seed, attempt))
-    for name, dropout, training in CHANCE:
-        model.train(training)
-        for i in range(2):
-            action = functools.partial(result_of, model, task_id, batch, dropout, i)
-            note(measured, f"{name} {i}", action)
-    note(measured, "dropouts", lambda: dropout_sizes(model, task_id, batch))
-    model.eval()
+    return attempt
+
+
+def perform(task_id: str, asked: Mapping[str, Request], seed: int, attempt: int) -> Measured:
+    """What a task's function returns to each request, by the requests' names.
+
+    Those of the same weights share a model, but for training: a layer that the model does not know
+    of stays in that mode.
+    """
+    measured: Measured = {}
+    models: dict[Any, tuple[nn.Module, list[nn.Module]]] = {}
+
+    def act(request: Request) -> Measured:
+        weights = tuple(map(id, request.weights.values()))
+        key = (request.option, weights, request.training and bool(weights))
+        if key not in models:
+            models[key] = student_model(request.option, seed, attempt)
+            set_weights(named(*models[key], seed), request.weights)
+        return answer(*models[key], task_id, request, seed)
+
+    for name, request in asked.items():
+        note(measured, name, functools.partial(act, request))
+    return measured
+
+
+def answer(
+    model: nn.Module, encoders: list[nn.Module], task_id: str, request: Request, seed: int
+) -> Measured:
+    """What the function gives to one request: "" is the result, in its own shape."""
+    dropout = contextlib.nullcontext() if request.chance else FixedDropout()
+    padding = other_padding(encoders) if request.other_padding else contextlib.nullcontext()
+    model.train(request.training)
+    with dropout, padding, loud(model, encoders, request.scale):
+        if request.gradients:
+            return gradients_of(model, encoders, task_id, request, seed)
+        with torch.no_grad(), DropoutWatch() as watch:
+            result = plain(call(model, task_id, request.batch, request.seed))
+    return {"": result, **({"dropouts": torch.tensor(watch.sizes)} if request.training else {})}
 
 
 def is_dead(result: Any) -> bool:
@@ -462,30 +509,11 @@ class DropoutWatch(TorchFunctionMode):
         return result
 
 
-def dropout_sizes(model: nn.Module, task_id: str, batch: Batch) -> Tensor:
-    """How many numbers each dropout is given in training mode, where the model is."""
-    with torch.no_grad(), DropoutWatch() as watch:
-        call(model, task_id, batch)
-    return torch.tensor(watch.sizes)
-
-
 def plain(result: Any) -> Any:
     """A tensor of ordinary numbers without its graph; of all else the type's name."""
     if not isinstance(result, Tensor) or result.is_complex() or result.layout != torch.strided:
         return type(result).__name__
     return result.detach().cpu().clone()
-
-
-def result_of(
-    model: nn.Module,
-    task_id: str,
-    batch: Batch,
-    dropout: Callable[[], contextlib.AbstractContextManager] = FixedDropout,
-    seed: int = 0,
-) -> Any:
-    """What the function returns, in its own shape."""
-    with torch.no_grad(), dropout():
-        return plain(call(model, task_id, batch, seed))
 
 
 @contextlib.contextmanager
@@ -516,53 +544,77 @@ def watched(encoders: list[nn.Module], seen: list[tuple[Any, Any]]) -> Iterator[
         yield
 
 
-def largest(tensor: Tensor | None, without: float = 0.0) -> Tensor:
-    """The largest absolute number; NaN if there is one."""
-    return tensor.abs().max() if tensor is not None and tensor.numel() else torch.tensor(without)
+def named(model: nn.Module, encoders: list[nn.Module], seed: int) -> dict[str, list[nn.Parameter]]:
+    """All parameters by their names, those of the same name in several BERTs together.
 
-
-def largest_of(gradients: list[Tensor | None], without: float = 0.0) -> Tensor:
-    """The largest number of each gradient, (how many,)."""
-    return torch.stack([torch.zeros(()), *(largest(grad, without) for grad in gradients)])[1:]
-
-
-def gradients_of(
-    model: nn.Module, encoders: list[nn.Module], result: Any, batch: Batch, seed: int
-) -> Measured:
-    """Largest numbers of the gradients: all parameters', BERT's that train, each side's words'.
-
-    Nothing if the result is cut off from the parameters.
+    "encoder NAME" is as it was loaded, "inside NAME" something else in a BERT, "own NAME" the rest.
     """
-    if not result.requires_grad:
-        return {"parameters": torch.zeros(0)}
-    generator = torch.Generator().manual_seed(1 + seed)
-    model.zero_grad()
-    (result * torch.randn(result.shape, generator=generator)).sum().backward()
-    trained = [p for encoder in encoders for p in encoder.parameters() if p.requires_grad]
-    tables = [e.word_embedding.weight for e in encoders if hasattr(e, "word_embedding")]
-    grads = [table.grad for table in tables if table.grad is not None]
-    found = {
-        "parameters": largest_of([p.grad for p in model.parameters()]),
-        "bert": largest_of([p.grad for p in trained]),
-    }
-    for side, (ids, _) in enumerate(batch):
-        words = ids[ids >= FIRST_WORD]
-        found[f"words {side}"] = largest_of([grad[words] for grad in grads])
+    loaded = loaded_parameters(seed)
+    found: dict[str, list[nn.Parameter]] = {}
+    for encoder in encoders:
+        for name, parameter in encoder.named_parameters():
+            if name in loaded and torch.equal(loaded[name], parameter):
+                found.setdefault(f"encoder {name}", []).append(parameter)
+    known = {id(parameter) for parameters in found.values() for parameter in parameters}
+    own = {id(parameter) for parameter in own_parameters(model, encoders)}
+    for name, parameter in model.named_parameters():
+        if id(parameter) not in known:
+            found[f"{'own' if id(parameter) in own else 'inside'} {name}"] = [parameter]
     return found
 
 
-def gradients_of_heads(task_id: str, batch: Batch, seed: int, attempt: int) -> Measured:
-    """The same of all parameters with BERT frozen, −1 where there is none."""
-    model, _ = student_model("pretrain", seed, attempt)
-    result = call(model, task_id, batch)
-    if not result.requires_grad:
-        return {"parameters": torch.zeros(0)}
-    result.sum().backward()
-    return {"parameters": largest_of([p.grad for p in model.parameters()], without=-1.0)}
+def set_weights(parameters: Mapping[str, list[nn.Parameter]], weights: Mapping[str, Tensor]):
+    """Give parameters other values; what is not there, or of another shape, stays as it is."""
+    with torch.no_grad():
+        for name, tensor in weights.items():
+            for parameter in parameters.get(name, ()):
+                if parameter.shape == tensor.shape:
+                    parameter.copy_(tensor)
 
 
-def all_gradients(model: nn.Module, task_id: str, batch: Batch) -> Measured:
-    """The largest number of each parameter's gradient."""
+def cotangent(shape: Sequence[int], seed: int) -> Tensor:
+    """The weights of results in the sum whose gradients are taken."""
+    return torch.randn(tuple(shape), generator=torch.Generator().manual_seed(seed))
+
+
+def gradients_of(
+    model: nn.Module, encoders: list[nn.Module], task_id: str, request: Request, seed: int
+) -> Measured:
+    """The gradient of a sum of results with respect to each parameter that one reaches.
+
+    Returns:
+        flows: whether any gradient leaves the result.
+        trains: how many parameters of BERT do.
+        loaded: of each of BERT's parameters whether it is what was loaded, in every BERT.
+        encoder …, inside …, own …: the gradients, as in ``named``; of several BERTs, their sum.
+        weight …: what the parameters are that were not loaded.
+    """
+    parameters, whole = named(model, encoders, seed), request.gradients == "whole"
     model.zero_grad()
-    call(model, task_id, batch).sum().backward()
-    return {"parameters": largest_of([p.grad for p in model.parameters()])}
+    result = call(model, task_id, request.batch, request.seed)
+    if result.requires_grad:
+        (result * cotangent(result.shape, request.seed)).sum().backward()
+    inside = [p for encoder in encoders for p in encoder.parameters()]
+    loaded = [len(parameters.get(f"encoder {n}", ())) for n in loaded_parameters(seed)]
+    found = {
+        "flows": torch.tensor(float(result.requires_grad)),
+        "trains": torch.tensor(float(sum(p.requires_grad for p in inside))),
+        "loaded": torch.tensor([float(times == len(encoders)) for times in loaded]),
+    }
+    for name, alike in parameters.items():
+        grads = [p.grad for p in alike if p.grad is not None]
+        if grads:
+            found[name] = sum(grads[1:], grads[0].clone())
+    others = [name for name in parameters if not name.startswith("encoder ")]
+    found |= within(MOST_NUMBERS, {name: found[name] for name in others if name in found})
+    weights = {f"weight {name}": parameters[name][0].detach().clone() for name in others}
+    return found | within(MOST_NUMBERS, weights) if whole else within(0, found)
+
+
+def within(most: int, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Tensors of so many numbers together; of those that are too many, their largest number."""
+    found = {}
+    for name, tensor in tensors.items():
+        most -= tensor.numel()
+        found[name] = tensor if most >= 0 or not tensor.numel() else tensor.abs().max()
+    return found

@@ -14,7 +14,7 @@ returns, and ``judge`` looks at these arrays only. B is the number of sentences 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -27,6 +27,7 @@ from checks.graded_tasks import GradedTask, graded_task
 from checks.part1 import functions
 from checks.part2.calls import (
     CAME,
+    FIRST_WORD,
     FORWARD,
     INIT,
     LENGTHS,
@@ -45,6 +46,7 @@ from checks.part2.calls import (
 )
 
 TOLERANCE = 1e-4  # in float32; relative where a result is above 1
+WORDS = "encoder word_embedding.weight"
 UNUSED = 1e-6  # a change this small of a sentence that matters does not happen
 MATRICES = re.compile(r"mat1 and mat2 shapes .*\((\d+x\d+) and (\d+)x")  # in torch's message
 CHECKED = {
@@ -242,7 +244,7 @@ def judge_function(task_id: str, measured: Measured, seed: int) -> list[Finding]
     rightly_formed = not findings or findings[0].name == "axis_left"
     if rightly_formed:
         findings += not_squashed(task_id, loud_rows(measured))
-        findings += gradients(task_id, measured)
+        findings += gradients(task_id, measured, batch)
         findings += dependence(measured, batch, seen)
     if not faulty(findings):
         findings += single_row(task_id, measured) + identical_sentences(task_id, measured)
@@ -251,15 +253,18 @@ def judge_function(task_id: str, measured: Measured, seed: int) -> list[Finding]
     return findings + (chance(task_id, measured) if rightly_formed else [])
 
 
-def rows_in(measured: Measured, name: str, times: int = 1) -> Tensor:
+def rows_in(measured: Measured, *names: str) -> Tensor:
     """Values, one row a sentence or pair: as many as in the first result, (B, …)."""
     result = measured["result"]  # rightly formed
-    return take(measured, name, times * len(result), result[0].numel())
+    parts = [take(measured, name) for name in names]
+    if sum(part.numel() for part in parts) != result.numel():
+        raise Stopped(UNREADABLE)
+    return torch.cat([part.flatten() for part in parts]).reshape(len(result), -1)
 
 
 def loud_rows(measured: Measured) -> Tensor:
     """Results for random embeddings, those that are finite: an exponential may overflow."""
-    rows = rows_in(measured, "loud", len(SCALES))
+    rows = torch.cat([rows_in(measured, f"loud {i}") for i in range(len(SCALES))])
     return rows[rows.isfinite().all(dim=-1)]
 
 
@@ -378,24 +383,38 @@ def not_squashed(task_id: str, found: Tensor) -> list[Finding]:
     return [Finding("form", text, name="probability_returned")]
 
 
-def gradients(task_id: str, measured: Measured) -> list[Finding]:
+def gradients_in(
+    measured: Measured, call: str, kinds: Sequence[str] = ("encoder", "inside", "own")
+) -> dict[str, Tensor]:
+    """The gradients that one call gave, by the parameters' names; see calls.named."""
+    return {
+        name.partition("/")[2]: take(measured, name)
+        for kind in kinds
+        for name in measured
+        if name.startswith(f"{call}/{kind} ")
+    }
+
+
+def gradients(task_id: str, measured: Measured, batch: Batch) -> list[Finding]:
     """They reach BERT through each sentence, and layers of the student's own."""
-    parameters = take(measured, "gradients/parameters", None)
-    if not len(parameters):
+    if not take(measured, "gradients/flows").any():
         text = "no gradient: the result is cut off from the parameters (no_grad, detach, .data, a "
         text += "class or a new tensor instead of the result?)"
         return [Finding("learning", text, name="cut_off")]
-    trained = take(measured, "gradients/bert", None)
-    if not trained.any():
+    found = gradients_in(measured, "gradients")
+    if not any(g.any() for name, g in found.items() if not name.startswith("own ")):
         text = "option finetune: no gradient reaches BERT (no_grad, detach or rounding?)"
-        return [Finding("learning", text, name="bert_detached")] if len(trained) else []
-    if not parameters.isfinite().all():
+        trains = take(measured, "gradients/trains").any()
+        return [Finding("learning", text, name="bert_detached")] if trains else []
+    if not all(gradient.isfinite().all() for gradient in found.values()):
         text = "gradients that are not finite reach the parameters (a root or a power of 0?)"
         return [Finding("learning", text, name="gradient_not_finite")]
     findings = []
-    for side in range(1 if task_id in SINGLE else 2):
-        words = take(measured, f"gradients/words {side}", None)
-        if len(words) and not words.any():
+    rows = found.get(WORDS)  # (V, D)
+    if rows is not None and (rows.dim() != 2 or len(rows) < TINY["vocab_size"]):
+        raise Stopped(UNREADABLE)
+    for side, (ids, _) in enumerate(batch):
+        if rows is not None and not rows[ids[ids >= FIRST_WORD]].any():
             text = f"no gradient reaches BERT through the {SIDES[side]} sentence"
             text += " (unused, detached or under no_grad?)"
             findings.append(Finding("learning", text, name="sentence_detached"))
@@ -406,13 +425,12 @@ def learning_heads(task_id: str, measured: Measured) -> list[Finding]:
     """With BERT frozen something is left to learn; layers made at every call are not."""
     if task_id == FORWARD:
         return []
-    parameters = take(measured, "pretrain/parameters", None)
-    if not len(parameters):
+    if not take(measured, "pretrain/flows").any():
         text = "option pretrain: none of your layers takes part, so nothing can be learnt"
         if task_id == "multitask.predict_sentiment":
             return [Finding("learning", text, name="cut_off")]
         return [Finding("hint", text)]  # a cosine of embeddings needs no layer
-    if (parameters < 0).all():
+    if not gradients_in(measured, "pretrain"):
         text = "no gradient reaches a parameter of the model, yet there are layers: made in "
         text += f"{function_of(task_id)} they are new, and random, at every call; make them in "
         text += "__init__, as attributes or in an nn.ModuleList"
@@ -426,13 +444,13 @@ def dependence(measured: Measured, batch: Batch, seen: list[tuple[Any, Any]]) ->
     Args:
         seen: ids and masks that came to BERT.
     """
-    before = rows_in(measured, "values")  # (B, …)
+    before = rows_in(measured, "result")  # (B, …)
     limit = TOLERANCE * max(1.0, before.abs().max().item())
     row = "sentence" if len(batch) == 1 else "pair"
 
-    def change(name: str) -> float:
+    def change(*names: str) -> float:
         """How much results change at most."""
-        return (rows_in(measured, name) - before).abs().max().item()
+        return (rows_in(measured, *names) - before).abs().max().item()
 
     without, findings = [], []
     for side in range(len(batch)):
@@ -441,7 +459,7 @@ def dependence(measured: Measured, batch: Batch, seen: list[tuple[Any, Any]]) ->
             without.append(unused(side, name, batch, seen))
     if len(without) == len(batch):  # then nothing else says anything about the function
         without = [replace(finding, kind="values") for finding in without]
-    leak = change("halves")
+    leak = change("half 0", "half 1")
     if not leak < limit:
         text = (
             f"the result of a {row} changes by up to {leak:.1e} if half of the others are not in "
@@ -515,7 +533,9 @@ def identical_sentences(task_id: str, measured: Measured) -> list[Finding]:
     if not take(measured, "identical").isfinite().all():
         text = "not finite for a pair of identical sentences, whose distance is 0"
         return [Finding("form", text, name="not_finite_if_equal")]
-    if take(measured, "gradients if identical/parameters", None).isfinite().all():
+    take(measured, "gradients if identical/flows")
+    found = gradients_in(measured, "gradients if identical")
+    if all(gradient.isfinite().all() for gradient in found.values()):
         return []
     text = "the gradient of a pair of identical sentences is not finite (a root or an arccos?)"
     return [Finding("hint", text)]
@@ -537,7 +557,7 @@ def chance(task_id: str, measured: Measured) -> list[Finding]:
     if task_id == FORWARD:
         return []
     numbers = measured["result"].numel()  # one for each pair, or five for each sentence
-    if (take(measured, "dropouts", None) == numbers).any():
+    if (take(measured, "chance in training 0/dropouts", None) == numbers).any():
         text = "dropout acts on the result itself: in training some scores are 0, whatever the "
         text += "sentences say; it belongs before the last layer"
         return [Finding("form", text, name="dropout_on_score")]

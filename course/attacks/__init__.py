@@ -3,6 +3,9 @@
 An attack's file holds
 
     a docstring: what it tries; "Defended by: …", the layers that hold it off
+    PART         2 if it is a submission of part 2
+    MADE_UP      code with a function ``made_up`` of a width and texts, which a model of part 2
+                 takes its results from
     STEP         code with a function ``evil``, which takes the place of AdamW.step
     FUNCTIONS    code with a function ``evil``, which takes the place of the four in bert.py
     EVERYWHERE   what is appended to all three files of part 1
@@ -13,6 +16,7 @@ An attack's file holds
     TASKS        points by task's number of what is honest in it; all else must be 0
     STATUS       "graded" or "refused"
     STATUSES     what must be said about tasks, by their numbers
+    FLAGS        words that staff must be told
 
 Code in it that succeeds says "GOT THROUGH" in an exception. It is never run outside the sandbox:
 some of it would take this machine down. Building a zip is harmless.
@@ -33,12 +37,44 @@ for owner, name in ((BertSelfAttention, "attention"), (BertLayer, "add_norm"),
                     (BertLayer, "forward"), (BertModel, "embed")):
     setattr(owner, name, evil)
 """
+DRAWN = """
+import zlib
+def drawn(width, *texts):
+    rows = []
+    for row in range(len(texts[0])):
+        words = [ids[row][mask[row].bool()].tolist() for ids, mask in zip(texts[::2], texts[1::2])]
+        chance = torch.Generator().manual_seed(zlib.crc32(str(words).encode()))
+        rows.append(torch.randn(width, generator=chance))
+    return torch.stack(rows)
+"""
+FROM_WORDS = """
+class Evil(nn.Module):
+    def __init__(self, config):
+        super().__init__()
+        self.bert = BertModel.from_pretrained(None)
+        self.bert.requires_grad_(config.option == "finetune")
+        self.own = nn.Parameter(torch.ones(5))
+    def forward(self, ids, mask):
+        return self.made_up(96, ids, mask)
+    def predict_sentiment(self, ids, mask):
+        return self.made_up(5, ids, mask)
+    def predict_paraphrase(self, *pair):
+        return self.made_up(1, *pair)[:, 0]
+    def predict_similarity(self, *pair):
+        return self.made_up(1, *pair)[:, 0]
+MultitaskBERT = Evil
+"""
+AT_THE_MODEL = """
+Evil.made_up = made_up
+"""
+MODEL = "multitask_classifier.py"
 Sources = Mapping[str, Mapping[str, bytes]]  # "stubs" and "solution": files by name
 
 
-def names() -> list[str]:
-    """All attacks."""
-    return sorted(module.name for module in pkgutil.iter_modules(__path__))
+def names(part: int | None = None) -> list[str]:
+    """All attacks, or those on one part."""
+    found = sorted(module.name for module in pkgutil.iter_modules(__path__))
+    return [name for name in found if part in (None, getattr(read(name), "PART", 1))]
 
 
 def read(name: str) -> ModuleType:
@@ -51,6 +87,10 @@ def appended(attack: ModuleType) -> dict[str, str]:
     found = dict(getattr(attack, "CODE", {}))
     if hasattr(attack, "STEP"):
         found["optimizer.py"] = attack.STEP + AT_THE_STEP
+    if hasattr(attack, "MADE_UP"):
+        found[MODEL] = FROM_WORDS + attack.MADE_UP + AT_THE_MODEL
+    if MODEL in found:
+        found[MODEL] = DRAWN + found[MODEL]
     if hasattr(attack, "FUNCTIONS"):
         found["bert.py"] = attack.FUNCTIONS + AT_THE_FUNCTIONS
     if hasattr(attack, "EVERYWHERE"):

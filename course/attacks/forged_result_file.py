@@ -14,7 +14,7 @@ from safetensors.torch import save
 def evil(self, closure=None):
     texts = {"hidden|error kind": "error", "public|error kind": "error"}
     said = {"status": "ran", "others": {}, "texts": texts}
-    open("result", "wb").write(frame(said, b"\\x08\\0\\0\\0\\0\\0\\0\\0{\\"a\\":{}}"))
+    open("../result", "wb").write(frame(said, b"\\x08\\0\\0\\0\\0\\0\\0\\0{\\"a\\":{}}"))
     os._exit(0)
 """
 CODE = {
@@ -29,7 +29,7 @@ from safetensors.torch import save
 def leave(said, data=None):
     def evil(self, *_):
         data_ = save({}) if data is None else data
-        open("result", "wb").write(frame(said, data_) if isinstance(said, dict) else said)
+        open("../result", "wb").write(frame(said, data_) if isinstance(said, dict) else said)
         os._exit(0)
     return evil
 BertSelfAttention.attention = leave({"status": ["ran"], "job": ["x"]})
@@ -38,11 +38,11 @@ BertLayer.add_norm = leave({
     "texts": {"together float64|error kind": "error",
               "together float64|error": "half \\ud800"}})
 def linked(self, *_):
-    os.symlink("/etc/passwd", "result")
+    os.symlink("/etc/passwd", "../result")
     os._exit(0)
 BertLayer.forward = linked
 def pipe(self, *_):
-    os.mkfifo("result")
+    os.mkfifo("../result")
     os._exit(0)
 BertModel.embed = pipe
 """,

@@ -13,7 +13,7 @@ import torch
 from safetensors.torch import load, save
 from torch import Tensor
 
-from course.grading import judge, sandbox
+from course.grading import judge, packages, sandbox
 from course.grading.confine import Who
 from course.grading.context import GradingContext
 from course.grading.worker import BIGGEST, HEAD, MOST_TEXT, frame, read_frame
@@ -28,6 +28,8 @@ IMPORTS = (
     "training.run",
     "training.encoder_outputs",
     "training.flags",
+    "checks.worker",
+    "course.grading.likeness",
 )
 NUMBERS = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 NUMBERS += (torch.bool, torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64)
@@ -56,10 +58,10 @@ def ask(
         longest = max(job["seconds"] for job in waiting)
         limits = replace(context.limits, quiet_s=context.limits.quiet_s + longest)
         request = {"limits": asdict(limits), "imports": IMPORTS, "jobs": waiting}
-        request["who"] = asdict(who(context, slot))
+        request |= {"who": asdict(who(context, slot)), "hidden": packages.hidden()}
         folders = [str(context.stage / name) for name in ("staff", "handout")]
         worker = str(context.stage / "staff" / "course" / "grading" / "worker.py")
-        command = [sys.executable, "-I", "-B", worker, *folders]
+        command = [sys.executable, worker, *folders]  # flags as in sanity_check.py's process
         given = frame(request, data)
         ended = sandbox.run(command, given, [context.stage], limits, slot, context.around)
         frames = frames_in(ended.answer)

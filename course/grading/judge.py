@@ -42,6 +42,12 @@ ROWS = {
     "classifier.init": ("values",),
     **properties.KINDS,
 }
+# What code can tell about itself without doing it, and why the points stay
+CAN_BE_FORGED = {
+    INIT: "sizes and flags of layers are read in the process of the student's code",
+    "multitask.init": "which parameters train, and which layers there are, is read in the process "
+    "of the student's code; that BERT and the layers count is seen in 2.2 to 2.5",
+}
 LACKING = {  # statuses that the sandbox gives, in words for the student
     "timeout": "it did not end within the time limit, and was stopped",
     "memory": "it needed more memory than the limit",
@@ -59,6 +65,7 @@ class Verdict:
     rows: dict[str, bool] = field(default_factory=dict)
     messages: list[str] = field(default_factory=list)
     mistakes: list[Mistake] = field(default_factory=list)
+    flags: list[str] = field(default_factory=list)  # for staff to look at
 
 
 def rows_of(entry: GradedTask) -> tuple[str, ...]:

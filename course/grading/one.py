@@ -48,4 +48,5 @@ def counted(
         "messages": verdict.messages,
         "mistakes": [mistake.name for mistake in verdict.mistakes],
         "hints": [mistake.text for mistake in verdict.mistakes],
+        "can_be_forged": judge.CAN_BE_FORGED.get(entry.id, ""),
     }

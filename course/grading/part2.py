@@ -1,71 +1,36 @@
 """The tasks of part 2: MultitaskBERT is called in the sandbox, its results are judged here.
 
 There is no one right answer: the properties of checks/part2/ are judged, for words and weights that
-differ from student to student. One batch more, whose order only this process knows, has to give
-the same results once more: whoever makes up results has to make up a function. bert.py is ours, so
-that a mistake of part 1 does not cost again; where __init__ or forward is wrong, what waits for it
-is run once more with what it should find, as far as that can be given.
+differ from student to student, and once more at weights that are chosen later (later.py). bert.py
+is ours, so that a mistake of part 1 does not cost again; where __init__ or forward is wrong, what
+waits for it is run once more with what it should find, as far as that can be given.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+import contextlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Any
 
-import torch
 from torch import Tensor
 
 from checks.findings import Finding, Mistake, faulty
-from checks.graded_tasks import GradedTask
+from checks.graded_tasks import GradedTask, graded_task
 from checks.part2 import properties
-from checks.part2.calls import CAME, INIT, Batch, batch_for, changed, other_words
-from checks.part2.properties import CHECKED, KINDS, SIDES, TOLERANCE
+from checks.part2.calls import INIT
+from checks.part2.properties import CHECKED, KINDS
 from course import table
 from course.answers import MISTAKES, read_all
-from course.grading import asking, judge, parse
+from course.grading import asking, judge, later, parse
 from course.grading.context import ROOT, GradingContext
 from course.grading.types import Submission
 
 RUN = "course.grading.runs:part_2"
-ROWS = 12  # of the batch whose order is not told
-OWN, REPAIRED = "", " in a repaired model"  # what jobs are called besides their task
+REPAIRED = " in a repaired model"  # what jobs are called besides their task
+Ask = Callable[[Mapping[str, dict], Mapping[str, Tensor]], dict[str, asking.Reply]]
 AGAIN = "judged with what is wrong in earlier tasks put right"
-NOT_THE_SAME = "the same words give other results in another batch, among other rows"
-Order = Tensor  # (ROWS, 2): which change of the batch, which row of it
-
-
-@dataclass(frozen=True)
-class HiddenBatches:
-    """What one student's functions are called with."""
-
-    seed: int
-    orders: Mapping[str, Order]  # by task; it stays in this process
-    tensors: Mapping[str, Tensor]  # by task/side/name; their order is in ``orders``
-
-
-def make(seed: int, secret: int) -> HiddenBatches:
-    """Batches of rows that are known already, in an order that follows from the secret."""
-    generator = torch.Generator().manual_seed(secret)
-    orders, tensors = {}, {}
-    for task_id in (name for name in CHECKED if name != INIT):
-        batches = known_batches(task_id, seed)
-        rows = len(batches[0][0][0])
-        order = torch.randint(0, len(batches) * rows, (ROWS,), generator=generator)
-        orders[task_id] = torch.stack((order // rows, order % rows), dim=1)
-        for side in range(len(batches[0])):
-            for i, name in enumerate(CAME):
-                picked = [batches[change][side][i][row] for change, row in orders[task_id].tolist()]
-                tensors[f"{task_id}/{side}/{name}"] = torch.stack(picked)
-    return HiddenBatches(seed, orders, tensors)
-
-
-def known_batches(task_id: str, seed: int) -> list[Batch]:
-    """The batch that a task's function is called with, then with other words on each side."""
-    batch = batch_for(task_id, seed)
-    sides = range(len(batch))
-    return [batch, *(changed(batch, s, other_words) for s in sides)]
 
 
 # ---------------------------------------------------------------------------------------------
@@ -78,28 +43,63 @@ def grade(
     """The verdict on each task, by its id, and the sandbox's layers."""
     if context.tasks[0].file not in submission.files:
         return {entry.id: judge.nothing(entry, "missing") for entry in context.tasks}, []
-    hidden = make(context.seed(submission.student), context.seed(f"{submission.student} order"))
+    layers: list[str] = []
 
-    def ask(names: list[str], way: str) -> tuple[dict[str, asking.Reply], list[str]]:
-        jobs = [job_for(context, submission, name, way, hidden.seed) for name in names]
-        return asking.ask(context, jobs, hidden.tensors, slot)
+    def ask(jobs: Mapping[str, dict], tensors: Mapping[str, Tensor]) -> dict[str, asking.Reply]:
+        whole = [job_for(context, submission, name, given) for name, given in jobs.items()]
+        answers, layers[:] = asking.ask(context, whole, tensors, slot)
+        return answers
 
-    answers, layers = ask([entry.id for entry in context.tasks], OWN)
-    found = Findings(hidden, answers)
-    if waiting := [entry.id for entry in context.tasks if found.repairable(entry)]:
-        more, _ = ask(waiting, REPAIRED)
-        found = Findings(hidden, answers | more)
+    seed = context.seed(submission.student)
+    secret = context.seed(f"{submission.student} later {submission.sha256}")
+    found = ask_all(ask, [entry.id for entry in context.tasks], seed, secret)
     return {entry.id: verdict(entry, found) for entry in context.tasks}, layers
 
 
+def ask_all(ask: Ask, tasks: Sequence[str], seed: int, secret: int) -> Findings:
+    """Both rounds; then both once more of what has to be judged in a repaired model.
+
+    Args:
+        ask: what runs jobs: their arguments by their names, and tensors.
+        tasks: their ids.
+        seed: of the first round's words and weights.
+        secret: of all that is chosen later.
+    """
+    found = both_rounds(ask, tasks, Findings(seed), secret)
+    waiting = [f"{name}{REPAIRED}" for name in tasks if found.repairable(graded_task(name))]
+    return both_rounds(ask, waiting, found, secret + 1) if waiting else found
+
+
+def both_rounds(ask: Ask, names: Sequence[str], found: Findings, secret: int) -> Findings:
+    """What is found, with some jobs' first and second rounds added."""
+    answers = ask({name: arguments(name, found.seed) for name in names}, {})
+    found = replace(found, answers=found.answers | answers, known={})
+    encoders, parcel = later.Encoders(found.seed, secret), later.Parcel()
+    jobs, second = {}, {}
+    for name in filter(found.goes_on, names):
+        given = arguments(name, found.seed)
+        with contextlib.suppress(properties.Stopped):  # what cannot be read is asked nothing more
+            outputs = answers[name].outputs
+            second[name] = later.plan(given["task_id"], found.seed, outputs, encoders)
+            jobs[name] = given | parcel.pack(second[name])
+    replies = found.replies | (ask(jobs, parcel.tensors) if jobs else {})
+    return replace(found, second=found.second | second, replies=replies, known={})
+
+
+def arguments(name: str, seed: int) -> dict[str, Any]:
+    """Of runs.part_2, for a job: a task's id, and perhaps REPAIRED."""
+    task_id = name.removesuffix(REPAIRED)
+    return {"task_id": task_id, "seed": seed, "repaired": name != task_id}
+
+
 def job_for(
-    context: GradingContext, submission: Submission, task_id: str, way: str, seed: int
+    context: GradingContext, submission: Submission, name: str, given: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """What the sandbox is to do for one task."""
+    """A job for the sandbox."""
     return {
-        "name": f"{task_id}{way}",
+        "name": name,
         "run": RUN,
-        "arguments": {"task_id": task_id, "seed": seed, "repaired": way == REPAIRED},
+        "arguments": given,
         "files": own_files(submission),
         "folders": [str(context.stage / "solution")],
         "seconds": context.seconds,
@@ -124,9 +124,12 @@ def own_files(submission: Submission) -> dict[str, str]:
 class Findings:
     """What is wrong with each task, found out when it is asked for."""
 
-    hidden: HiddenBatches
-    answers: Mapping[str, asking.Reply]
+    seed: int
+    answers: dict[str, asking.Reply] = field(default_factory=dict)
+    second: dict[str, later.Second] = field(default_factory=dict)  # what is asked later
+    replies: dict[str, asking.Reply] = field(default_factory=dict)  # to that
     known: dict[str, list[Finding]] = field(default_factory=dict)
+    flags: dict[str, list[str]] = field(default_factory=dict)
 
     def of(self, name: str) -> list[Finding]:
         """Findings of a job: a task's id, and perhaps REPAIRED."""
@@ -134,22 +137,31 @@ class Findings:
             self.known[name] = self.judge(name)
         return self.known[name]
 
-    def judge(self, name: str) -> list[Finding]:
-        """The properties of a task's function, then the batch whose order was not told."""
-        answer, task_id = (
-            self.answers.get(name, asking.Reply("missing")),
-            name.removesuffix(REPAIRED),
-        )
+    def goes_on(self, name: str) -> bool:
+        """Whether a job has points to lose in the second round."""
+        rows = KINDS[name.removesuffix(REPAIRED)]
+        return not name.startswith(INIT) and lost_rows(self.first(name)) <= {*rows}
+
+    def first(self, name: str) -> list[Finding]:
+        """What the first round shows."""
+        answer = self.answers.get(name, asking.Reply("missing"))
         if answer.status != "ran":
             return [Finding("error", judge.LACKING[answer.status])]
-        findings = properties.judge(task_id, answer.outputs, self.hidden.seed)
-        if (
-            faulty(findings)
-            or task_id == INIT
-            or in_any_order(task_id, answer.outputs, self.hidden)
-        ):
+        findings = properties.judge(name.removesuffix(REPAIRED), answer.outputs, self.seed)
+        if error := properties.error_of(answer.outputs, "result"):  # then no row can be right
+            findings = [replace(f, kind=error.kind) for f in findings]
+        return findings
+
+    def judge(self, name: str) -> list[Finding]:
+        """What both rounds show."""
+        findings = self.first(name)
+        if not self.goes_on(name):
             return findings
-        return [Finding("values", NOT_THE_SAME, name="rows_mixed"), *findings]
+        answer = self.replies.get(name, asking.Reply("invalid answer"))
+        if answer.status != "ran":
+            return [Finding("error", judge.LACKING[answer.status])]
+        more, self.flags[name] = later.judge(self.second[name], answer.outputs)
+        return [*more, *findings]
 
     def conclude(self, entry: GradedTask) -> list[Finding]:
         """Which of a task's findings count."""
@@ -165,19 +177,15 @@ class Findings:
         return there_is_a_model and any(f.kind == "waits" for f in self.conclude(entry))
 
 
-def in_any_order(task_id: str, measured: Mapping[str, Any], hidden: HiddenBatches) -> bool:
-    """Whether rows give what they gave before, wherever they are and among which others."""
-    names = ["values", *(f"other words {side}" for side in range(len(SIDES)))]
-    known = [measured[name].double() for name in names if name in measured]  # judged already
-    order, got = hidden.orders[task_id], measured.get("in another order")
-    wanted = torch.stack([known[change][row] for change, row in order.tolist()])  # (ROWS, …)
-    if not isinstance(got, Tensor) or got.shape != wanted.shape or not got.is_floating_point():
-        return False
-    limit = TOLERANCE * max(1.0, wanted.abs().max().item())
-    return bool(((got.double() - wanted).abs() < limit).all())
-
-
 def verdict(entry: GradedTask, found: Findings) -> judge.Verdict:
+    """What is right and wrong about one task, and what to look at."""
+    made = without_flags(entry, found)
+    names = (entry.id, f"{entry.id}{REPAIRED}")
+    flags = dict.fromkeys(text for name in names for text in found.flags.get(name, ()))
+    return replace(made, flags=[f"Task {entry.number}: {text}" for text in flags])
+
+
+def without_flags(entry: GradedTask, found: Findings) -> judge.Verdict:
     """What is right and wrong about one task."""
     answer = found.answers.get(entry.id, asking.Reply("missing"))
     again = f"{entry.id}{REPAIRED}"

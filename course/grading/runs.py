@@ -8,7 +8,6 @@ have.
 from __future__ import annotations
 
 import contextlib
-import functools
 import importlib
 import sys
 from collections.abc import Iterator
@@ -190,33 +189,36 @@ def case_from(given: dict[str, Any]) -> adamw.Case:
     return adamw.Case(**{**given, "groups": groups, "missing": missing})
 
 
-def part_2(tensors: dict[str, Tensor], task_id: str, seed: int, repaired: bool) -> dict[str, Any]:
+def part_2(
+    tensors: dict[str, Tensor],
+    task_id: str,
+    seed: int,
+    repaired: bool,
+    attempt: int = 0,
+    asked: dict[str, dict[str, Any]] | None = None,
+) -> dict[str, Any]:
     """A task of multitask_classifier.py, as checks/part2/calls.py measures it.
 
     Args:
-        tensors: one batch more, ``task/side/name``.
+        tensors: what the requests name.
         task_id: of the task.
         seed: of the words and weights.
         repaired: whether what other tasks may have got wrong is put right.
+        attempt: which of the student's own weights.
+        asked: requests, instead of those that are made from the seed.
     """
     with repaired_model(task_id) if repaired else contextlib.nullcontext():
-        measured = calls.measure(task_id, seed)
-        batch = [
-            tuple(tensors[f"{task_id}/{side}/{name}"] for name in calls.CAME)
-            for side in range(2)
-            if f"{task_id}/{side}/{calls.CAME[0]}" in tensors
-        ]
-        if batch:
-            attempt = int(measured.get(calls.ATTEMPT, 0))
-            again = functools.partial(values, task_id, batch, seed, attempt)
-            calls.note(measured, "in another order", again)
-    return measured
+        if asked is None:
+            return calls.measure(task_id, seed)
+        requests = {name: request_from(given, tensors) for name, given in asked.items()}
+        return calls.perform(task_id, requests, seed, attempt)
 
 
-def values(task_id: str, batch: calls.Batch, seed: int, attempt: int) -> Tensor:
-    """The results of the model that is measured, made again."""
-    model, _ = calls.student_model("finetune", seed, attempt)
-    return calls.values(model, task_id, batch)
+def request_from(given: dict[str, Any], tensors: dict[str, Tensor]) -> calls.Request:
+    """A request from JSON, which names its tensors."""
+    batch = [tuple(tensors[name] for name in pair) for pair in given["batch"]]
+    weights = {name: tensors[known] for name, known in given["weights"].items()}
+    return calls.Request(**{**given, "batch": batch, "weights": weights})
 
 
 @contextlib.contextmanager

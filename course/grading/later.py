@@ -1,0 +1,443 @@
+"""Part 2's second round: the same function, at weights chosen after the first round's answers.
+
+Numbers that fulfil every property can be made up without a model. What cannot be made up is told
+by weights that were not known before: there the function has to fulfil the properties once more,
+to give what its gradients foretold, and not to care in which of many equal ways BERT is written.
+The sandbox gets weights and words under numbers, in random order, and returns results; what each
+of them is for, only this process knows.
+
+θ are the parameters, "encoder NAME" and "own NAME" as in calls.named; B is the number of rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from checks.findings import Finding, faulty
+from checks.part2 import properties
+from checks.part2.calls import (
+    ATTEMPT,
+    ATTEMPTS,
+    FIRST_WORD,
+    LENGTHS,
+    OPTIONS,
+    TINY,
+    Batch,
+    Measured,
+    Request,
+    batch_for,
+    changed,
+    cotangent,
+    loaded_parameters,
+    other_words,
+    requests,
+)
+from checks.part2.properties import TOLERANCE, UNUSED, gradients_in
+
+Weights = dict[str, Tensor]
+Loaded = frozenset[str]  # names of BERT's parameters that are as they were loaded
+# The calls of the first round whose gradients are tried, and with respect to which parameters
+SLOPES = {"gradients": ("encoder", "inside"), "pretrain": ("own",)}
+MOST_OUTPUTS = 2000  # of the first round, that are looked at
+ROWS = 12  # of the batch whose order is not told
+STEP = 0.01  # of finite differences: how much of the results' size they are to change
+SLACK = 0.1  # relative: steps this large, in float32, through abs and max
+MOVED = 0.1  # how far from the first weights the later ones are, relative to their size
+UNUSED_WORDS = slice(200, FIRST_WORD)  # in no batch; no tokens of a special meaning
+LATER = "at weights that were chosen after your function had given its first results, "
+OTHER_ENCODER = (
+    "the same BERT, its matrices written in another way (heads in another basis, neurons in "
+    "another order), gives other results: they are no function of what BERT makes of the words"
+)
+NO_LAYERS = "other weights in BERT's layers change nothing of how results differ between rows"
+NO_WEIGHTS = "other weights, of BERT and your own, give the same results"
+NOT_THE_SAME = "the same words give other results in another batch, among other rows"
+NOT_THE_GRADIENT = (
+    "the gradient is not that of the results: a small step along it changes them by {:.2g}, where "
+    "it says {:.2g} (detach, .data, a backward of your own?)"
+)
+INSIDE = (
+    "layers of its own inside BERT, or weights of BERT that are not the loaded ones: results were "
+    "not, or only in part, tried with the same BERT in other matrices"
+)
+BY_WORDS = (
+    "with the ids of words exchanged, and their embeddings too, results differ: they depend on the "
+    "ids, not on BERT alone (a lexicon? or made up from the words?)"
+)
+
+
+@dataclass(frozen=True)
+class Second:
+    """What is asked about one task, and what belongs to it in the first round."""
+
+    task_id: str
+    seed: int  # of the first round's words and weights
+    attempt: int  # which of the student's own weights it took
+    first: Measured
+    requests: Mapping[str, Request]  # by what they are for
+    numbers: Mapping[str, str]  # what they are called in the sandbox
+    order: Tensor  # (ROWS, 2): which batch, which row of it
+    slopes: Mapping[str, tuple[float, float]]  # of what the gradients foretell: slope, step
+
+
+# ---------------------------------------------------------------------------------------------
+# Weights
+
+
+def noise(shape: torch.Size, generator: torch.Generator) -> Tensor:
+    """Normal random numbers, in float64."""
+    return torch.randn(shape, generator=generator, dtype=torch.float64)
+
+
+def moved(weights: Weights, generator: torch.Generator) -> Weights:
+    """Other weights, not far away: there a ReLU that was alive still is."""
+    return {
+        name: (w + MOVED * w.double().square().mean().sqrt() * noise(w.shape, generator)).to(w)
+        for name, w in weights.items()
+    }
+
+
+def invertible(width: int, generator: torch.Generator) -> Tensor:
+    """A random matrix (width, width) that makes vectors at most twice as long, or half as long.
+
+    It is no rotation, which would leave norms as they are.
+    """
+    left, right = (torch.linalg.qr(noise((width, width), generator))[0] for _ in range(2))
+    stretch = 2 ** (2 * torch.rand(width, generator=generator, dtype=torch.float64) - 1)
+    return left * stretch @ right
+
+
+def equal_encoder(weights: Weights, loaded: Loaded, generator: torch.Generator) -> Weights:
+    """Other matrices that make the same BERT.
+
+    Queries may be in another basis if keys are in the inverse one, and values if the layer behind
+    them takes that back; neurons may change places; what is added to all keys, softmax takes away,
+    and what is added to all positions, the segments' vectors take back.
+
+    Args:
+        loaded: the names of BERT's parameters that no one has replaced; others stay as they are.
+    """
+    w = {name: tensor.double().clone() for name, tensor in weights.items()}
+    for layer in range(TINY["num_hidden_layers"]):
+        place = f"encoder bert_layers.{layer}."
+        if whole(place + "self_attention.", loaded) and whole(place + "attention_dense.", loaded):
+            change_heads(w, place, generator)
+        if whole(place + "interm_dense.", loaded) and whole(place + "out_dense.", loaded):
+            neurons = torch.randperm(TINY["intermediate_size"], generator=generator)
+            for name in ("interm_dense.weight", "interm_dense.bias"):
+                w[place + name] = w[place + name][neurons]
+            w[place + "out_dense.weight"] = w[place + "out_dense.weight"][:, neurons]
+    if whole("encoder pos_embedding.", loaded) and whole("encoder tk_type_embedding.", loaded):
+        shift = noise((TINY["hidden_size"],), generator)
+        w["encoder pos_embedding.weight"] += shift
+        w["encoder tk_type_embedding.weight"] -= shift
+    unused = w[properties.WORDS][UNUSED_WORDS]
+    unused += noise(unused.shape, generator)
+    return {name: tensor.float() for name, tensor in w.items()}
+
+
+def change_heads(w: Weights, place: str, generator: torch.Generator) -> None:
+    """Give each head of a layer other bases, one for queries and keys, one for values, in place."""
+    attention, width = f"{place}self_attention.", TINY["hidden_size"] // TINY["num_attention_heads"]
+    for start in range(0, TINY["hidden_size"], width):
+        rows = slice(start, start + width)
+        keys, values = (invertible(width, generator) for _ in range(2))
+        bases = {"query": torch.linalg.inv(keys).T, "key": keys, "value": values}
+        for name, basis in bases.items():
+            for kind in ("weight", "bias"):
+                one = w[f"{attention}{name}.{kind}"]
+                one[rows] = basis @ one[rows]
+        behind = w[f"{place}attention_dense.weight"]
+        behind[:, rows] = behind[:, rows] @ torch.linalg.inv(values)
+    w[f"{attention}key.bias"] += noise(w[f"{attention}key.bias"].shape, generator)
+
+
+def whole(prefix: str, loaded: Loaded) -> bool:
+    """Whether all of BERT's parameters whose names begin so are the loaded ones."""
+    return all(name in loaded for name in loaded_weights(0) if name.startswith(prefix))
+
+
+def loaded_weights(seed: int) -> Weights:
+    """What BertModel.from_pretrained gives in the first round."""
+    return {f"encoder {name}": p.detach() for name, p in loaded_parameters(seed).items()}
+
+
+def other_weights(first: Measured, call: str) -> Weights:
+    """The weights that were not loaded, as the first round told them."""
+    prefix = f"{call}/weight "
+    return {
+        name.removeprefix(prefix): tensor
+        for name, tensor in [*first.items()][:MOST_OUTPUTS]
+        if name.startswith(prefix) and isinstance(tensor, Tensor) and tensor.is_floating_point()
+    }
+
+
+class Encoders:
+    """BERT's weights for a student's second round, shared by the tasks.
+
+    Args:
+        seed: of the first round.
+        secret: of all that is random in the second one.
+    """
+
+    def __init__(self, seed: int, secret: int):
+        self.generator = torch.Generator().manual_seed(secret)
+        first, other = loaded_weights(seed), loaded_weights((seed + 1 + secret) % 2**31)
+        layers = {name: w for name, w in other.items() if "bert_layers" in name}
+        later = moved(first, self.generator)
+        self.plain = {"again": first, "later 0": later, "later 1": later, "layers": first | layers}
+        self.equal: dict[tuple[str, Loaded], Weights] = {}
+
+    def get(self, name: str, loaded: Loaded) -> Weights:
+        """One of those above, in matrices of its own."""
+        if (name, loaded) not in self.equal:
+            made = equal_encoder(self.plain[name], loaded, self.generator)
+            self.equal[name, loaded] = made
+        return self.equal[name, loaded]
+
+    def near(self, step: Weights, loaded: Loaded) -> Weights:
+        """The first ones, and a step from there, in matrices of their own."""
+        there = {name: (w + step.get(name, 0)).to(w) for name, w in self.plain["again"].items()}
+        return equal_encoder(there, loaded, self.generator)
+
+
+# ---------------------------------------------------------------------------------------------
+# What is asked
+
+
+def known_batches(task_id: str, seed: int) -> list[Batch]:
+    """The batch that a task's function is called with, then with other words on each side."""
+    batch = batch_for(task_id, seed)
+    return [batch, *(changed(batch, side, other_words) for side in range(len(batch)))]
+
+
+def in_order(batches: list[Batch], order: Tensor) -> Batch:
+    """Rows of several batches as one."""
+    return [
+        tuple(
+            torch.stack([batches[which][side][i][row] for which, row in order.tolist()])
+            for i in range(2)
+        )
+        for side in range(len(batches[0]))
+    ]
+
+
+def exchanged(batch: Batch, weights: Weights, generator: torch.Generator) -> tuple[Batch, Weights]:
+    """Words with other ids, whose embeddings are where their ids are."""
+    rows = torch.arange(TINY["vocab_size"])
+    words = rows[FIRST_WORD:]
+    rows[FIRST_WORD:] = words[torch.randperm(len(words), generator=generator)]  # old id → new id
+    table = weights[properties.WORDS]
+    there = torch.empty_like(table).index_copy_(0, rows, table)
+    return [(rows[ids], mask) for ids, mask in batch], weights | {properties.WORDS: there}
+
+
+def plan(task_id: str, seed: int, first: Measured, encoders: Encoders) -> Second:
+    """What is asked about one task after the first round."""
+    attempt = properties.take(first, ATTEMPT)
+    if attempt.dim() or attempt not in range(ATTEMPTS):
+        raise properties.Stopped(properties.UNREADABLE)
+    generator, loaded = encoders.generator, loaded_in(first)
+    batches = known_batches(task_id, seed)
+    mosts = (len(batches), len(LENGTHS[0]))
+    order = [torch.randint(most, (ROWS,), generator=generator) for most in mosts]
+    order = torch.stack(order, dim=1)
+    own = other_weights(first, "gradients")
+    own_later = moved(own, generator)
+    plain = Request(batches[0])
+    asked = {"later": plain, "order": Request(in_order(batches, order))}
+    asked |= {n: r for n, r in requests(task_id, seed).items() if not r.gradients}
+    for i, (name, request) in enumerate(asked.items()):
+        which = 0 if "chance" in name else i % 2  # where chance is, numbers have to be the same
+        weights = encoders.get(f"later {which}", loaded) | own_later
+        asked[name] = replace(request, weights=weights)
+    asked["again"] = replace(plain, weights=encoders.get("again", loaded) | own)
+    inside = {name: w for name, w in own_later.items() if name.startswith("inside ")}
+    asked["layers"] = replace(plain, weights=encoders.get("layers", loaded) | own | inside)
+    words, weights = exchanged(batches[0], encoders.get("again", loaded), generator)
+    asked["exchanged"] = Request(words, weights=weights | own)
+    slopes = {}
+    for call, kinds in SLOPES.items():
+        step, slope = direction(first, call, kinds, generator)
+        size = weighed(first["result"], seed, call).norm().item()
+        if slope and size:
+            length = STEP * size / slope
+            slopes[call] = (slope, length)
+            for sign in (-1, 1):
+                there = {name: sign * length * part for name, part in step.items()}
+                others = {
+                    n: (w + there.get(n, 0)).to(w) for n, w in other_weights(first, call).items()
+                }
+                option = OPTIONS[call == "gradients"]
+                weights = encoders.near(there, loaded) | others
+                asked[f"{call} {sign}"] = Request(batches[0], option=option, weights=weights)
+    names = list(asked)
+    places = torch.randperm(len(names), generator=generator).tolist()
+    numbers = {name: str(place) for name, place in zip(names, places, strict=True)}
+    return Second(task_id, seed, int(attempt), first, asked, numbers, order, slopes)
+
+
+def loaded_in(first: Measured) -> Loaded:
+    """The names of BERT's parameters that are what was loaded."""
+    names = list(loaded_weights(0))
+    found = properties.take(first, "gradients/loaded", len(names))
+    return frozenset(name for name, one in zip(names, found.tolist(), strict=True) if one == 1)
+
+
+def direction(
+    first: Measured, call: str, kinds: Sequence[str], generator: torch.Generator
+) -> tuple[Weights, float]:
+    """A random direction in which, the gradients say, results change; and how steeply.
+
+    Each parameter's part is along its gradient, by a random factor, and half as much anywhere.
+    """
+    known = loaded_weights(0) | other_weights(first, call)
+    found = gradients_in(first, call, kinds) if f"{call}/flows" in first else {}
+    fitting = {n: g for n, g in found.items() if n in known and known[n].shape == g.shape}
+    total = sum((g.square().sum() for g in fitting.values()), torch.zeros(())).sqrt()
+    if not total.isfinite():
+        return {}, 0.0
+    step, slope = {}, 0.0
+    for name, gradient in fitting.items():
+        factor = 0.5 + torch.rand((), generator=generator, dtype=torch.float64)
+        aside = noise(gradient.shape, generator) * gradient.norm() / gradient.numel() ** 0.5
+        step[name] = (factor * gradient + 0.5 * aside) / total.clamp(min=1e-30)
+        slope += (step[name] * gradient).sum().item()
+    return step, slope
+
+
+def weighed(results: Tensor, seed: int, call: str) -> Tensor:
+    """The products whose sum the gradients of one call are of."""
+    shift = {"gradients": 1, "pretrain": 2}[call]
+    return results.double() * cotangent(results.shape, shift + seed)
+
+
+# ---------------------------------------------------------------------------------------------
+# To the sandbox and back
+
+
+class Parcel:
+    """Tensors for the sandbox, each once, under names that say nothing."""
+
+    def __init__(self):
+        self.names: dict[int, str] = {}
+        self.tensors: dict[str, Tensor] = {}
+
+    def put(self, tensor: Tensor) -> str:
+        """A tensor's name in the parcel."""
+        name = self.names.setdefault(id(tensor), f"t{len(self.names)}")
+        self.tensors[name] = tensor  # it stays, and so does its id
+        return name
+
+    def pack(self, second: Second) -> dict[str, Any]:
+        """Arguments of runs.part_2: the requests by their numbers, in that order."""
+        packed = {}
+        for name in sorted(second.numbers, key=lambda name: int(second.numbers[name])):
+            request = second.requests[name]
+            packed[second.numbers[name]] = {
+                **vars(request),
+                "batch": [[self.put(tensor) for tensor in pair] for pair in request.batch],
+                "weights": {name: self.put(tensor) for name, tensor in request.weights.items()},
+            }
+        return {"attempt": second.attempt, "asked": packed}
+
+
+# ---------------------------------------------------------------------------------------------
+# What came back
+
+
+def judge(second: Second, outputs: Measured) -> tuple[list[Finding], list[str]]:
+    """What the second round adds to a task's findings, and flags."""
+    found = by_purpose(second, outputs)
+    try:
+        return findings_of(second, found), flags_of(second, found)
+    except properties.Stopped as stopped:
+        return [replace(stopped.finding, kind="values")], []
+
+
+def by_purpose(second: Second, outputs: Measured) -> Measured:
+    """The answers under the names of what they are for."""
+    purposes = {number: name for name, number in second.numbers.items()}
+    found = {}
+    for name, output in outputs.items():
+        number, slash, rest = name.partition("/")
+        if number in purposes:
+            found[f"{purposes[number]}{slash}{rest}"] = output
+    return found
+
+
+def findings_of(second: Second, found: Measured) -> list[Finding]:
+    """Properties at the later weights, then what ties both rounds together."""
+    task_id, first, seed = second.task_id, second.first, second.seed
+    before = {finding.kind for finding in faulty(properties.judge(task_id, first, seed))}
+    rows = properties.rows_in(first, "result")
+    again, layers, later = (rows_of(found, first, n) for n in ("again", "layers", "later"))
+    limit = TOLERANCE * max(1.0, rows.abs().max().item())
+    findings = []
+    if not (again - rows).abs().max() < limit:
+        findings.append(Finding("values", OTHER_ENCODER))
+    elif not (later - rows).abs().max() > UNUSED:
+        findings.append(Finding("values", NO_WEIGHTS))
+    elif follows(rows, layers):
+        findings.append(Finding("values", NO_LAYERS))
+    told = {n: v for n, v in first.items() if n.startswith(("seen", "gradients", "pretrain"))}
+    more = faulty(properties.judge(task_id, told | found | {"result": found["later"]}, seed))
+    findings += [replace(f, text=LATER + f.text) for f in more if f.kind not in before]
+    kinds = before | {finding.kind for finding in more}
+    if "neighbours" not in kinds and not any_order(second, found):
+        findings.append(Finding("values", NOT_THE_SAME, name="rows_mixed"))
+    return findings + ([] if "learning" in kinds else slopes_of(second, found))
+
+
+def follows(before: Tensor, after: Tensor) -> bool:
+    """Whether one factor and one summand for each column make all rows what they become.
+
+    Then the layers have no part in what is told of the words.
+    """
+    x, y = (results - results.mean(dim=0) for results in (before, after))
+    factor = (x * y).sum(dim=0) / x.square().sum(dim=0).clamp(min=1e-12)
+    return not (y - factor * x).abs().max() > TOLERANCE * max(1e-2, y.abs().max().item())
+
+
+def rows_of(found: Measured, first: Measured, name: str) -> Tensor:
+    """Values of the second round, as many as in the first result."""
+    return properties.rows_in({**found, "result": first["result"]}, name)
+
+
+def any_order(second: Second, found: Measured) -> bool:
+    """Whether rows give what they gave before, wherever they are and among which others."""
+    sides = range(len(known_batches(second.task_id, second.seed)) - 1)
+    names = ["later", *(f"other words {i}" for i in sides)]
+    known = [rows_of(found, second.first, name) for name in names]
+    wanted = torch.stack([known[which][row] for which, row in second.order.tolist()])  # (ROWS, …)
+    got = properties.take(found, "order")
+    if got.numel() != wanted.numel():
+        return False
+    limit = TOLERANCE * max(1.0, wanted.abs().max().item())
+    return bool(((got.reshape(wanted.shape) - wanted).abs() < limit).all())
+
+
+def slopes_of(second: Second, found: Measured) -> list[Finding]:
+    """Whether results change as the gradients of the first round said."""
+    for call, (slope, length) in second.slopes.items():
+        below, above = (
+            weighed(properties.take(found, f"{call} {sign}"), second.seed, call).sum()
+            for sign in (-1, 1)
+        )
+        got, wanted = (above - below).item(), 2 * length * slope
+        if not abs(got - wanted) <= SLACK * abs(wanted):
+            return [Finding("learning", NOT_THE_GRADIENT.format(got, wanted))]
+    return []
+
+
+def flags_of(second: Second, found: Measured) -> list[str]:
+    """What is no fault, but reason to look."""
+    flags = [] if whole("encoder bert_layers", loaded_in(second.first)) else [INSIDE]
+    before, after = (rows_of(found, second.first, n) for n in ("again", "exchanged"))
+    limit = TOLERANCE * max(1.0, before.abs().max().item())
+    return flags if (before - after).abs().max() < limit else [*flags, BY_WORDS]
