@@ -50,7 +50,7 @@ def main() -> None:
 
 
 def lay_out(folder: Path, course: Path, files: dict[str, str]) -> None:
-    """The course's Python files and templates, and the student's in place of what students write."""
+    """The course's Python files and templates, and the student's for what students write."""
     folder.mkdir()
     for path in (*course.rglob("*.py"), *course.rglob("*.html")):
         target = folder / path.relative_to(course)
