@@ -907,19 +907,19 @@ def test_a_padding_that_is_nan_is_wrong():
 
 
 LEAVES = """
-import os
+import os, tempfile
 if os.fork() == 0:
     os.setsid()
     while True:
         try:
-            open(os.environ["TMPDIR"] + "/alive", "w").close()
+            open(tempfile.gettempdir() + "/alive", "w").close()
         except OSError:
             pass
 """
 GOOD = """
-import os, time
+import os, tempfile, time
 time.sleep(0.3)
-found = os.listdir(os.environ["TMPDIR"])
+found = os.listdir(tempfile.gettempdir())
 def answer(tensors):
     return {"a": tensors["t"] + 1, "found": " ".join(found)}
 """
@@ -931,7 +931,7 @@ def test_one_task_does_not_harm_the_next(slot):
     files = {
         "kill": "import os, signal\nos.kill(os.getppid(), signal.SIGKILL)",
         "stop": "import signal\nsignal.raise_signal(signal.SIGSTOP)",
-        "fill": "import os\nopen(os.environ['TMPDIR'] + '/x', 'wb').write(b'x' * 2**26)",
+        "fill": "import tempfile\nopen(tempfile.gettempdir() + '/x', 'wb').write(b'x' * 2**26)",
         "leave": LEAVES,
         "good": GOOD,
     }
