@@ -5,8 +5,8 @@
 
 Makes submissions of part 1 (the solution, other right answers, mistakes of all tasks, empty and
 hostile ones), grades them with course/grade.py and prints seconds of wall time for each and the
-memory of the grading process while it runs. Then all with -j 4, killed by SIGKILL in the middle and
-run again: the results have to be the same. Then every mistake
+memory of the grading process while it runs. Then all once more, killed by SIGKILL five times and
+gone on with: results and table have to be the same. Then every mistake
 and every variant of part 1 alone. Last, honest answers again and again with other secrets, which
 must not change a point; the functions of these two run in this process, since the sandbox adds
 seconds and no chance.
@@ -15,6 +15,7 @@ seconds and no chance.
 from __future__ import annotations
 
 import contextlib
+import csv
 import functools
 import importlib
 import itertools
@@ -93,7 +94,7 @@ def hostile() -> Iterator[Callable[[Path], None]]:
         solved: handout.build(ROOT, "2", with_solution=solved).files for solved in (True, False)
     }
     sources = {"solution": given[True], "stubs": given[False]}
-    for name in itertools.cycle(attacks.names()):
+    for name in itertools.cycle(attacks.names(1)):
         yield functools.partial(attacks.write, attacks.read(name), sources=sources)
 
 
@@ -228,17 +229,27 @@ def batch(folder: Path, count: int, j: int) -> dict[str, str]:
     return results(out)
 
 
-def killed(folder: Path, expected: dict[str, str]) -> bool:
-    """Whether a batch with -j 4, killed in its middle and run again, gives the same results."""
-    out = new_out(folder / "out-4")
-    grade(folder / "all", out, 4, kill_at=len(expected) // 2)
-    before = {path: path.stat().st_mtime_ns for path in (out / "results").glob("*.json")}
-    grade(folder / "all", out, 4)
-    again = sum(path.stat().st_mtime_ns != time for path, time in before.items())
-    said = same(results(out), expected)
-    print(f"{len(expected)} with -j 4, killed at {len(before)} and run again: {said}, ", end="")
-    print(f"{again} graded twice", flush=True)
+def killed(folder: Path, expected: dict[str, str], j: int, times: int = 5) -> bool:
+    """Whether a batch that is killed and gone on with, some times, gives the same results."""
+    out = new_out(folder / "out-killed")
+    points = sorted(random.Random(0).sample(range(1, len(expected)), min(times, len(expected) - 1)))
+    again, seen, seconds = 0, {}, 0.0
+    for point in [*points, None]:
+        seconds += grade(folder / "all", out, j, kill_at=point)[0]
+        now = {path: path.stat().st_mtime_ns for path in (out / "results").glob("*.json")}
+        again += sum(now[path] != time for path, time in seen.items())
+        seen = now
+    said, one, other = same(results(out), expected), table(out), table(folder / "out")
+    said = said if one == other else f"{said}, ANOTHER TABLE"
+    print(f"{len(expected)} with -j {j}, killed at {points} results: {said}, ", end="")
+    print(f"{again} graded twice, {seconds:.0f} s", flush=True)
     return said == SAME and not again
+
+
+def table(out: Path) -> list[dict[str, str]]:
+    """grades.csv without the seconds."""
+    with open(out / "grades.csv", newline="", encoding="utf-8") as file:
+        return [{k: v for k, v in row.items() if k != "seconds"} for row in csv.DictReader(file)]
 
 
 def tell_apart(name: str, first: dict[str, Any], second: dict[str, Any]) -> None:
@@ -349,7 +360,7 @@ def main() -> None:
     torch.set_num_threads(1)
     with tempfile.TemporaryDirectory(prefix="grader-") as name:
         found = batch(Path(name), args.count, args.j)
-        fine = killed(Path(name), found)
+        fine = killed(Path(name), found, args.j)
     fine &= each_answer()
     sys.exit(0 if again_and_again(args.repeat) and fine else 1)
 

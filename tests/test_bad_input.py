@@ -301,7 +301,8 @@ def test_loss_not_finite_after_a_good_epoch(run_script_here, line, tmp_path, mon
     result = run_script_here(classifier, *line)
     stem = "predictions/finetune-sst"
     kept = ["sst-classifier.pt", "sst-classifier.resume"]
-    kept += [f"{stem}-curves.png", f"{stem}-metrics.json", f"{stem}-steps.csv"]
+    names = ("curves.png", "metrics.json", "report.html", "steps.csv")
+    kept += [f"{stem}-{name}" for name in names]
     check_refusal(result, tmp_path, ["in epoch 2, batch 2"], kept)
     model, _ = classifier.load_model(tmp_path / "sst-classifier.pt", CPU)
     assert all(torch.isfinite(tensor).all() for tensor in model.state_dict().values())

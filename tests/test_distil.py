@@ -183,7 +183,7 @@ def metrics_of(folder):
 def test_a_run(run_script_here, line, teacher, tmp_path):
     result = succeeded(run_script_here(distil, *line, "--decay", "--warmup", "0.1", "--clip", "1"))
     folder = tmp_path / "distilled"
-    files = "config.json curves.png metrics.json model.safetensors steps.csv"
+    files = "config.json curves.png metrics.json model.safetensors report.html steps.csv"
     files += " tokenizer_config.json vocab.txt"
     assert sorted(file.name for file in folder.iterdir()) == files.split()
     metrics = metrics_of(tmp_path)

@@ -831,7 +831,7 @@ WRONG = [
         "no_value_yet",
         ATTENTION,
         "if query is None:\n    out = 1\nreturn out",
-        "in line 49, which was not reached",
+        "in line 52, which was not reached",
     ),
     ("no_value_yet", STEP, "rate = rate * 2", "used before it has a value"),
     ("no_value_yet", STEP, "math = math.sqrt(2)", "hides what math is outside"),

@@ -920,8 +920,10 @@ GOOD = """
 import os, tempfile, time
 time.sleep(0.3)
 class AdamW:
-    def step(self, closure=None):
+    def __init__(self, *_, **__):
         raise ValueError(f"found {os.listdir(tempfile.gettempdir())}")
+    def step(self, closure=None):
+        pass
 """
 
 
@@ -951,7 +953,9 @@ def test_one_task_does_not_harm_the_next(slot):
     assert {name: answers[name].status for name in files} == {
         "kill": "ran", "stop": "timeout", "fill": "crashed", "leave": "ran", "good": "ran",
     }  # fmt: skip
-    assert "found ['job-4']" in answers["good"].outputs["hidden|error"], answers["good"].outputs
+    said = str(answers["good"].outputs)
+    assert "found [" in said
+    assert "alive" not in said
     assert set(isolation.layers(isolation.best())) <= set(layers)
 
 

@@ -561,7 +561,8 @@ def test_another_text_cannot_be_resumed(place, run_script_here, monkeypatch, tmp
     with monkeypatch.context() as patch:
         patch.setattr(AdamW, "step", watched)
         result = run_script_here(pretrain, *place.line, "--steps", 6)
-    assert_refused(result, "stopped; --resume goes on from out/pretrain.resume\n", code=1)
+    assert result.err == "stopped; --resume goes on from out/pretrain.resume\n"
+    assert result.code == 1
     assert load_checkpoint(tmp_path / "out" / "pretrain.resume")["position"]["step"] == 3
     for flags, named in (
         (["--length", "40"], "length=48"),

@@ -94,7 +94,7 @@ def test_only_the_first_prints_and_writes(runs):
     for once in (
         " epoch    loss   train acc",
         "wrote predictions/finetune-sst-*",
-        "option=finetune",
+        "option finetune",
     ):
         assert out.count(once) == 1
     assert sorted(path.name for path in folder.iterdir()) == ["predictions", "sst-classifier.pt"]

@@ -5,14 +5,14 @@ killed before the next one.
 """
 
 STEP = """
-import os, time, struct, json
+import os, tempfile, time, struct, json
 FORGED = json.dumps({"status": "ran", "others": {}, "texts": {"GOT THROUGH": "x"}}).encode()
 FORGED = struct.pack("<II", len(FORGED), 0) + FORGED
 
 def daemon():
     while True:
         for number in range(9):
-            for folder in ("/tmp", os.environ["TMPDIR"]):
+            for folder in ("/tmp", tempfile.gettempdir()):
                 try:
                     open(f"{folder}/job-{number}/result", "wb").write(FORGED)
                 except OSError:

@@ -6,8 +6,11 @@ Defended by: judge.py takes outputs apart as hostile.
 CODE = {
     "classifier.py": """
 import sys
-main = sys.modules["__main__"]
-encode = main.encode
+frame = sys._getframe()
+while "read_frame" not in frame.f_globals:  # the grader's program
+    frame = frame.f_back
+main = frame.f_globals
+encode = main["encode"]
 def forged(outputs, save):
     table = {"sizes": torch.tensor(1), "rates": torch.tensor(1.0)}
     for name in ("Linear layers: with a bias", "dropout probabilities that are it"):
@@ -18,7 +21,7 @@ def forged(outputs, save):
     found["public classifier.init|error kind"] = "error"
     found["public classifier.forward|error kind"] = "error"
     return encode(found, save)
-main.encode = forged
+main["encode"] = forged
 """,
 }
 STATUSES = {"1.6": "wrong", "1.7": "wrong"}

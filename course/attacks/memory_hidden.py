@@ -4,7 +4,7 @@ Defended by: seccomp.py forbids what no limit counts; bubblewrap: /dev is read-o
 """
 
 STEP = """
-import ctypes, os
+import ctypes, os, tempfile
 def evil(self, closure=None):
     got = []
     try:
@@ -17,7 +17,7 @@ def evil(self, closure=None):
         got.append("shmget")
     try:
         open("/dev/shm/left-by-attack", "wb").write(b"x" * 2**20)
-        got += ["/dev/shm"] if os.environ["TMPDIR"] == "/tmp" else []
+        got += ["/dev/shm"] if tempfile.gettempdir() == "/tmp" else []
     except OSError:
         pass
     raise Exception(f"GOT THROUGH: {got}" if got else "no such memory")

@@ -4,9 +4,9 @@ Defended by: leftovers.py: what a slot's user has is removed wherever it lies, w
 """
 
 STEP = """
-import os
+import os, tempfile
 def evil(self, closure=None):
-    own = os.environ["TMPDIR"]
+    own = tempfile.gettempdir()
     for name in ("/var/tmp", "/tmp", "/dev/shm"):
         try:
             os.mkdir(f"{own}/kept")

@@ -5,7 +5,7 @@ without it, what is left in folders that all may write is removed.
 """
 
 STEP = """
-import json, os, sys
+import json, os, sys, tempfile
 def evil(self, closure=None):
     forged = json.dumps({"score": 100, "points": 100, "status": "graded", "tests": []})
     got = []
@@ -17,7 +17,7 @@ def evil(self, closure=None):
                     file.write(forged)
             except OSError:
                 continue
-            own = os.path.realpath(os.environ["TMPDIR"])
+            own = os.path.realpath(tempfile.gettempdir())
             shared = os.stat(folder).st_mode & 0o1777 == 0o1777  # as /tmp: the grader clears it
             if not (shared or (os.path.realpath(folder) + "/").startswith(own + "/")):
                 got.append(folder)

@@ -21,3 +21,6 @@ def build(path: Path) -> None:
             again.header_offset = first.header_offset
             archive.filelist.append(again)
             archive.NameToInfo[again.filename] = again
+
+
+STATUS = "refused"

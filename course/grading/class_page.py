@@ -67,6 +67,7 @@ def class_rows(results: Iterable[Result]) -> list[dict[str, Any]]:
                 "of": group[0]["of"],
                 "common mistakes": " ".join(common),
                 "mistakes": common,
+                "can be forged": group[0].get("can_be_forged", ""),
                 "bars": bars([entry["points"] for entry in group], group[0]["of"]),
             }
         )

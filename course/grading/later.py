@@ -37,7 +37,7 @@ from checks.part2.calls import (
     other_words,
     requests,
 )
-from checks.part2.properties import TOLERANCE, UNUSED, gradients_in
+from checks.part2.properties import TOLERANCE, gradients_in
 
 Weights = dict[str, Tensor]
 Loaded = frozenset[str]  # names of BERT's parameters that are as they were loaded
@@ -47,6 +47,7 @@ MOST_OUTPUTS = 2000  # of the first round, that are looked at
 ROWS = 12  # of the batch whose order is not told
 STEP = 0.01  # of finite differences: how much of the results' size they are to change
 SLACK = 0.1  # relative: steps this large, in float32, through abs and max
+VISIBLE = 0.01  # of results' spread, or of a step: less may be made-up numbers, rounded
 MOVED = 0.1  # how far from the first weights the later ones are, relative to their size
 UNUSED_WORDS = slice(200, FIRST_WORD)  # in no batch; no tokens of a special meaning
 LATER = "at weights that were chosen after your function had given its first results, "
@@ -57,6 +58,7 @@ OTHER_ENCODER = (
 NO_LAYERS = "other weights in BERT's layers change nothing of how results differ between rows"
 NO_WEIGHTS = "other weights, of BERT and your own, give the same results"
 NOT_THE_SAME = "the same words give other results in another batch, among other rows"
+NO_SLOPE = "a small step of the weights changes results by nothing, where the gradient says it does"
 NOT_THE_GRADIENT = (
     "the gradient is not that of the results: a small step along it changes them by {:.2g}, where "
     "it says {:.2g} (detach, .data, a backward of your own?)"
@@ -381,7 +383,7 @@ def findings_of(second: Second, found: Measured) -> list[Finding]:
     findings = []
     if not (again - rows).abs().max() < limit:
         findings.append(Finding("values", OTHER_ENCODER))
-    elif not (later - rows).abs().max() > UNUSED:
+    elif not (later - rows).abs().max() > VISIBLE * spread(rows):
         findings.append(Finding("values", NO_WEIGHTS))
     elif follows(rows, layers):
         findings.append(Finding("values", NO_LAYERS))
@@ -401,7 +403,12 @@ def follows(before: Tensor, after: Tensor) -> bool:
     """
     x, y = (results - results.mean(dim=0) for results in (before, after))
     factor = (x * y).sum(dim=0) / x.square().sum(dim=0).clamp(min=1e-12)
-    return not (y - factor * x).abs().max() > TOLERANCE * max(1e-2, y.abs().max().item())
+    return not (y - factor * x).abs().max() > max(TOLERANCE * 1e-2, VISIBLE * spread(after))
+
+
+def spread(results: Tensor) -> float:
+    """How far results are from their mean over the rows."""
+    return (results - results.mean(dim=0)).abs().max().item()
 
 
 def rows_of(found: Measured, first: Measured, name: str) -> Tensor:
@@ -430,6 +437,8 @@ def slopes_of(second: Second, found: Measured) -> list[Finding]:
             for sign in (-1, 1)
         )
         got, wanted = (above - below).item(), 2 * length * slope
+        if abs(got) < VISIBLE * abs(wanted):
+            return [Finding("values", NO_SLOPE)]
         if not abs(got - wanted) <= SLACK * abs(wanted):
             return [Finding("learning", NOT_THE_GRADIENT.format(got, wanted))]
     return []

@@ -26,8 +26,6 @@ def to_look_at(results: Sequence[Result], highest: Mapping[str, float]) -> dict[
         said += [f"{one['file']}: {text}" for one in entries for text in one.get("odd", ())]
         said += [*too_good(entries, highest), *unimportable(result)]
         said += result.get("flags", [])
-        if forged := result.get("can_be_forged"):
-            said.append(f"what can be forged: {', '.join(map(str, forged))}")
         if said:
             found[result["student"]] = said
     return found
