@@ -258,3 +258,13 @@ def test_examples_by_hand_are_right(capsys):
     first, second = (f"{float(line):.7f}" for line in capsys.readouterr().out.split())
     assert f"the decay {first}" in text
     assert f"θ = {second}" in text
+
+
+def test_ci_finds_its_commands_in_the_readme():
+    heading = re.search(r'\$0 == "## (\w+)"', read(ROOT / ".ci" / "run")).group(1)
+    section = re.search(rf"^## {heading}\n(.*?)^## ", read(ROOT / "README.md"), re.M | re.S).group(1)
+    blocks = re.findall(r"^```bash\n(.*?)^```", section, re.M | re.S)
+    commands = "".join(blocks).splitlines()
+    assert commands[0] == "source setup.sh"
+    assert "--only sst --epochs 1" in commands[1]  # or CI trains for an hour
+    assert commands[-1].endswith("python -m pytest -n 2 --dist loadfile")
