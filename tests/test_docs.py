@@ -262,7 +262,7 @@ def test_examples_by_hand_are_right(capsys):
 
 def test_ci_finds_its_commands_in_the_readme():
     heading = re.search(r'\$0 == "## (\w+)"', read(ROOT / ".ci" / "run")).group(1)
-    section = re.search(rf"^## {heading}\n(.*?)^## ", read(ROOT / "README.md"), re.M | re.S).group(1)
+    section = read(ROOT / "README.md").split(f"\n## {heading}\n")[1].split("\n## ")[0]
     blocks = re.findall(r"^```bash\n(.*?)^```", section, re.M | re.S)
     commands = "".join(blocks).splitlines()
     assert commands[0] == "source setup.sh"
