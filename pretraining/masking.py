@@ -23,6 +23,7 @@ from torch.utils.data import Dataset
 from training.errors import InputError
 
 IGNORED = -100  # a label that cross_entropy leaves out
+MASKED = 0.15  # the share of pieces that BERT masks
 OBJECTIVES = ("nsp", "sop", "none")
 SHORT = 0.1  # the share of examples that are made shorter, so that the model sees short ones too
 
@@ -35,7 +36,7 @@ def mask_tokens(
     special: Tensor,
     mask_id: int,
     vocab_size: int,
-    probability: float = 0.15,
+    probability: float = MASKED,
     generator: torch.Generator | None = None,
 ) -> tuple[Tensor, Tensor]:
     """Hide 15 % of the word pieces: → (inputs, labels), (B, L) int64 each.
@@ -61,7 +62,7 @@ def whole_word_mask(
     special: Tensor,
     mask_id: int,
     vocab_size: int,
-    probability: float = 0.15,
+    probability: float = MASKED,
     generator: torch.Generator | None = None,
 ) -> tuple[Tensor, Tensor]:
     """As mask_tokens, but words are chosen, with all of their pieces.
@@ -144,7 +145,7 @@ class PretrainingExamples(Dataset):
         seed: int,
         full_sentences: bool = False,
         whole_word: bool = False,
-        probability: float = 0.15,
+        probability: float = MASKED,
     ):
         if objective not in OBJECTIVES:
             raise InputError(f"objective {objective!r} is none of {', '.join(OBJECTIVES)}")

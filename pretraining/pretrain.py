@@ -32,12 +32,11 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from base_bert import BertPreTrainedModel, canonical_name
-from bert import BertModel
 from config import BertConfig
 from optimizer import AdamW
 from pretraining.corpus import AS_TYPED, Corpus, build, checked_files, read_blocks, unigram_entropy
-from pretraining.masking import IGNORED, OBJECTIVES, PretrainingExamples
+from pretraining.masking import IGNORED, MASKED, OBJECTIVES, PretrainingExamples
+from pretraining.model import PretrainingModel
 from pretraining.presets import PRESETS, preset
 from tokenizer import BertTokenizer
 from training.acceleration import accelerate
@@ -48,7 +47,7 @@ from training.devices import keep_freed_memory, pick_device
 from training.errors import InputError
 from training.files import atomic_write, check_writable, write_json
 from training.flags import TrainingFlags, add_fields, flag
-from training.hub import default_model
+from training.hub import WEIGHT_FILES, default_model
 from training.processes import (
     broadcast_parameters,
     first_process,
@@ -61,122 +60,6 @@ from training.run import Run
 from training.scripts import run_script
 from training.wordpieces import SPECIAL_TOKENS
 from utils import seed_everything
-
-# Hugging Face's name → ours; the decoder's weight is the word embedding's, stored only there
-HEAD_NAMES = {
-    "cls.predictions.transform.dense.weight": "transform_dense.weight",
-    "cls.predictions.transform.dense.bias": "transform_dense.bias",
-    "cls.predictions.transform.LayerNorm.weight": "transform_norm.weight",
-    "cls.predictions.transform.LayerNorm.bias": "transform_norm.bias",
-    "cls.predictions.bias": "decoder_bias",
-}
-RELATION_NAMES = {
-    "cls.seq_relationship.weight": "relation.weight",
-    "cls.seq_relationship.bias": "relation.bias",
-}
-TIED = {"cls.predictions.decoder.weight", "cls.predictions.decoder.bias"}
-
-
-class PretrainingModel(BertPreTrainedModel):
-    """BERT with the two heads it is pre-trained with (Devlin et al. 2019, section 3.1, appendix A).
-
-    Masked words: dense, GELU, LayerNorm, then a decoder whose weight is the word embedding's, with
-    a bias of its own. Two segments: a linear layer on the pooled output; class 0 is "in order",
-    1 "not".
-
-    Args:
-        objective: what the second head learns: 'nsp', whether the second segment follows; 'sop',
-            whether the two are swapped (Lan et al. 2020); 'none', there is no second head.
-    """
-
-    def __init__(self, config: BertConfig, objective: str = "nsp"):
-        super().__init__(config)
-        if objective not in OBJECTIVES:
-            raise ValueError(f"objective {objective!r} is not one of {', '.join(OBJECTIVES)}")
-        self.objective = objective
-        self.bert = BertModel(config)
-        self.transform_dense = nn.Linear(config.hidden_size, config.hidden_size)
-        self.transform_norm = nn.LayerNorm(config.hidden_size, eps=config.layer_norm_eps)
-        self.decoder_bias = nn.Parameter(torch.zeros(config.vocab_size))
-        self.relation = None if objective == "none" else nn.Linear(config.hidden_size, 2)
-        self.init_weights()
-
-    def forward(
-        self,
-        input_ids: Tensor,
-        attention_mask: Tensor,
-        token_type_ids: Tensor | None = None,
-        chosen: Tensor | None = None,
-    ) -> tuple[Tensor, Tensor | None]:
-        """Logits of word pieces and of the relation of two segments.
-
-        Args:
-            input_ids, attention_mask, token_type_ids: (B, L), as BertModel takes them.
-            chosen: (B, L) of bool, the M positions that are predicted; all if not given. The
-                decoder has a row for every piece of the vocabulary, so computing it at a seventh of
-                the positions saves a good part of a small model's time.
-
-        Returns:
-            (M, V), and (B, 2) or, without the second head, None; of the parameters' type, whatever
-            type the matrix products are made in.
-        """
-        encoded = self.bert(input_ids, attention_mask, token_type_ids)
-        hidden = encoded["last_hidden_state"]  # (B, L, D)
-        hidden = hidden.flatten(0, 1) if chosen is None else hidden[chosen]  # (M, D)
-        hidden = self.transform_norm(F.gelu(self.transform_dense(hidden)))  # (M, D)
-        words = F.linear(hidden, self.bert.word_embedding.weight, self.decoder_bias)  # (M, V)
-        words = words.to(self.dtype)
-        if self.relation is None:
-            return words, None
-        return words, self.relation(encoded["pooler_output"]).to(self.dtype)  # (B, 2)
-
-    def head_names(self) -> dict[str, str]:
-        """Hugging Face's name → ours, of the heads that this model has."""
-        return HEAD_NAMES | (RELATION_NAMES if self.relation else {})
-
-    def load_hf_weights(self, tensors: dict[str, Tensor], source: str) -> None:
-        """As BertPreTrainedModel's, and the heads where the checkpoint has them."""
-        heads = {canonical_name(name): tensor for name, tensor in tensors.items()}
-        heads = {name: tensor for name, tensor in heads.items() if name.startswith("cls.")}
-        encoder = {k: v for k, v in tensors.items() if canonical_name(k) not in heads}
-        super().load_hf_weights(encoder, source)
-        if "cls.predictions.decoder.bias" in heads:  # what some versions call it
-            heads.setdefault("cls.predictions.bias", heads["cls.predictions.decoder.bias"])
-        learned = getattr(self.config, "pretraining_objective", "nsp")  # BERT's own, if unsaid
-        if learned != self.objective:
-            heads = {name: tensor for name, tensor in heads.items() if name not in RELATION_NAMES}
-        for head, names in (("masked words", HEAD_NAMES), (self.objective, RELATION_NAMES)):
-            if names.keys() <= self.head_names().keys() and not names.keys() <= heads.keys():
-                print(f"weights: {source} has no head for {head}; it starts from random values")
-                heads = {name: tensor for name, tensor in heads.items() if name not in names}
-        own = self.state_dict()
-        for theirs, ours in self.head_names().items():
-            if theirs not in heads:
-                continue
-            if heads[theirs].shape != own[ours].shape:
-                raise InputError(
-                    f"{source}: wrong shape: {theirs} is {tuple(heads[theirs].shape)}, the config "
-                    f"says {tuple(own[ours].shape)}"
-                )
-            own[ours].copy_(heads[theirs])
-
-    def to_hf_weights(self) -> dict[str, Tensor]:
-        """All tensors under the names of Hugging Face's BertForPreTraining, on the CPU."""
-        tensors = {f"bert.{name}": tensor for name, tensor in super().to_hf_weights().items()}
-        own = self.state_dict()
-        heads = {theirs: own[ours] for theirs, ours in self.head_names().items()}
-        return tensors | {name: tensor.cpu().contiguous() for name, tensor in heads.items()}
-
-    def save_pretrained(self, folder: str | Path) -> None:
-        """Write config.json and model.safetensors that ``transformers`` and all scripts here load.
-
-        transformers' BertForPreTraining, BertForMaskedLM and BertModel take what they need of it.
-        """
-        architecture = "BertForPreTraining" if self.relation else "BertForMaskedLM"
-        super().save_pretrained(
-            folder, architectures=[architecture], pretraining_objective=self.objective
-        )
-
 
 # ---------------------------------------------------------------------------------------------
 # Losses
@@ -283,8 +166,10 @@ def train_vocabulary(sources: Sequence[Path], size: int) -> BertTokenizer:
     return BertTokenizer(sorted(vocab, key=vocab.__getitem__))
 
 
-def make_examples(args, tokenizer: BertTokenizer, corpus: Corpus) -> PretrainingExamples:
-    """Rows of a corpus as the flags ask for them."""
+def make_examples(
+    args, tokenizer: BertTokenizer, corpus: Corpus, probability: float
+) -> PretrainingExamples:
+    """Rows of a corpus as the flags ask for them, with that share of pieces masked."""
     return PretrainingExamples(
         corpus,
         tokenizer,
@@ -293,6 +178,7 @@ def make_examples(args, tokenizer: BertTokenizer, corpus: Corpus) -> Pretraining
         args.seed,
         full_sentences=args.full_sentences,
         whole_word=args.whole_word,
+        probability=probability,
     )
 
 
@@ -365,13 +251,15 @@ def train(args, tokenizer: BertTokenizer, corpus: Corpus) -> None:
     if args.held_out:
         corpus, held_out = corpus.split(args.held_out, args.seed)
         held = HeldOut(args, tokenizer, held_out)
-    examples = make_examples(args, tokenizer, corpus)
+    examples = make_examples(args, tokenizer, corpus, args.mask)
     loader = PretrainingLoader(examples, args.batch_size, args.seed, args.workers)
     args.steps = args.steps or args.epochs * len(loader)
     args.eval_every = args.eval_every or max(args.log_every, math.ceil(args.steps / 20))
 
     tables = Tables()
     say_plan(args, len(loader))
+    if not args.resume:
+        keep_checkpoint(args, tokenizer, model, 0)
     with new_run(args, model, optimizer, loader, corpus, tables) as run:
         for _ in run.epochs():
             for batch in run.batches():
@@ -382,6 +270,7 @@ def train(args, tokenizer: BertTokenizer, corpus: Corpus) -> None:
                     run.backward(word_loss / masked + pair_loss / len(batch["labels"]))
                     run.add(**counts)
                 run.step()
+                keep_checkpoint(args, tokenizer, model, run.pieces)
                 is_last = run.step_number == args.steps
                 if is_last or run.step_number % args.log_every == 0:
                     tables.training.append(end_row(run, args.objective))
@@ -429,7 +318,7 @@ def new_run(args, model, optimizer, loader, corpus: Corpus, tables: Tables) -> R
 
 def settings(args, corpus: Corpus) -> dict[str, Any]:
     """What has to be the same for a run to be resumed; the text is known by its contents."""
-    free = ("text", "corpus", "vocab", "limit", "epochs", "workers")
+    free = ("text", "corpus", "vocab", "limit", "epochs", "workers", "keep_at")
     config = args.config and BertConfig.from_json(args.config).to_dict()
     text = [file["sha256"][:16] for file in corpus.description["files"].values()]
     return run_settings(args, (), free) | {"config": config, "text": "-".join(text)}
@@ -442,6 +331,8 @@ def settings(args, corpus: Corpus) -> dict[str, Any]:
 class HeldOut:
     """Rows of documents that are not trained on, with the same masks in every evaluation.
 
+    15 % of the pieces are masked, whatever --mask says: so losses can be compared.
+
     At most args.eval_rows rows, drawn at random; their number bounds the time an evaluation takes.
     """
 
@@ -452,7 +343,7 @@ class HeldOut:
                 "a larger --held_out, or --objective sop"
             )
         self.entropy = unigram_entropy(corpus)
-        self.examples = make_examples(args, tokenizer, corpus)
+        self.examples = make_examples(args, tokenizer, corpus, MASKED)
         # they come in random order, so that the first of them are a choice by chance
         batches = LengthBatches(self.examples.lengths(), args.batch_size, args.seed)
         self.batches = list(islice(batches, math.ceil(args.eval_rows / args.batch_size)))
@@ -478,7 +369,8 @@ def evaluate(args, tokenizer, model, held: HeldOut | None, run: Run, tables: Tab
     if held is None:
         save(model, tokenizer, args.out)
     else:
-        row = {"step": run.step_number} | from_first(held.measure(model, run.autocast))
+        row = {"step": run.step_number, "pieces": run.pieces}
+        row |= from_first(held.measure(model, run.autocast))
         tables.held_out.append(row)
         say(
             f"held-out text at step {row['step']}: mlm loss {row['mlm_loss']:.3f} (unigram "
@@ -488,6 +380,14 @@ def evaluate(args, tokenizer, model, held: HeldOut | None, run: Run, tables: Tab
         if run.is_best(-row["mlm_loss"]):
             save(model, tokenizer, args.out)
     record(args, tables, held.entropy if held else None, run.progress.seconds())
+
+
+def keep_checkpoint(args, tokenizer, model: PretrainingModel, pieces: int) -> None:
+    """Write OUT/pieces-N for each N of --keep_at that the run has come to, once."""
+    for wanted in args.keep_at:
+        folder = args.out / f"pieces-{wanted}"
+        if wanted <= pieces and first_process() and not (folder / WEIGHT_FILES[0]).is_file():
+            save(model, tokenizer, folder)
 
 
 def save(model: PretrainingModel, tokenizer: BertTokenizer, folder: Path) -> None:
@@ -607,6 +507,7 @@ class PretrainingFlags(TrainingFlags):
         "(sop), or no second segment (none)",
     )
     whole_word: bool = flag(False, action="store_true", help="mask all pieces of a word or none")
+    mask: float = flag(MASKED, type=probability, help="share of the pieces that are masked")
     full_sentences: bool = flag(
         False,
         action="store_true",
@@ -638,6 +539,13 @@ class PretrainingFlags(TrainingFlags):
         None,
         type=positive_int,
         help="steps between evaluations on them; a twentieth of the run",
+    )
+    keep_at: list[int] = flag(
+        [],
+        nargs="+",
+        type=int,
+        metavar="PIECES",
+        help="keep the model, in OUT/pieces-N, when it has read N word pieces (0: as it begins)",
     )
     log_every: int = flag(50, type=positive_int, help="steps between rows of the table")
     corpus: Path | None = flag(None, type=Path, help="folder of the tokenized text; OUT/corpus")
@@ -675,6 +583,8 @@ def get_args(arguments: Sequence[str] | None = None) -> PretrainingFlags:
         parser.error("--model keeps its vocabulary; --vocab and --train_vocab need a new model")
     if args.length < 8:
         parser.error("--length must be at least 8")
+    if not args.mask:
+        parser.error("--mask 0 leaves nothing to predict")
     if args.workers < 0:
         parser.error("--workers must be at least 0")
     check_seed(parser, args.seed)

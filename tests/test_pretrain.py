@@ -44,8 +44,9 @@ from optimizer import AdamW
 from pretraining import pretrain
 from pretraining.corpus import Corpus, unigram_entropy
 from pretraining.masking import PretrainingExamples
+from pretraining.model import PretrainingModel
 from pretraining.presets import PRESETS, preset
-from pretraining.pretrain import PretrainingModel, averages, measure, weight_decay_groups
+from pretraining.pretrain import averages, measure, weight_decay_groups
 from tokenizer import BertTokenizer
 from training.checkpoints import ResumePoint, load_checkpoint
 from training.errors import InputError
@@ -457,6 +458,28 @@ def test_every_epoch_has_rows_and_rates_of_its_own(place, run_script_here, watch
     steps = metrics_of(tmp_path)["args"]["steps"]
     assert watched.rates == [{0.01 * linear_factor(i, steps, 0.25, True)} for i in range(steps)]
     assert steps == 2 * watched.epochs.count(1)
+
+
+def test_models_are_kept_on_the_way(place, run_script_here, tmp_path):
+    kept = ["--keep_at", "0", "900", "10000000", "--steps", "5"]
+    succeeded(run_script_here(pretrain, *place.line, *kept))
+    assert sorted(path.name for path in tmp_path.glob("out/pieces-*")) == ["pieces-0", "pieces-900"]
+    first, later, last = (
+        PretrainingModel.from_pretrained(tmp_path / "out" / name, objective="nsp").decoder_bias
+        for name in ("pieces-0", "pieces-900", "last")
+    )
+    assert not first.any()  # as it was initialised
+    assert 0 < later.abs().max() < last.abs().max()
+    rows = metrics_of(tmp_path)["held_out"]
+    assert 900 < rows[-1]["pieces"] < 10_000_000
+
+
+def test_more_pieces_are_masked_in_training_alone(place, run_script_here, watched, tmp_path):
+    succeeded(run_script_here(pretrain, *place.line, "--mask", "0.6", "--steps", "1"))
+    shares = [float((batch["labels"] != -100).float().mean()) for batch in watched.batches]
+    assert shares[0] > 0.35
+    assert len(shares) > 1
+    assert all(share < 0.25 for share in shares[1:])
 
 
 @pytest.fixture

@@ -113,7 +113,9 @@ def test_pre_training_stands_on_the_model(path):
     allowed = {name for name, layer in LAYERS.items() if layer < 3} | PACKAGE.keys()
     ours = set(imported_modules(path)) & {*LAYERS, *CHECKS, *PACKAGE, "checks"}
     assert ours <= allowed
-    order = [f"pretraining.{name}" for name in ("corpus", "masking", "presets", "pretrain")]
+    order = [
+        f"pretraining.{name}" for name in ("corpus", "masking", "model", "presets", "pretrain")
+    ]
     lower = {name for name in imported_names(path) if name.startswith("pretraining.")}
     assert lower <= set(order[: order.index(f"pretraining.{path.stem}")])
 

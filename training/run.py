@@ -37,7 +37,7 @@ from training.processes import (
     first_process,
     from_first,
 )
-from training.progress import Progress
+from training.progress import Progress, pieces_of
 from training.report import Report, StepLog
 from training.schedule import linear_factor, set_learning_rates
 
@@ -138,6 +138,7 @@ class Run:
         self.times: list[float] = []  # seconds at the end of each
         self.scores: list[float] = []
         self.rows = 0  # of the batch
+        self.pieces = 0  # word pieces of all batches begun
         self.own_loss, self.loss = 0.0, 0.0  # of the step: this process's share, the whole
         self.is_reduced, self.is_updated = False, False  # what was done in the step
 
@@ -146,14 +147,14 @@ class Run:
         if saved:
             self.epoch, self.batch, self.step_number = saved["epoch"], saved["batch"], saved["step"]
             self.history, self.times = saved["history"], saved["times"]
-            self.scores = saved["scores"]
+            self.scores, self.pieces = saved["scores"], saved["pieces"]
             self.totals = RunningTotals(list(self.totals.sums), saved["totals"])
             for name, part in self.stateful.items():
                 part.load_state_dict(saved["stateful"][name])
         self.log.cut(self.step_number)
         self.progress = Progress(
             self.total_steps * self.loader.pieces_per_batch,
-            saved["pieces"] if saved else 0,
+            self.pieces,
             saved["seconds"] if saved else 0.0,
             0 if self.last_step else self.args.epochs - self.epoch + 1,
         )
@@ -183,6 +184,7 @@ class Run:
         for batch in self.progress.bar(self.loader, name, self.batch, len(self.loader)):
             self.batch += 1
             self.step_number += 1
+            self.pieces += pieces_of(batch)
             self.rows, self.is_reduced, self.is_updated = len(batch["labels"]), False, False
             yield batch
             self.log.add(
@@ -242,7 +244,7 @@ class Run:
             "history": self.history,
             "times": self.times,
             "scores": self.scores,
-            "pieces": self.progress.done,
+            "pieces": self.pieces,
             "seconds": self.progress.seconds(),
             "stateful": {name: part.state_dict() for name, part in self.stateful.items()},
         }

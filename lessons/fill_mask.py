@@ -1,0 +1,124 @@
+"""What a BERT expects in place of [MASK]: the most probable word pieces, with their probabilities.
+
+    python lessons/fill_mask.py --text "The captain looked at the [MASK]."
+    python lessons/fill_mask.py --model DIR < sentences.txt
+    python lessons/fill_mask.py                      asks for sentences
+
+Any checkpoint with a head for masked words will do: the ``books`` model that comes with the
+repository, what pretraining/pretrain.py writes, bert-base-uncased. docs/fill-mask.md explains what
+is seen. This lesson does not know how the model was trained.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+import training.threads  # noqa: F401, before torch
+
+# isort: split
+import torch
+
+from base_bert import canonical_name, read_weights
+from pretraining.model import HEAD_NAMES, PretrainingModel
+from tokenizer import BertTokenizer
+from training.arguments import OneLineParser, given_lines, positive_int
+from training.errors import InputError
+from training.hub import find_model
+from training.scripts import run_script
+
+BAR = 20  # characters of a certain word's bar
+
+
+def load(name: str) -> tuple[PretrainingModel, BertTokenizer]:
+    """A model with its head for masked words, and its vocabulary.
+
+    Raises:
+        InputError: there is no such model, or it has no such head.
+    """
+    names = {canonical_name(name) for name in read_weights(find_model(name))}
+    if not HEAD_NAMES.keys() <= names:
+        raise InputError(
+            f"{name} has no head for masked words; take a model that has one, such as books or "
+            "bert-base-uncased, or train one: python pretraining/pretrain.py --help"
+        )
+    model = PretrainingModel.from_pretrained(name, objective="none")
+    return model, BertTokenizer.from_pretrained(name)
+
+
+@torch.no_grad()
+def fill_mask(
+    model: PretrainingModel, tokenizer: BertTokenizer, text: str, top: int
+) -> list[list[tuple[str, float]]]:
+    """For each [MASK] of a text the most probable pieces, [(piece, probability), …].
+
+    p(w | text) = softmax(E t + b)_w, where t is the head's vector at the [MASK] (Devlin et al.
+    2019, section 3.1). Each [MASK] is filled by itself: the model does not know what the others
+    became.
+
+    Raises:
+        InputError: the text has no [MASK], or one beyond the positions of the model.
+    """
+    if tokenizer.mask_token not in text:
+        raise InputError(f'"{text[:40]}" has no {tokenizer.mask_token}, the place to be filled')
+    ids = tokenizer(text, return_tensors="pt").input_ids  # (1, L)
+    most = model.config.max_position_embeddings
+    places = ids == tokenizer.mask_token_id  # (1, L), M of them
+    if ids.shape[1] > most and places[0, most - 1 :].any():
+        raise InputError(
+            f"a {tokenizer.mask_token} is beyond piece {most - 1}, and the model has {most} "
+            "positions; take a shorter text"
+        )
+    ids = ids[:, :most]
+    ids[0, -1] = tokenizer.sep_token_id
+    places = places[:, :most]
+    logits, _ = model(ids, torch.ones_like(ids), chosen=places)  # (M, V)
+    probabilities, pieces = logits.softmax(dim=-1).topk(min(top, logits.shape[1]))  # (M, top)
+    return [
+        list(zip(tokenizer.convert_ids_to_tokens(row.tolist()), chances.tolist(), strict=True))
+        for row, chances in zip(pieces, probabilities, strict=True)
+    ]
+
+
+def print_found(found: list[list[tuple[str, float]]]) -> None:
+    """A line for each piece, with a bar."""
+    for number, rows in enumerate(found, start=1):
+        if len(found) > 1:
+            print(f"[MASK] {number}")
+        for piece, chance in rows:
+            print(f"  {chance:6.1%}  {'#' * round(BAR * chance):{BAR}}  {piece}")
+
+
+def get_args(arguments: Sequence[str] | None = None) -> argparse.Namespace:
+    """Read the command line."""
+    parser = OneLineParser(prog="fill_mask.py", description=__doc__.split("\n")[0])
+    parser.add_argument("--text", nargs="+", default=[], help="else lines of standard input")
+    parser.add_argument("--model", default="books", help="name or folder; books if not given")
+    parser.add_argument("--top", type=positive_int, default=10, help="pieces for each [MASK]")
+    return parser.parse_args(arguments)
+
+
+def main() -> None:
+    """Fill each text; a text that cannot be filled ends a list, but not a conversation."""
+    args = get_args()
+    model, tokenizer = load(args.model)
+    asks = not args.text and sys.stdin.isatty()
+    if asks:
+        print(f"a sentence with {tokenizer.mask_token}, or Ctrl-D:")
+    for text, *_ in ([one] for one in args.text) if args.text else given_lines(()):
+        if len(args.text) != 1 and not asks:
+            print(text)
+        try:
+            print_found(fill_mask(model, tokenizer, text, args.top))
+        except InputError as error:
+            if not asks:
+                raise
+            print(error)
+
+
+if __name__ == "__main__":
+    run_script(main)

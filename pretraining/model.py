@@ -1,0 +1,132 @@
+"""BERT with the heads it is pre-trained with: masked words, and the order of two segments.
+
+This file does not know about text, masks or training; the encoder inside is ``bert.py``'s.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from base_bert import BertPreTrainedModel, canonical_name
+from bert import BertModel
+from config import BertConfig
+from pretraining.masking import OBJECTIVES
+from training.errors import InputError
+
+# Hugging Face's name → ours; the decoder's weight is the word embedding's, stored only there
+HEAD_NAMES = {
+    "cls.predictions.transform.dense.weight": "transform_dense.weight",
+    "cls.predictions.transform.dense.bias": "transform_dense.bias",
+    "cls.predictions.transform.LayerNorm.weight": "transform_norm.weight",
+    "cls.predictions.transform.LayerNorm.bias": "transform_norm.bias",
+    "cls.predictions.bias": "decoder_bias",
+}
+RELATION_NAMES = {
+    "cls.seq_relationship.weight": "relation.weight",
+    "cls.seq_relationship.bias": "relation.bias",
+}
+
+
+class PretrainingModel(BertPreTrainedModel):
+    """BERT with the two heads it is pre-trained with (Devlin et al. 2019, section 3.1, appendix A).
+
+    Masked words: dense, GELU, LayerNorm, then a decoder whose weight is the word embedding's, with
+    a bias of its own. Two segments: a linear layer on the pooled output; class 0 is "in order",
+    1 "not".
+
+    Args:
+        objective: what the second head learns: 'nsp', whether the second segment follows; 'sop',
+            whether the two are swapped (Lan et al. 2020); 'none', there is no second head.
+    """
+
+    def __init__(self, config: BertConfig, objective: str = "nsp"):
+        super().__init__(config)
+        if objective not in OBJECTIVES:
+            raise ValueError(f"objective {objective!r} is not one of {', '.join(OBJECTIVES)}")
+        self.objective = objective
+        self.bert = BertModel(config)
+        self.transform_dense = nn.Linear(config.hidden_size, config.hidden_size)
+        self.transform_norm = nn.LayerNorm(config.hidden_size, eps=config.layer_norm_eps)
+        self.decoder_bias = nn.Parameter(torch.zeros(config.vocab_size))
+        self.relation = None if objective == "none" else nn.Linear(config.hidden_size, 2)
+        self.init_weights()
+
+    def forward(
+        self,
+        input_ids: Tensor,
+        attention_mask: Tensor,
+        token_type_ids: Tensor | None = None,
+        chosen: Tensor | None = None,
+    ) -> tuple[Tensor, Tensor | None]:
+        """Logits of word pieces and of the relation of two segments.
+
+        Args:
+            input_ids, attention_mask, token_type_ids: (B, L), as BertModel takes them.
+            chosen: (B, L) of bool, the M positions that are predicted; all if not given. The
+                decoder has a row for every piece of the vocabulary, so computing it at a seventh of
+                the positions saves a good part of a small model's time.
+
+        Returns:
+            (M, V), and (B, 2) or, without the second head, None; of the parameters' type, whatever
+            type the matrix products are made in.
+        """
+        encoded = self.bert(input_ids, attention_mask, token_type_ids)
+        hidden = encoded["last_hidden_state"]  # (B, L, D)
+        hidden = hidden.flatten(0, 1) if chosen is None else hidden[chosen]  # (M, D)
+        hidden = self.transform_norm(F.gelu(self.transform_dense(hidden)))  # (M, D)
+        words = F.linear(hidden, self.bert.word_embedding.weight, self.decoder_bias)  # (M, V)
+        words = words.to(self.dtype)
+        if self.relation is None:
+            return words, None
+        return words, self.relation(encoded["pooler_output"]).to(self.dtype)  # (B, 2)
+
+    def head_names(self) -> dict[str, str]:
+        """Hugging Face's name → ours, of the heads that this model has."""
+        return HEAD_NAMES | (RELATION_NAMES if self.relation else {})
+
+    def load_hf_weights(self, tensors: dict[str, Tensor], source: str) -> None:
+        """As BertPreTrainedModel's, and the heads where the checkpoint has them."""
+        heads = {canonical_name(name): tensor for name, tensor in tensors.items()}
+        heads = {name: tensor for name, tensor in heads.items() if name.startswith("cls.")}
+        encoder = {k: v for k, v in tensors.items() if canonical_name(k) not in heads}
+        super().load_hf_weights(encoder, source)
+        if "cls.predictions.decoder.bias" in heads:  # what some versions call it
+            heads.setdefault("cls.predictions.bias", heads["cls.predictions.decoder.bias"])
+        learned = getattr(self.config, "pretraining_objective", "nsp")  # BERT's own, if unsaid
+        if learned != self.objective:
+            heads = {name: tensor for name, tensor in heads.items() if name not in RELATION_NAMES}
+        for head, names in (("masked words", HEAD_NAMES), (self.objective, RELATION_NAMES)):
+            if names.keys() <= self.head_names().keys() and not names.keys() <= heads.keys():
+                print(f"weights: {source} has no head for {head}; it starts from random values")
+                heads = {name: tensor for name, tensor in heads.items() if name not in names}
+        own = self.state_dict()
+        for theirs, ours in self.head_names().items():
+            if theirs not in heads:
+                continue
+            if heads[theirs].shape != own[ours].shape:
+                raise InputError(
+                    f"{source}: wrong shape: {theirs} is {tuple(heads[theirs].shape)}, the config "
+                    f"says {tuple(own[ours].shape)}"
+                )
+            own[ours].copy_(heads[theirs])
+
+    def to_hf_weights(self) -> dict[str, Tensor]:
+        """All tensors under the names of Hugging Face's BertForPreTraining, on the CPU."""
+        tensors = {f"bert.{name}": tensor for name, tensor in super().to_hf_weights().items()}
+        own = self.state_dict()
+        heads = {theirs: own[ours] for theirs, ours in self.head_names().items()}
+        return tensors | {name: tensor.cpu().contiguous() for name, tensor in heads.items()}
+
+    def save_pretrained(self, folder: str | Path) -> None:
+        """Write config.json and model.safetensors that ``transformers`` and all scripts here load.
+
+        transformers' BertForPreTraining, BertForMaskedLM and BertModel take what they need of it.
+        """
+        architecture = "BertForPreTraining" if self.relation else "BertForMaskedLM"
+        super().save_pretrained(
+            folder, architectures=[architecture], pretraining_objective=self.objective
+        )

@@ -1,0 +1,92 @@
+"""lessons/fill_mask.py: the words of transformers' pipeline; a line for what cannot be filled."""
+
+import io
+
+import pytest
+import torch
+import transformers
+from conftest import WORDS, assert_refused, stir, succeeded, tiny_config, tiny_vocabulary
+
+from bert import BertModel
+from lessons import fill_mask
+from pretraining.model import PretrainingModel
+from tokenizer import BertTokenizer
+
+pytestmark = pytest.mark.fast
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """A small random model with its heads."""
+    path = tmp_path_factory.mktemp("model")
+    vocabulary = tiny_vocabulary()
+    torch.manual_seed(1)
+    config = tiny_config(vocab_size=len(vocabulary), max_position_embeddings=12)
+    stir(PretrainingModel(config), 0.3).save_pretrained(path)
+    BertTokenizer(vocabulary).save_pretrained(path)
+    return path
+
+
+@pytest.fixture
+def ours(folder):
+    return fill_mask.load(str(folder))
+
+
+def test_the_words_are_those_of_transformers(folder, ours):
+    text = f"{WORDS[0]} [MASK] {WORDS[1]} [MASK] ."
+    tokenizer = transformers.BertTokenizer.from_pretrained(folder)
+    theirs = transformers.BertForMaskedLM.from_pretrained(folder)
+    pipeline = transformers.pipeline("fill-mask", model=theirs, tokenizer=tokenizer, top_k=5)
+    found = fill_mask.fill_mask(*ours, text, 5)
+    for mine, wanted in zip(found, pipeline(text), strict=True):
+        assert [piece for piece, _ in mine] == [row["token_str"] for row in wanted]
+        assert [p for _, p in mine] == pytest.approx([row["score"] for row in wanted], abs=1e-6)
+
+
+def test_the_command_line(folder, run_script_here):
+    done = succeeded(
+        run_script_here(
+            fill_mask, "--model", folder, "--text", "[MASK] .", "a [MASK] [MASK]", "--top", 3
+        )
+    )
+    assert done.out.count("%") == 9
+    assert done.out.startswith("[MASK] .\n")
+    assert "[MASK] 2\n" in done.out
+
+
+def test_a_conversation_goes_on_after_a_mistake(folder, run_script_here, monkeypatch):
+    keyboard = io.StringIO("no place\n[MASK]\n")
+    monkeypatch.setattr(keyboard, "isatty", lambda: True)
+    monkeypatch.setattr("sys.stdin", keyboard)
+    done = succeeded(run_script_here(fill_mask, "--model", folder))
+    assert '"no place" has no [MASK]' in done.out
+    assert done.out.count("%") == 10
+
+
+def test_a_cut_text_keeps_its_place(ours):
+    model, tokenizer = ours
+    text = "[MASK]" + " ." * 30
+    short = "[MASK]" + " ." * 9  # ten pieces and the two special ones
+    assert fill_mask.fill_mask(model, tokenizer, text, 4) == fill_mask.fill_mask(
+        model, tokenizer, short, 4
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "fact"),
+    [
+        ("no place", "has no [MASK]"),
+        (". " * 30 + "[MASK]", "beyond piece 11"),
+        ("", "has no [MASK]"),
+    ],
+)
+def test_what_cannot_be_filled_is_one_line(folder, run_script_here, text, fact):
+    assert_refused(run_script_here(fill_mask, "--model", folder, "--text", text), fact, code=1)
+
+
+def test_a_model_without_the_head(tmp_path, run_script_here):
+    vocabulary = tiny_vocabulary()
+    BertModel(tiny_config(vocab_size=len(vocabulary))).save_pretrained(tmp_path / "bare")
+    BertTokenizer(vocabulary).save_pretrained(tmp_path / "bare")
+    done = run_script_here(fill_mask, "--model", tmp_path / "bare", "--text", "[MASK]")
+    assert_refused(done, "has no head for masked words", code=1)
