@@ -278,7 +278,7 @@ def main() -> None:
         experiment = results.read_experiment(path)
         if experiment.kind == "joined":
             joined[experiment.name] = experiment.members
-    found = results.load_results()
+    found = [result for result in results.load_results() if result["dev"]]
     if args.names:
         wanted = {member for name in args.names for member in joined.get(name, [name])}
         found = [result for result in found if result["name"] in wanted]

@@ -45,7 +45,13 @@ SCORES = (*TASKS, "overall")
 # ---------------------------------------------------------------------------------------------
 # Descriptions of runs
 
-KINDS = ("train", "ensemble", "joined")
+# train: several tasks at once; classify: sentences of one file; pretrain: masked words
+SCRIPTS = {
+    "train": "extensions/multitask.py",
+    "classify": "classifier.py",
+    "pretrain": "pretraining/pretrain.py",
+}
+KINDS = (*SCRIPTS, "ensemble", "joined")
 
 
 @dataclass(frozen=True)
@@ -53,7 +59,7 @@ class Experiment:
     """A TOML: what is run, with which flags, for which seeds."""
 
     name: str
-    kind: str  # train; ensemble of checkpoints; joined: single-task runs reported as one row
+    kind: str  # of SCRIPTS; ensemble of checkpoints; joined: single-task runs reported as one row
     script: str
     seeds: tuple[int, ...]
     members: tuple[str, ...]
@@ -86,8 +92,7 @@ def read_experiment(path: str | Path) -> Experiment:
         raise InputError(f"{path} is no TOML: {error}") from None
     run, flags = content.pop("run", {}), content.pop("flags", {})
     search, variants = content.pop("search", {}), content.pop("variants", {})
-    # one script for all: it trains what multitask_classifier.py does, and knows every flag
-    defaults = {"kind": "train", "script": "extensions/multitask.py", "seeds": [], "members": []}
+    defaults = {"kind": "train", "script": "", "seeds": [], "members": []}
     unknown = [*content, *(run.keys() - defaults.keys() - {"name"})]
     if unknown:
         raise InputError(f"{path}: unknown {', '.join(sorted(unknown))}; see experiments/README.md")
@@ -96,7 +101,8 @@ def read_experiment(path: str | Path) -> Experiment:
         raise InputError(f"{path}: [run] has no name")
     if run["kind"] not in KINDS:
         raise InputError(f"{path}: kind {run['kind']!r} is none of {', '.join(KINDS)}")
-    wanted = "seeds" if run["kind"] == "train" else "members"
+    run["script"] = run["script"] or SCRIPTS.get(run["kind"], SCRIPTS["train"])
+    wanted = "seeds" if run["kind"] in SCRIPTS else "members"
     if not run[wanted]:
         raise InputError(f"{path}: [run] has no {wanted}, which a run of kind {run['kind']} needs")
     for seed in run["seeds"]:
@@ -109,12 +115,15 @@ def read_experiment(path: str | Path) -> Experiment:
 
 
 def as_arguments(flags: dict[str, Any]) -> list[str]:
-    """Flags of a TOML as they stand on a command line; true is a bare flag, false is left out."""
+    """Flags of a TOML as they stand on a command line; true is a bare flag, false is left out.
+
+    $MINBERT_DATA and other variables of the environment may stand in a value.
+    """
     arguments = []
     for name, value in flags.items():
         if value is not False:
             values = [] if value is True else value if isinstance(value, list) else [value]
-            arguments += [f"--{name}", *map(str, values)]
+            arguments += [f"--{name}", *(os.path.expandvars(str(one)) for one in values)]
     return arguments
 
 
@@ -245,8 +254,8 @@ def fingerprints(files: dict[str, Path], tasks: Sequence[str]) -> dict[str, str]
 # Commands
 
 
-def call(command: Sequence[str]) -> tuple[int, bool]:
-    """Run a command in the repository's root: (exit status, whether a stop was asked for).
+def call(command: Sequence[str], folder: Path = ROOT) -> tuple[int, bool]:
+    """Run a command in a folder: (exit status, whether a stop was asked for).
 
     Ctrl-C reaches the command too, which stops at the end of its step and writes its resume file;
     until it has, we wait.
@@ -259,7 +268,7 @@ def call(command: Sequence[str]) -> tuple[int, bool]:
         if number == signal.SIGTERM:  # which a terminal, unlike Ctrl-C, does not send to the child
             child.terminate()
 
-    with subprocess.Popen(command, cwd=ROOT) as child:
+    with subprocess.Popen(command, cwd=folder) as child:
         before = {sig: signal.signal(sig, ask) for sig in (signal.SIGINT, signal.SIGTERM)}
         try:
             status = child.wait()
@@ -269,27 +278,43 @@ def call(command: Sequence[str]) -> tuple[int, bool]:
     return status, asked
 
 
-def train_command(script: str, flags: dict[str, Any], seed: int, folder: Path) -> list[str]:
+def train_command(experiment: Experiment, seed: int, folder: Path) -> list[str]:
     """The command line of a training run that writes into ``folder``, and goes on where it was."""
-    resume = ["--resume"] if (folder / "model.resume").is_file() else []
+    kind = experiment.kind
+    where = {
+        "train": ["--out_dir", str(folder), "--filepath", str(folder / "model.pt")],
+        "classify": [],  # it writes into the current folder
+        "pretrain": ["--out", str(folder)],
+    }[kind]
     return [
         sys.executable,
-        str(ROOT / script),
-        *as_arguments(flags),
+        str(ROOT / experiment.script),
+        *as_arguments(experiment.flags),
         *("--seed", str(seed)),
-        *("--out_dir", str(folder)),
-        *("--filepath", str(folder / "model.pt")),
-        *resume,
+        *where,
+        *(["--resume"] if any(folder.glob("*.resume")) else []),
     ]
 
 
-def read_metrics(folder: Path, kind: str = "multitask") -> dict:
-    """What a run's metrics.json says: best (a row of scores), seconds, peak_mb (may be None)."""
-    path = folder / f"{kind}-metrics.json"
+METRICS = {
+    "train": "multitask-metrics.json",
+    "classify": "predictions/*-metrics.json",
+    "pretrain": "metrics.json",
+    "ensemble": "ensemble-metrics.json",
+}
+
+
+def read_metrics(folder: Path, kind: str) -> dict:
+    """What a run's metrics.json says: best (a row of scores), seconds, and peak_mb if it does.
+
+    That of pre-training has the curve on held-out text as well, and what it is measured against.
+    """
+    path = next(folder.glob(METRICS[kind]), folder / METRICS[kind])
     try:
         metrics = json.loads(path.read_text(encoding="utf-8"))
         found = {"best": dict(metrics["best"]), "seconds": float(metrics["seconds"])}
-        return found | {"peak_mb": metrics.get("peak_mb")}  # an ensemble's does not say
+        more = ("unigram_entropy", "held_out") if kind == "pretrain" else ("peak_mb",)
+        return found | {key: metrics.get(key) for key in more}
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise InputError(f"{path} is missing or damaged ({error!r}); run again") from None
 

@@ -24,6 +24,8 @@ from training.errors import InputError
 from training.files import write_json
 from training.scripts import run_script
 
+OF_TASKS = ("train", "ensemble")  # the kinds whose dev predictions are kept
+
 
 def planned(paths: list[str]) -> list[Experiment]:
     """The experiments of these TOMLs and their variants.
@@ -77,7 +79,7 @@ def recorded_flags(experiment: Experiment) -> dict[str, Any]:
 def command_of(experiment: Experiment, seed: int | None, folder: Path) -> list[str]:
     """The command line of one run."""
     if experiment.kind != "ensemble":
-        return results.train_command(experiment.script, experiment.flags, seed, folder)
+        return results.train_command(experiment, seed, folder)
     checkpoints = [results.RUNS / member / "model.pt" for member in experiment.members]
     missing = [path.parent.name for path in checkpoints if not path.is_file()]
     if missing:
@@ -91,11 +93,13 @@ def run_one(experiment: Experiment, seed: int | None) -> None:
     name = run_name(experiment.name, seed)
     folder = results.RUNS / name
     command = command_of(experiment, seed, folder)
-    results.dev_files(experiment.flags)  # a missing one must not show after an hour
+    if experiment.kind in OF_TASKS:
+        results.dev_files(experiment.flags)  # a missing one must not show after an hour
     folder.mkdir(parents=True, exist_ok=True)
     head, dirty = results.commit()  # before the run: that is the code it runs
     print(f"\n=== {name}: {' '.join(command[1:])}", flush=True)
-    status, asked = results.call(command)
+    place = folder if experiment.kind == "classify" else results.ROOT
+    status, asked = results.call(command, place)
     if status:
         raise InputError(f"{name} ended with status {status}; the same command goes on with it")
     result = {"name": experiment.name, "seed": seed, "flags": recorded_flags(experiment)}
@@ -109,19 +113,15 @@ def run_one(experiment: Experiment, seed: int | None) -> None:
 
 
 def outcome(experiment: Experiment, folder: Path) -> dict[str, Any]:
-    """Metrics, seconds and dev predictions that a run wrote."""
-    metrics = results.read_metrics(
-        folder, "ensemble" if experiment.kind == "ensemble" else "multitask"
-    )
-    tasks = [task for task in results.TASKS if task in metrics["best"]]
-    files = results.dev_files(experiment.flags)
-    return {
-        "metrics": metrics["best"],
-        "seconds": metrics["seconds"],
-        "peak_mb": metrics["peak_mb"],
-        "data": results.fingerprints(files, tasks),
-        "dev": results.dev_predictions(folder, files, tasks),
-    }
+    """Metrics and seconds that a run wrote, and its dev predictions if it has several tasks."""
+    found = results.read_metrics(folder, experiment.kind)
+    found["metrics"] = found.pop("best")
+    files, tasks = {}, []
+    if experiment.kind in OF_TASKS:
+        tasks = [task for task in results.TASKS if task in found["metrics"]]
+        files = results.dev_files(experiment.flags)
+    found["data"] = results.fingerprints(files, tasks)
+    return found | {"dev": results.dev_predictions(folder, files, tasks)}
 
 
 def kept_result(experiment: Experiment, seed: int | None) -> dict | None:

@@ -16,6 +16,7 @@ import hashlib
 import json
 import shutil
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -77,13 +78,13 @@ def try_once(trial: Any, experiment: Experiment, ranges: dict[str, dict]) -> flo
     flags = experiment.flags | suggest(trial, ranges)
     folder = trial_folder(experiment, flags)
     folder.mkdir(parents=True, exist_ok=True)
-    command = results.train_command(experiment.script, flags, experiment.seeds[0], folder)
+    command = results.train_command(replace(experiment, flags=flags), experiment.seeds[0], folder)
     status, asked = results.call(command)
     if asked:
         raise Stopped("stopped; the same command goes on with this trial")
     if status:  # such as a loss that is not finite; its one line stands above
         raise optuna.TrialPruned
-    overall = float(results.read_metrics(folder)["best"]["overall"])
+    overall = float(results.read_metrics(folder, "train")["best"]["overall"])
     shutil.rmtree(folder)  # the values are in the study; checkpoints would fill the disk
     return overall
 

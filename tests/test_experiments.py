@@ -15,6 +15,7 @@ from scipy.stats import bootstrap, pearsonr
 
 from experiments import report, results, run, search
 from extensions.multitask import get_args
+from pretraining import pretrain
 from training.errors import InputError
 
 # ---------------------------------------------------------------------------------------------
@@ -144,6 +145,43 @@ def test_a_run_that_fails_is_not_recorded_and_goes_on_next_time(
     assert results.load_results() == []
 
 
+PRETRAINS = """
+import json, sys
+from pathlib import Path
+out = Path(sys.argv[sys.argv.index("--out") + 1])
+out.mkdir(exist_ok=True)
+best = {"step": 9, "mlm_loss": 5.0}
+metrics = {"best": best, "seconds": 7, "unigram_entropy": 6.0, "held_out": [best], "args": {}}
+(out / "metrics.json").write_text(json.dumps(metrics))
+"""
+CLASSIFIES = """
+import json, os, sys
+from pathlib import Path
+Path("predictions").mkdir(exist_ok=True)
+metrics = {"best": {"dev_accuracy": 0.5}, "seconds": 7, "peak_mb": 8}
+metrics["best"]["train"] = sys.argv[sys.argv.index("--train") + 1]
+Path("predictions/finetune-sst-metrics.json").write_text(json.dumps(metrics))
+"""
+
+
+def test_pretraining_and_classifying_are_runs_too(place, run_script_here):
+    (place / "pretrains.py").write_text(PRETRAINS)
+    (place / "classifies.py").write_text(CLASSIFIES)
+    for kind, script, flags in (
+        ("pretrain", "pretrains", ""),
+        ("classify", "classifies", 'train = "$MINBERT_DATA/x.tsv"'),
+    ):
+        head = f'name = "{script}"\nkind = "{kind}"\nseeds = [3]\nscript = "{place}/{script}.py"'
+        (place / f"{script}.toml").write_text(f"[run]\n{head}\n[flags]\n{flags}\n")
+        succeeded(run_script_here(run, place / f"{script}.toml"))
+    first, second = results.load_results()
+    assert first["metrics"]["mlm_loss"] == first["held_out"][-1]["mlm_loss"] == 5.0
+    assert (first["unigram_entropy"], first["seconds"], first["dev"]) == (6.0, 7.0, {})
+    assert second["metrics"]["train"] == f"{os.environ['MINBERT_DATA']}/x.tsv"
+    assert (second["flags"], second["peak_mb"]) == ({"train": "$MINBERT_DATA/x.tsv"}, 8)
+    assert_refused(run_script_here(report), "no results yet", code=1)  # of several tasks
+
+
 def test_an_ensemble_runs_on_its_members_checkpoints(place, monkeypatch):
     toml = place / "both.toml"
     toml.write_text(
@@ -229,9 +267,11 @@ def test_the_tomls_of_the_repository(path):
     for name in one.members:
         assert path.with_name(f"{name.rstrip('-012')}.toml").is_file()
     for each in one.with_variants():
+        if each.kind == "pretrain":
+            pretrain.get_args(results.train_command(each, 0, Path("runs"))[2:])
         if each.kind != "train":
             continue
-        command = results.train_command(each.script, each.flags, 0, Path("runs"))
+        command = results.train_command(each, 0, Path("runs"))
         args = get_args(command[2:])
         assert (args.seed, args.option) == (0, each.flags["option"])
         tasks = {"tasks": each.flags["tasks"].split(",")} if "tasks" in each.flags else {}
