@@ -12,7 +12,15 @@ from types import SimpleNamespace
 
 import pytest
 import torch
-from conftest import ROOT, assert_refused, left_by, make_id, one_line_error, write_table
+from conftest import (
+    ROOT,
+    assert_refused,
+    draw_nothing,
+    left_by,
+    make_id,
+    one_line_error,
+    write_table,
+)
 from PIL import Image
 from torch import nn
 from torch.nn import functional as F
@@ -28,7 +36,7 @@ from multitask_classifier import TASKS, MultitaskBERT
 from optimizer import AdamW
 from solution.cross_encoding import concat
 from tokenizer import BertTokenizer
-from training import course_files, report
+from training import course_files
 from training.checkpoints import load_checkpoint
 from training.course_files import multitask_files
 from training.errors import InputError
@@ -50,7 +58,7 @@ def flags(tiny_model_folder, tiny_data, tmp_path, monkeypatch) -> Namespace:
     """Exactly the attributes that older callers set, in fp32, and no pictures of the training."""
     monkeypatch.setenv("MINBERT_MODEL", str(tiny_model_folder))
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(report.Report, "draw", lambda *_: None)  # drawing takes longest
+    draw_nothing(monkeypatch)
     files = {
         f"{name}_{split}": str(tiny_data / f"{course_files.COURSE_STEMS[name]}-{ending}.csv")
         for name in TASKS
@@ -593,7 +601,7 @@ def test_stopped_and_resumed_it_ends_with_the_same_bytes(
 ):
     """Stopped within the first epoch, within the second, and then not at all."""
     monkeypatch.setattr(os, "fsync", lambda descriptor: None)
-    monkeypatch.setattr(report.Report, "draw", lambda *_: None)
+    draw_nothing(monkeypatch)
     monkeypatch.setattr(multitask, "describe", lambda *_: None)
     words = [*LINES[line].split(), "--epochs", "2", "--lr", "1e-3", "--steps_per_epoch", "7"]
     words += ["--batch_size", "8", "--filepath", "x.pt"]

@@ -96,8 +96,19 @@ def test_the_numbers_of_a_result():
 
 def test_a_page_that_cannot_be_written_stops_no_run(tmp_path, capsys):
     (tmp_path / "x").write_text("a file")
-    Report(f"{tmp_path}/x/y-", "title", {}).draw([], 1.0, None, SimpleNamespace(), ())
+    Report(f"{tmp_path}/x/y-", "title", {}).draw_page([], 1.0, None, SimpleNamespace(), ())
     assert capsys.readouterr().out.startswith("report: cannot write ")
+
+
+def test_the_curves_are_drawn_once_an_epoch_and_the_page_more_often(tmp_path, monkeypatch):
+    curves, pages = [], []
+    monkeypatch.setattr("training.report.plot_curves", lambda *given: curves.append(given))
+    monkeypatch.setattr("training.report.write_page", lambda *given: pages.append(given))
+    report, args = Report(f"{tmp_path}/x-", "title", {}), SimpleNamespace()
+    report.write(HISTORY, HISTORY[1], 1.0, None, args)
+    report.draw_page(HISTORY, 2.0, None, args)
+    report.conclude(args, [])
+    assert (len(curves), len(pages)) == (1, 3)
 
 
 def test_the_names_of_classes():
