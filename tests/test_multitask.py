@@ -833,21 +833,29 @@ def imported(source: str, path: Path):
     return module
 
 
-def test_the_skeleton_trains_on_sst_once_it_is_filled_in(flags, tmp_path, skeleton):
+def test_the_skeleton_trains_on_sst_once_it_is_filled_in(flags, tmp_path, skeleton, capsys):
     filled_in = put(read(VARIANTS, "multitask/plain"), source=skeleton)
     module = imported(filled_in, tmp_path / "filled_in.py")
     flags.epochs, flags.hidden_dropout_prob = 6, 0.0
     seed_everything(flags.seed)
     module.train_multitask(flags)
+    assert "trains sst only: LOSSES has no loss for para, sts" in capsys.readouterr().out
     metrics = json.loads(Path("predictions/multitask-metrics.json").read_text())
     assert set(metrics["best"]) == {"epoch", "loss", "sst_loss", "sst", "overall"}
     assert metrics["epochs"][-1]["loss"] < 0.95 * metrics["epochs"][0]["loss"]
     module.test_model(flags)
+    assert f"  overall {metrics['best']['overall']:.3f}\n" in capsys.readouterr().out
     for name, task in TASKS.items():
         for split in ("dev", "test"):
             found = read_predictions(getattr(flags, f"{name}_{split}_out"), task.column)
             rows = multitask.read_rows(task, flags, split)
             assert list(found) == [row[-1] for row in rows]
+
+
+def test_tasks_without_a_loss_are_refused(flags, monkeypatch):
+    monkeypatch.setattr(multitask, "LOSSES", {})
+    with one_line_error("nothing to train: LOSSES has no loss for sst, para, sts"):
+        multitask.train_multitask(flags)
 
 
 def test_the_skeleton_says_which_task_comes_first(flags, tmp_path, skeleton):

@@ -33,11 +33,11 @@ MISTAKES = pd.DataFrame(
 RESULT = Result("sst", [0, 1, 0, 1, 0], [1, 0, 1, 1, 0], ["bad", "good"], MISTAKES, 0.25)
 
 
-def write(folder, history=HISTORY, results=()) -> str:
+def write(folder, history=HISTORY, results=(), curves=CURVES) -> str:
     steps = pd.DataFrame({"step": range(1, 9), "epoch": 1, "loss": 1.0, "lr": 1e-3})
     steps.to_csv(folder / "x-steps.csv", index=False)
     args = SimpleNamespace(lr=1e-3, seed=3, train=str(ROOT / "bert.py"), resume=False)
-    write_page(f"{folder}/x-", "a <title>", history, args, 61.0, 512.0, CURVES, results)
+    write_page(f"{folder}/x-", "a <title>", history, args, 61.0, 512.0, curves, results)
     return (folder / "x-report.html").read_text(encoding="utf-8")
 
 
@@ -80,6 +80,12 @@ def test_a_page_while_it_trains(tmp_path):
     text = write(tmp_path, history=[])
     assert "Still training." in text
     assert text.count("<svg") == 2  # no scores yet
+
+
+def test_a_task_that_is_not_trained_has_no_curve(tmp_path):
+    text = write(tmp_path, curves=CURVES | {"para": "paraphrases"})
+    assert "dev" in text
+    assert "paraphrases" not in text
 
 
 def test_the_numbers_of_a_result():

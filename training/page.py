@@ -104,11 +104,13 @@ def write_page(
         args: the flags.
         seconds: since the start.
         peak_mb: memory, where it is known.
-        curves: keys of a row to draw, and their names.
+        curves: keys of a row to draw, and their names; a task that is not trained has none.
         results: of the dev sets, once the training is over.
     """
     steps = pd.read_csv(f"{prefix}steps.csv") if Path(f"{prefix}steps.csv").is_file() else None
     pictures = []
+    if history:
+        curves = {key: name for key, name in curves.items() if key in history[0]}
     if steps is not None and len(steps) > 1:
         pictures.append(("Training loss by step", loss_by_step(steps)))
         pictures.append(("Learning rate by step", rate_by_step(steps)))
