@@ -116,7 +116,7 @@ def write_page(
         pictures.append(("Learning rate by step", rate_by_step(steps)))
     if history:
         pictures.append(("Scores by epoch", scores_by_epoch(history, curves)))
-    text = template().render(
+    text = template("page.html").render(
         title=title,
         pictures=[(name, Markup(svg)) for name, svg in pictures],
         history=history,
@@ -131,10 +131,10 @@ def write_page(
 
 
 @functools.cache
-def template() -> Any:
-    """page.html beside this file; what is filled in is escaped."""
+def template(name: str) -> Any:
+    """A template in this file's folder; what is filled in is escaped."""
     folder = FileSystemLoader(Path(__file__).parent)
-    return Environment(loader=folder, autoescape=True, trim_blocks=True).get_template("page.html")
+    return Environment(loader=folder, autoescape=True, trim_blocks=True).get_template(name)
 
 
 def facts(args: Any, seconds: float, peak_mb: float | None) -> dict[str, str]:
