@@ -40,7 +40,7 @@ from training.encoder_outputs import cache_encoder_outputs
 from training.error_analysis import describe
 from training.errors import InputError
 from training.files import check_writable
-from training.flags import TrainingFlags, add_fields, complete, flag
+from training.flags import TrainingFlags, add_fields, complete, flag, hint_at_rate
 from training.hub import default_model
 from training.processes import broadcast_parameters, first_process, in_first_process, join_processes
 from training.report import Report, print_settings
@@ -371,8 +371,7 @@ def main() -> None:
     join_processes(args.use_gpu)
     args.model = args.model or in_first_process(default_model)
     runs = plan(args)
-    if args.option == "pretrain" and args.lr < 1e-4:
-        print(f"hint: only the head learns, and at --lr {args.lr:g} it hardly moves; try --lr 1e-3")
+    hint_at_rate(args)
     # all files are read before: a fault in the last one must not show after an hour of training
     data = [read_data(run) for run in runs]
     for run, its_data in zip(runs, data, strict=True):

@@ -1,6 +1,9 @@
 """Predictions, metrics, and the one writer and reader of prediction files.
 
-This file does not know how a model was trained.
+    python evaluation.py --compare predictions/pretrain-sst predictions/finetune-sst
+
+puts runs beside each other, in the console and on a page. This file does not know how a model was
+trained.
 """
 
 from __future__ import annotations
@@ -23,9 +26,12 @@ from datasets import (
     SentencePairTestDataset,
     load_multitask_data,
 )
+from training.arguments import OneLineParser
+from training.compare import compare
 from training.errors import InputError
 from training.files import atomic_write
 from training.progress import progress_bar
+from training.scripts import run_script
 
 # ---------------------------------------------------------------------------------------------
 # One pass over the data
@@ -339,3 +345,22 @@ def parse_predictions(text: str, column: str, name: str) -> dict[str, float]:
         more = f"; … and {len(faults) - 5} more faults" if len(faults) > 5 else ""
         raise InputError(f"{name}: " + "; ".join(faults[:5]) + more)
     return values
+
+
+# ---------------------------------------------------------------------------------------------
+# The command line
+
+
+def main() -> None:
+    """Compare runs."""
+    parser = OneLineParser(prog="evaluation.py", description="Runs beside each other.")
+    parser.add_argument(
+        "--compare", nargs="+", required=True, metavar="RUN", help="what its files begin with"
+    )
+    parser.add_argument("--out", default="predictions/compare.html", help="the page")
+    args = parser.parse_args()
+    compare(args.compare, args.out)
+
+
+if __name__ == "__main__":
+    run_script(main)

@@ -78,6 +78,7 @@ from training.tasks import (
     parse_flags,
     report_of,
     task_names,
+    tasks_with_loss,
 )
 from utils import seed_everything
 
@@ -366,7 +367,7 @@ def train_multitask(args, held_out: HeldOut | None = None) -> None:
     args = complete_flags(args)
     keep_freed_memory()
     device = pick_device(args.use_gpu)
-    names = [name for name in args.tasks if name in LOSSES]
+    names = tasks_with_loss(args.tasks, LOSSES)
     train_sets = {name: read_set(TASKS[name], args, "train") for name in names}
     held_out = held_out or read_held_out(args, ["dev"])
     dev_sets = {name: held_out["dev"][name] for name in names}
@@ -468,7 +469,8 @@ def test_on(
                 results.append(describe(stem, found, rows, names))
     report_of(args, scores).conclude(args, results)
     shown = "".join(f"  {name} {score:.3f}" for name, score in scores.items())
-    print(f"dev{shown}  overall {overall(scores):.3f}\nwrote predictions to {args.out_dir}")
+    print(f"dev{shown}  overall {overall(scores, LOSSES):.3f}")
+    print(f"wrote predictions to {args.out_dir}")
 
 
 @torch.no_grad()

@@ -23,7 +23,7 @@ from types import ModuleType
 
 from checks.graded_tasks import GRADED_TASKS
 from datasets import load_data, load_pairs
-from evaluation import accuracy_and_f1, pearson, read_predictions
+from evaluation import accuracy, pearson, read_predictions
 from training.arguments import OneLineParser
 from training.course_files import data_folder
 from training.errors import InputError
@@ -149,11 +149,11 @@ def check_predictions(wanted: Prediction) -> tuple[list[str], str, str]:
             )
     if faults:
         return faults, "", ""
-    return [], describe(wanted, rows, predicted), doubt(wanted, rows, predicted)
+    return [], *describe(wanted, rows, predicted)
 
 
-def describe(wanted: Prediction, rows: list[tuple], predicted: dict[str, float]) -> str:
-    """How many predictions, how they spread, and on dev how good they are."""
+def describe(wanted: Prediction, rows: list[tuple], predicted: dict[str, float]) -> tuple[str, str]:
+    """(How many predictions, how they spread, how good they are on dev; what looks odd or "")."""
     values = [predicted[row[-1]] for row in rows]
     if wanted.classes:
         counts = Counter(int(value) for value in values)
@@ -161,30 +161,24 @@ def describe(wanted: Prediction, rows: list[tuple], predicted: dict[str, float])
         seen = f"{len(values):5d} predictions, classes {shares}"
     else:
         seen = f"{len(values):5d} predictions from {min(values):g} to {max(values):g}"
-    if wanted.split != "dev":
-        return seen
-    gold = [row[-2] for row in rows]
-    if wanted.classes:
-        return f"{seen}, accuracy {accuracy_and_f1(gold, values)[0]:.3f}"
-    return f"{seen}, Pearson {pearson(gold, values):.3f}"
-
-
-def doubt(wanted: Prediction, rows: list[tuple], predicted: dict[str, float]) -> str:
-    """Why predictions look as if nothing had been learnt; "" if they do not."""
-    values = [predicted[row[-1]] for row in rows]
+    doubt = ""
+    if wanted.split == "dev":
+        score, doubt = judge([row[-2] for row in rows], values, wanted.classes)
+        seen = f"{seen}, {score}"
     if len(set(values)) == 1:
-        return f"{wanted.path} predicts {values[0]:g} everywhere: is it from a trained model?"
-    if wanted.split != "dev":
-        return ""
-    gold = [row[-2] for row in rows]
-    if not wanted.classes:
+        return seen, f"{wanted.path} predicts {values[0]:g} everywhere: is it from a trained model?"
+    return seen, f"{wanted.path}: {doubt}" if doubt else ""
+
+
+def judge(gold: list, values: list[float], classes: int | None) -> tuple[str, str]:
+    """(The score, why it looks as if nothing had been learnt, or "")."""
+    if not classes:
         found = pearson(gold, values)
         said = f"a Pearson correlation of {found:.3f} is hardly better than chance"
-        return f"{wanted.path}: {said}" if found < CHANCE_PEARSON else ""
-    found = accuracy_and_f1(gold, values)[0]
-    most = max(Counter(gold).values()) / len(gold)
+        return f"Pearson {found:.3f}", said if found < CHANCE_PEARSON else ""
+    found, most = accuracy(gold, values), max(Counter(gold).values()) / len(gold)
     said = f"an accuracy of {found:.3f} is no more than that of the most frequent class, {most:.3f}"
-    return f"{wanted.path}: {said}" if found <= most else ""
+    return f"accuracy {found:.3f}", said if found <= most else ""
 
 
 def _some(items) -> str:

@@ -174,7 +174,7 @@ def adapt(handout: Handout) -> None:
     text = student_readme(files, handout.part, handout.with_solution, settings)
     files["README.md"] = text.encode()
     for cut in handout.table.cuts:
-        if cut.file in files:
+        if cut.file in files and cut.part in ("", handout.part):
             files[cut.file] = without(handout.text(cut.file), cut).encode()
 
 

@@ -59,7 +59,7 @@ def with_map_of(files: Collection[str], text: str) -> str:
     for file in files:
         if file.endswith(".py") and "/" not in file and file not in named:
             raise InputError(f"the map of {TEMPLATE.name} has no row for {file}")
-    return before + heading + "\n".join(kept) + heading_after + after
+    return before + heading + "\n".join(kept) + "\n" + heading_after + after
 
 
 def student_readme(
@@ -85,6 +85,7 @@ def student_readme(
         late=settings["late"],
         rules=settings["rules"],
         grading=settings["grading"],
+        manual=settings["manual"] if part != "1" else {},
         submission=settings["submission"],
     )
     return with_map_of(files, text)

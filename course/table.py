@@ -41,6 +41,7 @@ class Cut:
     file: str
     start: str
     stop: str  # "": the end of the file
+    part: str = ""  # of which handout; "": of all
 
 
 @dataclass(frozen=True)
@@ -90,7 +91,10 @@ def read_table(root: Path) -> Table:
             part_of,
             found["never"],
             ["".join(line.split()) for line in found["common_lines"]],
-            [Cut(cut["file"], cut["from"], cut["until"]) for cut in found["cuts"]],
+            [
+                Cut(cut["file"], cut["from"], cut["until"], cut.get("part", ""))
+                for cut in found["cuts"]
+            ],
         )
     except (KeyError, AttributeError) as error:
         raise InputError(f"{PARTS} has no {error}") from error

@@ -126,6 +126,14 @@ class TechniqueFlags(TechniqueModelFlags, MultitaskFlags):
     schedule: str | None = flag(
         None, choices=SCHEDULES, help="how lr falls; --decay is the linear one"
     )
+    synonyms: int | None = flag(
+        None,
+        type=positive_int,
+        metavar="N",
+        help="so many further wordings of each training sentence of sst, by WordNet",
+    )
+    synonym_share: float = flag(0.1, type=probability, help="of a sentence's words that change")
+    wordnet: str = flag("/usr/share/wordnet", help="folder of WordNet's files")
     teachers: list[str] | None = flag(
         None, nargs="+", metavar="FILE", help="checkpoints whose answers are learned"
     )
@@ -172,6 +180,12 @@ def faults(args: TechniqueFlags) -> Iterator[str]:
     yield from _faults_of_parts(args)
     if args.layer_decay and args.layer_decay > 1:
         yield f"--layer_decay {args.layer_decay:g}: lower layers learn more slowly, so at most 1"
+    if args.synonym_share != 0.1 and not args.synonyms:
+        yield "--synonym_share is for --synonyms"
+    if args.synonyms and "sst" not in args.tasks:
+        yield "--synonyms is for sst, which is not among the --tasks"
+    if args.synonyms and args.tag_words:
+        yield "--synonyms makes sentences of which --tag_words has no tags: one of them"
     if args.schedule and args.decay:
         yield f"--decay is the linear schedule, --schedule {args.schedule} another one"
     if args.schedule == "sqrt" and not args.warmup:

@@ -23,13 +23,13 @@ import training.threads  # noqa: F401, before torch
 import torch
 from torch import nn
 
-from datasets import SentenceClassificationTestDataset, TextDataset
+from datasets import SentenceClassificationDataset, SentenceClassificationTestDataset, TextDataset
 from extensions.flags import TechniqueFlags, TechniqueModelFlags, faults
 from extensions.loss.objective import Objective
 from extensions.loss.on_vectors import without_duplicates
 from extensions.model import TechniquesBERT
 from extensions.tasks import LOSSES, STEMS, TASKS
-from extensions.text import sampling
+from extensions.text import sampling, synonyms
 from extensions.update.step import Updates, make_optimizer
 from multitask_classifier import (
     HeldOut,
@@ -178,12 +178,23 @@ def new_turns(args: TechniqueFlags, model: nn.Module, sets: Mapping[str, TextDat
     return Turns(plan, sets, batches)
 
 
+def read_training_set(name: str, args: TechniqueFlags) -> TextDataset:
+    """A task's training rows; those of sst with further wordings, if they are asked for."""
+    found = read_set(TASKS[name], args, "train")
+    if name != "sst" or not args.synonyms:
+        return found
+    known = synonyms.read_synonyms(args.wordnet)
+    rows = synonyms.augmented(found.dataset, known, args.synonyms, args.synonym_share, args.seed)
+    print(f"synonyms: {len(found)} sentences of sst have become {len(rows)}")
+    return SentenceClassificationDataset(rows, args)
+
+
 def train(args, held_out: HeldOut | None = None) -> None:
     """Train with the techniques of the flags; otherwise as train_multitask."""
     args = complete_flags(args, TechniqueFlags, STEMS)
     keep_freed_memory()
     device = pick_device(args.use_gpu)
-    train_sets = {name: read_set(TASKS[name], args, "train") for name in args.tasks}
+    train_sets = {name: read_training_set(name, args) for name in args.tasks}
     dev_sets = (held_out or read_held_out(args, ["dev"], TASKS))["dev"]
     model, config = new_model(args)
     broadcast_parameters(model.to(device))

@@ -4,10 +4,10 @@
     python lessons/attention_maps.py --text "It never drags." --model DIR --out predictions/drags
 
 Writes OUT.png, heads by layers, and OUT.html, one file that needs no network: point at a word, or
-walk there with the arrow keys, to see what each head gives it to read. The probabilities are
-recomputed from the outputs of ``query`` and ``key``, since attention() returns the context only;
-so it works on any bert.py of the assignment. Shapes: B batch, H heads, L tokens, D hidden size,
-W = D / H.
+walk there with the arrow keys, to see what each head gives it to read. attention() returns the
+context only, so it is asked again, with values that say which token they belong to: that works on
+any bert.py of the assignment, and shows what its attention really does. Shapes: B batch, H heads,
+L tokens, D hidden size, W = D / H.
 """
 
 from __future__ import annotations
@@ -65,9 +65,9 @@ def attention_maps(
     attention_mask: Tensor,
     token_type_ids: Tensor | None = None,
 ) -> Tensor:
-    """softmax(Q Kᵀ / √W + mask) of all heads (Vaswani et al. 2017, equation 1), without dropout.
+    """The attention probabilities of all heads (Vaswani et al. 2017, equation 1), without dropout.
 
-    The model is in evaluation mode during the pass, and afterwards in the mode it was in.
+    The model is in evaluation mode meanwhile, and afterwards in the mode it was in.
 
     Returns:
         (layers, B, H, L, L); row i of the last two axes is what token i attends to, and sums to 1.
@@ -83,17 +83,36 @@ def attention_maps(
             outputs_of([layer.key for layer in layers]) as keys,
         ):
             model(input_ids, attention_mask, *segments)
+        with torch.no_grad():
+            added = get_extended_attention_mask(attention_mask, model.dtype)  # (B, 1, 1, L)
+            parts = zip(layers, queries, keys, strict=True)
+            return torch.stack([probabilities(*part, added) for part in parts])
     finally:
         model.train(was_training)
-    maps = []
-    for layer, query, key in zip(layers, queries, keys, strict=True):  # (B, L, D) each
-        query, key = (
-            x.unflatten(-1, (layer.num_attention_heads, -1)).transpose(1, 2) for x in (query, key)
-        )  # (B, H, L, W) each
-        scores = query @ key.transpose(-1, -2) / math.sqrt(query.size(-1))  # (B, H, L, L)
-        scores = scores + get_extended_attention_mask(attention_mask, scores.dtype)
-        maps.append(scores.softmax(dim=-1))
-    return torch.stack(maps)
+
+
+def probabilities(layer: nn.Module, query: Tensor, key: Tensor, mask: Tensor) -> Tensor:
+    """The weights that ``layer.attention`` gives to the values.
+
+    Value j is row j of the identity matrix, so output i is row i of the probabilities. The rows
+    have L numbers and a value has W: they are handed over W numbers at a time.
+
+    Args:
+        query, key: (B, L, D), before they are split into heads.
+        mask: (B, 1, 1, L), to be added.
+
+    Returns:
+        (B, H, L, L)
+    """
+    heads, length = layer.num_attention_heads, query.size(1)
+    query, key = (x.unflatten(-1, (heads, -1)).transpose(1, 2) for x in (query, key))
+    width = query.size(-1)
+    rows = torch.eye(length, math.ceil(length / width) * width, dtype=query.dtype)  # (L, ≥ L)
+    found = []
+    for part in rows.to(query.device).split(width, dim=-1):  # (L, W)
+        context = layer.attention(key, query, part.expand_as(query), mask)  # (B, L, D)
+        found.append(context.unflatten(-1, (heads, width)))  # (B, L, H, W)
+    return torch.cat(found, dim=-1)[..., :length].transpose(1, 2)  # (B, H, L, L)
 
 
 # ---------------------------------------------------------------------------------------------

@@ -408,6 +408,7 @@ def make_parser() -> argparse.ArgumentParser:
 
 def main() -> None:
     """Show a sentence's way through BERT, or predict a table."""
+    sys.stdout.reconfigure(errors="replace")  # a console without UTF-8 shows ? for what it lacks
     parser = make_parser()
     args = parser.parse_args()
     if (args.text is None) == (args.file is None):

@@ -10,7 +10,7 @@ from types import SimpleNamespace
 import pandas as pd
 import pytest
 import torch
-from conftest import ROOT, as_process, make_id, make_rows, write_table
+from conftest import ROOT, as_process, draw_nothing, make_id, make_rows, write_table
 from PIL import Image
 from sklearn.metrics import accuracy_score, f1_score
 from torch import nn
@@ -273,7 +273,7 @@ def test_the_best_epoch_is_kept(flags, monkeypatch):
 
 
 def test_a_few_sentences_are_learned_by_heart(flags, tmp_path, monkeypatch):
-    monkeypatch.setattr("training.report.Report.draw", lambda *_: None)  # drawing takes longest
+    draw_nothing(monkeypatch)
     rows = make_rows(16, labels="01234")
     path = write_table(tmp_path / "few.csv", "id sentence sentiment", rows)
     flags.train = flags.dev = str(path)
@@ -490,7 +490,7 @@ def test_each_file_is_parsed_and_each_text_tokenized_once(flags, monkeypatch):
         "text_to_ids",
         lambda self, text: tokenized.append(text) or text_to_ids(self, text),
     )
-    monkeypatch.setattr("training.report.Report.draw", lambda *_: None)  # it reads steps.csv
+    draw_nothing(monkeypatch)  # it reads steps.csv
     run = classifier.ClassifierFlags(**vars(flags), num_labels=5)
     monkeypatch.setattr(classifier, "get_args", lambda: run)
     monkeypatch.setattr(classifier, "plan", lambda args: [args])

@@ -18,10 +18,14 @@ import prepare_submit
 from checks.graded_tasks import GRADED_TASKS
 from checks.part2 import submission
 from course import handout
+from lessons import attention_maps
 
 HANDOUT = ROOT / "docs" / "handout.md"
 STAFF = ROOT / "docs" / "staff.md"
-FOR_STUDENTS = (HANDOUT, *(ROOT / "docs" / f"{name}.md" for name in ("running", "gpu", "errata")))
+FOR_STUDENTS = (
+    HANDOUT,
+    *(ROOT / "docs" / f"{name}.md" for name in ("running", "gpu", "errata", "attention-maps")),
+)
 TEMPLATE = ROOT / "README.template.md"
 DOCS = (*sorted((ROOT / "docs").glob("*.md")), TEMPLATE, ROOT / "README.md")
 STUDENTS_OWN = {
@@ -179,6 +183,7 @@ def test_flags_in_texts_exist_in_what_students_get():
     kinds = (classifier.ClassifierFlags, multitask_classifier.MultitaskFlags)
     ours = {f"--{one.name}" for kind in kinds for one in fields(kind) if "options" in one.metadata}
     field = re.compile(r"^ +(\w+): .* = flag\(", re.MULTILINE)
+    ours |= set(attention_maps.make_parser()._option_string_actions)
     secret = {f"--{name}" for _, region in regions() for name in field.findall(region)}
     assert "--pair_encoding" in secret
     for path in (*FOR_STUDENTS, TEMPLATE):

@@ -29,7 +29,7 @@ pytestmark = pytest.mark.skipif(
 REGION = re.compile(r"^ *### BEGIN SOLUTION ([\w.]+)\n.*?^ *### END SOLUTION \1\n", re.M | re.S)
 MARKER = re.compile(r"^ *### (?:BEGIN SOLUTION|END SOLUTION|STUB:).*\n", re.M)
 GRADED = sorted({entry.file for entry in GRADED_TASKS})
-STAFF = {"course", "extensions", "experiments", "benchmarks", "tests", "lessons", ".ci"}
+STAFF = {"course", "extensions", "experiments", "benchmarks", "tests", ".ci"}
 STAFF |= {"pretraining", "STRUCTURE.md", "requirements-dev.txt", "docs/staff.md"}
 
 
@@ -94,6 +94,8 @@ def test_only_what_students_need_ships(part):
     names = set(built(part).files)
     tops = {name.split("/")[0] for name in names} | names
     assert not tops & STAFF
+    lessons = {name for name in names if name.startswith("lessons/")}
+    assert lessons == {f"lessons/attention_maps.{end}" for end in ("py", "html", "js")}
     assert ("multitask_classifier.py" in names) == (part != "1")
     wanted = {"README.md", "docs/handout.md", "docs/gpu.md", "docs/errata.md", "README.template.md"}
     assert names > wanted | {"sanity_check.data", "optimizer_test.npy", "data/download.py"}
@@ -150,6 +152,38 @@ def test_the_readme_has_the_tasks_in_working_order():
     row = f"| 1.5 | `{entry.file}` `{entry.function}` | {entry.points} | {entry.minutes} |"
     assert f"{row} {entry.paper} | `{entry.check}` |" in built("1").text("README.md")
     assert "multitask_classifier.py` |" not in built("1").text("README.md")
+
+
+@pytest.mark.parametrize("part", ["1", "2", "all"])
+def test_points_agree_wherever_they_are_told(part):
+    """The students' README, the assignment's text, and what the grader gives."""
+    settings = table.read_settings(ROOT)
+    tasks = [entry for entry in table.course_tasks(settings) if part != "1" or entry.part == 1]
+    readme, text = built(part).text("README.md"), built(part).text("docs/handout.md")
+    assert f"|  | together | {sum(entry.points for entry in tasks)} |" in readme
+    for entry in tasks:
+        assert f"` | {entry.points} | {entry.minutes} |" in readme
+        assert re.search(rf"### Task {entry.number} · .*\n\n`.*` · {entry.points} points ·", text)
+    manual = settings["manual"]
+    for row, points in manual.items():
+        assert (f"| {row} | {points} |" in readme) is (part != "1")
+        assert f"\n| {row.capitalize()} | " in text
+    assert (f"up to {sum(manual.values())} more points" in readme) is (part != "1")
+
+
+@pytest.mark.parametrize("part", ["1", "2", "all"])
+def test_every_table_ends_before_the_text_goes_on(part):
+    for name in (name for name in built(part).files if name.endswith(".md")):
+        assert not re.search(r"^\|.*\|\n[^|\n]", built(part).text(name), re.M), name
+
+
+def test_part_1_has_no_commands_of_part_2():
+    for name in built("1").files:
+        if name.endswith(".md") and name != "README.template.md":
+            text = built("1").text(name)
+            assert not re.search("srun python multitask", text), name
+    assert "multitask" not in built("1").text("predictions/README.md")
+    assert "srun python multitask" in built("2").text("docs/handout.md")
 
 
 # ---------------------------------------------------------------------------------------------
@@ -409,8 +443,13 @@ def test_the_copy_is_not_refused(staff_copy):
 
 TABLE, SETTINGS = table.PARTS, table.SETTINGS
 WRONG_TABLES = {
-    "a missing file": (TABLE, '"docs/gpu.md"', '"docs/none.md"', "docs/none.md, which is missing"),
-    "one that never ships": (TABLE, '"docs/gpu.md"', '"extensions/model.py"', "never ships"),
+    "a missing file": (
+        TABLE,
+        '"docs/errata.md"',
+        '"docs/none.md"',
+        "docs/none.md, which is missing",
+    ),
+    "one that never ships": (TABLE, '"docs/errata.md"', '"extensions/model.py"', "never ships"),
     "an unlisted file": (TABLE, '"prepare_submit.py",', "", "prepare_submit.py is in no list"),
     "no such region": (TABLE, '"bert.imports" =', '"bert.gone" =', "no region bert.gone"),
     "a task as nothing": (TABLE, '"bert.embed" = "task"', '"bert.embed" = "stub"', "bert.embed"),

@@ -12,7 +12,15 @@ from types import SimpleNamespace
 
 import pytest
 import torch
-from conftest import ROOT, assert_refused, left_by, make_id, one_line_error, write_table
+from conftest import (
+    ROOT,
+    assert_refused,
+    draw_nothing,
+    left_by,
+    make_id,
+    one_line_error,
+    write_table,
+)
 from PIL import Image
 from torch import nn
 from torch.nn import functional as F
@@ -28,7 +36,7 @@ from multitask_classifier import TASKS, MultitaskBERT
 from optimizer import AdamW
 from solution.cross_encoding import concat
 from tokenizer import BertTokenizer
-from training import course_files, report
+from training import course_files
 from training.checkpoints import load_checkpoint
 from training.course_files import multitask_files
 from training.errors import InputError
@@ -50,7 +58,7 @@ def flags(tiny_model_folder, tiny_data, tmp_path, monkeypatch) -> Namespace:
     """Exactly the attributes that older callers set, in fp32, and no pictures of the training."""
     monkeypatch.setenv("MINBERT_MODEL", str(tiny_model_folder))
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(report.Report, "draw", lambda *_: None)  # drawing takes longest
+    draw_nothing(monkeypatch)
     files = {
         f"{name}_{split}": str(tiny_data / f"{course_files.COURSE_STEMS[name]}-{ending}.csv")
         for name in TASKS
@@ -593,7 +601,7 @@ def test_stopped_and_resumed_it_ends_with_the_same_bytes(
 ):
     """Stopped within the first epoch, within the second, and then not at all."""
     monkeypatch.setattr(os, "fsync", lambda descriptor: None)
-    monkeypatch.setattr(report.Report, "draw", lambda *_: None)
+    draw_nothing(monkeypatch)
     monkeypatch.setattr(multitask, "describe", lambda *_: None)
     words = [*LINES[line].split(), "--epochs", "2", "--lr", "1e-3", "--steps_per_epoch", "7"]
     words += ["--batch_size", "8", "--filepath", "x.pt"]
@@ -825,21 +833,29 @@ def imported(source: str, path: Path):
     return module
 
 
-def test_the_skeleton_trains_on_sst_once_it_is_filled_in(flags, tmp_path, skeleton):
+def test_the_skeleton_trains_on_sst_once_it_is_filled_in(flags, tmp_path, skeleton, capsys):
     filled_in = put(read(VARIANTS, "multitask/plain"), source=skeleton)
     module = imported(filled_in, tmp_path / "filled_in.py")
     flags.epochs, flags.hidden_dropout_prob = 6, 0.0
     seed_everything(flags.seed)
     module.train_multitask(flags)
+    assert "trains sst only: LOSSES has no loss for para, sts" in capsys.readouterr().out
     metrics = json.loads(Path("predictions/multitask-metrics.json").read_text())
     assert set(metrics["best"]) == {"epoch", "loss", "sst_loss", "sst", "overall"}
     assert metrics["epochs"][-1]["loss"] < 0.95 * metrics["epochs"][0]["loss"]
     module.test_model(flags)
+    assert f"  overall {metrics['best']['overall']:.3f}\n" in capsys.readouterr().out
     for name, task in TASKS.items():
         for split in ("dev", "test"):
             found = read_predictions(getattr(flags, f"{name}_{split}_out"), task.column)
             rows = multitask.read_rows(task, flags, split)
             assert list(found) == [row[-1] for row in rows]
+
+
+def test_tasks_without_a_loss_are_refused(flags, monkeypatch):
+    monkeypatch.setattr(multitask, "LOSSES", {})
+    with one_line_error("nothing to train: LOSSES has no loss for sst, para, sts"):
+        multitask.train_multitask(flags)
 
 
 def test_the_skeleton_says_which_task_comes_first(flags, tmp_path, skeleton):

@@ -33,11 +33,11 @@ MISTAKES = pd.DataFrame(
 RESULT = Result("sst", [0, 1, 0, 1, 0], [1, 0, 1, 1, 0], ["bad", "good"], MISTAKES, 0.25)
 
 
-def write(folder, history=HISTORY, results=()) -> str:
+def write(folder, history=HISTORY, results=(), curves=CURVES) -> str:
     steps = pd.DataFrame({"step": range(1, 9), "epoch": 1, "loss": 1.0, "lr": 1e-3})
     steps.to_csv(folder / "x-steps.csv", index=False)
     args = SimpleNamespace(lr=1e-3, seed=3, train=str(ROOT / "bert.py"), resume=False)
-    write_page(f"{folder}/x-", "a <title>", history, args, 61.0, 512.0, CURVES, results)
+    write_page(f"{folder}/x-", "a <title>", history, args, 61.0, 512.0, curves, results)
     return (folder / "x-report.html").read_text(encoding="utf-8")
 
 
@@ -82,6 +82,12 @@ def test_a_page_while_it_trains(tmp_path):
     assert text.count("<svg") == 2  # no scores yet
 
 
+def test_a_task_that_is_not_trained_has_no_curve(tmp_path):
+    text = write(tmp_path, curves=CURVES | {"para": "paraphrases"})
+    assert "dev" in text
+    assert "paraphrases" not in text
+
+
 def test_the_numbers_of_a_result():
     assert RESULT.matrix == [[1, 2], [1, 1]]
     assert RESULT.score == "accuracy 0.400"
@@ -96,8 +102,19 @@ def test_the_numbers_of_a_result():
 
 def test_a_page_that_cannot_be_written_stops_no_run(tmp_path, capsys):
     (tmp_path / "x").write_text("a file")
-    Report(f"{tmp_path}/x/y-", "title", {}).draw([], 1.0, None, SimpleNamespace(), ())
+    Report(f"{tmp_path}/x/y-", "title", {}).draw_page([], 1.0, None, SimpleNamespace(), ())
     assert capsys.readouterr().out.startswith("report: cannot write ")
+
+
+def test_the_curves_are_drawn_once_an_epoch_and_the_page_more_often(tmp_path, monkeypatch):
+    curves, pages = [], []
+    monkeypatch.setattr("training.report.plot_curves", lambda *given: curves.append(given))
+    monkeypatch.setattr("training.report.write_page", lambda *given: pages.append(given))
+    report, args = Report(f"{tmp_path}/x-", "title", {}), SimpleNamespace()
+    report.write(HISTORY, HISTORY[1], 1.0, None, args)
+    report.draw_page(HISTORY, 2.0, None, args)
+    report.conclude(args, [])
+    assert (len(curves), len(pages)) == (1, 3)
 
 
 def test_the_names_of_classes():

@@ -16,11 +16,19 @@ from pathlib import Path
 import pytest
 import torch
 import torch._dynamo  # which torch takes in late: here once, rather than in every process
-from conftest import assert_refused, left_by, make_rows, needs_fork, run_forked, write_table
+from conftest import (
+    assert_refused,
+    draw_nothing,
+    left_by,
+    make_rows,
+    needs_fork,
+    run_forked,
+    write_table,
+)
 
 import classifier
 from optimizer import AdamW
-from training import files, report
+from training import files
 from training.checkpoints import ResumePoint, load_checkpoint, save_checkpoint
 from training.run import Run
 
@@ -126,8 +134,8 @@ def interruptible(run_script_here, monkeypatch, line):
     """A function that runs in this process, and writes the resume file after every step."""
     monkeypatch.setattr(ResumePoint.__init__, "__defaults__", (0.0,))
     monkeypatch.setattr(os, "fsync", lambda descriptor: None)
-    for owner, plot in ((report.Report, "draw"), (classifier, "describe")):
-        monkeypatch.setattr(owner, plot, lambda *_: None)
+    draw_nothing(monkeypatch)
+    monkeypatch.setattr(classifier, "describe", lambda *_: None)
     return lambda *more: run_script_here(classifier, *line, *more)
 
 

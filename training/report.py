@@ -56,9 +56,14 @@ class Report:
         metrics = {"best": best, "epochs": history, "seconds": round(seconds, 1)}
         metrics |= {"peak_mb": peak_mb, "args": vars(args)}
         write_json(f"{self.prefix}metrics.json", metrics)
-        self.draw(history, seconds, peak_mb, args)
+        self.draw_curves(history)
+        self.draw_page(history, seconds, peak_mb, args)
 
-    def draw(
+    def draw_curves(self, history: Sequence[dict]) -> None:
+        """The learning curves as a picture."""
+        plot_curves(f"{self.prefix}curves.png", history, self.title, self.curves)
+
+    def draw_page(
         self,
         history: Sequence[dict],
         seconds: float,
@@ -66,9 +71,7 @@ class Report:
         args: Any,
         results: Sequence[Result] = (),
     ) -> None:
-        """The learning curves as a picture, and the page, at the end with results on dev."""
-        if history:
-            plot_curves(f"{self.prefix}curves.png", history, self.title, self.curves)
+        """The page of the run so far, at the end with results on dev."""
         page = (self.prefix, self.title, history, args, seconds, peak_mb, self.curves, results)
         try:
             write_page(*page)
@@ -80,7 +83,7 @@ class Report:
         path = Path(f"{self.prefix}metrics.json")
         found = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
         history, seconds = found.get("epochs", []), found.get("seconds", 0.0)
-        self.draw(history, seconds, found.get("peak_mb"), args, results)
+        self.draw_page(history, seconds, found.get("peak_mb"), args, results)
 
 
 READ, WRITTEN = ("train", "dev", "test"), ("dev_out", "test_out", "filepath")

@@ -235,7 +235,7 @@ class Run:
         self.log.flush()
         if self.report and first_process() and self.batch:  # an epoch's end draws it, too
             seconds, memory = self.progress.seconds(), peak_memory(self.device)
-            self.report.draw(self.history, seconds, memory, self.args)
+            self.report.draw_page(self.history, seconds, memory, self.args)
         position = {
             "epoch": self.epoch,
             "batch": self.batch,

@@ -6,7 +6,7 @@ It knows of a model that each task has a method of it, and of a data set what ba
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,9 +20,11 @@ from training.batches import LengthBatches
 from training.checkpoints import ResumePoint, resume_path, run_settings
 from training.errors import InputError
 from training.files import check_writable
-from training.flags import TrainingFlags, add_fields, flag
+from training.flags import TrainingFlags, add_fields, flag, hint_at_rate
 from training.report import Report, print_settings
 from training.run import Run
+
+COURSE = ("sst", "para", "sts")  # the tasks of the leaderboard
 
 
 @dataclass(frozen=True)
@@ -119,8 +121,7 @@ def name_outputs(args: TaskFlags, tasks: Iterable[str]) -> None:
 
 def check_run(args: TaskFlags) -> None:
     """Say what will run; InputError if a data file is missing or an output cannot be written."""
-    if args.option == "pretrain" and args.lr < 1e-4:
-        print(f"hint: only the heads learn, and at --lr {args.lr:g} hardly move; try --lr 1e-3")
+    hint_at_rate(args)
     for name in args.tasks:
         for split in ("train", "dev", "test"):
             path = getattr(args, f"{name}_{split}")
@@ -260,6 +261,17 @@ def report_of(args: TaskFlags, names: Iterable[str]) -> Report:
     return Report(f"{args.out_dir}/multitask-", title, {"loss": "loss"} | shown, shown)
 
 
+def tasks_with_loss(names: Sequence[str], losses: Mapping[str, Callable]) -> list[str]:
+    """Those tasks that have a loss and so are trained; says which have none."""
+    found = [name for name in names if name in losses]
+    rest = ", ".join(name for name in names if name not in losses)
+    if not found:
+        raise InputError(f"nothing to train: LOSSES has no loss for {rest}")
+    if rest:
+        print(f"trains {', '.join(found)} only: LOSSES has no loss for {rest}")
+    return found
+
+
 def mean_losses(sums: Mapping[str, float]) -> dict[str, float]:
     """Loss a step: of all steps of an epoch, and of those of each task that had any."""
     steps = {key.removesuffix("_steps"): n for key, n in sums.items() if key.endswith("_steps")}
@@ -281,11 +293,13 @@ def evaluate(
     return scores
 
 
-def overall(scores: Mapping[str, float]) -> float:
+def overall(scores: Mapping[str, float], trained: Collection[str] = COURSE) -> float:
     """The leaderboard's mean of the tasks' accuracies and (r + 1) / 2 for a correlation r.
 
-    A further task does not count next to these: it is there to help them.
+    A further task does not count next to these: it is there to help them. Nor does one that was
+    not trained.
     """
-    counted = {name: scores[name] for name in ("sst", "para", "sts") if name in scores} or scores
+    names = [name for name in COURSE if name in scores and name in trained] or scores
+    counted = {name: scores[name] for name in names}
     terms = [(value + 1) / 2 if name == "sts" else value for name, value in counted.items()]
     return sum(terms) / len(terms)

@@ -1,0 +1,68 @@
+"""No script stumbles on a console that is not UTF-8, as on older Windows or under LANG=C."""
+
+import io
+import runpy
+import sys
+
+import pytest
+from conftest import ROOT, save_classifier_folder, tiny_vocabulary
+
+STUDENTS = ("classifier", "multitask_classifier", "prepare_submit", "sanity_check", "data/download")
+LESSONS = tuple(
+    path.relative_to(ROOT).with_suffix("").as_posix()
+    for path in sorted((ROOT / "lessons").glob("*.py"))
+    if "__main__" in path.read_text(encoding="utf-8")
+)
+
+
+@pytest.fixture(params=["cp1252", "ascii"])
+def say(request, monkeypatch, tmp_path):
+    """A function that runs a script, in ``tmp_path``, on such a console; → what is seen there."""
+    monkeypatch.chdir(tmp_path)
+
+    def run(script: str, *line: object) -> str:
+        console = io.TextIOWrapper(io.BytesIO(), encoding=request.param, errors="strict")
+        monkeypatch.setattr(sys, "argv", [f"{script}.py", *map(str, line)])
+        monkeypatch.setattr(sys, "path", [str(ROOT), *sys.path])
+        with monkeypatch.context() as patch:
+            patch.setattr(sys, "stdout", console)
+            patch.setattr(sys, "stderr", console)
+            try:
+                runpy.run_path(str(ROOT / f"{script}.py"), run_name="__main__")
+            except SystemExit as leaving:
+                if isinstance(leaving.code, str):
+                    print(leaving.code, file=sys.stderr)
+            console.flush()
+        return console.buffer.getvalue().decode(request.param)
+
+    return run
+
+
+@pytest.mark.parametrize("script", [*STUDENTS, *LESSONS])
+def test_help(say, script):
+    assert "usage: " in say(script, "--help")
+
+
+@pytest.mark.parametrize("script", ["classifier", "multitask_classifier"])
+def test_training(say, script, tiny_model_folder, tiny_data):
+    line = ["--option", "pretrain", "--epochs", 1, "--data_dir", tiny_data]
+    more = ["--only", "sst"] if script == "classifier" else ["--steps_per_epoch", 2]
+    assert "loss" in say(script, *line, *more, "--model", tiny_model_folder)
+
+
+def test_the_attention_page(say, tiny_model_folder):
+    said = say(
+        "lessons/attention_maps", "--text", "a caf\u00e9 \u4e2d", "--model", tiny_model_folder
+    )
+    assert "open the page in a browser" in said
+
+
+def test_the_forward_pass_in_numpy(say, tmp_path):
+    folder = tmp_path / "model"
+    save_classifier_folder(folder, vocabulary=[*tiny_vocabulary(), "\u4e2d"])
+    said = say("lessons/numpy_bert", "--text", "a caf\u00e9 \u4e2d", "--model", folder)
+    assert "class 1: " in said
+
+
+def test_faults_of_a_submission(say):
+    assert "no zip written" in say("prepare_submit")
