@@ -477,8 +477,10 @@ def test_the_staff_s_files_are_for_one_batch(monkeypatch, tmp_path):
     monkeypatch.setattr(leftovers, "JUST_MADE_S", -1.0)
     stale = tmp_path / f"{leftovers.PREFIX}stale"
     (stale / "solution").mkdir(parents=True)
-    with open_context(1, "0") as first, open_context(1, "0") as second:
+    with Slots(1):
         assert not stale.exists()
+    with open_context(1, "0") as first, open_context(1, "0") as second:
+        leftovers.remove_stale()
         assert first.stage.is_dir()  # it is in use
         for path in (first.stage, *second.stage.rglob("*")):
             assert not path.stat().st_mode & 0o007, path
@@ -839,7 +841,9 @@ def test_no_answer_is_an_error_of_ours(entry):
     tensors = {f"{n}/{k}": t for n, s in sets.items() for k, t in s.inputs.items()}
     public = part1.public_inputs()
     tensors |= {f"{judge.PUBLIC}/{k}": t for k, t in public.items()}
-    context = GradingContext(1, {}, (entry,), "secret", Path())
+    context = GradingContext(
+        1, {}, (entry,), "secret", Path(), Limits(), 20.0, isolation.AnotherUser(), 0
+    )
     (job,) = part1.jobs_for(context, Submission("x", 1, {entry.file: b""}), seed)
     is_optimizer = entry.id == part1.OPTIMIZER
     honest = (runs.optimizer if is_optimizer else runs.part_1)(tensors, **job["arguments"])

@@ -22,6 +22,7 @@ INSTEAD = {  # names of torch that do what a task of part 1 asks for
 }
 OPTIMIZERS = ("torch.optim.", "torch._foreach", "torch._fused")  # all but the base class
 MOST = 10
+MOST_PARTS = 8  # of a name; each attribute of a chain is one, and thousands may be in a line
 
 
 def library_calls(submission: Submission) -> list[str]:
@@ -62,5 +63,14 @@ def named(node: ast.AST) -> list[str]:
     if isinstance(node, ast.ImportFrom):
         return [f"{node.module or ''}.{alias.name}" for alias in node.names]
     if isinstance(node, ast.Attribute):
-        return [ast.unparse(node)]
+        return [dotted(node)]
     return []
+
+
+def dotted(node: ast.expr) -> str:
+    """An attribute with the names before it; of a longer chain, or behind a call, its own alone."""
+    parts: list[str] = []
+    while isinstance(node, ast.Attribute) and len(parts) < MOST_PARTS:
+        parts.append(node.attr)
+        node = node.value
+    return ".".join([node.id, *reversed(parts)]) if isinstance(node, ast.Name) else parts[0]
