@@ -117,6 +117,34 @@ def test_no_points_for_a_result_that_depends_on_nothing():
     assert not any(verdicts[PARAPHRASE].rows.values())
 
 
+CHANGES = {  # task → of a right function: lines that become others, what is then changed in place
+    FORWARD: (
+        'vectors = outputs["pooler_output"]\n',
+        "attention_mask[:, 0] = 0",
+        "`attention_mask`",
+    ),
+    SENTIMENT: ("logits = self.sentiment(vectors)\n", "attention_mask.zero_()", "`attention_mask`"),
+    SIMILARITY: (
+        "scores = self.similarity(pair)\n",
+        "attention_mask_2 -= 1",
+        "`attention_mask_2`",
+    ),
+}
+
+
+@pytest.mark.parametrize("task_id", CHANGES)
+def test_what_is_changed_in_place_costs_a_tenth_and_is_named(task_id):
+    line, change, name = CHANGES[task_id]
+    with installed_source(FILE, source_with(a=(line, f"{line}        {change}\n"))):
+        verdicts = graded_here()
+    assert lost(verdicts) == {task_id}
+    verdict, settings = verdicts[task_id], table.read_settings(ROOT)
+    assert [row for row, right in verdict.rows.items() if not right] == ["inputs"]
+    assert any(f"{name}, which was given, is changed in place" in m for m in verdict.messages)
+    counted = one.counted(graded_task(task_id), verdict, settings)
+    assert counted["points"] == pytest.approx(0.9 * counted["of"])
+
+
 def test_predictions_are_judged_with_a_right_forward_where_the_own_one_is_wrong():
     answer = read(MISTAKES, f"{FORWARD}/pieces_left")
     with installed(answer):
