@@ -52,12 +52,13 @@ def ask(
     """
     answers: dict[str, Reply] = {}
     layers: list[str] = []
+    hidden = packages.hidden(packages.allowed_by(context.settings))
     data = save({name: tensor.detach().clone() for name, tensor in tensors.items()})
     while waiting := [job for job in jobs if job["name"] not in answers]:
         longest = max(job["seconds"] for job in waiting)
         limits = replace(context.limits, quiet_s=context.limits.quiet_s + longest)
         request = {"limits": asdict(limits), "jobs": waiting, **preparation(waiting)}
-        request |= {"who": asdict(who(context, slot)), "hidden": packages.hidden()}
+        request |= {"who": asdict(who(context, slot)), "hidden": hidden}
         folders = [str(context.stage / name) for name in ("staff", "handout")]
         worker = str(context.stage / "staff" / "course" / "grading" / "worker.py")
         command = [sys.executable, worker, *folders]  # flags as in sanity_check.py's process
