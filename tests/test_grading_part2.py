@@ -54,7 +54,7 @@ def lost(verdicts):
 def right_answers():
     """Both rounds of the plain version, made once."""
     with installed(PLAIN):
-        return part2.ask_all(ask_here, list(CHECKED), SEED, 1)
+        return part2.ask_all(ask_here, list(CHECKED), SEED, SEED + 1)
 
 
 # ---------------------------------------------------------------------------------------------
@@ -203,14 +203,20 @@ FORGED = {
 
 
 def forging(change, rounds=(1, 2)):
-    """Asks the version that is installed, and changes its answers."""
+    """Gives the plain version's answers, those of some rounds changed."""
+    right = right_answers()
+    # what is asked later depends on the first answers
+    known = {1: right.answers, 2: {} if 1 in rounds else right.replies}
 
     def ask(jobs, tensors):
         now = 2 if any("asked" in given for given in jobs.values()) else 1
-        answers = ask_here(jobs, tensors)
+        missing = {name: given for name, given in jobs.items() if name not in known[now]}
+        answers = {**known[now], **ask_here(missing, tensors)}
         return {
-            name: asking.Reply("ran", change(answer.outputs)) if now in rounds else answer
-            for name, answer in answers.items()
+            name: asking.Reply("ran", change(answers[name].outputs))
+            if now in rounds
+            else answers[name]
+            for name in jobs
         }
 
     return ask
