@@ -53,6 +53,7 @@ from course.grading import (  # noqa: E402
     lists,
     one,
     output,
+    packages,
     pages,
     predictions,
     processes,
@@ -151,13 +152,19 @@ def ended_by_signals() -> Iterator[None]:
             signal.signal(number, handler)
 
 
-def refuse(around: isolation.AnotherUser, slots: Slots, secrets: Iterable[Path | None]) -> None:
+def refuse(
+    around: isolation.AnotherUser,
+    slots: Slots,
+    secrets: Iterable[Path | None],
+    allowed: Iterable[str],
+) -> None:
     """Fail closed where submissions could read what they must not, or right ones would lose points.
 
     Args:
         around: what isolates them.
         slots: as which users they run.
         secrets: files and folders that have to be out of their reach.
+        allowed: packages that they may use besides those of requirements.txt.
 
     Raises:
         InputError: all reasons, in a line.
@@ -168,6 +175,10 @@ def refuse(around: isolation.AnotherUser, slots: Slots, secrets: Iterable[Path |
         why.append(
             f"{named} could be read by the code that is graded: install bubblewrap, or grade as "
             f"root and take others' rights away (chmod -R o= {named})"
+        )
+    if missing := " ".join(packages.not_installed(allowed)):
+        why.append(
+            f"{table.SETTINGS} allows packages that are not installed: pip install {missing}"
         )
     if why:
         raise InputError(f"nothing is graded: {'; '.join(why)}")
@@ -187,11 +198,12 @@ def grade(context: GradingContext, submission: Submission, gold: dict, slot: int
         tasks = [
             one.counted(entry, verdicts[entry.id], context.settings) for entry in context.tasks
         ]
+        allowed = packages.allowed_by(context.settings)
         to_look_at = [text for entry in context.tasks for text in verdicts[entry.id].flags]
         return result | {
             "layers": layers,
             "tasks": tasks,
-            "flags": [*flags.library_calls(submission), *to_look_at],
+            "flags": [*flags.library_calls(submission, allowed), *to_look_at],
             "predictions": predictions.score(submission, gold),
             "points": round(sum(task["points"] for task in tasks), 2),
             "seconds": round(time.monotonic() - begun, 1),
@@ -443,7 +455,8 @@ def main() -> None:
         if args.results_only:
             found = [pair for pair in found if pair[0] == args.only]
     files = (args.marks, args.roster, args.times)
-    listed = lists.read(dict(found), table.read_settings(ROOT)["manual"], *files)
+    settings = table.read_settings(ROOT)
+    listed = lists.read(dict(found), settings["manual"], *files)
     made = assignment(args.out, args.part)
     gold = predictions.load_gold(*args.gold, secret=made["secret"])
     with contextlib.ExitStack() as opened:
@@ -452,7 +465,7 @@ def main() -> None:
         print(*isolation.table(around), sep="\n", flush=True)
         slots = opened.enter_context(Slots(args.j))
         ours = [*args.gold, args.submissions, args.out, ROOT, args.data, args.model, *files]
-        refuse(around, slots, ours)
+        refuse(around, slots, ours, packages.allowed_by(settings))
         context = opened.enter_context(
             open_context(args.part, made["secret"], seconds=args.seconds, around=around)
         )

@@ -28,6 +28,7 @@ TABLES = {  # of settings.toml, and what each must hold; other keys are the cour
     "look": ("sst", "cfimdb", "para", "sts"),
     "manual": (),
     "grading": ("whole_tasks", "shares"),
+    "sandbox": ("packages",),
     "gradescope": ("visibility", "leaderboard"),
 }
 EXAMPLE = "2027-02-01T23:59+01:00"  # of a point in time
@@ -165,6 +166,9 @@ def check_grading(settings: dict[str, Any]) -> None:
     shares = settings["grading"]["shares"]
     if not all(isinstance(share, int | float) and share > 0 for share in shares.values()):
         raise InputError(f"{SETTINGS}: grading.shares are {shares}, not all numbers above 0")
+    named = settings["sandbox"]["packages"]
+    if not isinstance(named, list) or not all(isinstance(name, str) and name for name in named):
+        raise InputError(f"{SETTINGS}: sandbox.packages is {named!r}, no list of names")
     if (visibility := settings["gradescope"]["visibility"]) not in VISIBLE:
         raise InputError(f"{SETTINGS}: gradescope.visibility {visibility!r} is none of {VISIBLE}")
     late = settings["late"]

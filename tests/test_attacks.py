@@ -31,7 +31,7 @@ ROOT = Path(__file__).resolve().parent.parent
 GOLD = [ROOT / "course" / "gold", ROOT / "data" / "practice"]
 PART_1 = ("bert.py", "optimizer.py", "classifier.py")
 FILES = {1: PART_1, 2: (attacks.MODEL,)}
-HONEST = ("a-honest", "m-honest", "zz-honest")
+HONEST = ("m-honest", "zz-honest")
 SECONDS = {1: 4, 2: 20}  # of a task, by part
 LEFT = ("GOT-THROUGH", "message-to-friends", "left-by-attack")
 

@@ -18,6 +18,7 @@ import prepare_submit
 from checks.graded_tasks import GRADED_TASKS
 from checks.part2 import submission
 from course import handout
+from course.grading.judge import CAN_BE_FORGED
 from lessons import attention_maps
 
 HANDOUT = ROOT / "docs" / "handout.md"
@@ -273,3 +274,9 @@ def test_ci_finds_its_commands_in_the_readme():
     assert commands[0] == "source setup.sh"
     assert "--only sst --epochs 1" in commands[1]  # or CI trains for an hour
     assert commands[-1].endswith("python -m pytest -n 2 --dist loadfile")
+
+
+def test_students_read_which_tasks_can_be_forged():
+    said = re.search(r"tasks can be forged: for ([\d., and]+)\s", read(HANDOUT))
+    numbers = [task.number for task in GRADED_TASKS if task.id in CAN_BE_FORGED]
+    assert re.findall(r"\d\.\d", said[1]) == numbers

@@ -58,9 +58,11 @@ def test_what_the_sandbox_reads_holds_no_solution_and_no_label(files):
 
 
 def test_other_options_of_pip_are_refused():
-    assert build.requirements("--a b --c").startswith(b"--a b\n--c\n")
+    made = build.requirements("--a b --c", ["nltk"])
+    assert made.startswith(b"--a b\n--c\n")
+    assert made.endswith(b"\nnltk")
     with pytest.raises(InputError, match="begin with --"):
-        build.requirements("torch")
+        build.requirements("torch", [])
 
 
 # ---------------------------------------------------------------------------------------------

@@ -7,6 +7,7 @@ import shutil
 import signal
 import stat
 import struct
+import time
 import tracemalloc
 import unicodedata
 import warnings
@@ -24,7 +25,7 @@ from test_prepare_submit import CARD, SIX, SST, write_for
 
 import prepare_submit
 from checks.part2 import submission as part2_submission
-from course.grading import entries, intake, parse
+from course.grading import entries, flags, intake, packages, parse
 from course.grading.intake import LIMITS, find, student_id, take
 from course.grading.types import Submission
 from training.errors import InputError
@@ -863,3 +864,40 @@ def test_all_sources_together_have_a_limit(taken):
     refused = taken(content=packed(("bert.py", script), *modules), part=2).refused
     assert "more than 1 MB of Python files" in refused
     assert not taken(content=packed(("bert.py", script), *modules[:5]), part=2).refused
+
+
+# ---------------------------------------------------------------------------------------------
+# What is to be looked at in sources
+
+
+def flagged(source: str, allowed: tuple[str, ...] = ()) -> list[str]:
+    return flags.library_calls(Submission("x", 1, {"bert.py": source.encode()}), allowed)
+
+
+def test_calls_of_a_library_are_named():
+    source = "x = torch.optim.SGD(p).step\ny = f().scaled_dot_product_attention\n"
+    first, second = flagged(source)
+    assert first == "bert.py:1: torch.optim.SGD is one of torch's own optimizers"
+    assert second.startswith("bert.py:2: scaled_dot_product_attention of torch does")
+
+
+@pytest.mark.parametrize(("length", "lines"), [(2500, 1), (300, 100)])
+def test_long_names_hide_nothing_and_take_no_time(length, lines):
+    begun = time.process_time()
+    source = f"x = a{'.b' * length}\n" * lines + "torch.optim.SGD\n"
+    assert [said.split(":")[1] for said in flagged(source)] == [str(lines + 1)]
+    assert time.process_time() - begun < 5
+
+
+def test_packages_that_the_course_allows():
+    """With what they need in turn, however they are spelt."""
+    assert "pytest" in packages.hidden()
+    assert {"pytest", "_pytest", "pluggy"}.isdisjoint(packages.hidden(("PyTest",)))
+    assert "hypothesis" in packages.hidden(("PyTest",))
+    source = "import pytest\nimport hypothesis\n"
+    assert len(flagged(source)) == 2
+    assert [said[:10] for said in flagged(source, ("pytest",))] == ["bert.py:2:"]
+    assert packages.not_installed(["pytest", "NumPy", "no-such-package", ""]) == [
+        "no-such-package",
+        "",
+    ]

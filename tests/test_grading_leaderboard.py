@@ -329,6 +329,8 @@ def test_the_settings_have_the_tables():
         ("exceptions = {}", "exceptions = 3", "no table"),
         ("exceptions = {}", "exceptions = {a = 1.5}", "leaderboard.exceptions.a is 1.5"),
         ("approach = 20", "approach = nan", "manual.approach is nan"),
+        ("packages = []", 'packages = "nltk"', "sandbox.packages is 'nltk', no list of names"),
+        ("packages = []", "packages = [3]", "sandbox.packages is [3], no list of names"),
     ],
 )
 def test_wrong_settings_are_one_line(tmp_path, old, new, word):

@@ -54,7 +54,7 @@ def lost(verdicts):
 def right_answers():
     """Both rounds of the plain version, made once."""
     with installed(PLAIN):
-        return part2.ask_all(ask_here, list(CHECKED), SEED, 1)
+        return part2.ask_all(ask_here, list(CHECKED), SEED, SEED + 1)
 
 
 # ---------------------------------------------------------------------------------------------
@@ -117,6 +117,34 @@ def test_no_points_for_a_result_that_depends_on_nothing():
     assert not any(verdicts[PARAPHRASE].rows.values())
 
 
+CHANGES = {  # task → of a right function: lines that become others, what is then changed in place
+    FORWARD: (
+        'vectors = outputs["pooler_output"]\n',
+        "attention_mask[:, 0] = 0",
+        "`attention_mask`",
+    ),
+    SENTIMENT: ("logits = self.sentiment(vectors)\n", "attention_mask.zero_()", "`attention_mask`"),
+    SIMILARITY: (
+        "scores = self.similarity(pair)\n",
+        "attention_mask_2 -= 1",
+        "`attention_mask_2`",
+    ),
+}
+
+
+@pytest.mark.parametrize("task_id", CHANGES)
+def test_what_is_changed_in_place_costs_a_tenth_and_is_named(task_id):
+    line, change, name = CHANGES[task_id]
+    with installed_source(FILE, source_with(a=(line, f"{line}        {change}\n"))):
+        verdicts = graded_here()
+    assert lost(verdicts) == {task_id}
+    verdict, settings = verdicts[task_id], table.read_settings(ROOT)
+    assert [row for row, right in verdict.rows.items() if not right] == ["inputs"]
+    assert any(f"{name}, which was given, is changed in place" in m for m in verdict.messages)
+    counted = one.counted(graded_task(task_id), verdict, settings)
+    assert counted["points"] == pytest.approx(0.9 * counted["of"])
+
+
 def test_predictions_are_judged_with_a_right_forward_where_the_own_one_is_wrong():
     answer = read(MISTAKES, f"{FORWARD}/pieces_left")
     with installed(answer):
@@ -175,14 +203,20 @@ FORGED = {
 
 
 def forging(change, rounds=(1, 2)):
-    """Asks the version that is installed, and changes its answers."""
+    """Gives the plain version's answers, those of some rounds changed."""
+    right = right_answers()
+    # what is asked later depends on the first answers
+    known = {1: right.answers, 2: {} if 1 in rounds else right.replies}
 
     def ask(jobs, tensors):
         now = 2 if any("asked" in given for given in jobs.values()) else 1
-        answers = ask_here(jobs, tensors)
+        missing = {name: given for name, given in jobs.items() if name not in known[now]}
+        answers = {**known[now], **ask_here(missing, tensors)}
         return {
-            name: asking.Reply("ran", change(answer.outputs)) if now in rounds else answer
-            for name, answer in answers.items()
+            name: asking.Reply("ran", change(answers[name].outputs))
+            if now in rounds
+            else answers[name]
+            for name in jobs
         }
 
     return ask

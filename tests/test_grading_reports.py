@@ -268,7 +268,7 @@ def test_class_statistics_count_what_was_graded():
 
 
 def test_statistics_csv_and_grades_csv(tmp_path):
-    write_statistics(tmp_path, class_of())
+    write_statistics(tmp_path, class_of(), class_rows(class_of()))
     with open(tmp_path / "statistics.csv", newline="") as file:
         rows = list(csv.DictReader(file))
     assert [row["task"] for row in rows] == ["1.2", "1.10", "all"]

@@ -12,6 +12,7 @@ import sys
 import tempfile
 import textwrap
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -306,13 +307,13 @@ def test_all_refusals_at_once(monkeypatch, tmp_path):
     monkeypatch.setattr(seccomp, "supported", lambda: True)
     monkeypatch.setattr(isolation.shutil, "which", lambda name: None)
     around = isolation.Bubblewrap()
-    with refused("bubblewrap is not installed: apt install", "no filter of system calls"):
-        grade.refuse(around, [0], [tmp_path, None])
+    with refused("bubblewrap is not installed: apt install", "no filter", "pip install not-there"):
+        grade.refuse(around, [0], [tmp_path, None], ["not-there"])
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
     with refused(
         "apt install bubblewrap, or grade as root", "no filter", "could be read"
     ) as caught:
-        grade.refuse(isolation.AnotherUser(), [0], [tmp_path])
+        grade.refuse(isolation.AnotherUser(), [0], [tmp_path], [])
     assert "\n" not in str(caught.value)
 
 
@@ -329,7 +330,7 @@ def test_a_root_that_cannot_become_another_user_is_told(monkeypatch, tmp_path):
     isolation._can_be_another_user.cache_clear()
     try:
         with refused("this root cannot become another user"):
-            grade.refuse(isolation.AnotherUser(), [0], [tmp_path])
+            grade.refuse(isolation.AnotherUser(), [0], [tmp_path], [])
     finally:
         isolation._can_be_another_user.cache_clear()
 
@@ -477,8 +478,10 @@ def test_the_staff_s_files_are_for_one_batch(monkeypatch, tmp_path):
     monkeypatch.setattr(leftovers, "JUST_MADE_S", -1.0)
     stale = tmp_path / f"{leftovers.PREFIX}stale"
     (stale / "solution").mkdir(parents=True)
-    with open_context(1, "0") as first, open_context(1, "0") as second:
+    with Slots(1):
         assert not stale.exists()
+    with open_context(1, "0") as first, open_context(1, "0") as second:
+        leftovers.remove_stale()
         assert first.stage.is_dir()  # it is in use
         for path in (first.stage, *second.stage.rglob("*")):
             assert not path.stat().st_mode & 0o007, path
@@ -839,7 +842,9 @@ def test_no_answer_is_an_error_of_ours(entry):
     tensors = {f"{n}/{k}": t for n, s in sets.items() for k, t in s.inputs.items()}
     public = part1.public_inputs()
     tensors |= {f"{judge.PUBLIC}/{k}": t for k, t in public.items()}
-    context = GradingContext(1, {}, (entry,), "secret", Path())
+    context = GradingContext(
+        1, {}, (entry,), "secret", Path(), Limits(), 20.0, isolation.AnotherUser(), 0
+    )
     (job,) = part1.jobs_for(context, Submission("x", 1, {entry.file: b""}), seed)
     is_optimizer = entry.id == part1.OPTIMIZER
     honest = (runs.optimizer if is_optimizer else runs.part_1)(tensors, **job["arguments"])
@@ -957,6 +962,28 @@ def test_one_task_does_not_harm_the_next(slot):
     assert "found [" in said
     assert "alive" not in said
     assert set(isolation.layers(isolation.best())) <= set(layers)
+
+
+@needs_sandbox
+def test_only_packages_that_the_course_allows_are_found(slot):
+    job = {
+        "name": "imports",
+        "run": "course.grading.runs:optimizer",
+        "arguments": {"cases": [], "seed": 0},
+        "files": {
+            "optimizer.py": "import iniconfig\nraise Exception('found ' + iniconfig.__name__)"
+        },
+        "folders": [],
+        "seconds": 10,
+    }
+    with open_context(1, "secret") as context:
+        for allowed, word in (
+            ([], "No module named 'iniconfig'"),
+            (["iniconfig"], "found iniconfig"),
+        ):
+            settings = {**context.settings, "sandbox": {"packages": allowed}}
+            answers, _ = asking.ask(replace(context, settings=settings), [job], {}, slot)
+            assert word in str(answers["imports"].outputs)
 
 
 def test_attacks_are_text():

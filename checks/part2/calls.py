@@ -196,10 +196,15 @@ def changed(batch: Batch, side: int, change: Callable[..., tuple[Tensor, Tensor]
     return [change(*pair) if i == side else pair for i, pair in enumerate(batch)]
 
 
+def copied(batch: Batch) -> Batch:
+    """The same batch in tensors of its own, which the student's function may change."""
+    return [(ids.clone(), mask.clone()) for ids, mask in batch]
+
+
 def call(model: nn.Module, task_id: str, batch: Batch, seed: int = 0) -> Any:
-    """What the student's function returns for copies of a batch."""
+    """What the student's function returns for a batch."""
     torch.default_generator.manual_seed(seed)
-    return getattr(model, function_of(task_id))(*(t.clone() for pair in batch for t in pair))
+    return getattr(model, function_of(task_id))(*(tensor for pair in batch for tensor in pair))
 
 
 def rows_of(batch: Batch, rows: slice) -> Batch:
@@ -436,11 +441,14 @@ def first_result(measured: Measured, task_id: str, seed: int) -> int:
         for attempt in range(ATTEMPTS):
             seen.clear()
             model, encoders = student_model("finetune", seed, attempt)
+            given = copied(batch)
             with FixedDropout(), watched(encoders, seen):
-                result = plain(call(model, task_id, batch))
+                result = plain(call(model, task_id, given))
             if not is_dead(result):
                 break
         measured |= {"result": result, ATTEMPT: torch.tensor(float(attempt))}
+        for side, pair in enumerate(given):
+            measured |= {f"given {side}/{name}": t for name, t in zip(CAME, pair, strict=True)}
     except (Exception, SystemExit) as error:
         finding = describe(error)
         measured |= {"result/error": finding.text, "result/error kind": finding.kind}
@@ -482,7 +490,7 @@ def answer(
         if request.gradients:
             return gradients_of(model, encoders, task_id, request, seed)
         with torch.no_grad(), DropoutWatch() as watch:
-            result = plain(call(model, task_id, request.batch, request.seed))
+            result = plain(call(model, task_id, copied(request.batch), request.seed))
     return {"": result, **({"dropouts": torch.tensor(watch.sizes)} if request.training else {})}
 
 
@@ -591,7 +599,7 @@ def gradients_of(
     """
     parameters, whole = named(model, encoders, seed), request.gradients == "whole"
     model.zero_grad()
-    result = call(model, task_id, request.batch, request.seed)
+    result = call(model, task_id, copied(request.batch), request.seed)
     if result.requires_grad:
         (result * cotangent(result.shape, request.seed)).sum().backward()
     inside = [p for encoder in encoders for p in encoder.parameters()]

@@ -58,7 +58,7 @@ CHECKED = {
 }
 # What a fault is about. Of "shape", "values", "error" and the rest all of these fail: nothing else
 # was looked at, or can be told from results that are of no use.
-KINDS = dict.fromkeys(CHECKED, ("form", "sentences", "neighbours", "learning"))
+KINDS = dict.fromkeys(CHECKED, ("form", "sentences", "neighbours", "learning", "inputs"))
 KINDS[INIT] = ("loaded", "options", "layers")
 NOT_BEGUN = Finding("not started", "")
 UNREADABLE = Finding("unreadable", "results that are no numbers, or of another shape than before")
@@ -250,6 +250,7 @@ def judge_function(task_id: str, measured: Measured, seed: int) -> list[Finding]
         findings += single_row(task_id, measured) + identical_sentences(task_id, measured)
     elif causes := misused(batch, seen):
         findings = causes + [replace(finding, name="") for finding in findings]
+    findings += changed_in_place(measured, batch)
     return findings + (chance(task_id, measured) if rightly_formed else [])
 
 
@@ -296,6 +297,17 @@ def misused(batch: Batch, seen: list[tuple[Any, Any]]) -> list[Finding]:
                 text += "other one, which hides other places"
                 return [Finding("neighbours", text, name="masks_swapped")]
     return []
+
+
+def changed_in_place(measured: Measured, batch: Batch) -> list[Finding]:
+    """What the function was given is afterwards as it was before."""
+    findings = []
+    for side, pair in enumerate(batch):
+        number = f"_{side + 1}" if len(batch) > 1 else ""
+        for name, came, tensor in zip(("input_ids", "attention_mask"), CAME, pair, strict=True):
+            if not same(measured.get(f"given {side}/{came}"), tensor):
+                findings.append(Finding("inputs", functions.CHANGED.format(name + number)))
+    return findings
 
 
 def form(task_id: str, result: Any) -> list[Finding]:

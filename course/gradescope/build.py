@@ -14,7 +14,7 @@ import json
 import re
 import sys
 import zipfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent.parent
@@ -22,7 +22,7 @@ sys.path.insert(0, str(ROOT))  # Python puts the folder of the script there
 
 from course import grade, table  # noqa: E402
 from course.gradescope import results  # noqa: E402
-from course.grading import predictions  # noqa: E402
+from course.grading import packages, predictions  # noqa: E402
 from course.grading.context import open_context  # noqa: E402
 from training.arguments import OneLineParser  # noqa: E402
 from training.errors import InputError  # noqa: E402
@@ -55,24 +55,29 @@ def gold_files(folders: Sequence[Path], secret: str) -> Iterator[tuple[str, byte
         yield f"gold/{gold.file}", path.read_bytes()
 
 
-def requirements(options: str) -> bytes:
-    """What pip installs; options go first, each in a line of its own."""
+def requirements(options: str, allowed: Iterable[str]) -> bytes:
+    """What pip installs; options go first, each in a line of its own.
+
+    Args:
+        allowed: packages that submissions may use besides.
+    """
     lines = re.split(r"\s+(?=--)", options.strip()) if options.strip() else []
     if any(not line.startswith("--") for line in lines):
         raise InputError(
             f"--pip {options!r}: options that begin with --, as a requirements file has"
         )
     pinned = (ROOT / "requirements.txt").read_text(encoding="utf-8")
-    return "\n".join([*lines, pinned]).encode()
+    return "\n".join([*lines, pinned, *allowed]).encode()
 
 
 def all_files(part: int, gold: Sequence[Path], made: dict, options: str) -> dict[str, bytes]:
     """Everything in the zip, by name."""
     files = {name: (HERE / name).read_bytes() for name in TO_RUN}
     files |= {**dict(repository_files()), **dict(gold_files(gold, made["secret"]))}
-    files["requirements.txt"] = requirements(options)
     files["assignment.json"] = json.dumps(made).encode()
     with open_context(part, made["secret"]) as context:
+        allowed = packages.allowed_by(context.settings)
+        files["requirements.txt"] = requirements(options, allowed)
         visibility = context.settings["gradescope"]["visibility"]
         empty = results.skeleton(context.tasks, visibility)
         files["skeleton.json"] = json.dumps(empty, indent=2).encode()

@@ -24,7 +24,14 @@ sys.path.insert(0, str(ROOT))  # Python puts the folder of the script there
 
 from course import grade, table  # noqa: E402
 from course.gradescope import results  # noqa: E402
-from course.grading import canaries, intake, isolation, leftovers, predictions  # noqa: E402
+from course.grading import (  # noqa: E402
+    canaries,
+    intake,
+    isolation,
+    leftovers,
+    packages,
+    predictions,
+)
 from course.grading.confine import Limits  # noqa: E402
 from course.grading.context import GradingContext, new_group  # noqa: E402
 from course.grading.slots import Slots  # noqa: E402
@@ -80,7 +87,7 @@ def graded(base: Path, context: GradingContext) -> dict[str, Any]:
     gold = predictions.load_gold(source / "gold", secret=context.secret)
     with Slots(1) as slots:
         ours = [base, source, source / "gold", ROOT, base / "results"]
-        grade.refuse(context.around, slots, ours)
+        grade.refuse(context.around, slots, ours, packages.allowed_by(settings))
         with slots.one() as slot:
             result = grade.grade(context, submission, gold, slot)
         if result["status"] == "graded" and result["points"] < result["of"]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
@@ -18,19 +18,18 @@ from course.grading.confine import Who
 from course.grading.context import GradingContext
 from course.grading.worker import BIGGEST, HEAD, MOST_TEXT, frame, read_frame
 
-IMPORTS = (
-    "course.grading.runs",
-    "utils",
+# What the program in the sandbox loads once for all tasks: always, and what scripts import
+IMPORTS = ("course.grading.runs", "checks.worker", "course.grading.likeness", "utils", "base_bert")
+OF_SCRIPTS = (
     "tokenizer",
-    "base_bert",
     "datasets",
     "evaluation",
     "training.run",
     "training.encoder_outputs",
     "training.flags",
-    "checks.worker",
-    "course.grading.likeness",
 )
+SCRIPTS = {"classifier.py", "multitask_classifier.py"}
+OPTIMIZER = "optimizer.step"  # the one task without gradients of its own
 NUMBERS = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 NUMBERS += (torch.bool, torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64)
 
@@ -53,12 +52,13 @@ def ask(
     """
     answers: dict[str, Reply] = {}
     layers: list[str] = []
+    hidden = packages.hidden(packages.allowed_by(context.settings))
     data = save({name: tensor.detach().clone() for name, tensor in tensors.items()})
     while waiting := [job for job in jobs if job["name"] not in answers]:
         longest = max(job["seconds"] for job in waiting)
         limits = replace(context.limits, quiet_s=context.limits.quiet_s + longest)
-        request = {"limits": asdict(limits), "imports": IMPORTS, "jobs": waiting}
-        request |= {"who": asdict(who(context, slot)), "hidden": packages.hidden()}
+        request = {"limits": asdict(limits), "jobs": waiting, **preparation(waiting)}
+        request |= {"who": asdict(who(context, slot)), "hidden": hidden}
         folders = [str(context.stage / name) for name in ("staff", "handout")]
         worker = str(context.stage / "staff" / "course" / "grading" / "worker.py")
         command = [sys.executable, worker, *folders]  # flags as in sanity_check.py's process
@@ -78,6 +78,13 @@ def ask(
             statuses = {"timeout": "timeout", "too much memory": "memory"}
             answers[waiting[0]["name"]] = Reply(statuses.get(ended.status, "crashed"))
     return answers, layers
+
+
+def preparation(jobs: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """What the program does before its tasks: it pays where several of them need it."""
+    scripts = any(SCRIPTS & job["files"].keys() for job in jobs)
+    gradients = any(job["name"] != OPTIMIZER for job in jobs)
+    return {"imports": [*IMPORTS, *OF_SCRIPTS * scripts], "gradients": gradients}
 
 
 def who(context: GradingContext, slot: int) -> Who:

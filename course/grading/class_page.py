@@ -38,10 +38,8 @@ STATUSES = (
     "missing",
     "invalid answer",
 )
-BARS, HIGH = (
-    10,
-    34,
-)  # of a histogram: bars besides that of full points, and the highest one's height
+# Of a histogram: bars besides that of full points, and the highest one's height
+BARS, HIGH = 10, 34
 
 
 def class_rows(results: Iterable[Result]) -> list[dict[str, Any]]:
@@ -119,13 +117,17 @@ def overview(results: Sequence[Result]) -> str:
     return f"{len(results)} submissions: {listed}. {mean}{rest}"
 
 
-def task_section(results: Sequence[Result]) -> Section:
-    """Of each task who is where, and why."""
-    rows = class_rows(results)
-    for row in rows:
-        row["title"] = row["title"].split(" · ")[-1]
-        row["statuses"] = [f"{row[status]} {status}" for status in STATUSES if row[status]]
-    html = TEMPLATES.get_template("tasks.html").render(rows=rows)
+def task_section(results: Sequence[Result], rows: Iterable[Mapping[str, Any]]) -> Section:
+    """Of each task who is where, and why; rows as class_rows gives them."""
+    shown = [
+        {
+            **row,
+            "title": row["title"].split(" · ")[-1],
+            "statuses": [f"{row[status]} {status}" for status in STATUSES if row[status]],
+        }
+        for row in rows
+    ]
+    html = TEMPLATES.get_template("tasks.html").render(rows=shown)
     return "Tasks", overview(results), Markup(html)
 
 
@@ -186,10 +188,12 @@ def student_section(results: Sequence[Result]) -> Section:
     return "Submissions", text, table(columns, rows, "Submissions")
 
 
-def write_statistics(out: Path, results: Sequence[Result]) -> None:
-    """OUT/statistics.csv: a row a task, and one for all."""
+def write_statistics(
+    out: Path, results: Sequence[Result], rows: Sequence[Mapping[str, Any]]
+) -> None:
+    """OUT/statistics.csv: rows as class_rows gives them, one a task, and one for all."""
     graded = [result for result in results if result["status"] == "graded"]
-    rows = class_rows(results)
+    rows = [*rows]
     if graded:
         sums = [totals(result) for result in graded]
         rows.append(
@@ -217,7 +221,9 @@ def write(
     Args:
         look: what to look at, by student.
     """
-    write_statistics(out, results)
-    sections = [task_section(results), look_section(results, look or {}), student_section(results)]
+    rows = class_rows(results)
+    write_statistics(out, results, rows)
+    sections = [task_section(results, rows), look_section(results, look or {})]
+    sections.append(student_section(results))
     lead = f"Not for students. {course['term']}".strip()
     write_text(out / "staff.html", page(f"{course['name']}: the class", lead, [*sections, *more]))

@@ -32,10 +32,10 @@ class GradingContext:
     tasks: tuple[GradedTask, ...]
     secret: str  # of the assignment; hidden inputs are made from it and the student's name
     stage: Path  # the staff's files that the sandbox may read
-    limits: Limits = field(default_factory=Limits)
-    seconds: float = SECONDS
-    around: isolation.AnotherUser = field(default_factory=isolation.best)
-    group: int = FIRST_GROUP  # may read the stage, as root
+    limits: Limits
+    seconds: float  # wall time of one task
+    around: isolation.AnotherUser
+    group: int  # may read the stage, as root
     lock: threading.Lock = field(
         default_factory=threading.Lock
     )  # torch's default type is one for all

@@ -89,8 +89,10 @@ def errors_in(found: Mapping[str, Any]) -> list[Finding]:
     """The exception that a run ended with, if any."""
     if "error kind" not in found:
         return []
-    kind = "crashed" if "error at import" in found else "error"
-    kind = "not started" if found["error kind"] == "not started" else kind
+    if found["error kind"] == "not started":
+        kind = "not started"
+    else:
+        kind = "crashed" if "error at import" in found else "error"
     return [Finding(kind, str(found.get("error", "")), "error slight" in found)]
 
 

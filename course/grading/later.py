@@ -43,6 +43,7 @@ Weights = dict[str, Tensor]
 Loaded = frozenset[str]  # names of BERT's parameters that are as they were loaded
 # The calls of the first round whose gradients are tried, and with respect to which parameters
 SLOPES = {"gradients": ("encoder", "inside"), "pretrain": ("own",)}
+TOLD = ("given", "seen", "gradients", "pretrain")  # what the first round alone tells
 MOST_OUTPUTS = 2000  # of the first round, that are looked at
 ROWS = 12  # of the batch whose order is not told
 STEP = 0.01  # of finite differences: how much of the results' size they are to change
@@ -387,7 +388,7 @@ def findings_of(second: Second, found: Measured) -> list[Finding]:
         findings.append(Finding("values", NO_WEIGHTS))
     elif follows(rows, layers):
         findings.append(Finding("values", NO_LAYERS))
-    told = {n: v for n, v in first.items() if n.startswith(("seen", "gradients", "pretrain"))}
+    told = {name: value for name, value in first.items() if name.startswith(TOLD)}
     more = faulty(properties.judge(task_id, told | found | {"result": found["later"]}, seed))
     findings += [replace(f, text=LATER + f.text) for f in more if f.kind not in before]
     kinds = before | {finding.kind for finding in more}

@@ -104,11 +104,10 @@ def slots_with_leftovers() -> set[int]:
 
 @contextlib.contextmanager
 def own_folder() -> Iterator[Path]:
-    """A folder of ours, for what the sandbox may see; gone afterwards, or when the next is made.
+    """A folder of ours, for what the sandbox may see; gone afterwards, or when a grader starts.
 
     Who makes it keeps it locked: the lock of a grader that was killed is gone.
     """
-    remove_stale()
     with contextlib.ExitStack() as opened:
         folder = Path(tempfile.mkdtemp(prefix=PREFIX))
         opened.callback(_remove_if_possible, folder)
@@ -119,7 +118,7 @@ def own_folder() -> Iterator[Path]:
 
 
 def _remove_if_possible(folder: Path) -> None:
-    with contextlib.suppress(OSError):  # it is tried again before another one is made
+    with contextlib.suppress(OSError):  # the next grader tries it again
         remove(folder)
 
 

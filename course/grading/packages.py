@@ -1,11 +1,21 @@
-"""Which installed modules no submission needs: all that requirements.txt does not lead to."""
+"""Which installed modules submissions may not import: all that nothing they may use leads to.
+
+They may use what requirements.txt lists, and the packages that the course's settings allow besides.
+"""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Mapping
 from functools import cache
-from importlib.metadata import PackageNotFoundError, packages_distributions, requires
+from importlib.metadata import (
+    PackageNotFoundError,
+    distribution,
+    packages_distributions,
+    requires,
+)
 from pathlib import Path
+from typing import Any
 
 REQUIREMENTS = Path(__file__).resolve().parents[2] / "requirements.txt"
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
@@ -17,9 +27,9 @@ def normal(requirement: str) -> str:
 
 
 @cache
-def needed() -> frozenset[str]:
-    """The packages of requirements.txt, and what they need in turn."""
-    lines = REQUIREMENTS.read_text(encoding="utf-8").splitlines()
+def needed(allowed: tuple[str, ...] = ()) -> frozenset[str]:
+    """The packages of requirements.txt and further ones, and what they need in turn."""
+    lines = [*REQUIREMENTS.read_text(encoding="utf-8").splitlines(), *allowed]
     found = [normal(line) for line in lines if NAME.match(line.strip())]
     for name in found:  # the list grows while it is read
         try:
@@ -31,12 +41,34 @@ def needed() -> frozenset[str]:
 
 
 @cache
-def hidden() -> tuple[str, ...]:
-    """Names of modules that can be imported here, and that only other packages bring."""
+def hidden(allowed: tuple[str, ...] = ()) -> tuple[str, ...]:
+    """Names of modules that can be imported here, and that only other packages bring.
+
+    Args:
+        allowed: packages besides those of requirements.txt.
+    """
     return tuple(
         sorted(
             module
             for module, packages in packages_distributions().items()
-            if not needed() & set(map(normal, packages))
+            if not needed(allowed) & set(map(normal, packages))
         )
     )
+
+
+def allowed_by(settings: Mapping[str, Any]) -> tuple[str, ...]:
+    """What the course's settings allow besides requirements.txt."""
+    return tuple(settings["sandbox"]["packages"])
+
+
+def not_installed(allowed: Iterable[str]) -> list[str]:
+    """Those packages that this machine does not have."""
+    return [name for name in allowed if not is_installed(name)]
+
+
+def is_installed(name: str) -> bool:
+    """Whether this environment has a package of that name."""
+    try:
+        return bool(distribution(name))
+    except (PackageNotFoundError, ValueError):
+        return False

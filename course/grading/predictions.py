@@ -10,7 +10,7 @@ import base64
 import hashlib
 import zlib
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -27,6 +27,7 @@ from prepare_submit import PART_1_FILES
 from training.errors import InputError
 
 RESAMPLES = 1000
+AT_ONCE = 1_000_000  # numbers in memory
 ODD = 0.1  # of the standard deviation: by so much may predictions for one text differ
 SPLITS = ("dev", "test")
 # Stem of the labelled file, column of predictions, column of labels, number of classes
@@ -306,13 +307,15 @@ def pearson_interval(
     y_true: np.ndarray, y_pred: np.ndarray, chance: np.random.Generator
 ) -> tuple[float, float]:
     """95 % percentile bootstrap interval of Pearson's correlation; y_true and y_pred (N,)."""
-    rows = len(y_true)
-    at_once = max(1, 1_000_000 // rows)  # bounds the memory
-    found = []
-    for start in range(0, RESAMPLES, at_once):
-        drawn = chance.integers(rows, size=(min(at_once, RESAMPLES - start), rows))
-        found.append(correlations(y_true[drawn], y_pred[drawn]))
+    found = [correlations(y_true[drawn], y_pred[drawn]) for drawn in draws(len(y_true), chance)]
     return _middle(np.concatenate(found))
+
+
+def draws(rows: int, chance: np.random.Generator) -> Iterator[np.ndarray]:
+    """The numbers of rows drawn with replacement, (R, N) at a time, RESAMPLES in all."""
+    at_once = max(1, AT_ONCE // rows)
+    for start in range(0, RESAMPLES, at_once):
+        yield chance.integers(rows, size=(min(at_once, RESAMPLES - start), rows))
 
 
 def correlations(first: np.ndarray, second: np.ndarray) -> np.ndarray:

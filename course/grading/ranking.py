@@ -11,10 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from course.grading.predictions import RESAMPLES, Gold, centred, unpacked
+from course.grading.predictions import Gold, centred, draws, unpacked
 
 LEVEL = 0.95
-AT_ONCE = 4_000_000  # numbers in memory
 Scores = Mapping[str, Mapping[str, Any]]  # of a submission: "finetune-sst-test" → its numbers
 
 
@@ -30,9 +29,8 @@ def resampled(predicted: np.ndarray, gold: Gold, rows: np.ndarray) -> np.ndarray
     else:
         x, y = centred(predicted.astype(np.float64)), centred(labels[None])
     chance, found = np.random.default_rng(count), []
-    for start in range(0, RESAMPLES, step := max(1, AT_ONCE // count)):
-        draws = chance.integers(count, size=(min(step, RESAMPLES - start), count))
-        drawn = np.array([np.bincount(one, minlength=count) for one in draws]).T  # (N, R)
+    for numbers in draws(count, chance):  # (R, N)
+        drawn = np.array([np.bincount(one, minlength=count) for one in numbers]).T  # (N, R)
         if gold.classes:
             found.append(right @ drawn.astype(np.float32) / count)
         else:

@@ -29,12 +29,17 @@ DTYPES = {"float64": torch.float64, "float32": torch.float32}
 HEAD = {nn.Linear: "classifier", nn.Dropout: "dropout"}  # names for what __init__ does not make
 
 
-def warm_up() -> None:
-    """Before the fork, do what every task would do again, and spare all of them what none needs."""
+def warm_up(gradients: bool) -> None:
+    """Before the fork, do what every task would do again, and spare all of them what none needs.
+
+    Args:
+        gradients: whether tasks take them; the first one loads five hundred modules.
+    """
     torch.set_num_threads(1)
     spare_compiler()
-    weight = torch.ones(2, requires_grad=True)
-    torch.autograd.grad(weight.sum(), weight, torch.ones(()))
+    if gradients:
+        weight = torch.ones(2, requires_grad=True)
+        torch.autograd.grad(weight.sum(), weight, torch.ones(()))
 
 
 def spare_compiler() -> None:

@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from course.grading import cgroups, leftovers, processes
-from course.grading.confine import MIB, Limits
+from course.grading.confine import FIRST_USER, MIB, Limits
 from course.grading.isolation import AnotherUser, best, layers
 from course.grading.processes import ENVIRONMENT
 
@@ -49,7 +49,7 @@ def private_folder(slot: int) -> Iterator[Path]:
     """A folder that nobody but the slot's user can enter; gone afterwards."""
     with leftovers.own_folder() as folder:
         if os.geteuid() == 0:
-            os.chown(folder, processes.FIRST_USER + slot, processes.FIRST_USER + slot)
+            os.chown(folder, FIRST_USER + slot, FIRST_USER + slot)
         yield folder
 
 

@@ -26,6 +26,7 @@ class Slots:
         self.free: queue.Queue[int] = queue.Queue()
 
     def __enter__(self) -> Slots:
+        leftovers.remove_stale()
         try:
             for slot in sorted(leftovers.slots_with_leftovers()):  # also where fewer are needed now
                 if self._take(slot):

@@ -77,7 +77,8 @@ def main() -> None:
     limits = Limits(**request["limits"])
     for name in request["imports"]:  # before the fork, once for all tasks
         importlib.import_module(name)
-    importlib.import_module("course.grading.runs").warm_up()
+    runs = importlib.import_module("course.grading.runs")
+    runs.warm_up(gradients=request["gradients"])
     ctypes.CDLL(None).prctl(PR_SET_DUMPABLE, 0, 0, 0, 0)  # children cannot look into this process
     answers.write(frame({"layers": confine(limits, Who(**request["who"]))}))
     answers.flush()
@@ -205,3 +206,4 @@ def encode(outputs: dict[str, Any], save: Any) -> tuple[dict, bytes]:
 
 if __name__ == "__main__":
     main()
+    os._exit(0)  # Python's own end takes half a second to throw away torch's modules
