@@ -10,14 +10,17 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+import polib
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
+from translate import CATALOGUE, TEXT, translated
 
 ROOT = Path(__file__).resolve().parent.parent
 LINK = re.compile(r"\]\(([^)\s:#]+)")
 FENCE = re.compile(r"(^ *```.*?^ *```$)", re.DOTALL | re.MULTILINE)
 LIST_AFTER_TEXT = re.compile(r"^((?!- |\s).+\n)(?=- )", re.MULTILINE)
+GERMAN = "docs/handout.de.md"
 TO_FILL_IN = "README.template.md"
 NAMED_TEXT = re.compile(r"(?<!\[)`([\w./-]+\.md)`")
 
@@ -29,11 +32,14 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
         files.remove(file)
     names = [path.relative_to(ROOT).as_posix() for path in sorted(docs.glob("*.md"))]
     names = list(dict.fromkeys([*names, *texts_of(config.nav), *config.extra_css]))
+    names.remove(GERMAN)  # which is made below
     for name in names:  # and names grows
         if name.endswith(".md") and (ROOT / name).is_file():
             names += [aim for aim in linked_from(name) if aim not in names]
     for name in names:
         files.append(File(name, str(ROOT), config.site_dir, config.use_directory_urls))
+    german = translated(TEXT.read_text(encoding="utf-8"), polib.pofile(str(CATALOGUE)))
+    files.append(File.generated(config, GERMAN, content=german))
     return files
 
 
