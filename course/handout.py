@@ -3,6 +3,7 @@
     python course/handout.py --out ../minbert-part1 --part 1
     python course/handout.py --out ../minbert-part2 --part 2 --with-part1-solution
     python course/handout.py --out ../minbert-part1 --part 1 --update
+    python course/handout.py --out ../minbert --language de
 
 Writes a git repository with one commit and, next to it, a zip that is the same bytes each time.
 With --update the repository made earlier gets one more commit, so that a student's ``git pull``
@@ -58,6 +59,7 @@ class Handout:
     root: Path
     part: str  # "1", "2", "all"
     with_solution: bool  # of part 1
+    language: str | None  # of a translation that comes along
     settings: Mapping
     table: tables.Table
     files: dict[str, bytes] = field(default_factory=dict)
@@ -83,14 +85,16 @@ class Handout:
         return Fault(name, line, text)
 
 
-def build(root: Path, part: str = "all", with_solution: bool = False) -> Handout:
+def build(
+    root: Path, part: str = "all", with_solution: bool = False, language: str | None = None
+) -> Handout:
     """All files of a handout, checked.
 
     Raises:
         InputError: names every fault, with file and line.
     """
     handout = Handout(
-        root, part, with_solution, tables.read_settings(root), tables.read_table(root)
+        root, part, with_solution, language, tables.read_settings(root), tables.read_table(root)
     )
     paths = dict(tables.files_of(root, handout.table, 1 if part == "1" else 2))
     handout.files = {name: path.read_bytes() for name, path in paths.items()}
@@ -100,6 +104,8 @@ def build(root: Path, part: str = "all", with_solution: bool = False) -> Handout
         if name in handout.files:
             handout.lines[name] = render(found, handout.table.modes, handout.solved)
             handout.files[name] = text_of(handout.lines[name]).encode()
+    if language:
+        handout.files[f"docs/handout.{language}.md"] = translation(root)
     adapt(handout)
     refuse([*parse_faults(handout), *text_faults(handout), *import_faults(handout)])
     refuse(leaks(handout))
@@ -161,17 +167,25 @@ def mode_faults(region: Region, table: tables.Table) -> Iterator[Fault]:
                 yield Fault(region.file, number, f"{region.id}'s STUB lines are to be comments")
 
 
+def translation(root: Path) -> bytes:
+    """The assignment's text in German, as docs/translate.py makes it; InputError where it can't."""
+    command = [sys.executable, "-X", "utf8", str(root / "docs" / "translate.py"), "--print"]
+    done = subprocess.run(command, capture_output=True)
+    if done.returncode:
+        raise InputError(done.stderr.decode("utf-8", "replace").strip())
+    return done.stdout
+
+
 def adapt(handout: Handout) -> None:
     """The students' README, what the settings change, and the cuts."""
     settings, files = handout.settings, handout.files
     points, zip_name = settings["points"], settings["submission"]["file"]
     files[tables.TASKS_FILE] = tables.with_points(handout.text(tables.TASKS_FILE), points).encode()
-    if "docs/handout.md" in files:
-        text = tables.text_with_points(handout.text("docs/handout.md"), points)
-        files["docs/handout.md"] = text.encode()
+    for name in {"docs/handout.md", f"docs/handout.{handout.language}.md"} & files.keys():
+        files[name] = tables.text_with_points(handout.text(name), points).encode()
     submit = tables.with_submission_name(handout.text("prepare_submit.py"), zip_name)
     files["prepare_submit.py"] = submit.encode()
-    text = student_readme(files, handout.part, handout.with_solution, settings)
+    text = student_readme(files, handout.part, handout.with_solution, handout.language, settings)
     files["README.md"] = text.encode()
     for cut in handout.table.cuts:
         if cut.file in files and cut.part in ("", handout.part):
@@ -371,8 +385,9 @@ def message(handout: Handout, what: str) -> str:
 
 
 def signature(handout: Handout) -> str:
-    """Which part, and whether part 1 is solved."""
-    return f"Handout: {handout.part} {'solved' if handout.with_solution else 'stubs'}"
+    """Which part, whether part 1 is solved, and the language of a translation."""
+    state = "solved" if handout.with_solution else "stubs"
+    return " ".join(filter(None, ["Handout:", handout.part, state, handout.language]))
 
 
 def write_repository(out: Path, handout: Handout) -> None:
@@ -435,20 +450,23 @@ def earlier_handouts(out: Path) -> list[str]:
     if not (out / ".git").is_dir():
         raise InputError(f"{out} is no git repository; without --update it is made")
     log = git(out, "log", "--format=%B")
-    found = re.findall(r"^Handout: (?:1|2|all) (?:solved|stubs)$", log, re.M)
+    found = re.findall(r"^Handout: (?:1|2|all) (?:solved|stubs)(?: de)?$", log, re.M)
     if not found:
         raise InputError(f"{out} is a repository that this script did not make")
     return found
 
 
 def check_same_kind(out: Path, before: str, handout: Handout) -> None:
-    """An update may add part 2 to part 1, but neither take away nor give solutions."""
+    """An update may add part 2 or a language, but neither take away nor give solutions."""
     now = signature(handout)
-    grows = before == "Handout: 1 stubs" and now in ("Handout: 2 stubs", "Handout: all stubs")
-    if before != now and not grows:
+    (part, state, *language), (new_part, new_state, *new_language) = (
+        one.split()[1:] for one in (before, now)
+    )
+    grows = part in ("1", new_part) and language in ([], new_language)
+    if not grows or state != new_state or (part != new_part and state == "solved"):
         raise InputError(
             f"{out} was made as '{before}', this would be '{now}'; "
-            "only stubs of part 2 can be added to stubs of part 1"
+            "only stubs of part 2 can be added to stubs of part 1, and a language to either"
         )
 
 
@@ -506,6 +524,7 @@ def get_args(arguments: list[str] | None = None) -> argparse.Namespace:
     add("--out", type=Path, required=True, help="folder of the students' repository")
     add("--part", choices=("1", "2", "all"), default="all", help="2: part 1 comes as stubs, too")
     add("--with-part1-solution", action="store_true", help="with --part 2: part 1 is written")
+    add("--language", choices=("de",), help="the assignment's text in German, too")
     add("--update", action="store_true", help="add a commit to a repository made earlier")
     add("--allow-conflicts", action="store_true", help="with --update: also where a stub changed")
     args = parser.parse_args(arguments)
@@ -518,7 +537,7 @@ def get_args(arguments: list[str] | None = None) -> argparse.Namespace:
 
 def make(args: argparse.Namespace, root: Path = ROOT) -> None:
     """Build, check and write a handout."""
-    handout = build(root, args.part, args.with_part1_solution)
+    handout = build(root, args.part, args.with_part1_solution, args.language)
     out = args.out.absolute()
     if args.update:
         changed = update_repository(out, handout, args.allow_conflicts)

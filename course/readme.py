@@ -66,9 +66,10 @@ def student_readme(
     files: Collection[str],
     part: str,
     solved: bool,
+    language: str | None,
     settings: Mapping[str, Any],
 ) -> str:
-    """The README of a handout; ``part`` is "1", "2" or "all"."""
+    """The README of a handout; ``part`` is "1", "2" or "all"; ``language`` of a translation."""
     tasks = [
         task
         for task in course_tasks(settings)
@@ -78,6 +79,7 @@ def student_readme(
         title={"1": ", part 1", "2": ", part 2", "all": ""}[part],
         part=part,
         solved=solved,
+        language=language,
         course=settings["course"],
         tasks=task_table(tasks),
         dates={name: date for name, date in settings["dates"].items() if date},

@@ -209,12 +209,12 @@ def with_points(text: str, points: Mapping[str, int]) -> str:
 
 
 def text_with_points(text: str, points: Mapping[str, int]) -> str:
-    """docs/handout.md with other points in the lines under the tasks' headings."""
+    """The assignment's text with other points in the lines under the tasks' headings."""
     for number, value in points.items():
-        line = re.compile(rf"(### Task {re.escape(number)} · .*\n\n`[^`]*` · )\d+( points ·)")
+        line = re.compile(rf"(### \w+ {re.escape(number)} · .*\n\n`[^`]*` · )\d+( \w+ ·)")
         text, count = line.subn(rf"\g<1>{value}\g<2>", text)
         if count != 1:
-            raise InputError(f"docs/handout.md has no line of points under Task {number}")
+            raise InputError(f"the assignment's text has no line of points under Task {number}")
     return text
 
 

@@ -330,6 +330,7 @@ def staff_copy(tmp_path_factory):
     """What the generator reads of this repository."""
     folder = tmp_path_factory.mktemp("staff")
     names = {*built("all").files, "course/parts.toml", "course/settings.toml"}
+    names |= {"docs/translate.py", "docs/de/handout.po"}
     names |= {path.name for path in ROOT.glob("*.py")}
     names |= {path.relative_to(ROOT).as_posix() for path in ROOT.glob("extensions/**/*.py")}
     names |= {path.relative_to(ROOT).as_posix() for path in ROOT.glob("training/**/*.py")}
@@ -496,6 +497,21 @@ def test_settings_reach_the_students(staff):
     assert [entry["points"] for entry in entries] == [
         33 if entry.number == "1.1" else entry.points for entry in GRADED_TASKS
     ]
+
+
+@pytest.mark.skipif(importlib.util.find_spec("polib") is None, reason="no polib")
+def test_a_translation_comes_along_if_asked_for(staff, make, tmp_path):
+    change(staff, SETTINGS, "[points]", '[points]\n"1.1" = 33')
+    german, english = handout.build(staff, "1", language="de"), handout.build(staff, "1")
+    assert german.files.keys() - english.files.keys() == {"docs/handout.de.md"}
+    assert "`bert.py` · 33 Punkte ·" in german.text("docs/handout.de.md")
+    assert "number.\n\n## Set up" in english.text("README.md")
+    assert "number. Auf Deutsch: `docs/handout.de.md`.\n\n## Set up" in german.text("README.md")
+    make(tmp_path / "out", "--part", "1")
+    make(tmp_path / "out", "--part", "all", "--update", "--language", "de")
+    assert (tmp_path / "out" / "docs" / "handout.de.md").is_file()
+    with pytest.raises(InputError, match="a language to either"):
+        make(tmp_path / "out", "--part", "all", "--update")
 
 
 # ---------------------------------------------------------------------------------------------

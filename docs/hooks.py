@@ -1,0 +1,77 @@
+"""What the site makes of our texts; mkdocs.yml names this file.
+
+The site has the repository's folders and README.md is its start page, so a link leads to the same
+file as on a code host. Of what lies outside docs/ it has the texts of the navigation, and whatever
+a text links to.
+"""
+
+import os
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import polib
+from mkdocs.config.defaults import MkDocsConfig
+from mkdocs.structure.files import File, Files
+from mkdocs.structure.pages import Page
+from translate import CATALOGUE, TEXT, translated
+
+ROOT = Path(__file__).resolve().parent.parent
+LINK = re.compile(r"\]\(([^)\s:#]+)")
+FENCE = re.compile(r"(^ *```.*?^ *```$)", re.DOTALL | re.MULTILINE)
+LIST_AFTER_TEXT = re.compile(r"^((?!- |\s).+\n)(?=- )", re.MULTILINE)
+GERMAN = "docs/handout.de.md"
+TO_FILL_IN = "README.template.md"
+NAMED_TEXT = re.compile(r"(?<!\[)`([\w./-]+\.md)`")
+
+
+def on_files(files: Files, config: MkDocsConfig) -> Files:
+    """Give the files of docs/ their folder back, and add what lies outside."""
+    docs = Path(config.docs_dir)
+    for file in [file for file in files if file.src_dir == config.docs_dir]:
+        files.remove(file)
+    names = [path.relative_to(ROOT).as_posix() for path in sorted(docs.glob("*.md"))]
+    names = list(dict.fromkeys([*names, *texts_of(config.nav), *config.extra_css]))
+    names.remove(GERMAN)  # which is made below
+    for name in names:  # and names grows
+        if name.endswith(".md") and (ROOT / name).is_file():
+            names += [aim for aim in linked_from(name) if aim not in names]
+    for name in names:
+        files.append(File(name, str(ROOT), config.site_dir, config.use_directory_urls))
+    german = translated(TEXT.read_text(encoding="utf-8"), polib.pofile(str(CATALOGUE)))
+    files.append(File.generated(config, GERMAN, content=german))
+    return files
+
+
+def texts_of(navigation: list | dict | str) -> Iterator[str]:
+    """The files that the navigation names."""
+    if isinstance(navigation, str):
+        yield navigation
+    else:
+        inside = navigation.values() if isinstance(navigation, dict) else navigation
+        for entry in inside:
+            yield from texts_of(entry)
+
+
+def linked_from(name: str) -> list[str]:
+    """The files of the repository that a text links to."""
+    aims = LINK.findall((ROOT / name).read_text(encoding="utf-8"))
+    paths = (os.path.normpath(os.path.join(os.path.dirname(name), aim)) for aim in aims)
+    return sorted({path for path in paths if (ROOT / path).is_file()})
+
+
+def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
+    """Links where a text is named as code; and what Python-Markdown needs to see a list."""
+
+    def link(found: re.Match) -> str:
+        here = os.path.dirname(page.file.src_uri)
+        for aim in (found[1], os.path.join(here, found[1])):
+            if files.get_file_from_path(aim) and aim != page.file.src_uri:
+                return f"[{found[0]}]({os.path.relpath(aim, here)})"
+        return found[0]
+
+    if page.file.src_uri == TO_FILL_IN:  # shown as it is, with its comments
+        return f"# {TO_FILL_IN}\n\n````markdown\n{markdown}\n````\n"
+    parts = FENCE.split(markdown)  # every second one is code
+    parts[::2] = [LIST_AFTER_TEXT.sub(r"\1\n", NAMED_TEXT.sub(link, part)) for part in parts[::2]]
+    return "".join(parts)
