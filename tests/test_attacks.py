@@ -33,6 +33,7 @@ PART_1 = ("bert.py", "optimizer.py", "classifier.py")
 FILES = {1: PART_1, 2: (attacks.MODEL,)}
 HONEST = ("m-honest", "zz-honest")
 SECONDS = {1: 4, 2: 20}  # of a task, by part
+ENDED = ("crashed", "timeout")
 LEFT = ("GOT-THROUGH", "message-to-friends", "left-by-attack")
 
 
@@ -202,8 +203,9 @@ def check(batch, name: str, private: Iterable[Path] = ()) -> None:
     statuses = {task["number"]: task["status"] for task in result["tasks"]}
     told = " ".join(result.get("flags", ()))
     assert all(word in told for word in getattr(attack, "FLAGS", ())), told
-    wanted = getattr(attack, "STATUSES", {})
-    assert {number: statuses[number] for number in wanted} == wanted
+    for number, wanted in getattr(attack, "STATUSES", {}).items():
+        # on a busy machine time may be up before the end, or another limit be met before it is
+        assert statuses[number] in (ENDED if wanted in ENDED else (wanted,)), number
 
 
 def check_harm(batch) -> None:

@@ -30,7 +30,7 @@ def context():
 @pytest.fixture(scope="module")
 def rig(context, tiny_data, tiny_model_folder):
     flags = ("--epochs", "1", "--precision", "fp32")
-    with rerun.open_rig(2, context.group, flags, tiny_data, tiny_model_folder) as made:
+    with rerun.open_rig(10, context.group, flags, tiny_data, tiny_model_folder) as made:
         yield made
 
 
