@@ -1,0 +1,64 @@
+# %% [markdown]
+# # What the heads look at
+#
+# One sentence, all heads of all layers, recomputed from the outputs of `query` and `key`. `docs/attention-maps.md`
+# tells what there is to see, and what attention does not explain.
+#
+# `REPOSITORY` is an address to clone. Leave it empty where the notebook lies in the repository.
+
+# %%
+REPOSITORY = ""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+if REPOSITORY:
+    subprocess.run(["git", "clone", "--quiet", REPOSITORY, "minbert"], check=True)
+    os.chdir("minbert")
+elif Path.cwd().name == "notebooks":
+    os.chdir("..")
+sys.path.insert(0, os.getcwd())
+
+# %%
+from IPython.display import Image, display
+
+TEXT = "The film never quite finds its feet, but sings at the end."
+# !python lessons/attention_maps.py --text "{TEXT}" --out predictions/attention
+display(Image("predictions/attention.png"))
+
+# %% [markdown]
+# A row is a layer, a column a head; in each square line i is what piece i attends to. The page
+# `predictions/attention.html` is for walking around in it.
+#
+# ## One head in numbers
+
+# %%
+from bert import BertModel
+from lessons.attention_maps import attention_maps
+from tokenizer import BertTokenizer
+from training.hub import default_model
+
+NAME = default_model()
+model, tokenizer = BertModel.from_pretrained(NAME), BertTokenizer.from_pretrained(NAME)
+batch = tokenizer(TEXT, return_tensors="pt")
+maps = attention_maps(model, batch["input_ids"], batch["attention_mask"])[:, 0]  # (layers, H, L, L)
+pieces = tokenizer.convert_ids_to_tokens(batch["input_ids"][0].tolist())
+LAYER, HEAD = 0, 0
+for piece, row in zip(pieces, maps[LAYER, HEAD], strict=True):
+    print(f"{piece:>12} looks at {pieces[row.argmax()]:12} {row.max():.2f}")
+
+# %% [markdown]
+# ## Heads that look back, ahead, or at `[CLS]`
+#
+# The mean weight that each head gives to the piece before, to the one after, and to the first one:
+
+# %%
+for name, share in (
+    ("before", maps.diagonal(-1, 2, 3).mean(-1)),  # (layers, H)
+    ("after", maps.diagonal(1, 2, 3).mean(-1)),
+    ("[CLS]", maps[..., 0].mean(-1)),
+):
+    layer, head = divmod(int(share.argmax()), share.size(1))
+    print(f"{name:>6}: most in layer {layer + 1}, head {head + 1}: {share.max():.2f}")
