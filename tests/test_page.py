@@ -73,7 +73,7 @@ def test_a_page_is_whole_and_loads_nothing(tmp_path):
     assert "sha256 " in text
     assert "512 MB" in text
     assert "seed=3" in text
-    assert "resume" not in text
+    assert "resume=" not in text
 
 
 def test_a_page_while_it_trains(tmp_path):

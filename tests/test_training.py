@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 from types import SimpleNamespace
 
+import pandas as pd
 import pytest
 import torch
 import transformers
@@ -252,6 +253,39 @@ def trained(args, **more) -> dict[str, torch.Tensor]:
     seed_everything(args.seed)
     classifier.train(args)
     return load_checkpoint(args.filepath)["model"]
+
+
+def test_curves_for_tensorboard(flags, monkeypatch):
+    """By a stand-in for the package; a resumed run forgets the steps after its resume point."""
+    points, begun = [], []
+
+    class Writer:
+        def __init__(self, folder: str, purge_step: int):
+            begun.append((folder, purge_step))
+
+        def add_scalar(self, name: str, value: float, step: int) -> None:
+            points.append((name, step, value))
+
+        def close(self) -> None:
+            begun.append("closed")
+
+    stand_in = SimpleNamespace(SummaryWriter=Writer)
+    monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", stand_in)
+    trained(flags, tensorboard="board", epochs=2)
+    assert begun == [(os.path.join("board", "x"), 1), "closed"]
+    steps = pd.read_csv("x-steps.csv")
+    losses = [(step, value) for name, step, value in points if name == "loss"]
+    assert [step for step, _ in losses] == steps["step"].tolist()
+    assert [value for _, value in losses] == pytest.approx(steps["loss"].tolist(), rel=1e-5)
+    assert [value for name, _, value in points if name == "lr"] == [1e-3] * len(steps)
+    scores = [(step, value) for name, step, value in points if name == "epoch/dev_acc"]
+    assert scores == [(len(steps) // 2 * row["epoch"], row["dev_acc"]) for row in last_epochs()]
+
+
+def test_tensorboard_has_to_be_installed(flags, monkeypatch):
+    monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", None)
+    with one_line_error("--tensorboard needs a package: pip install tensorboard"):
+        trained(flags, tensorboard="board")
 
 
 def last_epochs() -> list[dict]:

@@ -102,8 +102,8 @@ def restore_model(
 
 # Flags that a run may change when it goes on: they name places, or do not change what is computed
 FREE = frozenset(
-    "checkpoint compile data_dir dev_out evaluate filepath only out out_dir predict resume test "
-    "test_out use_gpu".split()
+    "checkpoint compile data_dir dev_out evaluate filepath only out out_dir predict resume "
+    "tensorboard test test_out use_gpu".split()
 )
 FORMAT = 2  # of resume files
 

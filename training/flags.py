@@ -69,6 +69,9 @@ class TrainingFlags:
     reencode: bool = flag(
         False, action="store_true", help="run a frozen encoder again for every batch"
     )
+    tensorboard: str | None = flag(
+        None, metavar="DIR", help="write curves for TensorBoard there, which has to be installed"
+    )
     resume: bool = flag(False, action="store_true", help="go on where an interrupted run stopped")
 
 

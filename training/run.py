@@ -40,6 +40,7 @@ from training.processes import (
 from training.progress import Progress, pieces_of
 from training.report import Report, StepLog
 from training.schedule import linear_factor, set_learning_rates
+from training.tensorboard import Board
 
 
 class Batches(Protocol):
@@ -152,6 +153,8 @@ class Run:
             for name, part in self.stateful.items():
                 part.load_state_dict(saved["stateful"][name])
         self.log.cut(self.step_number)
+        name = self.log.path.stem.removesuffix("steps").rstrip("-") or self.log.path.parent.name
+        self.board = Board(self.args.tensorboard, name, self.step_number)
         self.progress = Progress(
             self.total_steps * self.loader.pieces_per_batch,
             self.pieces,
@@ -168,6 +171,7 @@ class Run:
     def __exit__(self, *error: object) -> None:
         self.stop.__exit__(*error)
         self.log.flush()
+        self.board.close()
 
     # Where the run is
 
@@ -187,9 +191,9 @@ class Run:
             self.pieces += pieces_of(batch)
             self.rows, self.is_reduced, self.is_updated = len(batch["labels"]), False, False
             yield batch
-            self.log.add(
-                self.step_number, self.epoch, self.loss, self.optimizer.param_groups[0]["lr"]
-            )
+            rate = self.optimizer.param_groups[0]["lr"]
+            self.log.add(self.step_number, self.epoch, self.loss, rate)
+            self.board.add({"loss": self.loss, "lr": rate}, self.step_number)
             if self.is_updated:
                 if any_process(self.stop.asked or self.point.due()):
                     self._write()
@@ -218,6 +222,9 @@ class Run:
             self.totals.clear()
             self.history.append(from_first({"epoch": self.epoch, **scores}))
             self.times.append(self.progress.seconds())
+            self.board.add(
+                {f"epoch/{name}": value for name, value in scores.items()}, self.step_number
+            )
             self._report()
         self.epoch, self.batch = self.epoch + 1, 0
         self._write()
