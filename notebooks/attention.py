@@ -1,7 +1,7 @@
 # %% [markdown]
 # # What the heads look at
 #
-# One sentence, all heads of all layers, recomputed from the outputs of `query` and `key`. `docs/attention-maps.md`
+# One sentence, and where each head of each layer looks, by the `attention` of `bert.py`. `docs/attention-maps.md`
 # tells what there is to see, and what attention does not explain.
 #
 # `REPOSITORY` is an address to clone. Leave it empty where the notebook lies in the repository.
