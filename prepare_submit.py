@@ -42,7 +42,14 @@ PART_1_FILES = {
 }
 # What the handout gives, besides the scripts that are handed in: everybody has it
 GIVEN = {"base_bert.py", "config.py", "datasets.py", "evaluation.py", "tokenizer.py", "utils.py"}
-GIVEN |= {"checks", "training", "sanity_check.py", "optimizer_test.py", "prepare_submit.py"}
+GIVEN |= {
+    "checks",
+    "lessons",
+    "training",
+    "sanity_check.py",
+    "optimizer_test.py",
+    "prepare_submit.py",
+}
 CHANCE_PEARSON = 0.1  # below it predictions look random
 FIXED_DATE = (2020, 1, 1, 0, 0, 0)  # the same files give the same zip, byte for byte
 

@@ -5,8 +5,8 @@
     python course/grade.py SUBMISSIONS --gold DIR --out DIR --only 1234_group     one again
     python course/grade.py SUBMISSIONS --gold DIR --out DIR --rerun 60    also trains each one again
 
-About 4 seconds a submission and core: two cores grade 300 in ten minutes. Interrupted, the same
-command goes on where it was. OUT then holds
+About 3.4 seconds of a core each: two cores grade 300 submissions in less than ten minutes.
+Interrupted, the same command goes on where it was. OUT then holds
     feedback/ID.md, feedback/ID.html       for the student
     leaderboard.html, leaderboard.csv      for everybody, under pseudonyms
     staff.html, staff-leaderboard.html, grades.csv, statistics.csv, similarity.csv     for staff

@@ -395,7 +395,7 @@ def write_repository(out: Path, handout: Handout) -> None:
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise InputError(f"{out} is there already; --update adds a commit, or choose another --out")
     if out.resolve().is_relative_to(handout.root.resolve()):
-        raise InputError(f"{out} lies in the staff's repository; choose a place outside")
+        raise InputError(f"{out} is inside the staff's repository; choose a place outside")
     out.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=f".{out.name}-", dir=out.parent) as folder:
         made = Path(folder) / out.name
@@ -448,7 +448,7 @@ def update_repository(out: Path, handout: Handout, allow_conflicts: bool) -> boo
 def earlier_handouts(out: Path) -> list[str]:
     """Signatures of the handouts in a repository, the newest first."""
     if not (out / ".git").is_dir():
-        raise InputError(f"{out} is no git repository; without --update it is made")
+        raise InputError(f"{out} is not a git repository; leave out --update to make one")
     log = git(out, "log", "--format=%B")
     found = re.findall(r"^Handout: (?:1|2|all) (?:solved|stubs)(?: de)?$", log, re.M)
     if not found:

@@ -360,7 +360,7 @@ def load(folder: str | Path) -> Variant:
         variant = VARIANTS[values["model_type"]]
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise InputError(
-            f"{folder} is no checkpoint of {', '.join(VARIANTS)} ({first_line(error)})"
+            f"{folder} is not a checkpoint of {', '.join(VARIANTS)} ({first_line(error)})"
         ) from error
     return variant.from_pretrained(folder)
 

@@ -399,7 +399,7 @@ def test_a_checkpoint_of_something_else(refused, tmp_path, content):
     (tmp_path / "data").mkdir()
     path = tmp_path / "data" / "x.pt"
     torch.save(content, path)
-    refused(predicting(path), f"{path} is no checkpoint of classifier.py; train again")
+    refused(predicting(path), f"{path} is not a checkpoint of classifier.py; train again")
 
 
 @pytest.mark.parametrize("spoil", ["lacks one", "other shape", "lacks all"])

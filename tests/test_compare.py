@@ -88,8 +88,8 @@ def test_runs_of_different_tasks_and_one_without_steps(page, tmp_path):
     [
         ("nowhere", "no run nowhere: give its metrics.json, or what its files begin with"),
         ("both", "both holds several runs; name one of one-metrics.json, two-metrics.json"),
-        ("broken", "broken/x-metrics.json is no run's: "),
-        ("empty", "empty/x-metrics.json is no run's: KeyError 'best'"),
+        ("broken", "broken/x-metrics.json does not describe a run: "),
+        ("empty", "empty/x-metrics.json does not describe a run: KeyError 'best'"),
     ],
 )
 def test_what_is_no_run_is_one_line(run_script_here, tmp_path, place, said):

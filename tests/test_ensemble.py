@@ -162,7 +162,7 @@ def test_what_is_no_checkpoint(run, make, soup):
     torch.save([1], "list.pt")
     assert_refused(
         run("list.pt", *soup),
-        "error: list.pt is no checkpoint of multitask_classifier.py; train again\n",
+        "error: list.pt is not a checkpoint of multitask_classifier.py; train again\n",
         code=1,
     )
     assert run().code == 2

@@ -590,7 +590,7 @@ def test_an_update_brings_fixes_and_keeps_filled_stubs(make, tmp_path, staff):
 
 def test_updates_that_are_refused(make, tmp_path, staff):
     out = tmp_path / "out"
-    with pytest.raises(InputError, match="no git repository"):
+    with pytest.raises(InputError, match="not a git repository"):
         make(out, "--update")
     make(out, "--part", "all")
     with pytest.raises(InputError, match="only stubs of part 2"):

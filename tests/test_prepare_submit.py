@@ -395,7 +395,7 @@ def test_the_card(part2, run, tmp_path_factory):
         assert CARD not in contents(part2)
 
     (part2 / CARD).write_bytes(b"PK a text document")
-    assert f"{CARD} is no PDF" in run("--part", "2", "--ai_card", CARD).err
+    assert f"{CARD} is not a PDF" in run("--part", "2", "--ai_card", CARD).err
     assert "nowhere.pdf is missing; hand in" in run("--part", "2", "--ai_card", "nowhere.pdf").err
     assert run("--ai_card", CARD).code == 2
 

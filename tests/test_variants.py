@@ -212,7 +212,7 @@ def test_the_table(run_script_here):
 @pytest.mark.parametrize(
     ("values", "said"),
     [
-        ({"model_type": "bert"}, "is no checkpoint of roberta, albert, distilbert"),
+        ({"model_type": "bert"}, "is not a checkpoint of roberta, albert, distilbert"),
         ({"hidden_act": "gelu"}, "its activation is 'gelu'"),
         ({"num_hidden_groups": 2}, "more than one group"),
         ({"hidden_size": 16}, "does not fit its configuration"),

@@ -84,7 +84,7 @@ def restore_model(
     saved = load_checkpoint(filepath)
     values = saved.get("config") if isinstance(saved, dict) else None
     if not isinstance(values, dict) or not is_ours(values):
-        raise InputError(f"{filepath} is no checkpoint of {script}; train again")
+        raise InputError(f"{filepath} is not a checkpoint of {script}; train again")
     config = SimpleNamespace(**values)
     model = build(config)
     try:
@@ -188,7 +188,7 @@ class ResumePoint:
         except InputError as error:
             raise InputError(f"{error}; {start_over}") from error
         except (KeyError, TypeError):
-            raise InputError(f"{self.path} is no file to resume from; {start_over}") from None
+            raise InputError(f"{self.path} is not a file to resume from; {start_over}") from None
         different = sorted(
             key
             for key in theirs.keys() | self.settings.keys()

@@ -84,7 +84,8 @@ def read_run(place: str) -> TrainedRun:
         steps = Path(f"{prefix}steps.csv")
         table = pd.read_csv(steps)[["step", "loss"]] if steps.is_file() else None
     except (ValueError, KeyError, TypeError, OSError) as error:
-        raise InputError(f"{path} is no run's: {type(error).__name__} {error}") from error
+        what = f"{type(error).__name__} {error}"
+        raise InputError(f"{path} does not describe a run: {what}") from error
     name = prefix.rstrip("-") or path.stem
     return TrainedRun(name, best, epochs, settings, seconds, peak_mb, table, read_classes(path))
 
