@@ -789,7 +789,7 @@ def test_checkpoints_that_are_not_ours(tiny_model_folder, checkpoint, tmp_path):
     path = tmp_path / "sst.pt"
     sentiment = classifier.BertSentimentClassifier(other)
     classifier.save_model(sentiment, AdamW(sentiment.parameters()), Namespace(), other, path)
-    with pytest.raises(InputError, match=r"no checkpoint of multitask_classifier\.py"):
+    with pytest.raises(InputError, match=r"not a checkpoint of multitask_classifier\.py"):
         multitask.load_model(path, CPU)
     technique = make_config(tiny_model_folder, adapt="lora")
     multitask.save_model(model, AdamW(model.parameters()), Namespace(), technique, path)
