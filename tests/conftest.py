@@ -63,6 +63,11 @@ LONGEST = """
 """.split()  # files; the two that grade batches not side by side
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """What CI asks for besides, see test_attacks.py."""
+    parser.addoption("--all-attacks", action="store_true", help="grade all of course/attacks")
+
+
 def pytest_configure(config: pytest.Config) -> None:
     """Let pytest-xdist hand out files in the order below, not those with the most tests first."""
     config.option.loadscopereorder = False

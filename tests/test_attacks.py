@@ -1,6 +1,7 @@
-"""All of course/attacks, graded as one batch: what each one gets, and what it leaves behind.
+"""course/attacks, graded as one batch a part: what each one gets, and what it leaves behind.
 
-The batch runs once, as staff run it; the tests look at what came out. Where neither bubblewrap nor
+Every fourth one, or all with --all-attacks (as CI does): they take minutes. A
+batch runs once, as staff run it; the tests look at what came out. Where neither bubblewrap nor
 root is there, the grader refuses to start, which is then all that can be tested.
 """
 
@@ -34,6 +35,7 @@ FILES = {1: PART_1, 2: (attacks.MODEL,)}
 HONEST = ("m-honest", "zz-honest")
 SECONDS = {1: 4, 2: 20}  # of a task, by part
 ENDED = ("crashed", "timeout")
+SAMPLE = slice(None, None, 4)  # of the attacks that are graded without --all-attacks
 LEFT = ("GOT-THROUGH", "message-to-friends", "left-by-attack")
 
 
@@ -167,20 +169,33 @@ def graded(
     )
 
 
+def chosen(config: pytest.Config, part: int) -> list[str]:
+    """The attacks on a part that are graded."""
+    names = attacks.names(part)
+    return names if config.getoption("--all-attacks") else names[SAMPLE]
+
+
+def skip_unless_chosen(name: str, config: pytest.Config, part: int) -> None:
+    """Say how the other attacks are graded, too."""
+    if name not in chosen(config, part):
+        pytest.skip("not in the sample: python -m pytest tests/test_attacks.py --all-attacks")
+
+
 @pytest.fixture(scope="module")
-def batch(tmp_path_factory, sources, private_tree):
-    """All attacks and some honest submissions, one with a hostile name."""
-    submissions, out = lay_out(tmp_path_factory.mktemp("attacks"), attacks.names(1), sources)
+def batch(tmp_path_factory, sources, private_tree, pytestconfig):
+    """Attacks and some honest submissions, one with a hostile name."""
+    folder = tmp_path_factory.mktemp("attacks")
+    submissions, out = lay_out(folder, chosen(pytestconfig, 1), sources)
     honest = {name: sources["solution"][name] for name in PART_1}
     zipped(submissions / "=HYPERLINK('x')<script>alert(1)<.zip", honest)
     return graded(submissions, out, private_tree)
 
 
 @pytest.fixture(scope="module")
-def batch_2(tmp_path_factory, sources, private_tree):
-    """All attacks on part 2 and an honest submission."""
+def batch_2(tmp_path_factory, sources, private_tree, pytestconfig):
+    """Attacks on part 2 and an honest submission."""
     folder = tmp_path_factory.mktemp("attacks-2")
-    submissions, out = lay_out(folder, attacks.names(2), sources, part=2)
+    submissions, out = lay_out(folder, chosen(pytestconfig, 2), sources, part=2)
     return graded(submissions, out, private_tree, part=2)
 
 
@@ -226,14 +241,16 @@ def check_harm(batch) -> None:
 
 @needs_sandbox
 @pytest.mark.parametrize("name", attacks.names(1))
-def test_attack(batch, name):
+def test_attack(batch, name, pytestconfig):
+    skip_unless_chosen(name, pytestconfig, 1)
     lie_open = name == "read_gold" and not isolation.best().namespaces  # an open clone, for one
     check(batch, name, batch.private if lie_open else ())
 
 
 @needs_sandbox
 @pytest.mark.parametrize("name", attacks.names(2))
-def test_attack_on_part_2(batch_2, name):
+def test_attack_on_part_2(batch_2, name, pytestconfig):
+    skip_unless_chosen(name, pytestconfig, 2)
     check(batch_2, name)
 
 
@@ -266,7 +283,7 @@ def test_threat_model_has_every_attack():
 @needs_sandbox
 def test_no_staff_error(batch):
     assert batch.ended.returncode == 0, batch.ended.stdout + batch.ended.stderr
-    assert {result["status"] for result in batch.results.values()} == {"graded", "refused"}
+    assert {result["status"] for result in batch.results.values()} <= {"graded", "refused"}
 
 
 @needs_sandbox
@@ -350,13 +367,14 @@ def place():
 
 
 @pytest.mark.skipif(bool(reason_not_as_another_user()), reason=reason_not_as_another_user())
-def test_root_without_bubblewrap(place, sources):
+def test_root_without_bubblewrap(place, sources, pytestconfig):
     tree, programs = place / "tree", str(place / "bin")
-    submissions, out = lay_out(place, BY_ANOTHER_USER, sources)
+    names = sorted({*BY_ANOTHER_USER} & {*chosen(pytestconfig, 1)})
+    submissions, out = lay_out(place, names, sources)
     tree.chmod(0o700)
     batch = graded(submissions, out, root=tree, path=programs)
     assert "bubblewrap" not in str(batch.results[HONEST[0]]["layers"])
-    for name in BY_ANOTHER_USER:
+    for name in names:
         check(batch, name, [place] if name == "read_gold" else ())
     check_harm(batch)
 
