@@ -1,4 +1,4 @@
-"""Rounding a matrix to int8 with one scale a row; for lessons/quantize.py and the page's weights."""
+"""Rounding a matrix to int8 with one scale a row."""
 
 from __future__ import annotations
 

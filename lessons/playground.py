@@ -1,7 +1,7 @@
 """A living BERT in one HTML file: type, mask words, look inside, with no server and no network.
 
     python lessons/playground.py --model books --out playground.html
-    python lessons/playground.py --model sst-classifier.pt --out mine.html --labels bad,poor,fair,good,great
+    python lessons/playground.py --model sst-classifier.pt --labels awful,bad,fair,good,great
     python lessons/playground.py --model sst-classifier.pt --dev data/practice/ids-sst-dev.csv
 
 Any checkpoint of a BERT will do: a name, a folder, a classifier that classifier.py has trained. The
@@ -18,7 +18,6 @@ import base64
 import copy
 import hashlib
 import inspect
-import json
 import re
 import sys
 import textwrap
@@ -118,9 +117,9 @@ class Loaded:
 
     def rounded(self) -> Loaded:
         """The same model with the numbers that the page has."""
-        bert, heads = copy.deepcopy(self.bert), {}
+        bert = copy.deepcopy(self.bert)
         with torch.no_grad():
-            for name, parameter in bert.named_parameters():
+            for parameter in bert.parameters():
                 parameter.copy_(rounded(parameter))
         heads = {name: rounded(tensor) for name, tensor in self.heads.items()}
         return Loaded(bert, self.tokenizer, heads, self.base)
@@ -225,8 +224,15 @@ CODE: dict[str, tuple[str, Callable, str]] = {
 }
 
 
-def code_of(function: Callable) -> list[tuple[int, str]]:
-    """The lines of a function with their numbers in its file, without docstring and markers."""
+def code_of(function: Callable, words: str) -> list[dict[str, Any]]:
+    """The lines of a function, without docstring and markers.
+
+    Args:
+        words: the lines of its body where they occur are what the screen is about.
+
+    Returns:
+        number, the line's in its file; text; here, whether the screen is about it.
+    """
     source, first = inspect.getsourcelines(function)
     tree = ast.parse(textwrap.dedent("".join(source))).body[0]
     doc = range(0)
@@ -234,23 +240,25 @@ def code_of(function: Callable) -> list[tuple[int, str]]:
         doc = range(tree.body[0].lineno, tree.body[0].end_lineno + 1)
     indent = len(source[0]) - len(source[0].lstrip())
     return [
-        (first + number - 1, line[indent:].rstrip())
+        {
+            "number": first + number - 1,
+            "text": line[indent:].rstrip(),
+            "here": number >= tree.body[0].lineno and bool(re.search(words, line)),
+        }
         for number, line in enumerate(source, start=1)
         if number not in doc and line.strip() and not line.lstrip().startswith("###")
     ]
 
 
 def code_beside() -> dict[str, dict[str, Any]]:
-    """For every screen the task's title and the lines of bert.py, with those that it is about."""
-    found = {}
-    for screen, (task, function, words) in CODE.items():
-        lines = [
-            {"number": number, "text": text, "here": bool(re.search(words, text)) and i > 0}
-            for i, (number, text) in enumerate(code_of(function))
-        ]
-        title = graded_task(task).title if task else f"Given · {function.__qualname__}"
-        found[screen] = {"title": title, "lines": lines}
-    return found
+    """For every screen a title and the lines of bert.py."""
+    return {
+        screen: {
+            "title": graded_task(task).title if task else f"Given · {function.__qualname__}",
+            "lines": code_of(function, words),
+        }
+        for screen, (task, function, words) in CODE.items()
+    }
 
 
 # ---------------------------------------------------------------------------------------------
@@ -264,9 +272,7 @@ def cls_vectors(model: BertModel, tokenizer: BertTokenizer, texts: Sequence[str]
     found = []
     for first in range(0, len(texts), BATCH):
         rows = list(texts[first : first + BATCH])
-        batch = tokenizer(
-            rows, padding=True, truncation=True, max_length=most, return_tensors="pt"
-        )
+        batch = tokenizer(rows, padding=True, truncation=True, max_length=most, return_tensors="pt")
         found.append(model(batch.input_ids, batch.attention_mask)["last_hidden_state"][:, 0])
     return torch.cat(found).numpy()
 
@@ -300,7 +306,16 @@ def points_of(loaded: Loaded, dev: str, base: str | None) -> dict[str, Any]:
 
 TEMPLATES = Environment(loader=FileSystemLoader(HERE), autoescape=True, undefined=StrictUndefined)
 IN_WORKER = ("bert.js", "worker.js")
-IN_PAGE = ("tokenizer.js", "draw.js", "mask.js", "inside.js", "attention.js", "classes.js", "page.js")
+IN_PAGE = (
+    "bert.js",  # the page explains with the same functions as the worker computes
+    "tokenizer.js",
+    "draw.js",
+    "mask.js",
+    "inside.js",
+    "attention.js",
+    "classes.js",
+    "page.js",
+)
 
 
 def read(*names: str) -> str:
@@ -309,7 +324,7 @@ def read(*names: str) -> str:
 
 
 def policy(script: str) -> str:
-    """A content security policy: this script and the worker that it makes; nothing from anywhere."""
+    """A content security policy: this script and its worker, nothing from anywhere."""
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     return (
         f"default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{digest}' blob:; "

@@ -1,19 +1,9 @@
-"""A headless Chromium, driven as a person would: what the tests of pages share."""
+"""A headless Chromium, driven as a person would, for the tests of pages."""
 
 import json
 import os
-import shutil
 import subprocess
-
-import pytest
-
-
-@pytest.fixture(scope="module")
-def chromium():
-    for name in ("chromium", "chromium-browser", "google-chrome"):
-        if path := shutil.which(name):
-            return path
-    pytest.skip("no chromium or google-chrome on PATH: the page is not looked at; install chromium")
+import time
 
 
 class Browser:
@@ -96,9 +86,28 @@ class Browser:
             self("Input.dispatchMouseEvent", type=kind, x=x, y=y, button="left", clickCount=1)
 
     def press(self, key: str) -> None:
-        code = {"Tab": 9, "End": 35, "Home": 36, "ArrowLeft": 37, "ArrowRight": 39}[key]
+        code = {
+            "Tab": 9,
+            "Enter": 13,
+            "ArrowDown": 40,
+            "End": 35,
+            "Home": 36,
+            "ArrowLeft": 37,
+            "ArrowRight": 39,
+        }[key]
         for kind in ("keyDown", "keyUp"):
             self("Input.dispatchKeyEvent", type=kind, key=key, code=key, windowsVirtualKeyCode=code)
+
+    def type(self, text: str) -> None:
+        """Into what has the focus."""
+        self("Input.insertText", text=text)
+
+    def wait(self, condition: str, seconds: float = 60) -> None:
+        """Until an expression is true in the page."""
+        end = time.monotonic() + seconds
+        while not self.eval(f"Boolean({condition})"):
+            assert time.monotonic() < end, (condition, self.complaints())
+            time.sleep(0.02)
 
     def complaints(self) -> list[dict]:
         bad = ("Runtime.exceptionThrown", "Log.entryAdded", "Runtime.consoleAPICalled")
@@ -110,11 +119,3 @@ class Browser:
         self.process.wait(timeout=30)
         self.input.close()
         self.output.close()
-
-
-@pytest.fixture(scope="module")
-def browser(chromium, tmp_path_factory):
-    one = Browser(chromium, tmp_path_factory.mktemp("profile"))
-    yield one
-    one.session = None
-    one.close()

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 import torch
 import transformers
-from browser import browser, chromium  # noqa: F401, fixtures
 from conftest import assert_refused, padded_batch, stir, succeeded, tiny_config
 
 from bert import BertModel

@@ -16,7 +16,7 @@ function showAttention(now) {
   const length = now.asked.ids.length;
   const names = piecesOf(now.asked.ids);
   heat(find("map"), {
-    title: "", shape: `${length} pieces read, ${length} are read`, data: mapOf(now, layer, head),
+    title: "Its shares", shape: `row: who reads; column: what is read; ${length} × ${length}`, data: mapOf(now, layer, head),
     rows: length, columns: length, names, below: names, chosen: state.piece, most: 1, square: true,
     say: find("said-attention"),
     explain: (i, j) => `“${names[i]}” takes ${percent(mapOf(now, layer, head)[i * length + j])} of ` +
@@ -32,6 +32,7 @@ function showGrid(now) {
   const grid = find("grid");
   const focused = document.activeElement?.dataset?.head;
   grid.replaceChildren();
+  grid.style.setProperty("--side", `${Math.max(1.7, Math.min(5, 22 / heads - 0.7))}rem`);
   grid.style.gridTemplateColumns = `max-content repeat(${heads}, max-content)`;
   for (let layer = 0; layer < layers; layer++) {
     add(grid, "span", {}, `layer ${layer + 1}`);
@@ -51,7 +52,7 @@ function showGrid(now) {
 
 /** The pieces twice, with a curve from each to what it reads. */
 function showLines(now, names) {
-  const length = names.length, step = 22, width = 340, left = 120, right = 220;
+  const length = names.length, step = 22, width = 440, left = 130, right = 290;
   const map = mapOf(now, state.layer, state.head);
   find("lines").replaceChildren();
   const picture = draw(find("lines"), "svg", { class: "lines", viewBox: `0 0 ${width} ${step * length + 8}`,
@@ -102,7 +103,7 @@ function showEffect(now) {
     add(effect, "h3", {}, `Piece ${place}, [MASK]`);
     bars(effect, topWords(now.words[m]).slice(0, 6).map(({ id, p }) => ({
       name: data.pieces[id], value: p, says: percent(p), before: whole?.words[m][id],
-    })));
+    })), longest(now.words[m]));
   });
   if (whole) addKey(effect, "with all heads on");
   if (!data.words && !data.labels.length) {

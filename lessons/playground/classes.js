@@ -42,7 +42,7 @@ async function leaveOut() {
     const now = found[i].indexOf(Math.max(...found[i]));
     const turns = now === best ? "" : ` → ${data.labels[now]}`;
     return { name: data.pieces[asked.ids[place]], value: change, says: signed(change) + turns };
-  }));
+  }), Math.max(...places.map((_, i) => Math.abs(found[i][best] - classes[best])), 0.1));
 }
 
 /** Two principal components of a vector, by the directions that were found on the dev set. */

@@ -47,8 +47,9 @@ function paint(canvas, data, rows, columns, most) {
  * Bars with names and values; a mark shows what the value was before.
  * @param {Array} rows of {name, value, before, says, action}: a share from −1 to 1, its text, and
  *   what a click on the name does
+ * @param {number} most what a full bar stands for
  */
-function bars(parent, rows) {
+function bars(parent, rows, most = 1) {
   const table = add(parent, "div", { className: "bars" });
   for (const { name, value, before, says, action } of rows) {
     const label = action ? add(table, "button", { className: "name", type: "button" }, name) :
@@ -59,9 +60,10 @@ function bars(parent, rows) {
     }
     const track = add(table, "span", { className: "track" });
     const bar = add(track, "i", { className: value < 0 ? "minus" : "" });
-    bar.style.width = `${100 * Math.min(1, Math.abs(value))}%`;
+    bar.style.width = `${100 * Math.min(1, Math.abs(value) / most)}%`;
     if (before !== undefined) {
-      add(track, "b", { title: `before: ${percent(before)}` }).style.left = `${100 * before}%`;
+      add(track, "b", { title: `before: ${percent(before)}` }).style.left =
+        `${100 * Math.min(1, before / most)}%`;
     }
     add(table, "span", { className: "value" }, says);
   }

@@ -16,7 +16,7 @@ function showMask(now, before) {
     bars(card, topWords(now.words[m]).map(({ id, p }) => ({
       name: data.pieces[id], value: p, says: percent(p), before: earlier && earlier[id],
       action: () => putIn(place, id),
-    })));
+    })), longest(now.words[m]));
     if (earlier) addKey(card, "before the last change");
   });
 }
@@ -27,6 +27,9 @@ function addKey(parent, text) {
   add(key, "b");
   key.append(` ${text}`);
 }
+
+/** What a full bar of words stands for: the most probable one, if none is certain. */
+const longest = probabilities => Math.min(1, 1.25 * probabilities.reduce((a, b) => Math.max(a, b)));
 
 function topWords(probabilities) {
   const ids = Array.from(probabilities.keys());
@@ -50,7 +53,11 @@ const measured = []; // the last sentences that were measured, newest first
 
 /** Pseudo-likelihood: the sum of log p(piece | all others). */
 async function measure() {
-  const { ids } = question();
+  const ids = state.ids.map((id, i) => state.put.get(i) ?? id); // what is hidden is known here
+  if (ids.includes(MASK)) {
+    find("likelihood").textContent = "Put a word in for the [MASK] of the text first.";
+    return;
+  }
   const places = ids.slice(1, -1).map((_, i) => i + 1);
   const sentences = places.map(place => ({
     ids: ids.map((id, i) => i === place ? MASK : id), place, piece: ids[place],

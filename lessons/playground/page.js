@@ -128,6 +128,7 @@ function showPieces() {
   const row = find("pieces");
   const focused = Array.from(row.children).indexOf(document.activeElement);
   const { ids } = question();
+  const stop = focused >= 0 ? focused : state.view === "mask" ? 1 : state.piece;
   row.replaceChildren();
   ids.forEach((id, i) => {
     const piece = data.pieces[id];
@@ -137,7 +138,7 @@ function showPieces() {
     button.classList.toggle("special", id === CLS || id === SEP || id === PAD);
     button.classList.toggle("masked", id === MASK);
     button.classList.toggle("put", state.put.has(i));
-    button.tabIndex = i === Math.max(focused, 0) ? 0 : -1;
+    button.tabIndex = i === stop ? 0 : -1;
     if (state.view === "mask") {
       button.setAttribute("aria-pressed", id === MASK);
       button.disabled = id === CLS || id === SEP;
@@ -172,6 +173,7 @@ function choose(view) {
     find(tab.id.slice(4)).hidden = !on;
   }
   find("hint").textContent = VIEWS[view].hint;
+  if (!shown) return; // the first question is still to come
   refresh(); // padding belongs to one view
   show();
 }
