@@ -32,7 +32,7 @@ from training.progress import minutes
 COLORS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7")  # told apart by the colour-blind, too
 MARKS = ("o", "s", "^", "D")
 WINDOW = 50  # steps of the running mean
-# What all pages of the repository look like: this one, the graders', the lessons'
+# What all pages look like: this one, the grader's, the lesson's
 STYLE = Path(__file__).with_suffix(".css").read_text(encoding="utf-8")
 
 
@@ -118,6 +118,7 @@ def write_page(
         pictures.append(("Scores by epoch", scores_by_epoch(history, curves)))
     text = template().render(
         title=title,
+        style=Markup(STYLE),
         pictures=[(name, Markup(svg)) for name, svg in pictures],
         history=history,
         columns=["loss", *curves],
