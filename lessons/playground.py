@@ -408,7 +408,11 @@ def get_args(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     add("--dev", metavar="FILE", help="labelled sentences of a classifier, shown as points")
     add("--base", help="the model before fine-tuning (a checkpoint knows its own)")
     add("--most_mb", type=positive_float, default=MOST_MB, help="refuse to write a larger page")
-    add("--agreement", action="store_true", help="say how often int8 and float32 agree")
+    add(
+        "--agreement",
+        action="store_true",
+        help="say how often int8 and float32 agree, on --dev's sentences if given",
+    )
     return parser.parse_args(arguments)
 
 
@@ -452,7 +456,7 @@ def main() -> None:
     parts = ["words for [MASK]"] * loaded.has_words + ["classes"] * bool(labels)
     print(f"it has {' and '.join(parts) or 'no head: vectors and attention only'}")
     if args.agreement:
-        print(agreement(loaded, sentences(masked=False)))
+        print(agreement(loaded, points["texts"] if points else sentences(masked=False)))
     print(f"wrote {args.out}, {len(text.encode()) / 1e6:.1f} MB: open it in a browser")
 
 

@@ -50,7 +50,7 @@ def main() -> None:
 
 
 def lay_out(folder: Path, course: Path, files: dict[str, str]) -> None:
-    """The course's Python files, templates and styles, and the student's for what students write."""
+    """The course's files, templates and styles too, and the student's for what students write."""
     folder.mkdir()
     for pattern in ("*.py", "*.html", "*.css"):
         for path in course.rglob(pattern):

@@ -44,30 +44,36 @@ function embedding(table, numbers) {
   return found;
 }
 
-/** y = x Wᵀ + b: (L, in) → (L, out). */
+/**
+ * y = x Wᵀ + b: (L, in) → (L, out).
+ *
+ * Four rows and two outputs at a time: a number that is read once serves several products. Past the
+ * end the last row or output is computed again.
+ */
 function linear(x, { weight, bias }) {
   const [rows, width] = x.shape;
   const outs = weight.shape[0];
   const y = zeros(rows, outs);
-  const [X, M, Y] = [x.data, weight.data, y.data];
-  // Four rows at a time, so that a weight is read once for all four; the last ones may be repeated.
+  const [X, M] = [x.data, weight.data];
   for (let first = 0; first < rows; first += 4) {
-    const [a, b, c, d] = [0, 1, 2, 3].map(k => Math.min(first + k, rows - 1));
-    const [xa, xb, xc, xd] = [a, b, c, d].map(row => row * width);
-    for (let out = 0; out < outs; out++) {
-      let ya = bias.data[out], yb = ya, yc = ya, yd = ya;
-      const start = out * width;
+    const block = [0, 1, 2, 3].map(k => Math.min(first + k, rows - 1));
+    const [a, b, c, d] = block.map(row => row * width); // where they begin
+    for (let out = 0; out < outs; out += 2) {
+      const other = Math.min(out + 1, outs - 1);
+      const [m, n] = [out * width, other * width];
+      let ya = 0, yb = 0, yc = 0, yd = 0; // of the four rows, for this output
+      let za = 0, zb = 0, zc = 0, zd = 0; // and for the other one
       for (let i = 0; i < width; i++) {
-        const m = M[start + i];
-        ya += m * X[xa + i];
-        yb += m * X[xb + i];
-        yc += m * X[xc + i];
-        yd += m * X[xd + i];
+        const p = M[m + i], q = M[n + i];
+        const xa = X[a + i], xb = X[b + i], xc = X[c + i], xd = X[d + i];
+        ya += p * xa; yb += p * xb; yc += p * xc; yd += p * xd;
+        za += q * xa; zb += q * xb; zc += q * xc; zd += q * xd;
       }
-      Y[a * outs + out] = ya;
-      Y[b * outs + out] = yb;
-      Y[c * outs + out] = yc;
-      Y[d * outs + out] = yd;
+      const found = [ya, yb, yc, yd, za, zb, zc, zd];
+      for (let k = 0; k < 4; k++) {
+        y.data[block[k] * outs + out] = found[k] + bias.data[out];
+        y.data[block[k] * outs + other] = found[4 + k] + bias.data[other];
+      }
     }
   }
   return y;
