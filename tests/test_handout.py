@@ -29,7 +29,7 @@ pytestmark = pytest.mark.skipif(
 REGION = re.compile(r"^ *### BEGIN SOLUTION ([\w.]+)\n.*?^ *### END SOLUTION \1\n", re.M | re.S)
 MARKER = re.compile(r"^ *### (?:BEGIN SOLUTION|END SOLUTION|STUB:).*\n", re.M)
 GRADED = sorted({entry.file for entry in GRADED_TASKS})
-STAFF = {"course", "extensions", "experiments", "benchmarks", "tests", "lessons", ".ci"}
+STAFF = {"course", "extensions", "experiments", "benchmarks", "tests", ".ci"}
 STAFF |= {"pretraining", "STRUCTURE.md", "requirements-dev.txt", "docs/staff.md"}
 
 
@@ -94,6 +94,9 @@ def test_only_what_students_need_ships(part):
     names = set(built(part).files)
     tops = {name.split("/")[0] for name in names} | names
     assert not tops & STAFF
+    lessons = {name for name in names if name.startswith("lessons/")}
+    assert lessons >= {"lessons/playground.py", "lessons/playground/bert.js"}
+    assert all(name.startswith(("lessons/playground", "lessons/int8.py")) for name in lessons)
     assert ("multitask_classifier.py" in names) == (part != "1")
     wanted = {"README.md", "docs/handout.md", "docs/gpu.md", "docs/errata.md", "README.template.md"}
     assert names > wanted | {"sanity_check.data", "optimizer_test.npy", "data/download.py"}

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 import torch
 from conftest import (
+    as_process,
     assert_refused,
     save_classifier_folder,
     save_sentiment_checkpoint,
@@ -24,6 +25,7 @@ from conftest import (
 )
 from test_tokenizer import TEXTS, WORDS
 
+from course import handout
 from lessons import playground
 from lessons.attention_maps import attention_maps
 from pretraining.model import PretrainingModel
@@ -485,3 +487,20 @@ def test_the_lesson_needs_nothing_that_stays_with_staff():
         [sys.executable, "-c", code], cwd=playground.ROOT, capture_output=True, check=False
     )
     assert done.returncode == 0, done.stderr
+
+
+def test_a_student_s_page_shows_the_student_s_lines(tmp_path):
+    handout.write_files(tmp_path / "mine", handout.build(playground.ROOT, "1", False).files)
+    file = tmp_path / "mine" / "bert.py"
+    text = file.read_text(encoding="utf-8")
+    stub = 'raise NotImplementedError("Task 1.2'
+    assert stub in text
+    file.write_text(text.replace(stub, f"mine = ln_layer  # my own line\n        {stub}"), "utf-8")
+    model = save_word_model(tmp_path / "words")
+    line = ("lessons/playground.py", "--model", model, "--out", tmp_path / "page.html")
+    done = as_process(*line, folder=tmp_path / "mine")
+    assert done.code == 0, done.err
+    page = (tmp_path / "page.html").read_text(encoding="utf-8")
+    code = json.loads(re.search(r'id="data">(.*?)</script>', page, re.DOTALL)[1])["code"]
+    (mine,) = (one for one in code["add_norm"]["lines"] if "my own line" in one["text"])
+    assert mine["here"]
