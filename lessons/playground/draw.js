@@ -37,10 +37,16 @@ function paint(canvas, data, rows, columns, most) {
   const image = context.createImageData(columns, rows);
   const plus = colour("blue"), minus = colour("orange");
   for (let i = 0; i < rows * columns; i++) {
-    const strength = Math.min(1, Math.abs(data[i]) / most);
+    const strength = Math.min(1, Math.abs(data[i]) / most) ** 0.7; // so that small ones are seen
     image.data.set([...(data[i] < 0 ? minus : plus), 255 * strength], 4 * i);
   }
   context.putImageData(image, 0, 0);
+}
+
+/** What 99 in 100 numbers do not exceed: trained models have a few that are far larger than all others. */
+function nearlyLargest(numbers) {
+  const sizes = numbers.map(Math.abs).sort();
+  return sizes[Math.floor(0.99 * (sizes.length - 1))] || 1e-9;
 }
 
 /**
@@ -91,7 +97,7 @@ function heat(parent, what) {
   const canvas = add(picture, "canvas", { tabIndex: 0 });
   if (square) canvas.style.aspectRatio = `${columns} / ${rows}`;
   else canvas.style.height = `${rows * height}px`;
-  const most = what.most ?? data.reduce((top, x) => Math.max(top, Math.abs(x)), 1e-9);
+  const most = what.most ?? nearlyLargest(data);
   paint(canvas, data, rows, columns, most);
   canvas.setAttribute("role", "application");
   canvas.setAttribute("aria-label", `${title}, ${shape}; arrow keys read the numbers`);
