@@ -258,7 +258,14 @@ def test_a_checkpoint_with_points(run_script_here, tmp_path):
         vector = loaded.bert(ids, torch.ones_like(ids))["last_hidden_state"][0, 0].numpy()
     own = np.array(data["points"]["directions"]) @ (vector - np.array(data["points"]["mean"]))
     np.testing.assert_allclose(own, data["points"]["after"][1], atol=2e-4)
-    assert np.abs(np.array(data["points"]["after"]) - data["points"]["before"]).max() > 1e-3
+    after = np.array(data["points"]["after"])
+    assert np.abs(after - data["points"]["before"]).max() > 1e-3
+    np.testing.assert_allclose(after.mean(axis=0), 0, atol=2e-4)
+    with torch.no_grad():
+        texts = [text for _, text, _ in rows]
+        vectors = playground.cls_vectors(loaded.bert, loaded.tokenizer, texts)
+    apart = np.linalg.norm(vectors[0] - vectors[2])  # three points lie in a plane
+    assert np.linalg.norm(after[0] - after[2]) == pytest.approx(apart, abs=1e-3)
 
 
 def test_bad_input_is_one_line(run_script_here, tmp_path):
