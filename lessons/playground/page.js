@@ -96,6 +96,7 @@ async function refresh() {
     const asked = question();
     if (shown && JSON.stringify(asked) === JSON.stringify(shown.asked)) continue;
     const answer = await model.ask("run", asked);
+    if (answer.failed) continue; // which has been said
     if (asked.off.length) answer.whole = await model.ask("run", { ...asked, off: [] });
     [before, shown] = [shown, { ...answer, asked }];
     state.piece = Math.min(state.piece, asked.ids.length - 1);
