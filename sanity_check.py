@@ -30,6 +30,7 @@ from training.errors import InputError
 
 PART_2 = ("multitask_classifier.py", "checks/part2")  # what its handout adds
 LIMIT = 60.0  # seconds for a job
+MEET = "now meet it: python lessons/playground.py --model all-MiniLM-L6-v2 (docs/playground.md)"
 
 
 class Session:
@@ -146,7 +147,10 @@ def check(args: Namespace) -> int:
             session.run_part_2()
         if args.part == 2:
             session.run_loop()
-        return session.finish()
+        status = session.finish()
+        if status == 0 and not args.task and args.part != 2:
+            print(MEET)
+        return status
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

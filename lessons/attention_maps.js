@@ -19,8 +19,8 @@ const mean = (from, to) => {
   return sum / heads;
 };
 const shade = (element, value) => {
-  element.style.backgroundColor = `rgba(29, 78, 216, ${value})`;
-  element.style.color = value > 0.75 ? "#fff" : "";
+  element.style.backgroundColor = `rgb(var(--blue) / ${value})`;
+  element.style.color = value > 0.75 ? "var(--paper)" : "";
 };
 const percent = value => `${Math.round(100 * value)} %`;
 

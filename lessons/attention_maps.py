@@ -36,6 +36,7 @@ from training.arguments import OneLineParser, positive_int
 from training.errors import InputError
 from training.files import atomic_write
 from training.hub import default_model
+from training.page import STYLE
 from training.scripts import run_script
 from utils import get_extended_attention_mask
 
@@ -180,6 +181,7 @@ def page(maps: np.ndarray, pieces: Sequence[str], text: str) -> str:
     return TEMPLATES.get_template("attention_maps.html").render(
         policy=Markup(policy(SCRIPT)),
         title=f"Attention: {text[:80]}",
+        style=Markup(STYLE),
         data=values,  # the template escapes what could end its script element
         script=Markup(SCRIPT),
     )

@@ -23,8 +23,8 @@ import training.threads  # noqa: F401, before torch
 # isort: split
 import torch
 
-from base_bert import canonical_name, read_weights
-from pretraining.model import HEAD_NAMES, PretrainingModel
+from base_bert import MASKED_WORD_NAMES, canonical_name, read_weights
+from pretraining.model import PretrainingModel
 from tokenizer import BertTokenizer
 from training.arguments import OneLineParser, given_lines, positive_int
 from training.errors import InputError
@@ -41,7 +41,7 @@ def load(name: str) -> tuple[PretrainingModel, BertTokenizer]:
         InputError: there is no such model, or it has no such head.
     """
     names = {canonical_name(name) for name in read_weights(find_model(name))}
-    if not HEAD_NAMES.keys() <= names:
+    if not MASKED_WORD_NAMES.keys() <= names:
         raise InputError(
             f"{name} has no head for masked words; take a model that has one, such as books or "
             "bert-base-uncased, or train one: python pretraining/pretrain.py --help"

@@ -28,6 +28,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from config import BertConfig
 from lessons import numpy_bert
+from lessons.int8 import LARGEST, quantize_rows
 from training.arguments import OneLineParser, positive_int
 from training.errors import InputError, first_line
 from training.files import atomic_write
@@ -35,18 +36,7 @@ from training.scripts import run_script
 
 INT8_FILE = "model.int8.safetensors"
 SCALE = ".scale"  # the scales of matrix NAME are the vector NAME.scale
-LARGEST = 127  # −128 is left out, so that the range is symmetric
 BESIDE = ("config.json", "vocab.txt", "tokenizer_config.json")
-
-
-def quantize_rows(matrix: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """(R, C) float32 → (R, C) int8 and a scale a row (R,): matrix ≈ int8 · scale.
-
-    Each row's largest number becomes ±127, so the error of no number exceeds half its row's scale.
-    """
-    scale = np.abs(matrix).max(axis=1) / LARGEST  # (R,)
-    scale = np.where(scale > 0, scale, 1).astype(np.float32)  # a row of zeros, such as [PAD]'s
-    return np.rint(matrix / scale[:, None]).astype(np.int8), scale
 
 
 class Int8Matrix:

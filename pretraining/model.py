@@ -11,20 +11,13 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from base_bert import BertPreTrainedModel, canonical_name
+from base_bert import MASKED_WORD_NAMES, BertPreTrainedModel, canonical_name
 from bert import BertModel
 from config import BertConfig
 from pretraining.masking import OBJECTIVES
 from training.errors import InputError
 
-# Hugging Face's name → ours; the decoder's weight is the word embedding's, stored only there
-HEAD_NAMES = {
-    "cls.predictions.transform.dense.weight": "transform_dense.weight",
-    "cls.predictions.transform.dense.bias": "transform_dense.bias",
-    "cls.predictions.transform.LayerNorm.weight": "transform_norm.weight",
-    "cls.predictions.transform.LayerNorm.bias": "transform_norm.bias",
-    "cls.predictions.bias": "decoder_bias",
-}
+# Hugging Face's name → ours
 RELATION_NAMES = {
     "cls.seq_relationship.weight": "relation.weight",
     "cls.seq_relationship.bias": "relation.bias",
@@ -86,7 +79,7 @@ class PretrainingModel(BertPreTrainedModel):
 
     def head_names(self) -> dict[str, str]:
         """Hugging Face's name → ours, of the heads that this model has."""
-        return HEAD_NAMES | (RELATION_NAMES if self.relation else {})
+        return MASKED_WORD_NAMES | (RELATION_NAMES if self.relation else {})
 
     def load_hf_weights(self, tensors: dict[str, Tensor], source: str) -> None:
         """As BertPreTrainedModel's, and the heads where the checkpoint has them."""
@@ -99,7 +92,7 @@ class PretrainingModel(BertPreTrainedModel):
         learned = getattr(self.config, "pretraining_objective", "nsp")  # BERT's own, if unsaid
         if learned != self.objective:
             heads = {name: tensor for name, tensor in heads.items() if name not in RELATION_NAMES}
-        for head, names in (("masked words", HEAD_NAMES), (self.objective, RELATION_NAMES)):
+        for head, names in (("masked words", MASKED_WORD_NAMES), (self.objective, RELATION_NAMES)):
             if names.keys() <= self.head_names().keys() and not names.keys() <= heads.keys():
                 print(f"weights: {source} has no head for {head}; it starts from random values")
                 heads = {name: tensor for name, tensor in heads.items() if name not in names}

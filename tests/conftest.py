@@ -26,6 +26,7 @@ from types import ModuleType, SimpleNamespace
 
 import pytest
 import torch
+from browser import Browser
 from torch import nn
 from tqdm import tqdm
 
@@ -519,6 +520,26 @@ def check_here(monkeypatch, capsys) -> Iterator[Callable[..., tuple[int, list[st
     yield check
     for known in (jobs.fault_of_import, jobs.fault_of_model):
         known.cache_clear()
+
+
+# ---------------------------------------------------------------------------------------------
+# Pages in a real browser
+
+
+@pytest.fixture(scope="session")
+def chromium() -> str:
+    for name in ("chromium", "chromium-browser", "google-chrome"):
+        if path := shutil.which(name):
+            return path
+    pytest.skip("no chromium or google-chrome on PATH: the page is not looked at; install chromium")
+
+
+@pytest.fixture(scope="module")
+def browser(chromium, tmp_path_factory) -> Iterator[Browser]:
+    one = Browser(chromium, tmp_path_factory.mktemp("profile"))
+    yield one
+    one.session = None
+    one.close()
 
 
 # ---------------------------------------------------------------------------------------------

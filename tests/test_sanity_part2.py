@@ -495,7 +495,8 @@ def test_without_a_choice_part_2_follows_part_1(use, model_is, check_here):
     model_is("ok")
     use(Plain)
     code, lines = check_here()
-    assert (code, lines[-1]) == (0, f"{len(GRADED_TASKS)} of {len(GRADED_TASKS)} tasks right")
+    count = len(GRADED_TASKS)
+    assert (code, lines[-2:]) == (0, [f"{count} of {count} tasks right", sanity_check.MEET])
     use(PROBABILITY)
     code, lines = check_here()
     assert (code, lines[-1][:14]) == (1, "next: Task 2.4")
@@ -506,9 +507,10 @@ def test_a_student_of_part_1_is_not_told_of_part_2s_tasks(use, model_is, check_h
     use(wrong(**{calls.function_of(task_id): unwritten_as(task_id) for task_id in IDS}))
     code, lines = check_here()
     assert code == 0
-    assert lines[-2:] == [
+    assert lines[-3:] == [
         "  --    part 2 is not begun (python sanity_check.py --part 2)",
         "7 of 7 tasks right",
+        sanity_check.MEET,
     ]
     model_is("wrong")
     code, lines = check_here()
@@ -521,7 +523,7 @@ def test_a_student_of_part_1_is_not_told_of_part_2s_tasks(use, model_is, check_h
 def test_a_handout_of_part_1_alone(model_is, tmp_path, monkeypatch, check_here):
     monkeypatch.setattr(sanity_check, "ROOT", tmp_path)
     model_is("ok")
-    assert check_here() == (0, [*check_here("--part", "1")[1][:-1], "7 of 7 tasks right"])
+    assert check_here() == (0, check_here("--part", "1")[1])
     said, lines = check_here("--part", "2")
     assert said.startswith("error: multitask_classifier.py is not here")
     assert lines == []

@@ -32,6 +32,8 @@ from training.progress import minutes
 COLORS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7")  # told apart by the colour-blind, too
 MARKS = ("o", "s", "^", "D")
 WINDOW = 50  # steps of the running mean
+# What all pages look like: this one, the grader's, the lesson's
+STYLE = Path(__file__).with_suffix(".css").read_text(encoding="utf-8")
 
 
 @dataclass(frozen=True)

@@ -113,7 +113,7 @@ def read_vocabulary(folder: Path) -> tuple[list[str], bool]:
 
 # Marks, punctuation and format characters assigned after Unicode 8 (up to 18), hexadecimal, with
 # what lies between them merged into ranges where that makes no difference.
-_ADDED_LATER = """
+ADDED_LATER = """
     5c8-5c9 61d 7fd 890-8e2 9fd-9fe a76 afa-aff b53-b55 c04-c3c c77 c84 d00 d3b-d3c d81 eba
     ece 180f-1886 1abf-1af0 1b4e-1b4f 1b7d-1b7f 1df6-1dfb 2e43-2e63 a82c a8c5 a8ff a9bd
     10d24-10f89 11070-11074 110c2-110cd 111cf 1123e-11241 1133b 113bb-1145e 11660-1166c
@@ -121,7 +121,7 @@ _ADDED_LATER = """
     1e944-1e95f
 """
 # Characters whose category has changed since.
-_MOVED = {"\u166d": "Po", "\u1734": "Mn", "\U000111c9": "Po", "\U0001171e": "Mn"}
+MOVED = {"\u166d": "Po", "\u1734": "Mn", "\U000111c9": "Po", "\U0001171e": "Mn"}
 
 
 def _parse(ranges: str) -> frozenset[str]:
@@ -129,14 +129,14 @@ def _parse(ranges: str) -> frozenset[str]:
     return frozenset(chr(point) for end in ends for point in range(end[0], end[-1] + 1))
 
 
-_LETTERS = _parse(_ADDED_LATER)
+_LETTERS = _parse(ADDED_LATER)
 
 
 def category(character: str) -> str:
     """The two-letter general category of a character, as of Unicode 8 where it matters."""
     if character in _LETTERS:
         return "Lo"
-    return _MOVED.get(character) or unicodedata.category(character)
+    return MOVED.get(character) or unicodedata.category(character)
 
 
 # ---------------------------------------------------------------------------------------------

@@ -114,7 +114,8 @@ class Column:
 
 
 HERE = Path(__file__).resolve().parent
-STYLE = (HERE / "page.css").read_text(encoding="utf-8")
+COMMON = HERE.parent.parent / "training" / "page.css"  # what all pages look like
+STYLE = "".join(file.read_text(encoding="utf-8") for file in (COMMON, HERE / "page.css"))
 SCRIPT = (HERE / "page.js").read_text(encoding="utf-8")
 TEMPLATES = templates_of(__file__, html=True)
 TEMPLATES.filters |= {"clean": clean}

@@ -50,12 +50,13 @@ def main() -> None:
 
 
 def lay_out(folder: Path, course: Path, files: dict[str, str]) -> None:
-    """The course's Python files and templates, and the student's for what students write."""
+    """The course's files, templates and styles too, and the student's for what students write."""
     folder.mkdir()
-    for path in (*course.rglob("*.py"), *course.rglob("*.html")):
-        target = folder / path.relative_to(course)
-        target.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(path, target)
+    for pattern in ("*.py", "*.html", "*.css"):
+        for path in course.rglob(pattern):
+            target = folder / path.relative_to(course)
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(path, target)
     for name, text in files.items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_text(text, encoding="utf-8")

@@ -1,0 +1,464 @@
+"""A living BERT in one HTML file: type, mask words, look inside, with no server and no network.
+
+    python lessons/playground.py --model books --out playground.html
+    python lessons/playground.py --model sst-classifier.pt --labels awful,bad,fair,good,great
+    python lessons/playground.py --model sst-classifier.pt --dev data/practice/ids-sst-dev.csv
+
+Any checkpoint of a BERT will do: a name, a folder, a classifier that classifier.py has trained. The
+page has the parts that the model has: words for [MASK], or classes, or both. Its weights are int8
+with one scale a row (as lessons/quantize.py's), and its forward pass, lessons/playground/bert.js,
+does in JavaScript what bert.py does. docs/playground.md says what there is to see.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import base64
+import copy
+import hashlib
+import inspect
+import re
+import sys
+import textwrap
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT))
+
+import training.threads  # noqa: F401, before torch
+
+# isort: split
+import numpy as np
+import torch
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup
+from torch import Tensor
+from torch.nn import functional as F
+
+from base_bert import MASKED_WORD_NAMES, canonical_name, read_weights
+from bert import BertLayer, BertModel, BertSelfAttention
+from checks.graded_tasks import graded_task
+from classifier import BertSentimentClassifier, load_model
+from datasets import load_data
+from lessons.int8 import quantize_rows
+from tokenizer import BertTokenizer
+from training import wordpieces
+from training.arguments import OneLineParser, positive_float
+from training.errors import InputError
+from training.files import atomic_write
+from training.hub import find_model
+from training.page import STYLE
+from training.scripts import run_script
+
+HERE = Path(__file__).with_suffix("")
+CHECKPOINT = ".pt"  # what ends so is a checkpoint of classifier.py, all else a name or a folder
+MOST_MB = 40.0  # of a page, by default: phones open it, and mail may carry it
+MOST_PIECES = 128  # of a sentence in the page
+MOST_POINTS = 300  # dev sentences in the page's pictures
+BATCH = 32
+SENTENCES = (  # the word in braces is behind a [MASK], where the model has words for it
+    "The old captain looked at the {sea} and smiled.",
+    "She opened the {door} and walked into the garden.",
+    "He put the bread on the table and sat down to {eat}.",
+    "The doctor said that {she} would be late.",
+    "The trophy did not fit into the bag because it was too {big}.",
+    "A film to see twice.",
+    "It never drags, and it never quite surprises.",
+    "Nobody expected the second half to be this good.",
+    "I wanted to like it, but the story has no heart.",
+    "Two hours that I will not get back.",
+)
+
+
+def sentences(masked: bool) -> list[str]:
+    """The page's own sentences, with a [MASK] or without."""
+    return [re.sub(r"{(.*)}", "[MASK]" if masked else r"\1", text) for text in SENTENCES]
+
+
+# ---------------------------------------------------------------------------------------------
+# The model
+
+
+@dataclass
+class Loaded:
+    """A model, and what of it goes into a page.
+
+    Args:
+        bert: the encoder.
+        tokenizer: its vocabulary.
+        heads: tensors of the masked-word head and of the classifier, as far as there are.
+        base: the model that it was fine-tuned from, where that is known.
+    """
+
+    bert: BertModel
+    tokenizer: BertTokenizer
+    heads: dict[str, Tensor] = field(default_factory=dict)
+    base: str | None = None
+
+    @property
+    def has_words(self) -> bool:
+        """Whether it can say what is behind a [MASK]."""
+        return "decoder_bias" in self.heads
+
+    @property
+    def classes(self) -> int:
+        """Into how many classes it sorts; 0 without a classifier."""
+        return len(self.heads.get("classifier.bias", ()))
+
+    @cached_property
+    def tensors(self) -> dict[str, Tensor]:
+        """All weights, under the names of bert.py's parameters."""
+        return {name: p.detach() for name, p in self.bert.named_parameters()} | self.heads
+
+    def rounded(self) -> Loaded:
+        """The same model with the numbers that the page has."""
+        bert = copy.deepcopy(self.bert)
+        with torch.no_grad():
+            for parameter in bert.parameters():
+                parameter.copy_(rounded(parameter))
+        heads = {name: rounded(tensor) for name, tensor in self.heads.items()}
+        return Loaded(bert, self.tokenizer, heads, self.base)
+
+    @torch.no_grad()
+    def word_logits(self, ids: Tensor) -> Tensor:
+        """Logits of the words at every place: (B, L) → (B, L, V)."""
+        hidden = self.bert(ids, torch.ones_like(ids))["last_hidden_state"]  # (B, L, D)
+        heads = self.heads
+        hidden = F.gelu(F.linear(hidden, *(heads[f"transform_dense.{k}"] for k in KINDS)))
+        norm = [heads[f"transform_norm.{kind}"] for kind in KINDS]
+        hidden = F.layer_norm(hidden, hidden.shape[-1:], *norm, self.bert.config.layer_norm_eps)
+        return F.linear(hidden, self.bert.word_embedding.weight, heads["decoder_bias"])
+
+    @torch.no_grad()
+    def class_logits(self, ids: Tensor) -> Tensor:
+        """Logits of the classes: (B, L) → (B, K)."""
+        pooled = self.bert(ids, torch.ones_like(ids))["pooler_output"]  # (B, D)
+        return F.linear(pooled, *(self.heads[f"classifier.{kind}"] for kind in KINDS))
+
+
+KINDS = ("weight", "bias")
+
+
+def load(name: str) -> Loaded:
+    """A model with the heads that it has."""
+    if name.endswith(CHECKPOINT):
+        return load_checkpoint(name)
+    folder = find_model(name)
+    tensors = {canonical_name(key): tensor for key, tensor in read_weights(folder).items()}
+    if "cls.predictions.decoder.bias" in tensors:  # what some versions call it
+        tensors.setdefault("cls.predictions.bias", tensors["cls.predictions.decoder.bias"])
+    heads = {}
+    if MASKED_WORD_NAMES.keys() <= tensors.keys():
+        heads |= {ours: tensors[theirs].float() for theirs, ours in MASKED_WORD_NAMES.items()}
+    if "classifier.weight" in tensors:
+        heads |= {f"classifier.{kind}": tensors[f"classifier.{kind}"].float() for kind in KINDS}
+    return Loaded(BertModel.from_pretrained(name), BertTokenizer.from_pretrained(name), heads)
+
+
+def load_checkpoint(path: str) -> Loaded:
+    """A classifier of classifier.py; its head is the one linear layer outside its BERT."""
+    model, config = load_model(path, torch.device("cpu"))
+    heads = [
+        layer
+        for name, layer in model.named_modules()
+        if isinstance(layer, torch.nn.Linear) and not name.startswith("bert.")
+    ]
+    if len(heads) != 1 or not isinstance(model, BertSentimentClassifier):
+        raise InputError(f"{path}: the page knows classifiers with one linear layer, not this one")
+    head = {f"classifier.{kind}": getattr(heads[0], kind).detach() for kind in KINDS}
+    tokenizer = BertTokenizer.from_pretrained(config.model)
+    return Loaded(model.bert, tokenizer, head, config.model)
+
+
+# ---------------------------------------------------------------------------------------------
+# Weights as bytes
+
+
+def rounded(tensor: Tensor) -> Tensor:
+    """A tensor as the page has it: matrices rounded, vectors as they are."""
+    if tensor.ndim != 2:
+        return tensor.detach().clone()
+    values, scale = quantize_rows(tensor.detach().numpy())
+    return torch.from_numpy(values * scale[:, None])
+
+
+def pack(tensors: Mapping[str, Tensor]) -> tuple[bytes, list[dict[str, Any]]]:
+    """All weights one after the other, and a table of where each begins: bert.js's ``unpack``.
+
+    What is float32 comes first, so that it lies at multiples of four bytes.
+    """
+    floats, bytes_, table = [], [], []
+    for name, tensor in tensors.items():
+        entry = {"name": name, "shape": list(tensor.shape), "at": 0, "scales": None}
+        numbers = tensor.numpy()
+        if tensor.ndim == 2:
+            values, numbers = quantize_rows(numbers)
+            bytes_.append((entry, "at", values.tobytes()))
+        floats.append((entry, "at" if tensor.ndim == 1 else "scales", numbers.tobytes()))
+        table.append(entry)
+    place = 0
+    for entry, key, content in floats + bytes_:
+        entry[key] = place
+        place += len(content)
+    return b"".join(content for _, _, content in floats + bytes_), table
+
+
+# ---------------------------------------------------------------------------------------------
+# The code beside the numbers
+
+# Screen of the page → the task, whose function it shows, and what to look for in its lines
+CODE: dict[str, tuple[str, Callable, str]] = {
+    "embeddings": ("bert.embed", BertModel.embed, r"embed"),
+    "projections": ("", BertSelfAttention.transform, r"linear_layer\(|view|transpose"),
+    "scores": ("bert.attention", BertSelfAttention.attention, r"sqrt|mask|softmax|transpose\(-"),
+    "sum": ("bert.attention", BertSelfAttention.attention, r"value"),
+    "heads": ("bert.attention", BertSelfAttention.attention, r"return|flatten|view|reshape"),
+    "add_norm": ("bert.add_norm", BertLayer.add_norm, r"ln_layer|dense_layer"),
+    "feed_forward": ("bert.layer", BertLayer.forward, r"interm"),
+    "pooler": ("", BertModel.forward, r"pooler"),
+}
+
+
+def code_of(function: Callable, words: str) -> list[dict[str, Any]]:
+    """The lines of a function, without docstring and markers.
+
+    Args:
+        words: the lines of its body where they occur are what the screen is about.
+
+    Returns:
+        number, the line's in its file; text; here, whether the screen is about it.
+    """
+    source, first = inspect.getsourcelines(function)
+    tree = ast.parse(textwrap.dedent("".join(source))).body[0]
+    doc = range(0)
+    if ast.get_docstring(tree) is not None:
+        doc = range(tree.body[0].lineno, tree.body[0].end_lineno + 1)
+    indent = len(source[0]) - len(source[0].lstrip())
+    return [
+        {
+            "number": first + number - 1,
+            "text": line[indent:].rstrip(),
+            "here": number >= tree.body[0].lineno and bool(re.search(words, line)),
+        }
+        for number, line in enumerate(source, start=1)
+        if number not in doc and line.strip() and not line.lstrip().startswith("###")
+    ]
+
+
+def code_beside() -> dict[str, dict[str, Any]]:
+    """For every screen a title and the lines of bert.py."""
+    return {
+        screen: {
+            "title": graded_task(task).title if task else f"Given · {function.__qualname__}",
+            "lines": code_of(function, words),
+        }
+        for screen, (task, function, words) in CODE.items()
+    }
+
+
+# ---------------------------------------------------------------------------------------------
+# The dev set as points
+
+
+@torch.no_grad()
+def cls_vectors(model: BertModel, tokenizer: BertTokenizer, texts: Sequence[str]) -> np.ndarray:
+    """The last [CLS] vector of each text: (N, D)."""
+    most = min(MOST_PIECES, model.config.max_position_embeddings)
+    found = []
+    for first in range(0, len(texts), BATCH):
+        rows = list(texts[first : first + BATCH])
+        batch = tokenizer(rows, padding=True, truncation=True, max_length=most, return_tensors="pt")
+        found.append(model(batch.input_ids, batch.attention_mask)["last_hidden_state"][:, 0])
+    return torch.cat(found).numpy()
+
+
+def principal_components(vectors: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The mean (D,) and the two directions along which vectors (N, D) differ most (2, D)."""
+    mean = vectors.mean(axis=0)
+    _, _, directions = np.linalg.svd(vectors - mean, full_matrices=False)
+    return mean, directions[:2]
+
+
+def points_of(loaded: Loaded, dev: str, base: str | None) -> dict[str, Any]:
+    """Sentences of a dev file as points, before and after fine-tuning, and how to add another."""
+    rows = load_data(dev, "dev", loaded.classes)
+    rows = rows[:: -(-len(rows) // MOST_POINTS)]
+    texts = [text for text, *_ in rows]
+    pictures = []
+    if base:
+        before = cls_vectors(BertModel.from_pretrained(base), loaded.tokenizer, texts)
+        pictures.append(("before", before))
+    pictures.append(("after", cls_vectors(loaded.bert, loaded.tokenizer, texts)))
+    found: dict[str, Any] = {"texts": texts, "classes": [label for _, label, _ in rows]}
+    for name, vectors in pictures:
+        mean, directions = principal_components(vectors)
+        found[name] = np.round((vectors - mean) @ directions.T, 4).tolist()
+    return found | {"mean": mean.tolist(), "directions": directions.tolist()}
+
+
+# ---------------------------------------------------------------------------------------------
+# The page
+
+TEMPLATES = Environment(loader=FileSystemLoader(HERE), autoescape=True, undefined=StrictUndefined)
+IN_WORKER = ("bert.js", "worker.js")
+IN_PAGE = (
+    "bert.js",  # the page explains with the same functions as the worker computes
+    "tokenizer.js",
+    "draw.js",
+    "mask.js",
+    "inside.js",
+    "attention.js",
+    "classes.js",
+    "page.js",
+)
+
+
+def read(*names: str) -> str:
+    """Files beside the template, one after the other."""
+    return "\n".join((HERE / name).read_text(encoding="utf-8") for name in names)
+
+
+def policy(script: str) -> str:
+    """A content security policy: this script and its worker, nothing from anywhere."""
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    return (
+        f"default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{digest}' blob:; "
+        "worker-src blob:; base-uri 'none'; form-action 'none'"
+    )
+
+
+def page(loaded: Loaded, name: str, labels: Sequence[str], points: dict[str, Any] | None) -> str:
+    """The HTML page of a model: everything inside it."""
+    content, table = pack(loaded.tensors)
+    config = loaded.bert.config
+    shape = ("hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size")
+    values = {
+        "name": name,
+        "parameters": sum(tensor.numel() for tensor in loaded.tensors.values()),
+        "config": {key: getattr(config, key) for key in (*shape, "layer_norm_eps")},
+        "most": min(MOST_PIECES, config.max_position_embeddings),
+        "pieces": loaded.tokenizer.pieces,
+        "lowerCase": loaded.tokenizer.lower_case,
+        "unicode": {"letters": wordpieces.ADDED_LATER, "moved": wordpieces.MOVED},
+        "table": table,
+        "words": loaded.has_words,
+        "labels": labels,
+        "points": points,
+        "sentences": sentences(masked=loaded.has_words),
+        "code": code_beside(),
+    }
+    script = read(*IN_PAGE)
+    return TEMPLATES.get_template("page.html").render(
+        policy=Markup(policy(script)),
+        name=name,
+        style=Markup(STYLE + read("page.css")),
+        data=values,  # the template escapes what could end its script element
+        weights=base64.b64encode(content).decode(),
+        worker=Markup(read(*IN_WORKER)),
+        script=Markup(script),
+        loaded=loaded,
+    )
+
+
+# ---------------------------------------------------------------------------------------------
+# What rounding changes
+
+
+def agreement(loaded: Loaded, texts: Iterable[str]) -> str:
+    """How often the rounded weights find the same first word, and the same class, as float32's."""
+    small = loaded.rounded()
+    words, classes = [], []
+    for text in texts:
+        ids = loaded.tokenizer(text, truncation=True, max_length=MOST_PIECES, return_tensors="pt")
+        ids = ids.input_ids[:, : loaded.bert.config.max_position_embeddings]  # (1, L)
+        if loaded.classes:
+            first, second = (one.class_logits(ids).argmax(dim=-1) for one in (loaded, small))
+            classes += (first == second).tolist()
+        if loaded.has_words:
+            places = torch.arange(1, ids.shape[1] - 1)  # all but [CLS] and [SEP], M of them
+            masked = ids.repeat(len(places), 1)  # (M, L)
+            masked[range(len(places)), places] = loaded.tokenizer.mask_token_id
+            logits = (one.word_logits(masked) for one in (loaded, small))
+            first, second = (x[range(len(places)), places].argmax(dim=-1) for x in logits)  # (M)
+            words += (first == second).tolist()
+    said = [
+        f"the same {what} as float32 in {np.mean(same):.1%} of {len(same)} {of}"
+        for what, same, of in (("first word", words, "places"), ("class", classes, "sentences"))
+        if same
+    ]
+    return "; ".join(said) or "nothing to compare: the model has neither words nor classes"
+
+
+# ---------------------------------------------------------------------------------------------
+# The command line
+
+
+def get_args(arguments: Sequence[str] | None = None) -> argparse.Namespace:
+    """Read the command line."""
+    parser = OneLineParser(prog="playground.py", description=__doc__.split("\n")[0])
+    add = parser.add_argument
+    add("--model", default="books", help="name, folder or checkpoint of classifier.py")
+    add("--out", default="playground.html", help="the page")
+    add("--labels", help="names of the classes, separated by commas")
+    add("--dev", metavar="FILE", help="labelled sentences of a classifier, shown as points")
+    add("--base", help="the model before fine-tuning (a checkpoint knows its own)")
+    add("--most_mb", type=positive_float, default=MOST_MB, help="refuse to write a larger page")
+    add(
+        "--agreement",
+        action="store_true",
+        help="say how often int8 and float32 agree, on --dev's sentences if given",
+    )
+    return parser.parse_args(arguments)
+
+
+def class_labels(loaded: Loaded, given: str | None) -> list[str]:
+    """Names of the classes: those given, or numbers."""
+    if given is None:
+        return [f"class {i}" for i in range(loaded.classes)]
+    labels = [label.strip() for label in given.split(",")]
+    if not loaded.classes:
+        raise InputError("--labels name classes, and this model has no classifier")
+    if len(labels) != loaded.classes:
+        raise InputError(f"{len(labels)} --labels for {loaded.classes} classes; name them all")
+    return labels
+
+
+def check_size(loaded: Loaded, most_mb: float) -> None:
+    """Refuse a model whose page would be too large, before anything is computed."""
+    count = sum(tensor.numel() for tensor in loaded.tensors.values())
+    megabytes = 4 / 3 * count / 1e6  # base64
+    if megabytes > most_mb:
+        raise InputError(
+            f"{count:,} parameters make a page of {megabytes:.0f} MB, and browsers are slow with "
+            f"more than {MOST_MB:.0f}; take a smaller model, or --most_mb {megabytes + 1:.0f}"
+        )
+
+
+def main() -> None:
+    """Load a model, write its page, say how large it is."""
+    args = get_args()
+    loaded = load(args.model)
+    labels = class_labels(loaded, args.labels)
+    check_size(loaded, args.most_mb)
+    points = None
+    if args.dev:
+        if not loaded.classes:
+            raise InputError("--dev shows what a classifier does, and this model has none")
+        points = points_of(loaded, args.dev, args.base or loaded.base)
+    text = page(loaded, Path(args.model).name, labels, points)
+    with atomic_write(args.out) as file:
+        file.write(text)
+    parts = ["words for [MASK]"] * loaded.has_words + ["classes"] * bool(labels)
+    print(f"it has {' and '.join(parts) or 'no head: vectors and attention only'}")
+    if args.agreement:
+        print(agreement(loaded, points["texts"] if points else sentences(masked=False)))
+    print(f"wrote {args.out}, {len(text.encode()) / 1e6:.1f} MB: open it in a browser")
+
+
+if __name__ == "__main__":
+    run_script(main)

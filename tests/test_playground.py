@@ -1,0 +1,513 @@
+"""lessons/playground.py: the page computes what torch computes, and a person can use it."""
+
+import base64
+import json
+import re
+import shutil
+import subprocess
+import sys
+import unicodedata
+
+import numpy as np
+import pytest
+import torch
+from conftest import (
+    as_process,
+    assert_refused,
+    save_classifier_folder,
+    save_sentiment_checkpoint,
+    save_tiny_model,
+    stir,
+    succeeded,
+    tiny_config,
+    tiny_vocabulary,
+    write_table,
+)
+from test_tokenizer import TEXTS, WORDS
+
+from course import handout
+from lessons import playground
+from lessons.attention_maps import attention_maps
+from pretraining.model import PretrainingModel
+from tokenizer import BertTokenizer
+from training import wordpieces
+from training.wordpieces import SPECIAL_TOKENS
+
+NODE = shutil.which("node")
+needs_node = pytest.mark.skipif(
+    NODE is None, reason="no node on PATH: the page's JavaScript is not compared; install nodejs"
+)
+
+
+def save_word_model(folder, **shape):
+    """A random model with a head for masked words."""
+    vocabulary = [*tiny_vocabulary(), *"the captain looked at sea old and smiled".split()]
+    torch.manual_seed(4)
+    config = tiny_config(vocab_size=len(vocabulary), max_position_embeddings=40, **shape)
+    stir(PretrainingModel(config), 0.2).save_pretrained(folder)
+    BertTokenizer(vocabulary).save_pretrained(folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def words(tmp_path_factory):
+    return playground.load(str(save_word_model(tmp_path_factory.mktemp("words"))))
+
+
+@pytest.fixture(scope="module")
+def classes(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("classes")
+    save_classifier_folder(folder, spread=0.2)
+    return playground.load(str(folder))
+
+
+# ---------------------------------------------------------------------------------------------
+# The same numbers and ids, in Node
+
+
+def in_node(tmp_path, files, expression, given):
+    """What JavaScript makes of an expression after the page's files, with ``given`` in sight."""
+    code = "const given = JSON.parse(require('fs').readFileSync(0, 'utf8'));\n"
+    code += f"process.stdout.write(JSON.stringify({expression}));"
+    script = tmp_path / "script.js"
+    script.write_text(f"{playground.read(*files)}\n{code}", encoding="utf-8")
+    done = subprocess.run(
+        [NODE, script], input=json.dumps(given), capture_output=True, encoding="utf-8", check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+FORWARD = """(() => {
+  const bytes = new Uint8Array(Buffer.from(given.weights, "base64"));
+  const bert = new Bert(unpack(bytes.buffer, given.table), given.config);
+  const trace = bert.forward(given.ids, given.real, given.off);
+  const list = tensor => Array.from(tensor.data);
+  return {
+    embedded: list(trace.embedded.output),
+    hidden: trace.layers.map(layer => list(layer.output)),
+    maps: trace.layers.map(layer => list(layer.probabilities)),
+    pooled: list(trace.pooler.output),
+    words: given.words &&
+      list(bert.maskedWords(trace.layers.at(-1).output, given.ids.map((_, i) => i))),
+    classes: given.classes && list(bert.classify(trace.pooler.output)),
+  };
+})()"""
+
+
+def forward(tmp_path, loaded, ids, real=None, off=()):
+    """All that bert.js computes for one sentence."""
+    content, table = playground.pack(loaded.tensors)
+    given = {
+        "weights": base64.b64encode(content).decode(),
+        "table": table,
+        "config": loaded.bert.config.to_dict(),
+        "ids": ids,
+        "real": real or [1] * len(ids),
+        "off": list(off),
+        "words": loaded.has_words,
+        "classes": loaded.classes,
+    }
+    return in_node(tmp_path, ["bert.js"], FORWARD, given)
+
+
+def close(found, wanted):
+    wanted = wanted.detach().numpy()
+    np.testing.assert_allclose(np.array(found).reshape(wanted.shape), wanted, atol=1e-4, rtol=0)
+
+
+@needs_node
+@pytest.mark.parametrize("name", ["words", "classes"])
+@pytest.mark.parametrize("padding", [0, 3])
+def test_the_forward_pass_is_torch_s(request, tmp_path, name, padding):
+    loaded = request.getfixturevalue(name)
+    small = loaded.rounded()
+    ids = loaded.tokenizer("a sea of words")["input_ids"]
+    assert len(ids) % 4  # rows left over by the blocks of four
+    real = [1] * len(ids) + [0] * padding
+    found = forward(tmp_path, loaded, ids + [0] * padding, real)
+    batch, mask = torch.tensor([ids + [0] * padding]), torch.tensor([real])
+    maps = attention_maps(small.bert, batch, mask)[:, 0]
+    close(found["maps"], maps)
+    assert maps.max() > 0.2  # uneven enough for the comparison to mean something
+    with torch.no_grad():
+        encoded = small.bert(batch, mask)
+        close(found["embedded"], small.bert.embed(batch)[0])
+    close(found["hidden"][-1], encoded["last_hidden_state"][0])
+    close(found["pooled"], encoded["pooler_output"])
+    if padding:
+        return  # the heads take no mask
+    if loaded.has_words:
+        close(found["words"], small.word_logits(batch)[0])
+    if loaded.classes:
+        close(found["classes"], small.class_logits(batch))
+
+
+@needs_node
+def test_a_head_that_is_off_adds_nothing(tmp_path, words):
+    small = words.rounded()
+    ids = words.tokenizer("the captain")["input_ids"]
+    width = small.bert.bert_layers[1].self_attention.attention_head_size
+
+    def silence(module, arguments):
+        context = arguments[0].clone()
+        context[..., 2 * width : 3 * width] = 0
+        return (context,)
+
+    hook = small.bert.bert_layers[1].attention_dense.register_forward_pre_hook(silence)
+    wanted = small.word_logits(torch.tensor([ids]))[0]
+    hook.remove()
+    found = forward(tmp_path, words, ids, off=[[1, 2]])
+    close(found["words"], wanted)
+    assert np.abs(np.array(forward(tmp_path, words, ids)["words"]) - found["words"]).max() > 1e-3
+
+
+def test_the_masked_words_are_those_of_pre_training(words, tmp_path):
+    """The head in the lesson, which knows nothing of pretraining/, is the same."""
+    save_word_model(tmp_path)
+    ids = torch.tensor([words.tokenizer("the [MASK] sea")["input_ids"]])
+    model = PretrainingModel.from_pretrained(str(tmp_path))
+    with torch.no_grad():
+        wanted, _ = model(ids, torch.ones_like(ids), chosen=torch.ones_like(ids, dtype=torch.bool))
+    torch.testing.assert_close(words.word_logits(ids)[0], wanted)
+
+
+IDS = "given.texts.map(text => new Tokenizer(given.pieces, given.lower, given.unicode).ids(text))"
+UNICODE = {"letters": wordpieces.ADDED_LATER, "moved": wordpieces.MOVED}
+
+
+@needs_node
+@pytest.mark.parametrize("lower", [True, False])
+def test_the_tokenizer_s_ids_are_ours(tmp_path, lower):
+    pieces = list(dict.fromkeys([*SPECIAL_TOKENS, *WORDS, *tiny_vocabulary(), "A", "Á", "##é"]))
+    tokenizer = BertTokenizer(pieces, lower)
+    given = {"pieces": pieces, "lower": lower, "unicode": UNICODE, "texts": TEXTS}
+    found = in_node(tmp_path, ["tokenizer.js"], IDS, given)
+    assert found == [tokenizer.text_to_ids(text) for text in TEXTS]
+    assert len({tuple(ids) for ids in found}) > len(TEXTS) / 2
+
+
+@needs_node
+def test_every_character_falls_into_words_as_ours(tmp_path):
+    """All of the first two planes that this Python knows."""
+    known = [c for c in map(chr, range(0x20000)) if unicodedata.category(c) not in ("Cn", "Cs")]
+    expression = """given.texts.map(text => {
+      const tokenizer = new Tokenizer([], true, given.unicode);
+      return tokenizer.splitAtPunctuation(tokenizer.normalise(text)).join(" ");
+    })"""
+    for start in range(0, len(known), 40_000):
+        texts = [f"a{c}B" for c in known[start : start + 40_000]]
+        given = {"texts": texts, "unicode": UNICODE}
+        found = in_node(tmp_path, ["tokenizer.js"], expression, given)
+        wanted = [
+            " ".join(wordpieces.split_at_punctuation(wordpieces.normalise(text))) for text in texts
+        ]
+        assert [(t, f) for t, f, w in zip(texts, found, wanted, strict=True) if f != w] == []
+
+
+# ---------------------------------------------------------------------------------------------
+# The command
+
+
+def test_the_page_holds_everything_and_fetches_nothing(run_script_here, tmp_path):
+    folder = save_word_model(tmp_path / "words")
+    done = succeeded(run_script_here(playground, "--model", folder, "--agreement"))
+    assert "it has words for [MASK]" in done.out
+    assert re.search(r"the same first word as float32 in \d+\.\d% of \d+ places", done.out)
+    assert re.search(r"wrote playground\.html, 0\.\d MB", done.out)
+    text = (tmp_path / "playground.html").read_text(encoding="utf-8")
+    assert not re.search(r"https?://(?!www\.w3\.org/2000/svg)|src=|@import|url\(", text)
+    assert "default-src 'none'" in text
+    assert text.count("<script") == 4
+    assert text.count("</script") == 4
+
+
+def test_what_the_page_shows_of_bert_py():
+    """The lines that a screen is about, from the file itself."""
+    code = playground.code_beside()
+    here = {
+        name: [one["text"].strip() for one in part["lines"] if one["here"]]
+        for name, part in code.items()
+    }
+    assert code["add_norm"]["title"] == "Task 1.2 · BertLayer.add_norm"
+    assert all(here.values())
+    text = "\n".join(one["text"] for part in code.values() for one in part["lines"])
+    assert "SOLUTION" not in text
+    assert '"""' not in text
+    source = (playground.ROOT / "bert.py").read_text(encoding="utf-8").split("\n")
+    for part in code.values():
+        for line in part["lines"]:
+            assert source[line["number"] - 1].strip() == line["text"].strip()
+
+
+def test_a_checkpoint_with_points(run_script_here, tmp_path):
+    base = save_tiny_model(tmp_path / "base", hidden_size=32)
+    checkpoint = save_sentiment_checkpoint(tmp_path / "mine.pt", base, labels=2, dropout=0.1)
+    rows = [("0" * 25, "a film", 0), ("1" * 25, "a dull film", 1), ("2" * 25, "warm", 1)]
+    dev = write_table(tmp_path / "dev.csv", "id sentence sentiment", rows)
+    line = ("--model", checkpoint, "--dev", dev, "--labels", "bad, good", "--out", "mine.html")
+    done = succeeded(run_script_here(playground, *line))
+    assert "it has classes" in done.out
+    text = (tmp_path / "mine.html").read_text(encoding="utf-8")
+    data = json.loads(re.search(r'id="data">(.*?)</script>', text, re.DOTALL)[1])
+    assert data["labels"] == ["bad", "good"]
+    assert data["points"]["classes"] == [0, 1, 1]
+    loaded = playground.load(str(checkpoint))
+    ids = torch.tensor([loaded.tokenizer("a dull film")["input_ids"]])
+    with torch.no_grad():
+        vector = loaded.bert(ids, torch.ones_like(ids))["last_hidden_state"][0, 0].numpy()
+    own = np.array(data["points"]["directions"]) @ (vector - np.array(data["points"]["mean"]))
+    np.testing.assert_allclose(own, data["points"]["after"][1], atol=2e-4)
+    after = np.array(data["points"]["after"])
+    assert np.abs(after - data["points"]["before"]).max() > 1e-3
+    np.testing.assert_allclose(after.mean(axis=0), 0, atol=2e-4)
+    with torch.no_grad():
+        texts = [text for _, text, _ in rows]
+        vectors = playground.cls_vectors(loaded.bert, loaded.tokenizer, texts)
+    apart = np.linalg.norm(vectors[0] - vectors[2])  # three points lie in a plane
+    assert np.linalg.norm(after[0] - after[2]) == pytest.approx(apart, abs=1e-3)
+
+
+def test_bad_input_is_one_line(run_script_here, tmp_path):
+    plain = save_tiny_model(tmp_path / "plain")
+    save_classifier_folder(tmp_path / "classes")
+    for flags, fact in (
+        (["--model", plain, "--labels", "a,b"], "has no classifier"),
+        (["--model", plain, "--dev", "x.csv"], "this model has none"),
+        (["--model", tmp_path / "classes", "--labels", "a"], "1 --labels for 2 classes"),
+        (["--model", plain, "--most_mb", "0.01"], "--most_mb 1"),
+        (["--model", tmp_path / "no.pt"], "no checkpoint at"),
+    ):
+        assert_refused(run_script_here(playground, *flags), fact, code=1)
+    assert not (tmp_path / "playground.html").exists()
+    done = succeeded(run_script_here(playground, "--model", plain, "--agreement"))
+    assert "no head" in done.out
+    assert "nothing to compare" in done.out
+
+
+# ---------------------------------------------------------------------------------------------
+# The page, used as a person would
+
+PIECE = "document.querySelectorAll('#pieces button')[{}]"
+STILL = "shown && !busy"
+
+
+@pytest.fixture
+def opened(browser, tmp_path):
+    """A function that opens the page of a model."""
+
+    def open_page(loaded, labels=()):
+        file = tmp_path / "page.html"
+        file.write_text(playground.page(loaded, "a <b>model</b>", labels, None), encoding="utf-8")
+        browser(
+            "Emulation.setDeviceMetricsOverride",
+            width=900,
+            height=800,
+            deviceScaleFactor=1,
+            mobile=False,
+        )
+        browser.open(file)
+        browser.wait(STILL)
+        return browser
+
+    yield open_page
+    assert browser.complaints() == []
+
+
+def write(browser, text):
+    """Replace the sentence, as one types."""
+    browser.click("document.getElementById('text')")
+    browser.eval("document.getElementById('text').select()")
+    browser.type(text)
+    browser.wait(STILL)
+
+
+def pieces_of(browser):
+    return browser.eval(
+        "Array.from(document.querySelectorAll('#pieces button'), b => b.textContent)"
+    )
+
+
+def test_typing_masking_and_putting_in(opened, words):
+    browser = opened(words)
+    write(browser, "the old captain")
+    assert pieces_of(browser) == ["[CLS]", "the", "old", "captain", "[SEP]"]
+    browser.click(PIECE.format(3))
+    browser.wait(f"{STILL} && shown.words.length === 1")
+    assert pieces_of(browser)[3] == "[MASK]"
+    found = browser.eval(
+        "Array.from(document.querySelectorAll('#places button.name'), b => b.textContent)"
+    )
+    ids = torch.tensor([words.tokenizer("the old [MASK]")["input_ids"]])
+    best = words.rounded().word_logits(ids)[0, 3].topk(10).indices
+    assert found == words.tokenizer.convert_ids_to_tokens(best.tolist())
+    browser.click(PIECE.format(1))
+    browser.wait(f"{STILL} && shown.words.length === 2")
+    assert browser.eval("document.querySelectorAll('#places .track b').length") == 10  # before
+    browser.click("document.querySelectorAll('#places button.name')[0]")
+    browser.wait(f"{STILL} && shown.words.length === 1")
+    assert pieces_of(browser)[1] != "[MASK]"
+    browser.click("document.getElementById('measure')")
+    browser.wait("document.querySelectorAll('#likelihood .track').length === 3")
+    told = browser.eval("document.querySelector('#likelihood summary').textContent")
+    ids = torch.tensor([browser.eval("state.ids.map((id, i) => state.put.get(i) ?? id)")])
+    wanted = 0.0
+    for place in (1, 2, 3):
+        masked = ids.clone()
+        masked[0, place] = words.tokenizer.mask_token_id
+        logits = words.rounded().word_logits(masked)[0, place]
+        wanted += logits.log_softmax(dim=-1)[ids[0, place]].item()
+    assert float(re.search(r"−([\d.]+)", told)[1]) == pytest.approx(-wanted, abs=0.02)
+
+
+def test_looking_inside(opened, words):
+    browser = opened(words)
+    browser.click("document.getElementById('tab-inside')")
+    steps = browser.eval("STEPS.length")
+    for step in range(steps):
+        browser.click(f"document.querySelectorAll('#steps button')[{step}]")
+        for picture in range(browser.eval("document.querySelectorAll('#tensors canvas').length")):
+            browser.eval("document.getElementById('said-inside').textContent = ''")
+            browser.hover(f"document.querySelectorAll('#tensors canvas')[{picture}]")
+            browser.wait("document.getElementById('said-inside').textContent")
+            said = browser.eval("document.getElementById('said-inside').textContent")
+            assert re.search(r"\d\.\d\d\d", said), said
+            assert "NaN" not in said
+            assert "undefined" not in said
+        assert browser.eval("document.querySelectorAll('#code .here').length") > 0
+    assert browser.eval("document.getElementById('next').disabled")
+    browser.click("document.querySelectorAll('#steps button')[2]")
+    browser.click("document.getElementById('padding')")
+    browser.wait(f"{STILL} && shown.asked.ids.length === state.ids.length + 3")
+    assert pieces_of(browser)[-3:] == ["[PAD]"] * 3
+    shares = browser.eval("Array.from(mapOf(shown, 0, 0).slice(0, shown.asked.ids.length))")
+    assert shares[-3:] == [0, 0, 0]
+    assert sum(shares) == pytest.approx(1, abs=1e-5)
+
+
+def test_a_head_is_chosen_and_switched_off(opened, words):
+    browser = opened(words)
+    browser.click("document.getElementById('tab-attention')")
+    assert browser.eval("document.querySelectorAll('#grid button').length") == 8
+    browser.click("document.querySelectorAll('#grid button')[6]")
+    assert browser.eval("document.getElementById('head-title').textContent") == "Layer 2, head 3"
+    write(browser, "the [MASK] sea")
+    before = browser.eval("Array.from(shown.words[0])")
+    browser.click("document.getElementById('off')")
+    browser.wait(f"{STILL} && shown.asked.off.length === 1")
+    assert browser.eval("Array.from(shown.whole.words[0])") == before
+    assert browser.eval("Array.from(shown.words[0])") != before
+    assert "2.3" in browser.eval("document.getElementById('switched').textContent")
+    assert browser.eval("document.querySelectorAll('#effect .track b').length") == 6
+    browser.click("document.getElementById('all-on')")
+    browser.wait(f"{STILL} && shown.asked.off.length === 0")
+    browser.click("document.querySelectorAll('#lines g')[1]")
+    assert browser.eval("state.piece") == 1
+
+
+def test_a_classifier_follows_the_typing(opened, classes):
+    browser = opened(classes, ["bad <i>", "good"])
+    assert browser.eval("Array.from(document.querySelectorAll('[role=tab]'), t => t.id)") == [
+        "tab-classes", "tab-inside", "tab-attention",
+    ]  # fmt: skip
+    write(browser, "A Warm film")
+    assert browser.eval("document.querySelector('#probabilities .name').textContent") == "bad <i>"
+    ids = torch.tensor([classes.tokenizer("a warm film")["input_ids"]])
+    wanted = classes.rounded().class_logits(ids).softmax(dim=-1)[0]
+    np.testing.assert_allclose(browser.eval("Array.from(shown.classes)"), wanted, atol=1e-4)
+    browser.click("document.getElementById('leave')")
+    browser.wait(f"document.querySelectorAll('#left .track').length === {ids.shape[1] - 2}")
+
+
+def test_the_keyboard_alone_is_enough(opened, words):
+    browser = opened(words)
+    focused = "document.activeElement.id || document.activeElement.textContent"
+    order = []
+    for _ in range(4):
+        browser.press("Tab")
+        order.append(browser.eval(focused))
+    assert order[:2] == ["samples", "text"]
+    assert order[3] == "tab-mask"
+    assert order[2] == pieces_of(browser)[1]
+    browser.press("ArrowRight")
+    assert browser.eval("state.view") == "inside"
+    browser.press("End")
+    assert browser.eval("state.view") == "attention"
+    browser.eval("document.querySelector('#map canvas').focus()")
+    browser.press("ArrowRight")
+    assert "takes" in browser.eval("document.getElementById('said-attention').textContent")
+
+
+def test_odd_sentences_are_said(opened, words):
+    browser = opened(words)
+    notes = "document.getElementById('notes').textContent"
+    for text, said in (
+        (" ", "is empty"),
+        ("a " * 600, "600 pieces are too many"),
+        ("a 😀 sea", "[UNK]"),
+        ("שלום عليكم", "from left to right"),
+        ("b" * 99 + " " + "c" * 200, "[UNK]"),
+    ):
+        write(browser, text)
+        assert said in browser.eval(notes)
+        for tab in ("inside", "attention", "mask"):
+            browser.click(f"document.getElementById('tab-{tab}')")
+        assert browser.eval("shown.asked.ids.length") <= 40
+    write(browser, "a sea")
+    assert browser.eval(notes) == ""
+
+
+def test_nothing_is_wider_than_the_screen(opened, words):
+    browser = opened(words)
+    write(browser, "b" * 38 + " the [MASK] sea")
+    for width in (320, 390, 1280):
+        browser(
+            "Emulation.setDeviceMetricsOverride",
+            width=width,
+            height=800,
+            deviceScaleFactor=1,
+            mobile=False,
+        )
+        for view in ("mask", "inside", "attention"):
+            browser.eval(f"choose('{view}'); null")
+            browser.wait(STILL)
+            assert browser.eval("document.documentElement.scrollWidth") <= width, (view, width)
+    assert browser.eval("document.title") == "BERT in one page: a <b>model</b>"
+
+
+def test_a_foreign_script_is_stopped(browser, words, tmp_path):
+    text = playground.page(words, "x", (), None)
+    file = tmp_path / "page.html"
+    file.write_text(
+        text.replace("</body>", "<script>document.title = 'taken'</script></body>"), "utf-8"
+    )
+    browser.open(file)
+    browser.wait(STILL)
+    assert browser.eval("document.title") == "BERT in one page: x"
+    assert browser.complaints() != []
+
+
+def test_the_lesson_needs_nothing_that_stays_with_staff():
+    """The student's handout has it."""
+    code = "import sys; sys.modules['pretraining'] = None; import lessons.playground"
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=playground.ROOT, capture_output=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def test_a_student_s_page_shows_the_student_s_lines(tmp_path):
+    handout.write_files(tmp_path / "mine", handout.build(playground.ROOT, "1", False).files)
+    file = tmp_path / "mine" / "bert.py"
+    text = file.read_text(encoding="utf-8")
+    stub = 'raise NotImplementedError("Task 1.2'
+    assert stub in text
+    file.write_text(text.replace(stub, f"mine = ln_layer  # my own line\n        {stub}"), "utf-8")
+    model = save_word_model(tmp_path / "words")
+    line = ("lessons/playground.py", "--model", model, "--out", tmp_path / "page.html")
+    done = as_process(*line, folder=tmp_path / "mine")
+    assert done.code == 0, done.err
+    page = (tmp_path / "page.html").read_text(encoding="utf-8")
+    code = json.loads(re.search(r'id="data">(.*?)</script>', page, re.DOTALL)[1])["code"]
+    (mine,) = (one for one in code["add_norm"]["lines"] if "my own line" in one["text"])
+    assert mine["here"]
