@@ -1,12 +1,11 @@
 """What a BERT expects in place of [MASK]: the most probable word pieces, with their probabilities.
 
-    python lessons/fill_mask.py --text "The captain looked at the [MASK]."
+    python lessons/fill_mask.py --model bert-base-uncased --text "He looked at the [MASK]."
     python lessons/fill_mask.py --model DIR < sentences.txt
-    python lessons/fill_mask.py                      asks for sentences
+    python lessons/fill_mask.py --model DIR             asks for sentences
 
-Any checkpoint with a head for masked words will do: the ``books`` model that comes with the
-repository, what pretraining/pretrain.py writes, bert-base-uncased. docs/fill-mask.md explains what
-is seen. This lesson does not know how the model was trained.
+Any checkpoint with a head for masked words will do: what pretraining/pretrain.py writes, or
+bert-base-uncased. This lesson does not know how the model was trained.
 """
 
 from __future__ import annotations
@@ -43,7 +42,7 @@ def load(name: str) -> tuple[PretrainingModel, BertTokenizer]:
     names = {canonical_name(name) for name in read_weights(find_model(name))}
     if not MASKED_WORD_NAMES.keys() <= names:
         raise InputError(
-            f"{name} has no head for masked words; take a model that has one, such as books or "
+            f"{name} has no head for masked words; take a model that has one, such as "
             "bert-base-uncased, or train one: python pretraining/pretrain.py --help"
         )
     model = PretrainingModel.from_pretrained(name, objective="none")
@@ -97,7 +96,7 @@ def get_args(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     """Read the command line."""
     parser = OneLineParser(prog="fill_mask.py", description=__doc__.split("\n")[0])
     parser.add_argument("--text", nargs="+", default=[], help="else lines of standard input")
-    parser.add_argument("--model", default="books", help="name or folder; books if not given")
+    parser.add_argument("--model", required=True, help="name or folder")
     parser.add_argument("--top", type=positive_int, default=10, help="pieces for each [MASK]")
     return parser.parse_args(arguments)
 
