@@ -911,6 +911,11 @@ def test_a_padding_that_is_nan_is_wrong():
 # The worker
 
 
+FILLS = """
+import tempfile, time
+open(tempfile.gettempdir() + "/x", "wb").write(b"x" * 2**26)
+time.sleep(1)  # where the folder is on a disk, its size is looked at now and then
+"""
 LEAVES = """
 import os, tempfile
 if os.fork() == 0:
@@ -938,7 +943,7 @@ def test_one_task_does_not_harm_the_next(slot):
     files = {
         "kill": "import os, signal\nos.kill(os.getppid(), signal.SIGKILL)",
         "stop": "import signal\nsignal.raise_signal(signal.SIGSTOP)",
-        "fill": "import tempfile\nopen(tempfile.gettempdir() + '/x', 'wb').write(b'x' * 2**26)",
+        "fill": FILLS,
         "leave": LEAVES,
         "good": GOOD,
     }
