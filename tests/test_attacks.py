@@ -34,7 +34,7 @@ PART_1 = ("bert.py", "optimizer.py", "classifier.py")
 FILES = {1: PART_1, 2: (attacks.MODEL,)}
 HONEST = ("m-honest", "zz-honest")
 SECONDS = {1: 4, 2: 20}  # of a task, by part
-ENDED = ("crashed", "timeout")
+ENDED = ("crashed", "timeout", "invalid answer")  # without a result; all are worth nothing
 SAMPLE = slice(None, None, 4)  # of the attacks that are graded without --all-attacks
 LEFT = ("GOT-THROUGH", "message-to-friends", "left-by-attack")
 
