@@ -270,7 +270,7 @@ def train(args, tokenizer: BertTokenizer, corpus: Corpus) -> None:
                     run.backward(word_loss / masked + pair_loss / len(batch["labels"]))
                     run.add(**counts)
                 run.step()
-                keep_checkpoint(args, tokenizer, model, run.pieces)
+                keep_checkpoint(args, tokenizer, model, run.progress.begun_pieces)
                 is_last = run.step_number == args.steps
                 if is_last or run.step_number % args.log_every == 0:
                     tables.training.append(end_row(run, args.objective))
@@ -369,7 +369,7 @@ def evaluate(args, tokenizer, model, held: HeldOut | None, run: Run, tables: Tab
     if held is None:
         save(model, tokenizer, args.out)
     else:
-        row = {"step": run.step_number, "pieces": run.pieces}
+        row = {"step": run.step_number, "pieces": run.progress.begun_pieces}
         row |= from_first(held.measure(model, run.autocast))
         tables.held_out.append(row)
         say(

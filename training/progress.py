@@ -53,6 +53,7 @@ class Progress:
 
     def __init__(self, total: float, done: int = 0, seconds: float = 0.0, evaluations: int = 0):
         self.total, self.done, self.before = total, done, seconds
+        self.begun_pieces = done  # with those of the batch that is being computed
         self.begun = time.monotonic()
         self.steps = 0  # of this process
         self.timed = 0.0  # seconds of timed steps
@@ -70,9 +71,11 @@ class Progress:
         if self.epoch_ended is not None:
             self.evaluation_seconds = began - self.epoch_ended
         for number, batch in enumerate(bar, start=first + 1):
+            pieces = pieces_of(batch)
+            self.begun_pieces += pieces
             yield batch
             now = time.monotonic()
-            self._add(pieces_of(batch), now - began)
+            self._add(pieces, now - began)
             began = now
             if bar.disable and now - self.last_line >= self.LINE_EVERY:
                 self._say_line(f"{name}, batch {number:,} of {count:,}", now)

@@ -37,7 +37,7 @@ from training.processes import (
     first_process,
     from_first,
 )
-from training.progress import Progress, pieces_of
+from training.progress import Progress
 from training.report import Report, StepLog
 from training.schedule import linear_factor, set_learning_rates
 from training.tensorboard import Board
@@ -139,7 +139,6 @@ class Run:
         self.times: list[float] = []  # seconds at the end of each
         self.scores: list[float] = []
         self.rows = 0  # of the batch
-        self.pieces = 0  # word pieces of all batches begun
         self.own_loss, self.loss = 0.0, 0.0  # of the step: this process's share, the whole
         self.is_reduced, self.is_updated = False, False  # what was done in the step
 
@@ -148,7 +147,7 @@ class Run:
         if saved:
             self.epoch, self.batch, self.step_number = saved["epoch"], saved["batch"], saved["step"]
             self.history, self.times = saved["history"], saved["times"]
-            self.scores, self.pieces = saved["scores"], saved["pieces"]
+            self.scores = saved["scores"]
             self.totals = RunningTotals(list(self.totals.sums), saved["totals"])
             for name, part in self.stateful.items():
                 part.load_state_dict(saved["stateful"][name])
@@ -157,7 +156,7 @@ class Run:
         self.board = Board(self.args.tensorboard, name, self.step_number)
         self.progress = Progress(
             self.total_steps * self.loader.pieces_per_batch,
-            self.pieces,
+            saved["pieces"] if saved else 0,
             saved["seconds"] if saved else 0.0,
             0 if self.last_step else self.args.epochs - self.epoch + 1,
         )
@@ -188,7 +187,6 @@ class Run:
         for batch in self.progress.bar(self.loader, name, self.batch, len(self.loader)):
             self.batch += 1
             self.step_number += 1
-            self.pieces += pieces_of(batch)
             self.rows, self.is_reduced, self.is_updated = len(batch["labels"]), False, False
             yield batch
             rate = self.optimizer.param_groups[0]["lr"]
@@ -251,7 +249,7 @@ class Run:
             "history": self.history,
             "times": self.times,
             "scores": self.scores,
-            "pieces": self.pieces,
+            "pieces": self.progress.begun_pieces,
             "seconds": self.progress.seconds(),
             "stateful": {name: part.state_dict() for name, part in self.stateful.items()},
         }
