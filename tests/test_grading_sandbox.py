@@ -564,7 +564,9 @@ def test_in_a_container_of_podman(slot):
     assert (ended.status, ended.printed) == ("ended", "")
     first, second = ended.answer.splitlines()
     said, top, temporary, descriptors, names, network = json.loads(first)
-    assert (said, temporary, second) == ("hi", [], b"30")
+    above = Path(sys.prefix).relative_to("/")  # Python may lie in /tmp, as in CI's clone
+    mounted = [above.parts[1]] if above.parts[0] == "tmp" else []
+    assert (said, temporary, second) == ("hi", mounted, b"30")
     assert not {"home", "work", "var", "srv"} & set(top)
     assert len(descriptors) <= 4
     assert "TMPDIR" in names
