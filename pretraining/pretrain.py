@@ -197,6 +197,8 @@ def new_model(args, tokenizer: BertTokenizer) -> PretrainingModel:
         else:
             config = preset(args.preset, **special)
         model = PretrainingModel(config, args.objective)
+    if args.dropout is not None:
+        set_dropout(model, args.dropout)
     config = model.config
     if args.length > config.max_position_embeddings:
         raise InputError(
@@ -214,6 +216,17 @@ def new_model(args, tokenizer: BertTokenizer) -> PretrainingModel:
         f"layers, {config.num_attention_heads} heads, {len(tokenizer):,} word pieces"
     )
     return model
+
+
+def set_dropout(model: nn.Module, probability: float) -> None:
+    """Change the dropout of this model, and not that of its configuration, which is saved with it.
+
+    A text that is read once cannot be learned by heart (Geiping & Goldstein 2023, section 4.2);
+    the few labels of fine-tuning can.
+    """
+    for module in model.modules():
+        if isinstance(module, nn.Dropout):
+            module.p = probability
 
 
 class PretrainingLoader(TrainingLoader):
@@ -518,6 +531,9 @@ class PretrainingFlags(TrainingFlags):
     epochs: int = flag(1, type=positive_int, help="times the length of the first epoch")
     steps: int | None = flag(None, type=positive_int, help="or so many steps")
     lr: float | None = flag(None, type=positive_float, help="5e-4 from scratch, 5e-5 with --model")
+    dropout: float | None = flag(
+        None, type=probability, help="while it is pre-trained; the configuration's"
+    )
     weight_decay: float = flag(0.01, type=probability, help="not on biases and LayerNorm")
     clip: float | None = flag(1.0, type=positive_float, help="largest norm of all gradients")
     warmup: float = flag(0.1, type=probability, help="share of the steps with rising lr")

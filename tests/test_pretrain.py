@@ -482,6 +482,15 @@ def test_more_pieces_are_masked_in_training_alone(place, run_script_here, watche
     assert all(share < 0.25 for share in shares[1:])
 
 
+def test_dropout_of_pretraining_is_not_that_of_the_model(place, run_script_here, watched, tmp_path):
+    succeeded(run_script_here(pretrain, *place.line, "--dropout", "0", "--steps", "1"))
+    dropouts = [m.p for m in watched.models[0].modules() if isinstance(m, torch.nn.Dropout)]
+    assert dropouts
+    assert not any(dropouts)
+    config = json.loads((tmp_path / "out" / "config.json").read_text())
+    assert config["hidden_dropout_prob"] == config["attention_probs_dropout_prob"] == 0.1
+
+
 @pytest.fixture
 def plain_line(place, tmp_path) -> list:
     """A command line for a model without dropout."""
