@@ -1,0 +1,54 @@
+"""A pre-trained model as it is given away: half the bytes, with its head for masked words.
+
+    python pretraining/ship.py runs/books --out models/books
+
+Weights become bfloat16, which has the range of float32 and 8 bits of its fraction. All else stays,
+and every script, ``transformers`` too, loads the folder. The sha256 it prints is for the card.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+import torch
+
+from pretraining.model import PretrainingModel
+from tokenizer import BertTokenizer
+from training.arguments import OneLineParser
+from training.files import check_writable, sha256_of
+from training.hub import WEIGHT_FILES
+from training.scripts import run_script
+
+
+def ship(run: Path, folder: Path) -> str:
+    """Write a run's best model in bfloat16; the sha256 of its weights.
+
+    Raises:
+        InputError: the run holds no model.
+    """
+    tokenizer = BertTokenizer.from_pretrained(str(run))
+    model = PretrainingModel.from_pretrained(str(run), objective="none").to(torch.bfloat16)
+    check_writable(folder)
+    tokenizer.save_pretrained(folder, model.config.max_position_embeddings)
+    model.save_pretrained(folder)
+    return sha256_of(folder / WEIGHT_FILES[0])
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Write the folder, say how large it is."""
+    parser = OneLineParser(prog="ship.py", description="Write a pre-trained model in bfloat16.")
+    parser.add_argument("run", type=Path, help="folder that pretrain.py wrote")
+    parser.add_argument("--out", type=Path, required=True, help="folder to write")
+    args: argparse.Namespace = parser.parse_args(arguments)
+    digest = ship(args.run, args.out)
+    size = (args.out / WEIGHT_FILES[0]).stat().st_size
+    print(f"wrote {args.out}, {size / 1e6:.1f} MB, sha256 of {WEIGHT_FILES[0]} {digest}")
+
+
+if __name__ == "__main__":
+    run_script(main)
