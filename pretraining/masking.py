@@ -20,11 +20,11 @@ import torch
 from torch import Tensor
 from torch.utils.data import Dataset
 
+from pretraining.model import OBJECTIVES
 from training.errors import InputError
 
 IGNORED = -100  # a label that cross_entropy leaves out
 MASKED = 0.15  # the share of pieces that BERT masks
-OBJECTIVES = ("nsp", "sop", "none")
 SHORT = 0.1  # the share of examples that are made shorter, so that the model sees short ones too
 
 # ---------------------------------------------------------------------------------------------

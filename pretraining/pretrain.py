@@ -35,8 +35,8 @@ from torch.nn import functional as F
 from config import BertConfig
 from optimizer import AdamW
 from pretraining.corpus import AS_TYPED, Corpus, build, checked_files, read_blocks, unigram_entropy
-from pretraining.masking import IGNORED, MASKED, OBJECTIVES, PretrainingExamples
-from pretraining.model import PretrainingModel
+from pretraining.masking import IGNORED, MASKED, PretrainingExamples
+from pretraining.model import OBJECTIVES, PretrainingModel
 from pretraining.presets import PRESETS, preset
 from tokenizer import BertTokenizer
 from training.acceleration import accelerate

@@ -114,7 +114,8 @@ def test_pre_training_stands_on_the_model(path):
     ours = set(imported_modules(path)) & {*LAYERS, *CHECKS, *PACKAGE, "checks"}
     assert ours <= allowed
     order = [
-        f"pretraining.{name}" for name in ("corpus", "masking", "model", "presets", "pretrain")
+        f"pretraining.{name}"
+        for name in ("corpus", "model", "masking", "presets", "pretrain", "ship")
     ]
     lower = {name for name in imported_names(path) if name.startswith("pretraining.")}
     assert lower <= set(order[: order.index(f"pretraining.{path.stem}")])
