@@ -130,6 +130,19 @@ def test_a_path_comes_first_and_is_printed_once(hub, tmp_path, monkeypatch, caps
     assert not hub.asked
 
 
+def test_the_own_model_is_found_beside_a_folder_of_texts(hub, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(lookup, "MODELS", tmp_path / "models")
+    monkeypatch.chdir(tmp_path)
+    for folder in ("models/books", "books"):
+        (tmp_path / folder).mkdir(parents=True)
+    assert find_model("books") == tmp_path / "models" / "books"
+    assert capsys.readouterr().out == "model: books from models/\n"
+    lookup._locate.cache_clear()
+    (tmp_path / "books" / "config.json").write_text("{}")
+    assert find_model("books") == Path("books")
+    assert not hub.asked
+
+
 def test_model_config_and_tokenizer_say_where_from_only_once(tiny_model_folder, capsys):
     BertTokenizer.from_pretrained(tiny_model_folder)
     BertConfig.from_pretrained(tiny_model_folder)

