@@ -16,6 +16,10 @@ from bert import BertModel
 from config import BertConfig
 from training.errors import InputError
 
+# The decoder's rows come in multiples of this. On a CPU PyTorch's matrix products keep code and
+# buffers for every number of rows they have met, and M differs from batch to batch: memory grew by
+# gigabytes in a long run.
+ROWS = 128
 OBJECTIVES = ("nsp", "sop", "none")  # of the second head; none: there is none
 
 # Hugging Face's name → ours
@@ -71,9 +75,10 @@ class PretrainingModel(BertPreTrainedModel):
         encoded = self.bert(input_ids, attention_mask, token_type_ids)
         hidden = encoded["last_hidden_state"]  # (B, L, D)
         hidden = hidden.flatten(0, 1) if chosen is None else hidden[chosen]  # (M, D)
-        hidden = self.transform_norm(F.gelu(self.transform_dense(hidden)))  # (M, D)
-        words = F.linear(hidden, self.bert.word_embedding.weight, self.decoder_bias)  # (M, V)
-        words = words.to(self.dtype)
+        filled = F.pad(hidden, (0, 0, 0, -len(hidden) % ROWS))  # (R, D), R ≥ M
+        filled = self.transform_norm(F.gelu(self.transform_dense(filled)))  # (R, D)
+        words = F.linear(filled, self.bert.word_embedding.weight, self.decoder_bias)  # (R, V)
+        words = words[: len(hidden)].to(self.dtype)  # (M, V)
         if self.relation is None:
             return words, None
         return words, self.relation(encoded["pooler_output"]).to(self.dtype)  # (B, 2)
