@@ -87,7 +87,9 @@ def spread_table(named: Runs) -> str:
             deviation = scores.std(ddof=1)
             cells[1] += f" ({deviation:.3f})"
             cells[-1] = str(seeds_needed(deviation) or f"> {MOST_SEEDS}")
-        cells += [f"{expected_best(scores, n):.3f}" for n in TRIES]
+        tries = [n for n in TRIES if n <= len(scores)]  # more would only repeat the highest
+        cells += [f"{expected_best(scores, n):.3f}" for n in tries]
+        cells += ["–"] * (len(TRIES) - len(tries))
         lines.append(f"| {name} | {' | '.join(cells)} |")
     return "\n".join(lines)
 
