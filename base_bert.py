@@ -116,8 +116,10 @@ def read_weights(folder: str | Path) -> dict[str, Tensor]:
 
 
 def canonical_name(name: str) -> str:
-    """Strip the ``bert.`` prefix and translate the ``gamma``/``beta`` of TensorFlow days."""
+    """Strip the ``bert.`` prefix and translate the names that other versions gave a tensor."""
     name = name.removeprefix("bert.")
+    if name == "cls.predictions.decoder.bias":  # the same tensor as, or instead of, this one
+        return "cls.predictions.bias"
     name = name.replace("LayerNorm.gamma", "LayerNorm.weight")
     return name.replace("LayerNorm.beta", "LayerNorm.bias")
 

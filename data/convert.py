@@ -1,9 +1,11 @@
-"""SST-2, IMDB, SNLI and a part of Quora as files that our scripts read, or as plain text.
+"""SST-2, IMDB, SNLI, MultiNLI, Quora and files of pairs for our scripts, or as plain text.
 
     command                                                 writes into --out
     python data/convert.py sst2 GLUE/SST-2 --out sst2       train.csv, dev.csv
     python data/convert.py imdb FOLDER --out imdb           train.csv, dev.csv, test.csv
     python data/convert.py snli FOLDER --out snli           nli-train.csv, nli-dev.csv
+    python data/convert.py multinli FOLDER --out multinli   nli-train.csv, nli-dev.csv
+    python data/convert.py pairs FILE.tsv.gz --out pairs    {nli,sts}-{train,dev,test}.csv
     python data/convert.py quora quora-dev.csv --out quora  quora-small-{train,dev}.csv
     python data/convert.py text FILE.csv --out text         FILE.txt
     python data/convert.py speech FILE.csv --out speech     FILE.txt
@@ -14,13 +16,18 @@ columns id, label and text; with ids half/class/number it gives the same. Of the
 half joins the training half; a tenth of these 37,500 is kept for evaluation, the other half of the
 test texts for the test. Where a test text is also in what is trained on, it is counted.
 
-SNLI is its authors' folder with snli_1.0_SPLIT.jsonl, or one of s1.SPLIT, s2.SPLIT and
+SNLI is its authors' folder with snli_1.0_SPLIT.jsonl or .txt, or one of s1.SPLIT, s2.SPLIT and
 labels.SPLIT, a sentence or a word a line, where SPLIT is train, dev and test. Without its
 training part, which is large, what it has for development is trained on, and its test part is the
-one to look at. The classes are 0 contradiction, 1 neutral, 2 entailment.
+one to look at. MultiNLI is a folder with multinli_1.0_SPLIT.jsonl or .txt, where SPLIT is train and
+dev_matched. The classes are 0 contradiction, 1 neutral, 2 entailment.
 
-Quora's dev file alone is cut into a fifth to evaluate on and the rest to train on, so that no
-question is in both: pairs that share a question, also by way of others, stay together.
+Pairs are the files of sentence-transformers, AllNLI.tsv.gz and stsbenchmark.tsv.gz: a column says
+which split a pair is of.
+
+Quora's dev file alone, or the whole quora_duplicate_questions.tsv, is cut into a fifth to evaluate
+on and the rest to train on, so that no question is in both: pairs that share a question, also by
+way of others, stay together.
 
 The sentences of a course file become a text for pretraining/pretrain.py, in which each is a
 document; or words with parts of speech, a pair a line, for lessons/word_tagger.py to learn from.
@@ -31,6 +38,7 @@ gold either.
 from __future__ import annotations
 
 import argparse
+import csv
 import sys
 from pathlib import Path
 
@@ -51,7 +59,9 @@ from training.scripts import run_script
 from training.tables import read_table
 
 DEV_SHARE = 0.2  # of the pairs that are cut
+OF_A_FILE = ("quora", "pairs", "text", "speech")
 RELATIONS = ("contradiction", "neutral", "entailment")
+LABEL_OF = {"label": ("nli", "relation"), "score": ("sts", "similarity")}  # in a file of pairs
 IMDB_FILES = {"train": "imdb-train-*.csv", "test": "imdb-test-*.csv"}
 
 
@@ -121,30 +131,44 @@ def one_a_file(folder: Path, half: str) -> pd.DataFrame:
 
 
 def snli(folder: Path) -> dict[str, pd.DataFrame]:
-    """Pairs with one of three relations; those that people did not agree on are left out."""
-    whole = any((folder / name).is_file() for name in ("labels.train", "snli_1.0_train.jsonl"))
-    splits = ("train", "dev") if whole else ("dev", "test")
-    tables = {}
-    for name, split in zip(("nli-train", "nli-dev"), splits, strict=True):
-        table = relations(folder, split)
-        table = table[table["relation"].isin(RELATIONS)].reset_index(drop=True)
-        table["relation"] = table["relation"].map(RELATIONS.index)
-        table.insert(0, "id", [f"{split}-{number}" for number in range(len(table))])
-        tables[name] = table
-    return tables
+    """SNLI's pairs with one of three relations."""
+    files = ("labels.train", "snli_1.0_train.jsonl", "snli_1.0_train.txt")
+    whole = any((folder / name).is_file() for name in files)
+    train, dev = ("train", "dev") if whole else ("dev", "test")
+    return {
+        "nli-train": with_relation(relations(folder, "snli_1.0", train), train),
+        "nli-dev": with_relation(relations(folder, "snli_1.0", dev), dev),
+    }
 
 
-def relations(folder: Path, split: str) -> pd.DataFrame:
-    """sentence1, sentence2 and relation, in either of SNLI's forms."""
-    packed = folder / f"snli_1.0_{split}.jsonl"
-    if packed.is_file():
-        try:
-            table = pd.read_json(packed, lines=True, dtype=False)
-            return table[["sentence1", "sentence2", "gold_label"]].set_axis(
-                ["sentence1", "sentence2", "relation"], axis=1
-            )
-        except (ValueError, KeyError) as error:
-            raise InputError(f"{packed} is not SNLI's ({error}); fetch it again") from None
+def multinli(folder: Path) -> dict[str, pd.DataFrame]:
+    """MultiNLI's pairs, from ten genres; dev has the five that are trained on."""
+    return {
+        "nli-train": with_relation(relations(folder, "multinli_1.0", "train"), "train"),
+        "nli-dev": with_relation(relations(folder, "multinli_1.0", "dev_matched"), "dev"),
+    }
+
+
+def with_relation(table: pd.DataFrame, split: str) -> pd.DataFrame:
+    """Pairs with ids and numbers of relations; those that people did not agree on are left out."""
+    table = table[table["relation"].isin(RELATIONS)].reset_index(drop=True)
+    table["relation"] = table["relation"].map(RELATIONS.index)
+    return with_ids(table, split)
+
+
+def with_ids(table: pd.DataFrame, split: str) -> pd.DataFrame:
+    """The same rows, numbered: dev-0, dev-1 …"""
+    ids = pd.Series([f"{split}-{number}" for number in range(len(table))], name="id")
+    return pd.concat([ids, table.reset_index(drop=True)], axis=1)
+
+
+def relations(folder: Path, name: str, split: str) -> pd.DataFrame:
+    """sentence1, sentence2 and relation, in any of the forms that SNLI and MultiNLI have."""
+    for file in (folder / f"{name}_{split}.jsonl", folder / f"{name}_{split}.txt"):
+        if file.is_file():
+            return official(file)
+    if not (folder / f"labels.{split}").is_file():
+        raise InputError(f"{folder} has neither {name}_{split}.jsonl nor .txt; name their folder")
     first, second, labels = (lines(folder / f"{part}.{split}") for part in ("s1", "s2", "labels"))
     if not len(first) == len(second) == len(labels):
         raise InputError(
@@ -154,9 +178,49 @@ def relations(folder: Path, split: str) -> pd.DataFrame:
     return pd.DataFrame({"sentence1": first, "sentence2": second, "relation": labels})
 
 
+def official(file: Path) -> pd.DataFrame:
+    """sentence1, sentence2 and relation of a file as its authors pack it."""
+    try:
+        jsonl = file.suffix == ".jsonl"
+        table = pd.read_json(file, lines=True, dtype=False) if jsonl else unquoted(file)
+        table = table[["sentence1", "sentence2", "gold_label"]]
+    except (OSError, ValueError, KeyError) as error:
+        raise InputError(f"{file} is damaged ({error}); fetch it again") from None
+    return table.rename(columns={"gold_label": "relation"})
+
+
+def unquoted(file: Path) -> pd.DataFrame:
+    """A table with tabs in which quotation marks are only that."""
+    return pd.read_csv(file, sep="\t", dtype=str, keep_default_na=False, quoting=csv.QUOTE_NONE)
+
+
+def pairs(file: Path) -> dict[str, pd.DataFrame]:
+    """AllNLI.tsv.gz or stsbenchmark.tsv.gz of sentence-transformers, a table a split."""
+    try:
+        table = unquoted(file)
+    except (OSError, EOFError, ValueError) as error:
+        raise InputError(f"{file} cannot be read ({error}); fetch it again") from None
+    label = next((name for name in LABEL_OF if name in table), "label or score")
+    missing = [name for name in ("split", "sentence1", "sentence2", label) if name not in table]
+    if missing:
+        raise InputError(f"{file} lacks the column {missing[0]}: is it AllNLI or stsbenchmark?")
+    task, ours = LABEL_OF[label]
+    tables = {}
+    for split, rows in table.groupby("split", sort=False):
+        rows = rows[["sentence1", "sentence2", label]].rename(columns={label: ours})
+        number = with_relation if task == "nli" else with_ids
+        tables[f"{task}-{split}"] = number(rows, split)
+    return tables
+
+
 def quora(file: Path, seed: int) -> dict[str, pd.DataFrame]:
     """The rows of a file of pairs, by names of two new ones in which no question is twice."""
-    pairs = pd.read_csv(file, sep="\t", dtype=str, keep_default_na=False, index_col=0)
+    pairs = pd.read_csv(file, sep="\t", dtype=str, keep_default_na=False)
+    if "question1" in pairs:  # Quora's own file, whose first column is the id
+        names = {"question1": "sentence1", "question2": "sentence2"}
+        pairs = pairs[["id", *names, "is_duplicate"]].rename(columns=names)
+    else:
+        pairs = pairs.set_index(pairs.columns[0]).rename_axis(None)
     missing = {"id", "sentence1", "sentence2", "is_duplicate"} - {*pairs.columns}
     if missing:
         raise InputError(f"{file} lacks the column {min(missing)}: is it a file of question pairs?")
@@ -223,15 +287,16 @@ def write(folder: Path, tables: dict[str, pd.DataFrame]) -> None:
 
 def main() -> None:
     """Convert one data set."""
-    parser = OneLineParser(description="SST-2, IMDB and SNLI as files for our scripts.")
-    parser.add_argument("kind", choices=("sst2", "imdb", "snli", "quora", "text", "speech"))
+    parser = OneLineParser(description="Other data sets as files for our scripts.")
+    kinds = ("sst2", "imdb", "snli", "multinli", *OF_A_FILE)
+    parser.add_argument("kind", choices=kinds)
     parser.add_argument(
-        "folder", type=Path, help="where the files are; of quora, text and speech the file"
+        "folder", type=Path, help=f"where the files are; of {', '.join(OF_A_FILE)} the file"
     )
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--seed", type=int, default=11711, help="of IMDB's and Quora's split")
     args: argparse.Namespace = parser.parse_args()
-    if args.kind in ("quora", "text", "speech") and not args.folder.is_file():
+    if args.kind in OF_A_FILE and not args.folder.is_file():
         raise InputError(f"no file {args.folder}")
     if args.kind in ("text", "speech"):
         texts = texts_of(args.folder)
@@ -243,7 +308,8 @@ def main() -> None:
     if args.kind in drawn:
         write(args.out, drawn[args.kind](args.folder, args.seed))
     else:
-        write(args.out, {"sst2": sst2, "snli": snli}[args.kind](args.folder))
+        given = {"sst2": sst2, "snli": snli, "multinli": multinli, "pairs": pairs}
+        write(args.out, given[args.kind](args.folder))
 
 
 if __name__ == "__main__":

@@ -45,11 +45,13 @@ SCORES = (*TASKS, "overall")
 # ---------------------------------------------------------------------------------------------
 # Descriptions of runs
 
-# train: several tasks at once; classify: sentences of one file; pretrain: masked words
+# train: several tasks at once; classify: sentences of one file; pretrain: masked words;
+# stability: sentences of one file, with what makes such runs differ
 SCRIPTS = {
     "train": "extensions/multitask.py",
     "classify": "classifier.py",
     "pretrain": "pretraining/pretrain.py",
+    "stability": "experiments/stability.py",
 }
 KINDS = (*SCRIPTS, "ensemble", "joined")
 
@@ -285,6 +287,7 @@ def train_command(experiment: Experiment, seed: int, folder: Path) -> list[str]:
         "train": ["--out_dir", str(folder), "--filepath", str(folder / "model.pt")],
         "classify": [],  # it writes into the current folder
         "pretrain": ["--out", str(folder)],
+        "stability": ["--out", str(folder)],
     }[kind]
     return [
         sys.executable,
@@ -300,6 +303,7 @@ METRICS = {
     "train": "multitask-metrics.json",
     "classify": "predictions/*-metrics.json",
     "pretrain": "metrics.json",
+    "stability": "metrics.json",
     "ensemble": "ensemble-metrics.json",
 }
 

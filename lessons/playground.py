@@ -150,8 +150,6 @@ def load(name: str) -> Loaded:
         return load_checkpoint(name)
     folder = find_model(name)
     tensors = {canonical_name(key): tensor for key, tensor in read_weights(folder).items()}
-    if "cls.predictions.decoder.bias" in tensors:  # what some versions call it
-        tensors.setdefault("cls.predictions.bias", tensors["cls.predictions.decoder.bias"])
     heads = {}
     if MASKED_WORD_NAMES.keys() <= tensors.keys():
         heads |= {ours: tensors[theirs].float() for theirs, ours in MASKED_WORD_NAMES.items()}

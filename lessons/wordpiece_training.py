@@ -6,8 +6,9 @@ r"""How a vocabulary of word pieces is learned: join the pair with the best scor
 
 A pair's score is count(pair) / (count(first) · count(second)), as WordPiece has it (Schuster &
 Nakajima 2012), compared with count(pair) alone, as byte-pair encoding has it (Sennrich et al.
-2016). With --out the vocabulary is written for BertTokenizer. docs/wordpiece.md explains it. This
-file does not know about models.
+2016), of characters or, as for GPT-2 and RoBERTa, of bytes. With --out the vocabulary is written
+for BertTokenizer, that of bytes for RoBERTa's tokenizer. docs/wordpiece.md explains it. This file
+does not know about models.
 """
 
 from __future__ import annotations
@@ -26,6 +27,8 @@ sys.path.insert(0, str(ROOT))
 import numpy as np
 
 from datasets import load_data, load_pairs
+from lessons import byte_pairs
+from lessons.byte_pairs import BYTES, BytePairTokenizer, count_stretches, join, spell_bytes
 from tokenizer import BertTokenizer
 from training.arguments import OneLineParser, positive_int
 from training.course_files import PRACTICE_DATA
@@ -41,6 +44,9 @@ from training.wordpieces import (
 )
 
 Pair = tuple[str, str]
+Tokenizer = BertTokenizer | BytePairTokenizer
+METHODS = ("wordpiece", "bpe", "bytes")
+LEAST_OF_BYTES = len(byte_pairs.SPECIAL_TOKENS) + len(BYTES)
 HELD_OUT = 10  # every tenth text is not learned from
 
 
@@ -96,6 +102,12 @@ def count_words(texts: Iterable[str], lower_case: bool = True) -> Counter[str]:
     return words
 
 
+def words_of(texts: Iterable[str], lower_case: bool) -> dict[str, Counter[str]]:
+    """What each method takes for words: with bytes a blank belongs to the word behind it."""
+    words = count_words(texts, lower_case)
+    return {"wordpiece": words, "bpe": words, "bytes": count_stretches(texts, lower_case)}
+
+
 def spell(word: str) -> list[str]:
     """A word as single characters: 'film' → f, ##i, ##l, ##m."""
     return [word[0], *("##" + character for character in word[1:])]
@@ -130,10 +142,10 @@ class PairTable:
             self.counts[row] += count
 
     def scores(self, method: str) -> np.ndarray:
-        """Of every pair: 'wordpiece' or 'bpe'; 0 of one that has vanished."""
+        """Of every pair, by one of METHODS; 0 of one that has vanished."""
         used = len(self.pairs)
         counts = self.counts[:used]
-        if method == "bpe":
+        if method != "wordpiece":
             return counts.astype(np.float64)
         alone = self.piece_counts[self.first[:used]] * self.piece_counts[self.second[:used]]
         return counts / np.maximum(alone, 1)
@@ -175,28 +187,18 @@ def _twice(array: np.ndarray) -> np.ndarray:
     return np.concatenate([array, np.zeros_like(array)])
 
 
-def join(spelled: Sequence[str], first: str, second: str, piece: str) -> list[str]:
-    """The spelling with every ``first second`` replaced by ``piece``, from the left."""
-    joined: list[str] = []
-    for one in spelled:
-        if one == second and joined and joined[-1] == first:
-            joined[-1] = piece
-        else:
-            joined.append(one)
-    return joined
-
-
 def learn(
     words: Mapping[str, int], size: int, method: str = "wordpiece", least: int = 1
 ) -> tuple[list[str], list[Merge]]:
     """Learn a vocabulary; → its pieces in the order of their ids, and the merges that made them.
 
-    It begins with the special tokens and all characters, at the beginning and inside of words.
+    It begins with the special tokens and all characters, at the beginning and inside of words; or
+    with all bytes.
 
     Args:
         words: how often each occurs.
         size: of the vocabulary; it may end smaller, when nothing is left to join.
-        method: 'wordpiece' or 'bpe', which is how pairs are scored.
+        method: 'wordpiece' or 'bpe', which is how pairs are scored; 'bytes' is bpe of bytes.
         least: how often a pair has to occur.
 
     Raises:
@@ -204,13 +206,19 @@ def learn(
     """
     if not words:
         raise InputError("there are no words to learn from; give other --text")
-    spellings = {word: spell(word) for word in words}
-    alphabet = sorted({piece for spelled in spellings.values() for piece in spelled})
-    pieces = dict.fromkeys([*SPECIAL_TOKENS, *alphabet])  # a set that keeps the order
+    if method == "bytes":
+        spellings = {word: spell_bytes(word) for word in words}
+        special, alphabet, inside = byte_pairs.SPECIAL_TOKENS, sorted(BYTES), ""
+    else:
+        spellings = {word: spell(word) for word in words}
+        special, inside = SPECIAL_TOKENS, "##"
+        alphabet = sorted({piece for spelled in spellings.values() for piece in spelled})
+    pieces = dict.fromkeys([*special, *alphabet])  # a set that keeps the order
     if size < len(pieces):
+        note = " (at the beginning of a word and inside count as two)" if inside else ""
         raise InputError(
-            f"--size {size} has no room for {len(alphabet)} characters (at the beginning of a word "
-            f"and inside count as two) and the special tokens; it takes at least {len(pieces)}"
+            f"--size {size} has no room for {len(alphabet)} characters{note} and the special "
+            f"tokens; it takes at least {len(pieces)}"
         )
     table = PairTable()
     holders: defaultdict[Pair, set[str]] = defaultdict(set)  # words that a pair was seen in
@@ -222,7 +230,7 @@ def learn(
     bar = iter(progress_bar(range(size - len(pieces)), "merges"))
     while len(pieces) < size and (found := table.best(method, least)):
         (first, second), count, score = found
-        piece = first + second.removeprefix("##")
+        piece = first + second.removeprefix(inside)
         merges.append(Merge(first, second, piece, count, score))
         for word in holders.pop((first, second)):
             table.add(spellings[word], -words[word])
@@ -252,24 +260,26 @@ def show_merges(merges: Mapping[str, Sequence[Merge]], shown: int) -> None:
         print(line)
 
 
-def quality(tokenizer: BertTokenizer, words: Mapping[str, int]) -> dict[str, float]:
+def quality(tokenizer: Tokenizer, words: Mapping[str, int]) -> dict[str, float]:
     """Of words that were not learned from: pieces a word, and shares of whole and unknown ones."""
     total = sum(words.values())
     pieces = whole = unknown = 0
     for word, count in words.items():
-        ids = tokenizer.remembered.wordpiece(word)
-        pieces += count * len(ids)
-        whole += count * (len(ids) == 1 and ids[0] != tokenizer.unk_token_id)
-        unknown += count * (tokenizer.unk_token_id in ids)
+        cut = tokenizer.tokenize(word)
+        pieces += count * len(cut)
+        whole += count * (len(cut) == 1 and cut != ["[UNK]"])
+        unknown += count * ("[UNK]" in cut)
     return {"pieces": pieces / total, "whole": whole / total, "unknown": unknown / total}
 
 
-def show_quality(tokenizers: Mapping[str, BertTokenizer], words: Mapping[str, int]) -> None:
-    """Print how the vocabularies cut words of other texts."""
-    print(f"\non {sum(words.values()):,} words of other texts")
+def show_quality(
+    tokenizers: Mapping[str, Tokenizer], words: Mapping[str, Mapping[str, int]]
+) -> None:
+    """Print how the vocabularies cut words of other texts, each what it takes for words."""
+    print(f"\non {sum(words['wordpiece'].values()):,} words of other texts")
     print("vocabulary        size   pieces a word   whole words   [UNK]")
     for name, tokenizer in tokenizers.items():
-        found = quality(tokenizer, words)
+        found = quality(tokenizer, words[name])
         print(
             f"{name:12s}{len(tokenizer):10,d}{found['pieces']:16.3f}{found['whole']:14.1%}"
             f"{found['unknown']:8.2%}"
@@ -291,29 +301,38 @@ def make_parser() -> argparse.ArgumentParser:
     add("--out", metavar="DIR", help="write the vocabulary, for BertTokenizer and --model folders")
     add(
         "--method",
-        choices=("wordpiece", "bpe"),
+        choices=METHODS,
         default="wordpiece",
-        help="which of the two is written (default: wordpiece)",
+        help="which of them is written (default: wordpiece)",
     )
     return parser
 
 
 def main() -> None:
-    """Learn by both scores, print the merges, compare, write."""
+    """Learn by every method, print the merges, compare, write."""
     args = make_parser().parse_args()
     if args.out:
         check_writable(args.out)
     read, other = [], []
     for i, text in enumerate(texts_in(args.text) if args.text else practice_texts()):
         (other if i % HELD_OUT == HELD_OUT - 1 else read).append(text)
-    words, other_words = (count_words(texts, not args.cased) for texts in (read, other))
-    print(f"{sum(words.values()):,} words, {len(words):,} different ones, in {len(read):,} texts")
+    lower_case = not args.cased
+    words, other_words = (words_of(texts, lower_case) for texts in (read, other))
+    plain = words["wordpiece"]
+    print(f"{sum(plain.values()):,} words, {len(plain):,} different ones, in {len(read):,} texts")
     merges, tokenizers = {}, {}
-    for method in ("wordpiece", "bpe"):
-        pieces, merges[method] = learn(words, args.size, method, args.least)
-        tokenizers[method] = BertTokenizer(pieces, lower_case=not args.cased)
+    for method in METHODS:
+        if method == "bytes" and args.method != "bytes" and args.size < LEAST_OF_BYTES:
+            print(f"bytes: left out, --size {args.size} is less than {LEAST_OF_BYTES}")
+            continue
+        pieces, merges[method] = learn(words[method], args.size, method, args.least)
+        if method == "bytes":
+            pairs = [(merge.first, merge.second) for merge in merges[method]]
+            tokenizers[method] = BytePairTokenizer(pieces, pairs, lower_case)
+        else:
+            tokenizers[method] = BertTokenizer(pieces, lower_case=lower_case)
     show_merges(merges, args.show)
-    if other_words:
+    if other_words["wordpiece"]:
         show_quality(tokenizers, other_words)
     if args.encode is not None:
         print()

@@ -93,8 +93,6 @@ class PretrainingModel(BertPreTrainedModel):
         heads = {name: tensor for name, tensor in heads.items() if name.startswith("cls.")}
         encoder = {k: v for k, v in tensors.items() if canonical_name(k) not in heads}
         super().load_hf_weights(encoder, source)
-        if "cls.predictions.decoder.bias" in heads:  # what some versions call it
-            heads.setdefault("cls.predictions.bias", heads["cls.predictions.decoder.bias"])
         learned = getattr(self.config, "pretraining_objective", "nsp")  # BERT's own, if unsaid
         if learned != self.objective:
             heads = {name: tensor for name, tensor in heads.items() if name not in RELATION_NAMES}

@@ -1,5 +1,6 @@
 """data/convert.py: classifier.py reads what it writes, and the split of IMDB is the one said."""
 
+import gzip
 import json
 import sys
 from pathlib import Path
@@ -133,13 +134,71 @@ def test_relations(convert, tmp_path):
     again = load_pairs(tmp_path / "official" / "nli-dev.csv", "train", "relation", 3)
     assert [row[0] for row in again] == [row[0] for row in rows]
     (packed / "snli_1.0_dev.jsonl").write_text("{")
-    assert "is not SNLI's" in convert("snli", packed, "--out", tmp_path / "official").err
+    assert "dev.jsonl is damaged" in convert("snli", packed, "--out", tmp_path / "official").err
     with (folder / "s2.test").open("a") as file:
         file.write("one more\n")
     said = "s1.test, s2.test and labels.test have 4, 5 and 4 lines"
     assert_refused(convert("snli", folder, "--out", tmp_path), said, code=1)
     (folder / "s1.dev").unlink()
     assert "s1.dev cannot be read" in convert("snli", folder, "--out", tmp_path).err
+
+
+def a_relation_table(path, column, rows, opened=open):
+    """Pairs in a table with tabs, whose cells are never quoted."""
+    lines = [f"split\tgenre\t{column}\tsentence1\tsentence2", *map("\t".join, rows)]
+    with opened(path, "wt", encoding="utf-8") as file:
+        file.write("\n".join(lines) + "\n")
+
+
+def test_multinli_in_both_forms(convert, tmp_path):
+    labels = ["neutral", "-", "entailment"]
+    for split in ("train", "dev_matched"):
+        rows = [
+            (split, "fiction", label, f'"{i} a', f"{split} b") for i, label in enumerate(labels)
+        ]
+        a_relation_table(tmp_path / f"multinli_1.0_{split}.txt", "gold_label", rows)
+    succeeded(convert("multinli", tmp_path, "--out", tmp_path / "txt"))
+    rows = load_pairs(tmp_path / "txt" / "nli-dev.csv", "train", "relation", 3)
+    assert [row[1:] for row in rows] == [
+        ("dev_matched b", 1, "dev-0"),
+        ("dev_matched b", 2, "dev-1"),
+    ]
+    assert rows[1][0] == '"2 a'
+    for split in ("train", "dev_matched"):
+        (tmp_path / f"multinli_1.0_{split}.txt").unlink()
+        text = "".join(
+            json.dumps({"gold_label": label, "sentence1": f'"{i} a', "sentence2": f"{split} b"})
+            + "\n"
+            for i, label in enumerate(labels)
+        )
+        (tmp_path / f"multinli_1.0_{split}.jsonl").write_text(text)
+    succeeded(convert("multinli", tmp_path, "--out", tmp_path / "jsonl"))
+    for name in ("nli-train.csv", "nli-dev.csv"):
+        assert (tmp_path / "jsonl" / name).read_bytes() == (tmp_path / "txt" / name).read_bytes()
+    done = convert("multinli", tmp_path / "txt", "--out", tmp_path / "none")
+    assert_refused(done, "has neither multinli_1.0_train.jsonl nor .txt", code=1)
+
+
+def test_files_of_pairs(convert, tmp_path):
+    nli, sts = tmp_path / "AllNLI.tsv.gz", tmp_path / "stsbenchmark.tsv.gz"
+    rows = [("train", "x", "contradiction", '"no no', "b"), ("dev", "x", "neutral", "c", "d")]
+    a_relation_table(nli, "label", rows, gzip.open)
+    rows = [("dev", "x", "2.600", "a b", "c"), ("test", "x", "5.000", "d", "d")]
+    a_relation_table(sts, "score", rows, gzip.open)
+    for file in (nli, sts):
+        succeeded(convert("pairs", file, "--out", tmp_path / "out"))
+    written = sorted(path.name for path in (tmp_path / "out").iterdir())
+    assert written == ["nli-dev.csv", "nli-train.csv", "sts-dev.csv", "sts-test.csv"]
+    train = load_pairs(tmp_path / "out" / "nli-train.csv", "train", "relation", 3)
+    assert train == [('"no no', "b", 0, "train-0")]
+    dev = load_pairs(tmp_path / "out" / "sts-dev.csv", "dev", "similarity")
+    assert dev == [("a b", "c", 2.6, "dev-0")]
+    a_relation_table(nli, "gold", rows, gzip.open)
+    said = "lacks the column label or score: is it AllNLI or stsbenchmark?"
+    assert_refused(convert("pairs", nli, "--out", tmp_path / "out"), said, code=1)
+    nli.write_bytes(b"not packed")
+    done = convert("pairs", nli, "--out", tmp_path / "out")
+    assert_refused(done, "AllNLI.tsv.gz cannot be read", code=1)
 
 
 def test_texts_alone(convert, tmp_path):
@@ -186,5 +245,13 @@ def test_quora_is_cut_so_that_no_question_is_in_both(tmp_path, convert):
     train, dev = ({question for row in part for question in row[:2]} for part in parts)
     assert not train & dev
     assert 20 <= len(parts[1]) <= 40
+    names = {"sentence1": "question1", "sentence2": "question2"}
+    own = rows.rename(columns=names).assign(qid1="7", qid2="8", is_duplicate="1")
+    own.to_csv(tmp_path / "own.tsv", sep="\t", index=False)
+    succeeded(convert("quora", tmp_path / "own.tsv", "--out", tmp_path / "own"))
+    for split in ("train", "dev"):
+        name = f"quora-small-{split}.csv"
+        theirs = load_pairs(tmp_path / "own" / name, split, "is_duplicate")
+        assert theirs == load_pairs(tmp_path / name, split, "is_duplicate")
     rows.drop(columns="is_duplicate").to_csv(tmp_path / "bad.csv", sep="\t")
     assert_refused(convert("quora", tmp_path / "bad.csv", "--out", tmp_path), "is_duplicate")

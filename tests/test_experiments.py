@@ -13,7 +13,7 @@ import pytest
 from conftest import ROOT, assert_refused, succeeded
 from scipy.stats import bootstrap, pearsonr
 
-from experiments import report, results, run, search
+from experiments import report, results, run, search, stability
 from extensions.multitask import get_args
 from pretraining import pretrain
 from training.errors import InputError
@@ -269,6 +269,8 @@ def test_the_tomls_of_the_repository(path):
     for each in one.with_variants():
         if each.kind == "pretrain":
             pretrain.get_args(results.train_command(each, 0, Path("runs"))[2:])
+        if each.kind == "stability":
+            stability.get_args(results.train_command(each, 0, Path("runs"))[2:])
         if each.kind != "train":
             continue
         command = results.train_command(each, 0, Path("runs"))

@@ -1,14 +1,16 @@
 """lessons/fill_mask.py: the words of transformers' pipeline; a line for what cannot be filled."""
 
 import io
+import shutil
 
 import pytest
 import torch
 import transformers
 from conftest import WORDS, assert_refused, stir, succeeded, tiny_config, tiny_vocabulary
+from safetensors.torch import load_file, save_file
 
 from bert import BertModel
-from lessons import fill_mask
+from lessons import fill_mask, playground
 from pretraining.model import PretrainingModel
 from tokenizer import BertTokenizer
 
@@ -41,6 +43,17 @@ def test_the_words_are_those_of_transformers(folder, ours):
     for mine, wanted in zip(found, pipeline(text), strict=True):
         assert [piece for piece, _ in mine] == [row["token_str"] for row in wanted]
         assert [p for _, p in mine] == pytest.approx([row["score"] for row in wanted], abs=1e-6)
+
+
+def test_the_bias_by_its_other_name(folder, ours, tmp_path):
+    shutil.copytree(folder, tmp_path / "other")
+    weights = tmp_path / "other" / "model.safetensors"
+    tensors = load_file(weights)
+    tensors["cls.predictions.decoder.bias"] = tensors.pop("cls.predictions.bias")
+    save_file(tensors, weights)
+    renamed = fill_mask.load(str(weights.parent))
+    assert fill_mask.fill_mask(*renamed, "[MASK] .", 5) == fill_mask.fill_mask(*ours, "[MASK] .", 5)
+    assert playground.load(str(weights.parent)).has_words
 
 
 def test_the_command_line(folder, run_script_here):

@@ -1,5 +1,6 @@
 """Vocabularies: the definition counted anew in every step, and the tokenizers library's trainer."""
 
+import json
 import random
 from collections import Counter
 from fractions import Fraction
@@ -12,7 +13,9 @@ from conftest import assert_refused, succeeded
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from lessons import byte_pairs
 from lessons import wordpiece_training as lesson
+from lessons.byte_pairs import BytePairTokenizer, count_stretches
 from lessons.wordpiece_training import count_words, join, learn, quality, spell
 from tokenizer import BertTokenizer
 from training.wordpieces import SPECIAL_TOKENS
@@ -165,6 +168,76 @@ def test_quality():
 
 
 # ---------------------------------------------------------------------------------------------
+# Bytes
+
+
+TEXTS = ("It's  GOOD—naïve, 漢字!\n", " we'll see 12½ films_x\t", "☃ 𝔘nicode é e\u0301 'S 's")
+
+
+def as_roberta(pieces, merges):
+    """The same vocabulary in the tokenizers library."""
+    ids = {piece: number for number, piece in enumerate(pieces)}
+    pairs = [(merge.first, merge.second) for merge in merges]
+    theirs = tokenizers.Tokenizer(tokenizers.models.BPE(ids, pairs))
+    theirs.pre_tokenizer = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False)
+    theirs.decoder = tokenizers.decoders.ByteLevel()
+    return BytePairTokenizer(pieces, pairs), theirs
+
+
+@pytest.fixture(scope="module")
+def bytes_of_a_licence():
+    text = (lesson.ROOT / "LICENSE").read_text(encoding="utf-8")
+    words = count_stretches([*text.splitlines(), *TEXTS], lower_case=False)
+    return learn(words, 600, "bytes", least=2)
+
+
+@settings(deadline=None)
+@given(st.text(alphabet="ab eé'st1½_.\n 漢☃\u0301#", max_size=30))
+@pytest.mark.parametrize("more", ["", *TEXTS])
+def test_bytes_are_cut_as_the_tokenizers_library_cuts_them(bytes_of_a_licence, more, text):
+    ours, theirs = as_roberta(*bytes_of_a_licence)
+    pieces = ours.tokenize(text + more)
+    assert pieces == theirs.encode(text + more).tokens
+    assert (
+        ours.decode(pieces) == text + more == theirs.decode([ours.pieces.index(p) for p in pieces])
+    )
+
+
+def test_bytes_as_the_tokenizers_library_learns_them():
+    chance = random.Random(4)
+    words = {
+        " " + "".join(chance.choices("abcdefgé", k=chance.randint(2, 8))): chance.randint(1, 300)
+        for _ in range(300)
+    }
+    pieces, merges = learn(words, 400, "bytes")
+    theirs = tokenizers.Tokenizer(tokenizers.models.BPE())
+    theirs.pre_tokenizer = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False)
+    trainer = tokenizers.trainers.BpeTrainer(
+        vocab_size=400,
+        special_tokens=list(byte_pairs.SPECIAL_TOKENS),
+        initial_alphabet=tokenizers.pre_tokenizers.ByteLevel.alphabet(),
+        show_progress=False,
+    )
+    theirs.train_from_iterator((word * n for word, n in words.items()), trainer)
+    ids = theirs.get_vocab()
+    learned = sorted(ids, key=ids.get)
+    assert learned[:261] == pieces[:261]  # special tokens and bytes
+    counts = [merge.count for merge in merges]
+    until = next(i for i, (one, next_one) in enumerate(pairwise(counts)) if one == next_one)
+    assert until > 30
+    assert learned[261 : 261 + until] == pieces[261 : 261 + until]
+
+
+def test_bytes_are_read_by_roberta(tmp_path, bytes_of_a_licence):
+    ours, _ = as_roberta(*bytes_of_a_licence)
+    ours.save_pretrained(tmp_path)
+    theirs = transformers.RobertaTokenizer.from_pretrained(tmp_path)
+    for text in (*TEXTS, (lesson.ROOT / "LICENSE").read_text(encoding="utf-8")):
+        assert theirs.tokenize(text) == ours.tokenize(text)
+    assert theirs.mask_token_id == ours.pieces.index("<mask>")
+
+
+# ---------------------------------------------------------------------------------------------
 # The script
 
 
@@ -196,6 +269,17 @@ def test_text_files_and_folders(run_script_here, tmp_path):
     assert "hug" in pieces
 
 
+def test_bytes_by_the_script(run_script_here, tmp_path):
+    line = ["--size", "300", "--method", "bytes", "--encode", "A warm ☃", "--out", "v"]
+    result = succeeded(run_script_here(lesson, *line))
+    pieces = json.loads((tmp_path / "v" / "vocab.json").read_text())
+    merges = (tmp_path / "v" / "merges.txt").read_text().splitlines()[1:]
+    ours = BytePairTokenizer(list(pieces), [tuple(line.split(" ")) for line in merges])
+    assert len(pieces) == len(ours) == 300
+    assert f"bytes      {' '.join(ours.tokenize('a warm ☃'))}" in result.out
+    assert "bytes" + " " * 14 + "300" in result.out
+
+
 def test_other_flags(run_script_here, tmp_path):
     (tmp_path / "a.txt").write_text("Été\nÉté Été\n", encoding="utf-8")
     line = ["--text", "a.txt", "--size", "30", "--cased", "--encode", "Été", "--out", "v"]
@@ -212,6 +296,10 @@ def test_other_flags(run_script_here, tmp_path):
         ("--text latin1.txt", "latin1.txt is not UTF-8"),
         ("--text nothing", "nothing holds no *.txt"),
         ("--text ok.txt --size 7", "--size 7 has no room for 3 characters"),
+        (
+            "--text ok.txt --size 260 --method bytes",
+            "--size 260 has no room for 256 characters and",
+        ),
         ("--text ok.txt --size 0", "must be at least 1"),
         ("--text ok.txt --out taken", "cannot write taken"),
     ],

@@ -1,0 +1,116 @@
+"""Byte-level byte-pair encoding, which cuts text for GPT-2 and RoBERTa.
+
+It is learned by lessons/wordpiece_training.py. A text is its bytes in UTF-8, so 256 pieces spell
+whatever there is, and nothing is unknown. A blank belongs to the word behind it, which makes the
+cut reversible (Radford et al. 2019, section 2.2). Merges are replayed in the order in which they
+were learned (Sennrich et al. 2016).
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+import unicodedata
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from functools import cache
+from itertools import pairwise
+from pathlib import Path
+
+from training.files import atomic_write, write_json
+
+SPECIAL_TOKENS = ("<s>", "<pad>", "</s>", "<unk>", "<mask>")  # RoBERTa's
+
+
+def byte_characters() -> str:
+    """A printable character for each byte, which stands for it in files: a blank is 'Ġ'.
+
+    A byte that is printable in Latin-1 is its own; the others follow from number 256 on.
+    """
+    own = {*range(ord("!"), ord("~") + 1), *range(ord("¡"), ord("¬") + 1), *range(ord("®"), 256)}
+    others = iter(range(256, 512))
+    return "".join(chr(byte if byte in own else next(others)) for byte in range(256))
+
+
+BYTES = byte_characters()
+TO_BYTE = {character: byte for byte, character in enumerate(BYTES)}
+
+
+def spell_bytes(text: str) -> list[str]:
+    """A text as the characters of its bytes: ' né' → Ġ, n, Ã, ©."""
+    return [BYTES[byte] for byte in text.encode()]
+
+
+@cache
+def stretches() -> re.Pattern[str]:
+    """What no piece goes beyond: an ending like 's; letters, digits or signs with a blank; blanks.
+
+    GPT-2's pattern; Python has no name for its letters and numbers, which are Unicode's L and N.
+    """
+    every = map(chr, range(sys.maxunicode + 1))
+    numbers = "".join(one for one in every if unicodedata.category(one) in ("Nl", "No"))
+    return re.compile(
+        rf"'(?:[stmd]|re|ve|ll)| ?[^\W\d_{numbers}]+| ?[\d{numbers}]+| ?(?:[^\s\w]|_)+"
+        r"|\s+(?!\S)|\s+"
+    )
+
+
+def count_stretches(texts: Iterable[str], lower_case: bool) -> Counter[str]:
+    """How often each stretch occurs that is cut into pieces by itself."""
+    lowered = (text.lower() if lower_case else text for text in texts)
+    return Counter(one for text in lowered for one in stretches().findall(text.strip()))
+
+
+def join(spelled: Sequence[str], first: str, second: str, piece: str) -> list[str]:
+    """The spelling with every ``first second`` replaced by ``piece``, from the left."""
+    joined: list[str] = []
+    for one in spelled:
+        if one == second and joined and joined[-1] == first:
+            joined[-1] = piece
+        else:
+            joined.append(one)
+    return joined
+
+
+class BytePairTokenizer:
+    """Text → pieces and back.
+
+    Args:
+        pieces: the vocabulary, in the order of its ids.
+        merges: pairs of pieces, in the order in which they were learned.
+    """
+
+    def __init__(
+        self, pieces: Sequence[str], merges: Sequence[tuple[str, str]], lower_case: bool = False
+    ):
+        self.pieces = list(pieces)
+        self.ranks = {pair: rank for rank, pair in enumerate(merges)}
+        self.lower_case = lower_case
+
+    def __len__(self) -> int:
+        return len(self.pieces)
+
+    def tokenize(self, text: str) -> list[str]:
+        """The pieces of a text."""
+        text = text.lower() if self.lower_case else text
+        return [piece for one in stretches().findall(text) for piece in self.cut(one)]
+
+    def cut(self, stretch: str) -> list[str]:
+        """The pieces of one stretch: always the pair is joined that was learned first."""
+        spelled = spell_bytes(stretch)
+        while known := self.ranks.keys() & set(pairwise(spelled)):
+            first, second = min(known, key=self.ranks.__getitem__)
+            spelled = join(spelled, first, second, first + second)
+        return spelled
+
+    def decode(self, pieces: Sequence[str]) -> str:
+        """The text that was cut into these pieces."""
+        return bytes(TO_BYTE[character] for character in "".join(pieces)).decode(errors="replace")
+
+    def save_pretrained(self, folder: str | Path) -> None:
+        """Write vocab.json and merges.txt, which transformers' RobertaTokenizer reads."""
+        ids = {piece: number for number, piece in enumerate(self.pieces)}
+        write_json(Path(folder) / "vocab.json", ids)
+        with atomic_write(Path(folder) / "merges.txt") as file:
+            file.write("#version: 0.2\n")
+            file.writelines(f"{first} {second}\n" for first, second in self.ranks)
