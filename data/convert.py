@@ -1,4 +1,4 @@
-"""SST-2, IMDB, SNLI, MultiNLI, Quora and files of pairs for our scripts, or as plain text.
+"""SST-2, IMDB, SNLI, MultiNLI, Quora, files of pairs for our scripts; few rows; plain text.
 
     command                                                 writes into --out
     python data/convert.py sst2 GLUE/SST-2 --out sst2       train.csv, dev.csv
@@ -7,6 +7,7 @@
     python data/convert.py multinli FOLDER --out multinli   nli-train.csv, nli-dev.csv
     python data/convert.py pairs FILE.tsv.gz --out pairs    {nli,sts}-{train,dev,test}.csv
     python data/convert.py quora quora-dev.csv --out quora  quora-small-{train,dev}.csv
+    python data/convert.py few FILE.csv --rows 200 --out few    FILE-200.csv
     python data/convert.py text FILE.csv --out text         FILE.txt
     python data/convert.py speech FILE.csv --out speech     FILE.txt
 
@@ -29,6 +30,9 @@ Quora's dev file alone, or the whole quora_duplicate_questions.tsv, is cut into 
 on and the rest to train on, so that no question is in both: pairs that share a question, also by
 way of others, stay together.
 
+Few labels are a random sample of a file's rows, the same one for the same --seed and --rows; of two
+samples the smaller one is a part of the larger one. Classes are drawn as they come, not balanced.
+
 The sentences of a course file become a text for pretraining/pretrain.py, in which each is a
 document; or words with parts of speech, a pair a line, for lessons/word_tagger.py to learn from.
 These are what lexicon and rules of the package textblob say (pip install textblob): no download, no
@@ -40,6 +44,7 @@ from __future__ import annotations
 import argparse
 import csv
 import sys
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -51,7 +56,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from datasets import preprocess_string
 from extensions.features.word_tags import WORD
-from training.arguments import OneLineParser
+from training.arguments import OneLineParser, positive_int
 from training.errors import InputError
 from training.files import atomic_write
 from training.progress import progress_bar
@@ -59,8 +64,8 @@ from training.scripts import run_script
 from training.tables import read_table
 
 DEV_SHARE = 0.2  # of the pairs that are cut
-OF_A_FILE = ("quora", "pairs", "text", "speech")
 RELATIONS = ("contradiction", "neutral", "entailment")
+OF_A_FILE = ("quora", "pairs", "few", "text", "speech")
 LABEL_OF = {"label": ("nli", "relation"), "score": ("sts", "similarity")}  # in a file of pairs
 IMDB_FILES = {"train": "imdb-train-*.csv", "test": "imdb-test-*.csv"}
 
@@ -235,6 +240,15 @@ def quora(file: Path, seed: int) -> dict[str, pd.DataFrame]:
     return {"quora-small-train": pairs[~is_dev], "quora-small-dev": pairs[is_dev]}
 
 
+def few(file: Path, seed: int, count: int) -> dict[str, pd.DataFrame]:
+    """A random sample of a tab-separated file's rows, by the name of its new file."""
+    rows = pd.read_csv(file, sep="\t", dtype=str, keep_default_na=False, index_col=0)
+    if count > len(rows):
+        raise InputError(f"{file} has {len(rows):,} rows, fewer than --rows {count:,}")
+    drawn = np.random.default_rng(seed).permutation(len(rows))[:count]
+    return {f"{file.stem}-{count}": rows.iloc[drawn].reset_index(drop=True)}
+
+
 def texts_of(file: Path) -> list[str]:
     """The different texts of a course file, on one line each."""
     header = file.read_text(encoding="utf-8", errors="replace").partition("\n")[0]
@@ -294,17 +308,20 @@ def main() -> None:
         "folder", type=Path, help=f"where the files are; of {', '.join(OF_A_FILE)} the file"
     )
     parser.add_argument("--out", type=Path, required=True)
-    parser.add_argument("--seed", type=int, default=11711, help="of IMDB's and Quora's split")
+    parser.add_argument("--seed", type=int, default=11711, help="of the splits and of few")
+    parser.add_argument("--rows", type=positive_int, help="how many few takes")
     args: argparse.Namespace = parser.parse_args()
     if args.kind in OF_A_FILE and not args.folder.is_file():
         raise InputError(f"no file {args.folder}")
+    if (args.kind == "few") != bool(args.rows):
+        parser.error("few needs --rows, and nothing else takes it")
     if args.kind in ("text", "speech"):
         texts = texts_of(args.folder)
         with atomic_write(args.out / f"{args.folder.stem}.txt") as file:
             file.write("\n\n".join(tagged(texts) if args.kind == "speech" else texts) + "\n")
         print(f"wrote {args.out / args.folder.stem}.txt")
         return
-    drawn = {"imdb": imdb, "quora": quora}
+    drawn = {"imdb": imdb, "quora": quora, "few": partial(few, count=args.rows)}
     if args.kind in drawn:
         write(args.out, drawn[args.kind](args.folder, args.seed))
     else:

@@ -45,11 +45,12 @@ SCORES = (*TASKS, "overall")
 # ---------------------------------------------------------------------------------------------
 # Descriptions of runs
 
-# train: several tasks at once; classify: sentences of one file; pretrain: masked words;
-# stability: sentences of one file, with what makes such runs differ
+# train: several tasks at once; classify: sentences of one file; tag: names in sentences;
+# pretrain: masked words; stability: sentences of one file, with what makes such runs differ
 SCRIPTS = {
     "train": "extensions/multitask.py",
     "classify": "classifier.py",
+    "tag": "lessons/token_classifier.py",
     "pretrain": "pretraining/pretrain.py",
     "stability": "experiments/stability.py",
 }
@@ -65,17 +66,24 @@ class Experiment:
     script: str
     seeds: tuple[int, ...]
     members: tuple[str, ...]
+    models: tuple[str, ...]  # folders of weights: all is run once from each
     flags: dict[str, Any]
     search: dict[str, Any]
     variants: dict[str, dict[str, Any]]  # further flags of runs that are compared with this one
 
     def with_variants(self) -> list[Experiment]:
-        """The run itself and, as NAME-VARIANT, each of its variants."""
+        """The run itself and, as NAME-VARIANT, its variants; with models NAME-MODEL of each."""
         changed = (
             replace(self, name=f"{self.name}-{name}", flags=self.flags | flags, variants={})
             for name, flags in self.variants.items()
         )
-        return [self, *changed]
+        runs = [self, *changed]
+        return [run.from_model(model) for run in runs for model in self.models] or runs
+
+    def from_model(self, model: str) -> Experiment:
+        """The run that begins with these weights, named after their folder."""
+        named = f"{self.name}-{Path(model).name}"
+        return replace(self, name=named, flags=self.flags | {"model": model}, models=())
 
 
 def read_experiment(path: str | Path) -> Experiment:
@@ -94,7 +102,7 @@ def read_experiment(path: str | Path) -> Experiment:
         raise InputError(f"{path} is no TOML: {error}") from None
     run, flags = content.pop("run", {}), content.pop("flags", {})
     search, variants = content.pop("search", {}), content.pop("variants", {})
-    defaults = {"kind": "train", "script": "", "seeds": [], "members": []}
+    defaults = {"kind": "train", "script": "", "seeds": [], "members": [], "models": []}
     unknown = [*content, *(run.keys() - defaults.keys() - {"name"})]
     if unknown:
         raise InputError(f"{path}: unknown {', '.join(sorted(unknown))}; see experiments/README.md")
@@ -110,7 +118,7 @@ def read_experiment(path: str | Path) -> Experiment:
     for seed in run["seeds"]:
         if type(seed) is not int or seed < 0:
             raise InputError(f"{path}: the seed {seed!r} is no integer from 0 on")
-    lists = {"seeds": tuple(run["seeds"]), "members": tuple(run["members"])}
+    lists = {key: tuple(run[key]) for key in ("seeds", "members", "models")}
     if not all(isinstance(more, dict) for more in variants.values()):
         raise InputError(f"{path}: a variant is a table of flags, [variants.NAME]")
     return Experiment(**(run | lists), flags=flags, search=search, variants=variants)
@@ -119,14 +127,19 @@ def read_experiment(path: str | Path) -> Experiment:
 def as_arguments(flags: dict[str, Any]) -> list[str]:
     """Flags of a TOML as they stand on a command line; true is a bare flag, false is left out.
 
-    $MINBERT_DATA and other variables of the environment may stand in a value.
+    $MINBERT_DATA and other variables of the environment may stand in a value, and $RUNS.
     """
     arguments = []
     for name, value in flags.items():
         if value is not False:
             values = [] if value is True else value if isinstance(value, list) else [value]
-            arguments += [f"--{name}", *(os.path.expandvars(str(one)) for one in values)]
+            arguments += [f"--{name}", *map(expanded, values)]
     return arguments
+
+
+def expanded(value: Any) -> str:
+    """A value of a TOML with its variables filled in; $RUNS is experiments/runs."""
+    return os.path.expandvars(str(value).replace("$RUNS", str(RUNS)))
 
 
 def run_name(name: str, seed: int | None) -> str:
@@ -286,9 +299,7 @@ def train_command(experiment: Experiment, seed: int, folder: Path) -> list[str]:
     where = {
         "train": ["--out_dir", str(folder), "--filepath", str(folder / "model.pt")],
         "classify": [],  # it writes into the current folder
-        "pretrain": ["--out", str(folder)],
-        "stability": ["--out", str(folder)],
-    }[kind]
+    }.get(kind, ["--out", str(folder)])
     return [
         sys.executable,
         str(ROOT / experiment.script),
@@ -302,6 +313,7 @@ def train_command(experiment: Experiment, seed: int, folder: Path) -> list[str]:
 METRICS = {
     "train": "multitask-metrics.json",
     "classify": "predictions/*-metrics.json",
+    "tag": "metrics.json",
     "pretrain": "metrics.json",
     "stability": "metrics.json",
     "ensemble": "ensemble-metrics.json",
@@ -311,14 +323,17 @@ METRICS = {
 def read_metrics(folder: Path, kind: str) -> dict:
     """What a run's metrics.json says: best (a row of scores), seconds, and peak_mb if it does.
 
-    That of pre-training has the curve on held-out text as well, and what it is measured against.
+    Also the last epoch's row, which no score on dev has chosen. That of pre-training has the curve
+    on held-out text instead, and what it is measured against.
     """
     path = next(folder.glob(METRICS[kind]), folder / METRICS[kind])
     try:
         metrics = json.loads(path.read_text(encoding="utf-8"))
         found = {"best": dict(metrics["best"]), "seconds": float(metrics["seconds"])}
-        more = ("unigram_entropy", "held_out") if kind == "pretrain" else ("peak_mb",)
-        return found | {key: metrics.get(key) for key in more}
+        if kind == "pretrain":
+            return found | {key: metrics.get(key) for key in ("unigram_entropy", "held_out")}
+        last = metrics["epochs"][-1] if metrics.get("epochs") else None
+        return found | {"last": last, "peak_mb": metrics.get("peak_mb")}
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise InputError(f"{path} is missing or damaged ({error!r}); run again") from None
 

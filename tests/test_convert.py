@@ -93,6 +93,28 @@ def test_phrases(convert, tmp_path):
     ]
 
 
+def test_few_labels_are_a_sample(convert, tmp_path):
+    rows = [f'{i}\tid-{i}\t"quoted ""{i}"" "\x85 end\t{i % 2}' for i in range(60)]
+    whole = tmp_path / "train.csv"
+    whole.write_text("\n".join(["\tid\tsentence\tsentiment", *rows]) + "\n", encoding="utf-8")
+    for count in (10, 30):
+        succeeded(convert("few", whole, "--rows", count, "--out", tmp_path / "few"))
+    few, more = (load_data(tmp_path / f"few/train-{count}.csv", "dev") for count in (10, 30))
+    assert (len(few), len(more)) == (10, 30)
+    assert few == more[:10]
+    assert set(more) < set(load_data(whole, "dev"))
+    assert [key for *_, key in more] != [f"id-{i}" for i in range(30)]  # not the first ones
+    first = (tmp_path / "few/train-10.csv").read_bytes()
+    succeeded(convert("few", whole, "--rows", 10, "--out", tmp_path / "few"))
+    assert (tmp_path / "few/train-10.csv").read_bytes() == first
+    succeeded(convert("few", whole, "--rows", 10, "--out", tmp_path / "few", "--seed", 1))
+    assert (tmp_path / "few/train-10.csv").read_bytes() != first
+    done = convert("few", whole, "--rows", 61, "--out", tmp_path / "more")
+    assert_refused(done, "train.csv has 60 rows, fewer than --rows 61", code=1)
+    assert "few needs --rows" in convert("few", whole, "--out", tmp_path / "more").err
+    assert "few needs --rows" in convert("text", whole, "--rows", 3, "--out", tmp_path).err
+
+
 @pytest.mark.parametrize(
     ("text", "says"),
     [

@@ -13,8 +13,10 @@ import pytest
 from conftest import ROOT, assert_refused, succeeded
 from scipy.stats import bootstrap, pearsonr
 
-from experiments import report, results, run, search, stability
+import classifier
+from experiments import controls, report, results, run, search, stability
 from extensions.multitask import get_args
+from lessons import token_classifier
 from pretraining import pretrain
 from training.errors import InputError
 
@@ -182,6 +184,38 @@ def test_pretraining_and_classifying_are_runs_too(place, run_script_here):
     assert_refused(run_script_here(report), "no results yet", code=1)  # of several tasks
 
 
+def test_a_run_from_each_of_several_models(place):
+    path = place / "labels.toml"
+    path.write_text(
+        '[run]\nname = "labels"\nkind = "tag"\nseeds = [2]\n'
+        'models = ["$RUNS/long-0/pieces-0", "$RUNS/long-0/pieces-50"]\n'
+        '[flags]\ntrain = "$MINBERT_DATA/train"\n[variants.slow]\nlr = 1e-6\n'
+    )
+    runs = run.planned([path])
+    names = ["labels-pieces-0", "labels-pieces-50", "labels-slow-pieces-0", "labels-slow-pieces-50"]
+    assert [one.name for one in runs] == names
+    assert run.recorded_flags(runs[3]) == {
+        "train": "$MINBERT_DATA/train",
+        "lr": 1e-6,
+        "model": "$RUNS/long-0/pieces-50",
+    }
+    folder = place / "runs" / "labels-pieces-50-2"
+    assert run.command_of(runs[1], 2, folder)[1:] == [
+        *(str(ROOT / "lessons" / "token_classifier.py"),),
+        *("--train", f"{os.environ['MINBERT_DATA']}/train"),
+        *("--model", str(place / "runs" / "long-0" / "pieces-50")),
+        *("--seed", "2", "--out", str(folder)),
+    ]
+
+
+def test_the_last_epoch_is_kept_with_the_best(place):
+    rows = [{"epoch": 1, "dev_f1": 0.7}, {"epoch": 2, "dev_f1": 0.6}]
+    metrics = {"best": rows[0], "epochs": rows, "seconds": 3}
+    (place / "metrics.json").write_text(json.dumps(metrics))
+    found = results.read_metrics(place, "tag")
+    assert (found["best"], found["last"]) == (rows[0], rows[1])
+
+
 def test_an_ensemble_runs_on_its_members_checkpoints(place, monkeypatch):
     toml = place / "both.toml"
     toml.write_text(
@@ -267,17 +301,18 @@ def test_the_tomls_of_the_repository(path):
     for name in one.members:
         assert path.with_name(f"{name.rstrip('-012')}.toml").is_file()
     for each in one.with_variants():
-        if each.kind == "pretrain":
-            pretrain.get_args(results.train_command(each, 0, Path("runs"))[2:])
-        if each.kind == "stability":
-            stability.get_args(results.train_command(each, 0, Path("runs"))[2:])
+        scripts = {"pretrain": pretrain, "classify": classifier, "tag": token_classifier}
+        scripts["stability"] = stability
+        if each.kind in scripts:
+            scripts[each.kind].get_args(results.train_command(each, 0, Path("runs"))[2:])
         if each.kind != "train":
             continue
         command = results.train_command(each, 0, Path("runs"))
         args = get_args(command[2:])
         assert (args.seed, args.option) == (0, each.flags["option"])
         tasks = {"tasks": each.flags["tasks"].split(",")} if "tasks" in each.flags else {}
-        flags = each.flags | tasks
+        model = {"model": results.expanded(each.flags["model"])} if "model" in each.flags else {}
+        flags = each.flags | tasks | model
         assert all(getattr(args, name) == value for name, value in flags.items())
     if one.search:
         assert search.check_ranges(one)[0] > 0
@@ -327,6 +362,60 @@ def test_a_stop_waits_for_the_resume_file(tmp_path, sent):
     assert os.waitpid(child, 0)[1] == 0
     assert returned.read_text() == "(3, True)"
     assert kept.read_text() == "kept"
+
+
+# ---------------------------------------------------------------------------------------------
+# controls.py
+
+
+def write_control(place: Path, name: str, kind: str, flags: str) -> Path:
+    path = place / f"{name}.toml"
+    head = f'name = "{name}"\nkind = "{kind}"\nseeds = [0, 1]\nmodels = ["a/b"]'
+    path.write_text(f"[run]\n{head}\n[flags]\nepochs = 9\n{flags}\n")
+    return path
+
+
+def test_the_control_of_sentences(place, run_script_here):
+    for split, first in (("train", 0), ("dev", 50)):
+        words = (("dull", 0), ("bright", 1), ("is n't bright", 0), ("is n't dull", 1))
+        rows = [
+            f"{i}\t{split}-{i}\ta film that {text} , {first + i}\t{label}"
+            for i, (text, label) in enumerate(words * 6)
+        ]
+        (place / f"{split}.csv").write_text("\n".join(["\tid\tsentence\tsentiment", *rows]) + "\n")
+    flags = f'train = "{place}/train.csv"\ndev = "{place}/dev.csv"'
+    toml = write_control(place, "films", "classify", flags)
+    done = succeeded(run_script_here(controls, toml))
+    assert "films-control: dev_acc 1.000" in done.out  # pairs of words tell "n't bright"
+    (line,) = results.load_results()
+    assert (line["name"], line["seed"]) == ("films-control", None)
+    assert line["flags"] == {"train": f"{place}/train.csv", "dev": f"{place}/dev.csv"}
+    done = succeeded(run_script_here(controls, toml))
+    assert "films-control is in results.jsonl already" in done.out
+
+
+def test_the_control_of_pairs(place, run_script_here, tmp_path, monkeypatch):
+    (tmp_path / "course").mkdir()
+    pairs = (("a red cat", "a red cat", 5.0), ("a red cat", "a blue cat", 2.0), ("one", "two", 0.0))
+    rows = [f"{i}\t{i:025x}\t{a}\t{b}\t{label}" for i, (a, b, label) in enumerate(pairs)]
+    text = "\n".join(["\tid\tsentence1\tsentence2\tsimilarity", *rows]) + "\n"
+    for name in ("sts-train", "sts-dev", "ids-sst-train"):
+        (tmp_path / "course" / f"{name}.csv").write_text(text)
+    monkeypatch.setenv("MINBERT_DATA", str(tmp_path))
+    succeeded(run_script_here(controls, write_control(place, "sim", "train", 'tasks = "sts"')))
+    (line,) = results.load_results()
+    assert 0.9 < line["metrics"]["sts"] < 1  # 1 and 0 at the ends, something between
+    refused = run_script_here(controls, write_control(place, "sst", "train", 'tasks = "sst"'))
+    assert_refused(refused, "sst: there are controls of sentences, sts and names only", code=1)
+
+
+def test_the_control_of_names(place, run_script_here):
+    (place / "train").write_text("Paris\tB-LOC\nis\tO\n\nPARIS\tB-LOC\nParis\tB-PER\n\nx\tB-ORG\n")
+    (place / "dev").write_text("paris\tB-LOC\nBonn\tB-LOC\nx\tO\n\nis\tB-ORG\n")
+    flags = f'train = "{place}/train"\ndev = "{place}/dev"\nlimit = 2'
+    succeeded(run_script_here(controls, write_control(place, "names", "tag", flags)))
+    (line,) = results.load_results()
+    assert line["metrics"]["dev_f1"] == pytest.approx(2 / (1 + 3))  # one claimed, of three
 
 
 # ---------------------------------------------------------------------------------------------

@@ -1,0 +1,328 @@
+"""Draw what pre-training buys, from committed results: two figures, and a table in Markdown.
+
+    python docs/pretraining_figure.py
+    python docs/pretraining_figure.py --curve experiments/runs/books-0/metrics.json
+
+books-scores.svg has the scores of the runs in experiments/results.jsonl that began with a model of
+N word pieces (experiments/books-*.toml), with their controls (experiments/controls.py), and
+books-loss.svg the loss of the long run on held-out text. --curve takes that from the run's
+metrics.json into experiments/books-curve.jsonl. Scores are those of the last epoch, on dev, which
+has chosen nothing.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import re
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+import numpy as np
+from scipy.stats import t
+
+from docs.figures import Drawing
+from experiments import results
+from training.arguments import OneLineParser
+from training.errors import InputError
+from training.files import atomic_write
+from training.scripts import run_script
+
+FOLDER = Path(__file__).resolve().parent
+CURVE = results.FOLDER / "books-curve.jsonl"
+BEGUN = re.compile(r"(.+)-pieces-(\d+)")  # the name of a run from a model
+OURS = re.compile(r"books-.+-(pieces-\d+|control)")
+LEVEL = 0.95
+FEW, MORE, ALL = "orange", "blue", "green"  # labels
+
+
+@dataclass(frozen=True)
+class Panel:
+    """A task: its title, the score's key in a result, and of each line its runs' name."""
+
+    title: str
+    key: str
+    lines: dict[str, str]
+    colours: tuple[str, ...] = (ALL,)
+
+
+SST2 = {"200": "books-sst2-200", "2,000": "books-sst2-2000", "67,349 labels": "books-sst2-all"}
+IMDB = {"500": "books-imdb-500", "33,750 labels": "books-imdb-all"}
+PROBE = {"2,000": "books-probe-2000", "67,349 labels": "books-probe-all"}
+PANELS = (
+    Panel("SST-2, accuracy", "dev_acc", SST2, (FEW, MORE, ALL)),
+    Panel("IMDB, accuracy", "dev_acc", IMDB, (FEW, ALL)),
+    Panel("SST-2, BERT frozen", "dev_acc", PROBE, (MORE, ALL)),
+    Panel("Similarity, Pearson's r", "sts", {"6,040 pairs": "books-sts"}),
+    Panel("Names, F1 of entities", "dev_f1", {"5,000 sentences": "books-names"}),
+)
+
+# ---------------------------------------------------------------------------------------------
+# Results
+
+Scores = dict[int, list[float]]  # pieces read before → a score a seed
+
+
+def score_of(result: dict, key: str) -> float:
+    """Of the last epoch; a control has none."""
+    return (result.get("last") or result["metrics"])[key]
+
+
+def scores_of(found: Sequence[dict], name: str, key: str) -> Scores:
+    """The scores of the runs NAME-pieces-N, by N from few to many."""
+    scores: Scores = {}
+    for result in found:
+        begun = BEGUN.fullmatch(result["name"])
+        if begun and begun[1] == name:
+            scores.setdefault(int(begun[2]), []).append(score_of(result, key))
+    return dict(sorted(scores.items()))
+
+
+def control_of(found: Sequence[dict], name: str, key: str) -> float | None:
+    """The score of NAME-control, if it was measured."""
+    controls = (one for one in found if one["name"] == f"{name}-control")
+    return next((score_of(one, key) for one in controls), None)
+
+
+def interval(values: Sequence[float]) -> float:
+    """Half of the mean's 95 % t-interval over seeds; 0 of one seed, which has none."""
+    if len(values) < 2:
+        return 0.0
+    quantile = t.ppf((1 + LEVEL) / 2, len(values) - 1)
+    return float(quantile * np.std(values, ddof=1) / math.sqrt(len(values)))
+
+
+def table(found: Sequence[dict]) -> str:
+    """Markdown: mean (standard deviation; seeds) of each line at each number of pieces."""
+    rows = [
+        (panel, label, scores_of(found, name, panel.key), control_of(found, name, panel.key))
+        for panel in PANELS
+        for label, name in panel.lines.items()
+    ]
+    all_pieces = sorted({pieces for _, _, scores, _ in rows for pieces in scores})
+    heads = " | ".join(["control", *map(in_words, all_pieces)])
+    lines = [f"| | {heads} |", f"|---|{'--:|' * (len(all_pieces) + 1)}"]
+    for panel, label, scores, control in rows:
+        cells = ["–" if control is None else f"{control:.3f}"]
+        cells += [mean_and_sd(scores.get(pieces, [])) for pieces in all_pieces]
+        lines.append(f"| {panel.title}, {label} | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def in_words(pieces: int) -> str:
+    """A number of pieces: 0, 500,000 or 3 M."""
+    return f"{pieces:,}" if pieces % 1_000_000 or not pieces else f"{pieces // 1_000_000} M"
+
+
+def mean_and_sd(values: Sequence[float]) -> str:
+    """A cell of the table."""
+    if not values:
+        return "–"
+    sd = f"{np.std(values, ddof=1):.3f}; " if len(values) > 1 else ""
+    return f"{np.mean(values):.3f} ({sd}{len(values)})"
+
+
+# ---------------------------------------------------------------------------------------------
+# The long run's curve
+
+
+def take_curve(metrics: Path) -> None:
+    """Write the held-out losses of a metrics.json of pre-training into CURVE, one a line."""
+    try:
+        run = json.loads(metrics.read_text(encoding="utf-8"))
+        entropy = {"unigram_entropy": run["unigram_entropy"]}
+        keys = ("pieces", "mlm_loss")
+        rows = [{key: row[key] for key in keys} | entropy for row in run["held_out"]]
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise InputError(f"{metrics} is no metrics.json of pre-training ({error!r})") from None
+    with atomic_write(CURVE) as file:
+        file.writelines(json.dumps(row) + "\n" for row in rows)
+
+
+def read_curve() -> list[dict]:
+    """The lines of CURVE; none where there is no such file."""
+    if not CURVE.is_file():
+        return []
+    return [json.loads(line) for line in CURVE.read_text(encoding="utf-8").splitlines()]
+
+
+# ---------------------------------------------------------------------------------------------
+# Axes
+
+
+class Axes:
+    """A place in a drawing: pieces read to the right, on a log scale after 0, and values upwards.
+
+    Args:
+        place: left, top, width and height of where lines are drawn.
+        pieces: all that will be shown; 0 gets a place of its own, left of the others.
+        values: all that will be shown.
+    """
+
+    GAP = 0.5  # from 0 to the first number of pieces, in decades
+
+    def __init__(self, d: Drawing, place: tuple[float, ...], pieces, values):
+        self.d, self.place = d, place
+        positive = [n for n in pieces if n > 0] or [1]
+        self.first, self.last = math.log10(min(positive)), math.log10(max(positive))
+        self.has_zero = 0 in pieces
+        self.low, self.high, self.step = rounded(min(values), max(values))
+
+    def x(self, pieces: float) -> float:
+        """Where a number of pieces is."""
+        left, _, wide, _ = self.place
+        begin = self.first - self.GAP * self.has_zero
+        at = math.log10(pieces) if pieces > 0 else begin
+        return left + 10 + (wide - 20) * (at - begin) / max(self.last - begin, 1e-9)
+
+    def y(self, value: float) -> float:
+        """Where a value is."""
+        _, top, _, high = self.place
+        return top + high * (self.high - value) / (self.high - self.low)
+
+    def frame(self) -> None:
+        """Ticks of both axes with their numbers; millions of pieces."""
+        left, top, wide, high = self.place
+        bottom = top + high
+        decimals = max(0, -math.floor(math.log10(self.step) + 1e-9))
+        for i in range(round((self.high - self.low) / self.step) + 1):
+            value = self.low + i * self.step
+            self.d.line([(left, self.y(value)), (left + wide, self.y(value))], "thin")
+            self.d.text(left - 8, self.y(value) + 6, f"{value:.{decimals}f}", "end quiet")
+        powers = range(math.ceil(self.first - 1e-9), math.floor(self.last + 1e-9) + 1)
+        for pieces in [0] * self.has_zero + [10**power for power in powers]:
+            self.d.line([(self.x(pieces), bottom), (self.x(pieces), bottom + 6)], "")
+            self.d.text(self.x(pieces), bottom + 26, f"{pieces / 1e6:g}", "quiet")
+
+
+def rounded(low: float, high: float) -> tuple[float, float, float]:
+    """The ends of an axis and the step of its ticks, for at most seven of them."""
+    spread = max(high - low, 0.01)
+    rough = spread / 4
+    power = 10 ** math.floor(math.log10(rough))
+    step = power * next(n for n in (1, 2, 5, 10) if n * power >= rough * 0.999)
+    first, last = math.floor(low / step + 1e-9), math.ceil(high / step - 1e-9)
+    return first * step, max(last, first + 1) * step, step
+
+
+# ---------------------------------------------------------------------------------------------
+# The figures
+
+
+def scores_figure(d: Drawing, found: Sequence[dict]) -> None:
+    """What pre-training buys.
+
+    A panel a task: the number of word pieces that the model has read before, from 0, random
+    weights, on a log scale, against the score after fine-tuning. A line is a number of labels, its
+    bars are 95 % intervals over seeds. Dashed lines are controls that have no BERT. The numbers are
+    in the table below.
+    """
+    shown = [
+        n
+        for panel in PANELS
+        for name in panel.lines.values()
+        for n in scores_of(found, name, panel.key)
+    ]
+    for i, panel in enumerate(PANELS):
+        draw_panel(d, panel, found, shown, left=4 + 318 * (i % 2), top=14 + 306 * (i // 2))
+    left, top = 4 + 318 + 22, 14 + 306 * 2
+    d.text(left, top + 20, "→ million word pieces", "start")
+    d.text(left, top + 44, "that BERT has read before", "start")
+    d.text(left, top + 68, "(0: random weights)", "start")
+    d.box(left + 20, top + 100, 8, 8, "blue full")
+    d.line([(left + 24, top + 90), (left + 24, top + 118)], "blue")
+    d.text(left + 60, top + 110, "mean and 95 % interval", "start")
+    d.text(left + 60, top + 134, "over seeds", "start")
+    d.line([(left, top + 162), (left + 48, top + 162)], "blue dash")
+    d.text(left + 60, top + 168, "control without BERT:", "start")
+    d.text(left + 60, top + 192, "TF-IDF, words' tags", "start")
+
+
+def draw_panel(d: Drawing, panel: Panel, found, shown: list[int], left: float, top: float) -> None:
+    """One task: its lines in their colours, whose names are above."""
+    lines = {label: scores_of(found, name, panel.key) for label, name in panel.lines.items()}
+    controls = [control_of(found, name, panel.key) for name in panel.lines.values()]
+    ends = [control for control in controls if control is not None]
+    for scores in lines.values():
+        for values in scores.values():
+            ends += [np.mean(values) - interval(values), np.mean(values) + interval(values)]
+    d.text(left + 22, top + 20, panel.title, "start bold")
+    if not ends:
+        return
+    axes = Axes(d, (left + 56, top + 64, 246, 190), shown, ends)
+    axes.frame()
+    at = left + 22
+    for i, ((label, scores), colour) in enumerate(zip(lines.items(), panel.colours, strict=True)):
+        d.text(at, top + 46, label, f"start bold {colour}")
+        at += 10.5 * len(label) + 18
+        if controls[i] is not None:
+            y = axes.y(controls[i])
+            d.line([(left + 56, y), (left + 302, y)], f"{colour} dash")
+        aside = 5 * (i - (len(lines) - 1) / 2)  # so that intervals do not hide each other
+        points = [(axes.x(n) + aside, axes.y(float(np.mean(v)))) for n, v in scores.items()]
+        if len(points) > 1:
+            d.line(points, colour)
+        for (x, y), values in zip(points, scores.values(), strict=True):
+            half, mean = interval(values), float(np.mean(values))
+            d.line([(x, axes.y(mean - half)), (x, axes.y(mean + half))], colour)
+            d.box(x - 4, y - 4, 8, 8, f"{colour} full")
+
+
+def loss_figure(d: Drawing, rows: Sequence[dict]) -> None:
+    """The long run's loss.
+
+    The loss of masked words on held-out text, in nats, against the word pieces read, on a log
+    scale. The dashed line is the unigram entropy: what a model pays that only counts words.
+    """
+    entropy = rows[-1]["unigram_entropy"]
+    pieces, losses = ([row[key] for row in rows] for key in ("pieces", "mlm_loss"))
+    axes = Axes(d, (60, 52, 560, 300), pieces, [*losses, entropy])
+    axes.frame()
+    d.text(20, 30, "loss of masked words on held-out text, nats", "start bold")
+    d.text(620, 408, "million word pieces read", "end quiet")
+    d.line([(60, axes.y(entropy)), (620, axes.y(entropy))], "orange dash")
+    d.text(616, axes.y(entropy) - 8, f"unigram entropy {entropy:.2f}", "end orange bold")
+    points = [(axes.x(n), axes.y(loss)) for n, loss in zip(pieces, losses, strict=True)]
+    d.line(points, "blue thick")
+    d.text(616, points[-1][1] - 10, f"{losses[-1]:.2f}", "end blue bold")
+
+
+def get_args() -> argparse.Namespace:
+    """Read the command line."""
+    parser = OneLineParser(description="Draw what pre-training buys.")
+    parser.add_argument(
+        "--curve", type=Path, metavar="METRICS", help="metrics.json of the long run"
+    )
+    parser.add_argument("--out", type=Path, default=FOLDER, help="folder of the figures (docs)")
+    return parser.parse_args()
+
+
+def main() -> None:
+    """Print the table and draw both figures."""
+    args = get_args()
+    if args.curve:
+        take_curve(args.curve)
+    found = [one for one in results.load_results() if OURS.fullmatch(one["name"])]
+    drawn = {}
+    if found:
+        print(table(found))
+        drawn["books-scores"] = (scores_figure, found)
+    if rows := read_curve():
+        drawn["books-loss"] = (loss_figure, rows)
+    if not drawn:
+        raise InputError("no results yet; python experiments/run.py experiments/books-*.toml")
+    for name, (draw, data) in drawn.items():
+        drawing = Drawing()
+        draw(drawing, data)
+        with atomic_write(args.out / f"{name}.svg") as file:
+            file.write(drawing.svg(draw.__doc__))
+        print(f"wrote {args.out / name}.svg")
+
+
+if __name__ == "__main__":
+    run_script(main)

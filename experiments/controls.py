@@ -1,0 +1,133 @@
+"""The control of each experiment: what its labels teach without any BERT.
+
+    python experiments/controls.py experiments/books-*.toml
+
+A TOML's control learns from the same files and is scored on the same dev set. Sentences: logistic
+regression on TF-IDF of words and pairs of words. Pairs of sentences: the cosine of their TF-IDF.
+Names: each word's most frequent tag. The result is a line of experiments/results.jsonl, of the name
+NAME-control. Nothing in it is random, and nothing is chosen on dev.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections import Counter, defaultdict
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+import numpy as np
+from scipy.stats import pearsonr
+from sklearn.feature_extraction.text import TfidfVectorizer
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
+
+from datasets import load_data, load_pairs
+from experiments import results
+from experiments.results import Experiment
+from experiments.run import is_done
+from lessons.entities import OUTSIDE, entity_scores, read_sentences
+from multitask_classifier import TASKS
+from training.arguments import OneLineParser
+from training.course_files import multitask_files
+from training.errors import InputError
+from training.scripts import run_script
+
+
+def vectorizer() -> TfidfVectorizer:
+    """TF-IDF of words and pairs of words; single letters count, since "n't" is one."""
+    return TfidfVectorizer(ngram_range=(1, 2), token_pattern=r"\w+", sublinear_tf=True)
+
+
+def sentences(flags: dict[str, Any]) -> dict[str, float]:
+    """Logistic regression on TF-IDF: the accuracy."""
+    train, dev = (load_data(results.expanded(flags[split]), "dev") for split in ("train", "dev"))
+    model = make_pipeline(vectorizer(), LogisticRegression(C=10, max_iter=1000))
+    model.fit([text for text, *_ in train], [label for _, label, _ in train])
+    return {"dev_acc": float(model.score([row[0] for row in dev], [row[1] for row in dev]))}
+
+
+def pairs(flags: dict[str, Any]) -> dict[str, float]:
+    """The cosine of two sentences' TF-IDF, which knows no labels: Pearson's r."""
+    files = multitask_files(flags.get("data_dir"))
+    label = TASKS["sts"].label
+    train, dev = (load_pairs(files[f"sts_{split}"], "dev", label) for split in ("train", "dev"))
+    model = vectorizer().fit([text for row in train for text in row[:2]])
+    first, second = (model.transform([row[i] for row in dev]) for i in (0, 1))  # rows of length 1
+    cosines = np.asarray(first.multiply(second).sum(axis=1)).ravel()
+    return {"sts": float(pearsonr(cosines, [row[2] for row in dev])[0])}
+
+
+def names(flags: dict[str, Any]) -> dict[str, float]:
+    """Each word's most frequent tag, and O where it is new: F1 of entities. Case does not count."""
+    train, dev = (
+        read_sentences(results.expanded(flags[split]), flags.get("limit"))
+        for split in ("train", "dev")
+    )
+    counts: dict[str, Counter] = defaultdict(Counter)
+    for words, tags in train:
+        for word, tag in zip(words, tags, strict=True):
+            counts[word.lower()][tag] += 1
+    best = {word: tags.most_common(1)[0][0] for word, tags in counts.items()}
+    found = [[best.get(word.lower(), OUTSIDE) for word in words] for words, _ in dev]
+    return {"dev_f1": float(entity_scores([tags for _, tags in dev], found).loc["all", "f1"])}
+
+
+CONTROLS: dict[str, Callable[[dict[str, Any]], dict[str, float]]] = {
+    "classify": sentences,
+    "train": pairs,
+    "tag": names,
+}
+
+
+def control_of(experiment: Experiment) -> Experiment:
+    """The control, with those of the experiment's flags that say what is learned from."""
+    if experiment.kind not in CONTROLS or experiment.flags.get("tasks", "sts") != "sts":
+        raise InputError(f"{experiment.name}: there are controls of sentences, sts and names only")
+    data = ("tasks", "train", "dev", "limit", "data_dir")
+    flags = {name: value for name, value in experiment.flags.items() if name in data}
+    return replace(experiment, name=f"{experiment.name}-control", flags=flags, models=())
+
+
+def measure(control: Experiment) -> dict[str, Any]:
+    """The line of a control."""
+    start = time.monotonic()
+    metrics = CONTROLS[control.kind](control.flags)
+    head, dirty = results.commit()
+    result = {"name": control.name, "seed": None, "flags": control.flags, "metrics": metrics}
+    result |= {"seconds": round(time.monotonic() - start, 1), "data": {}, "dev": {}}
+    return result | {
+        "commit": head,
+        "dirty": dirty,
+        "when": results.now(),
+        "machine": results.machine(use_gpu=False),
+    }
+
+
+def get_args() -> argparse.Namespace:
+    """Read the command line."""
+    parser = OneLineParser(prog="experiments/controls.py", description="Controls without BERT.")
+    parser.add_argument("experiments", nargs="+", metavar="TOML")
+    return parser.parse_args()
+
+
+def main() -> None:
+    """Measure each control that is not in results.jsonl yet."""
+    for path in get_args().experiments:
+        control = control_of(results.read_experiment(path))
+        if is_done(control, None):
+            print(f"{control.name} is in {results.RESULTS.name} already")
+            continue
+        result = measure(control)
+        results.append_result(result)
+        score = ", ".join(f"{name} {value:.3f}" for name, value in result["metrics"].items())
+        print(f"{control.name}: {score} ({result['seconds']} s)")
+
+
+if __name__ == "__main__":
+    run_script(main)
