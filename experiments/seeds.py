@@ -131,23 +131,26 @@ def grid_table(accuracies: Mapping[tuple[int, int], float]) -> str:
 
 def plot(path: str | Path, named: Runs) -> None:
     """A PNG: every run's last accuracy, and the expected best against the number of tries."""
-    from matplotlib.figure import Figure  # takes longer to import than all else here
+    from matplotlib import colormaps  # takes longer to import than all else here
+    from matplotlib.figure import Figure
 
     figure = Figure(figsize=(11, 1.6 + 0.35 * len(named)), layout="constrained")
     left, right = figure.subplots(1, 2)
-    for y, (name, runs) in enumerate(named.items()):
+    for y, runs in enumerate(named.values()):
         scores = final(runs)
-        left.plot(scores, [y] * len(scores), "o", ms=4, alpha=0.5, color=f"C{y}")
+        colour = colormaps["tab20"](y % 20)
+        left.plot(scores, [y] * len(scores), "o", ms=5, color=colour)
         left.plot([scores.mean()] * 2, [y - 0.3, y + 0.3], "k-")
         tries = range(1, len(scores) + 1)
-        right.plot(tries, [expected_best(scores, n) for n in tries], color=f"C{y}", label=name)
+        best = [expected_best(scores, n) for n in tries]
+        right.plot(tries, best, color=colour)
     left.set(title="dev accuracy, a dot a seed", yticks=range(len(named)))
     left.set_yticklabels(list(named))
     left.invert_yaxis()
     left.grid(axis="x", alpha=0.3)
-    right.set(title="expected best of n seeds", xlabel="n")
+    right.set(title="expected best of n seeds, colours as on the left", xlabel="n")
+    right.xaxis.get_major_locator().set_params(integer=True)
     right.grid(alpha=0.3)
-    right.legend(fontsize="small")
     with atomic_write(path, "wb") as file:
         figure.savefig(file, format="png", dpi=120)
 
