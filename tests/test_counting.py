@@ -62,7 +62,9 @@ def test_both_models_are_measured_at_the_same_masks(place, run_script_here):
         )
     )
     assert done.out.count("[MASK]") == len(counting.SENTENCES)
-    told = trained.out.split("step 1: mlm loss ")[1].split(" ")[0]
-    assert f"BERT: loss {told}, accuracy" in done.out
-    told = float(done.out.split("counting: loss ")[1].split(",")[0])
-    assert told < float(trained.out.split("unigram entropy ")[1].split(")")[0])
+    # what pre-training said of its model, up to the rounding of another attention kernel
+    told = float(trained.out.split("step 1: mlm loss ")[1].split(" ")[0])
+    measured = float(done.out.split("BERT: loss ")[1].split(",")[0])
+    assert measured == pytest.approx(told, abs=0.002)
+    counted = float(done.out.split("counting: loss ")[1].split(",")[0])
+    assert counted < float(trained.out.split("unigram entropy ")[1].split(")")[0])
