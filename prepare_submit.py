@@ -45,6 +45,7 @@ GIVEN = {"base_bert.py", "config.py", "datasets.py", "evaluation.py", "tokenizer
 GIVEN |= {
     "checks",
     "lessons",
+    "pretraining",
     "training",
     "sanity_check.py",
     "optimizer_test.py",
