@@ -156,9 +156,8 @@ def multinli(folder: Path) -> dict[str, pd.DataFrame]:
 
 def with_relation(table: pd.DataFrame, split: str) -> pd.DataFrame:
     """Pairs with ids and numbers of relations; those that people did not agree on are left out."""
-    table = table[table["relation"].isin(RELATIONS)].reset_index(drop=True)
-    table["relation"] = table["relation"].map(RELATIONS.index)
-    return with_ids(table, split)
+    table = with_ids(table[table["relation"].isin(RELATIONS)], split)
+    return table.assign(relation=table["relation"].map(RELATIONS.index))
 
 
 def with_ids(table: pd.DataFrame, split: str) -> pd.DataFrame:

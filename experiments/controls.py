@@ -96,17 +96,11 @@ def control_of(experiment: Experiment) -> Experiment:
 
 def measure(control: Experiment) -> dict[str, Any]:
     """The line of a control."""
-    start = time.monotonic()
+    start, code = time.monotonic(), results.commit()
     metrics = CONTROLS[control.kind](control.flags)
-    head, dirty = results.commit()
     result = {"name": control.name, "seed": None, "flags": control.flags, "metrics": metrics}
     result |= {"seconds": round(time.monotonic() - start, 1), "data": {}, "dev": {}}
-    return result | {
-        "commit": head,
-        "dirty": dirty,
-        "when": results.now(),
-        "machine": results.machine(use_gpu=False),
-    }
+    return result | results.origin(code, use_gpu=False)
 
 
 def get_args() -> argparse.Namespace:

@@ -127,9 +127,8 @@ def get_args(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--eval_rows", type=positive_int, default=1024)
     parser.add_argument("--held_out", type=probability, default=0.02)
     parser.add_argument("--seed", type=int, default=0, help="of the pre-training")
-    args = parser.parse_args(arguments)
-    args.objective, args.full_sentences, args.whole_word = "none", True, False
-    return args
+    parser.set_defaults(objective="none", full_sentences=True, whole_word=False)
+    return parser.parse_args(arguments)
 
 
 def main() -> None:

@@ -351,6 +351,16 @@ def commit() -> tuple[str | None, bool]:
         return None, False
 
 
+def origin(code: tuple[str | None, bool], use_gpu: bool) -> dict[str, Any]:
+    """What a result says of where it comes from.
+
+    Args:
+        code: ``commit()`` as it was when the run began.
+    """
+    head, dirty = code
+    return {"commit": head, "dirty": dirty, "when": now(), "machine": machine(use_gpu)}
+
+
 def _git(*arguments: str) -> str:
     return subprocess.run(
         ["git", "--no-optional-locks", *arguments],

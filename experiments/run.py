@@ -96,7 +96,7 @@ def run_one(experiment: Experiment, seed: int | None) -> None:
     if experiment.kind in OF_TASKS:
         results.dev_files(experiment.flags)  # a missing one must not show after an hour
     folder.mkdir(parents=True, exist_ok=True)
-    head, dirty = results.commit()  # before the run: that is the code it runs
+    code = results.commit()  # before the run: that is the code it runs
     print(f"\n=== {name}: {' '.join(command[1:])}", flush=True)
     place = folder if experiment.kind == "classify" else results.ROOT
     status, asked = results.call(command, place)
@@ -104,8 +104,7 @@ def run_one(experiment: Experiment, seed: int | None) -> None:
         raise InputError(f"{name} ended with status {status}; the same command goes on with it")
     result = {"name": experiment.name, "seed": seed, "flags": recorded_flags(experiment)}
     result |= outcome(experiment, folder)
-    result |= {"commit": head, "dirty": dirty, "when": results.now()}
-    result["machine"] = results.machine(bool(experiment.flags.get("use_gpu")))
+    result |= results.origin(code, bool(experiment.flags.get("use_gpu")))
     write_json(folder / "result.json", result)
     results.append_result(result)
     if asked:

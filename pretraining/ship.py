@@ -8,7 +8,6 @@ and every script, ``transformers`` too, loads the folder. The sha256 it prints i
 
 from __future__ import annotations
 
-import argparse
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -18,6 +17,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 import torch
 
 from pretraining.model import PretrainingModel
+from pretraining.pretrain import save
 from tokenizer import BertTokenizer
 from training.arguments import OneLineParser
 from training.files import check_writable, sha256_of
@@ -34,8 +34,7 @@ def ship(run: Path, folder: Path) -> str:
     tokenizer = BertTokenizer.from_pretrained(str(run))
     model = PretrainingModel.from_pretrained(str(run), objective="none").to(torch.bfloat16)
     check_writable(folder)
-    tokenizer.save_pretrained(folder, model.config.max_position_embeddings)
-    model.save_pretrained(folder)
+    save(model, tokenizer, folder)
     return sha256_of(folder / WEIGHT_FILES[0])
 
 
@@ -44,7 +43,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = OneLineParser(prog="ship.py", description="Write a pre-trained model in bfloat16.")
     parser.add_argument("run", type=Path, help="folder that pretrain.py wrote")
     parser.add_argument("--out", type=Path, required=True, help="folder to write")
-    args: argparse.Namespace = parser.parse_args(arguments)
+    args = parser.parse_args(arguments)
     digest = ship(args.run, args.out)
     size = (args.out / WEIGHT_FILES[0]).stat().st_size
     print(f"wrote {args.out}, {size / 1e6:.1f} MB, sha256 of {WEIGHT_FILES[0]} {digest}")
