@@ -26,6 +26,7 @@ from tqdm import tqdm
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from config import BertConfig
+from training.errors import InputError
 from training.hub import find_model
 from training.wordpieces import WordPieces, read_vocabulary
 
@@ -208,23 +209,35 @@ def shapes(config: BertConfig) -> dict[str, tuple[int, ...]]:
     return found | {f"{norm}.{kind}": (size,) for norm in norms for kind in ("weight", "bias")}
 
 
+def from_bfloat16(data: bytes) -> np.ndarray:
+    """NumPy has no bfloat16; it is the upper half of a float32, so the lower half becomes 0."""
+    return (np.frombuffer(data, np.uint16).astype(np.uint32) << 16).view(np.float32)
+
+
+FLOATS: dict[str, Callable[[bytes], np.ndarray]] = {
+    "F64": lambda data: np.frombuffer(data, np.float64).astype(np.float32),
+    "F32": lambda data: np.frombuffer(data, np.float32),
+    "F16": lambda data: np.frombuffer(data, np.float16).astype(np.float32),
+    "BF16": from_bfloat16,
+}
+
+
 def read_weights(folder: Path, config: BertConfig) -> dict[str, np.ndarray]:
     """The tensors of model.safetensors in float32, without the prefix ``bert.``, shapes checked."""
-    from safetensors import SafetensorError
-    from safetensors.numpy import load_file
+    from safetensors import SafetensorError, deserialize
 
     file = folder / "model.safetensors"
     try:
-        tensors = load_file(file)
+        tensors = deserialize(file.read_bytes())
     except FileNotFoundError:
         stop(f"{folder} holds no model.safetensors; lessons/export.py writes such a folder")
-    except (SafetensorError, OSError, KeyError, TypeError, ValueError) as error:
-        stop(f"{file} cannot be read in NumPy ({error}); write it again, in float32")
+    except (SafetensorError, OSError) as error:
+        stop(f"{file} cannot be read ({error}); write it again")
     weights = {}
-    for name, tensor in tensors.items():
+    for name, tensor in tensors:
         name = name.removeprefix("bert.").replace(".gamma", ".weight").replace(".beta", ".bias")
-        if tensor.dtype.kind == "f":  # not the position ids of older files
-            weights[name] = tensor.astype(np.float32)
+        if tensor["dtype"] in FLOATS:  # not the position ids of older files
+            weights[name] = FLOATS[tensor["dtype"]](tensor["data"]).reshape(tensor["shape"])
     for name, shape in shapes(config).items():
         if name not in weights:
             stop(f"{file} lacks {name}; it is not a BERT of the shape that config.json tells")
@@ -244,6 +257,8 @@ def read_words(folder: Path) -> WordPieces:
     """What turns text into ids with the folder's vocabulary."""
     try:
         return WordPieces(*read_vocabulary(folder))
+    except InputError as error:
+        stop(str(error))
     except (OSError, ValueError) as error:
         stop(f"{folder} holds no vocabulary of a BERT ({error})")
 

@@ -205,11 +205,6 @@ def new_model(args, tokenizer: BertTokenizer) -> PretrainingModel:
             f"--length {args.length} is more than the model's {config.max_position_embeddings} "
             f"positions; take a shorter one or another shape"
         )
-    if len(tokenizer) > config.vocab_size:
-        raise InputError(
-            f"the vocabulary has {len(tokenizer):,} pieces, the model {config.vocab_size:,}; a "
-            f"model that is trained on keeps its own vocabulary (leave --vocab out)"
-        )
     size = sum(p.numel() for p in model.parameters())
     print(
         f"model: {size:,} parameters, hidden size {config.hidden_size}, {config.num_hidden_layers} "
@@ -264,6 +259,7 @@ def train(args, tokenizer: BertTokenizer, corpus: Corpus) -> None:
     if args.held_out:
         corpus, held_out = corpus.split(args.held_out, args.seed)
         held = HeldOut(args, tokenizer, held_out)
+    check_size(corpus, args.length, "the text", "give more text, or a smaller --length")
     examples = make_examples(args, tokenizer, corpus, args.mask)
     loader = PretrainingLoader(examples, args.batch_size, args.seed, args.workers)
     args.steps = args.steps or args.epochs * len(loader)
@@ -341,6 +337,14 @@ def settings(args, corpus: Corpus) -> dict[str, Any]:
 # Held-out text
 
 
+def check_size(corpus: Corpus, length: int, what: str, remedy: str) -> None:
+    """InputError if a text does not fill one row."""
+    if corpus.n_tokens < length:
+        raise InputError(
+            f"{what} has {corpus.n_tokens:,} word pieces, less than one row of {length}; {remedy}"
+        )
+
+
 class HeldOut:
     """Rows of documents that are not trained on, with the same masks in every evaluation.
 
@@ -355,6 +359,7 @@ class HeldOut:
                 "the held-out text is one document, and next sentences need two; give more text, "
                 "a larger --held_out, or --objective sop"
             )
+        check_size(corpus, args.length, "the held-out text", "give more text, or --held_out 0")
         self.entropy = unigram_entropy(corpus)
         self.examples = make_examples(args, tokenizer, corpus, MASKED)
         # they come in random order, so that the first of them are a choice by chance

@@ -311,8 +311,8 @@ def test_the_tomls_of_the_repository(path):
         args = get_args(command[2:])
         assert (args.seed, args.option) == (0, each.flags["option"])
         tasks = {"tasks": each.flags["tasks"].split(",")} if "tasks" in each.flags else {}
-        model = {"model": results.expanded(each.flags["model"])} if "model" in each.flags else {}
-        flags = each.flags | tasks | model
+        paths = {k: results.expanded(v) for k, v in each.flags.items() if isinstance(v, str)}
+        flags = each.flags | paths | tasks
         assert all(getattr(args, name) == value for name, value in flags.items())
     if one.search:
         assert search.check_ranges(one)[0] > 0

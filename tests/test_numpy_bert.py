@@ -257,9 +257,8 @@ def damaged(folder: Path, to: Path, change=lambda tensors: None) -> Path:
             lambda t: t.update({"bert.embeddings.LayerNorm.bias": torch.zeros(3)}),
             "embeddings.LayerNorm.bias is (3,), config.json says (32,)",
         ),
-        (lambda t: t.update({k: v.bfloat16() for k, v in t.items()}), "cannot be read in NumPy"),
     ],
-    ids=["missing", "shape", "bfloat16"],
+    ids=["missing", "shape"],
 )
 def test_damaged_weights(run_script_here, trained, tmp_path, change, message):
     folder = damaged(trained[0], tmp_path / "damaged", change)
@@ -267,11 +266,19 @@ def test_damaged_weights(run_script_here, trained, tmp_path, change, message):
     assert_refused(done, message, code=1)
 
 
-def test_old_names_and_half_precision_are_read(trained, config, tmp_path):
+def test_a_file_cut_short_is_refused(run_script_here, trained, tmp_path):
+    file = damaged(trained[0], tmp_path / "damaged") / "model.safetensors"
+    file.write_bytes(file.read_bytes()[:-100])
+    done = run_script_here(numpy_bert, "--model", file.parent, "--text", "film")
+    assert_refused(done, "cannot be read", code=1)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float64])
+def test_old_names_and_other_precisions_are_read(trained, config, tmp_path, dtype):
     def change(tensors):
         for name in list(tensors):
             old = name.replace("LayerNorm.weight", "LayerNorm.gamma")
-            tensors[old.replace("LayerNorm.bias", "LayerNorm.beta")] = tensors.pop(name).half()
+            tensors[old.replace("LayerNorm.bias", "LayerNorm.beta")] = tensors.pop(name).to(dtype)
         tensors["bert.embeddings.position_ids"] = torch.arange(64)[None]
 
     folder = damaged(trained[0], tmp_path / "old", change)
@@ -281,7 +288,8 @@ def test_old_names_and_half_precision_are_read(trained, config, tmp_path):
     mine = forward(weights, config, ids, mask)["logits"]
     wanted = forward(read_weights(trained[0], config), config, ids, mask)["logits"]
     assert mine.dtype == np.float32
-    assert 0 < np.abs(mine - wanted).max() < 0.01
+    assert (np.abs(mine - wanted).max() == 0) == (dtype == torch.float64)
+    assert np.abs(mine - wanted).max() < (0.05 if dtype == torch.bfloat16 else 0.01)
 
 
 @pytest.mark.parametrize(

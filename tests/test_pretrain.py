@@ -644,6 +644,14 @@ def test_bad_input_is_one_line(place, run_script_here, flags, fact):
     assert_refused(result, fact, code=1)
 
 
+@pytest.mark.parametrize(("held_out", "what"), [("0.1", "the held-out text"), ("0", "the text")])
+def test_a_text_smaller_than_a_row(place, run_script_here, tmp_path, held_out, what):
+    text = tmp_path / "short.txt"
+    text.write_text(f"{WORDS[0]}\n\n{WORDS[1]} {WORDS[2]}\n")
+    flags = ("--text", text, "--out", "o", "--objective", "none", "--held_out", held_out)
+    assert_refused(run_script_here(pretrain, *place.line, *flags), f"{what} has ", code=1)
+
+
 @pytest.mark.parametrize("content", [b"text\0", None])
 def test_no_vocabulary_is_learned_from_what_is_no_text(place, run_script_here, tmp_path, content):
     """A binary file, and one that cannot be read; the vocabulary that was there stays."""
@@ -664,4 +672,4 @@ def test_a_model_with_too_few_pieces(place, run_script_here, tmp_path):
     BertTokenizer(tiny_vocabulary()).save_pretrained("small")
     line = ["--text", place.text, "--out", "o", "--model", tmp_path / "small", "--length", 48]
     result = run_script_here(pretrain, *line)
-    assert_refused(result, "the vocabulary has 89 pieces, the model 20", code=1)
+    assert_refused(result, "has 89 pieces, the model 20 (config.json)", code=1)

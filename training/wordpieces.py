@@ -89,10 +89,14 @@ class WordPieces(dict):
 
 
 def read_vocabulary(folder: Path) -> tuple[list[str], bool]:
-    """The pieces of a model's folder in the order of their ids, and whether text is lower-cased."""
-    settings, whole = (
+    """The pieces of a model's folder in the order of their ids, and whether text is lower-cased.
+
+    Raises:
+        InputError: there are none, or more than the model's config.json says it has vectors for.
+    """
+    config, settings, whole = (
         json.loads(file.read_text(encoding="utf-8")) if file.is_file() else {}
-        for file in (folder / "tokenizer_config.json", folder / "tokenizer.json")
+        for file in map(folder.joinpath, ("config.json", "tokenizer_config.json", "tokenizer.json"))
     )
     normalizer = whole.get("normalizer") or {}
     lower_case = settings.get("do_lower_case", normalizer.get("lowercase", True))
@@ -103,6 +107,11 @@ def read_vocabulary(folder: Path) -> tuple[list[str], bool]:
         vocab = sorted(whole["model"]["vocab"], key=whole["model"]["vocab"].get)
     else:
         raise InputError(f"{folder} holds no vocabulary (vocab.txt or tokenizer.json)")
+    if len(vocab) > (rows := config.get("vocab_size", len(vocab))):
+        raise InputError(
+            f"the vocabulary in {folder} has {len(vocab):,} pieces, the model {rows:,} "
+            "(config.json); take the vocabulary that the model was trained with"
+        )
     return vocab, lower_case
 
 
