@@ -1,6 +1,6 @@
 """What a model fills in that only counts neighbours, beside a BERT that read the same text.
 
-    python experiments/counting.py --corpus experiments/runs/books-8000 --model books
+    python experiments/counting.py --corpus experiments/runs/books-8000
 
 Prints ten sentences with what both put in place of [MASK], and the loss of both on held-out text,
 with the masks that pretraining/pretrain.py measures on (--length, --seed and --held_out as there).
@@ -31,6 +31,7 @@ from pretraining.pretrain import HeldOut, averages
 from tokenizer import BertTokenizer
 from training.arguments import OneLineParser, positive_int, probability
 from training.devices import autocast_for
+from training.hub import OWN_MODEL
 from training.scripts import run_script
 
 SENTENCES = (
@@ -121,7 +122,7 @@ def get_args(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     """Read the command line."""
     parser = OneLineParser(prog="counting.py", description="Counting neighbours beside BERT.")
     parser.add_argument("--corpus", type=Path, required=True, help="that pretrain.py wrote")
-    parser.add_argument("--model", required=True, help="pre-trained on it: name or folder")
+    parser.add_argument("--model", default=OWN_MODEL, help="pre-trained on it: name or folder")
     parser.add_argument("--length", type=positive_int, default=128, help="pieces a row")
     parser.add_argument("--batch_size", type=positive_int, default=32)
     parser.add_argument("--eval_rows", type=positive_int, default=1024)

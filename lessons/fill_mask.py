@@ -1,11 +1,12 @@
 """What a BERT expects in place of [MASK]: the most probable word pieces, with their probabilities.
 
-    python lessons/fill_mask.py --model bert-base-uncased --text "He looked at the [MASK]."
-    python lessons/fill_mask.py --model DIR < sentences.txt
-    python lessons/fill_mask.py --model DIR             asks for sentences
+    python lessons/fill_mask.py --text "The captain looked at the [MASK]."
+    python lessons/fill_mask.py < sentences.txt
+    python lessons/fill_mask.py                         asks for sentences
+    python lessons/fill_mask.py --model bert-base-uncased --text "…"
 
-Any checkpoint with a head for masked words will do: what pretraining/pretrain.py writes, or
-bert-base-uncased. This lesson does not know how the model was trained.
+Any checkpoint with a head for masked words will do; without --model it is models/books, which comes
+with the course. This lesson does not know how the model was trained (docs/fill-mask.md does).
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from pretraining.model import PretrainingModel
 from tokenizer import BertTokenizer
 from training.arguments import OneLineParser, given_lines, positive_int
 from training.errors import InputError
-from training.hub import find_model
+from training.hub import OWN_MODEL, find_model
 from training.scripts import run_script
 
 BAR = 20  # characters of a certain word's bar
@@ -43,7 +44,7 @@ def load(name: str) -> tuple[PretrainingModel, BertTokenizer]:
     if not MASKED_WORD_NAMES.keys() <= names:
         raise InputError(
             f"{name} has no head for masked words; take a model that has one, such as "
-            "bert-base-uncased, or train one: python pretraining/pretrain.py --help"
+            f"{OWN_MODEL} or bert-base-uncased"
         )
     model = PretrainingModel.from_pretrained(name, objective="none")
     return model, BertTokenizer.from_pretrained(name)
@@ -96,7 +97,7 @@ def get_args(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     """Read the command line."""
     parser = OneLineParser(prog="fill_mask.py", description=__doc__.split("\n")[0])
     parser.add_argument("--text", nargs="+", default=[], help="else lines of standard input")
-    parser.add_argument("--model", required=True, help="name or folder")
+    parser.add_argument("--model", default=OWN_MODEL, help="name or folder")
     parser.add_argument("--top", type=positive_int, default=10, help="pieces for each [MASK]")
     return parser.parse_args(arguments)
 

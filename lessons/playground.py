@@ -1,6 +1,6 @@
 """A living BERT in one HTML file: type, mask words, look inside, with no server and no network.
 
-    python lessons/playground.py --model all-MiniLM-L6-v2 --out playground.html
+    python lessons/playground.py --model books --out playground.html
     python lessons/playground.py --model sst-classifier.pt --labels awful,bad,fair,good,great
     python lessons/playground.py --model sst-classifier.pt --dev data/practice/ids-sst-dev.csv
 
@@ -51,7 +51,7 @@ from training import wordpieces
 from training.arguments import OneLineParser, positive_float
 from training.errors import InputError
 from training.files import atomic_write
-from training.hub import find_model
+from training.hub import OWN_MODEL, find_model
 from training.page import STYLE
 from training.scripts import run_script
 
@@ -400,7 +400,7 @@ def get_args(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     """Read the command line."""
     parser = OneLineParser(prog="playground.py", description=__doc__.split("\n")[0])
     add = parser.add_argument
-    add("--model", required=True, help="name, folder or checkpoint of classifier.py")
+    add("--model", default=OWN_MODEL, help="name, folder or checkpoint of classifier.py")
     add("--out", default="playground.html", help="the page")
     add("--labels", help="names of the classes, separated by commas")
     add("--dev", metavar="FILE", help="labelled sentences of a classifier, shown as points")
