@@ -289,7 +289,7 @@ def loss_figure(d: Drawing, rows: Sequence[dict]) -> None:
     d.text(616, axes.y(entropy) - 8, f"unigram entropy {entropy:.2f}", "end orange bold")
     points = [(axes.x(n), axes.y(loss)) for n, loss in zip(pieces, losses, strict=True)]
     d.line(points, "blue thick")
-    d.text(616, points[-1][1] - 10, f"{losses[-1]:.2f}", "end blue bold")
+    d.text(616, points[-1][1] + 24, f"{losses[-1]:.2f}", "end blue bold")
 
 
 def get_args() -> argparse.Namespace:

@@ -46,6 +46,7 @@ from checks.graded_tasks import graded_task
 from classifier import BertSentimentClassifier, load_model
 from datasets import load_data
 from lessons.int8 import quantize_rows
+from pretraining.model import PretrainingModel
 from tokenizer import BertTokenizer
 from training import wordpieces
 from training.arguments import OneLineParser, positive_float
@@ -62,8 +63,8 @@ MOST_PIECES = 128  # of a sentence in the page
 MOST_POINTS = 300  # dev sentences in the page's pictures
 BATCH = 32
 SENTENCES = (  # the word in braces is behind a [MASK], where the model has words for it
-    "The old captain looked at the {sea} and smiled.",
     "She opened the {door} and walked into the garden.",
+    "The old captain looked at the {sea} and smiled.",
     "He put the bread on the table and sat down to {eat}.",
     "The doctor said that {she} would be late.",
     "The trophy did not fit into the bag because it was too {big}.",
@@ -152,10 +153,13 @@ def load(name: str) -> Loaded:
     tensors = {canonical_name(key): tensor for key, tensor in read_weights(folder).items()}
     heads = {}
     if MASKED_WORD_NAMES.keys() <= tensors.keys():
+        bert = PretrainingModel.from_pretrained(name, objective="none").bert
         heads |= {ours: tensors[theirs].float() for theirs, ours in MASKED_WORD_NAMES.items()}
+    else:
+        bert = BertModel.from_pretrained(name)
     if "classifier.weight" in tensors:
         heads |= {f"classifier.{kind}": tensors[f"classifier.{kind}"].float() for kind in KINDS}
-    return Loaded(BertModel.from_pretrained(name), BertTokenizer.from_pretrained(name), heads)
+    return Loaded(bert, BertTokenizer.from_pretrained(name), heads)
 
 
 def load_checkpoint(path: str) -> Loaded:
