@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import inspect
 import json
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -218,7 +219,9 @@ class BertPreTrainedModel(nn.Module):
             print(f"weights: {source} has no pooler; it starts from random values")
         unexpected = sorted(set(tensors) - set(names) - {"embeddings.position_ids"})
         if unexpected:
-            print(f"weights: left aside, BertModel has no place for {_shorten(unexpected)}")
+            parts = Counter(name.split(".")[0] for name in unexpected)  # of a head: cls, classifier
+            said = ", ".join(f"{part} ({count} tensors)" for part, count in parts.items())
+            print(f"weights: left aside, for which BertModel has no place: {said}")
 
     def to_hf_weights(self) -> dict[str, Tensor]:
         """The tensors under Hugging Face's names (without a prefix), contiguous, on the CPU."""
