@@ -89,6 +89,25 @@ def control_of(found: Sequence[dict], name: str, key: str) -> float | None:
     return next((score_of(one, key) for one in controls), None)
 
 
+@dataclass(frozen=True)
+class Line:
+    """What a panel shows of a number of labels."""
+
+    label: str
+    colour: str
+    scores: Scores
+    control: float | None
+
+
+def lines_of(found: Sequence[dict], panel: Panel) -> list[Line]:
+    """The lines of a panel of which there are results."""
+    return [
+        Line(label, colour, scores, control_of(found, name, panel.key))
+        for (label, name), colour in zip(panel.lines.items(), panel.colours, strict=True)
+        if (scores := scores_of(found, name, panel.key))
+    ]
+
+
 def interval(values: Sequence[float]) -> float:
     """Half of the mean's 95 % t-interval over seeds; 0 of one seed, which has none."""
     if len(values) < 2:
@@ -99,18 +118,14 @@ def interval(values: Sequence[float]) -> float:
 
 def table(found: Sequence[dict]) -> str:
     """Markdown: mean (standard deviation; seeds) of each line at each number of pieces."""
-    rows = [
-        (panel, label, scores_of(found, name, panel.key), control_of(found, name, panel.key))
-        for panel in PANELS
-        for label, name in panel.lines.items()
-    ]
-    all_pieces = sorted({pieces for _, _, scores, _ in rows for pieces in scores})
+    rows = [(panel, line) for panel in PANELS for line in lines_of(found, panel)]
+    all_pieces = sorted({pieces for _, line in rows for pieces in line.scores})
     heads = " | ".join(["control", *map(in_words, all_pieces)])
     lines = [f"| | {heads} |", f"|---|{'--:|' * (len(all_pieces) + 1)}"]
-    for panel, label, scores, control in rows:
-        cells = ["–" if control is None else f"{control:.3f}"]
-        cells += [mean_and_sd(scores.get(pieces, [])) for pieces in all_pieces]
-        lines.append(f"| {panel.title}, {label} | {' | '.join(cells)} |")
+    for panel, line in rows:
+        cells = ["–" if line.control is None else f"{line.control:.3f}"]
+        cells += [mean_and_sd(line.scores.get(pieces, [])) for pieces in all_pieces]
+        lines.append(f"| {panel.title}, {line.label} | {' | '.join(cells)} |")
     return "\n".join(lines)
 
 
@@ -222,15 +237,12 @@ def scores_figure(d: Drawing, found: Sequence[dict]) -> None:
     bars are 95 % intervals over seeds. Dashed lines are controls that have no BERT. The numbers are
     in the table below.
     """
-    shown = [
-        n
-        for panel in PANELS
-        for name in panel.lines.values()
-        for n in scores_of(found, name, panel.key)
-    ]
-    for i, panel in enumerate(PANELS):
-        draw_panel(d, panel, found, shown, left=4 + 318 * (i % 2), top=14 + 306 * (i // 2))
-    left, top = 4 + 318 + 22, 14 + 306 * 2
+    panels = [panel for panel in PANELS if lines_of(found, panel)]
+    shown = [n for panel in panels for line in lines_of(found, panel) for n in line.scores]
+    places = [(4 + 318 * (i % 2), 14 + 306 * (i // 2)) for i in range(len(panels) + 1)]
+    for panel, place in zip(panels, places[:-1], strict=True):
+        draw_panel(d, panel, found, shown, *place)
+    left, top = places[-1][0] + 22, places[-1][1]
     d.text(left, top + 20, "→ million word pieces", "start")
     d.text(left, top + 44, "that BERT has read before", "start")
     d.text(left, top + 68, "(0: random weights)", "start")
@@ -245,32 +257,29 @@ def scores_figure(d: Drawing, found: Sequence[dict]) -> None:
 
 def draw_panel(d: Drawing, panel: Panel, found, shown: list[int], left: float, top: float) -> None:
     """One task: its lines in their colours, whose names are above."""
-    lines = {label: scores_of(found, name, panel.key) for label, name in panel.lines.items()}
-    controls = [control_of(found, name, panel.key) for name in panel.lines.values()]
-    ends = [control for control in controls if control is not None]
-    for scores in lines.values():
-        for values in scores.values():
+    lines = lines_of(found, panel)
+    ends = [line.control for line in lines if line.control is not None]
+    for line in lines:
+        for values in line.scores.values():
             ends += [np.mean(values) - interval(values), np.mean(values) + interval(values)]
     d.text(left + 22, top + 20, panel.title, "start bold")
-    if not ends:
-        return
     axes = Axes(d, (left + 56, top + 64, 246, 190), shown, ends)
     axes.frame()
     at = left + 22
-    for i, ((label, scores), colour) in enumerate(zip(lines.items(), panel.colours, strict=True)):
-        d.text(at, top + 46, label, f"start bold {colour}")
-        at += 10.5 * len(label) + 18
-        if controls[i] is not None:
-            y = axes.y(controls[i])
-            d.line([(left + 56, y), (left + 302, y)], f"{colour} dash")
+    for i, line in enumerate(lines):
+        d.text(at, top + 46, line.label, f"start bold {line.colour}")
+        at += 10.5 * len(line.label) + 18
+        if line.control is not None:
+            y = axes.y(line.control)
+            d.line([(left + 56, y), (left + 302, y)], f"{line.colour} dash")
         aside = 5 * (i - (len(lines) - 1) / 2)  # so that intervals do not hide each other
-        points = [(axes.x(n) + aside, axes.y(float(np.mean(v)))) for n, v in scores.items()]
+        points = [(axes.x(n) + aside, axes.y(float(np.mean(v)))) for n, v in line.scores.items()]
         if len(points) > 1:
-            d.line(points, colour)
-        for (x, y), values in zip(points, scores.values(), strict=True):
+            d.line(points, line.colour)
+        for (x, y), values in zip(points, line.scores.values(), strict=True):
             half, mean = interval(values), float(np.mean(values))
-            d.line([(x, axes.y(mean - half)), (x, axes.y(mean + half))], colour)
-            d.box(x - 4, y - 4, 8, 8, f"{colour} full")
+            d.line([(x, axes.y(mean - half)), (x, axes.y(mean + half))], line.colour)
+            d.box(x - 4, y - 4, 8, 8, f"{line.colour} full")
 
 
 def loss_figure(d: Drawing, rows: Sequence[dict]) -> None:
