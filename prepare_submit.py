@@ -45,7 +45,6 @@ GIVEN = {"base_bert.py", "config.py", "datasets.py", "evaluation.py", "tokenizer
 GIVEN |= {
     "checks",
     "lessons",
-    "models",
     "pretraining",
     "training",
     "sanity_check.py",
