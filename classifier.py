@@ -206,7 +206,7 @@ def train(args, data: Data | None = None) -> None:
     model, config = new_model(args, data.num_labels)
     broadcast_parameters(model.to(device))
     optimizer = AdamW([p for p in model.parameters() if p.requires_grad], lr=args.lr)
-    accelerate(model, optimizer)
+    accelerate(model, optimizer, [data.train])
     if args.option == "pretrain" and not args.reencode:
         with autocast_for(device, args.precision)():
             cache_encoder_outputs(model.bert, (data.train, data.dev), args.batch_size, device)

@@ -379,7 +379,7 @@ def train_multitask(args, held_out: HeldOut | None = None) -> None:
         for name, rows in dev_sets.items()
     }
     optimizer = AdamW([p for p in model.parameters() if p.requires_grad], lr=args.lr)
-    accelerate(model, optimizer)
+    accelerate(model, optimizer, train_sets.values())
     if args.option == "pretrain" and model.texts_alone and not args.reencode:
         cache_texts(model.bert, [*train_sets.values(), *dev_sets.values()], args, device)
     if args.compile:

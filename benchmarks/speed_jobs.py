@@ -56,7 +56,7 @@ def our_classifier(job: SimpleNamespace, kernel_in_training: bool = False) -> tu
     args = classifier.ClassifierFlags(model=job.model, option=option)
     model, _ = classifier.new_model(args, num_labels=5)
     optimizer = classifier.AdamW([p for p in model.parameters() if p.requires_grad], lr=LR)
-    accelerate(model, optimizer, kernel_in_training)
+    accelerate(model, optimizer, kernel_in_training=kernel_in_training)
     return args, model, optimizer, autocast_for(CPU, "auto")
 
 

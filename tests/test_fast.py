@@ -5,14 +5,18 @@ import shutil
 
 import pytest
 import torch
-from conftest import ROOT, as_process, succeeded, tiny_config
+from conftest import ROOT, as_process, left_by, succeeded, tiny_config
 
+import classifier
+import multitask_classifier
 from bert import BertModel, BertSelfAttention
 from optimizer import AdamW
 from training import acceleration
 from training.acceleration import accelerate
+from training.fast import seen_rows
 from training.fast.adamw import use_fused_step
 from training.fast.attention import is_padded, use_attention_kernel
+from training.fast.seen_rows import SeenRows, train_seen_rows
 from utils import get_extended_attention_mask
 
 IDS = torch.randint(1, 100, (3, 9), generator=torch.Generator().manual_seed(1))
@@ -132,6 +136,98 @@ def test_other_optimizers_keep_their_step(kind):
 
 def test_double_precision_keeps_the_plain_step():
     assert not use_fused_step(AdamW([torch.nn.Parameter(torch.ones(3, dtype=torch.float64))]))
+
+
+# ---------------------------------------------------------------------------------------------
+# Word vectors that can move
+
+
+@pytest.fixture
+def fast_products(monkeypatch):
+    """As on a machine that computes in bfloat16."""
+    monkeypatch.setattr(seen_rows, "computes_bf16", lambda device: True)
+
+
+def trained(seen=(), fast_step=True, steps=4):
+    """A BERT after some steps, and its optimizer; the texts' pieces are 2 to 30."""
+    torch.manual_seed(0)
+    bert = BertModel(tiny_config()).train()
+    optimizer = AdamW(bert.parameters(), lr=1e-2)
+    if seen:
+        said = train_seen_rows(bert, optimizer, seen)
+        assert said == f"{len(seen) + 1} of {bert.config.vocab_size} word vectors can move"
+    if fast_step:
+        assert use_fused_step(optimizer)
+    for _ in range(steps):
+        ids = torch.randint(2, 31, (3, 7))
+        ids[0, 5:] = 0
+        bert(ids, ids.ne(0).long())["pooler_output"].square().sum().backward()
+        optimizer.step()
+        optimizer.zero_grad()
+    return bert, optimizer
+
+
+@pytest.mark.parametrize("fast_step", [True, False])
+def test_training_only_seen_rows_is_exact(fast_products, fast_step):
+    """Not one bit differs from training all, and the rows that nobody saw are as they were."""
+    plain, _ = trained(fast_step=fast_step)
+    fewer, optimizer = trained(range(2, 31), fast_step)
+    start, _ = trained(steps=0)
+    expected, found = plain.state_dict(), fewer.state_dict()
+    assert [*found] == [*expected]
+    assert all(torch.equal(found[name], expected[name]) for name in expected)
+    table, before = found["word_embedding.weight"], start.word_embedding.weight
+    is_moved = table.ne(before).any(dim=1)
+    assert {*is_moved.nonzero().flatten().tolist()} <= {*range(2, 31)}
+    assert is_moved.sum() > 20
+    assert {len(state["exp_avg"]) for state in optimizer.state.values()} & {30, 100} == {30}
+    ids = torch.arange(100).view(10, 10)
+    mask = torch.ones_like(ids)
+    for name, states in plain.eval()(ids, mask).items():
+        assert torch.equal(states, fewer.eval()(ids, mask)[name])
+
+
+def test_seen_rows_are_saved_and_loaded_as_a_table(fast_products):
+    plain, _ = trained()
+    fewer, _ = trained(range(2, 31), steps=1)
+    fewer.load_state_dict(plain.state_dict())
+    assert torch.equal(fewer.state_dict()["word_embedding.weight"], plain.word_embedding.weight)
+    torch.testing.assert_close(fewer.word_embedding.rows[1], plain.word_embedding.weight[2])
+    BertModel(tiny_config()).load_state_dict(fewer.state_dict())
+    other = BertModel(tiny_config(vocab_size=90)).state_dict()
+    for wrong in (None, other["word_embedding.weight"]):
+        with pytest.raises(RuntimeError, match=r"word_embedding\.weight"):
+            fewer.load_state_dict(plain.state_dict() | {"word_embedding.weight": wrong})
+
+
+@pytest.mark.parametrize("why", ["decay", "frozen", "most are seen", "slow products"])
+def test_where_all_rows_stay(why, fast_products, monkeypatch):
+    bert = BertModel(tiny_config())
+    optimizer = AdamW(bert.parameters(), weight_decay=0.1 if why == "decay" else 0.0)
+    if why == "frozen":
+        bert.requires_grad_(False)
+    if why == "slow products":
+        monkeypatch.setattr(seen_rows, "computes_bf16", lambda device: False)
+    seen = range(90 if why == "most are seen" else 20)
+    assert train_seen_rows(bert, optimizer, seen) == ""
+    assert not isinstance(bert.word_embedding, SeenRows)
+
+
+@pytest.mark.parametrize("script", [classifier, multitask_classifier])
+def test_a_run_predicts_the_same_with_seen_rows(
+    script, tiny_model_folder, tiny_data, tmp_path, run_script_here, monkeypatch
+):
+    line = ["--model", tiny_model_folder, "--data_dir", tiny_data, "--option", "finetune"]
+    line += ["--epochs", "2", "--lr", "1e-3", "--precision", "fp32"]
+    found = []
+    for is_on in (True, False):
+        monkeypatch.setattr(seen_rows, "computes_bf16", lambda device, is_on=is_on: is_on)
+        done = run_script_here(script, *line)
+        assert done.code == 0, done.err
+        assert ("word vectors can move" in done.out) == is_on
+        found.append(left_by(tmp_path, "predictions/*.csv"))
+    assert found[0] == found[1]
+    assert len(found[0]) >= 4
 
 
 def test_a_run_says_what_it_uses(capsys, monkeypatch):

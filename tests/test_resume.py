@@ -30,6 +30,7 @@ import classifier
 from optimizer import AdamW
 from training import files
 from training.checkpoints import ResumePoint, load_checkpoint, save_checkpoint
+from training.fast import seen_rows
 from training.run import Run
 
 pytestmark = needs_fork
@@ -62,6 +63,7 @@ def run(folder: Path, line: list[str], last_event=None, delay=0.0) -> int:
 
     def main() -> None:
         classifier.describe = lambda *_: None
+        seen_rows.computes_bf16 = lambda _: True  # a table of its own has to be resumed, too
         classifier.main()
 
     return run_forked(main, folder, line, last_event, delay, (".pt", ".resume", ".json"))
