@@ -45,7 +45,7 @@ def our_update(model, optimizer, autocast, ids: Tensor, mask: Tensor, labels: Te
 
 
 def our_classifier(job: SimpleNamespace, kernel_in_training: bool = False) -> tuple:
-    """Flags, model, optimizer and autocast, as classifier.train makes them."""
+    """Data set, model, optimizer and autocast, as classifier.train has them."""
     sys.path.insert(0, str(ROOT))
     import classifier
     from training.acceleration import accelerate
@@ -54,21 +54,21 @@ def our_classifier(job: SimpleNamespace, kernel_in_training: bool = False) -> tu
     keep_freed_memory()
     option = "pretrain" if job.frozen else "finetune"
     args = classifier.ClassifierFlags(model=job.model, option=option)
+    texts = getattr(job, "texts", [])
+    rows = [(text, job.labels[i], i) for i, text in enumerate(texts)]
+    dataset = classifier.SentimentDataset(rows, args)
     model, _ = classifier.new_model(args, num_labels=5)
     optimizer = classifier.AdamW([p for p in model.parameters() if p.requires_grad], lr=LR)
-    accelerate(model, optimizer, kernel_in_training=kernel_in_training)
-    return args, model, optimizer, autocast_for(CPU, "auto")
+    accelerate(model, optimizer, [dataset], kernel_in_training)
+    return dataset, model, optimizer, autocast_for(CPU, "auto")
 
 
 def train_ours(job: SimpleNamespace) -> Callable[[], None]:
     """The pieces of classifier.train, without evaluation and files."""
-    args, model, optimizer, autocast = our_classifier(job)
-    import classifier
+    dataset, model, optimizer, autocast = our_classifier(job)
     from training.batches import TrainingLoader
     from training.encoder_outputs import cache_encoder_outputs
 
-    rows = list(zip(job.texts, job.labels, range(len(job.texts)), strict=True))
-    dataset = classifier.SentimentDataset(rows, args)
     loader = TrainingLoader(dataset, job.batch_size, seed=0)
 
     def train() -> None:
