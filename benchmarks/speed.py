@@ -4,7 +4,8 @@
     python -P benchmarks/speed.py --data DIR --model all-MiniLM-L6-v2 --only training,frozen
 
 Prints Markdown tables, values as median (minimum to maximum) over the repeats:
-    peak       GFLOP/s of this machine's matrix products, which the shares below refer to
+    peak       this machine's kind, GFLOP/s of its matrix products and GB/s of its memory, which the
+               shares below refer to
     training   fine-tuning on SST: ours (batches by length, texts tokenized once, precision auto,
                our AdamW); plain, a loop as many write it with transformers (random batches,
                tokenized each time, fp32); trainer, transformers.Trainer with its defaults;
@@ -23,7 +24,9 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import os
+import platform
 import random
 import subprocess
 import sys
@@ -43,6 +46,7 @@ from config import BertConfig
 from datasets import SentenceClassificationDataset, load_data
 from training.arguments import OneLineParser, positive_int
 from training.course_files import data_folder
+from training.devices import computes_bf16
 from training.errors import InputError
 from training.hub import find_model
 from training.scripts import run_script
@@ -143,15 +147,31 @@ def write_rows(a: SimpleNamespace, name: str, texts: list[str], labels: list[int
     return str(path)
 
 
-def training_rows(a: SimpleNamespace, count: int) -> tuple[str, list[int]]:
-    """A file of ``count`` training rows of SST, and their lengths in word pieces."""
+def training_rows(a: SimpleNamespace, count: int) -> tuple[str, SentenceClassificationDataset]:
+    """A file of ``count`` training rows of SST, and the rows."""
     rows = sample(load_data(a.data / "ids-sst-train.csv", "rows"), count)
     path = write_rows(a, f"sst-train-{count}", [row[0] for row in rows], [row[1] for row in rows])
-    return path, SentenceClassificationDataset(rows, a).lengths()
+    return path, SentenceClassificationDataset(rows, a)
 
 
 # ---------------------------------------------------------------------------------------------
-# The matrix products of the machine and of the model
+# What the machine can do, and what the model needs
+
+
+def kind_of_machine() -> str:
+    """What its cores compute in: "x86_64, AVX512, bfloat16, no AMX, 2 threads"."""
+    device = torch.device("cpu")
+    kinds = [platform.machine(), torch.backends.cpu.get_cpu_capability()]
+    kinds.append("bfloat16" if computes_bf16(device) else "no bfloat16")
+    kinds.append("AMX" if torch.cpu._is_amx_tile_supported() else "no AMX")
+    return f"{', '.join(kinds)}, {torch.get_num_threads()} threads"
+
+
+def memory_rate(a: SimpleNamespace) -> float:
+    """Bytes a second of the memory; prints them."""
+    rates = [run["result"] for run in in_turns(a, {"triad": {"work": "triad"}})["triad"]]
+    print(f"\nMemory (a = b + 3c on three tensors of 256 MB): {spread(rates)} GB/s.")
+    return median(rates) * 1e9
 
 
 def matmul_peak(a: SimpleNamespace) -> float:
@@ -179,6 +199,18 @@ def forward_flops(config: BertConfig, lengths: Sequence[int]) -> float:
     weights = layers * (4 * hidden**2 + 2 * hidden * config.intermediate_size)
     pairs = sum(length**2 for length in lengths)
     return 2 * weights * sum(lengths) + 4 * layers * hidden * pairs + 2 * hidden**2 * len(lengths)
+
+
+def step_bytes(config: BertConfig, pieces: int) -> float:
+    """Bytes that a training step has to move at least, if no parameter stays in a cache.
+
+    For each parameter in float32 it reads the weight forwards and backwards, writes a gradient and
+    reads it, and AdamW reads and writes weight, m and v: 10 numbers of 4 bytes. Word vectors count
+    where their piece occurs in the texts. Activations are taken to stay in the caches.
+    """
+    hidden, layers = config.hidden_size, config.num_hidden_layers
+    in_layers = layers * (4 * hidden**2 + 2 * hidden * config.intermediate_size)
+    return 40 * (in_layers + pieces * hidden)
 
 
 def share(flops: float, times: Iterable[float], peak: float) -> str:
@@ -210,10 +242,13 @@ def compare_training(
     epochs: int,
 ) -> None:
     """A table of contenders in turns, for each batch size."""
-    path, lengths = training_rows(a, a.rows or TRAINING_ROWS)
+    path, dataset = training_rows(a, a.rows or TRAINING_ROWS)
+    lengths = dataset.lengths()
     forward = forward_flops(a.config, lengths)
+    moved = step_bytes(a.config, len(dataset.seen()))
     table = []
     for batch_size in batch_sizes:
+        steps = epochs * math.ceil(len(lengths) / batch_size)
         job = {"rows": path, "batch_size": batch_size, "frozen": frozen, "epochs": epochs}
         results = in_turns(a, {name: {**job, "work": f"train {name}"} for name in names})
         ours = seconds(results["ours"])
@@ -223,16 +258,18 @@ def compare_training(
                 flops = forward * (1 if name == "ours" else epochs)
             else:  # backward passes cost twice a forward pass
                 flops = 3 * forward * epochs
+            least = flops / a.peak + (0 if frozen else steps * moved / a.bandwidth)  # seconds
             rates = (len(lengths) * epochs / time for time in times)
             table.append(
                 (
                     batch_size, name, spread(rates), ratios(times, ours),
-                    share(flops, times, a.peak), peak_memory(runs),
+                    share(flops, times, a.peak), f"{100 * least / median(times):.0f} %",
+                    peak_memory(runs),
                 )
             )  # fmt: skip
     header = (
         "batch", "contender", "sentences a second", "ours is … times as fast",
-        "share of matmul peak", "peak MB",
+        "share of matmul peak", "share of the limit", "peak MB",
     )  # fmt: skip
     print_table(f"{title}, {len(lengths):,} sentences", header, table)
     counted = "each text's forward pass as often as it was made" if frozen else "3 × forward"
@@ -241,6 +278,11 @@ def compare_training(
         f"{forward / sum(lengths) / 1e6:.1f} MFLOP a piece, and a sentence has "
         f"{sum(lengths) / len(lengths):.1f} pieces."
     )
+    if not frozen:
+        print(
+            f"The limit: these products at the peak, and then {moved / 1e6:,.0f} MB a step through "
+            f"memory, {1e3 * moved / a.bandwidth:.1f} ms."
+        )
 
 
 def inference(a: SimpleNamespace) -> None:
@@ -336,7 +378,8 @@ def size(a: SimpleNamespace) -> None:
     """An epoch of ours at batch 32 on 1, 2 and 4 times the rows."""
     jobs, lengths = {}, {}
     for times in (1, 2, 4):
-        path, lengths[times] = training_rows(a, times * (a.rows or TRAINING_ROWS))
+        path, dataset = training_rows(a, times * (a.rows or TRAINING_ROWS))
+        lengths[times] = dataset.lengths()
         job = {"work": "train ours", "rows": path, "batch_size": 32, "frozen": False, "epochs": 1}
         jobs[times] = job
     results = {times: seconds(runs) for times, runs in in_turns(a, jobs).items()}
@@ -380,18 +423,17 @@ def main() -> None:
     add("--model", help="name or folder of the pretrained BERT")
     add("--only", type=part_names, action="extend", help="parts, such as training,frozen")
     add("--rows", type=positive_int, help=f"of training {TRAINING_ROWS}, of the others all")
-    add("--repeats", type=positive_int, default=3)
+    add("--repeats", type=positive_int, default=5)
     a = parser.parse_args()
 
     names = a.only or ["peak", *PARTS]
     a.data = data_folder(a.data)
     a.folder = find_model(a.model)
     a.config = BertConfig.from_pretrained(a.model)
-    threads = torch.get_num_threads()
-    print(f"torch {torch.__version__}, {threads} threads, {a.repeats} repeats, {a.folder.name}")
+    print(f"{kind_of_machine()}; torch {torch.__version__}, {a.repeats} repeats, {a.folder.name}")
     with tempfile.TemporaryDirectory() as a.scratch:
         if WITH_SHARES & set(names):
-            a.peak = matmul_peak(a)
+            a.peak, a.bandwidth = matmul_peak(a), memory_rate(a)
         for name, part in PARTS.items():
             if name in names:
                 part(a)

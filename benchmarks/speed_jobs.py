@@ -30,6 +30,7 @@ MAX_LENGTH = 512
 WARM_UP = 2  # steps before the time of a fixed number of steps is taken
 MATMUL_SIZES = (1024, 2048, 4096)
 MATMUL_SECONDS = 1.0
+TRIAD_NUMBERS = 1 << 26  # of each of three tensors, 256 MB: no cache holds them
 
 # ---------------------------------------------------------------------------------------------
 # Training on texts with labels. Job: texts, labels, batch_size, epochs, frozen, model, folder
@@ -252,7 +253,7 @@ def encoding(prepare: Callable, job: SimpleNamespace) -> Callable[[], None]:
 
 
 # ---------------------------------------------------------------------------------------------
-# The machine's matrix products
+# The machine's matrix products, and its memory
 
 
 def matmul_rates(job: SimpleNamespace) -> Callable[[], list]:
@@ -274,6 +275,20 @@ def matmul_rates(job: SimpleNamespace) -> Callable[[], list]:
     return work
 
 
+def triad_rate(job: SimpleNamespace) -> Callable[[], float]:
+    """GB/s of a = b + 3c, the triad of McCalpin's STREAM: two numbers are read, one is written."""
+    a, b, c = torch.rand(3, TRIAD_NUMBERS)
+
+    def work() -> float:
+        count, begun = 0, time.perf_counter()
+        while (seconds := time.perf_counter() - begun) < MATMUL_SECONDS:
+            torch.add(b, c, alpha=3, out=a)
+            count += 1
+        return count * 3 * a.nbytes / seconds / 1e9
+
+    return work
+
+
 # ---------------------------------------------------------------------------------------------
 
 WORK = {
@@ -291,6 +306,7 @@ WORK = {
         partial(encode_sentence_transformers, model_kwargs={"dtype": torch.bfloat16}),
     ),
     "matmul": matmul_rates,
+    "triad": triad_rate,
 }
 
 

@@ -250,9 +250,9 @@ def test_a_rule_in_the_loop_is_that_rule(run, monkeypatch, rule):
     take, combine = TaskGradients.take, TaskGradients.combine
 
     def watched_take(self, task):
-        for p in self.parameters if task == "para" else ():
-            if p.grad is not None:
-                p.grad.neg_()  # so that there is a conflict
+        for p, of_sst in zip(self.parameters, taken[-1], strict=True) if task == "para" else ():
+            if p.grad is not None and of_sst is not None:
+                p.grad.copy_(-of_sst)  # so that there is a conflict
         taken.append([None if p.grad is None else p.grad.clone() for p in self.parameters])
         take(self, task)
 
