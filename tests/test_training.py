@@ -22,7 +22,7 @@ from torch.nn import functional as F
 import classifier
 from datasets import SentenceClassificationDataset
 from optimizer import AdamW
-from training import devices
+from training import acceleration, devices
 from training.batches import LengthBatches, TrainingLoader, evaluation_loader, micro_batches
 from training.checkpoints import ResumePoint, load_checkpoint
 from training.encoder_outputs import cache_encoder_outputs
@@ -295,6 +295,7 @@ def last_epochs() -> list[dict]:
 
 def without_dropout(monkeypatch, args) -> None:
     monkeypatch.setattr(nn.Dropout, "forward", lambda self, x: x)
+    monkeypatch.setattr(acceleration, "use_short_draws", lambda model: None)
     args.hidden_dropout_prob = 0.0
 
 
