@@ -52,6 +52,9 @@ from training.hub import find_model
 from training.scripts import run_script
 
 FINETUNE = ("ours", "plain", "trainer", "grouped")
+FINETUNE_ON_GPU = (
+    "ours", "ours, kernel", "ours, compiled", "ours, graphs", "plain", "trainer", "grouped",
+)  # fmt: skip
 FROZEN = ("ours", "plain")
 ENCODERS = (
     "ours", "transformers", "transformers, sorted, bf16", "sentence-transformers",
@@ -73,7 +76,7 @@ STEPS = 8
 
 def run_job(a: SimpleNamespace, work: str, **job) -> dict:
     """Run a piece of speed_jobs.WORK in a process of its own → its seconds, peak and result."""
-    job |= {"work": work, "model": a.model, "folder": str(a.folder)}
+    job |= {"work": work, "model": a.model, "folder": str(a.folder), "use_gpu": a.use_gpu}
     found = run_alone(work, ROOT / "benchmarks" / "speed_jobs.py", json.dumps(job))
     print(f"{work}: {found['seconds']:.1f} s", file=sys.stderr)
     return found
@@ -158,8 +161,10 @@ def training_rows(a: SimpleNamespace, count: int) -> tuple[str, SentenceClassifi
 # What the machine can do, and what the model needs
 
 
-def kind_of_machine() -> str:
-    """What its cores compute in: "x86_64, AVX512, bfloat16, no AMX, 2 threads"."""
+def kind_of_machine(use_gpu: bool) -> str:
+    """The GPU, or what the cores compute in: "x86_64, AVX512, bfloat16, no AMX, 2 threads"."""
+    if use_gpu:
+        return torch.cuda.get_device_name()
     device = torch.device("cpu")
     kinds = [platform.machine(), torch.backends.cpu.get_cpu_capability()]
     kinds.append("bfloat16" if computes_bf16(device) else "no bfloat16")
@@ -196,9 +201,15 @@ def forward_flops(config: BertConfig, lengths: Sequence[int]) -> float:
     Padding, embeddings, norms, softmax and the head do not count.
     """
     hidden, layers = config.hidden_size, config.num_hidden_layers
-    weights = layers * (4 * hidden**2 + 2 * hidden * config.intermediate_size)
     pairs = sum(length**2 for length in lengths)
-    return 2 * weights * sum(lengths) + 4 * layers * hidden * pairs + 2 * hidden**2 * len(lengths)
+    products = 2 * dense_weights(config) * sum(lengths) + 4 * layers * hidden * pairs
+    return products + 2 * hidden**2 * len(lengths)
+
+
+def dense_weights(config: BertConfig) -> int:
+    """How many weights the layers' six dense parts have together."""
+    hidden = config.hidden_size
+    return config.num_hidden_layers * (4 * hidden**2 + 2 * hidden * config.intermediate_size)
 
 
 def step_bytes(config: BertConfig, pieces: int) -> float:
@@ -208,9 +219,7 @@ def step_bytes(config: BertConfig, pieces: int) -> float:
     reads it, and AdamW reads and writes weight, m and v: 10 numbers of 4 bytes. Word vectors count
     where their piece occurs in the texts. Activations are taken to stay in the caches.
     """
-    hidden, layers = config.hidden_size, config.num_hidden_layers
-    in_layers = layers * (4 * hidden**2 + 2 * hidden * config.intermediate_size)
-    return 40 * (in_layers + pieces * hidden)
+    return 40 * (dense_weights(config) + pieces * config.hidden_size)
 
 
 def share(flops: float, times: Iterable[float], peak: float) -> str:
@@ -223,8 +232,9 @@ def share(flops: float, times: Iterable[float], peak: float) -> str:
 
 
 def training(a: SimpleNamespace) -> None:
-    """Fine-tuning, one epoch, at batch 8 and 32."""
-    compare_training(a, "Fine-tuning on SST", FINETUNE, (8, 32), frozen=False, epochs=1)
+    """Fine-tuning, one epoch, at batch 8 and 32, on a GPU at 128, too."""
+    names, sizes = (FINETUNE_ON_GPU, (8, 32, 128)) if a.use_gpu else (FINETUNE, (8, 32))
+    compare_training(a, "Fine-tuning on SST", names, sizes, frozen=False, epochs=1)
 
 
 def frozen(a: SimpleNamespace) -> None:
@@ -423,14 +433,18 @@ def main() -> None:
     add("--model", help="name or folder of the pretrained BERT")
     add("--only", type=part_names, action="extend", help="parts, such as training,frozen")
     add("--rows", type=positive_int, help=f"of training {TRAINING_ROWS}, of the others all")
+    add("--use_gpu", action="store_true", help="on CUDA: peak, training, frozen and length")
     add("--repeats", type=positive_int, default=5)
     a = parser.parse_args()
 
-    names = a.only or ["peak", *PARTS]
+    if a.use_gpu and not torch.cuda.is_available():
+        raise InputError("--use_gpu: torch sees no CUDA device here")
+    names = a.only or (["peak", *WITH_SHARES] if a.use_gpu else ["peak", *PARTS])
     a.data = data_folder(a.data)
     a.folder = find_model(a.model)
     a.config = BertConfig.from_pretrained(a.model)
-    print(f"{kind_of_machine()}; torch {torch.__version__}, {a.repeats} repeats, {a.folder.name}")
+    kind = kind_of_machine(a.use_gpu)
+    print(f"{kind}; torch {torch.__version__}, {a.repeats} repeats, {a.folder.name}")
     with tempfile.TemporaryDirectory() as a.scratch:
         if WITH_SHARES & set(names):
             a.peak, a.bandwidth = matmul_peak(a), memory_rate(a)

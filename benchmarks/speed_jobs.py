@@ -25,19 +25,26 @@ from torch.nn import functional as F
 
 ROOT = Path(__file__).resolve().parent.parent
 LR = 5e-5
-CPU = torch.device("cpu")
 MAX_LENGTH = 512
 WARM_UP = 2  # steps before the time of a fixed number of steps is taken
 MATMUL_SIZES = (1024, 2048, 4096)
-MATMUL_SECONDS = 1.0
+KEPT_UP_SECONDS = 1.0
+CALLS_A_LOOK = 4  # between two looks at the clock, for which a GPU has to finish
 TRIAD_NUMBERS = 1 << 26  # of each of three tensors, 256 MB: no cache holds them
 
 # ---------------------------------------------------------------------------------------------
 # Training on texts with labels. Job: texts, labels, batch_size, epochs, frozen, model, folder
 
 
-def our_update(model, optimizer, autocast, ids: Tensor, mask: Tensor, labels: Tensor) -> None:
+def device_of(job: SimpleNamespace) -> torch.device:
+    """Where a piece of work computes."""
+    return torch.device("cuda" if job.use_gpu else "cpu")
+
+
+def our_update(model, optimizer, autocast, *batch: Tensor) -> None:
     """A step of classifier.train, without its options."""
+    device = next(model.parameters()).device
+    ids, mask, labels = (tensor.to(device) for tensor in batch)
     optimizer.zero_grad()
     with autocast():
         logits = model(ids, mask)
@@ -59,30 +66,48 @@ def our_classifier(job: SimpleNamespace, kernel_in_training: bool = False) -> tu
     rows = [(text, job.labels[i], i) for i, text in enumerate(texts)]
     dataset = classifier.SentimentDataset(rows, args)
     model, _ = classifier.new_model(args, num_labels=5)
+    device = device_of(job)
+    model.to(device)
     optimizer = classifier.AdamW([p for p in model.parameters() if p.requires_grad], lr=LR)
     accelerate(model, optimizer, [dataset], kernel_in_training)
-    return dataset, model, optimizer, autocast_for(CPU, "auto")
+    return dataset, model, optimizer, autocast_for(device, "auto")
 
 
-def train_ours(job: SimpleNamespace) -> Callable[[], None]:
-    """The pieces of classifier.train, without evaluation and files."""
-    dataset, model, optimizer, autocast = our_classifier(job)
+def train_ours(
+    job: SimpleNamespace, kernel_in_training: bool = False, compiled: str = "", multiple: int = 1
+) -> Callable[[], None]:
+    """The pieces of classifier.train, without evaluation and files.
+
+    Args:
+        compiled: torch.compile's mode, if it is to be used; what it does before is not timed.
+        multiple: pad lengths to multiples of this, so that there are few shapes.
+    """
+    dataset, model, optimizer, autocast = our_classifier(job, kernel_in_training)
     from training.batches import TrainingLoader
     from training.encoder_outputs import cache_encoder_outputs
 
     loader = TrainingLoader(dataset, job.batch_size, seed=0)
 
+    def epoch() -> None:
+        for batch in loader:
+            ids, mask = (
+                F.pad(batch[key], (0, -batch[key].shape[1] % multiple))
+                for key in ("token_ids", "attention_mask")
+            )
+            our_update(model, optimizer, autocast, ids, mask, batch["labels"])
+
     def train() -> None:
         if job.frozen:
             with autocast():
-                cache_encoder_outputs(model.bert, [dataset], job.batch_size, CPU)
+                cache_encoder_outputs(model.bert, [dataset], job.batch_size, device_of(job))
         model.train()
-        for epoch in range(job.epochs):
-            loader.set_epoch(epoch)
-            for batch in loader:
-                tensors = (batch[key] for key in ("token_ids", "attention_mask", "labels"))
-                our_update(model, optimizer, autocast, *tensors)
+        for number in range(job.epochs):
+            loader.set_epoch(number)
+            epoch()
 
+    if compiled:
+        model.train().compile(mode=compiled)
+        epoch()  # which meets every shape
     return train
 
 
@@ -92,7 +117,7 @@ def their_classifier(job: SimpleNamespace) -> tuple:
 
     model = BertForSequenceClassification.from_pretrained(job.folder, num_labels=5)
     model.bert.requires_grad_(not job.frozen)
-    return AutoTokenizer.from_pretrained(job.folder), model.train()
+    return AutoTokenizer.from_pretrained(job.folder), model.train().to(device_of(job))
 
 
 def train_plain(job: SimpleNamespace) -> Callable[[], None]:
@@ -108,7 +133,8 @@ def train_plain(job: SimpleNamespace) -> Callable[[], None]:
                     [job.texts[i] for i in rows], padding=True, truncation=True,
                     max_length=MAX_LENGTH, return_tensors="pt",
                 )  # fmt: skip
-                loss = model(**batch, labels=labels[rows]).loss
+                batch = batch.to(device_of(job))
+                loss = model(**batch, labels=labels[rows].to(device_of(job))).loss
                 optimizer.zero_grad()
                 loss.backward()
                 optimizer.step()
@@ -128,7 +154,7 @@ def train_trainer(job: SimpleNamespace, **options) -> Callable[[], object]:
     arguments = TrainingArguments(
         job.scratch, per_device_train_batch_size=job.batch_size, num_train_epochs=job.epochs,
         learning_rate=LR, save_strategy="no", logging_strategy="no", disable_tqdm=True,
-        use_cpu=True, **options,
+        use_cpu=not job.use_gpu, **options,
     )  # fmt: skip
     trainer = Trainer(
         model=model, args=arguments, train_dataset=encoded,
@@ -180,7 +206,7 @@ def encode_ours(job: SimpleNamespace) -> Callable[[list[str]], np.ndarray]:
     keep_freed_memory()
     model = BertModel.from_pretrained(job.model)
     accelerate(model)
-    autocast = autocast_for(CPU, "auto")
+    autocast = autocast_for(torch.device("cpu"), "auto")
 
     def encode(texts: list[str]) -> np.ndarray:
         rows = [(text, number) for number, text in enumerate(texts)]
@@ -256,6 +282,25 @@ def encoding(prepare: Callable, job: SimpleNamespace) -> Callable[[], None]:
 # The machine's matrix products, and its memory
 
 
+def kept_up(compute: Callable[[], object], job: SimpleNamespace) -> tuple[int, float]:
+    """Compute again and again for a second → how often, and the seconds."""
+    compute()
+    finish(job)
+    count, begun = 0, time.perf_counter()
+    while time.perf_counter() - begun < KEPT_UP_SECONDS:
+        for _ in range(CALLS_A_LOOK):
+            compute()
+        finish(job)
+        count += CALLS_A_LOOK
+    return count, time.perf_counter() - begun
+
+
+def finish(job: SimpleNamespace) -> None:
+    """Wait until a GPU has done what it was given."""
+    if job.use_gpu:
+        torch.cuda.synchronize()
+
+
 def matmul_rates(job: SimpleNamespace) -> Callable[[], list]:
     """GFLOP/s of square matrix products, each kept up for a second: [dtype, size, rate] …"""
 
@@ -263,12 +308,8 @@ def matmul_rates(job: SimpleNamespace) -> Callable[[], list]:
         found = []
         for dtype in (torch.bfloat16, torch.float32):
             for n in MATMUL_SIZES:
-                a, b = torch.randn(2, n, n).to(dtype)
-                torch.matmul(a, b)
-                count, begun = 0, time.perf_counter()
-                while (seconds := time.perf_counter() - begun) < MATMUL_SECONDS:
-                    torch.matmul(a, b)
-                    count += 1
+                a, b = torch.randn(2, n, n).to(device_of(job), dtype)
+                count, seconds = kept_up(partial(torch.matmul, a, b), job)
                 found.append([str(dtype).removeprefix("torch."), n, count * 2e-9 * n**3 / seconds])
         return found
 
@@ -277,13 +318,10 @@ def matmul_rates(job: SimpleNamespace) -> Callable[[], list]:
 
 def triad_rate(job: SimpleNamespace) -> Callable[[], float]:
     """GB/s of a = b + 3c, the triad of McCalpin's STREAM: two numbers are read, one is written."""
-    a, b, c = torch.rand(3, TRIAD_NUMBERS)
+    a, b, c = torch.rand(3, TRIAD_NUMBERS, device=device_of(job))
 
     def work() -> float:
-        count, begun = 0, time.perf_counter()
-        while (seconds := time.perf_counter() - begun) < MATMUL_SECONDS:
-            torch.add(b, c, alpha=3, out=a)
-            count += 1
+        count, seconds = kept_up(partial(torch.add, b, c, alpha=3, out=a), job)
         return count * 3 * a.nbytes / seconds / 1e9
 
     return work
@@ -293,6 +331,11 @@ def triad_rate(job: SimpleNamespace) -> Callable[[], float]:
 
 WORK = {
     "train ours": train_ours,
+    "train ours, kernel": partial(train_ours, kernel_in_training=True),
+    "train ours, compiled": partial(train_ours, kernel_in_training=True, compiled="default"),
+    "train ours, graphs": partial(
+        train_ours, kernel_in_training=True, compiled="reduce-overhead", multiple=16
+    ),
     "train plain": train_plain,
     "train trainer": train_trainer,
     "train grouped": partial(train_trainer, bf16=True, train_sampling_strategy="group_by_length"),
@@ -320,9 +363,12 @@ def main() -> None:
         work = WORK[job.work](job)
         begun = time.perf_counter()
         result = work()
+        finish(job)
         seconds = time.perf_counter() - begun
     unit = 2**20 if sys.platform == "darwin" else 2**10  # of ru_maxrss, in bytes or in KB
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / unit
+    if job.use_gpu:
+        peak = torch.cuda.max_memory_allocated() / 2**20
     print(json.dumps({"seconds": seconds, "peak": peak, "result": result}))
 
 

@@ -2,6 +2,7 @@
 
 import copy
 import shutil
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -148,13 +149,18 @@ def fast_products(monkeypatch):
     monkeypatch.setattr(seen_rows, "computes_bf16", lambda device: True)
 
 
+def texts_with(pieces):
+    """What train_seen_rows asks of a data set."""
+    return SimpleNamespace(seen=lambda: {*pieces})
+
+
 def trained(seen=(), fast_step=True, steps=4):
     """A BERT after some steps, and its optimizer; the texts' pieces are 2 to 30."""
     torch.manual_seed(0)
     bert = BertModel(tiny_config()).train()
     optimizer = AdamW(bert.parameters(), lr=1e-2)
     if seen:
-        said = train_seen_rows(bert, optimizer, seen)
+        said = train_seen_rows(bert, optimizer, [texts_with(seen)])
         assert said == f"{len(seen) + 1} of {bert.config.vocab_size} word vectors can move"
     if fast_step:
         assert use_fused_step(optimizer)
@@ -209,7 +215,7 @@ def test_where_all_rows_stay(why, fast_products, monkeypatch):
     if why == "slow products":
         monkeypatch.setattr(seen_rows, "computes_bf16", lambda device: False)
     seen = range(90 if why == "most are seen" else 20)
-    assert train_seen_rows(bert, optimizer, seen) == ""
+    assert train_seen_rows(bert, optimizer, [texts_with(seen)]) == ""
     assert not isinstance(bert.word_embedding, SeenRows)
 
 

@@ -132,6 +132,8 @@ def test_ctrl_c_says_where(folder):
         stderr=subprocess.PIPE,
         encoding="utf-8",
         start_new_session=True,
+        # a shell starts what runs in its background with SIGINT ignored, these tests perhaps, too
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
     time.sleep(8)
     os.killpg(process.pid, signal.SIGINT)

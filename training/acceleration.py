@@ -6,7 +6,7 @@ optimizer's step as bert.py and optimizer.py say.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection
 from importlib.util import find_spec
 from typing import Any
 
@@ -26,7 +26,7 @@ if HAS_FAST_WAYS:
 def accelerate(
     model: nn.Module,
     optimizer: Optimizer | None = None,
-    texts: Iterable[Any] = (),
+    texts: Collection[Any] = (),
     kernel_in_training: bool = False,
 ) -> None:
     """Take PyTorch's kernels for attention in evaluation and for AdamW's step, and faster dropout.
@@ -45,7 +45,6 @@ def accelerate(
         return
     if HAS_FAST_WAYS and use_fused_step(optimizer):
         step = "PyTorch's kernel"
-        seen = {piece for rows in texts for piece in rows.seen()}
-        if seen and (said := train_seen_rows(model.bert, optimizer, seen)):
+        if texts and (said := train_seen_rows(model.bert, optimizer, texts)):
             step += f"; {said}"
     print(f"attention: {attention}; step of {type(optimizer).__name__}: {step}")

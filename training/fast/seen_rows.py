@@ -50,8 +50,9 @@ class SeenRows(nn.Module):
     def _save_to_state_dict(self, destination: dict, prefix: str, keep_vars: bool) -> None:
         destination[f"{prefix}weight"] = self.table[self.place]
 
-    def _load_from_state_dict(self, state_dict: dict, prefix: str, *others: Any) -> None:
-        missing_keys = others[2]
+    def _load_from_state_dict(
+        self, state_dict: dict, prefix: str, _: dict, strict: bool, missing_keys: list, *others: Any
+    ) -> None:
         weight = state_dict.get(f"{prefix}weight")
         if weight is None or weight.shape != self.table.shape:
             missing_keys.append(f"{prefix}weight")
@@ -59,23 +60,23 @@ class SeenRows(nn.Module):
             self.table.copy_(weight[self.order])
 
 
-def train_seen_rows(bert: nn.Module, optimizer: Optimizer, seen: Iterable[int]) -> str:
-    """Let an optimizer move only those word vectors of a BERT whose ids are in ``seen``.
+def train_seen_rows(bert: nn.Module, optimizer: Optimizer, texts: Iterable[Any]) -> str:
+    """Let an optimizer move only those word vectors of a BERT that occur in data sets.
 
     Returns:
         what was done, for a line; "" if nothing was: products take most of the time here, the table
-        is frozen, most of it is seen, or weight decay moves every row.
+        is frozen, weight decay moves every row, or most of it is seen.
     """
     embedding = bert.word_embedding
     device = embedding.weight.device
-    ids = torch.tensor(sorted({*seen, bert.config.pad_token_id}), device=device)
-    pays = device.type == "cpu" and computes_bf16(device)
-    if not (pays and embedding.weight.requires_grad and len(ids) <= MOST * len(embedding.weight)):
+    if device.type != "cpu" or not computes_bf16(device) or not embedding.weight.requires_grad:
         return ""
     for group in optimizer.param_groups:
         at = [i for i, p in enumerate(group["params"]) if p is embedding.weight]
         if at and not group["weight_decay"]:
-            bert.word_embedding = SeenRows(embedding, ids)
-            group["params"][at[0]] = bert.word_embedding.rows
-            return f"{len(ids):,} of {embedding.num_embeddings:,} word vectors can move"
+            seen = {bert.config.pad_token_id}.union(*(rows.seen() for rows in texts))
+            if len(seen) <= MOST * embedding.num_embeddings:
+                bert.word_embedding = SeenRows(embedding, torch.tensor(sorted(seen), device=device))
+                group["params"][at[0]] = bert.word_embedding.rows
+                return f"{len(seen):,} of {embedding.num_embeddings:,} word vectors can move"
     return ""
