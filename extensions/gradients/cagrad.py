@@ -19,8 +19,8 @@ Adam, but to clipping and to SGD.
 from __future__ import annotations
 
 import numpy as np
+import scipy  # scipy.optimize loads when it is first used
 import torch
-from scipy.optimize import minimize
 from torch import Tensor
 
 
@@ -54,7 +54,7 @@ def cagrad(products: Tensor, c: float = 0.4) -> Tensor:
         value = shares @ table @ mean + radius * length
         return value, table @ mean + radius * (table @ shares) / length
 
-    found = minimize(
+    found = scipy.optimize.minimize(
         dual,
         mean,
         jac=True,
