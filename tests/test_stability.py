@@ -45,8 +45,8 @@ def trained(run_script_here, tiny_model_folder, tmp_path, monkeypatch):
 
 def test_the_two_seeds_and_the_correction(trained):
     one, head = trained("--seed", 1)
-    assert len(one["accuracies"]) == len(one["losses"]) == len(one["norms"]["head"]) == 2
-    assert one["dev_acc"] == pytest.approx(one["accuracies"][-1], abs=1e-4)
+    assert len(one["losses"]) == len(one["norms"]["head"]) == 2
+    assert one["dev_acc"] * 9 == pytest.approx(round(one["dev_acc"] * 9))  # a share of 9 rows
     assert one["majority"] == 5 / 9
     same, same_head = trained("--seed", 1, "--order_seed", 1)
     assert same == one
