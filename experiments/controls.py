@@ -80,6 +80,7 @@ def names(flags: dict[str, Any]) -> dict[str, float]:
 
 CONTROLS: dict[str, Callable[[dict[str, Any]], dict[str, float]]] = {
     "classify": sentences,
+    "probe": sentences,
     "train": pairs,
     "tag": names,
 }

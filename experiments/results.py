@@ -46,12 +46,13 @@ SCORES = (*TASKS, "overall")
 # Descriptions of runs
 
 # train: several tasks at once; classify: sentences of one file; tag: names in sentences;
-# pretrain: masked words; stability: sentences of one file, with what makes such runs differ
+# pretrain: masked words; probe: a frozen BERT; stability: what makes runs on few labels differ
 SCRIPTS = {
     "train": "extensions/multitask.py",
     "classify": "classifier.py",
     "tag": "lessons/token_classifier.py",
     "pretrain": "pretraining/pretrain.py",
+    "probe": "experiments/probe.py",
     "stability": "experiments/stability.py",
 }
 KINDS = (*SCRIPTS, "ensemble", "joined")
@@ -315,6 +316,7 @@ METRICS = {
     "classify": "predictions/*-metrics.json",
     "tag": "metrics.json",
     "pretrain": "metrics.json",
+    "probe": "metrics.json",
     "stability": "metrics.json",
     "ensemble": "ensemble-metrics.json",
 }

@@ -146,7 +146,11 @@ def find_tokenizer(args) -> BertTokenizer:
 
 
 def train_vocabulary(sources: Sequence[Path], size: int) -> BertTokenizer:
-    """A WordPiece vocabulary of that many pieces, learned from text by the tokenizers library."""
+    """A WordPiece vocabulary of that many pieces, learned from text by the tokenizers library.
+
+    It is put in alphabetical order: the library numbers some pieces differently each time, and a
+    seed would not give the same model again.
+    """
     try:
         from tokenizers import BertWordPieceTokenizer
     except ImportError as error:
@@ -161,9 +165,10 @@ def train_vocabulary(sources: Sequence[Path], size: int) -> BertTokenizer:
     learner = BertWordPieceTokenizer(lowercase=True)
     special = list(SPECIAL_TOKENS)
     learner.train_from_iterator(texts, size, special_tokens=special, show_progress=False)
-    vocab = learner.get_vocab()
-    print(f"vocabulary: {len(vocab):,} pieces learned from the text (--train_vocab {size:,})")
-    return BertTokenizer(sorted(vocab, key=vocab.__getitem__))
+    learned = sorted(learner.get_vocab().keys() - set(special))
+    count = len(special) + len(learned)
+    print(f"vocabulary: {count:,} pieces learned from the text (--train_vocab {size:,})")
+    return BertTokenizer([*special, *learned])
 
 
 def make_examples(

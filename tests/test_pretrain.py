@@ -406,6 +406,7 @@ def test_a_vocabulary_of_ones_own(place, run_script_here, tmp_path, monkeypatch)
     tokenizer = BertTokenizer.from_pretrained(str(tmp_path / "out"))
     assert 60 < len(tokenizer) <= 90
     assert tokenizer.pieces[:5] == ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+    assert tokenizer.pieces[5:] == sorted(tokenizer.pieces[5:])  # the same each time
     assert len(tokenizer.tokenize("never")) < 5  # pieces, not letters
     config = json.loads((tmp_path / "out" / "config.json").read_text())
     assert config["vocab_size"] == len(tokenizer)

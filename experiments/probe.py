@@ -1,0 +1,112 @@
+"""A linear probe: BERT stays as it is, and a logistic regression reads the mean of its vectors.
+
+    python experiments/probe.py --model books --train train.csv --dev dev.csv --out one
+    python experiments/probe.py … --rows 500 --seed 1
+
+What such a classifier can tell was in the vectors already (Alain & Bengio 2016). Nothing is random
+but the draw of --rows, and nothing is chosen on dev.
+"""
+
+from __future__ import annotations
+
+import random
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+import training.threads  # noqa: F401, before torch
+
+# isort: split
+import numpy as np
+import torch
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from bert import BertModel
+from datasets import SentenceClassificationDataset, load_data
+from extensions.features.pooling import pool
+from training.acceleration import accelerate
+from training.arguments import OneLineParser, check_seed, positive_int
+from training.batches import evaluation_loader
+from training.devices import autocast_for, pick_device
+from training.errors import InputError
+from training.files import check_writable, write_json
+from training.flags import add_fields, flag
+from training.hub import default_model
+from training.scripts import run_script
+
+
+@dataclass
+class ProbeFlags:
+    """The command line's options."""
+
+    train: str = flag("", required=True, help="tab-separated id, sentence, label")
+    dev: str = flag("", required=True, help="its dev file")
+    out: str = flag("", required=True, metavar="DIR", help="metrics.json goes there")
+    rows: int | None = flag(None, type=positive_int, help="so many rows of --train, at random (all)")
+    model: str | None = flag(None, help="name or folder of the pretrained BERT")
+    seed: int = flag(11711, type=int, help="of the draw of --rows")
+    batch_size: int = flag(32, type=positive_int)
+    use_gpu: bool = flag(False, action="store_true", help="CUDA, or Apple's MPS")
+    precision: str = flag("auto", choices=("auto", "fp32", "bf16"), help="of matrix products")
+
+
+@torch.no_grad()
+def encode(model: BertModel, rows: Sequence[tuple], args: ProbeFlags) -> np.ndarray:
+    """The mean of each sentence's vectors, in the order of the rows: (N, D)."""
+    device = pick_device(args.use_gpu)
+    autocast = autocast_for(device, args.precision)
+    numbered = [(text, label, number) for number, (text, label, _) in enumerate(rows)]
+    vectors = np.empty((len(rows), model.config.hidden_size), dtype=np.float32)
+    model.to(device).eval()
+    for batch in evaluation_loader(SentenceClassificationDataset(numbered, args), args.batch_size):
+        ids, mask = batch["token_ids"].to(device), batch["attention_mask"].to(device)  # (B, L)
+        with autocast():
+            output = model(ids, mask)
+        vectors[batch["sent_ids"]] = pool(output, mask, "mean").float().cpu()  # (B, D)
+    return vectors
+
+
+def measure(args: ProbeFlags) -> float:
+    """The accuracy on dev."""
+    train, dev = (load_data(path, "dev") for path in (args.train, args.dev))
+    if args.rows:
+        if args.rows > len(train):
+            raise InputError(f"--rows {args.rows}: {args.train} has only {len(train)} rows")
+        train = random.Random(args.seed).sample(train, args.rows)
+    model = BertModel.from_pretrained(args.model)
+    accelerate(model)
+    probe = make_pipeline(StandardScaler(), LogisticRegression(max_iter=1000))
+    probe.fit(encode(model, train, args), [label for _, label, _ in train])
+    return float(probe.score(encode(model, dev, args), [label for _, label, _ in dev]))
+
+
+def get_args(arguments: Sequence[str] | None = None) -> ProbeFlags:
+    """Read and check the command line."""
+    parser = OneLineParser(prog="experiments/probe.py", description="A linear probe.")
+    add_fields(parser, ProbeFlags)
+    args = parser.parse_args(arguments, namespace=ProbeFlags())
+    check_seed(parser, args.seed)
+    return args
+
+
+def main() -> None:
+    """Probe one model."""
+    args = get_args()
+    args.model = args.model or default_model()
+    check_writable(args.out)
+    start = time.perf_counter()
+    best = {"dev_acc": measure(args)}
+    print(f"dev accuracy {best['dev_acc']:.3f}")
+    write_json(
+        Path(args.out) / "metrics.json", {"best": best, "seconds": time.perf_counter() - start}
+    )
+
+
+if __name__ == "__main__":
+    run_script(main)
