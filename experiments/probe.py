@@ -48,7 +48,7 @@ class ProbeFlags:
     train: str = flag("", required=True, help="tab-separated id, sentence, label")
     dev: str = flag("", required=True, help="its dev file")
     out: str = flag("", required=True, metavar="DIR", help="metrics.json goes there")
-    rows: int | None = flag(None, type=positive_int, help="so many rows of --train, at random (all)")
+    rows: int | None = flag(None, type=positive_int, help="so many of --train, at random")
     model: str | None = flag(None, help="name or folder of the pretrained BERT")
     seed: int = flag(11711, type=int, help="of the draw of --rows")
     batch_size: int = flag(32, type=positive_int)

@@ -104,7 +104,7 @@ def test_what_is_missing_is_said(figure, run_script_here, tmp_path):
 
 def test_every_line_has_its_runs(figure):
     """And its experiment scores what the panel shows."""
-    keys = {"classify": "dev_acc", "train": "sts", "tag": "dev_f1"}
+    keys = {"classify": "dev_acc", "probe": "dev_acc", "train": "sts", "tag": "dev_f1"}
     for panel in figure.PANELS:
         assert len(panel.lines) == len(panel.colours)
         for name in panel.lines.values():
