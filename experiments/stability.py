@@ -7,8 +7,8 @@
 Zhang et al. (2021) and Mosbach et al. (2021) found what makes fine-tuning fail: AdamW without its
 bias correction (--uncorrected, as BERT's own code had it), few epochs, no warm-up. Dodge et al.
 (2020) seed the head and the order of the data apart, as --seed and --order_seed do here. The rate
-always decays to 0. DIR/metrics.json has the accuracy on dev after the last epoch, and the gradients'
-norms by layer of every epoch. A run takes a minute: it is not resumed, and its model is not kept.
+always decays to 0. DIR/metrics.json has the accuracy on dev after the last epoch, and every epoch's
+norms of the gradients by layer. A run takes a minute: it is not resumed, its model is not kept.
 """
 
 from __future__ import annotations
