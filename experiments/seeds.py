@@ -28,6 +28,7 @@ from training.scripts import run_script
 
 TRIES = (1, 2, 5, 10, 20)  # seeds that somebody tries
 MOST_SEEDS = 1000
+SHOWN_SEEDS = 30  # in the picture
 
 # ---------------------------------------------------------------------------------------------
 # Statistics
@@ -43,16 +44,21 @@ def expected_best(scores: Sequence[float], n: int) -> float:
     return float(np.sort(scores) @ np.diff(at_most))
 
 
-def seeds_needed(deviation: float, difference: float = 0.01) -> int | None:
-    """The fewest seeds of each of two methods that make a difference of means stand out.
+def half_width(deviation: float, n: int) -> float:
+    """Half of the 95 % interval of a difference of two means, of n seeds each that spread by s.
 
-    Its 95 % interval has the half-width t · s · √(2/n), with t of 2n − 2 degrees of freedom, if
-    both methods spread by s. That has to be ``difference`` at most; None: MOST_SEEDS do not do.
+    t · s · √(2/n), with t of 2n − 2 degrees of freedom.
     """
-    for n in range(2, MOST_SEEDS + 1):
-        if student_t.ppf(0.975, 2 * n - 2) * deviation * (2 / n) ** 0.5 <= difference:
-            return n
-    return None
+    return float(student_t.ppf(0.975, 2 * n - 2) * deviation * (2 / n) ** 0.5)
+
+
+def seeds_needed(deviation: float, difference: float = 0.01) -> int | None:
+    """The fewest seeds of each of two methods with which a difference of means stands out.
+
+    The half-width of its interval has to be ``difference`` at most; None: MOST_SEEDS do not do.
+    """
+    counts = range(2, MOST_SEEDS + 1)
+    return next((n for n in counts if half_width(deviation, n) <= difference), None)
 
 
 # ---------------------------------------------------------------------------------------------
@@ -130,27 +136,33 @@ def grid_table(accuracies: Mapping[tuple[int, int], float]) -> str:
 
 
 def plot(path: str | Path, named: Runs) -> None:
-    """A PNG: every run's last accuracy, and the expected best against the number of tries."""
+    """A PNG: every run's last accuracy, the expected best of n seeds, and what n seeds can tell."""
     from matplotlib import colormaps  # takes longer to import than all else here
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(11, 1.6 + 0.35 * len(named)), layout="constrained")
-    left, right = figure.subplots(1, 2)
+    figure = Figure(figsize=(13, 2.6 + 0.3 * len(named)), layout="constrained")
+    left, middle, right = figure.subplots(1, 3, width_ratios=(1.4, 1, 1))
     for y, runs in enumerate(named.values()):
         scores = final(runs)
         colour = colormaps["tab20"](y % 20)
         left.plot(scores, [y] * len(scores), "o", ms=5, color=colour)
         left.plot([scores.mean()] * 2, [y - 0.3, y + 0.3], "k-")
         tries = range(1, len(scores) + 1)
-        best = [expected_best(scores, n) for n in tries]
-        right.plot(tries, best, color=colour)
+        middle.plot(tries, [expected_best(scores, n) for n in tries], color=colour)
+        if len(scores) > 1:
+            counts = range(2, SHOWN_SEEDS + 1)
+            widths = [half_width(scores.std(ddof=1), n) for n in counts]
+            right.plot(counts, widths, color=colour)
     left.set(title="dev accuracy, a dot a seed", yticks=range(len(named)))
     left.set_yticklabels(list(named))
     left.invert_yaxis()
-    left.grid(axis="x", alpha=0.3)
-    right.set(title="expected best of n seeds, colours as on the left", xlabel="n")
-    right.xaxis.get_major_locator().set_params(integer=True)
-    right.grid(alpha=0.3)
+    middle.set(title="expected best of n seeds", xlabel="n, colours as on the left")
+    right.set(title="difference that n seeds show", xlabel="n of each of two methods")
+    right.set_ylim(0, 0.03)
+    right.axhline(0.01, color="k", linestyle="--")
+    for axes in (left, middle, right):
+        axes.xaxis.get_major_locator().set_params(integer=axes is not left)
+        axes.grid(axis="x" if axes is left else "both", alpha=0.3)
     with atomic_write(path, "wb") as file:
         figure.savefig(file, format="png", dpi=120)
 
