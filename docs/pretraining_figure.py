@@ -53,7 +53,11 @@ class Panel:
 
 SST2 = {"200": "books-sst2-200", "2,000": "books-sst2-2000", "67,349 labels": "books-sst2-all"}
 IMDB = {"500": "books-imdb-500", "33,750 labels": "books-imdb-all"}
-PROBE = {"2,000": "books-probe-2000", "mean": "books-probe-mean", "67,349": "books-probe-all"}
+PROBE = {
+    "2,000": "books-probe-2000",
+    "2,000 (mean)": "books-probe-mean",
+    "67,349": "books-probe-all",
+}
 PANELS = (
     Panel("SST-2, accuracy", "dev_acc", SST2, (FEW, MORE, ALL)),
     Panel("IMDB, accuracy", "dev_acc", IMDB, (FEW, ALL)),
