@@ -19,6 +19,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 import numpy as np
 from scipy.stats import t as student_t
+from scipy.stats import ttest_rel
 
 from experiments import results
 from training.arguments import OneLineParser
@@ -65,7 +66,7 @@ def seeds_needed(deviation: float, difference: float = 0.01) -> int | None:
 # Tables
 
 
-Runs = Mapping[str, list[dict]]  # name → the metrics of its runs
+Runs = Mapping[str, list[dict]]  # name → the metrics of its runs, with their seeds
 
 
 def final(runs: Sequence[dict]) -> np.ndarray:
@@ -97,6 +98,22 @@ def spread_table(named: Runs) -> str:
         cells += [f"{expected_best(scores, n):.3f}" for n in tries]
         cells += ["–"] * (len(TRIES) - len(tries))
         lines.append(f"| {name} | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def difference_table(named: Runs) -> str:
+    """Markdown: what each row has more than the first, seed by seed, with a 95 % t-interval."""
+    (first, base), *others = named.items()
+    known = {run["seed"]: run["dev_acc"] for run in base}
+    lines = [f"| against {first} | seeds | dev accuracy |", "|---|---|---|"]
+    for name, runs in others:
+        pairs = [(run["dev_acc"], known[run["seed"]]) for run in runs if run["seed"] in known]
+        cell = "–"
+        if len(pairs) > 1:
+            found = ttest_rel(*np.transpose(pairs)).confidence_interval(0.95)
+            mean = np.subtract(*np.transpose(pairs)).mean()
+            cell = f"{mean:+.3f} [{found.low:+.3f}, {found.high:+.3f}]"
+        lines.append(f"| {name} | {len(pairs)} | {cell} |")
     return "\n".join(lines)
 
 
@@ -196,7 +213,8 @@ def main() -> None:
     found = [result for result in results.load_results() if "norms" in result["metrics"]]
     named: dict[str, list[dict]] = {}
     for result in found:
-        named.setdefault(result["name"], []).append(result["metrics"])
+        run = result["metrics"] | {"seed": result["seed"]}
+        named.setdefault(result["name"], []).append(run)
     if args.grid and (grid := grid_of(found, args.grid)):
         print("\n" + grid_table({seeds: one["dev_acc"] for seeds, one in grid.items()}))
         named[args.grid] = list(grid.values())
@@ -207,6 +225,8 @@ def main() -> None:
         raise InputError(f"no results of {lacking}; there are: {there}")
     named = {name: named[name] for name in wanted}
     print("\n" + spread_table(named))
+    if len(named) > 1:
+        print("\n" + difference_table(named))
     print("\n" + norm_table(named))
     if args.plot:
         plot(args.plot, named)

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import torch
 from conftest import assert_refused, make_rows, random_bert, succeeded, write_table
+from scipy.stats import t as student_t
 from scipy.stats import ttest_ind_from_stats
 from torch import nn
 
@@ -124,6 +125,17 @@ def test_the_tables(lines, run_script_here, tmp_path):
     assert "| few | 2 | 2 → 0.5 | 4 → 1 |" in done.out
     assert "| few, failed | 1 |" in done.out
     assert (tmp_path / "seeds.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_differences_are_those_of_the_same_seeds(lines, run_script_here):
+    for seed, accuracy in ((2, 0.55), (0, 0.81), (7, 0.2)):  # 7 has no partner
+        results.append_result(a_result("other", seed, accuracy))
+    done = succeeded(run_script_here(seeds, "few", "other"))
+    differences = np.array([0.04, 0.01])
+    half = student_t.ppf(0.975, 1) * differences.std(ddof=1) / 2**0.5
+    low, high = differences.mean() - half, differences.mean() + half
+    assert f"| other | 2 | +0.025 [{low:+.3f}, {high:+.3f}] |" in done.out
+    assert "| against few |" not in succeeded(run_script_here(seeds, "few")).out
 
 
 def test_the_grid_of_two_seeds(lines, run_script_here):
