@@ -59,11 +59,10 @@ class ProbeFlags:
 @torch.no_grad()
 def encode(model: BertModel, rows: Sequence[tuple], args: ProbeFlags) -> np.ndarray:
     """The mean of each sentence's vectors, in the order of the rows: (N, D)."""
-    device = pick_device(args.use_gpu)
+    device = next(model.parameters()).device
     autocast = autocast_for(device, args.precision)
     numbered = [(text, label, number) for number, (text, label, _) in enumerate(rows)]
     vectors = np.empty((len(rows), model.config.hidden_size), dtype=np.float32)
-    model.to(device).eval()
     for batch in evaluation_loader(SentenceClassificationDataset(numbered, args), args.batch_size):
         ids, mask = batch["token_ids"].to(device), batch["attention_mask"].to(device)  # (B, L)
         with autocast():
@@ -79,7 +78,7 @@ def measure(args: ProbeFlags) -> float:
         if args.rows > len(train):
             raise InputError(f"--rows {args.rows}: {args.train} has only {len(train)} rows")
         train = random.Random(args.seed).sample(train, args.rows)
-    model = BertModel.from_pretrained(args.model)
+    model = BertModel.from_pretrained(args.model).to(pick_device(args.use_gpu))
     accelerate(model)
     probe = make_pipeline(StandardScaler(), LogisticRegression(max_iter=1000))
     probe.fit(encode(model, train, args), [label for _, label, _ in train])

@@ -173,13 +173,14 @@ def plot(path: str | Path, named: Runs) -> None:
     left.set(title="dev accuracy, a dot a seed", yticks=range(len(named)))
     left.set_yticklabels(list(named))
     left.invert_yaxis()
+    left.grid(axis="x", alpha=0.3)
     middle.set(title="expected best of n seeds", xlabel="n, colours as on the left")
     right.set(title="difference that n seeds show", xlabel="n of each of two methods")
     right.set_ylim(0, 0.03)
     right.axhline(0.01, color="k", linestyle="--")
-    for axes in (left, middle, right):
-        axes.xaxis.get_major_locator().set_params(integer=axes is not left)
-        axes.grid(axis="x" if axes is left else "both", alpha=0.3)
+    for axes in (middle, right):
+        axes.xaxis.get_major_locator().set_params(integer=True)
+        axes.grid(alpha=0.3)
     with atomic_write(path, "wb") as file:
         figure.savefig(file, format="png", dpi=120)
 
