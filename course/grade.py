@@ -400,7 +400,10 @@ def get_args() -> argparse.Namespace:
     parser.add_argument("--out", type=Path, required=True, help="folder for results and pages")
     parser.add_argument("--part", type=int, choices=(1, 2), default=1, help="of the course")
     parser.add_argument(
-        "-j", type=positive_int, default=os.cpu_count() or 1, help="how many at a time"
+        "-j",
+        type=positive_int,
+        help="how many at a time; the processors, but one --without-bubblewrap, where those that "
+        "run at the same time could read each other's files",
     )
     parser.add_argument(
         "--seconds", type=positive_float, default=SECONDS, help="that one task may take"
@@ -435,6 +438,7 @@ def get_args() -> argparse.Namespace:
     again.add_argument("--data", type=Path, help="folder of the course's files")
     again.add_argument("--model", type=Path, help="folder of the pretrained BERT")
     args = parser.parse_args()
+    args.j = args.j or (1 if args.without_bubblewrap else os.cpu_count() or 1)
     if args.rerun and args.part == 2:
         parser.error("--rerun trains classifier.py, which belongs to part 1")
     if args.marks and args.part == 1:

@@ -333,10 +333,10 @@ def test_nothing_written_is_active(batch):
 TOOLS = ("test", "sh", "true")
 BY_ANOTHER_USER = (
     "closed_folders", "daemon", "disk_many", "forged_frames", "keyring_letters", "kill_all",
-    "kill_indirectly", "left_files", "left_files_again", "links_left", "memory_many",
+    "kill_indirectly", "left_files", "links_left", "memory_many",
     "more_rights", "odd_names_left", "oom_score", "proc_secrets", "queue_letters", "read_gold",
     "renamed_folder", "semaphore_letters", "setuid_programs", "shared_pages", "sockets",
-    "trace_parent", "unlinked_files", "write_results", "zero_pages",
+    "trace_parent", "unlinked_files", "what_was_left", "write_results", "zero_pages",
 )  # fmt: skip
 
 

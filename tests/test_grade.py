@@ -716,3 +716,18 @@ def test_a_wrong_command_line_is_one_line(quick, submissions, tmp_path, argument
     assert done.code != 0
     assert says in done.err
     assert len(faults(done.err)) == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "at_a_time"),
+    [
+        ((), os.cpu_count()),
+        (("--without-bubblewrap",), 1),
+        (("--without-bubblewrap", "-j", "3"), 3),
+    ],
+)
+def test_those_who_could_read_each_others_files_are_graded_one_by_one(
+    monkeypatch, arguments, at_a_time
+):
+    monkeypatch.setattr(sys, "argv", ["grade.py", "subs", "--gold", "g", "--out", "o", *arguments])
+    assert grade.get_args().j == at_a_time

@@ -1,4 +1,4 @@
-"""Looks for what another submission has left (see left_files).
+"""Looks for what left_files has left, graded long before it: a batch goes by the names.
 
 Defended by: sandbox.py: a new folder for each, what is left elsewhere is removed.
 """
