@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import scipy  # scipy.stats loads when it is first used
 import torch
 from torch import Tensor, nn
@@ -277,6 +276,8 @@ def write_predictions(
     path: str | Path, ids: Sequence[str], values: Sequence[float], column: str
 ) -> None:
     """Write ``id,<column>`` and one row an example, atomically."""
+    import pandas as pd
+
     table = pd.DataFrame({"id": ids, column: values})
     with atomic_write(path) as file:
         table.to_csv(file, index=False, lineterminator="\n")

@@ -23,7 +23,6 @@ from datasets import load_data
 from evaluation import read_predictions
 from optimizer import AdamW
 from tokenizer import BertTokenizer
-from training import tables
 from training.checkpoints import load_checkpoint
 from training.errors import InputError
 from utils import seed_everything
@@ -483,7 +482,7 @@ def test_each_file_is_parsed_and_each_text_tokenized_once(flags, monkeypatch):
     parsed, tokenized = [], []
     read_csv, text_to_ids = pd.read_csv, BertTokenizer.text_to_ids
     monkeypatch.setattr(
-        tables.pd, "read_csv", lambda path, **given: parsed.append(path) or read_csv(path, **given)
+        pd, "read_csv", lambda path, **given: parsed.append(path) or read_csv(path, **given)
     )
     monkeypatch.setattr(
         BertTokenizer,

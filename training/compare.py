@@ -12,9 +12,8 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import pandas as pd
 from markupsafe import Markup
 
 from training.course_files import class_names
@@ -22,6 +21,9 @@ from training.errors import InputError
 from training.files import atomic_write
 from training.page import COLORS, MARKS, WINDOW, new_axes, svg_of, template
 from training.progress import minutes
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 METRICS = "metrics.json"
 LINES = ("-", "--", ":", "-.")
@@ -75,6 +77,8 @@ def metrics_file(place: str) -> Path:
 
 def read_run(place: str) -> TrainedRun:
     """All that is known of a run; InputError in one line where its files are not a run's."""
+    import pandas as pd
+
     path = metrics_file(place)
     prefix = str(path).removesuffix(METRICS)
     try:

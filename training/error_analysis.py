@@ -8,14 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
-import pandas as pd
 import scipy  # scipy.stats loads when it is first used
 
 from training.files import atomic_write
 from training.page import Result
 from training.report import new_figure, save_figure
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 
 def calibration(
@@ -33,6 +36,8 @@ def calibration(
     Returns:
         The error, and a row for each bin that is not empty: expected, observed, count.
     """
+    import pandas as pd
+
     table = pd.DataFrame({"expected": expected, "observed": observed}, dtype=float)
     table["bin"] = (table["expected"] * bins).astype(int).clip(0, bins - 1)
     grouped = table.groupby("bin")
@@ -76,6 +81,8 @@ def mistakes_in(
         found: what classify, detect_pairs or score_pairs returned.
         dataset: its rows (text …, label, id).
     """
+    import pandas as pd
+
     table = pd.DataFrame(
         {"id": found["sent_ids"], "gold": found["y_true"], "predicted": found["y_pred"]}
     )

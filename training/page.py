@@ -18,16 +18,18 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pandas as pd
 import torch
 from jinja2 import Environment, FileSystemLoader
 from markupsafe import Markup
 
 from training.files import atomic_write, sha256_of
 from training.progress import minutes
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 COLORS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7")  # told apart by the colour-blind, too
 MARKS = ("o", "s", "^", "D")
@@ -109,6 +111,8 @@ def write_page(
         curves: keys of a row to draw, and their names; a task that is not trained has none.
         results: of the dev sets, once the training is over.
     """
+    import pandas as pd
+
     steps = pd.read_csv(f"{prefix}steps.csv") if Path(f"{prefix}steps.csv").is_file() else None
     pictures = []
     if history:
