@@ -1,15 +1,13 @@
 """A linear probe: BERT stays as it is, and a logistic regression reads the mean of its vectors.
 
     python experiments/probe.py --model books --train train.csv --dev dev.csv --out one
-    python experiments/probe.py … --rows 500 --seed 1
 
-What such a classifier can tell was in the vectors already (Alain & Bengio 2016). Nothing is random
-but the draw of --rows, and nothing is chosen on dev.
+What such a classifier can tell was in the vectors already (Alain & Bengio 2016). Nothing is random,
+and nothing is chosen on dev.
 """
 
 from __future__ import annotations
 
-import random
 import sys
 import time
 from collections.abc import Sequence
@@ -34,7 +32,6 @@ from training.acceleration import accelerate
 from training.arguments import OneLineParser, check_seed, positive_int
 from training.batches import evaluation_loader
 from training.devices import autocast_for, pick_device
-from training.errors import InputError
 from training.files import check_writable, write_json
 from training.flags import add_fields, flag
 from training.hub import default_model
@@ -48,9 +45,8 @@ class ProbeFlags:
     train: str = flag("", required=True, help="tab-separated id, sentence, label")
     dev: str = flag("", required=True, help="its dev file")
     out: str = flag("", required=True, metavar="DIR", help="metrics.json goes there")
-    rows: int | None = flag(None, type=positive_int, help="so many of --train, at random")
     model: str | None = flag(None, help="name or folder of the pretrained BERT")
-    seed: int = flag(11711, type=int, help="of the draw of --rows")
+    seed: int = flag(11711, type=int, help="changes nothing; run.py gives one")
     batch_size: int = flag(32, type=positive_int)
     use_gpu: bool = flag(False, action="store_true", help="CUDA, or Apple's MPS")
     precision: str = flag("auto", choices=("auto", "fp32", "bf16"), help="of matrix products")
@@ -74,10 +70,6 @@ def encode(model: BertModel, rows: Sequence[tuple], args: ProbeFlags) -> np.ndar
 def measure(args: ProbeFlags) -> float:
     """The accuracy on dev."""
     train, dev = (load_data(path, "dev") for path in (args.train, args.dev))
-    if args.rows:
-        if args.rows > len(train):
-            raise InputError(f"--rows {args.rows}: {args.train} has only {len(train)} rows")
-        train = random.Random(args.seed).sample(train, args.rows)
     model = BertModel.from_pretrained(args.model).to(pick_device(args.use_gpu))
     accelerate(model)
     probe = make_pipeline(StandardScaler(), LogisticRegression(max_iter=1000))

@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 import torch
-from conftest import assert_refused, make_rows, succeeded, write_table
+from conftest import make_rows, succeeded, write_table
 from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import StandardScaler
 from transformers import BertModel, BertTokenizer
@@ -60,12 +60,3 @@ def test_vectors_and_score_are_those_of_transformers(probed, files, tiny_model_f
     regression.fit(scaler.transform(theirs["--train"]), labels["--train"])
     expected = regression.score(scaler.transform(theirs["--dev"]), labels["--dev"])
     assert probed() == pytest.approx(expected)
-
-
-def test_some_rows(probed, files, run_script_here, tmp_path):
-    assert probed("--rows", 40, "--seed", 3) == probed()
-    assert probed("--rows", 10, "--seed", 3) == probed("--rows", 10, "--seed", 3)
-    assert len({probed("--rows", 10, "--seed", seed) for seed in range(4)}) > 1
-    line = ["--train", files["--train"], "--dev", files["--dev"], "--out", tmp_path / "out"]
-    refused = run_script_here(probe, *line, "--rows", 41)
-    assert_refused(refused, "train.csv has only 40 rows", code=1)
