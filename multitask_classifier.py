@@ -11,7 +11,7 @@ from __future__ import annotations
 import training.threads  # noqa: F401, before torch
 
 # isort: split
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import partial
 from pathlib import Path
@@ -328,11 +328,12 @@ def read_held_out(
     args: MultitaskFlags,
     splits: Sequence[str] = ("dev", "test"),
     tasks: Mapping[str, Task] = TASKS,
+    read: Callable[..., TextDataset] = read_set,
 ) -> HeldOut:
     """The dev sets, and the test sets of those tasks that have a file of them."""
     return {
         split: {
-            name: read_set(tasks[name], args, split)
+            name: read(tasks[name], args, split)
             for name in args.tasks
             if getattr(args, f"{name}_{split}")
         }
@@ -466,7 +467,7 @@ def test_on(
                 scores[task.name] = task.metric(found["y_true"], found["y_pred"])
                 names = class_names(getattr(args, f"{task.name}_dev"), task.classes)
                 stem = f"{args.out_dir}/multitask-{task.name}"
-                results.append(describe(stem, found, rows, names))
+                results.append((task.describe or describe)(stem, found, rows, names))
     report_of(args, scores).conclude(args, results)
     shown = "".join(f"  {name} {score:.3f}" for name, score in scores.items())
     print(f"dev{shown}  overall {overall(scores, LOSSES):.3f}")

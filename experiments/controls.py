@@ -31,10 +31,10 @@ from datasets import load_data, load_pairs
 from experiments import results
 from experiments.results import Experiment
 from experiments.run import is_done
-from lessons.entities import OUTSIDE, entity_scores, read_sentences
 from multitask_classifier import TASKS
 from training.arguments import OneLineParser
 from training.course_files import multitask_files
+from training.entities import OUTSIDE, entity_scores, read_sentences
 from training.errors import InputError
 from training.scripts import run_script
 

@@ -38,7 +38,7 @@ class TechniqueModelFlags(ModelFlags):
     tasks: list[str] = flag(
         list(COURSE_STEMS),
         type=partial(task_names, known=tuple(TASKS)),
-        help="which ones, e.g. sst,sts,nli",
+        help="which ones, e.g. sst,sts,nli,names",
     )
     pooling: str = flag("pooler", choices=pooling.KINDS, help="a sentence's vector")
     similarity: str = flag("linear", choices=("linear", "cosine"), help="head of sts")
@@ -79,6 +79,11 @@ class TechniqueFlags(TechniqueModelFlags, MultitaskFlags):
     nli_test: str = flag("data/nli-test-student.csv")
     nli_dev_out: str | None = flag(None)
     nli_test_out: str | None = flag(None)
+    names_train: str = flag("data/names-train.csv", help="a word, a tab and its tag a line")
+    names_dev: str = flag("data/names-dev.csv")
+    names_test: str = flag("data/names-test-student.csv")
+    names_dev_out: str | None = flag(None)
+    names_test_out: str | None = flag(None)
     sampling: str = flag("round_robin", choices=sampling.KINDS, help="which task is next")
     first_task: str = flag("para", choices=tuple(TASKS), help="--sampling first, before")
     first_epochs: int = flag(1, type=positive_int, help="--sampling first, before")
@@ -86,18 +91,22 @@ class TechniqueFlags(TechniqueModelFlags, MultitaskFlags):
     para_batch_size: int | None = flag(None, type=positive_int, help="default: --batch_size")
     sts_batch_size: int | None = flag(None, type=positive_int, help="default: --batch_size")
     nli_batch_size: int | None = flag(None, type=positive_int, help="default: --batch_size")
+    names_batch_size: int | None = flag(None, type=positive_int, help="default: --batch_size")
     sst_weight: float = flag(1.0, type=positive_float, help="of its loss")
     para_weight: float = flag(1.0, type=positive_float, help="of its loss")
     sts_weight: float = flag(1.0, type=positive_float, help="of its loss")
     nli_weight: float = flag(1.0, type=positive_float, help="of its loss")
+    names_weight: float = flag(1.0, type=positive_float, help="of its loss")
     sst_loss: str = flag("cross_entropy", choices=tuple(LOSSES["sst"]))
     para_loss: str = flag("binary_cross_entropy", choices=tuple(LOSSES["para"]))
     sts_loss: str = flag("mse", choices=tuple(LOSSES["sts"]))
     nli_loss: str = flag("cross_entropy", choices=tuple(LOSSES["nli"]))
+    names_loss: str = flag("cross_entropy", choices=tuple(LOSSES["names"]))
     sst_extra: str | None = flag(None, choices=EXTRAS["sst"], help=EXTRA)
     para_extra: str | None = flag(None, choices=EXTRAS["para"], help=EXTRA)
     sts_extra: str | None = flag(None, choices=EXTRAS["sts"], help=EXTRA)
     nli_extra: str | None = flag(None, choices=EXTRAS["nli"], help=EXTRA)
+    names_extra: str | None = None  # there is none: a sentence's names are no vector
     extra_weight: float = flag(0.1, type=positive_float, help="of these losses")
     regulariser: str | None = flag(
         None, choices=REGULARISERS, help="outputs that hardly change, or adversaries"
@@ -177,6 +186,7 @@ def faults(args: TechniqueFlags) -> Iterator[str]:
     if args.regulariser == "freelb" and args.task_weights:
         yield "freelb takes its loss in parts, to each of which --task_weights would add its term"
     yield from _faults_of_several_tasks(args)
+    yield from _faults_of_names(args)
     yield from _faults_of_parts(args)
     if args.layer_decay and args.layer_decay > 1:
         yield f"--layer_decay {args.layer_decay:g}: lower layers learn more slowly, so at most 1"
@@ -219,6 +229,13 @@ def _faults_of_several_tasks(args: TechniqueFlags) -> Iterator[str]:
             )
     if args.task_weights and any(getattr(args, f"{name}_weight") != 1 for name in args.tasks):
         yield "--task_weights uncertainty learns the weights of the losses: give none"
+
+
+def _faults_of_names(args: TechniqueFlags) -> Iterator[str]:
+    if "names" in args.tasks:
+        for name in ("regulariser", "bregman", "teachers", "tag_words", "count_features"):
+            if getattr(args, name):
+                yield f"--{name} wants an answer a text, and names has one a word: one of them"
 
 
 def _faults_of_parts(args: TechniqueFlags) -> Iterator[str]:

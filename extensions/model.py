@@ -77,6 +77,10 @@ class TechniquesBERT(MultitaskBERT):
         self.paraphrase = make_head(width, 1, layers)
         self.similarity = None if self.cosine else make_head(width, 1, layers)
         self.relation = make_head(width, 3, layers) if "nli" in tasks else None
+        self.names = None
+        if "names" in tasks:
+            self.names = make_head(config.hidden_size, TASKS["names"].classes, layers)
+            self.texts_alone = False  # it wants every word's vector
 
     def forward(
         self,
@@ -86,13 +90,18 @@ class TechniquesBERT(MultitaskBERT):
         task: str = "sst",
     ) -> Tensor:
         """One vector for each sentence, or joined pair: (B, L), (B, L) → (B, D)."""
+        output = self.encode(input_ids, attention_mask, segments, task)
+        return pool(output, attention_mask, self.pooling)  # (B, D)
+
+    def encode(
+        self, input_ids: Tensor, attention_mask: Tensor, segments: Tensor | None, task: str
+    ) -> dict[str, Tensor]:
+        """What BERT returns for these ids (B, L) when it is the task's turn."""
         layers = self.task_layers[task] if self.task_layers else ()
         with self.added.turn(self.bert, task, input_ids, attention_mask):
             if layers or segments is not None:
-                output = encode(self.bert, input_ids, attention_mask, segments, layers)
-            else:
-                output = self.bert(input_ids, attention_mask)
-        return pool(output, attention_mask, self.pooling)  # (B, D)
+                return encode(self.bert, input_ids, attention_mask, segments, layers)
+            return self.bert(input_ids, attention_mask)
 
     def two_vectors(self, ids_1, mask_1, ids_2, mask_2, task: str) -> tuple[Tensor, Tensor]:
         """Bi-encoder: each sentence on its own, (B, L1) …, (B, L2) … → (B, D), (B, D)."""
@@ -131,6 +140,11 @@ class TechniquesBERT(MultitaskBERT):
     def predict_relation(self, *pair: Tensor) -> Tensor:
         """Logits of contradiction, neutral, entailment: (B, L1) …, (B, L2) … → (B, 3)."""
         return self.apply_head(self.relation, self.pair_features(*pair, task="nli"))
+
+    def predict_names(self, input_ids: Tensor, attention_mask: Tensor) -> Tensor:
+        """Logits of each word piece's tags: (B, L), (B, L) → (B, L, 7)."""
+        output = self.encode(input_ids, attention_mask, None, "names")
+        return self.apply_head(self.names, output["last_hidden_state"])  # (B, L, 7)
 
 
 class Additions(nn.Module):

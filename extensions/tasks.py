@@ -1,16 +1,20 @@
-"""The course's three tasks and a further one, and the losses that there are for each.
+"""The course's three tasks and two further ones, and the losses that there are for each.
 
-A further task is a row of ``FURTHER_TASKS``, its losses, a head in model.py, and its flags.
+A further task is a row of ``FURTHER_TASKS``, its losses, a head in model.py, and its flags; names
+have a file of their own, since there every word has an answer.
 """
 
 from __future__ import annotations
+
+from typing import Any
 
 from torch.nn import functional as F
 
 import multitask_classifier as plain
 from evaluation import accuracy, classify_pairs
 from extensions.loss.losses import cosent, ordinal
-from training.batches import PAIR
+from extensions.names import TAGS, describe_words, entity_f1, read_names, tag_loss, tag_words
+from training.batches import PAIR, SINGLE
 from training.course_files import COURSE_STEMS
 from training.tasks import Task
 
@@ -25,9 +29,20 @@ FURTHER_TASKS = {
         accuracy,
         "Predicted_Relation",
     ),
+    "names": Task(  # which words are names, and of what?
+        "names",
+        "tag",
+        len(TAGS),
+        SINGLE,
+        "predict_names",
+        tag_words,
+        entity_f1,
+        "Predicted_Tags",
+        describe_words,
+    ),
 }
 TASKS = plain.TASKS | FURTHER_TASKS
-STEMS = COURSE_STEMS | {"nli": "nli"}
+STEMS = COURSE_STEMS | {name: name for name in FURTHER_TASKS}
 
 # (outputs, labels) → a number; the first one of each task is its default
 LOSSES = {
@@ -35,4 +50,12 @@ LOSSES = {
     "para": {"binary_cross_entropy": plain.LOSSES["para"]},
     "sts": {"mse": plain.LOSSES["sts"], "cosent": cosent},
     "nli": {"cross_entropy": F.cross_entropy},
+    "names": {"cross_entropy": tag_loss},
 }
+
+
+def read_set(task: Task, args: Any, split: str) -> Any:
+    """The data set of args.nli_train, for instance; of names, test has tags as well."""
+    if task.name == "names":
+        return read_names(getattr(args, f"names_{split}"), args)
+    return plain.read_set(task, args, split)

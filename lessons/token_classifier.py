@@ -11,7 +11,8 @@ is kept in the folder --out as one that ``transformers`` loads too. The idea, an
 docs/token-classification.md.
 
 This file has the model, its training and its use. How files look, which piece has a word's label
-and what counts as an entity is entities.py's; flags, folders and the head's weights are heads.py's.
+and what counts as an entity is training/entities.py's; flags, folders and the head's weights are
+heads.py's.
 """
 
 from __future__ import annotations
@@ -33,16 +34,6 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from config import BertConfig
-from lessons.entities import (
-    NO_LABEL,
-    OUTSIDE,
-    Sentence,
-    TaggedWords,
-    entities,
-    entity_scores,
-    labels_of,
-    read_sentences,
-)
 from lessons.heads import (
     OUT_HELP,
     BertWithHead,
@@ -57,6 +48,16 @@ from tokenizer import BertTokenizer
 from training.arguments import OneLineParser, positive_int, probability
 from training.batches import evaluation_loader
 from training.devices import keep_freed_memory, pick_device
+from training.entities import (
+    NO_LABEL,
+    OUTSIDE,
+    Sentence,
+    TaggedWords,
+    entities,
+    entity_scores,
+    labels_of,
+    read_sentences,
+)
 from training.errors import InputError
 from training.files import atomic_write, write_json
 from training.flags import add_fields, flag
@@ -118,10 +119,8 @@ def tag_words(
         with autocast():
             logits = model(batch["token_ids"].to(device), batch["attention_mask"].to(device))
         best = logits.float().softmax(dim=-1).max(dim=-1)  # values and indices, (B, L) each
-        for i, values, numbers in zip(
-            batch["rows"], best.values.tolist(), best.indices.tolist(), strict=True
-        ):
-            places = dataset.rows[i][2]
+        found = (best.values.tolist(), best.indices.tolist(), batch["places"])
+        for i, values, numbers, places in zip(batch["sent_ids"], *found, strict=True):
             tags[i] = [OUTSIDE if p is None else model.labels[numbers[p]] for p in places]
             shares[i] = [0.0 if p is None else values[p] for p in places]
     return tags, shares

@@ -23,8 +23,8 @@ sys.path.insert(0, str(ROOT))
 
 from extensions.features.tagger import Tagger
 from extensions.features.word_tags import WORD, load_tagger
-from lessons.entities import TAG, Sentence, entity_scores, read_sentences
 from training.arguments import OneLineParser, check_seed, positive_int
+from training.entities import TAG, Sentence, entity_scores, read_sentences
 from training.files import check_writable, write_json
 from training.progress import minutes
 from training.scripts import run_script

@@ -10,7 +10,7 @@ import pytest
 from conftest import assert_refused, load_script, succeeded
 
 from datasets import load_data, load_pairs
-from lessons.entities import read_sentences
+from training.entities import read_sentences
 
 
 @pytest.fixture

@@ -32,7 +32,10 @@ from transformers import AutoTokenizer, BertForTokenClassification
 from base_bert import weight_names
 from bert import BertModel
 from lessons import token_classifier as lesson
-from lessons.entities import (
+from lessons.token_classifier import TokenClassifier, tag_loss
+from tokenizer import BertTokenizer
+from training import report
+from training.entities import (
     NO_LABEL,
     Sentence,
     TaggedWords,
@@ -41,9 +44,6 @@ from lessons.entities import (
     labels_of,
     read_sentences,
 )
-from lessons.token_classifier import TokenClassifier, tag_loss
-from tokenizer import BertTokenizer
-from training import report
 from training.errors import InputError
 from training.run import Run
 
@@ -330,7 +330,7 @@ def test_a_batch(ours):
         Sentence(["a", "b", "c"], ["O", "O", "B-PER"]),
         Sentence(["a"], ["B-ORG"]),  # a type that training never saw is not learned
     ]
-    batch = TaggedWords(rows, ours, LABELS, 16).collate_fn([0, 1, 2])
+    batch = (data := TaggedWords(rows, ours, LABELS, 16)).collate_fn(list(data))
     assert batch["attention_mask"].tolist() == [[1, 1, 1, 1, 0], [1] * 5, [1, 1, 1, 0, 0]]
     assert batch["token_ids"][0, -1] == ours.pad_token_id
     assert batch["labels"].tolist() == [
@@ -445,7 +445,7 @@ def test_a_step_follows_the_mean_over_the_words_of_its_batch(
         model = run.model
         tokenizer = BertTokenizer.from_pretrained(str(model_without_dropout))
         data = TaggedWords(read_sentences(line[1]), tokenizer, model.labels, 32)
-        batch = data.collate_fn(range(len(data)))
+        batch = data.collate_fn(list(data))
         logits = model(batch["token_ids"], batch["attention_mask"])
         mean = torch.nn.functional.cross_entropy(logits.flatten(0, 1), batch["labels"].flatten())
         (wanted,) = torch.autograd.grad(mean, model.head.bias)

@@ -7,8 +7,8 @@ from conftest import assert_refused, succeeded
 
 from extensions.features.word_tags import WordTags
 from lessons import word_tagger
-from lessons.entities import read_sentences
 from tokenizer import BertTokenizer
+from training.entities import read_sentences
 
 
 @pytest.fixture

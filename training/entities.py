@@ -1,7 +1,7 @@
 """Names in sentences: files of tagged words, their labels on word pieces, and the F1 of entities.
 
-Reads WikiANN's and WNUT17's files. It knows the tokenizer, and nothing of BERT, of training or of
-how tags are predicted: that is token_classifier.py's.
+Reads WikiANN's and WNUT17's files. It knows of a tokenizer what its methods are called, and nothing
+of BERT, of losses or of how tags are predicted.
 """
 
 from __future__ import annotations
@@ -9,15 +9,16 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-import pandas as pd
 import torch
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
-from tokenizer import BertTokenizer
 from training.errors import InputError
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 NO_LABEL = -100  # what cross_entropy ignores: [CLS], [SEP], padding, all but a word's first piece
 OUTSIDE = "O"
@@ -83,10 +84,12 @@ class TaggedWords:
     """Sentences as word pieces, tokenized once; the label of a word is at its first piece.
 
     A word that has no piece (it was all control characters), or none within ``length``, has no
-    place in the row either, and will be tagged O.
+    place in the row either, and will be tagged O. A row is (text, tags, number).
     """
 
-    def __init__(self, sentences, tokenizer: BertTokenizer, labels: Sequence[str], length: int):
+    texts_per_row = 1
+
+    def __init__(self, sentences, tokenizer: Any, labels: Sequence[str], length: int):
         self.sentences = sentences
         self.pad_id = tokenizer.pad_token_id
         number = {label: i for i, label in enumerate(labels)}
@@ -109,22 +112,32 @@ class TaggedWords:
     def __len__(self) -> int:
         return len(self.rows)
 
-    def __getitem__(self, i: int) -> int:
-        return i
+    def __getitem__(self, i: int) -> tuple[str, list[str], int]:
+        if i >= len(self):
+            raise IndexError(i)  # by which a loop over all rows ends
+        words, tags = self.sentences[i]
+        return " ".join(words), tags, i
+
+    def pieces(self) -> list[list[int]]:
+        """Word pieces of every row's text, [CLS] and [SEP] included."""
+        return [[len(ids)] for ids, _, _ in self.rows]
 
     def lengths(self) -> list[int]:
-        """Word pieces of every row, [CLS] and [SEP] included."""
+        """The same, flat."""
         return [len(ids) for ids, _, _ in self.rows]
 
-    def collate_fn(self, numbers: Sequence[int]) -> dict[str, Any]:
-        """token_ids, attention_mask and labels, (B, L) each, and the numbers of the rows."""
-        ids, targets, _ = zip(*(self.rows[i] for i in numbers), strict=True)
+    def collate_fn(self, rows: Sequence[tuple[str, list[str], int]]) -> dict[str, Any]:
+        """token_ids, attention_mask and labels, (B, L) each; sent_ids, tags, places of words."""
+        _, tags, numbers = zip(*rows, strict=True)
+        ids, targets, places = zip(*(self.rows[i] for i in numbers), strict=True)
         masks = [torch.ones_like(row) for row in ids]
         return {
             "token_ids": pad_sequence(ids, batch_first=True, padding_value=self.pad_id),
             "attention_mask": pad_sequence(masks, batch_first=True),
             "labels": pad_sequence(targets, batch_first=True, padding_value=NO_LABEL),
-            "rows": list(numbers),
+            "sent_ids": numbers,
+            "tags": tags,
+            "places": places,  # of a row's words, in its ids
         }
 
 
@@ -150,13 +163,17 @@ def entities(tags: Sequence[str]) -> list[tuple[str, int, int]]:
     return found
 
 
-def entity_scores(gold: Sequence[Sequence[str]], predicted: Sequence[Sequence[str]]):
+def entity_scores(
+    gold: Sequence[Sequence[str]], predicted: Sequence[Sequence[str]]
+) -> pd.DataFrame:
     """Precision, recall and F1 of entities: right only if type, first and last word all are.
 
     Returns:
         A table with a row a type and, last, "all" (the counts of all types together: micro
         average); columns precision, recall, f1, gold (how many there are), predicted. 0 / 0 is 0.
     """
+    import pandas as pd
+
     true, found = (
         {(i, *entity) for i, tags in enumerate(rows) for entity in entities(tags)}
         for rows in (gold, predicted)

@@ -1,0 +1,105 @@
+"""Names as a further task: a tag for every word (MTRec: Bi et al. 2022, beside its news).
+
+    p(tag | word) = softmax(W h_i + b),  h_i the last hidden state of the word's first piece
+
+The loss is its cross-entropy, averaged over the words of a part of a batch. Files are WikiANN's: a
+word, a tab and its tag a line, an empty line after a sentence.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import chain
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from config import BertConfig
+from tokenizer import MODEL_MAX_LENGTH, BertTokenizer
+from training.entities import NO_LABEL, OUTSIDE, TaggedWords, entity_scores, read_sentences
+from training.error_analysis import describe
+from training.errors import InputError
+from training.flags import TrainingFlags, complete
+from training.page import Result
+from training.progress import progress_bar
+
+TAGS = (OUTSIDE, "B-LOC", "I-LOC", "B-ORG", "I-ORG", "B-PER", "I-PER")
+
+
+def read_names(path: str, args: Any) -> TaggedWords:
+    """The sentences of a file, tokenized for ``args.model``.
+
+    Raises:
+        InputError: a tag that is none of TAGS.
+    """
+    sentences = read_sentences(path)
+    for number, (words, tags) in enumerate(sentences, start=1):
+        for word, tag in zip(words, tags, strict=True):
+            if tag not in TAGS:
+                raise InputError(
+                    f"{path}, sentence {number}: {word!r} has the tag {tag}; names are of places, "
+                    "organisations and persons (B-LOC, I-LOC, B-ORG …): leave other tags out"
+                )
+    model = complete(args, TrainingFlags).model
+    length = min(MODEL_MAX_LENGTH, BertConfig.from_pretrained(model).max_position_embeddings)
+    return TaggedWords(sentences, BertTokenizer.from_pretrained(model), TAGS, length)
+
+
+def tag_loss(logits: Tensor, labels: Tensor) -> Tensor:
+    """The mean cross-entropy of all labelled pieces: (B, L, C), (B, L) with −100 → ()."""
+    total = F.cross_entropy(
+        logits.flatten(0, 1), labels.flatten(), ignore_index=NO_LABEL, reduction="sum"
+    )
+    return total / (labels != NO_LABEL).sum().clamp(min=1)
+
+
+@torch.no_grad()
+def tag_words(
+    batches: Iterable[dict], logits_of: Callable[[Tensor, Tensor], Tensor], device: torch.device
+) -> dict[str, list]:
+    """Predict the tags of all sentences' words.
+
+    Args:
+        batches: of TaggedWords.
+        logits_of: (ids, mask) → (B, L, number of tags).
+
+    Returns:
+        Lists in the order of the batches: y_pred and y_true, a sentence's tags with spaces
+        between; confidence, a number a word; sent_ids.
+    """
+    found: dict[str, list] = {"y_pred": [], "y_true": [], "confidence": [], "sent_ids": []}
+    for batch in progress_bar(batches, "eval"):
+        ids, mask = batch["token_ids"].to(device), batch["attention_mask"].to(device)
+        best = logits_of(ids, mask).float().softmax(dim=-1).max(dim=-1)  # (B, L) each
+        rows = zip(best.values.tolist(), best.indices.tolist(), batch["places"], strict=True)
+        for shares, numbers, places in rows:
+            tags = [OUTSIDE if place is None else TAGS[numbers[place]] for place in places]
+            found["y_pred"].append(" ".join(tags))
+            found["confidence"].append([0.0 if p is None else shares[p] for p in places])
+        found["y_true"] += map(" ".join, batch["tags"])
+        found["sent_ids"] += batch["sent_ids"]
+    return found
+
+
+def entity_f1(y_true: Sequence[str], y_pred: Sequence[str]) -> float:
+    """F1 of whole names, right if kind, first and last word are; tags with spaces between."""
+    gold, predicted = ([tags.split() for tags in some] for some in (y_true, y_pred))
+    return float(entity_scores(gold, predicted).loc["all", "f1"])
+
+
+def describe_words(
+    stem: str, found: Mapping[str, list], dataset: TaggedWords, classes: Sequence[str]
+) -> Result:
+    """What error_analysis.describe says, of words: each is a row, its text the sentence."""
+    tags = [list(chain(*map(str.split, found[key]))) for key in ("y_true", "y_pred")]
+    y_true, y_pred = ([TAGS.index(tag) for tag in some] for some in tags)
+    rows = [
+        (f"{word} · {dataset[i][0]}", 0, f"{i}.{place}")
+        for i in found["sent_ids"]
+        for place, word in enumerate(dataset.sentences[i].words, start=1)
+    ]
+    words = {"y_true": y_true, "y_pred": y_pred, "sent_ids": [row[-1] for row in rows]}
+    words["confidence"] = list(chain(*found["confidence"]))
+    return describe(stem, words, rows, TAGS)
