@@ -60,3 +60,10 @@ def test_vectors_and_score_are_those_of_transformers(probed, files, tiny_model_f
     regression.fit(scaler.transform(theirs["--train"]), labels["--train"])
     expected = regression.score(scaler.transform(theirs["--dev"]), labels["--dev"])
     assert probed() == pytest.approx(expected)
+
+
+def test_effective_rank_counts_directions():
+    assert probe.effective_rank(np.eye(7, dtype=np.float32)) == pytest.approx(7)
+    assert probe.effective_rank(np.outer(np.arange(1, 9), np.ones(5))) == pytest.approx(1)
+    two = np.diag([3.0, 1.0])  # H = ln 4 - 3/4 ln 3
+    assert probe.effective_rank(two) == pytest.approx(4 / 3**0.75)
