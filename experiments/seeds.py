@@ -1,6 +1,7 @@
 """How much runs differ that differ in their seeds alone: of the runs of experiments/stability.py.
 
-    python experiments/seeds.py                                tables of all
+    python experiments/seeds.py                                tables of all of these
+    python experiments/seeds.py again-imdb-books               or of any others with a dev accuracy
     python experiments/seeds.py few few-long --plot seeds.png
     python experiments/seeds.py --grid two-seeds               seeds of the head × of the order
 
@@ -75,8 +76,8 @@ def final(runs: Sequence[dict]) -> np.ndarray:
 
 
 def is_failed(run: dict) -> bool:
-    """Whether a run ended no better than by naming the most frequent class."""
-    return run["dev_acc"] <= run["majority"]
+    """Whether a run ended no better than by naming the most frequent class, if that is known."""
+    return run["dev_acc"] <= run.get("majority", 0)
 
 
 def spread_table(named: Runs) -> str:
@@ -211,10 +212,16 @@ def get_args() -> argparse.Namespace:
 def main() -> None:
     """Print the tables, and draw the picture if asked for."""
     args = get_args()
-    found = [result for result in results.load_results() if "norms" in result["metrics"]]
     named: dict[str, list[dict]] = {}
+    found = [
+        result
+        for result in results.load_results()
+        if "norms" in result["metrics"]
+        or (result["name"] in args.names and "dev_acc" in result["metrics"])
+    ]
     for result in found:
-        run = result["metrics"] | {"seed": result["seed"]}
+        last = result.get("last") or {}  # of scripts that keep the best epoch
+        run = result["metrics"] | last | {"seed": result["seed"]}
         named.setdefault(result["name"], []).append(run)
     if args.grid and (grid := grid_of(found, args.grid)):
         print("\n" + grid_table({seeds: one["dev_acc"] for seeds, one in grid.items()}))
@@ -228,7 +235,8 @@ def main() -> None:
     print("\n" + spread_table(named))
     if len(named) > 1:
         print("\n" + difference_table(named))
-    print("\n" + norm_table(named))
+    if all("norms" in run for runs in named.values() for run in runs):
+        print("\n" + norm_table(named))
     if args.plot:
         plot(args.plot, named)
         print(f"\nwrote {args.plot}")

@@ -138,6 +138,18 @@ def test_differences_are_those_of_the_same_seeds(lines, run_script_here):
     assert "| against few |" not in succeeded(run_script_here(seeds, "few")).out
 
 
+def test_other_runs_count_by_their_last_epoch_if_they_are_named(lines, run_script_here):
+    """A classifier's metrics are those of its best epoch, which dev has chosen."""
+    best = {"dev_acc": 0.9}
+    for seed, last in enumerate((0.5, 0.7)):
+        row = a_result("imdb", seed, 0) | {"metrics": best, "last": {"dev_acc": last}}
+        results.append_result(row)
+    done = succeeded(run_script_here(seeds, "imdb", "few"))
+    assert "| imdb | 2 | 0.600 (0.141) | 0.500 | 0.700 | 0 |" in done.out
+    assert "gradient norms" not in done.out
+    assert "imdb" not in succeeded(run_script_here(seeds)).out
+
+
 def test_the_grid_of_two_seeds(lines, run_script_here):
     done = succeeded(run_script_here(seeds, "--grid", "two"))
     assert "| head \\ order | 0 | 1 | mean |" in done.out
