@@ -11,7 +11,7 @@ from __future__ import annotations
 import training.threads  # noqa: F401, before torch
 
 # isort: split
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import partial
 from pathlib import Path
@@ -315,6 +315,8 @@ def read_rows(task: Task, args: MultitaskFlags, split: str) -> list[tuple]:
 
 def read_set(task: Task, args: MultitaskFlags, split: str) -> TextDataset:
     """The same as a data set, tokenized."""
+    if task.read:
+        return task.read(getattr(args, f"{task.name}_{split}"), args)
     rows = read_rows(task, args, split)
     if split == "test":
         pair = task.keys == PAIR
@@ -328,12 +330,11 @@ def read_held_out(
     args: MultitaskFlags,
     splits: Sequence[str] = ("dev", "test"),
     tasks: Mapping[str, Task] = TASKS,
-    read: Callable[..., TextDataset] = read_set,
 ) -> HeldOut:
     """The dev sets, and the test sets of those tasks that have a file of them."""
     return {
         split: {
-            name: read(tasks[name], args, split)
+            name: read_set(tasks[name], args, split)
             for name in args.tasks
             if getattr(args, f"{name}_{split}")
         }

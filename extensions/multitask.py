@@ -28,7 +28,7 @@ from extensions.flags import TechniqueFlags, TechniqueModelFlags, faults
 from extensions.loss.objective import Objective
 from extensions.loss.on_vectors import without_duplicates
 from extensions.model import TechniquesBERT
-from extensions.tasks import LOSSES, STEMS, TASKS, read_set
+from extensions.tasks import LOSSES, STEMS, TASKS
 from extensions.text import sampling, synonyms
 from extensions.update.step import Updates, make_optimizer
 from multitask_classifier import (
@@ -39,6 +39,7 @@ from multitask_classifier import (
     overall,
     predict,
     read_held_out,
+    read_set,
     test_on,
 )
 from optimizer import AdamW
@@ -194,7 +195,7 @@ def train(args, held_out: HeldOut | None = None) -> None:
     keep_freed_memory()
     device = pick_device(args.use_gpu)
     train_sets = {name: read_training_set(name, args) for name in args.tasks}
-    dev_sets = (held_out or read_held_out(args, ["dev"], TASKS, read_set))["dev"]
+    dev_sets = (held_out or read_held_out(args, ["dev"], TASKS))["dev"]
     model, config = new_model(args)
     broadcast_parameters(model.to(device))
     turns = new_turns(args, model, train_sets)
@@ -253,7 +254,7 @@ def test(args, held_out: HeldOut | None = None) -> None:
     vars(args).update(vars(config))
     remember_words(model, args)
     sizes = {TASKS[name]: size for name, size in batch_sizes(args).items()}
-    test_on(model, sizes, args, device, held_out or read_held_out(args, tasks=TASKS, read=read_set))
+    test_on(model, sizes, args, device, held_out or read_held_out(args, tasks=TASKS))
 
 
 def remembered(model: TechniquesBERT, lines: Iterable[Sequence[str]]) -> Iterator[Sequence[str]]:
@@ -285,9 +286,7 @@ def main() -> None:
     args.model = args.model or in_first_process(default_model)
     args = complete_flags(args, TechniqueFlags, STEMS)
     check_run(args)
-    held_out = read_held_out(
-        args, tasks=TASKS, read=read_set
-    )  # a fault must show before the training
+    held_out = read_held_out(args, tasks=TASKS)  # a fault must show before the training
     seed_everything(args.seed)
     train(args, held_out)
     if first_process():

@@ -18,7 +18,14 @@ from torch.nn import functional as F
 
 from config import BertConfig
 from tokenizer import MODEL_MAX_LENGTH, BertTokenizer
-from training.entities import NO_LABEL, OUTSIDE, TaggedWords, entity_scores, read_sentences
+from training.entities import (
+    NO_LABEL,
+    OUTSIDE,
+    TaggedWords,
+    entity_scores,
+    likeliest_tags,
+    read_sentences,
+)
 from training.error_analysis import describe
 from training.errors import InputError
 from training.flags import TrainingFlags, complete
@@ -72,12 +79,9 @@ def tag_words(
     found: dict[str, list] = {"y_pred": [], "y_true": [], "confidence": [], "sent_ids": []}
     for batch in progress_bar(batches, "eval"):
         ids, mask = batch["token_ids"].to(device), batch["attention_mask"].to(device)
-        best = logits_of(ids, mask).float().softmax(dim=-1).max(dim=-1)  # (B, L) each
-        rows = zip(best.values.tolist(), best.indices.tolist(), batch["places"], strict=True)
-        for shares, numbers, places in rows:
-            tags = [OUTSIDE if place is None else TAGS[numbers[place]] for place in places]
+        for tags, shares in likeliest_tags(logits_of(ids, mask), batch["places"], TAGS):
             found["y_pred"].append(" ".join(tags))
-            found["confidence"].append([0.0 if p is None else shares[p] for p in places])
+            found["confidence"].append(shares)
         found["y_true"] += map(" ".join, batch["tags"])
         found["sent_ids"] += batch["sent_ids"]
     return found

@@ -6,8 +6,6 @@ have a file of their own, since there every word has an answer.
 
 from __future__ import annotations
 
-from typing import Any
-
 from torch.nn import functional as F
 
 import multitask_classifier as plain
@@ -38,6 +36,7 @@ FURTHER_TASKS = {
         tag_words,
         entity_f1,
         "Predicted_Tags",
+        read_names,
         describe_words,
     ),
 }
@@ -52,10 +51,3 @@ LOSSES = {
     "nli": {"cross_entropy": F.cross_entropy},
     "names": {"cross_entropy": tag_loss},
 }
-
-
-def read_set(task: Task, args: Any, split: str) -> Any:
-    """The data set of args.nli_train, for instance; of names, test has tags as well."""
-    if task.name == "names":
-        return read_names(getattr(args, f"names_{split}"), args)
-    return plain.read_set(task, args, split)

@@ -56,6 +56,7 @@ from training.entities import (
     entities,
     entity_scores,
     labels_of,
+    likeliest_tags,
     read_sentences,
 )
 from training.errors import InputError
@@ -118,11 +119,9 @@ def tag_words(
     for batch in progress_bar(evaluation_loader(dataset, batch_size), "eval"):
         with autocast():
             logits = model(batch["token_ids"].to(device), batch["attention_mask"].to(device))
-        best = logits.float().softmax(dim=-1).max(dim=-1)  # values and indices, (B, L) each
-        found = (best.values.tolist(), best.indices.tolist(), batch["places"])
-        for i, values, numbers, places in zip(batch["sent_ids"], *found, strict=True):
-            tags[i] = [OUTSIDE if p is None else model.labels[numbers[p]] for p in places]
-            shares[i] = [0.0 if p is None else values[p] for p in places]
+        found = likeliest_tags(logits, batch["places"], model.labels)
+        for i, one in zip(batch["sent_ids"], found, strict=True):
+            tags[i], shares[i] = one
     return tags, shares
 
 

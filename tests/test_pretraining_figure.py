@@ -111,6 +111,7 @@ def test_every_line_has_its_runs(figure):
         for one in results.read_experiment(path).with_variants()
     ]
     kinds = {figure.BEGUN.fullmatch(one.name)[1]: one.kind for one in runs}
+    assert set(kinds) == {name for panel in figure.PANELS for name in panel.lines.values()}
     for panel in figure.PANELS:
         assert len(panel.lines) == len(panel.colours)
         for name in panel.lines.values():

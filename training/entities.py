@@ -1,13 +1,13 @@
 """Names in sentences: files of tagged words, their labels on word pieces, and the F1 of entities.
 
 Reads WikiANN's and WNUT17's files. It knows of a tokenizer what its methods are called, and nothing
-of BERT, of losses or of how tags are predicted.
+of BERT or of losses.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -118,13 +118,13 @@ class TaggedWords:
         words, tags = self.sentences[i]
         return " ".join(words), tags, i
 
-    def pieces(self) -> list[list[int]]:
-        """Word pieces of every row's text, [CLS] and [SEP] included."""
-        return [[len(ids)] for ids, _, _ in self.rows]
-
     def lengths(self) -> list[int]:
-        """The same, flat."""
+        """Word pieces of every row, [CLS] and [SEP] included."""
         return [len(ids) for ids, _, _ in self.rows]
+
+    def pieces(self) -> list[list[int]]:
+        """The same, a list a row, as of rows with several texts."""
+        return [[length] for length in self.lengths()]
 
     def collate_fn(self, rows: Sequence[tuple[str, list[str], int]]) -> dict[str, Any]:
         """token_ids, attention_mask and labels, (B, L) each; sent_ids, tags, places of words."""
@@ -139,6 +139,22 @@ class TaggedWords:
             "tags": tags,
             "places": places,  # of a row's words, in its ids
         }
+
+
+def likeliest_tags(
+    logits: Tensor, places: Iterable[Sequence[int | None]], labels: Sequence[str]
+) -> Iterator[tuple[list[str], list[float]]]:
+    """Of each sentence of a batch its words' tags and their probabilities; O and 0 without a place.
+
+    Args:
+        logits: (B, L, number of labels).
+        places: of TaggedWords' batch.
+    """
+    best = logits.float().softmax(dim=-1).max(dim=-1)  # values and indices, (B, L) each
+    found = zip(best.values.tolist(), best.indices.tolist(), places, strict=True)
+    for shares, numbers, row in found:
+        tags = [OUTSIDE if place is None else labels[numbers[place]] for place in row]
+        yield tags, [0.0 if place is None else shares[place] for place in row]
 
 
 # ---------------------------------------------------------------------------------------------

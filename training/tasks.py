@@ -39,7 +39,9 @@ class Task:
     predict: Callable  # a pass over batches, from evaluation.py
     metric: Callable  # (y_true, y_pred) → a number
     column: str  # of its prediction files
-    describe: Callable | None = None  # in place of error_analysis.describe, where rows are no texts
+    # where a row has more answers than one: (path, args) → a data set, and what describes it
+    read: Callable | None = None
+    describe: Callable | None = None
 
 
 # ---------------------------------------------------------------------------------------------
