@@ -36,7 +36,7 @@ from training.scripts import run_script
 FOLDER = Path(__file__).resolve().parent
 CURVE = results.FOLDER / "books-curve.jsonl"
 BEGUN = re.compile(r"(.+)-pieces-(\d+)")  # the name of a run from a model
-OURS = re.compile(r"books-.+-(pieces-\d+|control)")
+OURS = re.compile(r"books-.+-(pieces-\d+|control|control-cut)")
 LEVEL = 0.95
 FEW, MORE, ALL = "orange", "blue", "green"  # labels
 
@@ -61,7 +61,7 @@ PROBE = {
 STS = {"no training": "books-sts-untrained", "6,040 pairs": "books-sts"}
 PANELS = (
     Panel("SST-2, accuracy", "dev_acc", SST2, (FEW, MORE, ALL)),
-    Panel("IMDB, accuracy", "dev_acc", IMDB, (FEW, ALL)),
+    Panel("IMDB, first 128 pieces", "dev_acc", IMDB, (FEW, ALL)),
     Panel("SST-2, BERT frozen", "dev_acc", PROBE, (MORE, FEW, ALL)),
     Panel("Similarity, Pearson's r", "sts", STS, (FEW, ALL)),
     Panel("Names, F1 of entities", "dev_f1", {"5,000 sentences": "books-names"}),
@@ -89,9 +89,10 @@ def scores_of(found: Sequence[dict], name: str, key: str) -> Scores:
 
 
 def control_of(found: Sequence[dict], name: str, key: str) -> float | None:
-    """The score of NAME-control, if it was measured."""
-    controls = (one for one in found if one["name"] == f"{name}-control")
-    return next((score_of(one, key) for one in controls), None)
+    """The score of the control that reads what BERT reads; of NAME-control if nothing was cut."""
+    controls = {one["name"]: one for one in found if one["seed"] is None}
+    control = controls.get(f"{name}-control-cut") or controls.get(f"{name}-control")
+    return control and score_of(control, key)
 
 
 @dataclass(frozen=True)

@@ -1,11 +1,13 @@
 """The control of each experiment: what its labels teach without any BERT.
 
     python experiments/controls.py experiments/books-*.toml
+    python experiments/controls.py experiments/books-imdb-*.toml --model books
 
 A TOML's control learns from the same files and is scored on the same dev set. Sentences: logistic
 regression on TF-IDF of words and pairs of words. Pairs of sentences: the cosine of their TF-IDF.
 Names: each word's most frequent tag. The result is a line of experiments/results.jsonl, of the name
-NAME-control. Nothing in it is random, and nothing is chosen on dev.
+NAME-control. Nothing in it is random, and nothing is chosen on dev. With a model, sentences are cut
+where that model's positions end (NAME-control-cut), so that both read the same.
 """
 
 from __future__ import annotations
@@ -27,11 +29,13 @@ from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 
+from config import BertConfig
 from datasets import load_data, load_pairs
 from experiments import results
 from experiments.results import Experiment
 from experiments.run import is_done
 from multitask_classifier import TASKS
+from tokenizer import BertTokenizer
 from training.arguments import OneLineParser
 from training.course_files import multitask_files
 from training.entities import OUTSIDE, entity_scores, read_sentences
@@ -47,9 +51,19 @@ def vectorizer() -> TfidfVectorizer:
 def sentences(flags: dict[str, Any]) -> dict[str, float]:
     """Logistic regression on TF-IDF: the accuracy."""
     train, dev = (load_data(results.expanded(flags[split]), "dev") for split in ("train", "dev"))
+    read = as_read_by(flags["model"]) if "model" in flags else str
     model = make_pipeline(vectorizer(), LogisticRegression(C=10, max_iter=1000))
-    model.fit([text for text, *_ in train], [label for _, label, _ in train])
-    return {"dev_acc": float(model.score([row[0] for row in dev], [row[1] for row in dev]))}
+    model.fit([read(text) for text, *_ in train], [label for _, label, _ in train])
+    return {"dev_acc": float(model.score([read(row[0]) for row in dev], [row[1] for row in dev]))}
+
+
+def as_read_by(model: str) -> Callable[[str], str]:
+    """A function that cuts a text where a model's positions end."""
+    tokenizer = BertTokenizer.from_pretrained(model)
+    length = BertConfig.from_pretrained(model).max_position_embeddings
+    return lambda text: tokenizer.decode(
+        tokenizer.encode(text, truncation=True, max_length=length), skip_special_tokens=True
+    )
 
 
 def pairs(flags: dict[str, Any]) -> dict[str, float]:
@@ -86,13 +100,22 @@ CONTROLS: dict[str, Callable[[dict[str, Any]], dict[str, float]]] = {
 }
 
 
-def control_of(experiment: Experiment) -> Experiment:
-    """The control, with those of the experiment's flags that say what is learned from."""
+def control_of(experiment: Experiment, model: str | None = None) -> Experiment:
+    """The control, with those of the experiment's flags that say what is learned from.
+
+    Args:
+        model: what cuts the sentences, if they are.
+    """
     if experiment.kind not in CONTROLS or experiment.flags.get("tasks", "sts") != "sts":
         raise InputError(f"{experiment.name}: there are controls of sentences, sts and names only")
     data = ("tasks", "train", "dev", "limit", "data_dir")
     flags = {name: value for name, value in experiment.flags.items() if name in data}
-    return replace(experiment, name=f"{experiment.name}-control", flags=flags, models=())
+    name = f"{experiment.name}-control"
+    if model is not None:
+        if CONTROLS[experiment.kind] is not sentences:
+            raise InputError(f"{experiment.name}: only controls of sentences take a --model")
+        name, flags = f"{name}-cut", flags | {"model": model}
+    return replace(experiment, name=name, flags=flags, models=())
 
 
 def measure(control: Experiment) -> dict[str, Any]:
@@ -108,13 +131,15 @@ def get_args() -> argparse.Namespace:
     """Read the command line."""
     parser = OneLineParser(prog="experiments/controls.py", description="Controls without BERT.")
     parser.add_argument("experiments", nargs="+", metavar="TOML")
+    parser.add_argument("--model", help="cut sentences where this model does, e.g. books")
     return parser.parse_args()
 
 
 def main() -> None:
     """Measure each control that is not in results.jsonl yet."""
-    for path in get_args().experiments:
-        control = control_of(results.read_experiment(path))
+    args = get_args()
+    for path in args.experiments:
+        control = control_of(results.read_experiment(path), args.model)
         if is_done(control, None):
             print(f"{control.name} is in {results.RESULTS.name} already")
             continue

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from conftest import ROOT, assert_refused, succeeded
+from conftest import ROOT, assert_refused, save_tiny_model, succeeded
 from scipy.stats import bootstrap, pearsonr
 
 import classifier
@@ -392,6 +392,23 @@ def test_the_control_of_sentences(place, run_script_here):
     assert line["flags"] == {"train": f"{place}/train.csv", "dev": f"{place}/dev.csv"}
     done = succeeded(run_script_here(controls, toml))
     assert "films-control is in results.jsonl already" in done.out
+
+
+def test_a_control_that_reads_no_more_than_a_model(place, run_script_here):
+    """The word that tells stands behind the model's last position: the whole texts show it."""
+    model = save_tiny_model(place / "model", max_position_embeddings=16)
+    far = "a word " * 4
+    for split in ("train", "dev"):
+        rows = [f"{i}\t{split}-{i}\t{far}{'good' if i % 2 else 'bad'}\t{i % 2}" for i in range(8)]
+        (place / f"{split}.csv").write_text("\n".join(["\tid\tsentence\tsentiment", *rows]) + "\n")
+    flags = f'train = "{place}/train.csv"\ndev = "{place}/dev.csv"'
+    toml = write_control(place, "films", "classify", flags)
+    assert "dev_acc 1.000" in succeeded(run_script_here(controls, toml)).out
+    done = succeeded(run_script_here(controls, toml, "--model", model))
+    assert "films-control-cut: dev_acc 0.500" in done.out
+    toml = write_control(place, "sim", "train", 'tasks = "sts"')
+    refused = run_script_here(controls, toml, "--model", model)
+    assert_refused(refused, "sim: only controls of sentences take a --model", code=1)
 
 
 def test_the_control_of_pairs(place, run_script_here, tmp_path, monkeypatch):

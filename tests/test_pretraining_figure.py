@@ -52,6 +52,11 @@ def test_the_table(figure, made_up):
     assert len(rows) == 2 + 2  # nothing of what was not run
 
 
+def test_the_control_is_the_one_that_reads_what_bert_reads(figure, made_up):
+    results.append_result(a_result("books-sst2-200-control-cut", None, "dev_acc", 0.57))
+    assert "| SST-2, accuracy, 200 | 0.570 | " in figure.table(results.load_results())
+
+
 def test_the_interval():
     script = load_script("docs/pretraining_figure.py")
     values = [0.5, 0.52, 0.57]
