@@ -36,7 +36,7 @@ from training.scripts import run_script
 FOLDER = Path(__file__).resolve().parent
 CURVE = results.FOLDER / "books-curve.jsonl"
 BEGUN = re.compile(r"(.+)-pieces-(\d+)")  # the name of a run from a model
-OURS = re.compile(r"books-.+-(pieces-\d+|control|control-cut)")
+OURS = re.compile(r"books-.+-(pieces-\d+|control(-cut)?)")
 LEVEL = 0.95
 FEW, MORE, ALL = "orange", "blue", "green"  # labels
 

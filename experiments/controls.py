@@ -19,6 +19,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
@@ -29,13 +30,11 @@ from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 
-from config import BertConfig
-from datasets import load_data, load_pairs
+from datasets import SentenceClassificationTestDataset, load_data, load_pairs
 from experiments import results
 from experiments.results import Experiment
 from experiments.run import is_done
 from multitask_classifier import TASKS
-from tokenizer import BertTokenizer
 from training.arguments import OneLineParser
 from training.course_files import multitask_files
 from training.entities import OUTSIDE, entity_scores, read_sentences
@@ -58,12 +57,9 @@ def sentences(flags: dict[str, Any]) -> dict[str, float]:
 
 
 def as_read_by(model: str) -> Callable[[str], str]:
-    """A function that cuts a text where a model's positions end."""
-    tokenizer = BertTokenizer.from_pretrained(model)
-    length = BertConfig.from_pretrained(model).max_position_embeddings
-    return lambda text: tokenizer.decode(
-        tokenizer.encode(text, truncation=True, max_length=length), skip_special_tokens=True
-    )
+    """A function that cuts a text where the data sets cut it for this model."""
+    rows = SentenceClassificationTestDataset([], SimpleNamespace(model=model))
+    return lambda text: rows.tokenizer.decode(rows.encode(text), skip_special_tokens=True)
 
 
 def pairs(flags: dict[str, Any]) -> dict[str, float]:
