@@ -166,7 +166,7 @@ class BertPreTrainedModel(nn.Module):
         """A model with pretrained weights, in evaluation mode.
 
         Args:
-            name_or_path: a folder, or a model's name; see utils.find_model.
+            name_or_path: a folder, or a model's name; see training.hub.find_model.
             local_files_only: never ask the hub.
             config: use this configuration instead of the checkpoint's.
             args, kwargs: what ``cls.__init__`` takes goes to it, other keywords into the config.

@@ -327,6 +327,8 @@ def get_args(arguments: Sequence[str] | None = None) -> ClassifierFlags:
         parser.error("--only chooses one of the course's data sets; --train names another one")
     if (args.dev_out or args.test_out) and not (args.train or args.only):
         parser.error("--dev_out and --test_out name the files of ONE data set, but two would run")
+    if args.test_out and args.train and not args.test:
+        parser.error("--test_out is where predictions for --test go: give both")
     if args.predict is not None and not args.checkpoint:
         parser.error("--predict needs --checkpoint")
     if args.checkpoint and args.predict is None:

@@ -45,9 +45,13 @@ class BertConfig:
                 raise ValueError(
                     f"{field.name} must be a whole number, at least {smallest}, not {value!r}"
                 )
+            if field.type == "float" and not (isinstance(value, (int, float)) and 0 <= value <= 1):
+                raise ValueError(f"{field.name} must be a number from 0 to 1, not {value!r}")
             setattr(self, field.name, value)
         for name, value in values.items():
             setattr(self, name, value)
+        if self.pad_token_id >= self.vocab_size:
+            raise ValueError(f"pad_token_id {self.pad_token_id} is no piece of {self.vocab_size}")
         if self.hidden_size % self.num_attention_heads:
             raise ValueError(
                 f"hidden_size {self.hidden_size} is not a multiple of "

@@ -19,6 +19,7 @@ from torch.utils.data import Dataset
 from config import BertConfig
 from tokenizer import MODEL_MAX_LENGTH, BertTokenizer
 from training.course_files import data_folder
+from training.errors import InputError
 from training.flags import TrainingFlags, complete
 from training.tables import in_range, numbers, read_table, refuse
 
@@ -77,7 +78,9 @@ def load_pairs(
                 f"data: {path.name}, row {number + 1} (id {table['id'].iloc[number]}) left out: "
                 f"an empty sentence or label"
             )
-        table = table[~empty].reset_index(drop=True)
+        table = table[~empty]
+        if table.empty:
+            raise InputError(f"{path}: no row has two sentences and a label; fetch it again")
     else:
         refuse(path, table, empty, "has an empty sentence", "every test row needs a prediction")
     pairs = (table["sentence1"], table["sentence2"])
@@ -161,7 +164,7 @@ class TextDataset(Dataset):
             self.encode(text)
         if self._cut:
             too_long = sum(text in self._cut for text in texts)
-            print(f"data: {too_long} of {len(dataset)} texts were cut at {self.max_length} pieces")
+            print(f"data: {too_long} of {len(texts)} texts were cut at {self.max_length} pieces")
 
     def __len__(self) -> int:
         return len(self.dataset)

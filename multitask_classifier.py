@@ -59,6 +59,7 @@ from training.course_files import COURSE_STEMS, class_names, find_course_files
 from training.devices import autocast_for, keep_freed_memory, pick_device
 from training.encoder_outputs import cache_encoder_outputs, unique_texts
 from training.error_analysis import describe
+from training.errors import InputError
 from training.flags import complete, flag
 from training.hub import default_model
 from training.processes import broadcast_parameters, first_process, in_first_process, join_processes
@@ -477,22 +478,33 @@ def test_on(
 
 @torch.no_grad()
 def predict(model: nn.Module, config, lines: Iterable[Sequence[str]], device) -> None:
-    """Print what the model says of each line: one text, or the two of a pair."""
+    """Print what the model says of each line: one text, or the two of a pair.
+
+    Raises:
+        InputError: it was not trained on a task of such lines.
+    """
     encoder = SentenceClassificationTestDataset([], config)
+    trained = getattr(config, "tasks", list(TASKS))
     for texts in lines:
         if not all(text.strip() for text in texts):
             continue
         if len(texts) == 1:
             inputs = encoder.pad([texts[0].lower().strip()])  # (1, L), (1, L)
             logits = model.predict_sentiment(*(one.to(device) for one in inputs))  # (1, 5)
-            said = say_classes(logits)
+            said = {"sst": say_classes(logits)}
         else:
             padded = [encoder.pad([preprocess_string(text)]) for text in texts]  # (1, L) each
             inputs = [one.to(device) for pair in padded for one in pair]
             share = model.predict_paraphrase(*inputs).float().sigmoid().item()
             similarity = model.predict_similarity(*inputs).item()
-            said = f"paraphrase {share:.3f}  similarity {similarity:.2f}"
-        print(f"{said}   {' | '.join(text.strip() for text in texts)}", flush=True)
+            said = {"para": f"paraphrase {share:.3f}", "sts": f"similarity {similarity:.2f}"}
+        shown = [text for task, text in said.items() if task in trained]
+        if not shown:
+            raise InputError(
+                f"this checkpoint was trained on {', '.join(trained)} alone: it has no answer to "
+                + ("one text" if len(texts) == 1 else "a pair")
+            )
+        print(f"{'  '.join(shown)}   {' | '.join(text.strip() for text in texts)}", flush=True)
 
 
 # ---------------------------------------------------------------------------------------------

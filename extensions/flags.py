@@ -29,6 +29,18 @@ RANKED = (*lora.KINDS, *adapters.KINDS)
 ADAPTATIONS = (*RANKED, "bitfit")
 OPTIMIZERS = ("adamw", "adam", "lion", "sgd")
 EXTRA = "a loss on vectors, added to the task's own"
+NEEDS = {  # a flag: another one without which it does nothing, and its values if not all will do
+    "first_task": ("sampling", ("first", "before")),
+    "first_epochs": ("sampling", ("first", "before")),
+    "pal_heads": ("pals", ()),
+    "rank": ("adapt", RANKED),
+    "epsilon": ("regulariser", PERTURB),
+    "ascents": ("regulariser", ("smart", "freelb")),
+    "average_decay": ("average", ("ema",)),
+    "synonym_share": ("synonyms", ()),
+    "wordnet": ("synonyms", ()),
+    "teacher_share": ("teachers", ()),
+}
 
 
 @dataclass
@@ -157,6 +169,8 @@ def faults(args: TechniqueFlags) -> Iterator[str]:
         yield f"--first_task {args.first_task} is not among the --tasks"
     if args.sampling == "before" and len(args.tasks) == 1:
         yield "--sampling before has to come before another task: name two --tasks"
+    if args.sampling in ("first", "before") and args.first_epochs >= args.epochs:
+        yield f"--first_epochs {args.first_epochs} leaves no epoch for the other tasks"
     if args.similarity == "cosine" and args.pair_encoding == "cross":
         yield "--similarity cosine compares two vectors, --pair_encoding cross makes one"
     extras = {name: getattr(args, f"{name}_extra") for name in args.tasks}
@@ -169,10 +183,6 @@ def faults(args: TechniqueFlags) -> Iterator[str]:
                 f"{what} compares the rows of a batch with each other, so the parts of a batch do "
                 "not add up to it: leave --accumulate out"
             )
-    if args.epsilon and args.regulariser not in PERTURB:
-        yield f"--epsilon is for --regulariser {', '.join(PERTURB)}"
-    if args.ascents and args.regulariser not in ("smart", "freelb"):
-        yield "--ascents is for --regulariser smart and freelb"
     if args.option == "pretrain":
         yield from _faults_of_a_frozen_bert(args)
     if args.compile and (args.regulariser in PERTURB or args.bregman or any(extras.values())):
@@ -185,13 +195,12 @@ def faults(args: TechniqueFlags) -> Iterator[str]:
         yield "--regulariser_weight is for r_drop, r3f, smart and fgm; freelb has no other loss"
     if args.regulariser == "freelb" and args.task_weights:
         yield "freelb takes its loss in parts, to each of which --task_weights would add its term"
+    yield from _faults_without_effect(args)
     yield from _faults_of_several_tasks(args)
     yield from _faults_of_names(args)
     yield from _faults_of_parts(args)
     if args.layer_decay and args.layer_decay > 1:
         yield f"--layer_decay {args.layer_decay:g}: lower layers learn more slowly, so at most 1"
-    if args.synonym_share != 0.1 and not args.synonyms:
-        yield "--synonym_share is for --synonyms"
     if args.synonyms and "sst" not in args.tasks:
         yield "--synonyms is for sst, which is not among the --tasks"
     if args.synonyms and args.tag_words:
@@ -200,6 +209,24 @@ def faults(args: TechniqueFlags) -> Iterator[str]:
         yield f"--decay is the linear schedule, --schedule {args.schedule} another one"
     if args.schedule == "sqrt" and not args.warmup:
         yield "--schedule sqrt falls from the first step on: give it a --warmup"
+
+
+def _faults_without_effect(args: TechniqueFlags) -> Iterator[str]:
+    """Flags that would do nothing."""
+    defaults = TechniqueFlags()
+    changed = {name for name, value in vars(args).items() if value != getattr(defaults, name)}
+    for name, (other, values) in NEEDS.items():
+        given = getattr(args, other)
+        if name in changed and not (given in values if values else given):
+            yield f"--{name} is for --{other} {', '.join(values)}".rstrip()
+    if "extra_weight" in changed and not any(getattr(args, f"{one}_extra") for one in args.tasks):
+        yield "--extra_weight is for --sst_extra and the other tasks' extras"
+    for task in TASKS:
+        for kind in ("batch_size", "weight", "loss", "extra"):
+            if task not in args.tasks and f"{task}_{kind}" in changed:
+                yield f"--{task}_{kind} is for {task}, which is not among the --tasks"
+    if args.similarity == "cosine" and "sts" not in args.tasks:
+        yield "--similarity is for sts, which is not among the --tasks"
 
 
 def _faults_of_a_frozen_bert(args: TechniqueFlags) -> Iterator[str]:
@@ -244,8 +271,6 @@ def _faults_of_parts(args: TechniqueFlags) -> Iterator[str]:
         for name in ("mixout", "reinit", "layer_decay", "pals"):
             if getattr(args, name):
                 yield f"--adapt freezes what --{name} is about: one of them"
-    if args.rank and args.adapt not in RANKED:
-        yield f"--rank is for --adapt {', '.join(RANKED)}"
     if args.regulariser == "r_drop" and args.mixout:
         yield "mixout draws once for a pass, in which r_drop has both of its copies: one of them"
     if args.similarity == "cosine" and args.tasks == ["sts"]:
@@ -255,6 +280,11 @@ def _faults_of_parts(args: TechniqueFlags) -> Iterator[str]:
         ):
             if given:
                 yield f"--{name} is about a head, and --similarity cosine has none"
+    if args.gradients not in (None, "sum") and args.adapt in adapters.KINDS:
+        yield (
+            f"--gradients {args.gradients} compares tasks by what they share, and with --adapt "
+            f"{args.adapt} they share nothing that learns: one of them, or --gradients sum"
+        )
     if args.regulariser == "fgm" and args.adapt in RANKED:
         yield f"fgm climbs by the gradient of the embeddings, which --adapt {args.adapt} freezes"
     for name in ("adapt", "mixout"):

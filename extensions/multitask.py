@@ -207,10 +207,10 @@ def train(args, held_out: HeldOut | None = None) -> None:
     autocast = autocast_for(device, args.precision)
     losses = {name: LOSSES[name][getattr(args, f"{name}_loss")] for name in args.tasks}
     weights = {name: getattr(args, f"{name}_weight") for name in args.tasks}
-    objective = Objective(args, model, losses, autocast, load_teachers(args, device))
     optimizer = make_optimizer(args, model, AdamW)
+    accelerate(model, optimizer)  # first: copies of the model have to draw the same dropout
+    objective = Objective(args, model, losses, autocast, load_teachers(args, device))
     update = Updates(args, model, objective.slow, len(turns) * args.epochs)
-    accelerate(model, optimizer)
     if args.option == "pretrain" and model.texts_alone and not args.reencode:
         cache_texts(model.bert, [*train_sets.values(), *dev_sets.values()], args, device)
     if args.compile:

@@ -47,7 +47,7 @@ from training.devices import keep_freed_memory, pick_device
 from training.errors import InputError
 from training.files import atomic_write, check_writable, write_json
 from training.flags import TrainingFlags, add_fields, flag
-from training.hub import WEIGHT_FILES, default_model
+from training.hub import default_model
 from training.processes import (
     broadcast_parameters,
     first_process,
@@ -55,7 +55,7 @@ from training.processes import (
     in_first_process,
     join_processes,
 )
-from training.progress import minutes, say
+from training.progress import minutes, pieces_of, say
 from training.run import Run
 from training.scripts import run_script
 from training.wordpieces import SPECIAL_TOKENS
@@ -134,7 +134,8 @@ def find_tokenizer(args) -> BertTokenizer:
         name = args.vocab or args.model or in_first_process(default_model)
         return BertTokenizer.from_pretrained(name)
     trouble = ""
-    if first_process() and not (args.resume and (args.out / "vocab.txt").is_file()):
+    goes_on = args.resume and resume_path(args.out / "pretrain").is_file()
+    if first_process() and not goes_on:
         try:
             train_vocabulary(args.text, args.train_vocab).save_pretrained(args.out)
         except InputError as error:
@@ -272,9 +273,9 @@ def train(args, tokenizer: BertTokenizer, corpus: Corpus) -> None:
 
     tables = Tables()
     say_plan(args, len(loader))
-    if not args.resume:
-        keep_checkpoint(args, tokenizer, model, 0)
     with new_run(args, model, optimizer, loader, corpus, tables) as run:
+        if run.step_number == 0:
+            keep_checkpoint(args, tokenizer, model, -1, 0)
         for _ in run.epochs():
             for batch in run.batches():
                 masked = max(1, int((batch["labels"] != IGNORED).sum()))
@@ -284,7 +285,8 @@ def train(args, tokenizer: BertTokenizer, corpus: Corpus) -> None:
                     run.backward(word_loss / masked + pair_loss / len(batch["labels"]))
                     run.add(**counts)
                 run.step()
-                keep_checkpoint(args, tokenizer, model, run.progress.begun_pieces)
+                read = run.progress.begun_pieces
+                keep_checkpoint(args, tokenizer, model, read - pieces_of(batch), read)
                 is_last = run.step_number == args.steps
                 if is_last or run.step_number % args.log_every == 0:
                     tables.training.append(end_row(run, args.objective))
@@ -355,7 +357,7 @@ class HeldOut:
 
     15 % of the pieces are masked, whatever --mask says: so losses can be compared.
 
-    At most args.eval_rows rows, drawn at random; their number bounds the time an evaluation takes.
+    Whole batches of some args.eval_rows rows, drawn at random: that bounds an evaluation's time.
     """
 
     def __init__(self, args, tokenizer: BertTokenizer, corpus: Corpus):
@@ -405,12 +407,11 @@ def evaluate(args, tokenizer, model, held: HeldOut | None, run: Run, tables: Tab
     record(args, tables, held.entropy if held else None, run.progress.seconds())
 
 
-def keep_checkpoint(args, tokenizer, model: PretrainingModel, pieces: int) -> None:
-    """Write OUT/pieces-N for each N of --keep_at that the run has come to, once."""
+def keep_checkpoint(args, tokenizer, model: PretrainingModel, before: int, read: int) -> None:
+    """Write OUT/pieces-N for each N of --keep_at to which a step has come from ``before``."""
     for wanted in args.keep_at:
-        folder = args.out / f"pieces-{wanted}"
-        if wanted <= pieces and first_process() and not (folder / WEIGHT_FILES[0]).is_file():
-            save(model, tokenizer, folder)
+        if before < wanted <= read and first_process():
+            save(model, tokenizer, args.out / f"pieces-{wanted}")
 
 
 def save(model: PretrainingModel, tokenizer: BertTokenizer, folder: Path) -> None:
@@ -560,7 +561,7 @@ class PretrainingFlags(TrainingFlags):
     reencode: bool = False  # no option: all of the model learns
     limit: int | None = flag(None, type=positive_int, help="take the first so many sentences")
     held_out: float = flag(0.02, type=probability, help="share of documents to measure on; 0: none")
-    eval_rows: int = flag(1024, type=positive_int, help="at most so many rows of them")
+    eval_rows: int = flag(1024, type=positive_int, help="about so many rows, in whole batches")
     eval_every: int | None = flag(
         None,
         type=positive_int,

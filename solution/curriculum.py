@@ -5,9 +5,16 @@ from __future__ import annotations
 import random
 from collections.abc import Mapping, Sequence
 
+from training.errors import InputError
+
 
 def round_robin(names: Sequence[str], steps: int) -> list[str]:
-    """One task after the other."""
+    """One task after the other, in every epoch from the first on."""
+    if steps < len(names):
+        raise InputError(
+            f"--steps_per_epoch {steps} is too few: turns begin anew in each epoch, and "
+            f"{names[-1]} would never have one; give at least {len(names)}"
+        )
     return [names[step % len(names)] for step in range(steps)]
 
 

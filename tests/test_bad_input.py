@@ -346,6 +346,7 @@ def test_loss_not_finite_after_a_good_epoch(run_script_here, line, tmp_path, mon
         ("--train t.csv --dev d.csv --only sst", "--only chooses one of the course's data sets"),
         ("--dev_out d.csv", "the files of ONE data set, but two would run"),
         ("--test_out t.csv", "the files of ONE data set, but two would run"),
+        ("--train a --dev b --test_out t.csv", "predictions for --test go: give both"),
         ("--predict text", "--predict needs --checkpoint"),
         ("--unknown", "unrecognized arguments: --unknown"),
     ],

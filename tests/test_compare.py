@@ -8,6 +8,7 @@ import pytest
 from conftest import assert_refused, succeeded
 
 import evaluation
+from training.error_analysis import write_report
 
 REPORT = """              precision    recall  f1-score   support
 
@@ -63,6 +64,26 @@ def test_scores_settings_and_classes(page, tmp_path):
     assert "0.750 (+0.250)" in text
     assert text.count("<svg") == 2  # the loss and the one score on dev
     assert not re.search(r'(src|href)="[^#]', text)  # it loads nothing
+
+
+def test_classes_that_do_not_occur_and_none_that_is_right(page, tmp_path):
+    """Where nothing is right scikit-learn counts rows as 8.0."""
+    names = {"labels": "bad,so,good"}
+    one, two = (leave(tmp_path / name, **names) for name in "ab")
+    write_report(f"{one}-report.txt", [0, 2, 0, 2], [0, 2, 2, 2], 3)
+    write_report(f"{two}-report.txt", [0, 2, 0, 2], [2, 0, 2, 0], 3)
+    lines, _ = page(one, two)
+    assert ["bad", "0.667", "0.000", "(-0.667)"] in lines
+    assert ["so", "0.000", "0.000", "(+0.000)"] in lines
+    assert ["good", "0.800", "0.000", "(-0.800)"] in lines
+
+
+def test_classes_of_a_run_whose_name_begins_alike_are_its_own(page, tmp_path):
+    one = leave(tmp_path / "a", "finetune-s", first=0.5)
+    leave(tmp_path / "a", "finetune-s-big", first=0.75)
+    lines, _ = page(one, f"{one}-big")
+    assert ["<b>bad</b>", "0.500", "0.750", "(+0.250)"] in lines
+    assert not any("big" in line for line in lines)
 
 
 def test_a_run_is_named_by_its_file_its_folder_or_its_beginning(page, tmp_path):

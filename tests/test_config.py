@@ -99,6 +99,10 @@ def test_keywords_of_from_pretrained_override_the_file(tmp_path):
         ({"num_attention_heads": 0}, ["num_attention_heads", "at least 1", "0"]),
         ({"num_hidden_layers": -2}, ["num_hidden_layers", "-2"]),
         ({"pad_token_id": -1}, ["pad_token_id", "at least 0", "-1"]),
+        ({"pad_token_id": 100, "vocab_size": 100}, ["pad_token_id 100", "no piece of 100"]),
+        ({"hidden_dropout_prob": 1.5}, ["hidden_dropout_prob", "from 0 to 1", "1.5"]),
+        ({"layer_norm_eps": "x"}, ["layer_norm_eps", "'x'"]),
+        ({"initializer_range": -1}, ["initializer_range", "-1"]),
         ({"hidden_act": "relu"}, ["hidden_act", "'relu'", "gelu"]),
     ],
 )

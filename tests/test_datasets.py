@@ -152,6 +152,23 @@ def test_labels_out_of_range(tmp_path, label, value, said):
     path = write_table(tmp_path / "s.csv", f"id sentence1 sentence2 {label}", rows)
     with pytest.raises(InputError, match=rf"s\.csv, row 2 \(id b\){said}"):
         load_pairs(path, "dev", label)
+    rows[0] = ("a", "", "y", "1")  # left out, and counted
+    write_table(path, f"id sentence1 sentence2 {label}", rows)
+    with pytest.raises(InputError, match=rf"s\.csv, row 2 \(id b\){said}"):
+        load_pairs(path, "dev", label)
+
+
+def test_pairs_of_which_none_is_left(tmp_path):
+    path = write_table(tmp_path / "s.csv", "id sentence1 sentence2 similarity", [("a", "", "", "")])
+    with one_line_error("s.csv: no row has two sentences and a label; fetch it again"):
+        load_pairs(path, "train", "similarity")
+
+
+@pytest.mark.parametrize("key", ["a,1", 'a""1'])
+def test_an_id_that_a_prediction_cannot_have(tmp_path, key):
+    path = write_table(tmp_path / "t.csv", "id sentence", [("a", "x"), (f'"{key}"', "y")])
+    with one_line_error("t.csv, row 2", "has a comma or a quote in its id; take it out"):
+        load_data(path, "test")
 
 
 def three_files(folder, split):

@@ -403,12 +403,13 @@ def test_no_file_a_folder_and_not_utf8(tmp_path):
 
 def test_report(tmp_path):
     path = tmp_path / "report.txt"
-    write_report(path, [0, 1, 1], [0, 1, 0])
+    write_report(path, [0, 1, 1], [0, 1, 0], 3)
     lines = {
         words[0]: words[1:] for words in map(str.split, path.read_text().splitlines()) if words
     }
     assert lines["0"] == ["0.500", "1.000", "0.667", "1"]
     assert lines["1"] == ["1.000", "0.500", "0.667", "2"]
+    assert lines["2"] == ["0.000", "0.000", "0.000", "0"]  # does not occur
     assert lines["accuracy"] == ["0.667", "3"]
 
 
@@ -481,13 +482,22 @@ def test_describe_compares_confidence_with_truth(tmp_path, monkeypatch):
     assert list(observed) == [0.0, 1.0, 0.8, 0.5]
 
 
+def test_a_class_that_does_not_occur_has_its_row_in_the_picture(tmp_path, monkeypatch):
+    drawn = []
+    monkeypatch.setattr(error_analysis, "save_figure", lambda figure, path: drawn.append(figure))
+    plot_confusion(tmp_path / "x.png", [0, 2, 0, 2], [0, 2, 2, 2], 3, "title")
+    (axes,) = drawn[0].axes
+    assert [text.get_text() for text in axes.texts] == [*"101", *"000", *"002"]
+    assert len(axes.get_xticks()) == len(axes.get_yticks()) == 3
+
+
 HISTORY = [{"epoch": i, "loss": 1 / i, "train_acc": 0.5, "dev_acc": 0.4} for i in (1, 2)]
 
 
 @pytest.mark.parametrize(
     "draw",
     [
-        lambda path: plot_confusion(path, [0, 1, 1, 2], [0, 1, 0, 0], "title"),
+        lambda path: plot_confusion(path, [0, 1, 1, 2], [0, 1, 0, 0], 3, "title"),
         lambda path: plot_curves(path, HISTORY, "title"),
         lambda path: plot_curves(path, HISTORY[:1], "title"),
         lambda path: plot_curves(path, HISTORY, "title", {"dev_acc": "one", "loss": "two"}),

@@ -354,7 +354,7 @@ def test_a_missing_file_names_its_flag_and_the_way_out(
     said = f"no file {folder}/sts-dev.csv (--sts_dev)"
     assert_refused(result, said, "leave sts out with --tasks", code=1)
     assert not list(tmp_path.glob("*.pt"))
-    line = quick(tiny_model_folder, folder, "--tasks", "sst,para", "--steps_per_epoch", "1")
+    line = quick(tiny_model_folder, folder, "--tasks", "sst,para", "--steps_per_epoch", "2")
     assert run_script_here(multitask, *line).code == 0
 
 
@@ -636,7 +636,7 @@ def test_stopped_between_two_epochs(flags, monkeypatch):
         signal.raise_signal(signal.SIGINT)
         return evaluate(*given)
 
-    flags.epochs, flags.steps_per_epoch = 2, 2
+    flags.epochs, flags.steps_per_epoch = 2, 3
     with monkeypatch.context() as patch:
         patch.setattr(multitask, "evaluate", stopping)
         with pytest.raises(InputError, match="stopped; --resume goes on from"):
@@ -751,6 +751,31 @@ def test_predict_arguments(run_script_here, checkpoint):
     assert line.endswith("]   A dull film")
     result = run_script_here(multitask, "--predict", "One?", "Two", "--checkpoint", checkpoint)
     assert result.out.splitlines()[-1] == "paraphrase 0.881  similarity 3.66   One? | Two"
+
+
+def test_predict_says_nothing_of_tasks_that_were_not_trained(
+    run_script_here, tiny_model_folder, tmp_path
+):
+    model = make_model(tiny_model_folder)
+
+    def said_by(tasks: list[str], *texts: str):
+        config = make_config(tiny_model_folder, tasks=tasks)
+        multitask.save_model(model, AdamW(model.parameters()), Namespace(), config, "x.pt")
+        return run_script_here(multitask, "--predict", *texts, "--checkpoint", tmp_path / "x.pt")
+
+    assert "class" in said_by(["sst"], "one").out
+    line = said_by(["sst", "sts"], "one", "two").out.splitlines()[-1]
+    assert line.startswith("similarity")
+    assert "paraphrase" not in line
+    refused = "this checkpoint was trained on sst alone: it has no answer to a pair"
+    assert_refused(said_by(["sst"], "one", "two"), refused, code=1)
+    assert_refused(said_by(["para", "sts"], "one"), "no answer to one text", code=1)
+
+
+def test_fewer_steps_than_turns_are_refused(flags):
+    flags.steps_per_epoch = 2
+    with pytest.raises(InputError, match="sts would never have one; give at least 3"):
+        multitask.train_multitask(flags)
 
 
 @pytest.mark.parametrize("words", [["--predict", "-"], ["--predict"]])

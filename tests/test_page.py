@@ -36,7 +36,9 @@ RESULT = Result("sst", [0, 1, 0, 1, 0], [1, 0, 1, 1, 0], ["bad", "good"], MISTAK
 def write(folder, history=HISTORY, results=(), curves=CURVES) -> str:
     steps = pd.DataFrame({"step": range(1, 9), "epoch": 1, "loss": 1.0, "lr": 1e-3})
     steps.to_csv(folder / "x-steps.csv", index=False)
-    args = SimpleNamespace(lr=1e-3, seed=3, train=str(ROOT / "bert.py"), resume=False)
+    args = SimpleNamespace(
+        lr=1e-3, seed=3, hidden_dropout_prob=0.0, train=str(ROOT / "bert.py"), resume=False
+    )
     write_page(f"{folder}/x-", "a <title>", history, args, 61.0, 512.0, curves, results)
     return (folder / "x-report.html").read_text(encoding="utf-8")
 
@@ -73,6 +75,7 @@ def test_a_page_is_whole_and_loads_nothing(tmp_path):
     assert "sha256 " in text
     assert "512 MB" in text
     assert "seed=3" in text
+    assert "hidden_dropout_prob=0.0" in text
     assert "resume=" not in text
 
 
@@ -110,11 +113,23 @@ def test_the_curves_are_drawn_once_an_epoch_and_the_page_more_often(tmp_path, mo
     curves, pages = [], []
     monkeypatch.setattr("training.report.plot_curves", lambda *given: curves.append(given))
     monkeypatch.setattr("training.report.write_page", lambda *given: pages.append(given))
-    report, args = Report(f"{tmp_path}/x-", "title", {}), SimpleNamespace()
+    report, args = Report(f"{tmp_path}/x-", "title", {}), SimpleNamespace(filepath="x.pt")
     report.write(HISTORY, HISTORY[1], 1.0, None, args)
     report.draw_page(HISTORY, 2.0, None, args)
     report.conclude(args, [])
     assert (len(curves), len(pages)) == (1, 3)
+
+
+def test_the_page_shows_the_epochs_of_its_own_run_alone(tmp_path, monkeypatch):
+    pages = []
+    monkeypatch.setattr("training.report.plot_curves", lambda *_: None)
+    monkeypatch.setattr("training.report.write_page", lambda *given: pages.append(given[2]))
+    report = Report(f"{tmp_path}/x-", "title", {})
+    one, other = SimpleNamespace(filepath="one.pt"), SimpleNamespace(filepath="other.pt")
+    report.write(HISTORY, HISTORY[1], 1.0, None, one)
+    report.conclude(one, [])
+    report.conclude(other, [])
+    assert pages == [HISTORY, HISTORY, []]
 
 
 def test_the_names_of_classes():

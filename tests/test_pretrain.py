@@ -410,6 +410,9 @@ def test_a_vocabulary_of_ones_own(place, run_script_here, tmp_path, monkeypatch)
     assert len(tokenizer.tokenize("never")) < 5  # pieces, not letters
     config = json.loads((tmp_path / "out" / "config.json").read_text())
     assert config["vocab_size"] == len(tokenizer)
+    line[i + 1] = "80"  # a run that is over has nothing to go on from
+    succeeded(run_script_here(pretrain, *line, "--steps", 2, "--resume"))
+    assert len(BertTokenizer.from_pretrained(str(tmp_path / "out"))) <= 80 < len(tokenizer)
     monkeypatch.setitem(sys.modules, "tokenizers", None)
     result = run_script_here(pretrain, *line)
     assert_refused(result, "error: --train_vocab needs Hugging Face's tokenizers", code=1)
@@ -473,6 +476,22 @@ def test_models_are_kept_on_the_way(place, run_script_here, tmp_path):
     assert 0 < later.abs().max() < last.abs().max()
     rows = metrics_of(tmp_path)["held_out"]
     assert 900 < rows[-1]["pieces"] < 10_000_000
+
+
+def test_models_kept_on_the_way_are_of_this_run(place, run_script_here, tmp_path):
+    """Neither of the run that was in the folder before, nor of a later step after --resume."""
+
+    def begun(*line) -> dict:
+        keep = ["--keep_at", "0", "900", "--steps", "5", "--dropout", "0"]
+        succeeded(run_script_here(pretrain, *place.line, *keep, *line))
+        files = (tmp_path / "out").glob("pieces-*/model.safetensors")
+        return {file.parent.name: file.read_bytes() for file in files}
+
+    first = begun("--seed", "1")
+    other = begun("--seed", "2")
+    assert sorted(first) == ["pieces-0", "pieces-900"]
+    assert all(first[name] != other[name] for name in first)
+    assert begun("--seed", "1", "--resume") == first  # there is nothing to go on from
 
 
 def test_more_pieces_are_masked_in_training_alone(place, run_script_here, watched, tmp_path):

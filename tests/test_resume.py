@@ -30,6 +30,7 @@ import classifier
 from optimizer import AdamW
 from training import files
 from training.checkpoints import ResumePoint, load_checkpoint, save_checkpoint
+from training.errors import InputError
 from training.fast import seen_rows
 from training.run import Run
 
@@ -353,6 +354,18 @@ def test_what_a_killed_write_left_is_removed(interruptible, stopped, untouched, 
     assert interruptible("--resume").code == 0
     assert not list(tmp_path.glob(".*"))
     assert left_by(tmp_path, *FILES) == untouched
+
+
+def test_what_an_optimizer_kept_of_another_shape_is_refused(tmp_path):
+    """PyTorch's kernel would read past its end; load_state_dict does not look."""
+    point, layer = ResumePoint(tmp_path / "x.resume", {}), torch.nn.Linear(2, 3)
+    optimizer = AdamW(layer.parameters())
+    layer(torch.ones(1, 2)).sum().backward()
+    optimizer.step()
+    optimizer.state[layer.weight]["exp_avg"] = torch.zeros(1, 2)
+    point.write(layer, optimizer, {})
+    with pytest.raises(InputError, match=r"\(1, 2\) numbers for \(3, 2\): the run began on"):
+        point.read(layer, AdamW(layer.parameters()))
 
 
 def test_how_often_it_is_written(monkeypatch, tmp_path):

@@ -157,6 +157,22 @@ def test_a_term_counts_by_its_weight(run, name, flag):
     assert any(not torch.equal(small[key], large[key]) for key in small)
 
 
+def test_the_slow_copy_draws_the_same_dropout(run, monkeypatch):
+    """Where nothing moves it is the model, and D is 0 in every step."""
+    found = []
+
+    def watched(task):
+        def divergence(outputs, theirs):
+            found.append((outputs - theirs).abs().max().item())
+            return (outputs - theirs).square().mean()
+
+        return divergence
+
+    monkeypatch.setattr(objective, "divergence", watched)
+    run(bregman=1.0, lr=1e-30, hidden_dropout_prob=0.5)
+    assert found == [0.0] * 12
+
+
 @pytest.mark.parametrize(
     ("name", "pattern", "count"),
     [
@@ -426,6 +442,17 @@ def test_a_file_that_holds_no_tagger(tmp_path, content):
         ("--epsilon 1", "--epsilon is for"),
         ("--regulariser r_drop --epsilon 1", "--epsilon is for"),
         ("--regulariser fgm --ascents 2", "--ascents is for"),
+        ("--first_epochs 3", "--first_epochs is for --sampling first, before"),
+        ("--sampling first --epochs 2 --first_epochs 2", "leaves no epoch for the other tasks"),
+        ("--average swa --average_decay .9", "--average_decay is for --average ema"),
+        ("--teacher_share .9", "--teacher_share is for --teachers"),
+        ("--wordnet /nowhere", "--wordnet is for --synonyms"),
+        ("--pal_heads 6", "--pal_heads is for --pals"),
+        ("--extra_weight 1", "--extra_weight is for --sst_extra"),
+        ("--tasks sst --sts_loss cosent", "--sts_loss is for sts, which is not among the --tasks"),
+        ("--nli_extra simcse", "--nli_extra is for nli, which is not"),
+        ("--tasks sst --similarity cosine", "--similarity is for sts, which is not"),
+        ("--gradients gradvac --adapt serial", "they share nothing that learns"),
         ("--regulariser smart --option pretrain", "a frozen BERT cannot learn"),
         ("--bregman 1 --option pretrain", "a frozen BERT cannot learn"),
         ("--adapt lora --option pretrain", "--adapt is about how BERT learns"),
@@ -502,7 +529,8 @@ def test_a_pair_comes_with_its_hard_negative(task, extra):
     pairs = [(f"p{i}", f"{what}{i}", label) for what, label in zip("ec", labels, strict=True)
              for i in range(40)]  # fmt: skip
     rows = {task: [(*pair, f"id{i}") for i, pair in enumerate(pairs)]}
-    args = multitask.get_args(["--option", "finetune", f"--{task}_extra", extra])
+    line = ["--option", "finetune", f"--{task}_extra", extra, "--tasks", f"sst,{task}"]
+    args = multitask.get_args(line)
     batches = {task: LengthBatches([3 + i * 7 % 20 for i in range(80)], 8, seed=0)}
     found = list(without_duplicates(args, rows, batches)[task])
     assert [len(batch) for batch in found] == [8] * 10

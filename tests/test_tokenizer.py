@@ -10,7 +10,7 @@ import unicodedata
 import numpy as np
 import pytest
 import torch
-from conftest import tiny_vocabulary
+from conftest import one_line_error, tiny_vocabulary
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from transformers import AutoTokenizer
@@ -346,6 +346,21 @@ def test_tokenizer_json_alone(request, name, settings_too, tmp_path):
     ours = BertTokenizer.from_pretrained(str(tmp_path))
     assert ours.lower_case == pair.ours.lower_case
     assert ours(TEXTS)["input_ids"] == pair.hf(TEXTS)["input_ids"]
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("tokenizer_config.json", b"{"),
+        ("tokenizer_config.json", b"[]"),
+        ("vocab.txt", b"caf\xe9"),
+        ("tokenizer.json", b'{"model": {}}'),
+    ],
+)
+def test_a_damaged_file_is_one_line(tmp_path, name, content):
+    (tmp_path / name).write_bytes(content)
+    with one_line_error(f"the tokenizer's files in {tmp_path} are damaged", "fetch the model"):
+        BertTokenizer.from_pretrained(str(tmp_path))
 
 
 def test_unknown_keywords_of_older_code(tiny):

@@ -39,7 +39,7 @@ def load_checkpoint(path: str | Path) -> dict[str, Any]:
     """Load what save_checkpoint wrote onto the CPU; nothing in it can run code."""
     path = Path(path)
     if not path.is_file():
-        raise InputError(f"no checkpoint at {path}: train first, or give --checkpoint")
+        raise InputError(f"no checkpoint at {path}: train first, or name another")
     try:
         return torch.load(path, map_location="cpu", weights_only=True)
     except Exception as error:  # torch raises half a dozen types for damaged files
@@ -100,7 +100,8 @@ def restore_model(
 # ---------------------------------------------------------------------------------------------
 # Interrupted runs
 
-# Flags that a run may change when it goes on: they name places, or do not change what is computed
+# Flags that a run may change when it goes on: they name places, or how fast it is computed; on
+# another processor numbers are rounded in another way, and dropout is another draw
 FREE = frozenset(
     "checkpoint compile data_dir dev_out evaluate filepath only out out_dir predict resume "
     "tensorboard test test_out use_gpu".split()
@@ -204,6 +205,7 @@ class ResumePoint:
         try:
             model.load_state_dict(saved["model"])
             optimizer.load_state_dict(saved["optimizer"])
+            check_state_shapes(optimizer)
         except (RuntimeError, ValueError) as error:
             raise InputError(
                 f"{self.path} does not fit this model ({first_line(error)}); {start_over}"
@@ -213,6 +215,21 @@ class ResumePoint:
         if "cuda" in random_state and torch.cuda.is_available():
             torch.cuda.set_rng_state(random_state["cuda"])
         return saved["position"]
+
+
+def check_state_shapes(optimizer: Optimizer) -> None:
+    """ValueError if what an optimizer has kept of a parameter is of another shape.
+
+    Where a run trains only the word vectors that occur (training/fast/seen_rows.py), it goes on
+    nowhere else, and PyTorch's kernel would read past the end.
+    """
+    for parameter, state in optimizer.state.items():
+        for kept in state.values():
+            if isinstance(kept, Tensor) and kept.dim() and kept.shape != parameter.shape:
+                raise ValueError(
+                    f"its optimizer has {tuple(kept.shape)} numbers for {tuple(parameter.shape)}: "
+                    "the run began on another kind of processor"
+                )
 
 
 def _random_state() -> dict[str, Tensor]:

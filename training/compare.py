@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 METRICS = "metrics.json"
 LINES = ("-", "--", ":", "-.")
-CLASS = re.compile(r"^ +(\d+) +[\d.]+ +[\d.]+ +([\d.]+) +\d+$", re.MULTILINE)  # number, F1
+CLASS = re.compile(r"^ +(\d+) +[\d.]+ +[\d.]+ +([\d.]+) +[\d.]+$", re.MULTILINE)  # number, F1
 
 
 @dataclass(frozen=True)
@@ -101,6 +101,8 @@ def read_classes(metrics: Path) -> dict[str, float]:
     for path in sorted(metrics.parent.glob("*report.txt")):
         if path.name.startswith(stem):
             task = path.name.removeprefix(stem).removesuffix("report.txt").rstrip("-")
+            if task and f"{task}_dev" not in settings:  # another run's, whose name begins alike
+                continue
             scores = CLASS.findall(path.read_text(encoding="utf-8"))
             file = str(settings.get(f"{task}_dev" if task else "dev"))
             names = class_names(file, len(scores), None if task else settings.get("labels"))

@@ -46,12 +46,15 @@ def calibration(
     return float((gaps * means["count"]).sum() / len(table)), means
 
 
-def write_report(path: str | Path, y_true: Sequence[int], y_pred: Sequence[int]) -> None:
-    """Precision, recall and F1 of every class as a text table."""
+def write_report(
+    path: str | Path, y_true: Sequence[int], y_pred: Sequence[int], classes: int
+) -> None:
+    """Precision, recall and F1 of every class as a text table, with those that do not occur."""
     from sklearn.metrics import classification_report  # here, because importing it takes seconds
 
+    text = classification_report(y_true, y_pred, labels=range(classes), digits=3, zero_division=0)
     with atomic_write(path) as file:
-        file.write(classification_report(y_true, y_pred, digits=3, zero_division=0))
+        file.write(text)
 
 
 def write_score_report(path: str | Path, y_true: Sequence[float], y_pred: Sequence[float]) -> None:
@@ -105,12 +108,12 @@ def write_mistakes(path: str | Path, mistakes: pd.DataFrame) -> None:
 
 
 def plot_confusion(
-    path: str | Path, y_true: Sequence[int], y_pred: Sequence[int], title: str
+    path: str | Path, y_true: Sequence[int], y_pred: Sequence[int], classes: int, title: str
 ) -> None:
     """A PNG of the confusion matrix, counts in the cells, shaded by share of the true class."""
     from sklearn.metrics import confusion_matrix  # here, because importing it takes seconds
 
-    matrix = confusion_matrix(y_true, y_pred)
+    matrix = confusion_matrix(y_true, y_pred, labels=range(classes))
     shares = matrix / matrix.sum(axis=1, keepdims=True).clip(min=1)
     figure, axes = new_figure(4.6, 4.2)
     axes.imshow(shares, cmap="Blues", vmin=0, vmax=1)
@@ -157,8 +160,8 @@ def describe(
     mistakes = mistakes_in(found, dataset)
     write_mistakes(f"{stem}-mistakes.tsv", mistakes)
     if classes:
-        write_report(f"{stem}-report.txt", y_true, y_pred)
-        plot_confusion(f"{stem}-confusion.png", y_true, y_pred, title)
+        write_report(f"{stem}-report.txt", y_true, y_pred, len(classes))
+        plot_confusion(f"{stem}-confusion.png", y_true, y_pred, len(classes), title)
         expected, observed = found["confidence"], np.equal(y_true, y_pred)
         for column in ("gold", "predicted"):
             mistakes[column] = [classes[int(label)] for label in mistakes[column]]

@@ -146,7 +146,9 @@ def template(name: str) -> Any:
 def facts(args: Any, seconds: float, peak_mb: float | None) -> dict[str, str]:
     """What is needed to do it again, and what it took."""
     flags = {
-        name: value for name, value in vars(args).items() if value not in (None, False, "", [])
+        name: value
+        for name, value in vars(args).items()
+        if value not in (None, "", []) and value is not False
     }
     files = [flags[name] for name in flags if re.search(r"(^|_)(train|dev)$", name)]
     told = {

@@ -79,9 +79,11 @@ class Report:
             print(f"report: {error}")
 
     def conclude(self, args: Any, results: Sequence[Result]) -> None:
-        """The page of a run that is over, with what metrics.json has of it."""
+        """The page of a run that is over, with what metrics.json has of it if that is its own."""
         path = Path(f"{self.prefix}metrics.json")
         found = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
+        if found.get("args", {}).get("filepath") != args.filepath:
+            found = {}
         history, seconds = found.get("epochs", []), found.get("seconds", 0.0)
         self.draw_page(history, seconds, found.get("peak_mb"), args, results)
 
@@ -101,14 +103,14 @@ def print_settings(args: Any, tasks: Sequence[str] = ()) -> None:
     cells = []
     for one in fields(args):
         value = getattr(args, one.name)
+        default = one.default_factory() if one.default is MISSING else one.default
         first, _, rest = one.name.partition("_")
         kind = next((k for k in files if one.name in k or rest in k), None)
         if kind:
             if value and (one.name in kind or not tasks or first in tasks):
                 files[kind].setdefault(str(Path(value).parent), []).append(Path(value).name)
-        elif value not in (None, False, "", 0.0):
+        elif value not in (None, False, "", 0.0) or (value is not None and value != default):
             text = " ".join(value) if isinstance(value, list) else str(value)
-            default = one.default_factory() if one.default is MISSING else one.default
             cells.append((f"{one.name} {text}", value == default))
     print()
     for left, right in itertools.zip_longest(cells[::2], cells[1::2], fillvalue=("", True)):
@@ -142,7 +144,7 @@ class StepLog:
     """steps.csv: step, epoch, loss and learning rate of every step.
 
     Lines are kept in memory until ``flush``, which comes before every resume point: a run that goes
-    on from there finds all steps before it, and ``cut`` removes those after it.
+    on from there, with the same file, finds all steps before it; ``cut`` removes those after it.
     """
 
     NAMES = ("step", "epoch", "loss", "lr")

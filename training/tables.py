@@ -78,6 +78,8 @@ def read_table(path: str | Path, columns: Sequence[str], label: str | None) -> p
         refuse(path, table, swallowed, "runs on over the next row", 'close its opening "')
     table["id"] = table["id"].str.strip().str.lower()
     refuse(path, table, table["id"] == "", "has no id", "every row needs one")
+    odd = table["id"].str.contains('[,"]')  # predictions are id,number
+    refuse(path, table, odd, "has a comma or a quote in its id", "take it out")
     refuse(path, table, table["id"].duplicated(), "repeats an earlier id", "remove one of the two")
     return table[list(columns)]
 
@@ -88,7 +90,7 @@ def refuse(path: Path, table: pd.DataFrame, bad: pd.Series, what: str, remedy: s
         number = int(bad.to_numpy().argmax())
         more = int(bad.sum()) - 1
         others = f" (and {more} more rows)" if more else ""
-        row = f"row {number + 1} (id {table['id'].iloc[number] or '?'})"
+        row = f"row {table.index[number] + 1} (id {table['id'].iloc[number] or '?'})"
         raise InputError(f"{path}, {row} {what}{others}; {remedy}")
 
 

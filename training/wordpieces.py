@@ -92,8 +92,28 @@ def read_vocabulary(folder: Path) -> tuple[list[str], bool]:
     """The pieces of a model's folder in the order of their ids, and whether text is lower-cased.
 
     Raises:
-        InputError: there are none, or more than the model's config.json says it has vectors for.
+        InputError: there are none, they cannot be read, or they are more than the model's
+            config.json says it has vectors for.
     """
+    try:
+        vocab, lower_case, rows = _read_tokenizer_files(folder)
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise InputError(
+            f"the tokenizer's files in {folder} are damaged ({type(error).__name__}: {error}); "
+            "fetch the model again"
+        ) from error
+    if not vocab:
+        raise InputError(f"{folder} holds no vocabulary (vocab.txt or tokenizer.json)")
+    if len(vocab) > (rows or len(vocab)):
+        raise InputError(
+            f"the vocabulary in {folder} has {len(vocab):,} pieces, the model {rows:,} "
+            "(config.json); take the vocabulary that the model was trained with"
+        )
+    return vocab, lower_case
+
+
+def _read_tokenizer_files(folder: Path) -> tuple[list[str], bool, int | None]:
+    """The pieces, whether text is lower-cased, and how many vectors the model has, if known."""
     config, settings, whole = (
         json.loads(file.read_text(encoding="utf-8")) if file.is_file() else {}
         for file in map(folder.joinpath, ("config.json", "tokenizer_config.json", "tokenizer.json"))
@@ -106,13 +126,8 @@ def read_vocabulary(folder: Path) -> tuple[list[str], bool]:
     elif whole:
         vocab = sorted(whole["model"]["vocab"], key=whole["model"]["vocab"].get)
     else:
-        raise InputError(f"{folder} holds no vocabulary (vocab.txt or tokenizer.json)")
-    if len(vocab) > (rows := config.get("vocab_size", len(vocab))):
-        raise InputError(
-            f"the vocabulary in {folder} has {len(vocab):,} pieces, the model {rows:,} "
-            "(config.json); take the vocabulary that the model was trained with"
-        )
-    return vocab, lower_case
+        vocab = []
+    return vocab, lower_case, config.get("vocab_size")
 
 
 # ---------------------------------------------------------------------------------------------

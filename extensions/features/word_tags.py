@@ -4,7 +4,7 @@ The pieces of an uncased model have no capitals, the plainest sign of a name. So
 run will see are remembered as they were written, by their pieces: a row of ids finds the text it
 came from. A text that was not remembered is put together from its pieces, in lower case.
 
-The features themselves are features.py's and tagger.py's; nothing here is learned.
+The features themselves are by_hand.py's and tagger.py's; nothing here is learned.
 """
 
 from __future__ import annotations

@@ -6,7 +6,8 @@ rows with i's label, A(i) all rows but i:
 
     L = −(1/B) Σ_i 1/|P(i)| Σ_{p ∈ P(i)} log [ exp(z_i·z_p / τ) / Σ_{a ∈ A(i)} exp(z_i·z_a / τ) ]
 
-added to cross-entropy as (1 − λ) CE + λ L. To try: τ = 0.3, λ = 0.9 (Gunel), also λ = 0.1 to 0.5.
+added to cross-entropy as CE + w L. Gunel et al. weigh (1 − λ) CE + λ L: but for the gradient's
+length that is w = λ / (1 − λ), 9 for their λ = 0.9. To try: τ = 0.3, w = 0.1 to 1.
 It compares the rows of a batch: no --accumulate, one process, 16 rows and more for five classes.
 
 R-Drop (Liang, Wu et al. 2021, "R-Drop: Regularized Dropout for Neural Networks", section 2.1). A
