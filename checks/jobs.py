@@ -193,7 +193,7 @@ def check_loop() -> Outcome:
     wrong = faulty(findings)
     if wrong and wrong[0].kind == "waits":
         return Outcome(title, "skipped", f"it is not checked: {wrong[0].text}", findings[1:])
-    about = "both sentences and whole labels reach the losses"
+    about = "both sentences and unrounded labels reach the losses"
     return Outcome(title, "wrong" if wrong else "ok", "" if wrong else about, findings)
 
 

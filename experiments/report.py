@@ -14,7 +14,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
@@ -45,6 +45,12 @@ class Row:
     predicted: dict[str, np.ndarray]  # task → (S, N)
     seconds: tuple[float, ...]
     peak_mb: float | None  # the largest of all; None if a run did not say
+
+    def only(self, seeds: Sequence[int | None]) -> Row:
+        """The row of these of its seeds."""
+        places = [self.seeds.index(seed) for seed in seeds]
+        predicted = {task: values[places] for task, values in self.predicted.items()}
+        return replace(self, seeds=tuple(seeds), predicted=predicted)
 
 
 # ---------------------------------------------------------------------------------------------
@@ -153,17 +159,19 @@ def intervals(
 ) -> dict[str, tuple[float, float, float]]:
     """(difference to the baseline, and the ends of its interval) of every score both have.
 
-    Each resample draws the dev examples anew, the same ones for both rows. Seeds are drawn too,
-    the same ones for both where both ran the same seeds, else for each row on its own; a row of
-    one seed keeps it, so that its interval knows nothing of how much seeds differ.
+    Only seeds count that both ran; where there are none, all do. Each resample draws the dev
+    examples anew, the same ones for both rows, and seeds too, the same for both if both ran them. A
+    single seed is always drawn: the interval then says nothing of how much seeds differ.
     """
+    paired = [seed for seed in row.seeds if seed in baseline.seeds]
+    if paired:
+        row, baseline = row.only(paired), baseline.only(paired)
     rng = np.random.default_rng(0)
     drawn: dict[str, list[np.ndarray]] = {}
     for start in range(0, resamples, CHUNK):
         size = min(CHUNK, resamples - start)
         draws = {task: multinomial(rng, len(labels), size) for task, labels in gold.items()}
         seeds = multinomial(rng, len(row.seeds), size)
-        paired = row.seeds == baseline.seeds
         base_seeds = seeds if paired else multinomial(rng, len(baseline.seeds), size)
         ours, theirs = scores(row, gold, draws), scores(baseline, gold, draws)
         for score in ours.keys() & theirs.keys():
@@ -300,7 +308,8 @@ def main() -> None:
         print("\n" + difference_table(ordered, gold))
         print(
             "\nMean (standard deviation over seeds) on dev. Differences: 95 % interval of a paired"
-            f" bootstrap, {RESAMPLES:,} resamples of examples and seeds; noise: it contains 0."
+            f" bootstrap, {RESAMPLES:,} resamples of examples and of the seeds that both ran;"
+            " noise: it contains 0."
             "\nA row's runs: python experiments/run.py TOML --only NAME"
         )
     if args.plot:

@@ -554,6 +554,9 @@ def test_seeds_are_drawn_in_pairs_only_where_both_ran_the_same():
     lucky = [[1, 1, 1, 1], [0, 0, 0, 0]]
     ours, theirs = a_row("a", (0, 1), sst=lucky), a_row("b", (0, 1), sst=lucky)
     assert report.intervals(ours, theirs, gold)["sst"] == (0.0, 0.0, 0.0)
+    more = a_row("b", (1, 0, 2), sst=[*lucky[::-1], [1, 1, 1, 1]])  # the third counts not at all
+    assert report.intervals(ours, more, gold)["sst"] == (0.0, 0.0, 0.0)
+    assert report.intervals(more, ours, gold)["sst"] == (0.0, 0.0, 0.0)
     others = a_row("b", (2, 3), sst=lucky)
     assert report.intervals(ours, others, gold)["sst"] == pytest.approx((0, -1, 1))
     one = a_row("b", (None,), sst=[[1, 1, 0, 0]])
