@@ -345,7 +345,9 @@ def quoted(node: ast.AST | None) -> str:
 def attribute(owner: Any, name: str) -> Any:
     """An attribute, without running what a class may do to make it."""
     if isinstance(owner, Tensor):
-        own = {"shape": owner.shape, "grad": owner.grad, "data": owner}
+        own = {"shape": owner.shape, "data": owner}
+        if owner.is_leaf:  # torch warns of another's .grad
+            own["grad"] = owner.grad
         return own[name] if name in own else getattr(*shapes_only([owner]), name, UNKNOWN)
     places = [getattr(owner, "__dict__", {})]
     if isinstance(owner, nn.Module):

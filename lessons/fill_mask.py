@@ -110,6 +110,8 @@ def main() -> None:
     if asks:
         print(f"a sentence with {tokenizer.mask_token}, or Ctrl-D:")
     for text, *_ in ([one] for one in args.text) if args.text else given_lines(()):
+        if not args.text and not text.strip():
+            continue
         if len(args.text) != 1 and not asks:
             print(text)
         try:

@@ -222,8 +222,8 @@ def layer_tensors(model, hidden: Tensor, mask: Tensor, noise, put) -> None:
         "value.weight": attention.value.weight,
         "interm_dense.weight": layer.intermediate.dense.weight,
     }
-    found = grads(result, cotangent, hidden_states=hidden, **linears)
-    put("bert.layer", "gradients", found)
+    sources = {"hidden_states": hidden, "result of add_norm's call 1": captured["normed"]}
+    put("bert.layer", "gradients", grads(result, cotangent, **sources, **linears))
     inner = {name: captured[name] for name in ("key", "query", "value", "attended", "normed")}
     found = grads(result, cotangent, **inner)
     replay = {f"attended {name}": heads(found[name]) for name in ("key", "query", "value")}
@@ -298,6 +298,7 @@ def classifier_tensors(model, ids: Tensor, real: Tensor, noise, put) -> None:
     )
     values = {
         "logits": logits,
+        "logits of one sentence": logits[:1],
         "input_ids given to self.bert": ids,
         "attention_mask given to self.bert": real.long(),
     }

@@ -5,6 +5,7 @@ import textwrap
 import warnings
 
 import pytest
+import torch
 from conftest import ROOT
 from torch import nn
 
@@ -15,6 +16,7 @@ from checks.fingerprints import Fingerprint, digest, fingerprint_of, projections
 from checks.graded_tasks import graded_task
 from checks.part1 import adamw, functions
 from checks.part2 import calls
+from checks.traces import attribute
 from course.answers import VARIANTS, installed_source, put_methods, read_all
 
 ARGUMENTS = {
@@ -1173,6 +1175,20 @@ def test_a_layer_called_by_forward_is_traced():
     assert "a = self_attention(hidden_states, attention_mask); b = add_norm(" in facts[0]
     assert "c = interm_dense(b); d = add_norm(b, c," in facts[0]
     assert "something else" not in facts[0]
+
+
+@pytest.mark.filterwarnings("error")
+def test_a_tensor_within_a_computation_is_looked_at_without_a_warning():
+    """Of another than a leaf torch warns where its .grad is read."""
+    inner = torch.ones(2, requires_grad=True) * 2
+    assert attribute(inner, "shape") == (2,)
+    assert attribute(inner.detach(), "grad") is None
+
+
+def test_what_the_courses_code_raises_is_not_told_as_the_students():
+    body = "from utils import get_extended_attention_mask as f\nf(attention_mask, torch.float32)"
+    said = raised(ATTENTION, body)[1][1]
+    assert said == "utils.py raises this, so the condition for it was met"
 
 
 # ---------------------------------------------------------------------------------------------

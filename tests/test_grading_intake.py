@@ -1,5 +1,6 @@
 """Safe intake of submissions (course/grading/intake.py, entries.py, parse.py)."""
 
+import importlib.metadata
 import io
 import os
 import re
@@ -7,6 +8,8 @@ import shutil
 import signal
 import stat
 import struct
+import subprocess
+import sys
 import time
 import tracemalloc
 import unicodedata
@@ -197,6 +200,20 @@ def test_one_folder_around_everything(taken, top, separator):
     submission = taken(content=packed(*pairs), part=2)
     assert submission.files == PART_2
     assert submission.notes == (f"{intake.TOP_FOLDER}: {', '.join(top.split('/'))}",)
+
+
+@pytest.mark.parametrize("top", ["minbert", "code"])
+def test_one_folder_around_the_scripts(taken, top):
+    """With predictions, a report or a README beside it; not where it is one of two."""
+    inside = {name for name in PART_2 if name.endswith(".py")}
+    pairs = [(f"{top}/{name}" if name in inside else name, text) for name, text in PART_2.items()]
+    submission = taken(content=packed(*pairs, ("README.txt", b"x")), part=2)
+    assert submission.files == PART_2
+    assert f"{intake.SCRIPTS_FOLDER}: {top}" in submission.notes
+    again = taken(content=packed(*pairs, ("old/bert.py", b"x")), part=2)
+    assert "bert.py" not in again.files
+    at_top = taken(("old/bert.py", b"x"))
+    assert at_top.files == PART_1
 
 
 def test_predictions_alone_keep_their_folder(taken):
@@ -887,6 +904,24 @@ def test_long_names_hide_nothing_and_take_no_time(length, lines):
     source = f"x = a{'.b' * length}\n" * lines + "torch.optim.SGD\n"
     assert [said.split(":")[1] for said in flagged(source)] == [str(lines + 1)]
     assert time.process_time() - begun < 5
+
+
+def test_a_hidden_package_is_looked_for_and_not_found(tmp_path):
+    """As torch.compile does; what is installed and allowed is found, with its version."""
+    (tmp_path / "pluggy.py").write_text("OWN = 1")
+    program = f"""
+import importlib.metadata, importlib.util, pathlib
+from course.grading import likeness
+likeness.hide(["hypothesis", "pluggy"], pathlib.Path({str(tmp_path)!r}))
+print(importlib.util.find_spec("hypothesis"), importlib.metadata.version("torch"))
+import pluggy
+print(pluggy.OWN)
+import hypothesis
+"""
+    command = [sys.executable, "-c", program]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, check=False)
+    assert done.stdout == f"None {importlib.metadata.version('torch')}\n1\n"
+    assert done.stderr.endswith("ModuleNotFoundError: No module named 'hypothesis'\n")
 
 
 def test_packages_that_the_course_allows():

@@ -7,7 +7,7 @@ from conftest import ROOT, versions
 
 from checks import jobs
 from checks.findings import faulty
-from checks.graded_tasks import GRADED_TASKS
+from checks.graded_tasks import GRADED_TASKS, graded_task
 from course.answers import (
     MISTAKES,
     VARIANTS,
@@ -19,6 +19,7 @@ from course.answers import (
     solution_with,
 )
 from course.fingerprints import base_of
+from course.grading import hidden
 
 BERT = [entry for entry in GRADED_TASKS if entry.file == "bert.py"]
 WRONG = {entry.id: read_all(MISTAKES, entry.id) for entry in BERT}
@@ -63,6 +64,23 @@ def test_a_mistake_fails_no_task_but_its_own(answer):
         assert {entry.id: jobs.examine(entry) for entry in others} == {
             entry.id: [] for entry in others
         }
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("            attended, expanded,", "            attended.detach(), expanded,"),
+        ("self.interm_dense(attended)", "self.interm_dense(attended.detach())"),
+    ],
+)
+def test_a_gradient_that_is_lost_within_a_layer_is_seen(old, new):
+    """Behind the first add_norm the gradients are stored ones, whatever arrives there."""
+    source = (ROOT / "bert.py").read_text(encoding="utf-8")
+    assert source.count(old) == 1
+    with installed_source("bert.py", source.replace(old, new)):
+        findings = jobs.examine(graded_task("bert.layer"))
+    assert "gradients of result of add_norm's call 1" in faulty(findings)[0].text
+    assert "bert.layer/gradients/result of add_norm's call 1" in hidden.make(0)["alone"].expected
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,7 @@
 """Known mistakes in the classifier: caught, named, other tasks and right answers left in peace."""
 
 import pytest
-from conftest import versions
+from conftest import ROOT, versions
 
 from checks import jobs
 from checks.findings import faulty
@@ -26,6 +26,27 @@ def test_a_classifiers_mistake_is_caught_and_named(answer, version):
 def test_a_right_classifier_is_not_accused(answer, version):
     with installed(answer, version):
         assert [jobs.examine(entry) for entry in CLASSIFIER] == [[], []]
+
+
+def forward_as(old: str, new: str) -> list:
+    """What the check finds where our forward has this in place of that."""
+    source = (ROOT / "classifier.py").read_text(encoding="utf-8")
+    assert source.count(old) == 1
+    with installed_source("classifier.py", source.replace(old, new)):
+        return jobs.examine(graded_task("classifier.forward"))
+
+
+def test_a_batch_of_one_keeps_its_axis():
+    head = "return self.classifier(self.dropout(pooled))"
+    (finding,) = faulty(forward_as(head, f"{head}.squeeze()"))
+    assert "logits of one sentence" in finding.text
+    assert "(9,) instead of (1, 9)" in finding.text
+
+
+@pytest.mark.parametrize("kind", ["float", "double", "bool", "int"])
+def test_a_mask_of_another_type_is_right(kind):
+    given = "self.bert(input_ids, attention_mask)"
+    assert forward_as(given, given.replace("mask)", f"mask.{kind}())")) == []
 
 
 def test_a_wrong_classifier_fails_no_task_in_another_file():

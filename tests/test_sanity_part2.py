@@ -298,6 +298,11 @@ WRONG = {  # what is in no file: task that is wrong, class, words that a finding
         after("predict_similarity", lambda x: x + (x * 0).sqrt()),
         "gradients that are not finite reach the parameters",
     ),
+    "left with quit()": (
+        SENTIMENT,
+        wrong(predict_sentiment=lambda self, *batch: exit(2)),
+        "SystemExit",
+    ),
     "a typing error": (
         SIMILARITY,
         wrong(predict_similarity=lambda self, *batch: self.similarty(*batch)),

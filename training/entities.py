@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 NO_LABEL = -100  # what cross_entropy ignores: [CLS], [SEP], padding, all but a word's first piece
 OUTSIDE = "O"
-TAG = re.compile(r"O|[BI]-\S.*")
+TAG = re.compile(r"O|[BI]-\S[^\t]*")
 LANGUAGE = re.compile("[a-z][a-z-]*:")  # WikiANN's tokens begin with that of their language
 
 # ---------------------------------------------------------------------------------------------
@@ -48,6 +48,8 @@ def read_sentences(
     """
     try:
         text = Path(path).read_text(encoding="utf-8")
+    except FileNotFoundError:
+        raise InputError(f"no file {path}") from None
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(f"{path} cannot be read as UTF-8 text ({error})") from None
     sentences = [Sentence([], [])]
@@ -57,7 +59,8 @@ def read_sentences(
                 sentences.append(Sentence([], []))
             continue
         word, _, tag = line.removeprefix("\ufeff").partition("\t")
-        if not word or not (tag.strip() if any_tags else TAG.fullmatch(tag)):
+        is_tag = tag.strip() and "\t" not in tag if any_tags else TAG.fullmatch(tag)
+        if not word or not is_tag:
             wanted = "a tag" if any_tags else "O, B-TYPE or I-TYPE"
             raise InputError(
                 f"{path}, line {number}: expected a word, a tab and {wanted}, not {line[:60]!r}"

@@ -274,6 +274,7 @@ class LayerStandIns:
         self.references, self.kind = references, kind
         self.seen: dict[str, Any] = {}
         self.add_norms = 0
+        self.normed: dict[str, Tensor] = {}  # what call 1 gave, behind which stored gradients go on
         layer.self_attention.attention = self.attention
         layer.add_norm = self.add_norm
 
@@ -305,7 +306,10 @@ class LayerStandIns:
         is_number = isinstance(probability, float)
         self.note(place, dropout=torch.tensor(probability) if is_number else probability)
         name = ("normed", "result")[number - 1]
-        return self.replay(name, input=input, output=output)
+        result = self.replay(name, input=input, output=output)
+        if self.add_norms == 1 and result.requires_grad:
+            self.normed = {"result of add_norm's call 1": result}
+        return result
 
 
 # Python's own complaint about wrong arguments is to name the student's function.
@@ -317,7 +321,9 @@ def run_layer(references: dict[str, Tensor], alone: bool = True) -> dict[str, An
     """Task 1.3 on stored hidden states (B, L, D); ``alone``: with stand-ins for what it calls."""
     given = inputs_of("bert.layer", references)
     layer = student_model(references).bert_layers[0]
-    parts = LayerStandIns(layer, references, "values") if alone else SimpleNamespace(seen={})
+    parts = SimpleNamespace(seen={}, normed={})
+    if alone:
+        parts = LayerStandIns(layer, references, "values")
     (source,), (hidden,) = leaves(given.hidden)
     mask = given.mask.clone()
     result = layer(hidden, mask)
@@ -330,7 +336,8 @@ def run_layer(references: dict[str, Tensor], alone: bool = True) -> dict[str, An
         "interm_dense": layer.interm_dense,
     }
     names = {f"{name}.weight": module.weight for name, module in used.items()}
-    outputs |= gradients(result, given.cotangent, {"hidden_states": source} | names)
+    sources = {"hidden_states": source} | names | parts.normed
+    outputs |= gradients(result, given.cotangent, sources)
     if not alone:
         padded = (given.mask < 0)[:, 0, 0, :, None]  # (B, L, 1)
         after = layer(torch.where(padded, 3 - source, source), given.mask.clone())
@@ -432,6 +439,13 @@ def run_classifier_init(references: dict[str, Tensor]) -> dict[str, Any]:
     return outputs | {"sizes": sizes, "rates": rates}
 
 
+def whole_mask(mask: Any) -> Any:
+    """A mask of 0. and 1. as whole numbers: to BERT it is the same."""
+    if isinstance(mask, Tensor) and mask.is_floating_point() and mask.eq(mask.bool()).all():
+        return mask.long()
+    return mask
+
+
 def run_classifier_forward(references: dict[str, Tensor]) -> dict[str, Any]:
     """Task 1.7 with the reference's encoder outputs and weights."""
     given = inputs_of("classifier.forward", references)
@@ -443,8 +457,9 @@ def run_classifier_forward(references: dict[str, Tensor]) -> dict[str, Any]:
 
     def stored_encoder(input_ids, attention_mask, *_, **__):
         seen["values/input_ids given to self.bert"] = input_ids
-        seen["values/attention_mask given to self.bert"] = attention_mask
-        made = [tensor.clone() for tensor in handed]  # here, where no_grad would be seen
+        seen["values/attention_mask given to self.bert"] = whole_mask(attention_mask)
+        rows = len(input_ids) if isinstance(input_ids, Tensor) else None
+        made = [tensor[:rows].clone() for tensor in handed]  # here, where no_grad would be seen
         return dict(zip(("last_hidden_state", "pooler_output"), made, strict=True))
 
     stored_encoder.__qualname__ = "BertModel.forward"  # in Python's complaint about arguments
@@ -458,6 +473,8 @@ def run_classifier_forward(references: dict[str, Tensor]) -> dict[str, Any]:
         "Linear's bias": head.bias,
     }
     outputs |= gradients(result, given.cotangent, names)
+    one = model(given.input_ids[:1].clone(), given.attention_mask[:1].clone())
+    outputs["values/logits of one sentence"] = one
     model.train()
     sources, handed = leaves(*sources)
     result = model(given.input_ids.clone(), given.attention_mask.clone())

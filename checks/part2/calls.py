@@ -417,7 +417,7 @@ def fitting(seed: int) -> Measured:
         try:
             with torch.no_grad():
                 call(model, task_id, batch_for(task_id, seed))
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             found[function_of(task_id)] = str(error)[:300]
     return found
 

@@ -68,6 +68,7 @@ NOT_PDF = "left out, no PDF whatever its name"
 SECOND_PDF = "left out, a second PDF"
 FROM_JUNK = "ignored, made by the operating system or by Python"
 TOP_FOLDER = "read as if it were not there: the one folder around everything"
+SCRIPTS_FOLDER = "read as if it were not there: the one folder that holds the scripts"
 MOVED = "read as if it lay in predictions/"
 Pairs = list[tuple[str, Entry]]  # by the name that counts
 
@@ -306,13 +307,19 @@ def is_safe(name: str, parts: list[str]) -> bool:
 
 
 def without_top_folder(pairs: Pairs, notes: Notes) -> Pairs:
-    """The names without the folder around all of them, if there is one."""
+    """The names without the folder around all of them, or around all scripts, if there is one."""
     while len(tops := {name.partition("/")[0] for name, _ in pairs}) == 1:
         (top,) = tops
         if top == "predictions" or any("/" not in name for name, _ in pairs):
             break
         notes.add(TOP_FOLDER, top)
         pairs = [(name.partition("/")[2], entry) for name, entry in pairs]
+    scripts = {name for name in WANTED[2] if name.endswith(".py")}
+    holders = {name.partition("/")[0] for name, _ in pairs if name.partition("/")[2] in scripts}
+    if len(holders) == 1 and scripts.isdisjoint(name for name, _ in pairs):
+        (top,) = holders
+        notes.add(SCRIPTS_FOLDER, top)
+        pairs = [(name.removeprefix(f"{top}/"), entry) for name, entry in pairs]
     return pairs
 
 

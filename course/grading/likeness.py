@@ -44,8 +44,10 @@ def look_like_checks(code: Path, beside: Sequence[str]) -> None:
     os.environ.pop("OMP_NUM_THREADS", None)  # torch has read it
 
 
-class OnlyNeeded:
-    """A finder of modules that does not find some of those that are installed.
+class OnlyNeeded(importlib.machinery.PathFinder):
+    """In place of Python's finder of files: does not find some modules that are installed.
+
+    To look for one of them is no error: torch.compile asks which packages there are.
 
     Args:
         hidden: their names.
@@ -58,15 +60,14 @@ class OnlyNeeded:
     def find_spec(
         self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> importlib.machinery.ModuleSpec | None:
-        """The student's own module of a hidden name, or an error; of others nothing."""
-        if path is not None or name not in self.hidden:
-            return None
-        if own := importlib.machinery.PathFinder.find_spec(name, [self.folder]):
-            return own
-        raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+        """What PathFinder finds; of a hidden name the student's own module, or nothing."""
+        if path is None and name in self.hidden:
+            path = [self.folder]
+        return super().find_spec(name, path, target)
 
 
 def hide(hidden: Collection[str], folder: Path) -> None:
     """Have modules not found that are not loaded yet."""
-    sys.meta_path.insert(0, OnlyNeeded(hidden, folder))
+    here = sys.meta_path.index(importlib.machinery.PathFinder)
+    sys.meta_path[here] = OnlyNeeded(hidden, folder)
     importlib.invalidate_caches()
