@@ -46,7 +46,7 @@ def test_help(say, script):
 @pytest.mark.parametrize("script", ["classifier", "multitask_classifier"])
 def test_training(say, script, tiny_model_folder, tiny_data):
     line = ["--option", "pretrain", "--epochs", 1, "--data_dir", tiny_data]
-    more = ["--only", "sst"] if script == "classifier" else ["--steps_per_epoch", 2]
+    more = ["--only", "sst"] if script == "classifier" else ["--steps_per_epoch", 3]
     assert "loss" in say(script, *line, *more, "--model", tiny_model_folder)
 
 

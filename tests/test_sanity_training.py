@@ -261,7 +261,7 @@ def report(monkeypatch, check_here):
 
 
 def test_what_the_script_says(report):
-    ok = "  ok    the training loop: both sentences and whole labels reach the losses"
+    ok = "  ok    the training loop: both sentences and unrounded labels reach the losses"
     assert report([]) == (0, [ok])
     code, lines = report([Finding("hint", "not trained yet: Quora")])
     assert (code, lines) == (0, [ok, "        hint: not trained yet: Quora"])

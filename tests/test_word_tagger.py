@@ -61,7 +61,7 @@ def test_names_have_an_f1_and_become_tags_of_pieces(
         ("--train x", "--train needs --out"),
         ("--tagger x", "--tagger needs something"),
         ("--tagger nowhere.json --tag x", "no file nowhere.json"),
-        ("--train nowhere --out o.json", "nowhere cannot be read"),
+        ("--train nowhere --out o.json", "no file nowhere"),
     ],
 )
 def test_refused_in_one_line(run_script_here, line, said):
