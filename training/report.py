@@ -109,7 +109,7 @@ def print_settings(args: Any, tasks: Sequence[str] = ()) -> None:
         if kind:
             if value and (one.name in kind or not tasks or first in tasks):
                 files[kind].setdefault(str(Path(value).parent), []).append(Path(value).name)
-        elif value not in (None, False, "", 0.0) or (value is not None and value != default):
+        elif value is not None and (value != default or value not in (False, "", 0.0)):
             text = " ".join(value) if isinstance(value, list) else str(value)
             cells.append((f"{one.name} {text}", value == default))
     print()

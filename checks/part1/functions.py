@@ -474,8 +474,7 @@ def run_classifier_forward(references: dict[str, Tensor]) -> dict[str, Any]:
         "Linear's bias": head.bias,
     }
     outputs |= gradients(result, given.cotangent, names)
-    one = model(given.input_ids[:1].clone(), given.attention_mask[:1].clone())
-    outputs[OF_ONE] = one
+    outputs[OF_ONE] = model(given.input_ids[:1].clone(), given.attention_mask[:1].clone())
     model.train()
     sources, handed = leaves(*sources)
     result = model(given.input_ids.clone(), given.attention_mask.clone())
