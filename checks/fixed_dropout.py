@@ -56,6 +56,18 @@ class FixedDropout(TorchFunctionMode):
         return F.scaled_dot_product_attention(query, key, value, attn_mask, **options)
 
 
+class NoDropout(FixedDropout):
+    """While active, dropout does nothing, in whatever mode and with whatever probability."""
+
+    def dropout(self, input, *_, **__):
+        """In place of F.dropout and torch.dropout."""
+        return input
+
+    def attention(self, query, key, value, attn_mask=None, dropout_p=0.0, **options):
+        """In place of F.scaled_dot_product_attention."""
+        return F.scaled_dot_product_attention(query, key, value, attn_mask, **options)
+
+
 @contextlib.contextmanager
 def default_dtype(dtype: torch.dtype) -> Iterator[None]:
     """The type of what the student's code makes: parameters, torch.tensor(0.5), torch.zeros(3)."""

@@ -311,7 +311,7 @@ def main() -> None:
     parser.add_argument("--rows", type=positive_int, help="how many few takes")
     args: argparse.Namespace = parser.parse_args()
     if args.kind in OF_A_FILE and not args.folder.is_file():
-        raise InputError(f"no file {args.folder}")
+        raise InputError(f"no file {args.folder}; {args.kind} converts a file, not a folder")
     if (args.kind == "few") != bool(args.rows):
         parser.error("few needs --rows, and nothing else takes it")
     if args.kind in ("text", "speech"):

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
-from typing import TypeVar
+from typing import ClassVar, TypeVar
 
 from torch import Tensor, nn
 from torch.utils.data import Dataset
@@ -109,11 +109,13 @@ class BertWithHead(BertPreTrainedModel):
         super().save_pretrained(folder, architectures=[self.ARCHITECTURE])
 
 
-def check_length(length: int, model: BertWithHead) -> None:
-    """InputError if the model has fewer positions than --length."""
+def settle_length(args: HeadFlags, model: BertWithHead) -> None:
+    """--length where none was given; InputError if the model has fewer positions."""
     positions = model.config.max_position_embeddings
-    if length > positions:
-        raise InputError(f"--length {length} is more than the model's {positions} positions")
+    if args.length is None:
+        args.length = min(args.USUAL_LENGTH, positions)
+    if args.length > positions:
+        raise InputError(f"--length {args.length} is more than the model's {positions} positions")
 
 
 def restore(args, kind: type[BertWithHead]) -> SimpleNamespace:
@@ -121,7 +123,7 @@ def restore(args, kind: type[BertWithHead]) -> SimpleNamespace:
     device = pick_device(args.use_gpu)
     model = kind.from_pretrained(args.checkpoint)
     accelerate(model)
-    check_length(args.length, model)
+    settle_length(args, model)
     tokenizer = BertTokenizer.from_pretrained(args.checkpoint)
     autocast = autocast_for(device, args.precision)
     return SimpleNamespace(
@@ -184,9 +186,12 @@ OUT_HELP = "folder of the model and of all that a run writes (%(default)s)"
 class HeadFlags(TrainingFlags):
     """The options of every lesson that trains a head."""
 
+    USUAL_LENGTH: ClassVar[int] = 128
     out: str = flag("predictions/head", help=OUT_HELP)
     lr: float = flag(5e-5, type=positive_float)
-    length: int = flag(128, type=positive_int, help="most word pieces of a row (%(default)s)")
+    length: int | None = flag(
+        None, type=positive_int, help="most word pieces of a row (128, or what the model can read)"
+    )
     limit: int | None = flag(
         None, type=positive_int, help="use the first so many examples of each file"
     )

@@ -23,7 +23,7 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
@@ -40,10 +40,10 @@ from lessons.heads import (
     OUT_HELP,
     BertWithHead,
     HeadFlags,
-    check_length,
     checked,
     new_run,
     restore,
+    settle_length,
     train_and_score,
 )
 from lessons.squad import Question, Windows, best_spans, read_questions, score
@@ -156,6 +156,11 @@ def said(context: str, spans: dict[tuple[int, int], float], count: int) -> list[
 # Training and scoring
 
 
+def windows_of(questions: list[Question], tokenizer: BertTokenizer, args) -> Windows:
+    """The rows of these questions, as long and overlapping as the flags say."""
+    return Windows(questions, tokenizer, args.length, args.stride or args.length // 3)
+
+
 def train(args) -> None:
     """Train on args.train; the epoch with the best F1 on args.dev is kept in args.out."""
     keep_freed_memory()
@@ -163,9 +168,9 @@ def train(args) -> None:
     tokenizer = BertTokenizer.from_pretrained(args.model)
     labels = ("first", "last")
     model = QuestionAnswerer.from_pretrained(args.model, labels=labels)
-    check_length(args.length, model)
+    settle_length(args, model)
     train_set, dev_set = (
-        Windows(read_questions(file, args.limit), tokenizer, args.length, args.stride)
+        windows_of(read_questions(file, args.limit), tokenizer, args)
         for file in (args.train, args.dev)
     )
     for name, some in (("train", train_set), ("dev", dev_set)):
@@ -198,7 +203,7 @@ def train(args) -> None:
 def answer_with(args, questions: list[Question]) -> list[list[tuple[str, float]]]:
     """What the model of args.checkpoint answers."""
     ours = restore(args, QuestionAnswerer)
-    dataset = Windows(questions, ours.tokenizer, args.length, args.stride)
+    dataset = windows_of(questions, ours.tokenizer, args)
     return answer(ours.model, dataset, args, ours.device, ours.autocast)
 
 
@@ -232,15 +237,20 @@ def predict(args) -> None:
 class AnswerFlags(HeadFlags):
     """The command line's options."""
 
+    USUAL_LENGTH: ClassVar[int] = 384
     out: str = flag("predictions/squad", help=OUT_HELP)
     epochs: int = flag(2, type=positive_int)
     batch_size: int = flag(16, type=positive_int)
-    length: int = flag(384, type=positive_int, help="most word pieces of a row (%(default)s)")
+    length: int | None = flag(
+        None, type=positive_int, help="most word pieces of a row (384, or what the model can read)"
+    )
     train: str | None = flag(None, help="SQuAD's JSON ($MINBERT_DATA/squad)")
     dev: str | None = flag(None, help="the same, to choose the best epoch on")
     predict: str | None = flag(None, metavar="QUESTION", help="answer it from --context")
     context: str | None = flag(None, metavar="TEXT", help="or - for standard input")
-    stride: int = flag(128, type=positive_int, help="pieces two windows share (128)")
+    stride: int | None = flag(
+        None, type=positive_int, help="pieces two windows share (a third of --length)"
+    )
     longest_answer: int = flag(30, type=positive_int, help="in word pieces (30)")
     n_best: int = flag(20, type=positive_int, help="spans a window to consider (20)")
 

@@ -38,10 +38,10 @@ from lessons.heads import (
     OUT_HELP,
     BertWithHead,
     HeadFlags,
-    check_length,
     checked,
     new_run,
     restore,
+    settle_length,
     train_and_score,
 )
 from tokenizer import BertTokenizer
@@ -140,7 +140,7 @@ def train(args) -> None:
     tokenizer = BertTokenizer.from_pretrained(args.model)
     model = TokenClassifier.from_pretrained(args.model, labels=labels)
     model.dropout.p = args.hidden_dropout_prob
-    check_length(args.length, model)
+    settle_length(args, model)
     train_set, dev_set = (
         TaggedWords(some, tokenizer, labels, args.length) for some in (sentences, dev)
     )

@@ -233,7 +233,8 @@ def test_texts_alone(convert, tmp_path):
     table.write_text("\tid\tlabel\n0\ta\t1\n")
     done = convert("text", table, "--out", tmp_path / "out")
     assert_refused(done, f"error: {table}", "sentence", code=1)
-    assert convert("text", tmp_path, "--out", tmp_path).err == f"error: no file {tmp_path}\n"
+    said = f"error: no file {tmp_path}; text converts a file, not a folder\n"
+    assert convert("text", tmp_path, "--out", tmp_path).err == said
 
 
 def test_parts_of_speech(convert, tmp_path, monkeypatch):

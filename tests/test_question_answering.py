@@ -40,6 +40,7 @@ from transformers import AutoTokenizer, BertForQuestionAnswering
 
 import bert
 from lessons import question_answering as lesson
+from lessons.heads import settle_length
 from lessons.question_answering import QuestionAnswerer, answer, span_loss
 from lessons.squad import (
     Question,
@@ -510,6 +511,14 @@ def test_killed_and_resumed_it_ends_as_if_untouched(line, tmp_path):
 )
 def test_bad_command_lines(refused, flags, code, said):  # noqa: F811
     refused(lesson, flags, code, said)
+
+
+@pytest.mark.parametrize(("positions", "length"), [(128, 128), (512, 384)])
+def test_rows_fit_the_model_by_themselves(positions, length):
+    model = QuestionAnswerer(tiny_config(max_position_embeddings=positions), LABELS)
+    args = lesson.get_args([])
+    settle_length(args, model)
+    assert args.length == length
 
 
 def test_questions_without_an_answer_are_not_trained_on(run_script_here, line, tmp_path):

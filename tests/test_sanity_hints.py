@@ -440,11 +440,15 @@ def test_a_fact_is_measured(probe, function, words, monkeypatch):
             "in evaluation mode dropout acts, too",
         ),
         (
+            lambda s, x: F.dropout(s.embed_layer_norm(x), 0.25),
+            "in evaluation mode dropout acts, too",
+        ),
+        (
             lambda s, x: s.embed_dropout(F.layer_norm(x, (42,))),
             "self.embed_layer_norm has no effect on the result",
         ),
     ],
-    ids=["dropout", "norm"],
+    ids=["dropout", "dropout of its own", "norm"],
 )
 def test_one_mistake_is_one_fact(end, wanted, monkeypatch):
     """It does not disturb the other probes."""

@@ -49,7 +49,10 @@ def read_sentences(
     try:
         text = Path(path).read_text(encoding="utf-8")
     except FileNotFoundError:
-        raise InputError(f"no file {path}") from None
+        raise InputError(
+            f"no file {path}: it should hold lines of word, tab and tag, and an empty line "
+            f"after each sentence"
+        ) from None
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(f"{path} cannot be read as UTF-8 text ({error})") from None
     sentences = [Sentence([], [])]

@@ -7,6 +7,7 @@ be, or cannot be seen because something else is wrong. It does not know how any 
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import itertools
 import math
@@ -19,7 +20,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from checks.findings import Finding
-from checks.fixed_dropout import FixedDropout
+from checks.fixed_dropout import FixedDropout, NoDropout
 
 # A probe gets the student's tiny model, stored inputs of the task and its right results by name.
 Probe = Callable[[nn.Module, SimpleNamespace, Mapping[str, Tensor]], Iterable[str]]
@@ -35,18 +36,17 @@ def facts_of(
 ) -> list[Finding]:
     """What the probes of a task measure. A probe in which the student's code fails says nothing."""
     texts: dict[str, None] = {}  # in order, each once
-    probes = [(probe, 0.0) for probe in PROBES.get(task_id, ()) if not only_dropout]
-    probes += [(probe, None) for probe in PROBES_OF_DROPOUT.get(task_id, ())]
+    probes = () if only_dropout else PROBES.get(task_id, ())
+    of_dropout = PROBES_OF_DROPOUT.get(task_id, ())
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
-        for probe, p in probes:
-            model = make_model()
-            for module in model.modules():
-                if isinstance(module, nn.Dropout) and p is not None:
-                    module.p = p  # so that dropout in the wrong mode disturbs no other probe
+        for probe in (*probes, *of_dropout):
+            # Wrong dropout must disturb no other probe.
+            mode = contextlib.nullcontext() if probe in of_dropout else NoDropout()
             try:
-                for text in probe(model, given, right):
-                    texts[text] = None
+                with mode:
+                    for text in probe(make_model(), given, right):
+                        texts[text] = None
             except (Exception, SystemExit):
                 continue
     return [Finding("fact", text) for text in texts]
