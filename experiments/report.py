@@ -97,6 +97,18 @@ def _row(name: str, by_seed: dict[int | None, list[dict]]) -> Row:
     return Row(name, tuple(by_seed), predicted, seconds, peak)
 
 
+def gold_labels(found: Sequence[dict], folder: str | None = None) -> dict[str, np.ndarray]:
+    """Of the tasks that results have: the labels (N,) of the dev files in a folder, or at hand.
+
+    Raises InputError if a result was made on other dev files.
+    """
+    tasks = [task for task in TASKS if any(task in result["dev"] for result in found)]
+    data = multitask_files(folder)
+    files = {task: Path(data[f"{task}_dev"]) for task in tasks}
+    check_data(found, results.fingerprints(files, tasks))
+    return {task: np.array(results.gold(task, path)[1], float) for task, path in files.items()}
+
+
 def check_data(found: Sequence[dict], prints: dict[str, str]) -> None:
     """InputError if a result was made on other dev files than those whose labels we have."""
     for result in found:
@@ -292,17 +304,13 @@ def main() -> None:
         found = [result for result in found if result["name"] in wanted]
     if not found:
         raise InputError(f"no results yet in {results.RESULTS}; python experiments/run.py TOML")
-    tasks = [task for task in TASKS if any(task in result["dev"] for result in found)]
-    data = multitask_files(args.data_dir)
-    files = {task: Path(data[f"{task}_dev"]) for task in tasks}
-    check_data(found, results.fingerprints(files, tasks))
+    gold = gold_labels(found, args.data_dir)
     rows = {row.name: row for row in rows_of(found, joined)}
     missing = [name for name in args.names if name not in rows]
     if missing:
         raise InputError(f"no results of {', '.join(missing)}; there are: {', '.join(rows) or '–'}")
     ordered = [rows[name] for name in args.names or rows]
 
-    gold = {task: np.array(results.gold(task, path)[1], float) for task, path in files.items()}
     print("\n" + score_table(ordered, gold))
     if len(ordered) > 1:
         print("\n" + difference_table(ordered, gold))

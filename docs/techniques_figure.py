@@ -1,0 +1,178 @@
+"""Draw what the techniques of part 2 bring, from committed results: docs/techniques.svg.
+
+    MINBERT_DATA=FOLDER python docs/techniques_figure.py
+
+A row is a technique, a mark its difference to the same training without it, with the 95 % interval
+of experiments/report.py, which needs the dev files for it. Runs are those of
+experiments/again-*.toml and offline-*.toml that are in experiments/results.jsonl.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from docs.figures import Drawing
+from docs.pretraining_figure import rounded
+from experiments import results
+from experiments.report import Row, gold_labels, intervals, rows_of
+from training.files import atomic_write
+from training.progress import progress_bar
+from training.scripts import run_script
+
+FIGURE = Path(__file__).resolve().parent / "techniques.svg"
+MODELS = {"again": "blue", "offline": "orange"}  # how a model's runs begin, and its colour
+LEFT, RIGHT, ROW = 250, 600, 36  # where intervals are drawn, and a row's height
+
+
+@dataclass(frozen=True)
+class Panel:
+    """A task: its score, its baseline's name after that of the model, and techniques' by title."""
+
+    title: str
+    score: str
+    baseline: str
+    variants: dict[str, str]
+
+
+@dataclass(frozen=True)
+class Mark:
+    """A technique from one model: difference and interval, and how many seeds stand behind it."""
+
+    title: str
+    colour: str
+    difference: tuple[float, float, float]
+    seeds: int
+
+
+SENTIMENT = {
+    "twice the epochs": "double",
+    "more pre-training": "tapt",
+    "SimCSE": "simcse",
+    "supervised contrastive": "supcon",
+    "SMART": "smart",
+    "R-Drop": "r-drop",
+    "shapes of words": "shapes",
+    "names as a second task": "names",
+    "synonyms": "synonyms",
+    "LoRA": "lora",
+}
+SIMILARITY = {
+    "twice the epochs": "double",
+    "more pre-training": "tapt",
+    "SimCSE": "simcse",
+    "ranking": "ranking",
+    "CoSENT": "cosent",
+    "SNLI before": "nli-before",
+    "SMART": "smart",
+    "linear head, no cosine": "linear",
+}
+IN_TURNS = {
+    "half of the epochs": "half",
+    "annealed sampling": "annealed",
+    "PALs": "pals",
+    "a top layer for each task": "separate-layers",
+    "sum of gradients": "sum",
+}
+AT_ONCE = {"PCGrad": "pcgrad", "GradVac": "gradvac", "names as a fourth task": "names"}
+PANELS = (
+    Panel("Sentiment, accuracy", "sst", "sst", SENTIMENT),
+    Panel("Similarity, Pearson's r", "sts", "sts", SIMILARITY),
+    Panel("Three tasks in turns, overall score", "overall", "three", IN_TURNS),
+    Panel("Three tasks, gradients summed, overall score", "overall", "three-sum", AT_ONCE),
+)
+
+# ---------------------------------------------------------------------------------------------
+# Results
+
+
+def marks_of(panel: Panel, rows: dict[str, Row], gold: dict) -> list[Mark]:
+    """Every technique of a panel from every model of which there are runs, in the panel's order."""
+    found = []
+    for title, variant in panel.variants.items():
+        for model, colour in MODELS.items():
+            baseline = rows.get(f"{model}-{panel.baseline}")
+            row = rows.get(f"{model}-{panel.baseline.removesuffix('-sum')}-{variant}")
+            if baseline and row:
+                labels = {task: gold[task] for task in row.predicted}
+                difference = intervals(row, baseline, labels)[panel.score]
+                seeds = len(set(row.seeds) & set(baseline.seeds))
+                found.append(Mark(title, colour, difference, seeds))
+    return found
+
+
+# ---------------------------------------------------------------------------------------------
+# The figure
+
+
+def figure(d: Drawing, drawn: Sequence[tuple[str, list[Mark]]]) -> None:
+    """What the techniques of part 2 bring.
+
+    A panel a task, a row a technique: its difference to the same training without it, from our own
+    model and from the offline one, with a 95 % interval over dev examples and seeds. Where the
+    interval crosses the line at 0 the technique made no difference that these runs could show.
+    """
+    d.box(20, 20, 9, 9, "blue full")
+    d.text(38, 31, "from books", "start")
+    d.box(160, 20, 9, 9, "orange full")
+    d.text(178, 31, "from all-MiniLM-L6-v2", "start")
+    d.box(394, 20, 9, 9, "")
+    d.text(412, 31, "one seed alone", "start")
+    top = 48.0
+    for title, marks in drawn:
+        draw_panel(d, title, marks, top)
+        top = d.bottom + 22
+
+
+def draw_panel(d: Drawing, title: str, marks: Sequence[Mark], top: float) -> None:
+    """One task: names to the left, intervals to the right, a line at 0."""
+    titles = list(dict.fromkeys(mark.title for mark in marks))
+    ends = [end for mark in marks for end in mark.difference] + [0.0]
+    low, high, step = rounded(min(ends), max(ends))
+    bottom = top + 44 + ROW * len(titles)
+
+    def x(value: float) -> float:
+        return LEFT + (RIGHT - LEFT) * (value - low) / (high - low)
+
+    d.text(20, top + 22, title, "start bold")
+    for i in range(round((high - low) / step) + 1):
+        value = low + i * step
+        d.line([(x(value), top + 40), (x(value), bottom)], "" if abs(value) < step / 2 else "thin")
+        said = f"{value:+.2g}".replace("-", "−") if abs(value) > step / 2 else "0"
+        d.text(x(value), bottom + 22, said, "quiet")
+    for i, name in enumerate(titles):
+        middle = top + 44 + ROW * (i + 0.5)
+        d.text(20, middle + 6, name, "start")
+        here = [mark for mark in marks if mark.title == name]
+        for j, mark in enumerate(here):
+            y = middle + 10 * (j - (len(here) - 1) / 2)
+            difference, first, last = map(x, mark.difference)
+            d.line([(first, y), (last, y)], mark.colour)
+            filled = " full" if mark.seeds > 1 else ""
+            d.box(difference - 4.5, y - 4.5, 9, 9, mark.colour + filled)
+
+
+def main() -> None:
+    """Draw the figure of all runs that are done."""
+    found = [
+        result
+        for result in results.load_results()
+        if result["dev"] and result["name"].startswith(tuple(f"{model}-" for model in MODELS))
+    ]
+    gold = gold_labels(found)
+    rows = {row.name: row for row in rows_of(found, {})}
+    panels = progress_bar(PANELS, "bootstrap")
+    drawn = [(panel.title, marks_of(panel, rows, gold)) for panel in panels]
+    drawing = Drawing()
+    figure(drawing, [(title, marks) for title, marks in drawn if marks])
+    with atomic_write(FIGURE) as file:
+        file.write(drawing.svg(figure.__doc__))
+    print(f"wrote {FIGURE}")
+
+
+if __name__ == "__main__":
+    run_script(main)

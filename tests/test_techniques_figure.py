@@ -1,0 +1,69 @@
+"""docs/techniques_figure.py: differences and marks of made-up results."""
+
+import re
+
+import numpy as np
+import pytest
+from conftest import ROOT, load_script
+
+from docs.figures import Drawing
+from experiments import results
+from experiments.report import Row
+
+GOLD = {"sst": np.arange(40.0) % 5}
+
+
+@pytest.fixture
+def script():
+    return load_script("docs/techniques_figure.py")
+
+
+def a_row(name: str, wrong_by_seed: dict[int, int]) -> Row:
+    """A run of sentiment whose first so many answers are wrong."""
+    predicted = np.stack([GOLD["sst"].copy() for _ in wrong_by_seed])
+    for row, wrong in zip(predicted, wrong_by_seed.values(), strict=True):
+        row[:wrong] += 1
+    return Row(name, tuple(wrong_by_seed), {"sst": predicted}, (1.0,), None)
+
+
+def test_marks_are_differences_of_the_seeds_that_both_have(script):
+    rows = [
+        a_row("again-sst", {0: 8, 1: 10}),
+        a_row("again-sst-smart", {0: 4, 1: 6, 2: 40}),
+        a_row("offline-sst", {0: 8}),
+        a_row("offline-sst-smart", {0: 10}),
+        a_row("offline-sst-simcse", {0: 8}),
+        a_row("again-sts-smart", {0: 8}),
+    ]
+    found = script.marks_of(script.PANELS[0], {row.name: row for row in rows}, GOLD)
+    said = [(mark.title, mark.colour, round(mark.difference[0], 6), mark.seeds) for mark in found]
+    assert said == [
+        ("SimCSE", "orange", 0.0, 1),
+        ("SMART", "blue", 0.1, 2),
+        ("SMART", "orange", -0.05, 1),
+    ]
+    assert all(mark.difference[1] <= mark.difference[0] <= mark.difference[2] for mark in found)
+
+
+def test_one_seed_is_hollow_and_gains_are_to_the_right(script):
+    marks = [
+        script.Mark("loses", "blue", (-0.1, -0.15, -0.05), 1),
+        script.Mark("gains", "blue", (0.1, 0.05, 0.15), 3),
+    ]
+    drawing = Drawing()
+    script.draw_panel(drawing, "A task", marks, 0)
+    boxes = re.findall(r'<rect class="([^"]+)" x="([-0-9.]+)"', "".join(drawing.parts))
+    (lost, lost_at), (gained, gained_at) = boxes
+    assert (lost, gained) == ("blue", "blue full")
+    zero = (script.LEFT + script.RIGHT) / 2  # the axis goes as far to the left as to the right
+    assert float(lost_at) < zero < float(gained_at)
+
+
+def test_every_technique_is_a_variant_of_an_experiment(script):
+    for panel in script.PANELS:
+        task = panel.baseline.removesuffix("-sum")
+        named = set()
+        for model in script.MODELS:
+            one = results.read_experiment(ROOT / f"experiments/{model}-{task}.toml")
+            named |= {variant.name.removeprefix(f"{one.name}-") for variant in one.with_variants()}
+        assert set(panel.variants.values()) <= named
