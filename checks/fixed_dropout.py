@@ -65,7 +65,7 @@ class NoDropout(FixedDropout):
 
     def attention(self, query, key, value, attn_mask=None, dropout_p=0.0, **options):
         """In place of F.scaled_dot_product_attention."""
-        return F.scaled_dot_product_attention(query, key, value, attn_mask, **options)
+        return super().attention(query, key, value, attn_mask, **options)
 
 
 @contextlib.contextmanager

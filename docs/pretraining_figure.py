@@ -211,8 +211,7 @@ class Axes:
         left, top, wide, high = self.place
         bottom = top + high
         decimals = max(0, -math.floor(math.log10(self.step) + 1e-9))
-        for i in range(round((self.high - self.low) / self.step) + 1):
-            value = self.low + i * self.step
+        for value in ticks(self.low, self.high, self.step):
             self.d.line([(left, self.y(value)), (left + wide, self.y(value))], "thin")
             self.d.text(left - 8, self.y(value) + 6, f"{value:.{decimals}f}", "end quiet")
         powers = range(math.ceil(self.first - 1e-9), math.floor(self.last + 1e-9) + 1)
@@ -229,6 +228,11 @@ def rounded(low: float, high: float) -> tuple[float, float, float]:
     step = power * next(n for n in (1, 2, 5, 10) if n * power >= rough * 0.999)
     first, last = math.floor(low / step + 1e-9), math.ceil(high / step - 1e-9)
     return first * step, max(last, first + 1) * step, step
+
+
+def ticks(low: float, high: float, step: float) -> list[float]:
+    """The values of an axis that have a tick."""
+    return [low + i * step for i in range(round((high - low) / step) + 1)]
 
 
 # ---------------------------------------------------------------------------------------------

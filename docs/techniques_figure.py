@@ -17,9 +17,10 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from docs.figures import Drawing
-from docs.pretraining_figure import rounded
+from docs.pretraining_figure import rounded, ticks
 from experiments import results
 from experiments.report import Row, gold_labels, intervals, rows_of
+from training.errors import InputError
 from training.files import atomic_write
 from training.progress import progress_bar
 from training.scripts import run_script
@@ -139,10 +140,10 @@ def draw_panel(d: Drawing, title: str, marks: Sequence[Mark], top: float) -> Non
         return LEFT + (RIGHT - LEFT) * (value - low) / (high - low)
 
     d.text(20, top + 22, title, "start bold")
-    for i in range(round((high - low) / step) + 1):
-        value = low + i * step
-        d.line([(x(value), top + 40), (x(value), bottom)], "" if abs(value) < step / 2 else "thin")
-        said = f"{value:+.2g}".replace("-", "−") if abs(value) > step / 2 else "0"
+    for value in ticks(low, high, step):
+        is_zero = abs(value) < step / 2
+        d.line([(x(value), top + 40), (x(value), bottom)], "" if is_zero else "thin")
+        said = "0" if is_zero else f"{value:+.2g}".replace("-", "−")
         d.text(x(value), bottom + 22, said, "quiet")
     for i, name in enumerate(titles):
         middle = top + 44 + ROW * (i + 0.5)
@@ -163,6 +164,8 @@ def main() -> None:
         for result in results.load_results()
         if result["dev"] and result["name"].startswith(tuple(f"{model}-" for model in MODELS))
     ]
+    if not found:
+        raise InputError("no results yet; python experiments/run.py experiments/again-*.toml")
     gold = gold_labels(found)
     rows = {row.name: row for row in rows_of(found, {})}
     panels = progress_bar(PANELS, "bootstrap")

@@ -9,6 +9,7 @@ from conftest import ROOT, load_script
 from docs.figures import Drawing
 from experiments import results
 from experiments.report import Row
+from training.errors import InputError
 
 GOLD = {"sst": np.arange(40.0) % 5}
 
@@ -67,3 +68,11 @@ def test_every_technique_is_a_variant_of_an_experiment(script):
             one = results.read_experiment(ROOT / f"experiments/{model}-{task}.toml")
             named |= {variant.name.removeprefix(f"{one.name}-") for variant in one.with_variants()}
         assert set(panel.variants.values()) <= named
+
+
+def test_no_results(script, monkeypatch, tmp_path):
+    monkeypatch.setattr(results, "RESULTS", tmp_path / "results.jsonl")
+    monkeypatch.setattr(script, "FIGURE", tmp_path / "techniques.svg")
+    with pytest.raises(InputError, match="no results yet"):
+        script.main()
+    assert not script.FIGURE.exists()

@@ -51,7 +51,7 @@ def read_sentences(
     except FileNotFoundError:
         raise InputError(
             f"no file {path}: it should hold lines of word, tab and tag, and an empty line "
-            f"after each sentence"
+            "after each sentence"
         ) from None
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(f"{path} cannot be read as UTF-8 text ({error})") from None

@@ -41,11 +41,12 @@ def facts_of(
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
         for probe in (*probes, *of_dropout):
+            model = make_model()
             # Wrong dropout must disturb no other probe.
             mode = contextlib.nullcontext() if probe in of_dropout else NoDropout()
             try:
                 with mode:
-                    for text in probe(make_model(), given, right):
+                    for text in probe(model, given, right):
                         texts[text] = None
             except (Exception, SystemExit):
                 continue
