@@ -59,12 +59,19 @@ def line(request, tiny_model_folder, tiny_data) -> list[str]:
     return [*RUNS[request.param], *shared, *places]
 
 
+@pytest.fixture(autouse=True, scope="module")
+def a_table_of_its_own():
+    """Word vectors that occur have a table, whatever processor this is: it is resumed, too."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(seen_rows, "computes_bf16", lambda _: True)
+        yield
+
+
 def run(folder: Path, line: list[str], last_event=None, delay=0.0) -> int:
     """Run in a process of its own, which may end at an event; → its exit code."""
 
     def main() -> None:
         classifier.describe = lambda *_: None
-        seen_rows.computes_bf16 = lambda _: True  # a table of its own has to be resumed, too
         classifier.main()
 
     return run_forked(main, folder, line, last_event, delay, (".pt", ".resume", ".json"))
