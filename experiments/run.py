@@ -4,7 +4,8 @@
     python experiments/run.py experiments/annealed-cross.toml --seeds 0 1
 
 A run writes into experiments/runs/NAME-SEED, and when it is done a line into
-experiments/results.jsonl. Runs that have their line are skipped, interrupted ones go on.
+experiments/results.jsonl. Runs that have their line are skipped (--anew makes their models again,
+which are not in git), interrupted ones go on.
 """
 
 from __future__ import annotations
@@ -88,10 +89,11 @@ def command_of(experiment: Experiment, seed: int | None, folder: Path) -> list[s
     return [sys.executable, script, *map(str, checkpoints), *flags, "--out_dir", str(folder)]
 
 
-def run_one(experiment: Experiment, seed: int | None) -> None:
-    """Run a command, keep its result in its folder, and append it to results.jsonl."""
+def run_one(experiment: Experiment, seed: int | None, has_line: bool) -> None:
+    """Run a command; keep its result in its folder, and append it if it has no line yet."""
     name = run_name(experiment.name, seed)
     folder = results.RUNS / name
+    check_earlier_runs(experiment, name)
     command = command_of(experiment, seed, folder)
     if experiment.kind in OF_TASKS:
         results.dev_files(experiment.flags)  # a missing one must not show after an hour
@@ -106,9 +108,20 @@ def run_one(experiment: Experiment, seed: int | None) -> None:
     result |= outcome(experiment, folder)
     result |= results.origin(code, bool(experiment.flags.get("use_gpu")))
     write_json(folder / "result.json", result)
-    results.append_result(result)
+    if not has_line:
+        results.append_result(result)
     if asked:
         raise InputError(f"stopped after {name}; the same command goes on")
+
+
+def check_earlier_runs(experiment: Experiment, name: str) -> None:
+    """Raise InputError if the run begins with what an earlier one leaves, and it is not there."""
+    for value in experiment.flags.values():
+        if str(value).startswith("$RUNS/") and not (path := Path(results.expanded(value))).exists():
+            raise InputError(
+                f"{name} reads {path}, which is not there; experiments/README.md says what makes "
+                "it (a run that has its line already wants --anew)"
+            )
 
 
 def outcome(experiment: Experiment, folder: Path) -> dict[str, Any]:
@@ -139,6 +152,11 @@ def get_args() -> argparse.Namespace:
     parser.add_argument("experiments", nargs="+", metavar="TOML")
     parser.add_argument("--seeds", nargs="+", type=int, help="only these of the TOML's seeds")
     parser.add_argument("--only", nargs="+", metavar="NAME", help="only these of a TOML's variants")
+    parser.add_argument(
+        "--anew",
+        action="store_true",
+        help="also those that have their line, which stays as it is: for the models they leave",
+    )
     return parser.parse_args()
 
 
@@ -157,13 +175,14 @@ def main() -> None:
         for seed in seeds_of(one, args.seeds)
     ]
     for experiment, seed in chosen:
-        if is_done(experiment, seed):
+        has_line = is_done(experiment, seed)
+        if has_line and not args.anew:
             print(f"{run_name(experiment.name, seed)} is in {results.RESULTS.name} already")
-        elif kept := kept_result(experiment, seed):
+        elif not has_line and (kept := kept_result(experiment, seed)):
             results.append_result(kept)
             print(f"{run_name(experiment.name, seed)}: took the result in its folder")
         else:
-            run_one(experiment, seed)
+            run_one(experiment, seed, has_line)
 
 
 if __name__ == "__main__":

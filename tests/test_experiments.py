@@ -3,6 +3,7 @@
 import itertools
 import json
 import os
+import shutil
 import signal
 import sys
 import time
@@ -130,6 +131,22 @@ def test_runs_already_done_are_skipped(place, run_script_here):
     results.RESULTS.unlink()  # but not if the flags are others by now
     succeeded(run_script_here(run, write_toml(place, "plain", "lr = 0.5")))
     assert len(calls(place)) == 4
+
+
+def test_a_run_whose_line_is_there_can_be_made_anew(place, run_script_here):
+    """A clone has the lines, but not the models with which other runs begin."""
+    toml = write_toml(place, "long", seeds="[0]")
+    succeeded(run_script_here(run, toml))
+    lines = results.RESULTS.read_text()
+    shutil.rmtree(place / "runs")
+    later = write_toml(place, "later", 'model = "$RUNS/long-0"', seeds="[0]")
+    said = (f"later-0 reads {place / 'runs' / 'long-0'}, which is not there", "--anew")
+    assert_refused(run_script_here(run, later), *said, code=1)
+    assert not (place / "runs").exists()
+    succeeded(run_script_here(run, toml, "--anew"))
+    assert results.RESULTS.read_text() == lines
+    succeeded(run_script_here(run, later))
+    assert len(calls(place)) == 3
 
 
 def test_a_run_that_fails_is_not_recorded_and_goes_on_next_time(
