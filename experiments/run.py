@@ -25,6 +25,7 @@ from training.errors import InputError
 from training.files import write_json
 from training.scripts import run_script
 
+ANEW = "(a run that has its line already wants --anew)"
 OF_TASKS = ("train", "ensemble")  # the kinds whose dev predictions are kept
 
 
@@ -84,7 +85,8 @@ def command_of(experiment: Experiment, seed: int | None, folder: Path) -> list[s
     checkpoints = [results.RUNS / member / "model.pt" for member in experiment.members]
     missing = [path.parent.name for path in checkpoints if not path.is_file()]
     if missing:
-        raise InputError(f"{experiment.name} needs the runs {', '.join(missing)}; run these first")
+        needed = f"{experiment.name} needs the runs {', '.join(missing)}; run these first"
+        raise InputError(f"{needed} {ANEW}")
     script, flags = str(results.ROOT / "extensions" / "ensemble.py"), as_arguments(experiment.flags)
     return [sys.executable, script, *map(str, checkpoints), *flags, "--out_dir", str(folder)]
 
@@ -120,7 +122,7 @@ def check_earlier_runs(experiment: Experiment, name: str) -> None:
         if str(value).startswith("$RUNS/") and not (path := Path(results.expanded(value))).exists():
             raise InputError(
                 f"{name} reads {path}, which is not there; experiments/README.md says what makes "
-                "it (a run that has its line already wants --anew)"
+                f"it {ANEW}"
             )
 
 
