@@ -26,7 +26,7 @@ from checks.findings import ROOT, Outcome
 from checks.graded_tasks import GRADED_TASKS, GradedTask, graded_task
 from checks.report import Report, is_right
 from training.arguments import OneLineParser, positive_float
-from training.errors import InputError
+from training.errors import InputError, reader_left
 
 PART_2 = ("multitask_classifier.py", "checks/part2")  # what its handout adds
 LIMIT = 60.0  # seconds for a job
@@ -161,6 +161,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
         sys.exit(check(get_args(arguments)))
     except InputError as error:
         sys.exit(f"error: {error}")
+    except BrokenPipeError:
+        if not reader_left():
+            raise
+        sys.exit(1)
 
 
 if __name__ == "__main__":

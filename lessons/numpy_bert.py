@@ -26,7 +26,7 @@ from tqdm import tqdm
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from config import BertConfig
-from training.errors import InputError
+from training.errors import InputError, reader_left
 from training.hub import find_model
 from training.wordpieces import WordPieces, read_vocabulary
 
@@ -472,5 +472,10 @@ def main() -> None:
 if __name__ == "__main__":
     try:
         main()
+        sys.stdout.flush()
     except ValueError as error:  # InputError among them: bad input
         stop(str(error))
+    except BrokenPipeError:
+        if not reader_left():
+            raise
+        sys.exit(1)

@@ -1,11 +1,15 @@
-"""No script stumbles on a console that is not UTF-8, as on older Windows or under LANG=C."""
+"""No script stumbles on a console that is not UTF-8, or on a reader that has seen enough."""
 
 import io
+import os
 import runpy
+import subprocess
 import sys
 
 import pytest
 from conftest import ROOT, save_classifier_folder, tiny_vocabulary
+
+from training.scripts import run_script
 
 STUDENTS = ("classifier", "multitask_classifier", "prepare_submit", "sanity_check", "data/download")
 LESSONS = tuple(
@@ -66,3 +70,36 @@ def test_the_forward_pass_in_numpy(say, tmp_path):
 
 def test_faults_of_a_submission(say):
     assert "no zip written" in say("prepare_submit")
+
+
+@pytest.mark.skipif(os.name == "nt", reason="a closed pipe is another error on Windows")
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+@pytest.mark.parametrize(
+    "line",
+    [
+        ["sanity_check.py", "--task", "1.5"],
+        ["lessons/fill_mask.py", "--text", "a [MASK]"],
+        ["lessons/numpy_bert.py", "--model", "books", "--text", "a word"],
+    ],
+)
+def test_a_reader_that_has_left(line, unbuffered):
+    reading, writing = os.pipe()
+    os.close(reading)
+    script = subprocess.run(
+        [sys.executable, *line],
+        cwd=ROOT,
+        env=os.environ | {"PYTHONUNBUFFERED": unbuffered},
+        stdout=writing,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    os.close(writing)
+    assert (script.returncode, script.stderr) == (1, "")
+
+
+def test_a_broken_pipe_that_is_not_stdout():
+    def main():
+        raise BrokenPipeError("to a child")
+
+    with pytest.raises(BrokenPipeError, match="to a child"):
+        run_script(main)

@@ -1,6 +1,9 @@
-"""The one kind of error that a user can mend. Nothing here needs torch."""
+"""The one kind of error that a user can mend, and one that is none. Nothing here needs torch."""
 
 from __future__ import annotations
+
+import os
+import sys
 
 
 class InputError(ValueError):
@@ -15,3 +18,13 @@ def first_line(error: Exception) -> str:
     """The first line of an error's text, or the error's name where it says nothing."""
     lines = str(error).splitlines() or [type(error).__name__]
     return lines[0][:150]
+
+
+def reader_left() -> bool:
+    """Whether nobody reads stdout any more, as after ``| head``; if so, it leads nowhere now."""
+    try:
+        print(flush=True)
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # Python's end flushes, too
+        return True
+    return False

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from training.errors import InputError, Stopped
+from training.errors import InputError, Stopped, reader_left
 from training.processes import first_process, leave_processes
 
 
@@ -16,6 +16,7 @@ def run_script(main: Callable[[], Any]) -> None:
         stream.reconfigure(errors="replace")  # a console without UTF-8 shows ? for ·
     try:
         main()
+        sys.stdout.flush()
         leave_processes()
     except InputError as error:  # the same one in all processes, if there are several
         said = str(error) if isinstance(error, Stopped) else f"error: {error}"
@@ -23,3 +24,8 @@ def run_script(main: Callable[[], Any]) -> None:
         sys.exit(said)
     except KeyboardInterrupt:
         sys.exit("\ninterrupted" if first_process() else 1)
+    except BrokenPipeError:
+        if not reader_left():
+            raise
+        leave_processes("the output is read no more")
+        sys.exit(1)
