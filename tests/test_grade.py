@@ -159,19 +159,22 @@ def test_the_same_results_whether_killed_or_several_at_a_time(
     for path in submissions.iterdir():
         if path.name.startswith(students):
             shutil.copy(path, folder)
-    batch = subprocess.Popen(
-        command(folder, out, "-j", "2"),
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        start_new_session=True,
-    )
+    printed = tmp_path / "printed"
+    with open(printed, "wb") as output:
+        batch = subprocess.Popen(
+            command(folder, out, "-j", "2"),
+            stdout=output,
+            stderr=output,
+            start_new_session=True,
+        )
     deadline = time.monotonic() + 300
     while not list((out / "results").glob("*.json")) and time.monotonic() < deadline:
+        assert batch.poll() is None, printed.read_text()
         time.sleep(0.01)
     os.kill(batch.pid, signal.SIGKILL)
     batch.wait()
     before = times(out)
-    assert 1 <= len(before) < len(students)
+    assert 1 <= len(before) < len(students), printed.read_text()
     done = run(folder, out, "-j", "3")
     assert done.returncode == 0, done.stderr
     wanted = results(alone[0])

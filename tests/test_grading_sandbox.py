@@ -335,6 +335,18 @@ def test_a_root_that_cannot_become_another_user_is_told(monkeypatch, tmp_path):
         isolation._can_be_another_user.cache_clear()
 
 
+def test_a_user_whose_processes_another_grading_kills_is_one_all_the_same(monkeypatch):
+    """Slot 0 may be another grading's, which cleans it while this one asks whether it could."""
+
+    def killed(command, **given):
+        return subprocess.CompletedProcess(command, -signal.SIGKILL)
+
+    monkeypatch.setattr(isolation.subprocess, "run", killed)
+    isolation._can_be_another_user.cache_clear()
+    assert isolation._can_be_another_user()
+    isolation._can_be_another_user.cache_clear()
+
+
 def test_reaches_without_anything(monkeypatch, tmp_path):
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
     assert isolation.AnotherUser().reaches(tmp_path)
