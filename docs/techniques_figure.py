@@ -111,7 +111,7 @@ def figure(d: Drawing, drawn: Sequence[tuple[str, list[Mark]]]) -> None:
     """What the techniques of part 2 bring.
 
     A panel a task, a row a technique: its difference to the same training without it, from our own
-    model and from the offline one, with a 95 % interval over dev examples and five seeds. Where the
+    model and from the offline one, with a 95 % interval over dev examples and seeds. Where the
     interval crosses the line at 0 the technique made no difference that these runs could show.
     """
     d.box(20, 20, 9, 9, "blue full")

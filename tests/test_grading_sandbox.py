@@ -327,12 +327,10 @@ def test_a_root_that_cannot_become_another_user_is_told(monkeypatch, tmp_path):
 
     monkeypatch.setattr(os, "geteuid", lambda: 0)
     monkeypatch.setattr(isolation.subprocess, "run", refuse)
-    isolation._can_be_another_user.cache_clear()
-    try:
-        with refused("this root cannot become another user"):
-            grade.refuse(isolation.AnotherUser(), [0], [tmp_path], [])
-    finally:
-        isolation._can_be_another_user.cache_clear()
+    uncached = isolation._can_be_another_user.__wrapped__
+    monkeypatch.setattr(isolation, "_can_be_another_user", uncached)
+    with refused("this root cannot become another user"):
+        grade.refuse(isolation.AnotherUser(), [0], [tmp_path], [])
 
 
 def test_a_user_whose_processes_another_grading_kills_is_one_all_the_same(monkeypatch):
@@ -342,9 +340,7 @@ def test_a_user_whose_processes_another_grading_kills_is_one_all_the_same(monkey
         return subprocess.CompletedProcess(command, -signal.SIGKILL)
 
     monkeypatch.setattr(isolation.subprocess, "run", killed)
-    isolation._can_be_another_user.cache_clear()
-    assert isolation._can_be_another_user()
-    isolation._can_be_another_user.cache_clear()
+    assert isolation._can_be_another_user.__wrapped__()  # what is cached here stays
 
 
 def test_reaches_without_anything(monkeypatch, tmp_path):
