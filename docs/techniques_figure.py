@@ -73,6 +73,7 @@ SIMILARITY = {
 }
 IN_TURNS = {
     "half of the epochs": "half",
+    "twice the epochs": "double",
     "annealed sampling": "annealed",
     "PALs": "pals",
     "a top layer for each task": "separate-layers",
