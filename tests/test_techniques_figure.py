@@ -1,6 +1,7 @@
 """docs/techniques_figure.py: differences and marks of made-up results."""
 
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -59,11 +60,26 @@ def test_gains_are_to_the_right(script):
 def test_every_technique_is_a_variant_of_an_experiment(script):
     for panel in script.PANELS:
         task = panel.baseline.removesuffix("-sum")
-        named = set()
+        missing = set(panel.variants.values())
         for model in script.MODELS:
             one = results.read_experiment(ROOT / f"experiments/{model}-{task}.toml")
-            named |= {variant.name.removeprefix(f"{one.name}-") for variant in one.with_variants()}
-        assert set(panel.variants.values()) <= named
+            named = {variant.name for variant in one.with_variants()}
+            assert script.run_of(f"{model}-{panel.baseline}") in named
+            missing -= {
+                variant
+                for variant in panel.variants.values()
+                if script.run_of(f"{model}-{task}-{variant}") in named
+            }
+        assert not missing
+
+
+def test_three_tasks_from_books_are_drawn_after_twelve_epochs(script):
+    panel = next(panel for panel in script.PANELS if panel.baseline == "three")
+    names = ("again-three", "again-three-double", "again-three-quadruple", "again-three-pals")
+    rows = {name: a_row(name, {0: wrong}) for name, wrong in zip(names, (8, 4, 0, 8), strict=True)}
+    found = script.marks_of(replace(panel, score="sst"), rows, GOLD)
+    said = [(mark.title, round(mark.difference[0], 6)) for mark in found]
+    assert said == [("half of the epochs", -0.1), ("twice the epochs", 0.1)]
 
 
 def test_no_results(script, monkeypatch, tmp_path):
