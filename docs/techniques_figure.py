@@ -107,9 +107,9 @@ def marks_of(panel: Panel, rows: dict[str, Row], gold: dict) -> list[Mark]:
     found = []
     for title, variant in panel.variants.items():
         for model, colour in MODELS.items():
-            task = panel.baseline.removesuffix("-sum")
+            tasks = panel.baseline.removesuffix("-sum")
             baseline = rows.get(run_of(f"{model}-{panel.baseline}"))
-            row = rows.get(run_of(f"{model}-{task}-{variant}"))
+            row = rows.get(run_of(f"{model}-{tasks}-{variant}"))
             if baseline and row:
                 labels = {task: gold[task] for task in row.predicted}
                 found.append(Mark(title, colour, intervals(row, baseline, labels)[panel.score]))
