@@ -19,9 +19,9 @@ from safetensors.torch import load_file, save
 from torch import Tensor, nn
 
 from config import BertConfig
-from training.errors import InputError, first_line
-from training.files import atomic_write, write_json
-from training.hub import WEIGHT_FILES, find_model
+from training.files.errors import InputError, first_line
+from training.files.hub import WEIGHT_FILES, find_model
+from training.files.writing import atomic_write, write_json
 from utils import get_parameter_dtype
 
 # Hugging Face's name → ours, once for the embeddings and the pooler …
@@ -166,7 +166,7 @@ class BertPreTrainedModel(nn.Module):
         """A model with pretrained weights, in evaluation mode.
 
         Args:
-            name_or_path: a folder, or a model's name; see training.hub.find_model.
+            name_or_path: a folder, or a model's name; see training.files.hub.find_model.
             local_files_only: never ask the hub.
             config: use this configuration instead of the checkpoint's.
             args, kwargs: what ``cls.__init__`` takes goes to it, other keywords into the config.

@@ -31,21 +31,32 @@ from datasets import load_data
 from evaluation import classify, say_classes, scored, write_in_order
 from optimizer import AdamW
 from training.acceleration import accelerate
-from training.arguments import OneLineParser, check_seed, positive_int, probability
-from training.batches import TrainingLoader, evaluation_loader
-from training.checkpoints import ResumePoint, restore_model, resume_path, run_settings, save_model
-from training.course_files import SPLITS, class_names, data_folder
-from training.devices import autocast_for, keep_freed_memory, pick_device
-from training.encoder_outputs import cache_encoder_outputs
-from training.error_analysis import describe
-from training.errors import InputError
-from training.files import check_writable
-from training.flags import TrainingFlags, add_fields, complete, flag, hint_at_rate
-from training.hub import default_model
-from training.processes import broadcast_parameters, first_process, in_first_process, join_processes
-from training.report import Report, print_settings
-from training.run import Run
-from training.scripts import run_script
+from training.cli.arguments import OneLineParser, check_seed, positive_int, probability
+from training.cli.flags import TrainingFlags, add_fields, complete, flag, hint_at_rate
+from training.cli.scripts import run_script
+from training.files.course_files import SPLITS, class_names, data_folder
+from training.files.errors import InputError
+from training.files.hub import default_model
+from training.files.writing import check_writable
+from training.loop.batches import TrainingLoader, evaluation_loader
+from training.loop.checkpoints import (
+    ResumePoint,
+    restore_model,
+    resume_path,
+    run_settings,
+    save_model,
+)
+from training.loop.devices import autocast_for, keep_freed_memory, pick_device
+from training.loop.encoder_outputs import cache_encoder_outputs
+from training.loop.processes import (
+    broadcast_parameters,
+    first_process,
+    in_first_process,
+    join_processes,
+)
+from training.loop.run import Run
+from training.reports.error_analysis import describe
+from training.reports.report import Report, print_settings
 from utils import seed_everything
 
 # The course's two data sets: number of classes, and a batch size where it is fixed

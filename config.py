@@ -10,8 +10,8 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
-from training.errors import InputError
-from training.hub import find_model
+from training.files.errors import InputError
+from training.files.hub import find_model
 
 
 @dataclass(init=False)

@@ -18,10 +18,10 @@ from torch.utils.data import Dataset
 
 from config import BertConfig
 from tokenizer import MODEL_MAX_LENGTH, BertTokenizer
-from training.course_files import data_folder
-from training.errors import InputError
-from training.flags import TrainingFlags, complete
-from training.tables import in_range, numbers, read_table, refuse
+from training.cli.flags import TrainingFlags, complete
+from training.files.course_files import data_folder
+from training.files.errors import InputError
+from training.files.tables import in_range, numbers, read_table, refuse
 
 MOST_CLASSES = 1000
 # ---------------------------------------------------------------------------------------------

@@ -25,12 +25,12 @@ from datasets import (
     SentencePairTestDataset,
     load_multitask_data,
 )
-from training.arguments import OneLineParser
-from training.compare import compare
-from training.errors import InputError
-from training.files import atomic_write
-from training.progress import progress_bar
-from training.scripts import run_script
+from training.cli.arguments import OneLineParser
+from training.cli.scripts import run_script
+from training.files.errors import InputError
+from training.files.writing import atomic_write
+from training.loop.progress import progress_bar
+from training.reports.compare import compare
 
 # ---------------------------------------------------------------------------------------------
 # One pass over the data

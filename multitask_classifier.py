@@ -52,18 +52,23 @@ from solution.curriculum import drawn, round_robin
 
 ### END SOLUTION multitask.imports
 from training.acceleration import accelerate
-from training.arguments import given_lines, probability
-from training.batches import PAIR, SINGLE, LengthBatches, evaluation_loader
-from training.checkpoints import restore_model, resume_path, save_model
-from training.course_files import COURSE_STEMS, class_names, find_course_files
-from training.devices import autocast_for, keep_freed_memory, pick_device
-from training.encoder_outputs import cache_encoder_outputs, unique_texts
-from training.error_analysis import describe
-from training.errors import InputError
-from training.flags import complete, flag
-from training.hub import default_model
-from training.processes import broadcast_parameters, first_process, in_first_process, join_processes
-from training.scripts import run_script
+from training.cli.arguments import given_lines, probability
+from training.cli.flags import complete, flag
+from training.cli.scripts import run_script
+from training.files.course_files import COURSE_STEMS, class_names, find_course_files
+from training.files.errors import InputError
+from training.files.hub import default_model
+from training.loop.batches import PAIR, SINGLE, LengthBatches, evaluation_loader
+from training.loop.checkpoints import restore_model, resume_path, save_model
+from training.loop.devices import autocast_for, keep_freed_memory, pick_device
+from training.loop.encoder_outputs import cache_encoder_outputs, unique_texts
+from training.loop.processes import (
+    broadcast_parameters,
+    first_process,
+    in_first_process,
+    join_processes,
+)
+from training.reports.error_analysis import describe
 from training.tasks import (
     Task,
     TaskFlags,

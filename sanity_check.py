@@ -25,8 +25,8 @@ from checks.child import Child
 from checks.findings import ROOT, Outcome
 from checks.graded_tasks import GRADED_TASKS, GradedTask, graded_task
 from checks.report import Report, is_right
-from training.arguments import OneLineParser, positive_float
-from training.errors import InputError, reader_left
+from training.cli.arguments import OneLineParser, positive_float
+from training.files.errors import InputError, reader_left
 
 PART_2 = ("multitask_classifier.py", "checks/part2")  # what its handout adds
 LIMIT = 60.0  # seconds for a job

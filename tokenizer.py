@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from training.files import atomic_write, write_json
-from training.hub import find_model
+from training.files.hub import find_model
+from training.files.writing import atomic_write, write_json
 from training.wordpieces import SPECIAL_TOKENS, WordPieces, read_vocabulary
 
 MODEL_MAX_LENGTH = 512  # what ``truncation=True`` alone cuts at

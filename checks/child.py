@@ -16,7 +16,7 @@ import time
 from pathlib import Path
 
 from checks.findings import ROOT, Finding, Outcome, is_students
-from training.errors import InputError
+from training.files.errors import InputError
 
 FRAME = re.compile(r'File "(.+)", line (\d+) in (\S+)')  # of faulthandler, which escapes names
 ESCAPE = re.compile(r"\\(?:x([0-9a-f]{2})|u([0-9a-f]{4})|U([0-9a-f]{8}))")

@@ -23,9 +23,9 @@ from checks.errors import describe, import_fault
 from checks.findings import ROOT, Finding, Outcome, faulty
 from checks.graded_tasks import GRADED_TASKS, GradedTask, graded_task
 from checks.part1 import functions
-from training.errors import InputError
-from training.files import sha256_of
-from training.hub import WEIGHT_FILES, default_model, find_model
+from training.files.errors import InputError
+from training.files.hub import WEIGHT_FILES, default_model, find_model
+from training.files.writing import sha256_of
 
 MAKE = "python -m tests.make_sanity_check"
 PRETRAINED_TOLERANCE = 1e-4

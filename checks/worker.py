@@ -17,7 +17,7 @@ from dataclasses import asdict
 from typing import IO, Any
 
 from checks.jobs import run
-from training.errors import InputError
+from training.files.errors import InputError
 
 
 def answer(name: str) -> dict[str, Any]:

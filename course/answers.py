@@ -53,7 +53,7 @@ from pathlib import Path
 from checks.findings import Mistake
 from checks.graded_tasks import GRADED_TASKS, GradedTask
 from course.patches import patched
-from training.errors import InputError
+from training.files.errors import InputError
 
 ROOT = Path(__file__).resolve().parent.parent
 MISTAKES, VARIANTS = ROOT / "course" / "mistakes", ROOT / "course" / "variants"

@@ -45,10 +45,10 @@ from course.answers import (  # noqa: E402
     read_all,
     solution_with,
 )
-from training.arguments import OneLineParser  # noqa: E402
-from training.errors import InputError  # noqa: E402
-from training.files import atomic_write  # noqa: E402
-from training.scripts import run_script  # noqa: E402
+from training.cli.arguments import OneLineParser  # noqa: E402
+from training.cli.scripts import run_script  # noqa: E402
+from training.files.errors import InputError  # noqa: E402
+from training.files.writing import atomic_write  # noqa: E402
 
 OPTIMIZER = "optimizer.step"
 Outputs = Mapping[str, Any]  # way of running a function → its outputs, or its error's Finding

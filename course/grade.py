@@ -64,10 +64,10 @@ from course.grading import (  # noqa: E402
 from course.grading.context import SECONDS, GradingContext, open_context  # noqa: E402
 from course.grading.slots import Slots  # noqa: E402
 from course.grading.types import Submission  # noqa: E402
-from training.arguments import OneLineParser, positive_float, positive_int  # noqa: E402
-from training.errors import InputError  # noqa: E402
-from training.files import write_json  # noqa: E402
-from training.scripts import run_script  # noqa: E402
+from training.cli.arguments import OneLineParser, positive_float, positive_int  # noqa: E402
+from training.cli.scripts import run_script  # noqa: E402
+from training.files.errors import InputError  # noqa: E402
+from training.files.writing import write_json  # noqa: E402
 
 STAFF_ERROR = "staff error"
 

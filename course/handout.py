@@ -42,10 +42,10 @@ from course.regions import (  # noqa: E402
     render,
     text_of,
 )
-from training.arguments import OneLineParser  # noqa: E402
-from training.errors import InputError  # noqa: E402
-from training.files import atomic_write  # noqa: E402
-from training.scripts import run_script  # noqa: E402
+from training.cli.arguments import OneLineParser  # noqa: E402
+from training.cli.scripts import run_script  # noqa: E402
+from training.files.errors import InputError  # noqa: E402
+from training.files.writing import atomic_write  # noqa: E402
 
 FIXED_DATE = (2020, 1, 1, 0, 0, 0)
 SHORT = 12  # a shorter line of a solution, without its blanks, says nothing

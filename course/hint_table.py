@@ -50,9 +50,9 @@ from course.answers import (  # noqa: E402
 )
 from course.fingerprints import base_of, part_1  # noqa: E402
 from course.told import HEADINGS, best_told  # noqa: E402
-from training.arguments import OneLineParser  # noqa: E402
-from training.files import atomic_write  # noqa: E402
-from training.scripts import run_script  # noqa: E402
+from training.cli.arguments import OneLineParser  # noqa: E402
+from training.cli.scripts import run_script  # noqa: E402
+from training.files.writing import atomic_write  # noqa: E402
 
 ENOUGH = 0.9  # share of mistakes that have to be named
 OUTCOMES = ("named", "named wrongly", *list(HEADINGS)[1:], "missed")

@@ -51,9 +51,9 @@ from course.answers import (  # noqa: E402
 from course.equivalence import equivalent  # noqa: E402
 from course.mutation_operators import mutants  # noqa: E402
 from course.told import HEADINGS, best_told  # noqa: E402
-from training.arguments import OneLineParser, positive_float, positive_int  # noqa: E402
-from training.files import atomic_write  # noqa: E402
-from training.scripts import run_script  # noqa: E402
+from training.cli.arguments import OneLineParser, positive_float, positive_int  # noqa: E402
+from training.cli.scripts import run_script  # noqa: E402
+from training.files.writing import atomic_write  # noqa: E402
 
 INIT, FORWARD = "classifier.init", "classifier.forward"
 FORK = multiprocessing.get_context("fork")

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from training.errors import InputError
+from training.files.errors import InputError
 
 ARROW = " → "
 

@@ -10,7 +10,7 @@ from typing import Any
 from checks.graded_tasks import GradedTask
 from course.table import course_tasks
 from course.templates import templates_of
-from training.errors import InputError
+from training.files.errors import InputError
 
 TEMPLATE = templates_of(__file__).get_template("student_readme.md")
 COLUMNS = ("task", "function", "points", "minutes", "paper", "check")

@@ -12,7 +12,7 @@ from typing import Any
 
 from checks.graded_tasks import GRADED_TASKS, GradedTask
 from course.regions import MODES
-from training.errors import InputError
+from training.files.errors import InputError
 
 PARTS, SETTINGS = "course/parts.toml", "course/settings.toml"
 TASKS_FILE = "checks/graded_tasks.toml"

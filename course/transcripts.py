@@ -19,10 +19,10 @@ from checks import jobs  # noqa: E402
 from checks.graded_tasks import GRADED_TASKS, GradedTask  # noqa: E402
 from checks.report import Report  # noqa: E402
 from course.answers import MISTAKES, installed, read  # noqa: E402
-from training.arguments import OneLineParser  # noqa: E402
-from training.errors import InputError  # noqa: E402
-from training.files import atomic_write  # noqa: E402
-from training.scripts import run_script  # noqa: E402
+from training.cli.arguments import OneLineParser  # noqa: E402
+from training.cli.scripts import run_script  # noqa: E402
+from training.files.errors import InputError  # noqa: E402
+from training.files.writing import atomic_write  # noqa: E402
 
 PAGE = ROOT / "docs" / "checks.md"
 WIDTH = 96  # columns

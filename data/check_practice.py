@@ -23,9 +23,9 @@ ROOT = Path(__file__).resolve().parent.parent
 # Python puts the folder of the script (data/) on its path, and utils.py is one folder above.
 sys.path.insert(0, str(ROOT))
 
-from training.arguments import OneLineParser  # noqa: E402
-from training.errors import InputError  # noqa: E402
-from training.scripts import run_script  # noqa: E402
+from training.cli.arguments import OneLineParser  # noqa: E402
+from training.cli.scripts import run_script  # noqa: E402
+from training.files.errors import InputError  # noqa: E402
 
 SPLITS = ("train", "dev", "test-student")
 SHOWN = 5  # faults named in one line

@@ -56,12 +56,12 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from datasets import preprocess_string
 from extensions.features.word_tags import WORD
-from training.arguments import OneLineParser, positive_int
-from training.errors import InputError
-from training.files import atomic_write
-from training.progress import progress_bar
-from training.scripts import run_script
-from training.tables import read_table
+from training.cli.arguments import OneLineParser, positive_int
+from training.cli.scripts import run_script
+from training.files.errors import InputError
+from training.files.tables import read_table
+from training.files.writing import atomic_write
+from training.loop.progress import progress_bar
 
 DEV_SHARE = 0.2  # of the pairs that are cut
 RELATIONS = ("contradiction", "neutral", "entailment")

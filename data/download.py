@@ -27,10 +27,10 @@ ROOT = Path(__file__).resolve().parent.parent
 # Python puts the folder of the script (data/) on its path, and utils.py is one folder above.
 sys.path.insert(0, str(ROOT))
 
-from training.arguments import OneLineParser  # noqa: E402
-from training.errors import InputError  # noqa: E402
-from training.files import check_writable, sha256_of  # noqa: E402
-from training.scripts import run_script  # noqa: E402
+from training.cli.arguments import OneLineParser  # noqa: E402
+from training.cli.scripts import run_script  # noqa: E402
+from training.files.errors import InputError  # noqa: E402
+from training.files.writing import check_writable, sha256_of  # noqa: E402
 
 BASE_URL = "https://raw.githubusercontent.com/gpoesia/minbert-default-final-project/main/data/"
 CONNECT_SECONDS = 5  # to connect, and for each wait for more bytes

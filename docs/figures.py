@@ -30,10 +30,10 @@ from lessons.attention_maps import attention_maps, outputs_of
 from optimizer import AdamW
 from pretraining.masking import mask_tokens
 from tokenizer import BertTokenizer
-from training.errors import InputError
-from training.files import atomic_write
-from training.hub import OFFLINE_NAME
-from training.scripts import run_script
+from training.cli.scripts import run_script
+from training.files.errors import InputError
+from training.files.hub import OFFLINE_NAME
+from training.files.writing import atomic_write
 
 FOLDER = Path(__file__).resolve().parent / "figures"
 SEA, SHIP = "The captain looked at the sea.", "The ship sailed."

@@ -1,12 +1,12 @@
 """Draw what pre-training buys, from committed results: two figures, and a table in Markdown.
 
     python docs/pretraining_figure.py
-    python docs/pretraining_figure.py --curve experiments/runs/books-0/metrics.json
+    python docs/pretraining_figure.py --curve research/experiments/runs/books-0/metrics.json
 
-books-scores.svg has the scores of the runs in experiments/results.jsonl that began with a model of
-N word pieces (experiments/books-*.toml), with their controls (experiments/controls.py), and
+books-scores.svg has the scores of the runs in research/experiments/results.jsonl that began with a model of
+N word pieces (research/experiments/books-*.toml), with their controls (research/experiments/controls.py), and
 books-loss.svg the loss of the long run on held-out text. --curve takes that from the run's
-metrics.json into experiments/books-curve.jsonl. Scores are those of the last epoch, on dev, which
+metrics.json into research/experiments/books-curve.jsonl. Scores are those of the last epoch, on dev, which
 has chosen nothing.
 """
 
@@ -27,11 +27,11 @@ import numpy as np
 from scipy.stats import t
 
 from docs.figures import Drawing
-from experiments import results
-from training.arguments import OneLineParser
-from training.errors import InputError
-from training.files import atomic_write
-from training.scripts import run_script
+from research.experiments import results
+from training.cli.arguments import OneLineParser
+from training.cli.scripts import run_script
+from training.files.errors import InputError
+from training.files.writing import atomic_write
 
 FOLDER = Path(__file__).resolve().parent
 CURVE = results.FOLDER / "books-curve.jsonl"
@@ -334,7 +334,9 @@ def main() -> None:
     if rows := read_curve():
         drawn["books-loss"] = (loss_figure, rows)
     if not drawn:
-        raise InputError("no results yet; python experiments/run.py experiments/books-*.toml")
+        raise InputError(
+            "no results yet; python research/experiments/run.py research/experiments/books-*.toml"
+        )
     for name, (draw, data) in drawn.items():
         drawing = Drawing()
         draw(drawing, data)

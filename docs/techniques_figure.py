@@ -3,8 +3,8 @@
     MINBERT_DATA=FOLDER python docs/techniques_figure.py
 
 A row is a technique, a mark its difference to the same training without it, with the 95 % interval
-of experiments/report.py, which needs the dev files for it. Runs are those of
-experiments/again-*.toml and offline-*.toml that are in experiments/results.jsonl.
+of research/experiments/report.py, which needs the dev files for it. Runs are those of
+research/experiments/again-*.toml and offline-*.toml that are in research/experiments/results.jsonl.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from docs.figures import Drawing
 from docs.pretraining_figure import rounded, ticks
-from experiments import results
-from experiments.report import Row, gold_labels, intervals, rows_of
-from training.errors import InputError
-from training.files import atomic_write
-from training.progress import progress_bar
-from training.scripts import run_script
+from research.experiments import results
+from research.experiments.report import Row, gold_labels, intervals, rows_of
+from training.cli.scripts import run_script
+from training.files.errors import InputError
+from training.files.writing import atomic_write
+from training.loop.progress import progress_bar
 
 FIGURE = Path(__file__).resolve().parent / "techniques.svg"
 MODELS = {"again": "blue", "offline": "orange"}  # how a model's runs begin, and its colour
@@ -172,7 +172,9 @@ def main() -> None:
         if result["dev"] and result["name"].startswith(tuple(f"{model}-" for model in MODELS))
     ]
     if not found:
-        raise InputError("no results yet; python experiments/run.py experiments/again-*.toml")
+        raise InputError(
+            "no results yet; python research/experiments/run.py research/experiments/again-*.toml"
+        )
     gold = gold_labels(found)
     rows = {row.name: row for row in rows_of(found, {})}
     panels = progress_bar(PANELS, "bootstrap")

@@ -23,8 +23,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 import polib
 
-from training.errors import InputError
-from training.scripts import run_script
+from training.cli.scripts import run_script
+from training.files.errors import InputError
 
 FOLDER = Path(__file__).resolve().parent
 TEXT, CATALOGUE = FOLDER / "handout.md", FOLDER / "de" / "handout.po"

@@ -46,14 +46,14 @@ from multitask_classifier import (
     overall,
     read_set,
 )
-from training.arguments import OneLineParser, positive_int
-from training.batches import evaluation_loader
-from training.checkpoints import load_checkpoint, save_checkpoint
-from training.devices import autocast_for, pick_device
-from training.errors import InputError
-from training.files import check_writable, write_json
-from training.flags import complete
-from training.scripts import run_script
+from training.cli.arguments import OneLineParser, positive_int
+from training.cli.flags import complete
+from training.cli.scripts import run_script
+from training.files.errors import InputError
+from training.files.writing import check_writable, write_json
+from training.loop.batches import evaluation_loader
+from training.loop.checkpoints import load_checkpoint, save_checkpoint
+from training.loop.devices import autocast_for, pick_device
 from training.tasks import input_lengths, task_names
 
 

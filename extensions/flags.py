@@ -17,9 +17,9 @@ from extensions.tasks import LOSSES, TASKS
 from extensions.text import sampling
 from extensions.update.schedules import KINDS as SCHEDULES
 from multitask_classifier import ModelFlags, MultitaskFlags
-from training.arguments import positive_float, positive_int, probability
-from training.course_files import COURSE_STEMS
-from training.flags import flag
+from training.cli.arguments import positive_float, positive_int, probability
+from training.cli.flags import flag
+from training.files.course_files import COURSE_STEMS
 from training.tasks import task_names
 
 PERTURB = ("r3f", "smart", "fgm", "freelb")

@@ -40,9 +40,9 @@ from extensions.tasks import TASKS
 from multitask_classifier import TASKS as COURSE_TASKS
 from multitask_classifier import MultitaskBERT
 from solution.cross_encoding import concat
-from training.errors import InputError
-from training.files import sha256_of
-from training.flags import complete
+from training.cli.flags import complete
+from training.files.errors import InputError
+from training.files.writing import sha256_of
 
 RANK = 8  # of LoRA, and the width of adapters, if the flag is not given
 

@@ -45,17 +45,22 @@ from multitask_classifier import (
 from optimizer import AdamW
 from solution.curriculum import drawn, round_robin
 from training.acceleration import accelerate
-from training.arguments import given_lines
-from training.batches import SINGLE, LengthBatches, evaluation_loader
-from training.checkpoints import restore_model, resume_path, save_model
-from training.course_files import SPLITS
-from training.devices import autocast_for, keep_freed_memory, pick_device
-from training.errors import InputError
-from training.files import sha256_of
-from training.hub import default_model
-from training.processes import broadcast_parameters, first_process, in_first_process, join_processes
-from training.scripts import run_script
-from training.tables import read_table
+from training.cli.arguments import given_lines
+from training.cli.scripts import run_script
+from training.files.course_files import SPLITS
+from training.files.errors import InputError
+from training.files.hub import default_model
+from training.files.tables import read_table
+from training.files.writing import sha256_of
+from training.loop.batches import SINGLE, LengthBatches, evaluation_loader
+from training.loop.checkpoints import restore_model, resume_path, save_model
+from training.loop.devices import autocast_for, keep_freed_memory, pick_device
+from training.loop.processes import (
+    broadcast_parameters,
+    first_process,
+    in_first_process,
+    join_processes,
+)
 from training.tasks import (
     Turns,
     check_run,

@@ -18,7 +18,8 @@ from torch.nn import functional as F
 
 from config import BertConfig
 from tokenizer import MODEL_MAX_LENGTH, BertTokenizer
-from training.entities import (
+from training.cli.flags import TrainingFlags, complete
+from training.files.entities import (
     NO_LABEL,
     OUTSIDE,
     TaggedWords,
@@ -26,11 +27,10 @@ from training.entities import (
     likeliest_tags,
     read_sentences,
 )
-from training.error_analysis import describe
-from training.errors import InputError
-from training.flags import TrainingFlags, complete
-from training.page import Result
-from training.progress import progress_bar
+from training.files.errors import InputError
+from training.loop.progress import progress_bar
+from training.reports.error_analysis import describe
+from training.reports.page import Result
 
 TAGS = (OUTSIDE, "B-LOC", "I-LOC", "B-ORG", "I-ORG", "B-PER", "I-PER")
 

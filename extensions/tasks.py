@@ -12,8 +12,8 @@ import multitask_classifier as plain
 from evaluation import accuracy, classify_pairs
 from extensions.loss.losses import cosent, ordinal
 from extensions.names import TAGS, describe_words, entity_f1, read_names, tag_loss, tag_words
-from training.batches import PAIR, SINGLE
-from training.course_files import COURSE_STEMS
+from training.files.course_files import COURSE_STEMS
+from training.loop.batches import PAIR, SINGLE
 from training.tasks import Task
 
 FURTHER_TASKS = {

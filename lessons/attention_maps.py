@@ -32,12 +32,12 @@ from torch import Tensor, nn
 
 from bert import BertModel
 from tokenizer import BertTokenizer
-from training.arguments import OneLineParser, positive_int
-from training.errors import InputError
-from training.files import atomic_write
-from training.hub import default_model
-from training.page import STYLE
-from training.scripts import run_script
+from training.cli.arguments import OneLineParser, positive_int
+from training.cli.scripts import run_script
+from training.files.errors import InputError
+from training.files.hub import default_model
+from training.files.writing import atomic_write
+from training.reports.page import STYLE
 from utils import get_extended_attention_mask
 
 MOST_PIECES = 64  # by default; pictures of longer texts show little

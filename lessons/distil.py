@@ -36,18 +36,24 @@ from extensions.loss.distillation import DISTILBERT_WEIGHTS, distilbert_losses
 from lessons.variants import DistilBertModel, count
 from optimizer import AdamW
 from training.acceleration import accelerate
-from training.arguments import OneLineParser, check_seed, positive_float, positive_int, probability
-from training.batches import TrainingLoader, evaluation_loader
-from training.checkpoints import ResumePoint, run_settings
-from training.course_files import data_folder
-from training.devices import autocast_for, keep_freed_memory, pick_device
-from training.errors import InputError
-from training.files import check_writable
-from training.flags import TrainingFlags, add_fields, flag
-from training.processes import broadcast_parameters, first_process, join_processes
-from training.report import Report
-from training.run import Run
-from training.scripts import run_script
+from training.cli.arguments import (
+    OneLineParser,
+    check_seed,
+    positive_float,
+    positive_int,
+    probability,
+)
+from training.cli.flags import TrainingFlags, add_fields, flag
+from training.cli.scripts import run_script
+from training.files.course_files import data_folder
+from training.files.errors import InputError
+from training.files.writing import check_writable
+from training.loop.batches import TrainingLoader, evaluation_loader
+from training.loop.checkpoints import ResumePoint, run_settings
+from training.loop.devices import autocast_for, keep_freed_memory, pick_device
+from training.loop.processes import broadcast_parameters, first_process, join_processes
+from training.loop.run import Run
+from training.reports.report import Report
 from utils import seed_everything
 
 HEAD = ("pre_classifier", "classifier")  # the names of DistilBertForSequenceClassification

@@ -29,12 +29,12 @@ from config import BertConfig
 from optimizer import AdamW
 from tokenizer import BertTokenizer
 from training.acceleration import accelerate
-from training.arguments import OneLineParser
-from training.checkpoints import save_model
-from training.errors import InputError
-from training.files import check_writable
-from training.hub import find_model
-from training.scripts import run_script
+from training.cli.arguments import OneLineParser
+from training.cli.scripts import run_script
+from training.files.errors import InputError
+from training.files.hub import find_model
+from training.files.writing import check_writable
+from training.loop.checkpoints import save_model
 
 CHECKPOINT = ".pt"  # what ends so is a checkpoint of classifier.py, all else is a folder
 HEAD = ("classifier.weight", "classifier.bias")  # of Hugging Face's BertForSequenceClassification

@@ -26,10 +26,10 @@ import torch
 from base_bert import MASKED_WORD_NAMES, canonical_name, read_weights
 from pretraining.model import PretrainingModel
 from tokenizer import BertTokenizer
-from training.arguments import OneLineParser, given_lines, positive_int
-from training.errors import InputError
-from training.hub import OWN_MODEL, find_model
-from training.scripts import run_script
+from training.cli.arguments import OneLineParser, given_lines, positive_int
+from training.cli.scripts import run_script
+from training.files.errors import InputError
+from training.files.hub import OWN_MODEL, find_model
 
 BAR = 20  # characters of a certain word's bar
 

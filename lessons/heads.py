@@ -24,22 +24,22 @@ from config import BertConfig
 from optimizer import AdamW
 from tokenizer import BertTokenizer
 from training.acceleration import accelerate
-from training.arguments import check_seed, positive_float, positive_int
-from training.batches import TrainingLoader
-from training.checkpoints import ResumePoint, run_settings
-from training.devices import autocast_for, pick_device
-from training.errors import InputError
-from training.files import check_writable
-from training.flags import TrainingFlags, flag
-from training.hub import default_model
-from training.processes import (
+from training.cli.arguments import check_seed, positive_float, positive_int
+from training.cli.flags import TrainingFlags, flag
+from training.files.errors import InputError
+from training.files.hub import default_model
+from training.files.writing import check_writable
+from training.loop.batches import TrainingLoader
+from training.loop.checkpoints import ResumePoint, run_settings
+from training.loop.devices import autocast_for, pick_device
+from training.loop.processes import (
     broadcast_parameters,
     first_process,
     in_first_process,
     join_processes,
 )
-from training.report import Report
-from training.run import Run
+from training.loop.run import Run
+from training.reports.report import Report
 from utils import seed_everything
 
 # ---------------------------------------------------------------------------------------------

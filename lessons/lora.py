@@ -31,13 +31,13 @@ from datasets import SentenceClassificationDataset, load_data
 from extensions.parameters.adapters import add_adapters
 from extensions.parameters.bitfit import train_biases
 from extensions.parameters.lora import add_lora
-from training.arguments import OneLineParser, positive_int
-from training.batches import evaluation_loader
-from training.course_files import data_folder
-from training.devices import pick_device
-from training.errors import InputError
-from training.progress import progress_bar
-from training.scripts import run_script
+from training.cli.arguments import OneLineParser, positive_int
+from training.cli.scripts import run_script
+from training.files.course_files import data_folder
+from training.files.errors import InputError
+from training.loop.batches import evaluation_loader
+from training.loop.devices import pick_device
+from training.loop.progress import progress_bar
 
 NUMBER = 4  # bytes of a float32
 MEGABYTE = 2**20

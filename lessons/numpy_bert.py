@@ -26,8 +26,8 @@ from tqdm import tqdm
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from config import BertConfig
-from training.errors import InputError, reader_left
-from training.hub import find_model
+from training.files.errors import InputError, reader_left
+from training.files.hub import find_model
 from training.wordpieces import WordPieces, read_vocabulary
 
 Weights = Mapping[str, Any]  # Hugging Face's names → arrays, or what multiplies like one

@@ -49,12 +49,12 @@ from lessons.int8 import quantize_rows
 from pretraining.model import PretrainingModel
 from tokenizer import BertTokenizer
 from training import wordpieces
-from training.arguments import OneLineParser, positive_float
-from training.errors import InputError
-from training.files import atomic_write
-from training.hub import OWN_MODEL, find_model
-from training.page import STYLE
-from training.scripts import run_script
+from training.cli.arguments import OneLineParser, positive_float
+from training.cli.scripts import run_script
+from training.files.errors import InputError
+from training.files.hub import OWN_MODEL, find_model
+from training.files.writing import atomic_write
+from training.reports.page import STYLE
 
 HERE = Path(__file__).with_suffix("")
 CHECKPOINT = ".pt"  # what ends so is a checkpoint of classifier.py, all else a name or a folder

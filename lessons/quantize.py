@@ -29,10 +29,10 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from config import BertConfig
 from lessons import numpy_bert
 from lessons.int8 import LARGEST, quantize_rows
-from training.arguments import OneLineParser, positive_int
-from training.errors import InputError, first_line
-from training.files import atomic_write
-from training.scripts import run_script
+from training.cli.arguments import OneLineParser, positive_int
+from training.cli.scripts import run_script
+from training.files.errors import InputError, first_line
+from training.files.writing import atomic_write
 
 INT8_FILE = "model.int8.safetensors"
 SCALE = ".scale"  # the scales of matrix NAME are the vector NAME.scale

@@ -48,14 +48,14 @@ from lessons.heads import (
 )
 from lessons.squad import Question, Windows, best_spans, read_questions, score
 from tokenizer import BertTokenizer
-from training.arguments import OneLineParser, positive_int
-from training.batches import evaluation_loader
-from training.devices import keep_freed_memory, pick_device
-from training.errors import InputError
-from training.files import write_json
-from training.flags import add_fields, flag
-from training.progress import progress_bar
-from training.scripts import run_script
+from training.cli.arguments import OneLineParser, positive_int
+from training.cli.flags import add_fields, flag
+from training.cli.scripts import run_script
+from training.files.errors import InputError
+from training.files.writing import write_json
+from training.loop.batches import evaluation_loader
+from training.loop.devices import keep_freed_memory, pick_device
+from training.loop.progress import progress_bar
 
 FILES = (  # of $MINBERT_DATA/squad: train and dev
     ("train-v1.1.json", "dev-v1.1.json"),

@@ -22,8 +22,8 @@ from torch.nn import functional as F
 from torch.nn.utils.rnn import pad_sequence
 
 from tokenizer import BertTokenizer
-from training.errors import InputError
-from training.progress import progress_bar
+from training.files.errors import InputError
+from training.loop.progress import progress_bar
 from training.wordpieces import category, normalise, split_at_punctuation
 
 QUESTION_PIECES = 64  # a longer question is cut, as BERT's own script cuts it

@@ -11,7 +11,7 @@ is kept in the folder --out as one that ``transformers`` loads too. The idea, an
 docs/token-classification.md.
 
 This file has the model, its training and its use. How files look, which piece has a word's label
-and what counts as an entity is training/entities.py's; flags, folders and the head's weights are
+and what counts as an entity is training/files/entities.py's; flags, folders and the head's weights are
 heads.py's.
 """
 
@@ -45,10 +45,10 @@ from lessons.heads import (
     train_and_score,
 )
 from tokenizer import BertTokenizer
-from training.arguments import OneLineParser, positive_int, probability
-from training.batches import evaluation_loader
-from training.devices import keep_freed_memory, pick_device
-from training.entities import (
+from training.cli.arguments import OneLineParser, positive_int, probability
+from training.cli.flags import add_fields, flag
+from training.cli.scripts import run_script
+from training.files.entities import (
     NO_LABEL,
     OUTSIDE,
     Sentence,
@@ -59,11 +59,11 @@ from training.entities import (
     likeliest_tags,
     read_sentences,
 )
-from training.errors import InputError
-from training.files import atomic_write, write_json
-from training.flags import add_fields, flag
-from training.progress import progress_bar
-from training.scripts import run_script
+from training.files.errors import InputError
+from training.files.writing import atomic_write, write_json
+from training.loop.batches import evaluation_loader
+from training.loop.devices import keep_freed_memory, pick_device
+from training.loop.progress import progress_bar
 from training.wordpieces import split_at_punctuation
 
 # What is summed up, what the table shows (headings and keys) and the picture (keys and names)

@@ -30,11 +30,11 @@ from tqdm import tqdm
 from base_bert import LAYER_NAMES, MODEL_NAMES, read_weights, weight_names, write_folder
 from bert import BertModel
 from config import BertConfig
-from training.arguments import OneLineParser, positive_int
-from training.devices import pick_device
-from training.errors import InputError, first_line
-from training.hub import find_model
-from training.scripts import run_script
+from training.cli.arguments import OneLineParser, positive_int
+from training.cli.scripts import run_script
+from training.files.errors import InputError, first_line
+from training.files.hub import find_model
+from training.loop.devices import pick_device
 
 # ---------------------------------------------------------------------------------------------
 # What all three share: files in and out

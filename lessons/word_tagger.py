@@ -23,11 +23,11 @@ sys.path.insert(0, str(ROOT))
 
 from extensions.features.tagger import Tagger
 from extensions.features.word_tags import WORD, load_tagger
-from training.arguments import OneLineParser, check_seed, positive_int
-from training.entities import TAG, Sentence, entity_scores, read_sentences
-from training.files import check_writable, write_json
-from training.progress import minutes
-from training.scripts import run_script
+from training.cli.arguments import OneLineParser, check_seed, positive_int
+from training.cli.scripts import run_script
+from training.files.entities import TAG, Sentence, entity_scores, read_sentences
+from training.files.writing import check_writable, write_json
+from training.loop.progress import minutes
 
 
 def learn(sentences: Sequence[Sentence], epochs: int, seed: int) -> Tagger:

@@ -30,12 +30,12 @@ from datasets import load_data, load_pairs
 from lessons import byte_pairs
 from lessons.byte_pairs import BYTES, BytePairTokenizer, count_stretches, join, spell_bytes
 from tokenizer import BertTokenizer
-from training.arguments import OneLineParser, positive_int
-from training.course_files import PRACTICE_DATA
-from training.errors import InputError
-from training.files import check_writable
-from training.progress import progress_bar
-from training.scripts import run_script
+from training.cli.arguments import OneLineParser, positive_int
+from training.cli.scripts import run_script
+from training.files.course_files import PRACTICE_DATA
+from training.files.errors import InputError
+from training.files.writing import check_writable
+from training.loop.progress import progress_bar
 from training.wordpieces import (
     MAX_WORD_LENGTH,
     SPECIAL_TOKENS,

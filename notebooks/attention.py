@@ -38,7 +38,7 @@ display(Image("predictions/attention.png"))
 from bert import BertModel
 from lessons.attention_maps import attention_maps
 from tokenizer import BertTokenizer
-from training.hub import default_model
+from training.files.hub import default_model
 
 NAME = default_model()
 model, tokenizer = BertModel.from_pretrained(NAME), BertTokenizer.from_pretrained(NAME)

@@ -18,9 +18,9 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 import jupytext
 
-from training.errors import InputError
-from training.files import atomic_write
-from training.scripts import run_script
+from training.cli.scripts import run_script
+from training.files.errors import InputError
+from training.files.writing import atomic_write
 
 FOLDER = Path(__file__).resolve().parent
 KERNEL = {"kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"}}

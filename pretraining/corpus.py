@@ -35,9 +35,9 @@ from filelock import FileLock
 from tqdm import tqdm
 
 from tokenizer import BertTokenizer
-from training.errors import InputError, first_line
-from training.files import atomic_write, sha256_of, write_json
-from training.processes import in_first_process
+from training.files.errors import InputError, first_line
+from training.files.writing import atomic_write, sha256_of, write_json
+from training.loop.processes import in_first_process
 
 # Books print quotes and dashes that people do not type: a model that has seen only those would meet
 # "n't" and "'s" for the first time in the data of its tasks.

@@ -21,7 +21,7 @@ from torch import Tensor
 from torch.utils.data import Dataset
 
 from pretraining.model import OBJECTIVES
-from training.errors import InputError
+from training.files.errors import InputError
 
 IGNORED = -100  # a label that cross_entropy leaves out
 MASKED = 0.15  # the share of pieces that BERT masks

@@ -14,7 +14,7 @@ from torch.nn import functional as F
 from base_bert import MASKED_WORD_NAMES, BertPreTrainedModel, canonical_name
 from bert import BertModel
 from config import BertConfig
-from training.errors import InputError
+from training.files.errors import InputError
 
 # The decoder's rows come in multiples of this. On a CPU PyTorch's matrix products keep code and
 # buffers for every number of rows they have met, and M differs from batch to batch: memory grew by

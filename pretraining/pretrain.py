@@ -40,24 +40,30 @@ from pretraining.model import OBJECTIVES, PretrainingModel
 from pretraining.presets import PRESETS, preset
 from tokenizer import BertTokenizer
 from training.acceleration import accelerate
-from training.arguments import OneLineParser, check_seed, positive_float, positive_int, probability
-from training.batches import LengthBatches, TrainingLoader
-from training.checkpoints import ResumePoint, resume_path, run_settings
-from training.devices import keep_freed_memory, pick_device
-from training.errors import InputError
-from training.files import atomic_write, check_writable, write_json
-from training.flags import TrainingFlags, add_fields, flag
-from training.hub import default_model
-from training.processes import (
+from training.cli.arguments import (
+    OneLineParser,
+    check_seed,
+    positive_float,
+    positive_int,
+    probability,
+)
+from training.cli.flags import TrainingFlags, add_fields, flag
+from training.cli.scripts import run_script
+from training.files.errors import InputError
+from training.files.hub import default_model
+from training.files.writing import atomic_write, check_writable, write_json
+from training.loop.batches import LengthBatches, TrainingLoader
+from training.loop.checkpoints import ResumePoint, resume_path, run_settings
+from training.loop.devices import keep_freed_memory, pick_device
+from training.loop.processes import (
     broadcast_parameters,
     first_process,
     from_first,
     in_first_process,
     join_processes,
 )
-from training.progress import minutes, pieces_of, say
-from training.run import Run
-from training.scripts import run_script
+from training.loop.progress import minutes, pieces_of, say
+from training.loop.run import Run
 from training.wordpieces import SPECIAL_TOKENS
 from utils import seed_everything
 

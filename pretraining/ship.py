@@ -19,10 +19,10 @@ import torch
 from pretraining.model import PretrainingModel
 from pretraining.pretrain import save
 from tokenizer import BertTokenizer
-from training.arguments import OneLineParser
-from training.files import check_writable, sha256_of
-from training.hub import WEIGHT_FILES
-from training.scripts import run_script
+from training.cli.arguments import OneLineParser
+from training.cli.scripts import run_script
+from training.files.hub import WEIGHT_FILES
+from training.files.writing import check_writable, sha256_of
 
 
 def ship(run: Path, folder: Path) -> str:

@@ -12,7 +12,7 @@ import inspect
 import torch
 from torch import Tensor, nn
 
-from training.errors import InputError
+from training.files.errors import InputError
 
 
 def concat(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Mapping, Sequence
 
-from training.errors import InputError
+from training.files.errors import InputError
 
 
 def round_robin(names: Sequence[str], steps: int) -> list[str]:

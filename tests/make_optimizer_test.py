@@ -17,9 +17,9 @@ import numpy as np
 import torch
 
 from checks.part1.adamw import CASES, ORDERS, REFERENCE, Case, gradient, start_value
-from training.arguments import OneLineParser
-from training.files import atomic_write
-from training.scripts import run_script
+from training.cli.arguments import OneLineParser
+from training.cli.scripts import run_script
+from training.files.writing import atomic_write
 
 
 class Parameter:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from lessons import playground
 from tests.browser import Browser
-from training.hub import OWN_MODEL
+from training.files.hub import OWN_MODEL
 
 FOLDER = Path(__file__).resolve().parent.parent / "docs" / "figures"
 WIDTH, HEIGHT = 1000, 800  # of the window: the sentence, and what is behind its [MASK]

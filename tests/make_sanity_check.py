@@ -30,7 +30,9 @@ from checks.part1.functions import (
     facts,
     load_references,
 )
-from training import arguments, files, hub, scripts
+from training.cli import arguments, scripts
+from training.files import hub
+from training.files import writing as files
 
 SENTENCES = (
     "It takes its time, but the last twenty minutes are worth every cent of the ticket.",

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 import transformers
-from conftest import assert_refused, padded_batch, stir, succeeded, tiny_config
+from support import assert_refused, padded_batch, stir, succeeded, tiny_config
 
 from bert import BertModel
 from lessons import attention_maps

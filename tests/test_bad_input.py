@@ -11,7 +11,7 @@ from types import SimpleNamespace
 
 import pytest
 import torch
-from conftest import (
+from support import (
     ROOT,
     as_process,
     assert_refused,
@@ -22,8 +22,8 @@ from conftest import (
 
 import classifier
 from optimizer import AdamW
-from training import hub
-from training.checkpoints import load_checkpoint
+from training.files import hub
+from training.loop.checkpoints import load_checkpoint
 
 CPU = torch.device("cpu")
 

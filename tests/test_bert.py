@@ -8,9 +8,9 @@ import textwrap
 import pytest
 import torch
 import transformers
-from conftest import tiny_config
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support import tiny_config
 from torch import nn
 
 from base_bert import BertPreTrainedModel, weight_names

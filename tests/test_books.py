@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 import torch
 import transformers
-from conftest import ROOT, succeeded
+from support import ROOT, succeeded
 
 import classifier
-from experiments.counting import SENTENCES
 from lessons import fill_mask
-from training.files import sha256_of
-from training.hub import MODELS, OWN_MODEL, find_model
+from research.experiments.counting import SENTENCES
+from training.files.hub import MODELS, OWN_MODEL, find_model
+from training.files.writing import sha256_of
 
 FOLDER = MODELS / OWN_MODEL
 

@@ -10,9 +10,9 @@ from types import SimpleNamespace
 import pandas as pd
 import pytest
 import torch
-from conftest import ROOT, as_process, draw_nothing, make_id, make_rows, write_table
 from PIL import Image
 from sklearn.metrics import accuracy_score, f1_score
+from support import ROOT, as_process, draw_nothing, make_id, make_rows, write_table
 from torch import nn
 from torch.nn import functional as F
 
@@ -23,8 +23,8 @@ from datasets import load_data
 from evaluation import read_predictions
 from optimizer import AdamW
 from tokenizer import BertTokenizer
-from training.checkpoints import load_checkpoint
-from training.errors import InputError
+from training.files.errors import InputError
+from training.loop.checkpoints import load_checkpoint
 from utils import seed_everything
 
 CPU = torch.device("cpu")

@@ -5,10 +5,10 @@ import re
 
 import pandas as pd
 import pytest
-from conftest import assert_refused, succeeded
+from support import assert_refused, succeeded
 
 import evaluation
-from training.error_analysis import write_report
+from training.reports.error_analysis import write_report
 
 REPORT = """              precision    recall  f1-score   support
 

@@ -4,7 +4,7 @@ import json
 
 import pytest
 import transformers
-from conftest import one_line_error, tiny_config
+from support import one_line_error, tiny_config
 
 from config import BertConfig
 

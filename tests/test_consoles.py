@@ -7,9 +7,9 @@ import subprocess
 import sys
 
 import pytest
-from conftest import ROOT, save_classifier_folder, tiny_vocabulary
+from support import ROOT, save_classifier_folder, tiny_vocabulary
 
-from training.scripts import run_script
+from training.cli.scripts import run_script
 
 STUDENTS = ("classifier", "multitask_classifier", "prepare_submit", "sanity_check", "data/download")
 LESSONS = tuple(

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-from conftest import assert_refused, load_script, succeeded
+from support import assert_refused, load_script, succeeded
 
 from datasets import load_data, load_pairs
-from training.entities import read_sentences
+from training.files.entities import read_sentences
 
 
 @pytest.fixture

@@ -16,7 +16,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch.distributed as dist
-from conftest import (
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.stats import entropy
+from support import (
     ROOT,
     as_process,
     data_folder,
@@ -26,9 +29,6 @@ from conftest import (
     succeeded,
     tiny_vocabulary,
 )
-from hypothesis import given, settings
-from hypothesis import strategies as st
-from scipy.stats import entropy
 
 from pretraining import corpus as module
 from pretraining.corpus import (
@@ -41,7 +41,7 @@ from pretraining.corpus import (
     unigram_entropy,
 )
 from tokenizer import BertTokenizer
-from training.errors import InputError
+from training.files.errors import InputError
 
 TINY = BertTokenizer(tiny_vocabulary())
 
@@ -577,7 +577,7 @@ MEASURE = """
 import resource, sys
 from pretraining.corpus import build
 from tokenizer import BertTokenizer
-from training.scripts import run_script
+from training.cli.scripts import run_script
 tokenizer = BertTokenizer.from_pretrained(sys.argv[1])
 build([sys.argv[2]], tokenizer, sys.argv[3], workers=1)
 print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)

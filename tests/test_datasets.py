@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import pandas as pd
 import pytest
 import torch
-from conftest import one_line_error, write_table
+from support import one_line_error, write_table
 from torch.utils.data import DataLoader
 
 from datasets import (
@@ -20,9 +20,9 @@ from datasets import (
     preprocess_string,
 )
 from tokenizer import BertTokenizer
-from training import course_files
-from training.course_files import data_folder
-from training.errors import InputError
+from training.files import course_files
+from training.files.course_files import data_folder
+from training.files.errors import InputError
 
 
 @pytest.fixture

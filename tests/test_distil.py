@@ -7,7 +7,7 @@ import pytest
 import torch
 import torch._dynamo  # which torch takes in late: here once, rather than in every process
 import transformers
-from conftest import (
+from support import (
     NO_DROPOUT,
     assert_refused,
     assert_same_tensors,
@@ -26,7 +26,7 @@ from datasets import SentenceClassificationDataset, load_data
 from lessons import distil
 from lessons.distil import DistilBertClassifier, Teacher, student_of
 from optimizer import AdamW
-from training.errors import InputError
+from training.files.errors import InputError
 from utils import seed_everything
 
 CPU = torch.device("cpu")

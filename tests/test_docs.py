@@ -10,7 +10,7 @@ from dataclasses import fields
 from pathlib import PurePosixPath
 
 import pytest
-from conftest import ROOT
+from support import ROOT
 
 import classifier
 import multitask_classifier

@@ -9,9 +9,9 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
-from conftest import ROOT, as_process, assert_refused, load_script, one_line_error
+from support import ROOT, as_process, assert_refused, load_script, one_line_error
 
-from training.errors import InputError
+from training.files.errors import InputError
 
 ONE = bytes(range(256)) * 2000  # 512,000 bytes: several reads
 TWO = b"\tid\tsentence\n" * 5000

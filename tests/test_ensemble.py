@@ -7,8 +7,8 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
-from conftest import assert_refused
 from sklearn.metrics import accuracy_score
+from support import assert_refused
 
 from datasets import load_data, load_pairs, preprocess_string
 from evaluation import pearson, read_predictions
@@ -18,7 +18,7 @@ from extensions.multitask import get_args, load_model, new_model
 from extensions.tasks import STEMS
 from multitask_classifier import TASKS, complete_flags, overall
 from tokenizer import BertTokenizer
-from training.checkpoints import save_checkpoint
+from training.loop.checkpoints import save_checkpoint
 
 CPU = torch.device("cpu")
 SIX = [f"{task}-{split}-output.csv" for task in TASKS for split in ("dev", "test")]

@@ -26,8 +26,9 @@ from evaluation import (
     write_in_order,
     write_predictions,
 )
-from training import error_analysis
-from training.error_analysis import (
+from training.files.errors import InputError
+from training.reports import error_analysis
+from training.reports.error_analysis import (
     calibration,
     describe,
     mistakes_in,
@@ -37,8 +38,7 @@ from training.error_analysis import (
     write_report,
     write_score_report,
 )
-from training.errors import InputError
-from training.report import plot_curves
+from training.reports.report import plot_curves
 
 SENTIMENT = COLUMNS[0]
 CPU = torch.device("cpu")

@@ -6,7 +6,7 @@ import warnings
 
 import pytest
 import torch
-from conftest import ROOT
+from support import ROOT
 from torch import nn
 
 from checks import jobs

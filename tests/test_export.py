@@ -6,7 +6,8 @@ from types import SimpleNamespace
 import pytest
 import torch
 import transformers
-from conftest import (
+from safetensors.torch import load_file, save_file
+from support import (
     assert_refused,
     assert_same_tensors,
     save_sentiment_checkpoint,
@@ -14,7 +15,6 @@ from conftest import (
     tiny_config,
     tiny_vocabulary,
 )
-from safetensors.torch import load_file, save_file
 
 import classifier
 from bert import BertModel
@@ -22,7 +22,7 @@ from classifier import BertSentimentClassifier
 from lessons import export
 from optimizer import AdamW
 from tokenizer import BertTokenizer
-from training.checkpoints import load_checkpoint, save_model
+from training.loop.checkpoints import load_checkpoint, save_model
 
 TEXTS = [
     "a warm film",

@@ -8,7 +8,7 @@ import peft
 import pytest
 import torch
 import transformers
-from conftest import DTYPES, assert_refused, random_bert, save_tiny_model, succeeded, tiny_config
+from support import DTYPES, assert_refused, random_bert, save_tiny_model, succeeded, tiny_config
 from torch import nn
 from torch.nn import functional as F
 
@@ -20,8 +20,8 @@ from extensions.parameters import adapters, bitfit, lora
 from extensions.update import optimizers, schedules
 from lessons import lora as lesson
 from optimizer import AdamW
-from training.checkpoints import save_model
-from training.errors import InputError
+from training.files.errors import InputError
+from training.loop.checkpoints import save_model
 
 VALUE = {torch.float32: 1e-6, torch.float64: 1e-12}  # of one operation
 ENCODER = {torch.float32: 1e-6, torch.float64: 1e-13}  # of two layers

@@ -5,9 +5,9 @@ import random
 import numpy as np
 import pytest
 import torch
-from conftest import DTYPES, random_bert, tiny_vocabulary
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support import DTYPES, random_bert, tiny_vocabulary
 from torch.nn import functional as F
 
 from datasets import preprocess_string

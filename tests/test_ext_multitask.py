@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import scipy.optimize
 import torch
-from conftest import DTYPES, tiny_config
+from support import DTYPES, tiny_config
 from test_ext_efficient import attend, written_out
 from torch import nn
 from torch.nn import functional as F
@@ -24,7 +24,7 @@ from extensions.gradients.task_gradients import TaskGradients, cosines, inner_pr
 from extensions.loss.task_weights import Uncertainty
 from extensions.parameters.pals import PALs, TaskPAL
 from extensions.parameters.task_layers import encode, split_top_layers
-from training.errors import InputError
+from training.files.errors import InputError
 
 NEEDS_TORCHJD = "torchjd is the oracle: pip install -r requirements-dev.txt"
 

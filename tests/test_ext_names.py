@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from conftest import one_line_error
+from support import one_line_error
 from test_multitask import CPU, flags, make_model  # noqa: F401  (flags is a fixture)
 from test_techniques import run  # noqa: F401  (a fixture)
 from transformers import BertForTokenClassification
@@ -15,9 +15,9 @@ from extensions import multitask
 from extensions.model import TechniquesBERT
 from extensions.names import TAGS, entity_f1, read_names, tag_loss, tag_words
 from extensions.tasks import TASKS
-from training.batches import evaluation_loader
-from training.entities import entity_scores
-from training.error_analysis import describe
+from training.files.entities import entity_scores
+from training.loop.batches import evaluation_loader
+from training.reports.error_analysis import describe
 
 TEXT = """ab\tB-PER
 \u200e\tI-PER

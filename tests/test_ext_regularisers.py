@@ -9,7 +9,7 @@ import pytest
 import scipy.special
 import scipy.stats
 import torch
-from conftest import DTYPES
+from support import DTYPES
 from test_extensions import numeric_gradient
 from torch import nn
 from torch.nn import functional as F
@@ -24,7 +24,7 @@ from extensions.parameters import heads, mixout
 from extensions.parameters.reinit import reinitialise_top
 from extensions.update.averaging import Average
 from extensions.update.layer_decay import parameter_groups
-from training.errors import InputError
+from training.files.errors import InputError
 
 IDS = torch.tensor([[2, 9, 8, 11, 3], [2, 7, 3, 0, 0], [2, 30, 31, 3, 0]])
 REAL = (IDS != 0).numpy()

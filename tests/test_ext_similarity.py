@@ -9,9 +9,9 @@ import scipy.sparse
 import scipy.special
 import scipy.stats
 import torch
-from conftest import DTYPES, tiny_config
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support import DTYPES, tiny_config
 from torch import Tensor
 from torch.nn import functional as F
 
@@ -19,7 +19,7 @@ from bert import BertModel
 from extensions.loss import contrastive, cosine, divergences, losses, ranking, simcse
 from extensions.text.no_duplicates import NoDuplicates, groups
 from multitask_classifier import paraphrase_loss, similarity_loss
-from training.batches import LengthBatches
+from training.loop.batches import LengthBatches
 
 CHANCE = np.random.default_rng(8)
 U, V, W = CHANCE.normal(size=(3, 6, 32))  # (B, D) each

@@ -10,9 +10,9 @@ import scipy.special
 import scipy.stats
 import torch
 import transformers
-from conftest import make_rows, one_line_error, random_bert, tiny_config, tiny_vocabulary
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support import make_rows, one_line_error, random_bert, tiny_config, tiny_vocabulary
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from bert import BertModel
@@ -26,7 +26,7 @@ from extensions.text import sampling
 from multitask_classifier import paraphrase_loss, plan_turns, similarity_loss
 from solution.cross_encoding import check_segments, concat
 from tokenizer import BertTokenizer, truncate_longest_first
-from training.errors import InputError
+from training.files.errors import InputError
 
 # ---------------------------------------------------------------------------------------------
 # Cross encoding: the joined batch itself

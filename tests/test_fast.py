@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 import torch
-from conftest import ROOT, as_process, left_by, succeeded, tiny_config
+from support import ROOT, as_process, left_by, succeeded, tiny_config
 
 import classifier
 import multitask_classifier

@@ -5,10 +5,10 @@ import re
 import xml.etree.ElementTree as ET
 
 import pytest
-from conftest import ROOT
+from support import ROOT
 
 from course import handout
-from training.errors import InputError
+from training.files.errors import InputError
 
 FOLDER = ROOT / "docs" / "figures"
 FIGURES = sorted(FOLDER.glob("*.svg"))

@@ -6,8 +6,8 @@ import shutil
 import pytest
 import torch
 import transformers
-from conftest import WORDS, assert_refused, stir, succeeded, tiny_config, tiny_vocabulary
 from safetensors.torch import load_file, save_file
+from support import WORDS, assert_refused, stir, succeeded, tiny_config, tiny_vocabulary
 
 from bert import BertModel
 from lessons import fill_mask, playground

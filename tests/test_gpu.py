@@ -9,14 +9,14 @@ from pathlib import Path
 
 import pytest
 import torch
-from conftest import ROOT, as_process, draw_nothing, left_by, succeeded, tiny_config
+from support import ROOT, as_process, draw_nothing, left_by, succeeded, tiny_config
 
 import classifier
 from bert import BertModel
 from training.acceleration import accelerate
-from training.checkpoints import ResumePoint
-from training.devices import pick_device
-from training.run import Run
+from training.loop.checkpoints import ResumePoint
+from training.loop.devices import pick_device
+from training.loop.run import Run
 
 pytestmark = pytest.mark.skipif(
     not torch.cuda.is_available(),
@@ -112,7 +112,7 @@ def test_one_process_under_torchrun_trains_as_without(line, tmp_path):
 MESSAGES = """
 import torch
 import torch.distributed as dist
-from training import processes
+from training.loop import processes
 
 processes.join_processes(use_gpu=True)
 processes.process_count = lambda: 2  # a single one sends no messages
@@ -140,7 +140,7 @@ def test_the_benchmark_runs(tiny_model_folder, tiny_data, tmp_path):
     """On a handful of sentences, once, with every contender."""
     pytest.importorskip("accelerate", reason="the benchmark's Trainer needs accelerate")
     done = as_process(
-        "-P", ROOT / "benchmarks/speed.py", "--use_gpu", "--model", tiny_model_folder,
+        "-P", ROOT / "research/benchmarks/speed.py", "--use_gpu", "--model", tiny_model_folder,
         "--data", tiny_data, "--only", "training", "--rows", 8, "--repeats", 1, folder=tmp_path,
     )  # fmt: skip
     assert succeeded(done).out.count("| ours, graphs |") == 3

@@ -7,9 +7,9 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
-from conftest import one_line_error, tiny_vocabulary
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support import one_line_error, tiny_vocabulary
 from torch.utils.data import DataLoader
 from transformers import BertTokenizer as HuggingFaceTokenizer
 from transformers import DataCollatorForLanguageModeling
@@ -23,8 +23,8 @@ from pretraining.masking import (
     word_numbers,
 )
 from tokenizer import BertTokenizer
-from training.batches import LengthBatches
-from training.errors import InputError
+from training.files.errors import InputError
+from training.loop.batches import LengthBatches
 
 TINY = BertTokenizer(tiny_vocabulary())
 

@@ -12,7 +12,8 @@ from types import SimpleNamespace
 
 import pytest
 import torch
-from conftest import (
+from PIL import Image
+from support import (
     ROOT,
     assert_refused,
     draw_nothing,
@@ -21,7 +22,6 @@ from conftest import (
     one_line_error,
     write_table,
 )
-from PIL import Image
 from torch import nn
 from torch.nn import functional as F
 
@@ -36,11 +36,11 @@ from multitask_classifier import TASKS, MultitaskBERT
 from optimizer import AdamW
 from solution.cross_encoding import concat
 from tokenizer import BertTokenizer
-from training import course_files
-from training.checkpoints import load_checkpoint
-from training.course_files import multitask_files
-from training.errors import InputError
-from training.run import Run
+from training.files import course_files
+from training.files.course_files import multitask_files
+from training.files.errors import InputError
+from training.loop.checkpoints import load_checkpoint
+from training.loop.run import Run
 from training.tasks import new_run, task_names
 from utils import seed_everything
 

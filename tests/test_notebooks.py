@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from conftest import copy_tree
+from support import copy_tree
 
 nbclient = pytest.importorskip("nbclient", reason="pip install -r requirements-docs.txt")
 nbformat = pytest.importorskip("nbformat", reason="pip install -r requirements-docs.txt")

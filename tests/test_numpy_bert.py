@@ -11,7 +11,9 @@ import pandas as pd
 import pytest
 import torch
 import transformers
-from conftest import (
+from safetensors.torch import load_file, save_file
+from sklearn.metrics import accuracy_score, confusion_matrix, precision_recall_fscore_support
+from support import (
     ROOT,
     as_process,
     assert_refused,
@@ -21,8 +23,6 @@ from conftest import (
     tiny_config,
     tiny_vocabulary,
 )
-from safetensors.torch import load_file, save_file
-from sklearn.metrics import accuracy_score, confusion_matrix, precision_recall_fscore_support
 from torch.nn import functional as F
 
 from bert import BertModel

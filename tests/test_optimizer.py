@@ -9,16 +9,16 @@ import make_optimizer_test
 import numpy as np
 import pytest
 import torch
-from conftest import ROOT, as_process
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support import ROOT, as_process
 
 import optimizer_test
 from checks.part1 import adamw
 from checks.part1.adamw import CASES, ORDERS, Case, Group, run_case, start_value
 from course.answers import MISTAKES, installed, read
 from optimizer import AdamW
-from training.errors import InputError
+from training.files.errors import InputError
 
 BY_NAME = {case.name: case for case in CASES}
 TRAJECTORIES = {f"trajectory {case.name}" for case in CASES}

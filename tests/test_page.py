@@ -1,4 +1,4 @@
-"""The page of a run (training/page.py), read as text and by a browser."""
+"""The page of a run (training/reports/page.py), read as text and by a browser."""
 
 import html
 import json
@@ -9,12 +9,12 @@ from types import SimpleNamespace
 
 import pandas as pd
 import pytest
-from conftest import ROOT
+from support import ROOT
 
-from training.course_files import class_names
-from training.errors import InputError
-from training.page import Result, write_page
-from training.report import Report
+from training.files.course_files import class_names
+from training.files.errors import InputError
+from training.reports.page import Result, write_page
+from training.reports.report import Report
 
 HISTORY = [
     {"epoch": i, "loss": 1 / i, "train_acc": 0.5 + i / 10, "dev_acc": score}
@@ -111,8 +111,8 @@ def test_a_page_that_cannot_be_written_stops_no_run(tmp_path, capsys):
 
 def test_the_curves_are_drawn_once_an_epoch_and_the_page_more_often(tmp_path, monkeypatch):
     curves, pages = [], []
-    monkeypatch.setattr("training.report.plot_curves", lambda *given: curves.append(given))
-    monkeypatch.setattr("training.report.write_page", lambda *given: pages.append(given))
+    monkeypatch.setattr("training.reports.report.plot_curves", lambda *given: curves.append(given))
+    monkeypatch.setattr("training.reports.report.write_page", lambda *given: pages.append(given))
     report, args = Report(f"{tmp_path}/x-", "title", {}), SimpleNamespace(filepath="x.pt")
     report.write(HISTORY, HISTORY[1], 1.0, None, args)
     report.draw_page(HISTORY, 2.0, None, args)
@@ -122,8 +122,8 @@ def test_the_curves_are_drawn_once_an_epoch_and_the_page_more_often(tmp_path, mo
 
 def test_the_page_shows_the_epochs_of_its_own_run_alone(tmp_path, monkeypatch):
     pages = []
-    monkeypatch.setattr("training.report.plot_curves", lambda *_: None)
-    monkeypatch.setattr("training.report.write_page", lambda *given: pages.append(given[2]))
+    monkeypatch.setattr("training.reports.report.plot_curves", lambda *_: None)
+    monkeypatch.setattr("training.reports.report.write_page", lambda *given: pages.append(given[2]))
     report = Report(f"{tmp_path}/x-", "title", {})
     one, other = SimpleNamespace(filepath="one.pt"), SimpleNamespace(filepath="other.pt")
     report.write(HISTORY, HISTORY[1], 1.0, None, one)

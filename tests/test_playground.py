@@ -10,7 +10,7 @@ import unicodedata
 import numpy as np
 import pytest
 import torch
-from conftest import (
+from support import (
     as_process,
     assert_refused,
     save_classifier_folder,

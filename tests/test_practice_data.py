@@ -4,7 +4,7 @@ import shutil
 from pathlib import Path
 
 import pytest
-from conftest import ROOT, as_process, assert_refused, load_script
+from support import ROOT, as_process, assert_refused, load_script
 
 PRACTICE = ROOT / "data" / "practice"
 GOLD = ROOT / "course" / "gold"

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from conftest import ROOT, assert_refused, make_id, succeeded
+from support import ROOT, assert_refused, make_id, succeeded
 
 import prepare_submit
 from course import handout

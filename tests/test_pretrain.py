@@ -14,7 +14,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 import torch._dynamo  # which torch takes in late: here once, rather than in every process
-from conftest import (
+from support import (
     NO_DROPOUT,
     ROOT,
     WORDS,
@@ -48,9 +48,9 @@ from pretraining.model import PretrainingModel
 from pretraining.presets import PRESETS, preset
 from pretraining.pretrain import averages, measure, weight_decay_groups
 from tokenizer import BertTokenizer
-from training.checkpoints import ResumePoint, load_checkpoint
-from training.errors import InputError
-from training.schedule import linear_factor
+from training.files.errors import InputError
+from training.loop.checkpoints import ResumePoint, load_checkpoint
+from training.loop.schedule import linear_factor
 
 TOLERANCE = {torch.float32: (1e-6, 1e-4, 1e-7), torch.float64: (1e-13, 1e-10, 1e-12)}
 SCRIPT = ROOT / "pretraining" / "pretrain.py"

@@ -14,13 +14,14 @@ from pathlib import Path
 
 import pytest
 import torch
-from conftest import ROOT, needs_fork, needs_gloo, run_as_two, run_forked, run_together
+from support import ROOT, needs_fork, needs_gloo, run_as_two, run_forked, run_together
 
 import classifier
 import multitask_classifier
 from extensions import multitask as extended
-from training import errors, hub, processes
-from training.checkpoints import ResumePoint, StopRequest
+from training.files import errors, hub
+from training.loop import processes
+from training.loop.checkpoints import ResumePoint, StopRequest
 
 pytestmark = [needs_gloo, needs_fork]
 

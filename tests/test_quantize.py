@@ -5,17 +5,17 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from conftest import assert_refused, save_classifier_folder, succeeded, tiny_vocabulary
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as shapes
 from safetensors.numpy import load_file
+from support import assert_refused, save_classifier_folder, succeeded, tiny_vocabulary
 
 from config import BertConfig
 from lessons import numpy_bert, quantize
 from lessons.quantize import Int8Matrix, quantize_rows
 from pretraining.presets import preset
-from training.errors import InputError
+from training.files.errors import InputError
 
 
 @pytest.fixture(scope="module")

@@ -11,7 +11,9 @@ from types import SimpleNamespace
 
 import pytest
 import torch
-from conftest import (
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+from support import (
     NO_DROPOUT,
     assert_refused,
     data_folder,
@@ -23,8 +25,6 @@ from conftest import (
     tiny_config,
     tiny_vocabulary,
 )
-from hypothesis import example, given, settings
-from hypothesis import strategies as st
 from test_token_classifier import (
     PRECISIONS,
     assert_curves_agree,

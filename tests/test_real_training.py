@@ -10,7 +10,7 @@ from torch.utils.data import DataLoader
 from classifier import BertSentimentClassifier, ClassifierFlags, SentimentDataset, load_data
 from config import BertConfig
 from optimizer import AdamW
-from training.batches import LengthBatches
+from training.loop.batches import LengthBatches
 
 STEPS = 20
 

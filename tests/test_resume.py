@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 import torch
 import torch._dynamo  # which torch takes in late: here once, rather than in every process
-from conftest import (
+from support import (
     assert_refused,
     draw_nothing,
     left_by,
@@ -28,11 +28,11 @@ from conftest import (
 
 import classifier
 from optimizer import AdamW
-from training import files
-from training.checkpoints import ResumePoint, load_checkpoint, save_checkpoint
-from training.errors import InputError
 from training.fast import seen_rows
-from training.run import Run
+from training.files import writing as files
+from training.files.errors import InputError
+from training.loop.checkpoints import ResumePoint, load_checkpoint, save_checkpoint
+from training.loop.run import Run
 
 pytestmark = needs_fork
 
@@ -377,7 +377,7 @@ def test_what_an_optimizer_kept_of_another_shape_is_refused(tmp_path):
 
 def test_how_often_it_is_written(monkeypatch, tmp_path):
     now = [100.0]
-    monkeypatch.setattr("training.checkpoints.time.monotonic", lambda: now[0])
+    monkeypatch.setattr("training.loop.checkpoints.time.monotonic", lambda: now[0])
     point = ResumePoint(tmp_path / "x.resume", {})
     layer = torch.nn.Linear(2, 2)
     for seconds, due in ((59, False), (1, True)):

@@ -7,8 +7,8 @@ import sys
 
 import pytest
 import torch
-from conftest import ROOT
 from safetensors.torch import load_file
+from support import ROOT
 from torch import nn
 from torch.nn import functional as F
 
@@ -22,7 +22,7 @@ from checks.part1 import functions
 from checks.part1.functions import student_outputs
 from course.answers import MISTAKES, installed, read
 from course.handout import build, write_files
-from training.errors import InputError
+from training.files.errors import InputError
 
 PART_1 = [entry for entry in GRADED_TASKS if entry.part == 1]
 CHECKED = [entry for entry in PART_1 if entry.file != "optimizer.py"]

@@ -12,14 +12,14 @@ import sys
 import time
 
 import pytest
-from conftest import ROOT
+from support import ROOT
 
 import sanity_check
 from checks import child, jobs
 from checks.child import Child
 from checks.findings import Finding, Outcome
 from checks.report import Report
-from training.errors import InputError
+from training.files.errors import InputError
 
 
 @pytest.fixture(scope="module")

@@ -1,13 +1,13 @@
 """pretraining/ship.py: half the bytes, the same words behind a [MASK], for transformers too."""
 
 import torch
-from conftest import assert_refused, succeeded
+from support import assert_refused, succeeded
 from test_playground import save_word_model
 from transformers import BertForMaskedLM
 
 from pretraining import ship
 from pretraining.model import PretrainingModel
-from training.files import sha256_of
+from training.files.writing import sha256_of
 
 
 def test_a_shipped_model_is_half_as_large_and_says_the_same(tmp_path, run_script_here):

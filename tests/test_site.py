@@ -7,7 +7,7 @@ import subprocess
 import sys
 
 import pytest
-from conftest import ROOT
+from support import ROOT
 
 pytestmark = pytest.mark.skipif(
     importlib.util.find_spec("material") is None, reason="pip install -r requirements-docs.txt"

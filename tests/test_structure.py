@@ -4,7 +4,7 @@ import ast
 import re
 
 import pytest
-from conftest import ROOT
+from support import ROOT
 
 from checks.graded_tasks import GRADED_TASKS
 

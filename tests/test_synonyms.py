@@ -5,7 +5,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from conftest import assert_refused, one_line_error, succeeded
+from support import assert_refused, one_line_error, succeeded
 
 from extensions import multitask
 from extensions.text.synonyms import STOP_WORDS, augmented, read_synonyms, reworded

@@ -13,7 +13,7 @@ from types import SimpleNamespace
 
 import pytest
 import torch
-from conftest import make_rows, write_table
+from support import make_rows, write_table
 from test_multitask import (  # noqa: F401  (a fixture)
     CPU,
     PAIRS,
@@ -46,10 +46,10 @@ from extensions.update.step import Updates
 from multitask_classifier import MultitaskBERT, complete_flags
 from optimizer import AdamW
 from tokenizer import BertTokenizer
-from training import run as training_run
-from training.batches import LengthBatches
-from training.checkpoints import ResumePoint, StopRequest, load_checkpoint
-from training.errors import InputError
+from training.files.errors import InputError
+from training.loop import run as training_run
+from training.loop.batches import LengthBatches
+from training.loop.checkpoints import ResumePoint, StopRequest, load_checkpoint
 from utils import seed_everything
 
 ON = {  # a name: the flags of a run

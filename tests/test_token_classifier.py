@@ -9,7 +9,10 @@ from pathlib import Path
 import pandas as pd
 import pytest
 import torch
-from conftest import (
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from safetensors.torch import load_file
+from support import (
     NO_DROPOUT,
     assert_refused,
     data_folder,
@@ -24,9 +27,6 @@ from conftest import (
     tiny_config,
     tiny_vocabulary,
 )
-from hypothesis import given, settings
-from hypothesis import strategies as st
-from safetensors.torch import load_file
 from transformers import AutoTokenizer, BertForTokenClassification
 
 from base_bert import weight_names
@@ -34,8 +34,7 @@ from bert import BertModel
 from lessons import token_classifier as lesson
 from lessons.token_classifier import TokenClassifier, tag_loss
 from tokenizer import BertTokenizer
-from training import report
-from training.entities import (
+from training.files.entities import (
     NO_LABEL,
     Sentence,
     TaggedWords,
@@ -44,8 +43,9 @@ from training.entities import (
     labels_of,
     read_sentences,
 )
-from training.errors import InputError
-from training.run import Run
+from training.files.errors import InputError
+from training.loop.run import Run
+from training.reports import report
 
 LABELS = ["O", "B-LOC", "I-LOC", "B-PER", "I-PER"]
 

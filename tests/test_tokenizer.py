@@ -10,15 +10,15 @@ import unicodedata
 import numpy as np
 import pytest
 import torch
-from conftest import one_line_error, tiny_vocabulary
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from support import one_line_error, tiny_vocabulary
 from transformers import AutoTokenizer
 from transformers import BertTokenizer as HuggingFaceTokenizer
 
 from tokenizer import BertTokenizer
 from training import wordpieces
-from training.errors import InputError
+from training.files.errors import InputError
 from training.wordpieces import SPECIAL_TOKENS
 
 WORDS = """the a movie was good bad un ##want ##ed ##able runn ##ing he said do not n't 's 've 'm

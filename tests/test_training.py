@@ -13,24 +13,25 @@ import pandas as pd
 import pytest
 import torch
 import transformers
-from conftest import ROOT, draw_nothing, make_rows, one_line_error
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support import ROOT, draw_nothing, make_rows, one_line_error
 from torch import nn
 from torch.nn import functional as F
 
 import classifier
 from datasets import SentenceClassificationDataset
 from optimizer import AdamW
-from training import acceleration, devices
-from training.batches import LengthBatches, TrainingLoader, evaluation_loader, micro_batches
-from training.checkpoints import ResumePoint, load_checkpoint
-from training.encoder_outputs import cache_encoder_outputs
-from training.errors import InputError
-from training.progress import Progress, minutes
-from training.report import StepLog
-from training.run import Run, RunningTotals, check_finite
-from training.schedule import linear_factor
+from training import acceleration
+from training.files.errors import InputError
+from training.loop import devices
+from training.loop.batches import LengthBatches, TrainingLoader, evaluation_loader, micro_batches
+from training.loop.checkpoints import ResumePoint, load_checkpoint
+from training.loop.encoder_outputs import cache_encoder_outputs
+from training.loop.progress import Progress, minutes
+from training.loop.run import Run, RunningTotals, check_finite
+from training.loop.schedule import linear_factor
+from training.reports.report import StepLog
 from utils import seed_everything
 
 CPU = torch.device("cpu")
@@ -462,7 +463,7 @@ class Clock:
 
     def __init__(self, monkeypatch):
         self.now = 100.0
-        monkeypatch.setattr("training.progress.time.monotonic", lambda: self.now)
+        monkeypatch.setattr("training.loop.progress.time.monotonic", lambda: self.now)
 
 
 def batch_of(pieces: int) -> dict:
@@ -509,7 +510,7 @@ def test_the_bar_goes_on_where_the_run_stopped(monkeypatch):
             super().__init__(items)
             shown.update(options, name=name)
 
-    monkeypatch.setattr("training.progress.tqdm", Bar)
+    monkeypatch.setattr("training.loop.progress.tqdm", Bar)
     assert len(list(Progress(total=10).bar([batch_of(1)] * 2, "epoch 3", 5, 7))) == 2
     assert (shown["initial"], shown["total"], shown["name"]) == (5, 7, "epoch 3")
 

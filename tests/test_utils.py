@@ -16,7 +16,8 @@ import huggingface_hub
 import numpy as np
 import pytest
 import torch
-from conftest import (
+from huggingface_hub.errors import EntryNotFoundError, RepositoryNotFoundError
+from support import (
     ROOT,
     Malicious,
     as_process,
@@ -25,17 +26,19 @@ from conftest import (
     one_line_error,
     tiny_config,
 )
-from huggingface_hub.errors import EntryNotFoundError, RepositoryNotFoundError
 from torch import nn
 
 import utils
 from bert import BertModel
 from config import BertConfig
 from tokenizer import BertTokenizer
-from training import arguments, checkpoints, devices, errors, files, scripts
-from training import hub as lookup
-from training.errors import InputError
-from training.hub import find_model
+from training.cli import arguments, scripts
+from training.files import errors
+from training.files import hub as lookup
+from training.files import writing as files
+from training.files.errors import InputError
+from training.files.hub import find_model
+from training.loop import checkpoints, devices
 
 COURSE = "bert-base-uncased"
 
@@ -278,8 +281,8 @@ def test_a_real_cache_is_read(tmp_path, tiny_model_folder):
     (repository / "refs" / "main").write_text(snapshot.name, encoding="utf-8")
     done = python(
         "from bert import BertModel\n"
-        "from training.hub import _locate, find_model\n"
-        "from training.scripts import run_script\n"
+        "from training.files.hub import _locate, find_model\n"
+        "from training.cli.scripts import run_script\n"
         "folder = find_model('google/bert_tiny')\n"
         "print(folder)\n"
         "BertModel.from_pretrained('google/bert_tiny')\n"

@@ -5,11 +5,11 @@ import json
 import pytest
 import torch
 import transformers
-from conftest import assert_refused, assert_same_tensors, stir, succeeded
+from support import assert_refused, assert_same_tensors, stir, succeeded
 
 from lessons import variants
 from lessons.variants import AlbertModel, DistilBertModel, RobertaModel, load, positions_of_pieces
-from training.errors import InputError
+from training.files.errors import InputError
 
 SMALL = {
     "vocab_size": 60,

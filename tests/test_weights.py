@@ -7,8 +7,8 @@ import pickle
 import pytest
 import torch
 import transformers
-from conftest import Malicious, assert_same_tensors, one_line_error, stir, tiny_config
 from safetensors.torch import load_file, save_file
+from support import Malicious, assert_same_tensors, one_line_error, stir, tiny_config
 from torch import nn
 
 from base_bert import BertPreTrainedModel, read_weights

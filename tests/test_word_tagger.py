@@ -3,12 +3,12 @@
 import json
 
 import pytest
-from conftest import assert_refused, succeeded
+from support import assert_refused, succeeded
 
 from extensions.features.word_tags import WordTags
 from lessons import word_tagger
 from tokenizer import BertTokenizer
-from training.entities import read_sentences
+from training.files.entities import read_sentences
 
 
 @pytest.fixture

@@ -9,9 +9,9 @@ from itertools import pairwise
 import pytest
 import tokenizers
 import transformers
-from conftest import assert_refused, succeeded
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support import assert_refused, succeeded
 
 from lessons import byte_pairs
 from lessons import wordpiece_training as lesson

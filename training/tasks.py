@@ -15,14 +15,14 @@ import torch
 from torch import nn
 from torch.optim import Optimizer
 
-from training.arguments import OneLineParser, check_seed, positive_int
-from training.batches import LengthBatches
-from training.checkpoints import ResumePoint, resume_path, run_settings
-from training.errors import InputError
-from training.files import check_writable
-from training.flags import TrainingFlags, add_fields, flag, hint_at_rate
-from training.report import Report, print_settings
-from training.run import Run
+from training.cli.arguments import OneLineParser, check_seed, positive_int
+from training.cli.flags import TrainingFlags, add_fields, flag, hint_at_rate
+from training.files.errors import InputError
+from training.files.writing import check_writable
+from training.loop.batches import LengthBatches
+from training.loop.checkpoints import ResumePoint, resume_path, run_settings
+from training.loop.run import Run
+from training.reports.report import Report, print_settings
 
 COURSE = ("sst", "para", "sts")  # the tasks of the leaderboard
 

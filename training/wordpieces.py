@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from itertools import chain
 from pathlib import Path
 
-from training.errors import InputError
+from training.files.errors import InputError
 
 MAX_WORD_LENGTH = 100  # characters; a longer word becomes [UNK]
 MAX_REMEMBERED_WORDS = 200_000  # a bound on memory, some 40 MB; then it forgets and starts afresh

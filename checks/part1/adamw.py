@@ -23,7 +23,7 @@ from checks.findings import ROOT, Finding, Mistake, named
 from checks.fingerprints import KnownMistakes, load_known
 from checks.first_nan import FirstNaN
 from checks.part1.adamw_probes import facts, ignores_correct_bias
-from training.errors import InputError
+from training.files.errors import InputError
 
 REFERENCE = ROOT / "optimizer_test.npy"
 ORDERS = {

@@ -33,7 +33,7 @@ from checks.fixed_dropout import FixedDropout, default_dtype
 from checks.graded_tasks import GradedTask, graded_task
 from checks.part1 import adamw, bert_probes
 from config import BertConfig
-from training.errors import InputError
+from training.files.errors import InputError
 
 DATA = ROOT / "sanity_check.data"
 # No two sizes in the stored inputs are the same, none is a number of axes or a usual constant: a

@@ -35,7 +35,7 @@ from checks.errors import describe
 from checks.findings import ROOT, Finding
 from checks.part2.calls import PREDICTIONS, default_flags, function_of
 from checks.part2.labels import LabelWatch
-from training.course_files import COURSE_STEMS, SPLITS
+from training.files.course_files import COURSE_STEMS, SPLITS
 from training.wordpieces import SPECIAL_TOKENS
 
 NAMES = {"sst": "SST", "para": "Quora", "sts": "STS"}
@@ -339,8 +339,8 @@ class Loop:
         with (
             mock.patch.dict(os.environ, {"MINBERT_MODEL": str(self.bert)}),
             mock.patch("training.acceleration.HAS_FAST_WAYS", False),  # as in every student's copy
-            mock.patch("training.report.Report.draw_curves"),  # drawing takes longest
-            mock.patch("training.report.Report.draw_page"),
+            mock.patch("training.reports.report.Report.draw_curves"),  # drawing takes longest
+            mock.patch("training.reports.report.Report.draw_page"),
             mock.patch.object(self.module, "plot_curves", create=True),
             only_this_model(self.bert),
             mock.patch.object(self.module, "args", arguments, create=True),

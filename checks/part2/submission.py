@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from training.course_files import multitask_files
-from training.errors import InputError
+from training.files.course_files import multitask_files
+from training.files.errors import InputError
 
 CODE = ("multitask_classifier.py", "README.md")
 # Sentences that are in the handout's README.md, and in the template of a report

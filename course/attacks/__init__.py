@@ -1,4 +1,4 @@
-"""Hostile submissions: each file is one attack, as text; tests/test_attacks.py has them all graded.
+"""Hostile submissions: each file is one attack, as text; course/tests/test_attacks.py has them all graded.
 
 An attack's file holds
 

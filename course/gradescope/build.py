@@ -24,10 +24,10 @@ from course import grade, table  # noqa: E402
 from course.gradescope import results  # noqa: E402
 from course.grading import packages, predictions  # noqa: E402
 from course.grading.context import open_context  # noqa: E402
-from training.arguments import OneLineParser  # noqa: E402
-from training.errors import InputError  # noqa: E402
-from training.files import atomic_write  # noqa: E402
-from training.scripts import run_script  # noqa: E402
+from training.cli.arguments import OneLineParser  # noqa: E402
+from training.cli.scripts import run_script  # noqa: E402
+from training.files.errors import InputError  # noqa: E402
+from training.files.writing import atomic_write  # noqa: E402
 
 HERE = Path(__file__).resolve().parent
 FIXED_DATE = (2020, 1, 1, 0, 0, 0)

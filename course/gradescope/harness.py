@@ -35,7 +35,7 @@ from course.grading import (  # noqa: E402
 from course.grading.confine import Limits  # noqa: E402
 from course.grading.context import GradingContext, new_group  # noqa: E402
 from course.grading.slots import Slots  # noqa: E402
-from training.files import write_json  # noqa: E402
+from training.files.writing import write_json  # noqa: E402
 
 # Half a processor and 768 MB, 200 of them for this process. total_mib counts what a parent
 # and its child share twice (300 MB): honest code makes 650 of it, and 820 are 520 in truth.

@@ -24,9 +24,9 @@ OF_SCRIPTS = (
     "tokenizer",
     "datasets",
     "evaluation",
-    "training.run",
-    "training.encoder_outputs",
-    "training.flags",
+    "training.loop.run",
+    "training.loop.encoder_outputs",
+    "training.cli.flags",
 )
 SCRIPTS = {"classifier.py", "multitask_classifier.py"}
 OPTIMIZER = "optimizer.step"  # the one task without gradients of its own

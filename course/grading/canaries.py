@@ -16,7 +16,7 @@ from course.grading import one
 from course.grading.context import ROOT, GradingContext
 from course.grading.output import clean
 from course.grading.types import Submission
-from training.errors import InputError
+from training.files.errors import InputError
 
 Judge = Callable[[GradingContext, Sequence[Mapping[str, Any]]], str]
 KNOWN_MISTAKES = {1: ("bert.attention", "no_scale"), 2: ("multitask.forward", "padding_pooled")}

@@ -16,7 +16,7 @@ from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import IO, TypeVar
 
-from training.errors import first_line
+from training.files.errors import first_line
 
 MB = 1 << 20
 REMEDY = "hand in the zip that prepare_submit.py writes"

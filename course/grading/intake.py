@@ -41,8 +41,8 @@ from course.grading.entries import (
 )
 from course.grading.types import Submission
 from prepare_submit import CODE, PART_1_FILES, ZIP_NAME
-from training.errors import InputError
-from training.imports import imports
+from training.files.errors import InputError
+from training.files.imports import imports
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 LIMITS = ArchiveLimits()

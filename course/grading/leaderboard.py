@@ -20,7 +20,7 @@ from typing import Any
 from course.grading import ranking
 from course.grading.output import Column, page, table, write_csv, write_text
 from course.grading.predictions import Gold
-from training.errors import InputError
+from training.files.errors import InputError
 
 HISTORY = "history.jsonl"
 Result = Mapping[str, Any]  # of one submission

@@ -14,7 +14,7 @@ from pathlib import Path
 from course.grading.intake import student_id
 from course.grading.output import clean
 from course.table import EXAMPLE, moment
-from training.errors import InputError
+from training.files.errors import InputError
 
 MARKS = ("student", "row", "points", "comment")
 ROSTER = ("group", "student", "id")

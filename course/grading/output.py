@@ -19,7 +19,7 @@ from typing import Any
 from markupsafe import Markup
 
 from course.templates import templates_of
-from training.files import atomic_write
+from training.files.writing import atomic_write
 
 # Colours, cursor movements (CSI), titles and links (OSC and its like) of terminals, 7 and 8 bit
 ESCAPES = re.compile(
@@ -114,7 +114,7 @@ class Column:
 
 
 HERE = Path(__file__).resolve().parent
-COMMON = HERE.parent.parent / "training" / "page.css"  # what all pages look like
+COMMON = HERE.parent.parent / "training" / "reports" / "page.css"  # what all pages look like
 STYLE = "".join(file.read_text(encoding="utf-8") for file in (COMMON, HERE / "page.css"))
 SCRIPT = (HERE / "page.js").read_text(encoding="utf-8")
 TEMPLATES = templates_of(__file__, html=True)

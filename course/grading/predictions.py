@@ -24,7 +24,7 @@ from course.grading.types import Submission
 from datasets import load_data, load_pairs
 from evaluation import accuracy_and_f1, parse_predictions
 from prepare_submit import PART_1_FILES
-from training.errors import InputError
+from training.files.errors import InputError
 
 RESAMPLES = 1000
 AT_ONCE = 1_000_000  # numbers in memory

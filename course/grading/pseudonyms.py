@@ -7,7 +7,7 @@ import json
 from collections.abc import Iterable
 from pathlib import Path
 
-from training.files import write_json
+from training.files.writing import write_json
 
 FILE = "pseudonyms.json"
 COLOURS = (

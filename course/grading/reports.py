@@ -15,7 +15,7 @@ from checks.graded_tasks import GRADED_TASKS
 from course.grading.lists import Marks
 from course.grading.output import clean, page, write_text
 from course.templates import templates_of
-from training.errors import InputError
+from training.files.errors import InputError
 
 Result = Mapping[str, Any]
 # What Markdown may take for a sign; "_" inside a word and "#" inside a line are none

@@ -27,10 +27,10 @@ from course.grading.predictions import Gold, Wanted, read, wanted_files
 from course.grading.types import Submission
 from course.grading.worker import frame
 from evaluation import parse_predictions
-from training.course_files import data_folder
-from training.errors import InputError
-from training.files import sha256_of
-from training.hub import default_model, find_model
+from training.files.course_files import data_folder
+from training.files.errors import InputError
+from training.files.hub import default_model, find_model
+from training.files.writing import sha256_of
 
 PROGRAM = "training.py"
 FLAGS = ("--option", "finetune")

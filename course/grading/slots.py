@@ -14,7 +14,7 @@ from collections.abc import Iterator
 
 from course.grading import leftovers, processes
 from course.grading.confine import FIRST_USER
-from training.errors import InputError
+from training.files.errors import InputError
 
 
 class Slots:

@@ -28,7 +28,7 @@ from extensions.features.by_hand import (
     text_features,
 )
 from extensions.features.tagger import Tagger
-from training.errors import InputError
+from training.files.errors import InputError
 
 WORD = re.compile(r"\w+(?:['’]\w+)*|[^\w\s]")  # don't is one word, a mark is one
 

@@ -28,7 +28,7 @@ from collections.abc import Callable, Iterable, Sequence
 import torch
 from torch import Tensor, nn
 
-from training.errors import InputError
+from training.files.errors import InputError
 
 
 def inner_products(gradients: Sequence[Sequence[Tensor]]) -> Tensor:

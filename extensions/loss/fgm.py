@@ -21,7 +21,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from training.errors import InputError
+from training.files.errors import InputError
 
 
 def uphill(gradient: Tensor, epsilon: float) -> Tensor:

@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterator
 import torch
 from torch import Tensor
 
-from training.errors import InputError
+from training.files.errors import InputError
 
 
 def first_delta(real: Tensor, start: float, generator: torch.Generator) -> Tensor:

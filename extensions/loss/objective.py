@@ -20,8 +20,8 @@ from extensions.loss.distillation import mixed_loss, score_loss, soft_loss
 from extensions.loss.divergences import squared_difference, symmetric_kl
 from extensions.loss.on_vectors import compares_rows, on_vectors
 from extensions.loss.perturbation import Passes
-from training.errors import InputError
-from training.processes import process_count
+from training.files.errors import InputError
+from training.loop.processes import process_count
 
 
 class Objective:

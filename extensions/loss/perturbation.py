@@ -18,7 +18,7 @@ from contextlib import contextmanager
 import torch
 from torch import Tensor, nn
 
-from training.errors import InputError
+from training.files.errors import InputError
 
 
 class Passes:

@@ -23,7 +23,7 @@ from functools import partial
 
 from torch import Tensor, nn
 
-from training.errors import InputError
+from training.files.errors import InputError
 
 KINDS = ("serial", "parallel")
 

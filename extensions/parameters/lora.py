@@ -26,7 +26,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from training.errors import InputError
+from training.files.errors import InputError
 
 KINDS = ("lora", "rslora", "dora")
 

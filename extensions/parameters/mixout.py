@@ -20,7 +20,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from training.errors import InputError
+from training.files.errors import InputError
 
 
 def mix(weight: Tensor, pretrained: Tensor, keep: Tensor, p: float) -> Tensor:

@@ -32,7 +32,7 @@ from functools import partial
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from training.errors import InputError
+from training.files.errors import InputError
 
 
 class ProjectedAttention(nn.Module):

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from torch import nn
 
-from training.errors import InputError
+from training.files.errors import InputError
 
 
 def reinitialise_top(bert: nn.Module, count: int) -> None:

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 
 from torch import Tensor, nn
 
-from training.errors import InputError
+from training.files.errors import InputError
 from utils import get_extended_attention_mask
 
 

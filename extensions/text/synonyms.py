@@ -16,7 +16,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from training.errors import InputError
+from training.files.errors import InputError
 
 FILES = ("data.noun", "data.verb", "data.adj", "data.adv")
 WORD = re.compile(r"[a-z]+(?:'[a-z]+)?", re.IGNORECASE)

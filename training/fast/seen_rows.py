@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.optim import Optimizer
 
-from training.devices import computes_bf16
+from training.loop.devices import computes_bf16
 
 MOST = 0.75  # of the table: with more rows nothing is won
 

@@ -1,0 +1,22 @@
+"""The fixtures of tests/support.py, for the tests of this folder, and an option of CI's."""
+
+import pytest
+from support import (  # noqa: F401
+    browser,
+    check_here,
+    chromium,
+    fit_sandbox,
+    model_without_dropout,
+    offline_model,
+    private_tree,
+    real_data,
+    run_script_here,
+    slot,
+    tiny_data,
+    tiny_model_folder,
+)
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """What CI asks for besides, see test_attacks.py."""
+    parser.addoption("--all-attacks", action="store_true", help="grade all of course/attacks")

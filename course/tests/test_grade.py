@@ -1,0 +1,736 @@
+"""A batch of submissions (course/grade.py): the same results whatever happens on the way."""
+
+import csv
+import functools
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import replace
+from pathlib import Path
+from unittest import mock
+
+import pandas as pd
+import pytest
+import torch
+from support import needs_sandbox
+
+from checks.part1 import functions
+from course import grade, handout
+from course.answers import MISTAKES, VARIANTS, put, read, read_all
+from course.grading import (
+    asking,
+    canaries,
+    hidden,
+    isolation,
+    judge,
+    one,
+    partial,
+    processes,
+    runs,
+    similarity,
+)
+from course.grading.context import open_context
+from course.grading.slots import Slots
+from course.grading.types import Submission
+from research.benchmarks.grader import GOLD, ask_here, loses, predictions, solution, write_zip
+from training.files.errors import InputError
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+
+
+def answered(folder: Path, name: str) -> dict[str, str]:
+    """The solution with one other answer in it."""
+    answer = read(folder, name)
+    return solution() | {answer.task.file: put(answer)}
+
+
+@pytest.fixture(scope="module")
+def submissions(tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("submissions")
+    stubs = {n: handout.build(ROOT, "1").files[n].decode() for n in solution()}
+    hostile = {n: f"{text}\nimport os\nos._exit(0)\n" for n, text in solution().items()}
+    for name, files in {
+        "1_solution": solution() | predictions(1),
+        "2_variant": answered(VARIANTS, "optimizer.step/decay_before"),
+        "3_mistake": answered(MISTAKES, "bert.attention/no_scale") | predictions(3),
+        "4_stubs": stubs,
+        "5_hostile": hostile,
+        "6_empty": {"README.md": "nothing yet"},
+    }.items():
+        write_zip(folder, name, files)
+    (folder / "7_damaged.zip").write_bytes(b"PK\3\4 no zip")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def command(private_tree):
+    """A function that gives the command staff type, in a clone that nobody else can enter."""
+
+    def words(folder: Path, out: Path, *more: str) -> list[str]:
+        gold = [private_tree / path.relative_to(ROOT) for path in GOLD]
+        given = [private_tree / "course" / "grade.py", folder, "--out", out, "--gold", *gold, *more]
+        return [sys.executable, *map(str, given), *isolation.flags()]
+
+    return words
+
+
+@pytest.fixture(scope="module")
+def run(command):
+    """A function that grades."""
+
+    def grade_them(folder: Path, out: Path, *more: str) -> subprocess.CompletedProcess:
+        words = command(folder, out, *more)
+        return subprocess.run(words, capture_output=True, text=True, check=False)
+
+    return grade_them
+
+
+def new_out(folder: Path, secret: str = "5" * 32) -> Path:
+    """A folder for results with a given secret: other secrets make other hidden inputs."""
+    folder.mkdir(mode=0o700)
+    (folder / "assignment.json").write_text(json.dumps({"part": 1, "secret": secret}))
+    return folder
+
+
+def results(out: Path) -> dict[str, str]:
+    """All results, without the seconds that they took."""
+    found = {}
+    for path in sorted((out / "results").glob("*.json")):
+        result = json.loads(path.read_text(encoding="utf-8"))
+        assert result.pop("seconds", 1) >= 0
+        found[path.name] = json.dumps(result)
+    return found
+
+
+def grades(out: Path) -> dict[str, dict[str, str]]:
+    with open(out / "grades.csv", newline="") as file:
+        return {row["student"]: {**row, "seconds": ""} for row in csv.DictReader(file)}
+
+
+def faults(said: str) -> list[str]:
+    """The lines of a refusal, without warnings of the dead.
+
+    A test here kills a grader; in a container whose first process waits for nobody, what it had
+    started stays in the table of processes, and later graders say that they pass over that sandbox.
+    """
+    lines = said.splitlines()
+    return [line for line in lines if not line.startswith("warning: processes ")]
+
+
+def times(out: Path) -> dict[str, int]:
+    return {path.name: path.stat().st_mtime_ns for path in (out / "results").glob("*.json")}
+
+
+@pytest.fixture(scope="module")
+def alone(submissions, run, tmp_path_factory):
+    """OUT of the batch with -j 1, and what was printed."""
+    out = new_out(tmp_path_factory.mktemp("alone") / "out")
+    done = run(submissions, out, "-j", "1")
+    assert done.returncode == 0, done.stderr
+    return out, done.stdout
+
+
+@needs_sandbox
+def test_points_of_a_batch(alone):
+    out, said = alone
+    found = {name: json.loads(text) for name, text in results(out).items()}
+    points = {name.removesuffix(".json"): result["points"] for name, result in found.items()}
+    assert points["1_solution"] == points["2_variant"] == 100
+    assert 80 <= points["3_mistake"] < 100
+    assert points["4_stubs"] == points["5_hostile"] == 0
+    assert {found[f"{name}.json"]["status"] for name in ("6_empty", "7_damaged")} == {"refused"}
+    assert "no_scale" in found["3_mistake.json"]["tasks"][0]["mistakes"]
+    assert "5 graded" in said
+    assert "2 refused" in said
+
+
+@needs_sandbox
+def test_the_same_results_whether_killed_or_several_at_a_time(
+    alone, submissions, command, run, tmp_path
+):
+    folder, out = tmp_path / "submissions", new_out(tmp_path / "out")
+    folder.mkdir()
+    students = ("1_solution", "2_variant", "3_mistake", "7_damaged")
+    for path in submissions.iterdir():
+        if path.name.startswith(students):
+            shutil.copy(path, folder)
+    printed = tmp_path / "printed"
+    with open(printed, "wb") as output:
+        batch = subprocess.Popen(
+            command(folder, out, "-j", "2"),
+            stdout=output,
+            stderr=output,
+            start_new_session=True,
+        )
+    deadline = time.monotonic() + 300
+    while not list((out / "results").glob("*.json")) and time.monotonic() < deadline:
+        assert batch.poll() is None, printed.read_text()
+        time.sleep(0.01)
+    os.kill(batch.pid, signal.SIGKILL)
+    batch.wait()
+    before = times(out)
+    assert 1 <= len(before) < len(students), printed.read_text()
+    done = run(folder, out, "-j", "3")
+    assert done.returncode == 0, done.stderr
+    wanted = results(alone[0])
+    assert results(out) == {f"{student}.json": wanted[f"{student}.json"] for student in students}
+    assert {name: when for name, when in times(out).items() if name in before} == before
+    said = [line for line in done.stdout.splitlines() if line.endswith(" s)")]
+    assert len(said) == len(students) - len(before)
+    wanted = grades(alone[0])
+    assert grades(out) == {student: wanted[student] for student in students}
+
+
+# ---------------------------------------------------------------------------------------------
+# In this process, without a sandbox
+
+
+@pytest.fixture(scope="module", autouse=True)
+def one_handout():
+    """What is graded here makes the handout, which does not change, once and not for each batch."""
+    with mock.patch.object(handout, "build", functools.cache(handout.build)):
+        yield
+
+
+@pytest.fixture
+def quick(monkeypatch, run_script_here):
+    """A function that runs grade.py where nothing is ever started: all is right of those students
+    that are in its ``right``, an error of ours of those in its ``failing``.
+    """
+    right: set[str] = set()
+    failing: set[str] = set()
+
+    def verdict(entry, student):
+        if student in right:
+            return judge.Verdict("right", dict.fromkeys(judge.rows_of(entry), True))
+        return judge.nothing(entry, "not started")
+
+    def grade_tasks(context, submission, slot):
+        if submission.student in failing:
+            raise ZeroDivisionError("a bug of ours")
+        return {entry.id: verdict(entry, submission.student) for entry in context.tasks}, ["none"]
+
+    monkeypatch.setattr(one, "grade_tasks", grade_tasks)
+    monkeypatch.setattr(grade, "refuse", lambda *given: None)
+    monkeypatch.setattr(grade.canaries, "check", lambda context, slots: None)
+
+    def go(folder, out, *more):
+        return run_script_here(grade, folder, "--gold", *GOLD, "--out", out, *more)
+
+    go.right, go.failing = right, failing
+    return go
+
+
+def test_one_student_anew(quick, submissions, tmp_path):
+    folder, out = tmp_path / "submissions", tmp_path / "out"
+    shutil.copytree(submissions, folder)
+    quick.right.add("1_solution")
+    assert quick(folder, out).code == 0
+    before = times(out)
+    quick.right.clear()
+    quick.right.add("3_mistake")
+    write_zip(folder, "3_mistake", solution() | predictions(3))
+    assert quick(folder, out, "--only", "3_mistake").code == 0
+    after = times(out)
+    assert after.pop("3_mistake.json") > before.pop("3_mistake.json")
+    assert after == before
+    points = {student: row["points"] for student, row in grades(out).items()}
+    assert (points["3_mistake"], points["1_solution"], points["4_stubs"]) == ("100", "100", "0")
+    assert len(points) == 7
+
+
+def test_an_error_of_ours_is_no_zero(quick, submissions, tmp_path):
+    out = tmp_path / "out"
+    quick.failing.add("2_variant")
+    done = quick(submissions, out)
+    assert done.code == 1
+    assert "2_variant: staff error: ZeroDivisionError('a bug of ours')" in done.out
+    found = {name: json.loads(text)["status"] for name, text in results(out).items()}
+    assert found.pop("2_variant.json") == "staff error"
+    assert set(found.values()) == {"graded", "refused"}
+    rows = grades(out)
+    assert rows["2_variant"]["points"] == ""
+    assert "ZeroDivision" not in (out / "feedback" / "2_variant.md").read_text()
+    assert "2_variant" not in (out / "leaderboard.csv").read_text()
+    before = times(out)
+    quick.failing.clear()
+    done = quick(submissions, out)
+    assert done.code == 0
+    changed = [name for name, when in times(out).items() if when != before[name]]
+    assert changed == ["2_variant.json"]
+
+
+def test_a_submission_that_cannot_be_read_is_an_error_of_ours(
+    quick, submissions, tmp_path, monkeypatch
+):
+    take = grade.intake.take
+
+    def broken(student, path, part):
+        if student == "1_solution":
+            raise OSError("disk fault")
+        return take(student, path, part)
+
+    monkeypatch.setattr(grade.intake, "take", broken)
+    done = quick(submissions, tmp_path / "out")
+    assert done.code == 1
+    assert "1_solution: staff error: OSError('disk fault')" in done.out
+    assert "4 graded" in done.out
+
+
+def test_marks_by_hand(quick, tmp_path):
+    folder, out, marks = tmp_path / "submissions", tmp_path / "out", tmp_path / "marks.csv"
+    folder.mkdir()
+    write_zip(folder, "1_a", {"README.md": "a report"})
+    write_zip(folder, "2_b", {"README.md": "another"})
+    marks.write_text("student,row,points,comment\n1_a,approach,15,=cmd()\n")
+    done = quick(folder, out, "--part", "2", "--marks", marks)
+    assert done.code == 0, done.err
+    assert "2_b: no mark yet for approach, experiments, analysis" in done.out
+    assert "1_a: no mark yet for experiments, analysis" in done.out
+    rows = grades(out)
+    assert rows["1_a"]["points"] == "15"
+    assert "approach" not in rows["1_a"]["rows without a mark"]
+    assert "=cmd()" in (out / "feedback" / "1_a.md").read_text()
+    before = times(out)
+    write_zip(folder, "1_a", {"README.md": "a later report"})
+    marks.write_text("student,row,points,comment\n1_a,approach,99,\n")
+    done = quick(folder, out, "--part", "2", "--marks", marks)
+    assert (done.code, done.out) == (1, "")
+    assert "row 2" in done.err
+    assert times(out) == before  # told before anything is graded
+    done = quick(folder, out, "--part", "1")
+    assert (done.code, len(faults(done.err))) == (1, 1)
+    assert f"{out} holds part 2; grade part 1 into another --out" in done.err
+
+
+def test_a_roster_and_times(quick, submissions, tmp_path):
+    roster, when, out = tmp_path / "roster.csv", tmp_path / "times.csv", tmp_path / "out"
+    roster.write_text("group,student,id\n1_solution,Ana,s1\n6_empty,Bo,s2\n")
+    when.write_text("group,time\n1_solution,2027-02-01T12:00Z\n")
+    quick.right.add("1_solution")
+    done = quick(submissions, out, "--roster", roster, "--times", when)
+    assert done.code == 0, done.err
+    assert "2_variant: in no gradebook, the roster has no student of it" in done.out
+    text = (out / "moodle.csv").read_text()
+    assert text.splitlines()[1:] == ["s1,Ana,100", "s2,Bo,0"]
+    history = [json.loads(line) for line in (out / "history.jsonl").read_text().splitlines()]
+    hours = {entry["student"]: entry["time"] for entry in history}
+    assert hours["1_solution"] == "2027-02-01T12:00:00+00:00"
+
+
+def test_open_secrets_are_refused(run_script_here, submissions, tmp_path):
+    with tempfile.TemporaryDirectory() as name:  # pytest's own folders are closed to others
+        gold = Path(name) / "gold"
+        shutil.copytree(GOLD[0], gold)
+        for path in (gold.parent, gold):
+            path.chmod(0o755)
+        given = ("--gold", gold, "--out", tmp_path / "out", "--without-bubblewrap")
+        done = run_script_here(grade, submissions, *given)
+    assert (done.code, len(faults(done.err))) == (1, 1)
+    assert str(gold) in done.err
+    assert "could be read by the code that is graded" in done.err
+    assert not list((tmp_path / "out").glob("results/*"))
+
+
+def test_the_solution_counts_as_a_secret(run_script_here, submissions, tmp_path, monkeypatch):
+    monkeypatch.setattr(isolation.Bubblewrap, "reaches", lambda *of: Path(of[1]) == ROOT)
+    out = tmp_path / "out"
+    done = run_script_here(grade, submissions, "--gold", *GOLD, "--out", out)
+    assert done.code == 1
+    assert f"{ROOT} could be read" in done.err
+
+
+@pytest.mark.parametrize("flag", ["--marks", "--data", "--model"])
+def test_what_staff_give_counts_as_a_secret(
+    run_script_here, submissions, tmp_path, monkeypatch, flag
+):
+    monkeypatch.setattr(isolation.Bubblewrap, "reaches", lambda *of: of[1] == tmp_path / "given")
+    (tmp_path / "given").write_text("student,row,points,comment\n")
+    given = ["--gold", *GOLD, "--out", tmp_path / "out", flag, tmp_path / "given"]
+    given += ["--part", "2"] if flag == "--marks" else []
+    done = run_script_here(grade, submissions, *given)
+    assert done.code == 1
+    assert f"{tmp_path / 'given'} could be read" in done.err
+
+
+def test_a_machine_that_would_fail_them_is_refused(
+    run_script_here, submissions, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(isolation.Bubblewrap, "reaches", lambda *_: False)
+    monkeypatch.setattr(isolation, "problems", lambda around: ["no Python for others"])
+    done = run_script_here(grade, submissions, "--gold", *GOLD, "--out", tmp_path / "out")
+    assert done.code == 1
+    assert faults(done.err) == ["error: nothing is graded: no Python for others"]
+
+
+def test_two_gradings_do_not_meet(quick, submissions, tmp_path):
+    out = new_out(tmp_path / "out")
+    with grade.alone_in(out):
+        done = quick(submissions, out)
+    assert done.code == 1
+    assert f"another grading writes into {out}" in done.err
+    with Slots(3) as first, Slots(2) as second:
+        assert len({*first, *second}) == 5
+        before = [*first]
+    with Slots(3) as again:
+        assert [*again] == before
+
+
+@needs_sandbox
+def test_asked_to_end_it_leaves_nothing(submissions, command, tmp_path, monkeypatch):
+    """SIGTERM, when there are the folders of the staff and of two sandboxes."""
+    out, place = new_out(tmp_path / "out"), Path(tempfile.mkdtemp(dir="/var/tmp"))
+    place.chmod(0o1777)
+    monkeypatch.setenv("TMPDIR", str(place))
+    batch = subprocess.Popen(
+        command(submissions, out, "-j", "2"), stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+    deadline = time.monotonic() + 120
+    while len([*place.glob("grading-*")]) < 3 and time.monotonic() < deadline:
+        time.sleep(0.1)
+    batch.terminate()
+    _, said = batch.communicate(timeout=60)
+    assert batch.returncode == 1
+    assert faults(said.decode())[-1] == "interrupted"
+    assert not [*place.glob("grading-*")]
+    shutil.rmtree(place)  # torch has one there
+
+
+def test_a_batch_on_two_machines(quick, submissions, tmp_path):
+    """Two folders with the same secret: their results are those of one batch."""
+    quick.right |= {"1_solution", "3_mistake"}
+    whole = new_out(tmp_path / "whole")
+    assert quick(submissions, whole).code == 0
+    students = [name.removesuffix(".json") for name in results(whole)]
+    places = [new_out(tmp_path / name) for name in ("one", "two")]
+    for number, student in enumerate(students):
+        done = quick(submissions, places[number % 2], "--results-only", "--only", student)
+        assert done.code == 0
+        assert not (places[number % 2] / "grades.csv").exists()
+    assert {*results(places[0])} & {*results(places[1])} == set()
+    for path in results(places[1]):
+        shutil.copy(places[1] / "results" / path, places[0] / "results")
+    before = times(places[0])
+    assert quick(submissions, places[0]).code == 0
+    assert times(places[0]) == before  # nothing is graded again
+    assert results(places[0]) == results(whole)
+    tables = [pd.read_csv(out / "grades.csv") for out in (places[0], whole)]
+    one, other = (table.drop(columns="seconds") for table in tables)
+    assert one.equals(other)
+
+
+def test_results_of_several_commands_in_one_folder(quick, submissions, tmp_path):
+    """They share OUT with each other, not with one that makes pages; the secret is made once."""
+    out = tmp_path / "out"
+    made = {grade.assignment(out, 1)["secret"] for _ in range(3)}
+    assert len(made) == 1
+    with grade.alone_in(out, shared=True):
+        assert quick(submissions, out, "--results-only", "--only", "4_stubs").code == 0
+        assert f"another grading writes into {out}" in quick(submissions, out).err
+    assert [*results(out)] == ["4_stubs.json"]
+    quick.failing.add("4_stubs")
+    assert quick(submissions, out, "--results-only", "--only", "4_stubs").code == 1
+
+
+def test_an_older_hand_in_replaces_no_later_one(quick, submissions, tmp_path):
+    folder, out = tmp_path / "submissions", tmp_path / "out"
+    folder.mkdir()
+    path = write_zip(folder, "1_a", solution())
+    quick.right.add("1_a")
+    assert quick(folder, out).code == 0
+    quick.right.clear()
+    path = write_zip(folder, "1_a", solution() | {"README.md": "an earlier one"})
+    os.utime(path, (10**9, 10**9))
+    done = quick(folder, out)
+    assert "1_a: older than what was graded before" in done.out
+    assert grades(out)["1_a"]["points"] == "100"
+    assert quick(folder, out, "--only", "1_a").code == 0
+    assert grades(out)["1_a"]["points"] == "0"
+
+
+def test_similar_code_that_cannot_be_compared_stops_no_report(
+    quick, submissions, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(similarity, "SECONDS", 0.01)
+    out = tmp_path / "out"
+    assert quick(submissions, out).code == 0
+    assert "not compared" in (out / "staff.html").read_text()
+    assert len([*(out / "feedback").glob("*.md")]) == 7
+
+
+# ---------------------------------------------------------------------------------------------
+# Canaries
+
+
+@needs_sandbox
+def test_no_grading_where_the_solution_fails(submissions, run, tmp_path):
+    """Here for lack of time; whatever it is, it would cost every honest submission its points."""
+    out = new_out(tmp_path / "out")
+    done = run(submissions, out, "--seconds", "0.01")
+    assert done.returncode == 1
+    assert done.stdout.startswith("layers (")
+    assert len(faults(done.stderr)) == 1
+    assert "grading does not begin: in this sandbox our own solution gets 0 of 100" in done.stderr
+    assert not (out / "results").exists()
+
+
+@pytest.fixture(params=[1, 2])
+def canary_context(request):
+    with open_context(request.param, "0") as context, mock.patch.object(asking, "ask", ask_here):
+        yield context
+
+
+def test_canaries_come_out_as_they_must(canary_context):
+    canaries.check(canary_context, [0])
+
+
+def test_a_solution_that_loses_points_stops_grading(canary_context, monkeypatch):
+    wrong = canaries.submissions(canary_context)[1]
+    monkeypatch.setattr(canaries, "submissions", lambda context: (wrong, wrong))
+    with pytest.raises(InputError, match=r"our own solution gets [\d.]+ of \d+ points \(Task [12]"):
+        canaries.check(canary_context, [0])
+
+
+def test_a_known_mistake_that_is_not_found_stops_grading(canary_context, monkeypatch):
+    right = canaries.submissions(canary_context)[0]
+    monkeypatch.setattr(canaries, "submissions", lambda context: (right, right))
+    with pytest.raises(InputError, match=r"the known mistake \w+ is not found in task"):
+        canaries.check(canary_context, [0])
+
+
+def test_a_sandbox_that_fails_stops_grading(canary_context, monkeypatch):
+    def broken(*_):
+        raise RuntimeError("the sandbox did not start")
+
+    monkeypatch.setattr(asking, "ask", broken)
+    with pytest.raises(InputError, match="the sandbox did not start") as caught:
+        canaries.check(canary_context, [0])
+    assert "\n" not in str(caught.value)
+
+
+# ---------------------------------------------------------------------------------------------
+# Tasks
+
+
+def test_a_sandbox_that_is_not_empty_is_left_alone(monkeypatch, capsys):
+    """In a container whose first process waits for nobody, the dead of a killed grader stay."""
+    with Slots(1) as (free,):
+        pass
+
+    def sweep(slot, seconds):
+        if slot == free:
+            raise RuntimeError(f"processes [7] of an earlier run in sandbox {slot}")
+
+    monkeypatch.setattr(processes, "sweep", sweep)
+    with Slots(2) as found:
+        assert free not in found
+    assert f"an earlier run in sandbox {free}; another sandbox is used" in capsys.readouterr().err
+
+
+@pytest.fixture(scope="module")
+def context():
+    with open_context(1, "0") as context:
+        yield context
+
+
+def test_a_mistake_in_init_costs_there_only(context):
+    """Forward is judged with an __init__ that is put right."""
+    for answer in read_all(MISTAKES, "classifier.init"):
+        assert loses(context, solution() | {"classifier.py": put(answer)}) == [answer.task.id]
+
+
+def test_a_right_init_is_not_put_right(context):
+    """What it has beside the head, and forward uses, is forward's mistake."""
+    dropout = "self.dropout = nn.Dropout(config.hidden_dropout_prob)"
+    both = f"self.dropout = nn.Sequential(nn.ReLU(), {dropout.partition(' = ')[2]})"
+    files = solution()
+    files["classifier.py"] = files["classifier.py"].replace(dropout, both)
+    assert both in files["classifier.py"]
+    assert loses(context, files) == ["classifier.forward"]
+
+
+def test_float32_counts(context):
+    """A mask made twice adds −10,000 to all scores, which only float64 can take away again."""
+    answer = read(MISTAKES, "bert.layer/mask_made_again")
+    assert loses(context, solution() | {"bert.py": put(answer)}) == ["bert.layer"]
+
+
+def rows_of(context, task_id: str, files: dict[str, str]) -> dict[str, float]:
+    """The points of each row of one task."""
+    (entry,) = (entry for entry in context.tasks if entry.id == task_id)
+    given = Submission("1_a", 1, {name: text.encode() for name, text in files.items()})
+    with mock.patch.object(asking, "ask", ask_here):
+        verdicts, _ = one.grade_tasks(replace(context, tasks=(entry,)), given, 0)
+    rows = one.counted(entry, verdicts[task_id], context.settings)["rows"]
+    return {row["what"]: row["points"] for row in rows if row["points"]}
+
+
+@pytest.mark.parametrize(
+    ("name", "rows"),
+    [
+        ("bert.attention/no_scale", {"padding": 2, "dropout": 4, "inputs": 2}),
+        ("bert.attention/no_mask", {"dropout": 4, "inputs": 2}),
+        ("bert.attention/softmax_over_heads", {"dropout": 4, "inputs": 2}),
+        ("bert.attention/dropout_in_evaluation", {"padding": 2, "inputs": 2}),
+        ("bert.attention/value_not_used", {}),
+        ("bert.add_norm/residual_twice", {"dropout": 2, "inputs": 1}),
+        ("bert.add_norm/no_residual", {}),
+        ("bert.layer/relu", {"padding": 1.5, "dropout": 3, "inputs": 1.5}),
+        ("classifier.forward/softmax_returned", {"dropout": 3, "inputs": 1.5}),
+    ],
+)
+def test_what_one_known_mistake_leaves_right_counts(context, name, rows):
+    answer = read(MISTAKES, name)
+    files = solution() | {answer.task.file: put(answer)}
+    assert rows_of(context, answer.task.id, files) == rows
+
+
+@pytest.mark.parametrize("version", ["return 3 * right", "return right / 7"])
+def test_a_wrong_factor_costs_the_values_and_gradients(context, version):
+    source = (
+        solution()["bert.py"]
+        + f"""
+given = BertSelfAttention.attention
+
+def attention(*arguments):
+    right = given(*arguments)
+    {version}
+
+BertSelfAttention.attention = attention
+"""
+    )
+    found = rows_of(context, "bert.attention", solution() | {"bert.py": source})
+    assert found == {"padding": 2, "dropout": 4, "inputs": 2}
+
+
+BODY = """
+def attention(self, key, query, value, attention_mask):
+    batch, heads, length, width = value.shape
+    merged = value.transpose(1, 2).reshape(batch, length, heads * width)
+    {}
+
+BertSelfAttention.attention = attention
+"""
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "return merged * 0 + 1",
+        "return merged",
+        "return self.dropout(merged)",
+        "return self.dropout(torch.zeros_like(merged) + key.sum() * 0 + query.sum() * 0)",
+        "return torch.full_like(merged, torch.nan)",
+    ],
+)
+def test_what_is_no_attention_has_no_points_for_padding_or_dropout(context, line):
+    source = solution()["bert.py"] + BODY.format(line)
+    assert rows_of(context, "bert.attention", solution() | {"bert.py": source}) == {}
+
+
+def test_what_is_a_known_mistake_on_published_inputs_only_gets_nothing(context):
+    """Whose values on hidden inputs are made up gets nothing for the other rows."""
+    (entry,) = (entry for entry in context.tasks if entry.id == "bert.attention")
+    sets = hidden.make(5)
+    named = [read(MISTAKES, "bert.attention/no_scale").mistake]
+    source = put(read(MISTAKES, "bert.attention/no_scale"))
+    found = partial.outputs_of(entry, source, sets[hidden.TOGETHER].inputs)
+    inputs = {
+        name.removeprefix(f"{entry.id}/"): tensor
+        for name, tensor in sets[hidden.TOGETHER].expected.items()
+    }
+    found |= {name: tensor for name, tensor in inputs.items() if name.startswith("inputs/")}
+
+    def rows(outputs, mistakes=named) -> set[str]:
+        verdict = judge.Verdict("wrong", dict.fromkeys(judge.rows_of(entry), False), [], mistakes)
+        partial.add(entry, verdict, {f"{partial.RUN}|{n}": v for n, v in outputs.items()}, sets)
+        return {row for row, right in verdict.rows.items() if right}
+
+    assert rows(found) == {"padding", "dropout", "inputs"}
+    wrong = found["values/context"].clone()
+    wrong[0, 0, 0] += 0.01
+    assert rows(found | {"values/context": wrong}) == set()
+    assert rows(found, named * 2) == set()
+    assert rows(found, []) == set()
+    for kind in ("padding", "dropout"):
+        name = f"{kind}/context"
+        assert kind not in rows(found | {name: found[name] + 0.01})
+        assert kind not in rows(found | {name: "a text"})
+        assert kind not in rows({n: v for n, v in found.items() if n != name})
+    for odd in (None, torch.tensor(torch.nan), torch.ones(2), wrong.half(), wrong * torch.inf):
+        assert rows(found | {"values/context": odd}) == set()
+        assert "inputs" not in rows(found | {"inputs/key": odd})
+    changed = found | {"inputs/key": found["inputs/key"] + 1}
+    assert rows(changed) == {"padding", "dropout"}
+
+
+@pytest.mark.parametrize("file", ["bert.py", "optimizer.py"])
+def test_a_file_that_cannot_be_imported_counts_as_crashed(context, file):
+    entries = [entry for entry in context.tasks if entry.file == file]
+    job = {"bert.py": runs.part_1, "optimizer.py": runs.optimizer}[file]
+    broken = mock.Mock(side_effect=ModuleNotFoundError("No module named 'nothing'"))
+    sets = hidden.make(5)
+    for entry in entries:
+        ways = [[f"{way} float64", "x", "float64", {}] for way in hidden.runs_of(entry)]
+        arguments = {"task_id": entry.id, "runs": ways}
+        if file == "optimizer.py":
+            arguments = {"cases": [], "seed": 1}
+        with mock.patch("importlib.import_module", broken), mock.patch.dict(sys.modules):
+            sys.modules.pop(Path(file).stem, None)
+            with mock.patch.dict(functions.RUNS, {entry.id: lambda _, **__: broken()}):
+                outputs = job({}, **arguments)
+        if file == "optimizer.py":
+            verdict = judge.judge_optimizer(entry, outputs, {})
+        else:
+            verdict = judge.judge_part_1(entry, outputs, sets, {})
+        assert (verdict.status, any(verdict.rows.values())) == ("crashed", False)
+        assert "No module named 'nothing'" in verdict.messages[0]
+
+
+def test_hidden_cases_do_not_depend_on_what_other_threads_do():
+    """One thread computes in float64 while another one makes the optimizer's cases."""
+    before = hidden.make_cases(11)
+    torch.set_default_dtype(torch.float64)
+    try:
+        assert hidden.make_cases(11) == before
+    finally:
+        torch.set_default_dtype(torch.float32)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (("-j", "0"), "-j"),
+        (("--only", "nobody"), "--only nobody: no such submission"),
+        (("--part", "2", "--rerun", "5"), "--rerun trains classifier.py"),
+        (("--marks", "x.csv"), "--marks is for part 2"),
+        (("--roster", "no.csv"), "no.csv is missing"),
+        (("--times", "no.csv"), "no.csv is missing"),
+        (("--rerun", "1", "--flags=--train x.csv --dev y.csv"), "--train is not for the re-run"),
+    ],
+)
+def test_a_wrong_command_line_is_one_line(quick, submissions, tmp_path, arguments, says):
+    done = quick(submissions, tmp_path / "out", *arguments)
+    assert done.code != 0
+    assert says in done.err
+    assert len(faults(done.err)) == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "at_a_time"),
+    [
+        ((), os.cpu_count()),
+        (("--without-bubblewrap",), 1),
+        (("--without-bubblewrap", "-j", "3"), 3),
+    ],
+)
+def test_those_who_could_read_each_others_files_are_graded_one_by_one(
+    monkeypatch, arguments, at_a_time
+):
+    monkeypatch.setattr(sys, "argv", ["grade.py", "subs", "--gold", "g", "--out", "o", *arguments])
+    assert grade.get_args().j == at_a_time

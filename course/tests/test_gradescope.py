@@ -1,0 +1,267 @@
+"""The autograder for Gradescope (course/gradescope): its zip, its results, a run in its folders."""
+
+import io
+import json
+import os
+import shutil
+import stat
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+from support import needs_sandbox
+
+from checks.graded_tasks import GRADED_TASKS
+from course import table
+from course.gradescope import build, results
+from research.benchmarks.grader import GOLD, predictions, solution
+from training.files.errors import InputError
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+SETTINGS = table.read_settings(ROOT)
+PART_1 = [entry for entry in GRADED_TASKS if entry.part == 1]
+MADE = {"part": 1, "secret": "5" * 32}
+
+
+@pytest.fixture(scope="module")
+def files():
+    return build.all_files(1, GOLD, MADE, "--no-input")
+
+
+# ---------------------------------------------------------------------------------------------
+# The zip
+
+
+def test_the_zip_has_what_gradescope_asks_for(files):
+    assert {"setup.sh", "run_autograder", "skeleton.json", "assignment.json"} <= files.keys()
+    for name in ("setup.sh", "run_autograder"):
+        assert files[name].startswith(b"#!/usr/bin/env bash\n")
+        done = subprocess.run(["bash", "-n"], input=files[name], check=False)
+        assert done.returncode == 0
+    assert files["requirements.txt"].startswith(b"--no-input\ntorch==")
+    assert {"gold/ids-sst-test.csv", "gold/ids-sst-dev.csv"} <= files.keys()
+    content = build.zipped(files)
+    assert content == build.zipped(files)
+    with zipfile.ZipFile(io.BytesIO(content)) as archive:
+        modes = {info.filename: info.external_attr >> 16 for info in archive.infolist()}
+    assert stat.S_IMODE(modes["run_autograder"]) == 0o700
+    assert not any(stat.S_IMODE(mode) & 0o077 for mode in modes.values())
+
+
+def test_what_the_sandbox_reads_holds_no_solution_and_no_label(files):
+    stage = {name: text for name, text in files.items() if name.startswith("stage/")}
+    assert b"NotImplementedError" in stage["stage/handout/bert.py"]
+    assert not [name for name in stage if "gold" in name or name.endswith("-test.csv")]
+    assert not [name for name in stage if "assignment" in name or "/judge" in name]
+
+
+def test_other_options_of_pip_are_refused():
+    made = build.requirements("--a b --c", ["nltk"])
+    assert made.startswith(b"--a b\n--c\n")
+    assert made.endswith(b"\nnltk")
+    with pytest.raises(InputError, match="begin with --"):
+        build.requirements("torch", [])
+
+
+# ---------------------------------------------------------------------------------------------
+# results.json
+
+
+def task(number="1.1", points=12.0, **more):
+    entry = {"number": number, "title": f"Task {number}", "status": "wrong", "points": points}
+    rows = [{"what": "values", "points": points, "of": 20}]
+    return entry | {"of": 20, "rows": rows, "messages": [], "mistakes": [], "hints": []} | more
+
+
+def scored(split, value, public):
+    entry = {"file": f"predictions/finetune-sst-{split}-out.csv", "data": "sst", "split": split}
+    entry |= {"option": "finetune", "metric": "accuracy", "value": value, "public": public}
+    return entry | {"private": 0.125, "faults": [], "note": ""}
+
+
+def result(**more):
+    found = {"student": "7", "part": 1, "status": "graded", "notes": [], "layers": ["a layer"]}
+    found |= {"tasks": [task(), task("1.2", 20.0, status="right")]}
+    return found | {"predictions": [scored("dev", 0.5, 0.4), scored("test", 0.6, 0.7)]} | more
+
+
+def previous(day, **kept):
+    return {
+        "submission_time": f"2026-11-{day:02}T10:00:00.000000-08:00",
+        "results": {"extra_data": kept},
+    }
+
+
+NOW = {"created_at": "2026-11-20T10:00:00.000000-08:00", "users": [{"id": 9}, {"id": 7}]}
+
+
+def test_tests_add_up_and_nothing_overrides_them():
+    found = results.of_result(result(), SETTINGS, NOW)
+    assert "score" not in found
+    assert found["stdout_visibility"] == "hidden"
+    assert [(t["score"], t["max_score"]) for t in found["tests"]] == [(12, 20), (20, 20), (0, 0)]
+    assert [t.get("status") for t in found["tests"]] == ["failed", "passed", None]
+    assert found["tests"][0]["number"] == "1.1"
+    assert {t["visibility"] for t in found["tests"]} == {"visible"}
+    assert {t["output_format"] for t in found["tests"]} == {"text"}
+
+
+def test_texts_of_students_are_cleaned():
+    bad = task(messages=["\x1b[31mred\u202e\x00 <b>"], mistakes=["a\nb"], hints=["\x07hint"])
+    text = results.of_result(result(tasks=[bad]), SETTINGS, NOW)["tests"][0]["output"]
+    assert "red <b>" in text
+    assert not {"\x1b", "\u202e", "\x00", "\x07"} & set(text)
+    long = task(messages=["x" * 5000] * 9)
+    assert len(results.of_result(result(tasks=[long]), SETTINGS, NOW)["tests"][0]["output"]) <= 4000
+
+
+def test_only_the_first_submissions_count_on_test():
+    first = results.of_result(result(), SETTINGS, NOW)
+    rows = {row["name"]: row["value"] for row in first["leaderboard"]}
+    assert rows == {"SST, finetune (test, public half)": 0.7, "SST, finetune (dev)": 0.5}
+    assert "0.700 on the public half" in first["tests"][-1]["output"]
+    kept = first["extra_data"]
+    later = NOW | {"previous_submissions": [previous(19, **kept)]}
+    better = result(predictions=[scored("dev", 0.9, 0.9), scored("test", 0.9, 0.9)])
+    second = results.of_result(better, SETTINGS, later)
+    assert second["extra_data"]["on test"] is False
+    rows = {row["name"]: row["value"] for row in second["leaderboard"]}
+    assert rows == {"SST, finetune (test, public half)": 0.7, "SST, finetune (dev)": 0.9}
+    assert "only the first 1 submissions count on test" in second["tests"][-1]["output"]
+    assert "0.900 on" not in second["tests"][-1]["output"]
+    assert "0.125" not in json.dumps([first, second])  # the private half
+
+
+def test_a_submission_graded_anew_counts_as_it_did():
+    later = NOW | {"previous_submissions": [previous(21, **{"on test": True, "rows": []})]}
+    assert results.of_result(result(), SETTINGS, later)["extra_data"]["on test"]
+    unscored = NOW | {"previous_submissions": [previous(19, **{"on test": False, "rows": []})]}
+    assert results.of_result(result(), SETTINGS, unscored)["extra_data"]["on test"]
+
+
+@pytest.mark.parametrize(
+    "metadata",
+    [
+        {},
+        {"users": 3, "previous_submissions": {"a": 1}, "created_at": 5},
+        {"users": [None], "previous_submissions": [None, {"results": 3, "submission_time": "x"}]},
+        NOW | {"previous_submissions": [previous(1) | {"results": None}]},
+    ],
+)
+def test_odd_metadata_do_no_harm(metadata):
+    assert results.of_result(result(), SETTINGS, metadata)["extra_data"]["on test"]
+    assert results.student_of(metadata) in ("nobody", "7-9")
+
+
+def test_the_skeleton_is_a_zero_that_says_it_is_none():
+    found = results.skeleton(PART_1, "visible")
+    assert sum(t["score"] for t in found["tests"]) == 0
+    assert sum(t["max_score"] for t in found["tests"]) == 100
+    assert "no verdict" in found["output"]
+
+
+# ---------------------------------------------------------------------------------------------
+# In folders like Gradescope's
+
+
+@pytest.fixture
+def container(files, tmp_path):
+    """A function that lays out /autograder with a submission and runs it; results and output."""
+
+    def go(submission, python=sys.prefix, seconds=560, spoil=None):
+        base = tmp_path / "autograder"
+        shutil.rmtree(base, ignore_errors=True)
+        for name, content in files.items():
+            path = base / "source" / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(content)
+        (base / "submission").mkdir()
+        for name, text in submission.items():
+            path = base / "submission" / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(text if isinstance(text, bytes) else text.encode())
+        (base / "submission_metadata.json").write_text(json.dumps(NOW))
+        shutil.copy(base / "source" / "run_autograder", base)
+        if spoil:
+            spoil(base)
+        environment = {
+            "AUTOGRADER": str(base),
+            "GRADER_PYTHON": str(python),
+            "PATH": os.environ["PATH"],
+        }
+        done = subprocess.run(
+            ["bash", str(base / "run_autograder")],
+            env=environment | {"GRADER_SECONDS": str(seconds)},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 0
+        assert stat.S_IMODE(base.stat().st_mode) == 0o700
+        return json.loads(
+            (base / "results" / "results.json").read_text()
+        ), done.stdout + done.stderr
+
+    return go
+
+
+def without_canaries(base):
+    path = base / "source" / "repo" / "course" / "grading" / "canaries.py"
+    path.write_text(f"{path.read_text()}\n\ndef submissions(desk):\n    raise InputError('none')\n")
+
+
+@needs_sandbox
+def test_the_solution_in_a_zip_in_a_zip(container):
+    content = io.BytesIO()
+    with zipfile.ZipFile(content, "w") as archive:
+        for name, text in (solution() | predictions(1)).items():
+            archive.writestr(name, text)
+    packed = {"dnlp_final_project_submission.zip": content.getvalue()}
+    found, said = container(packed, spoil=without_canaries)  # which are not asked: nothing is lost
+    assert sum(t["score"] for t in found["tests"]) == 100, said
+    assert found["leaderboard"]
+    assert "graded: 100" in said
+
+
+@needs_sandbox
+def test_nothing_handed_in_is_zero_with_the_reason(container):
+    found, _ = container({"notes.txt": "hello"})
+    assert sum(t["score"] for t in found["tests"]) == 0
+    assert "none of the files" in found["output"]
+    assert len(found["tests"]) == 7
+
+
+def stopped(base):
+    harness = base / "source" / "repo" / "course" / "gradescope" / "harness.py"
+    harness.write_text("import time\ntime.sleep(60)\n")
+
+
+def failing(base):
+    (base / "source" / "gold" / "ids-sst-test.csv").write_text("no data file\n")
+
+
+@pytest.mark.parametrize(
+    "how",
+    [
+        {"python": "/nowhere"},
+        {"seconds": 1, "spoil": stopped},
+        {"spoil": failing},
+    ],
+    ids=["no Python", "stopped", "bad gold"],
+)
+def test_a_failure_of_ours_is_said_to_be_none_of_theirs(container, how):
+    found, _ = container(solution(), **how)
+    assert found["output"] == results.NO_VERDICT
+    assert found["stdout_visibility"] == "hidden"
+
+
+@needs_sandbox
+def test_points_are_lost_only_where_the_solution_loses_none(container):
+    found, _ = container({"bert.py": "import torch\n"})
+    assert sum(t["score"] for t in found["tests"]) == 0
+    assert "output" not in found
+    found, said = container({"bert.py": "import torch\n"}, spoil=without_canaries)
+    assert found["output"] == results.NO_VERDICT
+    assert "InputError: none" in said

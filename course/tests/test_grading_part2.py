@@ -1,0 +1,368 @@
+"""Grading part 2 (course/grading/part2.py): verdicts on arrays, and a few runs in the sandbox."""
+
+import functools
+import random
+import re
+from dataclasses import replace
+
+import pytest
+import torch
+from support import ROOT, needs_sandbox
+
+from checks.findings import faulty
+from checks.graded_tasks import graded_task
+from checks.part2 import properties
+from checks.part2.calls import ATTEMPT, FORWARD, INIT
+from checks.part2.properties import CHECKED
+from course import table
+from course.answers import MISTAKES, VARIANTS, installed, installed_source, put, read, read_all
+from course.grading import asking, one, part2, runs
+from course.grading.context import open_context
+from course.grading.types import Submission
+
+ENTRIES = [graded_task(name) for name in CHECKED]
+SENTIMENT, PARAPHRASE, SIMILARITY = list(CHECKED)[2:]
+SEED = 1234567
+FILE = "multitask_classifier.py"
+PLAIN = read(VARIANTS, "multitask/plain")
+
+
+def ask_here(jobs, tensors):
+    """What the sandbox would give back, from the version that is installed now."""
+    return {
+        name: asking.Reply("ran", runs.part_2(dict(tensors), **given))
+        for name, given in jobs.items()
+    }
+
+
+def graded(found):
+    """Verdicts by task."""
+    return {entry.id: part2.verdict(entry, found) for entry in ENTRIES}
+
+
+def graded_here(seed=SEED, ask=ask_here):
+    """Verdicts on the version that is installed now, without a sandbox."""
+    return graded(part2.ask_all(ask, list(CHECKED), seed, seed + 1))
+
+
+def lost(verdicts):
+    """Tasks that lose points."""
+    return {name for name, verdict in verdicts.items() if not all(verdict.rows.values())}
+
+
+@functools.cache
+def right_answers():
+    """Both rounds of the plain version, made once."""
+    with installed(PLAIN):
+        return part2.ask_all(ask_here, list(CHECKED), SEED, SEED + 1)
+
+
+# ---------------------------------------------------------------------------------------------
+# Right answers and known mistakes
+
+
+def test_our_solution_has_full_marks():
+    assert lost(graded_here()) == set()
+
+
+@pytest.mark.parametrize("answer", read_all(VARIANTS, "multitask"), ids=lambda answer: answer.name)
+def test_right_answers_have_full_marks_whatever_the_seed(answer):
+    for version, seed in zip(answer.versions, (0, 7, 2**31 - 1, 99), strict=False):
+        with installed(answer, version):
+            verdicts = graded_here(seed)
+        assert lost(verdicts) == set(), {k: v.messages for k, v in verdicts.items()}
+        assert {verdict.status for verdict in verdicts.values()} == {"right"}
+
+
+FILES = [answer for name in CHECKED for answer in read_all(MISTAKES, name)]
+
+
+@pytest.mark.parametrize("answer", FILES, ids=lambda answer: f"{answer.folder[10:]}-{answer.name}")
+def test_a_mistake_costs_in_its_own_task_only_and_is_named(answer):
+    version = list(answer.versions)[-1]
+    with installed(answer, version):
+        verdicts = graded_here()
+    verdict = verdicts.pop(answer.task.id)
+    assert verdict.status == "wrong"
+    assert not all(verdict.rows.values())
+    assert [mistake.name for mistake in verdict.mistakes] == [answer.named]
+    if answer.task.id == INIT:  # what was not made there cannot be put right
+        assert {verdicts[name].status for name in lost(verdicts)} <= {"waits"}
+    else:
+        assert lost(verdicts) == set()
+
+
+@pytest.mark.parametrize("name", ["rounded", "padding_pooled", "first_unused"])
+def test_two_seeds_give_the_same_grade(name):
+    answer = read(MISTAKES, f"{SIMILARITY}/{name}")
+    with installed(answer):
+        first, second = ([v.rows for v in graded_here(seed).values()] for seed in (3, 44))
+    assert first == second
+
+
+def source_with(**changes):
+    """The plain version with other lines."""
+    source = put(PLAIN)
+    for old, new in changes.values():
+        assert old in source
+        source = source.replace(old, new)
+    return source
+
+
+def test_no_points_for_a_result_that_depends_on_nothing():
+    old = "logits = logits.squeeze(-1)\n        return logits"
+    with installed_source(FILE, source_with(a=(old, "return logits.squeeze(-1) * 0"))):
+        verdicts = graded_here()
+    assert lost(verdicts) == {PARAPHRASE}
+    assert not any(verdicts[PARAPHRASE].rows.values())
+
+
+CHANGES = {  # task → of a right function: lines that become others, what is then changed in place
+    FORWARD: (
+        'vectors = outputs["pooler_output"]\n',
+        "attention_mask[:, 0] = 0",
+        "`attention_mask`",
+    ),
+    SENTIMENT: ("logits = self.sentiment(vectors)\n", "attention_mask.zero_()", "`attention_mask`"),
+    SIMILARITY: (
+        "scores = self.similarity(pair)\n",
+        "attention_mask_2 -= 1",
+        "`attention_mask_2`",
+    ),
+}
+
+
+@pytest.mark.parametrize("task_id", CHANGES)
+def test_what_is_changed_in_place_costs_a_tenth_and_is_named(task_id):
+    line, change, name = CHANGES[task_id]
+    with installed_source(FILE, source_with(a=(line, f"{line}        {change}\n"))):
+        verdicts = graded_here()
+    assert lost(verdicts) == {task_id}
+    verdict, settings = verdicts[task_id], table.read_settings(ROOT)
+    assert [row for row, right in verdict.rows.items() if not right] == ["inputs"]
+    assert any(f"{name}, which was given, is changed in place" in m for m in verdict.messages)
+    counted = one.counted(graded_task(task_id), verdict, settings)
+    assert counted["points"] == pytest.approx(0.9 * counted["of"])
+
+
+def test_predictions_are_judged_with_a_right_forward_where_the_own_one_is_wrong():
+    answer = read(MISTAKES, f"{FORWARD}/pieces_left")
+    with installed(answer):
+        verdicts = graded_here()
+    assert lost(verdicts) == {FORWARD}
+    assert all(verdicts[n].messages[0] == part2.AGAIN for n in (SENTIMENT, PARAPHRASE, SIMILARITY))
+
+
+def test_what_is_not_begun():
+    source = put(PLAIN)
+    for function in ("forward", "predict_similarity"):
+        start = source.index(f"    def {function}(self")
+        end = source.index("\n\n", start)
+        body = f"    def {function}(self, *_):\n        raise NotImplementedError('Task 2')"
+        source = source[:start] + body + source[end:]
+    with installed_source(FILE, source):
+        verdicts = graded_here()
+    statuses = {name: verdict.status for name, verdict in verdicts.items()}
+    assert statuses == dict.fromkeys(CHECKED, "right") | dict.fromkeys(
+        (FORWARD, SIMILARITY), "not started"
+    )
+    assert lost(verdicts) == {FORWARD, SIMILARITY}
+
+
+# ---------------------------------------------------------------------------------------------
+# Forged answers
+
+
+def without_all(measured, change):
+    """An answer with each array changed."""
+    return {name: change(name, value) for name, value in measured.items()}
+
+
+FORGED = {
+    "nothing": lambda name, value: None,
+    "an object": lambda name, value: object(),
+    "texts": lambda name, value: "9" * 2000,
+    "empty": lambda name, value: torch.zeros(0),
+    "no axis": lambda name, value: torch.tensor(1.0),
+    "ones": lambda name, value: torch.ones(7, 1) if "result" not in name else value,
+    "all the same": lambda name, value: torch.ones_like(value) if "seen" not in name else value,
+    "NaN": lambda name, value: torch.full(value.shape, torch.nan),
+    "infinite": lambda name, value: torch.full(value.shape, torch.inf),
+    "infinite but the result": lambda name, value: (
+        value if name == "result" else torch.full(value.shape, torch.inf)
+    ),
+    "truths": lambda name, value: value.bool(),
+    "whole numbers": lambda name, value: value.long(),
+    "one row more": lambda name, value: torch.cat([value[None], value[None]]),
+    "one axis less": lambda name, value: value.flatten() if value.dim() > 1 else value.sum(),
+    "made up": lambda name, value: torch.randn(value.shape) if "seen" not in name else value,
+    "made up from the result on": lambda name, value: (
+        value if name.partition("/")[0] in ("result", "seen 0") else torch.rand(value.shape)
+    ),
+}
+
+
+def forging(change, rounds=(1, 2)):
+    """Gives the plain version's answers, those of some rounds changed."""
+    right = right_answers()
+    # what is asked later depends on the first answers
+    known = {1: right.answers, 2: {} if 1 in rounds else right.replies}
+
+    def ask(jobs, tensors):
+        now = 2 if any("asked" in given for given in jobs.values()) else 1
+        missing = {name: given for name, given in jobs.items() if name not in known[now]}
+        answers = {**known[now], **ask_here(missing, tensors)}
+        return {
+            name: asking.Reply("ran", change(answers[name].outputs))
+            if now in rounds
+            else answers[name]
+            for name in jobs
+        }
+
+    return ask
+
+
+@pytest.mark.parametrize("name", FORGED)
+def test_a_forged_answer_is_wrong_and_no_error_of_ours(name):
+    def change(outputs):
+        return without_all(outputs, FORGED[name])
+
+    with installed(PLAIN):
+        assert lost(graded_here(ask=forging(change))) == set(CHECKED)
+        later = lost(graded_here(ask=forging(change, rounds=[2])))
+    assert later == set(CHECKED) - {INIT}
+
+
+def test_each_array_is_needed_and_none_can_cause_an_error():
+    answers = right_answers().answers
+    chance = random.Random(0)
+    odd = [None, "text", torch.zeros(0), torch.zeros(2, 0), torch.tensor(True), torch.ones(3, 4)]
+    odd += [torch.full((7,), torch.nan), torch.zeros(7, dtype=torch.uint8), object()]
+    assert lost(graded(right_answers())) == set()
+    for task_id, answer in answers.items():
+        for name in answer.outputs:
+            without = {k: v for k, v in answer.outputs.items() if k != name}
+            for forged in (without, *({**without, name: bad} for bad in chance.sample(odd, 2))):
+                found = part2.Findings(SEED, answers | {task_id: asking.Reply("ran", forged)})
+                findings = found.first(task_id)
+                spare = name in ("pretrain/widths", ATTEMPT) or name.startswith("seen")
+                spare |= bool(re.search("/(trains|loaded|encoder|own|weight)\\b", name))
+                spare |= name.endswith("dropouts") and "0" not in name
+                if forged is without and not spare and task_id != FORWARD:
+                    assert faulty(findings), (task_id, name)
+
+
+def test_each_later_result_is_needed_and_none_can_cause_an_error():
+    found = right_answers()
+    chance = random.Random(0)
+    odd = [None, torch.zeros(0), torch.ones(3, 4), torch.full((7,), torch.nan), object()]
+    answer = found.replies[SIMILARITY]
+    told = ("exchanged", "wider", "chance in training", "single", "loud", "identical")  # hints
+    numbers = found.second[SIMILARITY].numbers
+    spare = [number for purpose, number in numbers.items() if purpose.startswith(told)]
+    for name in answer.outputs:
+        without = {k: v for k, v in answer.outputs.items() if k != name}
+        for forged in (without, {**without, name: chance.choice(odd)}):
+            replies = {**found.replies, SIMILARITY: asking.Reply("ran", forged)}
+            again = part2.Findings(SEED, found.answers, found.second, replies)
+            verdict = part2.verdict(graded_task(SIMILARITY), again)
+            if not name.endswith("dropouts") and name not in spare:
+                assert not all(verdict.rows.values()), name
+
+
+def test_an_answer_to_other_words_is_wrong():
+    def stale(jobs, tensors):
+        return ask_here({name: given | {"seed": 0} for name, given in jobs.items()}, tensors)
+
+    with installed(PLAIN):
+        assert lost(graded_here(ask=stale)) == set(CHECKED)
+
+
+@pytest.mark.parametrize("status", ["timeout", "memory", "crashed", "missing", "invalid answer"])
+@pytest.mark.parametrize("now", [1, 2])
+def test_a_job_without_an_answer(status, now):
+    found = right_answers()
+    answers, later = dict(found.answers), dict(found.replies)
+    (answers if now == 1 else later)[SIMILARITY] = asking.Reply(status)
+    again = part2.Findings(SEED, answers, found.second, later)
+    verdict = part2.verdict(graded_task(SIMILARITY), again)
+    assert verdict.status == (status if now == 1 else "wrong")
+    assert not any(verdict.rows.values())
+    assert verdict.messages
+
+
+def test_names_of_rows_have_shares():
+    shares = table.read_settings(ROOT)["grading"]["shares"]
+    for entry in ENTRIES[1:]:
+        assert shares.keys() >= set(properties.KINDS[entry.id])
+
+
+# ---------------------------------------------------------------------------------------------
+# In the sandbox
+
+
+@pytest.fixture(scope="module")
+def context():
+    with open_context(2, "secret") as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def grade(context, slot):
+    """A function that gives verdicts on files that were handed in."""
+
+    def verdicts_on(files, **changes):
+        files = {name: source.encode() for name, source in files.items()}
+        return one.grade_tasks(replace(context, **changes), Submission("1_group", 2, files), slot)
+
+    return verdicts_on
+
+
+def solution():
+    """Our part 2 as it would be handed in, with a part 1 that does not count."""
+    paths = [ROOT / FILE, *sorted((ROOT / "solution").glob("*.py"))]
+    files = {path.relative_to(ROOT).as_posix(): path.read_text("utf-8") for path in paths}
+    return files | {"bert.py": "raise RuntimeError", "optimizer.py": "1 +"}
+
+
+@needs_sandbox
+def test_our_solution_with_its_own_package_and_a_broken_part_1(grade):
+    verdicts, layers = grade(solution())
+    assert lost(verdicts) == set(), {k: v.messages for k, v in verdicts.items()}
+    assert "fresh interpreter" in layers
+
+
+@needs_sandbox
+def test_a_wrong_forward_is_asked_for_twice(grade):
+    answer = read(MISTAKES, f"{FORWARD}/padding_pooled")
+    verdicts, _ = grade(solution() | {FILE: put(answer)})
+    assert lost(verdicts) == {FORWARD}
+    assert [mistake.name for mistake in verdicts[FORWARD].mistakes] == ["padding_pooled"]
+    assert verdicts[SENTIMENT].messages == [part2.AGAIN]
+
+
+TROUBLE = {  # what is handed in: status of Task 2.1, what the message holds
+    "syntax error": ("def (:", "wrong", "SyntaxError"),
+    "an import that is not there": ("import not_installed", "wrong", "No module named"),
+    "exit at import": ("import os; os._exit(0)", "crashed", "ended before"),
+    "polite exit": ("import sys; sys.exit(0)", "wrong", "SystemExit"),
+    "endless loop": ("while True: pass", "timeout", "did not end"),
+}
+
+
+@needs_sandbox
+@pytest.mark.parametrize("name", TROUBLE)
+def test_trouble_at_import_has_a_status(grade, name):
+    source, status, words = TROUBLE[name]
+    verdicts, _ = grade({FILE: source}, **({"seconds": 0.5} if name == "endless loop" else {}))
+    assert lost(verdicts) == set(CHECKED)
+    assert verdicts[INIT].status == status
+    assert words in verdicts[INIT].messages[0]
+    expected = {"waits"} if status == "wrong" else {status}
+    assert {verdicts[name].status for name in CHECKED if name != INIT} == expected
+
+
+def test_nothing_handed_in(grade):
+    verdicts, layers = grade({"README.md": "hello"})
+    assert {verdict.status for verdict in verdicts.values()} == {"missing"}
+    assert (lost(verdicts), layers) == (set(CHECKED), [])

@@ -1,0 +1,324 @@
+"""Predictions against staff's labels (course/grading/predictions.py)."""
+
+import hashlib
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import stats
+from support import ROOT, make_id, make_rows, write_table
+
+import prepare_submit
+from course.grading import predictions
+from course.grading.predictions import (
+    accuracy_interval,
+    correlations,
+    is_public,
+    load_gold,
+    pearson_interval,
+    score,
+    wanted_files,
+)
+from course.grading.types import Submission
+from evaluation import accuracy_and_f1, pearson
+from training.files.errors import InputError
+
+SECRET = "a secret of these tests"
+HEADS = {"sst": "Sentiment", "para": "Is_Paraphrase", "sts": "Similarity"}
+LABELS = {"sst": "01234", "cfimdb": "01", "para": ("0.0", "1.0"), "sts": ("0.0", "2.6", "5.0")}
+NUMBERS = ("value", "f1", "low", "high", "public", "public_low", "public_high", "private")
+
+
+@pytest.fixture(scope="module")
+def gold_folder(tmp_path_factory):
+    """All eight labelled files, 60 rows each."""
+    folder = tmp_path_factory.mktemp("gold")
+    for number, (data, (stem, _, label, _)) in enumerate(predictions.SETS.items()):
+        single = data in ("sst", "cfimdb")
+        columns = f"id {'sentence' if single else 'sentence1 sentence2'} {label}"
+        for half, split in enumerate(("dev", "test")):
+            rows = make_rows(60, 1 if single else 2, LABELS[data], 1000 * (2 * number + half))
+            write_table(folder / f"{stem}-{split}.csv", columns, rows)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def gold(gold_folder):
+    return load_gold(gold_folder, secret=SECRET)
+
+
+def file_of(gold, values, head="id,Predicted_Sentiment") -> bytes:
+    rows = [f"{key},{value}" for key, value in zip(gold.ids, values, strict=True)]
+    return ("\n".join([head, *rows]) + "\n").encode()
+
+
+def entry_of(gold, content: bytes, data="sst", split="dev", part=2) -> dict:
+    name = f"predictions/{data}-{split}-output.csv"
+    found = score(Submission("a", part, {name: content}), gold)
+    return next(entry for entry in found if entry["file"] == name)
+
+
+def assert_refused(entry, *words):
+    assert [entry[key] for key in NUMBERS] == [None] * len(NUMBERS)
+    assert entry["faults"], entry
+    for word in words:
+        assert word in entry["faults"][0]
+    assert all(character.isprintable() for character in entry["faults"][0])
+    assert len(entry["faults"][0]) <= 1000
+
+
+# ---------------------------------------------------------------------------------------------
+# Names, labels, halves
+
+
+@pytest.mark.parametrize("part", [1, 2])
+def test_the_names_are_those_that_prepare_submit_asks_for(part, tiny_data):
+    made = prepare_submit.predictions_of(part, str(tiny_data))
+    asked = {(wanted.path, wanted.split, wanted.required) for wanted in made}
+    assert {(wanted.path, wanted.split, wanted.required) for wanted in wanted_files(part)} == asked
+
+
+def test_the_practice_sets_labels_come_from_two_folders():
+    found = load_gold(ROOT / "course/gold", ROOT / "data/practice", secret=SECRET)
+    assert len(found) == 8
+    assert len(found["sst", "test"].ids) == 200
+    assert set(found["para", "dev"].labels) == {0, 1}
+    assert found["sts", "test"].labels.dtype == float
+
+
+def test_a_folder_without_labelled_files_is_refused(tmp_path, gold_folder):
+    with pytest.raises(InputError, match="no labelled file"):
+        load_gold(tmp_path, secret=SECRET)
+    with pytest.raises(InputError, match="secret is empty"):
+        load_gold(gold_folder, secret="")
+    write_table(tmp_path / "sts-test.csv", "id sentence1 sentence2", make_rows(3, 2))
+    with pytest.raises(InputError, match="lacks the column similarity"):
+        load_gold(tmp_path, secret=SECRET)
+
+
+def test_halves_are_stable_secret_and_even():
+    ids = [make_id(i) for i in range(2000)]
+    first = [is_public(key, SECRET) for key in ids]
+    assert first == [is_public(key, SECRET) for key in ids]
+    assert 900 < sum(first) < 1100
+    other = [is_public(key, "another") for key in ids]
+    assert 900 < sum(a == b for a, b in zip(first, other, strict=True)) < 1100
+
+
+# ---------------------------------------------------------------------------------------------
+# Metrics
+
+
+def test_classes_against_the_course_s_metrics(gold):
+    labelled = gold["sst", "test"]
+    predicted = np.random.default_rng(1).integers(0, 5, len(labelled.ids))
+    predicted[:30] = labelled.labels[:30]
+    entry = entry_of(gold, file_of(labelled, predicted), split="test")
+    assert (entry["value"], entry["f1"]) == pytest.approx(
+        accuracy_and_f1(labelled.labels, predicted)
+    )
+    right, public = predicted == labelled.labels, labelled.public
+    assert entry["public"] == pytest.approx(right[public].mean())
+    assert entry["private"] == pytest.approx(right[~public].mean())
+    assert 0 <= entry["low"] < entry["value"] < entry["high"] <= 1
+    assert (entry["metric"], entry["faults"]) == ("accuracy", [])
+
+
+def test_similarities_against_the_course_s_metric(gold):
+    labelled = gold["sts", "test"]
+    predicted = labelled.labels + np.random.default_rng(2).normal(size=len(labelled.ids))
+    content = file_of(labelled, predicted, "id,Predicted_Similarity")
+    entry = entry_of(gold, content, "sts", "test")
+    public = labelled.public
+    assert entry["value"] == pytest.approx(pearson(labelled.labels, predicted))
+    assert entry["public"] == pytest.approx(pearson(labelled.labels[public], predicted[public]))
+    assert entry["private"] == pytest.approx(pearson(labelled.labels[~public], predicted[~public]))
+    assert -1 <= entry["low"] < entry["value"] < entry["high"] <= 1
+    assert (entry["metric"], entry["f1"]) == ("Pearson", None)
+    assert entry_of(gold, content, "sts", "test") == entry  # the file is the seed
+
+
+@pytest.mark.parametrize("rows", [40, 300])
+def test_intervals_against_scipy(rows):
+    chance = np.random.default_rng(3)
+    right = chance.random(rows) < 0.7
+    theirs = stats.bootstrap((right,), np.mean, method="percentile", rng=4).confidence_interval
+    ours = accuracy_interval(right.mean(), rows, np.random.default_rng(5))
+    assert ours == pytest.approx(tuple(theirs), abs=0.02)
+    first = chance.normal(size=rows)
+    second = first + chance.normal(size=rows)
+    theirs = stats.bootstrap(
+        (first, second),
+        lambda a, b, axis: stats.pearsonr(a, b, axis=axis).statistic,
+        paired=True,
+        vectorized=True,
+        method="percentile",
+        rng=6,
+    ).confidence_interval
+    ours = pearson_interval(first, second, np.random.default_rng(7))
+    assert ours == pytest.approx(tuple(theirs), abs=0.03)
+
+
+@pytest.mark.parametrize("scale", [1e-300, 1.0, 1.7e308, -1e300])
+def test_the_scale_of_similarities_does_not_matter(scale):
+    gold_labels = np.array([[0.0, 1.0, 2.0, 5.0]])
+    predicted = np.array([[0.1, 0.3, 0.2, 1.0]])
+    expected = math.copysign(stats.pearsonr(gold_labels[0], predicted[0]).statistic, scale)
+    assert correlations(gold_labels, predicted * scale)[0] == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("values", [[0.1] * 60, [0.0] * 60, [1.7e308] * 60])
+def test_equal_similarities_are_worth_nothing(gold, values):
+    content = file_of(gold["sts", "dev"], values, "id,Predicted_Similarity")
+    entry = entry_of(gold, content, "sts")
+    assert (entry["value"], entry["low"], entry["high"], entry["faults"]) == (0, 0, 0, [])
+
+
+# ---------------------------------------------------------------------------------------------
+# What is read and what is not
+
+
+def test_older_spellings_are_read(gold):
+    labelled = gold["sst", "dev"]
+    rows = [
+        f"{key.upper()} , {label}.0 \r\n"
+        for key, label in zip(labelled.ids, labelled.labels, strict=True)
+    ]
+    content = "\ufeff" + "id \t Predicted_Sentiment \r\n" + "".join(reversed(rows))
+    assert entry_of(gold, content.encode())["value"] == 1.0
+    labelled = gold["sts", "dev"]
+    content = file_of(labelled, labelled.labels, "id,Predicted_Similiary")
+    assert entry_of(gold, content, "sts")["value"] == pytest.approx(1.0)
+
+
+def test_missing_files_and_missing_labels_are_told_apart(gold):
+    found = score(Submission("a", 1), gold)
+    assert [entry["file"] for entry in found] == [
+        f"predictions/{option}-sst-{split}-out.csv"
+        for option in ("pretrain", "finetune")
+        for split in ("dev", "test")
+    ]
+    assert all("is missing" in entry["faults"][0] for entry in found)
+    only = {("sts", "dev"): gold["sts", "dev"]}
+    labelled = gold["sst", "dev"]
+    entry = entry_of(only, file_of(labelled, labelled.labels))
+    assert (entry["value"], entry["faults"]) == (None, [])
+    assert "no labelled ids-sst-dev.csv" in entry["note"]
+
+
+def test_cfimdb_is_scored_where_it_is_there(gold):
+    labelled = gold["cfimdb", "test"]
+    files = {"predictions/finetune-cfimdb-test-out.csv": file_of(labelled, labelled.labels)}
+    entry = score(Submission("a", 1, files), gold)[-1]
+    assert (entry["data"], entry["option"], entry["value"]) == ("cfimdb", "finetune", 1.0)
+
+
+def spoiled(gold, row: str, at: int = 3) -> bytes:
+    """A right file with one row replaced."""
+    lines = file_of(gold, gold.labels).decode().split("\n")
+    lines[at] = row
+    return "\n".join(lines).encode("utf-8", "surrogatepass")
+
+
+@pytest.mark.parametrize(
+    ("row", "word"),
+    [
+        ("KEY,nan", "is not 'id,number'"),
+        ("KEY,inf", "is not 'id,number'"),
+        ("KEY,-1e999", "is not 'id,number'"),
+        ("KEY,1_0", "is not 'id,number'"),
+        ("KEY," + "9" * 9000, "is not 'id,number'"),
+        ("KEY,2,2", "is not 'id,number'"),
+        ("KEY", "is not 'id,number'"),
+        ("KEY,5", "not classes 0 to 4"),
+        ("KEY,1.5", "not classes 0 to 4"),
+        ("KEY,-1", "not classes 0 to 4"),
+        ("", "lacks 1 ids"),
+        ("ffff,1", "lacks 1 ids"),
+        ("OTHER,1", "is there twice"),
+        ("KEY,1\nffff,1", "has unknown 1 ids"),
+        ("=cmd|' /C calc'!A0,1", "has unknown 1 ids"),
+        ("\x1b]0;owned\x07\u202eKEY,1", "has unknown 1 ids"),
+        ("KEY\0,1", "has unknown 1 ids"),
+        ("\ud800,1", "no UTF-8"),
+    ],
+)
+def test_faults_are_named_and_give_no_value(gold, row, word):
+    labelled = gold["sst", "dev"]
+    row = row.replace("KEY", labelled.ids[2]).replace("OTHER", labelled.ids[5])
+    assert_refused(entry_of(gold, spoiled(labelled, row)), "predictions/sst-dev-output.csv", word)
+
+
+@pytest.mark.parametrize(
+    ("content", "word"),
+    [
+        (b"", "header"),
+        (b"\0" * 1000, "header"),
+        (b"PK\x03\x04\xff\xfe", "no UTF-8"),
+        (b"id,Predicted_Sentiment\n" + b"9" * 10**6, "too long"),
+        (b"id,Predicted_Sentiment\n" + b"\n" * 15_000, "too long"),
+        (b"\xe2\x80\xa8" * 10_500, "too long"),
+        (b"id,Predicted_Similarity\n", "header"),
+        (b"id,Predicted_Sentiment\n", "lacks 60 ids"),
+        (b"\x1b[2J\x1b]8;;http://evil\x07" * 100, "header"),
+    ],
+)
+def test_whole_files_that_are_none(gold, content, word):
+    assert_refused(entry_of(gold, content), word)
+
+
+@settings(deadline=None, max_examples=300)
+@given(st.binary(max_size=300), st.booleans())
+def test_no_bytes_crash_it(gold, content, with_header):
+    head = b"id,Predicted_Sentiment\n" if with_header else b""
+    assert_refused(entry_of(gold, head + content))
+
+
+@settings(deadline=None, max_examples=200)
+@given(st.lists(st.floats(allow_nan=False, allow_infinity=False), min_size=60, max_size=60))
+def test_no_finite_similarities_crash_it(gold, values):
+    content = file_of(gold["sts", "dev"], map(repr, values), "id,Predicted_Similarity")
+    entry = entry_of(gold, content, "sts")
+    found = [entry[key] for key in NUMBERS if key != "f1"]
+    assert all(-1 <= value <= 1 for value in found)
+
+
+# ---------------------------------------------------------------------------------------------
+# What no checkpoint gives
+
+
+def test_one_text_has_one_answer(gold):
+    one = replace(gold["sst", "test"], twins=((0, 1), (2, 3), (4, 5)))
+    values = np.arange(len(one.ids)) % 5
+    assert predictions.odd(values, one) == ["3 of 3 texts that are there twice have 2 answers"]
+    for first, second in one.twins:
+        values[second] = values[first]
+    assert predictions.odd(values, one) == []
+
+
+def test_a_checkpoint_s_similarities_are_not_round(gold):
+    one = gold["sts", "test"]
+    values = np.linspace(0, 5, len(one.ids))
+    assert predictions.odd(np.round(values, 1), one) == [
+        "all similarities have one decimal at most"
+    ]
+    assert predictions.odd(values, one) == []
+    assert predictions.odd(values * 0 + 2, one) == []  # a collapsed one does
+
+
+def test_rows_of_the_same_text_are_found(tmp_path):
+    rows = make_rows(6, 1, LABELS["sst"])
+    rows[4] = (rows[4][0], rows[1][1], *rows[4][2:])
+    write_table(tmp_path / "ids-sst-test.csv", "id sentence sentiment", rows)
+    assert load_gold(tmp_path, secret=SECRET)["sst", "test"].twins == ((1, 4),)
+
+
+def test_an_entry_tells_which_file_it_was(gold):
+    content = file_of(gold["sst", "test"], gold["sst", "test"].labels)
+    entry = entry_of(gold, content, split="test")
+    assert entry["sha256"] == hashlib.sha256(content).hexdigest()
+    unpacked = predictions.unpacked(entry["predicted"], gold["sst", "test"])
+    assert (unpacked == gold["sst", "test"].labels).all()

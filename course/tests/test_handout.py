@@ -1,0 +1,619 @@
+"""The handout: what ships, what is refused, and that a student can work in it."""
+
+import importlib.util
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tomllib
+import zipfile
+from functools import cache
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+from support import ROOT
+
+import prepare_submit
+from checks.graded_tasks import GRADED_TASKS, graded_task
+from course import handout, table
+from training.files.errors import InputError
+
+pytestmark = pytest.mark.skipif(
+    importlib.util.find_spec("ruff") is None, reason="no ruff: pip install -r requirements-dev.txt"
+)
+
+# Written anew here, so that the generator is not judged by its own reader of markers
+REGION = re.compile(r"^ *### BEGIN SOLUTION ([\w.]+)\n.*?^ *### END SOLUTION \1\n", re.M | re.S)
+MARKER = re.compile(r"^ *### (?:BEGIN SOLUTION|END SOLUTION|STUB:).*\n", re.M)
+GRADED = sorted({entry.file for entry in GRADED_TASKS})
+STAFF = {"course", "extensions", "experiments", "benchmarks", "tests", ".ci"}
+STAFF |= {"pretraining/pretrain.py", "STRUCTURE.md", "requirements-dev.txt", "docs/staff.md"}
+
+
+@cache
+def built(part: str, solved: bool = False) -> handout.Handout:
+    return handout.build(ROOT, part, solved)
+
+
+def source(name: str) -> str:
+    return (ROOT / name).read_text(encoding="utf-8")
+
+
+def regions_in(name: str) -> list[str]:
+    return [found[1] for found in REGION.finditer(source(name))]
+
+
+def split(name: str, text: str) -> tuple[list[str], dict[str, str], dict[str, str]]:
+    """A handout's file: what everybody gets; by region what the source has there, and the handout.
+
+    Blank lines around a region count as the region's.
+    """
+    ours, regions, ends = source(name), regions_in(name), []
+    at = 0
+    for found in REGION.finditer(ours):
+        ends.append((at, found.start()))
+        at = found.end()
+    ends.append((at, len(ours)))
+    given = [ours[start:end].strip("\n") for start, end in ends]
+    theirs, shown, at, before = {}, {}, 0, 0
+    for i, piece in enumerate(given):
+        if piece:
+            start, here = text.index(piece, at), ours.index(piece, before)
+        elif i == len(regions):
+            start, here = len(text), len(ours)
+        else:  # two regions side by side: the first one is a task, whose stub ends so
+            ending = f'raise NotImplementedError("{graded_task(regions[i - 1]).title}")\n'
+            start, here = text.index(ending, at) + len(ending), ends[i][0]
+        if i:
+            shown[regions[i - 1]], theirs[regions[i - 1]] = text[at:start], ours[before:here]
+        at, before = start + len(piece), here + len(piece)
+    assert not given[0] or text.startswith(given[0])
+    assert text[at:] in ("", "\n")
+    return given, theirs, shown
+
+
+def filled(name: str, text: str, chosen) -> str:
+    """The handout's file with the chosen regions as in the source, without marker lines."""
+    given, theirs, shown = split(name, text)
+    parts = [given[0]]
+    for region, piece in zip(regions_in(name), given[1:], strict=True):
+        parts += [MARKER.sub("", theirs[region]) if region in chosen else shown[region], piece]
+    whole = "".join(parts)
+    return whole if whole.endswith("\n") else whole + "\n"
+
+
+# ---------------------------------------------------------------------------------------------
+# What ships
+
+
+@pytest.mark.parametrize("part", ["1", "2", "all"])
+def test_only_what_students_need_ships(part):
+    names = set(built(part).files)
+    tops = {name.split("/")[0] for name in names} | names
+    assert not tops & STAFF
+    lessons = {name for name in names if name.startswith("lessons/")}
+    assert lessons >= {"lessons/playground.py", "lessons/playground/bert.js"}
+    given = ("attention_maps.", "playground", "int8.py", "fill_mask.py")
+    assert all(name.startswith(tuple(f"lessons/{one}" for one in given)) for name in lessons)
+    heads = {name for name in names if name.startswith("pretraining/")}
+    assert heads == {"pretraining/__init__.py", "pretraining/model.py"}
+    assert ("multitask_classifier.py" in names) == (part != "1")
+    wanted = {"README.md", "docs/handout.md", "docs/gpu.md", "docs/errata.md", "README.template.md"}
+    assert names > wanted | {"sanity_check.data", "optimizer_test.npy", "data/download.py"}
+    assert sum(name.startswith("data/practice/") for name in names) == 12
+
+
+@pytest.mark.parametrize("part", ["1", "2", "all"])
+def test_no_file_names_what_stays(part):
+    for name in built(part).files:
+        text = built(part).text(name)
+        assert "SOLUTION" not in text, name
+        assert "course/" not in text, name
+
+
+@pytest.mark.parametrize("entry", GRADED_TASKS, ids=lambda entry: entry.number)
+def test_a_task_is_a_todo_its_hints_and_an_error(entry):
+    _, theirs, shown = split(entry.file, built("all").text(entry.file))
+    hints = re.findall(r"^( *)### STUB: (.*)$", theirs[entry.id], re.M)
+    indent = hints[0][0]
+    lines = [f"{indent}### TODO", *(space + hint for space, hint in hints)]
+    lines += [f'{indent}raise NotImplementedError("{entry.title}")']
+    assert shown[entry.id].strip("\n").split("\n") == lines
+
+
+def test_prepare_submit_sees_the_stubs(tmp_path):
+    handout.write_files(tmp_path, built("all").files)
+    unfinished = [t for name in GRADED for t in prepare_submit.unfinished(tmp_path / name)]
+    assert sorted(unfinished) == sorted(entry.title for entry in GRADED_TASKS)
+
+
+@pytest.mark.parametrize("name", GRADED)
+def test_filling_all_stubs_gives_back_the_source(name):
+    text = built("all").text(name)
+    whole = filled(name, text, regions_in(name))
+    assert whole == MARKER.sub("", source(name))
+    assert whole != text
+
+
+def test_part_2_can_bring_part_1_written():
+    files = built("2", solved=True)
+    for name in ("bert.py", "optimizer.py", "classifier.py"):
+        ours = [line for line in MARKER.sub("", source(name)).split("\n") if line]
+        assert [line for line in files.text(name).split("\n") if line] == ours
+    assert files.text("multitask_classifier.py") == built("all").text("multitask_classifier.py")
+    assert "| 1.1 |" not in files.text("README.md")
+    assert "| 1.1 |" in built("2").text("README.md")
+
+
+def test_the_readme_has_the_tasks_in_working_order():
+    for part, numbers in (("1", (1,)), ("all", (1, 2))):
+        rows = re.findall(r"^\| (\d\.\d) \|.*$", built(part).text("README.md"), re.M)
+        assert rows == [entry.number for entry in GRADED_TASKS if entry.part in numbers]
+    entry = graded_task("1.5")
+    row = f"| 1.5 | `{entry.file}` `{entry.function}` | {entry.points} | {entry.minutes} |"
+    assert f"{row} {entry.paper} | `{entry.check}` |" in built("1").text("README.md")
+    assert "multitask_classifier.py` |" not in built("1").text("README.md")
+
+
+@pytest.mark.parametrize("part", ["1", "2", "all"])
+def test_points_agree_wherever_they_are_told(part):
+    """The students' README, the assignment's text, and what the grader gives."""
+    settings = table.read_settings(ROOT)
+    tasks = [entry for entry in table.course_tasks(settings) if part != "1" or entry.part == 1]
+    readme, text = built(part).text("README.md"), built(part).text("docs/handout.md")
+    assert f"|  | together | {sum(entry.points for entry in tasks)} |" in readme
+    for entry in tasks:
+        assert f"` | {entry.points} | {entry.minutes} |" in readme
+        assert re.search(rf"### Task {entry.number} · .*\n\n`.*` · {entry.points} points ·", text)
+    manual = settings["manual"]
+    for row, points in manual.items():
+        assert (f"| {row} | {points} |" in readme) is (part != "1")
+        assert f"\n| {row.capitalize()} | " in text
+    assert (f"up to {sum(manual.values())} more points" in readme) is (part != "1")
+
+
+@pytest.mark.parametrize("part", ["1", "2", "all"])
+def test_every_table_ends_before_the_text_goes_on(part):
+    for name in (name for name in built(part).files if name.endswith(".md")):
+        assert not re.search(r"^\|.*\|\n[^|\n]", built(part).text(name), re.M), name
+
+
+def test_part_1_has_no_commands_of_part_2():
+    for name in built("1").files:
+        if name.endswith(".md") and name != "README.template.md":
+            text = built("1").text(name)
+            assert not re.search("srun python multitask", text), name
+    assert "multitask" not in built("1").text("predictions/README.md")
+    assert "srun python multitask" in built("2").text("docs/handout.md")
+
+
+# ---------------------------------------------------------------------------------------------
+# A student's work, in a process of its own
+
+WORK = r"""
+import contextlib, importlib, io, json, runpy, sys
+from pathlib import Path
+
+plan = json.load(sys.stdin)
+for path in sorted(Path().glob("*.py")):
+    importlib.import_module(path.stem)
+runpy.run_path("data/download.py", run_name="download")
+from checks import jobs
+from checks.graded_tasks import GRADED_TASKS
+
+def forget():
+    for name in ("bert", "optimizer", "classifier", "multitask_classifier"):
+        sys.modules.pop(name, None)
+    importlib.invalidate_caches()
+
+def script(command):
+    forget()
+    sys.argv = command
+    out, code = io.StringIO(), 0
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(out):
+        out.reconfigure = lambda **_: None
+        try:
+            runpy.run_path(command[0], run_name="__main__")
+        except SystemExit as leaving:
+            code = leaving.code
+    return [code, out.getvalue()]
+
+told = {"before": [script(command) for command in plan["scripts"]], "states": []}
+for files, parts in plan["states"]:
+    for name, text in files.items():
+        Path(name).write_text(text, encoding="utf-8")
+    forget()
+    found = {}
+    for task in GRADED_TASKS:
+        if task.number[0] in parts and Path(task.file).is_file():
+            wrong = jobs.check(task)
+            found[task.number] = wrong[0].kind if wrong else "ok"
+    told["states"].append(found)
+told["after"] = [script(command) for command in plan["scripts"]]
+print("\n" + json.dumps(told))
+"""
+
+
+def states_of(part: str) -> list[tuple[set[str], str]]:
+    """Which tasks a student has written, one state after the other; which parts are checked then.
+
+    Tasks are filled alone where their checks wait for no other one.
+    """
+    first = [entry.number for entry in GRADED_TASKS if entry.part == 1]
+    if part == "1":
+        alone = [{number} for number in first[:-1]]
+        return [(set(), "1"), *((chosen, "1") for chosen in alone), ({"1.6", "1.7"}, "1")] + [
+            (set(first), "1")
+        ]
+    second = [entry.number for entry in GRADED_TASKS if entry.part == 2]
+    return [(set(), "12")] + [({*first, *second[:count]}, "2") for count in range(len(second) + 1)]
+
+
+def written(part: str, numbers: set[str]) -> dict[str, str]:
+    """The graded files with these tasks done, and with all that only a solution of them needs."""
+    texts = {}
+    for name in (name for name in GRADED if name in built(part).files):
+        tasks = [entry for entry in GRADED_TASKS if entry.file == name]
+        chosen = {entry.id for entry in tasks if entry.number in numbers}
+        if chosen:
+            chosen |= set(regions_in(name)) - {entry.id for entry in tasks}
+        texts[name] = filled(name, built(part).text(name), chosen)
+    return texts
+
+
+@cache
+def work(part: str, folder: Path) -> dict:
+    """All that the checks say while a student works through a part, in a fresh handout."""
+    handout.write_files(folder, built(part).files)
+    scripts = [["sanity_check.py", "--part", "1"], ["optimizer_test.py"]]
+    if part == "all":  # our solution of part 2 imports it, students have modules of their own
+        shutil.copytree(ROOT / "solution", folder / "solution", dirs_exist_ok=True)
+        scripts = [["sanity_check.py", "--part", "2"]]
+    states = [[written(part, numbers), parts] for numbers, parts in states_of(part)]
+    done = subprocess.run(
+        [sys.executable, "-c", WORK],
+        cwd=folder,
+        input=json.dumps({"scripts": scripts, "states": states}),
+        capture_output=True,
+        encoding="utf-8",
+        env=os.environ | {"PYTHONDONTWRITEBYTECODE": "1", "OMP_NUM_THREADS": "1", "PYTHONPATH": ""},
+    )
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return tmp_path_factory.mktemp("students")
+
+
+@pytest.mark.parametrize("part", ["1", "all"])
+def test_in_a_fresh_handout_every_check_says_not_started(part, folder):
+    """Every file could be imported, too, or there were no answer."""
+    found = work(part, folder / part)
+    assert set(found["states"][0].values()) == {"not started"}, found["states"][0]
+    for code, said in found["before"]:
+        assert code
+        assert "  ok " not in said
+        assert "WRONG" not in said
+    said = "".join(said for _, said in found["before"])
+    for entry in GRADED_TASKS:
+        if entry.part == (1 if part == "1" else 2):
+            wanted = {f"  not started  {entry.title}", f"{entry.title}: not started"}
+            assert wanted & set(said.split("\n")), entry.title
+
+
+@pytest.mark.parametrize("part", ["1", "all"])
+def test_each_filled_stub_turns_its_own_check_green(part, folder):
+    found = work(part, folder / part)["states"]
+    for (numbers, parts), kinds in zip(states_of(part), found, strict=True):
+        assert kinds == {
+            entry.number: "ok" if entry.number in numbers else "not started"
+            for entry in GRADED_TASKS
+            if entry.number[0] in parts and entry.file in built(part).files
+        }
+
+
+@pytest.mark.parametrize("part", ["1", "all"])
+def test_with_all_stubs_filled_everything_passes(part, folder):
+    for code, said in work(part, folder / part)["after"]:
+        assert not code, said
+        assert " ok " in said or "ok  " in said
+        assert "not started" not in said
+
+
+# ---------------------------------------------------------------------------------------------
+# What is refused
+
+
+@pytest.fixture(scope="module")
+def staff_copy(tmp_path_factory):
+    """What the generator reads of this repository."""
+    folder = tmp_path_factory.mktemp("staff")
+    names = {*built("all").files, "course/parts.toml", "course/settings.toml"}
+    names |= {"docs/translate.py", "docs/de/handout.po"}
+    names |= {path.name for path in ROOT.glob("*.py")}
+    names |= {path.relative_to(ROOT).as_posix() for path in ROOT.glob("extensions/**/*.py")}
+    names |= {path.relative_to(ROOT).as_posix() for path in ROOT.glob("training/**/*.py")}
+    for name in names:
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(ROOT / name, folder / name)
+    return folder
+
+
+@pytest.fixture
+def staff(staff_copy, tmp_path):
+    """A copy to break."""
+    return shutil.copytree(staff_copy, tmp_path / "staff")
+
+
+def change(root: Path, name: str, old: str, new: str) -> int:
+    """Replace a text that stands there once; the line where it begins."""
+    text = (root / name).read_text(encoding="utf-8")
+    assert text.count(old) == 1, (name, old)
+    (root / name).write_text(text.replace(old, new), encoding="utf-8")
+    return text[: text.index(old)].count("\n") + 1
+
+
+class Broken(NamedTuple):
+    """One change of a file, and what is then said of which line, counted from the change."""
+
+    file: str
+    old: str
+    new: str
+    down: int
+    said: str
+
+
+NORM = "        return ln_layer(input + dropout(dense_layer(output)))\n"
+HINT = "# dense_layer and dropout act on the output only; ln_layer on the sum."
+BEGIN = "        ### BEGIN SOLUTION bert.add_norm\n"
+END = "        ### END SOLUTION bert.add_norm\n"
+CONFIG, TORCH, TITLE = (
+    "from config import BertConfig\n",
+    "import torch\n",
+    "# What runs write here\n",
+)
+TURNS = "### STUB: return [list(sizes) * steps for _ in range(args.epochs)]  # of one task only"
+PREDICTIONS, MULTITASK = "predictions/README.md", "multitask_classifier.py"
+BATCHES = "training/loop/batches.py"
+
+
+def region(name: str) -> str:
+    return f"### BEGIN SOLUTION {name}\n### END SOLUTION {name}\n"
+
+
+FAULTS = {
+    "nested": Broken("bert.py", NORM, region("bert.x") + NORM, 0, "bert.x is nested in bert.add"),
+    "a hint outside": Broken(BATCHES, TORCH, f"{TORCH}### STUB: # x\n", 1, "stray"),
+    "a marker misspelt": Broken("bert.py", BEGIN, BEGIN.replace("###", "##"), 0, "stray"),
+    "a marker in a text": Broken(PREDICTIONS, TITLE, f"### END SOLUTION x\n{TITLE}", 0, "stray"),
+    "no end": Broken("bert.py", END, "", 3, "bert.layer is nested in bert.add_norm"),
+    "no begin": Broken("bert.py", NORM + END, NORM + END + END, 2, "unmatched"),
+    "another's end": Broken("bert.py", END, END.replace("add_", ""), 0, "bert.norm does not match"),
+    "duplicate": Broken("classifier.py", CONFIG, CONFIG + region("bert.imports"), 1, "duplicate"),
+    "unregistered": Broken("bert.py", CONFIG, CONFIG + region("bert.x"), 1, "bert.x is not reg"),
+    "no hint": Broken(
+        "bert.py", f"        ### STUB: {HINT}\n", "", -1, "bert.add_norm has no STUB"
+    ),
+    "code as a hint": Broken("bert.py", HINT, "return input", 0, "are to be comments"),
+    "no Python": Broken(MULTITASK, TURNS, "### STUB: return [", 0, "does not parse"),
+    "an unknown name": Broken(MULTITASK, TURNS, "### STUB: return plan", 0, "F821"),
+    "a line survives": Broken("utils.py", TORCH, f"{TORCH}# {NORM.strip()}\n", 1, "survives"),
+    "broken in two": Broken(
+        PREDICTIONS, TITLE, f"scores = query @\nkey.transpose(-1, -2)\n{TITLE}", 0, "survives"
+    ),
+    "the hint is it": Broken("bert.py", HINT, f"# {NORM.strip()}", 0, "survives"),
+    "unused import": Broken("bert.py", CONFIG, f"{CONFIG}from copy import deepcopy\n", 1, "F401"),
+    "staff's import": Broken(BATCHES, TORCH, f"{TORCH}import extensions\n", 1, "extensions, which"),
+    "course imported": Broken(BATCHES, TORCH, f"{TORCH}import course.x\n", 1, "to course/"),
+    "course named": Broken(PREDICTIONS, TITLE, f"In ../course/gold.\n{TITLE}", 0, "to course/"),
+}
+
+
+@pytest.mark.parametrize("name", FAULTS)
+def test_refused_with_file_and_line(name, staff):
+    broken = FAULTS[name]
+    line = change(staff, broken.file, broken.old, broken.new)
+    if name == "unused import":  # but for the solution
+        change(staff, "bert.py", NORM, f"        deepcopy(input)\n{NORM}")
+    with pytest.raises(InputError, match="nothing written") as refused:
+        handout.build(staff, "all")
+    place = rf"^  {re.escape(broken.file)}:{line + broken.down}: .*{broken.said}"
+    assert re.search(place, str(refused.value), re.M), refused.value
+
+
+def test_part_1_imports_nothing_of_part_2(staff):
+    unused = "from checks.part2 import loop  # noqa: F401\n"
+    said = "an import of checks.part2, which does not ship"
+
+    def faults(part: str) -> str:
+        with pytest.raises(InputError) as refused:  # ruff has a word on the order of imports
+            handout.build(staff, part)
+        return str(refused.value)
+
+    line = change(staff, BATCHES, TORCH, f"{TORCH}{unused}") + 1
+    assert f"{BATCHES}:{line}: {said}" in faults("1")
+    assert said not in faults("all")
+    change(staff, BATCHES, unused, f"if torch:\n    {unused}")
+    assert said not in faults("1")
+
+
+def test_the_copy_is_not_refused(staff_copy):
+    assert handout.build(staff_copy, "all").files.keys() == built("all").files.keys()
+
+
+TABLE, SETTINGS = table.PARTS, table.SETTINGS
+WRONG_TABLES = {
+    "a missing file": (
+        TABLE,
+        '"docs/errata.md"',
+        '"docs/none.md"',
+        "docs/none.md, which is missing",
+    ),
+    "one that never ships": (TABLE, '"docs/errata.md"', '"extensions/model.py"', "never ships"),
+    "an unlisted file": (TABLE, '"prepare_submit.py",', "", "prepare_submit.py is in no list"),
+    "no such region": (TABLE, '"bert.imports" =', '"bert.gone" =', "no region bert.gone"),
+    "a task as nothing": (TABLE, '"bert.embed" = "task"', '"bert.embed" = "stub"', "bert.embed"),
+    "a lost task": (TABLE, '"bert.embed" = "task"', "", "lacks bert.embed"),
+    "nothing with a hint": (TABLE, 'turns" = "stub"', 'turns" = "nothing"', "STUB line"),
+    "a wrong mode": (TABLE, '"bert.imports" = "nothing"', '"bert.imports" = "none"', "none of"),
+    "a cut": (TABLE, '"**Test labels** are in"', '"**No such**"', "which is not there"),
+    "points of no task": (SETTINGS, "[points]", '[points]\n"3.1" = 2', "3.1"),
+    "no points": (SETTINGS, "[points]", '[points]\n"1.1" = "many"', "no whole number"),
+    "no name": (SETTINGS, 'name = "minBERT"', "", "course.name"),
+    "an unknown table": (SETTINGS, "[points]", "[point]", "unknown table point"),
+    "no zip": (SETTINGS, 'submission.zip"', 'submission.rar"', "no name of a zip"),
+    "no TOML": (SETTINGS, "[points]", "[points", "cannot be read"),
+}
+
+
+@pytest.mark.parametrize("name", WRONG_TABLES)
+def test_wrong_tables_are_refused(name, staff):
+    file, old, new, said = WRONG_TABLES[name]
+    change(staff, file, old, new)
+    with pytest.raises(InputError, match=re.escape(said)):
+        handout.build(staff, "all")
+
+
+def test_settings_reach_the_students(staff):
+    change(staff, SETTINGS, "[points]", '[points]\n"1.1" = 33')
+    change(staff, SETTINGS, '"Part 1 is due" = ""', '"Part 1 is due" = "on 1 May"')
+    change(staff, SETTINGS, 'part1 = ""', 'part1 = "2027-05-01T23:59"')
+    change(staff, SETTINGS, "dropout = 0.2", "dropout = 0.7")
+    change(staff, SETTINGS, '"dnlp_final_project_submission.zip"', '"ours.zip"')
+    change(staff, SETTINGS, 'name = "minBERT"', 'name = "Our course"')
+    made = handout.build(staff, "1")
+    readme = made.text("README.md")
+    assert readme.startswith("# Our course, part 1\n")
+    assert "Part 1 is due: on 1 May" in readme
+    assert "- deadline of part 1: 2027-05-01T23:59" in readme
+    assert "each day begun costs 10 % of the points; after 3 days nothing counts" in readme
+    assert "| dropout | 0.7 |" in readme
+    assert "attention` | 33 | 60 |" in readme
+    assert 'ZIP_NAME = "ours.zip"\n' in made.text("prepare_submit.py")
+    assert "`bert.py` · 33 points ·" in made.text("docs/handout.md")
+    assert made.text("docs/handout.md").count("33 points") == 1
+    entries = tomllib.loads(made.text("checks/graded_tasks.toml"))["task"]
+    assert [entry["points"] for entry in entries] == [
+        33 if entry.number == "1.1" else entry.points for entry in GRADED_TASKS
+    ]
+
+
+@pytest.mark.skipif(importlib.util.find_spec("polib") is None, reason="no polib")
+def test_a_translation_comes_along_if_asked_for(staff, make, tmp_path):
+    change(staff, SETTINGS, "[points]", '[points]\n"1.1" = 33')
+    german, english = handout.build(staff, "1", language="de"), handout.build(staff, "1")
+    assert german.files.keys() - english.files.keys() == {"docs/handout.de.md"}
+    assert "`bert.py` · 33 Punkte ·" in german.text("docs/handout.de.md")
+    assert "number.\n\n## Set up" in english.text("README.md")
+    assert "number. Auf Deutsch: `docs/handout.de.md`.\n\n## Set up" in german.text("README.md")
+    make(tmp_path / "out", "--part", "1")
+    make(tmp_path / "out", "--part", "all", "--update", "--language", "de")
+    assert (tmp_path / "out" / "docs" / "handout.de.md").is_file()
+    with pytest.raises(InputError, match="a language to either"):
+        make(tmp_path / "out", "--part", "all", "--update")
+
+
+# ---------------------------------------------------------------------------------------------
+# Repositories
+
+
+def run_git(folder: Path, *arguments: str) -> str:
+    who = ["-c", "user.name=A Student", "-c", "user.email=student@example.org"]
+    return subprocess.run(
+        ["git", *who, *arguments], cwd=folder, check=True, capture_output=True, encoding="utf-8"
+    ).stdout
+
+
+@pytest.fixture
+def make(staff):
+    """A function that runs the script on the copy."""
+
+    def make(out: Path, *flags: str) -> None:
+        handout.make(handout.get_args(["--out", str(out), *flags]), staff)
+
+    return make
+
+
+def test_a_fresh_repository_and_the_same_zip_twice(make, tmp_path, staff):
+    make(tmp_path / "a", "--part", "1")
+    make(tmp_path / "b" / "a", "--part", "1")
+    first, second = tmp_path / "a.zip", tmp_path / "b" / "a.zip"
+    assert first.read_bytes() == second.read_bytes()
+    assert run_git(tmp_path / "a", "rev-list", "--count", "--all").strip() == "1"
+    assert not run_git(tmp_path / "a", "status", "--porcelain", "--ignored")
+    tracked = run_git(tmp_path / "a", "ls-files").split("\n")[:-1]
+    assert sorted(tracked) == sorted(built("1").files)
+    with zipfile.ZipFile(first) as archive:
+        assert archive.namelist() == [f"minbert-part1/{name}" for name in sorted(tracked)]
+        for name in tracked:
+            assert archive.read(f"minbert-part1/{name}") == built("1").files[name]
+    with pytest.raises(InputError, match="there already"):
+        make(tmp_path / "a")
+    with pytest.raises(InputError, match="outside"):
+        make(staff / "inside")
+    change(staff, "bert.py", END, "")
+    with pytest.raises(InputError, match="nothing written"):
+        make(tmp_path / "c")
+    assert not (tmp_path / "c").exists()
+    assert not (tmp_path / "c.zip").exists()
+
+
+def test_an_update_brings_fixes_and_keeps_filled_stubs(make, tmp_path, staff):
+    out, student = tmp_path / "out", tmp_path / "student"
+    make(out, "--part", "1")
+    run_git(tmp_path, "clone", "--quiet", str(out), str(student))
+    mine = written("1", {"1.1", "1.5"})
+    for name in ("bert.py", "optimizer.py"):
+        (student / name).write_text(mine[name], encoding="utf-8")
+    run_git(student, "commit", "--quiet", "--all", "--message", "attention, optimizer")
+
+    make(out, "--part", "1", "--update")  # nothing to do
+    assert run_git(out, "rev-list", "--count", "HEAD").strip() == "1"
+    change(
+        staff, "bert.py", "class BertLayer(nn.Module):\n", "class BertLayer(nn.Module):  # fixed\n"
+    )
+    change(staff, "utils.py", "import torch\n", "import torch  # fixed, too\n")
+    change(staff, TABLE, '"docs/gpu.md", ', "")
+    make(out, "--part", "all", "--update")  # and part 2 begins
+    assert run_git(out, "rev-list", "--count", "HEAD").strip() == "2"
+    run_git(student, "pull", "--quiet", "--no-rebase", "--no-edit")
+
+    bert = (student / "bert.py").read_text(encoding="utf-8")
+    assert "class BertLayer(nn.Module):  # fixed\n" in bert
+    assert bert.replace("  # fixed\n", "\n") == mine["bert.py"]
+    assert (student / "optimizer.py").read_text(encoding="utf-8") == mine["optimizer.py"]
+    assert "fixed, too" in (student / "utils.py").read_text(encoding="utf-8")
+    assert (student / "multitask_classifier.py").is_file()
+    assert not (student / "docs" / "gpu.md").exists()
+
+
+def test_updates_that_are_refused(make, tmp_path, staff):
+    out = tmp_path / "out"
+    with pytest.raises(InputError, match="not a git repository"):
+        make(out, "--update")
+    make(out, "--part", "all")
+    with pytest.raises(InputError, match="only stubs of part 2"):
+        make(out, "--part", "1", "--update")
+    with pytest.raises(InputError, match="only stubs of part 2"):
+        make(out, "--part", "2", "--with-part1-solution", "--update")
+    (out / "bert.py").write_text("x = 1\n", encoding="utf-8")
+    with pytest.raises(InputError, match="not committed"):
+        make(out, "--part", "all", "--update")
+    run_git(out, "checkout", "bert.py")
+    line = change(staff, "bert.py", "ln_layer on the sum.", "ln_layer acts on the sum.")
+    with pytest.raises(InputError, match=rf"bert\.py:{line - 1}: who has filled Task 1\.2 gets"):
+        make(out, "--part", "all", "--update")
+    assert run_git(out, "rev-list", "--count", "HEAD").strip() == "1"
+    make(out, "--part", "all", "--update", "--allow-conflicts")
+    assert "acts on the sum" in (out / "bert.py").read_text(encoding="utf-8")
+    other = tmp_path / "other"
+    other.mkdir()
+    run_git(other, "init", "--quiet")
+    run_git(other, "commit", "--quiet", "--allow-empty", "--message", "mine")
+    with pytest.raises(InputError, match="did not make"):
+        make(other, "--update")

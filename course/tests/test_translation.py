@@ -1,0 +1,87 @@
+"""The German text of the assignment: complete, up to date, the code and links of the original."""
+
+import importlib.util
+import re
+from collections import Counter
+
+import pytest
+from support import ROOT
+from test_docs import anchor, headings
+
+from checks.graded_tasks import GRADED_TASKS
+
+polib = pytest.importorskip("polib", reason="no polib: pip install -r requirements-dev.txt")
+translate = importlib.import_module("docs.translate")
+
+ENGLISH = (ROOT / "docs" / "handout.md").read_text(encoding="utf-8")
+KEPT = re.compile(r"`[^`]+`|\]\((?!#)[^)]+\)|\d+\.\d+")  # code, links to elsewhere, numbers
+
+
+@pytest.fixture(scope="module")
+def catalogue():
+    return polib.pofile(str(ROOT / "docs" / "de" / "handout.po"))
+
+
+@pytest.fixture(scope="module")
+def german(catalogue):
+    return translate.translated(ENGLISH, catalogue)
+
+
+def test_every_paragraph_is_translated(catalogue):
+    assert not translate.out_of_date(catalogue, ENGLISH)
+
+
+def test_code_links_and_numbers_are_the_originals(catalogue):
+    for entry in catalogue:
+        if not entry.msgid.lstrip().startswith("```"):
+            lost = Counter(KEPT.findall(entry.msgid)) - Counter(KEPT.findall(entry.msgstr))
+            assert not lost, entry.msgid
+
+
+def test_its_own_links_lead_to_its_headings(german):
+    places = [anchor(text) for _, text in headings(german)]
+    assert len(places) == len(headings(ENGLISH))
+    for target in re.findall(r"\]\(#([^)]+)\)", german):
+        assert target in places
+
+
+@pytest.mark.parametrize("task", GRADED_TASKS, ids=lambda task: task.number)
+def test_its_tasks_are_those_of_the_table(task, german):
+    line = f"### Aufgabe {task.number} · {task.function}\n\n`{task.file}` · {task.points} Punkte · "
+    line += f"etwa {task.minutes} Minuten · "
+    assert german.replace("\\", "").count(line) == 1
+
+
+def test_what_has_changed_is_named_and_stays_english():
+    text = (
+        "# One\n\nA long paragraph\nof two lines.\n\n- an item\n- `code`\n\n| a |\n|---|\n| b |\n"
+    )
+    entries = {
+        "# One": "# Eins",
+        "A long paragraph of two lines.": "Ein Absatz.",
+        "- an item": "- Es",
+    }
+    catalogue = translate.update(polib.POFile(), text)
+    for entry in catalogue:
+        entry.msgstr = entries.get(entry.msgid, "")
+    assert translate.translated(text, catalogue) == (
+        "# Eins\n\nEin Absatz.\n\n- Es\n- `code`\n\n| a |\n|---|\n| b |\n"
+    )
+    assert translate.out_of_date(catalogue, text) == [
+        f"not translated: {one}" for one in ("- `code`", "| a |", "| b |")
+    ]
+    changed = text.replace("two lines", "three lines").replace("\n- an item", "")
+    later = translate.update(catalogue, changed)
+    for one in (catalogue, later):
+        named = translate.out_of_date(one, changed)
+        assert named[0] == "out of date: A long paragraph of three lines."
+    assert "A long paragraph of three lines." in translate.translated(changed, later)
+    assert later.find("A long paragraph of three lines.").msgstr == "Ein Absatz."
+
+
+def test_the_wrapping_of_the_english_does_not_matter():
+    assert translate.messages_of("a\nb") == translate.messages_of("a b") == ["a b"]
+
+
+def test_code_in_a_language_is_no_message():
+    assert translate.messages_of("```bash\nls\n```\n\n```\na → b\n```\n") == ["```\na → b\n```"]

@@ -1,0 +1,119 @@
+"""How far features by hand go without BERT: on dev, fitted on train, in a minute.
+
+    python research/benchmarks/features_alone.py --data_dir FOLDER
+
+SST: logistic regression on the numbers of extensions/features/by_hand.py, on TF-IDF of words and
+word pairs, and on both. STS: the overlap of words as it is, ridge regression on all numbers counted
+in a pair, on the cosine of TF-IDF, and on both. All of the training sets, the regularisation chosen
+by cross-validation there; dev is looked at once. Intervals are 95 % bootstraps over dev.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent.parent))
+
+import numpy as np
+import pandas as pd
+from scipy.sparse import csr_array, hstack
+from scipy.stats import bootstrap, pearsonr
+from sklearn.feature_extraction.text import TfidfVectorizer
+from sklearn.linear_model import LogisticRegressionCV, RidgeCV
+from sklearn.metrics import accuracy_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from extensions.features.by_hand import pair_features, text_features
+from extensions.features.word_tags import WORD
+from training.cli.arguments import OneLineParser
+from training.cli.scripts import run_script
+from training.files.course_files import multitask_files
+from training.files.tables import read_table
+
+RESAMPLES = 2000
+
+
+def show(task: str, name: str, score, *values: np.ndarray) -> None:
+    """Print a row: the score of paired values, with its 95 % bootstrap interval."""
+    found = bootstrap(
+        values, score, paired=True, vectorized=False, n_resamples=RESAMPLES, rng=0,
+        method="percentile",
+    ).confidence_interval  # fmt: skip
+    print(f"| {task} | {name} | {score(*values):.3f} | {found.low:.3f} to {found.high:.3f} |")
+
+
+def correlation(predicted: np.ndarray, labels: np.ndarray) -> float:
+    """Pearson's r."""
+    return float(pearsonr(predicted, labels).statistic)
+
+
+def sentiment(files: dict[str, str]) -> None:
+    """The rows of SST."""
+    train, dev = (
+        read_table(files[f"sst_{split}"], ("id", "sentence"), "sentiment")
+        for split in ("train", "dev")
+    )
+    labels, expected = (table["label"].astype(int).to_numpy() for table in (train, dev))
+    counts = StandardScaler()
+    numbers = [[text_features(WORD.findall(text)) for text in t["sentence"]] for t in (train, dev)]
+    numbers = [counts.fit_transform(numbers[0]), counts.transform(numbers[1])]
+    tfidf = TfidfVectorizer(ngram_range=(1, 2))
+    words = [tfidf.fit_transform(train["sentence"]), tfidf.transform(dev["sentence"])]
+    both = [hstack([csr_array(a), b]).tocsr() for a, b in zip(numbers, words, strict=True)]
+    most = np.full(len(dev), np.bincount(labels).argmax())
+    show("SST", "the most frequent class", accuracy_score, most, expected)
+    for name, (x, y) in {"counts": numbers, "TF-IDF": words, "TF-IDF and counts": both}.items():
+        model = LogisticRegressionCV(
+            Cs=5,
+            cv=3,
+            max_iter=2000,
+            scoring="accuracy",
+            l1_ratios=(0,),
+            use_legacy_attributes=False,
+        )
+        show("SST", name, accuracy_score, model.fit(x, labels).predict(y), expected)
+
+
+def similarity(files: dict[str, str]) -> None:
+    """The rows of STS."""
+    columns = ("sentence1", "sentence2")
+    train, dev = (
+        read_table(files[f"sts_{split}"], ("id", *columns), "similarity")
+        for split in ("train", "dev")
+    )
+    labels, expected = (table["label"].astype(float).to_numpy() for table in (train, dev))
+    counts = [np.array([counted(*pair) for pair in t[list(columns)].values]) for t in (train, dev)]
+    tfidf = TfidfVectorizer().fit(pd.concat([train[column] for column in columns]))
+    cosines = [cosine(tfidf, table)[:, None] for table in (train, dev)]
+    both = [np.hstack(pair) for pair in zip(counts, cosines, strict=True)]
+    show("STS", "overlap of words as it is", correlation, counts[1][:, 0], expected)
+    for name, (x, y) in {"counts": counts, "TF-IDF": cosines, "TF-IDF and counts": both}.items():
+        model = make_pipeline(StandardScaler(), RidgeCV(np.logspace(-3, 3, 7)))
+        show("STS", name, correlation, model.fit(x, labels).predict(y), expected)
+
+
+def counted(first: str, second: str) -> list[float]:
+    """The numbers of a pair of texts."""
+    return pair_features(WORD.findall(first), WORD.findall(second))
+
+
+def cosine(tfidf: TfidfVectorizer, table: pd.DataFrame) -> np.ndarray:
+    """The cosine of the two sentences of every row: (N,)."""
+    first, second = (tfidf.transform(table[column]) for column in ("sentence1", "sentence2"))
+    return np.asarray(first.multiply(second).sum(axis=1)).ravel()  # rows have length 1
+
+
+def main() -> None:
+    """Print the table."""
+    parser = OneLineParser(description="Features by hand without BERT.")
+    parser.add_argument("--data_dir", help="folder of the data files (default: as the scripts)")
+    files = multitask_files(parser.parse_args().data_dir)
+    print("| task | features | dev | 95 % |\n|---|---|--:|--:|")
+    sentiment(files)
+    similarity(files)
+
+
+if __name__ == "__main__":
+    run_script(main)

@@ -1,0 +1,369 @@
+"""How the grader does with a class: seconds of each submission, memory, always the same results.
+
+    python research/benchmarks/grader.py --count 300 -j 2         an hour and more on two cores
+    python research/benchmarks/grader.py --count 6 --repeat 3     a minute or two
+
+Makes submissions of part 1 (the solution, other right answers, mistakes of all tasks, empty and
+hostile ones), grades them with course/grade.py and prints seconds of wall time for each and the
+memory of the grading process while it runs. Then all once more, killed by SIGKILL five times and
+gone on with: results and table have to be the same. Then every mistake
+and every variant of part 1 alone. Last, honest answers again and again with other secrets, which
+must not change a point; the functions of these two run in this process, since the sandbox adds
+seconds and no chance.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import csv
+import functools
+import importlib
+import itertools
+import json
+import random
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+import zipfile
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+sys.path.insert(0, str(ROOT))  # Python puts the folder of the script there
+
+import torch
+from tqdm import tqdm
+
+from checks.graded_tasks import GRADED_TASKS
+from course import attacks, handout
+from course.answers import (
+    MARKER,
+    MISTAKES,
+    VARIANTS,
+    installed_source,
+    put,
+    read_all,
+)
+from course.grading import asking, isolation, one
+from course.grading.context import GradingContext, open_context
+from course.grading.types import Submission
+from datasets import load_data
+from prepare_submit import CODE, PART_1_FILES, ZIP_NAME
+from training.cli.arguments import OneLineParser, positive_int
+from training.cli.scripts import run_script
+
+GOLD = (ROOT / "course" / "gold", ROOT / "data" / "practice")
+SAME = "the same results"
+PART_1 = [entry for entry in GRADED_TASKS if entry.part == 1]
+
+
+# ---------------------------------------------------------------------------------------------
+# Submissions
+
+
+def solution() -> dict[str, str]:
+    """The code of part 1 as a student would hand it in, without markers."""
+    return {name: MARKER.sub("", (ROOT / name).read_text(encoding="utf-8")) for name in CODE}
+
+
+def predictions(seed: int, right: float = 0.5) -> dict[str, str]:
+    """SST's files of predictions: so many of them right, the others by chance."""
+    chance = random.Random(seed)
+    files = {}
+    for path, (name, split, classes) in PART_1_FILES.items():
+        if name != "sst":
+            continue
+        source = next(g for g in GOLD if (g / f"ids-{name}-{split}.csv").is_file())
+        rows = load_data(source / f"ids-{name}-{split}.csv", "dev", classes)
+        lines = ["id \t Predicted_Sentiment"]
+        for *_, label, key in rows:
+            value = label if chance.random() < right else chance.randrange(classes)
+            lines.append(f"{key} , {value}")
+        files[path] = "\n".join(lines) + "\n"
+    return files
+
+
+def hostile() -> Iterator[Callable[[Path], None]]:
+    """What writes the zip of each attack of course/attacks, in turn."""
+    given = {
+        solved: handout.build(ROOT, "2", with_solution=solved).files for solved in (True, False)
+    }
+    sources = {"solution": given[True], "stubs": given[False]}
+    for name in itertools.cycle(attacks.names(1)):
+        yield functools.partial(attacks.write, attacks.read(name), sources=sources)
+
+
+def make(folder: Path, count: int) -> None:
+    """So many zips: in turn the solution, right and wrong answers, an empty one, a hostile one.
+
+    Those of the same number are the same each time.
+    """
+    right, ids = solution(), {entry.id for entry in PART_1}
+    variants, mistakes = (
+        [answer for answer in read_all(kind) if answer.folder in ids]
+        for kind in (VARIANTS, MISTAKES)
+    )
+    random.Random(0).shuffle(mistakes)
+    kinds = {
+        "solution": itertools.cycle([right]),
+        "variant": (right | {a.task.file: put(a)} for a in itertools.cycle(variants)),
+        "mistake": (right | {a.task.file: put(a)} for a in itertools.cycle(mistakes)),
+        "empty": itertools.cycle([{"notes.md": "nothing yet"}]),
+    }
+    bad = hostile()
+    turns = ["solution", "variant", "mistake", "empty", "hostile", *["mistake"] * 5]
+    for number, kind in zip(range(count), itertools.cycle(turns), strict=False):
+        name = f"{number:04}_{kind}"
+        if kind == "hostile":
+            next(bad)(path=folder / f"{name}.zip")
+        else:
+            files = next(kinds[kind])
+            write_zip(folder, name, files if kind == "empty" else files | predictions(number))
+
+
+def write_zip(folder: Path, name: str, files: Mapping[str, str]) -> Path:
+    """A submission as prepare_submit.py names it."""
+    path = folder / f"{name}_{ZIP_NAME}"
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        for inside, text in files.items():
+            archive.writestr(inside, text)
+    return path
+
+
+# ---------------------------------------------------------------------------------------------
+# A batch
+
+
+def grade(
+    submissions: Path, out: Path, j: int, kill_at: int | None = None
+) -> tuple[float, list[float]]:
+    """Run course/grade.py; seconds, and its memory in MB, looked at each second.
+
+    Args:
+        kill_at: SIGKILL the grader as soon as there are so many results.
+    """
+    script = [sys.executable, ROOT / "course" / "grade.py", submissions, "--out", out, "-j", j]
+    command = [*map(str, script), "--gold", *map(str, GOLD), *isolation.flags()]
+    start, memory = time.monotonic(), []
+    with open(out.parent / f"{out.name}.log", "w") as log:
+        process = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT)
+        while process.poll() is None:
+            with contextlib.suppress(OSError, StopIteration):
+                status = Path(f"/proc/{process.pid}/status").read_text().splitlines()
+                line = next(line for line in status if line.startswith("VmRSS"))
+                memory.append(int(line.split()[1]) / 1024)
+            if kill_at is not None and len(results(out)) >= kill_at:
+                process.kill()
+            time.sleep(1)
+    if process.returncode and kill_at is None:
+        print((out.parent / f"{out.name}.log").read_text()[-2000:])
+    return time.monotonic() - start, memory
+
+
+def results(out: Path) -> dict[str, str]:
+    """All results of a batch, without the seconds that they took."""
+    found = {}
+    for path in sorted((out / "results").glob("*.json")):
+        result = json.loads(path.read_text(encoding="utf-8"))
+        result.pop("seconds", None)
+        found[path.name] = json.dumps(result)
+    return found
+
+
+def same(found: Mapping[str, str], expected: Mapping[str, str]) -> str:
+    """Whether results are the same, in words; what differs is printed.
+
+    Of hostile ones, which may return other random numbers each time, statuses and points count.
+    """
+    fine = found.keys() == expected.keys()
+    for name in found.keys() & expected.keys():
+        one, other = json.loads(found[name]), json.loads(expected[name])
+        if name.endswith("_hostile.json"):
+            one, other = map(outcome, (one, other))
+            fine &= one == other
+        else:
+            fine &= found[name] == expected[name]
+        tell_apart(name, one, other)
+    return SAME if fine else "DIFFERENT RESULTS"
+
+
+def outcome(result: Mapping[str, Any]) -> dict[str, Any]:
+    """Status and points of a submission and its tasks."""
+    tasks = [{key: task[key] for key in ("number", "status", "points")} for task in result["tasks"]]
+    return {"status": result["status"], "points": result["points"], "tasks": tasks}
+
+
+def new_out(folder: Path) -> Path:
+    """A folder for results with one secret for all batches."""
+    folder.mkdir(mode=0o700)
+    (folder / "assignment.json").write_text(json.dumps({"part": 1, "secret": "0" * 32}))
+    return folder
+
+
+def batch(folder: Path, count: int, j: int) -> dict[str, str]:
+    """Grade all, print seconds, memory and what became of each kind; → the results."""
+    (folder / "all").mkdir()
+    make(folder / "all", count)
+    out = new_out(folder / "out")
+    seconds, memory = grade(folder / "all", out, j)
+    found = [json.loads(text) for text in results(out).values()]
+    print(f"{len(found)} of {count} with -j {j}: {seconds:.0f} s, {seconds / count:.2f} s each")
+    quarter = max(1, len(memory) // 4)
+    parts = [memory[i : i + quarter] for i in range(quarter, 4 * quarter, quarter)]
+    shown = ", ".join(f"{statistics.median(part):.0f}" for part in parts if part)
+    print(f"memory of the grading process: at most {max(memory):.0f} MB; medians of the")
+    print(f"  second, third and last quarter of the time: {shown} MB")
+    for kind in ("solution", "variant", "mistake", "empty", "hostile"):
+        of_kind = [result for result in found if result["student"].endswith(f"_{kind}")]
+        points = [result["points"] for result in of_kind]
+        if points:
+            statuses = sorted({result["status"] for result in of_kind})
+            said = f"{min(points):g} to {max(points):g} points, {', '.join(statuses)}"
+            print(f"  {kind:9}{len(points):4}   {said}")
+    sys.stdout.flush()
+    return results(out)
+
+
+def killed(folder: Path, expected: dict[str, str], j: int, times: int = 5) -> bool:
+    """Whether a batch that is killed and gone on with, some times, gives the same results."""
+    out = new_out(folder / "out-killed")
+    points = sorted(random.Random(0).sample(range(1, len(expected)), min(times, len(expected) - 1)))
+    again, seen, seconds = 0, {}, 0.0
+    for point in [*points, None]:
+        seconds += grade(folder / "all", out, j, kill_at=point)[0]
+        now = {path: path.stat().st_mtime_ns for path in (out / "results").glob("*.json")}
+        again += sum(now[path] != time for path, time in seen.items())
+        seen = now
+    said, one, other = same(results(out), expected), table(out), table(folder / "out")
+    said = said if one == other else f"{said}, ANOTHER TABLE"
+    print(f"{len(expected)} with -j {j}, killed at {points} results: {said}, ", end="")
+    print(f"{again} graded twice, {seconds:.0f} s", flush=True)
+    return said == SAME and not again
+
+
+def table(out: Path) -> list[dict[str, str]]:
+    """grades.csv without the seconds."""
+    with open(out / "grades.csv", newline="", encoding="utf-8") as file:
+        return [{k: v for k, v in row.items() if k != "seconds"} for row in csv.DictReader(file)]
+
+
+def tell_apart(name: str, first: dict[str, Any], second: dict[str, Any]) -> None:
+    """Print what differs between two results of a submission."""
+    pairs = {key: (first.get(key), second.get(key)) for key in first.keys() | second.keys()}
+    for one_task, other in zip(*pairs.pop("tasks", ((), ())), strict=False):
+        for key in one_task.keys() | other.keys():
+            pairs[f"{one_task['number']} {key}"] = one_task.get(key), other.get(key)
+    for key, (a, b) in pairs.items():
+        if a != b:
+            print(f"  {name} {key}: {a!r:.100} and {b!r:.100}", flush=True)
+
+
+# ---------------------------------------------------------------------------------------------
+# The same submission again and again
+
+
+def ask_here(
+    context: GradingContext, jobs: list[dict], tensors: Mapping[str, torch.Tensor], slot: int
+) -> tuple[dict[str, asking.Reply], list[str]]:
+    """As asking.ask, without a sandbox: for code that we know."""
+    answers = {}
+    for job in jobs:
+        module, _, name = job["run"].partition(":")
+        with contextlib.ExitStack() as opened:
+            for file, source in job["files"].items():
+                opened.enter_context(installed_source(file, source))
+            outputs: dict[str, Any] = getattr(importlib.import_module(module), name)(
+                dict(tensors), **job["arguments"]
+            )
+        kept = {k: v.detach() if isinstance(v, torch.Tensor) else v for k, v in outputs.items()}
+        answers[job["name"]] = asking.Reply("ran", kept)
+    return answers, ["none"]
+
+
+def honest() -> dict[str, Mapping[str, str]]:
+    """The solution, and all other right answers, one of each kind in a submission."""
+    right = solution()
+    folders = [entry.id for entry in PART_1 if entry.file != "classifier.py"]
+    kinds = [read_all(VARIANTS, name) for name in folders]
+    kinds.append(read_all(VARIANTS, "classifier.*"))  # their parts do not fit each other
+    found = {"solution": right}
+    for number in range(max(map(len, kinds))):
+        files = dict(right)
+        for answers in kinds:
+            answer = answers[number % len(answers)]
+            files[answer.task.file] = put(answer, source=files[answer.task.file])
+        found[f"variants {number + 1}"] = files
+    return found
+
+
+def loses(context: GradingContext, files: Mapping[str, str]) -> list[str]:
+    """The tasks of part 1 in which a submission loses points."""
+    given = Submission("1_a", 1, {name: text.encode() for name, text in files.items()})
+    with mock.patch.object(asking, "ask", ask_here):
+        verdicts, _ = one.grade_tasks(context, given, 0)
+    return [entry.id for entry in context.tasks if not all(verdicts[entry.id].rows.values())]
+
+
+def each_answer() -> bool:
+    """Whether each mistake of part 1 loses points in its task only, and no variant loses any.
+
+    With ``whole_tasks`` in the settings it loses all points of the task.
+    """
+    fine, right, ids = True, solution(), {entry.id for entry in PART_1}
+    with open_context(1, "0") as context:
+        for folder in (MISTAKES, VARIANTS):
+            answers = [answer for answer in read_all(folder) if answer.folder in ids]
+            as_meant = 0
+            for answer in tqdm(answers, desc=folder.name, disable=None, leave=False):
+                lost = loses(context, right | {answer.task.file: put(answer)})
+                if lost == ([answer.task.id] if folder == MISTAKES else []):
+                    as_meant += 1
+                else:
+                    print(f"{folder.name}/{answer.folder}/{answer.name} loses {lost}")
+            where = "their own task and nowhere else" if folder == MISTAKES else "no task"
+            print(f"{as_meant} of {len(answers)} {folder.name} lose points in {where}")
+            fine &= as_meant == len(answers)
+    return fine
+
+
+def again_and_again(times: int) -> bool:
+    """Judge honest submissions with so many secrets each; whether all get all points."""
+    fine = True
+    with open_context(1, "0") as context, mock.patch.object(asking, "ask", ask_here):
+        most = sum(entry.points for entry in context.tasks)
+        for name, files in honest().items():
+            given = Submission("1_a", 1, {n: text.encode() for n, text in files.items()})
+            points = []
+            for secret in tqdm(range(times), desc=name, disable=None, leave=False):
+                other = replace(context, secret=str(secret))
+                verdicts, _ = one.grade_tasks(other, given, 0)
+                counted = [one.counted(e, verdicts[e.id], context.settings) for e in context.tasks]
+                points.append(sum(task["points"] for task in counted))
+            full = sum(abs(value - most) < 0.01 for value in points)
+            print(f"{name}: all {most} points in {full} of {times} with other secrets")
+            fine &= full == times
+    return fine
+
+
+def main() -> None:
+    """All three parts; exit status 1 where results or points differ."""
+    parser = OneLineParser(description="Measure the grader.")
+    parser.add_argument("--count", type=positive_int, default=300, help="submissions")
+    parser.add_argument("-j", type=positive_int, default=2, help="how many at a time")
+    parser.add_argument("--repeat", type=positive_int, default=100, help="secrets for each")
+    args = parser.parse_args()
+    torch.set_num_threads(1)
+    with tempfile.TemporaryDirectory(prefix="grader-") as name:
+        found = batch(Path(name), args.count, args.j)
+        fine = killed(Path(name), found, args.j)
+    fine &= each_answer()
+    sys.exit(0 if again_and_again(args.repeat) and fine else 1)
+
+
+if __name__ == "__main__":
+    run_script(main)

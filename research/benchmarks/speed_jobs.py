@@ -1,0 +1,376 @@
+"""What speed.py times, each piece of work in a process of its own: python -P speed_jobs.py JOB
+
+JOB is JSON: the name of the work and what it needs. A function of WORK prepares (loads models,
+warms up) and returns a function to be timed. Prints JSON: seconds, peak memory in MB, and what the
+timed function returned. Ours is put on the path only where it runs, because our datasets.py would
+shadow a library that transformers looks for.
+"""
+
+from __future__ import annotations
+
+import json
+import resource
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+LR = 5e-5
+MAX_LENGTH = 512
+WARM_UP = 2  # steps before the time of a fixed number of steps is taken
+MATMUL_SIZES = (1024, 2048, 4096)
+KEPT_UP_SECONDS = 1.0
+CALLS_A_LOOK = 4  # between two looks at the clock, for which a GPU has to finish
+TRIAD_NUMBERS = 1 << 26  # of each of three tensors, 256 MB: no cache holds them
+
+# ---------------------------------------------------------------------------------------------
+# Training on texts with labels. Job: texts, labels, batch_size, epochs, frozen, model, folder
+
+
+def device_of(job: SimpleNamespace) -> torch.device:
+    """Where a piece of work computes."""
+    return torch.device("cuda" if job.use_gpu else "cpu")
+
+
+def our_update(model, optimizer, autocast, *batch: Tensor) -> None:
+    """A step of classifier.train, without its options."""
+    device = next(model.parameters()).device
+    ids, mask, labels = (tensor.to(device) for tensor in batch)
+    optimizer.zero_grad()
+    with autocast():
+        logits = model(ids, mask)
+    F.cross_entropy(logits.float(), labels).backward()
+    optimizer.step()
+
+
+def our_classifier(job: SimpleNamespace, kernel_in_training: bool = False) -> tuple:
+    """Data set, model, optimizer and autocast, as classifier.train has them."""
+    sys.path.insert(0, str(ROOT))
+    import classifier
+    from training.acceleration import accelerate
+    from training.loop.devices import autocast_for, keep_freed_memory
+
+    keep_freed_memory()
+    option = "pretrain" if job.frozen else "finetune"
+    args = classifier.ClassifierFlags(model=job.model, option=option)
+    texts = getattr(job, "texts", [])
+    rows = [(text, job.labels[i], i) for i, text in enumerate(texts)]
+    dataset = classifier.SentimentDataset(rows, args)
+    model, _ = classifier.new_model(args, num_labels=5)
+    device = device_of(job)
+    model.to(device)
+    optimizer = classifier.AdamW([p for p in model.parameters() if p.requires_grad], lr=LR)
+    accelerate(model, optimizer, [dataset], kernel_in_training)
+    return dataset, model, optimizer, autocast_for(device, "auto")
+
+
+def train_ours(
+    job: SimpleNamespace, kernel_in_training: bool = False, compiled: str = "", multiple: int = 1
+) -> Callable[[], None]:
+    """The pieces of classifier.train, without evaluation and files.
+
+    Args:
+        compiled: torch.compile's mode, if it is to be used; what it does before is not timed.
+        multiple: pad lengths to multiples of this, so that there are few shapes.
+    """
+    dataset, model, optimizer, autocast = our_classifier(job, kernel_in_training)
+    from training.loop.batches import TrainingLoader
+    from training.loop.encoder_outputs import cache_encoder_outputs
+
+    loader = TrainingLoader(dataset, job.batch_size, seed=0)
+
+    def epoch() -> None:
+        for batch in loader:
+            ids, mask = (
+                F.pad(batch[key], (0, -batch[key].shape[1] % multiple))
+                for key in ("token_ids", "attention_mask")
+            )
+            our_update(model, optimizer, autocast, ids, mask, batch["labels"])
+
+    def train() -> None:
+        if job.frozen:
+            with autocast():
+                cache_encoder_outputs(model.bert, [dataset], job.batch_size, device_of(job))
+        model.train()
+        for number in range(job.epochs):
+            loader.set_epoch(number)
+            epoch()
+
+    if compiled:
+        model.train().compile(mode=compiled)
+        epoch()  # which meets every shape
+    return train
+
+
+def their_classifier(job: SimpleNamespace) -> tuple:
+    """Tokenizer and classifier of transformers with the same weights."""
+    from transformers import AutoTokenizer, BertForSequenceClassification
+
+    model = BertForSequenceClassification.from_pretrained(job.folder, num_labels=5)
+    model.bert.requires_grad_(not job.frozen)
+    return AutoTokenizer.from_pretrained(job.folder), model.train().to(device_of(job))
+
+
+def train_plain(job: SimpleNamespace) -> Callable[[], None]:
+    """Random batches, tokenized every time, padded to the longest, fp32, torch's AdamW."""
+    tokenizer, model = their_classifier(job)
+    optimizer = torch.optim.AdamW([p for p in model.parameters() if p.requires_grad], lr=LR)
+    labels = torch.tensor(job.labels)
+
+    def train() -> None:
+        for _ in range(job.epochs):
+            for rows in torch.randperm(len(labels)).split(job.batch_size):
+                batch = tokenizer(
+                    [job.texts[i] for i in rows], padding=True, truncation=True,
+                    max_length=MAX_LENGTH, return_tensors="pt",
+                )  # fmt: skip
+                batch = batch.to(device_of(job))
+                loss = model(**batch, labels=labels[rows].to(device_of(job))).loss
+                optimizer.zero_grad()
+                loss.backward()
+                optimizer.step()
+
+    return train
+
+
+def train_trainer(job: SimpleNamespace, **options) -> Callable[[], object]:
+    """transformers.Trainer; texts are tokenized before, outside the time."""
+    from transformers import DataCollatorWithPadding, Trainer, TrainingArguments
+
+    tokenizer, model = their_classifier(job)
+    encoded = [
+        {**tokenizer(text, truncation=True, max_length=MAX_LENGTH), "labels": label}
+        for text, label in zip(job.texts, job.labels, strict=True)
+    ]
+    arguments = TrainingArguments(
+        job.scratch, per_device_train_batch_size=job.batch_size, num_train_epochs=job.epochs,
+        learning_rate=LR, save_strategy="no", logging_strategy="no", disable_tqdm=True,
+        use_cpu=not job.use_gpu, **options,
+    )  # fmt: skip
+    trainer = Trainer(
+        model=model, args=arguments, train_dataset=encoded,
+        data_collator=DataCollatorWithPadding(tokenizer),
+    )  # fmt: skip
+
+    def train() -> None:
+        trainer.train()
+
+    return train
+
+
+def train_steps(job: SimpleNamespace) -> Callable[[], None]:
+    """``steps`` steps of ours on ``batch_size`` rows of ``length`` random pieces each."""
+    _, model, optimizer, autocast = our_classifier(job, job.kernel == "sdpa")
+    shape = (job.batch_size, job.length)
+    ids = torch.randint(1, model.bert.config.vocab_size, shape)  # (B, L)
+    labels = torch.randint(5, shape[:1])  # (B,)
+    model.train()
+
+    def train(steps: int) -> None:
+        for _ in range(steps):
+            our_update(model, optimizer, autocast, ids, torch.ones_like(ids), labels)
+
+    train(WARM_UP)
+    return partial(train, job.steps)
+
+
+# ---------------------------------------------------------------------------------------------
+# Inference: texts → unit vectors, the mean of the last hidden states. Job: texts, batch_size …
+
+
+def unit_means(states: Tensor, mask: Tensor) -> Tensor:
+    """Mean over the pieces, of length 1: (B, L, D), (B, L) → (B, D)."""
+    weights = mask.unsqueeze(-1).float()  # (B, L, 1)
+    means = (states.float() * weights).sum(dim=1) / weights.sum(dim=1)  # (B, D)
+    return F.normalize(means, dim=-1)
+
+
+def encode_ours(job: SimpleNamespace) -> Callable[[list[str]], np.ndarray]:
+    """Longest first, precision auto, as classifier.test predicts."""
+    sys.path.insert(0, str(ROOT))
+    from bert import BertModel
+    from datasets import SentenceClassificationTestDataset
+    from training.acceleration import accelerate
+    from training.loop.batches import evaluation_loader
+    from training.loop.devices import autocast_for, keep_freed_memory
+
+    keep_freed_memory()
+    model = BertModel.from_pretrained(job.model)
+    accelerate(model)
+    autocast = autocast_for(torch.device("cpu"), "auto")
+
+    def encode(texts: list[str]) -> np.ndarray:
+        rows = [(text, number) for number, text in enumerate(texts)]
+        dataset = SentenceClassificationTestDataset(rows, job)
+        vectors = torch.empty(len(texts), model.config.hidden_size)  # (N, D)
+        with torch.inference_mode(), autocast():
+            for batch in evaluation_loader(dataset, job.batch_size):
+                ids, mask = batch["token_ids"], batch["attention_mask"]
+                states = model(ids, mask)["last_hidden_state"]  # (B, L, D)
+                vectors[batch["sent_ids"]] = unit_means(states, mask)
+        return vectors.numpy()
+
+    return encode
+
+
+def encode_transformers(
+    job: SimpleNamespace, fast: bool = False
+) -> Callable[[list[str]], np.ndarray]:
+    """In the order of the file, fp32; with ``fast`` tokenized at once, longest first, bf16."""
+    from transformers import AutoModel, AutoTokenizer
+
+    tokenizer = AutoTokenizer.from_pretrained(job.folder)
+    model = AutoModel.from_pretrained(job.folder).eval()
+    limit = {"truncation": True, "max_length": MAX_LENGTH}
+
+    def encode(texts: list[str]) -> np.ndarray:
+        order = list(range(len(texts)))
+        if fast:
+            known = tokenizer(texts, **limit)["input_ids"]
+            order.sort(key=lambda i: -len(known[i]))
+        vectors = torch.empty(len(texts), model.config.hidden_size)  # (N, D)
+        with torch.inference_mode(), torch.autocast("cpu", torch.bfloat16, enabled=fast):
+            for start in range(0, len(order), job.batch_size):
+                rows = order[start : start + job.batch_size]
+                if fast:
+                    ids = {"input_ids": [known[i] for i in rows]}
+                    batch = tokenizer.pad(ids, return_tensors="pt")
+                else:
+                    part = [texts[i] for i in rows]
+                    batch = tokenizer(part, padding=True, return_tensors="pt", **limit)
+                states = model(**batch).last_hidden_state  # (B, L, D)
+                vectors[rows] = unit_means(states, batch["attention_mask"])
+        return vectors.numpy()
+
+    return encode
+
+
+def encode_sentence_transformers(
+    job: SimpleNamespace, **options
+) -> Callable[[list[str]], np.ndarray]:
+    """SentenceTransformer.encode, which sorts by length; cut at 512 pieces like the others."""
+    from sentence_transformers import SentenceTransformer
+
+    model = SentenceTransformer(job.folder, device="cpu", **options)
+    model.max_seq_length = MAX_LENGTH
+    return partial(model.encode, batch_size=job.batch_size, show_progress_bar=False)
+
+
+def encoding(prepare: Callable, job: SimpleNamespace) -> Callable[[], None]:
+    """Encode all texts of the job; ``vectors`` names a file for the result, outside the time."""
+    encode = prepare(job)
+    encode(job.texts[: job.batch_size])
+    if job.vectors:
+        np.save(job.vectors, encode(job.texts))
+
+    def work() -> None:
+        encode(job.texts)
+
+    return work
+
+
+# ---------------------------------------------------------------------------------------------
+# The machine's matrix products, and its memory
+
+
+def kept_up(compute: Callable[[], object], job: SimpleNamespace) -> tuple[int, float]:
+    """Compute again and again for a second → how often, and the seconds."""
+    compute()
+    finish(job)
+    count, begun = 0, time.perf_counter()
+    while time.perf_counter() - begun < KEPT_UP_SECONDS:
+        for _ in range(CALLS_A_LOOK):
+            compute()
+        finish(job)
+        count += CALLS_A_LOOK
+    return count, time.perf_counter() - begun
+
+
+def finish(job: SimpleNamespace) -> None:
+    """Wait until a GPU has done what it was given."""
+    if job.use_gpu:
+        torch.cuda.synchronize()
+
+
+def matmul_rates(job: SimpleNamespace) -> Callable[[], list]:
+    """GFLOP/s of square matrix products, each kept up for a second: [dtype, size, rate] …"""
+
+    def work() -> list:
+        found = []
+        for dtype in (torch.bfloat16, torch.float32):
+            for n in MATMUL_SIZES:
+                a, b = torch.randn(2, n, n).to(device_of(job), dtype)
+                count, seconds = kept_up(partial(torch.matmul, a, b), job)
+                found.append([str(dtype).removeprefix("torch."), n, count * 2e-9 * n**3 / seconds])
+        return found
+
+    return work
+
+
+def triad_rate(job: SimpleNamespace) -> Callable[[], float]:
+    """GB/s of a = b + 3c, the triad of McCalpin's STREAM: two numbers are read, one is written."""
+    a, b, c = torch.rand(3, TRIAD_NUMBERS, device=device_of(job))
+
+    def work() -> float:
+        count, seconds = kept_up(partial(torch.add, b, c, alpha=3, out=a), job)
+        return count * 3 * a.nbytes / seconds / 1e9
+
+    return work
+
+
+# ---------------------------------------------------------------------------------------------
+
+WORK = {
+    "train ours": train_ours,
+    "train ours, kernel": partial(train_ours, kernel_in_training=True),
+    "train ours, compiled": partial(train_ours, kernel_in_training=True, compiled="default"),
+    "train ours, graphs": partial(
+        train_ours, kernel_in_training=True, compiled="reduce-overhead", multiple=16
+    ),
+    "train plain": train_plain,
+    "train trainer": train_trainer,
+    "train grouped": partial(train_trainer, bf16=True, train_sampling_strategy="group_by_length"),
+    "steps": train_steps,
+    "encode ours": partial(encoding, encode_ours),
+    "encode transformers": partial(encoding, encode_transformers),
+    "encode transformers, sorted, bf16": partial(encoding, partial(encode_transformers, fast=True)),
+    "encode sentence-transformers": partial(encoding, encode_sentence_transformers),
+    "encode sentence-transformers, bf16": partial(
+        encoding,
+        partial(encode_sentence_transformers, model_kwargs={"dtype": torch.bfloat16}),
+    ),
+    "matmul": matmul_rates,
+    "triad": triad_rate,
+}
+
+
+def main() -> None:
+    """Prepare, then time one piece of work."""
+    job = SimpleNamespace(**json.loads(sys.argv[1]))
+    if hasattr(job, "rows"):
+        vars(job).update(json.loads(Path(job.rows).read_text(encoding="utf-8")))
+    torch.manual_seed(0)
+    with tempfile.TemporaryDirectory() as job.scratch:
+        work = WORK[job.work](job)
+        begun = time.perf_counter()
+        result = work()
+        finish(job)
+        seconds = time.perf_counter() - begun
+    unit = 2**20 if sys.platform == "darwin" else 2**10  # of ru_maxrss, in bytes or in KB
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / unit
+    if job.use_gpu:
+        peak = torch.cuda.max_memory_allocated() / 2**20
+    print(json.dumps({"seconds": seconds, "peak": peak, "result": result}))
+
+
+if __name__ == "__main__":
+    main()

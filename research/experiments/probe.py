@@ -1,0 +1,115 @@
+"""A linear probe: BERT stays as it is, and a logistic regression reads the mean of its vectors.
+
+    python research/experiments/probe.py --model books --train train.csv --dev dev.csv --out one
+
+What such a classifier can tell was in the vectors already (Alain & Bengio 2016). Nothing is random,
+and nothing is chosen on dev. Beside it stands in how many directions the vectors lie.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent.parent))
+
+import training.threads  # noqa: F401, before torch
+
+# isort: split
+import numpy as np
+import torch
+from scipy.stats import entropy
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from bert import BertModel
+from datasets import SentenceClassificationDataset, load_data
+from extensions.features.pooling import pool
+from training.acceleration import accelerate
+from training.cli.arguments import OneLineParser, check_seed, positive_int
+from training.cli.flags import add_fields, flag
+from training.cli.scripts import run_script
+from training.files.hub import default_model
+from training.files.writing import check_writable, write_json
+from training.loop.batches import evaluation_loader
+from training.loop.devices import autocast_for, pick_device
+
+
+@dataclass
+class ProbeFlags:
+    """The command line's options."""
+
+    train: str = flag("", required=True, help="tab-separated id, sentence, label")
+    dev: str = flag("", required=True, help="its dev file")
+    out: str = flag("", required=True, metavar="DIR", help="metrics.json goes there")
+    model: str | None = flag(None, help="name or folder of the pretrained BERT")
+    seed: int = flag(11711, type=int, help="changes nothing; run.py gives one")
+    batch_size: int = flag(32, type=positive_int)
+    use_gpu: bool = flag(False, action="store_true", help="CUDA, or Apple's MPS")
+    precision: str = flag("auto", choices=("auto", "fp32", "bf16"), help="of matrix products")
+
+
+@torch.no_grad()
+def encode(model: BertModel, rows: Sequence[tuple], args: ProbeFlags) -> np.ndarray:
+    """The mean of each sentence's vectors, in the order of the rows: (N, D)."""
+    device = next(model.parameters()).device
+    autocast = autocast_for(device, args.precision)
+    numbered = [(text, label, number) for number, (text, label, _) in enumerate(rows)]
+    vectors = np.empty((len(rows), model.config.hidden_size), dtype=np.float32)
+    for batch in evaluation_loader(SentenceClassificationDataset(numbered, args), args.batch_size):
+        ids, mask = batch["token_ids"].to(device), batch["attention_mask"].to(device)  # (B, L)
+        with autocast():
+            output = model(ids, mask)
+        vectors[batch["sent_ids"]] = pool(output, mask, "mean").float().cpu()  # (B, D)
+    return vectors
+
+
+def effective_rank(vectors: np.ndarray) -> float:
+    """The number exp H(p), p_k = σ_k / Σ σ, of vectors (N, D): 1 if all point one way, at most D.
+
+    Roy & Vetterli 2007; as a guess of what pre-training is worth: RankMe (Garrido et al. 2023).
+    """
+    values = np.linalg.svd(vectors.astype(np.float64), compute_uv=False)  # (min(N, D),)
+    return float(np.exp(entropy(values)))
+
+
+def measure(args: ProbeFlags) -> dict[str, float]:
+    """The accuracy on dev, and the effective rank of the training sentences' vectors."""
+    train, dev = (load_data(path, "dev") for path in (args.train, args.dev))
+    model = BertModel.from_pretrained(args.model).to(pick_device(args.use_gpu))
+    accelerate(model)
+    probe = make_pipeline(StandardScaler(), LogisticRegression(max_iter=1000))
+    vectors = encode(model, train, args)  # (N, D)
+    probe.fit(vectors, [label for _, label, _ in train])
+    accuracy = float(probe.score(encode(model, dev, args), [label for _, label, _ in dev]))
+    return {"dev_acc": accuracy, "effective_rank": effective_rank(vectors)}
+
+
+def get_args(arguments: Sequence[str] | None = None) -> ProbeFlags:
+    """Read and check the command line."""
+    parser = OneLineParser(prog="research/experiments/probe.py", description="A linear probe.")
+    add_fields(parser, ProbeFlags)
+    args = parser.parse_args(arguments, namespace=ProbeFlags())
+    check_seed(parser, args.seed)
+    return args
+
+
+def main() -> None:
+    """Probe one model."""
+    args = get_args()
+    args.model = args.model or default_model()
+    check_writable(args.out)
+    start = time.perf_counter()
+    best = measure(args)
+    print(f"dev accuracy {best['dev_acc']:.3f}, effective rank {best['effective_rank']:.1f}")
+    write_json(
+        Path(args.out) / "metrics.json", {"best": best, "seconds": time.perf_counter() - start}
+    )
+
+
+if __name__ == "__main__":
+    run_script(main)

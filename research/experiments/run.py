@@ -1,0 +1,193 @@
+"""Run what a TOML describes, once for every seed, and keep the results.
+
+    python research/experiments/run.py research/experiments/round-robin.toml
+    python research/experiments/run.py research/experiments/annealed-cross.toml --seeds 0 1
+
+A run writes into research/experiments/runs/NAME-SEED, and when it is done a line into
+research/experiments/results.jsonl. Runs that have their line are skipped (--anew makes their models again,
+which are not in git), interrupted ones go on.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent.parent))
+
+from research.experiments import results
+from research.experiments.results import Experiment, as_arguments, run_name
+from training.cli.arguments import OneLineParser
+from training.cli.scripts import run_script
+from training.files.errors import InputError
+from training.files.writing import write_json
+
+ANEW = "(a run that has its line already wants --anew)"
+OF_TASKS = ("train", "ensemble")  # the kinds whose dev predictions are kept
+
+
+def planned(paths: list[str]) -> list[Experiment]:
+    """The experiments of these TOMLs and their variants.
+
+    A joined one stands for its members' TOMLs beside it.
+    """
+    found = []
+    for path in map(Path, paths):
+        experiment = results.read_experiment(path)
+        if experiment.kind == "joined":
+            members = (path.with_name(f"{name}.toml") for name in experiment.members)
+            found += [results.read_experiment(member) for member in members]
+        else:
+            found += experiment.with_variants()
+    return found
+
+
+def seeds_of(experiment: Experiment, only: list[int] | None) -> list[int | None]:
+    """The seeds to run; an ensemble has none of its own."""
+    if experiment.kind == "ensemble":
+        return [None]
+    return [seed for seed in experiment.seeds if only is None or seed in only]
+
+
+def is_done(experiment: Experiment, seed: int | None) -> bool:
+    """Whether results.jsonl has this run.
+
+    Raises:
+        InputError: it has a run of that name and seed with other flags.
+    """
+    name = run_name(experiment.name, seed)
+    for result in results.load_results():
+        if (result["name"], result["seed"]) != (experiment.name, seed):
+            continue
+        if result["flags"] != recorded_flags(experiment):
+            raise InputError(
+                f"{name} is in {results.RESULTS.name} with other flags ({result['flags']}); "
+                f"give this one another name, or delete that line and {results.RUNS / name}"
+            )
+        return True
+    return False
+
+
+def recorded_flags(experiment: Experiment) -> dict[str, Any]:
+    """What a result says of how it was made: the flags, and an ensemble's members."""
+    if experiment.kind == "ensemble":
+        return experiment.flags | {"members": list(experiment.members)}
+    return experiment.flags
+
+
+def command_of(experiment: Experiment, seed: int | None, folder: Path) -> list[str]:
+    """The command line of one run."""
+    if experiment.kind != "ensemble":
+        return results.train_command(experiment, seed, folder)
+    checkpoints = [results.RUNS / member / "model.pt" for member in experiment.members]
+    missing = [path.parent.name for path in checkpoints if not path.is_file()]
+    if missing:
+        needed = f"{experiment.name} needs the runs {', '.join(missing)}; run these first"
+        raise InputError(f"{needed} {ANEW}")
+    script, flags = str(results.ROOT / "extensions" / "ensemble.py"), as_arguments(experiment.flags)
+    return [sys.executable, script, *map(str, checkpoints), *flags, "--out_dir", str(folder)]
+
+
+def run_one(experiment: Experiment, seed: int | None, has_line: bool) -> None:
+    """Run a command; keep its result in its folder, and append it if it has no line yet."""
+    name = run_name(experiment.name, seed)
+    folder = results.RUNS / name
+    check_earlier_runs(experiment, name)
+    command = command_of(experiment, seed, folder)
+    if experiment.kind in OF_TASKS:
+        results.dev_files(experiment.flags)  # a missing one must not show after an hour
+    folder.mkdir(parents=True, exist_ok=True)
+    code = results.commit()  # before the run: that is the code it runs
+    print(f"\n=== {name}: {' '.join(command[1:])}", flush=True)
+    place = folder if experiment.kind == "classify" else results.ROOT
+    status, asked = results.call(command, place)
+    if status:
+        raise InputError(f"{name} ended with status {status}; the same command goes on with it")
+    result = {"name": experiment.name, "seed": seed, "flags": recorded_flags(experiment)}
+    result |= outcome(experiment, folder)
+    result |= results.origin(code, bool(experiment.flags.get("use_gpu")))
+    write_json(folder / "result.json", result)
+    if not has_line:
+        results.append_result(result)
+    if asked:
+        raise InputError(f"stopped after {name}; the same command goes on")
+
+
+def check_earlier_runs(experiment: Experiment, name: str) -> None:
+    """Raise InputError if the run begins with what an earlier one leaves, and it is not there."""
+    for value in experiment.flags.values():
+        if str(value).startswith("$RUNS/") and not (path := Path(results.expanded(value))).exists():
+            raise InputError(
+                f"{name} reads {path}, which is not there; research/experiments/README.md says what makes "
+                f"it {ANEW}"
+            )
+
+
+def outcome(experiment: Experiment, folder: Path) -> dict[str, Any]:
+    """Metrics and seconds that a run wrote, and its dev predictions if it has several tasks."""
+    found = results.read_metrics(folder, experiment.kind)
+    found["metrics"] = found.pop("best")
+    files, tasks = {}, []
+    if experiment.kind in OF_TASKS:
+        tasks = [task for task in results.TASKS if task in found["metrics"]]
+        files = results.dev_files(experiment.flags)
+    found["data"] = results.fingerprints(files, tasks)
+    return found | {"dev": results.dev_predictions(folder, files, tasks)}
+
+
+def kept_result(experiment: Experiment, seed: int | None) -> dict | None:
+    """The result in the run's folder, if it is of this run: its line was lost, the work is not."""
+    path = results.RUNS / run_name(experiment.name, seed) / "result.json"
+    try:
+        result = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+    return result if result.get("flags") == recorded_flags(experiment) else None
+
+
+def get_args() -> argparse.Namespace:
+    """Read the command line."""
+    parser = OneLineParser(
+        prog="research/experiments/run.py", description="Run what a TOML describes."
+    )
+    parser.add_argument("experiments", nargs="+", metavar="TOML")
+    parser.add_argument("--seeds", nargs="+", type=int, help="only these of the TOML's seeds")
+    parser.add_argument("--only", nargs="+", metavar="NAME", help="only these of a TOML's variants")
+    parser.add_argument(
+        "--anew",
+        action="store_true",
+        help="also those that have their line, which stays as it is: for the models they leave",
+    )
+    return parser.parse_args()
+
+
+def main() -> None:
+    """Run all that is not in results.jsonl yet."""
+    args = get_args()
+    experiments = planned(args.experiments)
+    names = [one.name for one in experiments]
+    for name in args.only or ():
+        if name not in names:
+            raise InputError(f"--only {name}: there are {', '.join(names)}")
+    chosen = [
+        (one, seed)
+        for one in experiments
+        if not args.only or one.name in args.only
+        for seed in seeds_of(one, args.seeds)
+    ]
+    for experiment, seed in chosen:
+        has_line = is_done(experiment, seed)
+        if has_line and not args.anew:
+            print(f"{run_name(experiment.name, seed)} is in {results.RESULTS.name} already")
+        elif not has_line and (kept := kept_result(experiment, seed)):
+            results.append_result(kept)
+            print(f"{run_name(experiment.name, seed)}: took the result in its folder")
+        else:
+            run_one(experiment, seed, has_line)
+
+
+if __name__ == "__main__":
+    run_script(main)

@@ -1,0 +1,16 @@
+"""The fixtures of tests/support.py, for the tests of this folder."""
+
+from support import (  # noqa: F401
+    browser,
+    check_here,
+    chromium,
+    fit_sandbox,
+    model_without_dropout,
+    offline_model,
+    private_tree,
+    real_data,
+    run_script_here,
+    slot,
+    tiny_data,
+    tiny_model_folder,
+)

@@ -1,0 +1,31 @@
+"""How a script runs: what a user can mend is one line, and several processes end together."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from typing import Any
+
+from training.files.errors import InputError, Stopped, reader_left
+from training.loop.processes import first_process, leave_processes
+
+
+def run_script(main: Callable[[], Any]) -> None:
+    """Run a script's ``main``: an InputError becomes one line on stderr and exit status 1."""
+    for stream in (sys.stdout, sys.stderr):
+        stream.reconfigure(errors="replace")  # a console without UTF-8 shows ? for ·
+    try:
+        main()
+        sys.stdout.flush()
+        leave_processes()
+    except InputError as error:  # the same one in all processes, if there are several
+        said = str(error) if isinstance(error, Stopped) else f"error: {error}"
+        leave_processes(said)
+        sys.exit(said)
+    except KeyboardInterrupt:
+        sys.exit("\ninterrupted" if first_process() else 1)
+    except BrokenPipeError:
+        if not reader_left():
+            raise
+        leave_processes("the output is read no more")
+        sys.exit(1)

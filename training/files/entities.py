@@ -1,0 +1,216 @@
+"""Names in sentences: files of tagged words, their labels on word pieces, and the F1 of entities.
+
+Reads WikiANN's and WNUT17's files. It knows of a tokenizer what its methods are called, and nothing
+of BERT or of losses.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import torch
+from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
+
+from training.files.errors import InputError
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+NO_LABEL = -100  # what cross_entropy ignores: [CLS], [SEP], padding, all but a word's first piece
+OUTSIDE = "O"
+TAG = re.compile(r"O|[BI]-\S[^\t]*")
+LANGUAGE = re.compile("[a-z][a-z-]*:")  # WikiANN's tokens begin with that of their language
+
+# ---------------------------------------------------------------------------------------------
+# Files and rows
+
+
+class Sentence(NamedTuple):
+    """Words and their tags, as many."""
+
+    words: list[str]
+    tags: list[str]
+
+
+def read_sentences(
+    path: str | Path, limit: int | None = None, any_tags: bool = False
+) -> list[Sentence]:
+    """Read a file of ``word<TAB>tag`` lines; lines of white space (or a BOM) end a sentence.
+
+    WikiANN's prefix of the language (``en:``) is taken off if every word of the file has it.
+    With ``any_tags`` tags may be others than those of entities, such as parts of speech.
+
+    Raises InputError naming file and line where a line is not of that form.
+    """
+    try:
+        text = Path(path).read_text(encoding="utf-8")
+    except FileNotFoundError:
+        raise InputError(
+            f"no file {path}: it should hold lines of word, tab and tag, and an empty line "
+            "after each sentence"
+        ) from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"{path} cannot be read as UTF-8 text ({error})") from None
+    sentences = [Sentence([], [])]
+    for number, line in enumerate(text.split("\n"), start=1):  # splitlines() knows odd ends
+        if not line.strip("\ufeff\t "):
+            if sentences[-1].words:
+                sentences.append(Sentence([], []))
+            continue
+        word, _, tag = line.removeprefix("\ufeff").partition("\t")
+        is_tag = tag.strip() and "\t" not in tag if any_tags else TAG.fullmatch(tag)
+        if not word or not is_tag:
+            wanted = "a tag" if any_tags else "O, B-TYPE or I-TYPE"
+            raise InputError(
+                f"{path}, line {number}: expected a word, a tab and {wanted}, not {line[:60]!r}"
+            )
+        sentences[-1].words.append(word)
+        sentences[-1].tags.append(tag)
+    sentences = [sentence for sentence in sentences if sentence.words][:limit]
+    if not sentences:
+        raise InputError(f"{path} holds no sentences; expected word<TAB>tag lines")
+    language = LANGUAGE.match(sentences[0].words[0])
+    if language and all(w.startswith(language[0]) for one in sentences for w in one.words):
+        cut = len(language[0])
+        sentences = [Sentence([w[cut:] for w in words], tags) for words, tags in sentences]
+    return sentences
+
+
+def labels_of(sentences: Iterable[Sentence]) -> list[str]:
+    """O, then B- and I- of every type that occurs, in alphabetical order."""
+    types = sorted({tag[2:] for one in sentences for tag in one.tags if tag != OUTSIDE})
+    return [OUTSIDE, *(f"{begin}-{kind}" for kind in types for begin in "BI")]
+
+
+class TaggedWords:
+    """Sentences as word pieces, tokenized once; the label of a word is at its first piece.
+
+    A word that has no piece (it was all control characters), or none within ``length``, has no
+    place in the row either, and will be tagged O. A row is (text, tags, number).
+    """
+
+    texts_per_row = 1
+
+    def __init__(self, sentences, tokenizer: Any, labels: Sequence[str], length: int):
+        self.sentences = sentences
+        self.pad_id = tokenizer.pad_token_id
+        number = {label: i for i, label in enumerate(labels)}
+        self.rows: list[tuple[Tensor, Tensor, list[int | None]]] = []
+        self.unseen = 0  # words beyond ``length``
+        for words, tags in sentences:
+            ids, targets, places, fits = [tokenizer.cls_token_id], [NO_LABEL], [], True
+            for word, tag in zip(words, tags, strict=True):
+                pieces = tokenizer.text_to_ids(word)
+                fits = fits and len(ids) + len(pieces) < length  # room for [SEP]
+                self.unseen += not fits
+                places.append(len(ids) if fits and pieces else None)
+                if fits and pieces:
+                    ids += pieces
+                    targets += [number.get(tag, NO_LABEL)] + [NO_LABEL] * (len(pieces) - 1)
+            ids.append(tokenizer.sep_token_id)
+            targets.append(NO_LABEL)
+            self.rows.append((torch.tensor(ids), torch.tensor(targets), places))
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __getitem__(self, i: int) -> tuple[str, list[str], int]:
+        if i >= len(self):
+            raise IndexError(i)  # by which a loop over all rows ends
+        words, tags = self.sentences[i]
+        return " ".join(words), tags, i
+
+    def lengths(self) -> list[int]:
+        """Word pieces of every row, [CLS] and [SEP] included."""
+        return [len(ids) for ids, _, _ in self.rows]
+
+    def pieces(self) -> list[list[int]]:
+        """The same, a list a row, as of rows with several texts."""
+        return [[length] for length in self.lengths()]
+
+    def collate_fn(self, rows: Sequence[tuple[str, list[str], int]]) -> dict[str, Any]:
+        """token_ids, attention_mask and labels, (B, L) each; sent_ids, tags, places of words."""
+        _, tags, numbers = zip(*rows, strict=True)
+        ids, targets, places = zip(*(self.rows[i] for i in numbers), strict=True)
+        masks = [torch.ones_like(row) for row in ids]
+        return {
+            "token_ids": pad_sequence(ids, batch_first=True, padding_value=self.pad_id),
+            "attention_mask": pad_sequence(masks, batch_first=True),
+            "labels": pad_sequence(targets, batch_first=True, padding_value=NO_LABEL),
+            "sent_ids": numbers,
+            "tags": tags,
+            "places": places,  # of a row's words, in its ids
+        }
+
+
+def likeliest_tags(
+    logits: Tensor, places: Iterable[Sequence[int | None]], labels: Sequence[str]
+) -> Iterator[tuple[list[str], list[float]]]:
+    """Of each sentence of a batch its words' tags and their probabilities; O and 0 without a place.
+
+    Args:
+        logits: (B, L, number of labels).
+        places: of TaggedWords' batch.
+    """
+    best = logits.float().softmax(dim=-1).max(dim=-1)  # values and indices, (B, L) each
+    found = zip(best.values.tolist(), best.indices.tolist(), places, strict=True)
+    for shares, numbers, row in found:
+        tags = [OUTSIDE if place is None else labels[numbers[place]] for place in row]
+        yield tags, [0.0 if place is None else shares[place] for place in row]
+
+
+# ---------------------------------------------------------------------------------------------
+# Scores of entities
+
+
+def entities(tags: Sequence[str]) -> list[tuple[str, int, int]]:
+    """(type, first word, last word) of every entity, read as seqeval's default mode reads tags.
+
+    An entity begins at every B-, and at an I- that does not continue one of its type; it goes on
+    over the I- of its type that follow.
+    """
+    found: list[tuple[str, int, int]] = []
+    before = ""  # the type of the word before, '' outside
+    for i, tag in enumerate(tags):
+        kind = tag[2:]
+        if tag != OUTSIDE and (tag[0] == "B" or kind != before):
+            found.append((kind, i, i))
+        elif tag != OUTSIDE:
+            found[-1] = (kind, found[-1][1], i)
+        before = kind
+    return found
+
+
+def entity_scores(
+    gold: Sequence[Sequence[str]], predicted: Sequence[Sequence[str]]
+) -> pd.DataFrame:
+    """Precision, recall and F1 of entities: right only if type, first and last word all are.
+
+    Returns:
+        A table with a row a type and, last, "all" (the counts of all types together: micro
+        average); columns precision, recall, f1, gold (how many there are), predicted. 0 / 0 is 0.
+    """
+    import pandas as pd
+
+    true, found = (
+        {(i, *entity) for i, tags in enumerate(rows) for entity in entities(tags)}
+        for rows in (gold, predicted)
+    )
+    table = {}
+    for kind in [*sorted({entity[1] for entity in true | found}), None]:
+        wanted, claimed = (
+            {entity for entity in some if kind in (None, entity[1])} for some in (true, found)
+        )
+        right = len(wanted & claimed)
+        table[kind or "all"] = {
+            "precision": right / max(1, len(claimed)),
+            "recall": right / max(1, len(wanted)),
+            "f1": 2 * right / max(1, len(claimed) + len(wanted)),
+            "gold": len(wanted),
+            "predicted": len(claimed),
+        }
+    return pd.DataFrame.from_dict(table, orient="index")

@@ -1,0 +1,67 @@
+"""Files that are never half written, and what is in them as a number."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from training.files.errors import InputError
+from training.loop.processes import first_process
+
+
+@contextmanager
+def atomic_write(path: str | Path, mode: str = "w") -> Iterator[Any]:
+    """Write to a file beside ``path`` and rename it at the end, so no reader sees half of it.
+
+    Of several processes only the first one writes, what others write is thrown away.
+
+    Raises InputError where the folder cannot be written or the disk is full; what stood at
+    ``path`` before is then still there.
+    """
+    if not first_process():
+        with open(os.devnull, mode) as nowhere:
+            yield nowhere
+        return
+    path = Path(path)
+    part = path.with_name(f".{path.name}.{os.getpid()}.part")
+    encoding = None if "b" in mode else "utf-8"
+    newline = None if "b" in mode else "\n"
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with open(part, mode, encoding=encoding, newline=newline) as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(part, path)
+    except OSError as error:
+        raise InputError(
+            f"cannot write {path}: {error.strerror or error}; choose another place or make room"
+        ) from error
+    finally:
+        if part.exists():
+            part.unlink()
+
+
+def check_writable(folder: str | Path) -> None:
+    """InputError now, rather than after an hour of training, if ``folder`` takes no files."""
+    with atomic_write(Path(folder) / ".writable"):
+        pass
+    (Path(folder) / ".writable").unlink(missing_ok=True)
+
+
+def write_json(path: str | Path, value: Any) -> None:
+    """Write ``value`` as indented JSON, atomically."""
+    with atomic_write(path) as file:
+        json.dump(value, file, indent=2, ensure_ascii=False)
+        file.write("\n")
+
+
+def sha256_of(path: str | Path) -> str:
+    """The SHA-256 of a file as 64 hexadecimal digits."""
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

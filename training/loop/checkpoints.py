@@ -1,0 +1,270 @@
+"""Trained models in files, and files from which an interrupted run goes on.
+
+It does not know what a run counts or how a model is trained.
+"""
+
+from __future__ import annotations
+
+import signal
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch import Tensor, nn
+from torch.optim import Optimizer
+
+from training.acceleration import accelerate
+from training.files.errors import InputError, Stopped, first_line
+from training.files.writing import atomic_write, sha256_of
+from training.loop.processes import any_process, first_process, process_count, process_number
+
+# ---------------------------------------------------------------------------------------------
+# Trained models
+
+
+def save_checkpoint(path: str | Path, checkpoint: dict[str, Any]) -> None:
+    """Save tensors and plain values with torch.save, atomically."""
+    with atomic_write(path, "wb") as file:
+        try:
+            torch.save(checkpoint, file)
+        except RuntimeError as error:  # torch's writer reports a full disk this way
+            raise OSError(None, first_line(error)) from error
+
+
+def load_checkpoint(path: str | Path) -> dict[str, Any]:
+    """Load what save_checkpoint wrote onto the CPU; nothing in it can run code."""
+    path = Path(path)
+    if not path.is_file():
+        raise InputError(f"no checkpoint at {path}: train first, or name another")
+    try:
+        return torch.load(path, map_location="cpu", weights_only=True)
+    except Exception as error:  # torch raises half a dozen types for damaged files
+        raise InputError(
+            f"{path} is damaged or not a checkpoint of ours: {first_line(error)}"
+        ) from error
+
+
+def save_model(model: nn.Module, optimizer, args, config, filepath: str | Path) -> None:
+    """Save model, optimizer, flags and configuration, atomically, as tensors and plain values."""
+    save_checkpoint(
+        filepath,
+        {
+            "model": model.state_dict(),
+            "optimizer": optimizer.state_dict(),
+            "args": vars(args),
+            "config": vars(config),
+        },
+    )
+    print(f"saved the model to {filepath}")
+
+
+def restore_model(
+    filepath: str | Path,
+    device: torch.device,
+    build: Callable[[SimpleNamespace], nn.Module],
+    *,
+    what: str,
+    script: str,
+    is_ours: Callable[[dict], bool],
+) -> tuple[nn.Module, SimpleNamespace]:
+    """The model that save_model wrote, in evaluation mode, and its configuration.
+
+    Args:
+        build: makes a new model of a configuration.
+        what, script: the model and the script that trains it, for error messages.
+        is_ours: whether a checkpoint's configuration is of such a model.
+
+    Raises:
+        InputError: no such file, not a checkpoint of the script, or other tensors than the model's.
+    """
+    saved = load_checkpoint(filepath)
+    values = saved.get("config") if isinstance(saved, dict) else None
+    if not isinstance(values, dict) or not is_ours(values):
+        raise InputError(f"{filepath} is not a checkpoint of {script}; train again")
+    config = SimpleNamespace(**values)
+    model = build(config)
+    try:
+        model.load_state_dict(saved.get("model", {}))
+    except RuntimeError as error:
+        raise InputError(
+            f"{filepath} holds other tensors than {what} on {config.model}; train again"
+        ) from error
+    accelerate(model)
+    return model.to(device).eval(), config
+
+
+# ---------------------------------------------------------------------------------------------
+# Interrupted runs
+
+# Flags that a run may change when it goes on: they name places, or how fast it is computed; on
+# another processor numbers are rounded in another way, and dropout is another draw
+FREE = frozenset(
+    "checkpoint compile data_dir dev_out evaluate filepath only out out_dir predict resume "
+    "tensorboard test test_out use_gpu".split()
+)
+FORMAT = 2  # of resume files
+
+
+def run_settings(args: Any, files: Sequence[str], without: Sequence[str] = ()) -> dict[str, Any]:
+    """What has to be the same for a run to go on: its flags, and what its files hold.
+
+    Args:
+        args: the flags of the run; only plain values of them count.
+        files: the flags that name files.
+        without: further flags that may change.
+    """
+    plain = (bool, int, float, str, list, tuple, type(None))
+    free = FREE.union(without)
+    same = {k: v for k, v in vars(args).items() if k not in free and isinstance(v, plain)}
+    return same | {name: sha256_of(getattr(args, name)) for name in files}
+
+
+def resume_path(filepath: str | Path) -> Path:
+    """The file that an interrupted run goes on from, next to its checkpoint's place."""
+    return Path(filepath).with_suffix(".resume")
+
+
+class ResumePoint:
+    """A file from which an interrupted run goes on as if it had never stopped.
+
+    It holds model, optimizer, random states, the position in the epoch and the run's settings, as
+    tensors and plain values; it is written aside and renamed, so that the last good one survives a
+    crash at any moment.
+
+    Args:
+        path: of the file.
+        settings: what has to be the same for a run to go on: flags, sizes, hashes.
+        seconds: how often ``due`` says that it is time to write.
+    """
+
+    def __init__(self, path: str | Path, settings: dict[str, Any], seconds: float = 60.0):
+        self.path = Path(path)
+        self.settings = settings | {"processes": process_count(), "format": FORMAT}
+        self.seconds = seconds
+        self.written = time.monotonic()
+
+    def due(self) -> bool:
+        """Whether the last write was long enough ago."""
+        return time.monotonic() - self.written >= self.seconds
+
+    def write(self, model: nn.Module, optimizer: Optimizer, position: dict[str, Any]) -> None:
+        """Write everything; ``position`` is plain values of the caller's."""
+        random_states = [_random_state()]
+        if process_count() > 1:
+            random_states *= process_count()
+            dist.all_gather_object(random_states, _random_state())
+        save_checkpoint(
+            self.path,
+            {
+                "settings": self.settings,
+                "position": position,
+                "model": model.state_dict(),
+                "optimizer": optimizer.state_dict(),
+                "random": random_states,
+            },
+        )
+        self.written = time.monotonic()
+
+    def read(self, model: nn.Module, optimizer: Optimizer) -> dict[str, Any] | None:
+        """Put a run back where it was and return its position; None if there is no file.
+
+        Raises InputError if the file is damaged or belongs to a run with other settings. What
+        killed runs left half written is removed.
+        """
+        for left in self.path.parent.glob(".*.part"):
+            if left.name.startswith(f".{self.path.stem}.") and first_process():
+                left.unlink()
+        if not self.path.is_file():
+            if first_process():
+                print(f"--resume: there is no {self.path} yet; this run begins at the beginning")
+            return None
+        start_over = "run without --resume to start over"
+        try:
+            saved = load_checkpoint(self.path)
+            theirs = saved["settings"]
+        except InputError as error:
+            raise InputError(f"{error}; {start_over}") from error
+        except (KeyError, TypeError):
+            raise InputError(f"{self.path} is not a file to resume from; {start_over}") from None
+        different = sorted(
+            key
+            for key in theirs.keys() | self.settings.keys()
+            if theirs.get(key) != self.settings.get(key)
+        )
+        if different:
+            key = different[0]
+            raise InputError(
+                f"{self.path} belongs to a run with {key}={theirs.get(key)!r}, this one has "
+                f"{self.settings.get(key)!r} (settings that differ: {', '.join(different)}); "
+                f"{start_over}, or with the old flags"
+            )
+        try:
+            model.load_state_dict(saved["model"])
+            optimizer.load_state_dict(saved["optimizer"])
+            check_state_shapes(optimizer)
+        except (RuntimeError, ValueError) as error:
+            raise InputError(
+                f"{self.path} does not fit this model ({first_line(error)}); {start_over}"
+            ) from error
+        random_state = saved["random"][process_number()]
+        torch.set_rng_state(random_state["cpu"])
+        if "cuda" in random_state and torch.cuda.is_available():
+            torch.cuda.set_rng_state(random_state["cuda"])
+        return saved["position"]
+
+
+def check_state_shapes(optimizer: Optimizer) -> None:
+    """ValueError if what an optimizer has kept of a parameter is of another shape.
+
+    Where a run trains only the word vectors that occur (training/fast/seen_rows.py), it goes on
+    nowhere else, and PyTorch's kernel would read past the end.
+    """
+    for parameter, state in optimizer.state.items():
+        for kept in state.values():
+            if isinstance(kept, Tensor) and kept.dim() and kept.shape != parameter.shape:
+                raise ValueError(
+                    f"its optimizer has {tuple(kept.shape)} numbers for {tuple(parameter.shape)}: "
+                    "the run began on another kind of processor"
+                )
+
+
+def _random_state() -> dict[str, Tensor]:
+    state = {"cpu": torch.get_rng_state()}
+    if torch.cuda.is_available():
+        state["cuda"] = torch.cuda.get_rng_state()
+    return state
+
+
+class StopRequest:
+    """Ctrl-C asks for a stop at the end of the current step; a second one stops at once.
+
+    Used as ``with StopRequest() as stop: … stop.leave_if_asked(point)``
+    """
+
+    SIGNALS = (signal.SIGINT, signal.SIGTERM)
+
+    def __init__(self):
+        self.asked = False
+
+    def __enter__(self) -> StopRequest:
+        self.before = {sig: signal.signal(sig, self._ask) for sig in self.SIGNALS}
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        for sig, handler in self.before.items():
+            signal.signal(sig, handler)
+
+    def _ask(self, number: int, frame: object) -> None:
+        if self.asked and process_count() == 1:  # torchrun passes a signal on: all get it twice
+            raise KeyboardInterrupt
+        self.asked = True
+        print("\nstopping after this step (once more to stop at once)", flush=True)
+
+    def leave_if_asked(self, point: ResumePoint) -> None:
+        """Raise Stopped, which says how to go on, if a stop was asked for in any process."""
+        if any_process(self.asked):
+            raise Stopped(f"stopped; --resume goes on from {point.path}")

@@ -1,0 +1,151 @@
+"""Several processes, started by torchrun: each computes its share of every batch.
+
+``torch.nn.parallel.DistributedDataParallel`` is not used: it averages the gradients of the
+processes where a batch's rows want their sum, it waits forever for a process that a small batch
+leaves without rows, and it does not see heads that are called beside ``forward``.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Sequence
+from datetime import timedelta
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch import Tensor, nn
+
+from training.files.errors import InputError
+
+# ---------------------------------------------------------------------------------------------
+# Which process this is
+
+
+def process_count() -> int:
+    """How many processes train together: 1, unless torchrun started more and they have joined."""
+    return dist.get_world_size() if dist.is_available() and dist.is_initialized() else 1
+
+
+def process_number() -> int:
+    """Which of them this one is: 0, 1 …"""
+    return dist.get_rank() if process_count() > 1 else 0
+
+
+def first_process() -> bool:
+    """Whether this is the process that prints and writes: the only one, or number 0."""
+    return process_number() == 0
+
+
+def in_first_process(work: Callable[[], Any]) -> Any:
+    """What ``work`` gives in the first process, in all of them; an InputError is all's, too."""
+    found, trouble = None, None
+    if first_process():
+        try:
+            found = work()
+        except InputError as error:
+            trouble = str(error)
+    if process_count() > 1:
+        message = [found, trouble]
+        dist.broadcast_object_list(message, src=0)
+        found, trouble = message
+    if trouble is not None:
+        raise InputError(trouble)
+    return found
+
+
+def join_processes(use_gpu: bool) -> None:
+    """Let the processes that torchrun started find each other; nothing to do without torchrun.
+
+    They talk through NCCL with --use_gpu on CUDA, each on a device of its own, else through gloo.
+    From here on only the first one prints.
+    """
+    if not (dist.is_available() and dist.is_torchelastic_launched()) or dist.is_initialized():
+        return
+    on_gpu = use_gpu and torch.cuda.is_available()
+    if on_gpu:
+        torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
+    # the first one may tokenize a large corpus while the others wait
+    dist.init_process_group("nccl" if on_gpu else "gloo", timeout=timedelta(hours=12))
+    if first_process():
+        print(f"processes: {process_count()} train together")
+    else:
+        sys.stdout = open(os.devnull, "w", encoding="utf-8")
+
+
+def leave_processes(error: str = "") -> None:
+    """End a process that has joined others, without Python's own end; nothing to do for any other.
+
+    Gloo's threads may still run while Python takes itself down, even where the group was left
+    before, and C++ then ends the process with "terminate called", after all the work was done.
+
+    Args:
+        error: what the first process says; the exit status of all is then 1.
+    """
+    if not (dist.is_available() and dist.is_initialized()):
+        return
+    if error and first_process():
+        print(error, file=sys.stderr)
+    dist.destroy_process_group()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(1 if error else 0)
+
+
+# ---------------------------------------------------------------------------------------------
+# What they tell each other
+
+
+def broadcast_parameters(model: nn.Module) -> None:
+    """In several processes: the first one's parameters in all, dropout of its own in each."""
+    if process_count() > 1:
+        for tensor in model.state_dict().values():
+            dist.broadcast(tensor, src=0)
+        if not first_process():
+            torch.manual_seed(torch.initial_seed() + process_number())
+
+
+def all_reduce_gradients(model: nn.Module) -> None:
+    """After the backward passes of a step: the sum of all processes' gradients, in each of them.
+
+    A parameter that had a gradient in no process is left without one, as it would be in one.
+    """
+    if process_count() == 1:
+        return
+    learning = [p for p in model.parameters() if p.requires_grad]
+    used = _all_reduce(torch.tensor([float(p.grad is not None) for p in learning]))
+    learning = [p for p, times in zip(learning, used.tolist(), strict=True) if times]
+    grads = [torch.zeros_like(p) if p.grad is None else p.grad for p in learning]
+    together = torch.cat([grad.flatten() for grad in grads])  # one message, not hundreds
+    dist.all_reduce(together)
+    for p, grad in zip(learning, together.split([p.numel() for p in learning]), strict=True):
+        p.grad = grad.view_as(p)
+
+
+def all_reduce_numbers(numbers: Sequence[float]) -> list[float]:
+    """The sum of all processes' numbers, in double precision."""
+    if process_count() == 1:
+        return list(numbers)
+    return _all_reduce(torch.tensor(numbers, dtype=torch.float64)).tolist()
+
+
+def any_process(flag: bool) -> bool:
+    """Whether the flag is set in any process; all have to ask."""
+    return flag if process_count() == 1 else bool(_all_reduce(torch.tensor([float(flag)])).item())
+
+
+def from_first(value: Any) -> Any:
+    """A plain value as the first process has it, so that all decide alike."""
+    if process_count() == 1:
+        return value
+    box = [value]
+    dist.broadcast_object_list(box, src=0)
+    return box[0]
+
+
+def _all_reduce(numbers: Tensor) -> Tensor:
+    """The sum over all processes of a small tensor on the CPU."""
+    numbers = numbers.to("cuda" if dist.get_backend() == "nccl" else "cpu")
+    dist.all_reduce(numbers)
+    return numbers.cpu()

@@ -1,0 +1,227 @@
+"""What a run says of itself: a table that grows by the epoch, metrics.json, curves, steps.csv.
+
+It does not know what is trained.
+"""
+
+from __future__ import annotations
+
+import csv
+import itertools
+import json
+import sys
+import textwrap
+from collections.abc import Mapping, Sequence
+from dataclasses import MISSING, dataclass, field, fields
+from pathlib import Path
+from typing import Any
+
+from training.files.errors import InputError
+from training.files.writing import atomic_write, write_json
+from training.loop.processes import first_process
+from training.loop.progress import minutes
+from training.reports.page import Result, write_page
+
+TRAIN_AND_DEV = {"train_acc": "train, as seen", "dev_acc": "dev"}
+
+
+@dataclass(frozen=True)
+class Report:
+    """Where a run's reports go and what they show.
+
+    Args:
+        prefix: what the names of the files begin with: predictions/finetune-sst-.
+        title: of the picture.
+        columns: of the table: its headings and their keys in an epoch's row.
+        curves: metrics in the picture beside the loss: their keys and names.
+    """
+
+    prefix: str
+    title: str
+    columns: Mapping[str, str]
+    curves: Mapping[str, str] = field(default_factory=lambda: TRAIN_AND_DEV)
+
+    def print_header(self) -> None:
+        """The table's first line."""
+        print(f"{'epoch':>6}{''.join(map(_wide, self.columns))}{'time':>13}", flush=True)
+
+    def print_row(self, row: Mapping[str, float], seconds: float) -> None:
+        """An epoch's line of the table."""
+        values = "".join(_wide(name, f"{row[key]:.3f}") for name, key in self.columns.items())
+        print(f"{row['epoch']:6d}{values}{minutes(seconds):>13}", flush=True)
+
+    def write(
+        self, history: Sequence[dict], best: dict, seconds: float, peak_mb: float | None, args: Any
+    ) -> None:
+        """metrics.json, the learning curves and report.html of the run so far."""
+        metrics = {"best": best, "epochs": history, "seconds": round(seconds, 1)}
+        metrics |= {"peak_mb": peak_mb, "args": vars(args)}
+        write_json(f"{self.prefix}metrics.json", metrics)
+        self.draw_curves(history)
+        self.draw_page(history, seconds, peak_mb, args)
+
+    def draw_curves(self, history: Sequence[dict]) -> None:
+        """The learning curves as a picture."""
+        plot_curves(f"{self.prefix}curves.png", history, self.title, self.curves)
+
+    def draw_page(
+        self,
+        history: Sequence[dict],
+        seconds: float,
+        peak_mb: float | None,
+        args: Any,
+        results: Sequence[Result] = (),
+    ) -> None:
+        """The page of the run so far, at the end with results on dev."""
+        page = (self.prefix, self.title, history, args, seconds, peak_mb, self.curves, results)
+        try:
+            write_page(*page)
+        except InputError as error:  # a page that cannot be written does not stop a run
+            print(f"report: {error}")
+
+    def conclude(self, args: Any, results: Sequence[Result]) -> None:
+        """The page of a run that is over, with what metrics.json has of it if that is its own."""
+        path = Path(f"{self.prefix}metrics.json")
+        found = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
+        if found.get("args", {}).get("filepath") != args.filepath:
+            found = {}
+        history, seconds = found.get("epochs", []), found.get("seconds", 0.0)
+        self.draw_page(history, seconds, found.get("peak_mb"), args, results)
+
+
+READ, WRITTEN = ("train", "dev", "test"), ("dev_out", "test_out", "filepath")
+COLUMNS = 60  # of what a run prints: a split screen, a phone
+
+
+def print_settings(args: Any, tasks: Sequence[str] = ()) -> None:
+    """What a run will do: its settings, bold where they are not the defaults, and its files.
+
+    Args:
+        args: a dataclass of flags.
+        tasks: whose files are told, where names of flags begin with a task's; none: all are.
+    """
+    files: dict[tuple, dict[str, list[str]]] = {READ: {}, WRITTEN: {}}
+    cells = []
+    for one in fields(args):
+        value = getattr(args, one.name)
+        default = one.default_factory() if one.default is MISSING else one.default
+        first, _, rest = one.name.partition("_")
+        kind = next((k for k in files if one.name in k or rest in k), None)
+        if kind:
+            if value and (one.name in kind or not tasks or first in tasks):
+                files[kind].setdefault(str(Path(value).parent), []).append(Path(value).name)
+        elif value is not None and (value != default or value not in (False, "", 0.0)):
+            text = " ".join(value) if isinstance(value, list) else str(value)
+            cells.append((f"{one.name} {text}", value == default))
+    print()
+    for left, right in itertools.zip_longest(cells[::2], cells[1::2], fillvalue=("", True)):
+        print(f"{emphasized(*left)}  {emphasized(*right)}".rstrip())
+    for verb, folders in (("reads", files[READ]), ("writes", files[WRITTEN])):
+        for folder, names in folders.items():
+            text = f"{verb} {'' if folder == '.' else f'{folder}: '}{', '.join(names)}"
+            print(
+                textwrap.fill(
+                    text,
+                    COLUMNS,
+                    subsequent_indent="    ",
+                    break_long_words=False,
+                    break_on_hyphens=False,
+                )
+            )
+
+
+def emphasized(text: str, is_default: bool) -> str:
+    """A cell, half as wide as a row: bold on a terminal if it is not a default."""
+    cell = f"{text:{COLUMNS // 2 - 2}}"
+    return cell if is_default or not sys.stdout.isatty() else f"\033[1m{cell}\033[0m"
+
+
+def _wide(heading: str, text: str | None = None) -> str:
+    """A cell of the table, as wide as its column."""
+    return f"  {heading if text is None else text:>{max(6, len(heading) + 1)}}"
+
+
+class StepLog:
+    """steps.csv: step, epoch, loss and learning rate of every step.
+
+    Lines are kept in memory until ``flush``, which comes before every resume point: a run that goes
+    on from there, with the same file, finds all steps before it; ``cut`` removes those after it.
+    """
+
+    NAMES = ("step", "epoch", "loss", "lr")
+
+    def __init__(self, path: str | Path):
+        self.path = Path(path)
+        self.lines: list[tuple] = []
+
+    def cut(self, steps: int) -> None:
+        """Begin the file, or keep its first ``steps`` lines."""
+        kept: list[str] = []
+        if steps and self.path.is_file():
+            kept = self.path.read_text(encoding="utf-8").splitlines(keepends=True)[1 : steps + 1]
+        with atomic_write(self.path) as file:
+            file.write(",".join(self.NAMES) + "\n")
+            file.writelines(kept)
+
+    def add(self, step: int, epoch: int, loss: float, lr: float) -> None:
+        """One step's line."""
+        self.lines.append((step, epoch, f"{loss:.6g}", f"{lr:.6g}"))
+
+    def flush(self) -> None:
+        """Append what is kept in memory to the file."""
+        if first_process() and self.lines:
+            try:
+                with open(self.path, "a", encoding="utf-8", newline="") as file:
+                    csv.writer(file, lineterminator="\n").writerows(self.lines)
+            except OSError as error:
+                raise InputError(
+                    f"cannot write {self.path}: {error.strerror or error}; make room"
+                ) from error
+        self.lines = []
+
+
+# ---------------------------------------------------------------------------------------------
+# Pictures
+
+
+def plot_curves(
+    path: str | Path,
+    history: Sequence[dict[str, Any]],
+    title: str,
+    lines: Mapping[str, str] = TRAIN_AND_DEV,
+) -> None:
+    """A PNG with two plots by epoch: the training loss, and some metrics.
+
+    Args:
+        history: a dict an epoch, with "epoch", "loss" and the metrics.
+        lines: which metrics, and what the legend calls them; dashed those of the training set.
+    """
+    epochs = [row["epoch"] for row in history]
+    figure, (above, below) = new_figure(6, 5.4, rows=2)
+    above.plot(epochs, [row["loss"] for row in history], "k-o", ms=4)
+    above.set(title=title, ylabel="training loss")
+    for i, (key, label) in enumerate(lines.items()):
+        style = f"C{i}--s" if key.startswith("train") else f"C{i}-o"
+        below.plot(epochs, [row[key] for row in history], style, ms=4, label=label)
+    below.set(xlabel="epoch", ylabel="score")
+    below.legend(fontsize=8)
+    for axes in (above, below):
+        axes.xaxis.get_major_locator().set_params(integer=True)
+    save_figure(figure, path)
+
+
+def new_figure(width: float, height: float, rows: int = 1):
+    """A figure of so many inches, and its axes, one below the other."""
+    # matplotlib is imported here because it takes longer than all of this file's work
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(width, height), layout="constrained")
+    return figure, figure.subplots(rows)
+
+
+def save_figure(figure: Any, path: str | Path) -> None:
+    """Write a PNG; a picture that cannot be written does not stop a run."""
+    try:
+        with atomic_write(path, "wb") as file:
+            figure.savefig(file, format="png", dpi=120)
+    except InputError as error:
+        print(f"plot: {error}")
