@@ -19,7 +19,7 @@ from checks.fixed_dropout import FixedDropout, default_dtype
 from checks.graded_tasks import GradedTask
 from checks.part1 import adamw, functions
 from course.answers import installed_source
-from course.grading import hidden
+from course.grading.judging import hidden
 
 SEEDS = (101, 102, 103)
 # What is compared: seed, type, axis of dropout

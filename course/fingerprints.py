@@ -31,11 +31,11 @@ from tqdm import tqdm
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))  # Python puts the folder of the script there
 
-from checks.findings import Finding  # noqa: E402
-from checks.fingerprints import WIDTH, Fingerprint, KnownMistakes, fingerprint_of  # noqa: E402
-from checks.graded_tasks import GRADED_TASKS, GradedTask  # noqa: E402
-from checks.part1 import adamw, functions  # noqa: E402
-from course.answers import (  # noqa: E402
+from checks.findings import Finding
+from checks.fingerprints import WIDTH, Fingerprint, KnownMistakes, fingerprint_of
+from checks.graded_tasks import GRADED_TASKS, GradedTask
+from checks.part1 import adamw, functions
+from course.answers import (
     MISTAKES,
     VARIANTS,
     Answer,
@@ -45,10 +45,10 @@ from course.answers import (  # noqa: E402
     read_all,
     solution_with,
 )
-from training.cli.arguments import OneLineParser  # noqa: E402
-from training.cli.scripts import run_script  # noqa: E402
-from training.files.errors import InputError  # noqa: E402
-from training.files.writing import atomic_write  # noqa: E402
+from training.cli.arguments import OneLineParser
+from training.cli.scripts import run_script
+from training.files.errors import InputError
+from training.files.writing import atomic_write
 
 OPTIMIZER = "optimizer.step"
 Outputs = Mapping[str, Any]  # way of running a function → its outputs, or its error's Finding

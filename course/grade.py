@@ -15,7 +15,7 @@ Interrupted, the same command goes on where it was. OUT then holds
     results/ID.json, history.jsonl         all there is to know
     assignment.json                        its secret makes the hidden inputs: keep OUT private
 docs/staff.md explains all, docs/threat-model.md what is defended and what not. No code of a student
-runs in this process: see course/grading/sandbox.py.
+runs in this process: see course/grading/sandbox/sandbox.py.
 """
 
 from __future__ import annotations
@@ -43,31 +43,20 @@ from tqdm import tqdm
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))  # Python puts the folder of the script there
 
-from course import handout, table  # noqa: E402
-from course.grading import (  # noqa: E402
-    canaries,
-    flags,
-    intake,
-    isolation,
-    leaderboard,
-    lists,
-    one,
-    output,
-    packages,
-    pages,
-    predictions,
-    processes,
-    rerun,
-    sandbox,
-    similarity,
-)
-from course.grading.context import SECONDS, GradingContext, open_context  # noqa: E402
-from course.grading.slots import Slots  # noqa: E402
-from course.grading.types import Submission  # noqa: E402
-from training.cli.arguments import OneLineParser, positive_float, positive_int  # noqa: E402
-from training.cli.scripts import run_script  # noqa: E402
-from training.files.errors import InputError  # noqa: E402
-from training.files.writing import write_json  # noqa: E402
+from course import handout, table
+from course.grading.intake import intake, lists
+from course.grading.judging import canaries, predictions, similarity
+from course.grading.judging import library_calls as flags
+from course.grading.judging import submission as one
+from course.grading.judging.types import Submission
+from course.grading.pages import leaderboard, output, pages
+from course.grading.sandbox import isolation, packages, processes, rerun, sandbox
+from course.grading.sandbox.context import SECONDS, GradingContext, open_context
+from course.grading.sandbox.slots import Slots
+from training.cli.arguments import OneLineParser, positive_float, positive_int
+from training.cli.scripts import run_script
+from training.files.errors import InputError
+from training.files.writing import write_json
 
 STAFF_ERROR = "staff error"
 

@@ -29,10 +29,10 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))  # Python puts the folder of the script there
 
-from checks.graded_tasks import GRADED_TASKS  # noqa: E402
-from course import table as tables  # noqa: E402
-from course.readme import student_readme  # noqa: E402
-from course.regions import (  # noqa: E402
+from checks.graded_tasks import GRADED_TASKS
+from course import table as tables
+from course.readme import student_readme
+from course.regions import (
     LIKE_A_MARKER,
     Fault,
     Line,
@@ -42,10 +42,10 @@ from course.regions import (  # noqa: E402
     render,
     text_of,
 )
-from training.cli.arguments import OneLineParser  # noqa: E402
-from training.cli.scripts import run_script  # noqa: E402
-from training.files.errors import InputError  # noqa: E402
-from training.files.writing import atomic_write  # noqa: E402
+from training.cli.arguments import OneLineParser
+from training.cli.scripts import run_script
+from training.files.errors import InputError
+from training.files.writing import atomic_write
 
 FIXED_DATE = (2020, 1, 1, 0, 0, 0)
 SHORT = 12  # a shorter line of a solution, without its blanks, says nothing

@@ -31,12 +31,12 @@ from tqdm import tqdm
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))  # Python puts the folder of the script there
 
-from checks import jobs  # noqa: E402
-from checks.findings import EXPLAINING, Finding, faulty  # noqa: E402
-from checks.graded_tasks import GRADED_TASKS, GradedTask, graded_task  # noqa: E402
-from checks.part1 import adamw, functions  # noqa: E402
-from checks.part2 import loop  # noqa: E402
-from course.answers import (  # noqa: E402
+from checks import jobs
+from checks.findings import EXPLAINING, Finding, faulty
+from checks.graded_tasks import GRADED_TASKS, GradedTask, graded_task
+from checks.part1 import adamw, functions
+from checks.part2 import loop
+from course.answers import (
     MISTAKES,
     TRAINING,
     VARIANTS,
@@ -48,11 +48,11 @@ from course.answers import (  # noqa: E402
     read_all,
     solution_with,
 )
-from course.fingerprints import base_of, part_1  # noqa: E402
-from course.told import HEADINGS, best_told  # noqa: E402
-from training.cli.arguments import OneLineParser  # noqa: E402
-from training.cli.scripts import run_script  # noqa: E402
-from training.files.writing import atomic_write  # noqa: E402
+from course.fingerprints import base_of, part_1
+from course.hint_counts import HEADINGS, best_told
+from training.cli.arguments import OneLineParser
+from training.cli.scripts import run_script
+from training.files.writing import atomic_write
 
 ENOUGH = 0.9  # share of mistakes that have to be named
 OUTCOMES = ("named", "named wrongly", *list(HEADINGS)[1:], "missed")

@@ -37,23 +37,23 @@ from tqdm import tqdm
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))  # Python puts the folder of the script there
 
-from checks import jobs  # noqa: E402
-from checks.findings import Finding, faulty  # noqa: E402
-from checks.graded_tasks import GRADED_TASKS, GradedTask, graded_task  # noqa: E402
-from checks.part1 import adamw, functions  # noqa: E402
-from course.answers import (  # noqa: E402
+from checks import jobs
+from checks.findings import Finding, faulty
+from checks.graded_tasks import GRADED_TASKS, GradedTask, graded_task
+from checks.part1 import adamw, functions
+from course.answers import (
     VARIANTS,
     Answer,
     installed_source,
     put_methods,
     read_all,
 )
-from course.equivalence import equivalent  # noqa: E402
-from course.mutation_operators import mutants  # noqa: E402
-from course.told import HEADINGS, best_told  # noqa: E402
-from training.cli.arguments import OneLineParser, positive_float, positive_int  # noqa: E402
-from training.cli.scripts import run_script  # noqa: E402
-from training.files.writing import atomic_write  # noqa: E402
+from course.equivalence import equivalent
+from course.hint_counts import HEADINGS, best_told
+from course.mutation_operators import mutants
+from training.cli.arguments import OneLineParser, positive_float, positive_int
+from training.cli.scripts import run_script
+from training.files.writing import atomic_write
 
 INIT, FORWARD = "classifier.init", "classifier.forward"
 FORK = multiprocessing.get_context("fork")

@@ -15,14 +15,14 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))  # Python puts the folder of the script there
 
-from checks import jobs  # noqa: E402
-from checks.graded_tasks import GRADED_TASKS, GradedTask  # noqa: E402
-from checks.report import Report  # noqa: E402
-from course.answers import MISTAKES, installed, read  # noqa: E402
-from training.cli.arguments import OneLineParser  # noqa: E402
-from training.cli.scripts import run_script  # noqa: E402
-from training.files.errors import InputError  # noqa: E402
-from training.files.writing import atomic_write  # noqa: E402
+from checks import jobs
+from checks.graded_tasks import GRADED_TASKS, GradedTask
+from checks.report import Report
+from course.answers import MISTAKES, installed, read
+from training.cli.arguments import OneLineParser
+from training.cli.scripts import run_script
+from training.files.errors import InputError
+from training.files.writing import atomic_write
 
 PAGE = ROOT / "docs" / "checks.md"
 WIDTH = 96  # columns

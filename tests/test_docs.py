@@ -18,7 +18,7 @@ import prepare_submit
 from checks.graded_tasks import GRADED_TASKS
 from checks.part2 import submission
 from course import handout
-from course.grading.judge import CAN_BE_FORGED
+from course.grading.judging.judge import CAN_BE_FORGED
 from lessons import attention_maps
 
 HANDOUT = ROOT / "docs" / "handout.md"

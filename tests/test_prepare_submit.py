@@ -13,7 +13,8 @@ from support import ROOT, assert_refused, make_id, succeeded
 
 import prepare_submit
 from course import handout
-from course.grading import intake, part1
+from course.grading.intake import intake
+from course.grading.judging import part1
 from datasets import load_pairs
 from evaluation import write_predictions
 

@@ -210,7 +210,7 @@ def test_processes_leave_each_other_before_they_end(tmp_path):
         script = tmp_path / f"short-{number}.py"
         script.write_text(
             f"import sys; sys.path.insert(0, {str(ROOT)!r})\n"
-            "from training import errors, processes, scripts\n"
+            "from training.cli import scripts\nfrom training.files import errors\nfrom training.loop import processes\n"
             "def main():\n"
             "    processes.join_processes(use_gpu=False)\n"
             "    processes.any_process(True)\n"

@@ -300,7 +300,7 @@ def test_a_hub_that_accepts_and_stays_silent_is_given_up(tmp_path):
     # The time is set by HUB_PROBE_SECONDS; without a limit this test would never end.
     with socket.create_server(("127.0.0.1", 0)) as server:
         done = python(
-            "from training import hub, scripts\n"
+            "from training.cli import scripts\nfrom training.files import hub\n"
             f"scripts.run_script(lambda: hub.find_model('{COURSE}'))",
             HF_HUB_OFFLINE="0",
             HF_HUB_CACHE=str(tmp_path),
@@ -365,7 +365,7 @@ def test_a_disk_that_is_full_at_the_end(old_file, monkeypatch):
 def test_a_checkpoint_that_does_not_fit(old_file):
     # The limits are set in a process of its own: they would hold for everything this one writes.
     done = python(
-        "import resource, sys, torch\nfrom training import checkpoints, errors\n"
+        "import resource, sys, torch\nfrom training.files import errors\nfrom training.loop import checkpoints\n"
         "for limit in (0, 100_000):\n"
         "    resource.setrlimit(resource.RLIMIT_FSIZE, (limit, resource.RLIM_INFINITY))\n"
         "    try:\n"

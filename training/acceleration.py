@@ -13,7 +13,7 @@ from typing import Any
 from torch import nn
 from torch.optim import Optimizer
 
-from training.fast.dropout import use_short_draws
+from training.dropout import use_short_draws
 
 HAS_FAST_WAYS = find_spec("training.fast") is not None
 

@@ -21,8 +21,8 @@ NAMES = (
     "checks/graded_tasks.py",
     "safetensors/torch.py",
     "course/__init__.py",
-    "course/grading/runs.py",
-    "course/grading/worker.py",
+    "course/grading/sandbox/runs.py",
+    "course/grading/sandbox/worker.py",
     "base_bert.py",
     "config.py",
 )

@@ -20,14 +20,15 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent.parent
 sys.path.insert(0, str(ROOT))  # Python puts the folder of the script there
 
-from course import grade, table  # noqa: E402
-from course.gradescope import results  # noqa: E402
-from course.grading import packages, predictions  # noqa: E402
-from course.grading.context import open_context  # noqa: E402
-from training.cli.arguments import OneLineParser  # noqa: E402
-from training.cli.scripts import run_script  # noqa: E402
-from training.files.errors import InputError  # noqa: E402
-from training.files.writing import atomic_write  # noqa: E402
+from course import grade, table
+from course.gradescope import results
+from course.grading.judging import predictions
+from course.grading.sandbox import packages
+from course.grading.sandbox.context import open_context
+from training.cli.arguments import OneLineParser
+from training.cli.scripts import run_script
+from training.files.errors import InputError
+from training.files.writing import atomic_write
 
 HERE = Path(__file__).resolve().parent
 FIXED_DATE = (2020, 1, 1, 0, 0, 0)

@@ -4,7 +4,7 @@
 
 run_autograder starts it, as root, after it has closed that folder to all others and written results
 with nothing but zeros. This program replaces them by the real ones, or says that the grader failed.
-The submission's code runs in the sandbox of course/grading/sandbox.py, never here; where it could
+The submission's code runs in the sandbox of course/grading/sandbox/sandbox.py, never here; where it could
 read labels or the solution nothing is graded.
 """
 
@@ -22,20 +22,15 @@ from typing import Any
 ROOT = Path(__file__).resolve().parent.parent.parent
 sys.path.insert(0, str(ROOT))  # Python puts the folder of the script there
 
-from course import grade, table  # noqa: E402
-from course.gradescope import results  # noqa: E402
-from course.grading import (  # noqa: E402
-    canaries,
-    intake,
-    isolation,
-    leftovers,
-    packages,
-    predictions,
-)
-from course.grading.confine import Limits  # noqa: E402
-from course.grading.context import GradingContext, new_group  # noqa: E402
-from course.grading.slots import Slots  # noqa: E402
-from training.files.writing import write_json  # noqa: E402
+from course import grade, table
+from course.gradescope import results
+from course.grading.intake import intake
+from course.grading.judging import canaries, predictions
+from course.grading.sandbox import isolation, leftovers, packages
+from course.grading.sandbox.confine import Limits
+from course.grading.sandbox.context import GradingContext, new_group
+from course.grading.sandbox.slots import Slots
+from training.files.writing import write_json
 
 # Half a processor and 768 MB, 200 of them for this process. total_mib counts what a parent
 # and its child share twice (300 MB): honest code makes 650 of it, and 820 are 520 in truth.

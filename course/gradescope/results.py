@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Any
 
 from checks.graded_tasks import GradedTask
-from course.grading import leaderboard
-from course.grading.intake import student_id
-from course.grading.output import clean
-from course.grading.reports import SAYS
+from course.grading.intake.intake import student_id
+from course.grading.pages import leaderboard
+from course.grading.pages.output import clean
+from course.grading.pages.reports import SAYS
 
 NO_VERDICT = (
     "The grader did not come to an end. This is no verdict on your code and costs you nothing: "

@@ -25,8 +25,8 @@ from support import copy_tree, needs_sandbox
 
 from course import attacks, handout
 from course.answers import VARIANTS, put, read
-from course.grading import isolation
-from course.grading.confine import FIRST_USER
+from course.grading.sandbox import isolation
+from course.grading.sandbox.confine import FIRST_USER
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 GOLD = [ROOT / "course" / "gold", ROOT / "data" / "practice"]

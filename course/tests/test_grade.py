@@ -22,21 +22,13 @@ from support import needs_sandbox
 from checks.part1 import functions
 from course import grade, handout
 from course.answers import MISTAKES, VARIANTS, put, read, read_all
-from course.grading import (
-    asking,
-    canaries,
-    hidden,
-    isolation,
-    judge,
-    one,
-    partial,
-    processes,
-    runs,
-    similarity,
-)
-from course.grading.context import open_context
-from course.grading.slots import Slots
-from course.grading.types import Submission
+from course.grading.judging import canaries, hidden, judge, partial, similarity
+from course.grading.judging import submission as one
+from course.grading.judging.types import Submission
+from course.grading.sandbox import isolation, processes, runs
+from course.grading.sandbox import requests as asking
+from course.grading.sandbox.context import open_context
+from course.grading.sandbox.slots import Slots
 from research.benchmarks.grader import GOLD, ask_here, loses, predictions, solution, write_zip
 from training.files.errors import InputError
 

@@ -208,7 +208,7 @@ def container(files, tmp_path):
 
 
 def without_canaries(base):
-    path = base / "source" / "repo" / "course" / "grading" / "canaries.py"
+    path = base / "source" / "repo" / "course" / "grading" / "judging" / "canaries.py"
     path.write_text(f"{path.read_text()}\n\ndef submissions(desk):\n    raise InputError('none')\n")
 
 

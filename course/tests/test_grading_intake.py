@@ -1,4 +1,4 @@
-"""Safe intake of submissions (course/grading/intake.py, entries.py, parse.py)."""
+"""Safe intake of submissions (course/grading/intake/intake.py, entries.py, parse.py)."""
 
 import importlib.metadata
 import io
@@ -28,9 +28,11 @@ from test_prepare_submit import CARD, SIX, SST, write_for
 
 import prepare_submit
 from checks.part2 import submission as part2_submission
-from course.grading import entries, flags, intake, packages, parse
-from course.grading.intake import LIMITS, find, student_id, take
-from course.grading.types import Submission
+from course.grading.intake import entries, intake, parse
+from course.grading.intake.intake import LIMITS, find, student_id, take
+from course.grading.judging import library_calls as flags
+from course.grading.judging.types import Submission
+from course.grading.sandbox import packages
 from training.files.errors import InputError
 
 PART_1 = {
@@ -911,7 +913,7 @@ def test_a_hidden_package_is_looked_for_and_not_found(tmp_path):
     (tmp_path / "pluggy.py").write_text("OWN = 1")
     program = f"""
 import importlib.metadata, importlib.util, pathlib
-from course.grading import likeness
+from course.grading.sandbox import likeness
 likeness.hide(["hypothesis", "pluggy"], pathlib.Path({str(tmp_path)!r}))
 print(importlib.util.find_spec("hypothesis"), importlib.metadata.version("torch"))
 import pluggy

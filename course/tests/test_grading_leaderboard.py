@@ -16,8 +16,10 @@ from hypothesis import strategies as st
 from markupsafe import escape
 from support import ROOT
 
-from course.grading import leaderboard, predictions, pseudonyms, ranking
-from course.grading.leaderboard import (
+from course.grading.judging import predictions
+from course.grading.judging.predictions import Gold
+from course.grading.pages import leaderboard, pseudonyms, ranking
+from course.grading.pages.leaderboard import (
     Rules,
     add_to_history,
     counts,
@@ -27,8 +29,7 @@ from course.grading.leaderboard import (
     standings,
     write,
 )
-from course.grading.output import SCRIPT, Column, clean, csv_cell, page, policy_hash, table
-from course.grading.predictions import Gold
+from course.grading.pages.output import SCRIPT, Column, clean, csv_cell, page, policy_hash, table
 from course.table import SETTINGS, read_settings
 from training.files.errors import InputError
 

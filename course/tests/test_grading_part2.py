@@ -1,4 +1,4 @@
-"""Grading part 2 (course/grading/part2.py): verdicts on arrays, and a few runs in the sandbox."""
+"""Grading part 2 (course/grading/judging/part2.py): verdicts on arrays, and a few runs in the sandbox."""
 
 import functools
 import random
@@ -16,9 +16,12 @@ from checks.part2.calls import ATTEMPT, FORWARD, INIT
 from checks.part2.properties import CHECKED
 from course import table
 from course.answers import MISTAKES, VARIANTS, installed, installed_source, put, read, read_all
-from course.grading import asking, one, part2, runs
-from course.grading.context import open_context
-from course.grading.types import Submission
+from course.grading.judging import part2
+from course.grading.judging import submission as one
+from course.grading.judging.types import Submission
+from course.grading.sandbox import requests as asking
+from course.grading.sandbox import runs
+from course.grading.sandbox.context import open_context
 
 ENTRIES = [graded_task(name) for name in CHECKED]
 SENTIMENT, PARAPHRASE, SIMILARITY = list(CHECKED)[2:]

@@ -1,4 +1,4 @@
-"""Predictions against staff's labels (course/grading/predictions.py)."""
+"""Predictions against staff's labels (course/grading/judging/predictions.py)."""
 
 import hashlib
 import math
@@ -12,8 +12,8 @@ from scipy import stats
 from support import ROOT, make_id, make_rows, write_table
 
 import prepare_submit
-from course.grading import predictions
-from course.grading.predictions import (
+from course.grading.judging import predictions
+from course.grading.judging.predictions import (
     accuracy_interval,
     correlations,
     is_public,
@@ -22,7 +22,7 @@ from course.grading.predictions import (
     score,
     wanted_files,
 )
-from course.grading.types import Submission
+from course.grading.judging.types import Submission
 from evaluation import accuracy_and_f1, pearson
 from training.files.errors import InputError
 

@@ -12,10 +12,12 @@ import pytest
 from support import ROOT
 
 from course import table
-from course.grading import class_page, deadlines, gradebooks, lists, pages, similarity
-from course.grading.class_page import bars, class_rows, write_statistics
-from course.grading.lists import Lists, Member, read_marks, read_roster, read_times
-from course.grading.reports import (
+from course.grading.intake import deadlines, lists
+from course.grading.intake.lists import Lists, Member, read_marks, read_roster, read_times
+from course.grading.judging import similarity
+from course.grading.pages import class_page, gradebooks, pages
+from course.grading.pages.class_page import bars, class_rows, write_statistics
+from course.grading.pages.reports import (
     feedback,
     feedback_page,
     manual_rows,
@@ -23,7 +25,7 @@ from course.grading.reports import (
     unmarked,
     write_feedback,
 )
-from course.grading.to_look_at import to_look_at
+from course.grading.pages.review import to_look_at
 from training.files.errors import InputError
 
 LIMITS = {"approach": 20, "analysis": 25}

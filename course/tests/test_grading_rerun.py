@@ -1,4 +1,4 @@
-"""Training submitted code again (course/grading/rerun.py, training.py)."""
+"""Training submitted code again (course/grading/sandbox/rerun.py, training.py)."""
 
 import json
 import random
@@ -9,10 +9,10 @@ from types import SimpleNamespace
 import pytest
 from support import needs_sandbox
 
-from course.grading import isolation, rerun, training
-from course.grading.context import open_context
-from course.grading.predictions import Gold, Wanted, load_gold
-from course.grading.types import Submission
+from course.grading.judging.predictions import Gold, Wanted, load_gold
+from course.grading.judging.types import Submission
+from course.grading.sandbox import isolation, rerun, training
+from course.grading.sandbox.context import open_context
 from datasets import load_data
 from research.benchmarks.grader import solution
 from training.files.errors import InputError

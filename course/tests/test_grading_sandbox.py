@@ -23,16 +23,13 @@ from support import needs_sandbox
 from checks.graded_tasks import GRADED_TASKS
 from checks.part1 import functions
 from course import attacks, grade
-from course.grading import (
-    asking,
-    canaries,
+from course.grading.judging import canaries, hidden, judge, part1
+from course.grading.judging.types import Submission
+from course.grading.sandbox import (
     cgroups,
     confine,
-    hidden,
     isolation,
-    judge,
     leftovers,
-    part1,
     processes,
     removal,
     runs,
@@ -40,10 +37,10 @@ from course.grading import (
     seccomp,
     worker,
 )
-from course.grading.confine import FIRST_USER, Limits
-from course.grading.context import GradingContext, open_context
-from course.grading.slots import Slots
-from course.grading.types import Submission
+from course.grading.sandbox import requests as asking
+from course.grading.sandbox.confine import FIRST_USER, Limits
+from course.grading.sandbox.context import GradingContext, open_context
+from course.grading.sandbox.slots import Slots
 from training.files.errors import InputError
 
 ROOT = Path(__file__).resolve().parent.parent.parent
@@ -63,7 +60,7 @@ def run(slot):
         confine = f"""
             import os, sys
             sys.path.insert(0, {str(ROOT)!r})
-            from course.grading.confine import Limits, Who, confine, confine_task
+            from course.grading.sandbox.confine import Limits, Who, confine, confine_task
             print(*confine(Limits(**{vars(limits)!r}), Who({slot})), flush=True)
         """
         source = textwrap.dedent(confine) + textwrap.dedent(program)
@@ -211,8 +208,9 @@ LAZY = """
         time.sleep(2)  # as process 1 of a container, it takes its time
         sys.exit()
     sys.path.insert(0, {root!r})
-    from course.grading import processes, sandbox
-    from course.grading.confine import FIRST_USER, Limits
+    from course.grading.sandbox import processes
+    from course.grading.sandbox import sandbox
+    from course.grading.sandbox.confine import FIRST_USER, Limits
     lines = [*{setup!r}, {program!r}]
     command = [sys.executable, "-I", "-B", "-c", chr(10).join(lines)]
     sandbox.run(command, b"", [], Limits(**{limits!r}), {slot})
@@ -226,7 +224,7 @@ LAZY = """
 def test_nobody_is_left_where_process_1_is_lazy(slot):
     """The grader itself takes note of the end of orphans, whoever else would have to."""
     setup = ["import os, sys", f"sys.path.insert(0, {str(ROOT)!r})"]
-    setup += ["from course.grading.confine import Limits, Who, confine"]
+    setup += ["from course.grading.sandbox.confine import Limits, Who, confine"]
     setup += [f"confine(Limits(**{vars(SMALL)!r}), Who({slot}))"]
     given = {"root": str(ROOT), "setup": setup, "program": textwrap.dedent(DAEMONS)}
     program = textwrap.dedent(LAZY).format(**given, limits=vars(SMALL), slot=slot)
@@ -511,7 +509,7 @@ def test_a_program_whose_grader_is_gone_does_not_begin():
     program = """
         import os, sys
         sys.path.insert(0, sys.argv[1])
-        from course.grading.confine import die_with
+        from course.grading.sandbox.confine import die_with
         die_with(int(sys.argv[2]))
         print("begins")
     """
@@ -649,7 +647,7 @@ ALLOWED = {
 TRIAL = """
 import ctypes, fcntl, json, mmap, os, resource, signal, socket, struct, subprocess, sys, threading
 sys.path.insert(0, {root!r})
-from course.grading import seccomp
+from course.grading.sandbox import seccomp
 libc = ctypes.CDLL(None, use_errno=True)
 def call(*arguments):
     if libc.syscall(*arguments) < 0:
@@ -964,7 +962,7 @@ def test_one_task_does_not_harm_the_next(slot):
     jobs = [
         {
             "name": name,
-            "run": "course.grading.runs:optimizer",
+            "run": "course.grading.sandbox.runs:optimizer",
             "arguments": {"cases": [], "seed": 0},
             "files": {"optimizer.py": text},
             "folders": [],
@@ -987,7 +985,7 @@ def test_one_task_does_not_harm_the_next(slot):
 def test_only_packages_that_the_course_allows_are_found(slot):
     job = {
         "name": "imports",
-        "run": "course.grading.runs:optimizer",
+        "run": "course.grading.sandbox.runs:optimizer",
         "arguments": {"cases": [], "seed": 0},
         "files": {
             "optimizer.py": "import iniconfig\nraise Exception('found ' + iniconfig.__name__)"

@@ -1,4 +1,4 @@
-"""Which submissions share code (course/grading/similarity.py)."""
+"""Which submissions share code (course/grading/judging/similarity.py)."""
 
 import ast
 import csv
@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 from support import ROOT
 
 from course import answers, handout
-from course.grading import similarity
-from course.grading.normal_form import symbols_of
-from course.grading.similarity import fingerprints, known_code, pairs, winnow
-from course.grading.types import Submission
+from course.grading.judging import similarity
+from course.grading.judging.normal_form import symbols_of
+from course.grading.judging.similarity import fingerprints, known_code, pairs, winnow
+from course.grading.judging.types import Submission
 
 needs_ruff = pytest.mark.skipif(
     importlib.util.find_spec("ruff") is None, reason="no ruff: pip install -r requirements-dev.txt"

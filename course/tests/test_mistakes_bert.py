@@ -19,7 +19,7 @@ from course.answers import (
     solution_with,
 )
 from course.fingerprints import base_of
-from course.grading import hidden
+from course.grading.judging import hidden
 
 BERT = [entry for entry in GRADED_TASKS if entry.file == "bert.py"]
 WRONG = {entry.id: read_all(MISTAKES, entry.id) for entry in BERT}

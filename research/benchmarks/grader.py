@@ -49,9 +49,11 @@ from course.answers import (
     put,
     read_all,
 )
-from course.grading import asking, isolation, one
-from course.grading.context import GradingContext, open_context
-from course.grading.types import Submission
+from course.grading.judging import submission as one
+from course.grading.judging.types import Submission
+from course.grading.sandbox import isolation
+from course.grading.sandbox import requests as asking
+from course.grading.sandbox.context import GradingContext, open_context
 from datasets import load_data
 from prepare_submit import CODE, PART_1_FILES, ZIP_NAME
 from training.cli.arguments import OneLineParser, positive_int

@@ -1,0 +1,411 @@
+"""Safe intake: of a student's zip or folder only the files that are asked for, read into memory.
+
+What is left out or repaired is said in a note, what cannot be read safely is refused as a whole.
+Students' code is parsed (in another process), never run. Names in notes are the students' text.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.metadata
+import io
+import json
+import os
+import re
+import stat
+import subprocess
+import sys
+import tokenize
+import unicodedata
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from functools import cache
+from pathlib import Path, PurePosixPath
+
+from checks.part2.submission import CODE as CODE_PART_2
+from checks.part2.submission import FILES as PART_2_FILES
+from course import table
+from course.grading.intake import parse
+from course.grading.intake.entries import (
+    CLOSED,
+    JUNK,
+    MB,
+    REMEDY,
+    ArchiveLimits,
+    Entry,
+    Reader,
+    Refused,
+    folder_entries,
+    open_regular,
+    zip_entries,
+)
+from course.grading.judging.types import Submission
+from prepare_submit import CODE, PART_1_FILES, ZIP_NAME
+from training.files.errors import InputError
+from training.files.imports import imports
+
+ROOT = Path(__file__).resolve().parents[3]
+LIMITS = ArchiveLimits()
+NAME_BYTES = 200  # of a student's id
+WANTED = {1: (*CODE, *PART_1_FILES), 2: (*CODE, *CODE_PART_2, *PART_2_FILES)}
+ARCHIVE = re.compile(r"\.(zip|rar|7z|tar|tgz|tar\.gz)$", re.IGNORECASE)
+MODULE = re.compile(r"([a-z_]\w*/)*[a-z_]\w*\.py", re.IGNORECASE | re.ASCII)
+UNASKED = {"conftest", "sitecustomize", "usercustomize", "__init__", "__main__"}  # load themselves
+STAFF_ONLY = {"course", "tests"}  # never in a handout, and no student's package
+
+# Reasons in notes
+NOT_ASKED = CLOSED
+NOT_IMPORTED = "left out, not imported by your scripts"
+UNSAFE = "left out, its name leads outside the submission, is too long or has hidden characters"
+ALMOST = "left out, its name only resembles one that is asked for"
+TWICE = "left out, such a name is there twice (perhaps with other capital letters)"
+NESTED = "left out, an archive inside the submission is not opened"
+SHADOWS = "left out, the course, Python or a package has a module of that name"
+COURSES_OWN = "left out, the course's own version is used"
+TOO_LONG = "left out, too large for a Python file"
+NOT_UTF8 = "left out, not UTF-8 text"
+NOT_PDF = "left out, no PDF whatever its name"
+SECOND_PDF = "left out, a second PDF"
+FROM_JUNK = "ignored, made by the operating system or by Python"
+TOP_FOLDER = "read as if it were not there: the one folder around everything"
+SCRIPTS_FOLDER = "read as if it were not there: the one folder that holds the scripts"
+MOVED = "read as if it lay in predictions/"
+Pairs = list[tuple[str, Entry]]  # by the name that counts
+
+
+class Notes:
+    """What was left out or repaired, by reason."""
+
+    def __init__(self):
+        self.names: dict[str, list[str]] = {}
+
+    def add(self, reason: str, name: str) -> None:
+        """Note one file."""
+        self.names.setdefault(reason, []).append(name if len(name) <= 60 else f"{name[:59]}…")
+
+    def lines(self) -> tuple[str, ...]:
+        """A line for each reason: the first three names, and how many more."""
+        return tuple(
+            f"{reason}: {', '.join(names[:3])}"
+            + (f" and {len(names) - 3} more" if len(names) > 3 else "")
+            for reason, names in self.names.items()
+        )
+
+
+# ---------------------------------------------------------------------------------------------
+# Which submissions there are
+
+
+def find(folder: str | Path, zip_name: str = ZIP_NAME) -> list[tuple[str, Path]]:
+    """(student's id, zip or folder) of every submission in a folder, or of the folder if it is one.
+
+    A folder with nothing but one archive, as learning platforms export it, counts as the archive.
+
+    Raises:
+        InputError: there is none, or two would get the same id.
+    """
+    folder = Path(folder)
+    if ARCHIVE.search(folder.name) and folder.is_file():
+        return [(student_id(folder.name, zip_name), folder)]
+    if not folder.is_dir():
+        raise InputError(f"{folder} is neither a zip nor a folder of submissions")
+    paths = sorted(path for path in folder.iterdir() if _is_submission(path))
+    if code := [name for name in WANTED[2] if (folder / name).is_file() and name[-3:] == ".py"]:
+        if archives := [path.name for path in paths if ARCHIVE.search(path.name)]:
+            raise InputError(f"{folder} has {code[0]} and also {archives[0]!r}: move one of them")
+        return [(student_id(folder.resolve().name, zip_name), folder)]
+    if not paths:
+        raise InputError(f"{folder} holds no submission: no zip and no folder")
+    owners = defaultdict(list)
+    for path in paths:
+        owners[fold(student_id(path.name, zip_name))].append(repr(path.name))
+    if clashes := [" and ".join(names) for names in owners.values() if len(names) > 1]:
+        raise InputError(f"{folder}: the same student's id for {'; '.join(clashes)}; rename them")
+    return [(student_id(path.name, zip_name), _only_archive(path)) for path in paths]
+
+
+def student_id(name: str, zip_name: str = ZIP_NAME) -> str:
+    """A submission's name without the usual ending, as letters and digits of any script, _ and -.
+
+    At most 80 characters, and as many bytes as a file's name has room for.
+    """
+    stem = ARCHIVE.sub("", name).removesuffix(f"_{ARCHIVE.sub('', zip_name)}")
+    stem = re.sub("_part[12]$", "", stem)  # prepare_submit.py keeps the parts' zips apart by it
+    plain = unicodedata.normalize("NFC", stem)
+    kept = "".join(c if c in "_-" or unicodedata.category(c)[0] in "LMN" else " " for c in plain)
+    cut = re.sub(" +", "_", kept).lstrip("-")[:80].encode()[:NAME_BYTES].decode(errors="ignore")
+    return cut or "_"
+
+
+def _is_submission(path: Path) -> bool:
+    shown = path.name not in JUNK and not path.name.startswith(".")
+    return shown and bool(ARCHIVE.search(path.name) or path.is_dir())
+
+
+def _only_archive(path: Path) -> Path:
+    if path.is_symlink() or not path.is_dir() or not os.access(path, os.R_OK | os.X_OK):
+        return path
+    inside = [found for found in path.iterdir() if not found.name.startswith(".")]
+    return inside[0] if len(inside) == 1 and ARCHIVE.search(inside[0].name) else path
+
+
+# ---------------------------------------------------------------------------------------------
+# What is taken of one
+
+
+def take(student: str, path: str | Path, part: int, limits: ArchiveLimits = LIMITS) -> Submission:
+    """Read what part 1 or 2 asks for from a zip or a folder.
+
+    Raises:
+        InputError: this machine cannot read it, which is no fault of the student's.
+    """
+    path, notes, reader = Path(path), Notes(), Reader(limits)
+    files: dict[str, bytes] = {}
+    refused = sha256 = ""
+    try:
+        if stat.S_ISDIR(path.lstat().st_mode):
+            files = choose(folder_entries(path, limits), part, reader, notes)
+            said = json.dumps([sorted(files), [len(files[name]) for name in sorted(files)]])
+            parts = (said.encode(), *(files[name] for name in sorted(files)))
+            sha256 = hashlib.sha256(b"".join(parts)).hexdigest()
+        else:
+            content = read_archive(path, limits)
+            sha256 = hashlib.sha256(content).hexdigest()
+            files = choose(zip_entries(content, limits), part, reader, notes)
+    except Refused as error:
+        refused = str(error)
+    except OSError as error:
+        raise InputError(f"{path} cannot be read: {error}") from error
+    return Submission(student, part, files, notes.lines(), refused, sha256)
+
+
+def read_archive(path: Path, limits: ArchiveLimits) -> bytes:
+    """A zip's bytes; Refused if they are too many."""
+    with open_regular(path) as file:
+        content = file.read(limits.archive + 1)
+    if len(content) > limits.archive:
+        raise Refused(f"the zip has more than {limits.archive // MB} MB; {REMEDY}")
+    return content
+
+
+def choose(entries: Iterable[Entry], part: int, reader: Reader, notes: Notes) -> dict[str, bytes]:
+    """The files that count, read, by their paths in the repository."""
+    found = dict(unambiguous(without_top_folder(safe(entries, notes), notes), part, notes))
+    files: dict[str, bytes] = {}
+    modules: dict[str, bytes] = {}
+    pdfs = []
+    at_top = {PurePosixPath(name).name: name for name in WANTED[part]}
+    for name, entry in sorted(found.items()):
+        target = name if name in WANTED[part] else at_top.get(name, name)
+        if entry.fault:
+            notes.add(entry.fault, name)
+        elif target in WANTED[part] and (target == name or target not in found):
+            if target != name:
+                notes.add(MOVED, name)
+            put(files, target, reader.read(entry), reader.limits, notes)
+        elif name in course_files(part):
+            if not same_text(reader.read(entry), ROOT / name):
+                notes.add(COURSES_OWN, name)
+        elif part == 2 and name.lower().endswith(".pdf"):
+            pdfs.append(name)
+        elif MODULE.fullmatch(name) and name not in WANTED[2]:
+            if name.split("/")[0].removesuffix(".py").lower() in reserved():
+                notes.add(SHADOWS, name)
+            else:
+                put(modules, name, reader.read(entry), reader.limits, notes)
+        else:
+            notes.add(NESTED if ARCHIVE.search(name) else NOT_ASKED, name)
+    if sum(map(len, (*sources(files), *modules.values()))) > reader.limits.sources:
+        raise Refused(f"more than {reader.limits.sources // MB} MB of Python files; {REMEDY}")
+    files |= one_pdf(pdfs, found, reader, notes)
+    if not files:
+        raise Refused(f"none of the files that part {part} asks for is in it; {REMEDY}")
+    return with_modules(files, modules, reader.limits, notes)
+
+
+def sources(files: Mapping[str, bytes]) -> Iterator[bytes]:
+    """What is in the Python files."""
+    return (content for name, content in files.items() if name.endswith(".py"))
+
+
+def put(
+    files: dict[str, bytes], name: str, content: bytes, limits: ArchiveLimits, notes: Notes
+) -> None:
+    """Add a file; of a Python file only what can be a source, without its byte-order mark."""
+    if not name.endswith(".py"):
+        files[name] = content
+    elif len(content) > limits.source:
+        notes.add(TOO_LONG, name)
+    elif not is_utf8(content := content.removeprefix(b"\xef\xbb\xbf")):
+        notes.add(NOT_UTF8, name)
+    else:
+        files[name] = content
+
+
+def is_utf8(source: bytes) -> bool:
+    """Whether Python and every other reader see the same text in a source file."""
+    lines = source.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+    try:
+        source.decode("utf-8")
+        # Python would read "# coding: utf-7" otherwise than whoever reads the file
+        encoding, _ = tokenize.detect_encoding(io.BytesIO(lines).readline)
+    except (UnicodeDecodeError, SyntaxError):
+        return False
+    return encoding in ("utf-8", "ascii") and b"\0" not in source
+
+
+def one_pdf(
+    names: Iterable[str], found: Mapping[str, Entry], reader: Reader, notes: Notes
+) -> dict[str, bytes]:
+    """The first PDF, those at the top before others, by its name without folders."""
+    taken: dict[str, bytes] = {}
+    for name in sorted(names, key=lambda name: (name.count("/"), name)):
+        if taken:
+            notes.add(SECOND_PDF, name)
+        elif (content := reader.read(found[name])).startswith(b"%PDF-"):
+            taken[PurePosixPath(name).name] = content
+        else:
+            notes.add(NOT_PDF, name)
+    return taken
+
+
+def same_text(content: bytes, path: Path) -> bool:
+    """Whether a student's copy of a course's file is unchanged; git may have changed line ends."""
+    return content.replace(b"\r\n", b"\n") == path.read_bytes().replace(b"\r\n", b"\n")
+
+
+# ---------------------------------------------------------------------------------------------
+# Names
+
+
+def safe(entries: Iterable[Entry], notes: Notes) -> Pairs:
+    """The entries whose names stay inside, with / between folders, and are nobody's junk."""
+    pairs = []
+    for entry in entries:
+        parts = [part for part in entry.name.replace("\\", "/").split("/") if part not in ("", ".")]
+        if not is_safe(entry.name, parts):
+            notes.add(UNSAFE, entry.name)
+        elif JUNK.intersection(parts) or parts[-1].startswith("._") or parts[-1].endswith(".pyc"):
+            notes.add(FROM_JUNK, "/".join(parts))
+        else:
+            pairs.append(("/".join(parts), entry))
+    return pairs
+
+
+def is_safe(name: str, parts: list[str]) -> bool:
+    """Whether a name stays in its folder on every system and shows all its characters."""
+    return (
+        0 < len(name.encode(errors="replace")) <= 240
+        and not name.startswith(("/", "\\"))
+        and ":" not in name  # C:, and streams of NTFS
+        # Windows drops dots and spaces at the end: ".. " leads outside too
+        and bool(parts)
+        and all(part.strip(". ") for part in parts)
+        # control, format (bidirectional, zero-width) and undecodable characters
+        and not any(unicodedata.category(letter).startswith("C") for letter in name)
+    )
+
+
+def without_top_folder(pairs: Pairs, notes: Notes) -> Pairs:
+    """The names without the folder around all of them, or around all scripts, if there is one."""
+    while len(tops := {name.partition("/")[0] for name, _ in pairs}) == 1:
+        (top,) = tops
+        if top == "predictions" or any("/" not in name for name, _ in pairs):
+            break
+        notes.add(TOP_FOLDER, top)
+        pairs = [(name.partition("/")[2], entry) for name, entry in pairs]
+    scripts = {name for name in WANTED[2] if name.endswith(".py")}
+    holders = {name.partition("/")[0] for name, _ in pairs if name.partition("/")[2] in scripts}
+    if len(holders) == 1 and scripts.isdisjoint(name for name, _ in pairs):
+        (top,) = holders
+        notes.add(SCRIPTS_FOLDER, top)
+        pairs = [(name.removeprefix(f"{top}/"), entry) for name, entry in pairs]
+    return pairs
+
+
+def unambiguous(pairs: Pairs, part: int, notes: Notes) -> Iterator[tuple[str, Entry]]:
+    """Those whose names no system takes for one another or for one that is asked for."""
+    exact = {*WANTED[part], *(PurePosixPath(name).name for name in WANTED[part])}
+    folded = {fold(name) for name in exact}
+    almost = [name not in exact and fold(name) in folded for name, _ in pairs]
+    times = Counter(fold(name) for (name, _), no in zip(pairs, almost, strict=True) if not no)
+    for (name, entry), resembles in zip(pairs, almost, strict=True):
+        if resembles:
+            notes.add(ALMOST, name)
+        elif times[fold(name)] > 1:
+            notes.add(TWICE, name)  # none counts: readers of zips disagree on which one does
+        else:
+            yield name, entry
+
+
+def fold(name: str) -> str:
+    """What is the same for two names that some system takes for one."""
+    plain = unicodedata.normalize("NFKC", name).casefold()
+    return "/".join(part.rstrip(". ") for part in plain.split("/"))
+
+
+# ---------------------------------------------------------------------------------------------
+# Modules of the students' own
+
+
+@cache
+def course_files(part: int) -> frozenset[str]:
+    """What ships with a part's handout."""
+    files = table.read_table(ROOT).files
+    patterns = [pattern for number in range(1, part + 1) for pattern in files[number]]
+    found = (path for pattern in patterns for path in ROOT.glob(pattern) if path.is_file())
+    return frozenset(path.relative_to(ROOT).as_posix() for path in found)
+
+
+@cache
+def reserved() -> frozenset[str]:
+    """Top names, in small letters, that a student's module must not have."""
+    ours = {name.split("/")[0].removesuffix(".py") for name in course_files(2)}
+    installed = importlib.metadata.packages_distributions()
+    names = ours | UNASKED | STAFF_ONLY | sys.stdlib_module_names | installed.keys()
+    return frozenset(name.lower() for name in names)
+
+
+def with_modules(
+    files: Mapping[str, bytes], modules: Mapping[str, bytes], limits: ArchiveLimits, notes: Notes
+) -> dict[str, bytes]:
+    """The files and those modules that its scripts import, also by way of others."""
+    scripts = [name for name in files if name.endswith(".py")]
+    parsed = parse_all({name: (files | modules)[name] for name in (*scripts, *modules)}, limits)
+    taken = dict.fromkeys(scripts)
+    waiting = list(taken)
+    for name in waiting:  # the list grows while it is read
+        statements, fault = parsed[name]
+        if fault:
+            notes.add(f"does not parse ({fault})", name)
+        with parse.ONE_AT_A_TIME:
+            paths = dict.fromkeys(path.as_posix() for path in imports(statements, Path(name)))
+        waiting += [path for path in paths if path in modules and path not in waiting]
+    for name in sorted(modules.keys() - set(waiting)):
+        notes.add(NOT_IMPORTED, name)
+    return {**files, **{name: modules[name] for name in waiting if name in modules}}
+
+
+def parse_all(sources: Mapping[str, bytes], limits: ArchiveLimits) -> dict[str, tuple[str, str]]:
+    """The import statements of each source and what is wrong with it, by parse.py."""
+    lines = [json.dumps([name, source.decode()]) for name, source in sources.items()]
+    command = [sys.executable, "-I", "-S", parse.__file__]
+    try:
+        said = subprocess.run(
+            command,
+            input="\n".join(lines).encode(),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            timeout=limits.seconds,
+            check=False,
+        ).stdout
+    except subprocess.TimeoutExpired as error:
+        said = error.stdout or b""
+    ready, *answers = said.split(b"\n")[:-1] or [b""]  # the last one may be cut
+    if ready != parse.READY.encode():
+        raise InputError(f"{' '.join(command)} does not start")
+    found = dict.fromkeys(sources, ("", "Python's parser gave up"))
+    for answer in answers:
+        name, statements, fault = json.loads(answer)
+        found[name] = statements, fault
+    return found

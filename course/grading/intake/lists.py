@@ -1,0 +1,166 @@
+"""What staff give besides submissions, as CSV: marks by hand, a roster, times of handing in.
+
+All three are read, and their faults told in one line, before anything is graded.
+"""
+
+from __future__ import annotations
+
+import csv
+import math
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from course.grading.intake.intake import student_id
+from course.grading.pages.output import clean
+from course.table import EXAMPLE, moment
+from training.files.errors import InputError
+
+MARKS = ("student", "row", "points", "comment")
+ROSTER = ("group", "student", "id")
+PARTICIPANT = "participant"  # a fourth column that a roster may have
+TIMES = ("group", "time")
+Marks = Mapping[tuple[str, str], tuple[float, str]]  # (student, row) → points, comment
+Row = dict[str, str]
+
+
+@dataclass(frozen=True)
+class Member:
+    """One student of a group, as the course's learning platform knows them."""
+
+    group: str  # as submissions are called
+    student: str
+    id: str
+    participant: str = ""  # Moodle's number of this student in one assignment
+
+
+@dataclass(frozen=True)
+class Lists:
+    """All that was given."""
+
+    marks: Marks = field(default_factory=dict)
+    roster: Sequence[Member] = ()
+    times: Mapping[str, float] = field(default_factory=dict)  # by group, in seconds since 1970
+
+
+def read(
+    groups: Collection[str],
+    limits: Mapping[str, int],
+    marks: Path | None = None,
+    roster: Path | None = None,
+    times: Path | None = None,
+) -> Lists:
+    """The files that are given.
+
+    Args:
+        groups: everybody who handed in.
+        limits: rows of marks and their points, [manual] of settings.toml.
+
+    Raises:
+        InputError: a file's first fault, with its line.
+    """
+    return Lists(
+        read_marks(marks, groups, limits) if marks else {},
+        read_roster(roster) if roster else (),
+        read_times(times, groups) if times else {},
+    )
+
+
+def read_table(
+    path: Path,
+    columns: Sequence[str],
+    fault: Callable[[Row], str],
+    more: Sequence[str] = (),
+) -> list[Row]:
+    """The lines of a CSV file by column.
+
+    Args:
+        fault: what is wrong with a line, with a remedy; "" if nothing is.
+        more: columns that may follow.
+
+    Raises:
+        InputError: the first fault.
+    """
+    try:
+        with open(path, encoding="utf-8-sig", newline="") as file:
+            lines = csv.reader(file, strict=True)
+            numbered = [(lines.line_num, [cell.strip() for cell in line]) for line in lines]
+    except FileNotFoundError:
+        raise InputError(f"{path} is missing") from None
+    except (UnicodeDecodeError, OSError, csv.Error) as error:
+        raise InputError(f"{path} cannot be read: {error}; save it as CSV in UTF-8") from None
+    head = [cell.lower() for cell in numbered[0][1]] if numbered else []
+    if head not in ([*columns], [*columns, *more]):
+        raise InputError(f"{path}, row 1 is not the header {','.join(columns)}")
+    found = []
+    for number, cells in numbered[1:]:
+        if not any(cells):
+            continue
+        row = dict(zip(head, cells, strict=False))
+        said = f"{len(cells)} cells instead of {len(head)}; put a cell with commas in quotes"
+        if said := said if len(cells) != len(head) else fault(row):
+            raise InputError(clean(f"{path}, row {number}: {said}"))
+        found.append(row)
+    return found
+
+
+def read_marks(path: Path, students: Collection[str], limits: Mapping[str, int]) -> Marks:
+    """Points and comments; a line without points is a row that is not marked yet."""
+    seen: set[tuple[str, str]] = set()
+
+    def fault(line: Row) -> str:
+        student, row, points = line["student"], line["row"], line["points"]
+        if student not in students:
+            return f"no submission of {student!r}; mend the name"
+        if row not in limits:
+            return f"no row {row!r}; there are {', '.join(limits) or 'none in settings.toml'}"
+        if (student, row) in seen:
+            return f"{row} of {student} is there twice; remove one of the two"
+        seen.add((student, row))
+        try:
+            value = float(points or 0)
+        except ValueError:
+            value = math.nan
+        if not 0 <= value <= limits[row]:  # also where it is nan
+            return f"{points!r} is no number from 0 to {limits[row]}, which {row} can have"
+        return ""
+
+    return {
+        (line["student"], line["row"]): (float(line["points"]), line["comment"])
+        for line in read_table(path, MARKS, fault)
+        if line["points"]
+    }
+
+
+def read_roster(path: Path) -> list[Member]:
+    """Every student with their group; groups may be there that have not handed in."""
+    seen: set[str] = set()
+
+    def fault(line: Row) -> str:
+        if empty := [name for name in ROSTER if not line[name]]:
+            return f"no {empty[0]}; fill it in"
+        if line["id"] in seen:
+            return f"the id {line['id']!r} is there twice; remove one of the two"
+        seen.add(line["id"])
+        number = line.get(PARTICIPANT, "")
+        return f"{PARTICIPANT} {number!r} is no number" if number and not number.isdecimal() else ""
+
+    lines = read_table(path, ROSTER, fault, more=(PARTICIPANT,))
+    return [Member(**{**line, "group": student_id(line["group"])}) for line in lines]
+
+
+def read_times(path: Path, groups: Collection[str]) -> dict[str, float]:
+    """When each group handed in, in seconds since 1970."""
+    seen: set[str] = set()
+
+    def fault(line: Row) -> str:
+        group = student_id(line["group"])
+        if group not in groups:
+            return f"no submission of {line['group']!r}; mend the name"
+        if group in seen:
+            return f"{group} is there twice; remove one of the two"
+        seen.add(group)
+        return "" if moment(line["time"]) else f"{line['time']!r} is no time such as {EXAMPLE}"
+
+    lines = read_table(path, TIMES, fault)
+    return {student_id(line["group"]): moment(line["time"]).timestamp() for line in lines}

@@ -1,0 +1,85 @@
+"""Two submissions whose grades are known, graded before all others in the sandbox of the day.
+
+The solution has to get all points, one known mistake has to cost some and be named. Where that is
+not what comes out, something is wrong with this machine or with the grader, and honest submissions
+would pay for it: then grading does not begin.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+from course.answers import MARKER, MISTAKES, VARIANTS, put, read
+from course.grading.judging import submission as one
+from course.grading.judging.types import Submission
+from course.grading.pages.output import clean
+from course.grading.sandbox.context import ROOT, GradingContext
+from training.files.errors import InputError
+
+Judge = Callable[[GradingContext, Sequence[Mapping[str, Any]]], str]
+KNOWN_MISTAKES = {1: ("bert.attention", "no_scale"), 2: ("multitask.forward", "padding_pooled")}
+
+
+def check(context: GradingContext, slots: Sequence[int]) -> None:
+    """Grade both, side by side where there are two slots.
+
+    Raises:
+        InputError: something else than what has to come out.
+    """
+    right, wrong = submissions(context)
+    pairs = ((right_fault, right), (mistake_fault, wrong))
+    with ThreadPoolExecutor(min(len(slots), 2)) as pool:
+        waiting = [
+            pool.submit(outcome, context, submission, slots[i % len(slots)], judge)
+            for i, (judge, submission) in enumerate(pairs)
+        ]
+    if faults := [fault for one_result in waiting if (fault := one_result.result())]:
+        raise InputError(f"grading does not begin: in this sandbox {'; '.join(faults)}")
+
+
+def submissions(context: GradingContext) -> tuple[Submission, Submission]:
+    """Our solution, and the same with one known mistake in it."""
+    names = {entry.file for entry in context.tasks}
+    if context.part == 1:
+        right = {name: MARKER.sub("", (ROOT / name).read_text("utf-8")) for name in names}
+    else:
+        plain = read(VARIANTS, "multitask/plain")
+        stubs = {name: (context.stage / "handout" / name).read_text("utf-8") for name in names}
+        right = {name: put(plain, source=text) for name, text in stubs.items()}
+    task_id, name = KNOWN_MISTAKES[context.part]
+    mistake = read(MISTAKES, f"{task_id}/{name}")
+    file = mistake.task.file
+    wrong = right | {file: put(mistake, source=right[file])}
+    both = ({name: text.encode() for name, text in files.items()} for files in (right, wrong))
+    return tuple(Submission("canary", context.part, files) for files in both)
+
+
+def outcome(context: GradingContext, submission: Submission, slot: int, judge: Judge) -> str:
+    """What is wrong with how a submission is graded; "": nothing."""
+    try:
+        verdicts, _ = one.grade_tasks(context, submission, slot)
+    except Exception as error:  # whatever it is, each submission would meet it
+        return clean(f"the grader fails with {error!r}", 500)
+    return judge(context, [one.counted(e, verdicts[e.id], context.settings) for e in context.tasks])
+
+
+def right_fault(context: GradingContext, tasks: Sequence[Mapping[str, Any]]) -> str:
+    """Where the solution loses points."""
+    lost = [task for task in tasks if task["points"] < task["of"]]
+    if not lost:
+        return ""
+    points, of = (sum(task[key] for task in tasks) for key in ("points", "of"))
+    said = clean(" ".join([lost[0]["title"], *lost[0]["messages"][:1]]), 500)
+    return f"our own solution gets {points:g} of {of:g} points ({said})"
+
+
+def mistake_fault(context: GradingContext, tasks: Sequence[Mapping[str, Any]]) -> str:
+    """What is not noticed about the known mistake."""
+    task_id, name = KNOWN_MISTAKES[context.part]
+    number = next(entry.number for entry in context.tasks if entry.id == task_id)
+    named = {
+        task["number"] for task in tasks if name in task["mistakes"] and task["points"] < task["of"]
+    }
+    return "" if named == {number} else f"the known mistake {name} is not found in task {number}"

@@ -1,0 +1,222 @@
+"""Fresh inputs for grading, and the right answers to them by our own solution.
+
+Both live in the grader's process only; of a set, the inputs alone go into the sandbox. That the
+solution is right is what the public references are for, which transformers and a NumPy program
+made.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from functools import cache
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from checks.fixed_dropout import FixedDropout, default_dtype
+from checks.graded_tasks import GradedTask
+from checks.part1 import adamw, functions
+from checks.part1.functions import TINY
+from course.answers import VARIANTS, installed_source, put, read
+from course.grading.intake import parse
+from optimizer import AdamW
+
+LAYER = "bert.layer"
+ALONE, TOGETHER = "alone", "together"  # bert.layer with stand-ins for what it calls, and all else
+
+
+@dataclass(frozen=True)
+class Hidden:
+    """Inputs by name, and what a right function makes of them: ``task id/kind/output``."""
+
+    inputs: dict[str, Tensor]
+    expected: dict[str, Tensor]
+
+    @property
+    def references(self) -> dict[str, Tensor]:
+        """Both, as functions.compare wants them."""
+        return self.inputs | self.expected
+
+
+def make_inputs(seed: int, stand_ins: bool) -> dict[str, Tensor]:
+    """Random weights and inputs of all tasks of part 1, named as in sanity_check.data.
+
+    With ``stand_ins``, also what takes the place of attention and add_norm in bert.layer: random
+    tensors, which say nothing about the right result.
+    """
+    generator = torch.Generator().manual_seed(seed)
+
+    def noise(*shape: int) -> Tensor:
+        return torch.randn(shape, generator=generator, dtype=torch.float64)
+
+    def number(low: int, high: int) -> int:
+        return int(torch.randint(low, high, (), generator=generator))
+
+    heads, width, wide = (
+        TINY[k] for k in ("num_attention_heads", "hidden_size", "intermediate_size")
+    )
+    lengths = torch.tensor([number(5, 11), number(3, 6), 2])
+    batch, length, labels = len(lengths), int(lengths.max()), number(3, 9)
+    real = torch.arange(length) < lengths[:, None]  # (B, L)
+    mask = torch.zeros(batch, 1, 1, length, dtype=torch.float64)
+    mask[~real[:, None, None, :]] = torch.finfo(torch.float64).min
+    ids = torch.randint(5, TINY["vocab_size"], real.shape, generator=generator) * real
+    head_shape, shape = (batch, heads, length, width // heads), (batch, length, width)
+    tensors = {
+        f"weights/{name}": 0.3 * noise(*weight.shape) + name.endswith("norm.weight")
+        for name, weight in sorted(solution_model().named_parameters())
+    }
+    tensors |= {"weights/head.weight": noise(labels, width), "weights/head.bias": noise(labels)}
+    put = {
+        "bert.attention": {
+            **{name: noise(*head_shape) for name in ("key", "query", "value")},
+            "mask": mask,
+            "cotangent": noise(*shape),
+        },
+        "bert.add_norm": {
+            "input": noise(*shape),
+            "attended": noise(*shape),
+            "expanded": noise(batch, length, wide),
+            "cotangent": noise(*shape),
+        },
+        LAYER: {"hidden": noise(*shape), "mask": mask, "cotangent": noise(*shape)},
+        "bert.embed": {
+            "ids": ids,
+            "segments": (torch.arange(length) > 1).long() * real,
+            "real": real,
+            "cotangent": noise(*shape) * real[..., None],
+            "pooler_cotangent": noise(batch, width),
+        },
+        "classifier.forward": {
+            "input_ids": ids,
+            "attention_mask": real.long(),
+            "last_hidden_state": noise(*shape),
+            "pooler_output": noise(batch, width),
+            "cotangent": noise(batch, labels),
+        },
+    }
+    tensors |= {
+        f"{t}/inputs/{k}": value for t, values in put.items() for k, value in values.items()
+    }
+    if stand_ins:
+        for kind in ("values", "dropout"):
+            for name in ("attended", "normed", "result"):
+                tensors[f"{LAYER}/{kind}/{name}"] = noise(*shape)
+        for name in ("key", "query", "value"):
+            tensors[f"{LAYER}/replay/attended {name}"] = noise(*head_shape)
+        for name in ("normed input", "normed output", "result input"):
+            tensors[f"{LAYER}/replay/{name}"] = noise(*shape)
+        tensors[f"{LAYER}/replay/result output"] = noise(batch, length, wide)
+    return tensors
+
+
+@cache
+def solution_model() -> torch.nn.Module:
+    """Our tiny BertModel; of it only names and shapes count here."""
+    import bert
+    from config import BertConfig
+
+    return bert.BertModel(BertConfig(**TINY))
+
+
+def make(seed: int) -> dict[str, Hidden]:
+    """The sets "alone" and "together" of one seed."""
+    found = {}
+    for name, stand_ins, shift in ((ALONE, True, 0), (TOGETHER, False, 1)):
+        inputs = make_inputs(2 * seed + shift, stand_ins)
+        tasks = [LAYER] if stand_ins else [t for t in functions.RUNS if t != functions.WHOLE]
+        expected: dict[str, Tensor] = {}
+        for task_id in tasks:
+            options = {"alone": stand_ins} if task_id == LAYER else {}
+            outputs = solve(task_id, inputs, options)
+            expected |= {f"{task_id}/{key}": value for key, value in outputs.items()}
+            if task_id == "bert.attention":
+                keys_first = solve(task_id, inputs, options, axis=-2)
+                expected |= {
+                    f"{task_id}/{key} (keys first)": value
+                    for key, value in keys_first.items()
+                    if key.startswith("dropout")
+                }
+        found[name] = Hidden(inputs, expected)
+    return found
+
+
+def solve(
+    task_id: str, inputs: dict[str, Tensor], options: dict[str, Any], axis: int = -1
+) -> dict[str, Tensor]:
+    """What our own function makes of the inputs, in float64."""
+    with default_dtype(torch.float64), FixedDropout(axis=axis):
+        outputs = functions.RUNS[task_id](inputs, **options)
+    return {name: output.detach() for name, output in outputs.items()}
+
+
+# ---------------------------------------------------------------------------------------------
+# The optimizer
+
+
+def make_cases(seed: int) -> list[adamw.Case]:
+    """The public cases with other hyper-parameters; their shapes and events stay.
+
+    They do not depend on torch's default type, which another thread may be changing.
+    """
+    generator = torch.Generator().manual_seed(seed)
+
+    def near(value: float, by: float = 0.3) -> float:
+        chance = torch.rand((), generator=generator, dtype=torch.float64).item()
+        return value * (1 + by * (2 * chance - 1))
+
+    change: dict[str, Callable[[Any], Any]] = {
+        "lr": near,
+        "weight_decay": near,
+        "eps": near,
+        "betas": lambda betas: tuple(1 - near(1 - beta) for beta in betas),
+    }
+    cases = []
+    for case in adamw.CASES:
+        groups = tuple(
+            adamw.Group(
+                group.shapes,
+                {k: change[k](v) if k in change else v for k, v in group.settings.items()},
+            )
+            for group in case.groups
+        )
+        cases.append(adamw.Case(**{**vars(case), "groups": groups}))
+    return cases
+
+
+def trajectories(cases: list[adamw.Case], seed: int) -> dict[str, dict[str, Tensor]]:
+    """Of each order of weight decay: the right trajectories by the cases' names."""
+    with installed_source("optimizer.py", decay_before()) as module:
+        orders = {"after": AdamW, "before": module.AdamW}
+        found = {
+            order: {
+                case.name: torch.from_numpy(adamw.run_case(opt_class, case, seed=seed))
+                for case in cases
+            }
+            for order, opt_class in orders.items()
+        }
+    kept = adamw.outputs_of(AdamW)["gradient"]
+    return {order: wanted | {"gradient": kept} for order, wanted in found.items()}
+
+
+@cache
+def decay_before() -> str:
+    """The optimizer's source with the weight decay before the update."""
+    with parse.ONE_AT_A_TIME:
+        return put(read(VARIANTS, "optimizer.step/decay_before"))
+
+
+def case_as_json(case: adamw.Case) -> dict[str, Any]:
+    """A case for the sandbox."""
+    return asdict(case)
+
+
+def runs_of(entry: GradedTask) -> dict[str, tuple[str, dict[str, Any]]]:
+    """The ways a task of part 1 is run: name → set of inputs, options of runs.part_1."""
+    if entry.id == LAYER:
+        return {ALONE: (ALONE, {"alone": True}), TOGETHER: (TOGETHER, {"alone": False})}
+    if entry.id == "classifier.forward":
+        return {TOGETHER: (TOGETHER, {}), "mended": (TOGETHER, {"mended": True})}
+    return {TOGETHER: (TOGETHER, {})}

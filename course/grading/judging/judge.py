@@ -1,0 +1,228 @@
+"""Compare what came out of the sandbox with the right answers, in the grader's own process.
+
+Only numbers count, and only where they are there: nothing that a submission says about itself is
+evidence. A task has rows (values, gradients, padding, dropout; for the optimizer its cases), each
+with its share of the task's points; a wrong value fails them all, since the others cannot be right
+then. Right values are never shown.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from checks.findings import Finding, Mistake
+from checks.graded_tasks import GradedTask
+from checks.part1 import adamw, functions
+from checks.part2 import properties
+from course.grading.judging.hidden import Hidden, runs_of
+
+PUBLIC = "public"
+INIT = "classifier.init"
+RATES = "values/dropout probabilities that are it"
+KEYS_FIRST = " (keys first)"  # dropout as it falls where scores are (B, H, keys, queries)
+OPTIONAL = ("values/embeddings with token_type_ids",)  # an argument that embed may have
+DTYPES = {"float64": torch.float64, "float32": torch.float32}
+KEPT = "gradients left as they are"
+# The optimizer's rows: what each is about, and the cases that show it
+OPTIMIZER_ROWS = {
+    "the update": ("plain", "large_eps", "tiny_gradients", "long"),
+    "weight decay": ("decay",),
+    "correct_bias=False": ("uncorrected",),
+    "parameter groups, schedules": ("groups", "schedule"),
+    "parameters without gradients, resuming": ("missing_gradients", "resume"),
+    KEPT: ("gradient",),
+}
+ROWS = {
+    "optimizer.step": tuple(OPTIMIZER_ROWS),
+    "classifier.init": ("values",),
+    **properties.KINDS,
+}
+# What code can tell about itself without doing it, and why the points stay
+CAN_BE_FORGED = {
+    INIT: "sizes and flags of layers are read in the process of the student's code",
+    "multitask.init": "which parameters train, and which layers there are, is read in the process "
+    "of the student's code; that BERT and the layers count is seen in 2.2 to 2.5",
+}
+LACKING = {  # statuses that the sandbox gives, in words for the student
+    "timeout": "it did not end within the time limit, and was stopped",
+    "memory": "it needed more memory than the limit",
+    "crashed": "the program ended before it gave an answer",
+    "missing": "the file was not handed in",
+    "invalid answer": "what it gave back cannot be read",
+}
+
+
+@dataclass
+class Verdict:
+    """What is right and wrong about one task."""
+
+    status: str
+    rows: dict[str, bool] = field(default_factory=dict)
+    messages: list[str] = field(default_factory=list)
+    mistakes: list[Mistake] = field(default_factory=list)
+    flags: list[str] = field(default_factory=list)  # for staff to look at
+
+
+def rows_of(entry: GradedTask) -> tuple[str, ...]:
+    """The names of a task's rows."""
+    return ROWS.get(entry.id, functions.KINDS)
+
+
+def nothing(entry: GradedTask, status: str, message: str = "") -> Verdict:
+    """The verdict where there is no answer to judge."""
+    said = message or LACKING.get(status, "")
+    return Verdict(status, dict.fromkeys(rows_of(entry), False), [said] if said else [])
+
+
+def of_run(outputs: Mapping[str, Any], run: str) -> dict[str, Any]:
+    """The outputs of one run."""
+    prefix = f"{run}|"
+    return {k.removeprefix(prefix): v for k, v in outputs.items() if k.startswith(prefix)}
+
+
+def errors_in(found: Mapping[str, Any]) -> list[Finding]:
+    """The exception that a run ended with, if any."""
+    if "error kind" not in found:
+        return []
+    if found["error kind"] == "not started":
+        kind = "not started"
+    else:
+        kind = "crashed" if "error at import" in found else "error"
+    return [Finding(kind, str(found.get("error", "")), "error slight" in found)]
+
+
+def judge_part_1(
+    entry: GradedTask,
+    outputs: Mapping[str, Any],
+    hidden: Mapping[str, Hidden],
+    earlier: Mapping[str, Verdict],
+) -> Verdict:
+    """A task of bert.py or classifier.py; the first way of running it that is right counts.
+
+    What puts __init__ right counts only where that is wrong, and has cost its points already.
+    """
+    best: list[Finding] | None = None
+    init_is_right = INIT not in earlier or earlier[INIT].status == "right"
+    for name, (inputs, options) in runs_of(entry).items():
+        if "mended" in options and init_is_right:
+            continue
+        findings = findings_of(entry, outputs, name, hidden[inputs])
+        if not findings:
+            return Verdict("right", dict.fromkeys(rows_of(entry), True))
+        best = best or findings
+    if best[0].kind in ("not started", "crashed"):
+        return nothing(entry, best[0].kind, best[0].text)
+    rows = {row: not fails(row, best) for row in rows_of(entry)}
+    return Verdict("wrong", rows, [f.text for f in best][:4], mistakes_in(entry, outputs))
+
+
+def fails(row: str, findings: list[Finding]) -> bool:
+    """Whether a row is lost: its own kind is wrong, or the values are, or there is an error."""
+    return any(
+        finding.kind not in functions.KINDS[1:] or finding.kind == row for finding in findings
+    )
+
+
+def findings_of(
+    entry: GradedTask, outputs: Mapping[str, Any], name: str, one: Hidden
+) -> list[Finding]:
+    """Sharply in float64, then as it will be used, in float32.
+
+    There it has ten times the tolerance of the students' check, whose inputs do not change.
+    """
+    findings: list[Finding] = []
+    for dtype in DTYPES:
+        found = of_run(outputs, f"{name} {dtype}")
+        findings = errors_in(found)
+        if not findings:
+            wanted = wanted_of(entry, found, one)
+            if entry.id == INIT and not init_is_readable(wanted, one):
+                return [Finding("values", LACKING["invalid answer"])]
+            slack = 10.0 if dtype == "float32" else 1.0
+            findings = functions.compare(
+                entry.id, wanted, DTYPES[dtype], one.references, reveal=False, slack=slack
+            )
+        if any(not finding.slight for finding in findings):
+            return findings
+    return findings
+
+
+def wanted_of(entry: GradedTask, found: Mapping[str, Any], one: Hidden) -> dict[str, Any]:
+    """The outputs that a right function has, None where they are lacking; others are left out."""
+    names = [n.removeprefix(f"{entry.id}/") for n in one.expected if n.startswith(f"{entry.id}/")]
+    names = [n for n in names if not n.endswith(KEYS_FIRST)]
+    wanted = {n: found.get(n) for n in names if n in found or n not in OPTIONAL}
+    for name, got in wanted.items():
+        right = one.expected[f"{entry.id}/{name}"]
+        if name.startswith("padding") and not same_form(got, right):
+            wanted[name] = None
+    return wanted
+
+
+def same_form(got: Any, right: Tensor) -> bool:
+    """Whether an output is a tensor of the right shape and kind of numbers."""
+    return (
+        isinstance(got, Tensor)
+        and got.shape == right.shape
+        and got.is_floating_point() == right.is_floating_point()
+    )
+
+
+def init_is_readable(wanted: Mapping[str, Any], one: Hidden) -> bool:
+    """Whether what is told about the layers is a table with a row for each."""
+    right = {name: one.expected[f"{INIT}/{name}"] for name in wanted}
+    tensors = all(isinstance(got, Tensor) for got in wanted.values())
+    forms = tensors and all(
+        got.dim() == right[n].dim() and got.shape[1:] == right[n].shape[1:]
+        for n, got in wanted.items()
+    )
+    tables = (("sizes", "values/Linear layers: with a bias"), ("rates", RATES))
+    return forms and all(len(wanted[a]) == len(wanted[b]) for a, b in tables)
+
+
+def mistakes_in(entry: GradedTask, outputs: Mapping[str, Any]) -> list[Mistake]:
+    """The known mistakes, by what the function makes of the published inputs."""
+    for group in functions.groups_of(entry.id):
+        found = of_run(outputs, f"{PUBLIC} {group}")
+        given = str(found.get("error", "")) if "error kind" in found else found
+        mistakes, _ = functions.known_mistakes(group).find(given, decisive="values")
+        if mistakes:
+            return mistakes
+    return []
+
+
+def judge_optimizer(
+    entry: GradedTask, outputs: Mapping[str, Any], expected: Mapping[str, Mapping[str, Tensor]]
+) -> Verdict:
+    """Task 1.5: trajectories as in one of the two orders of weight decay, the same everywhere."""
+    found = of_run(outputs, "hidden")
+    if errors := errors_in(found):
+        status = errors[0].kind if errors[0].kind in ("not started", "crashed") else "wrong"
+        return nothing(entry, status, errors[0].text)
+    verdicts = []
+    for order, wanted in expected.items():
+        wrong = {case for case in wanted if not close(found.get(case), wanted[case])}
+        rows = {row: wrong.isdisjoint(cases) for row, cases in OPTIMIZER_ROWS.items()}
+        rows[KEPT] &= sum(rows.values()) > 1  # what does nothing changes no gradient either
+        verdicts.append((sum(rows.values()), order, rows, sorted(wrong)))
+    _, order, rows, wrong = max(verdicts, key=lambda verdict: verdict[0])
+    if not wrong:
+        return Verdict("right", rows, [f"convention: {adamw.ORDERS[order]}"])
+    about = {case.name: case.about for case in adamw.CASES}
+    messages = [f"wrong: {about.get(case, 'p.grad is changed')}" for case in wrong]
+    known = adamw.known_mistakes()
+    mistakes, _ = adamw.mistakes_in(of_run(outputs, PUBLIC), known)
+    return Verdict("wrong", rows, messages[:4], mistakes)
+
+
+def close(got: Any, wanted: Tensor) -> bool:
+    """Whether a trajectory is the wanted one; its shape is not broadcast."""
+    if not isinstance(got, Tensor) or got.shape != wanted.shape:
+        return False
+    off = (got.double() - wanted).abs()
+    return bool((off <= adamw.TOLERANCE).all())

@@ -1,0 +1,247 @@
+"""The tasks of part 2: MultitaskBERT is called in the sandbox, its results are judged here.
+
+There is no one right answer: the properties of checks/part2/ are judged, for words and weights that
+differ from student to student, and once more at weights that are chosen later (later.py). bert.py
+is ours, so that a mistake of part 1 does not cost again; where __init__ or forward is wrong, what
+waits for it is run once more with what it should find, as far as that can be given.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cache
+from typing import Any
+
+from torch import Tensor
+
+from checks.findings import Finding, Mistake, faulty
+from checks.graded_tasks import GradedTask, graded_task
+from checks.part2 import properties
+from checks.part2.calls import INIT
+from checks.part2.properties import CHECKED, KINDS
+from course import table
+from course.answers import MISTAKES, read_all
+from course.grading.intake import parse
+from course.grading.judging import judge
+from course.grading.judging import second_round as later
+from course.grading.judging.types import Submission
+from course.grading.sandbox import requests as asking
+from course.grading.sandbox.context import ROOT, GradingContext
+
+RUN = "course.grading.sandbox.runs:part_2"
+REPAIRED = " in a repaired model"  # what jobs are called besides their task
+Ask = Callable[[Mapping[str, dict], Mapping[str, Tensor]], dict[str, asking.Reply]]
+AGAIN = "judged with what is wrong in earlier tasks put right"
+
+
+# ---------------------------------------------------------------------------------------------
+# One submission
+
+
+def grade(
+    context: GradingContext, submission: Submission, slot: int
+) -> tuple[dict[str, judge.Verdict], list[str]]:
+    """The verdict on each task, by its id, and the sandbox's layers."""
+    if context.tasks[0].file not in submission.files:
+        return {entry.id: judge.nothing(entry, "missing") for entry in context.tasks}, []
+    layers: list[str] = []
+
+    def ask(jobs: Mapping[str, dict], tensors: Mapping[str, Tensor]) -> dict[str, asking.Reply]:
+        whole = [job_for(context, submission, name, given) for name, given in jobs.items()]
+        answers, layers[:] = asking.ask(context, whole, tensors, slot)
+        return answers
+
+    seed = context.seed(submission.student)
+    secret = context.seed(f"{submission.student} later {submission.sha256}")
+    found = ask_all(ask, [entry.id for entry in context.tasks], seed, secret)
+    return {entry.id: verdict(entry, found) for entry in context.tasks}, layers
+
+
+def ask_all(ask: Ask, tasks: Sequence[str], seed: int, secret: int) -> Findings:
+    """Both rounds; then both once more of what has to be judged in a repaired model.
+
+    Args:
+        ask: what runs jobs: their arguments by their names, and tensors.
+        tasks: their ids.
+        seed: of the first round's words and weights.
+        secret: of all that is chosen later.
+    """
+    found = both_rounds(ask, tasks, Findings(seed), secret)
+    waiting = [f"{name}{REPAIRED}" for name in tasks if found.repairable(graded_task(name))]
+    return both_rounds(ask, waiting, found, secret + 1) if waiting else found
+
+
+def both_rounds(ask: Ask, names: Sequence[str], found: Findings, secret: int) -> Findings:
+    """What is found, with some jobs' first and second rounds added."""
+    answers = ask({name: arguments(name, found.seed) for name in names}, {})
+    found = replace(found, answers=found.answers | answers, known={})
+    encoders, parcel = later.Encoders(found.seed, secret), later.Parcel()
+    jobs, second = {}, {}
+    for name in filter(found.goes_on, names):
+        given = arguments(name, found.seed)
+        with contextlib.suppress(properties.Stopped):  # what cannot be read is asked nothing more
+            outputs = answers[name].outputs
+            second[name] = later.plan(given["task_id"], found.seed, outputs, encoders)
+            jobs[name] = given | parcel.pack(second[name])
+    replies = found.replies | (ask(jobs, parcel.tensors) if jobs else {})
+    return replace(found, second=found.second | second, replies=replies, known={})
+
+
+def arguments(name: str, seed: int) -> dict[str, Any]:
+    """Of runs.part_2, for a job: a task's id, and perhaps REPAIRED."""
+    task_id = name.removesuffix(REPAIRED)
+    return {"task_id": task_id, "seed": seed, "repaired": name != task_id}
+
+
+def job_for(
+    context: GradingContext, submission: Submission, name: str, given: Mapping[str, Any]
+) -> dict[str, Any]:
+    """A job for the sandbox."""
+    return {
+        "name": name,
+        "run": RUN,
+        "arguments": given,
+        "files": own_files(submission),
+        "folders": [str(context.stage / "solution")],
+        "seconds": context.seconds,
+    }
+
+
+def own_files(submission: Submission) -> dict[str, str]:
+    """Part 2's script and the student's own modules; files of part 1 are ours."""
+    of_part_1 = table.read_table(ROOT).files[1]
+    return {
+        name: content.decode("utf-8")
+        for name, content in submission.files.items()
+        if name.endswith(".py") and name not in of_part_1
+    }
+
+
+# ---------------------------------------------------------------------------------------------
+# Judging
+
+
+@dataclass
+class Findings:
+    """What is wrong with each task, found out when it is asked for."""
+
+    seed: int
+    answers: dict[str, asking.Reply] = field(default_factory=dict)
+    second: dict[str, later.Second] = field(default_factory=dict)  # what is asked later
+    replies: dict[str, asking.Reply] = field(default_factory=dict)  # to that
+    known: dict[str, list[Finding]] = field(default_factory=dict)
+    flags: dict[str, list[str]] = field(default_factory=dict)
+
+    def of(self, name: str) -> list[Finding]:
+        """Findings of a job: a task's id, and perhaps REPAIRED."""
+        if name not in self.known:
+            self.known[name] = self.judge(name)
+        return self.known[name]
+
+    def goes_on(self, name: str) -> bool:
+        """Whether a job has points to lose in the second round."""
+        rows = KINDS[name.removesuffix(REPAIRED)]
+        return not name.startswith(INIT) and lost_rows(self.first(name)) <= {*rows}
+
+    def first(self, name: str) -> list[Finding]:
+        """What the first round shows."""
+        answer = self.answers.get(name, asking.Reply("missing"))
+        if answer.status != "ran":
+            return [Finding("error", judge.LACKING[answer.status])]
+        findings = properties.judge(name.removesuffix(REPAIRED), answer.outputs, self.seed)
+        if error := properties.error_of(answer.outputs, "result"):  # then no row can be right
+            findings = [replace(f, kind=error.kind) for f in findings]
+        return findings
+
+    def judge(self, name: str) -> list[Finding]:
+        """What both rounds show."""
+        findings = self.first(name)
+        if not self.goes_on(name):
+            return findings
+        answer = self.replies.get(name, asking.Reply("invalid answer"))
+        if answer.status != "ran":
+            return [Finding("error", judge.LACKING[answer.status])]
+        more, self.flags[name] = later.judge(self.second[name], answer.outputs)
+        return [*more, *findings]
+
+    def conclude(self, entry: GradedTask) -> list[Finding]:
+        """Which of a task's findings count."""
+        return properties.conclude(entry, self.of, lambda: True)
+
+    def init_is_wrong(self) -> bool:
+        """Whether Task 2.1 is."""
+        return bool(properties.faults(INIT, self.of))
+
+    def repairable(self, entry: GradedTask) -> bool:
+        """Whether a task is wrong perhaps because an earlier one is, and that can be put right."""
+        there_is_a_model = lost_rows(self.of(INIT)) <= {*KINDS[INIT]}
+        return there_is_a_model and any(f.kind == "waits" for f in self.conclude(entry))
+
+
+def verdict(entry: GradedTask, found: Findings) -> judge.Verdict:
+    """What is right and wrong about one task, and what to look at."""
+    made = without_flags(entry, found)
+    names = (entry.id, f"{entry.id}{REPAIRED}")
+    flags = dict.fromkeys(text for name in names for text in found.flags.get(name, ()))
+    return replace(made, flags=[f"Task {entry.number}: {text}" for text in flags])
+
+
+def without_flags(entry: GradedTask, found: Findings) -> judge.Verdict:
+    """What is right and wrong about one task."""
+    answer = found.answers.get(entry.id, asking.Reply("missing"))
+    again = f"{entry.id}{REPAIRED}"
+    if again in found.answers:
+        findings = [properties.with_source(entry, finding) for finding in found.of(again)]
+        if lost_rows(findings) <= {*KINDS[entry.id]}:
+            judged_again = judged(entry, findings, [AGAIN])
+            if faulty(findings) and found.init_is_wrong():  # what is left may still come from there
+                said = [finding.text for finding in found.conclude(entry)]
+                return judge.Verdict("waits", judged_again.rows, said)
+            return judged_again
+    if answer.status != "ran":
+        return judge.nothing(entry, answer.status)
+    return judged(entry, found.conclude(entry), [])
+
+
+def lost_rows(findings: list[Finding]) -> set[str]:
+    """Rows that are lost; what is none of a task's rows counts as all of them."""
+    return {finding.kind for finding in faulty(findings)}
+
+
+def judged(entry: GradedTask, findings: list[Finding], said: list[str]) -> judge.Verdict:
+    """The rows of a task from its findings; those of no row fail all of them."""
+    wrong = faulty(findings)
+    hints = [f"hint: {finding.text}" for finding in findings if finding not in wrong]
+    rows = KINDS[entry.id]
+    if not wrong:
+        return judge.Verdict("right", dict.fromkeys(rows, True), [*said, *hints[:2]])
+    status = wrong[0].kind
+    if status == "not started":
+        return judge.nothing(entry, status)
+    if status == "waits":
+        return judge.nothing(entry, status, f"waits {wrong[0].text}")
+    kinds = lost_rows(wrong)
+    right = {row: kinds <= {*rows} - {row} for row in rows}
+    mistakes = {f.name: mistake_in(entry, f) for f in wrong if f.name}
+    return judge.Verdict(
+        "wrong", right, [*said, *(f.text for f in wrong)][:4], [*mistakes.values()]
+    )
+
+
+def mistake_in(entry: GradedTask, finding: Finding) -> Mistake:
+    """The mistake that a finding names; in its own words where several have that name."""
+    known = known_mistakes(entry.id)[finding.name]
+    if known.name == finding.name:
+        return known
+    return Mistake(finding.name, finding.text.partition(" (read ")[0], "", known.read)
+
+
+@cache
+def known_mistakes(task_id: str) -> dict[str, Mistake]:
+    """The mistakes by the names that the check has for them, this task's own ones before others."""
+    with parse.ONE_AT_A_TIME:
+        answers = [answer for name in CHECKED for answer in read_all(MISTAKES, name)]
+    answers.sort(key=lambda a: (a.task.id == task_id, a.named == a.name))
+    return {answer.named: answer.mistake for answer in answers}  # the last one counts

@@ -1,0 +1,73 @@
+"""All that a batch writes from its results: feedback, tables, gradebooks, pages."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from course.grading.intake import deadlines
+from course.grading.intake.lists import Lists
+from course.grading.judging.predictions import Gold
+from course.grading.pages import class_page, gradebooks, leaderboard, pseudonyms, reports
+from course.grading.pages.review import to_look_at
+
+Result = Mapping[str, Any]
+
+
+def write_all(
+    out: Path,
+    results: Iterable[Result],
+    settings: Mapping[str, Any],
+    times: Mapping[str, float],
+    lists: Lists,
+    secret: str,
+    gold: Mapping[tuple[str, str], Gold] | None = None,
+    more: Iterable[class_page.Section] = (),
+) -> list[str]:
+    """Everything into OUT; lines on who lacks a mark or is in no gradebook.
+
+    Args:
+        results: all, those included where the grader failed.
+        settings: settings.toml, checked.
+        times: when each student's submission was handed in, by the file's time.
+        secret: the assignment's.
+        more: sections of the staff's page.
+    """
+    times = {**times, **lists.times}
+    results = list(results)
+    names = {}
+    if settings["leaderboard"]["pseudonyms"]:
+        names = pseudonyms.names_of(out, [result["student"] for result in results], secret)
+    known = [result for result in results if result["status"] in ("graded", "refused")]
+    on_test = leaderboard.write_all(out, known, settings, times, names, gold)
+    results = [completed(result, settings, times, lists, names) for result in results]
+    sheets = reports.write_feedback(out, results, on_test)
+    gradebooks.write_grades(out, results)
+    look = to_look_at(results, settings["look"])
+    class_page.write(out, results, settings["course"], look, more)
+    said = reports.unmarked(results)
+    if lists.roster and known:
+        part, manual = known[0]["part"], sum(settings["manual"].values())
+        title = f"{settings['course']['name']} part {part}"
+        most = known[0]["of"] + (manual if part == 2 else 0)
+        given = (out, results, lists.roster, title, most, sheets)
+        said += gradebooks.write_by_student(*given)
+    return said
+
+
+def completed(
+    result: Result,
+    settings: Mapping[str, Any],
+    times: Mapping[str, float],
+    lists: Lists,
+    names: Mapping[str, str],
+) -> dict[str, Any]:
+    """A result with what does not come from grading: marks, lateness, the pseudonym."""
+    student, part = result["student"], result.get("part")
+    found = {**result, "pseudonym": names.get(student, "")}
+    if part and student in times:
+        found["late"] = deadlines.lateness(settings, part, times[student])
+    if part == 2:
+        found["manual"] = reports.manual_rows(student, lists.marks, settings["manual"])
+    return found

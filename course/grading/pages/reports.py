@@ -1,0 +1,173 @@
+"""What each student reads: points and feedback, as Markdown and as a page.
+
+It shows what results hold and computes no verdict. Everything that is written passes ``clean``:
+messages may quote a student's code, file names and errors.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from checks.graded_tasks import GRADED_TASKS
+from course.grading.intake.lists import Marks
+from course.grading.pages.output import clean, page, write_text
+from course.templates import templates_of
+from training.files.errors import InputError
+
+Result = Mapping[str, Any]
+# What Markdown may take for a sign; "_" inside a word and "#" inside a line are none
+ACTIVE = re.compile(r"[\\`*\[\]<~$]|(?<!\w)_|_(?!\w)|^[#>]|&(?=#?\w+;)")
+SAYS = {
+    "waits": "could not be run, because what it needs is not right yet",
+    "crashed": "the program ended before the function did, or the file cannot be imported",
+    "timeout": "took longer than allowed",
+    "memory": "needed more memory than allowed",
+    "missing": "the function or its file is not there",
+    "invalid answer": "gave back something else than a tensor of the right kind",
+}
+
+
+# ---------------------------------------------------------------------------------------------
+# Points
+
+
+def manual_rows(student: str, marks: Marks, limits: Mapping[str, int]) -> list[dict[str, Any]]:
+    """A result's "manual": every row; points None where nobody has given any."""
+    rows = []
+    for row, most in limits.items():
+        points, comment = marks.get((student, row), (None, ""))
+        rows.append({"row": row, "points": points, "of": most, "comment": comment})
+    return rows
+
+
+def totals(result: Result) -> tuple[float, float, list[str]]:
+    """(points, most points, rows without a mark), the latter in neither of the two numbers.
+
+    What handing in late has cost is taken off the points.
+    """
+    graded = [row for row in result.get("manual", []) if row["points"] is not None]
+    entries = [*result.get("tasks", []), *graded]
+    missing = [row["row"] for row in result.get("manual", []) if row["points"] is None]
+    kept = 1 - (result.get("late") or {}).get("lost", 0)
+    return kept * sum(e["points"] for e in entries), sum(e["of"] for e in entries), missing
+
+
+def unmarked(results: Iterable[Result]) -> list[str]:
+    """A line for each graded student with rows without a mark."""
+    lines = []
+    for result in results:
+        missing = totals(result)[2] if result["status"] == "graded" else []
+        if missing:
+            lines.append(f"{clean(result['student'])}: no mark yet for {', '.join(missing)}")
+    return lines
+
+
+# ---------------------------------------------------------------------------------------------
+# Feedback
+
+
+def _md(text: Any, limit: int = 300) -> str:
+    """A cleaned text that Markdown shows as it is: no link, no tag, no cell of a table."""
+    shown = ACTIVE.sub(r"\\\g<0>", clean(text, limit))
+    return re.sub(r"(?i)(:)(?=//)|(?<=www)(\.)", r"\\\1\2", shown)  # addresses without brackets
+
+
+def _block(text: str) -> str:
+    """Several lines as they are, between fences that are longer than any in it."""
+    shown = clean(text, 2000, lines=True)
+    longest = max(map(len, re.findall("`+", shown)), default=0)
+    fence = "`" * max(3, longest + 1)
+    return f"\n{fence}text\n{shown}\n{fence}"
+
+
+TEMPLATES = templates_of(__file__)
+TEMPLATES.filters |= {"clean": clean, "md": _md, "block": _block}
+
+
+def contents(result: Result, show_test: bool) -> dict[str, Any]:
+    """What both templates of feedback show; see ``feedback``."""
+    points, most, missing = totals(result)
+    tasks = result.get("tasks", [])
+    wrong = [entry for entry in tasks if entry["status"] != "right"]
+    first = {str(entry["messages"]): entry["number"] for entry in reversed(wrong)}
+    return {
+        "result": result,
+        "heading": result["student"] + (f", part {result['part']}" if "part" in result else ""),
+        "points": points,
+        "most": most,
+        "missing": missing,
+        "late": result.get("late"),
+        "right": [entry for entry in tasks if entry["status"] == "right"],
+        "wrong": [entry | about(entry, first[str(entry["messages"])]) for entry in wrong],
+        "manual": result.get("manual", []),
+        "predictions": [predicted(one, show_test) for one in result.get("predictions", [])],
+        "says": SAYS,
+    }
+
+
+def feedback(result: Result, show_test: bool = True) -> str:
+    """What one student gets to read, in Markdown; its text is in feedback.md.
+
+    Args:
+        show_test: whether this submission counts on the test data; of these the public half only.
+    """
+    text = TEMPLATES.get_template("feedback.md").render(contents(result, show_test))
+    return re.sub(r"\n{3,}", "\n\n", text)
+
+
+def feedback_page(result: Result, show_test: bool = True) -> str:
+    """The same as a page; its text is in feedback.html."""
+    found = contents(result, show_test)
+    return page(found["heading"], "", template="feedback.html", **found)
+
+
+def about(entry: Mapping[str, Any], first: str) -> dict[str, Any]:
+    """What a wrong task looks like, where to read, and its messages.
+
+    Args:
+        first: the first task with the same messages, such as those of a file that fails.
+    """
+    named = zip(entry.get("mistakes", []), entry.get("hints", []), strict=False)
+    known = [one for one in GRADED_TASKS if one.number == entry["number"]]
+    told = [f"as Task {first}"] if entry["messages"] and first != entry["number"] else None
+    return {"looks_like": list(named), "known": known, "messages": told or entry["messages"]}
+
+
+def predicted(entry: Mapping[str, Any], show_test: bool) -> dict[str, Any]:
+    """A file's metric with its interval; of test data the public half, or nothing."""
+    test = entry["split"] == "test"
+    keys = [f"public{end}" for end in ("", "_low", "_high")] if test else ["value", "low", "high"]
+    value, low, high = map(entry.get, keys)
+    found = {"file": entry["file"], "rows": "public half" if test else "all rows"}
+    shown, interval = "", ""
+    if faults := entry.get("faults"):
+        interval = f"not scored: {'; '.join(faults[:10])}"
+    elif test and not show_test:
+        interval = "only your first submissions count on test"
+    elif value is None:
+        interval = entry.get("note") or "not scored"
+    else:
+        shown, interval = f"{value:.3f}", f"{low:.3f} to {high:.3f}"
+    return found | {"metric": entry["metric"], "value": shown, "interval": interval}
+
+
+def write_feedback(
+    out: Path, results: Iterable[Result], on_test: Collection[str]
+) -> dict[str, str]:
+    """OUT/feedback/<student>.md and .html for everybody; the latter by student.
+
+    Args:
+        on_test: the students whose present submission counts on test.
+    """
+    pages = {}
+    for result in results:
+        name = result["student"]
+        if not re.fullmatch(r"[\w-]+", name):
+            raise InputError(f"{clean(repr(name))} is no name for a file of feedback")
+        pages[name] = feedback_page(result, name in on_test)
+        write_text(out / "feedback" / f"{name}.md", feedback(result, name in on_test))
+        write_text(out / "feedback" / f"{name}.html", pages[name])
+    return pages

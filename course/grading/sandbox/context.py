@@ -1,0 +1,95 @@
+"""What the grading of one assignment shares: settings, secret, staff's files for the sandbox."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import secrets
+import shutil
+import threading
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from checks.graded_tasks import GradedTask
+from course import handout, table
+from course.grading.sandbox import isolation, leftovers
+from course.grading.sandbox.confine import FIRST_GROUP, GROUPS, Limits
+
+ROOT = Path(__file__).resolve().parents[3]
+# Of this folder, what the sandbox needs
+INSIDE = ("__init__", "confine", "likeness", "removal", "runs", "seccomp", "worker")
+SECONDS = 20.0  # wall time of one task
+
+
+@dataclass(frozen=True)
+class GradingContext:
+    """All that the grading of one assignment shares."""
+
+    part: int
+    settings: Mapping[str, Any]
+    tasks: tuple[GradedTask, ...]
+    secret: str  # of the assignment; hidden inputs are made from it and the student's name
+    stage: Path  # the staff's files that the sandbox may read
+    limits: Limits
+    seconds: float  # wall time of one task
+    around: isolation.AnotherUser
+    group: int  # may read the stage, as root
+    lock: threading.Lock = field(
+        default_factory=threading.Lock
+    )  # torch's default type is one for all
+
+    def seed(self, student: str) -> int:
+        """Of a student's hidden inputs."""
+        key = f"{self.secret}:{self.part}:{student}".encode()
+        return int.from_bytes(hashlib.blake2b(key, digest_size=4).digest()) >> 1
+
+
+@contextlib.contextmanager
+def open_context(
+    part: int,
+    secret: str,
+    limits: Limits | None = None,
+    seconds: float = SECONDS,
+    around: isolation.AnotherUser | None = None,
+) -> Iterator[GradingContext]:
+    """Lay out the staff's files: the handout, for part 2 also our part 1, and the worker."""
+    settings = table.read_settings(ROOT)
+    tasks = tuple(t for t in table.course_tasks(settings) if t.part == part)
+    with leftovers.own_folder() as stage:
+        write_all(stage / "handout", handout.build(ROOT, "2").files)
+        if part == 2:
+            solved = handout.build(ROOT, "2", with_solution=True).files
+            names = {t.file for t in table.course_tasks(settings) if t.part == 1}
+            write_all(stage / "solution", {name: solved[name] for name in names})
+        inside = stage / "staff" / "course" / "grading" / "sandbox"
+        inside.mkdir(parents=True)
+        for name in INSIDE:
+            shutil.copy(Path(__file__).with_name(f"{name}.py"), inside)
+        group = new_group()
+        leftovers.for_group(stage, group)
+        yield GradingContext(
+            part,
+            settings,
+            tasks,
+            secret,
+            stage,
+            limits or Limits(),
+            seconds,
+            around or isolation.best(),
+            group,
+        )
+
+
+def new_group() -> int:
+    """A group that no other batch has, in all likelihood."""
+    return FIRST_GROUP + secrets.randbelow(GROUPS)
+
+
+def write_all(folder: Path, files: Mapping[str, bytes]) -> None:
+    """Files by their paths under a folder."""
+    for name, content in files.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content)
