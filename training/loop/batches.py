@@ -137,6 +137,9 @@ def endless(loader: TrainingLoader, skip: int) -> Iterator[dict]:
     rounds, batches = divmod(skip, len(loader))
     for epoch in itertools.count(rounds + 1):
         loader.set_epoch(epoch, batches)
+        # a loader draws a number when it begins; not from the run's, which would then depend on
+        # how often it was interrupted
+        loader.generator = torch.Generator()
         yield from loader
         batches = 0
 
