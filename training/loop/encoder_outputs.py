@@ -52,7 +52,8 @@ def cache_encoder_outputs(
     encoder = model.bert
     encode = encoder.forward
     model.eval()
-    batch = next(iter(evaluation_loader(datasets[0], batch_size)))
+    rows = [datasets[0][i] for i in range(min(batch_size, len(datasets[0])))]
+    batch = datasets[0].collate_fn(rows)
     ids, mask = batch["token_ids"].to(device), batch["attention_mask"].to(device)
     expected = outputs()
     encoder.forward = lambda *inputs: cls_alone(encode(*inputs))
