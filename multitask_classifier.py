@@ -351,7 +351,7 @@ def predict(model: nn.Module, config, lines: Iterable[Sequence[str]], device) ->
     Raises:
         InputError: it was not trained on a task of such lines.
     """
-    encoder = SentenceClassificationTestDataset([], config)
+    encoder, tasks = SentenceClassificationTestDataset([], config), getattr(config, "tasks", TASKS)
     for texts in lines:
         if not all(text.strip() for text in texts):
             continue
@@ -359,19 +359,16 @@ def predict(model: nn.Module, config, lines: Iterable[Sequence[str]], device) ->
         padded = [encoder.pad([clean(text).strip()]) for text in texts]  # (1, L), (1, L) each
         inputs = [tensor.to(device) for pair in padded for tensor in pair]
         answers = []
-        if len(texts) == 1 and "sst" in config.tasks:
+        if len(texts) == 1 and "sst" in tasks:
             answers.append(say_classes(model.predict_sentiment(*inputs)))  # (1, 5)
-        if len(texts) == 2 and "para" in config.tasks:
+        if len(texts) == 2 and "para" in tasks:
             yes = model.predict_paraphrase(*inputs).float().sigmoid().item()
             answers.append(f"paraphrase {yes:.3f}")
-        if len(texts) == 2 and "sts" in config.tasks:
+        if len(texts) == 2 and "sts" in tasks:
             answers.append(f"similarity {model.predict_similarity(*inputs).item():.2f}")
         if not answers:
             kind = "one text" if len(texts) == 1 else "a pair"
-            raise InputError(
-                f"this checkpoint was trained on {', '.join(config.tasks)} alone: it has no answer "
-                f"to {kind}"
-            )
+            raise InputError(f"no answer to {kind} from a model of {', '.join(tasks)} alone")
         print(f"{'  '.join(answers)}   {' | '.join(text.strip() for text in texts)}", flush=True)
 
 
