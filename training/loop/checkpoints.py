@@ -90,7 +90,8 @@ def restore_model(
         model.load_state_dict(saved.get("model", {}))
     except RuntimeError as error:
         raise InputError(
-            f"{filepath} holds other tensors than a {type(model).__name__} on {config.model}; train again"
+            f"{filepath} does not hold the tensors of a {type(model).__name__} on {config.model}; "
+            "train again"
         ) from error
     return model.to(device).eval(), config
 
