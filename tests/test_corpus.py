@@ -30,16 +30,11 @@ from support import (
     tiny_vocabulary,
 )
 
-from pretraining import corpus as module
-from pretraining.corpus import (
-    DATA_FILES,
-    Corpus,
-    build,
-    read_blocks,
-    split_sentences,
-    text_files,
-    unigram_entropy,
-)
+from pretraining import blocks as module
+from pretraining.blocks import read_blocks, text_files
+from pretraining.building import build
+from pretraining.corpus import DATA_FILES, Corpus, unigram_entropy
+from pretraining.sentences import split_sentences
 from tokenizer import BertTokenizer
 from training.files.errors import InputError
 
@@ -196,7 +191,7 @@ def test_a_corpus_is_what_the_files_say(tmp_path, monkeypatch, workers, block, c
     assert corpus.n_tokens == sum(lengths)
     assert corpus.ids.dtype == np.uint16
     said = capsys.readouterr().out
-    assert f"{len(lengths)} sentences, {sum(lengths):,} word pieces, 12 documents" in said
+    assert f"{len(lengths)} sentences, {sum(lengths):,} tokens, 12 documents" in said
     assert sorted(os.listdir(tmp_path / "made")) == sorted([".lock", "corpus.json", *DATA_FILES])
     for limit in (1, 17, len(lengths), len(lengths) + 1):
         corpus = build([tmp_path / "text"], TINY, tmp_path / str(limit), workers, limit)
@@ -234,7 +229,7 @@ def test_bad_bytes_and_files_without_text_are_named(tmp_path, capsys):
     corpus = build([tmp_path], TINY, tmp_path / "made", workers=1)
     assert corpus.description["replaced"] == 3
     said = capsys.readouterr().out
-    assert f"3 places are no UTF-8 and were replaced; the first: {tmp_path}/b.txt, line 2" in said
+    assert f"3 places are not UTF-8 and were replaced; the first: {tmp_path}/b.txt, line 2" in said
     assert f"2 files hold no text: {tmp_path}/blank.txt, {tmp_path}/empty.txt" in said
     found = [TINY.decode(corpus.sentence(i)) for i in range(corpus.n_sentences)]
     assert found == ["fine", "fine", "bad here", "bad"]
@@ -256,7 +251,7 @@ def test_sources_are_files_and_folders_each_once(tmp_path):
         ("missing.txt", "missing.txt: no such file or folder", {}),
         ("empty", "empty holds no *.txt file", {}),
         ("blank.txt", "no text in ", {}),
-        ("utf16.txt", "utf16.txt is no text in UTF-8", {}),
+        ("utf16.txt", "utf16.txt is not text in UTF-8", {}),
         ("text.txt", "at least 1", {"limit": 0}),
     ],
 )
@@ -326,7 +321,7 @@ def edit_description(**values):
 @pytest.mark.parametrize(
     ("change", "why"),
     [
-        (edit_text, "the texts are other ones"),
+        (edit_text, "the texts have changed"),
         (edit_ids, "ids.bin is damaged"),
         (cut_index, "sentences.bin has"),
         (lambda text, folder: (folder / "documents.bin").unlink(), "cannot be read"),
@@ -350,7 +345,7 @@ def test_anything_else_builds_it_anew_and_says_why(made, capsys, change, why):
 def test_another_vocabulary_builds_it_anew(made, capsys):
     text, folder = made
     build([text], BertTokenizer(tiny_vocabulary(), lower_case=False), folder, workers=1)
-    assert "the vocabulary is another one" in capsys.readouterr().out
+    assert "the vocabulary has changed" in capsys.readouterr().out
     larger = BertTokenizer([*tiny_vocabulary(), "one"])
     corpus = build([text], larger, folder, workers=1)
     assert as_lists(corpus) == plainly(text_files([text]), larger)
@@ -359,9 +354,9 @@ def test_another_vocabulary_builds_it_anew(made, capsys):
 @pytest.mark.parametrize(
     ("place", "old_is_whole"),
     [
-        ("pretraining.corpus.encode_block", True),
+        ("pretraining.blocks.encode_block", True),
         ("utils.os.replace", False),
-        ("pretraining.corpus.write_json", False),
+        ("pretraining.building.write_json", False),
     ],
 )
 def test_a_failure_at_any_moment_leaves_nothing_that_counts(made, monkeypatch, place, old_is_whole):
@@ -575,7 +570,7 @@ def test_unigram_entropy_is_that_of_the_counts(corpus, monkeypatch):
 
 MEASURE = """
 import resource, sys
-from pretraining.corpus import build
+from pretraining.building import build
 from tokenizer import BertTokenizer
 from training.cli.scripts import run_script
 tokenizer = BertTokenizer.from_pretrained(sys.argv[1])

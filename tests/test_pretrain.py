@@ -41,12 +41,14 @@ import multitask_classifier
 from base_bert import read_weights
 from bert import BertModel
 from optimizer import AdamW
-from pretraining import pretrain
+from pretraining import pretrain, report
 from pretraining.corpus import Corpus, unigram_entropy
-from pretraining.masking import PretrainingExamples
+from pretraining.examples import PretrainingExamples
+from pretraining.held_out import HeldOut
+from pretraining.losses import averages, pretraining_losses
 from pretraining.model import PretrainingModel
 from pretraining.presets import PRESETS, preset
-from pretraining.pretrain import averages, measure, weight_decay_groups
+from pretraining.pretrain import weight_decay_groups
 from tokenizer import BertTokenizer
 from training.files.errors import InputError
 from training.loop.checkpoints import ResumePoint, load_checkpoint
@@ -106,7 +108,7 @@ def test_values_losses_and_gradients_are_those_of_transformers(pair, tmp_path, o
     limit = 1e-4 if dtype == torch.float32 else 1e-12
     torch.testing.assert_close(some, words[chosen], atol=limit, rtol=0)
 
-    word_loss, pair_loss, counts = measure(ours, ids, segments, mask, labels, relation)
+    word_loss, pair_loss, counts = pretraining_losses(ours, ids, segments, mask, labels, relation)
     loss = word_loss / counts["masked"]
     if objective == "nsp":
         wanted = their.seq_relationship_logits
@@ -146,7 +148,7 @@ def compare_gradients(theirs, ours: PretrainingModel, rtol: float, atol: float) 
 def test_a_row_without_a_masked_piece_is_no_nan():
     model = PretrainingModel(tiny_config(), "none")
     ids, segments, mask, labels, relation = rows(objective="none")
-    word_loss, _, counts = measure(
+    word_loss, _, counts = pretraining_losses(
         model, ids, segments, mask, torch.full_like(labels, -100), relation
     )
     word_loss.backward()
@@ -314,7 +316,7 @@ def test_a_run_learns_and_says_how_much(trained):
     log = (trained / "log.txt").read_text()
     assert log.count("held-out text at step") == len(losses)
     assert f"unigram entropy {found['unigram_entropy']:.3f}" in log
-    assert "pieces/s   time left" in log
+    assert "tokens/s   time left" in log
     picture = (trained / "out" / "curves.png").read_bytes()
     assert picture.startswith(b"\x89PNG")
     assert not list(trained.glob("out/*.resume"))
@@ -329,14 +331,14 @@ def test_best_and_last_are_kept(trained, place):
     train, held = corpus.split(0.2, 11711)
     assert held.n_documents + train.n_documents == 12
     assert found["unigram_entropy"] == unigram_entropy(held) != unigram_entropy(train)
-    rows = pretrain.HeldOut(args, tokenizer, held)
+    rows = HeldOut(args, tokenizer, held)
     for folder, row in (("out", found["best"]), ("out/last", found["held_out"][-1])):
         model = PretrainingModel.from_pretrained(trained / folder, objective="nsp")
         again = rows.measure(model, torch.no_grad)
         assert again["mlm_loss"] == pytest.approx(row["mlm_loss"], abs=1e-5)
         assert again["nsp_acc"] == pytest.approx(row["nsp_acc"])
     args.eval_rows, args.batch_size = 5, 3
-    rows = pretrain.HeldOut(args, tokenizer, corpus)
+    rows = HeldOut(args, tokenizer, corpus)
     assert [len(batch) for batch in rows.batches] == [3, 3]  # bounded, each row once
     assert len({i for batch in rows.batches for i in batch}) == 6
 
@@ -344,7 +346,7 @@ def test_best_and_last_are_kept(trained, place):
 def test_a_worse_look_does_not_replace_the_best(place, run_script_here, monkeypatch, tmp_path):
     losses = iter([2.0, 3.0, 2.5])
     look = {"mlm_acc": 0.1, "nsp_loss": 0.7, "nsp_acc": 0.5, "perplexity": 9.0}
-    monkeypatch.setattr(pretrain.HeldOut, "measure", lambda *_: look | {"mlm_loss": next(losses)})
+    monkeypatch.setattr(HeldOut, "measure", lambda *_: look | {"mlm_loss": next(losses)})
     succeeded(run_script_here(pretrain, *place.line, "--steps", 6, "--eval_every", 2))
     assert metrics_of(tmp_path)["best"]["step"] == 2
     best, last = read_weights(tmp_path / "out"), read_weights(tmp_path / "out" / "last")
@@ -402,7 +404,7 @@ def test_a_vocabulary_of_ones_own(place, run_script_here, tmp_path, monkeypatch)
     line[i : i + 2] = ["--train_vocab", "90"]
     line[line.index("--corpus") + 1] = "own-corpus"
     result = succeeded(run_script_here(pretrain, *line, "--steps", 2))
-    assert "pieces learned from the text (--train_vocab 90)" in result.out
+    assert "word pieces learned from the text (--train_vocab 90)" in result.out
     tokenizer = BertTokenizer.from_pretrained(str(tmp_path / "out"))
     assert 60 < len(tokenizer) <= 90
     assert tokenizer.pieces[:5] == ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
@@ -562,7 +564,7 @@ STEPS = ["--epochs", "4", "--seed", "7"]
 
 def run(folder: Path, line: list[str], last_event: int | None = None) -> int:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(pretrain, "plot", lambda *_: None)
+        patch.setattr(report, "plot", lambda *_: None)
         return run_forked(pretrain.main, folder, line, last_event)
 
 
@@ -639,7 +641,7 @@ def test_another_text_cannot_be_resumed(place, run_script_here, monkeypatch, tmp
         ("--workers -1", "--workers must be at least 0"),
         ("--seed -1", "--seed must be at least 0"),
         ("--held_out 1", "must be at least 0 and below 1"),
-        ("--held_out 0 --patience 2", "--patience looks at held-out text"),
+        ("--held_out 0 --patience 2", "--patience needs held-out text"),
         ("--out x/model", "lies in --text x, and would be read as text"),
     ],
 )
@@ -654,7 +656,7 @@ def test_flags_that_cannot_be(run_script_here, flags, fact):
         (["--length", "49"], "--length 49 is more than the model's 48 positions"),
         (["--text", "nowhere"], "nowhere"),
         (["--config", "nowhere.json"], "nowhere.json is not the configuration of a BERT"),
-        (["--held_out", "0.001"], "the held-out text is one document"),
+        (["--held_out", "0.001"], "the held-out text is a single document"),
         (["--lr", "1e30", "--warmup", "0", "--clip", "1e30"], "lower --lr"),
         (["--out", "/proc/none"], "/proc/none"),
     ],

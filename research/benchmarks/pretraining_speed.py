@@ -31,8 +31,11 @@ sys.path.insert(0, str(ROOT))
 
 from optimizer import AdamW
 from pretraining import pretrain
-from pretraining.corpus import build
-from pretraining.masking import PretrainingExamples
+from pretraining.building import build
+from pretraining.examples import PretrainingExamples
+from pretraining.losses import KEYS, pretraining_losses
+from pretraining.masking import IGNORED
+from pretraining.model import PretrainingModel
 from pretraining.presets import PRESETS, preset
 from research.benchmarks.speed import print_table, ratios, run_alone, spread
 from tokenizer import BertTokenizer
@@ -64,7 +67,7 @@ def ours(job: SimpleNamespace) -> tuple[int, float]:
     device = torch.device("cuda" if job.use_gpu else "cpu")
     examples, tokenizer = rows_of(job)
     config = preset(job.preset, vocab_size=len(tokenizer))
-    model = pretrain.PretrainingModel(config, job.objective).to(device).train()
+    model = PretrainingModel(config, job.objective).to(device).train()
     optimizer = AdamW(pretrain.weight_decay_groups(model, 0.01), lr=job.lr)
     accelerate(model, optimizer, kernel_in_training=job.use_gpu)
     autocast = autocast_for(device, "auto")
@@ -73,10 +76,10 @@ def ours(job: SimpleNamespace) -> tuple[int, float]:
     for step, rows in zip(range(job.steps + WARM_UP), batches, strict=False):
         batch = examples.collate_fn([examples[i] for i in rows])
         optimizer.zero_grad()
-        masked = max(1, int((batch["labels"] != pretrain.IGNORED).sum()))
+        masked = max(1, int((batch["labels"] != IGNORED).sum()))
         with autocast():
-            tensors = (batch[key].to(device) for key in pretrain.KEYS)
-            word_loss, pair_loss, _ = pretrain.measure(model, *tensors)
+            tensors = (batch[key].to(device) for key in KEYS)
+            word_loss, pair_loss, _ = pretraining_losses(model, *tensors)
         (word_loss / masked + pair_loss / len(rows)).backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         factor = linear_factor(step, job.steps + WARM_UP, 0.1, True)

@@ -25,9 +25,10 @@ from scipy.special import log_softmax
 
 from lessons.fill_mask import fill_mask, load
 from pretraining.corpus import Corpus
+from pretraining.held_out import HeldOut
+from pretraining.losses import averages
 from pretraining.masking import IGNORED
 from pretraining.model import PretrainingModel
-from pretraining.pretrain import HeldOut, averages
 from tokenizer import BertTokenizer
 from training.cli.arguments import OneLineParser, positive_int, probability
 from training.cli.scripts import run_script
