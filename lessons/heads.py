@@ -1,9 +1,8 @@
-"""What the lessons that put a linear layer on BERT have in common.
+"""What token_classifier.py and question_answering.py have in common: a linear layer on BERT.
 
 The model and its folder, the flags of the command line, how a run begins and ends, and what it
-leaves in --out. It does not know what the head's outputs mean, how data look or what the loss
-is. Of scores it knows that the best epoch is the one with the highest dev_f1. token_classifier.py
-and question_answering.py use it.
+leaves in --out. This file does not know what the head's outputs mean, how data look or what the
+loss is.
 """
 
 from __future__ import annotations
@@ -47,7 +46,7 @@ from utils import seed_everything
 
 
 class BertWithHead(BertPreTrainedModel):
-    """BERT, and one linear layer over the last hidden states of all word pieces.
+    """BERT, and one linear layer over the last hidden states of all tokens.
 
     It is saved as, and loaded from, a folder of one of ``transformers``' models.
 
@@ -83,7 +82,7 @@ class BertWithHead(BertPreTrainedModel):
         return getattr(self, self.HEAD)
 
     def load_hf_weights(self, tensors: dict[str, Tensor], source: str) -> None:
-        """The encoder's tensors, and the head's where the checkpoint is one of this model."""
+        """Load the encoder's tensors, and the head's if the checkpoint is of this kind of model."""
         names = {key: f"{self.HEAD}.{key}" for key in ("weight", "bias")}
         core = {name: tensor for name, tensor in tensors.items() if name not in names.values()}
         super().load_hf_weights(core, source)
@@ -110,7 +109,7 @@ class BertWithHead(BertPreTrainedModel):
 
 
 def settle_length(args: HeadFlags, model: BertWithHead) -> None:
-    """--length where none was given; InputError if the model has fewer positions."""
+    """Set --length if it is not given; InputError if the model has fewer positions."""
     positions = model.config.max_position_embeddings
     if args.length is None:
         args.length = min(args.USUAL_LENGTH, positions)
@@ -118,8 +117,8 @@ def settle_length(args: HeadFlags, model: BertWithHead) -> None:
         raise InputError(f"--length {args.length} is more than the model's {positions} positions")
 
 
-def restore(args, kind: type[BertWithHead]) -> SimpleNamespace:
-    """What predicting needs: model (a ``kind``), tokenizer, device and autocast, from the flags."""
+def restore(args: HeadFlags, kind: type[BertWithHead]) -> SimpleNamespace:
+    """The model of --checkpoint (a ``kind``), its tokenizer, device and autocast."""
     device = pick_device(args.use_gpu)
     model = kind.from_pretrained(args.checkpoint)
     accelerate(model)
@@ -132,11 +131,11 @@ def restore(args, kind: type[BertWithHead]) -> SimpleNamespace:
 
 
 # ---------------------------------------------------------------------------------------------
-# A run, and what it leaves in --out
+# A run, and what it writes into --out
 
 
 def resume_file(args) -> Path:
-    """Where an interrupted run is kept."""
+    """The file from which --resume continues."""
     return Path(args.out) / "model.resume"
 
 
@@ -148,7 +147,7 @@ def new_run(
     columns: dict[str, str],
     curves: dict[str, str],
 ) -> Run:
-    """The run of these flags, on a model that is on its device; all it writes goes into --out.
+    """The run that these flags describe, on a model on its device; it writes into --out.
 
     Args:
         dataset: to learn from.
@@ -190,13 +189,13 @@ class HeadFlags(TrainingFlags):
     out: str = flag("predictions/head", help=OUT_HELP)
     lr: float = flag(5e-5, type=positive_float)
     length: int | None = flag(
-        None, type=positive_int, help="most word pieces of a row (128, or what the model can read)"
+        None, type=positive_int, help="most tokens of a row (128, or the model's limit)"
     )
     limit: int | None = flag(
-        None, type=positive_int, help="use the first so many examples of each file"
+        None, type=positive_int, help="use the first LIMIT examples of each file"
     )
     evaluate: str | None = flag(None, metavar="FILE", help="score a trained model on a file")
-    checkpoint: str | None = flag(None, metavar="DIR", help="which model predicts or is scored")
+    checkpoint: str | None = flag(None, metavar="DIR", help="the model that predicts or is scored")
     train: str | None = None
     dev: str | None = None
     predict: str | None = None
@@ -206,9 +205,9 @@ Flags = TypeVar("Flags", bound=HeadFlags)
 
 
 def checked(parser: argparse.ArgumentParser, args: Flags) -> Flags:
-    """The flags, after what argparse does not look at: which of them go together."""
+    """The flags, after checking which of them go together."""
     if bool(args.checkpoint) != (args.predict is not None or args.evaluate is not None):
-        parser.error("--predict and --evaluate need --checkpoint, and it is for them alone")
+        parser.error("--predict and --evaluate need --checkpoint, which is for them alone")
     if bool(args.train) != bool(args.dev):
         parser.error("--train and --dev go together")
     if args.reencode:
@@ -223,7 +222,7 @@ def train_and_score(
     train: Callable[[HeadFlags], None],
     evaluate: Callable[[HeadFlags], None],
 ) -> None:
-    """Score a model that was trained, or train one and score that."""
+    """Score the model of --checkpoint, or train one and score it."""
     check_writable(args.out)
     if args.evaluate:
         evaluate(args)

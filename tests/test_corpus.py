@@ -30,7 +30,8 @@ from support import (
     tiny_vocabulary,
 )
 
-from pretraining import blocks as module
+from pretraining import blocks, building
+from pretraining import corpus as reading
 from pretraining.blocks import read_blocks, text_files
 from pretraining.building import build
 from pretraining.corpus import DATA_FILES, Corpus, unigram_entropy
@@ -106,11 +107,11 @@ def test_blocks_are_the_file_cut_at_good_places(tmp_path_factory, units, size):
     path = tmp_path_factory.mktemp("blocks") / "file.txt"
     path.write_bytes(text)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(module, "BLOCK", size)
-        blocks = list(read_blocks([path]))
-    assert b"".join(block.text for block in blocks) == text
+        patch.setattr(blocks, "BLOCK", size)
+        parts = list(read_blocks([path]))
+    assert b"".join(block.text for block in parts) == text
     at = 0
-    for block in blocks:
+    for block in parts:
         assert 0 < len(block.text) <= size
         assert block.line == 1 + text[:at].count(b"\n")
         assert block.goes_on == (at > 0 and text[at - 1 : at] != b"\n")
@@ -129,7 +130,7 @@ def test_an_enormous_line_is_read_in_bounded_memory(tmp_path):
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert size == path.stat().st_size > 50_000_000
-    assert peak < 8 * module.BLOCK
+    assert peak < 8 * blocks.BLOCK
 
 
 # ---------------------------------------------------------------------------------------------
@@ -179,7 +180,7 @@ def write_texts(folder, files=3, documents=4, seed=0, words="one two three four 
 @pytest.mark.parametrize(("workers", "block"), [(1, 1 << 18), (1, 300), (2, 300)])
 def test_a_corpus_is_what_the_files_say(tmp_path, monkeypatch, workers, block, capsys):
     files = write_texts(tmp_path / "text")
-    monkeypatch.setattr(module, "BLOCK", block)  # lines are shorter than 300 bytes
+    monkeypatch.setattr(blocks, "BLOCK", block)  # lines are shorter than 300 bytes
     corpus = build([tmp_path / "text"], TINY, tmp_path / "made", workers=workers)
     wanted = plainly(files)
     assert as_lists(corpus) == wanted
@@ -200,7 +201,7 @@ def test_a_corpus_is_what_the_files_say(tmp_path, monkeypatch, workers, block, c
 
 
 def test_a_line_longer_than_a_block_stays_in_its_document(tmp_path, monkeypatch):
-    monkeypatch.setattr(module, "BLOCK", 64)
+    monkeypatch.setattr(blocks, "BLOCK", 64)
     corpus = build_text(tmp_path, "ab " * 200 + "\ncd\n" + "e" * 64 + "\ncd\n\n" + "é" * 50)
     wanted = [["ab"] * 200 + ["cd", "e" * 64, "cd"], ["é" * 32, "é" * 18]]
     found = [[i for ids in document for i in ids] for document in as_lists(corpus)]
@@ -395,7 +396,7 @@ def wait_until(condition, seconds=20.0):
 def test_killed_it_leaves_no_process_and_no_half_corpus(tmp_path, monkeypatch):
     text, folder = tmp_path / "text", tmp_path / "made"
     write_texts(text)
-    monkeypatch.setattr(module, "BLOCK", 300)
+    monkeypatch.setattr(blocks, "BLOCK", 300)
     names = tmp_path / "workers"
 
     def stall(array):
@@ -405,14 +406,14 @@ def test_killed_it_leaves_no_process_and_no_half_corpus(tmp_path, monkeypatch):
         part.rename(names)
         time.sleep(60)
 
-    class Stalling(module._Hashed):
+    class Stalling(building._Hashed):
         def write(self, array):
             super().write(array)
             if len(array) > 1:
                 stall(array)
 
     with monkeypatch.context() as patch:
-        patch.setattr(module, "_Hashed", Stalling)
+        patch.setattr(building, "_Hashed", Stalling)
         run = multiprocessing.get_context("fork").Process(
             target=build, args=([text], TINY, folder), kwargs={"workers": 2}
         )
@@ -442,7 +443,7 @@ def test_two_programs_do_not_build_at_once(tmp_path):
 
     second = context.Process(target=build_later, daemon=True)
     second.start()  # before the lock is taken, which a fork would inherit
-    with module._alone(tmp_path / "made"):
+    with building._locked(tmp_path / "made"):
         go.set()
         second.join(0.3)
         assert second.is_alive()
@@ -457,7 +458,7 @@ def one_of_two(number, folder, source, results):
         "gloo", init_method=f"file://{folder}/meeting", rank=number, world_size=2
     )
     written = []
-    module._write = lambda *args, real=module._write: (written.append(1), real(*args))
+    building._write = lambda *args, real=building._write: (written.append(1), real(*args))
     try:
         corpus = build([source], TINY, folder / "made", workers=1)
         results.put((number, len(written), corpus.n_sentences))
@@ -542,7 +543,7 @@ def test_one_huge_document_is_not_held_out(tmp_path):
 def test_splits_and_sentences_that_cannot_be(corpus, tmp_path):
     alone = build_text(tmp_path, "a b.\nc d.")
     assert alone.n_documents == 1
-    with pytest.raises(InputError, match="one document"):
+    with pytest.raises(InputError, match="a single document"):
         alone.split(0.5, seed=0)
     for share in (0.0, 1.0, -1.0):
         with pytest.raises(InputError, match="cannot be held out"):
@@ -562,7 +563,7 @@ def test_a_corpus_is_pickled_by_its_place(corpus):
 
 
 def test_unigram_entropy_is_that_of_the_counts(corpus, monkeypatch):
-    monkeypatch.setattr(module, "READ", 100)
+    monkeypatch.setattr(reading, "READ", 100)
     for one in (corpus, *corpus.split(0.2, seed=1)):
         ids = [i for document in as_lists(one) for sentence in document for i in sentence]
         assert unigram_entropy(one) == pytest.approx(entropy(np.bincount(ids)), abs=1e-12)

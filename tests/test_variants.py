@@ -8,7 +8,7 @@ import transformers
 from support import assert_refused, assert_same_tensors, stir, succeeded
 
 from lessons import variants
-from lessons.variants import AlbertModel, DistilBertModel, RobertaModel, load, positions_of_pieces
+from lessons.variants import AlbertModel, DistilBertModel, RobertaModel, load, roberta_positions
 from training.files.errors import InputError
 
 SMALL = {
@@ -139,10 +139,10 @@ def test_a_checkpoint_with_a_head_is_read(tmp_path):
 # What makes each of them what it is
 
 
-def test_positions_of_pieces():
+def test_roberta_positions():
     ids = torch.tensor([[0, 7, 9, 2, 1, 1], [1, 1, 0, 5, 2, 1]])
     wanted = [[2, 3, 4, 5, 1, 1], [1, 1, 2, 3, 4, 1]]
-    assert positions_of_pieces(ids, 1).tolist() == wanted
+    assert roberta_positions(ids, 1).tolist() == wanted
 
 
 def test_roberta_keeps_its_buffer_when_embedding_fails():
