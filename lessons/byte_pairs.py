@@ -96,7 +96,7 @@ class BytePairTokenizer:
         return [piece for part in stretches().findall(text) for piece in self.cut(part)]
 
     def cut(self, stretch: str) -> list[str]:
-        """The pieces of one stretch: its pairs are joined in the order in which they were learned."""
+        """The pieces of one stretch: pairs are joined in the order in which they were learned."""
         spelled = spell_bytes(stretch)
         while known := self.ranks.keys() & set(pairwise(spelled)):
             first, second = min(known, key=self.ranks.__getitem__)

@@ -28,7 +28,6 @@ from classifier import BertSentimentClassifier, load_model
 from config import BertConfig
 from optimizer import AdamW
 from tokenizer import BertTokenizer
-from training.acceleration import accelerate
 from training.cli.arguments import OneLineParser
 from training.cli.scripts import run_script
 from training.files.errors import InputError
@@ -163,7 +162,6 @@ def folder_logits(folder: str | Path) -> Tensor:
     """
     head = read_head(folder)
     bert = BertModel.from_pretrained(folder)
-    accelerate(bert)  # as classifier.py does
     pooled = _run(bert, str(folder))["pooler_output"]  # (B, D)
     return nn.functional.linear(pooled, head["weight"], head["bias"])  # (B, K)
 

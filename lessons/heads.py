@@ -22,7 +22,6 @@ from bert import BertModel
 from config import BertConfig
 from optimizer import AdamW
 from tokenizer import BertTokenizer
-from training.acceleration import accelerate
 from training.cli.arguments import check_seed, positive_float, positive_int
 from training.cli.flags import TrainingFlags, flag
 from training.files.errors import InputError
@@ -30,12 +29,12 @@ from training.files.hub import default_model
 from training.files.writing import check_writable
 from training.loop.batches import TrainingLoader
 from training.loop.checkpoints import ResumePoint, run_settings
-from training.loop.devices import autocast_for, pick_device
+from training.loop.devices import autocast_for, pick_device, speed_up
 from training.loop.processes import (
     broadcast_parameters,
-    first_process,
-    in_first_process,
+    is_main_process,
     join_processes,
+    on_main_process,
 )
 from training.loop.run import Run
 from training.reports.report import Report
@@ -121,7 +120,8 @@ def restore(args: HeadFlags, kind: type[BertWithHead]) -> SimpleNamespace:
     """The model of --checkpoint (a ``kind``), its tokenizer, device and autocast."""
     device = pick_device(args.use_gpu)
     model = kind.from_pretrained(args.checkpoint)
-    accelerate(model)
+    if args.fast:
+        speed_up(model)
     settle_length(args, model)
     tokenizer = BertTokenizer.from_pretrained(args.checkpoint)
     autocast = autocast_for(device, args.precision)
@@ -142,8 +142,8 @@ def resume_file(args) -> Path:
 def new_run(
     args,
     model: BertWithHead,
+    optimizer: AdamW,
     dataset: Dataset,
-    totals: Sequence[str],
     columns: dict[str, str],
     curves: dict[str, str],
 ) -> Run:
@@ -151,24 +151,22 @@ def new_run(
 
     Args:
         dataset: to learn from.
-        totals: what is summed up; averages are taken over the first.
         columns: of the table: headings and keys.
         curves: metrics of the picture: keys and names.
     """
-    loader = TrainingLoader(dataset, args.batch_size, args.seed)
     broadcast_parameters(model)
-    optimizer = AdamW(model.parameters(), lr=args.lr)
-    accelerate(model, optimizer)
+    if args.fast:
+        speed_up(model, optimizer)
     if args.compile:
         model.compile()
+    loader = TrainingLoader(dataset, args.batch_size, args.seed)
     return Run(
         args,
         model,
         optimizer,
         loader,
-        point=ResumePoint(resume_file(args), run_settings(args, ("train", "dev"))),
+        point=ResumePoint(resume_file(args), run_settings(args)),
         checkpoint=args.out,
-        totals=totals,
         steps_file=f"{args.out}/steps.csv",
         report=Report(f"{args.out}/", Path(args.out).name, columns, curves),
     )
@@ -186,7 +184,7 @@ class HeadFlags(TrainingFlags):
     """The options of every lesson that trains a head."""
 
     USUAL_LENGTH: ClassVar[int] = 128
-    out: str = flag("predictions/head", help=OUT_HELP)
+    out: str = flag("predictions/head", path="writes", help=OUT_HELP)
     lr: float = flag(5e-5, type=positive_float)
     length: int | None = flag(
         None, type=positive_int, help="most tokens of a row (128, or the model's limit)"
@@ -194,8 +192,12 @@ class HeadFlags(TrainingFlags):
     limit: int | None = flag(
         None, type=positive_int, help="use the first LIMIT examples of each file"
     )
-    evaluate: str | None = flag(None, metavar="FILE", help="score a trained model on a file")
-    checkpoint: str | None = flag(None, metavar="DIR", help="the model that predicts or is scored")
+    evaluate: str | None = flag(
+        None, may_change=True, metavar="FILE", help="score a trained model on a file"
+    )
+    checkpoint: str | None = flag(
+        None, may_change=True, metavar="DIR", help="the model that predicts or is scored"
+    )
     train: str | None = None
     dev: str | None = None
     predict: str | None = None
@@ -229,10 +231,10 @@ def train_and_score(
         return
     join_processes(args.use_gpu)
     default_files(args)
-    args.model = args.model or in_first_process(default_model)
+    args.model = args.model or on_main_process(default_model)
     seed_everything(args.seed)
     train(args)
-    if first_process():
+    if is_main_process():
         args.checkpoint = args.out
         evaluate(args)
         resume_file(args).unlink(missing_ok=True)

@@ -29,7 +29,7 @@ from pretraining.corpus import DATA_FILES, Corpus, read_description
 from tokenizer import BertTokenizer
 from training.files.errors import InputError, first_line
 from training.files.writing import atomic_write, sha256_of, write_json
-from training.loop.processes import in_first_process
+from training.loop.processes import on_main_process
 
 VERSION = 2  # of these files and of how text is cut; another one is built again
 
@@ -74,7 +74,7 @@ def build(
                     print(f"corpus: {folder} is built again, {why}", flush=True)
                 _write(folder, files, tokenizer, workers or usable_cores(), wanted)
 
-    in_first_process(work)
+    on_main_process(work)
     corpus = Corpus(folder)
     print(f"corpus: {corpus.describe()} in {folder}")
     return corpus

@@ -26,13 +26,18 @@ class PretrainingFlags(TrainingFlags):
 
     text: list[Path] | None = flag(
         None,
+        may_change=True,
         nargs="+",
         type=Path,
         required=True,
         help="text files, or folders of *.txt: a paragraph a line, a blank line between documents",
     )
     out: Path | None = flag(
-        None, type=Path, required=True, help="folder of the model, curves.png, metrics.json"
+        None,
+        path="writes",
+        type=Path,
+        required=True,
+        help="folder of the model, curves.png, metrics.json",
     )
     preset: str | None = None  # these three exclude each other
     config: Path | None = None
@@ -52,7 +57,9 @@ class PretrainingFlags(TrainingFlags):
     )
     length: int = flag(128, type=positive_int, help="tokens per row")
     batch_size: int = flag(32, type=positive_int, help="rows per step")
-    epochs: int = flag(1, type=positive_int, help="times the length of the first epoch")
+    epochs: int = flag(
+        1, may_change=True, type=positive_int, help="times the length of the first epoch"
+    )
     steps: int | None = flag(None, type=positive_int, help="number of steps, instead of --epochs")
     lr: float | None = flag(None, type=positive_float, help="5e-4 from scratch, 5e-5 with --model")
     dropout: float | None = flag(
@@ -72,7 +79,9 @@ class PretrainingFlags(TrainingFlags):
         help="stop after that many evaluations on held-out text without an improvement",
     )
     reencode: bool = False  # not an option: all of the model learns
-    limit: int | None = flag(None, type=positive_int, help="use only the first LIMIT sentences")
+    limit: int | None = flag(
+        None, may_change=True, type=positive_int, help="use only the first LIMIT sentences"
+    )
     held_out: float = flag(0.02, type=probability, help="fraction of the text to evaluate on")
     eval_rows: int = flag(1024, type=positive_int, help="rows per evaluation, in whole batches")
     eval_every: int | None = flag(
@@ -82,16 +91,19 @@ class PretrainingFlags(TrainingFlags):
     )
     keep_at: list[int] = flag(
         [],
+        may_change=True,
         nargs="+",
         type=int,
         metavar="TOKENS",
         help="keep the model, in OUT/pieces-N, when it has read N tokens (0: before training)",
     )
     log_every: int = flag(50, type=positive_int, help="steps between rows of the table")
-    corpus: Path | None = flag(None, type=Path, help="folder of the tokenized text (OUT/corpus)")
+    corpus: Path | None = flag(
+        None, may_change=True, type=Path, help="folder of the tokenized text (OUT/corpus)"
+    )
     vocab: str | None = None  # these two exclude each other
     train_vocab: int | None = None
-    workers: int = flag(0, type=int, help="processes that prepare batches")
+    workers: int = flag(0, may_change=True, type=int, help="processes that prepare batches")
 
 
 def make_parser() -> argparse.ArgumentParser:

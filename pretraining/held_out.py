@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from itertools import islice
@@ -12,7 +13,7 @@ import torch
 
 from pretraining.corpus import Corpus, unigram_entropy
 from pretraining.examples import make_examples
-from pretraining.losses import COUNTS, KEYS, averages, pretraining_losses
+from pretraining.losses import KEYS, pretraining_losses, totals
 from pretraining.masking import MASKED
 from pretraining.model import PretrainingModel
 from tokenizer import BertTokenizer
@@ -54,13 +55,16 @@ class HeldOut:
     ) -> dict[str, float]:
         """Losses and accuracies, and the perplexity exp(loss) of masked words."""
         device = model.decoder_bias.device
-        sums = dict.fromkeys(COUNTS, 0.0)
+        sums: Counter[str] = Counter()
+        counts: Counter[str] = Counter()
         model.eval()
         for rows in self.batches:
             batch = self.examples.collate_fn([self.examples[i] for i in rows])
             with autocast():
-                _, _, counts = pretraining_losses(model, *(batch[key].to(device) for key in KEYS))
-            sums = {name: sums[name] + counts.get(name, 0.0) for name in COUNTS}
+                heads = pretraining_losses(model, *(batch[key].to(device) for key in KEYS))
+            for name, (total, count) in totals(*heads, model.objective).items():
+                sums[name] += total.item()
+                counts[name] += count
         model.train()
-        means = averages(sums, model.objective)
+        means = {name: total / max(1, counts[name]) for name, total in sums.items()}
         return means | {"perplexity": math.exp(min(means["mlm_loss"], 700.0))}

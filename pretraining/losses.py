@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
 from pretraining.masking import IGNORED
 from pretraining.model import PretrainingModel
+from training.loop.run import Run
 
-# Running sums: masked tokens and pairs of segments, the sums of their losses, correct predictions
-COUNTS = ("masked", "mlm_loss", "mlm_right", "pairs", "pair_loss", "pair_right")
 KEYS = ("token_ids", "token_type_ids", "attention_mask", "labels", "next_labels")
+
+
+class Predictions(NamedTuple):
+    """What a head predicted, summed over ``count`` masked tokens or pairs of segments."""
+
+    loss: Tensor
+    right: Tensor
+    count: int
 
 
 def pretraining_losses(
@@ -21,8 +30,8 @@ def pretraining_losses(
     mask: Tensor,
     labels: Tensor,
     relation: Tensor,
-) -> tuple[Tensor, Tensor, dict[str, float]]:
-    """The two losses, each a sum over the rows, and COUNTS.
+) -> tuple[Predictions, Predictions]:
+    """The predictions of masked words, and of the segments' relation (of 0 pairs without it).
 
     Args:
         ids, segments, mask: (B, L) each.
@@ -32,26 +41,31 @@ def pretraining_losses(
     chosen = labels != IGNORED  # (B, L), M of them
     segments = segments if model.relation else None  # one segment: all 0, the default
     words, order = model(ids, mask, segments, chosen)  # (M, V), (B, 2)
-    true_words = labels[chosen]  # (M,)
-    word_loss = F.cross_entropy(words, true_words, reduction="sum")
-    measured = [word_loss, (words.argmax(dim=-1) == true_words).sum()]
-    pair_loss = torch.zeros_like(word_loss)
-    if order is not None:
-        pair_loss = F.cross_entropy(order, relation, reduction="sum")
-        measured += [pair_loss, (order.argmax(dim=-1) == relation).sum()]
-    sums = torch.stack([value.detach().float() for value in measured]).tolist()  # one wait
-    counts = dict(zip(("mlm_loss", "mlm_right", "pair_loss", "pair_right"), sums, strict=False))
-    pairs = len(ids) if order is not None else 0
-    return word_loss, pair_loss, {"masked": len(true_words), "pairs": pairs} | counts
+    if order is None:
+        return predictions(words, labels[chosen]), Predictions(torch.zeros(()), torch.zeros(()), 0)
+    return predictions(words, labels[chosen]), predictions(order, relation)
 
 
-def averages(sums: dict[str, float], objective: str) -> dict[str, float]:
-    """Loss and accuracy of masked words, and of the segments' relation if it is learned."""
-    means = {
-        "mlm_loss": sums["mlm_loss"] / max(1, sums["masked"]),
-        "mlm_acc": sums["mlm_right"] / max(1, sums["masked"]),
+def predictions(logits: Tensor, targets: Tensor) -> Predictions:
+    """Loss and correct predictions: (N, K), (N,)."""
+    loss = F.cross_entropy(logits, targets, reduction="sum")
+    return Predictions(loss, (logits.argmax(dim=-1) == targets).sum(), len(targets))
+
+
+def totals(words: Predictions, pairs: Predictions, objective: str) -> dict[str, tuple[Tensor, int]]:
+    """Loss and accuracy of masked words, and of the relation if it is learned: (sum, count)."""
+    heads = {"mlm": words} if objective == "none" else {"mlm": words, objective: pairs}
+    return {
+        f"{head}_{name}": (total, count)
+        for head, (loss, right, count) in heads.items()
+        for name, total in (("loss", loss), ("acc", right))
     }
-    if objective != "none":
-        means[f"{objective}_loss"] = sums["pair_loss"] / max(1, sums["pairs"])
-        means[f"{objective}_acc"] = sums["pair_right"] / max(1, sums["pairs"])
-    return means
+
+
+def log_losses(
+    run: Run, loss: Tensor, words: Predictions, pairs: Predictions, objective: str
+) -> None:
+    """Log a micro-batch, whose part of the batch's loss is ``loss``."""
+    run.log(1, of=1, loss=loss)
+    for name, (total, count) in totals(words, pairs, objective).items():
+        run.log(count, **{name: total / max(1, count)})

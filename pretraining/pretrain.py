@@ -35,21 +35,25 @@ from pretraining.corpus import Corpus
 from pretraining.examples import PretrainingExamples, make_examples
 from pretraining.flags import PretrainingFlags, get_args
 from pretraining.held_out import HeldOut, check_size
-from pretraining.losses import COUNTS, KEYS, pretraining_losses
+from pretraining.losses import KEYS, log_losses, pretraining_losses
 from pretraining.masking import IGNORED
 from pretraining.model import PretrainingModel
 from pretraining.presets import preset
 from pretraining.report import Tables, print_header, print_held_out, print_row, write_report
 from pretraining.vocabulary import find_tokenizer
 from tokenizer import BertTokenizer
-from training.acceleration import accelerate
 from training.cli.scripts import run_script
 from training.files.errors import InputError
 from training.files.writing import check_writable
 from training.loop.batches import TrainingLoader
 from training.loop.checkpoints import ResumePoint, resume_path, run_settings
-from training.loop.devices import keep_freed_memory, pick_device
-from training.loop.processes import broadcast_parameters, first_process, from_first, join_processes
+from training.loop.devices import keep_freed_memory, pick_device, speed_up
+from training.loop.processes import (
+    broadcast_from_main,
+    broadcast_parameters,
+    is_main_process,
+    join_processes,
+)
 from training.loop.progress import minutes, pieces_of
 from training.loop.run import Run
 from utils import seed_everything
@@ -139,8 +143,8 @@ def train(args: PretrainingFlags, tokenizer: BertTokenizer, corpus: Corpus) -> N
     model = new_model(args, tokenizer)
     broadcast_parameters(model.to(device))
     optimizer = AdamW(weight_decay_groups(model, args.weight_decay), lr=args.lr)
-    # on a GPU PyTorch's kernel is faster in training too; on a CPU with dropout it is not
-    accelerate(model, optimizer, kernel_in_training=device.type == "cuda")
+    if args.fast:
+        speed_up(model, optimizer)
     if args.compile:
         model.compile()
     held_out = None
@@ -156,29 +160,33 @@ def train(args: PretrainingFlags, tokenizer: BertTokenizer, corpus: Corpus) -> N
     tables = Tables()
     print_header(args, len(loader))
     with new_run(args, model, optimizer, loader, corpus, tables) as run:
-        if run.step_number == 0:
+        if run.position.step == 0:
             keep_checkpoint(args, tokenizer, model, -1, 0)
         for _ in run.epochs():
             for batch in run.batches():
                 masked = max(1, int((batch["labels"] != IGNORED).sum()))
                 for inputs in run.micro_batches(batch, KEYS):
                     with run.autocast():
-                        word_loss, pair_loss, counts = pretraining_losses(model, *inputs)
-                    run.backward(word_loss / masked + pair_loss / len(batch["labels"]))
-                    run.add(**counts)
-                run.step()
+                        words, pairs = pretraining_losses(model, *inputs)
+                    loss = words.loss / masked + pairs.loss / len(batch["labels"])
+                    loss.backward()
+                    log_losses(run, loss, words, pairs, args.objective)
+                run.before_update()
+                optimizer.step()
+                optimizer.zero_grad()
+                step = run.position.step + 1
                 read = run.progress.begun_pieces
                 keep_checkpoint(args, tokenizer, model, read - pieces_of(batch), read)
-                is_last = run.step_number == args.steps
-                if is_last or run.step_number % args.log_every == 0:
-                    tables.training.append(print_row(run, args.objective))
-                if is_last or run.step_number % args.eval_every == 0:
+                if step == args.steps or step % args.log_every == 0:
+                    tables.training.append(print_row(run, step, args.objective))
+                if step == args.steps or step % args.eval_every == 0:
                     evaluate(args, tokenizer, model, held_out, run, tables)
+                run.end_step()  # last, so that a resume point has the rows above
             run.end_epoch()
     save(model, tokenizer, args.out / "last")
     took = minutes(run.progress.seconds())
     print(f"took {took}; wrote {args.out} (best) and {args.out / 'last'}")
-    if first_process():
+    if is_main_process():
         run.point.path.unlink(missing_ok=True)
 
 
@@ -198,7 +206,6 @@ def new_run(
         loader,
         point=ResumePoint(resume_path(args.out / "pretrain"), settings(args, corpus)),
         checkpoint=str(args.out),
-        totals=COUNTS,
         steps_file=args.out / "steps.csv",
         steps=args.steps,
         stateful={"tables": tables},
@@ -207,10 +214,14 @@ def new_run(
 
 def settings(args: PretrainingFlags, corpus: Corpus) -> dict[str, Any]:
     """What must be the same in a resumed run; the text counts by its contents."""
-    may_change = ("text", "corpus", "vocab", "limit", "epochs", "workers", "keep_at")
-    config = args.config and BertConfig.from_json(args.config).to_dict()
     text = [file["sha256"][:16] for file in corpus.description["files"].values()]
-    return run_settings(args, (), may_change) | {"config": config, "text": "-".join(text)}
+    return run_settings(args) | {
+        "preset": args.preset,
+        "config": args.config and BertConfig.from_json(args.config).to_dict(),
+        "model": args.model,
+        "train_vocab": args.train_vocab,
+        "text": "-".join(text),
+    }
 
 
 def evaluate(
@@ -225,8 +236,8 @@ def evaluate(
     if held_out is None:
         save(model, tokenizer, args.out)
     else:
-        row = {"step": run.step_number, "pieces": run.progress.begun_pieces}
-        row |= from_first(held_out.measure(model, run.autocast))
+        row = {"step": run.position.step + 1, "pieces": run.progress.begun_pieces}
+        row |= broadcast_from_main(held_out.measure(model, run.autocast))
         tables.held_out.append(row)
         print_held_out(row, held_out.entropy, args.objective)
         if run.is_best(-row["mlm_loss"]):
@@ -248,7 +259,7 @@ def keep_checkpoint(
         before, after: how many tokens had been read before the step, and after it.
     """
     for count in args.keep_at:
-        if before < count <= after and first_process():
+        if before < count <= after and is_main_process():
             save(model, tokenizer, args.out / f"pieces-{count}")
 
 
@@ -263,7 +274,7 @@ def main() -> None:
     args = get_args()
     join_processes(args.use_gpu)
     check_writable(args.out)
-    if first_process():
+    if is_main_process():
         for left in (*args.out.glob(".*.part"), *(args.out / "last").glob(".*.part")):
             left.unlink()  # what a run that was killed had begun to write
     seed_everything(args.seed)

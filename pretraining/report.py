@@ -6,7 +6,6 @@ import json
 from pathlib import Path
 
 from pretraining.flags import PretrainingFlags
-from pretraining.losses import averages
 from training.files.writing import atomic_write, write_json
 from training.loop.progress import minutes, say
 from training.loop.run import Run
@@ -39,10 +38,11 @@ def print_header(args: PretrainingFlags, batches: int) -> None:
     print(f"   step  mlm loss    acc{pair}   tokens/s   time left")
 
 
-def print_row(run: Run, objective: str) -> dict:
+def print_row(run: Run, step: int, objective: str) -> dict:
     """Print and return a row of the table: means since the last row."""
-    row = {"step": run.step_number} | averages(run.totals.sums, objective)
-    run.totals.clear()
+    means = run.means()
+    run.running.clear()
+    row = {"step": step} | {name: mean for name, mean in means.items() if name != "loss"}
     pair = ""
     if objective != "none":
         pair = f"  {row[f'{objective}_loss']:8.3f} {row[f'{objective}_acc']:.3f}"

@@ -11,14 +11,14 @@ from tokenizer import BertTokenizer
 from training.files.errors import InputError
 from training.files.hub import default_model
 from training.loop.checkpoints import resume_path
-from training.loop.processes import in_first_process
+from training.loop.processes import on_main_process
 from training.wordpieces import SPECIAL_TOKENS
 
 
 def find_tokenizer(args: PretrainingFlags) -> BertTokenizer:
     """The tokenizer of --train_vocab, --vocab or --model, or else of the default model."""
     if not args.train_vocab:
-        name = args.vocab or args.model or in_first_process(default_model)
+        name = args.vocab or args.model or on_main_process(default_model)
         return BertTokenizer.from_pretrained(name)
 
     def train_and_save() -> None:
@@ -26,7 +26,7 @@ def find_tokenizer(args: PretrainingFlags) -> BertTokenizer:
         if not is_resumed:
             train_vocabulary(args.text, args.train_vocab).save_pretrained(args.out)
 
-    in_first_process(train_and_save)
+    on_main_process(train_and_save)
     return BertTokenizer.from_pretrained(str(args.out.resolve()))
 
 
