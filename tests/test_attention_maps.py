@@ -14,7 +14,7 @@ from support import assert_refused, padded_batch, stir, succeeded, tiny_config
 from bert import BertModel
 from lessons import attention_maps
 from lessons.attention_maps import page, plain, plot_maps, policy
-from training.acceleration import accelerate
+from training.fast import replace_by_kernels
 
 ATTACK = "</script><script>document.title = 'taken'</script><img src=x onerror=alert(1)> & \" ' $x$"
 
@@ -25,7 +25,7 @@ def models(request):
     torch.manual_seed(3)
     ours = stir(BertModel(tiny_config()), 0.2)
     if request.param == "kernel":
-        accelerate(ours)
+        replace_by_kernels(ours)
     config = transformers.BertConfig(**ours.config.to_dict(), attn_implementation="eager")
     theirs = transformers.BertModel(config).eval()
     theirs.load_state_dict(ours.to_hf_weights(), strict=True)

@@ -221,13 +221,6 @@ def test_the_best_epoch_is_kept(run_script_here, monkeypatch, line):
     assert torch.equal(kept.classifier.bias, saved[1])
 
 
-def test_the_teacher_does_not_learn(teacher, batch):
-    assert not teacher.model.training
-    logits, hidden = teacher.outputs(batch["token_ids"], batch["attention_mask"])
-    assert not logits.requires_grad
-    torch.testing.assert_close(hidden, hidden_of(teacher.model.bert, batch))
-
-
 # ---------------------------------------------------------------------------------------------
 # Killed, and gone on
 

@@ -117,16 +117,6 @@ def test_whole_words_are_hidden_whole():
     assert within(int((hidden > 0).sum()), int((pieces > 0).sum()), 0.15)
 
 
-@settings(max_examples=50, deadline=None)
-@given(st.lists(st.integers(0, len(TINY) - 1), min_size=1, max_size=40))
-def test_word_numbers_are_columns_of_the_row(row):
-    """So that they can be looked up by gather, also where a row begins in mid-word."""
-    continues = torch.tensor([piece.startswith("##") for piece in TINY.pieces])
-    found = word_numbers(torch.tensor([row]), continues)
-    assert torch.equal(found, numbers_by_hand(torch.tensor([row]), continues.tolist()))
-    assert 0 <= int(found.min()) <= int(found.max()) < len(row)
-
-
 # ---------------------------------------------------------------------------------------------
 # A corpus in which no word piece occurs twice
 
@@ -465,13 +455,6 @@ def test_whole_word_flag_and_probability_reach_the_masks():
         words = {i // 4 for i, yes in zip(ids, hidden, strict=True) if yes}
         seen = {i // 4 for i, yes in zip(ids, hidden, strict=True) if i >= FIRST and not yes}
         assert not words & seen
-
-
-def test_a_plan_is_an_array_of_a_few_numbers_a_row():
-    for objective in ("nsp", "none"):
-        examples = make(random_corpus(11), objective)
-        assert isinstance(examples.plan, np.ndarray)
-        assert examples.plan.nbytes == 40 * len(examples)
 
 
 @pytest.mark.parametrize(
