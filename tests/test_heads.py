@@ -1,4 +1,4 @@
-"""Runs of the lessons that train a head: parts, processes, the best epoch, killed and resumed."""
+"""Runs of the lessons that train: parts, processes, the best epoch, killed and resumed."""
 
 import json
 import random
@@ -14,16 +14,20 @@ import torch
 from heads_support import read_json
 from safetensors.torch import load_file
 from support import (
+    NO_DROPOUT,
     assert_refused,
     left_by,
     needs_fork,
     needs_gloo,
     run_as_two,
     run_forked,
+    save_sentiment_checkpoint,
+    save_tiny_model,
     succeeded,
 )
 
-from lessons import question_answering, token_classifier
+from lessons import distil, question_answering, token_classifier
+from lessons.distil import DistilBertClassifier
 from lessons.question_answering import QuestionAnswerer
 from lessons.token_classifier import TokenClassifier
 from tokenizer import BertTokenizer
@@ -31,7 +35,7 @@ from training.files.entities import TaggedWords, entity_scores, read_sentences
 from training.loop.run import Run
 from training.reports import report
 
-DEV_SCORES = (0.5, 0.9, 0.2, 0.9)
+DEV_SCORES = (0.5, 0.9, 0.2, 0.9, 0.9)
 NAMES = {"PER": ("ada", "bob"), "LOC": ("rome", "oslo")}
 FLAGS = "--epochs 3 --batch_size 8 --lr 3e-3 --length 32 --precision fp32 --out out".split()
 
@@ -86,7 +90,18 @@ def tables(scores):
     return [pd.DataFrame({name: {"all": score} for name in columns}) for score in scores]
 
 
-@pytest.fixture(params=["tags", "answers"])
+@pytest.fixture(scope="module")
+def distilling_line(tmp_path_factory, tiny_data) -> list[str]:
+    """A command line of distil.py that learns from a teacher without dropout."""
+    folder = tmp_path_factory.mktemp("teacher")
+    save_tiny_model(folder, num_hidden_layers=4, **NO_DROPOUT)
+    teacher = save_sentiment_checkpoint(folder / "sst.pt", folder, labels=5, dropout=0.0)
+    files = [f"--{name}={tiny_data}/ids-sst-{name}.csv" for name in ("train", "dev")]
+    flags = "--epochs 3 --batch_size 4 --lr 3e-3 --precision fp32 --out out".split()
+    return ["--teacher", str(teacher), *files, *flags]
+
+
+@pytest.fixture(params=["tags", "answers", "student"])
 def lesson(request):
     """Script, model, a command line that learns, and how to give the epochs other dev scores."""
     if request.param == "tags":
@@ -95,6 +110,13 @@ def lesson(request):
             model=TokenClassifier,
             line=request.getfixturevalue("tagging_line"),
             metric=("entity_scores", tables(DEV_SCORES)),
+        )
+    if request.param == "student":
+        return SimpleNamespace(
+            script=distil,
+            model=DistilBertClassifier,
+            line=request.getfixturevalue("distilling_line"),
+            metric=("model_eval", [(score, 0.1) for score in DEV_SCORES]),
         )
     return SimpleNamespace(
         script=question_answering,
@@ -194,8 +216,10 @@ def test_parts_of_a_batch_and_processes_add_up(
     lesson, run_script_here, model_without_dropout, tmp_path
 ):
     """Whole batches, batches in three parts, and two processes: one curve, the same weights."""
-    line = [*lesson.line, "--model", str(model_without_dropout), "--epochs", "2"]
-    if lesson.script is token_classifier:
+    line = [*lesson.line, "--epochs", "2"]
+    if lesson.script is not distil:
+        line += ["--model", str(model_without_dropout)]
+    if lesson.script is not question_answering:
         line += ["--hidden_dropout_prob", "0"]
     for flags in (["--out", "one"], ["--out", "parts", "--accumulate", "3"]):
         result = run_script_here(lesson.script, *line, *flags)
@@ -249,8 +273,8 @@ def test_killed_and_resumed_it_ends_as_if_untouched(lesson, tmp_path):
     for event in (3, 7, 15, 25):
         folder = tmp_path / str(event)
         assert run_forked(main, folder, line, event) == -signal.SIGKILL
-        if (folder / "out/model.resume").is_file():
-            saved = torch.load(folder / "out/model.resume", weights_only=True)
+        for point in folder.glob("out/*.resume"):
+            saved = torch.load(point, weights_only=True)
             within += bool(saved["position"]["batch"])
     assert within >= 2
     for event in (7, 25):
@@ -268,13 +292,16 @@ BOTH = [
     ("--train x", 2, "--train and --dev go together"),
     ("--train x --dev y --reencode", 2, "--reencode is for frozen encoders"),
     ("--train x --dev y --seed -1", 2, "--seed must be"),
-    ("--evaluate x --checkpoint ./nowhere", 1, "no model folder at nowhere"),
-    ("--evaluate x --checkpoint MODEL", 1, "holds no BertFor"),
     ("FILES --model MODEL --length 600", 1, "more than the model's 512 positions"),
     ("", 1, "give --train and --dev, or set $MINBERT_DATA"),
 ]
-TAGS = [("--train x --dev y --model MODEL", 1, "no file x")]
+TAGS = [
+    ("--train x --dev y --model MODEL", 1, "no file x"),
+    ("--predict x --checkpoint ./nowhere", 1, "no model folder at nowhere"),
+    ("--predict x --checkpoint MODEL", 1, "holds no BertForTokenClassification"),
+]
 ANSWERS = [
+    ("--predict x --context y --checkpoint MODEL", 1, "holds no BertForQuestionAnswering"),
     ("--predict x --checkpoint y", 2, "--predict and --context go together"),
     ("--context y", 2, "--predict and --context go together"),
     ("--train x --dev y --model MODEL", 1, "x cannot be read (No such file"),

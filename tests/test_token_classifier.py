@@ -298,7 +298,7 @@ def test_a_batch(ours):
 # The script
 
 
-def test_predicting_line_by_line(run_script_here, tagging_line, monkeypatch, tmp_path):
+def test_predicting_line_by_line(run_script_here, monkeypatch, tmp_path):
     model = classifier_like(tiny_config(vocab_size=len(tiny_vocabulary()), name_or_path="x"))
     model.save_pretrained(tmp_path / "m")
     BertTokenizer(tiny_vocabulary()).save_pretrained(tmp_path / "m")
