@@ -36,7 +36,6 @@ from transformers import BertForMaskedLM, BertForPreTraining
 from transformers import BertModel as TheirModel
 
 import classifier
-import multitask_classifier
 from base_bert import read_weights
 from bert import BertModel
 from optimizer import AdamW
@@ -338,13 +337,12 @@ def test_a_worse_look_does_not_replace_the_best(place, run_script_here, monkeypa
     assert not torch.equal(best["cls.predictions.bias"], last["cls.predictions.bias"])
 
 
-def test_classifier_and_multitask_train_on_what_was_saved(trained, run_script_here, tiny_data):
+def test_a_classifier_trains_on_what_was_saved(trained, run_script_here, tiny_data):
     options = ["--option", "finetune", "--epochs", 1, "--data_dir", tiny_data]
     options += ["--model", trained / "out"]
     result = succeeded(run_script_here(classifier, *options, "--only", "sst"))
     assert load_checkpoint("sst-classifier.pt")["config"]["model"] == str(trained / "out")
     assert "starts from random" not in result.out
-    result = succeeded(run_script_here(multitask_classifier, *options))
 
 
 def test_going_on_from_a_checkpoint(trained, place, run_script_here, tmp_path):
