@@ -58,8 +58,8 @@ from training.loop.devices import autocast_for, keep_freed_memory, pick_device
 from training.loop.processes import (
     broadcast_parameters,
     is_main_process,
-    on_main_process,
     join_processes,
+    on_main_process,
 )
 from training.tasks import (
     Turns,

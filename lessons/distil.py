@@ -50,7 +50,7 @@ from training.files.writing import check_writable
 from training.loop.batches import TrainingLoader, evaluation_loader
 from training.loop.checkpoints import ResumePoint, run_settings
 from training.loop.devices import autocast_for, keep_freed_memory, pick_device, speed_up
-from training.loop.processes import broadcast_parameters, is_main_process, join_processes
+from training.loop.processes import is_main_process, join_processes
 from training.loop.run import Run
 from training.reports.report import Report
 from utils import seed_everything
@@ -180,7 +180,7 @@ def train(args: DistilFlags) -> None:
     dev_loader = evaluation_loader(data.dev, args.batch_size)
     bert = student_of(teacher.model.bert, args.layers)
     model = DistilBertClassifier(bert, args.num_labels, args.hidden_dropout_prob)
-    broadcast_parameters(model.to(device))
+    model.to(device)
     optimizer = AdamW(model.parameters(), lr=args.lr)
     if args.fast:
         speed_up(model, optimizer)
@@ -226,7 +226,6 @@ def new_run(args: DistilFlags, model: nn.Module, optimizer, loader) -> Run:
         loader,
         point=ResumePoint(Path(args.out) / "distil.resume", run_settings(args)),
         checkpoint=args.out,
-        steps_file=f"{args.out}/steps.csv",
         report=Report(f"{args.out}/", f"distilled from {Path(args.teacher).name}", COLUMNS),
     )
 

@@ -31,7 +31,6 @@ from training.loop.batches import TrainingLoader
 from training.loop.checkpoints import ResumePoint, run_settings
 from training.loop.devices import autocast_for, pick_device, speed_up
 from training.loop.processes import (
-    broadcast_parameters,
     is_main_process,
     join_processes,
     on_main_process,
@@ -154,7 +153,6 @@ def new_run(
         columns: of the table: headings and keys.
         curves: metrics of the picture: keys and names.
     """
-    broadcast_parameters(model)
     if args.fast:
         speed_up(model, optimizer)
     if args.compile:
@@ -167,7 +165,6 @@ def new_run(
         loader,
         point=ResumePoint(resume_file(args), run_settings(args)),
         checkpoint=args.out,
-        steps_file=f"{args.out}/steps.csv",
         report=Report(f"{args.out}/", Path(args.out).name, columns, curves),
     )
 

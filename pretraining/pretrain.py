@@ -50,7 +50,6 @@ from training.loop.checkpoints import ResumePoint, resume_path, run_settings
 from training.loop.devices import keep_freed_memory, pick_device, speed_up
 from training.loop.processes import (
     broadcast_from_main,
-    broadcast_parameters,
     is_main_process,
     join_processes,
 )
@@ -141,7 +140,7 @@ def train(args: PretrainingFlags, tokenizer: BertTokenizer, corpus: Corpus) -> N
     keep_freed_memory()
     device = pick_device(args.use_gpu)
     model = new_model(args, tokenizer)
-    broadcast_parameters(model.to(device))
+    model.to(device)
     optimizer = AdamW(weight_decay_groups(model, args.weight_decay), lr=args.lr)
     if args.fast:
         speed_up(model, optimizer)

@@ -7,12 +7,11 @@ from pathlib import Path
 
 from pretraining.blocks import AS_TYPED, checked_files, read_blocks
 from pretraining.flags import PretrainingFlags
-from tokenizer import BertTokenizer
+from tokenizer import SPECIAL_TOKENS, BertTokenizer
 from training.files.errors import InputError
 from training.files.hub import default_model
 from training.loop.checkpoints import resume_path
 from training.loop.processes import on_main_process
-from training.wordpieces import SPECIAL_TOKENS
 
 
 def find_tokenizer(args: PretrainingFlags) -> BertTokenizer:

@@ -38,8 +38,7 @@ from lessons.squad import (
     read_questions,
     score,
 )
-from tokenizer import BertTokenizer
-from training.wordpieces import SPECIAL_TOKENS
+from tokenizer import SPECIAL_TOKENS, BertTokenizer
 
 LABELS = ("first", "last")
 

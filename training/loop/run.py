@@ -34,13 +34,14 @@ from torch.optim import Optimizer
 
 from training.files.errors import InputError
 from training.loop.batches import SINGLE, micro_batches
-from training.loop.checkpoints import ResumePoint, StopRequest
+from training.loop.checkpoints import ResumePoint, StopRequest, resume_path, run_settings
 from training.loop.devices import autocast_for, peak_memory
 from training.loop.means import RunningMeans
 from training.loop.processes import (
     all_reduce_gradients,
     any_process,
     broadcast_from_main,
+    broadcast_parameters,
     is_main_process,
 )
 from training.loop.progress import Progress
@@ -87,10 +88,10 @@ class Run:
         args: epochs, and the flags of training/cli/flags.py.
         model, optimizer: on their device; a resumed run puts its tensors into them.
         loader: the batches of an epoch.
-        point: where an interrupted run is kept.
-        checkpoint: where the best model is kept, for messages.
-        steps_file: every step's loss and learning rate are written there.
         report: where epochs are reported; None if the script does that itself.
+        checkpoint: where the best model is kept, if not in ``args.filepath``.
+        steps_file: for every step's loss and learning rate, if not next to the report.
+        point: where an interrupted run is kept, if not next to the checkpoint.
         steps: how long the run is, if not ``args.epochs`` whole epochs.
         factor: of a step's learning rate, by the step's number from 0 on, if not the linear one.
         stateful: what else belongs to the position: objects with state_dict and load_state_dict.
@@ -103,23 +104,26 @@ class Run:
         optimizer: Optimizer,
         loader: Batches,
         *,
-        point: ResumePoint,
-        checkpoint: str,
-        steps_file: str,
         report: Report | None = None,
+        checkpoint: str | None = None,
+        steps_file: str | None = None,
+        point: ResumePoint | None = None,
         steps: int | None = None,
         factor: Callable[[int], float] | None = None,
         stateful: Mapping[str, Any] | None = None,
     ):
         self.args, self.model, self.optimizer, self.loader = args, model, optimizer, loader
-        self.point, self.checkpoint, self.report = point, checkpoint, report
-        self.step_log, self.last_step, self.stateful = StepLog(steps_file), steps, stateful or {}
+        self.report, self.checkpoint = report, checkpoint or args.filepath
+        self.point = point or ResumePoint(resume_path(self.checkpoint), run_settings(args))
+        self.step_log = StepLog(steps_file or f"{report.prefix}steps.csv")
+        self.last_step, self.stateful = steps, stateful or {}
         self.total_steps = steps or args.epochs * len(loader)
         self.factor = factor or partial(
             linear_factor, steps=self.total_steps, warmup=args.warmup, decay=args.decay
         )
         self.device = next(model.parameters()).device
         self.autocast = autocast_for(self.device, args.precision)
+        broadcast_parameters(model)
         self.stop = StopRequest()
         self.position = Position()
         self.rows = 0  # of the batch
