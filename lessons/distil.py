@@ -186,19 +186,16 @@ def train(args: DistilFlags) -> None:
         speed_up(model, optimizer)
     describe(teacher, model)
 
-    soft, task, direction = args.weights
     with new_run(args, model, optimizer, train_loader) as run:
         for _ in run.epochs():
             for batch in run.batches():
-                texts, tokens = len(batch["labels"]), int(batch["attention_mask"].sum())
                 for ids, mask, labels in run.micro_batches(batch):
                     with run.autocast():
                         theirs, their_hidden = teacher.outputs(ids, mask)  # (B, K), (B, L, D)
                         logits, hidden = model.outputs(ids, mask)  # (B, K), (B, L, D)
                     outputs = logits, theirs, hidden, their_hidden
                     losses = distilbert_losses(*outputs, labels, mask, args.temperature)  # sums
-                    loss = (soft * losses["soft"] + task * losses["task"]) / texts
-                    loss = loss + direction * losses["direction"] / tokens
+                    loss = weighted_sum(losses, args.weights, batch)
                     loss.backward()
                     log(run, loss, losses, logits.argmax(dim=-1) == labels, int(mask.sum()))
                 run.before_update()
@@ -228,6 +225,16 @@ def new_run(args: DistilFlags, model: nn.Module, optimizer, loader) -> Run:
         checkpoint=args.out,
         report=Report(f"{args.out}/", f"distilled from {Path(args.teacher).name}", COLUMNS),
     )
+
+
+def weighted_sum(
+    losses: dict[str, Tensor], weights: list[float], batch: dict[str, Tensor]
+) -> Tensor:
+    """A micro-batch's part of the batch's loss: soft and task by text, direction by token."""
+    soft, task, direction = weights
+    texts, tokens = len(batch["labels"]), int(batch["attention_mask"].sum())
+    by_text = (soft * losses["soft"] + task * losses["task"]) / texts
+    return by_text + direction * losses["direction"] / tokens
 
 
 def log(run: Run, loss: Tensor, losses: dict[str, Tensor], right: Tensor, tokens: int) -> None:

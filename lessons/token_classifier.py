@@ -64,6 +64,7 @@ from training.files.writing import atomic_write, write_json
 from training.loop.batches import evaluation_loader
 from training.loop.devices import keep_freed_memory, pick_device
 from training.loop.progress import progress_bar
+from training.loop.run import Run
 
 # The columns of the table (headings and keys) and the curves of the picture (keys and names)
 COLUMNS = {
@@ -154,10 +155,7 @@ def train(args: TokenFlags) -> None:
                         logits = model(ids, mask)  # (B, L), (B, L) → (B, L, labels)
                     loss = tag_loss(logits, targets)
                     (loss / words).backward()
-                    labelled = targets != NO_LABEL  # (B, L), M of them
-                    count = max(1, int(labelled.sum()))
-                    right = (logits.argmax(dim=-1) == targets)[labelled]  # (M,)
-                    run.log(count, of=words, loss=loss / count, right=right)
+                    log_words(run, words, loss, logits, targets)
                 run.before_update()
                 optimizer.step()
                 optimizer.zero_grad()
@@ -169,6 +167,14 @@ def train(args: TokenFlags) -> None:
                 tokenizer.save_pretrained(args.out, model.config.max_position_embeddings)
             results = {f"dev_{name}": float(scores[name]) for name in ("precision", "recall", "f1")}
             run.end_epoch(run.means() | results)
+
+
+def log_words(run: Run, words: int, loss: Tensor, logits: Tensor, targets: Tensor) -> None:
+    """Log the means over the labelled words of a micro-batch; the batch has ``words`` of them."""
+    labelled = targets != NO_LABEL  # (B, L), M of them
+    count = max(1, int(labelled.sum()))
+    right = (logits.argmax(dim=-1) == targets)[labelled]  # (M,)
+    run.log(count, of=words, loss=loss / count, right=right)
 
 
 def print_size(*datasets: TaggedWords) -> None:

@@ -26,7 +26,7 @@ import training.threads  # noqa: F401, before torch
 
 # isort: split
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from config import BertConfig
 from optimizer import AdamW
@@ -173,14 +173,8 @@ def train(args: PretrainingFlags, tokenizer: BertTokenizer, corpus: Corpus) -> N
                 run.before_update()
                 optimizer.step()
                 optimizer.zero_grad()
-                step = run.position.step + 1
-                read = run.progress.begun_pieces
-                keep_checkpoint(args, tokenizer, model, read - pieces_of(batch), read)
-                if step == args.steps or step % args.log_every == 0:
-                    tables.training.append(print_row(run, step, args.objective))
-                if step == args.steps or step % args.eval_every == 0:
-                    evaluate(args, tokenizer, model, held_out, run, tables)
-                run.end_step()  # last, so that a resume point has the rows above
+                look(args, tokenizer, model, batch, held_out, run, tables)
+                run.end_step()  # after the look, so that a resume point has its results
             run.end_epoch()
     save(model, tokenizer, args.out / "last")
     took = minutes(run.progress.seconds())
@@ -221,6 +215,24 @@ def settings(args: PretrainingFlags, corpus: Corpus) -> dict[str, Any]:
         "train_vocab": args.train_vocab,
         "text": "-".join(text),
     }
+
+
+def look(
+    args: PretrainingFlags,
+    tokenizer: BertTokenizer,
+    model: PretrainingModel,
+    batch: dict[str, Tensor],
+    held_out: HeldOut | None,
+    run: Run,
+    tables: Tables,
+) -> None:
+    """After an update: keep the model, print a row, evaluate, each if it is time for it."""
+    step, read = run.position.step + 1, run.progress.begun_pieces
+    keep_checkpoint(args, tokenizer, model, read - pieces_of(batch), read)
+    if step == args.steps or step % args.log_every == 0:
+        tables.training.append(print_row(run, step, args.objective))
+    if step == args.steps or step % args.eval_every == 0:
+        evaluate(args, tokenizer, model, held_out, run, tables)
 
 
 def evaluate(
