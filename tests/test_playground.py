@@ -28,6 +28,7 @@ import tokenizer
 from course import handout
 from lessons import playground
 from lessons.attention_maps import attention_maps
+from lessons.source_lines import code_by_screen
 from pretraining.model import PretrainingModel
 from tokenizer import SPECIAL_TOKENS, BertTokenizer
 
@@ -222,7 +223,7 @@ def test_the_page_holds_everything_and_fetches_nothing(run_script_here, tmp_path
 
 def test_what_the_page_shows_of_bert_py():
     """The lines that a screen is about, from the file itself."""
-    code = playground.code_beside()
+    code = code_by_screen()
     here = {
         name: [one["text"].strip() for one in part["lines"] if one["here"]]
         for name, part in code.items()
@@ -441,7 +442,7 @@ def test_odd_sentences_are_said(opened, words):
     notes = "document.getElementById('notes').textContent"
     for text, said in (
         (" ", "is empty"),
-        ("a " * 600, "600 pieces are too many"),
+        ("a " * 600, "600 tokens are too many"),
         ("a 😀 sea", "[UNK]"),
         ("שלום عليكم", "from left to right"),
         ("b" * 99 + " " + "c" * 200, "[UNK]"),
