@@ -4,8 +4,9 @@
 
 run_autograder starts it, as root, after it has closed that folder to all others and written results
 with nothing but zeros. This program replaces them by the real ones, or says that the grader failed.
-The submission's code runs in the sandbox of course/grading/sandbox/sandbox.py, never here; where it could
-read labels or the solution nothing is graded.
+The submission's code never runs in this process, but in one of another user, who is without rights;
+where that user could read labels or the solution nothing is graded. There is no bubblewrap around
+it and nothing is cleaned up: Gradescope throws the container away after each submission.
 """
 
 from __future__ import annotations
@@ -26,15 +27,15 @@ from course import grade, table
 from course.gradescope import results
 from course.grading.intake import intake
 from course.grading.judging import canaries, predictions
-from course.grading.sandbox import isolation, leftovers, packages
+from course.grading.sandbox import packages
 from course.grading.sandbox.confine import Limits
-from course.grading.sandbox.context import GradingContext, new_group
-from course.grading.sandbox.slots import Slots
+from course.grading.sandbox.context import GradingContext, new_stage, open_to_others
+from course.grading.sandbox.isolation import ChangeOfUser
 from training.files.writing import write_json
 
-# Half a processor and 768 MB, 200 of them for this process. total_mib counts what a parent
-# and its child share twice (300 MB): honest code makes 650 of it, and 820 are 520 in truth.
-LIMITS = Limits(wall_s=480, quiet_s=120, memory_mib=1536, total_mib=820, file_mib=16, processes=16)
+# Half a processor and 768 MB. total_mib counts this process, too (200 MB), and twice what a parent
+# and its child share (300 MB).
+LIMITS = Limits(wall_s=480, quiet_s=120, memory_mib=1536, total_mib=1020, file_mib=16, processes=16)
 SECONDS = 30.0  # of one task
 
 
@@ -53,12 +54,13 @@ def context_of(source: Path) -> Iterator[GradingContext]:
     made = json.loads((source / "assignment.json").read_text(encoding="utf-8"))
     settings, part = table.read_settings(ROOT), made["part"]
     tasks = tuple(t for t in table.course_tasks(settings) if t.part == part)
-    with leftovers.own_folder() as stage:
+    with new_stage() as stage:
         shutil.copytree(source / "stage", stage, dirs_exist_ok=True)
-        group, around = new_group(), isolation.best()  # root alone, if there is no bubblewrap
-        leftovers.for_group(stage, group)
-        given = (part, settings, tasks, made["secret"], stage, LIMITS, SECONDS, around, group)
-        yield GradingContext(*given)
+        open_to_others(stage)
+        stage.parent.chmod(0o711)
+        yield GradingContext(
+            part, settings, tasks, made["secret"], stage, LIMITS, SECONDS, ChangeOfUser()
+        )
 
 
 def only_archive(folder: Path) -> Path:
@@ -80,15 +82,11 @@ def graded(base: Path, context: GradingContext) -> dict[str, Any]:
     student = results.student_of(metadata)
     submission = intake.take(student, only_archive(base / "submission"), context.part)
     gold = predictions.load_gold(source / "gold", secret=context.secret)
-    with Slots(1) as slots:
-        ours = [base, source, source / "gold", ROOT, base / "results"]
-        grade.refuse(context.around, slots, ours, packages.allowed_by(settings))
-        with slots.one() as slot:
-            result = grade.grade(context, submission, gold, slot)
-        if result["status"] == "graded" and result["points"] < result["of"]:
-            canaries.check(
-                context, list(slots)
-            )  # all points show by themselves that the sandbox works
+    secrets = [base, source, source / "gold", ROOT, base / "results"]
+    grade.refuse(context.isolation, secrets, packages.allowed_by(settings))
+    result = grade.grade(context, submission, gold)
+    if result["status"] == "graded" and result["points"] < result["of"]:
+        canaries.check(context, 1)  # all points show by themselves that the sandbox works
     if result["status"] == grade.STAFF_ERROR:
         raise RuntimeError(f"{result['why']}\n{result['trace']}")
     print("layers:", ", ".join(result["layers"]))

@@ -11,7 +11,6 @@ from support import (  # noqa: F401
     private_tree,
     real_data,
     run_script_here,
-    slot,
     tiny_data,
     tiny_model_folder,
 )
