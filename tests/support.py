@@ -81,16 +81,6 @@ def data_folder(*names: str) -> Path:
     return folder
 
 
-@pytest.fixture(scope="session")
-def private_tree() -> Iterator[Path]:
-    """A copy of this repository that only its owner can enter, as the grader asks for.
-
-    The clone itself may lie open to all, which is as it should be anywhere but in grading.
-    """
-    with tempfile.TemporaryDirectory(prefix="private-tree-") as name:
-        yield copy_tree(Path(name) / "tree")
-
-
 def copy_tree(target: Path) -> Path:
     """Copy this repository without what runs, environments and tools leave in it."""
     everywhere = shutil.ignore_patterns(

@@ -1,4 +1,4 @@
-"""Hostile submissions: each file is one attack, as text; course/tests/test_attacks.py has them all graded.
+"""Hostile submissions, an attack a file, as text; course/tests/test_attacks.py has them graded.
 
 An attack's file holds
 
@@ -73,8 +73,8 @@ Sources = Mapping[str, Mapping[str, bytes]]  # "stubs" and "solution": files by 
 
 def names(part: int | None = None) -> list[str]:
     """All attacks, or those on one part."""
-    found = sorted(module.name for module in pkgutil.iter_modules(__path__))
-    return [name for name in found if part in (None, getattr(read(name), "PART", 1))]
+    everything = sorted(module.name for module in pkgutil.iter_modules(__path__))
+    return [name for name in everything if part in (None, getattr(read(name), "PART", 1))]
 
 
 def read(name: str) -> ModuleType:
