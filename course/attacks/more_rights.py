@@ -8,7 +8,7 @@ STEP = """
 import ctypes, os, resource, sys
 def evil(self, closure=None):
     got, libc = [], ctypes.CDLL(None, use_errno=True)
-    ours = [folder for folder in sys.path if "/grading-" in folder]
+    ours = [folder for folder in sys.path if "grading-" in folder]
     for what, call in {
         "setuid": lambda: os.setresuid(0, 0, 0),
         "setgid": lambda: os.setresgid(0, 0, 0),

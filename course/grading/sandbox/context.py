@@ -82,7 +82,7 @@ def open_context(
 @contextlib.contextmanager
 def new_stage() -> Iterator[Path]:
     """A folder for what the sandbox may see, in one that nobody else can enter; gone afterwards."""
-    with tempfile.TemporaryDirectory(prefix="grading-") as name:
+    with tempfile.TemporaryDirectory(prefix="minbert-grading-") as name:
         stage = Path(name) / "stage"
         stage.mkdir()
         yield stage

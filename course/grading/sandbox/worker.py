@@ -16,9 +16,11 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import importlib
+import importlib.machinery
 import json
 import os
 import resource
+import select
 import shutil
 import signal
 import stat
@@ -115,7 +117,7 @@ def in_child(name: str, job: dict, tensors: dict, save: Any, answers: int) -> Fr
             status = 0
         finally:
             os._exit(status)
-    stopped = watch(child, deadline, job["memory"])
+    stopped = watch(child, deadline, job["memory"], answers)
     end_all()
     header, content = left_behind(result) or ({"status": "crashed"}, b"")
     for path in place.parent.iterdir():  # what is left counts against the folder's size
@@ -126,8 +128,14 @@ def in_child(name: str, job: dict, tensors: dict, save: Any, answers: int) -> Fr
     return ({"status": stopped}, b"") if stopped else (header, content)
 
 
-def watch(child: int, deadline: float, most_memory: int) -> str:
-    """Wait for the child; why it had to be stopped: "timeout", "memory", or "" if it ended."""
+def watch(child: int, deadline: float, most_memory: int, answers: int) -> str:
+    """Wait for the child; why it had to be stopped: "timeout", "memory", or "" if it ended.
+
+    Where the grader is gone, which reads the answers, this process leaves at once. The kernel then
+    ends the whole namespace.
+    """
+    grader = select.poll()
+    grader.register(answers, 0)  # only errors: nobody reads
     looked = time.monotonic()
     while (now := time.monotonic()) < deadline:
         ended, status = os.waitpid(child, os.WNOHANG)
@@ -136,6 +144,8 @@ def watch(child: int, deadline: float, most_memory: int) -> str:
             return "timeout" if out_of_time else ""
         if now - looked > 0.2:
             looked = now
+            if grader.poll(0):
+                os._exit(1)
             if memory() > most_memory:
                 return "memory"
         time.sleep(0.005)
@@ -195,11 +205,31 @@ def work(place: Path, job: dict, tensors: dict, save: Any) -> Frame:
     return encode(outputs, save)
 
 
-def hide(modules: list[str], code: Path) -> None:
-    """Have installed modules not found, unless a student's own module has such a name."""
-    for name in modules:
-        if not (code / name).is_dir() and not (code / f"{name}.py").exists():
-            sys.modules.setdefault(name, None)  # which Python takes for one that is not there
+class OnlyAllowed(importlib.machinery.PathFinder):
+    """In place of Python's finder of files: does not find some modules that are installed.
+
+    To look for one of them is not an error: torch.compile asks which packages there are.
+
+    Args:
+        hidden: their names.
+        code: the folder where a student's own modules may have such names.
+    """
+
+    def __init__(self, hidden: list[str], code: Path):
+        self.hidden, self.code = frozenset(hidden), str(code)
+
+    def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:
+        """What PathFinder finds; for a hidden name the student's own module, or None."""
+        if path is None and name in self.hidden:
+            path = [self.code]
+        return super().find_spec(name, path, target)
+
+
+def hide(hidden: list[str], code: Path) -> None:
+    """Have modules not found that are not loaded yet."""
+    place = sys.meta_path.index(importlib.machinery.PathFinder)
+    sys.meta_path[place] = OnlyAllowed(hidden, code)
+    importlib.invalidate_caches()
 
 
 def encode(outputs: dict[str, Any], save: Any) -> Frame:
