@@ -46,7 +46,7 @@ from course import handout, table
 from course.grading.intake import intake, lists
 from course.grading.judging import canaries, predictions, similarity
 from course.grading.judging import library_calls as flags
-from course.grading.judging import submission as one
+from course.grading.judging import submission as judging
 from course.grading.judging.types import Submission
 from course.grading.pages import leaderboard, output, pages
 from course.grading.sandbox import isolation, packages, sandbox
@@ -81,24 +81,24 @@ def assignment(out: Path, part: int) -> dict[str, Any]:
     """The assignment's part and secret, made once and kept in OUT."""
     path = out / "assignment.json"
     if path.is_file():
-        found = json.loads(path.read_text(encoding="utf-8"))
-        if found["part"] != part:
+        content = json.loads(path.read_text(encoding="utf-8"))
+        if content["part"] != part:
             raise InputError(
-                f"{out} holds part {found['part']}; grade part {part} into another --out"
+                f"{out} holds part {content['part']}; grade part {part} into another --out"
             )
-        return found
+        return content
     out.mkdir(parents=True, exist_ok=True)
     out.chmod(0o700)
-    found = {"part": part, "secret": secrets.token_hex(16)}
-    made = path.with_name(f"{path.name}.{os.getpid()}")
-    write_json(made, found)
+    content = {"part": part, "secret": secrets.token_hex(16)}
+    temporary = path.with_name(f"{path.name}.{os.getpid()}")
+    write_json(temporary, content)
     try:
-        os.link(made, path)  # several commands may begin at the same time: the first one counts
+        os.link(temporary, path)  # of several commands that begin together the first one counts
     except FileExistsError:
         return assignment(out, part)
     finally:
-        made.unlink()
-    return found
+        temporary.unlink()
+    return content
 
 
 @contextlib.contextmanager
@@ -174,9 +174,9 @@ def grade(context: GradingContext, submission: Submission, gold: dict) -> dict[s
     if submission.refused:
         return result | {"status": "refused", "why": submission.refused}
     try:
-        verdicts, layers = one.grade_tasks(context, submission)
+        verdicts, layers = judging.grade_tasks(context, submission)
         tasks = [
-            one.counted(entry, verdicts[entry.id], context.settings) for entry in context.tasks
+            judging.counted(entry, verdicts[entry.id], context.settings) for entry in context.tasks
         ]
         allowed = packages.allowed_by(context.settings)
         to_look_at = [text for entry in context.tasks for text in verdicts[entry.id].flags]
@@ -229,11 +229,11 @@ class Batch(NamedTuple):
 def earlier(path: Path, grader: str, submission: Submission) -> dict[str, Any] | None:
     """A result that is there, of the same submission, grader and settings; no staff error."""
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
+        result = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return None
-    same = found.get("grader") == grader and found.get("sha256") == submission.sha256
-    return found if same and found.get("status") != STAFF_ERROR else None
+    same = result.get("grader") == grader and result.get("sha256") == submission.sha256
+    return result if same and result.get("status") != STAFF_ERROR else None
 
 
 def grade_one(batch: Batch, student: str, path: Path) -> tuple[Submission, str]:
@@ -271,7 +271,7 @@ def grade_all(
     args: argparse.Namespace,
     context: GradingContext,
     gold: dict,
-    found: Sequence[tuple[str, Path]],
+    submissions: Sequence[tuple[str, Path]],
     times: Mapping[str, float],
 ) -> list[Submission]:
     """Grade what has no result yet, some at a time; the code of all.
@@ -286,9 +286,9 @@ def grade_all(
     taken = []
     with (
         ThreadPoolExecutor(args.j) as pool,
-        tqdm(total=len(found), desc="graded", disable=None) as bar,
+        tqdm(total=len(submissions), desc="graded", disable=None) as bar,
     ):
-        for submission, line in pool.map(lambda pair: grade_one(batch, *pair), found):
+        for submission, line in pool.map(lambda pair: grade_one(batch, *pair), submissions):
             taken.append(submission)
             bar.update()
             if line:
@@ -322,7 +322,9 @@ def report(
     solved = (
         (False,) if context.part == 1 else (False, True)
     )  # whether part 1 was handed out solved
-    known = similarity.known_code([handout.build(ROOT, "2", given).files for given in solved])
+    known = similarity.known_code(
+        [handout.build(ROOT, "2", with_solution).files for with_solution in solved]
+    )
 
     def more() -> Iterator[tuple[str, str, str]]:
         """Sections of the staff's page, made when all feedback is written."""
@@ -389,15 +391,15 @@ def main() -> None:
     """Grade, then write the pages; exit status 1 if anything was a staff error."""
     args = get_args()
     around = isolation.KINDS[args.isolation]()
-    found = intake.find(args.submissions)
+    submissions = intake.find(args.submissions)
     if args.only:
-        if args.only not in dict(found):
+        if args.only not in dict(submissions):
             raise InputError(f"--only {args.only}: no such submission in {args.submissions}")
         if args.results_only:
-            found = [pair for pair in found if pair[0] == args.only]
+            submissions = [pair for pair in submissions if pair[0] == args.only]
     files = (args.marks, args.roster, args.times)
     settings = table.read_settings(ROOT)
-    listed = lists.read(dict(found), settings["manual"], *files)
+    listed = lists.read(dict(submissions), settings["manual"], *files)
     made = assignment(args.out, args.part)
     gold = predictions.load_gold(*args.gold, secret=made["secret"])
     with contextlib.ExitStack() as opened:
@@ -410,10 +412,10 @@ def main() -> None:
             open_context(args.part, made["secret"], seconds=args.seconds, isolation=around)
         )
         canaries.check(context, args.j)
-        times = {student: path.lstat().st_mtime for student, path in found}
-        taken = grade_all(args, context, gold, found, times)
+        times = {student: path.lstat().st_mtime for student, path in submissions}
+        taken = grade_all(args, context, gold, submissions, times)
         if args.results_only:
-            bad = sum(one["status"] == STAFF_ERROR for one in results_of(args.out, taken))
+            bad = sum(result["status"] == STAFF_ERROR for result in results_of(args.out, taken))
         else:
             bad = report(args, context, gold, taken, times, listed)
         sys.exit(1 if bad else 0)

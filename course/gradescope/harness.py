@@ -33,19 +33,19 @@ from course.grading.sandbox.context import GradingContext, new_stage, open_to_ot
 from course.grading.sandbox.isolation import ChangeOfUser
 from training.files.writing import write_json
 
-# Half a processor and 768 MB. total_mib counts this process, too (200 MB), and twice what a parent
-# and its child share (300 MB).
-LIMITS = Limits(wall_s=480, quiet_s=120, memory_mib=1536, total_mib=1020, file_mib=16, processes=16)
+# Half a processor and 768 MB, 200 of them for this process. total_mib counts what a parent
+# and its child share twice (300 MB): honest code makes 650 of it, and 820 are 520 in truth.
+LIMITS = Limits(wall_s=480, quiet_s=120, memory_mib=1536, total_mib=820, file_mib=16, processes=16)
 SECONDS = 30.0  # of one task
 
 
 def read_json(path: Path) -> dict[str, Any]:
     """A JSON file's table; an empty one where it is not there, or is no table."""
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
+        content = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return {}
-    return found if isinstance(found, dict) else {}
+    return content if isinstance(content, dict) else {}
 
 
 @contextlib.contextmanager
@@ -66,8 +66,8 @@ def context_of(source: Path) -> Iterator[GradingContext]:
 def only_archive(folder: Path) -> Path:
     """The submission, or the one zip in it: Gradescope unpacks what is uploaded, but once."""
     inside = list(folder.iterdir())
-    found = inside[0] if len(inside) == 1 else folder
-    return found if intake.ARCHIVE.search(found.name) else folder
+    submission = inside[0] if len(inside) == 1 else folder
+    return submission if intake.ARCHIVE.search(submission.name) else folder
 
 
 def graded(base: Path, context: GradingContext) -> dict[str, Any]:
@@ -100,12 +100,12 @@ def main() -> None:
     base = Path(sys.argv[1])
     try:
         with context_of(base / "source") as context:
-            found = graded(base, context)
+            made = graded(base, context)
     except Exception:
         traceback.print_exc()
         return  # the zeros that run_autograder has written say it
-    write_json(base / "results" / "results.json", found)
-    print("graded:", sum(test["score"] for test in found["tests"]), "points")
+    write_json(base / "results" / "results.json", made)
+    print("graded:", sum(test["score"] for test in made["tests"]), "points")
 
 
 if __name__ == "__main__":

@@ -19,7 +19,6 @@ import importlib
 import importlib.machinery
 import json
 import os
-import resource
 import select
 import shutil
 import signal
@@ -153,12 +152,16 @@ def watch(child: int, deadline: float, most_memory: int, answers: int) -> str:
 
 
 def memory() -> int:
-    """Bytes that all processes hold that this one can see: in its namespace, all of the sandbox."""
-    pages = 0
-    for path in Path("/proc").glob("[0-9]*/statm"):
+    """Bytes that all processes of this user hold, as far as this one sees them."""
+    kib = 0
+    for path in Path("/proc").glob("[0-9]*/status"):
         with contextlib.suppress(OSError):  # it has ended
-            pages += int(path.read_text().split()[1])
-    return pages * resource.getpagesize()
+            lines = dict(
+                line.split(":", 1) for line in path.read_text(errors="replace").splitlines()
+            )
+            if int(lines["Uid"].split()[0]) == os.getuid():
+                kib += int(lines.get("VmRSS", "0 kB").split()[0])
+    return kib * 1024
 
 
 def end_all() -> None:
