@@ -7,9 +7,7 @@ import io
 import json
 import os
 import random
-import resource
 import shutil
-import signal
 import struct
 import subprocess
 import sys
@@ -25,7 +23,7 @@ from support import needs_sandbox
 
 from checks.graded_tasks import GRADED_TASKS
 from checks.part1 import functions
-from course import attacks, grade
+from course import grade
 from course.grading.judging import canaries, hidden, judge, part1
 from course.grading.judging.types import Submission
 from course.grading.sandbox import isolation, protocol, runs, sandbox, system_calls, worker
@@ -162,15 +160,6 @@ def test_limits_of_a_process(program, error):
     ended = run(f"import resource, signal\n{program}")
     assert error in ended.printed
     assert (ended.returncode != 0) == bool(error)
-
-
-def test_asked_to_end_it_ends_its_sandboxes(monkeypatch):
-    monkeypatch.setattr(sandbox.STOP, "is_set", lambda: True)
-    mark = f"mark {random.random()}"
-    command = [sys.executable, "-I", "-c", f"import time; time.sleep(60)  # {mark}"]
-    with pytest.raises(KeyboardInterrupt):
-        sandbox.run(command, b"", [], SMALL)
-    assert_gone(mark)
 
 
 @needs_sandbox
@@ -472,21 +461,6 @@ def test_no_answer_is_an_error_of_ours(entry):
         json.dumps(verdict.messages)
 
 
-def test_numbers_where_tables_are_due():
-    entry = next(t for t in GRADED_TASKS if t.id == "classifier.init")
-    sets = hidden.make(5)
-    prefix = f"{entry.id}/"
-    right = {n: t for n, t in sets[hidden.TOGETHER].expected.items() if n.startswith(prefix)}
-    flat = {
-        f"{hidden.TOGETHER} {dtype}|{name.removeprefix(prefix)}": tensor.flatten()[0]
-        for name, tensor in right.items()
-        for dtype in judge.DTYPES
-    }
-    verdict = judge.judge_part_1(entry, flat, sets, {})
-    assert verdict.rows == {"values": False}
-    assert verdict.messages == [judge.LACKING["invalid answer"]]
-
-
 def test_an_optimizer_that_does_nothing_has_no_row():
     entry = next(t for t in GRADED_TASKS if t.id == part1.OPTIMIZER)
     expected = hidden.trajectories(hidden.make_cases(5), 5)
@@ -615,12 +589,3 @@ def test_only_packages_that_the_course_allows_are_found():
             changed = replace(context, settings=settings)
             replies, _ = protocol.ask(changed, [job("imports", source)], {})
             assert words in str(replies["imports"].outputs)
-
-
-def test_attacks_are_text():
-    """Importing an attack runs nothing of it, wherever the tests are collected."""
-    before = signal.getsignal(signal.SIGTERM), dict(os.environ), resource.getrlimit(0)
-    for name in attacks.names():
-        attacks.read(name)
-    after = signal.getsignal(signal.SIGTERM), dict(os.environ), resource.getrlimit(0)
-    assert after == before
