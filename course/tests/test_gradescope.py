@@ -263,7 +263,7 @@ def test_submitted_code_is_another_user_s(container):
     """It reads nothing of ours; points are lost only where the solution loses none."""
     made, printed = container({"bert.py": "import sys, torch\n" + HOSTILE})
     assert sum(t["score"] for t in made["tests"]) == 0
-    assert "user 61000, got []" in json.dumps(made), printed
+    assert f"user {ChangeOfUser.user}, got []" in json.dumps(made), printed
     assert "output" not in made
     made, printed = container({"bert.py": "import torch\n"}, spoil=without_canaries)
     assert made["output"] == results.NO_VERDICT

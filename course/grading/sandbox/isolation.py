@@ -28,8 +28,8 @@ PROBE = "import safetensors"  # in Python's own packages folder, and quick to im
 PROBE_SECONDS = 120
 # Users that no account has, below the 65,536 that a container may have. Programs that run at the
 # same time have different ones, since the kernel counts processes by user.
-_FIRST = 61_000 + secrets.randbelow(4_000)  # another grading on this machine begins elsewhere
-_USERS = itertools.cycle([*range(_FIRST, 65_000), *range(61_000, _FIRST)])
+_FIRST = 62_000 + secrets.randbelow(3_000)  # another grading on this machine begins elsewhere
+_USERS = itertools.cycle([*range(_FIRST, 65_000), *range(62_000, _FIRST)])
 
 
 def as_another_user(user: int) -> list[str]:
@@ -169,7 +169,7 @@ class ChangeOfUser:
     """
 
     name = "another user"
-    user = 61_000
+    user = 62_000
 
     def problems(self) -> list[str]:
         """As above."""
