@@ -41,15 +41,15 @@ def earlier(metadata: Mapping[str, Any]) -> list[dict[str, Any]]:
 
     Later ones are left out, so that a submission graded again counts as it did.
     """
-    now, found = _time(metadata.get("created_at")), []
+    now, dated = _time(metadata.get("created_at")), []
     previous = metadata.get("previous_submissions")
-    for one in previous if isinstance(previous, list) else []:
-        when = _time(one.get("submission_time")) if isinstance(one, dict) else None
-        results = one.get("results") if when else None
+    for submission in previous if isinstance(previous, list) else []:
+        when = _time(submission.get("submission_time")) if isinstance(submission, dict) else None
+        results = submission.get("results") if when else None
         kept = results.get("extra_data") if isinstance(results, dict) else None
         if isinstance(kept, dict) and (now is None or when < now):
-            found.append((when, kept))
-    return [kept for _, kept in sorted(found, key=lambda pair: pair[0])]
+            dated.append((when, kept))
+    return [kept for _, kept in sorted(dated, key=lambda pair: pair[0])]
 
 
 def _time(text: Any) -> float | None:
@@ -90,18 +90,18 @@ def of_result(
     attempts = leaderboard.rules_of(settings).of(result["student"])
     scores = leaderboard.scores_of(result)
     scored = any(key.endswith("-test") for key in scores)
-    counts = scored and sum(bool(one.get("on test")) for one in kept) < attempts
+    counts = scored and sum(bool(results.get("on test")) for results in kept) < attempts
     if result["predictions"]:
         text = _prediction_text(result["predictions"], counts, attempts)
         tests.append(_test("", "Predictions", 0, 0, text, visibility))
-    found = _file(tests)
+    made = _file(tests)
     if result["notes"]:
-        found["output"] = "\n".join(clean(note) for note in result["notes"][:50])
+        made["output"] = "\n".join(clean(note) for note in result["notes"][:50])
     on_test = _rows(scores, result["part"], "test") if counts else _last_rows(kept)
     if settings["gradescope"]["leaderboard"]:
-        found["leaderboard"] = on_test + _rows(scores, result["part"], "dev")
-    found["extra_data"] = {"on test": counts, "rows": on_test, "layers": result["layers"]}
-    return found
+        made["leaderboard"] = on_test + _rows(scores, result["part"], "dev")
+    made["extra_data"] = {"on test": counts, "rows": on_test, "layers": result["layers"]}
+    return made
 
 
 def refused(
@@ -176,5 +176,5 @@ def _rows(scores: leaderboard.Scores, part: int, split: str) -> list[dict[str, A
 
 def _last_rows(kept: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """Those on test of the last submission that counted: later ones do not take them away."""
-    rows = next((one.get("rows") for one in reversed(kept) if one.get("on test")), None)
+    rows = next((results.get("rows") for results in reversed(kept) if results.get("on test")), None)
     return list(rows) if isinstance(rows, list) else []

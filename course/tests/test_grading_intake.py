@@ -913,8 +913,8 @@ def test_a_hidden_package_is_looked_for_and_not_found(tmp_path):
     (tmp_path / "pluggy.py").write_text("OWN = 1")
     program = f"""
 import importlib.metadata, importlib.util, pathlib
-from course.grading.sandbox import likeness
-likeness.hide(["hypothesis", "pluggy"], pathlib.Path({str(tmp_path)!r}))
+from course.grading.sandbox import worker
+worker.hide(["hypothesis", "pluggy"], pathlib.Path({str(tmp_path)!r}))
 print(importlib.util.find_spec("hypothesis"), importlib.metadata.version("torch"))
 import pluggy
 print(pluggy.OWN)

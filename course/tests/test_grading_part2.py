@@ -1,4 +1,4 @@
-"""Grading part 2 (course/grading/judging/part2.py): verdicts on arrays, and a few runs in the sandbox."""
+"""Grading part 2 (course/grading/judging/part2.py): verdicts, and a few runs in the sandbox."""
 
 import functools
 import random
@@ -19,8 +19,7 @@ from course.answers import MISTAKES, VARIANTS, installed, installed_source, put,
 from course.grading.judging import part2
 from course.grading.judging import submission as one
 from course.grading.judging.types import Submission
-from course.grading.sandbox import requests as asking
-from course.grading.sandbox import runs
+from course.grading.sandbox import protocol, runs
 from course.grading.sandbox.context import open_context
 
 ENTRIES = [graded_task(name) for name in CHECKED]
@@ -33,7 +32,7 @@ PLAIN = read(VARIANTS, "multitask/plain")
 def ask_here(jobs, tensors):
     """What the sandbox would give back, from the version that is installed now."""
     return {
-        name: asking.Reply("ran", runs.part_2(dict(tensors), **given))
+        name: protocol.Reply("ran", runs.part_2(dict(tensors), **given))
         for name, given in jobs.items()
     }
 
@@ -216,7 +215,7 @@ def forging(change, rounds=(1, 2)):
         missing = {name: given for name, given in jobs.items() if name not in known[now]}
         answers = {**known[now], **ask_here(missing, tensors)}
         return {
-            name: asking.Reply("ran", change(answers[name].outputs))
+            name: protocol.Reply("ran", change(answers[name].outputs))
             if now in rounds
             else answers[name]
             for name in jobs
@@ -246,7 +245,7 @@ def test_each_array_is_needed_and_none_can_cause_an_error():
         for name in answer.outputs:
             without = {k: v for k, v in answer.outputs.items() if k != name}
             for forged in (without, *({**without, name: bad} for bad in chance.sample(odd, 2))):
-                found = part2.Findings(SEED, answers | {task_id: asking.Reply("ran", forged)})
+                found = part2.Findings(SEED, answers | {task_id: protocol.Reply("ran", forged)})
                 findings = found.first(task_id)
                 spare = name in ("pretrain/widths", ATTEMPT) or name.startswith("seen")
                 spare |= bool(re.search("/(trains|loaded|encoder|own|weight)\\b", name))
@@ -266,7 +265,7 @@ def test_each_later_result_is_needed_and_none_can_cause_an_error():
     for name in answer.outputs:
         without = {k: v for k, v in answer.outputs.items() if k != name}
         for forged in (without, {**without, name: chance.choice(odd)}):
-            replies = {**found.replies, SIMILARITY: asking.Reply("ran", forged)}
+            replies = {**found.replies, SIMILARITY: protocol.Reply("ran", forged)}
             again = part2.Findings(SEED, found.answers, found.second, replies)
             verdict = part2.verdict(graded_task(SIMILARITY), again)
             if not name.endswith("dropouts") and name not in spare:
@@ -286,7 +285,7 @@ def test_an_answer_to_other_words_is_wrong():
 def test_a_job_without_an_answer(status, now):
     found = right_answers()
     answers, later = dict(found.answers), dict(found.replies)
-    (answers if now == 1 else later)[SIMILARITY] = asking.Reply(status)
+    (answers if now == 1 else later)[SIMILARITY] = protocol.Reply(status)
     again = part2.Findings(SEED, answers, found.second, later)
     verdict = part2.verdict(graded_task(SIMILARITY), again)
     assert verdict.status == (status if now == 1 else "wrong")
@@ -311,12 +310,12 @@ def context():
 
 
 @pytest.fixture(scope="module")
-def grade(context, slot):
+def grade(context):
     """A function that gives verdicts on files that were handed in."""
 
     def verdicts_on(files, **changes):
         files = {name: source.encode() for name, source in files.items()}
-        return one.grade_tasks(replace(context, **changes), Submission("1_group", 2, files), slot)
+        return one.grade_tasks(replace(context, **changes), Submission("1_group", 2, files))
 
     return verdicts_on
 

@@ -22,19 +22,16 @@ Judge = Callable[[GradingContext, Sequence[Mapping[str, Any]]], str]
 KNOWN_MISTAKES = {1: ("bert.attention", "no_scale"), 2: ("multitask.forward", "padding_pooled")}
 
 
-def check(context: GradingContext, slots: Sequence[int]) -> None:
-    """Grade both, side by side where there are two slots.
+def check(context: GradingContext, at_a_time: int) -> None:
+    """Grade both, side by side where two may run at a time.
 
     Raises:
         InputError: something else than what has to come out.
     """
     right, wrong = submissions(context)
     pairs = ((right_fault, right), (mistake_fault, wrong))
-    with ThreadPoolExecutor(min(len(slots), 2)) as pool:
-        waiting = [
-            pool.submit(outcome, context, submission, slots[i % len(slots)], judge)
-            for i, (judge, submission) in enumerate(pairs)
-        ]
+    with ThreadPoolExecutor(min(at_a_time, 2)) as pool:
+        waiting = [pool.submit(outcome, context, submission, judge) for judge, submission in pairs]
     if faults := [fault for one_result in waiting if (fault := one_result.result())]:
         raise InputError(f"grading does not begin: in this sandbox {'; '.join(faults)}")
 
@@ -56,10 +53,10 @@ def submissions(context: GradingContext) -> tuple[Submission, Submission]:
     return tuple(Submission("canary", context.part, files) for files in both)
 
 
-def outcome(context: GradingContext, submission: Submission, slot: int, judge: Judge) -> str:
+def outcome(context: GradingContext, submission: Submission, judge: Judge) -> str:
     """What is wrong with how a submission is graded; "": nothing."""
     try:
-        verdicts, _ = one.grade_tasks(context, submission, slot)
+        verdicts, _ = one.grade_tasks(context, submission)
     except Exception as error:  # whatever it is, each submission would meet it
         return clean(f"the grader fails with {error!r}", 500)
     return judge(context, [one.counted(e, verdicts[e.id], context.settings) for e in context.tasks])

@@ -27,12 +27,12 @@ from course.grading.intake import parse
 from course.grading.judging import judge
 from course.grading.judging import second_round as later
 from course.grading.judging.types import Submission
-from course.grading.sandbox import requests as asking
+from course.grading.sandbox import protocol
 from course.grading.sandbox.context import ROOT, GradingContext
 
 RUN = "course.grading.sandbox.runs:part_2"
 REPAIRED = " in a repaired model"  # what jobs are called besides their task
-Ask = Callable[[Mapping[str, dict], Mapping[str, Tensor]], dict[str, asking.Reply]]
+Ask = Callable[[Mapping[str, dict], Mapping[str, Tensor]], dict[str, protocol.Reply]]
 AGAIN = "judged with what is wrong in earlier tasks put right"
 
 
@@ -41,16 +41,16 @@ AGAIN = "judged with what is wrong in earlier tasks put right"
 
 
 def grade(
-    context: GradingContext, submission: Submission, slot: int
+    context: GradingContext, submission: Submission
 ) -> tuple[dict[str, judge.Verdict], list[str]]:
     """The verdict on each task, by its id, and the sandbox's layers."""
     if context.tasks[0].file not in submission.files:
         return {entry.id: judge.nothing(entry, "missing") for entry in context.tasks}, []
     layers: list[str] = []
 
-    def ask(jobs: Mapping[str, dict], tensors: Mapping[str, Tensor]) -> dict[str, asking.Reply]:
+    def ask(jobs: Mapping[str, dict], tensors: Mapping[str, Tensor]) -> dict[str, protocol.Reply]:
         whole = [job_for(context, submission, name, given) for name, given in jobs.items()]
-        answers, layers[:] = asking.ask(context, whole, tensors, slot)
+        answers, layers[:] = protocol.ask(context, whole, tensors)
         return answers
 
     seed = context.seed(submission.student)
@@ -128,9 +128,9 @@ class Findings:
     """What is wrong with each task, found out when it is asked for."""
 
     seed: int
-    answers: dict[str, asking.Reply] = field(default_factory=dict)
+    answers: dict[str, protocol.Reply] = field(default_factory=dict)
     second: dict[str, later.Second] = field(default_factory=dict)  # what is asked later
-    replies: dict[str, asking.Reply] = field(default_factory=dict)  # to that
+    replies: dict[str, protocol.Reply] = field(default_factory=dict)  # to that
     known: dict[str, list[Finding]] = field(default_factory=dict)
     flags: dict[str, list[str]] = field(default_factory=dict)
 
@@ -147,7 +147,7 @@ class Findings:
 
     def first(self, name: str) -> list[Finding]:
         """What the first round shows."""
-        answer = self.answers.get(name, asking.Reply("missing"))
+        answer = self.answers.get(name, protocol.Reply("missing"))
         if answer.status != "ran":
             return [Finding("error", judge.LACKING[answer.status])]
         findings = properties.judge(name.removesuffix(REPAIRED), answer.outputs, self.seed)
@@ -160,7 +160,7 @@ class Findings:
         findings = self.first(name)
         if not self.goes_on(name):
             return findings
-        answer = self.replies.get(name, asking.Reply("invalid answer"))
+        answer = self.replies.get(name, protocol.Reply("invalid answer"))
         if answer.status != "ran":
             return [Finding("error", judge.LACKING[answer.status])]
         more, self.flags[name] = later.judge(self.second[name], answer.outputs)
@@ -190,7 +190,7 @@ def verdict(entry: GradedTask, found: Findings) -> judge.Verdict:
 
 def without_flags(entry: GradedTask, found: Findings) -> judge.Verdict:
     """What is right and wrong about one task."""
-    answer = found.answers.get(entry.id, asking.Reply("missing"))
+    answer = found.answers.get(entry.id, protocol.Reply("missing"))
     again = f"{entry.id}{REPAIRED}"
     if again in found.answers:
         findings = [properties.with_source(entry, finding) for finding in found.of(again)]

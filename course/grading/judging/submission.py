@@ -12,11 +12,11 @@ from course.grading.sandbox.context import GradingContext
 
 
 def grade_tasks(
-    context: GradingContext, submission: Submission, slot: int
+    context: GradingContext, submission: Submission
 ) -> tuple[dict[str, judge.Verdict], list[str]]:
     """The verdict on each task of the context's part, by its id, and the sandbox's layers."""
     part = part1 if context.part == 1 else part2
-    return part.grade(context, submission, slot)
+    return part.grade(context, submission)
 
 
 def row_points(entry: GradedTask, settings: Mapping[str, Any]) -> dict[str, float]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import os
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
@@ -15,19 +14,16 @@ from torch import Tensor
 
 from course.grading.judging import judge
 from course.grading.sandbox import packages, sandbox
-from course.grading.sandbox.confine import Who
 from course.grading.sandbox.context import GradingContext
-from course.grading.sandbox.worker import BIGGEST, HEAD, MOST_TEXT, frame, read_frame
+from course.grading.sandbox.worker import HEAD, MOST_NUMBERS, MOST_TEXT, Frame, frame, read_frame
 
 # What the program in the sandbox loads once for all tasks: always, and what scripts import
 IMPORTS = (
     "course.grading.sandbox.runs",
-    "checks.worker",
-    "course.grading.sandbox.likeness",
     "utils",
     "base_bert",
 )
-OF_SCRIPTS = (
+IMPORTS_OF_SCRIPTS = (
     "tokenizer",
     "datasets",
     "evaluation",
@@ -50,70 +46,73 @@ class Reply:
 
 
 def ask(
-    context: GradingContext, jobs: list[dict], tensors: Mapping[str, Tensor], slot: int
+    context: GradingContext, jobs: list[dict], tensors: Mapping[str, Tensor]
 ) -> tuple[dict[str, Reply], list[str]]:
     """Run jobs in a sandbox; after one that takes it down, run the rest in another.
 
     Returns:
-        the answer of each job by its name, and the layers that were active.
+        the reply to each job by its name, and the layers that were active.
     """
-    answers: dict[str, Reply] = {}
+    replies: dict[str, Reply] = {}
     layers: list[str] = []
-    hidden = packages.hidden(packages.allowed_by(context.settings))
     data = save({name: tensor.detach().clone() for name, tensor in tensors.items()})
-    while waiting := [job for job in jobs if job["name"] not in answers]:
-        longest = max(job["seconds"] for job in waiting)
-        limits = replace(context.limits, quiet_s=context.limits.quiet_s + longest)
-        request = {"limits": asdict(limits), "jobs": waiting, **preparation(waiting)}
-        request |= {"who": asdict(who(context, slot)), "hidden": hidden}
-        folders = [str(context.stage / name) for name in ("staff", "handout")]
-        worker = str(context.stage / "staff" / "course" / "grading" / "sandbox" / "worker.py")
-        command = [sys.executable, worker, *folders]  # flags as in sanity_check.py's process
-        given = frame(request, data)
-        ended = sandbox.run(command, given, [context.stage], limits, slot, context.around)
-        frames = frames_in(ended.answer)
-        if not frames or "layers" not in frames[0][0]:
-            raise RuntimeError(
-                f"the sandbox did not start ({ended.status}): {ended.printed[-500:]}"
-            )
+    while waiting := [job for job in jobs if job["name"] not in replies]:
+        ended, frames = run_worker(context, waiting, data)
         layers = [*ended.layers, *map(str, frames[0][0]["layers"])]
         names = {job["name"] for job in waiting}
-        for said, content in frames[1:]:
-            if said.get("job") in names and said["job"] not in answers:
-                answers[said["job"]] = decode(said, content)
-        if all(job["name"] not in answers for job in waiting):
-            statuses = {"timeout": "timeout", "too much memory": "memory"}
-            answers[waiting[0]["name"]] = Reply(statuses.get(ended.status, "crashed"))
-    return answers, layers
+        for header, content in frames[1:]:
+            if header.get("job") in names and header["job"] not in replies:
+                replies[header["job"]] = decode(header, content)
+        if all(job["name"] not in replies for job in waiting):
+            status = "timeout" if ended.status == "timeout" else "crashed"
+            replies[waiting[0]["name"]] = Reply(status)
+    return replies, layers
+
+
+def run_worker(
+    context: GradingContext, jobs: list[dict], data: bytes
+) -> tuple[sandbox.Ended, list[Frame]]:
+    """Send jobs to the program in a new sandbox; how it ended, and all that it has sent.
+
+    Raises:
+        RuntimeError: the sandbox did not start, which is not the student's fault.
+    """
+    longest = max(job["seconds"] for job in jobs)
+    limits = replace(context.limits, quiet_s=context.limits.quiet_s + longest)
+    request = {"limits": asdict(limits), "jobs": jobs, **preparation(jobs)}
+    request["hidden"] = packages.hidden(packages.allowed_by(context.settings))
+    staff, course = (context.stage / name for name in ("staff", "handout"))
+    worker = staff / "course" / "grading" / "sandbox" / "worker.py"
+    command = [sys.executable, "-s", "-B", str(worker), str(staff), str(course)]
+    ended = sandbox.run(command, frame(request, data), [context.stage], limits, context.isolation)
+    frames = frames_in(ended.answer)
+    if not frames or "layers" not in frames[0][0]:
+        raise RuntimeError(f"the sandbox did not start ({ended.status}): {ended.printed[-500:]}")
+    return ended, frames
 
 
 def preparation(jobs: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """What the program does before its tasks: it pays where several of them need it."""
     scripts = any(SCRIPTS & job["files"].keys() for job in jobs)
     gradients = any(job["name"] != OPTIMIZER for job in jobs)
-    return {"imports": [*IMPORTS, *OF_SCRIPTS * scripts], "gradients": gradients}
+    return {"imports": [*IMPORTS, *IMPORTS_OF_SCRIPTS * scripts], "gradients": gradients}
 
 
-def who(context: GradingContext, slot: int) -> Who:
-    """As whom the program runs; in namespaces it does not see this process."""
-    return Who(slot, context.group, 0 if context.around.namespaces else os.getpid())
-
-
-def frames_in(answer: bytes) -> list[tuple[dict, bytes]]:
+def frames_in(answer: bytes) -> list[Frame]:
     """All whole frames of what the sandbox wrote."""
-    stream, found = io.BytesIO(answer), []
-    while len(answer) - stream.tell() >= HEAD.size and (one := read_frame(stream, MOST_TEXT)):
-        found.append(one)
-    return found
+    stream, frames = io.BytesIO(answer), []
+    while len(answer) - stream.tell() >= HEAD.size and (part := read_frame(stream, MOST_TEXT)):
+        frames.append(part)
+    return frames
 
 
-def decode(said: Mapping[str, Any], content: bytes) -> Reply:
-    """One frame as an answer: arrays, texts, and stand-ins for what was no tensor."""
-    status = said.get("status")
+def decode(header: Mapping[str, Any], content: bytes) -> Reply:
+    """One frame as a reply: arrays, texts, and stand-ins for what was not a tensor."""
+    status = header.get("status")
     if status != "ran":
         known = isinstance(status, str) and status in judge.LACKING
         return Reply(status if known else "invalid answer")
-    others, texts = said.get("others"), said.get("texts")
+    others, texts = header.get("others"), header.get("texts")
     readable = isinstance(others, dict) and isinstance(texts, dict)
     # each tensor's name, and each of its numbers, costs many times its bytes once it is read
     if not readable or int.from_bytes(content[:8], "little") > MOST_TEXT:
@@ -122,7 +121,7 @@ def decode(said: Mapping[str, Any], content: bytes) -> Reply:
         tensors = load(content)
     except Exception:  # of safetensors, of torch: whatever it is, it is no answer
         return Reply("invalid answer")
-    if sum(tensor.numel() for tensor in tensors.values()) > BIGGEST:
+    if sum(tensor.numel() for tensor in tensors.values()) > MOST_NUMBERS:
         return Reply("invalid answer")
     outputs: dict[str, Any] = {
         name: tensor if tensor.dtype in NUMBERS else stand_in(str(tensor.dtype))
