@@ -15,7 +15,7 @@ import training.threads  # noqa: F401, before torch
 import argparse
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -30,7 +30,6 @@ from datasets import SentenceClassificationTestDataset as SentimentTestDataset
 from datasets import load_data
 from evaluation import classify, say_classes, scored, write_in_order
 from optimizer import AdamW
-from training.acceleration import accelerate
 from training.cli.arguments import OneLineParser, check_seed, positive_int, probability
 from training.cli.flags import TrainingFlags, add_fields, complete, flag, hint_at_rate
 from training.cli.scripts import run_script
@@ -46,13 +45,13 @@ from training.loop.checkpoints import (
     run_settings,
     save_model,
 )
-from training.loop.devices import autocast_for, keep_freed_memory, pick_device
+from training.loop.devices import autocast_for, keep_freed_memory, pick_device, speed_up
 from training.loop.encoder_outputs import cache_encoder_outputs
 from training.loop.processes import (
     broadcast_parameters,
-    first_process,
-    in_first_process,
+    is_main_process,
     join_processes,
+    on_main_process,
 )
 from training.loop.run import Run
 from training.reports.error_analysis import describe
@@ -76,22 +75,37 @@ class ClassifierFlags(TrainingFlags):
     )
     batch_size: int = flag(8, type=positive_int, help="of SST; CFIMDB always takes 8")
     hidden_dropout_prob: float = flag(0.3, type=probability, help="before the head")
-    dev_out: str | None = flag(None, help="predictions for dev, if one data set runs")
-    test_out: str | None = flag(None, help="predictions for test, if one data set runs")
-    data_dir: str | None = flag(
-        None, help="folder of the course files ($MINBERT_DATA does the same)"
+    dev_out: str | None = flag(
+        None, path="writes", help="predictions for dev, if one data set runs"
     )
-    only: str | None = flag(None, choices=tuple(DATA_SETS), help="run one of the two data sets")
-    train: str | None = flag(None, help="another training file: tab-separated id, sentence, label")
-    dev: str | None = flag(None, help="its dev file")
-    test: str | None = flag(None, help="its test file, without labels (optional)")
+    test_out: str | None = flag(
+        None, path="writes", help="predictions for test, if one data set runs"
+    )
+    data_dir: str | None = flag(
+        None, may_change=True, help="folder of the course files ($MINBERT_DATA does the same)"
+    )
+    only: str | None = flag(
+        None, may_change=True, choices=tuple(DATA_SETS), help="run one of the two data sets"
+    )
+    train: str | None = flag(
+        None, path="reads", help="another training file: tab-separated id, sentence, label"
+    )
+    dev: str | None = flag(None, path="reads", help="its dev file")
+    test: str | None = flag(
+        None, path="reads", may_change=True, help="its test file, without labels (optional)"
+    )
     labels: str | None = flag(None, help="names of the classes, separated by commas")
     predict: str | None = flag(
-        None, nargs="?", const="-", metavar="TEXT", help="or lines from standard input"
+        None,
+        may_change=True,
+        nargs="?",
+        const="-",
+        metavar="TEXT",
+        help="or lines from standard input",
     )
-    checkpoint: str | None = flag(None, help="which model predicts")
+    checkpoint: str | None = flag(None, may_change=True, help="which model predicts")
     num_labels: int | None = None  # None: as many as the training set has
-    filepath: str | None = None  # of the checkpoint
+    filepath: str | None = field(default=None, metadata={"path": "writes"})  # the checkpoint
 
 
 class BertSentimentClassifier(nn.Module):
@@ -217,7 +231,8 @@ def train(args, data: Data | None = None) -> None:
     model, config = new_model(args, data.num_labels)
     broadcast_parameters(model.to(device))
     optimizer = AdamW([p for p in model.parameters() if p.requires_grad], lr=args.lr)
-    accelerate(model, optimizer, [data.train])
+    if args.fast:
+        speed_up(model, optimizer)
     if args.option == "pretrain" and not args.reencode:
         with autocast_for(device, args.precision)():
             cache_encoder_outputs(model.bert, (data.train, data.dev), args.batch_size, device)
@@ -231,16 +246,17 @@ def train(args, data: Data | None = None) -> None:
                     with run.autocast():
                         logits = model(ids, mask)  # (B, L), (B, L) → (B, num_labels)
                     loss = F.cross_entropy(logits.float(), labels)
-                    run.backward(loss, weight=len(labels))
-                    right = (logits.argmax(dim=-1) == labels).sum().item()
-                    run.add(examples=len(labels), loss=loss.item() * len(labels), right=right)
-                run.step()
+                    (loss * len(labels) / len(batch["labels"])).backward()
+                    run.log(len(labels), loss=loss, train_acc=logits.argmax(dim=-1) == labels)
+                run.before_update()
+                optimizer.step()
+                optimizer.zero_grad()
+                run.end_step()
             with run.autocast():
                 accuracy, f1 = model_eval(dev_loader, model, device)[:2]
             if run.is_best(accuracy):
                 save_model(model, optimizer, args, config, args.filepath)
-            seen = {"loss": run.mean("loss"), "train_acc": run.mean("right")}
-            run.end_epoch(seen | {"dev_acc": accuracy, "dev_f1": f1})
+            run.end_epoch(run.means() | {"dev_acc": accuracy, "dev_f1": f1})
 
 
 def new_run(args, model: nn.Module, optimizer: AdamW, loader: TrainingLoader) -> Run:
@@ -251,9 +267,8 @@ def new_run(args, model: nn.Module, optimizer: AdamW, loader: TrainingLoader) ->
         model,
         optimizer,
         loader,
-        point=ResumePoint(resume_path(args.filepath), run_settings(args, ("train", "dev"))),
+        point=ResumePoint(resume_path(args.filepath), run_settings(args)),
         checkpoint=args.filepath,
-        totals=("examples", "loss", "right"),
         steps_file=f"{stem}-steps.csv",
         report=report_of(args),
     )
@@ -274,6 +289,8 @@ def test(args, data: Data | None = None) -> None:
     device = pick_device(args.use_gpu)
     autocast = autocast_for(device, args.precision)
     model, config = load_model(args.filepath, device)
+    if args.fast:
+        speed_up(model)
     args.model, args.num_labels = config.model, config.num_labels
     data = data or read_data(args, ("dev", "test"))
 
@@ -382,7 +399,7 @@ def main() -> None:
             raise InputError(f"standard input is not UTF-8 ({error}); convert it") from None
         return
     join_processes(args.use_gpu)
-    args.model = args.model or in_first_process(default_model)
+    args.model = args.model or on_main_process(default_model)
     runs = plan(args)
     hint_at_rate(args)
     # all files are read before: a fault in the last one must not show after an hour of training
@@ -395,9 +412,9 @@ def main() -> None:
         seed_everything(run.seed)
         print_settings(run)
         train(run, its_data)
-        if first_process():
+        if is_main_process():
             test(run, its_data)
-    if first_process():
+    if is_main_process():
         for run in runs:
             resume_path(run.filepath).unlink(missing_ok=True)
 

@@ -64,8 +64,8 @@ from training.loop.devices import autocast_for, keep_freed_memory, pick_device
 from training.loop.encoder_outputs import cache_encoder_outputs, unique_texts
 from training.loop.processes import (
     broadcast_parameters,
-    first_process,
-    in_first_process,
+    is_main_process,
+    on_main_process,
     join_processes,
 )
 from training.reports.error_analysis import describe
@@ -524,13 +524,13 @@ def main() -> None:
         predict(*load_model(args.checkpoint, device), given_lines(args.predict), device)
         return
     join_processes(args.use_gpu)
-    args.model = args.model or in_first_process(default_model)
+    args.model = args.model or on_main_process(default_model)
     args = complete_flags(args)
     check_run(args)
     held_out = read_held_out(args)  # a fault must show before the training
     seed_everything(args.seed)
     train_multitask(args, held_out)
-    if first_process():
+    if is_main_process():
         test_model(args, held_out)
         resume_path(args.filepath).unlink(missing_ok=True)
 

@@ -66,7 +66,7 @@ class ModelFlags:
     rank: int = flag(8, type=positive_int, help="of LoRA")
     head_layers: int = flag(1, type=int, choices=heads.LAYERS, help="of every head")
     tag_words: str | None = flag(
-        None, metavar="TAGS", help="'shapes', or a tagger's file: features of words"
+        None, path="reads", metavar="TAGS", help="'shapes', or a tagger's file: features of words"
     )
     tagger: str | None = None  # the digest of that file
 
@@ -75,9 +75,10 @@ def task_fields() -> Iterator[tuple[str, Any, Any]]:
     """The fields of every task: its files and outputs, batch size, weight and losses."""
     for name, task in TASKS.items():
         for split, ending in SPLITS.items():
-            yield f"{name}_{split}", str, flag(f"data/{task.stem}-{ending}.csv")
+            path = flag(f"data/{task.stem}-{ending}.csv", path="reads", may_change=split == "test")
+            yield f"{name}_{split}", str, path
         for split in ("dev", "test"):
-            yield f"{name}_{split}_out", str | None, flag(None)
+            yield f"{name}_{split}_out", str | None, flag(None, path="writes")
         size = flag(None, type=positive_int, help="default: --batch_size")
         yield f"{name}_batch_size", int | None, size
         yield f"{name}_weight", float, flag(1.0, type=positive_float, help="of its loss")
@@ -93,16 +94,24 @@ TaskFlags = make_dataclass("TaskFlags", task_fields(), bases=(TrainingFlags,))
 class TechniqueFlags(ModelFlags, TaskFlags):
     """All that a run with techniques needs to know."""
 
-    data_dir: str | None = flag(None, help="folder of the course files (or $MINBERT_DATA)")
-    out_dir: str = flag("predictions", help="folder of all that a run writes")
-    filepath: str | None = flag(None, help="default: {option}-{epochs}-{lr}-multitask.pt")
+    data_dir: str | None = flag(
+        None, may_change=True, help="folder of the course files (or $MINBERT_DATA)"
+    )
+    out_dir: str = flag("predictions", path="writes", help="folder of all that a run writes")
+    filepath: str | None = flag(
+        None, path="writes", help="default: {option}-{epochs}-{lr}-multitask.pt"
+    )
     steps_per_epoch: int | None = flag(
         None, type=positive_int, help="default: as many as give every row a turn"
     )
     predict: list[str] | None = flag(
-        None, nargs="*", metavar="TEXT", help="or two texts, or lines of standard input"
+        None,
+        may_change=True,
+        nargs="*",
+        metavar="TEXT",
+        help="or two texts, or lines of standard input",
     )
-    checkpoint: str | None = flag(None, help="which model predicts")
+    checkpoint: str | None = flag(None, may_change=True, help="which model predicts")
     sampling: str = flag("round_robin", choices=sampling.KINDS, help="which task is next")
     first_task: str = flag("para", choices=tuple(TASKS), help="--sampling first, before")
     first_epochs: int = flag(1, type=positive_int, help="--sampling first, before")

@@ -10,6 +10,7 @@ Without a technique it trains what multitask_classifier.py trains.
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -49,7 +50,6 @@ from extensions.update import optimizers, schedules
 from extensions.update.averaging import Average
 from extensions.update.layer_decay import parameter_groups
 from optimizer import AdamW
-from training.acceleration import accelerate
 from training.cli.arguments import given_lines
 from training.cli.flags import complete, hint_at_rate
 from training.cli.scripts import run_script
@@ -66,13 +66,15 @@ from training.loop.checkpoints import (
     run_settings,
     save_model,
 )
-from training.loop.devices import autocast_for, keep_freed_memory, pick_device
+from training.loop.devices import autocast_for, keep_freed_memory, pick_device, speed_up
 from training.loop.encoder_outputs import cache_encoder_outputs, unique_texts
 from training.loop.processes import (
+    all_reduce_gradients,
     broadcast_parameters,
-    first_process,
-    in_first_process,
+    is_main_process,
     join_processes,
+    on_main_process,
+    world_size,
 )
 from training.loop.run import Run
 from training.reports.report import Report, print_settings
@@ -237,15 +239,16 @@ def new_turns(args: TechniqueFlags, joins_pairs: bool, sets: Mapping[str, TextDa
             pairs = [(a, b, relation(TASKS[name], label)) for a, b, label, _ in rows]
             samplers[name] = without_duplicates(samplers[name], pairs)
     steps = args.steps_per_epoch or sum(map(len, samplers.values()))
-    if args.gradients:  # in whole rounds: a step takes every task's gradient
-        steps = len(sets) * -(-steps // len(sets))
+    if args.gradients:  # a step takes a batch of every task
+        plan = [[tuple(sets)] * math.ceil(steps / len(sets))] * args.epochs
+        return Turns(plan, sets, samplers)
     sizes = {name: len(rows) for name, rows in sets.items()}
     first = (args.first_task, args.first_epochs)
-    plan = [
+    names = [
         plan_epoch(args.sampling, sizes, steps, epoch, args.epochs, args.seed, *first)
         for epoch in range(1, args.epochs + 1)
     ]
-    return Turns(plan, sets, samplers)
+    return Turns([[(name,) for name in epoch] for epoch in names], sets, samplers)
 
 
 def make_optimizer(args: TechniqueFlags, model: nn.Module) -> Optimizer:
@@ -265,22 +268,28 @@ class Updates:
         decay = args.average_decay if args.average == "ema" else None
         self.average = Average(model, decay, warm_up=True) if args.average else None
 
-    def combine(self, name: str, step: int) -> bool:
-        """Take a task's gradients; whether those of all tasks are in, and .grad is their rule's.
+    def take(self, name: str) -> None:
+        """Keep a task's gradients apart from the others', if a rule is to combine them."""
+        if self.gradients:
+            all_reduce_gradients(self.model)
+            self.gradients.take(name)
+
+    def combine(self, step: int) -> None:
+        """Put what the rule makes of all tasks' gradients into .grad.
 
         Orders drawn by chance depend on the seed and the step alone, so that processes agree and a
         resumed run continues alike.
         """
-        if self.gradients is None:
-            return True
-        self.gradients.take(name)
-        if len(self.gradients.taken) < len(self.args.tasks):
-            return False
+        if not self.gradients:
+            return
         chance = torch.Generator().manual_seed(self.args.seed + step)
-        rules = {"sum": lambda products: torch.ones(len(products))}
-        rules["pcgrad"] = partial(pcgrad, generator=chance)
-        self.gradients.combine(rules[self.args.gradients])
-        return True
+        if self.args.gradients == "pcgrad":
+            self.gradients.combine(partial(pcgrad, generator=chance))
+        else:
+            self.gradients.combine(lambda products: torch.ones(len(products)))
+        for parameter in self.gradients.parameters:
+            if parameter.grad is not None:  # of all processes: before_update adds them up again
+                parameter.grad /= world_size()
 
     def follow(self, step: int) -> None:
         """After an update: averages and copies follow."""
@@ -298,11 +307,7 @@ class Updates:
 
 def new_run(args: TechniqueFlags, model, optimizer, turns: Turns, update: Updates) -> Run:
     """The run of these flags: its files, what is resumed and what it reports."""
-    names = list(turns.datasets)
-    places = {flag for flag in vars(args) if flag.endswith(("_train", "_dev", "_test", "_out"))}
-    read = [f"{name}_{split}" for name in names for split in ("train", "dev")]
     same = {"teachers": [sha256_of(path) for path in args.teachers or ()]}
-    same["tagger"] = tagger_digest(args)
     parts = {"turns": turns, "slow": update.slow, "average": update.average}
     steps = len(turns) * args.epochs
     factor = partial(
@@ -313,11 +318,10 @@ def new_run(args: TechniqueFlags, model, optimizer, turns: Turns, update: Update
         model,
         optimizer,
         turns,
-        point=ResumePoint(resume_path(args.filepath), run_settings(args, read, places) | same),
+        point=ResumePoint(resume_path(args.filepath), run_settings(args) | same),
         checkpoint=args.filepath,
-        totals=[f"{name}_{what}" for name in names for what in ("loss", "steps")],
         steps_file=f"{args.out_dir}/multitask-steps.csv",
-        report=report_of(args, names),
+        report=report_of(args, turns.datasets),
         factor=factor if args.schedule else None,
         stateful={name: part for name, part in parts.items() if part},
     )
@@ -328,14 +332,6 @@ def report_of(args: TechniqueFlags, names: Iterable[str]) -> Report:
     shown = {name: name for name in (*names, "overall")}
     title = f"{', '.join(names)}, {args.option}"
     return Report(f"{args.out_dir}/multitask-", title, {"loss": "loss"} | shown, shown)
-
-
-def mean_losses(sums: Mapping[str, float]) -> dict[str, float]:
-    """Loss a step: of all steps of an epoch, and of those of each task that had any."""
-    steps = {key.removesuffix("_steps"): n for key, n in sums.items() if key.endswith("_steps")}
-    total = sum(sums[f"{name}_loss"] for name in steps)
-    each = {f"{name}_loss": sums[f"{name}_loss"] / n for name, n in steps.items() if n}
-    return {"loss": total / sum(steps.values()), **each}
 
 
 def train(args: TechniqueFlags, dev_sets: Mapping[str, TextDataset]) -> None:
@@ -349,7 +345,8 @@ def train(args: TechniqueFlags, dev_sets: Mapping[str, TextDataset]) -> None:
     turns = new_turns(args, model.joins_pairs, train_sets)
     dev_loaders = {name: loader_of(name, rows, args, model) for name, rows in dev_sets.items()}
     optimizer = make_optimizer(args, model)
-    accelerate(model, optimizer)  # first: copies of the model have to draw the same dropout
+    if args.fast:  # first: copies of the model have to draw the same dropout
+        speed_up(model, optimizer)
     autocast = autocast_for(device, args.precision)
     objective = Objective(args, model, autocast, load_teachers(args, device))
     update = Updates(args, model, objective.slow, len(turns) * args.epochs)
@@ -363,22 +360,25 @@ def train(args: TechniqueFlags, dev_sets: Mapping[str, TextDataset]) -> None:
 
     with new_run(args, model, optimizer, turns, update) as run:
         for _ in run.epochs():
-            for batch in run.batches():
-                name = batch["task"]
-                for *inputs, labels in run.micro_batches(batch, TASKS[name].keys):
-                    loss = objective(name, inputs, labels)
-                    share = len(labels) / len(batch["labels"])
-                    run.backward(loss * getattr(args, f"{name}_weight") * share)
-                    run.add(**{f"{name}_loss": loss.item() * share, f"{name}_steps": share})
-                run.reduce()
-                if update.combine(name, run.step_number - 1):  # every task's gradient is in
-                    run.step()
-                    update.follow(run.step_number - 1)
+            for step in run.batches():
+                for name, batch in step["turns"]:  # of one task, or with --gradients of all
+                    for *inputs, labels in run.micro_batches(batch, TASKS[name].keys):
+                        loss = objective(name, inputs, labels)
+                        weight = getattr(args, f"{name}_weight")
+                        (weight * loss * len(labels) / len(batch["labels"])).backward()
+                        run.log(len(labels), **{"loss": loss, f"{name}_loss": loss})
+                    update.take(name)
+                update.combine(run.position.step)
+                run.before_update()
+                optimizer.step()
+                optimizer.zero_grad()
+                update.follow(run.position.step)
+                run.end_step()
             with run.autocast(), update.averaged_weights():
                 scores = evaluate(model, dev_loaders, device)
                 if run.is_best(overall(scores)):
                     save_model(model, optimizer, args, config, args.filepath)
-            run.end_epoch(mean_losses(run.totals.sums) | scores | {"overall": overall(scores)})
+            run.end_epoch(run.means() | scores | {"overall": overall(scores)})
 
 
 # ---------------------------------------------------------------------------------------------
@@ -395,6 +395,8 @@ def test(args: TechniqueFlags, held_out: HeldOut) -> None:
     """Write each task's predictions for dev and test, and a report on dev."""
     device = pick_device(args.use_gpu)
     model, config = load_model(args.filepath, device)
+    if args.fast:
+        speed_up(model)
     args = complete(SimpleNamespace(**vars(args) | vars(config)), TechniqueFlags)
     remember_words(model, args)
     scores, results = {}, []
@@ -463,13 +465,13 @@ def main() -> None:
         predict(*load_model(args.checkpoint, device), given_lines(args.predict), device)
         return
     join_processes(args.use_gpu)
-    args.model = args.model or in_first_process(default_model)
+    args.model = args.model or on_main_process(default_model)
     name_files(args)
     check_run(args)
     held_out = read_held_out(args)  # a fault must show before the training
     seed_everything(args.seed)
     train(args, held_out["dev"])
-    if first_process():
+    if is_main_process():
         test(args, held_out)
         resume_path(args.filepath).unlink(missing_ok=True)
 

@@ -21,7 +21,7 @@ from extensions.loss.perturbation import Passes
 from extensions.loss.r_drop import r_drop
 from extensions.tasks import TASKS, Task
 from training.files.errors import InputError
-from training.loop.processes import process_count
+from training.loop.processes import world_size
 
 
 class Objective:
@@ -44,7 +44,7 @@ class Objective:
     ):
         self.args, self.model, self.autocast, self.teachers = args, model, autocast, teachers
         self.slow = smart.MomentumTeacher(model) if args.bregman else None
-        if process_count() > 1 and compares_rows(args):
+        if world_size() > 1 and compares_rows(args):
             raise InputError(f"{compares_rows(args)} compares the rows of a batch: use one process")
 
     def __call__(self, name: str, inputs: Sequence[Tensor], labels: Tensor) -> Tensor:

@@ -9,8 +9,11 @@
 
 In the loop:
 
-    plan = [plan_epoch("annealed", sizes, steps, epoch, epochs, seed) for epoch in …]
-    loader = Turns(plan, datasets, samplers)  # batch["task"] says whose a batch is
+    names = plan_epoch("annealed", sizes, steps, epoch, epochs, seed)  # of every epoch
+    loader = Turns([[(name,) for name in names], …], datasets, samplers)
+    for step in loader:
+        for task, batch in step["turns"]:
+            …
 """
 
 from __future__ import annotations
@@ -64,43 +67,44 @@ def annealing(epoch: int, epochs: int) -> float:
 
 
 class Turns:
-    """The batches of an epoch: of the task whose turn it is, each task's rows without end.
+    """The batches of an epoch: of the tasks whose turn it is, each task's rows without end.
 
     Args:
-        plan: the task of every step of every epoch.
+        plan: the tasks of every step of every epoch.
         datasets: each task's training set.
         samplers: each task's row numbers, such as LengthBatches.
     """
 
     def __init__(
         self,
-        plan: Sequence[Sequence[str]],
+        plan: Sequence[Sequence[Sequence[str]]],
         datasets: Mapping[str, Any],
         samplers: Mapping[str, Any],
     ):
         self.plan, self.datasets, self.samplers = plan, datasets, samplers
         # of each task: how often all rows have gone by, and how many batches of the present round
         self.places = {name: {"epoch": 1, "batch": 0} for name in samplers}
-        self.names: Sequence[str] = ()  # of the tasks whose turns are left
+        self.steps: Sequence[Sequence[str]] = ()  # that are left of the epoch
         self.streams: dict[str, Iterator[dict]] = {}
         means = {
             name: sum(map(sum, rows.pieces())) / len(samplers[name])
             for name, rows in datasets.items()
         }
-        turns = [means[name] for names in plan for name in names]
-        self.pieces_per_batch = sum(turns) / len(turns)
+        steps = [sum(means[name] for name in names) for epoch in plan for names in epoch]
+        self.pieces_per_batch = sum(steps) / len(steps)
 
     def set_epoch(self, epoch: int, skip: int = 0) -> None:
-        """Set the epoch whose turns come next, and how many of them to leave out."""
-        self.names = self.plan[epoch - 1][skip:]
+        """Set the epoch whose steps come next, and how many of them to leave out."""
+        self.steps = self.plan[epoch - 1][skip:]
         self.streams = self.streams or {name: self._stream(name) for name in self.samplers}
 
     def __len__(self) -> int:
         return len(self.plan[0])
 
     def __iter__(self) -> Iterator[dict]:
-        for name in self.names:
-            yield next(self.streams[name]) | {"task": name}
+        for names in self.steps:
+            turns = [(name, next(self.streams[name])) for name in names]
+            yield {"turns": turns, "labels": [row for _, batch in turns for row in batch["labels"]]}
 
     def _stream(self, name: str) -> Iterator[dict]:
         """Batches of one task without end, from its place on, which keeps pace."""

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from training.files.errors import InputError
-from training.loop.processes import first_process
+from training.loop.processes import is_main_process
 
 
 @contextmanager
@@ -23,7 +23,7 @@ def atomic_write(path: str | Path, mode: str = "w") -> Iterator[Any]:
     Raises InputError where the folder cannot be written or the disk is full; what stood at
     ``path`` before is then still there.
     """
-    if not first_process():
+    if not is_main_process():
         with open(os.devnull, mode) as nowhere:
             yield nowhere
         return

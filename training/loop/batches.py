@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 from torch.utils.data import DataLoader, Sampler
 
-from training.loop.processes import process_count, process_number
+from training.loop.processes import rank, world_size
 
 Rows = TypeVar("Rows", list[int], np.ndarray)
 POOL_BATCHES = 50  # how many batches' worth of shuffled rows are sorted by length together
@@ -117,7 +117,7 @@ def micro_batches(
     none. The gradients of all micro-batches, each weighted by its share of the rows, sum up to the
     batch's.
     """
-    own = slice(process_number(), None, process_count())
+    own = slice(rank(), None, world_size())
     size = math.ceil(len(batch["labels"][own]) / count)
     if size:
         tensors = (batch[key][own].to(device) for key in keys)
