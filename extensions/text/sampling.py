@@ -104,7 +104,14 @@ class Turns:
     def __iter__(self) -> Iterator[dict]:
         for names in self.steps:
             turns = [(name, next(self.streams[name])) for name in names]
-            yield {"turns": turns, "labels": [row for _, batch in turns for row in batch["labels"]]}
+            step = {
+                "turns": turns,
+                "labels": [row for _, batch in turns for row in batch["labels"]],
+            }
+            for name, batch in turns:  # the progress bar counts tokens
+                masks = {key: mask for key, mask in batch.items() if key.startswith("attention")}
+                step |= {f"{key}_{name}": mask for key, mask in masks.items()}
+            yield step
 
     def _stream(self, name: str) -> Iterator[dict]:
         """Batches of one task without end, from its place on, which keeps pace."""
