@@ -97,6 +97,18 @@ class TrainingFlags:
     )
 
 
+@dataclass
+class FineTuningFlags(TrainingFlags):
+    """What the two classifiers read besides."""
+
+    option: str = flag(
+        "pretrain",
+        choices=("pretrain", "finetune"),
+        help="pretrain: BERT stays as it is, only the head learns; finetune: all of it learns",
+    )
+    hidden_dropout_prob: float = flag(0.3, type=probability, help="before the head")
+
+
 def hint_at_rate(args: Any) -> None:
     """Say so where a frozen BERT's head is to learn at a rate for fine-tuning."""
     if args.option == "pretrain" and args.lr < 1e-4:

@@ -34,13 +34,14 @@ from torch.optim import Optimizer
 
 from training.files.errors import InputError
 from training.loop.batches import SINGLE, micro_batches
-from training.loop.checkpoints import ResumePoint, StopRequest
+from training.loop.checkpoints import ResumePoint, StopRequest, resume_path, run_settings
 from training.loop.devices import autocast_for, peak_memory
 from training.loop.means import RunningMeans
 from training.loop.processes import (
     all_reduce_gradients,
     any_process,
     broadcast_from_main,
+    broadcast_parameters,
     is_main_process,
 )
 from training.loop.progress import Progress
@@ -87,9 +88,9 @@ class Run:
         args: epochs, and the flags of training/cli/flags.py.
         model, optimizer: on their device; a resumed run puts its tensors into them.
         loader: the batches of an epoch.
-        point: where an interrupted run is kept.
-        checkpoint: where the best model is kept, for messages.
+        checkpoint: where the best model is kept.
         steps_file: every step's loss and learning rate are written there.
+        point: where an interrupted run is kept; default: a file next to the checkpoint.
         report: where epochs are reported; None if the script does that itself.
         steps: how long the run is, if not ``args.epochs`` whole epochs.
         factor: of a step's learning rate, by the step's number from 0 on, if not the linear one.
@@ -103,16 +104,17 @@ class Run:
         optimizer: Optimizer,
         loader: Batches,
         *,
-        point: ResumePoint,
         checkpoint: str,
         steps_file: str,
+        point: ResumePoint | None = None,
         report: Report | None = None,
         steps: int | None = None,
         factor: Callable[[int], float] | None = None,
         stateful: Mapping[str, Any] | None = None,
     ):
         self.args, self.model, self.optimizer, self.loader = args, model, optimizer, loader
-        self.point, self.checkpoint, self.report = point, checkpoint, report
+        self.point = point or ResumePoint(resume_path(checkpoint), run_settings(args))
+        self.checkpoint, self.report = checkpoint, report
         self.step_log, self.last_step, self.stateful = StepLog(steps_file), steps, stateful or {}
         self.total_steps = steps or args.epochs * len(loader)
         self.factor = factor or partial(
@@ -120,6 +122,7 @@ class Run:
         )
         self.device = next(model.parameters()).device
         self.autocast = autocast_for(self.device, args.precision)
+        broadcast_parameters(model)
         self.stop = StopRequest()
         self.position = Position()
         self.rows = 0  # of the batch
