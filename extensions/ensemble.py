@@ -37,20 +37,21 @@ import torch
 from torch import Tensor, nn
 
 from datasets import TextDataset
-from evaluation import write_in_order
+from evaluation import overall, write_in_order
 from extensions.flags import ModelFlags, TechniqueFlags, task_names
 from extensions.multitask import (
     load_model,
     loader_of,
-    name_files,
     read_held_out,
     remember_words,
     test,
 )
-from extensions.tasks import COURSE, TASKS, overall, read_set
+from extensions.tasks import COURSE, TASKS, read_set
 from training.cli.arguments import OneLineParser, positive_int
 from training.cli.flags import complete
 from training.cli.scripts import run_script
+from training.cli.task_flags import name_outputs
+from training.files.course_files import find_course_files
 from training.files.errors import InputError
 from training.files.writing import check_writable, write_json
 from training.loop.checkpoints import load_checkpoint, save_checkpoint
@@ -193,13 +194,11 @@ def load_alike(paths: Sequence[str]) -> tuple[nn.Module, SimpleNamespace, list[d
     Raises:
         InputError: they are not all of the same architecture, or not trained on the same tasks.
     """
-    training_only = {"hidden_dropout_prob", "option"}
     kinds, states = [], []
     for path in paths:
         model, config = load_model(path, torch.device("cpu"))
         states.append({name: weight.clone() for name, weight in model.state_dict().items()})
-        kind = vars(complete(config, ModelFlags)) | {"model": config.model}
-        kinds.append({key: value for key, value in kind.items() if key not in training_only})
+        kinds.append(vars(complete(config, ModelFlags)) | {"model": config.model})
         if kinds[-1] != kinds[0]:
             raise InputError(
                 f"{path} and {paths[0]} are different kinds of models: their weights have no mean; "
@@ -290,7 +289,8 @@ def get_args() -> EnsembleFlags:
     add("--data_dir", help="folder of the course files ($MINBERT_DATA does the same)")
     add("--out_dir", help="folder of the prediction files and the soup")
     args = parser.parse_args(namespace=EnsembleFlags())
-    name_files(args)
+    name_outputs(args, COURSE)
+    find_course_files(args)
     return args
 
 

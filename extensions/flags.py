@@ -15,14 +15,9 @@ from extensions.parameters import heads
 from extensions.tasks import COURSE, TASKS
 from extensions.text import sampling
 from extensions.update.schedules import KINDS as SCHEDULES
-from training.cli.arguments import (
-    OneLineParser,
-    check_seed,
-    positive_float,
-    positive_int,
-    probability,
-)
-from training.cli.flags import TrainingFlags, add_fields, flag
+from training.cli.arguments import positive_float, positive_int, probability
+from training.cli.flags import flag
+from training.cli.task_flags import TaskFlags, data_file, parse_task_flags
 from training.files.course_files import SPLITS
 
 OPTIMIZERS = ("adamw", "adam", "lion", "sgd")
@@ -43,12 +38,6 @@ def task_names(text: str, known: Iterable[str] = tuple(TASKS)) -> list[str]:
 class ModelFlags:
     """Those that a checkpoint keeps, because the model depends on them."""
 
-    option: str = flag(
-        "pretrain",
-        choices=("pretrain", "finetune"),
-        help="pretrain: BERT stays as it is, only the heads learn; finetune: all of it learns",
-    )
-    hidden_dropout_prob: float = flag(0.3, type=probability, help="before the heads")
     tasks: list[str] = flag(list(COURSE), type=task_names, help="which ones, e.g. sst,sts,nli,ner")
     pair_encoding: str = flag(
         "bi",
@@ -72,13 +61,13 @@ class ModelFlags:
 
 
 def task_fields() -> Iterator[tuple[str, Any, Any]]:
-    """The fields of every task: its files and outputs, batch size, weight and losses."""
+    """The fields of every task: batch size, weight, losses, and the files of further tasks."""
     for name, task in TASKS.items():
-        for split, ending in SPLITS.items():
-            path = flag(f"data/{task.stem}-{ending}.csv", path="reads", may_change=split == "test")
-            yield f"{name}_{split}", str, path
-        for split in ("dev", "test"):
-            yield f"{name}_{split}_out", str | None, flag(None, path="writes")
+        if name not in COURSE:
+            for split, ending in SPLITS.items():
+                yield f"{name}_{split}", str, data_file(f"data/{name}-{ending}.csv", split)
+            for split in ("dev", "test"):
+                yield f"{name}_{split}_out", str | None, flag(None, path="writes")
         size = flag(None, type=positive_int, help="default: --batch_size")
         yield f"{name}_batch_size", int | None, size
         yield f"{name}_weight", float, flag(1.0, type=positive_float, help="of its loss")
@@ -87,31 +76,13 @@ def task_fields() -> Iterator[tuple[str, Any, Any]]:
         yield f"{name}_extra", str | None, extra if task.extras else field(default=None)
 
 
-TaskFlags = make_dataclass("TaskFlags", task_fields(), bases=(TrainingFlags,))
+AllTaskFlags = make_dataclass("AllTaskFlags", task_fields(), bases=(TaskFlags,))
 
 
 @dataclass
-class TechniqueFlags(ModelFlags, TaskFlags):
+class TechniqueFlags(ModelFlags, AllTaskFlags):
     """All that a run with techniques needs to know."""
 
-    data_dir: str | None = flag(
-        None, may_change=True, help="folder of the course files (or $MINBERT_DATA)"
-    )
-    out_dir: str = flag("predictions", path="writes", help="folder of all that a run writes")
-    filepath: str | None = flag(
-        None, path="writes", help="default: {option}-{epochs}-{lr}-multitask.pt"
-    )
-    steps_per_epoch: int | None = flag(
-        None, type=positive_int, help="default: as many as give every row a turn"
-    )
-    predict: list[str] | None = flag(
-        None,
-        may_change=True,
-        nargs="*",
-        metavar="TEXT",
-        help="or two texts, or lines of standard input",
-    )
-    checkpoint: str | None = flag(None, may_change=True, help="which model predicts")
     sampling: str = flag("round_robin", choices=sampling.KINDS, help="which task is next")
     first_task: str = flag("para", choices=tuple(TASKS), help="--sampling first, before")
     first_epochs: int = flag(1, type=positive_int, help="--sampling first, before")
@@ -240,14 +211,8 @@ def faults(args: TechniqueFlags) -> Iterator[str]:
 
 def get_args(arguments: Sequence[str] | None = None) -> TechniqueFlags:
     """The flags of a command line, checked."""
-    parser, args = OneLineParser(description="One BERT for several tasks."), TechniqueFlags()
-    add_fields(parser, TechniqueFlags)
-    parser.parse_args(arguments, namespace=args)
-    if (args.predict is None) != (args.checkpoint is None):
-        parser.error("--predict and --checkpoint go together; --resume continues a run")
-    if args.predict is not None and len(args.predict) > 2:
-        parser.error("--predict takes one text, or the two of a pair: put each in quotes")
-    check_seed(parser, args.seed)
+    args = TechniqueFlags()
+    parser = parse_task_flags(args, arguments, tuple(TASKS))
     for fault in faults(args):
         parser.error(fault)
     return args

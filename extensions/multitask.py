@@ -35,14 +35,14 @@ from datasets import (
     TextDataset,
     preprocess_string,
 )
-from evaluation import say_classes, write_in_order
+from evaluation import overall, say_classes, write_in_order
 from extensions.flags import ModelFlags, TechniqueFlags, get_args
 from extensions.gradients.pcgrad import pcgrad
 from extensions.gradients.task_gradients import TaskGradients
 from extensions.loss import smart
 from extensions.model import TechniquesBERT
 from extensions.objective import Objective, relation
-from extensions.tasks import STEMS, TASKS, evaluate, input_lengths, overall, read_set
+from extensions.tasks import STEMS, TASKS, evaluate, input_lengths, read_set
 from extensions.text import synonyms
 from extensions.text.no_duplicates import without_duplicates
 from extensions.text.sampling import Turns, plan_epoch
@@ -53,11 +53,12 @@ from optimizer import AdamW
 from training.cli.arguments import given_lines
 from training.cli.flags import complete, hint_at_rate
 from training.cli.scripts import run_script
+from training.cli.task_flags import check_files, name_outputs
 from training.files.course_files import SPLITS, class_names, find_course_files
 from training.files.errors import InputError
 from training.files.hub import default_model
 from training.files.tables import read_table
-from training.files.writing import check_writable, sha256_of
+from training.files.writing import sha256_of
 from training.loop.batches import SINGLE, LengthBatches, evaluation_loader
 from training.loop.checkpoints import (
     ResumePoint,
@@ -70,7 +71,6 @@ from training.loop.devices import autocast_for, keep_freed_memory, pick_device, 
 from training.loop.encoder_outputs import cache_encoder_outputs, unique_texts
 from training.loop.processes import (
     all_reduce_gradients,
-    broadcast_parameters,
     is_main_process,
     join_processes,
     on_main_process,
@@ -89,39 +89,7 @@ OPTIMIZERS = {
 HeldOut = Mapping[str, Mapping[str, TextDataset]]  # "dev" and "test": data sets by task
 
 # ---------------------------------------------------------------------------------------------
-# Flags and files
-
-
-def name_files(args: TechniqueFlags) -> None:
-    """Fill in the names of what a run reads and writes, where none were given."""
-    args.filepath = args.filepath or f"{args.option}-{args.epochs}-{args.lr}-multitask.pt"
-    for name in TASKS:
-        for split in ("dev", "test"):
-            out = getattr(args, f"{name}_{split}_out")
-            default = f"{args.out_dir}/{name}-{split}-output.csv"
-            setattr(args, f"{name}_{split}_out", out or default)
-    find_course_files(args, STEMS)
-
-
-def check_run(args: TechniqueFlags) -> None:
-    """Say what will run; InputError if a data file is missing or an output cannot be written."""
-    hint_at_rate(args)
-    for name in args.tasks:
-        for split in SPLITS:
-            path = getattr(args, f"{name}_{split}")
-            if split == "test" and not path:
-                print(f"*** no --{name}_test: no test predictions for this task ***")
-            elif not Path(path).is_file():
-                raise InputError(
-                    f"no file {path} (--{name}_{split}): python data/download.py fetches the "
-                    f"course files, or leave {name} out with --tasks"
-                )
-    outputs = [
-        getattr(args, f"{name}_{split}_out") for name in args.tasks for split in ("dev", "test")
-    ]
-    for out in (*outputs, args.filepath, f"{args.out_dir}/multitask"):
-        check_writable(Path(out).parent)
-    print_settings(args, args.tasks)
+# Data
 
 
 def batch_size_of(name: str, args: TechniqueFlags) -> int:
@@ -160,6 +128,8 @@ def new_model(args: TechniqueFlags) -> tuple[TechniquesBERT, SimpleNamespace]:
     """A model on a pretrained BERT, and its configuration."""
     config = SimpleNamespace(
         **{field.name: getattr(args, field.name) for field in fields(ModelFlags)},
+        option=args.option,
+        hidden_dropout_prob=args.hidden_dropout_prob,
         hidden_size=BertConfig.from_pretrained(args.model).hidden_size,
         data_dir=".",
         model=args.model,
@@ -318,8 +288,8 @@ def new_run(args: TechniqueFlags, model, optimizer, turns: Turns, update: Update
         model,
         optimizer,
         turns,
-        point=ResumePoint(resume_path(args.filepath), run_settings(args) | same),
         checkpoint=args.filepath,
+        point=ResumePoint(resume_path(args.filepath), run_settings(args) | same),
         steps_file=f"{args.out_dir}/multitask-steps.csv",
         report=report_of(args, turns.datasets),
         factor=factor if args.schedule else None,
@@ -340,7 +310,7 @@ def train(args: TechniqueFlags, dev_sets: Mapping[str, TextDataset]) -> None:
     device = pick_device(args.use_gpu)
     train_sets = {name: read_training_set(name, args) for name in args.tasks}
     model, config = new_model(args)
-    broadcast_parameters(model.to(device))
+    model.to(device)
     remember_words(model, args)
     turns = new_turns(args, model.joins_pairs, train_sets)
     dev_loaders = {name: loader_of(name, rows, args, model) for name, rows in dev_sets.items()}
@@ -376,9 +346,9 @@ def train(args: TechniqueFlags, dev_sets: Mapping[str, TextDataset]) -> None:
                 run.end_step()
             with run.autocast(), update.averaged_weights():
                 scores = evaluate(model, dev_loaders, device)
-                if run.is_best(overall(scores)):
+                if run.is_best(scores["overall"]):
                     save_model(model, optimizer, args, config, args.filepath)
-            run.end_epoch(run.means() | scores | {"overall": overall(scores)})
+            run.end_epoch(run.means() | scores)
 
 
 # ---------------------------------------------------------------------------------------------
@@ -434,27 +404,23 @@ def predict(
             continue
         if model.words is not None:
             model.words.remember(texts)
-        single = len(texts) == 1
-        cleaned = [texts[0].lower().strip()] if single else map(preprocess_string, texts)
-        padded = [encoder.pad([text]) for text in cleaned]  # (1, L) each
+        clean = str.lower if len(texts) == 1 else preprocess_string
+        padded = [encoder.pad([clean(text).strip()]) for text in texts]  # (1, L), (1, L) each
         inputs = [tensor.to(device) for pair in padded for tensor in pair]
-        if single:
-            answers = {"sst": say_classes(model.predict_sentiment(*inputs))}
-        else:
-            probability = model.predict_paraphrase(*inputs).float().sigmoid().item()
-            similarity = model.predict_similarity(*inputs).item()
-            answers = {
-                "para": f"paraphrase {probability:.3f}",
-                "sts": f"similarity {similarity:.2f}",
-            }
-        shown = [answer for name, answer in answers.items() if name in config.tasks]
-        if not shown:
-            kind = "one text" if single else "a pair"
+        answers = []
+        if len(texts) == 1 and "sst" in config.tasks:
+            answers.append(say_classes(model.predict_sentiment(*inputs)))  # (1, 5)
+        if len(texts) == 2 and "para" in config.tasks:
+            yes = model.predict_paraphrase(*inputs).float().sigmoid().item()
+            answers.append(f"paraphrase {yes:.3f}")
+        if len(texts) == 2 and "sts" in config.tasks:
+            answers.append(f"similarity {model.predict_similarity(*inputs).item():.2f}")
+        if not answers:
             raise InputError(
                 f"this checkpoint was trained on {', '.join(config.tasks)} alone: it has no answer "
-                f"to {kind}"
+                + ("to one text" if len(texts) == 1 else "to a pair")
             )
-        print(f"{'  '.join(shown)}   {' | '.join(text.strip() for text in texts)}", flush=True)
+        print(f"{'  '.join(answers)}   {' | '.join(text.strip() for text in texts)}", flush=True)
 
 
 def main() -> None:
@@ -466,8 +432,11 @@ def main() -> None:
         return
     join_processes(args.use_gpu)
     args.model = args.model or on_main_process(default_model)
-    name_files(args)
-    check_run(args)
+    name_outputs(args, tuple(TASKS))
+    find_course_files(args, STEMS)
+    hint_at_rate(args)
+    check_files(args)
+    print_settings(args, args.tasks)
     held_out = read_held_out(args)  # a fault must show before the training
     seed_everything(args.seed)
     train(args, held_out["dev"])

@@ -28,6 +28,7 @@ from evaluation import (
     classify,
     classify_pairs,
     detect_pairs,
+    overall,
     pearson,
     score_pairs,
 )
@@ -122,21 +123,11 @@ def input_lengths(rows: TextDataset, joins_pairs: bool) -> list[int]:
 def evaluate(
     model: nn.Module, loaders: Mapping[str, Iterable], device: torch.device
 ) -> dict[str, float]:
-    """The metric of each task on its dev batches."""
+    """The metric of each task on its dev batches, and the overall score."""
     model.eval()
     scores = {}
     for name, loader in loaders.items():
         task = TASKS[name]
         predictions = task.predict(loader, getattr(model, task.head), device)
         scores[name] = task.metric(predictions["y_true"], predictions["y_pred"])
-    return scores
-
-
-def overall(scores: Mapping[str, float]) -> float:
-    """The leaderboard's mean of the tasks' accuracies and (r + 1) / 2 for a correlation r.
-
-    A further task does not count next to the course's: it is there to help them.
-    """
-    names = [name for name in COURSE if name in scores] or list(scores)
-    terms = [(scores[name] + 1) / 2 if name == "sts" else scores[name] for name in names]
-    return sum(terms) / len(terms)
+    return scores | {"overall": overall(scores)}
