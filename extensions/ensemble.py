@@ -84,7 +84,12 @@ class Sets:
 
 def trained_on(path: str) -> list[str]:
     """The tasks that a checkpoint was trained on."""
-    return load_checkpoint(path)["config"]["tasks"]
+    try:
+        return load_checkpoint(path)["config"]["tasks"]
+    except (KeyError, TypeError):
+        raise InputError(
+            f"{path} is not a checkpoint of extensions/multitask.py; train again"
+        ) from None
 
 
 def outputs_of(
@@ -257,7 +262,7 @@ def greedy_soup(args: EnsembleFlags, device: torch.device) -> dict[str, Any]:
     chosen, best = choose(alone, measure)
     ingredients = [args.checkpoints[i] for i in chosen]
     print(f"the soup: {' + '.join(ingredients)}")
-    args.filepath = f"{args.out_dir}/soup-multitask.pt"
+    args.filepath, args.model = f"{args.out_dir}/soup-multitask.pt", config.model
     weights = mean_weights([states[i] for i in chosen])
     kept = {"config": vars(config), "args": vars(args)}
     save_checkpoint(args.filepath, {"model": weights, **kept})
