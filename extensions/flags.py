@@ -211,8 +211,4 @@ def faults(args: TechniqueFlags) -> Iterator[str]:
 
 def get_args(arguments: Sequence[str] | None = None) -> TechniqueFlags:
     """The flags of a command line, checked."""
-    args = TechniqueFlags()
-    parser = parse_task_flags(args, arguments, tuple(TASKS))
-    for fault in faults(args):
-        parser.error(fault)
-    return args
+    return parse_task_flags(TechniqueFlags(), arguments, tuple(TASKS), faults)

@@ -288,9 +288,7 @@ def new_run(args: TechniqueFlags, model, optimizer, turns: Turns, update: Update
         model,
         optimizer,
         turns,
-        checkpoint=args.filepath,
         point=ResumePoint(resume_path(args.filepath), run_settings(args) | same),
-        steps_file=f"{args.out_dir}/multitask-steps.csv",
         report=report_of(args, turns.datasets),
         factor=factor if args.schedule else None,
         stateful={name: part for name, part in parts.items() if part},
@@ -324,7 +322,8 @@ def train(args: TechniqueFlags, dev_sets: Mapping[str, TextDataset]) -> None:
         texts = unique_texts([*train_sets.values(), *dev_sets.values()])
         rows = SentenceClassificationTestDataset(texts, args)
         with autocast():
-            cache_encoder_outputs(model.bert, [rows], args.batch_size, device)
+            heads = [model.predict_sentiment]
+            cache_encoder_outputs(model, heads, [rows], args.batch_size, device)
     if args.compile:
         model.compile()
 

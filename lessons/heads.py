@@ -35,8 +35,8 @@ from training.loop.devices import autocast_for, pick_device
 from training.loop.processes import (
     broadcast_parameters,
     is_main_process,
-    on_main_process,
     join_processes,
+    on_main_process,
 )
 from training.loop.run import Run
 from training.reports.report import Report

@@ -38,7 +38,7 @@ from pretraining.corpus import AS_TYPED, Corpus, build, checked_files, read_bloc
 from pretraining.masking import IGNORED, MASKED, PretrainingExamples
 from pretraining.model import OBJECTIVES, PretrainingModel
 from pretraining.presets import PRESETS, preset
-from tokenizer import BertTokenizer
+from tokenizer import SPECIAL_TOKENS, BertTokenizer
 from training.acceleration import accelerate
 from training.cli.arguments import (
     OneLineParser,
@@ -56,15 +56,14 @@ from training.loop.batches import LengthBatches, TrainingLoader
 from training.loop.checkpoints import ResumePoint, resume_path, run_settings
 from training.loop.devices import keep_freed_memory, pick_device
 from training.loop.processes import (
+    broadcast_from_main,
     broadcast_parameters,
     is_main_process,
-    broadcast_from_main,
-    on_main_process,
     join_processes,
+    on_main_process,
 )
 from training.loop.progress import minutes, pieces_of, say
 from training.loop.run import Run
-from training.wordpieces import SPECIAL_TOKENS
 from utils import seed_everything
 
 # ---------------------------------------------------------------------------------------------
