@@ -28,8 +28,6 @@ from bert import BertModel
 from classifier import load_model, model_eval
 from config import BertConfig
 from datasets import SentenceClassificationDataset, load_data
-from extensions.parameters.adapters import add_adapters
-from extensions.parameters.bitfit import train_biases
 from extensions.parameters.lora import add_lora
 from training.cli.arguments import OneLineParser, positive_int
 from training.cli.scripts import run_script
@@ -54,10 +52,7 @@ def ways(rank: int) -> dict[str, Callable[[BertModel], object]]:
         "all of it": lambda bert: None,
         "LoRA, r = 1, query and value": partial(add_lora, rank=1),
         f"LoRA, r = {rank}, query and value": partial(add_lora, rank=rank),
-        f"DoRA, r = {rank}, query and value": partial(add_lora, rank=rank, kind="dora"),
         f"LoRA, r = {rank}, all matrices": partial(add_lora, rank=rank, targets=LINEAR),
-        f"adapters, m = {8 * rank}": partial(add_adapters, size=8 * rank),
-        "BitFit": train_biases,
         "nothing: a head alone": lambda bert: bert.requires_grad_(False),
     }
 

@@ -1,9 +1,13 @@
-"""Names as a further task: a tag for every word (MTRec: Bi et al. 2022, beside its news).
+"""NER as a further task: a tag for every word, as MTRec has it next to its news (Bi et al. 2022).
 
-    p(tag | word) = softmax(W h_i + b),  h_i the last hidden state of the word's first piece
+    p(tag | word) = softmax(W h_i + b),  h_i the last hidden state of the word's first token
 
-The loss is its cross-entropy, averaged over the words of a part of a batch. Files are WikiANN's: a
-word, a tab and its tag a line, an empty line after a sentence.
+The loss is its cross-entropy, averaged over the words of a micro-batch. Files are WikiANN's: a
+word, a tab and its tag a line, an empty line after a sentence. MTRec adds up the gradients of all
+tasks before a step: --gradients sum. In the loop:
+
+    hidden = bert(ids, mask)["last_hidden_state"]  # (B, L, D)
+    loss = tag_loss(head(dropout(hidden)), labels)  # (B, L, C), (B, L) with −100 where no word is
 """
 
 from __future__ import annotations
@@ -35,7 +39,7 @@ from training.reports.page import Result
 TAGS = (OUTSIDE, "B-LOC", "I-LOC", "B-ORG", "I-ORG", "B-PER", "I-PER")
 
 
-def read_names(path: str, args: Any) -> TaggedWords:
+def read_ner(path: str, args: Any) -> TaggedWords:
     """The sentences of a file, tokenized for ``args.model``.
 
     Raises:
@@ -46,8 +50,8 @@ def read_names(path: str, args: Any) -> TaggedWords:
         for word, tag in zip(words, tags, strict=True):
             if tag not in TAGS:
                 raise InputError(
-                    f"{path}, sentence {number}: {word!r} has the tag {tag}; names are of places, "
-                    "organisations and persons (B-LOC, I-LOC, B-ORG …): leave other tags out"
+                    f"{path}, sentence {number}: {word!r} has the tag {tag}; this task knows "
+                    f"{', '.join(TAGS)} only: leave other tags out"
                 )
     model = complete(args, TrainingFlags).model
     length = min(MODEL_MAX_LENGTH, BertConfig.from_pretrained(model).max_position_embeddings)
@@ -55,7 +59,7 @@ def read_names(path: str, args: Any) -> TaggedWords:
 
 
 def tag_loss(logits: Tensor, labels: Tensor) -> Tensor:
-    """The mean cross-entropy of all labelled pieces: (B, L, C), (B, L) with −100 → ()."""
+    """The mean cross-entropy of all labelled tokens: (B, L, C), (B, L) with −100 → ()."""
     total = F.cross_entropy(
         logits.flatten(0, 1), labels.flatten(), ignore_index=NO_LABEL, reduction="sum"
     )
@@ -76,34 +80,36 @@ def tag_words(
         Lists in the order of the batches: y_pred and y_true, a sentence's tags with spaces
         between; confidence, a number a word; sent_ids.
     """
-    found: dict[str, list] = {"y_pred": [], "y_true": [], "confidence": [], "sent_ids": []}
+    predictions: dict[str, list] = {"y_pred": [], "y_true": [], "confidence": [], "sent_ids": []}
     for batch in progress_bar(batches, "eval"):
         ids, mask = batch["token_ids"].to(device), batch["attention_mask"].to(device)
-        for tags, shares in likeliest_tags(logits_of(ids, mask), batch["places"], TAGS):
-            found["y_pred"].append(" ".join(tags))
-            found["confidence"].append(shares)
-        found["y_true"] += map(" ".join, batch["tags"])
-        found["sent_ids"] += batch["sent_ids"]
-    return found
+        for tags, probabilities in likeliest_tags(logits_of(ids, mask), batch["places"], TAGS):
+            predictions["y_pred"].append(" ".join(tags))
+            predictions["confidence"].append(probabilities)
+        predictions["y_true"] += map(" ".join, batch["tags"])
+        predictions["sent_ids"] += batch["sent_ids"]
+    return predictions
 
 
 def entity_f1(y_true: Sequence[str], y_pred: Sequence[str]) -> float:
-    """F1 of whole names, right if kind, first and last word are; tags with spaces between."""
-    gold, predicted = ([tags.split() for tags in some] for some in (y_true, y_pred))
+    """F1 of entities, correct if type, first and last word are; tags with spaces between."""
+    gold, predicted = ([tags.split() for tags in rows] for rows in (y_true, y_pred))
     return float(entity_scores(gold, predicted).loc["all", "f1"])
 
 
 def describe_words(
-    stem: str, found: Mapping[str, list], dataset: TaggedWords, classes: Sequence[str]
+    stem: str, predictions: Mapping[str, list], dataset: TaggedWords, classes: Sequence[str]
 ) -> Result:
-    """What error_analysis.describe says, of words: each is a row, its text the sentence."""
-    tags = [list(chain(*map(str.split, found[key]))) for key in ("y_true", "y_pred")]
-    y_true, y_pred = ([TAGS.index(tag) for tag in some] for some in tags)
+    """What error_analysis.describe writes, of words: each is a row, its text the sentence."""
+    gold, predicted = (
+        [TAGS.index(tag) for tags in predictions[key] for tag in tags.split()]
+        for key in ("y_true", "y_pred")
+    )
     rows = [
         (f"{word} · {dataset[i][0]}", 0, f"{i}.{place}")
-        for i in found["sent_ids"]
+        for i in predictions["sent_ids"]
         for place, word in enumerate(dataset.sentences[i].words, start=1)
     ]
-    words = {"y_true": y_true, "y_pred": y_pred, "sent_ids": [row[-1] for row in rows]}
-    words["confidence"] = list(chain(*found["confidence"]))
+    words = {"y_true": gold, "y_pred": predicted, "sent_ids": [row[-1] for row in rows]}
+    words["confidence"] = list(chain(*predictions["confidence"]))
     return describe(stem, words, rows, TAGS)

@@ -1,4 +1,4 @@
-"""Names beside the other tasks: labels, loss and scores against the lesson's and transformers'."""
+"""NER next to the other tasks: labels, loss and scores against the lesson's and transformers'."""
 
 import json
 from argparse import Namespace
@@ -7,14 +7,12 @@ from pathlib import Path
 import pytest
 import torch
 from support import one_line_error
-from test_multitask import CPU, flags, make_model  # noqa: F401  (flags is a fixture)
-from test_techniques import run  # noqa: F401  (a fixture)
+from test_techniques import CPU, make_model, run  # noqa: F401  (run is a fixture)
 from transformers import BertForTokenClassification
 
 from extensions import multitask
 from extensions.model import TechniquesBERT
-from extensions.names import TAGS, entity_f1, read_names, tag_loss, tag_words
-from extensions.tasks import TASKS
+from extensions.ner import TAGS, entity_f1, read_ner, tag_loss, tag_words
 from training.files.entities import entity_scores
 from training.loop.batches import evaluation_loader
 from training.reports.error_analysis import describe
@@ -41,16 +39,16 @@ def tagged(tmp_path) -> Path:
 
 @pytest.fixture
 def rows(tagged, tiny_model_folder):
-    return read_names(tagged, Namespace(model=str(tiny_model_folder)))
+    return read_ner(tagged, Namespace(model=str(tiny_model_folder)))
 
 
 @pytest.fixture
 def model(tiny_model_folder) -> TechniquesBERT:
-    return make_model(tiny_model_folder, TechniquesBERT, tasks=["sst", "names"]).eval()
+    return make_model(tiny_model_folder, tasks=["sst", "ner"])
 
 
 def test_outputs_loss_and_gradients_are_those_of_transformers(rows, model, tmp_path):
-    model.bert.save_pretrained(tmp_path / "bert", model.names)
+    model.bert.save_pretrained(tmp_path / "bert", model.ner)
     theirs = BertForTokenClassification.from_pretrained(
         tmp_path / "bert", attn_implementation="eager"
     ).eval()
@@ -58,20 +56,20 @@ def test_outputs_loss_and_gradients_are_those_of_transformers(rows, model, tmp_p
     batch = rows.collate_fn(list(rows))
     ids, mask, labels = batch["token_ids"], batch["attention_mask"], batch["labels"]
     expected = theirs(ids, attention_mask=mask, labels=labels)
-    logits = model.predict_names(ids, mask)
+    logits = model.predict_tags(ids, mask)
     torch.testing.assert_close(logits, expected.logits, rtol=0, atol=1e-5)
     loss = tag_loss(logits, labels)
     torch.testing.assert_close(loss, expected.loss, rtol=0, atol=1e-5)
     loss.backward()
     expected.loss.backward()
     for ours, other in (
-        (model.names.weight, theirs.classifier.weight),
+        (model.ner.weight, theirs.classifier.weight),
         (model.bert.word_embedding.weight, theirs.bert.embeddings.word_embeddings.weight),
     ):
         torch.testing.assert_close(ours.grad, other.grad, rtol=1e-4, atol=1e-7)
 
 
-def test_a_batch_without_a_labelled_piece_has_a_loss_of_nothing():
+def test_a_batch_without_a_labelled_token_has_a_loss_of_0():
     assert tag_loss(torch.randn(2, 3, 7), torch.full((2, 3), -100)) == 0
 
 
@@ -96,22 +94,19 @@ def test_each_word_gets_the_tag_of_its_first_piece(rows):
     assert entity_f1(["B-PER I-PER"], ["B-PER O"]) == table.loc["all", "f1"] == 0
 
 
-def test_names_are_learned_beside_sentiment(run, tagged, monkeypatch):  # noqa: F811
+def test_ner_is_learned_with_sentiment(run, tagged, monkeypatch):  # noqa: F811
+    files = {f"ner_{split}": str(tagged) for split in ("train", "dev", "test")}
+    flags = {"tasks": ["sst", "ner"], "epochs": 12, "steps_per_epoch": 6}
+    run(**files, **flags, gradients="sum")  # MTRec's: a batch of each, and one update
+    metrics = json.loads(Path("predictions/multitask-metrics.json").read_text())
+    losses = [epoch["ner_loss"] for epoch in metrics["epochs"]]
+    assert losses[-1] < losses[0] / 2
     described = []
     monkeypatch.setattr(
-        "extensions.names.describe", lambda *given: described.append(given) or describe(*given)
+        "extensions.ner.describe", lambda *given: described.append(given) or describe(*given)
     )
-    files = {f"names_{split}": str(tagged) for split in ("train", "dev", "test")}
-    files |= {f"names_{split}_out": f"predictions/{split}.csv" for split in ("dev", "test")}
-    given = files | {"tasks": ["sst", "names"], "epochs": 12, "lr": 1e-3}
-    run(**given, gradients="sum")  # MTRec's: a batch of each, and one update
-    losses = [
-        epoch["names_loss"]
-        for epoch in json.loads(Path("predictions/multitask-metrics.json").read_text())["epochs"]
-    ]
-    assert losses[-1] < losses[0] / 2
-    multitask.test(Namespace(**vars(run.flags) | given))
-    lines = Path("predictions/dev.csv").read_text().splitlines()
+    multitask.test(run.args, multitask.read_held_out(run.args))
+    lines = Path("predictions/ner-dev-output.csv").read_text().splitlines()
     assert lines[0] == "id,Predicted_Tags"
     assert [len(line.split(",")[1].split()) for line in lines[1:]] == [3, 4, 1]
     stem, words, of_words, classes = described[-1]
@@ -120,29 +115,18 @@ def test_names_are_learned_beside_sentiment(run, tagged, monkeypatch):  # noqa: 
     assert set(words["sent_ids"]) == {"0.1", "0.2", "0.3", "1.1", "1.2", "1.3", "1.4", "2.1"}
     assert "ab · ab" in " ".join(row[0] for row in of_words)
     assert Path(f"{stem}-confusion.png").is_file()
-    model, _ = multitask.load_model(run.flags.filepath, CPU)
-    assert model.names.out_features == 7
+    model, _ = multitask.load_model(run.args.filepath, CPU)
+    assert model.ner.out_features == 7
 
 
 def test_a_frozen_bert_still_gives_every_word_a_vector(run, tagged):  # noqa: F811
-    files = {f"names_{split}": str(tagged) for split in ("train", "dev")} | {"names_test": ""}
-    saved = run(tasks=["sst", "names"], option="pretrain", **files)["model"]
-    assert saved["names.weight"].abs().sum() > 0
+    files = {f"ner_{split}": str(tagged) for split in ("train", "dev")} | {"ner_test": ""}
+    saved = run(tasks=["sst", "ner"], option="pretrain", **files)["model"]
+    assert saved["ner.weight"].abs().sum() > 0
 
 
 def test_other_tags_are_refused(tmp_path, tiny_model_folder):
     file = tmp_path / "others.tsv"
     file.write_text("ab\tO\n\ncd\tB-product\n", encoding="utf-8")
     with one_line_error("sentence 2: 'cd' has the tag B-product", str(file)):
-        read_names(file, Namespace(model=str(tiny_model_folder)))
-
-
-@pytest.mark.parametrize(
-    "flag", ["--regulariser smart", "--bregman 1", "--teachers a.pt", "--tag_words shapes"]
-)
-def test_what_wants_an_answer_a_text_is_refused(flag, capsys):
-    line = f"--option finetune --tasks sst,names {flag}"
-    with pytest.raises(SystemExit):
-        multitask.get_args(line.split())
-    assert "names has one a word" in capsys.readouterr().err
-    assert TASKS["names"].classes == len(TAGS)
+        read_ner(file, Namespace(model=str(tiny_model_folder)))
