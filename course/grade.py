@@ -44,10 +44,11 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))  # Python puts the folder of the script there
 
 from course import handout, table
+from course.grading import points
 from course.grading.intake import intake, lists
-from course.grading.judging import canaries, predictions, similarity
-from course.grading.judging import library_calls as flags
-from course.grading.judging import submission as one
+from course.grading.judging import canaries, extra, predictions, similarity
+from course.grading.judging.library_calls import library_calls
+from course.grading.judging.submission import grade_tasks, task_result
 from course.grading.judging.types import Submission
 from course.grading.pages import leaderboard, output, pages
 from course.grading.sandbox import isolation, packages, processes, rerun, sandbox
@@ -183,20 +184,22 @@ def grade(context: GradingContext, submission: Submission, gold: dict, slot: int
     if submission.refused:
         return result | {"status": "refused", "why": submission.refused}
     try:
-        verdicts, layers = one.grade_tasks(context, submission, slot)
+        verdicts, layers = grade_tasks(context, submission, slot)
         tasks = [
-            one.counted(entry, verdicts[entry.id], context.settings) for entry in context.tasks
+            task_result(entry, verdicts[entry.id], context.settings) for entry in context.tasks
         ]
         allowed = packages.allowed_by(context.settings)
-        to_look_at = [text for entry in context.tasks for text in verdicts[entry.id].flags]
-        return result | {
+        flags = [text for entry in context.tasks for text in verdicts[entry.id].flags]
+        result |= {
             "layers": layers,
             "tasks": tasks,
-            "flags": [*flags.library_calls(submission, allowed), *to_look_at],
+            "extra": extra.award(submission, context.settings),
+            "flags": [*library_calls(submission, allowed), *flags],
             "predictions": predictions.score(submission, gold),
-            "points": round(sum(task["points"] for task in tasks), 2),
-            "seconds": round(time.monotonic() - begun, 1),
         }
+        sheet = points.points_of(result, context.settings)
+        result |= {"points": round(sheet.total, 2), "of": sheet.maximum}
+        return result | {"seconds": round(time.monotonic() - begun, 1)}
     except Exception as error:  # whatever it is, it is ours: the others go on
         trace = traceback.format_exc(limit=-4)
         return result | {"status": STAFF_ERROR, "why": repr(error), "trace": trace}
@@ -215,8 +218,8 @@ def outline(context: GradingContext, submission: Submission) -> dict[str, Any]:
         "tasks": [],
         "flags": [],  # what staff should look at
         "predictions": [],
-        "points": 0.0,
-        "of": sum(entry.points for entry in context.tasks),
+        "points": 0.0,  # without manual marks and lateness
+        "of": 0.0,
     }
 
 
@@ -372,10 +375,9 @@ def report(
         print(line)
     for student, why in bad:
         print(output.clean(f"{student}: {STAFF_ERROR}: {why}", 300))
-    points = [result["points"] for result in good if result["status"] == "graded"]
-    mean = sum(points) / max(1, len(points))
-    refused = len(good) - len(points)
-    print(f"{len(points)} graded, mean {mean:.1f} points, {refused} refused; see {args.out}")
+    graded = [result["points"] for result in good if result["status"] == "graded"]
+    mean, refused = sum(graded) / max(1, len(graded)), len(good) - len(graded)
+    print(f"{len(graded)} graded, mean {mean:.1f} points, {refused} refused; see {args.out}")
     return len(bad)
 
 
@@ -449,6 +451,7 @@ def main() -> None:
             found = [pair for pair in found if pair[0] == args.only]
     files = (args.marks, args.roster, args.times)
     settings = table.read_settings(ROOT)
+    extra.functions_of(args.part, settings)
     listed = lists.read(dict(found), settings["manual"], *files)
     made = assignment(args.out, args.part)
     gold = predictions.load_gold(*args.gold, secret=made["secret"])

@@ -88,6 +88,7 @@ def student_readme(
         rules=settings["rules"],
         grading=settings["grading"],
         manual=settings["manual"] if part != "1" else {},
+        extra=[row for row in settings["extra"].values() if part in ("all", str(row["part"]))],
         submission=settings["submission"],
     )
     return with_map_of(files, text)

@@ -23,7 +23,7 @@ from checks.part1 import functions
 from course import grade, handout
 from course.answers import MISTAKES, VARIANTS, put, read, read_all
 from course.grading.judging import canaries, hidden, judge, partial, similarity
-from course.grading.judging import submission as one
+from course.grading.judging.submission import grade_tasks, task_result
 from course.grading.judging.types import Submission
 from course.grading.sandbox import isolation, processes, runs
 from course.grading.sandbox import requests as asking
@@ -207,7 +207,7 @@ def quick(monkeypatch, run_script_here):
             raise ZeroDivisionError("a bug of ours")
         return {entry.id: verdict(entry, submission.student) for entry in context.tasks}, ["none"]
 
-    monkeypatch.setattr(one, "grade_tasks", grade_tasks)
+    monkeypatch.setattr(grade, "grade_tasks", grade_tasks)
     monkeypatch.setattr(grade, "refuse", lambda *given: None)
     monkeypatch.setattr(grade.canaries, "check", lambda context, slots: None)
 
@@ -557,8 +557,8 @@ def rows_of(context, task_id: str, files: dict[str, str]) -> dict[str, float]:
     (entry,) = (entry for entry in context.tasks if entry.id == task_id)
     given = Submission("1_a", 1, {name: text.encode() for name, text in files.items()})
     with mock.patch.object(asking, "ask", ask_here):
-        verdicts, _ = one.grade_tasks(replace(context, tasks=(entry,)), given, 0)
-    rows = one.counted(entry, verdicts[task_id], context.settings)["rows"]
+        verdicts, _ = grade_tasks(replace(context, tasks=(entry,)), given, 0)
+    rows = task_result(entry, verdicts[task_id], context.settings)["rows"]
     return {row["what"]: row["points"] for row in rows if row["points"]}
 
 

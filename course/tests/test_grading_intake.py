@@ -30,7 +30,7 @@ import prepare_submit
 from checks.part2 import submission as part2_submission
 from course.grading.intake import entries, intake, parse
 from course.grading.intake.intake import LIMITS, find, student_id, take
-from course.grading.judging import library_calls as flags
+from course.grading.judging.library_calls import library_calls
 from course.grading.judging.types import Submission
 from course.grading.sandbox import packages
 from training.files.errors import InputError
@@ -890,7 +890,7 @@ def test_all_sources_together_have_a_limit(taken):
 
 
 def flagged(source: str, allowed: tuple[str, ...] = ()) -> list[str]:
-    return flags.library_calls(Submission("x", 1, {"bert.py": source.encode()}), allowed)
+    return library_calls(Submission("x", 1, {"bert.py": source.encode()}), allowed)
 
 
 def test_calls_of_a_library_are_named():

@@ -12,13 +12,13 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from course.answers import MARKER, MISTAKES, VARIANTS, put, read
-from course.grading.judging import submission as one
+from course.grading.judging.submission import grade_tasks, task_result
 from course.grading.judging.types import Submission
 from course.grading.pages.output import clean
 from course.grading.sandbox.context import ROOT, GradingContext
 from training.files.errors import InputError
 
-Judge = Callable[[GradingContext, Sequence[Mapping[str, Any]]], str]
+FindFault = Callable[[GradingContext, Sequence[Mapping[str, Any]]], str]
 KNOWN_MISTAKES = {1: ("bert.attention", "no_scale"), 2: ("multitask.forward", "padding_pooled")}
 
 
@@ -32,10 +32,10 @@ def check(context: GradingContext, slots: Sequence[int]) -> None:
     pairs = ((right_fault, right), (mistake_fault, wrong))
     with ThreadPoolExecutor(min(len(slots), 2)) as pool:
         waiting = [
-            pool.submit(outcome, context, submission, slots[i % len(slots)], judge)
-            for i, (judge, submission) in enumerate(pairs)
+            pool.submit(outcome, context, submission, slots[i % len(slots)], find_fault)
+            for i, (find_fault, submission) in enumerate(pairs)
         ]
-    if faults := [fault for one_result in waiting if (fault := one_result.result())]:
+    if faults := [fault for future in waiting if (fault := future.result())]:
         raise InputError(f"grading does not begin: in this sandbox {'; '.join(faults)}")
 
 
@@ -56,13 +56,17 @@ def submissions(context: GradingContext) -> tuple[Submission, Submission]:
     return tuple(Submission("canary", context.part, files) for files in both)
 
 
-def outcome(context: GradingContext, submission: Submission, slot: int, judge: Judge) -> str:
+def outcome(
+    context: GradingContext, submission: Submission, slot: int, find_fault: FindFault
+) -> str:
     """What is wrong with how a submission is graded; "": nothing."""
     try:
-        verdicts, _ = one.grade_tasks(context, submission, slot)
+        verdicts, _ = grade_tasks(context, submission, slot)
     except Exception as error:  # whatever it is, each submission would meet it
         return clean(f"the grader fails with {error!r}", 500)
-    return judge(context, [one.counted(e, verdicts[e.id], context.settings) for e in context.tasks])
+    return find_fault(
+        context, [task_result(e, verdicts[e.id], context.settings) for e in context.tasks]
+    )
 
 
 def right_fault(context: GradingContext, tasks: Sequence[Mapping[str, Any]]) -> str:

@@ -7,7 +7,7 @@ from torch import Tensor
 from checks.part1 import functions
 from course.grading.judging import hidden, judge, partial
 from course.grading.judging.types import Submission
-from course.grading.sandbox import requests as asking
+from course.grading.sandbox import requests
 from course.grading.sandbox.context import GradingContext
 from course.grading.sandbox.requests import OPTIMIZER, Reply
 from prepare_submit import CODE
@@ -78,7 +78,7 @@ def grade(
             sets = hidden.make(seed)
             tensors = {f"{judge.PUBLIC}/{k}": t for k, t in public_inputs().items()}
     tensors |= {f"{name}/{k}": t for name, one in sets.items() for k, t in one.inputs.items()}
-    answers, layers = asking.ask(context, jobs, tensors, slot)
+    answers, layers = requests.ask(context, jobs, tensors, slot)
     verdicts: dict[str, judge.Verdict] = {}
     for entry in context.tasks:
         answer = answers.get(entry.id, Reply("missing"))

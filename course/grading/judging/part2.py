@@ -1,8 +1,8 @@
 """The tasks of part 2: MultitaskBERT is called in the sandbox, its results are judged here.
 
 There is no one right answer: the properties of checks/part2/ are judged, for words and weights that
-differ from student to student, and once more at weights that are chosen later (later.py). bert.py
-is ours, so that a mistake of part 1 does not cost again; where __init__ or forward is wrong, what
+differ from student to student, and once more at weights that are chosen later (second_round.py).
+bert.py is ours, so that a mistake of part 1 does not cost again; where __init__ or forward is wrong, what
 waits for it is run once more with what it should find, as far as that can be given.
 """
 
@@ -24,15 +24,14 @@ from checks.part2.properties import CHECKED, KINDS
 from course import table
 from course.answers import MISTAKES, read_all
 from course.grading.intake import parse
-from course.grading.judging import judge
-from course.grading.judging import second_round as later
+from course.grading.judging import judge, second_round
 from course.grading.judging.types import Submission
-from course.grading.sandbox import requests as asking
+from course.grading.sandbox import requests
 from course.grading.sandbox.context import ROOT, GradingContext
 
 RUN = "course.grading.sandbox.runs:part_2"
 REPAIRED = " in a repaired model"  # what jobs are called besides their task
-Ask = Callable[[Mapping[str, dict], Mapping[str, Tensor]], dict[str, asking.Reply]]
+Ask = Callable[[Mapping[str, dict], Mapping[str, Tensor]], dict[str, requests.Reply]]
 AGAIN = "judged with what is wrong in earlier tasks put right"
 
 
@@ -48,9 +47,9 @@ def grade(
         return {entry.id: judge.nothing(entry, "missing") for entry in context.tasks}, []
     layers: list[str] = []
 
-    def ask(jobs: Mapping[str, dict], tensors: Mapping[str, Tensor]) -> dict[str, asking.Reply]:
+    def ask(jobs: Mapping[str, dict], tensors: Mapping[str, Tensor]) -> dict[str, requests.Reply]:
         whole = [job_for(context, submission, name, given) for name, given in jobs.items()]
-        answers, layers[:] = asking.ask(context, whole, tensors, slot)
+        answers, layers[:] = requests.ask(context, whole, tensors, slot)
         return answers
 
     seed = context.seed(submission.student)
@@ -66,7 +65,7 @@ def ask_all(ask: Ask, tasks: Sequence[str], seed: int, secret: int) -> Findings:
         ask: what runs jobs: their arguments by their names, and tensors.
         tasks: their ids.
         seed: of the first round's words and weights.
-        secret: of all that is chosen later.
+        secret: of all that is chosen second_round.
     """
     found = both_rounds(ask, tasks, Findings(seed), secret)
     waiting = [f"{name}{REPAIRED}" for name in tasks if found.repairable(graded_task(name))]
@@ -77,13 +76,13 @@ def both_rounds(ask: Ask, names: Sequence[str], found: Findings, secret: int) ->
     """What is found, with some jobs' first and second rounds added."""
     answers = ask({name: arguments(name, found.seed) for name in names}, {})
     found = replace(found, answers=found.answers | answers, known={})
-    encoders, parcel = later.Encoders(found.seed, secret), later.Parcel()
+    encoders, parcel = second_round.Encoders(found.seed, secret), second_round.Parcel()
     jobs, second = {}, {}
     for name in filter(found.goes_on, names):
         given = arguments(name, found.seed)
         with contextlib.suppress(properties.Stopped):  # what cannot be read is asked nothing more
             outputs = answers[name].outputs
-            second[name] = later.plan(given["task_id"], found.seed, outputs, encoders)
+            second[name] = second_round.plan(given["task_id"], found.seed, outputs, encoders)
             jobs[name] = given | parcel.pack(second[name])
     replies = found.replies | (ask(jobs, parcel.tensors) if jobs else {})
     return replace(found, second=found.second | second, replies=replies, known={})
@@ -128,16 +127,16 @@ class Findings:
     """What is wrong with each task, found out when it is asked for."""
 
     seed: int
-    answers: dict[str, asking.Reply] = field(default_factory=dict)
-    second: dict[str, later.Second] = field(default_factory=dict)  # what is asked later
-    replies: dict[str, asking.Reply] = field(default_factory=dict)  # to that
+    answers: dict[str, requests.Reply] = field(default_factory=dict)
+    second: dict[str, second_round.Second] = field(default_factory=dict)  # what is asked later
+    replies: dict[str, requests.Reply] = field(default_factory=dict)  # to that
     known: dict[str, list[Finding]] = field(default_factory=dict)
     flags: dict[str, list[str]] = field(default_factory=dict)
 
     def of(self, name: str) -> list[Finding]:
         """Findings of a job: a task's id, and perhaps REPAIRED."""
         if name not in self.known:
-            self.known[name] = self.judge(name)
+            self.known[name] = self.in_both_rounds(name)
         return self.known[name]
 
     def goes_on(self, name: str) -> bool:
@@ -147,7 +146,7 @@ class Findings:
 
     def first(self, name: str) -> list[Finding]:
         """What the first round shows."""
-        answer = self.answers.get(name, asking.Reply("missing"))
+        answer = self.answers.get(name, requests.Reply("missing"))
         if answer.status != "ran":
             return [Finding("error", judge.LACKING[answer.status])]
         findings = properties.judge(name.removesuffix(REPAIRED), answer.outputs, self.seed)
@@ -155,15 +154,15 @@ class Findings:
             findings = [replace(f, kind=error.kind) for f in findings]
         return findings
 
-    def judge(self, name: str) -> list[Finding]:
+    def in_both_rounds(self, name: str) -> list[Finding]:
         """What both rounds show."""
         findings = self.first(name)
         if not self.goes_on(name):
             return findings
-        answer = self.replies.get(name, asking.Reply("invalid answer"))
+        answer = self.replies.get(name, requests.Reply("invalid answer"))
         if answer.status != "ran":
             return [Finding("error", judge.LACKING[answer.status])]
-        more, self.flags[name] = later.judge(self.second[name], answer.outputs)
+        more, self.flags[name] = second_round.findings_and_flags(self.second[name], answer.outputs)
         return [*more, *findings]
 
     def conclude(self, entry: GradedTask) -> list[Finding]:
@@ -190,7 +189,7 @@ def verdict(entry: GradedTask, found: Findings) -> judge.Verdict:
 
 def without_flags(entry: GradedTask, found: Findings) -> judge.Verdict:
     """What is right and wrong about one task."""
-    answer = found.answers.get(entry.id, asking.Reply("missing"))
+    answer = found.answers.get(entry.id, requests.Reply("missing"))
     again = f"{entry.id}{REPAIRED}"
     if again in found.answers:
         findings = [properties.with_source(entry, finding) for finding in found.of(again)]

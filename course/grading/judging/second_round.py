@@ -354,7 +354,7 @@ class Parcel:
 # What came back
 
 
-def judge(second: Second, outputs: Measured) -> tuple[list[Finding], list[str]]:
+def findings_and_flags(second: Second, outputs: Measured) -> tuple[list[Finding], list[str]]:
     """What the second round adds to a task's findings, and flags."""
     found = by_purpose(second, outputs)
     try:

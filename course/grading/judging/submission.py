@@ -27,7 +27,7 @@ def row_points(entry: GradedTask, settings: Mapping[str, Any]) -> dict[str, floa
     return {row: entry.points * share / sum(shares.values()) for row, share in shares.items()}
 
 
-def counted(
+def task_result(
     entry: GradedTask, verdict: judge.Verdict, settings: Mapping[str, Any]
 ) -> dict[str, Any]:
     """A task's part of the result; with ``whole_tasks`` it gives all its points or none."""
