@@ -2,8 +2,8 @@
 
 There is no one right answer: the properties of checks/part2/ are judged, for words and weights that
 differ from student to student, and once more at weights that are chosen later (second_round.py).
-bert.py is ours, so that a mistake of part 1 does not cost again; where __init__ or forward is wrong, what
-waits for it is run once more with what it should find, as far as that can be given.
+bert.py is ours, so that a mistake of part 1 does not cost again; where __init__ or forward is
+wrong, what waits for it is run once more with what it should find, as far as that can be given.
 """
 
 from __future__ import annotations
