@@ -243,6 +243,6 @@ def with_submission_name(source: str, file: str) -> str:
     if len(places) != 1:
         raise InputError("prepare_submit.py has no line ZIP_NAME = …, or several")
     if not file.endswith(".zip") or "/" in file or '"' in file:
-        raise InputError(f"{SETTINGS}: submission.file {file!r} is no name of a zip")
+        raise InputError(f"{SETTINGS}: submission.file {file!r} is not a name of a zip")
     lines[places[0]] = f'ZIP_NAME = "{file}"'
     return "\n".join(lines)
