@@ -76,7 +76,7 @@ def of_result(
     visibility = settings["gradescope"]["visibility"]
     tests = _tests(points.points_of(result, settings), settings)
     kept = earlier(metadata)
-    attempts = leaderboard.rules_of(settings).of(result["student"])
+    attempts = leaderboard.attempts_of(result["student"], settings["leaderboard"])
     scores = leaderboard.scores_of(result)
     scored = any(key.endswith("-test") for key in scores)
     counts = scored and sum(bool(one.get("on test")) for one in kept) < attempts
