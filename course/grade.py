@@ -294,9 +294,9 @@ def grade_one(batch: Batch, student: str, path: Path) -> tuple[Submission, str]:
     if not (graded_now or trains):
         return kept, ""
     write_json(target, result | {"grader": batch.grader})
-    said = f"{result['points']:g} points" if result["status"] == "graded" else result["status"]
+    outcome = f"{result['points']:g} points" if result["status"] == "graded" else result["status"]
     again = f"; trained again: {result['rerun']['verdict']}" if trains else ""
-    return kept, f"{student}: {said} ({time.monotonic() - start:.1f} s){again}"
+    return kept, f"{student}: {outcome} ({time.monotonic() - start:.1f} s){again}"
 
 
 def grade_all(

@@ -47,9 +47,9 @@ def build(
     handout.files = {name: path.read_bytes() for name, path in paths.items()}
     pieces, faults = read_regions(handout)
     refuse(faults)
-    for name, found in pieces.items():
+    for name, file_pieces in pieces.items():
         if name in handout.files:
-            handout.lines[name] = render(found, handout.table.modes, handout.solved)
+            handout.lines[name] = render(file_pieces, handout.table.modes, handout.solved)
             handout.files[name] = text_of(handout.lines[name]).encode()
     if language:
         handout.files[f"docs/handout.{language}.md"] = translation(root)
@@ -72,9 +72,9 @@ def read_regions(handout: Handout) -> tuple[dict[str, list[Piece]], list[Fault]]
     faults: list[Fault] = []
     names = dict.fromkeys([*table.file_of.values(), *(n for n in handout.files if "/" not in n)])
     for name in (name for name in names if name.endswith(".py")):
-        found, wrong = parse(name, (handout.root / name).read_text(encoding="utf-8"))
+        file_pieces, wrong = parse(name, (handout.root / name).read_text(encoding="utf-8"))
         faults += wrong
-        regions = [piece for piece in found if isinstance(piece, Region)]
+        regions = [piece for piece in file_pieces if isinstance(piece, Region)]
         for region in regions:
             earlier = handout.regions.setdefault(region.id, region)
             if earlier is not region:
@@ -82,7 +82,7 @@ def read_regions(handout: Handout) -> tuple[dict[str, list[Piece]], list[Fault]]
                 faults.append(Fault(name, region.line, f"{region.id} is a duplicate of {where}"))
             faults += mode_faults(region, table)
         if regions:
-            pieces[name] = found
+            pieces[name] = file_pieces
     for name in table.modes.keys() - handout.regions.keys():
         faults.append(Fault(table.file_of[name], 1, f"no region {name}, which parts.toml lists"))
     return pieces, faults

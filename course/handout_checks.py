@@ -58,10 +58,10 @@ class Handout:
 
 def refuse(faults: Iterable[Fault]) -> None:
     """InputError if there is any fault."""
-    found = list(dict.fromkeys(map(str, faults)))
-    if found:
-        listed = "".join(f"\n  {fault}" for fault in found)
-        raise InputError(f"nothing written, {len(found)} faults:{listed}")
+    messages = list(dict.fromkeys(map(str, faults)))
+    if messages:
+        listed = "".join(f"\n  {fault}" for fault in messages)
+        raise InputError(f"nothing written, {len(messages)} faults:{listed}")
 
 
 def faults_of(handout: Handout) -> Iterator[Fault]:
@@ -151,10 +151,10 @@ def ruff_faults(handout: Handout) -> list[Fault]:
             for name in names:
                 handout.files[name] = (Path(folder) / name).read_bytes()
                 del handout.lines[name]
-        found = ruff(folder, "check", "--output-format", "concise", ".")
+        output = ruff(folder, "check", "--output-format", "concise", ".")
         form = ruff(folder, "format", "--check", ".")
     faults = []
-    for line in found.splitlines():
+    for line in output.splitlines():
         if match := re.match(r"(.+?):(\d+):\d+: (.*)", line):
             faults.append(handout.place(match[1], int(match[2]), match[3]))
     for name in re.findall(r"^Would reformat: (.+)$", form, re.M):

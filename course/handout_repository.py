@@ -129,10 +129,10 @@ def earlier_handouts(out: Path) -> list[str]:
     if not (out / ".git").is_dir():
         raise InputError(f"{out} is not a git repository; leave out --update to make one")
     log = git(out, "log", "--format=%B")
-    found = re.findall(r"^Handout: (?:1|2|all) (?:solved|stubs)(?: de)?$", log, re.M)
-    if not found:
+    signatures = re.findall(r"^Handout: (?:1|2|all) (?:solved|stubs)(?: de)?$", log, re.M)
+    if not signatures:
         raise InputError(f"{out} is a repository that this script did not make")
-    return found
+    return signatures
 
 
 def check_same_kind(out: Path, before: str, handout: Handout) -> None:

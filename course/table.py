@@ -74,28 +74,28 @@ def read_toml(root: Path, name: str) -> dict[str, Any]:
 
 def read_table(root: Path) -> Table:
     """parts.toml; InputError where something is missing or contradicts TASKS_FILE."""
-    found = read_toml(root, PARTS)
+    parts = read_toml(root, PARTS)
     modes: dict[str, str] = {}
     file_of: dict[str, str] = {}
     part_of: dict[str, int] = {}
     tasks = {task.id: task for task in GRADED_TASKS}
     try:
         for part in (1, 2):
-            for file, regions in found[f"part{part}"]["regions"].items():
+            for file, regions in parts[f"part{part}"]["regions"].items():
                 for name, mode in regions.items():
                     if name in modes:
                         raise InputError(f"{PARTS} has {name} twice")
                     modes[name], file_of[name], part_of[name] = mode, file, part
         table = Table(
-            {part: found[f"part{part}"]["files"] for part in (1, 2)},
+            {part: parts[f"part{part}"]["files"] for part in (1, 2)},
             modes,
             file_of,
             part_of,
-            found["never"],
-            ["".join(line.split()) for line in found["common_lines"]],
+            parts["never"],
+            ["".join(line.split()) for line in parts["common_lines"]],
             [
                 Cut(cut["file"], cut["from"], cut["until"], cut.get("part", ""))
-                for cut in found["cuts"]
+                for cut in parts["cuts"]
             ],
         )
     except (KeyError, AttributeError) as error:
@@ -119,10 +119,10 @@ def files_of(root: Path, table: Table, part: int) -> Iterator[tuple[str, Path]]:
     patterns = [pattern for number in range(1, part + 1) for pattern in table.files[number]]
     named = {pattern for part_files in table.files.values() for pattern in part_files}
     for pattern in patterns:
-        found = sorted(path for path in root.glob(pattern) if path.is_file())
-        if not found:
+        paths = sorted(path for path in root.glob(pattern) if path.is_file())
+        if not paths:
             raise InputError(f"{PARTS} lists {pattern}, which is missing")
-        for path in found:
+        for path in paths:
             name = path.relative_to(root).as_posix()
             if "*" in pattern and name in named:
                 continue  # another line decides about this one
@@ -206,8 +206,8 @@ def is_number(value: Any) -> bool:
 def moment(text: Any) -> datetime | None:
     """A point in time, in this machine's zone where the text has no offset; None: not a time."""
     try:
-        found = datetime.fromisoformat(text)
-        return found if found.tzinfo else found.astimezone()
+        when = datetime.fromisoformat(text)
+        return when if when.tzinfo else when.astimezone()
     except (TypeError, ValueError, OverflowError, OSError):
         return None
 

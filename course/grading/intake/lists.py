@@ -92,16 +92,16 @@ def read_table(
     head = [cell.lower() for cell in numbered[0][1]] if numbered else []
     if head not in ([*columns], [*columns, *more]):
         raise InputError(f"{path}, row 1 is not the header {','.join(columns)}")
-    found = []
+    rows = []
     for number, cells in numbered[1:]:
         if not any(cells):
             continue
         row = dict(zip(head, cells, strict=False))
-        said = f"{len(cells)} cells instead of {len(head)}; put a cell with commas in quotes"
-        if said := said if len(cells) != len(head) else fault(row):
-            raise InputError(clean(f"{path}, row {number}: {said}"))
-        found.append(row)
-    return found
+        message = f"{len(cells)} cells instead of {len(head)}; put a cell with commas in quotes"
+        if message := message if len(cells) != len(head) else fault(row):
+            raise InputError(clean(f"{path}, row {number}: {message}"))
+        rows.append(row)
+    return rows
 
 
 def read_marks(path: Path, students: Collection[str], limits: Mapping[str, int]) -> Marks:

@@ -54,8 +54,8 @@ def pearson(predicted: np.ndarray, labels: np.ndarray, weights: np.ndarray) -> n
     mean_x, mean_y = x @ weights, y @ weights
     both = (x * y) @ weights - mean_x * mean_y
     squares = np.maximum((x**2 @ weights - mean_x**2) * (y**2 @ weights - mean_y**2), 0)
-    found = np.divide(both, np.sqrt(squares), out=np.zeros_like(both), where=squares > 1e-24)
-    return np.clip(found, -1, 1)
+    correlations = np.divide(both, np.sqrt(squares), out=np.zeros_like(both), where=squares > 1e-24)
+    return np.clip(correlations, -1, 1)
 
 
 def centred(values: np.ndarray) -> np.ndarray:

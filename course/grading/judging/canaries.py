@@ -75,8 +75,8 @@ def right_fault(context: GradingContext, tasks: Sequence[Mapping[str, Any]]) -> 
     if not lost:
         return ""
     points, of = (sum(task[key] for task in tasks) for key in ("points", "of"))
-    said = clean(" ".join([lost[0]["title"], *lost[0]["messages"][:1]]), 500)
-    return f"our own solution gets {points:g} of {of:g} points ({said})"
+    first_lost = clean(" ".join([lost[0]["title"], *lost[0]["messages"][:1]]), 500)
+    return f"our own solution gets {points:g} of {of:g} points ({first_lost})"
 
 
 def mistake_fault(context: GradingContext, tasks: Sequence[Mapping[str, Any]]) -> str:

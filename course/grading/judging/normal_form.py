@@ -35,26 +35,26 @@ def symbols_of(source: str) -> Symbols:
         tree = Simpler().visit(ast.parse(source))
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return words_of(source)
-    found: list[tuple[str, int]] = []
+    symbols: list[tuple[str, int]] = []
     waiting, line = [tree], 1
     while waiting:  # without recursion, however deep the tree is
         node = waiting.pop()
         line = getattr(node, "lineno", line)
         if not isinstance(node, SILENT):
-            found.append((symbol(node), line))
+            symbols.append((symbol(node), line))
         if not isinstance(node, ast.JoinedStr):
             waiting += reversed([*ast.iter_child_nodes(node)])
-    return Symbols(*zip(*found, strict=True)) if found else Symbols((), ())
+    return Symbols(*zip(*symbols, strict=True)) if symbols else Symbols((), ())
 
 
 def words_of(source: str) -> Symbols:
     """Words and signs of a text that cannot be parsed."""
-    found = [
+    words = [
         (NAME if word.isidentifier() else word, number)
         for number, line in enumerate(source.split("\n"), 1)
         for word in WORD.findall(line)
     ]
-    return Symbols(*zip(*found, strict=True)) if found else Symbols((), ())
+    return Symbols(*zip(*words, strict=True)) if words else Symbols((), ())
 
 
 def symbol(node: ast.AST) -> str:

@@ -24,7 +24,7 @@ from checks.part2.properties import CHECKED, KINDS
 from course import table
 from course.answers import MISTAKES, read_all
 from course.grading.intake import parse
-from course.grading.judging import judge, second_round
+from course.grading.judging import judge, second_round, weights
 from course.grading.judging.types import Submission
 from course.grading.sandbox import requests
 from course.grading.sandbox.context import ROOT, GradingContext
@@ -48,14 +48,17 @@ def grade(
     layers: list[str] = []
 
     def ask(jobs: Mapping[str, dict], tensors: Mapping[str, Tensor]) -> dict[str, requests.Reply]:
-        whole = [job_for(context, submission, name, given) for name, given in jobs.items()]
+        whole = [
+            job_for(context, submission, name, run_arguments)
+            for name, run_arguments in jobs.items()
+        ]
         answers, layers[:] = requests.ask(context, whole, tensors, slot)
         return answers
 
     seed = context.seed(submission.student)
     secret = context.seed(f"{submission.student} later {submission.sha256}")
-    found = ask_all(ask, [entry.id for entry in context.tasks], seed, secret)
-    return {entry.id: verdict(entry, found) for entry in context.tasks}, layers
+    findings = ask_all(ask, [entry.id for entry in context.tasks], seed, secret)
+    return {entry.id: verdict(entry, findings) for entry in context.tasks}, layers
 
 
 def ask_all(ask: Ask, tasks: Sequence[str], seed: int, secret: int) -> Findings:
@@ -65,27 +68,27 @@ def ask_all(ask: Ask, tasks: Sequence[str], seed: int, secret: int) -> Findings:
         ask: what runs jobs: their arguments by their names, and tensors.
         tasks: their ids.
         seed: of the first round's words and weights.
-        secret: of all that is chosen second_round.
+        secret: of all that is chosen later.
     """
-    found = both_rounds(ask, tasks, Findings(seed), secret)
-    waiting = [f"{name}{REPAIRED}" for name in tasks if found.repairable(graded_task(name))]
-    return both_rounds(ask, waiting, found, secret + 1) if waiting else found
+    findings = both_rounds(ask, tasks, Findings(seed), secret)
+    waiting = [f"{name}{REPAIRED}" for name in tasks if findings.repairable(graded_task(name))]
+    return both_rounds(ask, waiting, findings, secret + 1) if waiting else findings
 
 
-def both_rounds(ask: Ask, names: Sequence[str], found: Findings, secret: int) -> Findings:
+def both_rounds(ask: Ask, names: Sequence[str], findings: Findings, secret: int) -> Findings:
     """What is found, with some jobs' first and second rounds added."""
-    answers = ask({name: arguments(name, found.seed) for name in names}, {})
-    found = replace(found, answers=found.answers | answers, known={})
-    encoders, parcel = second_round.Encoders(found.seed, secret), second_round.Parcel()
+    answers = ask({name: arguments(name, findings.seed) for name in names}, {})
+    findings = replace(findings, answers=findings.answers | answers, known={})
+    encoders, parcel = weights.Encoders(findings.seed, secret), second_round.Parcel()
     jobs, second = {}, {}
-    for name in filter(found.goes_on, names):
-        given = arguments(name, found.seed)
+    for name in filter(findings.goes_on, names):
+        job = arguments(name, findings.seed)
         with contextlib.suppress(properties.Stopped):  # what cannot be read is asked nothing more
             outputs = answers[name].outputs
-            second[name] = second_round.plan(given["task_id"], found.seed, outputs, encoders)
-            jobs[name] = given | parcel.pack(second[name])
-    replies = found.replies | (ask(jobs, parcel.tensors) if jobs else {})
-    return replace(found, second=found.second | second, replies=replies, known={})
+            second[name] = second_round.plan(job["task_id"], findings.seed, outputs, encoders)
+            jobs[name] = job | parcel.pack(second[name])
+    replies = findings.replies | (ask(jobs, parcel.tensors) if jobs else {})
+    return replace(findings, second=findings.second | second, replies=replies, known={})
 
 
 def arguments(name: str, seed: int) -> dict[str, Any]:
@@ -95,13 +98,13 @@ def arguments(name: str, seed: int) -> dict[str, Any]:
 
 
 def job_for(
-    context: GradingContext, submission: Submission, name: str, given: Mapping[str, Any]
+    context: GradingContext, submission: Submission, name: str, run_arguments: Mapping[str, Any]
 ) -> dict[str, Any]:
     """A job for the sandbox."""
     return {
         "name": name,
         "run": RUN,
-        "arguments": given,
+        "arguments": run_arguments,
         "files": own_files(submission),
         "folders": [str(context.stage / "solution")],
         "seconds": context.seconds,
@@ -179,29 +182,29 @@ class Findings:
         return there_is_a_model and any(f.kind == "waits" for f in self.conclude(entry))
 
 
-def verdict(entry: GradedTask, found: Findings) -> judge.Verdict:
+def verdict(entry: GradedTask, findings: Findings) -> judge.Verdict:
     """What is right and wrong about one task, and what to look at."""
-    made = without_flags(entry, found)
+    made = without_flags(entry, findings)
     names = (entry.id, f"{entry.id}{REPAIRED}")
-    flags = dict.fromkeys(text for name in names for text in found.flags.get(name, ()))
+    flags = dict.fromkeys(text for name in names for text in findings.flags.get(name, ()))
     return replace(made, flags=[f"Task {entry.number}: {text}" for text in flags])
 
 
-def without_flags(entry: GradedTask, found: Findings) -> judge.Verdict:
+def without_flags(entry: GradedTask, findings: Findings) -> judge.Verdict:
     """What is right and wrong about one task."""
-    answer = found.answers.get(entry.id, requests.Reply("missing"))
+    answer = findings.answers.get(entry.id, requests.Reply("missing"))
     again = f"{entry.id}{REPAIRED}"
-    if again in found.answers:
-        findings = [properties.with_source(entry, finding) for finding in found.of(again)]
-        if lost_rows(findings) <= {*KINDS[entry.id]}:
-            judged_again = judged(entry, findings, [AGAIN])
-            if faulty(findings) and found.init_is_wrong():  # what is left may still come from there
-                said = [finding.text for finding in found.conclude(entry)]
-                return judge.Verdict("waits", judged_again.rows, said)
+    if again in findings.answers:
+        task_findings = [properties.with_source(entry, finding) for finding in findings.of(again)]
+        if lost_rows(task_findings) <= {*KINDS[entry.id]}:
+            judged_again = judged(entry, task_findings, [AGAIN])
+            if faulty(task_findings) and findings.init_is_wrong():  # it may come from there
+                messages = [finding.text for finding in findings.conclude(entry)]
+                return judge.Verdict("waits", judged_again.rows, messages)
             return judged_again
     if answer.status != "ran":
         return judge.nothing(entry, answer.status)
-    return judged(entry, found.conclude(entry), [])
+    return judged(entry, findings.conclude(entry), [])
 
 
 def lost_rows(findings: list[Finding]) -> set[str]:
@@ -209,13 +212,13 @@ def lost_rows(findings: list[Finding]) -> set[str]:
     return {finding.kind for finding in faulty(findings)}
 
 
-def judged(entry: GradedTask, findings: list[Finding], said: list[str]) -> judge.Verdict:
+def judged(entry: GradedTask, findings: list[Finding], messages: list[str]) -> judge.Verdict:
     """The rows of a task from its findings; those of no row fail all of them."""
     wrong = faulty(findings)
     hints = [f"hint: {finding.text}" for finding in findings if finding not in wrong]
     rows = KINDS[entry.id]
     if not wrong:
-        return judge.Verdict("right", dict.fromkeys(rows, True), [*said, *hints[:2]])
+        return judge.Verdict("right", dict.fromkeys(rows, True), [*messages, *hints[:2]])
     status = wrong[0].kind
     if status == "not started":
         return judge.nothing(entry, status)
@@ -225,7 +228,7 @@ def judged(entry: GradedTask, findings: list[Finding], said: list[str]) -> judge
     right = {row: kinds <= {*rows} - {row} for row in rows}
     mistakes = {f.name: mistake_in(entry, f) for f in wrong if f.name}
     return judge.Verdict(
-        "wrong", right, [*said, *(f.text for f in wrong)][:4], [*mistakes.values()]
+        "wrong", right, [*messages, *(f.text for f in wrong)][:4], [*mistakes.values()]
     )
 
 

@@ -122,10 +122,10 @@ def _labelled_rows(path: Path, label: str, classes: int | None) -> list[tuple]:
 
 def twins(texts: Iterable[tuple]) -> tuple[tuple[int, ...], ...]:
     """The numbers of the rows that have the same text as others."""
-    found = defaultdict(list)
+    rows_by_text = defaultdict(list)
     for number, text in enumerate(texts):
-        found[text].append(number)
-    return tuple(tuple(numbers) for numbers in found.values() if len(numbers) > 1)
+        rows_by_text[text].append(number)
+    return tuple(tuple(numbers) for numbers in rows_by_text.values() if len(numbers) > 1)
 
 
 def is_public(key: str, secret: str) -> bool:
@@ -227,16 +227,16 @@ def _some(items: Iterable[str]) -> str:
 
 def odd(predicted: np.ndarray, gold: Gold) -> list[str]:
     """What no checkpoint gives: other answers to the same text, similarities all round."""
-    found, values = [], in_units_of_the_largest(predicted[None].astype(float))[0]
+    sentences, values = [], in_units_of_the_largest(predicted[None].astype(float))[0]
     apart = ODD * np.std(values)
     differ = [rows for rows in gold.twins if np.ptp(values[list(rows)]) > apart]
     if len(differ) > 0.1 * len(gold.twins):
-        found.append(
+        sentences.append(
             f"{len(differ)} of {len(gold.twins)} texts that are there twice have 2 answers"
         )
     if not gold.classes and len(set(predicted)) > 1 and all(map(is_round, predicted)):
-        found.append("all similarities have one decimal at most")
-    return found
+        sentences.append("all similarities have one decimal at most")
+    return sentences
 
 
 def is_round(value: float) -> bool:
@@ -259,8 +259,8 @@ def packed(predicted: np.ndarray, gold: Gold) -> str:
 def unpacked(text: str, gold: Gold) -> np.ndarray | None:
     """The predictions again; None where they are of other labels."""
     content = zlib.decompress(base64.b64decode(text))
-    found = np.frombuffer(content, np.int8 if gold.classes else np.float32)
-    return found if len(found) == len(gold.labels) else None
+    values = np.frombuffer(content, np.int8 if gold.classes else np.float32)
+    return values if len(values) == len(gold.labels) else None
 
 
 # ---------------------------------------------------------------------------------------------

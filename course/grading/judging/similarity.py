@@ -119,9 +119,9 @@ def pairs(
     """All pairs that share at least that much of the smaller one, the largest share first."""
     read = []
     for submission in submissions:
-        found = fingerprints(submission.files, known)
-        if len(found) >= FEWEST:
-            read.append((submission, found))
+        numbers = fingerprints(submission.files, known)
+        if len(numbers) >= FEWEST:
+            read.append((submission, numbers))
     alike = []
     for (first, mine), (second, theirs) in itertools.combinations(read, 2):
         common = mine.keys() & theirs.keys()

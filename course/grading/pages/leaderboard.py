@@ -59,28 +59,28 @@ VIEWS = {  # which rows of the test data, for whom
 
 def scores_of(result: Result) -> dict[str, dict[str, float | None]]:
     """A result's predictions by [option-]data-split; those with faults are left out."""
-    found = {}
+    scores = {}
     for entry in result.get("predictions", []):
         if entry.get("value") is None:
             continue
         option = entry.get("option") or ""
         key = "-".join(filter(None, (option, entry["data"], entry["split"])))
-        found[key] = {view: entry.get(view) for view in VIEWS}
+        scores[key] = {view: entry.get(view) for view in VIEWS}
         if "predicted" in entry:
-            found[key]["predicted"] = entry["predicted"]
-    return found
+            scores[key]["predicted"] = entry["predicted"]
+    return scores
 
 
 def figures(scores: Scores, part: int, split: str, view: str) -> dict[str, float | None]:
     """The columns of one row; None where something is missing."""
-    found = {key: scores.get(f"{key}-{split}", {}).get(view) for key in COLUMNS[part]}
+    columns = {key: scores.get(f"{key}-{split}", {}).get(view) for key in COLUMNS[part]}
     if part == 2:
-        parts = [found["sst"], found["para"], found["sts"]]
+        parts = [columns["sst"], columns["para"], columns["sts"]]
         if None not in parts:
             sst, para, sts = parts
-            found["overall"] = (sst + para + (sts + 1) / 2) / 3
-            found["mean"] = (sst + para + sts) / 3
-    return found
+            columns["overall"] = (sst + para + (sts + 1) / 2) / 3
+            columns["mean"] = (sst + para + sts) / 3
+    return columns
 
 
 # ---------------------------------------------------------------------------------------------
@@ -95,15 +95,15 @@ def read_history(path: Path) -> list[dict[str, Any]]:
         return []
     except OSError as error:
         raise InputError(f"{path} cannot be read: {error}") from error
-    found = []
+    history = []
     for line in lines:
         try:
             entry = json.loads(line)
         except ValueError:  # the machine stopped while it was written; it is graded again
             continue
         if isinstance(entry, dict) and {"student", "part", "sha256", "time"} <= entry.keys():
-            found.append(entry)
-    return found
+            history.append(entry)
+    return history
 
 
 def graded_later(out: Path, times: Mapping[str, float]) -> set[str]:
