@@ -236,14 +236,25 @@ def test_one_student_anew(quick, submissions, tmp_path):
     assert len(points) == 7
 
 
-def test_an_error_of_ours_is_no_zero(quick, submissions, tmp_path):
+def test_an_error_of_ours_is_no_zero(quick, submissions, tmp_path, monkeypatch):
+    take = grade.intake.take
+
+    def broken(student, path, part):
+        if student == "1_solution":
+            raise OSError("disk fault")
+        return take(student, path, part)
+
     out = tmp_path / "out"
     quick.failing.add("2_variant")
-    done = quick(submissions, out)
+    with monkeypatch.context() as patches:
+        patches.setattr(grade.intake, "take", broken)
+        done = quick(submissions, out)
     assert done.code == 1
     assert "2_variant: staff error: ZeroDivisionError('a bug of ours')" in done.out
+    assert "1_solution: staff error: OSError('disk fault')" in done.out
     found = {name: json.loads(text)["status"] for name, text in results(out).items()}
-    assert found.pop("2_variant.json") == "staff error"
+    for name in ("1_solution.json", "2_variant.json"):
+        assert found.pop(name) == "staff error"
     assert set(found.values()) == {"graded", "refused"}
     rows = grades(out)
     assert rows["2_variant"]["points"] == ""
@@ -254,24 +265,7 @@ def test_an_error_of_ours_is_no_zero(quick, submissions, tmp_path):
     done = quick(submissions, out)
     assert done.code == 0
     changed = [name for name, when in times(out).items() if when != before[name]]
-    assert changed == ["2_variant.json"]
-
-
-def test_a_submission_that_cannot_be_read_is_an_error_of_ours(
-    quick, submissions, tmp_path, monkeypatch
-):
-    take = grade.intake.take
-
-    def broken(student, path, part):
-        if student == "1_solution":
-            raise OSError("disk fault")
-        return take(student, path, part)
-
-    monkeypatch.setattr(grade.intake, "take", broken)
-    done = quick(submissions, tmp_path / "out")
-    assert done.code == 1
-    assert "1_solution: staff error: OSError('disk fault')" in done.out
-    assert "4 graded" in done.out
+    assert changed == ["1_solution.json", "2_variant.json"]
 
 
 def test_marks_by_hand(quick, tmp_path):
@@ -329,25 +323,18 @@ def test_open_secrets_are_refused(run_script_here, submissions, tmp_path):
     assert not list((tmp_path / "out").glob("results/*"))
 
 
-def test_the_solution_counts_as_a_secret(run_script_here, submissions, tmp_path, monkeypatch):
-    monkeypatch.setattr(isolation.Bubblewrap, "reaches", lambda *of: Path(of[1]) == ROOT)
-    out = tmp_path / "out"
-    done = run_script_here(grade, submissions, "--gold", *GOLD, "--out", out)
-    assert done.code == 1
-    assert f"{ROOT} could be read" in done.err
-
-
-@pytest.mark.parametrize("flag", ["--marks", "--data", "--model"])
-def test_what_staff_give_counts_as_a_secret(
+@pytest.mark.parametrize("flag", ["", "--marks", "--data", "--model"])
+def test_the_solution_and_what_staff_give_count_as_secrets(
     run_script_here, submissions, tmp_path, monkeypatch, flag
 ):
-    monkeypatch.setattr(isolation.Bubblewrap, "reaches", lambda *of: of[1] == tmp_path / "given")
+    path = tmp_path / "given" if flag else ROOT
+    monkeypatch.setattr(isolation.Bubblewrap, "reaches", lambda *of: Path(of[1]) == path)
     (tmp_path / "given").write_text("student,row,points,comment\n")
-    given = ["--gold", *GOLD, "--out", tmp_path / "out", flag, tmp_path / "given"]
+    given = ["--gold", *GOLD, "--out", tmp_path / "out", *([flag, path] if flag else [])]
     given += ["--part", "2"] if flag == "--marks" else []
     done = run_script_here(grade, submissions, *given)
     assert done.code == 1
-    assert f"{tmp_path / 'given'} could be read" in done.err
+    assert f"{path} could be read" in done.err
 
 
 def test_a_machine_that_would_fail_them_is_refused(
@@ -481,17 +468,19 @@ def test_canaries_come_out_as_they_must(canary_context):
     canaries.check(canary_context, [0])
 
 
-def test_a_solution_that_loses_points_stops_grading(canary_context, monkeypatch):
-    wrong = canaries.submissions(canary_context)[1]
-    monkeypatch.setattr(canaries, "submissions", lambda context: (wrong, wrong))
-    with pytest.raises(InputError, match=r"our own solution gets [\d.]+ of \d+ points \(Task [12]"):
-        canaries.check(canary_context, [0])
-
-
-def test_a_known_mistake_that_is_not_found_stops_grading(canary_context, monkeypatch):
-    right = canaries.submissions(canary_context)[0]
-    monkeypatch.setattr(canaries, "submissions", lambda context: (right, right))
-    with pytest.raises(InputError, match=r"the known mistake \w+ is not found in task"):
+@pytest.mark.parametrize(
+    ("number", "fault"),
+    [
+        (1, r"our own solution gets [\d.]+ of \d+ points \(Task [12]"),
+        (0, r"the known mistake \w+ is not found in task"),
+    ],
+)
+def test_a_canary_that_comes_out_otherwise_stops_grading(
+    canary_context, monkeypatch, number, fault
+):
+    same = canaries.submissions(canary_context)[number]
+    monkeypatch.setattr(canaries, "submissions", lambda context: (same, same))
+    with pytest.raises(InputError, match=fault):
         canaries.check(canary_context, [0])
 
 

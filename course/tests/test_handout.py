@@ -384,7 +384,6 @@ def region(name: str) -> str:
 
 FAULTS = {
     "nested": Broken("bert.py", NORM, region("bert.x") + NORM, 0, "bert.x is nested in bert.add"),
-    "a hint outside": Broken(BATCHES, TORCH, f"{TORCH}### STUB: # x\n", 1, "stray"),
     "a marker misspelt": Broken("bert.py", BEGIN, BEGIN.replace("###", "##"), 0, "stray"),
     "a marker in a text": Broken(PREDICTIONS, TITLE, f"### END SOLUTION x\n{TITLE}", 0, "stray"),
     "no end": Broken("bert.py", END, "", 3, "bert.layer is nested in bert.add_norm"),
