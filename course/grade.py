@@ -417,7 +417,7 @@ def get_args() -> argparse.Namespace:
         help="as root: only as another user, who can read whatever is open to all",
     )
     parser.add_argument(
-        "--marks", type=Path, help="CSV of marks by hand: student,row,points,comment"
+        "--marks", type=Path, help="CSV of manual marks: student,row,points,comment"
     )
     parser.add_argument(
         "--roster", type=Path, help="CSV group,student,id: also Canvas's and Moodle's gradebooks"

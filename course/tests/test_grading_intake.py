@@ -27,7 +27,6 @@ from support import ROOT
 from test_prepare_submit import CARD, SIX, SST, write_for
 
 import prepare_submit
-from checks.part2 import submission as part2_submission
 from course.grading.intake import entries, intake, parse
 from course.grading.intake.intake import LIMITS, find, student_id, take
 from course.grading.judging.library_calls import library_calls
@@ -119,15 +118,6 @@ def no_waiting(seconds: int = 20):
 
 # ---------------------------------------------------------------------------------------------
 # Good submissions
-
-
-def test_the_names_are_those_of_prepare_submit():
-    assert set(intake.WANTED[1]) == {
-        *prepare_submit.CODE,
-        *SST,
-        *(name.replace("-sst-", "-cfimdb-") for name in SST),
-    }
-    assert set(intake.WANTED[2]) == {*prepare_submit.CODE, *part2_submission.CODE, *SIX}
 
 
 def test_what_prepare_submit_writes_of_part_1(tmp_path, tiny_data, run_script_here):

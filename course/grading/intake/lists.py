@@ -1,4 +1,4 @@
-"""What staff give besides submissions, as CSV: marks by hand, a roster, times of handing in.
+"""What staff give besides submissions, as CSV: manual marks, a roster, times of handing in.
 
 All three are read, and their faults told in one line, before anything is graded.
 """
