@@ -43,10 +43,11 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))  # Python puts the folder of the script there
 
 from course import handout, table
+from course.grading import points
 from course.grading.intake import intake, lists
-from course.grading.judging import canaries, predictions, similarity
-from course.grading.judging import library_calls as flags
-from course.grading.judging import submission as judging
+from course.grading.judging import canaries, extra, predictions, similarity
+from course.grading.judging.library_calls import library_calls
+from course.grading.judging.submission import grade_tasks, task_result
 from course.grading.judging.types import Submission
 from course.grading.pages import leaderboard, output, pages
 from course.grading.sandbox import isolation, packages, sandbox
@@ -174,20 +175,22 @@ def grade(context: GradingContext, submission: Submission, gold: dict) -> dict[s
     if submission.refused:
         return result | {"status": "refused", "why": submission.refused}
     try:
-        verdicts, layers = judging.grade_tasks(context, submission)
+        verdicts, layers = grade_tasks(context, submission)
         tasks = [
-            judging.counted(entry, verdicts[entry.id], context.settings) for entry in context.tasks
+            task_result(entry, verdicts[entry.id], context.settings) for entry in context.tasks
         ]
         allowed = packages.allowed_by(context.settings)
-        to_look_at = [text for entry in context.tasks for text in verdicts[entry.id].flags]
-        return result | {
+        flags = [text for entry in context.tasks for text in verdicts[entry.id].flags]
+        result |= {
             "layers": layers,
             "tasks": tasks,
-            "flags": [*flags.library_calls(submission, allowed), *to_look_at],
+            "extra": extra.award(submission, context.settings),
+            "flags": [*library_calls(submission, allowed), *flags],
             "predictions": predictions.score(submission, gold),
-            "points": round(sum(task["points"] for task in tasks), 2),
-            "seconds": round(time.monotonic() - begun, 1),
         }
+        sheet = points.points_of(result, context.settings)
+        result |= {"points": round(sheet.total, 2), "of": sheet.maximum}
+        return result | {"seconds": round(time.monotonic() - begun, 1)}
     except Exception as error:  # whatever it is, it is ours: the others go on
         trace = traceback.format_exc(limit=-4)
         return result | {"status": STAFF_ERROR, "why": repr(error), "trace": trace}
@@ -206,8 +209,8 @@ def outline(context: GradingContext, submission: Submission) -> dict[str, Any]:
         "tasks": [],
         "flags": [],  # what staff should look at
         "predictions": [],
-        "points": 0.0,
-        "of": sum(entry.points for entry in context.tasks),
+        "points": 0.0,  # without manual marks and lateness
+        "of": 0.0,
     }
 
 
@@ -263,8 +266,8 @@ def grade_one(batch: Batch, student: str, path: Path) -> tuple[Submission, str]:
         return kept, ""
     result = grade(context, submission, batch.gold)
     write_json(target, result | {"grader": batch.grader})
-    points = f"{result['points']:g} points" if result["status"] == "graded" else result["status"]
-    return kept, f"{student}: {points} ({time.monotonic() - start:.1f} s)"
+    outcome = f"{result['points']:g} points" if result["status"] == "graded" else result["status"]
+    return kept, f"{student}: {outcome} ({time.monotonic() - start:.1f} s)"
 
 
 def grade_all(
@@ -337,10 +340,9 @@ def report(
         print(line)
     for student, why in bad:
         print(output.clean(f"{student}: {STAFF_ERROR}: {why}", 300))
-    points = [result["points"] for result in good if result["status"] == "graded"]
-    mean = sum(points) / max(1, len(points))
-    refused = len(good) - len(points)
-    print(f"{len(points)} graded, mean {mean:.1f} points, {refused} refused; see {args.out}")
+    graded = [result["points"] for result in good if result["status"] == "graded"]
+    mean, refused = sum(graded) / max(1, len(graded)), len(good) - len(graded)
+    print(f"{len(graded)} graded, mean {mean:.1f} points, {refused} refused; see {args.out}")
     return len(bad)
 
 
@@ -375,7 +377,7 @@ def get_args() -> argparse.Namespace:
         help="what is put around submitted code",
     )
     parser.add_argument(
-        "--marks", type=Path, help="CSV of marks by hand: student,row,points,comment"
+        "--marks", type=Path, help="CSV of manual marks: student,row,points,comment"
     )
     parser.add_argument(
         "--roster", type=Path, help="CSV group,student,id: also Canvas's and Moodle's gradebooks"
@@ -399,6 +401,7 @@ def main() -> None:
             submissions = [pair for pair in submissions if pair[0] == args.only]
     files = (args.marks, args.roster, args.times)
     settings = table.read_settings(ROOT)
+    extra.functions_of(args.part, settings)
     listed = lists.read(dict(submissions), settings["manual"], *files)
     made = assignment(args.out, args.part)
     gold = predictions.load_gold(*args.gold, secret=made["secret"])

@@ -26,6 +26,7 @@ from test_tokenizer import TEXTS, WORDS
 
 import tokenizer
 from course import handout
+from course.handout_checks import write_files
 from lessons import playground
 from lessons.attention_maps import attention_maps
 from lessons.source_lines import code_by_screen
@@ -487,7 +488,7 @@ def test_a_foreign_script_is_stopped(browser, words, tmp_path):
 
 
 def test_a_student_s_page_shows_the_student_s_lines(tmp_path):
-    handout.write_files(tmp_path / "mine", handout.build(playground.ROOT, "1", False).files)
+    write_files(tmp_path / "mine", handout.build(playground.ROOT, "1", False).files)
     file = tmp_path / "mine" / "bert.py"
     text = file.read_text(encoding="utf-8")
     stub = 'raise NotImplementedError("Task 1.2'

@@ -81,8 +81,7 @@ def all_files(part: int, gold: Sequence[Path], made: dict, options: str) -> dict
     with open_context(part, made["secret"]) as context:
         allowed = packages.allowed_by(context.settings)
         files["requirements.txt"] = requirements(options, allowed)
-        visibility = context.settings["gradescope"]["visibility"]
-        empty = results.skeleton(context.tasks, visibility)
+        empty = results.skeleton(part, context.settings)
         files["skeleton.json"] = json.dumps(empty, indent=2).encode()
         for path in (path for path in context.stage.rglob("*") if path.is_file()):
             files[f"stage/{path.relative_to(context.stage).as_posix()}"] = path.read_bytes()

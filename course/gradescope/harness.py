@@ -91,7 +91,7 @@ def graded(base: Path, context: GradingContext) -> dict[str, Any]:
         raise RuntimeError(f"{result['why']}\n{result['trace']}")
     print("layers:", ", ".join(result["layers"]))
     if result["status"] == "refused":
-        return results.refused(result, context.tasks, settings["gradescope"]["visibility"])
+        return results.refused(result, settings)
     return results.of_result(result, settings, metadata)
 
 

@@ -11,7 +11,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from checks.graded_tasks import GradedTask
+from course.grading import points
 from course.grading.intake.intake import student_id
 from course.grading.pages import leaderboard
 from course.grading.pages.output import clean
@@ -63,31 +63,20 @@ def _time(text: Any) -> float | None:
 # The file
 
 
-def skeleton(entries: Sequence[GradedTask], visibility: str) -> dict[str, Any]:
-    """Zero for every task, with a text that this is no verdict."""
-    tests = [_test(entry.number, entry.title, 0, entry.points, "", visibility) for entry in entries]
+def skeleton(part: int, settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Zero for every row of points, with a text that this is no verdict."""
+    tests = _tests(points.no_points(part, settings), settings)
     return _file(tests) | {"output": NO_VERDICT}
 
 
 def of_result(
     result: Mapping[str, Any], settings: Mapping[str, Any], metadata: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """The file for a graded or refused submission."""
+    """The file for a graded submission."""
     visibility = settings["gradescope"]["visibility"]
-    tests = [
-        _test(
-            task["number"],
-            task["title"],
-            task["points"],
-            task["of"],
-            _task_text(task),
-            visibility,
-            "passed" if task["status"] == "right" else "failed",
-        )
-        for task in result["tasks"]
-    ]
+    tests = _tests(points.points_of(result, settings), settings)
     kept = earlier(metadata)
-    attempts = leaderboard.rules_of(settings).of(result["student"])
+    attempts = leaderboard.attempts_of(result["student"], settings["leaderboard"])
     scores = leaderboard.scores_of(result)
     scored = any(key.endswith("-test") for key in scores)
     counts = scored and sum(bool(results.get("on test")) for results in kept) < attempts
@@ -104,16 +93,28 @@ def of_result(
     return made
 
 
-def refused(
-    result: Mapping[str, Any], entries: Sequence[GradedTask], visibility: str
-) -> dict[str, Any]:
+def refused(result: Mapping[str, Any], settings: Mapping[str, Any]) -> dict[str, Any]:
     """The file where nothing of a submission could be taken."""
     why = f"Nothing could be graded: {clean(result['why'])}"
-    tests = [
-        _test(entry.number, entry.title, 0, entry.points, why, visibility, "failed")
-        for entry in entries
-    ]
+    tests = _tests(points.no_points(result["part"], settings, why), settings, "failed")
     return _file(tests) | {"output": why}
+
+
+def _tests(
+    sheet: points.PointSheet, settings: Mapping[str, Any], status: str = ""
+) -> list[dict[str, Any]]:
+    """A test for each row that the grader decides; staff give manual marks at Gradescope."""
+    tests = []
+    for row in sheet.of_kind("task", "extra"):
+        number, text, passed = "", clean(row.note), status
+        if row.kind == "task":
+            number = row.id
+        if row.task:
+            text = _task_text(row.task)
+            passed = "passed" if row.task["status"] == "right" else "failed"
+        visibility = settings["gradescope"]["visibility"]
+        tests.append(_test(number, row.title, row.points, row.maximum, text, visibility, passed))
+    return tests
 
 
 def _file(tests: list[dict[str, Any]]) -> dict[str, Any]:

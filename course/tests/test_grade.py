@@ -22,7 +22,7 @@ from checks.part1 import functions
 from course import grade, handout
 from course.answers import MISTAKES, VARIANTS, put, read, read_all
 from course.grading.judging import canaries, hidden, judge, partial, similarity
-from course.grading.judging import submission as one
+from course.grading.judging.submission import grade_tasks, task_result
 from course.grading.judging.types import Submission
 from course.grading.sandbox import isolation, protocol, runs
 from course.grading.sandbox.context import open_context
@@ -181,7 +181,7 @@ def quick(monkeypatch, run_script_here):
             raise ZeroDivisionError("a bug of ours")
         return {entry.id: verdict(entry, submission.student) for entry in context.tasks}, ["none"]
 
-    monkeypatch.setattr(one, "grade_tasks", grade_tasks)
+    monkeypatch.setattr(grade, "grade_tasks", grade_tasks)
     monkeypatch.setattr(grade, "refuse", lambda *given: None)
     monkeypatch.setattr(grade.canaries, "check", lambda context, at_a_time: None)
 
@@ -210,14 +210,25 @@ def test_one_student_anew(quick, submissions, tmp_path):
     assert len(points) == 7
 
 
-def test_an_error_of_ours_is_no_zero(quick, submissions, tmp_path):
+def test_an_error_of_ours_is_no_zero(quick, submissions, tmp_path, monkeypatch):
+    take = grade.intake.take
+
+    def broken(student, path, part):
+        if student == "1_solution":
+            raise OSError("disk fault")
+        return take(student, path, part)
+
     out = tmp_path / "out"
     quick.failing.add("2_variant")
-    done = quick(submissions, out)
+    with monkeypatch.context() as patches:
+        patches.setattr(grade.intake, "take", broken)
+        done = quick(submissions, out)
     assert done.code == 1
     assert "2_variant: staff error: ZeroDivisionError('a bug of ours')" in done.out
+    assert "1_solution: staff error: OSError('disk fault')" in done.out
     found = {name: json.loads(text)["status"] for name, text in results(out).items()}
-    assert found.pop("2_variant.json") == "staff error"
+    for name in ("1_solution.json", "2_variant.json"):
+        assert found.pop(name) == "staff error"
     assert set(found.values()) == {"graded", "refused"}
     rows = grades(out)
     assert rows["2_variant"]["points"] == ""
@@ -228,24 +239,7 @@ def test_an_error_of_ours_is_no_zero(quick, submissions, tmp_path):
     done = quick(submissions, out)
     assert done.code == 0
     changed = [name for name, when in times(out).items() if when != before[name]]
-    assert changed == ["2_variant.json"]
-
-
-def test_a_submission_that_cannot_be_read_is_an_error_of_ours(
-    quick, submissions, tmp_path, monkeypatch
-):
-    take = grade.intake.take
-
-    def broken(student, path, part):
-        if student == "1_solution":
-            raise OSError("disk fault")
-        return take(student, path, part)
-
-    monkeypatch.setattr(grade.intake, "take", broken)
-    done = quick(submissions, tmp_path / "out")
-    assert done.code == 1
-    assert "1_solution: staff error: OSError('disk fault')" in done.out
-    assert "4 graded" in done.out
+    assert changed == ["1_solution.json", "2_variant.json"]
 
 
 def test_marks_by_hand(quick, tmp_path):
@@ -432,17 +426,19 @@ def test_canaries_come_out_as_they_must(canary_context):
     canaries.check(canary_context, 1)
 
 
-def test_a_solution_that_loses_points_stops_grading(canary_context, monkeypatch):
-    wrong = canaries.submissions(canary_context)[1]
-    monkeypatch.setattr(canaries, "submissions", lambda context: (wrong, wrong))
-    with pytest.raises(InputError, match=r"our own solution gets [\d.]+ of \d+ points \(Task [12]"):
-        canaries.check(canary_context, 1)
-
-
-def test_a_known_mistake_that_is_not_found_stops_grading(canary_context, monkeypatch):
-    right = canaries.submissions(canary_context)[0]
-    monkeypatch.setattr(canaries, "submissions", lambda context: (right, right))
-    with pytest.raises(InputError, match=r"the known mistake \w+ is not found in task"):
+@pytest.mark.parametrize(
+    ("number", "fault"),
+    [
+        (1, r"our own solution gets [\d.]+ of \d+ points \(Task [12]"),
+        (0, r"the known mistake \w+ is not found in task"),
+    ],
+)
+def test_a_canary_that_comes_out_otherwise_stops_grading(
+    canary_context, monkeypatch, number, fault
+):
+    same = canaries.submissions(canary_context)[number]
+    monkeypatch.setattr(canaries, "submissions", lambda context: (same, same))
+    with pytest.raises(InputError, match=fault):
         canaries.check(canary_context, 1)
 
 
@@ -493,8 +489,8 @@ def rows_of(context, task_id: str, files: dict[str, str]) -> dict[str, float]:
     (entry,) = (entry for entry in context.tasks if entry.id == task_id)
     given = Submission("1_a", 1, {name: text.encode() for name, text in files.items()})
     with mock.patch.object(protocol, "ask", ask_here):
-        verdicts, _ = one.grade_tasks(replace(context, tasks=(entry,)), given, 0)
-    rows = one.counted(entry, verdicts[task_id], context.settings)["rows"]
+        verdicts, _ = grade_tasks(replace(context, tasks=(entry,)), given)
+    rows = task_result(entry, verdicts[task_id], context.settings)["rows"]
     return {row["what"]: row["points"] for row in rows if row["points"]}
 
 

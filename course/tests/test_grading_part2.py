@@ -1,4 +1,4 @@
-"""Grading part 2 (course/grading/judging/part2.py): verdicts, and a few runs in the sandbox."""
+"""Grading part 2 (judging/part2.py): verdicts on arrays, and a few runs in the sandbox."""
 
 import functools
 import random
@@ -17,7 +17,7 @@ from checks.part2.properties import CHECKED
 from course import table
 from course.answers import MISTAKES, VARIANTS, installed, installed_source, put, read, read_all
 from course.grading.judging import part2
-from course.grading.judging import submission as one
+from course.grading.judging.submission import grade_tasks, task_result
 from course.grading.judging.types import Submission
 from course.grading.sandbox import protocol, runs
 from course.grading.sandbox.context import open_context
@@ -141,10 +141,11 @@ def test_what_is_changed_in_place_costs_a_tenth_and_is_named(task_id):
         verdicts = graded_here()
     assert lost(verdicts) == {task_id}
     verdict, settings = verdicts[task_id], table.read_settings(ROOT)
+    assert settings["grading"]["shares"].keys() >= set(properties.KINDS[task_id])
     assert [row for row, right in verdict.rows.items() if not right] == ["inputs"]
     assert any(f"{name}, which was given, is changed in place" in m for m in verdict.messages)
-    counted = one.counted(graded_task(task_id), verdict, settings)
-    assert counted["points"] == pytest.approx(0.9 * counted["of"])
+    scored = task_result(graded_task(task_id), verdict, settings)
+    assert scored["points"] == pytest.approx(0.9 * scored["of"])
 
 
 def test_predictions_are_judged_with_a_right_forward_where_the_own_one_is_wrong():
@@ -293,12 +294,6 @@ def test_a_job_without_an_answer(status, now):
     assert verdict.messages
 
 
-def test_names_of_rows_have_shares():
-    shares = table.read_settings(ROOT)["grading"]["shares"]
-    for entry in ENTRIES[1:]:
-        assert shares.keys() >= set(properties.KINDS[entry.id])
-
-
 # ---------------------------------------------------------------------------------------------
 # In the sandbox
 
@@ -315,7 +310,7 @@ def grade(context):
 
     def verdicts_on(files, **changes):
         files = {name: source.encode() for name, source in files.items()}
-        return one.grade_tasks(replace(context, **changes), Submission("1_group", 2, files))
+        return grade_tasks(replace(context, **changes), Submission("1_group", 2, files))
 
     return verdicts_on
 

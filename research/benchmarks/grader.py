@@ -49,7 +49,7 @@ from course.answers import (
     put,
     read_all,
 )
-from course.grading.judging import submission as one
+from course.grading.judging.submission import grade_tasks, task_result
 from course.grading.judging.types import Submission
 from course.grading.sandbox import protocol
 from course.grading.sandbox.context import GradingContext, open_context
@@ -306,7 +306,7 @@ def loses(context: GradingContext, files: Mapping[str, str]) -> list[str]:
     """The tasks of part 1 in which a submission loses points."""
     given = Submission("1_a", 1, {name: text.encode() for name, text in files.items()})
     with mock.patch.object(protocol, "ask", ask_here):
-        verdicts, _ = one.grade_tasks(context, given)
+        verdicts, _ = grade_tasks(context, given)
     return [entry.id for entry in context.tasks if not all(verdicts[entry.id].rows.values())]
 
 
@@ -342,9 +342,9 @@ def again_and_again(times: int) -> bool:
             points = []
             for secret in tqdm(range(times), desc=name, disable=None, leave=False):
                 other = replace(context, secret=str(secret))
-                verdicts, _ = one.grade_tasks(other, given)
-                counted = [one.counted(e, verdicts[e.id], context.settings) for e in context.tasks]
-                points.append(sum(task["points"] for task in counted))
+                verdicts, _ = grade_tasks(other, given)
+                results = [task_result(e, verdicts[e.id], context.settings) for e in context.tasks]
+                points.append(sum(task["points"] for task in results))
             full = sum(abs(value - most) < 0.01 for value in points)
             print(f"{name}: all {most} points in {full} of {times} with other secrets")
             fine &= full == times

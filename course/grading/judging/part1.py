@@ -77,7 +77,7 @@ def grade(
         if any(job["name"] != OPTIMIZER for job in jobs):
             sets = hidden.make(seed)
             tensors = {f"{judge.PUBLIC}/{k}": t for k, t in public_inputs().items()}
-    tensors |= {f"{name}/{k}": t for name, one in sets.items() for k, t in one.inputs.items()}
+    tensors |= {f"{name}/{k}": t for name, inputs in sets.items() for k, t in inputs.inputs.items()}
     answers, layers = protocol.ask(context, jobs, tensors)
     verdicts: dict[str, judge.Verdict] = {}
     for entry in context.tasks:

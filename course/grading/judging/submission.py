@@ -21,13 +21,13 @@ def grade_tasks(
 
 def row_points(entry: GradedTask, settings: Mapping[str, Any]) -> dict[str, float]:
     """How many of a task's points each of its rows is worth."""
-    given = settings["grading"]["shares"]
+    configured = settings["grading"]["shares"]
     rows = judge.rows_of(entry)
-    shares = {row: given.get(row, 1.0) for row in rows}
+    shares = {row: configured.get(row, 1.0) for row in rows}
     return {row: entry.points * share / sum(shares.values()) for row, share in shares.items()}
 
 
-def counted(
+def task_result(
     entry: GradedTask, verdict: judge.Verdict, settings: Mapping[str, Any]
 ) -> dict[str, Any]:
     """A task's part of the result; with ``whole_tasks`` it gives all its points or none."""
