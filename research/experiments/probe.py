@@ -3,7 +3,7 @@
     python research/experiments/probe.py --model books --train train.csv --dev dev.csv --out one
 
 What such a classifier can tell was in the vectors already (Alain & Bengio 2016). Nothing is random,
-and nothing is chosen on dev. Beside it stands in how many directions the vectors lie.
+and nothing is chosen on dev. It also measures in how many directions the vectors lie.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class ProbeFlags:
     dev: str = flag("", required=True, help="its dev file")
     out: str = flag("", required=True, metavar="DIR", help="metrics.json goes there")
     model: str | None = flag(None, help="name or folder of the pretrained BERT")
-    seed: int = flag(11711, type=int, help="changes nothing; run.py gives one")
+    seed: int = flag(11711, type=int, help="changes nothing; run.py passes one")
     batch_size: int = flag(32, type=positive_int)
     use_gpu: bool = flag(False, action="store_true", help="CUDA, or Apple's MPS")
     precision: str = flag("auto", choices=("auto", "fp32", "bf16"), help="of matrix products")

@@ -1,7 +1,7 @@
 """The results as Markdown tables: scores, and differences to a baseline with intervals.
 
     python research/experiments/report.py
-    python research/experiments/report.py separate round-robin annealed annealed-cross ensemble-cross
+    python research/experiments/report.py separate round-robin annealed-cross ensemble-cross
 
 The first name is the baseline. Differences have the 95 % interval of a paired bootstrap
 (bootstrap.py). Scores are those of each run's best epoch on dev, which flatters runs with many
@@ -38,70 +38,42 @@ Seeds = tuple[int | None, ...]
 
 @dataclass(frozen=True)
 class Row:
-    """All seeds of one run, or of the runs of a joined one."""
+    """All seeds of one run."""
 
     name: str
     seeds: Seeds
-    parts: tuple[tuple[dict, ...], ...]  # the results of each seed
-    epoch: str = "metrics"  # or "last"
+    results: tuple[dict, ...]  # of each seed, as results.jsonl has them
+    epoch: str = "metrics"  # whose scores count, the best one's, or the "last" one's
 
     def scores(self) -> dict[str, np.ndarray]:
         """Each score that all seeds have: (S,)."""
-        merged = [
-            {task: part[task] for result in seed for part in [result.get(self.epoch) or {}]
-             for task in TASKS if task in part}
-            for seed in self.parts
-        ]  # fmt: skip
+        scores = [result.get(self.epoch) or {} for result in self.results]
         values = {
-            task: np.array([seed[task] for seed in merged])
+            task: np.array([seed[task] for seed in scores])
             for task in TASKS
-            if all(task in seed for seed in merged)
+            if all(task in seed for seed in scores)
         }
         return values | ({"overall": overall(values)} if values.keys() == TASKS.keys() else {})
 
     def minutes(self) -> float:
         """The mean over seeds."""
-        seconds = [sum(result["seconds"] for result in seed) for seed in self.parts]
-        return float(np.mean(seconds)) / 60
+        return float(np.mean([result["seconds"] for result in self.results])) / 60
 
     def peak_mb(self) -> float | None:
         """The largest of all; None if a run did not say."""
-        peaks = [result.get("peak_mb") for seed in self.parts for result in seed]
+        peaks = [result.get("peak_mb") for result in self.results]
         return None if None in peaks else max(peaks)
 
 
-def rows_of(
-    runs: Sequence[dict], joined: Mapping[str, Sequence[str]], epoch: str = "metrics"
-) -> dict[str, Row]:
-    """Name → row, in the order of the results.
-
-    Args:
-        runs: results, as results.jsonl has them.
-        joined: name → names of single-task runs, which become one row of that name.
-        epoch: whose scores count, the best ("metrics") or the last one ("last").
-    """
-    row_names = {member: name for name, members in joined.items() for member in members}
-    by_row: dict[str, dict[int | None, list[dict]]] = {}
+def rows_of(runs: Sequence[dict], epoch: str = "metrics") -> dict[str, Row]:
+    """Name → row, in the order of the results."""
+    by_name: dict[str, dict[int | None, dict]] = {}
     for result in runs:
-        name = row_names.get(result["name"], result["name"])
-        by_row.setdefault(name, {}).setdefault(result["seed"], []).append(result)
-    rows = {}
-    for name, by_seed in by_row.items():
-        members = len(joined.get(name, [name]))
-        whole = {seed: part for seed, part in sorted(by_seed.items()) if len(part) == members}
-        if len(whole) < len(by_seed):
-            print(
-                f"note: {name} lacks a member for some seeds, which are left out", file=sys.stderr
-            )
-        if whole:
-            rows[name] = Row(name, tuple(whole), tuple(map(tuple, whole.values())), epoch)
-    return rows
-
-
-def joined_runs() -> dict[str, tuple[str, ...]]:
-    """The names of joined experiments, and those of their members."""
-    experiments = map(results.read_experiment, sorted(results.FOLDER.glob("**/*.toml")))
-    return {one.name: one.members for one in experiments if one.kind == "joined"}
+        by_name.setdefault(result["name"], {})[result["seed"]] = result
+    return {
+        name: Row(name, *zip(*sorted(by_seed.items()), strict=True), epoch)
+        for name, by_seed in by_name.items()
+    }
 
 
 # ---------------------------------------------------------------------------------------------
@@ -133,18 +105,20 @@ def interval_of(row: Row, baseline: Row, folder: str | None = None) -> dict[str,
     key = baseline.name, row.name, seeds, baseline_seeds
     if kept := read_intervals().get(key):
         return kept
-    files = results.dev_files({"data_dir": folder})
-    try:
-        ours = predictions_of(row, seeds, files)
-        theirs = predictions_of(baseline, baseline_seeds, files)
-    except FileNotFoundError as error:
-        print(f"note: {error}", file=sys.stderr)
+    names = [results.run_name(row.name, seed) for seed in seeds]
+    names += [results.run_name(baseline.name, seed) for seed in baseline_seeds]
+    missing = [name for name in names if not (results.RUNS / name).is_dir()]
+    if missing:
+        print(f"note: no predictions of {', '.join(missing)}; run.py --again", file=sys.stderr)
         return {}
+    files = results.dev_files({"data_dir": folder})
+    ours = predictions_of(row, seeds, files)
+    theirs = predictions_of(baseline, baseline_seeds, files)
     gold = {task: results.gold(task, files[task])[1] for task in ours if task in theirs}
     computed = bootstrap.intervals(ours, theirs, gold, paired=seeds == baseline_seeds)
     rounded = {score: [round(value, 5) for value in one] for score, one in computed.items()}
-    names = ("baseline", "name", "seeds", "baseline_seeds")
-    results.append_line(INTERVALS, dict(zip(names, key, strict=True)) | {"scores": rounded})
+    keys = ("baseline", "name", "seeds", "baseline_seeds")
+    results.append_line(INTERVALS, dict(zip(keys, key, strict=True)) | {"scores": rounded})
     return computed
 
 
@@ -152,23 +126,16 @@ def predictions_of(row: Row, seeds: Seeds, files: Mapping[str, Path]) -> dict[st
     """The dev predictions of a row's runs: task → (S, N).
 
     Raises:
-        FileNotFoundError: a run's folder is not here.
         InputError: a run was measured on another dev file.
     """
     predictions: dict[str, list[np.ndarray]] = {}
     for seed in seeds:
-        for result in row.parts[row.seeds.index(seed)]:
-            name = results.run_name(result["name"], seed)
-            check_data(name, result["data"], files)
-            folder = results.RUNS / name
-            if not folder.is_dir():
-                raise FileNotFoundError(
-                    f"no interval of {row.name}: its predictions are not in {folder}; "
-                    "run.py --again makes them"
-                )
-            for task in result["data"]:
-                predicted = results.dev_predictions(folder, task, files[task])
-                predictions.setdefault(task, []).append(predicted)
+        result, name = row.results[row.seeds.index(seed)], results.run_name(row.name, seed)
+        check_data(name, result["data"], files)
+        folder = results.RUNS / name
+        for task in result["data"]:
+            predicted = results.dev_predictions(folder, task, files[task])
+            predictions.setdefault(task, []).append(predicted)
     return {task: np.stack(values) for task, values in predictions.items()}
 
 
@@ -248,11 +215,8 @@ def get_args() -> argparse.Namespace:
 def main() -> None:
     """Print a table of scores, and one of differences if rows are named."""
     args = get_args()
-    joined = joined_runs()
     runs = [result for result in results.load_results() if result["data"]]
-    wanted = {member for name in args.names for member in joined.get(name, [name])}
-    runs = [result for result in runs if not wanted or result["name"] in wanted]
-    rows = rows_of(runs, joined, "last" if args.last else "metrics")
+    rows = rows_of(runs, "last" if args.last else "metrics")
     missing = [name for name in args.names if name not in rows]
     if missing or not rows:
         there = ", ".join(rows) or "none"

@@ -46,16 +46,15 @@ RUNS = FOLDER / "runs"
 # Descriptions of runs
 
 # train: several tasks at once; classify: sentences of one file; tag: names in sentences;
-# pretrain: masked words; probe: a frozen BERT; stability: what makes runs on few labels differ
+# pretrain: masked words; probe: a frozen BERT
 SCRIPTS = {
     "train": "extensions/multitask.py",
     "classify": "classifier.py",
     "tag": "lessons/token_classifier.py",
     "pretrain": "pretraining/pretrain.py",
     "probe": "research/experiments/probe.py",
-    "stability": "research/experiments/stability.py",
+    "ensemble": "extensions/ensemble.py",  # of checkpoints that other runs have left
 }
-KINDS = (*SCRIPTS, "ensemble", "joined")
 # --fast: PyTorch's kernels instead of the formulas in bert.py and optimizer.py. Every recorded run
 # was made with them.
 FAST = ["--fast"]
@@ -67,7 +66,7 @@ class Experiment:
     """A TOML: what is run, with which flags, for which seeds."""
 
     name: str
-    kind: str  # of SCRIPTS; ensemble of checkpoints; joined: single-task runs reported as one row
+    kind: str  # of SCRIPTS
     script: str
     seeds: tuple[int, ...]
     members: tuple[str, ...]
@@ -123,7 +122,7 @@ def read_experiment(path: str | Path) -> Experiment:
     check_run(path, run)
     if not all(isinstance(flags, dict) for flags in tables["variants"].values()):
         raise InputError(f"{path}: a variant is a table of flags, [variants.NAME]")
-    run["script"] = run["script"] or SCRIPTS.get(run["kind"], SCRIPTS["train"])
+    run["script"] = run["script"] or SCRIPTS[run["kind"]]
     lists = {key: tuple(run[key]) for key in ("seeds", "members", "models")}
     return Experiment(**(run | lists | tables))
 
@@ -132,9 +131,9 @@ def check_run(path: Path, run: dict[str, Any]) -> None:
     """Raise InputError if the table [run] lacks something or names something unknown."""
     if not isinstance(run.get("name"), str) or not run["name"]:
         raise InputError(f"{path}: [run] has no name")
-    if run["kind"] not in KINDS:
-        raise InputError(f"{path}: kind {run['kind']!r} is not one of {', '.join(KINDS)}")
-    wanted = "seeds" if run["kind"] in SCRIPTS else "members"
+    if run["kind"] not in SCRIPTS:
+        raise InputError(f"{path}: kind {run['kind']!r} is not one of {', '.join(SCRIPTS)}")
+    wanted = "members" if run["kind"] == "ensemble" else "seeds"
     if not run[wanted]:
         raise InputError(f"{path}: [run] has no {wanted}, which a run of kind {run['kind']} needs")
     for seed in run["seeds"]:

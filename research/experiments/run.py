@@ -29,22 +29,6 @@ AGAIN = "(a run that has its line already wants --again)"
 OF_TASKS = ("train", "ensemble")  # the kinds that write predictions on dev
 
 
-def planned(paths: list[str]) -> list[Experiment]:
-    """The experiments of these TOMLs and their variants.
-
-    A joined one stands for its members' TOMLs in the same folder.
-    """
-    experiments = []
-    for path in map(Path, paths):
-        experiment = results.read_experiment(path)
-        if experiment.kind == "joined":
-            members = (path.with_name(f"{name}.toml") for name in experiment.members)
-            experiments += map(results.read_experiment, members)
-        else:
-            experiments += experiment.with_variants()
-    return experiments
-
-
 def seeds_of(experiment: Experiment, only: list[int] | None) -> list[int | None]:
     """The seeds to run; an ensemble has none of its own."""
     if experiment.kind == "ensemble":
@@ -80,7 +64,7 @@ def command_of(experiment: Experiment, seed: int | None, folder: Path) -> list[s
     if missing:
         needed = f"{experiment.name} needs the runs {', '.join(missing)}; run these first"
         raise InputError(f"{needed} {AGAIN}")
-    script, flags = str(results.ROOT / "extensions" / "ensemble.py"), as_arguments(experiment.flags)
+    script, flags = str(results.ROOT / experiment.script), as_arguments(experiment.flags)
     return [sys.executable, script, *map(str, checkpoints), *flags, "--out_dir", str(folder)]
 
 
@@ -168,7 +152,11 @@ def get_args() -> argparse.Namespace:
 def main() -> None:
     """Run all that is not in results.jsonl yet."""
     args = get_args()
-    experiments = planned(args.experiments)
+    experiments = [
+        experiment
+        for path in args.experiments
+        for experiment in results.read_experiment(path).with_variants()
+    ]
     names = [one.name for one in experiments]
     for name in args.only or ():
         if name not in names:

@@ -1,12 +1,12 @@
 """Search for hyper-parameters with Optuna, on dev alone; goes on where it was stopped.
 
     pip install -r requirements-search.txt
-    python research/experiments/search.py research/experiments/search-cross.toml
+    python research/experiments/search.py research/experiments/techniques/search-sst.toml
 
 The TOML is one of a run whose table [search] names the number of trials and, for each flag, a range
 (low, high, and log = true for equal steps of its logarithm) or the choices. What is maximised is
 the best epoch's overall score on dev, of the run's first seed: the best of many trials looks better
-than it is, so run the winner anew with other seeds before you believe it.
+than it is, so run the winner again with other seeds before you believe it.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def check_ranges(experiment: Experiment) -> tuple[int, dict[str, dict]]:
     """(number of trials, flag → range) of [search].
 
     Raises:
-        InputError: no such table, or a range that is none.
+        InputError: no such table, or a range is not a range.
     """
     ranges = dict(experiment.search)
     trials = ranges.pop("trials", None)
@@ -84,7 +84,7 @@ def try_once(trial: Any, experiment: Experiment, ranges: dict[str, dict]) -> flo
         raise Stopped("stopped; the same command goes on with this trial")
     if status:  # such as a loss that is not finite; its one line stands above
         raise optuna.TrialPruned
-    overall = float(results.read_metrics(folder, "train")["best"]["overall"])
+    overall = float(results.read_metrics(folder, "train")["metrics"]["overall"])
     shutil.rmtree(folder)  # the values are in the study; checkpoints would fill the disk
     return overall
 
