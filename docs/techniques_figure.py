@@ -50,11 +50,10 @@ SENTIMENT = {
     "twice the epochs": "double",
     "more pre-training": "tapt",
     "SimCSE": "simcse",
-    "supervised contrastive": "supcon",
     "SMART": "smart",
     "R-Drop": "r-drop",
     "shapes of words": "shapes",
-    "NER as a second task": "names",
+    "NER as a second task": "ner",
     "synonyms": "synonyms",
     "LoRA": "lora",
 }
@@ -76,7 +75,7 @@ ROUND_ROBIN = {
     "a top layer for each task": "separate-layers",
     "sum of gradients": "sum",
 }
-AT_ONCE = {"PCGrad": "pcgrad", "NER as a fourth task": "names"}
+AT_ONCE = {"PCGrad": "pcgrad", "NER as a fourth task": "ner"}
 PANELS = (
     Panel("Sentiment, accuracy", "sst", "sst", SENTIMENT),
     Panel("Similarity, Pearson's r", "sts", "sts", SIMILARITY),
