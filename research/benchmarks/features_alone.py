@@ -19,6 +19,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent.parent))
 
 import numpy as np
 import pandas as pd
+from extensions.features.tags import SHAPES, is_negation, shape
 from scipy.sparse import csr_array, hstack
 from scipy.stats import bootstrap, pearsonr
 from sklearn.feature_extraction.text import TfidfVectorizer
@@ -27,7 +28,6 @@ from sklearn.metrics import accuracy_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from extensions.features.tags import SHAPES, is_negation, shape
 from extensions.features.word_tags import WORD
 from training.cli.arguments import OneLineParser
 from training.cli.scripts import run_script

@@ -1,6 +1,6 @@
 """The recipe of lessons/question_answering.py written with transformers, to compare scores with.
 
-    python -P /PATH/TO/research/benchmarks/qa_recipe.py --train FILE --dev FILE --model MODEL --seed 0
+    python -P /PATH/TO/research/benchmarks/qa_recipe.py --train FILE --dev FILE --model MODEL
 
 recipe.py says how to start it. Files are SQuAD's JSON (version 1.1). Windows are those of the fast
 tokenizer, spans the best of 20 first and 20 last tokens as in transformers' own example, scores

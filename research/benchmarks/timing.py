@@ -1,6 +1,6 @@
 """What the benchmarks share: work in a process of its own, in turns, and tables of what came out.
 
-A benchmark names its pieces of work in a dict, and ends in ``do_job`` where it is called with a job.
+A benchmark names its pieces of work in a dict; called with --job JSON it does one of them (do_job).
 """
 
 from __future__ import annotations
