@@ -2,8 +2,8 @@
 
     python -P /PATH/TO/research/benchmarks/token_recipe.py --data DIR --model MODEL --seed 0
 
-recipe.py says how to start it. DIR holds train, dev and test of WikiANN. Entities are counted by
-the conditions of seqeval's two predicates. Words that the tokenizer gives no token, or that --length
+recipe.py says how to start it. DIR holds WikiANN's train, dev and test. Entities are counted by
+seqeval's conditions. Words that the tokenizer gives no token, or that --length
 cuts off, count as tagged O, as in ours. Prints dev scores of every epoch, and those of the best
 epoch on test.
 """
