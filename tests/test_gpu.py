@@ -115,7 +115,7 @@ import torch.distributed as dist
 from training.loop import processes
 
 processes.join_processes(use_gpu=True)
-processes.process_count = lambda: 2  # a single one sends no messages
+processes.world_size = lambda: 2  # a single one sends no messages
 model = torch.nn.Linear(3, 2).to("cuda" if torch.cuda.is_available() else "cpu")
 model(torch.ones(4, 3, device=model.weight.device)).sum().backward()
 processes.broadcast_parameters(model)
@@ -123,7 +123,7 @@ processes.all_reduce_gradients(model)
 assert model.weight.grad.tolist() == [[4.0] * 3] * 2, model.weight.grad
 assert processes.all_reduce_numbers([0.1, 2.0]) == [0.1, 2.0]
 assert processes.any_process(True) and not processes.any_process(False)
-assert processes.from_first({"a": 1}) == {"a": 1}
+assert processes.broadcast_from_main({"a": 1}) == {"a": 1}
 print("messages through", dist.get_backend(), flush=True)
 processes.leave_processes()
 """

@@ -46,7 +46,7 @@ def default_model(local_files_only: bool = False) -> str:
     """The name of the scripts' own default: $MINBERT_MODEL if set, else bert-base-uncased.
 
     Only here the offline model stands in, with a loud line, when bert-base-uncased is not in the
-    cache and no hub answers. Where several processes train, one of them asks: in_first_process.
+    cache and no hub answers. Where several processes train, one of them asks: on_main_process.
     """
     return os.environ.get("MINBERT_MODEL") or _course_or_offline_model(local_files_only)
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from training.files.errors import InputError
-from training.loop.processes import first_process
+from training.loop.processes import is_main_process
 
 
 class Board:
@@ -20,7 +20,7 @@ class Board:
 
     def __init__(self, folder: str | None, name: str, step: int):
         self.writer = None
-        if not folder or not first_process():
+        if not folder or not is_main_process():
             return
         try:
             from torch.utils.tensorboard import SummaryWriter  # not everybody has the package
