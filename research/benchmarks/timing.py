@@ -51,9 +51,9 @@ def timed(work: Callable[[], object], use_gpu: bool = False) -> dict:
 
 def with_kernels(model: torch.nn.Module, optimizer: torch.optim.Optimizer | None = None) -> None:
     """What --fast does to a model and its optimizer. Ours has to be on the path by then."""
-    from training.acceleration import accelerate
+    from training.loop.devices import speed_up
 
-    accelerate(model, optimizer)
+    speed_up(model, optimizer)
 
 
 # ---------------------------------------------------------------------------------------------

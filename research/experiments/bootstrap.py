@@ -10,7 +10,8 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from multitask_classifier import TASKS, overall
+from evaluation import overall
+from research.experiments.results import TASKS
 
 RESAMPLES = 5000
 CHUNK = 200  # resamples computed at a time, for the memory they take
@@ -40,11 +41,11 @@ def scores(
         counts = np.ones((predicted.shape[1], 1))  # (N, R)
         if draws is not None:
             counts = draws[task].T.astype(float)
-        if TASKS[task].classes:
+        if task != "sts":
             values[task] = (predicted == gold[task]) @ counts / counts.sum(axis=0)
         else:
             values[task] = weighted_pearson(predicted, gold[task], counts)
-    if values.keys() == TASKS.keys():
+    if values.keys() == set(TASKS):
         values["overall"] = overall(values)
     return values
 

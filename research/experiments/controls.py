@@ -32,7 +32,6 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 
 from datasets import SentenceClassificationTestDataset, load_data, load_pairs
-from multitask_classifier import TASKS
 from research.experiments import results
 from research.experiments.results import Experiment
 from research.experiments.run import is_done, numbers
@@ -66,8 +65,9 @@ def as_read_by(model: str) -> Callable[[str], str]:
 def pairs(flags: dict[str, Any]) -> dict[str, float]:
     """The cosine of two sentences' TF-IDF, which knows no labels: Pearson's r."""
     files = multitask_files(flags.get("data_dir"))
-    label = TASKS["sts"].label
-    train, dev = (load_pairs(files[f"sts_{split}"], "dev", label) for split in ("train", "dev"))
+    train, dev = (
+        load_pairs(files[f"sts_{split}"], "dev", "similarity") for split in ("train", "dev")
+    )
     model = vectorizer().fit([text for row in train for text in row[:2]])
     first, second = (model.transform([row[i] for row in dev]) for i in (0, 1))  # rows of length 1
     cosines = np.asarray(first.multiply(second).sum(axis=1)).ravel()

@@ -29,14 +29,13 @@ from sklearn.preprocessing import StandardScaler
 from bert import BertModel
 from datasets import SentenceClassificationDataset, load_data
 from extensions.features.pooling import pool
-from training.acceleration import accelerate
 from training.cli.arguments import OneLineParser, check_seed, positive_int
 from training.cli.flags import add_fields, flag
 from training.cli.scripts import run_script
 from training.files.hub import default_model
 from training.files.writing import check_writable, write_json
 from training.loop.batches import evaluation_loader
-from training.loop.devices import autocast_for, pick_device
+from training.loop.devices import autocast_for, pick_device, speed_up
 
 
 @dataclass
@@ -81,7 +80,7 @@ def measure(args: ProbeFlags) -> dict[str, float]:
     """The accuracy on dev, and the effective rank of the training sentences' vectors."""
     train, dev = (load_data(path, "dev") for path in (args.train, args.dev))
     model = BertModel.from_pretrained(args.model).to(pick_device(args.use_gpu))
-    accelerate(model)
+    speed_up(model)
     probe = make_pipeline(StandardScaler(), LogisticRegression(max_iter=1000))
     vectors = encode(model, train, args)  # (N, D)
     probe.fit(vectors, [label for _, label, _ in train])

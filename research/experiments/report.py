@@ -22,9 +22,10 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent.parent))
 
 import numpy as np
 
-from multitask_classifier import TASKS, overall
+from evaluation import overall
 from research.experiments import bootstrap, results
 from research.experiments.bootstrap import Interval
+from research.experiments.results import TASKS
 from training.cli.arguments import OneLineParser
 from training.cli.scripts import run_script
 from training.files.errors import InputError
@@ -53,7 +54,7 @@ class Row:
             for task in TASKS
             if all(task in seed for seed in scores)
         }
-        return values | ({"overall": overall(values)} if values.keys() == TASKS.keys() else {})
+        return values | ({"overall": overall(values)} if values.keys() == set(TASKS) else {})
 
     def minutes(self) -> float:
         """The mean over seeds."""

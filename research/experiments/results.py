@@ -30,17 +30,18 @@ except ImportError:  # Windows
     fcntl = None
 
 from datasets import load_data, load_pairs
-from evaluation import read_predictions
-from multitask_classifier import TASKS
+from evaluation import COLUMNS, read_predictions
 from training.files.course_files import multitask_files
 from training.files.errors import InputError
 from training.files.writing import sha256_of
-from training.loop.batches import SINGLE
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 FOLDER = ROOT / "research" / "experiments"
 RESULTS = FOLDER / "results.jsonl"
 RUNS = FOLDER / "runs"
+
+TASKS = ("sst", "para", "sts")
+PAIR_LABELS = {"para": "is_duplicate", "sts": "similarity"}  # columns of the data files
 
 # ---------------------------------------------------------------------------------------------
 # Descriptions of runs
@@ -255,16 +256,15 @@ def dev_files(flags: dict[str, Any]) -> dict[str, Path]:
 @cache
 def gold(task: str, path: Path) -> tuple[list[str], np.ndarray]:
     """(ids, labels) of a dev file, in its order."""
-    kind = TASKS[task]
-    single = kind.keys == SINGLE
-    rows = load_data(path, "dev") if single else load_pairs(path, "dev", kind.label)
+    label = PAIR_LABELS.get(task)
+    rows = load_pairs(path, "dev", label) if label else load_data(path, "dev")
     return [row[-1] for row in rows], np.array([row[-2] for row in rows], dtype=float)
 
 
 def dev_predictions(folder: Path, task: str, path: Path) -> np.ndarray:
     """What the run in a folder predicted on a task's dev file, in the order of that file."""
     file = folder / f"{task}-dev-output.csv"
-    predictions = read_predictions(file, TASKS[task].column)
+    predictions = read_predictions(file, COLUMNS[TASKS.index(task)])
     ids, _ = gold(task, path)
     if predictions.keys() != set(ids):
         raise InputError(f"{file} has other ids than {path}; run again")
