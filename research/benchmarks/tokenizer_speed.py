@@ -78,14 +78,18 @@ def measure(texts: list[str], model: str | None, repeats: int) -> dict[str, dict
 
     times = {}
     for name, job, read in (
-        ("text_to_ids: ids", lambda: [ours.text_to_ids(text) for text in texts], read_ids),
+        (
+            "text_to_ids: ids",
+            lambda: [ours.word_pieces.text_to_ids(text) for text in texts],
+            read_ids,
+        ),
         ("batch call: ids, segments, masks", lambda: ours(texts), read_all),
     ):
         ways = {
             "encode_batch": lambda read=read: [read(one) for one in rust.encode_batch(texts)],
             "encode": lambda read=read: [read(rust.encode(text)) for text in texts],
         }
-        times[name] = in_turns({"cold": job, "warm": job}, ways, ours.remembered.clear, repeats)
+        times[name] = in_turns({"cold": job, "warm": job}, ways, ours.word_pieces.clear, repeats)
     return times
 
 
