@@ -23,7 +23,7 @@ from research.experiments import report, results
 
 
 @pytest.fixture
-def place(tmp_path, monkeypatch, tiny_data) -> Path:
+def place(tmp_path, monkeypatch, tiny_data) -> Path:  # noqa: F811
     """Results and runs in a folder of the test's own, and the stand-in."""
     monkeypatch.setenv("MINBERT_DATA", str(tiny_data))
     monkeypatch.setattr(results, "RESULTS", tmp_path / "results.jsonl")
