@@ -12,9 +12,6 @@ import pytest
 from made_up import a_result, calls, write_toml
 from support import ROOT, assert_refused, succeeded
 
-import classifier
-from lessons import token_classifier
-from pretraining import pretrain
 from research.experiments import results, run, search
 from training.files.errors import InputError
 
@@ -232,7 +229,10 @@ def test_a_faulty_toml(tmp_path, text, said):
 )
 def test_the_tomls_of_the_repository(path):
     """Their flags are flags; what makes no sense would be refused only when its turn comes."""
+    import classifier
     from extensions.multitask import get_args
+    from lessons import token_classifier
+    from pretraining import pretrain
 
     one = results.read_experiment(path)
     assert one.name == path.stem
