@@ -143,4 +143,4 @@ def test_the_benchmark_runs(tiny_model_folder, tiny_data, tmp_path):
         "-P", ROOT / "research/benchmarks/speed.py", "--use_gpu", "--model", tiny_model_folder,
         "--data", tiny_data, "--only", "training", "--rows", 8, "--repeats", 1, folder=tmp_path,
     )  # fmt: skip
-    assert succeeded(done).out.count("| ours, graphs |") == 3
+    assert succeeded(done).out.count("| ours, compiled |") == 3
