@@ -43,10 +43,9 @@ from course.answers import (
     put,
     read_all,
 )
-from course.grading.judging import submission as one
+from course.grading.judging.submission import grade_tasks
 from course.grading.judging.types import Submission
-from course.grading.sandbox import isolation
-from course.grading.sandbox import requests as asking
+from course.grading.sandbox import protocol
 from course.grading.sandbox.context import GradingContext
 from datasets import load_data
 from prepare_submit import CODE, PART_1_FILES, ZIP_NAME
@@ -144,7 +143,7 @@ def grade(
         kill_at: SIGKILL the grader as soon as there are so many results.
     """
     script = [sys.executable, ROOT / "course" / "grade.py", submissions, "--out", out, "-j", j]
-    command = [*map(str, script), "--gold", *map(str, GOLD), *isolation.flags()]
+    command = [*map(str, script), "--gold", *map(str, GOLD)]
     start, memory = time.monotonic(), []
     with open(out.parent / f"{out.name}.log", "w") as log:
         process = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT)
@@ -264,9 +263,9 @@ def tell_apart(name: str, first: dict[str, Any], second: dict[str, Any]) -> None
 
 
 def ask_here(
-    context: GradingContext, jobs: list[dict], tensors: Mapping[str, torch.Tensor], slot: int
-) -> tuple[dict[str, asking.Reply], list[str]]:
-    """As asking.ask, without a sandbox: for code that we know."""
+    context: GradingContext, jobs: list[dict], tensors: Mapping[str, torch.Tensor]
+) -> tuple[dict[str, protocol.Reply], list[str]]:
+    """As protocol.ask, without a sandbox: for code that we know."""
     answers = {}
     for job in jobs:
         module, _, name = job["run"].partition(":")
@@ -277,15 +276,15 @@ def ask_here(
                 dict(tensors), **job["arguments"]
             )
         kept = {k: v.detach() if isinstance(v, torch.Tensor) else v for k, v in outputs.items()}
-        answers[job["name"]] = asking.Reply("ran", kept)
+        answers[job["name"]] = protocol.Reply("ran", kept)
     return answers, ["none"]
 
 
 def loses(context: GradingContext, files: Mapping[str, str]) -> list[str]:
     """The tasks of part 1 in which a submission loses points."""
     given = Submission("1_a", 1, {name: text.encode() for name, text in files.items()})
-    with mock.patch.object(asking, "ask", ask_here):
-        verdicts, _ = one.grade_tasks(context, given, 0)
+    with mock.patch.object(protocol, "ask", ask_here):
+        verdicts, _ = grade_tasks(context, given)
     return [entry.id for entry in context.tasks if not all(verdicts[entry.id].rows.values())]
 
 

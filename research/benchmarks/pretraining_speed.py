@@ -24,8 +24,11 @@ sys.path.insert(0, str(ROOT))
 
 from optimizer import AdamW
 from pretraining import pretrain
-from pretraining.corpus import build
-from pretraining.masking import PretrainingExamples
+from pretraining.building import build
+from pretraining.examples import PretrainingExamples
+from pretraining.losses import KEYS, pretraining_losses
+from pretraining.masking import IGNORED
+from pretraining.model import OBJECTIVES, PretrainingModel
 from pretraining.presets import PRESETS, preset
 from research.benchmarks import timing
 from tokenizer import BertTokenizer
@@ -56,7 +59,7 @@ def ours(job: SimpleNamespace) -> dict:
     device = torch.device("cuda" if job.use_gpu else "cpu")
     examples, tokenizer = rows_of(job)
     config = preset(job.preset, vocab_size=len(tokenizer))
-    model = pretrain.PretrainingModel(config, job.objective).to(device).train()
+    model = PretrainingModel(config, job.objective).to(device).train()
     optimizer = AdamW(pretrain.weight_decay_groups(model, 0.01), lr=job.lr)
     timing.with_kernels(model, optimizer)
     autocast = autocast_for(device, "auto")
@@ -65,11 +68,11 @@ def ours(job: SimpleNamespace) -> dict:
     for step, rows in zip(range(job.steps + WARM_UP), batches, strict=False):
         batch = examples.collate_fn([examples[i] for i in rows])
         optimizer.zero_grad()
-        masked = max(1, int((batch["labels"] != pretrain.IGNORED).sum()))
+        masked = max(1, int((batch["labels"] != IGNORED).sum()))
         with autocast():
-            tensors = (batch[key].to(device) for key in pretrain.KEYS)
-            word_loss, pair_loss, _ = pretrain.measure(model, *tensors)
-        (word_loss / masked + pair_loss / len(rows)).backward()
+            tensors = (batch[key].to(device) for key in KEYS)
+            words, pairs = pretraining_losses(model, *tensors)
+        (words.loss / masked + pairs.loss / len(rows)).backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         factor = linear_factor(step, job.steps + WARM_UP, 0.1, True)
         set_learning_rates(optimizer, factor)
@@ -153,7 +156,7 @@ def main() -> None:
     add("--text", nargs="+", help="text files or folders")
     add("--vocab", help="model whose vocabulary is taken")
     add("--preset", choices=tuple(PRESETS), default="heartbert")
-    add("--objective", choices=pretrain.OBJECTIVES, default="nsp")
+    add("--objective", choices=OBJECTIVES, default="nsp")
     add("--length", type=positive_int, default=128)
     add("--batch_size", type=positive_int, default=32)
     add("--steps", type=positive_int, default=20, help="that are measured")

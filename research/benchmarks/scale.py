@@ -23,7 +23,7 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 sys.path.insert(0, str(ROOT))
 
 from datasets import SentencePairDataset, load_pairs
-from pretraining.corpus import build
+from pretraining.building import build
 from research.benchmarks import timing
 from tokenizer import BertTokenizer
 from training.cli.arguments import OneLineParser, positive_int
