@@ -23,12 +23,13 @@ from types import ModuleType
 
 from checks.graded_tasks import GRADED_TASKS
 from datasets import load_data, load_pairs
-from evaluation import accuracy, pearson, read_predictions
+from evaluation import accuracy, pearson
 from training.cli.arguments import OneLineParser
 from training.cli.scripts import run_script
 from training.files.course_files import data_folder
 from training.files.errors import InputError
 from training.files.imports import with_imported
+from training.files.predictions import read_predictions
 from training.files.writing import atomic_write
 
 ZIP_NAME = "dnlp_final_project_submission.zip"

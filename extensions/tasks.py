@@ -6,15 +6,39 @@ have a file of their own, since there every word has an answer.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
+
+import torch
+from torch import Tensor
 from torch.nn import functional as F
 
 import multitask_classifier as plain
-from evaluation import accuracy, classify_pairs
+from evaluation import accuracy, score_pairs
 from extensions.loss.losses import cosent, ordinal
 from extensions.names import TAGS, describe_words, entity_f1, read_names, tag_loss, tag_words
 from training.files.course_files import COURSE_STEMS
 from training.loop.batches import PAIR, SINGLE
 from training.tasks import Task
+
+
+def classify_pairs(
+    batches: Iterable[dict], logits_of: Callable[..., Tensor], device: torch.device
+) -> dict[str, list]:
+    """Predict a class for each sentence pair, from logits (B, number of classes).
+
+    The arguments are score_pairs'; the result also holds confidence (of the prediction).
+    """
+    confidence: list[float] = []
+
+    def best(*pair: Tensor) -> Tensor:
+        probabilities = logits_of(*pair).float().softmax(dim=-1)  # (B, C)
+        confidence.extend(probabilities.amax(dim=-1).tolist())
+        return probabilities.argmax(dim=-1)  # (B,)
+
+    predictions = score_pairs(batches, best, device)
+    predictions["y_pred"] = [int(label) for label in predictions["y_pred"]]
+    return predictions | {"confidence": confidence}
+
 
 FURTHER_TASKS = {
     "nli": Task(  # does the second sentence follow from the first?

@@ -11,13 +11,14 @@ from sklearn.metrics import accuracy_score
 from support import assert_refused
 
 from datasets import load_data, load_pairs, preprocess_string
-from evaluation import pearson, read_predictions
+from evaluation import pearson
 from extensions import ensemble
 from extensions.flags import TechniqueFlags
 from extensions.multitask import get_args, load_model, new_model
 from extensions.tasks import STEMS
 from multitask_classifier import TASKS, complete_flags, overall
 from tokenizer import BertTokenizer
+from training.files.predictions import read_predictions
 from training.loop.checkpoints import save_checkpoint
 
 CPU = torch.device("cpu")

@@ -30,7 +30,6 @@ from torch.nn import functional as F
 import multitask_classifier
 from bert import BertModel
 from datasets import load_pairs
-from evaluation import read_predictions
 from extensions import flags as techniques
 from extensions import multitask
 from extensions.features.word_tags import WordTags, load_tagger
@@ -47,6 +46,7 @@ from multitask_classifier import MultitaskBERT, complete_flags
 from optimizer import AdamW
 from tokenizer import BertTokenizer
 from training.files.errors import InputError
+from training.files.predictions import read_predictions
 from training.loop import run as training_run
 from training.loop.batches import LengthBatches
 from training.loop.checkpoints import ResumePoint, StopRequest, load_checkpoint

@@ -19,11 +19,12 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent.parent))
 
 import numpy as np
 
-from evaluation import COLUMNS, read_predictions
+from evaluation import COLUMNS
 from research.experiments.report import Row, intervals, scores
 from training.cli.arguments import OneLineParser
 from training.cli.scripts import run_script
 from training.files.errors import InputError
+from training.files.predictions import read_predictions
 
 TASKS = {"sts": ("sts", COLUMNS[2]), "quora": ("para", COLUMNS[1])}
 

@@ -28,10 +28,10 @@ except ImportError:  # Windows
     fcntl = None
 
 from datasets import load_data, load_pairs
-from evaluation import read_predictions
 from multitask_classifier import TASKS
 from training.files.course_files import multitask_files
 from training.files.errors import InputError
+from training.files.predictions import read_predictions
 from training.files.writing import sha256_of
 from training.loop.batches import SINGLE
 

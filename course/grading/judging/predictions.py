@@ -22,9 +22,10 @@ from checks.part2 import submission as part_2
 from course.grading.judging.types import Submission
 from course.grading.pages.output import clean
 from datasets import load_data, load_pairs
-from evaluation import accuracy_and_f1, parse_predictions
+from evaluation import accuracy_and_f1
 from prepare_submit import PART_1_FILES
 from training.files.errors import InputError
+from training.files.predictions import parse_predictions
 
 RESAMPLES = 1000
 AT_ONCE = 1_000_000  # numbers in memory

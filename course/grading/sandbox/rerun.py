@@ -26,10 +26,10 @@ from course.grading.sandbox.confine import MIB, Limits
 from course.grading.sandbox.context import GradingContext
 from course.grading.sandbox.requests import frames_in, who
 from course.grading.sandbox.worker import frame
-from evaluation import parse_predictions
 from training.files.course_files import data_folder
 from training.files.errors import InputError
 from training.files.hub import default_model, find_model
+from training.files.predictions import parse_predictions
 from training.files.writing import sha256_of
 
 PROGRAM = "training.py"
