@@ -40,13 +40,13 @@ from markupsafe import Markup
 from torch import Tensor
 from torch.nn import functional as F
 
-from base_bert import MASKED_WORD_NAMES, canonical_name, read_weights
+from base_bert import canonical_name, read_weights
 from bert import BertLayer, BertModel, BertSelfAttention
 from checks.graded_tasks import graded_task
 from classifier import BertSentimentClassifier, load_model
 from datasets import load_data
 from lessons.int8 import quantize_rows
-from pretraining.model import PretrainingModel
+from pretraining.model import MASKED_WORD_NAMES, PretrainingModel
 from tokenizer import BertTokenizer
 from training import wordpieces
 from training.cli.arguments import OneLineParser, positive_float

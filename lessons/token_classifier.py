@@ -11,7 +11,7 @@ is kept in the folder --out as one that ``transformers`` loads too. The idea, an
 docs/token-classification.md.
 
 This file has the model, its training and its use. How files look, which piece has a word's label
-and what counts as an entity is training/files/entities.py's; flags, folders and the head's weights are
+and what counts as an entity is extensions/entities.py's; flags, folders and the head's weights are
 heads.py's.
 """
 
@@ -34,6 +34,17 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from config import BertConfig
+from extensions.entities import (
+    NO_LABEL,
+    OUTSIDE,
+    Sentence,
+    TaggedWords,
+    entities,
+    entity_scores,
+    labels_of,
+    likeliest_tags,
+    read_sentences,
+)
 from lessons.heads import (
     OUT_HELP,
     BertWithHead,
@@ -48,17 +59,6 @@ from tokenizer import BertTokenizer
 from training.cli.arguments import OneLineParser, positive_int, probability
 from training.cli.flags import add_fields, flag
 from training.cli.scripts import run_script
-from training.files.entities import (
-    NO_LABEL,
-    OUTSIDE,
-    Sentence,
-    TaggedWords,
-    entities,
-    entity_scores,
-    labels_of,
-    likeliest_tags,
-    read_sentences,
-)
 from training.files.errors import InputError
 from training.files.writing import atomic_write, write_json
 from training.loop.batches import evaluation_loader

@@ -12,10 +12,10 @@ from test_techniques import run  # noqa: F401  (a fixture)
 from transformers import BertForTokenClassification
 
 from extensions import multitask
+from extensions.entities import entity_scores
 from extensions.model import TechniquesBERT
 from extensions.names import TAGS, entity_f1, read_names, tag_loss, tag_words
 from extensions.tasks import TASKS
-from training.files.entities import entity_scores
 from training.loop.batches import evaluation_loader
 from training.reports.error_analysis import describe
 

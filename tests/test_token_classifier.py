@@ -31,10 +31,7 @@ from transformers import AutoTokenizer, BertForTokenClassification
 
 from base_bert import weight_names
 from bert import BertModel
-from lessons import token_classifier as lesson
-from lessons.token_classifier import TokenClassifier, tag_loss
-from tokenizer import BertTokenizer
-from training.files.entities import (
+from extensions.entities import (
     NO_LABEL,
     Sentence,
     TaggedWords,
@@ -43,6 +40,9 @@ from training.files.entities import (
     labels_of,
     read_sentences,
 )
+from lessons import token_classifier as lesson
+from lessons.token_classifier import TokenClassifier, tag_loss
+from tokenizer import BertTokenizer
 from training.files.errors import InputError
 from training.loop.run import Run
 from training.reports import report

@@ -39,8 +39,7 @@ from training.loop.processes import (
 )
 from training.loop.progress import Progress
 from training.loop.schedule import linear_factor, set_learning_rates
-from training.reports.report import Report, StepLog
-from training.reports.tensorboard import Board
+from training.reports.report import Board, Report, StepLog
 
 
 class Batches(Protocol):
