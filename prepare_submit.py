@@ -136,14 +136,18 @@ def check_predictions(wanted: Prediction) -> tuple[list[str], str, str]:
         return [str(error)], "", ""
     ids = {row[-1] for row in rows}
     faults = []
-    for what, keys in (("lacks", ids - predicted.keys()), ("has unknown", predicted.keys() - ids)):
-        if keys:
-            faults.append(f"{path} {what} {len(keys)} ids of {wanted.data_file}: {_first(keys)}")
+    if missing := ids - predicted.keys():
+        count = f"{len(missing)} of the ids in {wanted.data_file}"
+        faults.append(f"{path} lacks {count}: {_first(missing)}")
+    if unknown := predicted.keys() - ids:
+        faults.append(
+            f"{path}: {len(unknown)} of its ids are not in {wanted.data_file}: {_first(unknown)}"
+        )
     if wanted.classes:
         wrong = [key for key, value in predicted.items() if value not in range(wanted.classes)]
         if wrong:
             faults.append(
-                f"{path} has {len(wrong)} values that are not classes 0 to {wanted.classes - 1}: "
+                f"{path}: {len(wrong)} of its values are not classes 0 to {wanted.classes - 1}: "
                 f"{_first(f'{key}={predicted[key]:g}' for key in wrong)}"
             )
     if faults:
@@ -273,7 +277,7 @@ def main() -> None:
             notes.append(note)
     if faults:
         listed = "\n".join(f"  - {fault}" for fault in faults)
-        raise InputError(f"no zip written, {len(faults)} faults:\n{listed}")
+        raise InputError(f"no zip written; to fix, {len(faults)} in all:\n{listed}")
     files = [*code, *cards, *(Path(path) for path in summaries)]
     build_zip(files, target, args.part)
     print(f"{target} ({target.stat().st_size:,} bytes), which the grader will see as:")
