@@ -277,7 +277,7 @@ def main() -> None:
             notes.append(note)
     if faults:
         listed = "\n".join(f"  - {fault}" for fault in faults)
-        raise InputError(f"no zip written; to fix, {len(faults)} in all:\n{listed}")
+        raise InputError(f"no zip written; faults ({len(faults)}):\n{listed}")
     files = [*code, *cards, *(Path(path) for path in summaries)]
     build_zip(files, target, args.part)
     print(f"{target} ({target.stat().st_size:,} bytes), which the grader will see as:")

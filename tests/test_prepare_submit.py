@@ -173,7 +173,7 @@ def assert_listed(result, folder: Path, count: int, message) -> None:
     """No zip, status 1, and a reviewed line for each fault."""
     assert result.code == 1
     first, *listed = result.err.splitlines()
-    assert first == f"error: no zip written; to fix, {count} in all:"
+    assert first == f"error: no zip written; faults ({count}):"
     assert len(listed) == count
     message(result.err)
     assert zips(folder) == []
