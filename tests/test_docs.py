@@ -16,7 +16,6 @@ import classifier
 import multitask_classifier
 import prepare_submit
 from checks.graded_tasks import GRADED_TASKS
-from checks.part2 import submission
 from course import handout
 from course.grading.judging.judge import CAN_BE_FORGED
 from lessons import attention_maps
@@ -103,15 +102,6 @@ def test_under_a_heading_stands_what_the_registry_says(task):
     assert section.splitlines()[0] == wanted
 
 
-def test_each_task_says_what_to_write_and_asks_questions():
-    sections = re.split(r"^#+ ", read(HANDOUT), flags=re.MULTILINE)
-    for task in GRADED_TASKS:
-        (section,) = (part for part in sections if part.startswith(f"Task {task.number} "))
-        assert "**Given:**" in section
-        assert "**Question" in section
-        assert section.count("?") >= 1
-
-
 # ---------------------------------------------------------------------------------------------
 # Links, files, flags, numbers
 
@@ -168,16 +158,6 @@ def test_what_students_texts_name_is_in_their_repository(part, solved):
             if not own and not downloaded and not any(fnmatch.filter(later, p) for p in near):
                 missing.append((name, one))
     assert not missing
-
-
-def test_students_are_told_of_all_files_they_hand_in():
-    named = {name for found in FILE_NAME.findall(read(HANDOUT)) for name in expanded(found)}
-    assert {*prepare_submit.CODE, *submission.CODE} <= named
-    required = [
-        *prepare_submit.predictions_of(1, str(ROOT / "data" / "practice")),
-        *prepare_submit.predictions_of(2, str(ROOT / "data" / "practice")),
-    ]
-    assert {wanted.path for wanted in required if wanted.required} <= named
 
 
 def test_flags_in_texts_exist_in_what_students_get():
