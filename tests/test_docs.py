@@ -160,6 +160,14 @@ def test_what_students_texts_name_is_in_their_repository(part, solved):
     assert not missing
 
 
+def test_students_are_told_of_all_files_they_hand_in():
+    named = {name for found in FILE_NAME.findall(read(HANDOUT)) for name in expanded(found)}
+    assert {*prepare_submit.CODE, *submission.CODE} <= named
+    data = str(ROOT / "data" / "practice")
+    files = [*prepare_submit.predictions_of(1, data), *prepare_submit.predictions_of(2, data)]
+    assert {wanted.path for wanted in files if wanted.required} <= named
+
+
 def test_flags_in_texts_exist_in_what_students_get():
     """A flag of the solution alone would give it away, and would not work."""
     kinds = (classifier.ClassifierFlags, multitask_classifier.MultitaskFlags)
