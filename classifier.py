@@ -12,10 +12,8 @@ from __future__ import annotations
 import training.threads  # noqa: F401, before torch
 
 # isort: split
-import argparse
-import sys
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -30,68 +28,24 @@ from datasets import SentenceClassificationTestDataset as SentimentTestDataset
 from datasets import load_data
 from evaluation import classify, say_classes, scored, write_in_order
 from optimizer import AdamW
-from training.acceleration import accelerate
-from training.cli.arguments import OneLineParser, check_seed, positive_int, probability
-from training.cli.flags import TrainingFlags, add_fields, complete, flag, hint_at_rate
+from training.cli.arguments import standard_input
+from training.cli.flags import complete, hint_at_rate
 from training.cli.scripts import run_script
-from training.files.course_files import SPLITS, class_names, data_folder
-from training.files.errors import InputError
+from training.cli.sentiment_flags import ClassifierFlags, get_args, plan
+from training.files.course_files import SPLITS, class_names
 from training.files.hub import default_model
 from training.files.writing import check_writable
 from training.loop.batches import TrainingLoader, evaluation_loader
-from training.loop.checkpoints import (
-    ResumePoint,
-    restore_model,
-    resume_path,
-    run_settings,
-    save_model,
-)
-from training.loop.devices import autocast_for, keep_freed_memory, pick_device
+from training.loop.checkpoints import restore_model, resume_path, save_model
+from training.loop.devices import autocast_for, keep_freed_memory, pick_device, speed_up
 from training.loop.encoder_outputs import cache_encoder_outputs
-from training.loop.processes import (
-    broadcast_parameters,
-    first_process,
-    in_first_process,
-    join_processes,
-)
+from training.loop.processes import is_main_process, join_processes, on_main_process
 from training.loop.run import Run
-from training.reports.error_analysis import describe
-from training.reports.report import Report, print_settings
+from training.reports.report import Report, describe, print_settings
 from utils import seed_everything
 
-# The course's two data sets: number of classes, and a batch size where it is fixed
-DATA_SETS = {"sst": (5, None), "cfimdb": (2, 8)}
 # The table that grows by the epoch: headings and keys
 COLUMNS = {"loss": "loss", "train acc": "train_acc", "dev acc": "dev_acc", "dev macro F1": "dev_f1"}
-
-
-@dataclass
-class ClassifierFlags(TrainingFlags):
-    """The command line's options, and what ``plan`` fills in for each data set."""
-
-    option: str = flag(
-        "pretrain",
-        choices=("pretrain", "finetune"),
-        help="pretrain: BERT stays as it is, only the head learns; finetune: all of it learns",
-    )
-    batch_size: int = flag(8, type=positive_int, help="of SST; CFIMDB always takes 8")
-    hidden_dropout_prob: float = flag(0.3, type=probability, help="before the head")
-    dev_out: str | None = flag(None, help="predictions for dev, if one data set runs")
-    test_out: str | None = flag(None, help="predictions for test, if one data set runs")
-    data_dir: str | None = flag(
-        None, help="folder of the course files ($MINBERT_DATA does the same)"
-    )
-    only: str | None = flag(None, choices=tuple(DATA_SETS), help="run one of the two data sets")
-    train: str | None = flag(None, help="another training file: tab-separated id, sentence, label")
-    dev: str | None = flag(None, help="its dev file")
-    test: str | None = flag(None, help="its test file, without labels (optional)")
-    labels: str | None = flag(None, help="names of the classes, separated by commas")
-    predict: str | None = flag(
-        None, nargs="?", const="-", metavar="TEXT", help="or lines from standard input"
-    )
-    checkpoint: str | None = flag(None, help="which model predicts")
-    num_labels: int | None = None  # None: as many as the training set has
-    filepath: str | None = None  # of the checkpoint
 
 
 class BertSentimentClassifier(nn.Module):
@@ -127,7 +81,7 @@ class BertSentimentClassifier(nn.Module):
 
 
 # ---------------------------------------------------------------------------------------------
-# Evaluation
+# Evaluation and checkpoints
 
 
 def model_eval(dataloader, model: nn.Module, device: torch.device) -> tuple:
@@ -141,10 +95,6 @@ def model_test_eval(dataloader, model: nn.Module, device: torch.device) -> tuple
     model.eval()
     found = classify(dataloader, model, device)
     return found["y_pred"], found["sents"], found["sent_ids"]
-
-
-# ---------------------------------------------------------------------------------------------
-# Checkpoints
 
 
 def load_model(filepath: str | Path, device: torch.device) -> tuple[nn.Module, SimpleNamespace]:
@@ -215,48 +165,43 @@ def train(args, data: Data | None = None) -> None:
     train_loader = TrainingLoader(data.train, args.batch_size, args.seed)
     dev_loader = evaluation_loader(data.dev, args.batch_size)
     model, config = new_model(args, data.num_labels)
-    broadcast_parameters(model.to(device))
+    model.to(device)
     optimizer = AdamW([p for p in model.parameters() if p.requires_grad], lr=args.lr)
-    accelerate(model, optimizer, [data.train])
+    if args.fast:
+        speed_up(model, optimizer)
     if args.option == "pretrain" and not args.reencode:
         with autocast_for(device, args.precision)():
             cache_encoder_outputs(model.bert, (data.train, data.dev), args.batch_size, device)
     if args.compile:
         model.compile()
 
-    with new_run(args, model, optimizer, train_loader) as run:
+    run = Run(
+        args,
+        model,
+        optimizer,
+        train_loader,
+        checkpoint=args.filepath,
+        steps_file=f"{output_stem(args)}-steps.csv",
+        report=report_of(args),
+    )
+    with run:
         for _ in run.epochs():
             for batch in run.batches():
                 for ids, mask, labels in run.micro_batches(batch):
                     with run.autocast():
                         logits = model(ids, mask)  # (B, L), (B, L) → (B, num_labels)
                     loss = F.cross_entropy(logits.float(), labels)
-                    run.backward(loss, weight=len(labels))
-                    right = (logits.argmax(dim=-1) == labels).sum().item()
-                    run.add(examples=len(labels), loss=loss.item() * len(labels), right=right)
-                run.step()
+                    (loss * len(labels) / len(batch["labels"])).backward()
+                    run.log(len(labels), loss=loss, train_acc=logits.argmax(dim=-1) == labels)
+                run.before_update()
+                optimizer.step()
+                optimizer.zero_grad()
+                run.end_step()
             with run.autocast():
                 accuracy, f1 = model_eval(dev_loader, model, device)[:2]
             if run.is_best(accuracy):
                 save_model(model, optimizer, args, config, args.filepath)
-            seen = {"loss": run.mean("loss"), "train_acc": run.mean("right")}
-            run.end_epoch(seen | {"dev_acc": accuracy, "dev_f1": f1})
-
-
-def new_run(args, model: nn.Module, optimizer: AdamW, loader: TrainingLoader) -> Run:
-    """The run of these flags: its files, what it sums up and what it reports."""
-    stem = output_stem(args)
-    return Run(
-        args,
-        model,
-        optimizer,
-        loader,
-        point=ResumePoint(resume_path(args.filepath), run_settings(args, ("train", "dev"))),
-        checkpoint=args.filepath,
-        totals=("examples", "loss", "right"),
-        steps_file=f"{stem}-steps.csv",
-        report=report_of(args),
-    )
+            run.end_epoch(run.means() | {"dev_acc": accuracy, "dev_f1": f1})
 
 
 def report_of(args) -> Report:
@@ -274,6 +219,8 @@ def test(args, data: Data | None = None) -> None:
     device = pick_device(args.use_gpu)
     autocast = autocast_for(device, args.precision)
     model, config = load_model(args.filepath, device)
+    if args.fast:
+        speed_up(model)
     args.model, args.num_labels = config.model, config.num_labels
     data = data or read_data(args, ("dev", "test"))
 
@@ -298,10 +245,10 @@ def output_stem(args) -> str:
 
 
 # ---------------------------------------------------------------------------------------------
-# Predicting from the command line
+# The command line
 
 
-def predict(texts: Sequence[str], checkpoint: str, use_gpu: bool) -> None:
+def predict(texts: Iterable[str], checkpoint: str, use_gpu: bool) -> None:
     """Print the class and the probability of every class for each text."""
     device = pick_device(use_gpu)
     model, config = load_model(checkpoint, device)
@@ -315,74 +262,15 @@ def predict(texts: Sequence[str], checkpoint: str, use_gpu: bool) -> None:
         print(f"{say_classes(logits)}   {text.strip()}", flush=True)
 
 
-# ---------------------------------------------------------------------------------------------
-# The command line
-
-
-def make_parser() -> argparse.ArgumentParser:
-    """The options of ClassifierFlags."""
-    parser = OneLineParser(
-        prog="classifier.py", description="Sentiment of single sentences with BERT."
-    )
-    add_fields(parser, ClassifierFlags)
-    return parser
-
-
-def get_args(arguments: Sequence[str] | None = None) -> ClassifierFlags:
-    """Read and check the command line."""
-    parser = make_parser()
-    args = parser.parse_args(arguments, namespace=ClassifierFlags())
-    if (args.train or args.dev or args.test) and not (args.train and args.dev):
-        parser.error("--train and --dev go together (and --test may join them)")
-    if args.train and args.only:
-        parser.error("--only chooses one of the course's data sets; --train names another one")
-    if (args.dev_out or args.test_out) and not (args.train or args.only):
-        parser.error("--dev_out and --test_out name the files of ONE data set, but two would run")
-    if args.test_out and args.train and not args.test:
-        parser.error("--test_out is where predictions for --test go: give both")
-    if args.predict is not None and not args.checkpoint:
-        parser.error("--predict needs --checkpoint")
-    if args.checkpoint and args.predict is None:
-        parser.error("--checkpoint is the model that --predict uses; --resume goes on with a run")
-    check_seed(parser, args.seed)
-    return args
-
-
-def plan(args: ClassifierFlags) -> list[ClassifierFlags]:
-    """The flags of each data set that will run: its files, and the names of what is written."""
-    if args.train:
-        runs = {Path(args.train).stem: args}
-    else:
-        folder = data_folder(args.data_dir)
-        runs = {}
-        for name in (args.only,) if args.only else DATA_SETS:
-            num_labels, batch_size = DATA_SETS[name]
-            files = {key: str(folder / f"ids-{name}-{end}.csv") for key, end in SPLITS.items()}
-            batch_size = batch_size or args.batch_size
-            runs[name] = replace(args, num_labels=num_labels, batch_size=batch_size, **files)
-    return [
-        replace(
-            run,
-            filepath=f"{name}-classifier.pt",
-            dev_out=args.dev_out or f"predictions/{args.option}-{name}-dev-out.csv",
-            test_out=args.test_out or f"predictions/{args.option}-{name}-test-out.csv",
-        )
-        for name, run in runs.items()
-    ]
-
-
 def main() -> None:
     """Train and test on every planned data set, or predict."""
     args = get_args()
     if args.predict is not None:
-        try:
-            texts = sys.stdin if args.predict == "-" else [args.predict]
-            predict(texts, args.checkpoint, args.use_gpu)
-        except UnicodeDecodeError as error:
-            raise InputError(f"standard input is not UTF-8 ({error}); convert it") from None
+        texts = standard_input() if args.predict == "-" else [args.predict]
+        predict(texts, args.checkpoint, args.use_gpu)
         return
     join_processes(args.use_gpu)
-    args.model = args.model or in_first_process(default_model)
+    args.model = args.model or on_main_process(default_model)
     runs = plan(args)
     hint_at_rate(args)
     # all files are read before: a fault in the last one must not show after an hour of training
@@ -395,9 +283,9 @@ def main() -> None:
         seed_everything(run.seed)
         print_settings(run)
         train(run, its_data)
-        if first_process():
+        if is_main_process():
             test(run, its_data)
-    if first_process():
+    if is_main_process():
         for run in runs:
             resume_path(run.filepath).unlink(missing_ok=True)
 

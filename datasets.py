@@ -177,10 +177,6 @@ class TextDataset(Dataset):
         """Word pieces of each row's texts, [CLS] and [SEP] included."""
         return [[len(self.encode(text)) for text in row[: self.texts_per_row]] for row in self]
 
-    def seen(self) -> set[int]:
-        """The ids of all word pieces in the texts."""
-        return {piece for ids in self._encoded.values() for piece in ids}
-
     def lengths(self) -> list[int]:
         """The length of each row's input in word pieces: of a pair the longer text's."""
         return [max(row) for row in self.pieces()]

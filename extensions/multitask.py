@@ -57,9 +57,9 @@ from training.loop.checkpoints import restore_model, resume_path, save_model
 from training.loop.devices import autocast_for, keep_freed_memory, pick_device
 from training.loop.processes import (
     broadcast_parameters,
-    first_process,
-    in_first_process,
+    is_main_process,
     join_processes,
+    on_main_process,
 )
 from training.tasks import (
     Turns,
@@ -288,13 +288,13 @@ def main() -> None:
         predict(model, config, remembered(model, given_lines(args.predict)), device)
         return
     join_processes(args.use_gpu)
-    args.model = args.model or in_first_process(default_model)
+    args.model = args.model or on_main_process(default_model)
     args = complete_flags(args, TechniqueFlags, STEMS)
     check_run(args)
     held_out = read_held_out(args, tasks=TASKS)  # a fault must show before the training
     seed_everything(args.seed)
     train(args, held_out)
-    if first_process():
+    if is_main_process():
         test(args, held_out)
         resume_path(args.filepath).unlink(missing_ok=True)
 

@@ -51,7 +51,7 @@ from training.files.writing import check_writable
 from training.loop.batches import TrainingLoader, evaluation_loader
 from training.loop.checkpoints import ResumePoint, run_settings
 from training.loop.devices import autocast_for, keep_freed_memory, pick_device
-from training.loop.processes import broadcast_parameters, first_process, join_processes
+from training.loop.processes import broadcast_parameters, is_main_process, join_processes
 from training.loop.run import Run
 from training.reports.report import Report
 from utils import seed_everything
@@ -209,7 +209,7 @@ def train(args: DistilFlags) -> None:
             if run.is_best(accuracy):
                 model.save_pretrained(args.out)
             run.end_epoch(seen(run.totals.sums, args) | {"dev_acc": accuracy, "dev_f1": f1})
-    if first_process():
+    if is_main_process():
         positions = model.bert.config.max_position_embeddings
         data.train.tokenizer.save_pretrained(args.out, positions)
         compare(args, teacher, dev_loader, device)

@@ -34,9 +34,9 @@ from training.loop.checkpoints import ResumePoint, run_settings
 from training.loop.devices import autocast_for, pick_device
 from training.loop.processes import (
     broadcast_parameters,
-    first_process,
-    in_first_process,
+    is_main_process,
     join_processes,
+    on_main_process,
 )
 from training.loop.run import Run
 from training.reports.report import Report
@@ -230,10 +230,10 @@ def train_and_score(
         return
     join_processes(args.use_gpu)
     default_files(args)
-    args.model = args.model or in_first_process(default_model)
+    args.model = args.model or on_main_process(default_model)
     seed_everything(args.seed)
     train(args)
-    if first_process():
+    if is_main_process():
         args.checkpoint = args.out
         evaluate(args)
         resume_file(args).unlink(missing_ok=True)

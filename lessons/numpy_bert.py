@@ -26,9 +26,9 @@ from tqdm import tqdm
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from config import BertConfig
+from tokenizer import WordPieces, read_vocabulary
 from training.files.errors import InputError, reader_left
 from training.files.hub import find_model
-from training.wordpieces import WordPieces, read_vocabulary
 
 Weights = Mapping[str, Any]  # Hugging Face's names → arrays, or what multiplies like one
 Show = Callable[[str, np.ndarray, str], None]  # told of every step: its name, result and role

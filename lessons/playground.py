@@ -40,6 +40,7 @@ from markupsafe import Markup
 from torch import Tensor
 from torch.nn import functional as F
 
+import tokenizer
 from base_bert import canonical_name, read_weights
 from bert import BertLayer, BertModel, BertSelfAttention
 from checks.graded_tasks import graded_task
@@ -48,7 +49,6 @@ from datasets import load_data
 from lessons.int8 import quantize_rows
 from pretraining.model import MASKED_WORD_NAMES, PretrainingModel
 from tokenizer import BertTokenizer
-from training import wordpieces
 from training.cli.arguments import OneLineParser, positive_float
 from training.cli.scripts import run_script
 from training.files.errors import InputError
@@ -346,7 +346,7 @@ def page(loaded: Loaded, name: str, labels: Sequence[str], points: dict[str, Any
         "most": min(MOST_PIECES, config.max_position_embeddings),
         "pieces": loaded.tokenizer.pieces,
         "lowerCase": loaded.tokenizer.lower_case,
-        "unicode": {"letters": wordpieces.ADDED_LATER, "moved": wordpieces.MOVED},
+        "unicode": {"letters": tokenizer.ADDED_LATER, "moved": tokenizer.MOVED},
         "table": table,
         "words": loaded.has_words,
         "labels": labels,

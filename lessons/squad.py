@@ -21,10 +21,9 @@ from torch import Tensor
 from torch.nn import functional as F
 from torch.nn.utils.rnn import pad_sequence
 
-from tokenizer import BertTokenizer
+from tokenizer import BertTokenizer, category, normalise, split_at_punctuation
 from training.files.errors import InputError
 from training.loop.progress import progress_bar
-from training.wordpieces import category, normalise, split_at_punctuation
 
 QUESTION_PIECES = 64  # a longer question is cut, as BERT's own script cuts it
 
@@ -55,7 +54,7 @@ def align(tokenizer: BertTokenizer, text: str) -> Pieces:
     ids, bounds, at = [], [], 0
     for word in split_at_punctuation(plain):
         at = plain.index(word, at)  # nothing but white space lies before it
-        pieces = tokenizer.remembered.wordpiece(word)
+        pieces = tokenizer.word_pieces.wordpiece(word)
         lengths = [len(tokenizer.pieces[i]) - 2 * (n > 0) for n, i in enumerate(pieces)]  # no ##
         if pieces == [tokenizer.unk_token_id]:
             lengths = [len(word)]

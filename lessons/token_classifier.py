@@ -55,7 +55,7 @@ from lessons.heads import (
     settle_length,
     train_and_score,
 )
-from tokenizer import BertTokenizer
+from tokenizer import BertTokenizer, split_at_punctuation
 from training.cli.arguments import OneLineParser, positive_int, probability
 from training.cli.flags import add_fields, flag
 from training.cli.scripts import run_script
@@ -64,7 +64,6 @@ from training.files.writing import atomic_write, write_json
 from training.loop.batches import evaluation_loader
 from training.loop.devices import keep_freed_memory, pick_device
 from training.loop.progress import progress_bar
-from training.wordpieces import split_at_punctuation
 
 # What is summed up, what the table shows (headings and keys) and the picture (keys and names)
 TOTALS = ("words", "loss", "right")

@@ -29,19 +29,19 @@ import numpy as np
 from datasets import load_data, load_pairs
 from lessons import byte_pairs
 from lessons.byte_pairs import BYTES, BytePairTokenizer, count_stretches, join, spell_bytes
-from tokenizer import BertTokenizer
+from tokenizer import (
+    MAX_WORD_LENGTH,
+    SPECIAL_TOKENS,
+    BertTokenizer,
+    normalise,
+    split_at_punctuation,
+)
 from training.cli.arguments import OneLineParser, positive_int
 from training.cli.scripts import run_script
 from training.files.course_files import PRACTICE_DATA
 from training.files.errors import InputError
 from training.files.writing import check_writable
 from training.loop.progress import progress_bar
-from training.wordpieces import (
-    MAX_WORD_LENGTH,
-    SPECIAL_TOKENS,
-    normalise,
-    split_at_punctuation,
-)
 
 Pair = tuple[str, str]
 Tokenizer = BertTokenizer | BytePairTokenizer

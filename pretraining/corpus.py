@@ -37,7 +37,7 @@ from tqdm import tqdm
 from tokenizer import BertTokenizer
 from training.files.errors import InputError, first_line
 from training.files.writing import atomic_write, sha256_of, write_json
-from training.loop.processes import in_first_process
+from training.loop.processes import on_main_process
 
 # Books print quotes and dashes that people do not type: a model that has seen only those would meet
 # "n't" and "'s" for the first time in the data of its tasks.
@@ -343,7 +343,7 @@ def build(
                     print(f"corpus: {folder} is built again, {why}", flush=True)
                 _write(folder, files, tokenizer, workers or usable_cores(), wanted)
 
-    in_first_process(work)
+    on_main_process(work)
     corpus = Corpus(folder)
     print(f"corpus: {corpus.describe()} in {folder}")
     return corpus

@@ -38,7 +38,7 @@ from pretraining.corpus import AS_TYPED, Corpus, build, checked_files, read_bloc
 from pretraining.masking import IGNORED, MASKED, PretrainingExamples
 from pretraining.model import OBJECTIVES, PretrainingModel
 from pretraining.presets import PRESETS, preset
-from tokenizer import BertTokenizer
+from tokenizer import SPECIAL_TOKENS, BertTokenizer
 from training.acceleration import accelerate
 from training.cli.arguments import (
     OneLineParser,
@@ -56,15 +56,14 @@ from training.loop.batches import LengthBatches, TrainingLoader
 from training.loop.checkpoints import ResumePoint, resume_path, run_settings
 from training.loop.devices import keep_freed_memory, pick_device
 from training.loop.processes import (
+    broadcast_from_main,
     broadcast_parameters,
-    first_process,
-    from_first,
-    in_first_process,
+    is_main_process,
     join_processes,
+    on_main_process,
 )
 from training.loop.progress import minutes, pieces_of, say
 from training.loop.run import Run
-from training.wordpieces import SPECIAL_TOKENS
 from utils import seed_everything
 
 # ---------------------------------------------------------------------------------------------
@@ -137,16 +136,16 @@ def weight_decay_groups(model: nn.Module, weight_decay: float) -> list[dict[str,
 def find_tokenizer(args) -> BertTokenizer:
     """The vocabulary: one trained on the text, or a named one, or the model's."""
     if not args.train_vocab:
-        name = args.vocab or args.model or in_first_process(default_model)
+        name = args.vocab or args.model or on_main_process(default_model)
         return BertTokenizer.from_pretrained(name)
     trouble = ""
     goes_on = args.resume and resume_path(args.out / "pretrain").is_file()
-    if first_process() and not goes_on:
+    if is_main_process() and not goes_on:
         try:
             train_vocabulary(args.text, args.train_vocab).save_pretrained(args.out)
         except InputError as error:
             trouble = str(error)
-    trouble = from_first(trouble)
+    trouble = broadcast_from_main(trouble)
     if trouble:
         raise InputError(trouble)
     return BertTokenizer.from_pretrained(str(args.out.resolve()))
@@ -302,7 +301,7 @@ def train(args, tokenizer: BertTokenizer, corpus: Corpus) -> None:
     save(model, tokenizer, args.out / "last")
     took = minutes(run.progress.seconds())
     print(f"took {took}; wrote {args.out} (best) and {args.out / 'last'}")
-    if first_process():
+    if is_main_process():
         run.point.path.unlink(missing_ok=True)
 
 
@@ -401,7 +400,7 @@ def evaluate(args, tokenizer, model, held: HeldOut | None, run: Run, tables: Tab
         save(model, tokenizer, args.out)
     else:
         row = {"step": run.step_number, "pieces": run.progress.begun_pieces}
-        row |= from_first(held.measure(model, run.autocast))
+        row |= broadcast_from_main(held.measure(model, run.autocast))
         tables.held_out.append(row)
         say(
             f"held-out text at step {row['step']}: mlm loss {row['mlm_loss']:.3f} (unigram "
@@ -416,7 +415,7 @@ def evaluate(args, tokenizer, model, held: HeldOut | None, run: Run, tables: Tab
 def keep_checkpoint(args, tokenizer, model: PretrainingModel, before: int, read: int) -> None:
     """Write OUT/pieces-N for each N of --keep_at to which a step has come from ``before``."""
     for wanted in args.keep_at:
-        if before < wanted <= read and first_process():
+        if before < wanted <= read and is_main_process():
             save(model, tokenizer, args.out / f"pieces-{wanted}")
 
 
@@ -639,7 +638,7 @@ def main() -> None:
     join_processes(args.use_gpu)
     check_writable(args.out)
     for left in (*args.out.glob(".*.part"), *(args.out / "last").glob(".*.part")):
-        if first_process():
+        if is_main_process():
             left.unlink()  # what a run that was killed had begun to write
     seed_everything(args.seed)
     tokenizer = find_tokenizer(args)

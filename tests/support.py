@@ -38,13 +38,12 @@ from checks.findings import Outcome
 from classifier import BertSentimentClassifier
 from config import BertConfig
 from optimizer import AdamW
-from tokenizer import BertTokenizer
+from tokenizer import SPECIAL_TOKENS, BertTokenizer
 from training.cli.scripts import run_script
 from training.files.errors import InputError
 from training.files.hub import find_model
 from training.loop.checkpoints import ResumePoint, load_checkpoint, save_model
 from training.reports import report
-from training.wordpieces import SPECIAL_TOKENS
 
 # tqdm's own lock is shared by processes that fork from this one: a test that kills one of them
 # while it draws a bar would leave all later ones waiting

@@ -16,6 +16,7 @@ import classifier
 import multitask_classifier
 import prepare_submit
 from checks.graded_tasks import GRADED_TASKS
+from checks.part2 import submission
 from course import handout
 from course.grading.judging.judge import CAN_BE_FORGED
 from lessons import attention_maps

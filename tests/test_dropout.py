@@ -8,7 +8,7 @@ from support import tiny_config
 from torch import nn
 
 from bert import BertModel
-from training.dropout import VALUES, dropout_by_bits, use_short_draws
+from training.fast.dropout import VALUES, dropout_by_bits, use_short_draws
 
 
 def dropped_by_bits(p=0.1, in_training=True):

@@ -13,7 +13,7 @@ from support import ROOT, as_process, draw_nothing, left_by, succeeded, tiny_con
 
 import classifier
 from bert import BertModel
-from training.acceleration import accelerate
+from training.fast import accelerate
 from training.loop.checkpoints import ResumePoint
 from training.loop.devices import pick_device
 from training.loop.run import Run
@@ -80,7 +80,7 @@ def test_an_interrupted_run_ends_as_if_untouched(line, run_script_here, monkeypa
     assert run_script_here(classifier, *line).code == 0
     monkeypatch.chdir(tmp_path)
     with monkeypatch.context() as patch:
-        step, steps = Run.step, []
+        step, steps = Run.before_update, []
 
         def stop_at_the_tenth(run: Run) -> None:
             step(run)
@@ -88,7 +88,7 @@ def test_an_interrupted_run_ends_as_if_untouched(line, run_script_here, monkeypa
             if len(steps) == 10:
                 signal.raise_signal(signal.SIGINT)
 
-        patch.setattr(Run, "step", stop_at_the_tenth)
+        patch.setattr(Run, "before_update", stop_at_the_tenth)
         assert run_script_here(classifier, *line).code == 1
     assert run_script_here(classifier, *line, "--resume").code == 0
     assert left_by(tmp_path, *FILES) == left_by(tmp_path / "untouched", *FILES)
@@ -115,7 +115,7 @@ import torch.distributed as dist
 from training.loop import processes
 
 processes.join_processes(use_gpu=True)
-processes.process_count = lambda: 2  # a single one sends no messages
+processes.world_size = lambda: 2  # a single one sends no messages
 model = torch.nn.Linear(3, 2).to("cuda" if torch.cuda.is_available() else "cpu")
 model(torch.ones(4, 3, device=model.weight.device)).sum().backward()
 processes.broadcast_parameters(model)
@@ -123,7 +123,7 @@ processes.all_reduce_gradients(model)
 assert model.weight.grad.tolist() == [[4.0] * 3] * 2, model.weight.grad
 assert processes.all_reduce_numbers([0.1, 2.0]) == [0.1, 2.0]
 assert processes.any_process(True) and not processes.any_process(False)
-assert processes.from_first({"a": 1}) == {"a": 1}
+assert processes.broadcast_from_main({"a": 1}) == {"a": 1}
 print("messages through", dist.get_backend(), flush=True)
 processes.leave_processes()
 """

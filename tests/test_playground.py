@@ -24,13 +24,12 @@ from support import (
 )
 from test_tokenizer import TEXTS, WORDS
 
+import tokenizer
 from course import handout
 from lessons import playground
 from lessons.attention_maps import attention_maps
 from pretraining.model import PretrainingModel
-from tokenizer import BertTokenizer
-from training import wordpieces
-from training.wordpieces import SPECIAL_TOKENS
+from tokenizer import SPECIAL_TOKENS, BertTokenizer
 
 NODE = shutil.which("node")
 needs_node = pytest.mark.skipif(
@@ -172,7 +171,7 @@ def test_the_masked_words_are_those_of_pre_training(words, tmp_path):
 
 
 IDS = "given.texts.map(text => new Tokenizer(given.pieces, given.lower, given.unicode).ids(text))"
-UNICODE = {"letters": wordpieces.ADDED_LATER, "moved": wordpieces.MOVED}
+UNICODE = {"letters": tokenizer.ADDED_LATER, "moved": tokenizer.MOVED}
 
 
 @needs_node
@@ -199,7 +198,7 @@ def test_every_character_falls_into_words_as_ours(tmp_path):
         given = {"texts": texts, "unicode": UNICODE}
         found = in_node(tmp_path, ["tokenizer.js"], expression, given)
         wanted = [
-            " ".join(wordpieces.split_at_punctuation(wordpieces.normalise(text))) for text in texts
+            " ".join(tokenizer.split_at_punctuation(tokenizer.normalise(text))) for text in texts
         ]
         assert [(t, f) for t, f, w in zip(texts, found, wanted, strict=True) if f != w] == []
 

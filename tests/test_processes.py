@@ -135,7 +135,7 @@ def pieces() -> None:
     """Processes that start from different weights and use different parameters."""
     processes.join_processes(use_gpu=False)
     torch.manual_seed(5)
-    number = processes.process_number()
+    number = processes.rank()
     model = torch.nn.ParameterDict({name: torch.ones(2) * number + 1 for name in ("a", "b", "c")})
     processes.broadcast_parameters(model)
     draw = torch.rand(1).item()
@@ -149,7 +149,7 @@ def pieces() -> None:
         "grads": [None if p.grad is None else p.grad.tolist() for p in model.values()],
         "loss": processes.all_reduce_numbers([number + 1.0])[0],
         "any": [processes.any_process(number == 1), processes.any_process(False)],
-        "first": processes.from_first(f"from {number}"),
+        "first": processes.broadcast_from_main(f"from {number}"),
     }
     try:
         with StopRequest() as stop:
@@ -184,12 +184,12 @@ def test_all_take_the_model_that_the_first_one_finds(tmp_path, monkeypatch, trou
     def ask(local_files_only):
         if trouble:
             raise errors.InputError("no weights")
-        return processes.process_number()
+        return processes.rank()
 
     def main():
         processes.join_processes(use_gpu=False)
-        name = processes.in_first_process(hub.default_model)
-        Path(f"{processes.process_number()}.txt").write_text(f"model {name}")
+        name = processes.on_main_process(hub.default_model)
+        Path(f"{processes.rank()}.txt").write_text(f"model {name}")
 
     monkeypatch.setattr(hub, "_course_or_offline_model", ask)
     codes, said = run_together(main, tmp_path, [])

@@ -54,8 +54,7 @@ from lessons.squad import (
     score,
     windows,
 )
-from tokenizer import BertTokenizer
-from training.wordpieces import SPECIAL_TOKENS
+from tokenizer import SPECIAL_TOKENS, BertTokenizer
 
 LABELS = ("first", "last")
 

@@ -28,7 +28,6 @@ from support import (
 
 import classifier
 from optimizer import AdamW
-from training.fast import seen_rows
 from training.files import writing as files
 from training.files.errors import InputError
 from training.loop.checkpoints import ResumePoint, load_checkpoint, save_checkpoint
@@ -57,14 +56,6 @@ def line(request, tiny_model_folder, tiny_data) -> list[str]:
     shared = ["--epochs", "3", "--batch_size", "4", "--hidden_dropout_prob", "0.3"]
     places = ["--model", str(tiny_model_folder), "--data_dir", str(tiny_data)]
     return [*RUNS[request.param], *shared, *places]
-
-
-@pytest.fixture(autouse=True, scope="module")
-def a_table_of_its_own():
-    """Word vectors that occur have a table, whatever processor this is: it is resumed, too."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(seen_rows, "computes_bf16", lambda _: True)
-        yield
 
 
 def run(folder: Path, line: list[str], last_event=None, delay=0.0) -> int:
@@ -171,7 +162,7 @@ def at_call(monkeypatch, owner, name: str, number: int, act) -> Counter:
 def test_ctrl_c_stops_after_the_step(interruptible, monkeypatch, untouched, tmp_path, number):
     handler = signal.getsignal(number)
     with monkeypatch.context() as patch:
-        steps = at_call(patch, Run, "step", 10, lambda: signal.raise_signal(number))
+        steps = at_call(patch, Run, "before_update", 10, lambda: signal.raise_signal(number))
         result = interruptible()
     assert result.code == 1
     assert steps["ended"] == 10
@@ -189,7 +180,7 @@ def test_ctrl_c_while_evaluating(interruptible, monkeypatch, untouched, tmp_path
     """The epoch is finished, and nothing more is begun, not even the other data set."""
     with monkeypatch.context() as patch:
         at_call(patch, classifier, "model_eval", epoch, lambda: signal.raise_signal(signal.SIGINT))
-        steps = at_call(patch, Run, "step", 0, None)
+        steps = at_call(patch, Run, "before_update", 0, None)
         result = interruptible()
     assert result.code == 1
     assert result.err == "stopped; --resume goes on from sst-classifier.resume\n"
@@ -205,7 +196,7 @@ def test_a_second_ctrl_c_stops_at_once(interruptible, monkeypatch, untouched, tm
         signal.raise_signal(signal.SIGINT)
 
     with monkeypatch.context() as patch:
-        steps = at_call(patch, Run, "step", 10, twice)
+        steps = at_call(patch, Run, "before_update", 10, twice)
         result = interruptible()
     assert result.code == 1
     assert steps["ended"] == 9
@@ -351,10 +342,10 @@ def test_nothing_there_to_resume(interruptible, untouched, tmp_path):
 def test_a_finished_data_set_is_not_trained_again(interruptible, monkeypatch, untouched, tmp_path):
     with monkeypatch.context() as patch:
         stop = 3 * 7 + 5  # in the second data set
-        at_call(patch, Run, "step", stop, lambda: signal.raise_signal(signal.SIGINT))
+        at_call(patch, Run, "before_update", stop, lambda: signal.raise_signal(signal.SIGINT))
         result = interruptible()
     assert result.err == "stopped; --resume goes on from cfimdb-classifier.resume\n"
-    steps = at_call(monkeypatch, Run, "step", 0, None)
+    steps = at_call(monkeypatch, Run, "before_update", 0, None)
     assert interruptible("--resume").code == 0
     assert steps["ended"] == 3 * 4 - 5
     assert left_by(tmp_path, *FILES) == untouched

@@ -502,7 +502,7 @@ def test_what_makes_no_sense_is_refused_in_one_line(line, said, capsys):
 
 
 def test_losses_over_the_rows_of_a_batch_are_refused_in_several_processes(run, monkeypatch):
-    monkeypatch.setattr("extensions.loss.objective.process_count", lambda: 2)
+    monkeypatch.setattr("extensions.loss.objective.world_size", lambda: 2)
     with pytest.raises(InputError, match="several processes share"):
         run(sst_extra="supcon")
 

@@ -16,9 +16,8 @@ from support import one_line_error, tiny_vocabulary
 from transformers import AutoTokenizer
 from transformers import BertTokenizer as HuggingFaceTokenizer
 
-from tokenizer import BertTokenizer
-from training import wordpieces
-from training.wordpieces import SPECIAL_TOKENS
+import tokenizer
+from tokenizer import SPECIAL_TOKENS, BertTokenizer
 
 WORDS = """the a movie was good bad un ##want ##ed ##able runn ##ing he said do not n't 's 've 'm
     're cafe resume uber naive istanbul ##i σοφος σοφοσ 中 文 日 ☃ 😀 ##😀 ß ss … — “ ” $ + ^ ` ~
@@ -368,13 +367,13 @@ def test_unknown_keywords_of_older_code(tiny):
 
 
 def test_memory_is_bounded_and_cannot_be_changed(tiny, monkeypatch):
-    monkeypatch.setattr(wordpieces, "MAX_REMEMBERED_WORDS", 10)
+    monkeypatch.setattr(tokenizer, "MAX_REMEMBERED_WORDS", 10)
     ours = BertTokenizer(tiny.ours.pieces)
     for number in range(100):
         text = f"w{number} the movie {'long' * 30}{number} unwanted."
         assert ours.text_to_ids(text) == tiny.hf.encode(text, add_special_tokens=False)
-        assert 0 < len(ours.remembered) <= 10
-        assert all(len(word) <= wordpieces.MAX_WORD_LENGTH for word in ours.remembered)
+        assert 0 < len(ours.word_pieces) <= 10
+        assert all(len(word) <= tokenizer.MAX_WORD_LENGTH for word in ours.word_pieces)
     first = ours.text_to_ids(LONG)
     first.append(-1)
     assert ours.text_to_ids(LONG) == first[:-1]

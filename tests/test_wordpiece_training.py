@@ -17,8 +17,7 @@ from lessons import byte_pairs
 from lessons import wordpiece_training as lesson
 from lessons.byte_pairs import BytePairTokenizer, count_stretches
 from lessons.wordpiece_training import count_words, join, learn, quality, spell
-from tokenizer import BertTokenizer
-from training.wordpieces import SPECIAL_TOKENS
+from tokenizer import SPECIAL_TOKENS, BertTokenizer
 
 WORDS = {"hug": 10, "pug": 5, "pun": 12, "bun": 4, "hugs": 5}
 

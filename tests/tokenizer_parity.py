@@ -18,12 +18,11 @@ import pandas as pd
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from research.benchmarks.tokenizer_speed import load_rust
-from tokenizer import BertTokenizer
+from tokenizer import SPECIAL_TOKENS, BertTokenizer
 from training.cli.arguments import OneLineParser, positive_int
 from training.cli.scripts import run_script
 from training.files.errors import InputError
 from training.files.hub import find_model
-from training.wordpieces import SPECIAL_TOKENS
 
 SEED = 11711
 SHOWN = 3  # differences printed for each source

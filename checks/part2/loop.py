@@ -35,8 +35,8 @@ from checks.errors import describe
 from checks.findings import ROOT, Finding
 from checks.part2.calls import PREDICTIONS, default_flags, function_of
 from checks.part2.labels import LabelWatch
+from tokenizer import SPECIAL_TOKENS
 from training.files.course_files import COURSE_STEMS, SPLITS
-from training.wordpieces import SPECIAL_TOKENS
 
 NAMES = {"sst": "SST", "para": "Quora", "sts": "STS"}
 COLUMNS = {"sst": "sentiment", "para": "is_duplicate", "sts": "similarity"}

@@ -21,7 +21,7 @@ from extensions.loss.divergences import squared_difference, symmetric_kl
 from extensions.loss.on_vectors import compares_rows, on_vectors
 from extensions.loss.perturbation import Passes
 from training.files.errors import InputError
-from training.loop.processes import process_count
+from training.loop.processes import world_size
 
 
 class Objective:
@@ -48,7 +48,7 @@ class Objective:
         teachers: Mapping[str, Sequence[nn.Module]] | None = None,
     ):
         what = compares_rows(args)
-        if what and process_count() > 1:
+        if what and world_size() > 1:
             raise InputError(
                 f"{what} compares the rows of a batch with each other, which several processes "
                 "share: run it in one"

@@ -1,4 +1,4 @@
-// Text → word pieces, as training/wordpieces.py does it; the same ids as the Python's.
+// Text → word pieces, as tokenizer.py does it; the same ids as the Python's.
 "use strict";
 
 const LONGEST_WORD = 100; // characters; a longer word becomes [UNK]

@@ -47,12 +47,17 @@ def probability(text: str) -> float:
     return value
 
 
-def given_lines(given: Sequence[str]) -> Iterator[Sequence[str]]:
+def given_lines(texts: Sequence[str]) -> Iterator[Sequence[str]]:
     """The texts on the command line, or lines of standard input, where a tab separates a pair."""
-    if given and list(given) != ["-"]:
-        yield given
+    if texts and list(texts) != ["-"]:
+        yield texts
         return
+    yield from (line.split("\t")[:2] for line in standard_input())
+
+
+def standard_input() -> Iterator[str]:
+    """The lines of standard input, without their ends; InputError if it is not UTF-8."""
     try:
-        yield from (line.rstrip("\n").split("\t")[:2] for line in sys.stdin)
+        yield from (line.rstrip("\n") for line in sys.stdin)
     except UnicodeDecodeError as error:
         raise InputError(f"standard input is not UTF-8 ({error}); convert it") from None

@@ -19,31 +19,45 @@ from typing import Any, TypeVar
 from training.cli.arguments import positive_float, positive_int, probability
 
 
-def flag(default: Any, **options: Any) -> Any:
-    """A field of a dataclass that is also an option of the command line; see add_fields."""
+def flag(default: Any, *, path: str = "", may_change: bool = False, **options: Any) -> Any:
+    """A field of a dataclass that is also an option of the command line; see add_fields.
+
+    Args:
+        path: "reads" or "writes" for the name of a file.
+        may_change: whether a resumed run may have another value. What it reads has to be the same
+            by content; where it writes may always change.
+        options: what argparse is to know of it.
+    """
+    metadata = {"options": options, "path": path, "may_change": may_change or path == "writes"}
     if isinstance(default, list):
-        return field(default_factory=lambda: list(default), metadata={"options": options})
-    return field(default=default, metadata={"options": options})
+        return field(default_factory=lambda: list(default), metadata=metadata)
+    return field(default=default, metadata=metadata)
 
 
 def add_fields(parser: argparse.ArgumentParser, kind: type) -> None:
     """Add an option for each field that ``flag`` made, with what else argparse is to know of it."""
     defaults = kind()
-    for one in fields(kind):
-        if "options" in one.metadata:
-            default = getattr(defaults, one.name)
-            parser.add_argument(f"--{one.name}", default=default, **one.metadata["options"])
+    for setting in fields(kind):
+        if "options" in setting.metadata:
+            default = getattr(defaults, setting.name)
+            options = setting.metadata["options"]
+            parser.add_argument(f"--{setting.name}", default=default, **options)
 
 
 @dataclass
 class TrainingFlags:
-    """What ``Run`` and its neighbours read; all is off but the precision."""
+    """What ``Run`` and its neighbours read; everything is off but the precision."""
 
     seed: int = flag(11711, type=int)
     epochs: int = flag(10, type=positive_int)
     batch_size: int = flag(8, type=positive_int)
     lr: float = flag(1e-5, type=positive_float)
-    use_gpu: bool = flag(False, action="store_true", help="CUDA, or Apple's MPS")
+    use_gpu: bool = flag(False, may_change=True, action="store_true", help="CUDA, or Apple's MPS")
+    fast: bool = flag(
+        False,
+        action="store_true",
+        help="PyTorch's kernels instead of the attention and AdamW that you read",
+    )
     model: str | None = flag(
         None, help="name or folder of the pretrained BERT ($MINBERT_MODEL does the same)"
     )
@@ -64,15 +78,35 @@ class TrainingFlags:
         None, type=positive_int, help="stop after that many epochs without a better dev"
     )
     compile: bool = flag(
-        False, action="store_true", help="torch.compile the model: slow start, then faster"
+        False,
+        may_change=True,
+        action="store_true",
+        help="torch.compile the model: slow start, then faster",
     )
     reencode: bool = flag(
         False, action="store_true", help="run a frozen encoder again for every batch"
     )
     tensorboard: str | None = flag(
-        None, metavar="DIR", help="write curves for TensorBoard there, which has to be installed"
+        None,
+        may_change=True,
+        metavar="DIR",
+        help="write curves for TensorBoard there, which has to be installed",
     )
-    resume: bool = flag(False, action="store_true", help="go on where an interrupted run stopped")
+    resume: bool = flag(
+        False, may_change=True, action="store_true", help="continue an interrupted run"
+    )
+
+
+@dataclass
+class FineTuningFlags(TrainingFlags):
+    """What the two classifiers read besides."""
+
+    option: str = flag(
+        "pretrain",
+        choices=("pretrain", "finetune"),
+        help="pretrain: BERT stays as it is, only the head learns; finetune: all of it learns",
+    )
+    hidden_dropout_prob: float = flag(0.3, type=probability, help="before the head")
 
 
 def hint_at_rate(args: Any) -> None:
@@ -85,12 +119,12 @@ def hint_at_rate(args: Any) -> None:
 Flags = TypeVar("Flags", bound=TrainingFlags)
 
 
-def complete(given: Any, kind: type[Flags]) -> Flags:
+def complete(args: Any, kind: type[Flags]) -> Flags:
     """An older caller's args or config as a ``kind``, with defaults for what it does not know.
 
     Args:
-        given: any object with attributes, such as an argparse.Namespace.
+        args: any object with attributes, such as an argparse.Namespace.
         kind: the script's dataclass.
     """
-    names = [one.name for one in fields(kind)]
-    return kind(**{name: getattr(given, name) for name in names if hasattr(given, name)})
+    names = [setting.name for setting in fields(kind)]
+    return kind(**{name: getattr(args, name) for name in names if hasattr(args, name)})

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from training.files.errors import InputError, Stopped, reader_left
-from training.loop.processes import first_process, leave_processes
+from training.loop.processes import is_main_process, leave_processes
 
 
 def run_script(main: Callable[[], Any]) -> None:
@@ -23,7 +23,7 @@ def run_script(main: Callable[[], Any]) -> None:
         leave_processes(said)
         sys.exit(said)
     except KeyboardInterrupt:
-        sys.exit("\ninterrupted" if first_process() else 1)
+        sys.exit("\ninterrupted" if is_main_process() else 1)
     except BrokenPipeError:
         if not reader_left():
             raise

@@ -1,1 +1,35 @@
-"""The same attention and the same AdamW by PyTorch's own kernels. No handout contains them."""
+"""What --fast puts in place of the code that one reads. No handout contains this folder.
+
+Attention and AdamW's step are computed by PyTorch's kernels, and dropout draws cheaper random
+numbers: the same formulas, rounded differently, with other draws.
+"""
+
+from __future__ import annotations
+
+from torch import nn
+from torch.optim import Optimizer
+
+from training.fast.adamw import use_fused_step
+from training.fast.attention import use_attention_kernel
+from training.fast.dropout import use_short_draws
+
+
+def replace_by_kernels(model: nn.Module, optimizer: Optimizer | None = None) -> list[str]:
+    """Replace attention and dropout in a model's modules, and an optimizer's step.
+
+    Attention in training takes the kernel on GPUs alone: on a CPU with dropout it is not faster.
+
+    Returns:
+        What was replaced by what, a phrase each.
+    """
+    on_gpu = next(model.parameters()).device.type != "cpu"
+    use_attention_kernel(model, in_training=on_gpu)
+    replaced = [
+        f"attention by scaled_dot_product_attention{'' if on_gpu else ' in evaluation'}",
+    ]
+    if not on_gpu:
+        use_short_draws(model)
+        replaced.append("dropout by 16-bit draws")
+    if optimizer is not None and use_fused_step(optimizer):
+        replaced.append("AdamW.step by PyTorch's fused kernel")
+    return replaced

@@ -11,7 +11,11 @@ from pathlib import Path
 from typing import Any
 
 from training.files.errors import InputError
-from training.loop.processes import first_process
+
+
+def is_writer() -> bool:
+    """Whether this process writes files: under torchrun only the one of rank 0 does. No torch."""
+    return "TORCHELASTIC_RUN_ID" not in os.environ or os.environ.get("RANK", "0") == "0"
 
 
 @contextmanager
@@ -23,7 +27,7 @@ def atomic_write(path: str | Path, mode: str = "w") -> Iterator[Any]:
     Raises InputError where the folder is not writable or the disk is full; the file that was at
     ``path`` before is then still there.
     """
-    if not first_process():
+    if not is_writer():
         with open(os.devnull, mode) as nowhere:
             yield nowhere
         return

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import signal
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
+from dataclasses import fields
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -17,10 +18,9 @@ import torch.distributed as dist
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from training.acceleration import accelerate
 from training.files.errors import InputError, Stopped, first_line
 from training.files.writing import atomic_write, sha256_of
-from training.loop.processes import any_process, first_process, process_count, process_number
+from training.loop.processes import any_process, is_main_process, rank, world_size
 
 # ---------------------------------------------------------------------------------------------
 # Trained models
@@ -93,34 +93,31 @@ def restore_model(
         raise InputError(
             f"{filepath} holds other tensors than {what} on {config.model}; train again"
         ) from error
-    accelerate(model)
     return model.to(device).eval(), config
 
 
 # ---------------------------------------------------------------------------------------------
 # Interrupted runs
 
-# Flags that a run may change when it goes on: they name places, or how fast it is computed; on
-# another processor numbers are rounded in another way, and dropout is another draw
-FREE = frozenset(
-    "checkpoint compile data_dir dev_out evaluate filepath only out out_dir predict resume "
-    "tensorboard test test_out use_gpu".split()
-)
-FORMAT = 2  # of resume files
+FORMAT = 3  # of resume files
 
 
-def run_settings(args: Any, files: Sequence[str], without: Sequence[str] = ()) -> dict[str, Any]:
-    """What has to be the same for a run to go on: its flags, and what its files hold.
+def run_settings(args: Any) -> dict[str, Any]:
+    """What has to be the same for a run to be resumed: its flags, and what the files hold it reads.
 
     Args:
-        args: the flags of the run; only plain values of them count.
-        files: the flags that name files.
-        without: further flags that may change.
+        args: a dataclass of flags; a flag's metadata say whether a resumed run may change it.
     """
     plain = (bool, int, float, str, list, tuple, type(None))
-    free = FREE.union(without)
-    same = {k: v for k, v in vars(args).items() if k not in free and isinstance(v, plain)}
-    return same | {name: sha256_of(getattr(args, name)) for name in files}
+    settings = {}
+    for setting in fields(args):
+        value = getattr(args, setting.name)
+        if setting.metadata.get("may_change", True) or not isinstance(value, plain):
+            continue
+        if setting.metadata["path"] and value and Path(value).is_file():
+            value = sha256_of(value)
+        settings[setting.name] = value
+    return settings
 
 
 def resume_path(filepath: str | Path) -> Path:
@@ -143,7 +140,7 @@ class ResumePoint:
 
     def __init__(self, path: str | Path, settings: dict[str, Any], seconds: float = 60.0):
         self.path = Path(path)
-        self.settings = settings | {"processes": process_count(), "format": FORMAT}
+        self.settings = settings | {"processes": world_size(), "format": FORMAT}
         self.seconds = seconds
         self.written = time.monotonic()
 
@@ -154,8 +151,8 @@ class ResumePoint:
     def write(self, model: nn.Module, optimizer: Optimizer, position: dict[str, Any]) -> None:
         """Write everything; ``position`` is plain values of the caller's."""
         random_states = [_random_state()]
-        if process_count() > 1:
-            random_states *= process_count()
+        if world_size() > 1:
+            random_states *= world_size()
             dist.all_gather_object(random_states, _random_state())
         save_checkpoint(
             self.path,
@@ -176,10 +173,10 @@ class ResumePoint:
         killed runs left half written is removed.
         """
         for left in self.path.parent.glob(".*.part"):
-            if left.name.startswith(f".{self.path.stem}.") and first_process():
+            if left.name.startswith(f".{self.path.stem}.") and is_main_process():
                 left.unlink()
         if not self.path.is_file():
-            if first_process():
+            if is_main_process():
                 print(f"--resume: there is no {self.path} yet; this run begins at the beginning")
             return None
         start_over = "run without --resume to start over"
@@ -205,31 +202,15 @@ class ResumePoint:
         try:
             model.load_state_dict(saved["model"])
             optimizer.load_state_dict(saved["optimizer"])
-            check_state_shapes(optimizer)
         except (RuntimeError, ValueError) as error:
             raise InputError(
                 f"{self.path} does not fit this model ({first_line(error)}); {start_over}"
             ) from error
-        random_state = saved["random"][process_number()]
+        random_state = saved["random"][rank()]
         torch.set_rng_state(random_state["cpu"])
         if "cuda" in random_state and torch.cuda.is_available():
             torch.cuda.set_rng_state(random_state["cuda"])
         return saved["position"]
-
-
-def check_state_shapes(optimizer: Optimizer) -> None:
-    """ValueError if what an optimizer has kept of a parameter is of another shape.
-
-    Where a run trains only the word vectors that occur (training/fast/seen_rows.py), it goes on
-    nowhere else, and PyTorch's kernel would read past the end.
-    """
-    for parameter, state in optimizer.state.items():
-        for kept in state.values():
-            if isinstance(kept, Tensor) and kept.dim() and kept.shape != parameter.shape:
-                raise ValueError(
-                    f"its optimizer has {tuple(kept.shape)} numbers for {tuple(parameter.shape)}: "
-                    "the run began on another kind of processor"
-                )
 
 
 def _random_state() -> dict[str, Tensor]:
@@ -259,7 +240,7 @@ class StopRequest:
             signal.signal(sig, handler)
 
     def _ask(self, number: int, frame: object) -> None:
-        if self.asked and process_count() == 1:  # torchrun passes a signal on: all get it twice
+        if self.asked and world_size() == 1:  # torchrun passes a signal on: all get it twice
             raise KeyboardInterrupt
         self.asked = True
         print("\nstopping after this step (once more to stop at once)", flush=True)

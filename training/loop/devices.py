@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import ctypes
+import importlib
 import sys
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 
 import torch
+from torch import nn
+from torch.optim import Optimizer
+
+from training.files.errors import InputError
 
 try:
     import resource
@@ -76,3 +81,21 @@ def autocast_for(device: torch.device, precision: str) -> Callable[[], AbstractC
     """
     bf16 = precision == "bf16" or (precision == "auto" and computes_bf16(device))
     return lambda: torch.autocast(device.type, dtype=torch.bfloat16, enabled=bf16)
+
+
+def speed_up(model: nn.Module, optimizer: Optimizer | None = None) -> None:
+    """What --fast does: PyTorch's kernels in place of the code that one reads; says which.
+
+    The package training/fast is imported here, and only here: without --fast, what is read runs.
+
+    Raises:
+        InputError: this copy of the repository has no training/fast, as the students' have none.
+    """
+    try:
+        fast = importlib.import_module("training.fast")
+    except ModuleNotFoundError:
+        raise InputError(
+            "--fast: training/fast is not in this copy, since it solves tasks; leave --fast out"
+        ) from None
+    replaced = fast.replace_by_kernels(model, optimizer)
+    print(f"--fast: {'; '.join(replaced)}")

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
@@ -23,36 +23,33 @@ from training.files.errors import InputError
 # Which process this is
 
 
-def process_count() -> int:
+def world_size() -> int:
     """How many processes train together: 1, unless torchrun started more and they have joined."""
     return dist.get_world_size() if dist.is_available() and dist.is_initialized() else 1
 
 
-def process_number() -> int:
+def rank() -> int:
     """Which of them this one is: 0, 1 …"""
-    return dist.get_rank() if process_count() > 1 else 0
+    return dist.get_rank() if world_size() > 1 else 0
 
 
-def first_process() -> bool:
+def is_main_process() -> bool:
     """Whether this is the process that prints and writes: the only one, or number 0."""
-    return process_number() == 0
+    return rank() == 0
 
 
-def in_first_process(work: Callable[[], Any]) -> Any:
+def on_main_process(work: Callable[[], Any]) -> Any:
     """What ``work`` gives in the first process, in all of them; an InputError is all's, too."""
-    found, trouble = None, None
-    if first_process():
+    result, fault = None, None
+    if is_main_process():
         try:
-            found = work()
+            result = work()
         except InputError as error:
-            trouble = str(error)
-    if process_count() > 1:
-        message = [found, trouble]
-        dist.broadcast_object_list(message, src=0)
-        found, trouble = message
-    if trouble is not None:
-        raise InputError(trouble)
-    return found
+            fault = str(error)
+    result, fault = broadcast_from_main((result, fault))
+    if fault is not None:
+        raise InputError(fault)
+    return result
 
 
 def join_processes(use_gpu: bool) -> None:
@@ -68,8 +65,8 @@ def join_processes(use_gpu: bool) -> None:
         torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
     # the first one may tokenize a large corpus while the others wait
     dist.init_process_group("nccl" if on_gpu else "gloo", timeout=timedelta(hours=12))
-    if first_process():
-        print(f"processes: {process_count()} train together")
+    if is_main_process():
+        print(f"processes: {world_size()} train together")
     else:
         sys.stdout = open(os.devnull, "w", encoding="utf-8")
 
@@ -85,7 +82,7 @@ def leave_processes(error: str = "") -> None:
     """
     if not (dist.is_available() and dist.is_initialized()):
         return
-    if error and first_process():
+    if error and is_main_process():
         print(error, file=sys.stderr)
     dist.destroy_process_group()
     sys.stdout.flush()
@@ -99,11 +96,11 @@ def leave_processes(error: str = "") -> None:
 
 def broadcast_parameters(model: nn.Module) -> None:
     """In several processes: the first one's parameters in all, dropout of its own in each."""
-    if process_count() > 1:
+    if world_size() > 1:
         for tensor in model.state_dict().values():
             dist.broadcast(tensor, src=0)
-        if not first_process():
-            torch.manual_seed(torch.initial_seed() + process_number())
+        if not is_main_process():
+            torch.manual_seed(torch.initial_seed() + rank())
 
 
 def all_reduce_gradients(model: nn.Module) -> None:
@@ -111,7 +108,7 @@ def all_reduce_gradients(model: nn.Module) -> None:
 
     A parameter that had a gradient in no process is left without one, as it would be in one.
     """
-    if process_count() == 1:
+    if world_size() == 1:
         return
     learning = [p for p in model.parameters() if p.requires_grad]
     used = _all_reduce(torch.tensor([float(p.grad is not None) for p in learning]))
@@ -123,21 +120,22 @@ def all_reduce_gradients(model: nn.Module) -> None:
         p.grad = grad.view_as(p)
 
 
-def all_reduce_numbers(numbers: Sequence[float]) -> list[float]:
-    """The sum of all processes' numbers, in double precision."""
-    if process_count() == 1:
-        return list(numbers)
-    return _all_reduce(torch.tensor(numbers, dtype=torch.float64)).tolist()
+def gather(value: Any) -> list[Any]:
+    """The plain values of all processes, in the order of their ranks, in each of them."""
+    values = [value] * world_size()
+    if world_size() > 1:
+        dist.all_gather_object(values, value)
+    return values
 
 
 def any_process(flag: bool) -> bool:
     """Whether the flag is set in any process; all have to ask."""
-    return flag if process_count() == 1 else bool(_all_reduce(torch.tensor([float(flag)])).item())
+    return flag if world_size() == 1 else bool(_all_reduce(torch.tensor([float(flag)])).item())
 
 
-def from_first(value: Any) -> Any:
+def broadcast_from_main(value: Any) -> Any:
     """A plain value as the first process has it, so that all decide alike."""
-    if process_count() == 1:
+    if world_size() == 1:
         return value
     box = [value]
     dist.broadcast_object_list(box, src=0)

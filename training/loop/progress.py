@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from torch import Tensor
 from tqdm import tqdm
 
-from training.loop.processes import first_process
+from training.loop.processes import is_main_process
 
 
 def say(text: str) -> None:
@@ -29,7 +29,7 @@ def minutes(seconds: float) -> str:
 
 def progress_bar(items: Iterable, name: str) -> Iterable:
     """The items, with a bar on a terminal (of the first process) that is gone at the end."""
-    return tqdm(items, desc=name, leave=False, disable=None if first_process() else True)
+    return tqdm(items, desc=name, leave=False, disable=None if is_main_process() else True)
 
 
 class Progress:
@@ -65,7 +65,7 @@ class Progress:
 
     def bar(self, batches: Iterable[dict], name: str, first: int, count: int) -> Iterator[dict]:
         """An epoch's batches from number ``first`` on, of ``count``, timed."""
-        hidden = None if first_process() else True  # None: only on a terminal
+        hidden = None if is_main_process() else True  # None: only on a terminal
         bar = tqdm(batches, name, total=count, initial=first, leave=False, disable=hidden)
         began = time.monotonic()
         if self.epoch_ended is not None:

@@ -1,25 +1,31 @@
-"""``Run``: where a training run is, and all of its bookkeeping. It never calls the model.
+"""``Run``: where a training run is, and what happens around its steps. It never calls the model.
 
 The loop stays in the script that trains:
 
     with Run(args, model, optimizer, loader, …) as run:
-        for epoch in run.epochs():
+        for _ in run.epochs():
             for batch in run.batches():
                 for ids, mask, labels in run.micro_batches(batch):
                     with run.autocast():
                         logits = model(ids, mask)
-                    run.backward(F.cross_entropy(logits.float(), labels), weight=len(labels))
-                run.step()
+                    loss = F.cross_entropy(logits.float(), labels)
+                    (loss * len(labels) / len(batch["labels"])).backward()
+                    run.log(len(labels), loss=loss, train_acc=logits.argmax(-1) == labels)
+                run.before_update()
+                optimizer.step()
+                optimizer.zero_grad()
+                run.end_step()
             …                                        # scores on dev data
             if run.is_best(score):
                 …                                    # save the model
-            run.end_epoch(scores)
+            run.end_epoch(run.means() | scores)
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Protocol
 
@@ -28,18 +34,21 @@ from torch.optim import Optimizer
 
 from training.files.errors import InputError
 from training.loop.batches import SINGLE, micro_batches
-from training.loop.checkpoints import ResumePoint, StopRequest
+from training.loop.checkpoints import ResumePoint, StopRequest, resume_path, run_settings
 from training.loop.devices import autocast_for, peak_memory
+from training.loop.means import RunningMeans
 from training.loop.processes import (
     all_reduce_gradients,
-    all_reduce_numbers,
     any_process,
-    first_process,
-    from_first,
+    broadcast_from_main,
+    broadcast_parameters,
+    is_main_process,
 )
 from training.loop.progress import Progress
 from training.loop.schedule import linear_factor, set_learning_rates
 from training.reports.report import Board, Report, StepLog
+
+READ_EVERY = 10  # steps between two readings of losses from the device
 
 
 class Batches(Protocol):
@@ -55,36 +64,20 @@ class Batches(Protocol):
     def __iter__(self) -> Iterator[dict]: ...
 
 
-class RunningTotals:
-    """Running sums over what was trained on, as it was seen: examples, losses, right answers.
+@dataclass
+class Position:
+    """Where a run is; a resume point keeps it."""
 
-    Args:
-        names: of the quantities; averages are taken over the first.
-        sums: where an interrupted epoch goes on from.
-    """
-
-    def __init__(self, names: Sequence[str], sums: Mapping[str, float] | None = None):
-        self.sums = dict.fromkeys(names, 0.0) | dict(sums or {})
-        self.step = dict.fromkeys(names, 0.0)  # since the last end_step
-
-    def add(self, **amounts: float) -> None:
-        """Add to the quantities of this step."""
-        for name, amount in amounts.items():
-            self.step[name] += amount
-
-    def end_step(self, amounts: Sequence[float]) -> None:
-        """End a step in which all processes together counted so much, in the order of names."""
-        for name, amount in zip(self.sums, amounts, strict=True):
-            self.sums[name] += amount
-            self.step[name] = 0.0
-
-    def mean(self, name: str) -> float:
-        """A sum, divided by that of the first quantity."""
-        return self.sums[name] / max(1, self.sums[next(iter(self.sums))])
-
-    def clear(self) -> None:
-        """Begin again at 0."""
-        self.sums = dict.fromkeys(self.sums, 0.0)
+    epoch: int = 1
+    batch: int = 0  # finished batches of the epoch
+    step: int = 0  # finished steps of the run
+    history: list[dict[str, float]] = field(default_factory=list)  # the results of each epoch
+    times: list[float] = field(default_factory=list)  # seconds at the end of each
+    scores: list[float] = field(default_factory=list)  # what is_best was asked about
+    means: dict[str, list[float]] = field(default_factory=dict)
+    pieces: int = 0
+    seconds: float = 0.0
+    stateful: dict[str, Any] = field(default_factory=dict)
 
 
 class Run:
@@ -92,12 +85,11 @@ class Run:
 
     Args:
         args: epochs, and the flags of training/cli/flags.py.
-        model, optimizer: on their device; a run that goes on puts its tensors into them.
+        model, optimizer: on their device; a resumed run puts its tensors into them.
         loader: the batches of an epoch.
-        point: where an interrupted run is kept.
-        checkpoint: where the best model is kept, for messages.
-        totals: names of the running sums, see RunningTotals.
-        steps_file: every step's loss and learning rate go there.
+        checkpoint: where the best model is kept.
+        steps_file: every step's loss and learning rate are written there.
+        point: where an interrupted run is kept; default: a file next to the checkpoint.
         report: where epochs are reported; None if the script does that itself.
         steps: how long the run is, if not ``args.epochs`` whole epochs.
         factor: of a step's learning rate, by the step's number from 0 on, if not the linear one.
@@ -111,210 +103,180 @@ class Run:
         optimizer: Optimizer,
         loader: Batches,
         *,
-        point: ResumePoint,
         checkpoint: str,
-        totals: Sequence[str],
         steps_file: str,
+        point: ResumePoint | None = None,
         report: Report | None = None,
         steps: int | None = None,
         factor: Callable[[int], float] | None = None,
         stateful: Mapping[str, Any] | None = None,
     ):
         self.args, self.model, self.optimizer, self.loader = args, model, optimizer, loader
-        self.point, self.checkpoint, self.report = point, checkpoint, report
-        self.totals = RunningTotals(totals)
-        self.log = StepLog(steps_file)
-        self.last_step = steps
+        self.point = point or ResumePoint(resume_path(checkpoint), run_settings(args))
+        self.checkpoint, self.report = checkpoint, report
+        self.step_log, self.last_step, self.stateful = StepLog(steps_file), steps, stateful or {}
         self.total_steps = steps or args.epochs * len(loader)
         self.factor = factor or partial(
             linear_factor, steps=self.total_steps, warmup=args.warmup, decay=args.decay
         )
-        self.stateful = stateful or {}
         self.device = next(model.parameters()).device
         self.autocast = autocast_for(self.device, args.precision)
+        broadcast_parameters(model)
         self.stop = StopRequest()
-        self.epoch, self.batch, self.step_number = 1, 0, 0  # batches begun, of the epoch and in all
-        self.history: list[dict[str, float]] = []  # a row an epoch
-        self.times: list[float] = []  # seconds at the end of each
-        self.scores: list[float] = []
+        self.position = Position()
         self.rows = 0  # of the batch
-        self.own_loss, self.loss = 0.0, 0.0  # of the step: this process's share, the whole
-        self.is_reduced, self.is_updated = False, False  # what was done in the step
 
     def __enter__(self) -> Run:
         saved = self.point.read(self.model, self.optimizer) if self.args.resume else None
-        if saved:
-            self.epoch, self.batch, self.step_number = saved["epoch"], saved["batch"], saved["step"]
-            self.history, self.times = saved["history"], saved["times"]
-            self.scores = saved["scores"]
-            self.totals = RunningTotals(list(self.totals.sums), saved["totals"])
-            for name, part in self.stateful.items():
-                part.load_state_dict(saved["stateful"][name])
-        self.log.cut(self.step_number)
-        name = self.log.path.stem.removesuffix("steps").rstrip("-") or self.log.path.parent.name
-        self.board = Board(self.args.tensorboard, name, self.step_number)
-        self.progress = Progress(
-            self.total_steps * self.loader.pieces_per_batch,
-            saved["pieces"] if saved else 0,
-            saved["seconds"] if saved else 0.0,
-            0 if self.last_step else self.args.epochs - self.epoch + 1,
-        )
+        here = self.position = Position(**saved) if saved else Position()
+        for name, part in self.stateful.items() if saved else ():
+            part.load_state_dict(here.stateful[name])
+        self.running = RunningMeans(here.means)
+        self.step_log.cut(here.step)
+        self.board = Board(self.args.tensorboard, self.step_log.run_name, here.step)
+        total = self.total_steps * self.loader.pieces_per_batch
+        evaluations = 0 if self.last_step else self.args.epochs - here.epoch + 1
+        self.progress = Progress(total, here.pieces, here.seconds, evaluations)
         if self.report:
             self.report.print_header()
-            for row, seconds in zip(self.history, self.times, strict=True):
+            for row, seconds in zip(here.history, here.times, strict=True):
                 self.report.print_row(row, seconds)
-        self.stop.__enter__()  # last: what fails before leaves Ctrl-C as it was
+        self.stop.__enter__()  # last: an error before this line leaves Ctrl-C as it was
         return self
 
     def __exit__(self, *error: object) -> None:
         self.stop.__exit__(*error)
-        self.log.flush()
+        self.step_log.flush()
         self.board.close()
 
-    # Where the run is
+    # Epochs and batches
 
     def epochs(self) -> Iterator[int]:
         """The epochs that are left, each ended by ``end_epoch``; the model is in training mode."""
         while not self.is_over():
             self.model.train()
-            self.loader.set_epoch(self.epoch, self.batch)
-            yield self.epoch
+            self.loader.set_epoch(self.position.epoch, self.position.batch)
+            yield self.position.epoch
 
     def batches(self) -> Iterator[dict]:
-        """What is left of the epoch's batches. After a step may come a resume point or a stop."""
-        name = f"epoch {self.epoch}"
-        for batch in self.progress.bar(self.loader, name, self.batch, len(self.loader)):
-            self.batch += 1
-            self.step_number += 1
-            self.rows, self.is_reduced, self.is_updated = len(batch["labels"]), False, False
+        """The batches that are left of the epoch."""
+        name, first = f"epoch {self.position.epoch}", self.position.batch
+        for batch in self.progress.bar(self.loader, name, first, len(self.loader)):
+            self.rows = len(batch["labels"])
             yield batch
-            rate = self.optimizer.param_groups[0]["lr"]
-            self.log.add(self.step_number, self.epoch, self.loss, rate)
-            self.board.add({"loss": self.loss, "lr": rate}, self.step_number)
-            if self.is_updated:
-                if any_process(self.stop.asked or self.point.due()):
-                    self._write()
-                self.stop.leave_if_asked(self.point)
             if self.last_step and self.is_over():
                 return
-
-    def is_over(self) -> bool:
-        """Whether all epochs or steps are done, or --patience is at its end."""
-        if self.last_step:
-            is_done = self.step_number >= self.last_step
-        else:
-            is_done = self.epoch > self.args.epochs
-        return is_done or should_stop_early(self.scores, self.args.patience)
-
-    def is_best(self, score: float) -> bool:
-        """Whether a score is higher than all before it; --patience waits for such a one."""
-        score = from_first(score)
-        best = max(self.scores, default=-math.inf)
-        self.scores.append(score)
-        return score > best
-
-    def end_epoch(self, scores: Mapping[str, float] | None = None) -> None:
-        """Report an epoch, and write the resume point: what comes before it can be done again."""
-        if scores is not None:
-            self.totals.clear()
-            self.history.append(from_first({"epoch": self.epoch, **scores}))
-            self.times.append(self.progress.seconds())
-            self.board.add(
-                {f"epoch/{name}": value for name, value in scores.items()}, self.step_number
-            )
-            self._report()
-        self.epoch, self.batch = self.epoch + 1, 0
-        self._write()
-        self.stop.leave_if_asked(self.point)
-
-    def _report(self) -> None:
-        if self.report and first_process():
-            best = self.history[self.scores.index(max(self.scores))]
-            self.report.print_row(self.history[-1], self.times[-1])
-            self.report.write(
-                self.history, best, self.times[-1], peak_memory(self.device), self.args
-            )
-
-    def _write(self) -> None:
-        self.log.flush()
-        if self.report and first_process() and self.batch:  # an epoch's end draws it, too
-            seconds, memory = self.progress.seconds(), peak_memory(self.device)
-            self.report.draw_page(self.history, seconds, memory, self.args)
-        position = {
-            "epoch": self.epoch,
-            "batch": self.batch,
-            "step": self.step_number,
-            "totals": self.totals.sums,
-            "history": self.history,
-            "times": self.times,
-            "scores": self.scores,
-            "pieces": self.progress.begun_pieces,
-            "seconds": self.progress.seconds(),
-            "stateful": {name: part.state_dict() for name, part in self.stateful.items()},
-        }
-        self.point.write(self.model, self.optimizer, position)
-
-    # What is done around the model
 
     def micro_batches(
         self, batch: Mapping[str, Tensor], keys: Sequence[str] = SINGLE
     ) -> Iterator[tuple[Tensor, ...]]:
-        """The batch, or this process's share of it, in --accumulate parts, on the device."""
+        """The batch, or this process's rows of it, in --accumulate parts, on the device."""
         return micro_batches(batch, self.args.accumulate, self.device, keys)
 
-    def backward(self, loss: Tensor, weight: float | None = None) -> None:
-        """The backward pass of a micro-batch.
+    def is_over(self) -> bool:
+        """Whether all epochs or steps are done, or --patience is exhausted."""
+        if self.last_step:
+            is_done = self.position.step >= self.last_step
+        else:
+            is_done = self.position.epoch > self.args.epochs
+        return is_done or should_stop_early(self.position.scores, self.args.patience)
+
+    # A step
+
+    def log(self, count: int, **values: Tensor) -> None:
+        """Add to the running means of the epoch; nothing is read from the device.
 
         Args:
-            loss: what it contributes to the loss of the batch; or, with ``weight``, a mean.
-            weight: over how many of the batch's rows it is the mean.
+            count: how many rows (or words) of the micro-batch the values are about.
+            values: by name a mean over them, or one number each: (count,). ``loss`` is also the
+                loss of the step in steps.csv, weighted by the micro-batch's part of the batch.
         """
-        if weight is not None:
-            loss = loss * weight / self.rows
-        self.own_loss += loss.item()  # before the backward pass, for which a GPU would have to wait
-        loss.backward()
+        self.running.add(count, self.rows, values)
 
-    def add(self, **amounts: float) -> None:
-        """Add to the running sums of the step."""
-        self.totals.add(**amounts)
-
-    def reduce(self) -> None:
-        """Sum gradients and totals over all processes; ``step`` does, if it was not done before.
-
-        Raises:
-            InputError: a sum is nan or infinite: nothing after it would be worth keeping.
-        """
-        if self.is_reduced:
-            return
-        self.loss, *amounts = all_reduce_numbers([self.own_loss, *self.totals.step.values()])
-        self.own_loss, self.is_reduced = 0.0, True
-        self.totals.end_step(amounts)
+    def before_update(self) -> None:
+        """Sum the gradients of all processes, clip them, set the step's learning rate."""
         all_reduce_gradients(self.model)
-        check_finite(self.totals.sums, self.epoch, self.batch, self.checkpoint)
-
-    def step(self) -> None:
-        """Make a step: clip the gradients, set the learning rate, update, gradients to zero."""
-        self.reduce()
         if self.args.clip:
             nn.utils.clip_grad_norm_(self.model.parameters(), self.args.clip)
-        set_learning_rates(self.optimizer, self.factor(self.step_number - 1))
-        self.optimizer.step()
-        self.optimizer.zero_grad()
-        self.is_updated = True
+        set_learning_rates(self.optimizer, self.factor(self.position.step))
 
-    def mean(self, name: str) -> float:
-        """The average of a running sum, over what is named first."""
-        return self.totals.mean(name)
+    def end_step(self) -> None:
+        """Count the step; once in a while write the resume point, and stop if that was asked."""
+        self.position.batch += 1
+        self.position.step += 1
+        self.running.end_step(self.optimizer.param_groups[0]["lr"])
+        if self.position.step % READ_EVERY == 0:
+            self.read_losses()
+        if any_process(self.stop.asked or self.point.due()):
+            self.write()
+        self.stop.leave_if_asked(self.point)
 
+    def read_losses(self) -> None:
+        """Read what ``log`` has kept on the device since the last time.
 
-def check_finite(sums: Mapping[str, float], epoch: int, batch: int, checkpoint: str) -> None:
-    """InputError as soon as a sum is nan or infinite."""
-    for name, value in sums.items():
+        Raises:
+            InputError: a value is nan or infinite: nothing after it would be worth keeping.
+        """
+        steps = self.running.read()
+        for ago, (loss, rate) in zip(range(len(steps) - 1, -1, -1), steps, strict=True):
+            self.check_finite("loss", loss, self.position.batch - ago)
+            self.step_log.add(self.position.step - ago, self.position.epoch, loss, rate)
+            self.board.add({"loss": loss, "lr": rate}, self.position.step - ago)
+        for name, (total, _) in self.running.sums.items():
+            self.check_finite(name, total, self.position.batch)
+
+    def check_finite(self, name: str, value: float, batch: int) -> None:
+        """InputError if a value is nan or infinite."""
         if not math.isfinite(value):
             raise InputError(
-                f"the {name} is {value} in epoch {epoch}, batch {batch}; lower --lr. "
-                f"The best epoch before it, if there was one, is kept in {checkpoint}"
+                f"the {name} is {value} in epoch {self.position.epoch}, batch {batch}; lower --lr. "
+                f"The best epoch before it, if there was one, is kept in {self.checkpoint}"
             )
+
+    # The end of an epoch
+
+    def means(self) -> dict[str, float]:
+        """The running means of the epoch by the names given to ``log``."""
+        self.read_losses()
+        return self.running.means()
+
+    def is_best(self, score: float) -> bool:
+        """Whether a score is higher than all before it; --patience waits for such a one."""
+        score = broadcast_from_main(score)
+        best = max(self.position.scores, default=-math.inf)
+        self.position.scores.append(score)
+        return score > best
+
+    def end_epoch(self, results: Mapping[str, float] | None = None) -> None:
+        """Report an epoch, and write the resume point; saving the model comes before it."""
+        here = self.position
+        self.read_losses()
+        if results is not None:
+            self.running.clear()
+            here.history.append(broadcast_from_main({"epoch": here.epoch, **results}))
+            here.times.append(self.progress.seconds())
+            self.board.add({f"epoch/{name}": v for name, v in results.items()}, here.step)
+            if self.report and is_main_process():
+                best = here.history[here.scores.index(max(here.scores))]
+                self.report.print_row(here.history[-1], here.times[-1])
+                memory = peak_memory(self.device)
+                self.report.write(here.history, best, here.times[-1], memory, self.args)
+        here.epoch, here.batch = here.epoch + 1, 0
+        self.write()
+        self.stop.leave_if_asked(self.point)
+
+    def write(self) -> None:
+        """Write the resume point, and within an epoch the page of the run so far."""
+        here = self.position
+        self.read_losses()
+        self.step_log.flush()
+        here.seconds, here.pieces = self.progress.seconds(), self.progress.begun_pieces
+        here.means = self.running.sums
+        here.stateful = {name: part.state_dict() for name, part in self.stateful.items()}
+        if self.report and is_main_process() and here.batch:
+            memory = peak_memory(self.device)
+            self.report.draw_page(here.history, here.seconds, memory, self.args)
+        self.point.write(self.model, self.optimizer, dict(vars(here)))
 
 
 def should_stop_early(scores: Sequence[float], patience: int | None) -> bool:

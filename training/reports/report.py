@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from training.files.errors import InputError
 from training.files.writing import atomic_write, write_json
-from training.loop.processes import first_process
+from training.loop.processes import is_main_process
 from training.loop.progress import minutes
 
 if TYPE_CHECKING:
@@ -106,7 +106,6 @@ def describe(
     return drawing("error_analysis").describe(stem, predictions, dataset, classes)
 
 
-READ, WRITTEN = ("train", "dev", "test"), ("dev_out", "test_out", "filepath")
 COLUMNS = 60  # of what a run prints: a split screen, a phone
 
 
@@ -117,24 +116,25 @@ def print_settings(args: Any, tasks: Sequence[str] = ()) -> None:
         args: a dataclass of flags.
         tasks: whose files are told, where names of flags begin with a task's; none: all are.
     """
-    files: dict[tuple, dict[str, list[str]]] = {READ: {}, WRITTEN: {}}
+    files: dict[str, dict[str, list[str]]] = {"reads": {}, "writes": {}}
     cells = []
-    for item in fields(args):
-        value = getattr(args, item.name)
-        default = item.default_factory() if item.default is MISSING else item.default
-        task, _, rest = item.name.partition("_")
-        kind = next((names for names in files if item.name in names or rest in names), None)
-        if kind:
-            if value and (item.name in kind or not tasks or task in tasks):
-                files[kind].setdefault(str(Path(value).parent), []).append(Path(value).name)
+    for setting in fields(args):
+        value = getattr(args, setting.name)
+        default = setting.default_factory() if setting.default is MISSING else setting.default
+        verb = setting.metadata.get("path")
+        task, _, kind = setting.name.partition("_")
+        if verb:
+            if value and (not kind or kind == "out" or not tasks or task in tasks):
+                folder = files[verb].setdefault(str(Path(value).parent), [])
+                folder.append(Path(value).name)
         elif value is not None and (value != default or value not in (False, "", 0.0)):
             text = " ".join(value) if isinstance(value, list) else str(value)
-            cells.append((f"{item.name} {text}", value == default))
+            cells.append((f"{setting.name} {text}", value == default))
     print()
     for left, right in itertools.zip_longest(cells[::2], cells[1::2], fillvalue=("", True)):
         print(f"{emphasized(*left)}  {emphasized(*right)}".rstrip())
     options = {"break_long_words": False, "break_on_hyphens": False}
-    for verb, folders in (("reads", files[READ]), ("writes", files[WRITTEN])):
+    for verb, folders in files.items():
         for folder, names in folders.items():
             text = f"{verb} {'' if folder == '.' else f'{folder}: '}{', '.join(names)}"
             print(textwrap.fill(text, COLUMNS, subsequent_indent="    ", **options))
@@ -164,6 +164,11 @@ class StepLog:
         self.path = Path(path)
         self.lines: list[tuple] = []
 
+    @property
+    def run_name(self) -> str:
+        """What the name of the file begins with, or the name of its folder."""
+        return self.path.stem.removesuffix("steps").rstrip("-") or self.path.parent.name
+
     def cut(self, steps: int) -> None:
         """Begin the file, or keep its first ``steps`` lines."""
         kept: list[str] = []
@@ -179,7 +184,7 @@ class StepLog:
 
     def flush(self) -> None:
         """Append what is kept in memory to the file."""
-        if first_process() and self.lines:
+        if is_main_process() and self.lines:
             try:
                 with open(self.path, "a", encoding="utf-8", newline="") as file:
                     csv.writer(file, lineterminator="\n").writerows(self.lines)
@@ -201,7 +206,7 @@ class Board:
 
     def __init__(self, folder: str | None, name: str, step: int):
         self.writer = None
-        if not folder or not first_process():
+        if not folder or not is_main_process():
             return
         try:
             from torch.utils.tensorboard import SummaryWriter  # not everybody has the package

@@ -1,0 +1,98 @@
+"""The flags of classifier.py, and the runs they ask for: SST and CFIMDB, or one's own files."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from training.cli.arguments import OneLineParser, check_seed, positive_int
+from training.cli.flags import FineTuningFlags, add_fields, flag
+from training.files.course_files import SPLITS, data_folder
+
+# The course's two data sets: number of classes, and a batch size where it is fixed
+DATA_SETS = {"sst": (5, None), "cfimdb": (2, 8)}
+
+
+@dataclass
+class ClassifierFlags(FineTuningFlags):
+    """The options of the command line, and what ``plan`` fills in for each data set."""
+
+    batch_size: int = flag(8, type=positive_int, help="of SST; CFIMDB always takes 8")
+    dev_out: str | None = flag(
+        None, path="writes", help="predictions for dev, if one data set runs"
+    )
+    test_out: str | None = flag(
+        None, path="writes", help="predictions for test, if one data set runs"
+    )
+    data_dir: str | None = flag(
+        None, may_change=True, help="folder of the course files ($MINBERT_DATA does the same)"
+    )
+    only: str | None = flag(
+        None, may_change=True, choices=tuple(DATA_SETS), help="run one of the two data sets"
+    )
+    train: str | None = flag(
+        None, path="reads", help="another training file: tab-separated id, sentence, label"
+    )
+    dev: str | None = flag(None, path="reads", help="its dev file")
+    test: str | None = flag(
+        None, path="reads", may_change=True, help="its test file, without labels (optional)"
+    )
+    labels: str | None = flag(None, help="names of the classes, separated by commas")
+    predict: str | None = flag(
+        None,
+        may_change=True,
+        nargs="?",
+        const="-",
+        metavar="TEXT",
+        help="or lines from standard input",
+    )
+    checkpoint: str | None = flag(None, may_change=True, help="which model predicts")
+    num_labels: int | None = None  # None: as many as the training set has
+    filepath: str | None = field(default=None, metadata={"path": "writes"})  # the checkpoint
+
+
+def get_args(arguments: Sequence[str] | None = None) -> ClassifierFlags:
+    """Read and check the command line."""
+    parser = OneLineParser(
+        prog="classifier.py", description="Sentiment of single sentences with BERT."
+    )
+    add_fields(parser, ClassifierFlags)
+    args = parser.parse_args(arguments, namespace=ClassifierFlags())
+    if (args.train or args.dev or args.test) and not (args.train and args.dev):
+        parser.error("--train and --dev go together (and --test may join them)")
+    if args.train and args.only:
+        parser.error("--only chooses one of the course's data sets; --train names another one")
+    if (args.dev_out or args.test_out) and not (args.train or args.only):
+        parser.error("--dev_out and --test_out name the files of ONE data set, but two would run")
+    if args.test_out and args.train and not args.test:
+        parser.error("--test_out is where predictions for --test go: give both")
+    if args.predict is not None and not args.checkpoint:
+        parser.error("--predict needs --checkpoint")
+    if args.checkpoint and args.predict is None:
+        parser.error("--checkpoint is the model that --predict uses; --resume continues a run")
+    check_seed(parser, args.seed)
+    return args
+
+
+def plan(args: ClassifierFlags) -> list[ClassifierFlags]:
+    """The flags of each data set that will run: its files, and the names of what is written."""
+    if args.train:
+        runs = {Path(args.train).stem: args}
+    else:
+        folder = data_folder(args.data_dir)
+        runs = {}
+        for name in (args.only,) if args.only else DATA_SETS:
+            num_labels, batch_size = DATA_SETS[name]
+            files = {key: str(folder / f"ids-{name}-{end}.csv") for key, end in SPLITS.items()}
+            batch_size = batch_size or args.batch_size
+            runs[name] = replace(args, num_labels=num_labels, batch_size=batch_size, **files)
+    return [
+        replace(
+            run,
+            filepath=f"{name}-classifier.pt",
+            dev_out=args.dev_out or f"predictions/{args.option}-{name}-dev-out.csv",
+            test_out=args.test_out or f"predictions/{args.option}-{name}-test-out.csv",
+        )
+        for name, run in runs.items()
+    ]

@@ -1,0 +1,137 @@
+"""The flags of a run of several tasks: the course's data files, and where predictions go."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+from training.cli.arguments import OneLineParser, check_seed, positive_int
+from training.cli.flags import FineTuningFlags, add_fields, flag
+from training.files.course_files import COURSE_STEMS, find_course_files
+from training.files.errors import InputError
+from training.files.writing import check_writable
+
+
+def data_file(default: str, split: str) -> Any:
+    """A flag that names a data file; another test file does not change a training."""
+    return flag(default, path="reads", may_change=split == "test")
+
+
+def task_names(text: str) -> list[str]:
+    """An argparse type: sst,para,sts or fewer of them."""
+    names = [name.strip() for name in text.split(",")]
+    unknown = [name for name in names if name not in COURSE_STEMS]
+    if unknown:
+        raise argparse.ArgumentTypeError(
+            f"no task {unknown[0]!r}; there are {', '.join(COURSE_STEMS)}"
+        )
+    return [name for name in COURSE_STEMS if name in names]
+
+
+@dataclass
+class TaskFlags(FineTuningFlags):
+    """All that a run of the three tasks needs to know."""
+
+    tasks: list[str] = flag(list(COURSE_STEMS), type=task_names, help="which ones, e.g. sst,sts")
+    sst_train: str = data_file("data/ids-sst-train.csv", "train")
+    sst_dev: str = data_file("data/ids-sst-dev.csv", "dev")
+    sst_test: str = data_file("data/ids-sst-test-student.csv", "test")
+    para_train: str = data_file("data/quora-train.csv", "train")
+    para_dev: str = data_file("data/quora-dev.csv", "dev")
+    para_test: str = data_file("data/quora-test-student.csv", "test")
+    sts_train: str = data_file("data/sts-train.csv", "train")
+    sts_dev: str = data_file("data/sts-dev.csv", "dev")
+    sts_test: str = data_file("data/sts-test-student.csv", "test")
+    sst_dev_out: str | None = flag(None, path="writes", help="default: a file in --out_dir")
+    sst_test_out: str | None = flag(None, path="writes")
+    para_dev_out: str | None = flag(None, path="writes")
+    para_test_out: str | None = flag(None, path="writes")
+    sts_dev_out: str | None = flag(None, path="writes")
+    sts_test_out: str | None = flag(None, path="writes")
+    data_dir: str | None = flag(
+        None, may_change=True, help="folder of the course files (or $MINBERT_DATA)"
+    )
+    out_dir: str = flag("predictions", may_change=True, help="folder of all that a run writes")
+    filepath: str | None = flag(
+        None, path="writes", help="default: {option}-{epochs}-{lr}-multitask.pt"
+    )
+    steps_per_epoch: int | None = flag(
+        None, type=positive_int, help="default: as many as all training sets have batches"
+    )
+    predict: list[str] | None = flag(
+        None, may_change=True, nargs="*", metavar="TEXT", help="or two texts, or standard input"
+    )
+    checkpoint: str | None = flag(None, may_change=True, help="which model predicts")
+
+
+Flags = TypeVar("Flags", bound=TaskFlags)
+
+
+def parse_task_flags(
+    args: TaskFlags, arguments: Sequence[str] | None, tasks: Sequence[str]
+) -> OneLineParser:
+    """Read a command line into ``args`` and check it; → the parser, for further errors."""
+    parser = OneLineParser(description="One BERT for sentiment, paraphrases and similarity.")
+    add_fields(parser, type(args))
+    parser.parse_args(arguments, namespace=args)
+    if (args.predict is None) != (args.checkpoint is None):
+        parser.error("--predict and --checkpoint go together; --resume continues a run")
+    if args.predict is not None and len(args.predict) > 2:
+        parser.error("--predict takes one text, or the two of a pair: put each in quotes")
+    check_seed(parser, args.seed)
+    name_outputs(args, tasks)
+    return parser
+
+
+def get_args(arguments: Sequence[str] | None = None) -> TaskFlags:
+    """Read and check the command line of multitask_classifier.py."""
+    args = TaskFlags()
+    parse_task_flags(args, arguments, args.tasks)
+    return args
+
+
+def name_outputs(args: TaskFlags, tasks: Sequence[str]) -> None:
+    """Fill in the names of what a run writes, where none were given."""
+    args.filepath = args.filepath or f"{args.option}-{args.epochs}-{args.lr}-multitask.pt"
+    for task in tasks:
+        for split in ("dev", "test"):
+            name, default = f"{task}_{split}_out", f"{args.out_dir}/{task}-{split}-output.csv"
+            setattr(args, name, getattr(args, name) or default)
+
+
+def find_files(args: Flags, tasks: Sequence[str]) -> Flags:
+    """Name the outputs, and turn the course files' names into where these files are; → args."""
+    name_outputs(args, tasks)
+    find_course_files(args)
+    return args
+
+
+def tasks_with_loss(names: Sequence[str], losses: Mapping[str, Callable]) -> list[str]:
+    """Those tasks that have a loss and so are trained; says which have none."""
+    trained = [name for name in names if name in losses]
+    rest = ", ".join(name for name in names if name not in losses)
+    if not trained:
+        raise InputError(f"nothing to train: LOSSES has no loss for {rest}")
+    if rest:
+        print(f"trains {', '.join(trained)} only: LOSSES has no loss for {rest}")
+    return trained
+
+
+def check_files(args: TaskFlags) -> None:
+    """InputError if a data file of args.tasks is missing or an output cannot be written."""
+    for task in args.tasks:
+        for split in ("train", "dev", "test"):
+            path = getattr(args, f"{task}_{split}")
+            if split == "test" and not path:
+                print(f"*** no --{task}_test: no test predictions for this task ***")
+            elif not Path(path).is_file():
+                raise InputError(
+                    f"no file {path} (--{task}_{split}): python data/download.py fetches the "
+                    f"course files, or leave {task} out with --tasks"
+                )
+    outputs = [getattr(args, f"{task}_{end}_out") for task in args.tasks for end in ("dev", "test")]
+    for path in (*outputs, args.filepath, f"{args.out_dir}/multitask"):
+        check_writable(Path(path).parent)
