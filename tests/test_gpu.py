@@ -13,7 +13,7 @@ from support import ROOT, as_process, draw_nothing, left_by, succeeded, tiny_con
 
 import classifier
 from bert import BertModel
-from training.fast import accelerate
+from training.fast.attention import use_attention_kernel
 from training.loop.checkpoints import ResumePoint
 from training.loop.devices import pick_device
 from training.loop.run import Run
@@ -41,7 +41,7 @@ def test_states_and_gradients_of_the_cpu(has_kernel):
         torch.manual_seed(0)
         model = BertModel(tiny_config(hidden_dropout_prob=0, attention_probs_dropout_prob=0))
         if has_kernel:
-            accelerate(model, kernel_in_training=True)
+            use_attention_kernel(model, in_training=True)
         model.to(device).train()
         ids = torch.randint(1, 100, (3, 7))
         mask = torch.ones_like(ids)
