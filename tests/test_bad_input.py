@@ -5,6 +5,7 @@ The lines are pinned in messages.txt.
 
 import itertools
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -19,6 +20,7 @@ from support import (
     as_process,
     assert_refused,
     make_rows,
+    read_messages,
     save_sentiment_checkpoint,
     succeeded,
     write_table,
@@ -268,6 +270,14 @@ def test_loss_not_finite_after_a_good_epoch(run_script_here, refused, line, tmp_
 )
 def test_nonsense_flags(refused, flags):
     refused(flags.split())
+
+
+def test_every_message_belongs_to_a_test():
+    for name in read_messages():
+        file, test = name.split(": ", 1)
+        function = re.match(r"\w+", test)[0]
+        text = (ROOT / "tests" / f"test_{file}.py").read_text(encoding="utf-8")
+        assert f"def {function}(" in text, name
 
 
 # ---------------------------------------------------------------------------------------------
