@@ -37,7 +37,7 @@ from training.files.hub import default_model
 from training.files.writing import check_writable
 from training.loop.batches import TrainingLoader, evaluation_loader
 from training.loop.checkpoints import restore_model, resume_path, save_model
-from training.loop.devices import autocast_for, keep_freed_memory, pick_device, speed_up
+from training.loop.devices import autocast_for, pick_device, speed_up
 from training.loop.encoder_outputs import cache_encoder_outputs
 from training.loop.processes import is_main_process, join_processes, on_main_process
 from training.loop.run import Run
@@ -103,7 +103,6 @@ def load_model(filepath: str | Path, device: torch.device) -> tuple[nn.Module, S
         filepath,
         device,
         BertSentimentClassifier,
-        what="a classifier",
         script="classifier.py",
         is_ours=lambda config: isinstance(config.get("num_labels"), int),
     )
@@ -159,7 +158,6 @@ def train(args, data: Data | None = None) -> None:
         data: what the files hold, if they were read before.
     """
     args = complete(args, ClassifierFlags)
-    keep_freed_memory()
     device = pick_device(args.use_gpu)
     data = data or read_data(args, ("train", "dev"))
     train_loader = TrainingLoader(data.train, args.batch_size, args.seed)
@@ -171,20 +169,12 @@ def train(args, data: Data | None = None) -> None:
         speed_up(model, optimizer)
     if args.option == "pretrain" and not args.reencode:
         with autocast_for(device, args.precision)():
-            cache_encoder_outputs(model.bert, (data.train, data.dev), args.batch_size, device)
+            rows = (data.train, data.dev)
+            cache_encoder_outputs(model, [model.forward], rows, args.batch_size, device)
     if args.compile:
         model.compile()
 
-    run = Run(
-        args,
-        model,
-        optimizer,
-        train_loader,
-        checkpoint=args.filepath,
-        steps_file=f"{output_stem(args)}-steps.csv",
-        report=report_of(args),
-    )
-    with run:
+    with Run(args, model, optimizer, train_loader, report=report_of(args)) as run:
         for _ in run.epochs():
             for batch in run.batches():
                 for ids, mask, labels in run.micro_batches(batch):
@@ -215,7 +205,6 @@ def test(args, data: Data | None = None) -> None:
     Also writes what the model does on dev: every class, mistakes, pictures, the run's page.
     """
     args = complete(args, ClassifierFlags)
-    keep_freed_memory()
     device = pick_device(args.use_gpu)
     autocast = autocast_for(device, args.precision)
     model, config = load_model(args.filepath, device)

@@ -12,6 +12,7 @@ import training.threads  # noqa: F401, before torch
 
 # isort: split
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -50,7 +51,7 @@ from training.cli.task_flags import (
     TaskFlags,
     check_files,
     find_files,
-    get_args,
+    parse_task_flags,
     tasks_with_loss,
 )
 from training.files.course_files import class_names
@@ -58,7 +59,7 @@ from training.files.errors import InputError
 from training.files.hub import default_model
 from training.loop.batches import PAIR, SINGLE, RoundRobin, TrainingLoader, evaluation_loader
 from training.loop.checkpoints import restore_model, resume_path, save_model
-from training.loop.devices import autocast_for, keep_freed_memory, pick_device, speed_up
+from training.loop.devices import autocast_for, pick_device, speed_up
 from training.loop.encoder_outputs import cache_encoder_outputs, unique_texts
 from training.loop.processes import is_main_process, join_processes, on_main_process
 from training.loop.run import Run
@@ -84,7 +85,7 @@ class MultitaskBERT(nn.Module):
 
     def __init__(self, config):
         super().__init__()
-        self.bert = BertModel.from_pretrained(complete(config, TaskFlags).model)
+        self.bert = BertModel.from_pretrained(complete(config, MultitaskFlags).model)
         if config.option not in ("pretrain", "finetune"):
             raise ValueError(f"option {config.option!r} is neither 'pretrain' nor 'finetune'")
         self.bert.requires_grad_(config.option == "finetune")
@@ -169,7 +170,17 @@ LOSSES = {"sst": F.cross_entropy, "para": paraphrase_loss, "sts": similarity_los
 HeldOut = Mapping[tuple[str, str], TextDataset]  # by task and split: ("sst", "dev")
 
 
-def read_set(task: str, args: TaskFlags, split: str) -> TextDataset:
+@dataclass
+class MultitaskFlags(TaskFlags):
+    """All that a run needs to know; further options are further fields, made by ``flag``."""
+
+
+def get_args(arguments: Sequence[str] | None = None) -> MultitaskFlags:
+    """Read and check the command line."""
+    return parse_task_flags(MultitaskFlags(), arguments, TASKS)
+
+
+def read_set(task: str, args: MultitaskFlags, split: str) -> TextDataset:
     """The rows of args.sst_train, for instance, tokenized; split is 'train', 'dev' or 'test'."""
     path = getattr(args, f"{task}_{split}")
     if task == "sst" and split == "test":
@@ -182,7 +193,7 @@ def read_set(task: str, args: TaskFlags, split: str) -> TextDataset:
     return SentencePairDataset(rows, args, isRegression=task == "sts")
 
 
-def read_held_out(args: TaskFlags, splits: Sequence[str] = ("dev", "test")) -> HeldOut:
+def read_held_out(args: MultitaskFlags, splits: Sequence[str] = ("dev", "test")) -> HeldOut:
     """The dev sets, and the test sets of those tasks that have a file of them."""
     named = [(t, split) for t in args.tasks for split in splits if getattr(args, f"{t}_{split}")]
     return {(task, split): read_set(task, args, split) for task, split in named}
@@ -192,7 +203,7 @@ def read_held_out(args: TaskFlags, splits: Sequence[str] = ("dev", "test")) -> H
 # Training
 
 
-def new_model(args: TaskFlags) -> tuple[MultitaskBERT, SimpleNamespace]:
+def new_model(args: MultitaskFlags) -> tuple[MultitaskBERT, SimpleNamespace]:
     """A model on a pretrained BERT, and its configuration."""
     config = SimpleNamespace(
         option=args.option,
@@ -211,8 +222,7 @@ def train_multitask(args, held_out: HeldOut | None = None) -> None:
     Also writes learning curves and multitask-metrics.json into args.out_dir, after every epoch,
     and every minute a file that --resume continues from. Reads the dev sets unless they are given.
     """
-    args = find_files(complete(args, TaskFlags), TASKS)
-    keep_freed_memory()
+    args = find_files(complete(args, MultitaskFlags), TASKS)
     device = pick_device(args.use_gpu)
     tasks = tasks_with_loss(args.tasks, LOSSES)
     train_sets = {task: read_set(task, args, "train") for task in tasks}
@@ -229,21 +239,13 @@ def train_multitask(args, held_out: HeldOut | None = None) -> None:
     if args.option == "pretrain" and not args.reencode:
         texts = unique_texts([*train_sets.values(), *dev_sets.values()])
         with autocast_for(device, args.precision)():
-            rows = SentenceClassificationTestDataset(texts, args)
-            cache_encoder_outputs(model.bert, [rows], args.batch_size, device)
+            rows = [SentenceClassificationTestDataset(texts, args)]
+            heads = [getattr(model, HEADS[task]) for task in tasks]
+            cache_encoder_outputs(model, heads, rows, args.batch_size, device)
     if args.compile:
         model.compile()
 
-    run = Run(
-        args,
-        model,
-        optimizer,
-        train_loader,
-        checkpoint=args.filepath,
-        steps_file=f"{args.out_dir}/multitask-steps.csv",
-        report=report_of(args, tasks),
-    )
-    with run:
+    with Run(args, model, optimizer, train_loader, report=report_of(args, tasks)) as run:
         for _ in run.epochs():
             for batch in run.batches():
                 task = batch["task"]
@@ -264,7 +266,7 @@ def train_multitask(args, held_out: HeldOut | None = None) -> None:
             run.end_epoch(run.means() | scores)
 
 
-def report_of(args: TaskFlags, tasks: Sequence[str]) -> Report:
+def report_of(args: MultitaskFlags, tasks: Sequence[str]) -> Report:
     """Where the run's reports go, and what they show of these tasks."""
     shown = {name: name for name in (*tasks, "overall")}
     title = f"{', '.join(tasks)}, {args.option}"
@@ -303,9 +305,8 @@ def load_model(filepath: str | Path, device: torch.device) -> tuple[MultitaskBER
         filepath,
         device,
         MultitaskBERT,
-        what="this model",
         script="multitask_classifier.py (techniques have a script of their own)",
-        is_ours=lambda config: config.keys() <= {*vars(TaskFlags()), "hidden_size"},
+        is_ours=lambda config: config.keys() <= {*vars(MultitaskFlags()), "hidden_size"},
     )
 
 
@@ -315,8 +316,7 @@ def test_model(args, held_out: HeldOut | None = None) -> None:
     Also writes, on dev, a report, the most confident mistakes and pictures into args.out_dir.
     Reads dev and test sets unless they are given.
     """
-    args = find_files(complete(args, TaskFlags), TASKS)
-    keep_freed_memory()
+    args = find_files(complete(args, MultitaskFlags), TASKS)
     device = pick_device(args.use_gpu)
     model, config = load_model(args.filepath, device)
     if args.fast:
@@ -350,7 +350,7 @@ def predict(model: nn.Module, config, lines: Iterable[Sequence[str]], device) ->
     Raises:
         InputError: it was not trained on a task of such lines.
     """
-    encoder = SentenceClassificationTestDataset([], config)
+    encoder, tasks = SentenceClassificationTestDataset([], config), getattr(config, "tasks", TASKS)
     for texts in lines:
         if not all(text.strip() for text in texts):
             continue
@@ -358,19 +358,16 @@ def predict(model: nn.Module, config, lines: Iterable[Sequence[str]], device) ->
         padded = [encoder.pad([clean(text).strip()]) for text in texts]  # (1, L), (1, L) each
         inputs = [tensor.to(device) for pair in padded for tensor in pair]
         answers = []
-        if len(texts) == 1 and "sst" in config.tasks:
+        if len(texts) == 1 and "sst" in tasks:
             answers.append(say_classes(model.predict_sentiment(*inputs)))  # (1, 5)
-        if len(texts) == 2 and "para" in config.tasks:
+        if len(texts) == 2 and "para" in tasks:
             yes = model.predict_paraphrase(*inputs).float().sigmoid().item()
             answers.append(f"paraphrase {yes:.3f}")
-        if len(texts) == 2 and "sts" in config.tasks:
+        if len(texts) == 2 and "sts" in tasks:
             answers.append(f"similarity {model.predict_similarity(*inputs).item():.2f}")
         if not answers:
             kind = "one text" if len(texts) == 1 else "a pair"
-            raise InputError(
-                f"this checkpoint was trained on {', '.join(config.tasks)} alone: it has no answer "
-                f"to {kind}"
-            )
+            raise InputError(f"no answer to {kind} from a model of {', '.join(tasks)} alone")
         print(f"{'  '.join(answers)}   {' | '.join(text.strip() for text in texts)}", flush=True)
 
 
@@ -383,7 +380,7 @@ def main() -> None:
         return
     join_processes(args.use_gpu)
     args.model = args.model or on_main_process(default_model)
-    args = find_files(complete(args, TaskFlags), TASKS)
+    args = find_files(complete(args, MultitaskFlags), TASKS)
     hint_at_rate(args)
     check_files(args)
     print_settings(args, args.tasks)

@@ -48,7 +48,7 @@ FLAGS += " " + os.environ.get("MINBERT_NOTEBOOK_FLAGS", "")
 # %% [markdown]
 # ## All three tasks
 #
-# Now change `LOSSES` and `plan_turns`, and train. With `--resume` the same command goes on after an interruption, as
+# Now add to `LOSSES`, and train. With `--resume` the same command goes on after an interruption, as
 # long as the files are still there.
 
 # %%

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -71,9 +71,17 @@ Flags = TypeVar("Flags", bound=TaskFlags)
 
 
 def parse_task_flags(
-    args: TaskFlags, arguments: Sequence[str] | None, tasks: Sequence[str]
-) -> OneLineParser:
-    """Read a command line into ``args`` and check it; → the parser, for further errors."""
+    args: Flags,
+    arguments: Sequence[str] | None,
+    tasks: Sequence[str],
+    faults: Callable[[Flags], Iterable[str]] = lambda args: (),
+) -> Flags:
+    """Read a command line into ``args`` and check it.
+
+    Args:
+        tasks: whose outputs get names.
+        faults: what else is wrong with the flags, a sentence each.
+    """
     parser = OneLineParser(description="One BERT for sentiment, paraphrases and similarity.")
     add_fields(parser, type(args))
     parser.parse_args(arguments, namespace=args)
@@ -82,14 +90,9 @@ def parse_task_flags(
     if args.predict is not None and len(args.predict) > 2:
         parser.error("--predict takes one text, or the two of a pair: put each in quotes")
     check_seed(parser, args.seed)
+    for fault in faults(args):
+        parser.error(fault)
     name_outputs(args, tasks)
-    return parser
-
-
-def get_args(arguments: Sequence[str] | None = None) -> TaskFlags:
-    """Read and check the command line of multitask_classifier.py."""
-    args = TaskFlags()
-    parse_task_flags(args, arguments, args.tasks)
     return args
 
 

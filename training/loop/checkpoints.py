@@ -67,7 +67,6 @@ def restore_model(
     device: torch.device,
     build: Callable[[SimpleNamespace], nn.Module],
     *,
-    what: str,
     script: str,
     is_ours: Callable[[dict], bool],
 ) -> tuple[nn.Module, SimpleNamespace]:
@@ -75,7 +74,7 @@ def restore_model(
 
     Args:
         build: makes a new model of a configuration.
-        what, script: the model and the script that trains it, for error messages.
+        script: the one that trains it, for error messages.
         is_ours: whether a checkpoint's configuration is of such a model.
 
     Raises:
@@ -91,7 +90,7 @@ def restore_model(
         model.load_state_dict(saved.get("model", {}))
     except RuntimeError as error:
         raise InputError(
-            f"{filepath} holds other tensors than {what} on {config.model}; train again"
+            f"{filepath} holds other tensors than a {type(model).__name__} on {config.model}; train again"
         ) from error
     return model.to(device).eval(), config
 

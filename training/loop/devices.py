@@ -23,7 +23,8 @@ M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3  # glibc's numbers, malloc.h
 
 
 def pick_device(use_gpu: bool) -> torch.device:
-    """CUDA, else Apple's MPS, if asked for; the CPU otherwise. Says what it found."""
+    """CUDA, else Apple's MPS, if asked for; the CPU otherwise. Says which."""
+    keep_freed_memory()
     accelerator = None
     if torch.cuda.is_available():
         accelerator = torch.device("cuda")

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from inspect import signature
 from typing import Any
 
 import torch
@@ -18,38 +19,69 @@ def unique_texts(datasets: Iterable[Any]) -> list[tuple[str, str]]:
     return [(text, "") for text in dict.fromkeys(texts)]
 
 
-def cache_encoder_outputs(
-    encoder: nn.Module, datasets: Sequence[Any], batch_size: int, device: torch.device
-) -> None:
-    """Run a frozen encoder once over all texts; from then on it looks its output up.
+def cls_alone(output: dict[str, Tensor]) -> dict[str, Tensor]:
+    """What is kept of an encoder's output: last_hidden_state (B, L, D) is cut to (B, 1, D)."""
+    return {**output, "last_hidden_state": output["last_hidden_state"][:, :1]}
 
-    The encoder runs in evaluation mode, without dropout, since its output could not be kept
-    otherwise. For a batch of known texts it returns pooler_output (B, D), and last_hidden_state cut
-    to [CLS], (B, 1, D); a batch with another text in it is encoded as before.
+
+@torch.no_grad()
+def cache_encoder_outputs(
+    model: nn.Module,
+    heads: Sequence[Callable[..., Tensor]],
+    datasets: Sequence[Any],
+    batch_size: int,
+    device: torch.device,
+) -> None:
+    """Run the frozen ``model.bert`` once over all texts; from then on it looks its output up.
+
+    It runs in evaluation mode, without dropout, since its output could not be kept otherwise. For a
+    batch of known texts it returns pooler_output (B, D) and the last_hidden_state of [CLS]
+    (B, 1, D); a batch with another text in it is encoded as before. A model that looks at more than
+    that is noticed by its first batch, and then nothing is cached.
+
+    Args:
+        heads: what the model computes from its encoder's output, of (ids, mask), or of two such
+            pairs.
     """
+
+    def outputs() -> Tensor:
+        inputs = [(ids, mask) * (len(signature(head).parameters) // 2) for head in heads]
+        pairs = zip(heads, inputs, strict=True)
+        return torch.cat([head(*tensors).float().flatten() for head, tensors in pairs])
+
+    encoder = model.bert
     encode = encoder.forward
+    model.eval()
+    rows = [datasets[0][i] for i in range(min(batch_size, len(datasets[0])))]
+    batch = datasets[0].collate_fn(rows)
+    ids, mask = batch["token_ids"].to(device), batch["attention_mask"].to(device)
+    expected = outputs()
+    encoder.forward = lambda *inputs: cls_alone(encode(*inputs))
+    is_enough = torch.allclose(outputs(), expected)
+    encoder.forward = encode
+    if not is_enough:
+        print("the frozen BERT runs again in every step: the model looks at more than [CLS]")
+        return
+
     known: dict[bytes, tuple[Tensor, Tensor]] = {}
 
     def key(row: Tensor, mask: Tensor) -> bytes:
         return row[: int(mask.sum())].numpy().tobytes()
 
-    encoder.eval()
     for dataset in datasets:
         for batch in progress_bar(evaluation_loader(dataset, batch_size), "encode"):
             ids, mask = batch["token_ids"], batch["attention_mask"]
-            with torch.no_grad():
-                output = encode(ids.to(device), mask.to(device))
-            for row, row_mask, cls, pooled in zip(
-                ids, mask, output["last_hidden_state"][:, :1], output["pooler_output"], strict=True
-            ):
-                known[key(row, row_mask)] = (cls, pooled)
+            output = cls_alone(encode(ids.to(device), mask.to(device)))
+            vectors = zip(output["last_hidden_state"], output["pooler_output"], strict=True)
+            for row, row_mask, pair in zip(ids, mask, vectors, strict=True):
+                known[key(row, row_mask)] = pair
 
     def look_up(input_ids: Tensor, attention_mask: Tensor) -> dict[str, Tensor]:
         rows = zip(input_ids.cpu(), attention_mask.cpu(), strict=True)
-        found = [known.get(key(row, mask)) for row, mask in rows]
-        if None in found:
+        pairs = [known.get(key(row, mask)) for row, mask in rows]
+        if None in pairs:
             return encode(input_ids, attention_mask)
-        cls, pooled = (torch.stack(kind) for kind in zip(*found, strict=True))
+        cls, pooled = (torch.stack(kind) for kind in zip(*pairs, strict=True))
         return {"last_hidden_state": cls, "pooler_output": pooled}  # (B, 1, D), (B, D)
 
     encoder.forward = look_up

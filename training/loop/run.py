@@ -87,10 +87,10 @@ class Run:
         args: epochs, and the flags of training/cli/flags.py.
         model, optimizer: on their device; a resumed run puts its tensors into them.
         loader: the batches of an epoch.
-        checkpoint: where the best model is kept.
-        steps_file: every step's loss and learning rate are written there.
-        point: where an interrupted run is kept; default: a file next to the checkpoint.
         report: where epochs are reported; None if the script does that itself.
+        checkpoint: where the best model is kept, if not in ``args.filepath``.
+        steps_file: for every step's loss and learning rate, if not next to the report.
+        point: where an interrupted run is kept, if not next to the checkpoint.
         steps: how long the run is, if not ``args.epochs`` whole epochs.
         factor: of a step's learning rate, by the step's number from 0 on, if not the linear one.
         stateful: what else belongs to the position: objects with state_dict and load_state_dict.
@@ -103,18 +103,19 @@ class Run:
         optimizer: Optimizer,
         loader: Batches,
         *,
-        checkpoint: str,
-        steps_file: str,
-        point: ResumePoint | None = None,
         report: Report | None = None,
+        checkpoint: str | None = None,
+        steps_file: str | None = None,
+        point: ResumePoint | None = None,
         steps: int | None = None,
         factor: Callable[[int], float] | None = None,
         stateful: Mapping[str, Any] | None = None,
     ):
         self.args, self.model, self.optimizer, self.loader = args, model, optimizer, loader
-        self.point = point or ResumePoint(resume_path(checkpoint), run_settings(args))
-        self.checkpoint, self.report = checkpoint, report
-        self.step_log, self.last_step, self.stateful = StepLog(steps_file), steps, stateful or {}
+        self.report, self.checkpoint = report, checkpoint or args.filepath
+        self.point = point or ResumePoint(resume_path(self.checkpoint), run_settings(args))
+        self.step_log = StepLog(steps_file or f"{report.prefix}steps.csv")
+        self.last_step, self.stateful = steps, stateful or {}
         self.total_steps = steps or args.epochs * len(loader)
         self.factor = factor or partial(
             linear_factor, steps=self.total_steps, warmup=args.warmup, decay=args.decay

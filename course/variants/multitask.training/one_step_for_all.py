@@ -5,8 +5,8 @@ from torch.utils.data import DataLoader
 
 class ScriptSumOfLosses:
     def train_multitask(args):
-        args = complete_flags(args)
-        sets = [read_set(TASKS[name], args, "train") for name in ("sst", "para", "sts")]
+        args = find_files(complete(args, MultitaskFlags), TASKS)
+        sets = [read_set(name, args, "train") for name in ("sst", "para", "sts")]
         model, config = new_model(args)
         model.train()
         optimizer = AdamW(model.parameters(), lr=args.lr)
@@ -27,8 +27,8 @@ class ScriptSumOfLosses:
 
 class ScriptAccumulated:
     def train_multitask(args):
-        args = complete_flags(args)
-        sets = {name: read_set(TASKS[name], args, "train") for name in args.tasks}
+        args = find_files(complete(args, MultitaskFlags), TASKS)
+        sets = {name: read_set(name, args, "train") for name in args.tasks}
         model, config = new_model(args)
         bert = {id(p) for p in model.bert.parameters()}
         slow = AdamW(model.bert.parameters(), lr=args.lr / 10)
@@ -40,10 +40,11 @@ class ScriptAccumulated:
                 slow.zero_grad(set_to_none=False)
                 fast.zero_grad(set_to_none=False)
                 for name, batch in zip(sets, batches, strict=True):
-                    *inputs, labels = (batch[key] for key in TASKS[name].keys)
-                    found = getattr(model, TASKS[name].head)(*inputs)
-                    LOSSES[name](found, labels).backward()
+                    keys = SINGLE if name == "sst" else PAIR
+                    *inputs, labels = (batch[key] for key in keys)
+                    outputs = getattr(model, HEADS[name])(*inputs)
+                    LOSSES[name](outputs, labels).backward()
                 slow.step()
                 fast.step()
-            evaluate(model, {}, torch.device("cpu"))
+            model.eval()
         save_model(model, fast, args, config, args.filepath)

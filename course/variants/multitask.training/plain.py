@@ -5,14 +5,14 @@ from torch.utils.data import DataLoader
 
 class Script:
     def train_multitask(args):
-        args = complete_flags(args)
-        train_sets = {name: read_set(task, args, "train") for name, task in TASKS.items()}
-        dev_sets = {name: read_set(task, args, "dev") for name, task in TASKS.items()}
+        args = find_files(complete(args, MultitaskFlags), TASKS)
+        train_sets = {name: read_set(name, args, "train") for name in TASKS}
+        dev_sets = {name: read_set(name, args, "dev") for name in TASKS}
         loaders = {
             name: DataLoader(rows, args.batch_size, shuffle=True, collate_fn=rows.collate_fn)
             for name, rows in train_sets.items()
         }
-        dev_loaders = {TASKS[name]: evaluation_loader(rows, 8) for name, rows in dev_sets.items()}
+        dev_loaders = {name: evaluation_loader(rows, 8) for name, rows in dev_sets.items()}
         model, config = new_model(args)
         optimizer = AdamW([p for p in model.parameters() if p.requires_grad], lr=args.lr)
         best = -1.0
@@ -38,7 +38,7 @@ class Script:
                         loss = F.mse_loss(scores, labels)
                     loss.backward()
                     optimizer.step()
-            score = overall(evaluate(model, dev_loaders, torch.device("cpu")))
+            score = evaluate(model, dev_loaders, torch.device("cpu"))["overall"]
             print(f"epoch {epoch}: {score:.3f}")
             if score > best:
                 best = score
