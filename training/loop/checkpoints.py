@@ -89,9 +89,8 @@ def restore_model(
     try:
         model.load_state_dict(saved.get("model", {}))
     except RuntimeError as error:
-        raise InputError(
-            f"{filepath} holds other tensors than a {type(model).__name__} on {config.model}; train again"
-        ) from error
+        kind = f"a {type(model).__name__} on {config.model}"
+        raise InputError(f"{filepath} holds other tensors than {kind}; train again") from error
     return model.to(device).eval(), config
 
 

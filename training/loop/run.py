@@ -243,6 +243,7 @@ class Run:
 
     def is_best(self, score: float) -> bool:
         """Whether a score is higher than all before it; --patience waits for such a one."""
+        self.read_losses()  # before the model is saved: nan must not replace the best one so far
         score = broadcast_from_main(score)
         best = max(self.position.scores, default=-math.inf)
         self.position.scores.append(score)
