@@ -3,7 +3,6 @@
     python course/grade.py SUBMISSIONS --gold DIR --out DIR              part 1, one after the other
     python course/grade.py SUBMISSIONS --gold DIR --out DIR --part 2 -j 4
     python course/grade.py SUBMISSIONS --gold DIR --out DIR --only 1234_group     one again
-    python course/grade.py SUBMISSIONS --gold DIR --out DIR --rerun 60    also trains each one again
 
 About 3.4 seconds of a core each: two cores grade 300 submissions in less than ten minutes.
 Interrupted, the same command goes on where it was. OUT then holds
@@ -32,7 +31,7 @@ import signal
 import sys
 import time
 import traceback
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -44,15 +43,15 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))  # Python puts the folder of the script there
 
 from course import handout, table
+from course.grading import points
 from course.grading.intake import intake, lists
-from course.grading.judging import canaries, predictions, similarity
-from course.grading.judging import library_calls as flags
-from course.grading.judging import submission as one
+from course.grading.judging import canaries, extra, predictions, similarity
+from course.grading.judging.library_calls import library_calls
+from course.grading.judging.submission import grade_tasks, task_result
 from course.grading.judging.types import Submission
 from course.grading.pages import leaderboard, output, pages
-from course.grading.sandbox import isolation, packages, processes, rerun, sandbox
+from course.grading.sandbox import isolation, packages, sandbox
 from course.grading.sandbox.context import SECONDS, GradingContext, open_context
-from course.grading.sandbox.slots import Slots
 from training.cli.arguments import OneLineParser, positive_float, positive_int
 from training.cli.scripts import run_script
 from training.files.errors import InputError
@@ -83,24 +82,24 @@ def assignment(out: Path, part: int) -> dict[str, Any]:
     """The assignment's part and secret, made once and kept in OUT."""
     path = out / "assignment.json"
     if path.is_file():
-        found = json.loads(path.read_text(encoding="utf-8"))
-        if found["part"] != part:
+        content = json.loads(path.read_text(encoding="utf-8"))
+        if content["part"] != part:
             raise InputError(
-                f"{out} holds part {found['part']}; grade part {part} into another --out"
+                f"{out} holds part {content['part']}; grade part {part} into another --out"
             )
-        return found
+        return content
     out.mkdir(parents=True, exist_ok=True)
     out.chmod(0o700)
-    found = {"part": part, "secret": secrets.token_hex(16)}
-    made = path.with_name(f"{path.name}.{os.getpid()}")
-    write_json(made, found)
+    content = {"part": part, "secret": secrets.token_hex(16)}
+    temporary = path.with_name(f"{path.name}.{os.getpid()}")
+    write_json(temporary, content)
     try:
-        os.link(made, path)  # several commands may begin at the same time: the first one counts
+        os.link(temporary, path)  # of several commands that begin together the first one counts
     except FileExistsError:
         return assignment(out, part)
     finally:
-        made.unlink()
-    return found
+        temporary.unlink()
+    return content
 
 
 @contextlib.contextmanager
@@ -129,8 +128,7 @@ def ended_by_signals() -> Iterator[None]:
 
     def end(*_: object) -> None:
         sandbox.STOP.set()
-        if not processes.ADOPTION.sandboxes:  # else the threads that use them end first
-            raise KeyboardInterrupt
+        raise KeyboardInterrupt
 
     before = {number: signal.signal(number, end) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
@@ -142,61 +140,57 @@ def ended_by_signals() -> Iterator[None]:
 
 
 def refuse(
-    around: isolation.AnotherUser,
-    slots: Slots,
-    secrets: Iterable[Path | None],
-    allowed: Iterable[str],
+    around: isolation.Isolation, secrets: Iterable[Path | None], allowed: Iterable[str]
 ) -> None:
     """Fail closed where submissions could read what they must not, or right ones would lose points.
 
     Args:
         around: what isolates them.
-        slots: as which users they run.
         secrets: files and folders that have to be out of their reach.
         allowed: packages that they may use besides those of requirements.txt.
 
     Raises:
         InputError: all reasons, in a line.
     """
-    why = isolation.problems(around)
-    reached = [p for p in filter(None, secrets) if any(around.reaches(p, s) for s in slots)]
-    if named := " ".join(shlex.quote(str(path)) for path in reached):
-        why.append(
-            f"{named} could be read by the code that is graded: install bubblewrap, or grade as "
-            f"root and take others' rights away (chmod -R o= {named})"
-        )
+    reasons = isolation.problems(around)
+    reached = [path for path in filter(None, secrets) if around.reaches(path)]
+    if reached:
+        named = " ".join(shlex.quote(str(path)) for path in reached)
+        reasons.append(f"{named} could be read by the code that is graded: move it elsewhere")
     if missing := " ".join(packages.not_installed(allowed)):
-        why.append(
+        reasons.append(
             f"{table.SETTINGS} allows packages that are not installed: pip install {missing}"
         )
-    if why:
-        raise InputError(f"nothing is graded: {'; '.join(why)}")
+    if reasons:
+        raise InputError(f"nothing is graded: {'; '.join(reasons)}")
 
 
 # ---------------------------------------------------------------------------------------------
 # One submission
 
 
-def grade(context: GradingContext, submission: Submission, gold: dict, slot: int) -> dict[str, Any]:
+def grade(context: GradingContext, submission: Submission, gold: dict) -> dict[str, Any]:
     """The result of one submission; an error of ours is no zero of the student's."""
     result, begun = outline(context, submission), time.monotonic()
     if submission.refused:
         return result | {"status": "refused", "why": submission.refused}
     try:
-        verdicts, layers = one.grade_tasks(context, submission, slot)
+        verdicts, layers = grade_tasks(context, submission)
         tasks = [
-            one.counted(entry, verdicts[entry.id], context.settings) for entry in context.tasks
+            task_result(entry, verdicts[entry.id], context.settings) for entry in context.tasks
         ]
         allowed = packages.allowed_by(context.settings)
-        to_look_at = [text for entry in context.tasks for text in verdicts[entry.id].flags]
-        return result | {
+        flags = [text for entry in context.tasks for text in verdicts[entry.id].flags]
+        result |= {
             "layers": layers,
             "tasks": tasks,
-            "flags": [*flags.library_calls(submission, allowed), *to_look_at],
+            "extra": extra.award(submission, context.settings),
+            "flags": [*library_calls(submission, allowed), *flags],
             "predictions": predictions.score(submission, gold),
-            "points": round(sum(task["points"] for task in tasks), 2),
-            "seconds": round(time.monotonic() - begun, 1),
         }
+        sheet = points.points_of(result, context.settings)
+        result |= {"points": round(sheet.total, 2), "of": sheet.maximum}
+        return result | {"seconds": round(time.monotonic() - begun, 1)}
     except Exception as error:  # whatever it is, it is ours: the others go on
         trace = traceback.format_exc(limit=-4)
         return result | {"status": STAFF_ERROR, "why": repr(error), "trace": trace}
@@ -215,19 +209,9 @@ def outline(context: GradingContext, submission: Submission) -> dict[str, Any]:
         "tasks": [],
         "flags": [],  # what staff should look at
         "predictions": [],
-        "points": 0.0,
-        "of": sum(entry.points for entry in context.tasks),
+        "points": 0.0,  # without manual marks and lateness
+        "of": 0.0,
     }
-
-
-def trained_again(
-    rig: rerun.Rig, context: GradingContext, submission: Submission, gold: dict, slot: int
-) -> dict[str, Any]:
-    """A result's "rerun"; an error of ours is done again the next time."""
-    try:
-        return rerun.rerun(rig, context, submission, gold, slot)
-    except Exception as error:
-        return {"about": None, "files": [], "status": STAFF_ERROR, "verdict": repr(error)}
 
 
 # ---------------------------------------------------------------------------------------------
@@ -238,23 +222,21 @@ class Batch(NamedTuple):
     """What is the same for all submissions."""
 
     context: GradingContext
-    rig: rerun.Rig | None
     gold: dict
     grader: str  # its digest
     results: Path
     only: str | None  # the one to be graded again
     later: Collection[str]  # of these a later hand-in was graded before
-    slots: Slots
 
 
 def earlier(path: Path, grader: str, submission: Submission) -> dict[str, Any] | None:
     """A result that is there, of the same submission, grader and settings; no staff error."""
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
+        result = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return None
-    same = found.get("grader") == grader and found.get("sha256") == submission.sha256
-    return found if same and found.get("status") != STAFF_ERROR else None
+    same = result.get("grader") == grader and result.get("sha256") == submission.sha256
+    return result if same and result.get("status") != STAFF_ERROR else None
 
 
 def grade_one(batch: Batch, student: str, path: Path) -> tuple[Submission, str]:
@@ -280,32 +262,22 @@ def grade_one(batch: Batch, student: str, path: Path) -> tuple[Submission, str]:
         return kept, ""
     if student in batch.later and not batch.only and target.is_file():
         return kept, f"{student}: older than what was graded before, which counts; --only grades it"
-    result = None if batch.only else earlier(target, batch.grader, submission)
-    graded_now = result is None
-    with batch.slots.one() as slot:
-        result = result or grade(context, submission, batch.gold, slot)
-        trains = batch.rig and result["status"] == "graded"
-        trains = trains and result.get("rerun", {}).get("about") != batch.rig.about
-        if trains:
-            result["rerun"] = trained_again(batch.rig, context, submission, batch.gold, slot)
-    if not (graded_now or trains):
+    if not batch.only and earlier(target, batch.grader, submission):
         return kept, ""
+    result = grade(context, submission, batch.gold)
     write_json(target, result | {"grader": batch.grader})
-    said = f"{result['points']:g} points" if result["status"] == "graded" else result["status"]
-    again = f"; trained again: {result['rerun']['verdict']}" if trains else ""
-    return kept, f"{student}: {said} ({time.monotonic() - start:.1f} s){again}"
+    outcome = f"{result['points']:g} points" if result["status"] == "graded" else result["status"]
+    return kept, f"{student}: {outcome} ({time.monotonic() - start:.1f} s)"
 
 
 def grade_all(
     args: argparse.Namespace,
     context: GradingContext,
-    rig: rerun.Rig | None,
     gold: dict,
-    slots: Slots,
-    found: list[tuple[str, Path]],
+    submissions: Sequence[tuple[str, Path]],
     times: Mapping[str, float],
 ) -> list[Submission]:
-    """Grade what has no result yet, one in each slot at a time; the code of all.
+    """Grade what has no result yet, some at a time; the code of all.
 
     Args:
         times: when each student's submission was handed in, by the file's time.
@@ -313,17 +285,17 @@ def grade_all(
     results = args.out / "results"
     results.mkdir(exist_ok=True)
     later = leaderboard.graded_later(args.out, times)
-    batch = Batch(context, rig, gold, grader_digest(), results, args.only, later, slots)
+    batch = Batch(context, gold, grader_digest(), results, args.only, later)
     taken = []
     with (
-        ThreadPoolExecutor(len(slots)) as pool,
-        tqdm(total=len(found), desc="graded", disable=None) as bar,
+        ThreadPoolExecutor(args.j) as pool,
+        tqdm(total=len(submissions), desc="graded", disable=None) as bar,
     ):
-        for submission, said in pool.map(lambda pair: grade_one(batch, *pair), found):
+        for submission, line in pool.map(lambda pair: grade_one(batch, *pair), submissions):
             taken.append(submission)
             bar.update()
-            if said:
-                bar.write(output.clean(said, 400), file=sys.stdout)
+            if line:
+                bar.write(output.clean(line, 400), file=sys.stdout)
     return taken
 
 
@@ -350,19 +322,15 @@ def report(
     results = results_of(args.out, taken)
     good = [result for result in results if result["status"] != STAFF_ERROR]
     bad = [(result["student"], result["why"]) for result in results if result not in good]
-    again = [result for result in results if "rerun" in result]
-    for result in again:
-        if result["rerun"]["status"] == STAFF_ERROR:
-            bad.append((result["student"], f"not trained again, {result['rerun']['verdict']}"))
     solved = (
         (False,) if context.part == 1 else (False, True)
     )  # whether part 1 was handed out solved
-    known = similarity.known_code([handout.build(ROOT, "2", given).files for given in solved])
+    known = similarity.known_code(
+        [handout.build(ROOT, "2", with_solution).files for with_solution in solved]
+    )
 
     def more() -> Iterator[tuple[str, str, str]]:
         """Sections of the staff's page, made when all feedback is written."""
-        if again:
-            yield rerun.section(again)
         alike, why = similarity.compared(taken, known)
         similarity.write(args.out, alike)
         yield similarity.section(alike, why)
@@ -372,10 +340,9 @@ def report(
         print(line)
     for student, why in bad:
         print(output.clean(f"{student}: {STAFF_ERROR}: {why}", 300))
-    points = [result["points"] for result in good if result["status"] == "graded"]
-    mean = sum(points) / max(1, len(points))
-    refused = len(good) - len(points)
-    print(f"{len(points)} graded, mean {mean:.1f} points, {refused} refused; see {args.out}")
+    graded = [result["points"] for result in good if result["status"] == "graded"]
+    mean, refused = sum(graded) / max(1, len(graded)), len(good) - len(graded)
+    print(f"{len(graded)} graded, mean {mean:.1f} points, {refused} refused; see {args.out}")
     return len(bad)
 
 
@@ -391,8 +358,8 @@ def get_args() -> argparse.Namespace:
     parser.add_argument(
         "-j",
         type=positive_int,
-        help="how many at a time; the processors, but one --without-bubblewrap, where those that "
-        "run at the same time could read each other's files",
+        default=os.cpu_count() or 1,
+        help="how many at a time; without it, the number of processors",
     )
     parser.add_argument(
         "--seconds", type=positive_float, default=SECONDS, help="that one task may take"
@@ -410,26 +377,13 @@ def get_args() -> argparse.Namespace:
         help="what is put around submitted code",
     )
     parser.add_argument(
-        "--without-bubblewrap",
-        action="store_true",
-        help="as root: only as another user, who can read whatever is open to all",
-    )
-    parser.add_argument(
-        "--marks", type=Path, help="CSV of marks by hand: student,row,points,comment"
+        "--marks", type=Path, help="CSV of manual marks: student,row,points,comment"
     )
     parser.add_argument(
         "--roster", type=Path, help="CSV group,student,id: also Canvas's and Moodle's gradebooks"
     )
     parser.add_argument("--times", type=Path, help="CSV group,time: when each was handed in")
-    again = parser.add_argument_group("training part 1's classifier.py again")
-    again.add_argument("--rerun", type=positive_float, metavar="MINUTES", help="for each, at most")
-    again.add_argument("--flags", default="", help="of classifier.py: '--lr 5e-5 --epochs 3'")
-    again.add_argument("--data", type=Path, help="folder of the course's files")
-    again.add_argument("--model", type=Path, help="folder of the pretrained BERT")
     args = parser.parse_args()
-    args.j = args.j or (1 if args.without_bubblewrap else os.cpu_count() or 1)
-    if args.rerun and args.part == 2:
-        parser.error("--rerun trains classifier.py, which belongs to part 1")
     if args.marks and args.part == 1:
         parser.error("--marks is for part 2, which people mark")
     return args
@@ -438,47 +392,33 @@ def get_args() -> argparse.Namespace:
 def main() -> None:
     """Grade, then write the pages; exit status 1 if anything was a staff error."""
     args = get_args()
-    around = (
-        isolation.AnotherUser() if args.without_bubblewrap else isolation.KINDS[args.isolation]()
-    )
-    found = intake.find(args.submissions)
+    around = isolation.KINDS[args.isolation]()
+    submissions = intake.find(args.submissions)
     if args.only:
-        if args.only not in dict(found):
+        if args.only not in dict(submissions):
             raise InputError(f"--only {args.only}: no such submission in {args.submissions}")
         if args.results_only:
-            found = [pair for pair in found if pair[0] == args.only]
+            submissions = [pair for pair in submissions if pair[0] == args.only]
     files = (args.marks, args.roster, args.times)
     settings = table.read_settings(ROOT)
-    listed = lists.read(dict(found), settings["manual"], *files)
+    extra.functions_of(args.part, settings)
+    listed = lists.read(dict(submissions), settings["manual"], *files)
     made = assignment(args.out, args.part)
     gold = predictions.load_gold(*args.gold, secret=made["secret"])
     with contextlib.ExitStack() as opened:
         opened.enter_context(ended_by_signals())
         opened.enter_context(alone_in(args.out, args.results_only))
-        print(*isolation.table(around), sep="\n", flush=True)
-        slots = opened.enter_context(Slots(args.j))
-        ours = [*args.gold, args.submissions, args.out, ROOT, args.data, args.model, *files]
-        refuse(around, slots, ours, packages.allowed_by(settings))
+        print(f"isolation: {', '.join(isolation.layers(around))}", flush=True)
+        ours = [*args.gold, args.submissions, args.out, ROOT, *files]
+        refuse(around, ours, packages.allowed_by(settings))
         context = opened.enter_context(
-            open_context(args.part, made["secret"], seconds=args.seconds, around=around)
+            open_context(args.part, made["secret"], seconds=args.seconds, isolation=around)
         )
-        canaries.check(context, list(slots))
-        rig = None
-        if args.rerun:
-            threads = max(1, (os.cpu_count() or 1) // args.j)
-            given = (
-                args.rerun,
-                context.group,
-                shlex.split(args.flags),
-                args.data,
-                args.model,
-                threads,
-            )
-            rig = opened.enter_context(rerun.open_rig(*given))
-        times = {student: path.lstat().st_mtime for student, path in found}
-        taken = grade_all(args, context, rig, gold, slots, found, times)
+        canaries.check(context, args.j)
+        times = {student: path.lstat().st_mtime for student, path in submissions}
+        taken = grade_all(args, context, gold, submissions, times)
         if args.results_only:
-            bad = sum(one["status"] == STAFF_ERROR for one in results_of(args.out, taken))
+            bad = sum(result["status"] == STAFF_ERROR for result in results_of(args.out, taken))
         else:
             bad = report(args, context, gold, taken, times, listed)
         sys.exit(1 if bad else 0)

@@ -7,32 +7,11 @@ from collections.abc import Collection, Mapping
 from fnmatch import fnmatch
 from typing import Any
 
-from checks.graded_tasks import GradedTask
 from course.table import course_tasks
 from course.templates import templates_of
 from training.files.errors import InputError
 
 TEMPLATE = templates_of(__file__).get_template("student_readme.md")
-COLUMNS = ("task", "function", "points", "minutes", "paper", "check")
-
-
-def task_table(tasks: Collection[GradedTask]) -> str:
-    """The tasks in working order, and what they are worth together."""
-    rows = [
-        (
-            task.number,
-            f"`{task.file}` `{task.function}`",
-            task.points,
-            task.minutes,
-            task.paper,
-            f"`{task.check}`",
-        )
-        for task in tasks
-    ]
-    points, minutes = sum(task.points for task in tasks), sum(task.minutes for task in tasks)
-    rows.append(("", "together", points, minutes, "", ""))
-    lines = [COLUMNS, ["---"] * len(COLUMNS), *rows]
-    return "".join(f"| {' | '.join(map(str, line))} |\n" for line in lines)
 
 
 def ships(name: str, files: Collection[str]) -> bool:
@@ -81,13 +60,14 @@ def student_readme(
         solved=solved,
         language=language,
         course=settings["course"],
-        tasks=task_table(tasks),
+        tasks=tasks,
         dates={name: date for name, date in settings["dates"].items() if date},
         limits=settings["limits"],
         late=settings["late"],
         rules=settings["rules"],
         grading=settings["grading"],
         manual=settings["manual"] if part != "1" else {},
+        extra=[row for row in settings["extra"].values() if part in ("all", str(row["part"]))],
         submission=settings["submission"],
     )
     return with_map_of(files, text)

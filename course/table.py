@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path, PurePosixPath
@@ -27,6 +27,7 @@ TABLES = {  # of settings.toml, and what each must hold; other keys are the cour
     "leaderboard": ("attempts", "exceptions", "pseudonyms"),
     "look": ("sst", "cfimdb", "para", "sts"),
     "manual": (),
+    "extra": (),
     "grading": ("whole_tasks", "shares"),
     "sandbox": ("packages",),
     "gradescope": ("visibility", "leaderboard"),
@@ -73,28 +74,28 @@ def read_toml(root: Path, name: str) -> dict[str, Any]:
 
 def read_table(root: Path) -> Table:
     """parts.toml; InputError where something is missing or contradicts TASKS_FILE."""
-    found = read_toml(root, PARTS)
+    parts = read_toml(root, PARTS)
     modes: dict[str, str] = {}
     file_of: dict[str, str] = {}
     part_of: dict[str, int] = {}
     tasks = {task.id: task for task in GRADED_TASKS}
     try:
         for part in (1, 2):
-            for file, regions in found[f"part{part}"]["regions"].items():
+            for file, regions in parts[f"part{part}"]["regions"].items():
                 for name, mode in regions.items():
                     if name in modes:
                         raise InputError(f"{PARTS} has {name} twice")
                     modes[name], file_of[name], part_of[name] = mode, file, part
         table = Table(
-            {part: found[f"part{part}"]["files"] for part in (1, 2)},
+            {part: parts[f"part{part}"]["files"] for part in (1, 2)},
             modes,
             file_of,
             part_of,
-            found["never"],
-            ["".join(line.split()) for line in found["common_lines"]],
+            parts["never"],
+            ["".join(line.split()) for line in parts["common_lines"]],
             [
                 Cut(cut["file"], cut["from"], cut["until"], cut.get("part", ""))
-                for cut in found["cuts"]
+                for cut in parts["cuts"]
             ],
         )
     except (KeyError, AttributeError) as error:
@@ -118,10 +119,10 @@ def files_of(root: Path, table: Table, part: int) -> Iterator[tuple[str, Path]]:
     patterns = [pattern for number in range(1, part + 1) for pattern in table.files[number]]
     named = {pattern for part_files in table.files.values() for pattern in part_files}
     for pattern in patterns:
-        found = sorted(path for path in root.glob(pattern) if path.is_file())
-        if not found:
+        paths = sorted(path for path in root.glob(pattern) if path.is_file())
+        if not paths:
             raise InputError(f"{PARTS} lists {pattern}, which is missing")
-        for path in found:
+        for path in paths:
             name = path.relative_to(root).as_posix()
             if "*" in pattern and name in named:
                 continue  # another line decides about this one
@@ -138,7 +139,7 @@ def files_of(root: Path, table: Table, part: int) -> Iterator[tuple[str, Path]]:
 
 
 def read_settings(root: Path) -> dict[str, Any]:
-    """settings.toml; InputError where a table or key is missing or points are of no task."""
+    """settings.toml; InputError names the first key that is missing or has a wrong value."""
     settings = read_toml(root, SETTINGS)
     for name, keys in TABLES.items():
         for key in keys:
@@ -146,50 +147,67 @@ def read_settings(root: Path) -> dict[str, Any]:
                 raise InputError(f"{SETTINGS} has no {name}.{key}")
     if unknown := sorted(settings.keys() - TABLES.keys()):
         raise InputError(f"{SETTINGS} has an unknown table {unknown[0]}")
-    points = settings.setdefault("points", {})
-    numbers = {task.number for task in GRADED_TASKS}
-    for number, value in points.items():
-        if number not in numbers:
-            raise InputError(f"{SETTINGS} gives points to {number}, which is no task")
-        if type(value) is not int or value < 0:
-            raise InputError(f"{SETTINGS}: points of {number} are {value!r}, no whole number")
-    check_grading(settings)
+    for name in TABLES:
+        settings.setdefault(name, {})
+    for key, value, fits, kind in checks_of(settings):
+        if not fits(value):
+            verb = "are" if key.startswith("points of") else "is"
+            raise InputError(f"{SETTINGS}: {key} {verb} {value!r}, not {kind}")
     return settings
 
 
-def check_grading(settings: dict[str, Any]) -> None:
-    """The tables that only the grader reads: whole numbers, exceptions by name."""
-    manual = settings.setdefault("manual", {})
-    board = settings["leaderboard"]
-    if not isinstance(board["exceptions"], dict):
-        raise InputError(f"{SETTINGS}: leaderboard.exceptions is no table of names and numbers")
-    shares = settings["grading"]["shares"]
-    if not all(isinstance(share, int | float) and share > 0 for share in shares.values()):
-        raise InputError(f"{SETTINGS}: grading.shares are {shares}, not all numbers above 0")
-    named = settings["sandbox"]["packages"]
-    if not isinstance(named, list) or not all(isinstance(name, str) and name for name in named):
-        raise InputError(f"{SETTINGS}: sandbox.packages is {named!r}, no list of names")
-    if (visibility := settings["gradescope"]["visibility"]) not in VISIBLE:
-        raise InputError(f"{SETTINGS}: gradescope.visibility {visibility!r} is none of {VISIBLE}")
-    late = settings["late"]
+Check = tuple[str, Any, Callable[[Any], bool], str]  # key, value, whether it fits, what would
+
+
+def checks_of(settings: Mapping[str, Any]) -> Iterator[Check]:
+    """What is checked of the values, in this order: later checks rely on earlier ones."""
+    numbers = {task.number for task in GRADED_TASKS}
+    for number in settings["points"].keys() - numbers:
+        raise InputError(f"{SETTINGS} gives points to {number}, which is not a task")
+    board, late = settings["leaderboard"], settings["late"]
+    yield "leaderboard.exceptions", board["exceptions"], is_table, "a table of names and numbers"
+    yield "sandbox.packages", settings["sandbox"]["packages"], is_list_of_names, "a list of names"
+    for name, row in settings["extra"].items():
+        if not is_table(row) or row.keys() != {"part", "points", "title"}:
+            raise InputError(f"{SETTINGS}: extra.{name} does not have part, points and title")
+    for name, share in settings["grading"]["shares"].items():
+        yield f"grading.shares.{name}", share, lambda n: is_number(n) and n > 0, "a number above 0"
+    visibility = settings["gradescope"]["visibility"]
+    yield "gradescope.visibility", visibility, VISIBLE.__contains__, f"one of {', '.join(VISIBLE)}"
     for part in ("part1", "part2"):
-        if late[part] != "" and not moment(late[part]):
-            raise InputError(f"{SETTINGS}: late.{part} is {late[part]!r}, no time as {EXAMPLE}")
-    if type(late["cost"]) not in (int, float) or not 0 <= late["cost"] <= 100:
-        raise InputError(f"{SETTINGS}: late.cost is {late['cost']!r}, no number from 0 to 100")
-    numbers = {f"manual.{row}": value for row, value in manual.items()}
-    numbers["late.days"] = late["days"]
-    numbers |= {f"leaderboard.exceptions.{name}": n for name, n in board["exceptions"].items()}
-    for name, value in {"leaderboard.attempts": board["attempts"], **numbers}.items():
-        if type(value) is not int or value < 0:
-            raise InputError(f"{SETTINGS}: {name} is {value!r}, no whole number")
+        fits = late[part] == "" or moment(late[part]) is not None
+        yield f"late.{part}", late[part], lambda _, fits=fits: fits, f"a time such as {EXAMPLE}"
+    yield "late.cost", late["cost"], lambda n: is_number(n) and n <= 100, "a number from 0 to 100"
+    counts = {f"points of {number}": value for number, value in settings["points"].items()}
+    counts |= {"leaderboard.attempts": board["attempts"], "late.days": late["days"]}
+    counts |= {f"manual.{row}": value for row, value in settings["manual"].items()}
+    counts |= {f"leaderboard.exceptions.{name}": n for name, n in board["exceptions"].items()}
+    for name, row in settings["extra"].items():
+        counts |= {f"extra.{name}.{key}": row[key] for key in ("part", "points")}
+    for key, value in counts.items():
+        yield key, value, lambda n: type(n) is int and n >= 0, "a whole number"
+
+
+def is_table(value: Any) -> bool:
+    """Whether a value is a TOML table."""
+    return isinstance(value, dict)
+
+
+def is_list_of_names(value: Any) -> bool:
+    """Whether a value is a list of texts that are not empty."""
+    return isinstance(value, list) and all(isinstance(name, str) and name for name in value)
+
+
+def is_number(value: Any) -> bool:
+    """Whether a value is a number from 0 up; true and false are not."""
+    return type(value) in (int, float) and value >= 0
 
 
 def moment(text: Any) -> datetime | None:
-    """A point in time; without an offset that of this machine's time zone. None: it is no time."""
+    """A point in time, in this machine's zone where the text has no offset; None: not a time."""
     try:
-        found = datetime.fromisoformat(text)
-        return found if found.tzinfo else found.astimezone()
+        when = datetime.fromisoformat(text)
+        return when if when.tzinfo else when.astimezone()
     except (TypeError, ValueError, OverflowError, OSError):
         return None
 
@@ -225,6 +243,6 @@ def with_submission_name(source: str, file: str) -> str:
     if len(places) != 1:
         raise InputError("prepare_submit.py has no line ZIP_NAME = …, or several")
     if not file.endswith(".zip") or "/" in file or '"' in file:
-        raise InputError(f"{SETTINGS}: submission.file {file!r} is no name of a zip")
+        raise InputError(f"{SETTINGS}: submission.file {file!r} is not a name of a zip")
     lines[places[0]] = f'ZIP_NAME = "{file}"'
     return "\n".join(lines)

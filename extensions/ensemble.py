@@ -1,7 +1,9 @@
-"""Several checkpoints of part 2 as one: their answers or their weights averaged.
+"""Several checkpoints of extensions/multitask.py as one: their outputs or their weights averaged.
 
     python extensions/ensemble.py a.pt b.pt c.pt
     python extensions/ensemble.py --soup a.pt b.pt c.pt
+
+    outputs   p(y | x) = Σ_m p_m(y | x) / M        soup   f(x; Σ_m θ_m / M)
 
 Without --soup, class probabilities and similarities are averaged; a checkpoint counts for the tasks
 it was trained on, so that the models may differ in kind, and models of one task each go together.
@@ -10,7 +12,7 @@ With --soup it is the weights, greedily (Wortsman et al. 2022, recipe 1): the ch
 dev first, join one after the other, and stay if dev does not fall. One model comes out, as fast as
 any of its ingredients. They must have the same architecture, and should have begun from the same
 weights, heads included: the same --seed, and another --lr or --hidden_dropout_prob, say. Otherwise
-little comes of it, and the soup is the best ingredient alone.
+the soup is usually the best ingredient alone.
 
 Both are measured on dev; the soup is also chosen there, which flatters it a little.
 """
@@ -21,7 +23,6 @@ import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -35,26 +36,26 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from evaluation import write_in_order
-from extensions.flags import TechniqueFlags, TechniqueModelFlags
-from extensions.multitask import batch_sizes, load_model, remember_words, test
-from extensions.tasks import STEMS
-from multitask_classifier import (
-    TASKS,
-    Task,
-    complete_flags,
-    overall,
-    read_set,
+from datasets import TextDataset
+from evaluation import overall, write_in_order
+from extensions.flags import ModelFlags, TechniqueFlags, task_names
+from extensions.multitask import (
+    load_model,
+    loader_of,
+    read_held_out,
+    remember_words,
+    test,
 )
+from extensions.tasks import COURSE, TASKS, read_set
 from training.cli.arguments import OneLineParser, positive_int
 from training.cli.flags import complete
 from training.cli.scripts import run_script
+from training.cli.task_flags import name_outputs
+from training.files.course_files import find_course_files
 from training.files.errors import InputError
 from training.files.writing import check_writable, write_json
-from training.loop.batches import evaluation_loader
 from training.loop.checkpoints import load_checkpoint, save_checkpoint
 from training.loop.devices import autocast_for, pick_device
-from training.tasks import input_lengths, task_names
 
 
 @dataclass
@@ -71,48 +72,52 @@ class Sets:
 
     def __init__(self, args: EnsembleFlags):
         self.args = args
-        self.known: dict[tuple, Any] = {}
+        self.cache: dict[tuple[str, str, str], TextDataset] = {}
 
-    def get(self, task: Task, split: str, config: SimpleNamespace):
+    def get(self, name: str, split: str, config: SimpleNamespace) -> TextDataset:
         """The data set as checkpoints of this configuration's pretrained model need it."""
-        model = vars(config).get("model")
-        key = (task.name, split, model)
-        if key not in self.known:
-            self.known[key] = read_set(task, replace(self.args, model=model), split)
-        return self.known[key]
+        key = (name, split, config.model)
+        if key not in self.cache:
+            self.cache[key] = read_set(name, replace(self.args, model=config.model), split)
+        return self.cache[key]
 
 
 def trained_on(path: str) -> list[str]:
-    """The tasks that a checkpoint was trained on; all of them if it doesn't say."""
-    saved = load_checkpoint(path)
-    args = saved.get("args") if isinstance(saved, dict) else None
-    args = vars(args) if hasattr(args, "__dict__") else args or {}
-    return [name for name in TASKS if name in args.get("tasks", TASKS)]
+    """The tasks that a checkpoint was trained on."""
+    try:
+        return load_checkpoint(path)["config"]["tasks"]
+    except (KeyError, TypeError):
+        raise InputError(
+            f"{path} is not a checkpoint of extensions/multitask.py; train again"
+        ) from None
 
 
-def answers(model: nn.Module, task: Task, rows, args, device: torch.device) -> np.ndarray:
+def outputs_of(
+    model: nn.Module, name: str, rows: TextDataset, args: EnsembleFlags, device: torch.device
+) -> np.ndarray:
     """What a model says of each row, in the order of the data, as it can be averaged.
 
     → (N, 5) probabilities of sentiments, (N,) probabilities of "yes", or (N,) similarities.
     """
-    loader = evaluation_loader(rows, batch_sizes(args)[task.name], input_lengths(rows, model))
+    task = TASKS[name]
     with autocast_for(device, args.precision)():
-        found = task.predict(loader, getattr(model, task.head), device)
-    said = found["probabilities"] if task.classes else found["y_pred"]
-    by_id = dict(zip(found["sent_ids"], said, strict=True))
+        loader = loader_of(name, rows, args, model)
+        predictions = task.predict(loader, getattr(model, task.head), device)
+    outputs = predictions["probabilities"] if task.classes else predictions["y_pred"]
+    by_id = dict(zip(predictions["sent_ids"], outputs, strict=True))
     return np.array([by_id[row[-1]] for row in rows])
 
 
-def decide(task: Task, said: np.ndarray) -> list[float]:
-    """Predictions from (averaged) answers: the likeliest class, or the number itself."""
-    if said.ndim == 2:
-        return said.argmax(axis=1).tolist()
-    return (said > 0.5).astype(int).tolist() if task.classes else said.tolist()
+def decide(name: str, outputs: np.ndarray) -> list[float]:
+    """Predictions from (averaged) outputs: the likeliest class, or the number itself."""
+    if outputs.ndim == 2:
+        return outputs.argmax(axis=1).tolist()
+    return (outputs > 0.5).astype(int).tolist() if TASKS[name].classes else outputs.tolist()
 
 
-def score(task: Task, said: np.ndarray, rows) -> float:
+def score(name: str, outputs: np.ndarray, rows: TextDataset) -> float:
     """The task's metric on labelled rows."""
-    return task.metric([row[-2] for row in rows], decide(task, said))
+    return TASKS[name].metric([row[-2] for row in rows], decide(name, outputs))
 
 
 def print_row(name: str, scores: Mapping[str, float], tasks: Sequence[str]) -> None:
@@ -128,13 +133,13 @@ def print_heading(tasks: Sequence[str]) -> None:
 
 
 # ---------------------------------------------------------------------------------------------
-# Answers averaged
+# Outputs averaged
 
 
-def average_answers(args: EnsembleFlags, device: torch.device) -> dict[str, Any]:
-    """Write the six files of averaged answers: → dev scores of the ensemble and its members."""
-    able = {path: trained_on(path) for path in args.checkpoints}
-    count = {name: sum(name in able[path] for path in args.checkpoints) for name in args.tasks}
+def average_outputs(args: EnsembleFlags, device: torch.device) -> dict[str, Any]:
+    """Write the six files of averaged outputs: → dev scores of the ensemble and its members."""
+    tasks = {path: trained_on(path) for path in args.checkpoints}
+    count = {name: sum(name in tasks[path] for path in args.checkpoints) for name in args.tasks}
     without = [name for name, number in count.items() if not number]
     if without:
         raise InputError(
@@ -142,36 +147,35 @@ def average_answers(args: EnsembleFlags, device: torch.device) -> dict[str, Any]
             f"with --tasks"
         )
     sets = Sets(args)
-    splits = [(TASKS[name], split) for name in args.tasks for split in ("dev", "test")]
-    splits = [(task, split) for task, split in splits if getattr(args, f"{task.name}_{split}")]
-    total: dict[tuple[str, str], Any] = dict.fromkeys(
-        ((task.name, split) for task, split in splits), 0.0
-    )
+    splits = [(name, split) for name in args.tasks for split in ("dev", "test")]
+    splits = [(name, split) for name, split in splits if getattr(args, f"{name}_{split}")]
+    total: dict[tuple[str, str], Any] = dict.fromkeys(splits, 0.0)
     members = []
     print_heading(args.tasks)
     for path in args.checkpoints:
         model, config = load_model(path, device)
         remember_words(model, args)
         scores = {}
-        for task, split in splits:
-            if task.name not in able[path]:
+        for name, split in splits:
+            if name not in tasks[path]:
                 continue
-            rows = sets.get(task, split, config)
-            said = answers(model, task, rows, args, device)
-            total[task.name, split] += said / count[task.name]
+            rows = sets.get(name, split, config)
+            outputs = outputs_of(model, name, rows, args, device)
+            total[name, split] += outputs / count[name]
             if split == "dev":
-                scores[task.name] = score(task, said, rows)
+                scores[name] = score(name, outputs, rows)
         members.append({"checkpoint": path, **scores})
         print_row(path, scores, args.tasks)
     scores = {}
-    for task, split in splits:
-        rows = sets.get(task, split, config)  # labels and ids: the same for all
-        said = total[task.name, split]
-        found = {"sent_ids": [row[-1] for row in rows], "y_pred": decide(task, said)}
-        write_in_order(getattr(args, f"{task.name}_{split}_out"), rows, found, task.column)
+    for name, split in splits:
+        rows = sets.get(name, split, config)  # labels and ids: the same for all
+        decided = decide(name, total[name, split])
+        predictions = {"sent_ids": [row[-1] for row in rows], "y_pred": decided}
+        out = getattr(args, f"{name}_{split}_out")
+        write_in_order(out, rows, predictions, TASKS[name].column)
         if split == "dev":
-            scores[task.name] = score(task, said, rows)
-    print_row(f"answers of {len(args.checkpoints)} averaged", scores, args.tasks)
+            scores[name] = score(name, total[name, split], rows)
+    print_row(f"outputs of {len(args.checkpoints)} averaged", scores, args.tasks)
     return {"best": scores | {"overall": overall(scores)}, "members": members}
 
 
@@ -195,18 +199,15 @@ def load_alike(paths: Sequence[str]) -> tuple[nn.Module, SimpleNamespace, list[d
     Raises:
         InputError: they are not all of the same architecture, or not trained on the same tasks.
     """
-    training_only = {"hidden_dropout_prob", "option"}
     kinds, states = [], []
     for path in paths:
         model, config = load_model(path, torch.device("cpu"))
         states.append({name: weight.clone() for name, weight in model.state_dict().items()})
-        kind = vars(complete(config, TechniqueModelFlags)) | {"model": vars(config).get("model")}
-        kind = {key: value for key, value in kind.items() if key not in training_only}
-        kinds.append((kind, trained_on(path)))
+        kinds.append(vars(complete(config, ModelFlags)) | {"model": config.model})
         if kinds[-1] != kinds[0]:
             raise InputError(
                 f"{path} and {paths[0]} are different kinds of models: their weights have no mean; "
-                f"average their answers, without --soup"
+                f"average their outputs, without --soup"
             )
     return model, config, states
 
@@ -223,9 +224,9 @@ def choose(
     order = sorted(range(len(alone)), key=lambda i: -alone[i])
     chosen, best = order[:1], alone[order[0]]
     for i in order[1:]:
-        tried = measure([*chosen, i])
-        if tried >= best:
-            chosen, best = [*chosen, i], tried
+        with_next = measure([*chosen, i])
+        if with_next >= best:
+            chosen, best = [*chosen, i], with_next
     return chosen, best
 
 
@@ -238,19 +239,19 @@ def greedy_soup(args: EnsembleFlags, device: torch.device) -> dict[str, Any]:
     absent = [name for name in args.tasks if name not in trained_on(args.checkpoints[0])]
     if absent:
         raise InputError(
-            f"the checkpoints know no {', '.join(absent)}; leave that out with --tasks"
+            f"the checkpoints were not trained on {', '.join(absent)}; leave that out with --tasks"
         )
     model.to(device)
     remember_words(model, args)
     sets = Sets(args)
-    tasks = {TASKS[name]: sets.get(TASKS[name], "dev", config) for name in args.tasks}
+    dev_sets = {name: sets.get(name, "dev", config) for name in args.tasks}
     measured: dict[tuple[int, ...], dict[str, float]] = {}
 
     def measure(chosen: list[int]) -> float:
         model.load_state_dict(mean_weights([states[i] for i in chosen]))
         scores = {
-            task.name: score(task, answers(model, task, rows, args, device), rows)
-            for task, rows in tasks.items()
+            name: score(name, outputs_of(model, name, rows, args, device), rows)
+            for name, rows in dev_sets.items()
         }
         measured[tuple(chosen)] = scores
         print_row(" + ".join(args.checkpoints[i] for i in chosen), scores, args.tasks)
@@ -261,11 +262,11 @@ def greedy_soup(args: EnsembleFlags, device: torch.device) -> dict[str, Any]:
     chosen, best = choose(alone, measure)
     ingredients = [args.checkpoints[i] for i in chosen]
     print(f"the soup: {' + '.join(ingredients)}")
-    args.filepath = f"{args.out_dir}/soup-multitask.pt"
+    args.filepath, args.model = f"{args.out_dir}/soup-multitask.pt", config.model
     weights = mean_weights([states[i] for i in chosen])
     kept = {"config": vars(config), "args": vars(args)}
     save_checkpoint(args.filepath, {"model": weights, **kept})
-    test(args)
+    test(args, read_held_out(args))
     members = [{"checkpoint": path, **measured[i,]} for i, path in enumerate(args.checkpoints)]
     scores = measured[tuple(chosen)] | {"overall": best}
     return {"best": scores, "ingredients": ingredients, "members": members}
@@ -275,19 +276,27 @@ def greedy_soup(args: EnsembleFlags, device: torch.device) -> dict[str, Any]:
 # The command line
 
 
+def course_tasks(text: str) -> list[str]:
+    """An argparse type: the course's tasks, whose outputs have a mean."""
+    return task_names(text, COURSE)
+
+
 def get_args() -> EnsembleFlags:
     """The command line, completed by what a test takes for the rest."""
     parser = OneLineParser(prog="ensemble.py", description="Several checkpoints as one.")
     add = parser.add_argument
     add("checkpoints", nargs="+", metavar="CHECKPOINT")
-    add("--soup", action="store_true", help="average weights, not answers")
-    add("--tasks", type=partial(task_names, known=TASKS), help="which ones, e.g. sst,sts")
+    add("--soup", action="store_true", help="average weights, not outputs")
+    add("--tasks", type=course_tasks, help="which ones, e.g. sst,sts")
     add("--batch_size", type=positive_int)
     add("--precision", choices=("auto", "fp32", "bf16"))
     add("--use_gpu", action="store_true", help="CUDA, or Apple's MPS")
     add("--data_dir", help="folder of the course files ($MINBERT_DATA does the same)")
     add("--out_dir", help="folder of the prediction files and the soup")
-    return complete_flags(parser.parse_args(namespace=EnsembleFlags()), EnsembleFlags, STEMS)
+    args = parser.parse_args(namespace=EnsembleFlags())
+    name_outputs(args, COURSE)
+    find_course_files(args)
+    return args
 
 
 def main() -> None:
@@ -297,11 +306,11 @@ def main() -> None:
     check_writable(args.out_dir)
     for path in args.checkpoints:
         if not Path(path).is_file():
-            raise InputError(f"no checkpoint at {path}; python multitask_classifier.py makes one")
+            raise InputError(f"no checkpoint at {path}; python extensions/multitask.py makes one")
     device = pick_device(args.use_gpu)
-    found = greedy_soup(args, device) if args.soup else average_answers(args, device)
-    found |= {"seconds": round(time.monotonic() - begun, 1), "args": vars(args)}
-    write_json(f"{args.out_dir}/ensemble-metrics.json", found)
+    metrics = greedy_soup(args, device) if args.soup else average_outputs(args, device)
+    metrics |= {"seconds": round(time.monotonic() - begun, 1), "args": vars(args)}
+    write_json(f"{args.out_dir}/ensemble-metrics.json", metrics)
     print(f"wrote {args.out_dir}/ensemble-metrics.json and the predictions")
 
 

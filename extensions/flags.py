@@ -1,56 +1,48 @@
-"""The flags that switch techniques on, and the combinations that are refused, each with its reason.
+"""The flags that switch techniques on, and the combinations that are refused.
 
-Everything is off by default: without these flags a run is that of multitask_classifier.py, to the
-last bit. Those that decide what the model looks like are kept in its checkpoint.
+Everything is off by default. What decides what the model looks like is kept in its checkpoint.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
-from functools import partial
+import argparse
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, make_dataclass
+from typing import Any
 
 from extensions.features import pooling
-from extensions.loss.on_vectors import EXTRAS, compares_rows
-from extensions.parameters import adapters, heads, lora
-from extensions.tasks import LOSSES, TASKS
+from extensions.parameters import heads
+from extensions.tasks import COURSE, TASKS
 from extensions.text import sampling
 from extensions.update.schedules import KINDS as SCHEDULES
-from multitask_classifier import ModelFlags, MultitaskFlags
 from training.cli.arguments import positive_float, positive_int, probability
 from training.cli.flags import flag
-from training.files.course_files import COURSE_STEMS
-from training.tasks import task_names
+from training.cli.task_flags import TaskFlags, data_file, parse_task_flags
+from training.files.course_files import SPLITS
 
-PERTURB = ("r3f", "smart", "fgm", "freelb")
-REGULARISERS = ("r_drop", *PERTURB)
-RULES = ("sum", "pcgrad", "gradvac", "cagrad")
-RANKED = (*lora.KINDS, *adapters.KINDS)
-ADAPTATIONS = (*RANKED, "bitfit")
 OPTIMIZERS = ("adamw", "adam", "lion", "sgd")
-EXTRA = "a loss on vectors, added to the task's own"
-NEEDS = {  # a flag: another one without which it does nothing, and its values if not all will do
-    "first_task": ("sampling", ("first", "before")),
-    "first_epochs": ("sampling", ("first", "before")),
-    "pal_heads": ("pals", ()),
-    "rank": ("adapt", RANKED),
-    "epsilon": ("regulariser", PERTURB),
-    "ascents": ("regulariser", ("smart", "freelb")),
-    "average_decay": ("average", ("ema",)),
-    "synonym_share": ("synonyms", ()),
-    "wordnet": ("synonyms", ()),
-    "teacher_share": ("teachers", ()),
-}
+
+
+def task_names(text: str, known: Iterable[str] = tuple(TASKS)) -> list[str]:
+    """An argparse type: sst,para,sts or others, in the table's order."""
+    names = [name.strip() for name in text.split(",")]
+    unknown = [name for name in names if name not in known]
+    if unknown:
+        raise argparse.ArgumentTypeError(
+            f"{unknown[0]!r} is not a task; there are {', '.join(known)}"
+        )
+    return [name for name in known if name in names]
 
 
 @dataclass
-class TechniqueModelFlags(ModelFlags):
+class ModelFlags:
     """Those that a checkpoint keeps, because the model depends on them."""
 
-    tasks: list[str] = flag(
-        list(COURSE_STEMS),
-        type=partial(task_names, known=tuple(TASKS)),
-        help="which ones, e.g. sst,sts,nli,names",
+    tasks: list[str] = flag(list(COURSE), type=task_names, help="which ones, e.g. sst,sts,nli,ner")
+    pair_encoding: str = flag(
+        "bi",
+        choices=("bi", "cross"),
+        help="each sentence on its own, or [CLS] a [SEP] b [SEP] in one pass",
     )
     pooling: str = flag("pooler", choices=pooling.KINDS, help="a sentence's vector")
     similarity: str = flag("linear", choices=("linear", "cosine"), help="head of sts")
@@ -59,81 +51,54 @@ class TechniqueModelFlags(ModelFlags):
         None, type=positive_int, metavar="SIZE", help="a projected attention layer a task"
     )
     pal_heads: int = flag(12, type=positive_int, help="with --pals")
-    adapt: str | None = flag(
-        None, choices=ADAPTATIONS, help="fine-tune few numbers, the rest stays as it is"
-    )
-    rank: int | None = flag(None, type=positive_int, help="of LoRA (8), or an adapter's width (8)")
-    mixout: float | None = flag(
-        None, type=probability, help="fall back to pretrained weights with that probability"
-    )
-    reinit: int | None = flag(
-        None, type=positive_int, metavar="LAYERS", help="so many top layers are drawn again"
-    )
+    adapt: str | None = flag(None, choices=("lora",), help="the rest of BERT stays as it is")
+    rank: int = flag(8, type=positive_int, help="of LoRA")
     head_layers: int = flag(1, type=int, choices=heads.LAYERS, help="of every head")
-    task_weights: str | None = flag(
-        None, choices=("uncertainty",), help="learned weights of the losses"
-    )
     tag_words: str | None = flag(
-        None, metavar="TAGS", help="'shapes', or a tagger's file: features of words"
-    )
-    count_features: bool = flag(
-        False, action="store_true", help="numbers counted in texts, as features"
+        None, path="reads", metavar="TAGS", help="'shapes', or a tagger's file: features of words"
     )
     tagger: str | None = None  # the digest of that file
 
 
+def task_fields() -> Iterator[tuple[str, Any, Any]]:
+    """The fields of every task: batch size, weight, losses, and the files of further tasks."""
+    for name, task in TASKS.items():
+        if name not in COURSE:
+            for split, ending in SPLITS.items():
+                yield f"{name}_{split}", str, data_file(f"data/{name}-{ending}.csv", split)
+            for split in ("dev", "test"):
+                yield f"{name}_{split}_out", str | None, flag(None, path="writes")
+        size = flag(None, type=positive_int, help="default: --batch_size")
+        yield f"{name}_batch_size", int | None, size
+        yield f"{name}_weight", float, flag(1.0, type=positive_float, help="of its loss")
+        yield f"{name}_loss", str, flag(next(iter(task.losses)), choices=tuple(task.losses))
+        extra = flag(None, choices=task.extras, help="a loss on vectors, added to the task's own")
+        yield f"{name}_extra", str | None, extra if task.extras else field(default=None)
+
+
+AllTaskFlags = make_dataclass("AllTaskFlags", task_fields(), bases=(TaskFlags,))
+
+
 @dataclass
-class TechniqueFlags(TechniqueModelFlags, MultitaskFlags):
+class TechniqueFlags(ModelFlags, AllTaskFlags):
     """All that a run with techniques needs to know."""
 
-    nli_train: str = flag("data/nli-train.csv")
-    nli_dev: str = flag("data/nli-dev.csv")
-    nli_test: str = flag("data/nli-test-student.csv")
-    nli_dev_out: str | None = flag(None)
-    nli_test_out: str | None = flag(None)
-    names_train: str = flag("data/names-train.csv", help="a word, a tab and its tag a line")
-    names_dev: str = flag("data/names-dev.csv")
-    names_test: str = flag("data/names-test-student.csv")
-    names_dev_out: str | None = flag(None)
-    names_test_out: str | None = flag(None)
     sampling: str = flag("round_robin", choices=sampling.KINDS, help="which task is next")
     first_task: str = flag("para", choices=tuple(TASKS), help="--sampling first, before")
     first_epochs: int = flag(1, type=positive_int, help="--sampling first, before")
-    sst_batch_size: int | None = flag(None, type=positive_int, help="default: --batch_size")
-    para_batch_size: int | None = flag(None, type=positive_int, help="default: --batch_size")
-    sts_batch_size: int | None = flag(None, type=positive_int, help="default: --batch_size")
-    nli_batch_size: int | None = flag(None, type=positive_int, help="default: --batch_size")
-    names_batch_size: int | None = flag(None, type=positive_int, help="default: --batch_size")
-    sst_weight: float = flag(1.0, type=positive_float, help="of its loss")
-    para_weight: float = flag(1.0, type=positive_float, help="of its loss")
-    sts_weight: float = flag(1.0, type=positive_float, help="of its loss")
-    nli_weight: float = flag(1.0, type=positive_float, help="of its loss")
-    names_weight: float = flag(1.0, type=positive_float, help="of its loss")
-    sst_loss: str = flag("cross_entropy", choices=tuple(LOSSES["sst"]))
-    para_loss: str = flag("binary_cross_entropy", choices=tuple(LOSSES["para"]))
-    sts_loss: str = flag("mse", choices=tuple(LOSSES["sts"]))
-    nli_loss: str = flag("cross_entropy", choices=tuple(LOSSES["nli"]))
-    names_loss: str = flag("cross_entropy", choices=tuple(LOSSES["names"]))
-    sst_extra: str | None = flag(None, choices=EXTRAS["sst"], help=EXTRA)
-    para_extra: str | None = flag(None, choices=EXTRAS["para"], help=EXTRA)
-    sts_extra: str | None = flag(None, choices=EXTRAS["sts"], help=EXTRA)
-    nli_extra: str | None = flag(None, choices=EXTRAS["nli"], help=EXTRA)
-    names_extra: str | None = None  # there is none: a sentence's names are no vector
-    extra_weight: float = flag(0.1, type=positive_float, help="of these losses")
+    extra_weight: float = flag(0.1, type=positive_float, help="of --sst_extra and its like")
     regulariser: str | None = flag(
-        None, choices=REGULARISERS, help="outputs that hardly change, or adversaries"
+        None, choices=("r_drop", "smart"), help="outputs that hardly change"
     )
-    regulariser_weight: float = flag(1.0, type=positive_float, help="λ or α; not of freelb")
-    epsilon: float | None = flag(
-        None, type=positive_float, help="size of what is added to embeddings"
-    )
-    ascents: int | None = flag(None, type=positive_int, help="steps of smart (1) and freelb (2)")
+    regulariser_weight: float = flag(1.0, type=positive_float, help="λ of SMART, α of R-Drop")
+    epsilon: float = flag(5e-2, type=positive_float, help="size of SMART's perturbation")
+    ascents: int = flag(1, type=positive_int, help="SMART's steps of the search")
     bregman: float | None = flag(
         None, type=positive_float, help="μ: stay near a slow copy of the model (SMART)"
     )
     gradients: str | None = flag(
         None,
-        choices=RULES,
+        choices=("sum", "pcgrad"),
         help="a step takes a batch of every task, and how their gradients become one",
     )
     layer_decay: float | None = flag(
@@ -156,139 +121,94 @@ class TechniqueFlags(TechniqueModelFlags, MultitaskFlags):
     synonym_share: float = flag(0.1, type=probability, help="of a sentence's words that change")
     wordnet: str = flag("/usr/share/wordnet", help="folder of WordNet's files")
     teachers: list[str] | None = flag(
-        None, nargs="+", metavar="FILE", help="checkpoints whose answers are learned"
+        None, nargs="+", metavar="FILE", help="checkpoints whose outputs are learned"
     )
     teacher_share: float = flag(
-        0.5, type=probability, help="of their loss; the labels have the rest"
+        0.5, type=probability, help="weight of their loss; the labels have the rest"
     )
+
+
+# ---------------------------------------------------------------------------------------------
+# What is refused. A condition is "flag" (it is given) or "flag=value".
+
+EXTRAS = tuple(f"{name}_extra" for name, task in TASKS.items() if task.extras)
+ON_PAIRS = tuple(extra for extra in EXTRAS if extra != "sst_extra")
+COMPARE_ROWS = ("ranking", "ranking_symmetric", "simcse")
+ROWS = tuple(f"{extra}={kind}" for extra in EXTRAS for kind in COMPARE_ROWS)
+NOT_TOGETHER: Sequence[tuple[str, Sequence[str], str]] = (
+    ("pair_encoding=cross", ("similarity=cosine", *ON_PAIRS), "it makes one vector of both texts"),
+    ("accumulate", (*ROWS, "sts_loss=cosent"), "that loss compares the rows of a batch"),
+    ("option=pretrain", ("regulariser=smart", "bregman", "adapt", "layer_decay"), "BERT is frozen"),
+    ("option=pretrain", ("tag_words", "gradients"), "BERT is frozen"),
+    ("compile", ("regulariser=smart", "bregman", *EXTRAS), "that looks into the model"),
+    ("regulariser=r_drop", ("bregman", "teachers", *EXTRAS), "it has every row twice in a batch"),
+    ("tasks=ner", ("regulariser", "bregman", "teachers", "tag_words"), "it has an output a word"),
+    ("adapt=lora", ("layer_decay", "pals", "separate_layers"), "it freezes what that is about"),
+    ("gradients", tuple(f"sampling={kind}" for kind in sampling.KINDS[1:]), "a step has all tasks"),
+    ("synonyms", ("tag_words",), "there are no tags of new sentences"),
+    ("schedule", ("decay",), "--decay is a schedule of its own"),
+)
+NEEDS: Sequence[tuple[str, Sequence[str]]] = (  # a flag, and those without which it does nothing
+    ("first_task", ("sampling=first", "sampling=before")),
+    ("first_epochs", ("sampling=first", "sampling=before")),
+    ("pal_heads", ("pals",)),
+    ("rank", ("adapt=lora",)),
+    ("epsilon", ("regulariser=smart",)),
+    ("ascents", ("regulariser=smart",)),
+    ("regulariser_weight", ("regulariser",)),
+    ("extra_weight", EXTRAS),
+    ("average_decay", ("average=ema",)),
+    ("synonyms", ("tasks=sst",)),
+    ("synonym_share", ("synonyms",)),
+    ("wordnet", ("synonyms",)),
+    ("teacher_share", ("teachers",)),
+    ("schedule=sqrt", ("warmup",)),
+)
+
+
+def holds(args: TechniqueFlags, condition: str) -> bool:
+    """Whether a flag is given, or has a value."""
+    name, _, value = condition.partition("=")
+    given = getattr(args, name)
+    if not value:
+        return given != getattr(TechniqueFlags(), name)
+    return value in given if isinstance(given, list) else value == given
+
+
+def spelled(condition: str) -> str:
+    """A condition as it stands on the command line."""
+    return "--" + condition.replace("=", " ")
 
 
 def faults(args: TechniqueFlags) -> Iterator[str]:
     """Why these flags make no sense together, a sentence each."""
-    if args.sampling in ("first", "before") and args.first_task not in args.tasks:
-        yield f"--first_task {args.first_task} is not among the --tasks"
-    if args.sampling == "before" and len(args.tasks) == 1:
-        yield "--sampling before has to come before another task: name two --tasks"
-    if args.sampling in ("first", "before") and args.first_epochs >= args.epochs:
-        yield f"--first_epochs {args.first_epochs} leaves no epoch for the other tasks"
-    if args.similarity == "cosine" and args.pair_encoding == "cross":
-        yield "--similarity cosine compares two vectors, --pair_encoding cross makes one"
-    extras = {name: getattr(args, f"{name}_extra") for name in args.tasks}
-    on_pairs = [name for name, extra in extras.items() if extra and name != "sst"]
-    if on_pairs and args.pair_encoding == "cross":
-        yield f"--{on_pairs[0]}_extra compares two vectors; --pair_encoding cross makes one of both"
-    if what := compares_rows(args):
-        if args.accumulate > 1:
-            yield (
-                f"{what} compares the rows of a batch with each other, so the parts of a batch do "
-                "not add up to it: leave --accumulate out"
-            )
-    if args.option == "pretrain":
-        yield from _faults_of_a_frozen_bert(args)
-    if args.compile and (args.regulariser in PERTURB or args.bregman or any(extras.values())):
-        yield "techniques that look at embeddings or vectors within the model run without --compile"
-    if args.regulariser == "freelb" and (args.bregman or args.teachers or any(extras.values())):
-        yield "freelb has no pass without a perturbation that another loss could be of"
-    if args.regulariser == "r_drop" and (args.bregman or args.teachers or any(extras.values())):
-        yield "r_drop has every row twice in a batch, which another loss is not made for"
-    if args.regulariser in ("freelb", None) and args.regulariser_weight != 1:
-        yield "--regulariser_weight is for r_drop, r3f, smart and fgm; freelb has no other loss"
-    if args.regulariser == "freelb" and args.task_weights:
-        yield "freelb takes its loss in parts, to each of which --task_weights would add its term"
-    yield from _faults_without_effect(args)
-    yield from _faults_of_several_tasks(args)
-    yield from _faults_of_names(args)
-    yield from _faults_of_parts(args)
-    if args.layer_decay and args.layer_decay > 1:
-        yield f"--layer_decay {args.layer_decay:g}: lower layers learn more slowly, so at most 1"
-    if args.synonyms and "sst" not in args.tasks:
-        yield "--synonyms is for sst, which is not among the --tasks"
-    if args.synonyms and args.tag_words:
-        yield "--synonyms makes sentences of which --tag_words has no tags: one of them"
-    if args.schedule and args.decay:
-        yield f"--decay is the linear schedule, --schedule {args.schedule} another one"
-    if args.schedule == "sqrt" and not args.warmup:
-        yield "--schedule sqrt falls from the first step on: give it a --warmup"
-
-
-def _faults_without_effect(args: TechniqueFlags) -> Iterator[str]:
-    """Flags that would do nothing."""
-    defaults = TechniqueFlags()
-    changed = {name for name, value in vars(args).items() if value != getattr(defaults, name)}
-    for name, (other, values) in NEEDS.items():
-        given = getattr(args, other)
-        if name in changed and not (given in values if values else given):
-            yield f"--{name} is for --{other} {', '.join(values)}".rstrip()
-    if "extra_weight" in changed and not any(getattr(args, f"{one}_extra") for one in args.tasks):
-        yield "--extra_weight is for --sst_extra and the other tasks' extras"
-    for task in TASKS:
+    for first, others, why in NOT_TOGETHER:
+        for other in others:
+            if holds(args, first) and holds(args, other):
+                yield f"{spelled(first)} and {spelled(other)} do not go together: {why}"
+    for condition, others in NEEDS:
+        if holds(args, condition) and not any(holds(args, other) for other in others):
+            yield f"{spelled(condition)} needs {' or '.join(map(spelled, others))}"
+    for name in TASKS.keys() - set(args.tasks):
         for kind in ("batch_size", "weight", "loss", "extra"):
-            if task not in args.tasks and f"{task}_{kind}" in changed:
-                yield f"--{task}_{kind} is for {task}, which is not among the --tasks"
-    if args.similarity == "cosine" and "sts" not in args.tasks:
-        yield "--similarity is for sts, which is not among the --tasks"
-
-
-def _faults_of_a_frozen_bert(args: TechniqueFlags) -> Iterator[str]:
-    if args.regulariser in PERTURB or args.bregman:
-        yield "a frozen BERT cannot learn from changes of its embeddings: use --option finetune"
-    if not args.pals and not args.separate_layers:
-        for name in args.tasks:
-            if getattr(args, f"{name}_extra"):
-                yield f"--{name}_extra moves vectors, which a frozen BERT keeps: --option finetune"
-        if args.similarity == "cosine" and "sts" in args.tasks:
-            yield "--similarity cosine has nothing that learns but BERT: use --option finetune"
-    for name in ("adapt", "mixout", "reinit", "layer_decay", "tag_words", "gradients"):
-        if getattr(args, name):
-            yield f"--{name} is about how BERT learns: use --option finetune"
-
-
-def _faults_of_several_tasks(args: TechniqueFlags) -> Iterator[str]:
-    if args.gradients:
-        if len(args.tasks) < 2:
-            yield f"--gradients {args.gradients} is for two tasks or more"
-        if args.sampling != "round_robin":
-            yield f"--gradients {args.gradients} takes a batch of every task a step: round_robin"
-        if args.task_weights and args.gradients != "sum":
-            yield (
-                f"--gradients {args.gradients} and --task_weights both decide what a task counts: "
-                "one of them, or --gradients sum"
-            )
-    if args.task_weights and any(getattr(args, f"{name}_weight") != 1 for name in args.tasks):
-        yield "--task_weights uncertainty learns the weights of the losses: give none"
-
-
-def _faults_of_names(args: TechniqueFlags) -> Iterator[str]:
-    if "names" in args.tasks:
-        for name in ("regulariser", "bregman", "teachers", "tag_words", "count_features"):
-            if getattr(args, name):
-                yield f"--{name} wants an answer a text, and names has one a word: one of them"
-
-
-def _faults_of_parts(args: TechniqueFlags) -> Iterator[str]:
-    """Techniques that replace or freeze parts of BERT."""
-    if args.adapt:
-        for name in ("mixout", "reinit", "layer_decay", "pals"):
-            if getattr(args, name):
-                yield f"--adapt freezes what --{name} is about: one of them"
-    if args.regulariser == "r_drop" and args.mixout:
-        yield "mixout draws once for a pass, in which r_drop has both of its copies: one of them"
-    if args.similarity == "cosine" and args.tasks == ["sts"]:
-        for name, given in (
-            ("head_layers", args.head_layers > 1),
-            ("count_features", args.count_features),
-        ):
-            if given:
-                yield f"--{name} is about a head, and --similarity cosine has none"
-    if args.gradients not in (None, "sum") and args.adapt in adapters.KINDS:
-        yield (
-            f"--gradients {args.gradients} compares tasks by what they share, and with --adapt "
-            f"{args.adapt} they share nothing that learns: one of them, or --gradients sum"
-        )
-    if args.regulariser == "fgm" and args.adapt in RANKED:
-        yield f"fgm climbs by the gradient of the embeddings, which --adapt {args.adapt} freezes"
-    for name in ("adapt", "mixout"):
-        if getattr(args, name) and args.separate_layers:
-            yield f"--{name} does not reach --separate_layers: one of them"
+            if holds(args, f"{name}_{kind}"):
+                yield f"--{name}_{kind} needs {name} among the --tasks"
+    if args.sampling in ("first", "before"):
+        if args.first_task not in args.tasks or args.first_epochs >= args.epochs:
+            yield f"--sampling {args.sampling}: --first_task is not in --tasks, or takes all epochs"
+        if args.sampling == "before" and len(args.tasks) == 1:
+            yield "--sampling before needs two --tasks"
+    if args.gradients and len(args.tasks) == 1:
+        yield f"--gradients {args.gradients} needs two --tasks"
+    if args.option == "pretrain" and not args.pals and not args.separate_layers:
+        if args.similarity == "cosine" or any(holds(args, extra) for extra in EXTRAS):
+            yield "a loss on vectors has nothing to change in a frozen BERT: use --option finetune"
+    if args.layer_decay and args.layer_decay > 1:
+        yield f"--layer_decay {args.layer_decay:g} is more than 1: lower layers learn more slowly"
     if args.pals and args.pals % args.pal_heads:
-        yield f"--pals {args.pals} cannot be split into --pal_heads {args.pal_heads}"
+        yield f"--pals {args.pals} is not a multiple of --pal_heads {args.pal_heads}"
+
+
+def get_args(arguments: Sequence[str] | None = None) -> TechniqueFlags:
+    """The flags of a command line, checked."""
+    return parse_task_flags(TechniqueFlags(), arguments, tuple(TASKS), faults)

@@ -1,17 +1,21 @@
-"""multitask_classifier.py with techniques: what a flag switches on is described in its own file.
+"""Several tasks on one BERT, with techniques: what a flag switches on is described in its own file.
 
 python extensions/multitask.py --option finetune --lr 2e-5 --gradients pcgrad --average ema
 python extensions/multitask.py --option finetune --lr 2e-5 --tasks sts,nli --sampling annealed
 python extensions/multitask.py --predict 'How old are you?' 'What is your age?' --checkpoint FILE
 torchrun --nproc_per_node 2 extensions/multitask.py --option finetune --regulariser smart
 
-Without a technique it trains what multitask_classifier.py trains, to the last bit.
+Without a technique it trains what multitask_classifier.py trains.
 """
 
 from __future__ import annotations
 
+import math
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import fields
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -22,56 +26,99 @@ import training.threads  # noqa: F401, before torch
 # isort: split
 import torch
 from torch import nn
+from torch.optim import Optimizer
 
-from datasets import SentenceClassificationDataset, SentenceClassificationTestDataset, TextDataset
-from extensions.flags import TechniqueFlags, TechniqueModelFlags, faults
-from extensions.loss.objective import Objective
-from extensions.loss.on_vectors import without_duplicates
-from extensions.model import TechniquesBERT
-from extensions.tasks import LOSSES, STEMS, TASKS
-from extensions.text import sampling, synonyms
-from extensions.update.step import Updates, make_optimizer
-from multitask_classifier import (
-    HeldOut,
-    cache_texts,
-    complete_flags,
-    model_config,
-    overall,
-    predict,
-    read_held_out,
-    read_set,
-    test_on,
+from config import BertConfig
+from datasets import (
+    SentenceClassificationDataset,
+    SentenceClassificationTestDataset,
+    TextDataset,
+    preprocess_string,
 )
+from evaluation import overall, say_classes, write_in_order
+from extensions.flags import ModelFlags, TechniqueFlags, get_args
+from extensions.gradients.pcgrad import pcgrad
+from extensions.gradients.task_gradients import TaskGradients
+from extensions.loss import smart
+from extensions.model import TechniquesBERT
+from extensions.objective import Objective, relation
+from extensions.tasks import STEMS, TASKS, evaluate, input_lengths, read_set
+from extensions.text import synonyms
+from extensions.text.no_duplicates import without_duplicates
+from extensions.text.sampling import Turns, plan_epoch
+from extensions.update import optimizers, schedules
+from extensions.update.averaging import Average
+from extensions.update.layer_decay import parameter_groups
 from optimizer import AdamW
-from solution.curriculum import drawn, round_robin
-from training.acceleration import accelerate
 from training.cli.arguments import given_lines
+from training.cli.flags import complete, hint_at_rate
 from training.cli.scripts import run_script
-from training.files.course_files import SPLITS
+from training.cli.task_flags import check_files, name_outputs
+from training.files.course_files import SPLITS, class_names, find_course_files
 from training.files.errors import InputError
 from training.files.hub import default_model
 from training.files.tables import read_table
 from training.files.writing import sha256_of
 from training.loop.batches import SINGLE, LengthBatches, evaluation_loader
-from training.loop.checkpoints import restore_model, resume_path, save_model
-from training.loop.devices import autocast_for, keep_freed_memory, pick_device
+from training.loop.checkpoints import (
+    ResumePoint,
+    restore_model,
+    resume_path,
+    run_settings,
+    save_model,
+)
+from training.loop.devices import autocast_for, keep_freed_memory, pick_device, speed_up
+from training.loop.encoder_outputs import cache_encoder_outputs, unique_texts
 from training.loop.processes import (
-    broadcast_parameters,
+    all_reduce_gradients,
     is_main_process,
     join_processes,
     on_main_process,
+    world_size,
 )
-from training.tasks import (
-    Turns,
-    check_run,
-    evaluate,
-    input_lengths,
-    make_parser,
-    mean_losses,
-    new_run,
-    parse_flags,
-)
+from training.loop.run import Run
+from training.reports.report import Report, print_settings
 from utils import seed_everything
+
+OPTIMIZERS = {
+    "adamw": AdamW,
+    "adam": optimizers.Adam,
+    "lion": optimizers.Lion,
+    "sgd": optimizers.SGD,
+}
+HeldOut = Mapping[str, Mapping[str, TextDataset]]  # "dev" and "test": data sets by task
+
+# ---------------------------------------------------------------------------------------------
+# Data
+
+
+def batch_size_of(name: str, args: TechniqueFlags) -> int:
+    """A task's own, or --batch_size."""
+    return getattr(args, f"{name}_batch_size") or args.batch_size
+
+
+def read_held_out(args: TechniqueFlags) -> HeldOut:
+    """The dev sets, and the test sets of those tasks that have a file of them."""
+    return {
+        split: {
+            name: read_set(name, args, split)
+            for name in args.tasks
+            if getattr(args, f"{name}_{split}")
+        }
+        for split in ("dev", "test")
+    }
+
+
+def read_training_set(name: str, args: TechniqueFlags) -> TextDataset:
+    """A task's training rows; those of sst with further wordings, if they are asked for."""
+    dataset = read_set(name, args, "train")
+    if name != "sst" or not args.synonyms:
+        return dataset
+    known = synonyms.read_synonyms(args.wordnet)
+    rows = synonyms.augmented(dataset.dataset, known, args.synonyms, args.synonym_share, args.seed)
+    print(f"synonyms: {len(dataset)} sentences of sst have become {len(rows)}")
+    return SentenceClassificationDataset(rows, args)
+
 
 # ---------------------------------------------------------------------------------------------
 # Models
@@ -79,7 +126,14 @@ from utils import seed_everything
 
 def new_model(args: TechniqueFlags) -> tuple[TechniquesBERT, SimpleNamespace]:
     """A model on a pretrained BERT, and its configuration."""
-    config = model_config(args, TechniqueModelFlags)
+    config = SimpleNamespace(
+        **{field.name: getattr(args, field.name) for field in fields(ModelFlags)},
+        option=args.option,
+        hidden_dropout_prob=args.hidden_dropout_prob,
+        hidden_size=BertConfig.from_pretrained(args.model).hidden_size,
+        data_dir=".",
+        model=args.model,
+    )
     model = TechniquesBERT(config)
     config.tagger = tagger_digest(args)  # after the model, which says if there is no tagger
     return model, config
@@ -88,14 +142,14 @@ def new_model(args: TechniqueFlags) -> tuple[TechniquesBERT, SimpleNamespace]:
 def load_model(
     filepath: str | Path, device: torch.device
 ) -> tuple[TechniquesBERT, SimpleNamespace]:
-    """A model that this script or multitask_classifier.py has saved, and its configuration."""
+    """The model that save_model wrote, in evaluation mode, and its configuration."""
     return restore_model(
         filepath,
         device,
         TechniquesBERT,
         what="this model",
-        script="multitask_classifier.py",
-        is_ours=lambda config: "num_labels" not in config,
+        script="extensions/multitask.py",
+        is_ours=lambda config: "head_layers" in config,
     )
 
 
@@ -105,14 +159,14 @@ def tagger_digest(args: TechniqueFlags) -> str | None:
 
 
 def remember_words(model: TechniquesBERT, args: TechniqueFlags) -> None:
-    """If words have features: give the model all texts of a run with their capitals."""
-    if model.added.words is None:
+    """If words have tags: give the model all texts of a run with their capitals."""
+    if model.words is None:
         return
     for name in args.tasks:
-        columns = ("sentence",) if TASKS[name].keys == SINGLE else ("sentence1", "sentence2")
+        columns = ["sentence"] if TASKS[name].keys == SINGLE else ["sentence1", "sentence2"]
         for path in filter(None, (getattr(args, f"{name}_{split}") for split in SPLITS)):
             table = read_table(Path(path), ("id", *columns), None)
-            model.added.words.remember(table[list(columns)].to_numpy().flatten())
+            model.words.remember(table[columns].to_numpy().flatten())
 
 
 def load_teachers(args: TechniqueFlags, device: torch.device) -> dict[str, list[TechniquesBERT]]:
@@ -121,162 +175,251 @@ def load_teachers(args: TechniqueFlags, device: torch.device) -> dict[str, list[
     Raises:
         InputError: no teacher knows a task, or one has another vocabulary than the student.
     """
-    found: dict[str, list[TechniquesBERT]] = {name: [] for name in args.tasks if args.teachers}
 
-    def pieces(config) -> list[str]:
+    def vocabulary(config) -> list[str]:
         return SentenceClassificationTestDataset([], config).tokenizer.pieces
 
+    teachers: dict[str, list[TechniquesBERT]] = {name: [] for name in args.tasks if args.teachers}
     for path in args.teachers or ():
         model, config = load_model(path, device)
-        if pieces(config) != pieces(args):
+        if vocabulary(config) != vocabulary(args):
             raise InputError(f"--teachers {path} has another vocabulary than {args.model}")
         remember_words(model, args)
-        known = vars(config).get("tasks", TechniqueFlags().tasks)
-        for name in found.keys() & known:
-            found[name].append(model)
-    for name, models in found.items():
+        for name in teachers.keys() & config.tasks:
+            teachers[name].append(model)
+    for name, models in teachers.items():
         if not models:
             raise InputError(
                 f"none of the --teachers was trained on {name}; leave it out of --tasks"
             )
-    return found
+    return teachers
 
 
 # ---------------------------------------------------------------------------------------------
 # Training
 
 
-def batch_sizes(args: TechniqueFlags) -> dict[str, int]:
-    """Of each task its own, or --batch_size."""
-    return {name: getattr(args, f"{name}_batch_size") or args.batch_size for name in args.tasks}
-
-
-def plan_epoch(args: TechniqueFlags, sizes: Mapping[str, int], steps: int, epoch: int) -> list[str]:
-    """The task of every step of an epoch, from 1 on.
-
-    Args:
-        sizes: training examples of each task.
-    """
-    names = list(sizes)
-    if args.gradients:  # in whole rounds: a rule wants every task's gradient
-        return round_robin(names, len(names) * -(-steps // len(names)))
-    if args.sampling in ("proportional", "annealed"):
-        alpha = sampling.annealing(epoch, args.epochs) if args.sampling == "annealed" else 1.0
-        return drawn(sampling.weights(sizes, alpha), steps, args.seed, epoch)
-    if args.sampling in ("first", "before") and epoch <= args.first_epochs:
-        return [args.first_task] * steps
-    if args.sampling == "before":
-        names.remove(args.first_task)
-    return round_robin(names, steps)
-
-
-def new_turns(args: TechniqueFlags, model: nn.Module, sets: Mapping[str, TextDataset]) -> Turns:
+def new_turns(args: TechniqueFlags, joins_pairs: bool, sets: Mapping[str, TextDataset]) -> Turns:
     """The tasks' training batches, in the order of the steps."""
-    batches = {
-        name: LengthBatches(input_lengths(sets[name], model), size, args.seed)
-        for name, size in batch_sizes(args).items()
-    }
-    batches = without_duplicates(args, sets, batches)
-    steps = args.steps_per_epoch or sum(map(len, batches.values()))
+    samplers = {}
+    for name, rows in sets.items():
+        lengths, extra = input_lengths(rows, joins_pairs), getattr(args, f"{name}_extra") or ""
+        samplers[name] = LengthBatches(lengths, batch_size_of(name, args), args.seed)
+        if extra.startswith("ranking") or (name, extra) == ("nli", "simcse"):
+            pairs = [(a, b, relation(TASKS[name], label)) for a, b, label, _ in rows]
+            samplers[name] = without_duplicates(samplers[name], pairs)
+    steps = args.steps_per_epoch or sum(map(len, samplers.values()))
+    if args.gradients:  # a step takes a batch of every task
+        plan = [[tuple(sets)] * math.ceil(steps / len(sets))] * args.epochs
+        return Turns(plan, sets, samplers)
     sizes = {name: len(rows) for name, rows in sets.items()}
-    plan = [plan_epoch(args, sizes, steps, epoch) for epoch in range(1, args.epochs + 1)]
-    return Turns(plan, sets, batches)
+    first = (args.first_task, args.first_epochs)
+    names = [
+        plan_epoch(args.sampling, sizes, steps, epoch, args.epochs, args.seed, *first)
+        for epoch in range(1, args.epochs + 1)
+    ]
+    return Turns([[(name,) for name in epoch] for epoch in names], sets, samplers)
 
 
-def read_training_set(name: str, args: TechniqueFlags) -> TextDataset:
-    """A task's training rows; those of sst with further wordings, if they are asked for."""
-    found = read_set(TASKS[name], args, "train")
-    if name != "sst" or not args.synonyms:
-        return found
-    known = synonyms.read_synonyms(args.wordnet)
-    rows = synonyms.augmented(found.dataset, known, args.synonyms, args.synonym_share, args.seed)
-    print(f"synonyms: {len(found)} sentences of sst have become {len(rows)}")
-    return SentenceClassificationDataset(rows, args)
+def make_optimizer(args: TechniqueFlags, model: nn.Module) -> Optimizer:
+    """The optimizer of the flags, over all parameters that learn."""
+    groups = [{"params": [p for p in model.parameters() if p.requires_grad]}]
+    if args.layer_decay:
+        groups = parameter_groups(model, args.lr, args.layer_decay)
+    return OPTIMIZERS[args.optimizer](groups, lr=args.lr)
 
 
-def train(args, held_out: HeldOut | None = None) -> None:
-    """Train with the techniques of the flags; otherwise as train_multitask."""
-    args = complete_flags(args, TechniqueFlags, STEMS)
+class Updates:
+    """What the flags add between the backward passes of a step and the next step."""
+
+    def __init__(self, args: TechniqueFlags, model: nn.Module, slow, steps: int):
+        self.args, self.model, self.slow, self.steps = args, model, slow, steps
+        self.gradients = TaskGradients(model.parameters()) if args.gradients else None
+        decay = args.average_decay if args.average == "ema" else None
+        self.average = Average(model, decay, warm_up=True) if args.average else None
+
+    def take(self, name: str) -> None:
+        """Keep a task's gradients apart from the others', if a rule is to combine them."""
+        if self.gradients:
+            all_reduce_gradients(self.model)
+            self.gradients.take(name)
+
+    def combine(self, step: int) -> None:
+        """Put what the rule makes of all tasks' gradients into .grad.
+
+        Orders drawn by chance depend on the seed and the step alone, so that processes agree and a
+        resumed run continues alike.
+        """
+        if not self.gradients:
+            return
+        chance = torch.Generator().manual_seed(self.args.seed + step)
+        if self.args.gradients == "pcgrad":
+            self.gradients.combine(partial(pcgrad, generator=chance))
+        else:
+            self.gradients.combine(lambda products: torch.ones(len(products)))
+        for parameter in self.gradients.parameters:
+            if parameter.grad is not None:  # of all processes: before_update adds them up again
+                parameter.grad /= world_size()
+
+    def follow(self, step: int) -> None:
+        """After an update: averages and copies follow."""
+        if self.slow:
+            self.slow.follow(self.model, smart.momentum(step, self.steps))
+        if self.average and (self.args.average == "ema" or 2 * step >= self.steps):
+            self.average.update(self.model)
+
+    def averaged_weights(self) -> AbstractContextManager:
+        """Within it the model has the averaged weights, if there are any."""
+        if self.average and self.average.count:
+            return self.average.inside(self.model)
+        return nullcontext()
+
+
+def new_run(args: TechniqueFlags, model, optimizer, turns: Turns, update: Updates) -> Run:
+    """The run of these flags: its files, what is resumed and what it reports."""
+    same = {"teachers": [sha256_of(path) for path in args.teachers or ()]}
+    parts = {"turns": turns, "slow": update.slow, "average": update.average}
+    steps = len(turns) * args.epochs
+    factor = partial(
+        schedules.factor, args.schedule, steps=steps, rising=round(args.warmup * steps)
+    )
+    return Run(
+        args,
+        model,
+        optimizer,
+        turns,
+        point=ResumePoint(resume_path(args.filepath), run_settings(args) | same),
+        report=report_of(args, turns.datasets),
+        factor=factor if args.schedule else None,
+        stateful={name: part for name, part in parts.items() if part},
+    )
+
+
+def report_of(args: TechniqueFlags, names: Iterable[str]) -> Report:
+    """Where the run's reports go, and what they show of these tasks."""
+    shown = {name: name for name in (*names, "overall")}
+    title = f"{', '.join(names)}, {args.option}"
+    return Report(f"{args.out_dir}/multitask-", title, {"loss": "loss"} | shown, shown)
+
+
+def train(args: TechniqueFlags, dev_sets: Mapping[str, TextDataset]) -> None:
+    """Train with the techniques of the flags; the best epoch on dev is kept in args.filepath."""
     keep_freed_memory()
     device = pick_device(args.use_gpu)
     train_sets = {name: read_training_set(name, args) for name in args.tasks}
-    dev_sets = (held_out or read_held_out(args, ["dev"], TASKS))["dev"]
     model, config = new_model(args)
-    broadcast_parameters(model.to(device))
-    turns = new_turns(args, model, train_sets)
-    dev_loaders = {
-        TASKS[name]: evaluation_loader(dev_sets[name], size, input_lengths(dev_sets[name], model))
-        for name, size in batch_sizes(args).items()
-    }
+    model.to(device)
     remember_words(model, args)
+    turns = new_turns(args, model.joins_pairs, train_sets)
+    dev_loaders = {name: loader_of(name, rows, args, model) for name, rows in dev_sets.items()}
+    optimizer = make_optimizer(args, model)
+    if args.fast:  # first: copies of the model have to draw the same dropout
+        speed_up(model, optimizer)
     autocast = autocast_for(device, args.precision)
-    losses = {name: LOSSES[name][getattr(args, f"{name}_loss")] for name in args.tasks}
-    weights = {name: getattr(args, f"{name}_weight") for name in args.tasks}
-    optimizer = make_optimizer(args, model, AdamW)
-    accelerate(model, optimizer)  # first: copies of the model have to draw the same dropout
-    objective = Objective(args, model, losses, autocast, load_teachers(args, device))
+    objective = Objective(args, model, autocast, load_teachers(args, device))
     update = Updates(args, model, objective.slow, len(turns) * args.epochs)
-    if args.option == "pretrain" and model.texts_alone and not args.reencode:
-        cache_texts(model.bert, [*train_sets.values(), *dev_sets.values()], args, device)
+    if args.option == "pretrain" and model.is_cacheable and not args.reencode:
+        texts = unique_texts([*train_sets.values(), *dev_sets.values()])
+        rows = SentenceClassificationTestDataset(texts, args)
+        with autocast():
+            heads = [model.predict_sentiment]
+            cache_encoder_outputs(model, heads, [rows], args.batch_size, device)
     if args.compile:
         model.compile()
 
-    further = {"teachers": [sha256_of(path) for path in args.teachers or ()]}
-    further["tagger"] = tagger_digest(args)
-    stateful = {"turns": turns, "update": update}
-    factor = update.factor if args.schedule else None
-    run = new_run(args, model, optimizer, turns, further, stateful=stateful, factor=factor)
-    with run:
+    with new_run(args, model, optimizer, turns, update) as run:
         for _ in run.epochs():
-            for batch in run.batches():
-                task = TASKS[batch["task"]]
-                for *inputs, labels in run.micro_batches(batch, task.keys):
-                    share = len(labels) / len(batch["labels"])
-                    for loss in objective(task, inputs, labels):  # one, or FreeLB's several
-                        run.backward(loss * weights[task.name] * share)
-                        run.add(**{f"{task.name}_loss": loss.item() * share})
-                    run.add(**{f"{task.name}_steps": share})
-                run.reduce()
-                if update.is_whole(task.name, run.step_number - 1):  # every task's gradient is in
-                    run.step()
-                    update.after(run.step_number - 1)
-            with run.autocast(), update.averaged_weights(model):
+            for step in run.batches():
+                for name, batch in step["turns"]:  # of one task, or with --gradients of all
+                    for *inputs, labels in run.micro_batches(batch, TASKS[name].keys):
+                        loss = objective(name, inputs, labels)
+                        weight = getattr(args, f"{name}_weight")
+                        (weight * loss * len(labels) / len(batch["labels"])).backward()
+                        run.log(len(labels), **{"loss": loss, f"{name}_loss": loss})
+                    update.take(name)
+                update.combine(run.position.step)
+                run.before_update()
+                optimizer.step()
+                optimizer.zero_grad()
+                update.follow(run.position.step)
+                run.end_step()
+            with run.autocast(), update.averaged_weights():
                 scores = evaluate(model, dev_loaders, device)
-                if run.is_best(overall(scores)):
+                if run.is_best(scores["overall"]):
                     save_model(model, optimizer, args, config, args.filepath)
-            run.end_epoch(mean_losses(run.totals.sums) | scores | {"overall": overall(scores)})
+            run.end_epoch(run.means() | scores)
 
 
 # ---------------------------------------------------------------------------------------------
 # Testing, predicting, the command line
 
 
-def test(args, held_out: HeldOut | None = None) -> None:
-    """What test_model of multitask_classifier.py does, for a model with techniques."""
-    args = complete_flags(args, TechniqueFlags, STEMS)
+def loader_of(name: str, rows: TextDataset, args: TechniqueFlags, model: TechniquesBERT):
+    """All rows once, in batches of the task's size."""
+    lengths = input_lengths(rows, model.joins_pairs)
+    return evaluation_loader(rows, batch_size_of(name, args), lengths)
+
+
+def test(args: TechniqueFlags, held_out: HeldOut) -> None:
+    """Write each task's predictions for dev and test, and a report on dev."""
     device = pick_device(args.use_gpu)
     model, config = load_model(args.filepath, device)
-    vars(args).update(vars(config))
+    if args.fast:
+        speed_up(model)
+    args = complete(SimpleNamespace(**vars(args) | vars(config)), TechniqueFlags)
     remember_words(model, args)
-    sizes = {TASKS[name]: size for name, size in batch_sizes(args).items()}
-    test_on(model, sizes, args, device, held_out or read_held_out(args, tasks=TASKS))
+    scores, results = {}, []
+    for split, sets in held_out.items():
+        for name, rows in sets.items():
+            task = TASKS[name]
+            with autocast_for(device, args.precision)():
+                loader = loader_of(name, rows, args, model)
+                predictions = task.predict(loader, getattr(model, task.head), device)
+            out = getattr(args, f"{name}_{split}_out")
+            write_in_order(out, rows, predictions, task.column)
+            if split == "dev":
+                scores[name] = task.metric(predictions["y_true"], predictions["y_pred"])
+                names = class_names(getattr(args, f"{name}_dev"), task.classes)
+                stem = f"{args.out_dir}/multitask-{name}"
+                results.append(task.describe(stem, predictions, rows, names))
+    report_of(args, scores).conclude(args, results)
+    shown = "".join(f"  {name} {score:.3f}" for name, score in scores.items())
+    print(f"dev{shown}  overall {overall(scores):.3f}")
+    print(f"wrote predictions to {args.out_dir}")
 
 
-def remembered(model: TechniquesBERT, lines: Iterable[Sequence[str]]) -> Iterator[Sequence[str]]:
-    """The lines; before each the model is given its words, if words have features."""
+@torch.no_grad()
+def predict(
+    model: TechniquesBERT, config, lines: Iterable[Sequence[str]], device: torch.device
+) -> None:
+    """Print what the model says of each line: one text, or the two of a pair.
+
+    Raises:
+        InputError: it was not trained on a task of such lines.
+    """
+    encoder = SentenceClassificationTestDataset([], config)
     for texts in lines:
-        if model.added.words is not None:
-            model.added.words.remember(texts)
-        yield texts
-
-
-def get_args(arguments: Sequence[str] | None = None) -> TechniqueFlags:
-    """The flags of a command line, checked."""
-    parser, args = make_parser(TechniqueFlags), TechniqueFlags()
-    parse_flags(parser, args, arguments, STEMS)
-    for fault in faults(args):
-        parser.error(fault)
-    return args
+        if not all(text.strip() for text in texts):
+            continue
+        if model.words is not None:
+            model.words.remember(texts)
+        clean = str.lower if len(texts) == 1 else preprocess_string
+        padded = [encoder.pad([clean(text).strip()]) for text in texts]  # (1, L), (1, L) each
+        inputs = [tensor.to(device) for pair in padded for tensor in pair]
+        answers = []
+        if len(texts) == 1 and "sst" in config.tasks:
+            answers.append(say_classes(model.predict_sentiment(*inputs)))  # (1, 5)
+        if len(texts) == 2 and "para" in config.tasks:
+            yes = model.predict_paraphrase(*inputs).float().sigmoid().item()
+            answers.append(f"paraphrase {yes:.3f}")
+        if len(texts) == 2 and "sts" in config.tasks:
+            answers.append(f"similarity {model.predict_similarity(*inputs).item():.2f}")
+        if not answers:
+            raise InputError(
+                f"this checkpoint was trained on {', '.join(config.tasks)} alone: it has no answer "
+                + ("to one text" if len(texts) == 1 else "to a pair")
+            )
+        print(f"{'  '.join(answers)}   {' | '.join(text.strip() for text in texts)}", flush=True)
 
 
 def main() -> None:
@@ -284,16 +427,18 @@ def main() -> None:
     args = get_args()
     if args.predict is not None:
         device = pick_device(args.use_gpu)
-        model, config = load_model(args.checkpoint, device)
-        predict(model, config, remembered(model, given_lines(args.predict)), device)
+        predict(*load_model(args.checkpoint, device), given_lines(args.predict), device)
         return
     join_processes(args.use_gpu)
     args.model = args.model or on_main_process(default_model)
-    args = complete_flags(args, TechniqueFlags, STEMS)
-    check_run(args)
-    held_out = read_held_out(args, tasks=TASKS)  # a fault must show before the training
+    name_outputs(args, tuple(TASKS))
+    find_course_files(args, STEMS)
+    hint_at_rate(args)
+    check_files(args)
+    print_settings(args, args.tasks)
+    held_out = read_held_out(args)  # a fault must show before the training
     seed_everything(args.seed)
-    train(args, held_out)
+    train(args, held_out["dev"])
     if is_main_process():
         test(args, held_out)
         resume_path(args.filepath).unlink(missing_ok=True)

@@ -1,8 +1,8 @@
 const data = JSON.parse(document.getElementById("data").textContent);
-const { layers, heads, pieces } = data;
+const { layers, heads, tokens } = data;
 const bytes = Uint8Array.from(atob(data.maps), c => c.charCodeAt(0));
-const length = pieces.length;
-const at = { layer: 0, head: -1, piece: 0 };
+const length = tokens.length;
+const at = { layer: 0, head: -1, token: 0 };
 const find = id => document.getElementById(id);
 const add = (parent, tag, text) => {
   const element = document.createElement(tag);
@@ -25,26 +25,26 @@ const shade = (element, value) => {
 const percent = value => `${Math.round(100 * value)} %`;
 
 function draw() {
-  const chosen = to => at.head < 0 ? mean(at.piece, to) : share(at.head, at.piece, to);
+  const chosen = to => at.head < 0 ? mean(at.token, to) : share(at.head, at.token, to);
   buttons.forEach((button, to) => {
     shade(button, chosen(to));
     button.title = percent(chosen(to));
-    button.tabIndex = to === at.piece ? 0 : -1;
-    if (to === at.piece) button.setAttribute("aria-current", "true");
+    button.tabIndex = to === at.token ? 0 : -1;
+    if (to === at.token) button.setAttribute("aria-current", "true");
     else button.removeAttribute("aria-current");
   });
   rows.forEach((cells, head) => {
     cells[0].parentElement.className = head === at.head ? "chosen" : "";
     cells.forEach((cell, to) => {
-      shade(cell, share(head, at.piece, to));
-      cell.title = `head ${head + 1}: ${percent(share(head, at.piece, to))}`;
+      shade(cell, share(head, at.token, to));
+      cell.title = `head ${head + 1}: ${percent(share(head, at.token, to))}`;
     });
   });
-  const best = pieces.map((piece, to) => [chosen(to), piece]).sort((a, b) => b[0] - a[0]);
+  const best = tokens.map((token, to) => [chosen(to), token]).sort((a, b) => b[0] - a[0]);
   find("said").textContent = `Layer ${at.layer + 1}, ` +
     (at.head < 0 ? "mean of all heads" : `head ${at.head + 1}`) +
-    `: “${pieces[at.piece]}” attends to ` +
-    best.slice(0, 3).map(([value, piece]) => `“${piece}” ${percent(value)}`).join(", ");
+    `: “${tokens[at.token]}” attends to ` +
+    best.slice(0, 3).map(([value, token]) => `“${token}” ${percent(value)}`).join(", ");
 }
 
 function choices(id, count, name, first) {
@@ -57,13 +57,13 @@ function choices(id, count, name, first) {
   }
 }
 
-function point(to) { at.piece = to; draw(); }
+function point(to) { at.token = to; draw(); }
 
 choices("layers", layers, "layer", 0);
 choices("heads", heads, "head", -1);
-const buttons = pieces.map((piece, to) => {
-  const button = add(find("sentence"), "button", piece);
-  button.className = "piece";
+const buttons = tokens.map((token, to) => {
+  const button = add(find("sentence"), "button", token);
+  button.className = "token";
   button.addEventListener("mouseenter", () => point(to));
   button.addEventListener("focus", () => point(to));
   return button;
@@ -72,12 +72,12 @@ find("sentence").addEventListener("keydown", event => {
   const step = { ArrowLeft: -1, ArrowRight: 1, Home: -length, End: length }[event.key];
   if (!step) return;
   event.preventDefault();
-  buttons[Math.max(0, Math.min(length - 1, at.piece + step))].focus();
+  buttons[Math.max(0, Math.min(length - 1, at.token + step))].focus();
 });
 const rows = [];
 for (let head = 0; head < heads; head++) {
   const row = add(find("each"), "tr");
   add(row, "th", `head ${head + 1}`).scope = "row";
-  rows.push(pieces.map(piece => add(row, "td", piece)));
+  rows.push(tokens.map(token => add(row, "td", token)));
 }
 draw();

@@ -1,12 +1,12 @@
-"""What every head of every layer looks at: a picture, and a page to hover over.
+"""What every head of every layer attends to: a picture, and an interactive page.
 
     python lessons/attention_maps.py --text "A film to see twice."
     python lessons/attention_maps.py --text "It never drags." --model DIR --out predictions/drags
 
-Writes OUT.png, heads by layers, and OUT.html, one file that needs no network: point at a word, or
-walk there with the arrow keys, to see what each head gives it to read. attention() returns the
-context only, so it is asked again, with values that say which token they belong to: that works on
-any bert.py of the assignment, and shows what its attention really does. Shapes: B batch, H heads,
+Writes OUT.png, heads by layers, and OUT.html, one file that needs no network: point at a token, or
+go there with the arrow keys, to see what each head attends to. attention() returns the context
+only, so it is called again with values that tell which token they belong to: that works with any
+bert.py of the assignment, and shows what its attention really computes. Shapes: B batch, H heads,
 L tokens, D hidden size, W = D / H.
 """
 
@@ -40,8 +40,8 @@ from training.files.writing import atomic_write
 from training.reports.page import STYLE
 from utils import get_extended_attention_mask
 
-MOST_PIECES = 64  # by default; pictures of longer texts show little
-COARSEST = 255  # the page keeps a probability as a byte
+MAX_TOKENS = 64  # by default; pictures of longer texts show little
+STEPS = 255  # the page keeps a probability as a byte
 
 
 # ---------------------------------------------------------------------------------------------
@@ -50,11 +50,11 @@ COARSEST = 255  # the page keeps a probability as a byte
 
 @contextmanager
 def outputs_of(modules: Sequence[nn.Module]) -> Iterator[list[Tensor]]:
-    """While it lasts, what the modules return in a forward pass is appended to the list."""
-    caught: list[Tensor] = []
-    hooks = [m.register_forward_hook(lambda *call: caught.append(call[-1])) for m in modules]
+    """In a with block, collect what the modules return in forward passes."""
+    outputs: list[Tensor] = []
+    hooks = [m.register_forward_hook(lambda *call: outputs.append(call[-1])) for m in modules]
     try:
-        yield caught
+        yield outputs
     finally:
         for hook in hooks:
             hook.remove()
@@ -68,7 +68,7 @@ def attention_maps(
 ) -> Tensor:
     """The attention probabilities of all heads (Vaswani et al. 2017, equation 1), without dropout.
 
-    The model is in evaluation mode meanwhile, and afterwards in the mode it was in.
+    The model's mode, training or evaluation, is restored afterwards.
 
     Returns:
         (layers, B, H, L, L); row i of the last two axes is what token i attends to, and sums to 1.
@@ -96,7 +96,7 @@ def probabilities(layer: nn.Module, query: Tensor, key: Tensor, mask: Tensor) ->
     """The weights that ``layer.attention`` gives to the values.
 
     Value j is row j of the identity matrix, so output i is row i of the probabilities. The rows
-    have L numbers and a value has W: they are handed over W numbers at a time.
+    have L numbers and a value has W, so the rows are passed W numbers at a time.
 
     Args:
         query, key: (B, L, D), before they are split into heads.
@@ -109,25 +109,25 @@ def probabilities(layer: nn.Module, query: Tensor, key: Tensor, mask: Tensor) ->
     query, key = (x.unflatten(-1, (heads, -1)).transpose(1, 2) for x in (query, key))
     width = query.size(-1)
     rows = torch.eye(length, math.ceil(length / width) * width, dtype=query.dtype)  # (L, ≥ L)
-    found = []
+    columns = []
     for part in rows.to(query.device).split(width, dim=-1):  # (L, W)
         context = layer.attention(key, query, part.expand_as(query), mask)  # (B, L, D)
-        found.append(context.unflatten(-1, (heads, width)))  # (B, L, H, W)
-    return torch.cat(found, dim=-1)[..., :length].transpose(1, 2)  # (B, H, L, L)
+        columns.append(context.unflatten(-1, (heads, width)))  # (B, L, H, W)
+    return torch.cat(columns, dim=-1)[..., :length].transpose(1, 2)  # (B, H, L, L)
 
 
 # ---------------------------------------------------------------------------------------------
 # The picture
 
 
-def plot_maps(path: str | Path, maps: np.ndarray, pieces: Sequence[str]) -> None:
-    """A PNG: a row a layer, a column a head, in each the square of who reads whom.
+def plot_maps(path: str | Path, maps: np.ndarray, tokens: Sequence[str]) -> None:
+    """A PNG with a row per layer and a column per head, and an L × L square in each.
 
     Args:
         maps: (layers, H, L, L)
-        pieces: the L word pieces, written left of the left-most and below the lowest squares.
+        tokens: the L labels, left of the left-most and below the lowest squares.
     """
-    from matplotlib.figure import Figure  # takes longer to import than all else here
+    from matplotlib.figure import Figure  # here, because importing it takes long
 
     layers, heads, length = maps.shape[:3]
     side = min(3, max(1.3, 0.11 * length))  # inches
@@ -141,17 +141,17 @@ def plot_maps(path: str | Path, maps: np.ndarray, pieces: Sequence[str]) -> None
         if layer == 0:
             axes.set_title(f"head {head + 1}", fontsize=8)
         if layer == layers - 1:
-            axes.set_xticklabels(map(plain, pieces), rotation=90, fontsize=font)
+            axes.set_xticklabels(map(plain, tokens), rotation=90, fontsize=font)
         if head == 0:
-            axes.set_yticklabels(map(plain, pieces), fontsize=font)
+            axes.set_yticklabels(map(plain, tokens), fontsize=font)
             axes.set_ylabel(f"layer {layer + 1}", fontsize=8)
     with atomic_write(path, "wb") as file:
         figure.savefig(file, format="png", dpi=110)
 
 
-def plain(piece: str) -> str:
-    """A piece as matplotlib shall write it: it takes what is between $ for a formula."""
-    return piece.replace("$", r"\$")
+def plain(token: str) -> str:
+    """Escape $ signs, between which matplotlib expects a formula."""
+    return token.replace("$", r"\$")
 
 
 # ---------------------------------------------------------------------------------------------
@@ -163,20 +163,20 @@ TEMPLATES = Environment(loader=FileSystemLoader(HERE), autoescape=True, undefine
 
 
 def policy(script: str) -> str:
-    """A content security policy: this one script, inline styles, nothing from anywhere."""
+    """A content security policy: this script, inline styles, no requests."""
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     return f"default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{digest}'"
 
 
-def page(maps: np.ndarray, pieces: Sequence[str], text: str) -> str:
-    """The HTML page of a sentence: everything inside it, its text harmless whatever it says.
+def page(maps: np.ndarray, tokens: Sequence[str], text: str) -> str:
+    """The HTML page of a sentence, in one file; whatever the text is, it stays text.
 
     Args:
         maps: (layers, H, L, L) probabilities; the page keeps them in steps of 1/255.
     """
     layers, heads = maps.shape[:2]
-    coarse = np.rint(maps * COARSEST).astype(np.uint8).tobytes()
-    values = {"layers": layers, "heads": heads, "pieces": list(pieces)}
+    coarse = np.rint(maps * STEPS).astype(np.uint8).tobytes()
+    values = {"layers": layers, "heads": heads, "tokens": list(tokens)}
     values["maps"] = base64.b64encode(coarse).decode()
     return TEMPLATES.get_template("attention_maps.html").render(
         policy=Markup(policy(SCRIPT)),
@@ -201,7 +201,7 @@ def make_parser() -> argparse.ArgumentParser:
     add("--pair", help="a second sentence, read together with it")
     add("--model", help="name or folder of the BERT ($MINBERT_MODEL does the same)")
     add("--out", default="predictions/attention", help="writes OUT.png and OUT.html")
-    add("--most", type=positive_int, default=MOST_PIECES, help="cut longer texts to so many pieces")
+    add("--most", type=positive_int, default=MAX_TOKENS, help="cut longer texts to so many tokens")
     return parser
 
 
@@ -217,18 +217,18 @@ def main() -> None:
     if not tokenizer.text_to_ids(args.text):
         raise InputError("--text holds no word; give it a sentence")
     if most < 5:
-        raise InputError(f"--most {args.most} leaves no room for [CLS], a piece and [SEP]; 5 does")
+        raise InputError(f"--most {args.most} leaves no room for [CLS], a token and [SEP]; 5 does")
     batch = tokenizer(args.text, args.pair, truncation=True, max_length=most, return_tensors="pt")
     ids, mask, segments = batch.input_ids, batch.attention_mask, batch.token_type_ids
-    pieces = tokenizer.convert_ids_to_tokens(ids[0])
-    if len(pieces) == most:
-        print(f"cut to {most} pieces, if it was longer; --most shows more")
+    tokens = tokenizer.convert_ids_to_tokens(ids[0])
+    if len(tokens) == most:
+        print(f"cut to {most} tokens, if it was longer; --most shows more")
     maps = attention_maps(model, ids, mask, segments if args.pair else None)[:, 0].numpy()
     shape = "layers × heads × tokens × tokens = " + " × ".join(map(str, maps.shape))
     print(f"{shape}; every row of probabilities sums to 1")
-    plot_maps(f"{args.out}.png", maps, pieces)
+    plot_maps(f"{args.out}.png", maps, tokens)
     with atomic_write(f"{args.out}.html") as file:
-        file.write(page(maps, pieces, args.text))
+        file.write(page(maps, tokens, args.text))
     print(f"wrote {args.out}.png and {args.out}.html: open the page in a browser")
 
 

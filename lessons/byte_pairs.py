@@ -1,7 +1,7 @@
 """Byte-level byte-pair encoding, which cuts text for GPT-2 and RoBERTa.
 
 It is learned by lessons/wordpiece_training.py. A text is its bytes in UTF-8, so 256 pieces spell
-whatever there is, and nothing is unknown. A blank belongs to the word behind it, which makes the
+any text, and nothing is unknown. A blank belongs to the word behind it, which makes the
 cut reversible (Radford et al. 2019, section 2.2). Merges are replayed in the order in which they
 were learned (Sennrich et al. 2016).
 """
@@ -43,12 +43,12 @@ def spell_bytes(text: str) -> list[str]:
 
 @cache
 def stretches() -> re.Pattern[str]:
-    """What no piece goes beyond: an ending like 's; letters, digits or signs with a blank; blanks.
+    """Stretches that a piece stays within: an ending like 's; letters, digits or signs; blanks.
 
     GPT-2's pattern; Python has no name for its letters and numbers, which are Unicode's L and N.
     """
     every = map(chr, range(sys.maxunicode + 1))
-    numbers = "".join(one for one in every if unicodedata.category(one) in ("Nl", "No"))
+    numbers = "".join(c for c in every if unicodedata.category(c) in ("Nl", "No"))
     return re.compile(
         rf"'(?:[stmd]|re|ve|ll)| ?[^\W\d_{numbers}]+| ?[\d{numbers}]+| ?(?:[^\s\w]|_)+"
         r"|\s+(?!\S)|\s+"
@@ -56,19 +56,19 @@ def stretches() -> re.Pattern[str]:
 
 
 def count_stretches(texts: Iterable[str], lower_case: bool) -> Counter[str]:
-    """How often each stretch occurs that is cut into pieces by itself."""
+    """How often each stretch occurs; it is cut into pieces independently of the others."""
     lowered = (text.lower() if lower_case else text for text in texts)
-    return Counter(one for text in lowered for one in stretches().findall(text.strip()))
+    return Counter(part for text in lowered for part in stretches().findall(text.strip()))
 
 
 def join(spelled: Sequence[str], first: str, second: str, piece: str) -> list[str]:
     """The spelling with every ``first second`` replaced by ``piece``, from the left."""
     joined: list[str] = []
-    for one in spelled:
-        if one == second and joined and joined[-1] == first:
+    for symbol in spelled:
+        if symbol == second and joined and joined[-1] == first:
             joined[-1] = piece
         else:
-            joined.append(one)
+            joined.append(symbol)
     return joined
 
 
@@ -93,10 +93,10 @@ class BytePairTokenizer:
     def tokenize(self, text: str) -> list[str]:
         """The pieces of a text."""
         text = text.lower() if self.lower_case else text
-        return [piece for one in stretches().findall(text) for piece in self.cut(one)]
+        return [piece for part in stretches().findall(text) for piece in self.cut(part)]
 
     def cut(self, stretch: str) -> list[str]:
-        """The pieces of one stretch: always the pair is joined that was learned first."""
+        """The pieces of one stretch: pairs are joined in the order in which they were learned."""
         spelled = spell_bytes(stretch)
         while known := self.ranks.keys() & set(pairwise(spelled)):
             first, second = min(known, key=self.ranks.__getitem__)

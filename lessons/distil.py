@@ -5,8 +5,8 @@ r"""A smaller model that learns from a larger one (Hinton et al. 2015; Sanh et a
     python lessons/distil.py --teacher sst-classifier.pt --lr 1e-4 --weights 0 1 0 --out alone
 
 The student is a DistilBERT with every second layer of the teacher, trained on three losses: the
-teacher's softened answers, the labels, and the direction of the last layer's vectors. The last line
-trains the same student on the labels only. The best epoch is kept in --out, a folder that
+teacher's softened predictions, the labels, and the direction of the last layer's vectors. The last
+line trains the same student on the labels only. The best epoch is kept in --out, a folder that
 ``transformers`` loads as DistilBertForSequenceClassification. docs/variants.md explains it.
 """
 
@@ -35,7 +35,6 @@ from classifier import load_model, model_eval, read_data
 from extensions.loss.distillation import DISTILBERT_WEIGHTS, distilbert_losses
 from lessons.variants import DistilBertModel, count
 from optimizer import AdamW
-from training.acceleration import accelerate
 from training.cli.arguments import (
     OneLineParser,
     check_seed,
@@ -50,14 +49,13 @@ from training.files.errors import InputError
 from training.files.writing import check_writable
 from training.loop.batches import TrainingLoader, evaluation_loader
 from training.loop.checkpoints import ResumePoint, run_settings
-from training.loop.devices import autocast_for, keep_freed_memory, pick_device
-from training.loop.processes import broadcast_parameters, is_main_process, join_processes
+from training.loop.devices import autocast_for, keep_freed_memory, pick_device, speed_up
+from training.loop.processes import is_main_process, join_processes
 from training.loop.run import Run
 from training.reports.report import Report
 from utils import seed_everything
 
 HEAD = ("pre_classifier", "classifier")  # the names of DistilBertForSequenceClassification
-TOTALS = ("examples", "pieces", "soft", "task", "direction", "right")  # what is summed up
 COLUMNS = {  # of the table: headings and keys
     "soft": "soft",
     "task": "task",
@@ -125,7 +123,7 @@ class DistilBertClassifier(nn.Module):
 def student_of(teacher: BertModel, layers: int | None = None) -> DistilBertModel:
     """A DistilBERT that begins with layers 0, 2, 4 … of the teacher (Sanh et al. 2019, section 3).
 
-    What the teacher adds to every piece for segment 0 goes into the positions, so that the
+    What the teacher adds to every token for segment 0 goes into the positions, so that the
     embeddings are exactly the teacher's.
 
     Args:
@@ -147,11 +145,11 @@ def student_of(teacher: BertModel, layers: int | None = None) -> DistilBertModel
 
 
 # ---------------------------------------------------------------------------------------------
-# The three losses: sums, so that the parts of a batch add up to the batch
+# The teacher
 
 
 class Teacher:
-    """A trained classifier that answers with logits and hidden states, and does not learn."""
+    """A trained classifier that returns logits and hidden states, and does not learn."""
 
     def __init__(self, checkpoint: str | Path, device: torch.device):
         self.model, self.config = load_model(checkpoint, device)
@@ -182,33 +180,33 @@ def train(args: DistilFlags) -> None:
     dev_loader = evaluation_loader(data.dev, args.batch_size)
     bert = student_of(teacher.model.bert, args.layers)
     model = DistilBertClassifier(bert, args.num_labels, args.hidden_dropout_prob)
-    broadcast_parameters(model.to(device))
+    model.to(device)
     optimizer = AdamW(model.parameters(), lr=args.lr)
-    accelerate(model, optimizer)
+    if args.fast:
+        speed_up(model, optimizer)
     describe(teacher, model)
 
-    soft, task, direction = args.weights
     with new_run(args, model, optimizer, train_loader) as run:
         for _ in run.epochs():
             for batch in run.batches():
-                texts, pieces = len(batch["labels"]), batch["attention_mask"].sum().item()
                 for ids, mask, labels in run.micro_batches(batch):
                     with run.autocast():
-                        wanted, wanted_hidden = teacher.outputs(ids, mask)  # (B, K), (B, L, D)
+                        theirs, their_hidden = teacher.outputs(ids, mask)  # (B, K), (B, L, D)
                         logits, hidden = model.outputs(ids, mask)  # (B, K), (B, L, D)
-                    outputs = logits, wanted, hidden, wanted_hidden
-                    losses = distilbert_losses(*outputs, labels, mask, args.temperature)
-                    loss = (soft * losses["soft"] + task * losses["task"]) / texts
-                    run.backward(loss + direction * losses["direction"] / pieces)
-                    right = (logits.argmax(dim=-1) == labels).sum().item()
-                    run.add(**{name: one.item() for name, one in losses.items()})
-                    run.add(examples=len(labels), pieces=mask.sum().item(), right=right)
-                run.step()
+                    outputs = logits, theirs, hidden, their_hidden
+                    losses = distilbert_losses(*outputs, labels, mask, args.temperature)  # sums
+                    loss = weighted_sum(losses, args.weights, batch)
+                    loss.backward()
+                    log(run, loss, losses, logits.argmax(dim=-1) == labels, int(mask.sum()))
+                run.before_update()
+                optimizer.step()
+                optimizer.zero_grad()
+                run.end_step()
             with run.autocast():
                 accuracy, f1 = model_eval(dev_loader, model, device)[:2]
             if run.is_best(accuracy):
                 model.save_pretrained(args.out)
-            run.end_epoch(seen(run.totals.sums, args) | {"dev_acc": accuracy, "dev_f1": f1})
+            run.end_epoch(results(run.means(), args) | {"dev_acc": accuracy, "dev_f1": f1})
     if is_main_process():
         positions = model.bert.config.max_position_embeddings
         data.train.tokenizer.save_pretrained(args.out, positions)
@@ -217,33 +215,52 @@ def train(args: DistilFlags) -> None:
 
 
 def new_run(args: DistilFlags, model: nn.Module, optimizer, loader) -> Run:
-    """The run of these flags; all that it writes goes into --out."""
+    """The run that these flags describe; it writes into --out."""
     return Run(
         args,
         model,
         optimizer,
         loader,
-        point=ResumePoint(
-            Path(args.out) / "distil.resume", run_settings(args, ("teacher", "train", "dev"))
-        ),
+        point=ResumePoint(Path(args.out) / "distil.resume", run_settings(args)),
         checkpoint=args.out,
-        totals=TOTALS,
-        steps_file=f"{args.out}/steps.csv",
         report=Report(f"{args.out}/", f"distilled from {Path(args.teacher).name}", COLUMNS),
     )
 
 
-def seen(sums: dict[str, float], args: DistilFlags) -> dict[str, float]:
-    """An epoch's means: of texts, of pieces for the direction, and of the weighted sum."""
-    texts, pieces = sums["examples"], sums["pieces"]
-    row = {"soft": sums["soft"] / texts, "task": sums["task"] / texts}
-    row["direction"] = sums["direction"] / pieces
-    loss = sum(weight * mean for weight, mean in zip(args.weights, row.values(), strict=True))
-    return {"loss": loss, **row, "train_acc": sums["right"] / texts}
+def weighted_sum(
+    losses: dict[str, Tensor], weights: list[float], batch: dict[str, Tensor]
+) -> Tensor:
+    """A micro-batch's part of the batch's loss: soft and task by text, direction by token."""
+    soft, task, direction = weights
+    texts, tokens = len(batch["labels"]), int(batch["attention_mask"].sum())
+    by_text = (soft * losses["soft"] + task * losses["task"]) / texts
+    return by_text + direction * losses["direction"] / tokens
+
+
+def log(run: Run, loss: Tensor, losses: dict[str, Tensor], right: Tensor, tokens: int) -> None:
+    """Log a micro-batch: soft and task are means over texts, direction is one over tokens.
+
+    Args:
+        loss: the micro-batch's part of the batch's loss.
+        losses: sums over the micro-batch.
+        right: (B,), whether the student is right.
+    """
+    texts = len(right)
+    run.log(texts, of=texts, loss=loss)
+    run.log(texts, soft=losses["soft"] / texts, task=losses["task"] / texts, train_acc=right)
+    run.log(tokens, direction=losses["direction"] / tokens)
+
+
+def results(means: dict[str, float], args: DistilFlags) -> dict[str, float]:
+    """An epoch's means, with their weighted sum as the loss."""
+    losses = (means[name] for name in ("soft", "task", "direction"))
+    return means | {
+        "loss": sum(weight * mean for weight, mean in zip(args.weights, losses, strict=True))
+    }
 
 
 def describe(teacher: Teacher, model: DistilBertClassifier) -> None:
-    """Say how large the two are."""
+    """Print how large the two are."""
     for name, bert in (("teacher", teacher.model.bert), ("student", model.bert)):
         total, embeddings = count(bert)
         print(f"{name}: {len(bert.bert_layers)} layers, {total:,} parameters, ", end="")
@@ -253,15 +270,14 @@ def describe(teacher: Teacher, model: DistilBertClassifier) -> None:
 def compare(args: DistilFlags, teacher: Teacher, loader: DataLoader, device) -> None:
     """Accuracy and time of the teacher and of the student that was kept, on the dev set."""
     kept = DistilBertClassifier.from_pretrained(args.out).to(device)
-    accelerate(kept)
-    found = {}
+    if args.fast:
+        speed_up(kept)
     for name, model in (("teacher", teacher.model), ("student", kept)):
         with autocast_for(device, args.precision)():
             begun = time.monotonic()
             accuracy = model_eval(loader, model, device)[0]
-        found[name] = {"dev_acc": accuracy, "seconds": time.monotonic() - begun}
-    for name, one in found.items():
-        print(f"{name}: dev accuracy {one['dev_acc']:.3f} in {one['seconds']:.1f} s")
+            seconds = time.monotonic() - begun
+        print(f"{name}: dev accuracy {accuracy:.3f} in {seconds:.1f} s")
     print(f"wrote {args.out}")
 
 
@@ -274,9 +290,9 @@ class DistilFlags(TrainingFlags):
     """The command line's options, and what the teacher's checkpoint says of the classes."""
 
     teacher: str | None = flag(
-        None, required=True, metavar="FILE", help="a checkpoint of classifier.py"
+        None, path="reads", required=True, metavar="FILE", help="a checkpoint of classifier.py"
     )
-    out: str = flag("distilled", metavar="DIR", help="where the student goes")
+    out: str = flag("distilled", path="writes", metavar="DIR", help="where the student goes")
     layers: int | None = flag(
         None, type=positive_int, help="of the student (half of the teacher's)"
     )
@@ -287,17 +303,19 @@ class DistilFlags(TrainingFlags):
         metavar=("SOFT", "TASK", "DIRECTION"),
         help="of the three losses (default: 5 2 1, as DistilBERT's); 0 1 0 is plain fine-tuning",
     )
-    temperature: float = flag(2.0, type=positive_float, help="T of the softened answers")
+    temperature: float = flag(2.0, type=positive_float, help="T of the softened predictions")
     epochs: int = flag(5, type=positive_int)
     lr: float = flag(5e-5, type=positive_float)
     hidden_dropout_prob: float = flag(0.2, type=probability, help="before the head")
     data_dir: str | None = flag(
-        None, help="folder of the course files ($MINBERT_DATA does the same)"
+        None, may_change=True, help="folder of the course files ($MINBERT_DATA does the same)"
     )
     train: str | None = flag(
-        None, help="another training file than SST's: tab-separated id, sentence, label"
+        None,
+        path="reads",
+        help="another training file than SST's: tab-separated id, sentence, label",
     )
-    dev: str | None = flag(None, help="its dev file")
+    dev: str | None = flag(None, path="reads", help="its dev file")
     model: str | None = None  # the teacher's
     num_labels: int | None = None
 

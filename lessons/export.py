@@ -1,4 +1,4 @@
-r"""Out into a Hugging Face folder and back, with identical logits.
+r"""Export to a Hugging Face folder and back, with identical logits.
 
     python lessons/export.py sst-classifier.pt --to sst-bert     a trained classifier → a folder
     python lessons/export.py sst-bert --to again.pt              and back, for classifier.py
@@ -28,7 +28,6 @@ from classifier import BertSentimentClassifier, load_model
 from config import BertConfig
 from optimizer import AdamW
 from tokenizer import BertTokenizer
-from training.acceleration import accelerate
 from training.cli.arguments import OneLineParser
 from training.cli.scripts import run_script
 from training.files.errors import InputError
@@ -36,7 +35,7 @@ from training.files.hub import find_model
 from training.files.writing import check_writable
 from training.loop.checkpoints import save_model
 
-CHECKPOINT = ".pt"  # what ends so is a checkpoint of classifier.py, all else is a folder
+CHECKPOINT = ".pt"  # the ending of a checkpoint of classifier.py; anything else is a folder
 HEAD = ("classifier.weight", "classifier.bias")  # of Hugging Face's BertForSequenceClassification
 SENTENCES = (  # to compare a model with its copy on
     "a film to see twice .",
@@ -47,11 +46,11 @@ SENTENCES = (  # to compare a model with its copy on
 
 
 # ---------------------------------------------------------------------------------------------
-# Out: into a folder
+# A checkpoint → a folder
 
 
 def head_of(model: nn.Module) -> nn.Linear:
-    """The one linear layer of a classifier that is outside its BERT, whatever it is called."""
+    """The only linear layer of a classifier outside its BERT, whatever its name."""
     layers = [
         layer
         for name, layer in model.named_modules()
@@ -60,7 +59,7 @@ def head_of(model: nn.Module) -> nn.Linear:
     if len(layers) != 1:
         raise InputError(
             f"the classifier has {len(layers)} linear layers besides BERT; a "
-            f"BertForSequenceClassification has one, so that this one cannot be exported"
+            f"BertForSequenceClassification has one, so this classifier cannot be exported"
         )
     return layers[0]
 
@@ -74,7 +73,7 @@ def export_classifier(
         labels: the names of the classes, in order; LABEL_0, LABEL_1 … if not given.
 
     Raises:
-        InputError: the checkpoint is none of classifier.py, or there are as many labels as not.
+        InputError: not a checkpoint of classifier.py, or not a label per class.
     """
     model, config = load_model(checkpoint, torch.device("cpu"))
     head = head_of(model)
@@ -92,7 +91,7 @@ def export_classifier(
 
 
 def export_encoder(name_or_path: str, folder: str | Path) -> BertModel:
-    """Write the folder of a BertModel, with its tokenizer; a head for a task is left aside."""
+    """Write the folder of a BertModel, with its tokenizer; a task's head is left out."""
     model = BertModel.from_pretrained(name_or_path)
     tokenizer = BertTokenizer.from_pretrained(name_or_path)
     model.save_pretrained(folder)
@@ -101,7 +100,7 @@ def export_encoder(name_or_path: str, folder: str | Path) -> BertModel:
 
 
 # ---------------------------------------------------------------------------------------------
-# Back: a checkpoint of classifier.py
+# A folder → a checkpoint of classifier.py
 
 
 def read_head(folder: str | Path) -> dict[str, Tensor]:
@@ -156,14 +155,13 @@ def classifier_logits(checkpoint: str | Path) -> Tensor:
 
 
 def folder_logits(folder: str | Path) -> Tensor:
-    """Logits (B, K) of the sentences above, by a classifier's folder, as one would load it alone.
+    """Logits (B, K) of the sentences above, by a classifier's folder.
 
-    BERT, then the linear layer on its pooled output: all there is in a
-    BertForSequenceClassification when dropout is off.
+    BERT, then the linear layer on its pooled output: without dropout a
+    BertForSequenceClassification computes nothing else.
     """
     head = read_head(folder)
     bert = BertModel.from_pretrained(folder)
-    accelerate(bert)  # as classifier.py does
     pooled = _run(bert, str(folder))["pooler_output"]  # (B, D)
     return nn.functional.linear(pooled, head["weight"], head["bias"])  # (B, K)
 
@@ -187,7 +185,7 @@ def report(before: Tensor, after: Tensor, what: str) -> None:
     difference = (before - after).abs().max().item()
     print(f"{what} before and after: largest difference {difference:.1e}")
     if not difference < 1e-5:
-        raise InputError("the copy gives other numbers than the original; please report this")
+        raise InputError("the copy and the original give different numbers; please report this")
 
 
 # ---------------------------------------------------------------------------------------------
@@ -195,7 +193,7 @@ def report(before: Tensor, after: Tensor, what: str) -> None:
 
 
 def convert(source: str, to: str, labels: Sequence[str] | None) -> None:
-    """One of the three directions, by what the names end in."""
+    """Convert in one of the three directions, chosen by the endings of the names."""
     if source.endswith(CHECKPOINT) and to.endswith(CHECKPOINT):
         raise InputError("both are checkpoints; one of the two has to be a folder")
     if labels is not None and not source.endswith(CHECKPOINT):
@@ -215,7 +213,7 @@ def convert(source: str, to: str, labels: Sequence[str] | None) -> None:
 
 
 def check_target(source: str, to: str) -> None:
-    """InputError if the target cannot be written, or is the source or a file in the way."""
+    """InputError if the target cannot be written, is the source, or exists as another kind."""
     target = Path(to)
     is_checkpoint = to.endswith(CHECKPOINT)
     try:
@@ -223,10 +221,10 @@ def check_target(source: str, to: str) -> None:
     except OSError:  # the source is a model's name
         same = False
     if same:
-        raise InputError(f"{to} is what is read; choose another place for --to")
+        raise InputError(f"{to} is the source; choose another place for --to")
     if target.exists() and target.is_dir() == is_checkpoint:
         kind = "folder" if target.is_dir() else "file"
-        raise InputError(f"{to} is a {kind} already; choose another place for --to")
+        raise InputError(f"{to} is already a {kind}; choose another place for --to")
     check_writable(target if target.is_dir() else target.parent)
 
 

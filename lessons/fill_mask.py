@@ -1,12 +1,12 @@
-"""What a BERT expects in place of [MASK]: the most probable word pieces, with their probabilities.
+"""What a BERT expects in place of [MASK]: the most probable tokens, with their probabilities.
 
     python lessons/fill_mask.py --text "The captain looked at the [MASK]."
     python lessons/fill_mask.py < sentences.txt
     python lessons/fill_mask.py                         asks for sentences
     python lessons/fill_mask.py --model bert-base-uncased --text "…"
 
-Any checkpoint with a head for masked words will do; without --model it is models/books, which comes
-with the course. This lesson does not know how the model was trained (docs/fill-mask.md does).
+Takes any checkpoint with a head for masked words; without --model, models/books, which comes with
+the course. docs/fill-mask.md says how that model was trained.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def load(name: str) -> tuple[PretrainingModel, BertTokenizer]:
     """A model with its head for masked words, and its vocabulary.
 
     Raises:
-        InputError: there is no such model, or it has no such head.
+        InputError: the model does not exist, or has no such head.
     """
     names = {canonical_name(name) for name in read_weights(find_model(name))}
     if not MASKED_WORD_NAMES.keys() <= names:
@@ -54,11 +54,10 @@ def load(name: str) -> tuple[PretrainingModel, BertTokenizer]:
 def fill_mask(
     model: PretrainingModel, tokenizer: BertTokenizer, text: str, top: int
 ) -> list[list[tuple[str, float]]]:
-    """For each [MASK] of a text the most probable pieces, [(piece, probability), …].
+    """The most probable tokens for each [MASK] of a text, [(token, probability), …].
 
     p(w | text) = softmax(E t + b)_w, where t is the head's vector at the [MASK] (Devlin et al.
-    2019, section 3.1). Each [MASK] is filled by itself: the model does not know what the others
-    became.
+    2019, section 3.1). Each [MASK] is filled independently of the others.
 
     Raises:
         InputError: the text has no [MASK], or one beyond the positions of the model.
@@ -70,52 +69,52 @@ def fill_mask(
     places = ids == tokenizer.mask_token_id  # (1, L), M of them
     if ids.shape[1] > most and places[0, most - 1 :].any():
         raise InputError(
-            f"a {tokenizer.mask_token} is beyond piece {most - 1}, and the model has {most} "
-            "positions; take a shorter text"
+            f"a {tokenizer.mask_token} is beyond token {most - 1}, and the model has {most} "
+            "positions; give a shorter text"
         )
     ids = ids[:, :most]
     ids[0, -1] = tokenizer.sep_token_id
     places = places[:, :most]
     logits, _ = model(ids, torch.ones_like(ids), chosen=places)  # (M, V)
-    probabilities, pieces = logits.softmax(dim=-1).topk(min(top, logits.shape[1]))  # (M, top)
+    probabilities, tokens = logits.softmax(dim=-1).topk(min(top, logits.shape[1]))  # (M, top)
     return [
         list(zip(tokenizer.convert_ids_to_tokens(row.tolist()), chances.tolist(), strict=True))
-        for row, chances in zip(pieces, probabilities, strict=True)
+        for row, chances in zip(tokens, probabilities, strict=True)
     ]
 
 
-def print_found(found: list[list[tuple[str, float]]]) -> None:
-    """A line for each piece, with a bar."""
-    for number, rows in enumerate(found, start=1):
-        if len(found) > 1:
+def print_predictions(predictions: list[list[tuple[str, float]]]) -> None:
+    """Print a line with a bar for each token."""
+    for number, rows in enumerate(predictions, start=1):
+        if len(predictions) > 1:
             print(f"[MASK] {number}")
-        for piece, chance in rows:
-            print(f"  {chance:6.1%}  {'#' * round(BAR * chance):{BAR}}  {piece}")
+        for token, chance in rows:
+            print(f"  {chance:6.1%}  {'#' * round(BAR * chance):{BAR}}  {token}")
 
 
 def get_args(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     """Read the command line."""
     parser = OneLineParser(prog="fill_mask.py", description=__doc__.split("\n")[0])
-    parser.add_argument("--text", nargs="+", default=[], help="else lines of standard input")
+    parser.add_argument("--text", nargs="+", default=[], help="or lines of standard input")
     parser.add_argument("--model", default=OWN_MODEL, help="name or folder")
-    parser.add_argument("--top", type=positive_int, default=10, help="pieces for each [MASK]")
+    parser.add_argument("--top", type=positive_int, default=10, help="tokens for each [MASK]")
     return parser.parse_args(arguments)
 
 
 def main() -> None:
-    """Fill each text; a text that cannot be filled ends a list, but not a conversation."""
+    """Fill each text; one that cannot be filled ends a list, but not a conversation."""
     args = get_args()
     model, tokenizer = load(args.model)
     asks = not args.text and sys.stdin.isatty()
     if asks:
         print(f"a sentence with {tokenizer.mask_token}, or Ctrl-D:")
-    for text, *_ in ([one] for one in args.text) if args.text else given_lines(()):
+    for text, *_ in ([text] for text in args.text) if args.text else given_lines(()):
         if not args.text and not text.strip():
             continue
         if len(args.text) != 1 and not asks:
             print(text)
         try:
-            print_found(fill_mask(model, tokenizer, text, args.top))
+            print_predictions(fill_mask(model, tokenizer, text, args.top))
         except InputError as error:
             if not asks:
                 raise

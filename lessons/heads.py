@@ -1,9 +1,8 @@
-"""What the lessons that put a linear layer on BERT have in common.
+"""What token_classifier.py and question_answering.py have in common: a linear layer on BERT.
 
 The model and its folder, the flags of the command line, how a run begins and ends, and what it
-leaves in --out. It does not know what the head's outputs mean, how data look or what the loss
-is. Of scores it knows that the best epoch is the one with the highest dev_f1. token_classifier.py
-and question_answering.py use it.
+leaves in --out. This file does not know what the head's outputs mean, how data look or what the
+loss is.
 """
 
 from __future__ import annotations
@@ -23,7 +22,6 @@ from bert import BertModel
 from config import BertConfig
 from optimizer import AdamW
 from tokenizer import BertTokenizer
-from training.acceleration import accelerate
 from training.cli.arguments import check_seed, positive_float, positive_int
 from training.cli.flags import TrainingFlags, flag
 from training.files.errors import InputError
@@ -31,9 +29,8 @@ from training.files.hub import default_model
 from training.files.writing import check_writable
 from training.loop.batches import TrainingLoader
 from training.loop.checkpoints import ResumePoint, run_settings
-from training.loop.devices import autocast_for, pick_device
+from training.loop.devices import autocast_for, pick_device, speed_up
 from training.loop.processes import (
-    broadcast_parameters,
     is_main_process,
     join_processes,
     on_main_process,
@@ -47,7 +44,7 @@ from utils import seed_everything
 
 
 class BertWithHead(BertPreTrainedModel):
-    """BERT, and one linear layer over the last hidden states of all word pieces.
+    """BERT, and one linear layer over the last hidden states of all tokens.
 
     It is saved as, and loaded from, a folder of one of ``transformers``' models.
 
@@ -83,7 +80,7 @@ class BertWithHead(BertPreTrainedModel):
         return getattr(self, self.HEAD)
 
     def load_hf_weights(self, tensors: dict[str, Tensor], source: str) -> None:
-        """The encoder's tensors, and the head's where the checkpoint is one of this model."""
+        """Load the encoder's tensors, and the head's if the checkpoint is of this kind of model."""
         names = {key: f"{self.HEAD}.{key}" for key in ("weight", "bias")}
         core = {name: tensor for name, tensor in tensors.items() if name not in names.values()}
         super().load_hf_weights(core, source)
@@ -110,7 +107,7 @@ class BertWithHead(BertPreTrainedModel):
 
 
 def settle_length(args: HeadFlags, model: BertWithHead) -> None:
-    """--length where none was given; InputError if the model has fewer positions."""
+    """Set --length if it is not given; InputError if the model has fewer positions."""
     positions = model.config.max_position_embeddings
     if args.length is None:
         args.length = min(args.USUAL_LENGTH, positions)
@@ -118,11 +115,12 @@ def settle_length(args: HeadFlags, model: BertWithHead) -> None:
         raise InputError(f"--length {args.length} is more than the model's {positions} positions")
 
 
-def restore(args, kind: type[BertWithHead]) -> SimpleNamespace:
-    """What predicting needs: model (a ``kind``), tokenizer, device and autocast, from the flags."""
+def restore(args: HeadFlags, kind: type[BertWithHead]) -> SimpleNamespace:
+    """The model of --checkpoint (a ``kind``), its tokenizer, device and autocast."""
     device = pick_device(args.use_gpu)
     model = kind.from_pretrained(args.checkpoint)
-    accelerate(model)
+    if args.fast:
+        speed_up(model)
     settle_length(args, model)
     tokenizer = BertTokenizer.from_pretrained(args.checkpoint)
     autocast = autocast_for(device, args.precision)
@@ -132,45 +130,41 @@ def restore(args, kind: type[BertWithHead]) -> SimpleNamespace:
 
 
 # ---------------------------------------------------------------------------------------------
-# A run, and what it leaves in --out
+# A run, and what it writes into --out
 
 
 def resume_file(args) -> Path:
-    """Where an interrupted run is kept."""
+    """The file from which --resume continues."""
     return Path(args.out) / "model.resume"
 
 
 def new_run(
     args,
     model: BertWithHead,
+    optimizer: AdamW,
     dataset: Dataset,
-    totals: Sequence[str],
     columns: dict[str, str],
     curves: dict[str, str],
 ) -> Run:
-    """The run of these flags, on a model that is on its device; all it writes goes into --out.
+    """The run that these flags describe, on a model on its device; it writes into --out.
 
     Args:
         dataset: to learn from.
-        totals: what is summed up; averages are taken over the first.
         columns: of the table: headings and keys.
         curves: metrics of the picture: keys and names.
     """
-    loader = TrainingLoader(dataset, args.batch_size, args.seed)
-    broadcast_parameters(model)
-    optimizer = AdamW(model.parameters(), lr=args.lr)
-    accelerate(model, optimizer)
+    if args.fast:
+        speed_up(model, optimizer)
     if args.compile:
         model.compile()
+    loader = TrainingLoader(dataset, args.batch_size, args.seed)
     return Run(
         args,
         model,
         optimizer,
         loader,
-        point=ResumePoint(resume_file(args), run_settings(args, ("train", "dev"))),
+        point=ResumePoint(resume_file(args), run_settings(args)),
         checkpoint=args.out,
-        totals=totals,
-        steps_file=f"{args.out}/steps.csv",
         report=Report(f"{args.out}/", Path(args.out).name, columns, curves),
     )
 
@@ -187,16 +181,20 @@ class HeadFlags(TrainingFlags):
     """The options of every lesson that trains a head."""
 
     USUAL_LENGTH: ClassVar[int] = 128
-    out: str = flag("predictions/head", help=OUT_HELP)
+    out: str = flag("predictions/head", path="writes", help=OUT_HELP)
     lr: float = flag(5e-5, type=positive_float)
     length: int | None = flag(
-        None, type=positive_int, help="most word pieces of a row (128, or what the model can read)"
+        None, type=positive_int, help="most tokens of a row (128, or the model's limit)"
     )
     limit: int | None = flag(
-        None, type=positive_int, help="use the first so many examples of each file"
+        None, type=positive_int, help="use the first LIMIT examples of each file"
     )
-    evaluate: str | None = flag(None, metavar="FILE", help="score a trained model on a file")
-    checkpoint: str | None = flag(None, metavar="DIR", help="which model predicts or is scored")
+    evaluate: str | None = flag(
+        None, may_change=True, metavar="FILE", help="score a trained model on a file"
+    )
+    checkpoint: str | None = flag(
+        None, may_change=True, metavar="DIR", help="the model that predicts or is scored"
+    )
     train: str | None = None
     dev: str | None = None
     predict: str | None = None
@@ -206,9 +204,9 @@ Flags = TypeVar("Flags", bound=HeadFlags)
 
 
 def checked(parser: argparse.ArgumentParser, args: Flags) -> Flags:
-    """The flags, after what argparse does not look at: which of them go together."""
+    """The flags, after checking which of them go together."""
     if bool(args.checkpoint) != (args.predict is not None or args.evaluate is not None):
-        parser.error("--predict and --evaluate need --checkpoint, and it is for them alone")
+        parser.error("--predict and --evaluate need --checkpoint, which is for them alone")
     if bool(args.train) != bool(args.dev):
         parser.error("--train and --dev go together")
     if args.reencode:
@@ -223,7 +221,7 @@ def train_and_score(
     train: Callable[[HeadFlags], None],
     evaluate: Callable[[HeadFlags], None],
 ) -> None:
-    """Score a model that was trained, or train one and score that."""
+    """Score the model of --checkpoint, or train one and score it."""
     check_writable(args.out)
     if args.evaluate:
         evaluate(args)

@@ -1,4 +1,4 @@
-"""Rounding a matrix to int8 with one scale a row."""
+"""Rounding a matrix to int8 with one scale per row."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ LARGEST = 127  # −128 is left out, so that the range is symmetric
 
 
 def quantize_rows(matrix: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """(R, C) float32 → (R, C) int8 and a scale a row (R,): matrix ≈ int8 · scale.
+    """(R, C) float32 → (R, C) int8 and a scale per row (R,): matrix ≈ int8 · scale.
 
     Each row's largest number becomes ±127, so the error of no number exceeds half its row's scale.
     """

@@ -28,8 +28,6 @@ from bert import BertModel
 from classifier import load_model, model_eval
 from config import BertConfig
 from datasets import SentenceClassificationDataset, load_data
-from extensions.parameters.adapters import add_adapters
-from extensions.parameters.bitfit import train_biases
 from extensions.parameters.lora import add_lora
 from training.cli.arguments import OneLineParser, positive_int
 from training.cli.scripts import run_script
@@ -54,34 +52,31 @@ def ways(rank: int) -> dict[str, Callable[[BertModel], object]]:
         "all of it": lambda bert: None,
         "LoRA, r = 1, query and value": partial(add_lora, rank=1),
         f"LoRA, r = {rank}, query and value": partial(add_lora, rank=rank),
-        f"DoRA, r = {rank}, query and value": partial(add_lora, rank=rank, kind="dora"),
         f"LoRA, r = {rank}, all matrices": partial(add_lora, rank=rank, targets=LINEAR),
-        f"adapters, m = {8 * rank}": partial(add_adapters, size=8 * rank),
-        "BitFit": train_biases,
         "nothing: a head alone": lambda bert: bert.requires_grad_(False),
     }
 
 
 def learning(model: nn.Module) -> int:
-    """How many numbers learn."""
+    """The number of parameters that learn."""
     return sum(p.numel() for p in model.parameters() if p.requires_grad)
 
 
 def kept_for_backward(bert: BertModel, batch_size: int, length: int) -> int:
     """Bytes that a forward pass keeps for the backward pass, the model's own tensors left out."""
     own = {_storage(tensor) for tensor in (*bert.parameters(), *bert.buffers())}
-    found: dict[int, Tensor] = {}
+    kept: dict[int, Tensor] = {}
 
     def keep(tensor: Tensor) -> Tensor:
         if _storage(tensor) not in own:
-            found[_storage(tensor)] = tensor  # kept alive, so that its storage stays its own
+            kept[_storage(tensor)] = tensor  # kept alive, so that its storage stays its own
         return tensor
 
     ids = bert.position_ids.new_zeros(batch_size, length)  # (B, L)
     with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
         output = bert(ids, torch.ones_like(ids))["pooler_output"]
     del output
-    return sum(tensor.untyped_storage().nbytes() for tensor in found.values())
+    return sum(tensor.untyped_storage().nbytes() for tensor in kept.values())
 
 
 def _storage(tensor: Tensor) -> int:
@@ -112,8 +107,10 @@ def compare(config: BertConfig, rank: int, batch_size: int, length: int) -> list
 def print_rows(rows: list[dict], batch_size: int, length: int) -> None:
     """The table of ``compare``."""
     whole = rows[0]["learn"]
-    print(f"MB of memory in a step on {batch_size} texts of {length} pieces, in float32\n")
-    print(f"{'what learns':31} {'numbers':>11} {'share':>8}  weights  grad+avg  activations    sum")
+    print(f"MB of memory in a step on {batch_size} texts of {length} tokens, in float32\n")
+    print(
+        f"{'what learns':31} {'numbers':>11} {'of all':>8}  weights  grad+avg  activations    sum"
+    )
     for row in rows:
         weights, step, kept = (row[key] / MEGABYTE for key in ("weights", "step", "activations"))
         print(
@@ -149,8 +146,8 @@ class Update:
         """W_before and the nearest matrix of that rank to ΔW (Eckart & Young 1936)."""
         return self.before + self.us[:, :rank] @ self.v[:rank]
 
-    def share(self, rank: int) -> float:
-        """How much of ‖ΔW‖² that matrix has; 1 for an update of 0."""
+    def fraction(self, rank: int) -> float:
+        """The fraction of ‖ΔW‖² that this matrix keeps; 1 for an update of 0."""
         squares = self.sizes.square()
         return float(squares[:rank].sum() / squares.sum()) if squares.any() else 1.0
 
@@ -172,7 +169,7 @@ def cut(bert: BertModel, updates: dict[str, Update], rank: int) -> None:
 
 
 def study(args: argparse.Namespace) -> None:
-    """Rank, share of the updates and dev accuracy, for the checkpoint of a classifier."""
+    """Print the fraction of the updates and the dev accuracy by rank, for a classifier."""
     device = pick_device(args.use_gpu)
     model, config = load_model(args.checkpoint, device)
     if config.option != "finetune":
@@ -184,15 +181,15 @@ def study(args: argparse.Namespace) -> None:
     full = model_eval(loader, model, device)[0]
     updates = updates_of(before, model.bert)
     kinds = sorted({name.rpartition(".")[2] for name in updates}, key=LINEAR.index)
-    print("share of ‖ΔW‖² at rank r, mean over the layers, and dev accuracy with all matrices so")
+    print("fraction of ‖ΔW‖² at rank r, mean over the layers, and dev accuracy at that rank")
     print("   r  " + "".join(f"{kind:>16}" for kind in kinds) + "   accuracy")
     for rank in RANKS:
         cut(model.bert, updates, rank)
         accuracy = model_eval(loader, model, device)[0]
         print(f"{rank:4d}  ", end="")
         for kind in kinds:
-            shares = [one.share(rank) for name, one in updates.items() if name.endswith(kind)]
-            print(f"{sum(shares) / len(shares):16.3f}", end="")
+            fractions = [u.fraction(rank) for name, u in updates.items() if name.endswith(kind)]
+            print(f"{sum(fractions) / len(fractions):16.3f}", end="")
         print(f"  {accuracy:9.3f}", flush=True)
     print(f"full  {'':{16 * len(kinds)}}  {full:9.3f}")
 
@@ -209,7 +206,7 @@ def make_parser() -> argparse.ArgumentParser:
     add("--layers", type=positive_int, default=12)
     add("--rank", type=positive_int, default=8)
     add("--batch_size", type=positive_int, default=16)
-    add("--length", type=positive_int, default=64, help="word pieces of a text")
+    add("--length", type=positive_int, default=64, help="tokens of a text")
     add("--checkpoint", metavar="FILE", help="of classifier.py --option finetune")
     add("--dev", help="labelled sentences to measure on (SST's dev file)")
     add("--data_dir", help="folder of the course files ($MINBERT_DATA does the same)")

@@ -7,7 +7,7 @@ DIR is a Hugging Face folder: config.json, vocab.txt, model.safetensors. lessons
 one from a trained classifier's checkpoint. --text prints every step's shape and role; --file
 predicts a table (separated by commas or tabs), and scores it where it has labels.
 Shapes: B batch, L tokens, D hidden size, H heads, W = D / H, I intermediate size, V vocabulary.
-This file imports neither torch nor any file of ours that needs it, hence its own short errors.
+This file imports neither torch nor any file that needs it.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import math
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
 from scipy.special import erf
@@ -26,24 +26,18 @@ from tqdm import tqdm
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from config import BertConfig
+from lessons.text_tables import LABEL_COLUMNS, TEXT_COLUMNS, compare, read_table, report, write
 from tokenizer import WordPieces, read_vocabulary
 from training.files.errors import InputError, reader_left
 from training.files.hub import find_model
 
 Weights = Mapping[str, Any]  # Hugging Face's names → arrays, or what multiplies like one
-Show = Callable[[str, np.ndarray, str], None]  # told of every step: its name, result and role
-TEXT_COLUMNS = ("text", "sentence")
-LABEL_COLUMNS = ("label", "sentiment")
-MOST_PIECES = 512  # longer texts are cut, as classifier.py does
-
-
-def stop(message: str) -> NoReturn:
-    """One clear line on stderr, exit status 1."""
-    sys.exit(f"error: {message}")
+Show = Callable[[str, np.ndarray, str], None]  # called with every step: its name, result and role
+MAX_TOKENS = 512  # longer texts are cut, as classifier.py does
 
 
 # ---------------------------------------------------------------------------------------------
-# The pieces
+# The building blocks
 
 
 def gelu(x: np.ndarray) -> np.ndarray:
@@ -96,11 +90,11 @@ def embed(
 ) -> np.ndarray:
     """Three tables' rows, added and normalised: (B, L), (B, L) → (B, L, D)."""
     words = weights["embeddings.word_embeddings.weight"][ids]  # (B, L, D)
-    show("word embeddings", words, "row ids[l] of the table (V, D): what the piece is")
+    show("word embeddings", words, "row ids[l] of the table (V, D): which token it is")
     kinds = weights["embeddings.token_type_embeddings.weight"][segments]  # (B, L, D)
     show("segment embeddings", kinds, "first or second sentence")
     places = weights["embeddings.position_embeddings.weight"][np.arange(ids.shape[1])]  # (L, D)
-    show("position embeddings", places, "row l: the piece's position; attention knows no order")
+    show("position embeddings", places, "row l: the token's position; attention knows no order")
     x = layer_norm(words + kinds + places, weights, "embeddings.LayerNorm", config.layer_norm_eps)
     show("sum, LayerNorm", x, "one vector a token, each of mean 0 and variance 1 before its scale")
     return x
@@ -131,7 +125,7 @@ def layer(
     probabilities = softmax(scores)  # (B, H, L, L)
     show("probabilities", probabilities, "softmax over j: each row sums to 1, padding gets 0")
     context = probabilities @ value  # (B, H, L, W)
-    show("context", context, "each head's mean of the values, weighted so")
+    show("context", context, "each head's mean of the values, with these weights")
     context = context.transpose(0, 2, 1, 3).reshape(x.shape)  # (B, L, D)
     attended = linear(context, weights, f"{name}.attention.output.dense")  # (B, L, D)
     show("attention output", attended, "heads side by side, mixed by one matrix (D, D)")
@@ -159,8 +153,8 @@ def forward(
     """The whole of BERT, and a classifier's logits where the weights have one.
 
     Args:
-        ids, mask, segments: (B, L) integers: pieces, 1 or 0 for padding, 0 or 1 for the sentence.
-        show: is told of every step of the embeddings, the first layer and the head.
+        ids, mask, segments: (B, L) integers: tokens, 1 or 0 for padding, 0 or 1 for the sentence.
+        show: is called with every step of the embeddings, the first layer and the head.
 
     Returns:
         last_hidden_state (B, L, D), pooler_output (B, D), and logits (B, number of classes).
@@ -188,7 +182,7 @@ def forward(
 def shapes(config: BertConfig) -> dict[str, tuple[int, ...]]:
     """Every tensor that the forward pass up to the last layer needs."""
     size, wide = config.hidden_size, config.intermediate_size
-    found = {
+    result = {
         "embeddings.word_embeddings.weight": (config.vocab_size, size),
         "embeddings.position_embeddings.weight": (config.max_position_embeddings, size),
         "embeddings.token_type_embeddings.weight": (config.type_vocab_size, size),
@@ -204,9 +198,9 @@ def shapes(config: BertConfig) -> dict[str, tuple[int, ...]]:
             ("intermediate.dense", wide, size),
             ("output.dense", size, wide),
         ):
-            found |= {f"{name}.{part}.weight": (out, width), f"{name}.{part}.bias": (out,)}
+            result |= {f"{name}.{part}.weight": (out, width), f"{name}.{part}.bias": (out,)}
         norms += [f"{name}.attention.output.LayerNorm", f"{name}.output.LayerNorm"]
-    return found | {f"{norm}.{kind}": (size,) for norm in norms for kind in ("weight", "bias")}
+    return result | {f"{norm}.{kind}": (size,) for norm in norms for kind in ("weight", "bias")}
 
 
 def from_bfloat16(data: bytes) -> np.ndarray:
@@ -230,9 +224,11 @@ def read_weights(folder: Path, config: BertConfig) -> dict[str, np.ndarray]:
     try:
         tensors = deserialize(file.read_bytes())
     except FileNotFoundError:
-        stop(f"{folder} holds no model.safetensors; lessons/export.py writes such a folder")
+        raise InputError(
+            f"{folder} holds no model.safetensors; lessons/export.py writes such a folder"
+        ) from None
     except (SafetensorError, OSError) as error:
-        stop(f"{file} cannot be read ({error}); write it again")
+        raise InputError(f"{file} cannot be read ({error}); write it again") from error
     weights = {}
     for name, tensor in tensors:
         name = name.removeprefix("bert.").replace(".gamma", ".weight").replace(".beta", ".bias")
@@ -240,27 +236,27 @@ def read_weights(folder: Path, config: BertConfig) -> dict[str, np.ndarray]:
             weights[name] = FLOATS[tensor["dtype"]](tensor["data"]).reshape(tensor["shape"])
     for name, shape in shapes(config).items():
         if name not in weights:
-            stop(f"{file} lacks {name}; it is not a BERT of the shape that config.json tells")
+            raise InputError(f"{file} lacks {name}; it is not a BERT of the shape in config.json")
         if weights[name].shape != shape:
-            stop(f"{file}: {name} is {weights[name].shape}, config.json says {shape}")
+            raise InputError(f"{file}: {name} is {weights[name].shape}, config.json says {shape}")
     return weights
 
 
 def find_folder(name: str | None) -> Path:
-    """A folder as it is; another name, or none, is looked up as the other scripts do it."""
+    """A folder that exists, or the one that the other scripts find under a name, or without."""
     if name and Path(name).is_dir():
         return Path(name)
     return find_model(name)
 
 
 def read_words(folder: Path) -> WordPieces:
-    """What turns text into ids with the folder's vocabulary."""
+    """The tokenizer of the folder's vocabulary."""
     try:
         return WordPieces(*read_vocabulary(folder))
-    except InputError as error:
-        stop(str(error))
+    except InputError:
+        raise
     except (OSError, ValueError) as error:
-        stop(f"{folder} holds no vocabulary of a BERT ({error})")
+        raise InputError(f"{folder} holds no vocabulary of a BERT ({error})") from error
 
 
 # ---------------------------------------------------------------------------------------------
@@ -280,7 +276,7 @@ def printer() -> Show:
 
 def encode(text: str, words: WordPieces, config: BertConfig) -> list[int]:
     """[CLS] text [SEP] as ids, cut to what the model has positions for."""
-    room = min(MOST_PIECES, config.max_position_embeddings) - 2
+    room = min(MAX_TOKENS, config.max_position_embeddings) - 2
     # lower-cased and stripped first, as classifier.py does with its rows
     ids = words.text_to_ids(text.lower().strip())[:room]
     return [words.vocab["[CLS]"], *ids, words.vocab["[SEP]"]]
@@ -315,94 +311,6 @@ def predict(
     return np.stack(logits)
 
 
-def read_table(path: Path, text: str | None = None, label: str | None = None):
-    """(ids, texts, labels or None) of a table with a header, separated by commas or tabs.
-
-    Args:
-        text, label: names of the columns; by default the usual ones.
-    """
-    import pandas as pd
-
-    try:
-        with open(path, encoding="utf-8-sig") as file:
-            separator = "\t" if "\t" in file.readline() else ","
-        table = pd.read_csv(
-            path, sep=separator, dtype=str, keep_default_na=False, encoding="utf-8-sig"
-        ).fillna("")
-    except (OSError, UnicodeDecodeError, pd.errors.ParserError, pd.errors.EmptyDataError) as error:
-        stop(f"{path} cannot be read as a table ({str(error).splitlines()[-1]})")
-    columns = {
-        "text": next((name for name in (text, *TEXT_COLUMNS) if name in table), None),
-        "label": next((name for name in (label, *LABEL_COLUMNS) if name in table), None),
-    }
-    for wanted, kind in ((text, "text"), (label, "label")):
-        if wanted and columns[kind] != wanted:
-            stop(f"{path} has no column {wanted!r} (it has: {', '.join(table)})")
-    if columns["text"] is None or table.empty:
-        why = "has no rows" if len(table.columns) and columns["text"] else "has no column of texts"
-        stop(f"{path} {why} (columns: {', '.join(table)}); name it with --column")
-    ids = [*table["id"].str.strip()] if "id" in table else [str(i) for i in range(len(table))]
-    labels = None
-    if columns["label"]:
-        numbers = pd.to_numeric(table[columns["label"]], errors="coerce")
-        bad = numbers.isna() | (numbers != numbers.round()) | (numbers < 0)
-        if bad.any():
-            row = int(bad.to_numpy().argmax())
-            value = table[columns["label"]].iloc[row]
-            stop(f"{path}, row {row + 1}: the label {value!r} is no class; mend it")
-        labels = numbers.astype(int).to_numpy()
-    return ids, [*table[columns["text"]]], labels
-
-
-def report(labels: np.ndarray, predicted: np.ndarray) -> float:
-    """Print accuracy, confusion matrix and, of two classes, precision, recall and F1 of class 1."""
-    count = int(max(labels.max(), predicted.max())) + 1
-    confusion = np.zeros((count, count), int)
-    np.add.at(confusion, (labels, predicted), 1)  # rows: true class, columns: predicted
-    accuracy = float((labels == predicted).mean())
-    line = f"accuracy {accuracy:.5f} ({confusion.trace()} of {len(labels)})"
-    if count == 2:
-        right = int(confusion[1, 1])
-        precision = right / max(1, int(confusion[:, 1].sum()))
-        recall = right / max(1, int(confusion[1].sum()))
-        f1 = 2 * right / max(1, int(confusion[:, 1].sum() + confusion[1].sum()))
-        line += f"  precision {precision:.4f}  recall {recall:.4f}  F1 {f1:.4f}"
-    print(line)
-    print("confusion (rows: true class):", confusion.tolist())
-    return accuracy
-
-
-def write(path: Path, ids: Sequence[str], predicted: np.ndarray) -> None:
-    """Write id,Predicted_Sentiment, whole or not at all."""
-    lines = [f"{one},{label}\n" for one, label in zip(ids, predicted, strict=True)]
-    part = path.with_name(f".{path.name}.part")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        part.write_text("id,Predicted_Sentiment\n" + "".join(lines), encoding="utf-8")
-        part.replace(path)
-    except OSError as error:
-        stop(f"cannot write {path}: {error.strerror}; choose another place or make room")
-    print(f"wrote {path}")
-
-
-def compare(path: Path, ids: Sequence[str], predicted: np.ndarray) -> None:
-    """Print how many rows another prediction file (id, class) sees alike, and where they differ."""
-    import pandas as pd
-
-    try:
-        table = pd.read_csv(path, dtype=str, skipinitialspace=True)
-        other = dict(
-            zip(table.iloc[:, 0].str.strip().str.lower(), table.iloc[:, 1].astype(float))  # noqa: B905
-        )
-    except (OSError, ValueError, IndexError, pd.errors.ParserError) as error:
-        stop(f"{path} cannot be read as predictions, id and class ({str(error).splitlines()[-1]})")
-    missing = [one for one in ids if one.lower() not in other]
-    if missing:
-        stop(f"{path} has no prediction for {len(missing)} of the {len(ids)} ids: {missing[0]} …")
-    differ = [one for one, mine in zip(ids, predicted, strict=True) if other[one.lower()] != mine]
-    print(f"same class as {path}: {len(ids) - len(differ)} of {len(ids)}", *differ[:5])
-
-
 def make_parser() -> argparse.ArgumentParser:
     """All flags."""
     parser = argparse.ArgumentParser(
@@ -422,7 +330,7 @@ def make_parser() -> argparse.ArgumentParser:
 
 
 def main() -> None:
-    """Show a sentence's way through BERT, or predict a table."""
+    """Show how a sentence passes through BERT, or predict a table."""
     sys.stdout.reconfigure(errors="replace")  # a console without UTF-8 shows ? for what it lacks
     parser = make_parser()
     args = parser.parse_args()
@@ -438,20 +346,22 @@ def main() -> None:
     print(f"{sum(tensor.size for tensor in weights.values()):,} parameters from {folder}")
     if args.text is not None:
         row = encode(args.text, words, config)
-        print("pieces:", *(words.pieces[i] for i in row))
+        print("tokens:", *(words.pieces[i] for i in row))
         print("ids:   ", *row)
         ids = np.array([row])  # (1, L)
         result = forward(
             weights, config, ids, np.ones_like(ids), activation=activation, show=printer()
         )
         if "logits" not in result:
-            print("no classifier in this folder: here the encoder ends")
+            print("no classifier in this folder: the encoder ends here")
             return
         for number, chance in enumerate(softmax(result["logits"])[0]):
             print(f"class {number}: {chance:.4f}")
         return
     if "classifier.weight" not in weights:
-        stop(f"{folder} has no classifier; lessons/export.py writes one from a checkpoint")
+        raise InputError(
+            f"{folder} has no classifier; lessons/export.py writes one from a checkpoint"
+        )
     ids, texts, labels = read_table(args.file, args.column, args.label)
     rows = [encode(text, words, config) for text in texts]
     logits = predict(
@@ -474,7 +384,7 @@ if __name__ == "__main__":
         main()
         sys.stdout.flush()
     except ValueError as error:  # InputError among them: bad input
-        stop(str(error))
+        sys.exit(f"error: {error}")
     except BrokenPipeError:
         if not reader_left():
             raise

@@ -1,27 +1,24 @@
-"""A living BERT in one HTML file: type, mask words, look inside, with no server and no network.
+"""A working BERT in one HTML file: type, mask words, look inside; no server, no network.
 
     python lessons/playground.py --model books --out playground.html
     python lessons/playground.py --model sst-classifier.pt --labels awful,bad,fair,good,great
     python lessons/playground.py --model sst-classifier.pt --dev data/practice/ids-sst-dev.csv
 
-Any checkpoint of a BERT will do: a name, a folder, a classifier that classifier.py has trained. The
-page has the parts that the model has: words for [MASK], or classes, or both. Its weights are int8
-with one scale a row (as lessons/quantize.py's), and its forward pass, lessons/playground/bert.js,
-does in JavaScript what bert.py does. docs/playground.md says what there is to see.
+Takes any checkpoint of a BERT: a name, a folder, or a classifier that classifier.py has trained.
+The page has the parts that the model has: words for [MASK], or classes, or both. Its weights are
+int8 with one scale per row (as in lessons/quantize.py), and its forward pass,
+lessons/playground/bert.js, does in JavaScript what bert.py does. docs/playground.md describes it.
 """
 
 from __future__ import annotations
 
 import argparse
-import ast
 import base64
 import copy
 import hashlib
-import inspect
 import re
 import sys
-import textwrap
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -42,11 +39,11 @@ from torch.nn import functional as F
 
 import tokenizer
 from base_bert import canonical_name, read_weights
-from bert import BertLayer, BertModel, BertSelfAttention
-from checks.graded_tasks import graded_task
+from bert import BertModel
 from classifier import BertSentimentClassifier, load_model
 from datasets import load_data
 from lessons.int8 import quantize_rows
+from lessons.source_lines import code_by_screen
 from pretraining.model import MASKED_WORD_NAMES, PretrainingModel
 from tokenizer import BertTokenizer
 from training.cli.arguments import OneLineParser, positive_float
@@ -57,10 +54,10 @@ from training.files.writing import atomic_write
 from training.reports.page import STYLE
 
 HERE = Path(__file__).with_suffix("")
-CHECKPOINT = ".pt"  # what ends so is a checkpoint of classifier.py, all else a name or a folder
-MOST_MB = 40.0  # of a page, by default: phones open it, and mail may carry it
-MOST_PIECES = 128  # of a sentence in the page
-MOST_POINTS = 300  # dev sentences in the page's pictures
+CHECKPOINT = ".pt"  # ending of classifier.py's checkpoints; all else is a name or a folder
+MAX_MB = 40.0  # of a page, by default: phones open it, and it fits into an e-mail
+MAX_TOKENS = 128  # of a sentence in the page
+MAX_POINTS = 300  # dev sentences in the page's pictures
 BATCH = 32
 SENTENCES = (  # the word in braces is behind a [MASK], where the model has words for it
     "She opened the {door} and walked into the garden.",
@@ -87,13 +84,13 @@ def sentences(masked: bool) -> list[str]:
 
 @dataclass
 class Loaded:
-    """A model, and what of it goes into a page.
+    """A model, and the parts of it that go into a page.
 
     Args:
         bert: the encoder.
         tokenizer: its vocabulary.
-        heads: tensors of the masked-word head and of the classifier, as far as there are.
-        base: the model that it was fine-tuned from, where that is known.
+        heads: tensors of the masked-word head and of the classifier, where the model has them.
+        base: the model that it was fine-tuned from, if known.
     """
 
     bert: BertModel
@@ -103,12 +100,12 @@ class Loaded:
 
     @property
     def has_words(self) -> bool:
-        """Whether it can say what is behind a [MASK]."""
+        """Whether it has a head for masked words."""
         return "decoder_bias" in self.heads
 
     @property
     def classes(self) -> int:
-        """Into how many classes it sorts; 0 without a classifier."""
+        """How many classes it distinguishes; 0 without a classifier."""
         return len(self.heads.get("classifier.bias", ()))
 
     @cached_property
@@ -117,7 +114,7 @@ class Loaded:
         return {name: p.detach() for name, p in self.bert.named_parameters()} | self.heads
 
     def rounded(self) -> Loaded:
-        """The same model with the numbers that the page has."""
+        """The same model with the rounded weights of the page."""
         bert = copy.deepcopy(self.bert)
         with torch.no_grad():
             for parameter in bert.parameters():
@@ -127,7 +124,7 @@ class Loaded:
 
     @torch.no_grad()
     def word_logits(self, ids: Tensor) -> Tensor:
-        """Logits of the words at every place: (B, L) → (B, L, V)."""
+        """Logits of the words at every position: (B, L) → (B, L, V)."""
         hidden = self.bert(ids, torch.ones_like(ids))["last_hidden_state"]  # (B, L, D)
         heads = self.heads
         hidden = F.gelu(F.linear(hidden, *(heads[f"transform_dense.{k}"] for k in KINDS)))
@@ -182,7 +179,7 @@ def load_checkpoint(path: str) -> Loaded:
 
 
 def rounded(tensor: Tensor) -> Tensor:
-    """A tensor as the page has it: matrices rounded, vectors as they are."""
+    """A tensor as in the page: matrices rounded, vectors unchanged."""
     if tensor.ndim != 2:
         return tensor.detach().clone()
     values, scale = quantize_rows(tensor.detach().numpy())
@@ -190,77 +187,24 @@ def rounded(tensor: Tensor) -> Tensor:
 
 
 def pack(tensors: Mapping[str, Tensor]) -> tuple[bytes, list[dict[str, Any]]]:
-    """All weights one after the other, and a table of where each begins: bert.js's ``unpack``.
+    """All weights one after the other, and a table of where each begins; bert.js unpacks them.
 
-    What is float32 comes first, so that it lies at multiples of four bytes.
+    The float32 ones come first, so that they lie at multiples of four bytes.
     """
-    floats, bytes_, table = [], [], []
+    floats, integers, table = [], [], []
     for name, tensor in tensors.items():
         entry = {"name": name, "shape": list(tensor.shape), "at": 0, "scales": None}
         numbers = tensor.numpy()
         if tensor.ndim == 2:
             values, numbers = quantize_rows(numbers)
-            bytes_.append((entry, "at", values.tobytes()))
+            integers.append((entry, "at", values.tobytes()))
         floats.append((entry, "at" if tensor.ndim == 1 else "scales", numbers.tobytes()))
         table.append(entry)
     place = 0
-    for entry, key, content in floats + bytes_:
+    for entry, key, content in floats + integers:
         entry[key] = place
         place += len(content)
-    return b"".join(content for _, _, content in floats + bytes_), table
-
-
-# ---------------------------------------------------------------------------------------------
-# The code beside the numbers
-
-# Screen of the page → the task, whose function it shows, and what to look for in its lines
-CODE: dict[str, tuple[str, Callable, str]] = {
-    "embeddings": ("bert.embed", BertModel.embed, r"embed"),
-    "projections": ("", BertSelfAttention.transform, r"linear_layer\(|view|transpose"),
-    "scores": ("bert.attention", BertSelfAttention.attention, r"sqrt|mask|softmax|transpose\(-"),
-    "sum": ("bert.attention", BertSelfAttention.attention, r"value"),
-    "heads": ("bert.attention", BertSelfAttention.attention, r"return|flatten|view|reshape"),
-    "add_norm": ("bert.add_norm", BertLayer.add_norm, r"ln_layer|dense_layer"),
-    "feed_forward": ("bert.layer", BertLayer.forward, r"interm"),
-    "pooler": ("", BertModel.forward, r"pooler"),
-}
-
-
-def code_of(function: Callable, words: str) -> list[dict[str, Any]]:
-    """The lines of a function, without docstring and markers.
-
-    Args:
-        words: the lines of its body where they occur are what the screen is about.
-
-    Returns:
-        number, the line's in its file; text; here, whether the screen is about it.
-    """
-    source, first = inspect.getsourcelines(function)
-    tree = ast.parse(textwrap.dedent("".join(source))).body[0]
-    doc = range(0)
-    if ast.get_docstring(tree) is not None:
-        doc = range(tree.body[0].lineno, tree.body[0].end_lineno + 1)
-    indent = len(source[0]) - len(source[0].lstrip())
-    return [
-        {
-            "number": first + number - 1,
-            "text": line[indent:].rstrip(),
-            "here": number >= tree.body[0].lineno and bool(re.search(words, line)),
-        }
-        for number, line in enumerate(source, start=1)
-        if number not in doc and line.strip() and not line.lstrip().startswith("###")
-    ]
-
-
-def code_beside() -> dict[str, dict[str, Any]]:
-    """For every screen a title and the lines of bert.py."""
-    return {
-        screen: {
-            "title": graded_task(task).title if task else f"Given · {function.__qualname__}",
-            "lines": code_of(function, words),
-        }
-        for screen, (task, function, words) in CODE.items()
-    }
+    return b"".join(content for _, _, content in floats + integers), table
 
 
 # ---------------------------------------------------------------------------------------------
@@ -270,13 +214,15 @@ def code_beside() -> dict[str, dict[str, Any]]:
 @torch.no_grad()
 def cls_vectors(model: BertModel, tokenizer: BertTokenizer, texts: Sequence[str]) -> np.ndarray:
     """The last [CLS] vector of each text: (N, D)."""
-    most = min(MOST_PIECES, model.config.max_position_embeddings)
-    found = []
+    limit = min(MAX_TOKENS, model.config.max_position_embeddings)
+    vectors = []
     for first in range(0, len(texts), BATCH):
         rows = list(texts[first : first + BATCH])
-        batch = tokenizer(rows, padding=True, truncation=True, max_length=most, return_tensors="pt")
-        found.append(model(batch.input_ids, batch.attention_mask)["last_hidden_state"][:, 0])
-    return torch.cat(found).numpy()
+        batch = tokenizer(
+            rows, padding=True, truncation=True, max_length=limit, return_tensors="pt"
+        )
+        vectors.append(model(batch.input_ids, batch.attention_mask)["last_hidden_state"][:, 0])
+    return torch.cat(vectors).numpy()
 
 
 def principal_components(vectors: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -287,20 +233,20 @@ def principal_components(vectors: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def points_of(loaded: Loaded, dev: str, base: str | None) -> dict[str, Any]:
-    """Sentences of a dev file as points, before and after fine-tuning, and how to add another."""
+    """Sentences of a dev file as points, before and after fine-tuning, and the projection."""
     rows = load_data(dev, "dev", loaded.classes)
-    rows = rows[:: -(-len(rows) // MOST_POINTS)]
+    rows = rows[:: -(-len(rows) // MAX_POINTS)]
     texts = [text for text, *_ in rows]
     pictures = []
     if base:
         before = cls_vectors(BertModel.from_pretrained(base), loaded.tokenizer, texts)
         pictures.append(("before", before))
     pictures.append(("after", cls_vectors(loaded.bert, loaded.tokenizer, texts)))
-    found: dict[str, Any] = {"texts": texts, "classes": [label for _, label, _ in rows]}
+    points: dict[str, Any] = {"texts": texts, "classes": [label for _, label, _ in rows]}
     for name, vectors in pictures:
         mean, directions = principal_components(vectors)
-        found[name] = np.round((vectors - mean) @ directions.T, 4).tolist()
-    return found | {"mean": mean.tolist(), "directions": directions.tolist()}
+        points[name] = np.round((vectors - mean) @ directions.T, 4).tolist()
+    return points | {"mean": mean.tolist(), "directions": directions.tolist()}
 
 
 # ---------------------------------------------------------------------------------------------
@@ -321,12 +267,12 @@ IN_PAGE = (
 
 
 def read(*names: str) -> str:
-    """Files beside the template, one after the other."""
+    """Files of the template's folder, concatenated."""
     return "\n".join((HERE / name).read_text(encoding="utf-8") for name in names)
 
 
 def policy(script: str) -> str:
-    """A content security policy: this script and its worker, nothing from anywhere."""
+    """A content security policy that allows this script and its worker, and no requests."""
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     return (
         f"default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{digest}' blob:; "
@@ -335,7 +281,7 @@ def policy(script: str) -> str:
 
 
 def page(loaded: Loaded, name: str, labels: Sequence[str], points: dict[str, Any] | None) -> str:
-    """The HTML page of a model: everything inside it."""
+    """The HTML page of a model, in one file."""
     content, table = pack(loaded.tensors)
     config = loaded.bert.config
     shape = ("hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size")
@@ -343,7 +289,7 @@ def page(loaded: Loaded, name: str, labels: Sequence[str], points: dict[str, Any
         "name": name,
         "parameters": sum(tensor.numel() for tensor in loaded.tensors.values()),
         "config": {key: getattr(config, key) for key in (*shape, "layer_norm_eps")},
-        "most": min(MOST_PIECES, config.max_position_embeddings),
+        "most": min(MAX_TOKENS, config.max_position_embeddings),
         "pieces": loaded.tokenizer.pieces,
         "lowerCase": loaded.tokenizer.lower_case,
         "unicode": {"letters": tokenizer.ADDED_LATER, "moved": tokenizer.MOVED},
@@ -352,7 +298,7 @@ def page(loaded: Loaded, name: str, labels: Sequence[str], points: dict[str, Any
         "labels": labels,
         "points": points,
         "sentences": sentences(masked=loaded.has_words),
-        "code": code_beside(),
+        "code": code_by_screen(),
     }
     script = read(*IN_PAGE)
     return TEMPLATES.get_template("page.html").render(
@@ -372,28 +318,28 @@ def page(loaded: Loaded, name: str, labels: Sequence[str], points: dict[str, Any
 
 
 def agreement(loaded: Loaded, texts: Iterable[str]) -> str:
-    """How often the rounded weights find the same first word, and the same class, as float32's."""
+    """How often rounded and float32 weights give the same first word, and the same class."""
     small = loaded.rounded()
     words, classes = [], []
     for text in texts:
-        ids = loaded.tokenizer(text, truncation=True, max_length=MOST_PIECES, return_tensors="pt")
+        ids = loaded.tokenizer(text, truncation=True, max_length=MAX_TOKENS, return_tensors="pt")
         ids = ids.input_ids[:, : loaded.bert.config.max_position_embeddings]  # (1, L)
         if loaded.classes:
-            first, second = (one.class_logits(ids).argmax(dim=-1) for one in (loaded, small))
+            first, second = (x.class_logits(ids).argmax(dim=-1) for x in (loaded, small))
             classes += (first == second).tolist()
         if loaded.has_words:
             places = torch.arange(1, ids.shape[1] - 1)  # all but [CLS] and [SEP], M of them
             masked = ids.repeat(len(places), 1)  # (M, L)
             masked[range(len(places)), places] = loaded.tokenizer.mask_token_id
-            logits = (one.word_logits(masked) for one in (loaded, small))
+            logits = (x.word_logits(masked) for x in (loaded, small))
             first, second = (x[range(len(places)), places].argmax(dim=-1) for x in logits)  # (M)
             words += (first == second).tolist()
-    said = [
+    parts = [
         f"the same {what} as float32 in {np.mean(same):.1%} of {len(same)} {of}"
         for what, same, of in (("first word", words, "places"), ("class", classes, "sentences"))
         if same
     ]
-    return "; ".join(said) or "nothing to compare: the model has neither words nor classes"
+    return "; ".join(parts) or "nothing to compare: the model has neither words nor classes"
 
 
 # ---------------------------------------------------------------------------------------------
@@ -408,21 +354,21 @@ def get_args(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     add("--out", default="playground.html", help="the page")
     add("--labels", help="names of the classes, separated by commas")
     add("--dev", metavar="FILE", help="labelled sentences of a classifier, shown as points")
-    add("--base", help="the model before fine-tuning (a checkpoint knows its own)")
-    add("--most_mb", type=positive_float, default=MOST_MB, help="refuse to write a larger page")
+    add("--base", help="the model before fine-tuning (a checkpoint names its own)")
+    add("--most_mb", type=positive_float, default=MAX_MB, help="refuse to write a larger page")
     add(
         "--agreement",
         action="store_true",
-        help="say how often int8 and float32 agree, on --dev's sentences if given",
+        help="print how often int8 and float32 agree, on --dev's sentences if given",
     )
     return parser.parse_args(arguments)
 
 
-def class_labels(loaded: Loaded, given: str | None) -> list[str]:
-    """Names of the classes: those given, or numbers."""
-    if given is None:
+def class_labels(loaded: Loaded, names: str | None) -> list[str]:
+    """Names of the classes: those of --labels, or numbers."""
+    if names is None:
         return [f"class {i}" for i in range(loaded.classes)]
-    labels = [label.strip() for label in given.split(",")]
+    labels = [label.strip() for label in names.split(",")]
     if not loaded.classes:
         raise InputError("--labels name classes, and this model has no classifier")
     if len(labels) != loaded.classes:
@@ -431,18 +377,18 @@ def class_labels(loaded: Loaded, given: str | None) -> list[str]:
 
 
 def check_size(loaded: Loaded, most_mb: float) -> None:
-    """Refuse a model whose page would be too large, before anything is computed."""
+    """InputError if the page would be too large."""
     count = sum(tensor.numel() for tensor in loaded.tensors.values())
     megabytes = 4 / 3 * count / 1e6  # base64
     if megabytes > most_mb:
         raise InputError(
             f"{count:,} parameters make a page of {megabytes:.0f} MB, and browsers are slow with "
-            f"more than {MOST_MB:.0f}; take a smaller model, or --most_mb {megabytes + 1:.0f}"
+            f"more than {MAX_MB:.0f}; take a smaller model, or --most_mb {megabytes + 1:.0f}"
         )
 
 
 def main() -> None:
-    """Load a model, write its page, say how large it is."""
+    """Load a model, write its page and print its size."""
     args = get_args()
     loaded = load(args.model)
     labels = class_labels(loaded, args.labels)

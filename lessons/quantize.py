@@ -1,4 +1,4 @@
-"""A BERT in a quarter of its size: every matrix as int8, with one scale a row.
+"""A BERT at a quarter of its size: every matrix as int8, with one scale per row.
 
     python lessons/quantize.py --model DIR --out SMALL
     python lessons/quantize.py --model DIR --out SMALL --file reviews.csv
@@ -27,7 +27,7 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from config import BertConfig
-from lessons import numpy_bert
+from lessons import numpy_bert, text_tables
 from lessons.int8 import LARGEST, quantize_rows
 from training.cli.arguments import OneLineParser, positive_int
 from training.cli.scripts import run_script
@@ -36,17 +36,17 @@ from training.files.writing import atomic_write
 
 INT8_FILE = "model.int8.safetensors"
 SCALE = ".scale"  # the scales of matrix NAME are the vector NAME.scale
-BESIDE = ("config.json", "vocab.txt", "tokenizer_config.json")
+OTHER_FILES = ("config.json", "vocab.txt", "tokenizer_config.json")
 
 
 class Int8Matrix:
-    """A matrix (R, C) in int8 with a scale a row, that numpy_bert uses in place of an array.
+    """A matrix (R, C) in int8 with a scale per row, that numpy_bert uses in place of an array.
 
-    Only what is needed is turned back into floats: the looked-up rows of an embedding; and of a
-    linear layer nothing, since x Wᵀ = (x Qᵀ) · scale, the scales being those of the outputs.
+    Of an embedding only the rows that are looked up are turned back into floats, of a linear layer
+    nothing, since x Wᵀ = (x Qᵀ) · scale, the scales being those of the outputs.
 
     Args:
-        quantize_input: round x as well, each token by a scale of its own, as a chip with integer
+        quantize_input: round x as well, with a scale per token, as a chip with integer
             arithmetic does.
     """
 
@@ -95,7 +95,7 @@ def quantize(weights: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
 
 
 def usable(small: Mapping[str, np.ndarray], quantize_input: bool = False) -> dict[str, Any]:
-    """What quantize made, for numpy_bert.forward."""
+    """The result of quantize, as numpy_bert.forward takes it."""
     return {
         name: Int8Matrix(tensor, small[name + SCALE], quantize_input)
         if tensor.dtype == np.int8
@@ -106,7 +106,7 @@ def usable(small: Mapping[str, np.ndarray], quantize_input: bool = False) -> dic
 
 
 def save(small: Mapping[str, np.ndarray], source: Path, folder: Path) -> int:
-    """Write a folder with the int8 weights and what was next to the others; bytes of weights."""
+    """Write the int8 weights and the other files of ``source``; the bytes of the weights."""
     from safetensors.numpy import save as to_bytes
 
     if folder.resolve() == source.resolve():
@@ -115,7 +115,7 @@ def save(small: Mapping[str, np.ndarray], source: Path, folder: Path) -> int:
     with atomic_write(folder / INT8_FILE, "wb") as file:
         file.write(content)
     try:
-        for name in BESIDE:
+        for name in OTHER_FILES:
             if (source / name).is_file():
                 shutil.copyfile(source / name, folder / name)
     except OSError as error:
@@ -147,13 +147,13 @@ def load(folder: Path, config: BertConfig, quantize_input: bool = False) -> dict
 
 
 def need(*modules: str) -> list[Any]:
-    """The optional modules, or one line that says how to get them."""
+    """The optional modules, or an InputError that says how to install them."""
     try:
         return [importlib.import_module(module) for module in modules]
     except ImportError as error:
         names = " ".join(modules)
         raise InputError(
-            f"--onnx needs packages that are not here ({error}): pip install {names}"
+            f"--onnx needs packages that are not installed ({error}): pip install {names}"
         ) from None
 
 
@@ -183,17 +183,17 @@ def export_onnx(folder: Path, path: Path) -> None:
     mask = torch.ones_like(ids)
     mask[1, 5:] = 0  # or the recorded run would never have added a mask
     names = ("input_ids", "attention_mask")
-    free = {name: {0: "batch", 1: "length"} for name in names} | {"logits": {0: "batch"}}
+    dynamic = {name: {0: "batch", 1: "length"} for name in names} | {"logits": {0: "batch"}}
     graph = io.BytesIO()
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # this exporter is the older one: it records one run
+        warnings.simplefilter("ignore")  # the older exporter, which records one run
         torch.onnx.export(
             Logits().eval(),
             (ids, mask),
             graph,
             input_names=list(names),
             output_names=["logits"],
-            dynamic_axes=free,
+            dynamic_axes=dynamic,
             opset_version=17,
             dynamo=False,  # the newer one needs further packages and splits the file in two
         )
@@ -203,7 +203,7 @@ def export_onnx(folder: Path, path: Path) -> None:
 
 
 def onnx_logits(path: Path) -> Callable[[np.ndarray, np.ndarray], np.ndarray]:
-    """What runs an ONNX file's model: ids and mask (B, L) → logits (B, classes)."""
+    """A function that runs an ONNX file: ids and mask (B, L) → logits (B, classes)."""
     (runtime,) = need("onnxruntime")
     session = runtime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
     return lambda ids, mask: session.run(None, {"input_ids": ids, "attention_mask": mask})[0]
@@ -257,15 +257,15 @@ def main() -> None:
     words = numpy_bert.read_words(folder)
     texts, labels = SENTENCES, None
     if args.file:
-        _, texts, labels = numpy_bert.read_table(args.file, args.column, args.label)
+        _, texts, labels = text_tables.read_table(args.file, args.column, args.label)
         texts, labels = texts[: args.limit], labels if labels is None else labels[: args.limit]
     rows = [numpy_bert.encode(text, words, config) for text in texts]
 
     small = quantize(weights)
     matrices = [name for name, tensor in weights.items() if tensor.ndim == 2]
     count = sum(tensor.size for tensor in weights.values())
-    share = sum(weights[name].size for name in matrices) / count
-    print(f"{count:,} parameters, {share:.1%} of them in {len(matrices)} matrices")
+    fraction = sum(weights[name].size for name in matrices) / count
+    print(f"{count:,} parameters, {fraction:.1%} of them in {len(matrices)} matrices")
     for name in sorted(matrices, key=lambda name: -weights[name].size)[:3]:
         back = small[name] * small[name + SCALE][:, None]
         error = np.linalg.norm(back - weights[name]) / np.linalg.norm(weights[name])
@@ -288,14 +288,14 @@ def main() -> None:
         export_onnx(folder, args.onnx)
         functions["onnxruntime"] = onnx_logits(args.onnx)
         print(f"wrote {args.onnx}, {args.onnx.stat().st_size / 1e6:.2f} MB")
-    found = {}
+    outputs = {}
     for name, function in functions.items():
-        found[name] = numpy_bert.predict(rows, function, args.batch_size, words.vocab["[PAD]"])
+        outputs[name] = numpy_bert.predict(rows, function, args.batch_size, words.vocab["[PAD]"])
         if labels is not None:
             print(f"{name}: ", end="")
-            numpy_bert.report(labels, found[name].argmax(axis=-1))
+            text_tables.report(labels, outputs[name].argmax(axis=-1))
         if name != "float32":
-            compare(name, found[name], found["float32"], what)
+            compare(name, outputs[name], outputs["float32"], what)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Answers that are spans of a text: BERT points at their ends (Devlin et al. 2019, section 4.2).
+"""Answers that are spans of a text: BERT finds their ends (Devlin et al. 2019, section 4.2).
 
     python lessons/question_answering.py --train TRAIN --dev DEV
     python lessons/question_answering.py --predict 'Where was Ada Lovelace born?' \
@@ -6,12 +6,12 @@
     python lessons/question_answering.py --evaluate FILE --checkpoint predictions/squad
 
 Files are SQuAD's (version 1.1) JSON; without --train those of $MINBERT_DATA/squad. A context that
-is too long is read in windows that overlap. The best epoch on dev is kept in the folder --out as
-one that ``transformers`` loads too. The idea, and what to try: docs/question-answering.md.
+is too long is read in windows that overlap. The best epoch on dev is kept in the folder --out,
+which ``transformers`` loads too. The idea, and what to try: docs/question-answering.md.
 
-This file has the model, its training and its use. How SQuAD's files look, which characters a piece
-covers, what a window is and how answers are scored is squad.py's; flags, folders and the head's
-weights are heads.py's.
+This file has the model, its training and its use. squad.py reads the files, finds each token's
+place in the text, makes windows and scores answers; heads.py has flags, folders and the head's
+weights.
 """
 
 from __future__ import annotations
@@ -47,6 +47,7 @@ from lessons.heads import (
     train_and_score,
 )
 from lessons.squad import Question, Windows, best_spans, read_questions, score
+from optimizer import AdamW
 from tokenizer import BertTokenizer
 from training.cli.arguments import OneLineParser, positive_int
 from training.cli.flags import add_fields, flag
@@ -62,8 +63,7 @@ FILES = (  # of $MINBERT_DATA/squad: train and dev
     ("squad11dev-train36.json", "squad11dev-heldout12.json"),
 )
 KEYS = ("token_ids", "attention_mask", "token_type_ids", "labels")
-# What is summed up, what the table shows (headings and keys) and the picture (keys and names)
-TOTALS = ("windows", "loss", "right")
+# The columns of the table (headings and keys) and the curves of the picture (keys and names)
 COLUMNS = {
     "loss": "loss",
     "spans right": "right",
@@ -77,7 +77,7 @@ CURVES = {"right": "spans right (train)", "dev_f1": "F1 (dev)", "dev_exact": "ex
 
 
 class QuestionAnswerer(BertWithHead):
-    """For every piece, how well an answer begins there, and how well one ends there."""
+    """For every token, a logit that an answer begins there and one that it ends there."""
 
     ARCHITECTURE = "BertForQuestionAnswering"
     HEAD = "qa_outputs"
@@ -91,7 +91,7 @@ class QuestionAnswerer(BertWithHead):
             )
 
     def forward(self, input_ids: Tensor, mask: Tensor, segments: Tensor) -> tuple[Tensor, Tensor]:
-        """(B, L) three times → logits of the first and of the last piece, (B, L) each."""
+        """(B, L) three times → logits of the first and of the last token, (B, L) each."""
         hidden = self.bert(input_ids, mask, segments)["last_hidden_state"]  # (B, L, D)
         first, last = self.head(hidden).unbind(dim=-1)  # (B, L, 2) → (B, L), (B, L)
         return first, last
@@ -100,7 +100,7 @@ class QuestionAnswerer(BertWithHead):
 def span_loss(first: Tensor, last: Tensor, labels: Tensor) -> Tensor:
     """Mean of the cross-entropies of both ends, summed over rows: (B, L), (B, L), (B, 2) → ()."""
     ends = zip((first, last), labels.unbind(dim=1), strict=True)
-    return sum(F.cross_entropy(one.float(), at, reduction="sum") for one, at in ends) / 2
+    return sum(F.cross_entropy(end.float(), place, reduction="sum") for end, place in ends) / 2
 
 
 # ---------------------------------------------------------------------------------------------
@@ -115,41 +115,43 @@ def answer(
     device: torch.device,
     autocast: Callable[[], AbstractContextManager],
 ) -> list[list[tuple[str, float]]]:
-    """For every question its best answers and their probabilities among these, best first.
+    """For every question its best answers, and the softmax of their scores, best first.
 
-    A span that is in two windows counts once, with its better score. A question whose context
-    has no word gets the answer "".
+    A span in two windows counts once, with its better score. A question whose context has no word
+    gets the answer "".
     """
     model.eval()
-    found: list[dict[tuple[int, int], float]] = [{} for _ in dataset.questions]
+    scores: list[dict[tuple[int, int], float]] = [{} for _ in dataset.questions]
     for batch in progress_bar(evaluation_loader(dataset, args.batch_size), "eval"):
         with autocast():
             logits = model(*(batch[key].to(device) for key in KEYS[:3]))  # (B, L), (B, L)
         spans = best_spans(
             *logits, batch["answerable"].to(device), args.longest_answer, args.n_best
         )
-        for i, *row in zip(batch["rows"], *(one.tolist() for one in spans), strict=True):
-            one = dataset.rows[i]
-            pieces = dataset.contexts[dataset.questions[one.question].context]
-            shift = one.begin - len(dataset.asked[one.question]) - 2
-            for value, first, last in zip(*row, strict=True):
+        for i, *spans_of_row in zip(batch["rows"], *(x.tolist() for x in spans), strict=True):
+            row = dataset.rows[i]
+            tokens = dataset.contexts[dataset.questions[row.question].context]
+            shift = row.begin - len(dataset.asked[row.question]) - 2
+            best = scores[row.question]
+            for value, first, last in zip(*spans_of_row, strict=True):
                 if value > -np.inf:
-                    span = int(pieces.starts[first + shift]), int(pieces.ends[last + shift])
-                    known = found[one.question]
-                    known[span] = max(value, known.get(span, -np.inf))
+                    span = int(tokens.starts[first + shift]), int(tokens.ends[last + shift])
+                    best[span] = max(value, best.get(span, -np.inf))
     return [
-        said(one.context, spans, args.n_best)
-        for one, spans in zip(dataset.questions, found, strict=True)
+        best_texts(question.context, spans, args.n_best)
+        for question, spans in zip(dataset.questions, scores, strict=True)
     ]
 
 
-def said(context: str, spans: dict[tuple[int, int], float], count: int) -> list[tuple[str, float]]:
-    """The texts of the best spans, and the softmax over their scores."""
-    best = sorted(spans, key=lambda span: (-spans[span], span))[:count]
+def best_texts(
+    context: str, scores: dict[tuple[int, int], float], count: int
+) -> list[tuple[str, float]]:
+    """The texts of the best spans, and the softmax of their scores."""
+    best = sorted(scores, key=lambda span: (-scores[span], span))[:count]
     if not best:
         return [("", 1.0)]
-    shares = torch.tensor([spans[span] for span in best]).softmax(dim=0).tolist()
-    return [(context[first:last], p) for (first, last), p in zip(best, shares, strict=True)]
+    chances = torch.tensor([scores[span] for span in best]).softmax(dim=0).tolist()
+    return [(context[first:last], p) for (first, last), p in zip(best, chances, strict=True)]
 
 
 # ---------------------------------------------------------------------------------------------
@@ -157,76 +159,78 @@ def said(context: str, spans: dict[tuple[int, int], float], count: int) -> list[
 
 
 def windows_of(questions: list[Question], tokenizer: BertTokenizer, args) -> Windows:
-    """The rows of these questions, as long and overlapping as the flags say."""
+    """The windows of these questions, with --length and --stride."""
     return Windows(questions, tokenizer, args.length, args.stride or args.length // 3)
 
 
-def train(args) -> None:
+def train(args: AnswerFlags) -> None:
     """Train on args.train; the epoch with the best F1 on args.dev is kept in args.out."""
     keep_freed_memory()
     device = pick_device(args.use_gpu)
     tokenizer = BertTokenizer.from_pretrained(args.model)
-    labels = ("first", "last")
-    model = QuestionAnswerer.from_pretrained(args.model, labels=labels)
+    model = QuestionAnswerer.from_pretrained(args.model, labels=("first", "last"))
     settle_length(args, model)
     train_set, dev_set = (
         windows_of(read_questions(file, args.limit), tokenizer, args)
         for file in (args.train, args.dev)
     )
-    for name, some in (("train", train_set), ("dev", dev_set)):
-        print(f"{name}: {len(some.questions):,} questions in {len(some):,} windows")
-        if not all(one.answers for one in some.questions):
+    for name, dataset in (("train", train_set), ("dev", dev_set)):
+        print(f"{name}: {len(dataset.questions):,} questions in {len(dataset):,} windows")
+        if not all(question.answers for question in dataset.questions):
             file = getattr(args, name)
             raise InputError(f"{file} holds questions without an answer; SQuAD 1.1's all have one")
+    optimizer = AdamW(model.to(device).parameters(), lr=args.lr)
 
-    with new_run(args, model.to(device), train_set, TOTALS, COLUMNS, CURVES) as run:
+    with new_run(args, model, optimizer, train_set, COLUMNS, CURVES) as run:
         for _ in run.epochs():
             for batch in run.batches():
                 for *inputs, labels in run.micro_batches(batch, KEYS):
                     with run.autocast():
                         first, last = model(*inputs)  # (B, L) three times → (B, L), (B, L)
                     loss = span_loss(first, last, labels)
-                    run.backward(loss / len(batch["labels"]))
-                    guessed = torch.stack([first.argmax(dim=1), last.argmax(dim=1)], dim=1)
-                    right = (guessed == labels).all(dim=1).sum().item()  # (B, 2) → both ends
-                    run.add(windows=len(labels), loss=loss.item(), right=right)
-                run.step()
+                    (loss / len(batch["labels"])).backward()
+                    predicted = torch.stack([first.argmax(dim=1), last.argmax(dim=1)], dim=1)
+                    right = (predicted == labels).all(dim=1)  # (B, 2) → (B,), both ends
+                    run.log(len(labels), loss=loss / len(labels), right=right)
+                run.before_update()
+                optimizer.step()
+                optimizer.zero_grad()
+                run.end_step()
             answers = [best[0][0] for best in answer(model, dev_set, args, device, run.autocast)]
             scores = score(dev_set.questions, answers)
             if run.is_best(scores["f1"]):
                 model.save_pretrained(args.out)
                 tokenizer.save_pretrained(args.out, model.config.max_position_embeddings)
-            row = {name: run.mean(name) for name in ("loss", "right")}
-            run.end_epoch(row | {f"dev_{name}": value for name, value in scores.items()})
+            run.end_epoch(run.means() | {f"dev_{name}": x for name, x in scores.items()})
 
 
 def answer_with(args, questions: list[Question]) -> list[list[tuple[str, float]]]:
-    """What the model of args.checkpoint answers."""
-    ours = restore(args, QuestionAnswerer)
-    dataset = windows_of(questions, ours.tokenizer, args)
-    return answer(ours.model, dataset, args, ours.device, ours.autocast)
+    """The answers of the model of args.checkpoint."""
+    restored = restore(args, QuestionAnswerer)
+    dataset = windows_of(questions, restored.tokenizer, args)
+    return answer(restored.model, dataset, args, restored.device, restored.autocast)
 
 
-def evaluate(args) -> None:
+def evaluate(args: AnswerFlags) -> None:
     """Answer a file's questions into NAME-predictions.json, {id: answer}, and print the scores."""
     file = args.evaluate or args.dev
     questions = read_questions(file, args.limit)
     answers = [best[0][0] for best in answer_with(args, questions)]
     path = Path(args.out) / f"{Path(file).stem}-predictions.json"
-    write_json(path, {one.id: text for one, text in zip(questions, answers, strict=True)})
+    write_json(path, {q.id: text for q, text in zip(questions, answers, strict=True)})
     print(f"wrote {path}")
-    if any(one.answers for one in questions):
+    if any(question.answers for question in questions):
         scores = score(questions, answers)
         write_json(Path(args.out) / f"{Path(file).stem}-scores.json", scores)
         print(f"exact match {100 * scores['exact']:.2f}, F1 {100 * scores['f1']:.2f} ({file})")
 
 
-def predict(args) -> None:
+def predict(args: AnswerFlags) -> None:
     """Print the three best answers and their probabilities."""
     context = sys.stdin.read() if args.context == "-" else args.context
     (best,) = answer_with(args, [Question("", args.predict, context, [])])
-    for text, share in best[:3]:
-        print(f"    {share:.3f}  {' '.join(text.split())}")
+    for text, chance in best[:3]:
+        print(f"    {chance:.3f}  {' '.join(text.split())}")
 
 
 # ---------------------------------------------------------------------------------------------
@@ -238,21 +242,25 @@ class AnswerFlags(HeadFlags):
     """The command line's options."""
 
     USUAL_LENGTH: ClassVar[int] = 384
-    out: str = flag("predictions/squad", help=OUT_HELP)
+    out: str = flag("predictions/squad", path="writes", help=OUT_HELP)
     epochs: int = flag(2, type=positive_int)
     batch_size: int = flag(16, type=positive_int)
     length: int | None = flag(
-        None, type=positive_int, help="most word pieces of a row (384, or what the model can read)"
+        None, type=positive_int, help="most tokens of a row (384, or the model's limit)"
     )
-    train: str | None = flag(None, help="SQuAD's JSON ($MINBERT_DATA/squad)")
-    dev: str | None = flag(None, help="the same, to choose the best epoch on")
-    predict: str | None = flag(None, metavar="QUESTION", help="answer it from --context")
-    context: str | None = flag(None, metavar="TEXT", help="or - for standard input")
+    train: str | None = flag(None, path="reads", help="SQuAD's JSON ($MINBERT_DATA/squad)")
+    dev: str | None = flag(None, path="reads", help="the same, to choose the best epoch on")
+    predict: str | None = flag(
+        None, may_change=True, metavar="QUESTION", help="answer it from --context"
+    )
+    context: str | None = flag(
+        None, may_change=True, metavar="TEXT", help="the context, or - for standard input"
+    )
     stride: int | None = flag(
-        None, type=positive_int, help="pieces two windows share (a third of --length)"
+        None, type=positive_int, help="tokens that two windows share (a third of --length)"
     )
-    longest_answer: int = flag(30, type=positive_int, help="in word pieces (30)")
-    n_best: int = flag(20, type=positive_int, help="spans a window to consider (20)")
+    longest_answer: int = flag(30, type=positive_int, help="in tokens (30)")
+    n_best: int = flag(20, type=positive_int, help="spans to consider per window (20)")
 
 
 def get_args(arguments: Sequence[str] | None = None) -> AnswerFlags:
@@ -267,12 +275,14 @@ def get_args(arguments: Sequence[str] | None = None) -> AnswerFlags:
     return args
 
 
-def default_files(args) -> None:
+def default_files(args: AnswerFlags) -> None:
     """Without --train: the files of SQuAD below $MINBERT_DATA."""
     folder = Path(os.environ.get("MINBERT_DATA", "data")) / "squad"
     pairs = [pair for pair in FILES if all((folder / name).is_file() for name in pair)]
     if not args.train and not pairs:
-        raise InputError(f"no {folder / FILES[0][0]}: give --train and --dev, or set $MINBERT_DATA")
+        raise InputError(
+            f"{folder / FILES[0][0]} is missing: give --train and --dev, or set $MINBERT_DATA"
+        )
     if not args.train:
         args.train, args.dev = (str(folder / name) for name in pairs[0])
 

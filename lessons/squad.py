@@ -1,7 +1,7 @@
-"""SQuAD: its questions, word pieces that know their characters, windows, best spans, EM and F1.
+"""SQuAD: questions, tokens with their places in the text, windows, best spans, EM and F1.
 
-It knows the tokenizer, and nothing of BERT, of training or of where the logits come from: that is
-question_answering.py's.
+This file knows the tokenizer. It does not know BERT, training or where the logits come from: see
+question_answering.py.
 """
 
 from __future__ import annotations
@@ -25,22 +25,22 @@ from tokenizer import BertTokenizer, category, normalise, split_at_punctuation
 from training.files.errors import InputError
 from training.loop.progress import progress_bar
 
-QUESTION_PIECES = 64  # a longer question is cut, as BERT's own script cuts it
+QUESTION_TOKENS = 64  # a longer question is cut, as BERT's own script cuts it
 
 # ---------------------------------------------------------------------------------------------
-# Word pieces that know where they are in the text
+# Tokens and their places in the text
 
 
-class Pieces(NamedTuple):
-    """Ids of word pieces, and of each the first character and the one after its last."""
+class Tokens(NamedTuple):
+    """Token ids, and for each the first character and the one after its last."""
 
     ids: list[int]
     starts: np.ndarray
     ends: np.ndarray
 
 
-def align(tokenizer: BertTokenizer, text: str) -> Pieces:
-    """Word pieces with their places in the text as it was before cleaning and lower-casing.
+def align(tokenizer: BertTokenizer, text: str) -> Tokens:
+    """Tokens with their places in the text as it was before cleaning and lower-casing.
 
     The ids are those of ``tokenizer.text_to_ids``, except that a [SEP] or [MASK] typed in the text
     is text like any other.
@@ -53,22 +53,23 @@ def align(tokenizer: BertTokenizer, text: str) -> Pieces:
     plain = "".join(plain)
     ids, bounds, at = [], [], 0
     for word in split_at_punctuation(plain):
-        at = plain.index(word, at)  # nothing but white space lies before it
-        pieces = tokenizer.word_pieces.wordpiece(word)
-        lengths = [len(tokenizer.pieces[i]) - 2 * (n > 0) for n, i in enumerate(pieces)]  # no ##
-        if pieces == [tokenizer.unk_token_id]:
+        at = plain.index(word, at)  # only white space lies before it
+        word_ids = tokenizer.word_pieces.wordpiece(word)
+        # ## is not in the text
+        lengths = [len(tokenizer.pieces[i]) - 2 * (n > 0) for n, i in enumerate(word_ids)]
+        if word_ids == [tokenizer.unk_token_id]:
             lengths = [len(word)]
         for length in lengths:
             bounds.append((origins[at], origins[at + length - 1] + 1))
             at += length
-        ids += pieces
+        ids += word_ids
     starts, ends = np.array(bounds, np.int32).reshape(-1, 2).T
-    return Pieces(ids, starts, ends)
+    return Tokens(ids, starts, ends)
 
 
 @functools.cache
 def clean(character: str, lower_case: bool) -> str:
-    """What BERT makes of one character: nothing, itself, its base letter, or several."""
+    """How BERT cleans a character: to nothing, itself, its base letter, or several."""
     if character in "\t\n\r" or category(character)[0] == "Z":
         return " "
     return normalise(character, lower_case)
@@ -79,7 +80,7 @@ def clean(character: str, lower_case: bool) -> str:
 
 
 class Question(NamedTuple):
-    """A question on a context, and the answers that are right: (first character, text)."""
+    """A question on a context, and its correct answers: (first character, text)."""
 
     id: str
     text: str
@@ -95,16 +96,16 @@ def read_questions(path: str | Path, limit: int | None = None) -> list[Question]
     """
     try:
         articles = json.loads(Path(path).read_text(encoding="utf-8"))["data"]
-        found = [
+        questions = [
             Question(
-                str(one["id"]),
-                str(one["question"]),
+                str(entry["id"]),
+                str(entry["question"]),
                 str(paragraph["context"]),
-                [(int(a["answer_start"]), str(a["text"])) for a in one.get("answers", [])],
+                [(int(a["answer_start"]), str(a["text"])) for a in entry.get("answers", [])],
             )
             for article in articles
             for paragraph in article["paragraphs"]
-            for one in paragraph["qas"]
+            for entry in paragraph["qas"]
         ][:limit]
     except OSError as error:
         raise InputError(f"{path} cannot be read ({error.strerror})") from None
@@ -112,38 +113,38 @@ def read_questions(path: str | Path, limit: int | None = None) -> list[Question]
         raise InputError(
             f"{path} is not SQuAD's JSON, data/paragraphs/qas ({type(error).__name__}: {error})"
         ) from None
-    if not found:
+    if not questions:
         raise InputError(f"{path} holds no questions")
-    for name, times in Counter(one.id for one in found).items():
+    for name, times in Counter(question.id for question in questions).items():
         if times > 1:
             raise InputError(f"{path}: {times} questions have the id {name}")
-    for one in found:
-        for start, answer in one.answers:
-            if start < 0 or not answer or not one.context.startswith(answer, start):
+    for question in questions:
+        for start, answer in question.answers:
+            if start < 0 or not answer or not question.context.startswith(answer, start):
                 raise InputError(
-                    f"{path}, question {one.id}: the answer {answer[:40]!r} is not at "
+                    f"{path}, question {question.id}: the answer {answer[:40]!r} is not at "
                     f"character {start} of its context"
                 )
-    return found
+    return questions
 
 
 class Row(NamedTuple):
-    """One window: of which question, which pieces of the context, where the answer is."""
+    """A window: its question, its tokens of the context, where the answer is."""
 
     question: int
-    begin: int  # first piece of the context
+    begin: int  # first token of the context
     end: int  # and the one after its last
     first: int  # of the answer, counted from [CLS]; 0, which is [CLS] itself, if it is elsewhere
     last: int
 
 
-def windows(pieces: int, room: int, stride: int) -> Iterator[tuple[int, int]]:
-    """(begin, end) of stretches of at most ``room`` pieces; ``stride`` are in both neighbours."""
+def windows(length: int, room: int, stride: int) -> Iterator[tuple[int, int]]:
+    """(begin, end) of stretches of at most ``room`` tokens; neighbours share ``stride`` of them."""
     begin = 0
-    while begin + room < pieces:
+    while begin + room < length:
         yield begin, begin + room
         begin += room - stride
-    yield begin, pieces
+    yield begin, length
 
 
 class Windows:
@@ -154,9 +155,9 @@ class Windows:
         self.pad_id, self.cls, self.sep = (
             getattr(tokenizer, f"{name}_token_id") for name in ("pad", "cls", "sep")
         )
-        contexts = {one.context: None for one in questions}
+        contexts = {question.context: None for question in questions}
         self.contexts = {text: align(tokenizer, text) for text in progress_bar(contexts, "align")}
-        self.asked = [align(tokenizer, one.text).ids[:QUESTION_PIECES] for one in questions]
+        self.asked = [align(tokenizer, q.text).ids[:QUESTION_TOKENS] for q in questions]
         self.rows = [
             row
             for i in range(len(questions))
@@ -165,19 +166,19 @@ class Windows:
 
     def rows_of(self, i: int, room: int, stride: int) -> Iterator[Row]:
         """The windows of a question; its first answer is the one to learn."""
-        one = self.questions[i]
-        pieces = self.contexts[one.context]
-        first, last = len(pieces.ids), -1  # nowhere
-        if one.answers:
-            start, answer = one.answers[0]
-            first = int(np.searchsorted(pieces.ends, start, side="right"))
-            last = int(np.searchsorted(pieces.starts, start + len(answer), side="left")) - 1
+        question = self.questions[i]
+        tokens = self.contexts[question.context]
+        first, last = len(tokens.ids), -1  # nowhere
+        if question.answers:
+            start, answer = question.answers[0]
+            first = int(np.searchsorted(tokens.ends, start, side="right"))
+            last = int(np.searchsorted(tokens.starts, start + len(answer), side="left")) - 1
         if room <= stride:
             raise InputError(
-                f"--length leaves {room} pieces for a context, no more than --stride {stride}"
+                f"--length leaves {room} tokens for a context, no more than --stride {stride}"
             )
         before = len(self.asked[i]) + 2  # [CLS] question [SEP]
-        for begin, end in windows(len(pieces.ids), room, stride):
+        for begin, end in windows(len(tokens.ids), room, stride):
             inside = begin <= first <= last < end
             span = (first - begin + before, last - begin + before) if inside else (0, 0)
             yield Row(i, begin, end, *span)
@@ -189,7 +190,7 @@ class Windows:
         return i
 
     def lengths(self) -> list[int]:
-        """Word pieces of every row, [CLS] and both [SEP] included."""
+        """Tokens of every row, [CLS] and both [SEP] included."""
         return [len(self.asked[row.question]) + row.end - row.begin + 3 for row in self.rows]
 
     def collate_fn(self, numbers: Sequence[int]) -> dict[str, Any]:
@@ -224,13 +225,13 @@ def best_spans(
 
     Args:
         first, last: logits (B, L).
-        answerable: (B, L), True for pieces of the context.
+        answerable: (B, L), True for tokens of the context.
         count: how many spans a row; fewer if there are not as many places.
 
     Returns:
         Scores, i and j, (B, count) each, best first; the score is −∞ where there is no such span.
     """
-    first, last = (one.float().masked_fill(~answerable, -torch.inf) for one in (first, last))
+    first, last = (end.float().masked_fill(~answerable, -torch.inf) for end in (first, last))
     last = F.pad(last, (0, longest - 1), value=-torch.inf).unfold(1, longest, 1)  # (B, L, longest)
     scores = (first[:, :, None] + last).flatten(1)  # (B, L · longest)
     best = scores.topk(min(count, scores.size(1)), dim=1)  # values and indices, (B, count) each
@@ -239,7 +240,7 @@ def best_spans(
 
 
 # ---------------------------------------------------------------------------------------------
-# Scores, as SQuAD's official script counts them
+# Scores, as in SQuAD's official script
 
 
 def normalise_answer(text: str) -> str:
@@ -254,17 +255,19 @@ def exact_match(predicted: str, gold: str) -> float:
 
 
 def f1(predicted: str, gold: str) -> float:
-    """Harmonic mean of the shares of words in common, each as often as both have it."""
+    """F1 of the bags of words: 2 · words in common / words in both."""
     ours, theirs = (normalise_answer(text).split() for text in (predicted, gold))
     common = sum((Counter(ours) & Counter(theirs)).values())
     return 2 * common / (len(ours) + len(theirs)) if common else 0.0
 
 
 def score(questions: Sequence[Question], answers: Sequence[str]) -> dict[str, float]:
-    """Exact match and F1, each the best over a question's answers, as shares of the questions."""
+    """Means of exact match and F1, each the best over a question's answers."""
     scored = [pair for pair in zip(questions, answers, strict=True) if pair[0].answers]
     return {
-        name: sum(max(metric(said, gold) for _, gold in one.answers) for one, said in scored)
+        name: sum(
+            max(metric(answer, gold) for _, gold in question.answers) for question, answer in scored
+        )
         / max(1, len(scored))
         for name, metric in (("exact", exact_match), ("f1", f1))
     }

@@ -1,18 +1,17 @@
-"""Which words are names: BERT with a linear layer over every word piece (Devlin et al., 5.3).
+"""Named entities: BERT with a linear layer over every token (Devlin et al. 2019, section 5.3).
 
     python lessons/token_classifier.py --train TRAIN --dev DEV --test TEST
     python lessons/token_classifier.py --predict 'Ada Lovelace was born in London.' \
         --checkpoint predictions/ner
     python lessons/token_classifier.py --evaluate FILE --checkpoint predictions/ner
 
-Without --train the files are $MINBERT_DATA/ner/wikiann_en/train, dev and test. A file holds a word
-and its tag a line, with a tab between, and an empty line after each sentence. The best epoch on dev
-is kept in the folder --out as one that ``transformers`` loads too. The idea, and what to try:
+Without --train the files are $MINBERT_DATA/ner/wikiann_en/train, dev and test. A line of a file is
+a word, a tab and its tag; an empty line ends a sentence. The best epoch on dev is kept in the
+folder --out, which ``transformers`` loads too. The idea, and what to try:
 docs/token-classification.md.
 
-This file has the model, its training and its use. How files look, which piece has a word's label
-and what counts as an entity is extensions/entities.py's; flags, folders and the head's weights are
-heads.py's.
+This file has the model, its training and its use. extensions/entities.py reads the files, gives
+each token its label and scores entities; heads.py has flags, folders and the head's weights.
 """
 
 from __future__ import annotations
@@ -55,6 +54,7 @@ from lessons.heads import (
     settle_length,
     train_and_score,
 )
+from optimizer import AdamW
 from tokenizer import BertTokenizer, split_at_punctuation
 from training.cli.arguments import OneLineParser, positive_int, probability
 from training.cli.flags import add_fields, flag
@@ -64,9 +64,9 @@ from training.files.writing import atomic_write, write_json
 from training.loop.batches import evaluation_loader
 from training.loop.devices import keep_freed_memory, pick_device
 from training.loop.progress import progress_bar
+from training.loop.run import Run
 
-# What is summed up, what the table shows (headings and keys) and the picture (keys and names)
-TOTALS = ("words", "loss", "right")
+# The columns of the table (headings and keys) and the curves of the picture (keys and names)
 COLUMNS = {
     "loss": "loss",
     "words right": "right",
@@ -81,7 +81,7 @@ CURVES = {"right": "words right (train)", "dev_f1": "entity F1 (dev)"}
 
 
 class TokenClassifier(BertWithHead):
-    """A label for every word piece: softmax(W h_i + b) of its last hidden state h_i."""
+    """A label for every token: softmax(W h_i + b) of its last hidden state h_i."""
 
     def __init__(self, config: BertConfig, labels: Sequence[str] | None = None):
         super().__init__(config, labels)
@@ -94,7 +94,7 @@ class TokenClassifier(BertWithHead):
 
 
 def tag_loss(logits: Tensor, labels: Tensor) -> Tensor:
-    """The cross-entropy of all labelled pieces, summed: (B, L, C), (B, L) with −100 → ()."""
+    """The cross-entropy, summed over labelled tokens: (B, L, C), (B, L) with −100 → ()."""
     flat = logits.float().flatten(0, 1)  # (B · L, C)
     return F.cross_entropy(flat, labels.flatten(), ignore_index=NO_LABEL, reduction="sum")
 
@@ -111,27 +111,27 @@ def tag_words(
     device: torch.device,
     autocast: Callable[[], AbstractContextManager],
 ) -> tuple[list[list[str]], list[list[float]]]:
-    """The likeliest tag of every word of every sentence, and its probability, in their order."""
+    """The most probable tag of every word of every sentence, and its probability."""
     model.eval()
     tags: list[list[str]] = [[]] * len(dataset)
-    shares: list[list[float]] = [[]] * len(dataset)
+    probabilities: list[list[float]] = [[]] * len(dataset)
     for batch in progress_bar(evaluation_loader(dataset, batch_size), "eval"):
         with autocast():
             logits = model(batch["token_ids"].to(device), batch["attention_mask"].to(device))
-        found = likeliest_tags(logits, batch["places"], model.labels)
-        for i, one in zip(batch["sent_ids"], found, strict=True):
-            tags[i], shares[i] = one
-    return tags, shares
+        predictions = likeliest_tags(logits, batch["places"], model.labels)
+        for i, prediction in zip(batch["sent_ids"], predictions, strict=True):
+            tags[i], probabilities[i] = prediction
+    return tags, probabilities
 
 
 # ---------------------------------------------------------------------------------------------
 # Training and scoring
 
 
-def train(args) -> None:
+def train(args: TokenFlags) -> None:
     """Train on args.train; the epoch with the best entity F1 on args.dev is kept in args.out."""
     if args.test:
-        read_sentences(args.test)  # a fault in it must not show after an hour of training
+        read_sentences(args.test)  # an error in it must not show after an hour of training
     keep_freed_memory()
     device = pick_device(args.use_gpu)
     sentences, dev = (read_sentences(file, args.limit) for file in (args.train, args.dev))
@@ -141,78 +141,92 @@ def train(args) -> None:
     model.dropout.p = args.hidden_dropout_prob
     settle_length(args, model)
     train_set, dev_set = (
-        TaggedWords(some, tokenizer, labels, args.length) for some in (sentences, dev)
+        TaggedWords(rows, tokenizer, labels, args.length) for rows in (sentences, dev)
     )
-    tell_size(train_set, dev_set)
+    print_size(train_set, dev_set)
+    optimizer = AdamW(model.to(device).parameters(), lr=args.lr)
 
-    with new_run(args, model.to(device), train_set, TOTALS, COLUMNS, CURVES) as run:
+    with new_run(args, model, optimizer, train_set, COLUMNS, CURVES) as run:
         for _ in run.epochs():
             for batch in run.batches():
-                words = max(1, int((batch["labels"] != NO_LABEL).sum()))  # of all micro-batches
+                words = max(1, int((batch["labels"] != NO_LABEL).sum()))
                 for ids, mask, targets in run.micro_batches(batch):
                     with run.autocast():
                         logits = model(ids, mask)  # (B, L), (B, L) → (B, L, labels)
                     loss = tag_loss(logits, targets)
-                    run.backward(loss / words)
-                    right = (logits.argmax(dim=-1) == targets).sum().item()
-                    labelled = (targets != NO_LABEL).sum().item()
-                    run.add(words=labelled, loss=loss.item(), right=right)
-                run.step()
+                    (loss / words).backward()
+                    log_words(run, words, loss, logits, targets)
+                run.before_update()
+                optimizer.step()
+                optimizer.zero_grad()
+                run.end_step()
             tags, _ = tag_words(model, dev_set, args.batch_size, device, run.autocast)
-            found = entity_scores([tags for _, tags in dev], tags).loc["all"].to_dict()
-            if run.is_best(found["f1"]):
+            scores = entity_scores([sentence.tags for sentence in dev], tags).loc["all"]
+            if run.is_best(scores["f1"]):
                 model.save_pretrained(args.out)
                 tokenizer.save_pretrained(args.out, model.config.max_position_embeddings)
-            scores = {f"dev_{name}": found[name] for name in ("precision", "recall", "f1")}
-            run.end_epoch({name: run.mean(name) for name in ("loss", "right")} | scores)
+            results = {f"dev_{name}": float(scores[name]) for name in ("precision", "recall", "f1")}
+            run.end_epoch(run.means() | results)
 
 
-def tell_size(*datasets: TaggedWords) -> None:
-    """Say how much there is to learn from, and what of it the model will not see."""
-    print("sentences: " + ", ".join(f"{len(one):,}" for one in datasets))
-    unseen = sum(one.unseen for one in datasets)
+def log_words(run: Run, words: int, loss: Tensor, logits: Tensor, targets: Tensor) -> None:
+    """Log the means over the labelled words of a micro-batch; the batch has ``words`` of them."""
+    labelled = targets != NO_LABEL  # (B, L), M of them
+    count = max(1, int(labelled.sum()))
+    right = (logits.argmax(dim=-1) == targets)[labelled]  # (M,)
+    run.log(count, of=words, loss=loss / count, right=right)
+
+
+def print_size(*datasets: TaggedWords) -> None:
+    """Print how many sentences there are, and how many words are cut off."""
+    print("sentences: " + ", ".join(f"{len(dataset):,}" for dataset in datasets))
+    unseen = sum(dataset.unseen for dataset in datasets)
     if unseen:
         print(
             f"note: {unseen} words lie beyond --length; they are not trained on and get the tag O"
         )
 
 
-def evaluate(args) -> None:
-    """Score the model of args.checkpoint on a file; write its tags next to it.
+def evaluate(args: TokenFlags) -> None:
+    """Score the model of args.checkpoint on a file.
 
-    The folder gets NAME-scores.json, and NAME-tags.tsv with word, tag and predicted tag a line.
+    args.out gets NAME-scores.json, and NAME-tags.tsv with lines of word, tag and predicted tag.
     """
     file = args.evaluate or args.test or args.dev
-    ours = restore(args, TokenClassifier)
+    restored = restore(args, TokenClassifier)
     sentences = read_sentences(file, args.limit)
-    dataset = TaggedWords(sentences, ours.tokenizer, ours.model.labels, args.length)
-    tell_size(dataset)
-    tags, _ = tag_words(ours.model, dataset, args.batch_size, ours.device, ours.autocast)
-    scores = entity_scores([one.tags for one in sentences], tags)
+    dataset = TaggedWords(sentences, restored.tokenizer, restored.model.labels, args.length)
+    print_size(dataset)
+    tags, _ = tag_words(
+        restored.model, dataset, args.batch_size, restored.device, restored.autocast
+    )
+    scores = entity_scores([sentence.tags for sentence in sentences], tags)
     print(f"entities of {file}\n{scores.to_string(float_format='{:.3f}'.format)}")
     stem = Path(args.out) / Path(file).name
     write_json(f"{stem}-scores.json", scores.to_dict(orient="index"))
     with atomic_write(f"{stem}-tags.tsv") as out:
-        for one, found in zip(sentences, tags, strict=True):
-            for line in zip(*one, found, strict=True):
+        for sentence, predicted in zip(sentences, tags, strict=True):
+            for line in zip(*sentence, predicted, strict=True):
                 out.write("\t".join(line) + "\n")
             out.write("\n")
 
 
-def predict(args, texts: Iterable[str]) -> None:
-    """Print each text's entities: type, words, and the probability of the least sure word."""
-    ours = restore(args, TokenClassifier)
+def predict(args: TokenFlags, texts: Iterable[str]) -> None:
+    """Print each text's entities: type, lowest probability of a word, words."""
+    restored = restore(args, TokenClassifier)
+    model, device, autocast = restored.model, restored.device, restored.autocast
     for text in texts:
         words = split_at_punctuation(text)
         if not words:
             continue
         sentence = Sentence(words, [OUTSIDE] * len(words))
-        dataset = TaggedWords([sentence], ours.tokenizer, ours.model.labels, args.length)
-        (tags,), (shares,) = tag_words(ours.model, dataset, 1, ours.device, ours.autocast)
+        dataset = TaggedWords([sentence], restored.tokenizer, model.labels, args.length)
+        (tags,), (probabilities,) = tag_words(model, dataset, 1, device, autocast)
         print(" ".join(words))
         for kind, first, last in entities(tags):
-            name, sure = " ".join(words[first : last + 1]), min(shares[first : last + 1])
-            print(f"    {kind:8} {sure:.3f}  {name}", flush=True)
+            name = " ".join(words[first : last + 1])
+            lowest = min(probabilities[first : last + 1])
+            print(f"    {kind:8} {lowest:.3f}  {name}", flush=True)
 
 
 # ---------------------------------------------------------------------------------------------
@@ -223,19 +237,27 @@ def predict(args, texts: Iterable[str]) -> None:
 class TokenFlags(HeadFlags):
     """The command line's options."""
 
-    out: str = flag("predictions/ner", help=OUT_HELP)
+    out: str = flag("predictions/ner", path="writes", help=OUT_HELP)
     epochs: int = flag(3, type=positive_int)
     batch_size: int = flag(32, type=positive_int)
     hidden_dropout_prob: float = flag(0.1, type=probability, help="before the head")
     train: str | None = flag(
-        None, help="file of word<TAB>tag lines ($MINBERT_DATA/ner/wikiann_en/train)"
+        None, path="reads", help="file of word<TAB>tag lines ($MINBERT_DATA/ner/wikiann_en/train)"
     )
-    dev: str | None = flag(None, help="the same, to choose the best epoch on (…/dev)")
+    dev: str | None = flag(None, path="reads", help="the same, to choose the best epoch on (…/dev)")
     test: str | None = flag(
-        None, help="the same, scored once, at the end (…/test; optional with --train)"
+        None,
+        path="reads",
+        may_change=True,
+        help="the same, scored once, at the end (…/test; optional with --train)",
     )
     predict: str | None = flag(
-        None, nargs="?", const="-", metavar="TEXT", help="or lines from standard input"
+        None,
+        may_change=True,
+        nargs="?",
+        const="-",
+        metavar="TEXT",
+        help="or lines from standard input",
     )
 
 
@@ -248,12 +270,14 @@ def get_args(arguments: Sequence[str] | None = None) -> TokenFlags:
     return checked(parser, parser.parse_args(arguments, namespace=TokenFlags()))
 
 
-def default_files(args) -> None:
+def default_files(args: TokenFlags) -> None:
     """Without --train: WikiANN below $MINBERT_DATA."""
     if not args.train:
         folder = Path(os.environ.get("MINBERT_DATA", "data")) / "ner" / "wikiann_en"
         if not (folder / "train").is_file():
-            raise InputError(f"no {folder / 'train'}: give --train and --dev, or set $MINBERT_DATA")
+            raise InputError(
+                f"{folder / 'train'} is missing: give --train and --dev, or set $MINBERT_DATA"
+            )
         args.train, args.dev, args.test = (str(folder / n) for n in ("train", "dev", "test"))
 
 

@@ -56,7 +56,7 @@ class Variant(BertModel):
 
     @classmethod
     def read_config(cls, folder: Path) -> BertConfig:
-        """The configuration file of a checkpoint in our words; InputError if it is another's."""
+        """The configuration of a checkpoint under our names; InputError if of another model."""
         path = folder / "config.json"
         try:
             values = json.loads(path.read_text(encoding="utf-8"))
@@ -83,7 +83,7 @@ class Variant(BertModel):
         return model.eval()
 
     def load_hf_weights(self, tensors: dict[str, Tensor], source: str) -> None:
-        """Copy tensors under Hugging Face's names into this model; a task's head is left aside."""
+        """Copy tensors under Hugging Face's names into this model; a task's head is left out."""
         tensors = {k.removeprefix(f"{self.MODEL_TYPE}."): tensor for k, tensor in tensors.items()}
         state = {ours: tensors[theirs] for theirs, ours in self.hf_names() if theirs in tensors}
         state |= dict(self.named_buffers())
@@ -118,8 +118,8 @@ class Variant(BertModel):
         theirs = {ours: name for name, ours in self.CONFIG_NAMES.items()}
         config = vars(self.config) | {"hidden_act": self.ACTIVATION, "model_type": self.MODEL_TYPE}
         config |= {"architectures": [architecture or type(self).__name__], **values}
-        own = ("name_or_path",)
-        config = {theirs.get(key, key): value for key, value in config.items() if key not in own}
+        config.pop("name_or_path", None)
+        config = {theirs.get(key, key): value for key, value in config.items()}
         write_folder(folder, config, tensors)
 
 
@@ -127,8 +127,8 @@ class Variant(BertModel):
 # The three
 
 
-def positions_of_pieces(input_ids: Tensor, pad_token_id: int) -> Tensor:
-    """RoBERTa's positions: pad + 1, pad + 2 … for pieces, pad itself for padding.
+def roberta_positions(input_ids: Tensor, pad_token_id: int) -> Tensor:
+    """RoBERTa's positions: pad + 1, pad + 2 … for tokens, pad itself for padding.
 
     (B, L) → (B, L). With pad = 1: ids [0, 7, 9, 2, 1, 1] → [2, 3, 4, 5, 1, 1].
     """
@@ -137,10 +137,10 @@ def positions_of_pieces(input_ids: Tensor, pad_token_id: int) -> Tensor:
 
 
 class RobertaModel(Variant):
-    """RoBERTa (Liu et al. 2019): BERT's network, trained better; positions counted otherwise.
+    """RoBERTa (Liu et al. 2019): BERT's network, trained better; positions are counted differently.
 
-    There are no segments: one row of that table is left, and added to every piece. Positions begin
-    after the padding's, whose row stays as it is: hence 514 rows for 512 pieces.
+    There are no segments: one row of that table is left, and added to every token. Positions begin
+    after the padding's, whose row is not trained: hence 514 rows for 512 tokens.
     """
 
     MODEL_TYPE = "roberta"
@@ -153,7 +153,7 @@ class RobertaModel(Variant):
     def embed(self, input_ids: Tensor, token_type_ids: Tensor | None = None) -> Tensor:
         """BERT's sum of embeddings, at RoBERTa's positions: (B, L) → (B, L, D)."""
         counted = self.position_ids
-        self.position_ids = positions_of_pieces(input_ids, self.config.pad_token_id)  # (B, L)
+        self.position_ids = roberta_positions(input_ids, self.config.pad_token_id)  # (B, L)
         try:
             return super().embed(input_ids)
         finally:
@@ -216,7 +216,7 @@ class AlbertModel(Variant):
 
 
 class NoSegments(nn.Module):
-    """Stands where the embedding of segments was, and adds nothing."""
+    """Replaces the embedding of segments, and adds nothing."""
 
     def forward(self, token_type_ids: Tensor) -> Tensor:
         """(B, L) → 0."""
@@ -257,7 +257,7 @@ class DistilBertModel(Variant):
     def forward(
         self, input_ids: Tensor, attention_mask: Tensor, token_type_ids: Tensor | None = None
     ) -> dict[str, Tensor]:
-        """As BertModel's, but pooler_output (B, D) is [CLS] of last_hidden_state as it comes."""
+        """Like BertModel's, but pooler_output (B, D) is the last hidden state of [CLS]."""
         encoded = self.encode(self.embed(input_ids), attention_mask)  # (B, L, D)
         return {"last_hidden_state": encoded, "pooler_output": encoded[:, 0]}
 
@@ -303,14 +303,14 @@ def configurations(hidden: int, layers: int) -> dict[str, tuple[type[BertModel],
 
 
 def count(model: BertModel) -> tuple[int, int]:
-    """Parameters in all, each shared one once; and those of them in embeddings."""
+    """The number of parameters, shared ones counted once, and of those in embeddings."""
     embeddings = ("word_embedding", "pos_embedding", "tk_type_embedding")
     sizes = {name: parameter.numel() for name, parameter in model.named_parameters()}
     return sum(sizes.values()), sum(n for name, n in sizes.items() if name.startswith(embeddings))
 
 
 def seconds_of(model: BertModel, batch: int, length: int, train: bool) -> float:
-    """One pass over random pieces without padding, with the backward pass if ``train``."""
+    """Seconds of a pass over random tokens without padding, and of a backward pass if ``train``."""
     device = model.position_ids.device
     ids = torch.randint(1000, 30000, (batch, length), device=device)  # (B, L)
     begun = time.perf_counter()
@@ -337,7 +337,7 @@ def show_table(args: argparse.Namespace) -> None:
                 if turn:  # the first one warms up
                     times.setdefault((name, train), []).append(seconds)
     print(
-        f"hidden {args.hidden}, {args.layers} layers, {args.batch_size} × {args.length} pieces, "
+        f"hidden {args.hidden}, {args.layers} layers, {args.batch_size} × {args.length} tokens, "
         f"median of {args.repeats}, {torch.get_num_threads()} thread(s), {device.type}\n"
         "model         parameters   embeddings   the rest   forward    × BERT   "
         "and backward    × BERT"
@@ -373,8 +373,8 @@ def main() -> None:
     add = parser.add_argument
     add("--hidden", type=positive_int, default=768, help="hidden size D (default: 768)")
     add("--layers", type=positive_int, default=12, help="layers; DistilBERT has half as many")
-    add("--batch_size", type=positive_int, default=8, help="texts a pass")
-    add("--length", type=positive_int, default=128, help="pieces a text, at most 512")
+    add("--batch_size", type=positive_int, default=8, help="texts per pass")
+    add("--length", type=positive_int, default=128, help="tokens per text, at most 512")
     add("--repeats", type=positive_int, default=5, help="passes to take the median of")
     add("--use_gpu", action="store_true", help="CUDA, or Apple's MPS")
     add("--load", metavar="DIR", help="say what is in a checkpoint instead")

@@ -7,8 +7,8 @@ r"""How a vocabulary of word pieces is learned: join the pair with the best scor
 A pair's score is count(pair) / (count(first) · count(second)), as WordPiece has it (Schuster &
 Nakajima 2012), compared with count(pair) alone, as byte-pair encoding has it (Sennrich et al.
 2016), of characters or, as for GPT-2 and RoBERTa, of bytes. With --out the vocabulary is written
-for BertTokenizer, that of bytes for RoBERTa's tokenizer. docs/wordpiece.md explains it. This file
-does not know about models.
+for BertTokenizer, that of bytes for RoBERTa's tokenizer. docs/wordpiece.md explains it. This
+file does not know about models.
 """
 
 from __future__ import annotations
@@ -47,16 +47,16 @@ Pair = tuple[str, str]
 Tokenizer = BertTokenizer | BytePairTokenizer
 METHODS = ("wordpiece", "bpe", "bytes")
 LEAST_OF_BYTES = len(byte_pairs.SPECIAL_TOKENS) + len(BYTES)
-HELD_OUT = 10  # every tenth text is not learned from
+HELD_OUT = 10  # every tenth text is held out
 
 
 @dataclass(frozen=True)
 class Merge:
-    """One step of learning: two pieces that became one."""
+    """One step of learning: two pieces joined into one."""
 
     first: str
     second: str
-    piece: str  # what they make together
+    piece: str  # the two joined
     count: int  # how often they were next to each other
     score: float
 
@@ -92,7 +92,7 @@ def texts_in(paths: Sequence[str]) -> Iterator[str]:
 
 
 def count_words(texts: Iterable[str], lower_case: bool = True) -> Counter[str]:
-    """How often each word occurs, words being what BertTokenizer splits into pieces."""
+    """How often each word occurs; words are what BertTokenizer splits into pieces."""
     stretches = Counter(stretch for text in texts for stretch in text.split())
     words: Counter[str] = Counter()
     for stretch, count in stretches.items():  # each stretch of text is cleaned once
@@ -103,7 +103,7 @@ def count_words(texts: Iterable[str], lower_case: bool = True) -> Counter[str]:
 
 
 def words_of(texts: Iterable[str], lower_case: bool) -> dict[str, Counter[str]]:
-    """What each method takes for words: with bytes a blank belongs to the word behind it."""
+    """The words of each method; with bytes a blank belongs to the word behind it."""
     words = count_words(texts, lower_case)
     return {"wordpiece": words, "bpe": words, "bytes": count_stretches(texts, lower_case)}
 
@@ -118,9 +118,9 @@ def spell(word: str) -> list[str]:
 
 
 class PairTable:
-    """Counts of all pairs and pieces, in arrays, so that the best score is found in one go.
+    """Counts of all pairs and pieces, in arrays, so that the best score is found at once.
 
-    Pairs keep their row when they vanish; their count is then 0.
+    Pairs that vanish keep their row, with a count of 0.
     """
 
     def __init__(self):
@@ -134,7 +134,7 @@ class PairTable:
 
     def add(self, spelled: Sequence[str], count: int) -> None:
         """Count a word with that spelling; a negative count takes it out again."""
-        numbers = [self._piece(piece) for piece in spelled]  # these two make room first
+        numbers = [self._piece(piece) for piece in spelled]  # these two grow the arrays first
         rows = [self._row(pair) for pair in pairwise(spelled)]
         for number in numbers:
             self.piece_counts[number] += count
@@ -142,7 +142,7 @@ class PairTable:
             self.counts[row] += count
 
     def scores(self, method: str) -> np.ndarray:
-        """Of every pair, by one of METHODS; 0 of one that has vanished."""
+        """The score of every pair, by one of METHODS; 0 for one that has vanished."""
         used = len(self.pairs)
         counts = self.counts[:used]
         if method != "wordpiece":
@@ -228,8 +228,8 @@ def learn(
             holders[pair].add(word)
     merges = []
     bar = iter(progress_bar(range(size - len(pieces)), "merges"))
-    while len(pieces) < size and (found := table.best(method, least)):
-        (first, second), count, score = found
+    while len(pieces) < size and (best := table.best(method, least)):
+        (first, second), count, score = best
         piece = first + second.removeprefix(inside)
         merges.append(Merge(first, second, piece, count, score))
         for word in holders.pop((first, second)):
@@ -241,12 +241,12 @@ def learn(
         if piece not in pieces:  # 'a' + '##bc' and 'ab' + '##c' make the same one
             pieces[piece] = None
             next(bar, None)
-    list(bar)  # so that the bar goes, had there been less to join
+    list(bar)  # ends the bar if there was less to join
     return list(pieces), merges
 
 
 # ---------------------------------------------------------------------------------------------
-# Looking at what was learned
+# What was learned
 
 
 def show_merges(merges: Mapping[str, Sequence[Merge]], shown: int) -> None:
@@ -254,14 +254,14 @@ def show_merges(merges: Mapping[str, Sequence[Merge]], shown: int) -> None:
     print("\n step" + "".join(f"   {name:>24s}     count       score" for name in merges))
     for step in range(min(shown, *map(len, merges.values()))):
         line = f"{step + 1:5d}"
-        for merge in (one[step] for one in merges.values()):
+        for merge in (learned[step] for learned in merges.values()):
             pair = f"{merge.first} + {merge.second}"
             line += f"   {pair:>24s}{merge.count:10d}{merge.score:12.6g}"
         print(line)
 
 
 def quality(tokenizer: Tokenizer, words: Mapping[str, int]) -> dict[str, float]:
-    """Of words that were not learned from: pieces a word, and shares of whole and unknown ones."""
+    """Pieces per word of held-out words, and the fractions that are one piece or unknown."""
     total = sum(words.values())
     pieces = whole = unknown = 0
     for word, count in words.items():
@@ -275,14 +275,14 @@ def quality(tokenizer: Tokenizer, words: Mapping[str, int]) -> dict[str, float]:
 def show_quality(
     tokenizers: Mapping[str, Tokenizer], words: Mapping[str, Mapping[str, int]]
 ) -> None:
-    """Print how the vocabularies cut words of other texts, each what it takes for words."""
+    """Print how the vocabularies cut words of held-out texts."""
     print(f"\non {sum(words['wordpiece'].values()):,} words of other texts")
-    print("vocabulary        size   pieces a word   whole words   [UNK]")
+    print("vocabulary        size   pieces/word     whole words   [UNK]")
     for name, tokenizer in tokenizers.items():
-        found = quality(tokenizer, words[name])
+        scores = quality(tokenizer, words[name])
         print(
-            f"{name:12s}{len(tokenizer):10,d}{found['pieces']:16.3f}{found['whole']:14.1%}"
-            f"{found['unknown']:8.2%}"
+            f"{name:12s}{len(tokenizer):10,d}{scores['pieces']:16.3f}{scores['whole']:14.1%}"
+            f"{scores['unknown']:8.2%}"
         )
 
 

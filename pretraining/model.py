@@ -67,12 +67,12 @@ class PretrainingModel(BertPreTrainedModel):
         token_type_ids: Tensor | None = None,
         chosen: Tensor | None = None,
     ) -> tuple[Tensor, Tensor | None]:
-        """Logits of word pieces and of the relation of two segments.
+        """Logits of tokens and of the relation of two segments.
 
         Args:
             input_ids, attention_mask, token_type_ids: (B, L), as BertModel takes them.
             chosen: (B, L) of bool, the M positions that are predicted; all if not given. The
-                decoder has a row for every piece of the vocabulary, so computing it at a seventh of
+                decoder has a row for every token of the vocabulary, so computing it at a seventh of
                 the positions saves a good part of a small model's time.
 
         Returns:

@@ -1,9 +1,10 @@
-"""A pre-trained model as it is given away: half the bytes, with its head for masked words.
+"""Write a pre-trained model for others: half the bytes, with its head for masked words.
 
     python pretraining/ship.py runs/books --out models/books
 
-Weights become bfloat16, which has the range of float32 and 8 bits of its fraction. All else stays,
-and every script, ``transformers`` too, loads the folder. The sha256 it prints is for the card.
+Weights become bfloat16, which has the range of float32 and 8 bits of its fraction. Nothing else
+changes, and every script, ``transformers`` too, loads the folder. The sha256 that it prints is for
+the model card.
 """
 
 from __future__ import annotations
@@ -26,10 +27,10 @@ from training.files.writing import check_writable, sha256_of
 
 
 def ship(run: Path, folder: Path) -> str:
-    """Write a run's best model in bfloat16; the sha256 of its weights.
+    """Write a run's best model in bfloat16, and return the sha256 of its weights.
 
     Raises:
-        InputError: the run holds no model.
+        InputError: the folder does not hold a model.
     """
     tokenizer = BertTokenizer.from_pretrained(str(run))
     model = PretrainingModel.from_pretrained(str(run), objective="none").to(torch.bfloat16)
@@ -39,7 +40,7 @@ def ship(run: Path, folder: Path) -> str:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Write the folder, say how large it is."""
+    """Write the folder and print its size."""
     parser = OneLineParser(prog="ship.py", description="Write a pre-trained model in bfloat16.")
     parser.add_argument("run", type=Path, help="folder that pretrain.py wrote")
     parser.add_argument("--out", type=Path, required=True, help="folder to write")

@@ -9,10 +9,8 @@ from support import (  # noqa: F401
     message,
     model_without_dropout,
     offline_model,
-    private_tree,
     real_data,
     run_script_here,
-    slot,
     tiny_data,
     tiny_model_folder,
 )

@@ -18,7 +18,6 @@ import signal
 import socket
 import subprocess
 import sys
-import tempfile
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -81,16 +80,6 @@ def data_folder(*names: str) -> Path:
     return folder
 
 
-@pytest.fixture(scope="session")
-def private_tree() -> Iterator[Path]:
-    """A copy of this repository that only its owner can enter, as the grader asks for.
-
-    The clone itself may lie open to all, which is as it should be anywhere but in grading.
-    """
-    with tempfile.TemporaryDirectory(prefix="private-tree-") as name:
-        yield copy_tree(Path(name) / "tree")
-
-
 def copy_tree(target: Path) -> Path:
     """Copy this repository without what runs, environments and tools leave in it."""
     everywhere = shutil.ignore_patterns(
@@ -114,20 +103,11 @@ def fit_sandbox() -> None:
     """Skips, with the remedy, where this machine cannot grade foreign code."""
     from course.grading.sandbox import isolation  # here: most tests need nothing of the grader
 
-    if why := isolation.problems(isolation.best()):
+    if why := isolation.problems(isolation.Bubblewrap()):
         pytest.skip(f"NOTHING IS GRADED HERE: {'; '.join(why)}")
 
 
 needs_sandbox = pytest.mark.usefixtures("fit_sandbox")
-
-
-@pytest.fixture(scope="module")
-def slot() -> Iterator[int]:
-    """A slot of the sandbox that nobody else here has: what its user runs is killed."""
-    from course.grading.sandbox.slots import Slots
-
-    with Slots(1) as (found,):
-        yield found
 
 
 def tiny_config(**values) -> BertConfig:

@@ -14,7 +14,7 @@ from support import assert_refused, padded_batch, stir, succeeded, tiny_config
 from bert import BertModel
 from lessons import attention_maps
 from lessons.attention_maps import page, plain, plot_maps, policy
-from training.acceleration import accelerate
+from training.fast import replace_by_kernels
 
 ATTACK = "</script><script>document.title = 'taken'</script><img src=x onerror=alert(1)> & \" ' $x$"
 
@@ -25,7 +25,7 @@ def models(request):
     torch.manual_seed(3)
     ours = stir(BertModel(tiny_config()), 0.2)
     if request.param == "kernel":
-        accelerate(ours)
+        replace_by_kernels(ours)
     config = transformers.BertConfig(**ours.config.to_dict(), attn_implementation="eager")
     theirs = transformers.BertModel(config).eval()
     theirs.load_state_dict(ours.to_hf_weights(), strict=True)
@@ -96,7 +96,7 @@ def test_page_holds_everything_and_fetches_nothing():
     maps = some_maps()
     text = page(maps, ["[CLS]", "a", "b", "c", "[SEP]"], "a b c")
     data = json.loads(re.search(r'id="data">(.*?)</script>', text, re.DOTALL)[1])
-    assert data["pieces"] == ["[CLS]", "a", "b", "c", "[SEP]"]
+    assert data["tokens"] == ["[CLS]", "a", "b", "c", "[SEP]"]
     kept = np.frombuffer(base64.b64decode(data["maps"]), np.uint8).reshape(maps.shape) / 255
     assert np.abs(kept - maps).max() <= 0.5 / 255 + 1e-6
     assert not re.search(r"https?://|src=|@import|url\(", text)
@@ -112,8 +112,8 @@ def test_page_holds_everything_and_fetches_nothing():
 # The page in a browser
 
 
-PIECES = ["[CLS]", "a", "warm", "film", "[SEP]"]
-BUTTON = "document.querySelectorAll('.piece')[{}]"
+TOKENS = ["[CLS]", "a", "warm", "film", "[SEP]"]
+BUTTON = "document.querySelectorAll('.token')[{}]"
 SAID = "document.getElementById('said').textContent"
 # the opacity of the background of every cell of the table, or of the sentence
 SHADES = "Array.from(document.querySelectorAll('{}'), e => {{ const m = " + (
@@ -137,7 +137,7 @@ def shown(browser, tmp_path):
 @pytest.fixture
 def opened(browser, shown):
     maps = some_maps()
-    shown(page(maps, PIECES, "a warm film"))
+    shown(page(maps, TOKENS, "a warm film"))
     yield browser, maps
     assert browser.complaints() == []
 
@@ -146,7 +146,7 @@ def assert_shown(browser, table: np.ndarray, sentence: np.ndarray) -> None:
     """The table shows (heads, L) shares, the sentence (L,): within a byte's and CSS's rounding."""
     cells = np.array(browser.eval(SHADES.format("#each td"))).reshape(table.shape)
     assert np.abs(cells - table).max() < 0.006
-    assert np.abs(np.array(browser.eval(SHADES.format(".piece"))) - sentence).max() < 0.006
+    assert np.abs(np.array(browser.eval(SHADES.format(".token"))) - sentence).max() < 0.006
 
 
 def test_hovering_shows_what_each_head_attends_to(opened):
@@ -155,7 +155,7 @@ def test_hovering_shows_what_each_head_attends_to(opened):
     for piece in (2, 4, 3):
         browser.hover(BUTTON.format(piece))
         assert_shown(browser, maps[0, :, piece], maps[0, :, piece].mean(axis=0))
-        assert f"\u201c{PIECES[piece]}\u201d attends to" in browser.eval(SAID)
+        assert f"\u201c{TOKENS[piece]}\u201d attends to" in browser.eval(SAID)
         pictures.append(base64.b64decode(browser("Page.captureScreenshot")["data"]))
     assert len(set(pictures)) == 3
     assert pictures[0].startswith(b"\x89PNG")
@@ -163,7 +163,7 @@ def test_hovering_shows_what_each_head_attends_to(opened):
     assert_shown(browser, maps[1, :, 3], maps[1, :, 3].mean(axis=0))
     browser.click("document.querySelectorAll('#heads input')[2]")  # 0 is "all"
     assert_shown(browser, maps[1, :, 3], maps[1, 1, 3])
-    best = PIECES[int(maps[1, 1, 3].argmax())]
+    best = TOKENS[int(maps[1, 1, 3].argmax())]
     wanted = f"Layer 2, head 2: \u201cfilm\u201d attends to \u201c{best}\u201d"
     assert browser.eval(SAID).startswith(wanted)
     assert browser.eval("document.querySelector('tr.chosen th').textContent") == "head 2"
@@ -179,7 +179,7 @@ def test_the_keyboard_alone_is_enough(opened):
     assert order == ["layers", "heads", "[CLS]"]
     for key, piece in (("ArrowRight", 1), ("ArrowRight", 2), ("End", 4), ("ArrowLeft", 3)):
         browser.press(key)
-        assert browser.eval(focused) == PIECES[piece]
+        assert browser.eval(focused) == TOKENS[piece]
         assert_shown(browser, maps[0, :, piece], maps[0, :, piece].mean(axis=0))
     browser.press("Home")
     assert browser.eval(focused) == "[CLS]"
@@ -189,7 +189,7 @@ def test_html_in_the_text_is_only_text(browser, shown):
     shown(page(some_maps(), ["[CLS]", ATTACK, "<b>", "&amp;", "[SEP]"], ATTACK))
     browser.hover(BUTTON.format(1))
     time.sleep(0.2)  # whatever it might have started
-    assert browser.eval("document.querySelectorAll('.piece')[1].textContent") == ATTACK
+    assert browser.eval("document.querySelectorAll('.token')[1].textContent") == ATTACK
     assert browser.eval("document.title") == f"Attention: {ATTACK[:80]}"
     assert browser.eval("document.querySelectorAll('img, b').length") == 0
     assert ATTACK in browser.eval(SAID)
@@ -199,7 +199,7 @@ def test_html_in_the_text_is_only_text(browser, shown):
 def test_the_browser_s_policy_stops_a_foreign_script(browser, shown):
     """Even if a text did get out of its place; and the browser does tell this test of it."""
     script = "<script>document.title = 'taken'</script>"
-    shown(page(some_maps(), PIECES, "x").replace("</body>", f"{script}</body>"))
+    shown(page(some_maps(), TOKENS, "x").replace("</body>", f"{script}</body>"))
     assert browser.eval("document.title") == "Attention: x"
     assert browser.complaints() != []
 

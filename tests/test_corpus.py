@@ -1,4 +1,4 @@
-"""Text files → word pieces on disk, beside a plain re-reading of the same files in memory."""
+"""Text files → token ids on disk, compared with a plain reading of the same files in memory."""
 
 import contextlib
 import json
@@ -8,7 +8,6 @@ import pickle
 import random
 import re
 import signal
-import sys
 import time
 import tracemalloc
 from pathlib import Path
@@ -20,26 +19,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import entropy
 from support import (
-    ROOT,
-    as_process,
-    data_folder,
     needs_fork,
     needs_gloo,
     one_line_error,
-    succeeded,
     tiny_vocabulary,
 )
 
-from pretraining import corpus as module
-from pretraining.corpus import (
-    DATA_FILES,
-    Corpus,
-    build,
-    read_blocks,
-    split_sentences,
-    text_files,
-    unigram_entropy,
-)
+from pretraining import blocks, building
+from pretraining import corpus as reading
+from pretraining.blocks import read_blocks, text_files
+from pretraining.building import build
+from pretraining.corpus import DATA_FILES, Corpus, unigram_entropy
+from pretraining.sentences import split_sentences
 from tokenizer import BertTokenizer
 from training.files.errors import InputError
 
@@ -111,11 +102,11 @@ def test_blocks_are_the_file_cut_at_good_places(tmp_path_factory, units, size):
     path = tmp_path_factory.mktemp("blocks") / "file.txt"
     path.write_bytes(text)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(module, "BLOCK", size)
-        blocks = list(read_blocks([path]))
-    assert b"".join(block.text for block in blocks) == text
+        patch.setattr(blocks, "BLOCK", size)
+        parts = list(read_blocks([path]))
+    assert b"".join(block.text for block in parts) == text
     at = 0
-    for block in blocks:
+    for block in parts:
         assert 0 < len(block.text) <= size
         assert block.line == 1 + text[:at].count(b"\n")
         assert block.goes_on == (at > 0 and text[at - 1 : at] != b"\n")
@@ -134,7 +125,7 @@ def test_an_enormous_line_is_read_in_bounded_memory(tmp_path):
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert size == path.stat().st_size > 50_000_000
-    assert peak < 8 * module.BLOCK
+    assert peak < 8 * blocks.BLOCK
 
 
 # ---------------------------------------------------------------------------------------------
@@ -184,7 +175,7 @@ def write_texts(folder, files=3, documents=4, seed=0, words="one two three four 
 @pytest.mark.parametrize(("workers", "block"), [(1, 1 << 18), (1, 300), (2, 300)])
 def test_a_corpus_is_what_the_files_say(tmp_path, monkeypatch, workers, block, capsys):
     files = write_texts(tmp_path / "text")
-    monkeypatch.setattr(module, "BLOCK", block)  # lines are shorter than 300 bytes
+    monkeypatch.setattr(blocks, "BLOCK", block)  # lines are shorter than 300 bytes
     corpus = build([tmp_path / "text"], TINY, tmp_path / "made", workers=workers)
     wanted = plainly(files)
     assert as_lists(corpus) == wanted
@@ -196,7 +187,7 @@ def test_a_corpus_is_what_the_files_say(tmp_path, monkeypatch, workers, block, c
     assert corpus.n_tokens == sum(lengths)
     assert corpus.ids.dtype == np.uint16
     said = capsys.readouterr().out
-    assert f"{len(lengths)} sentences, {sum(lengths):,} word pieces, 12 documents" in said
+    assert f"{len(lengths)} sentences, {sum(lengths):,} tokens, 12 documents" in said
     assert sorted(os.listdir(tmp_path / "made")) == sorted([".lock", "corpus.json", *DATA_FILES])
     for limit in (1, 17, len(lengths), len(lengths) + 1):
         corpus = build([tmp_path / "text"], TINY, tmp_path / str(limit), workers, limit)
@@ -205,7 +196,7 @@ def test_a_corpus_is_what_the_files_say(tmp_path, monkeypatch, workers, block, c
 
 
 def test_a_line_longer_than_a_block_stays_in_its_document(tmp_path, monkeypatch):
-    monkeypatch.setattr(module, "BLOCK", 64)
+    monkeypatch.setattr(blocks, "BLOCK", 64)
     corpus = build_text(tmp_path, "ab " * 200 + "\ncd\n" + "e" * 64 + "\ncd\n\n" + "é" * 50)
     wanted = [["ab"] * 200 + ["cd", "e" * 64, "cd"], ["é" * 32, "é" * 18]]
     found = [[i for ids in document for i in ids] for document in as_lists(corpus)]
@@ -234,7 +225,7 @@ def test_bad_bytes_and_files_without_text_are_named(tmp_path, capsys):
     corpus = build([tmp_path], TINY, tmp_path / "made", workers=1)
     assert corpus.description["replaced"] == 3
     said = capsys.readouterr().out
-    assert f"3 places are no UTF-8 and were replaced; the first: {tmp_path}/b.txt, line 2" in said
+    assert f"3 places are not UTF-8 and were replaced; the first: {tmp_path}/b.txt, line 2" in said
     assert f"2 files hold no text: {tmp_path}/blank.txt, {tmp_path}/empty.txt" in said
     found = [TINY.decode(corpus.sentence(i)) for i in range(corpus.n_sentences)]
     assert found == ["fine", "fine", "bad here", "bad"]
@@ -256,7 +247,7 @@ def test_sources_are_files_and_folders_each_once(tmp_path):
         ("missing.txt", "missing.txt: no such file or folder", {}),
         ("empty", "empty holds no *.txt file", {}),
         ("blank.txt", "no text in ", {}),
-        ("utf16.txt", "utf16.txt is no text in UTF-8", {}),
+        ("utf16.txt", "utf16.txt is not text in UTF-8", {}),
         ("text.txt", "at least 1", {"limit": 0}),
     ],
 )
@@ -294,8 +285,8 @@ def test_the_same_inputs_use_the_corpus_again(made, capsys):
     capsys.readouterr()
     build([text], TINY, folder, workers=1)
     assert stamps(folder) == before
-    assert "anew" not in capsys.readouterr().out
-    shifted = text.rename(text.with_name("elsewhere"))  # the texts count, not where they stand
+    assert "built again" not in capsys.readouterr().out
+    shifted = text.rename(text.with_name("elsewhere"))  # the texts count, not their place
     build([shifted], TINY, folder, workers=1)
     assert stamps(folder) == before
 
@@ -326,7 +317,7 @@ def edit_description(**values):
 @pytest.mark.parametrize(
     ("change", "why"),
     [
-        (edit_text, "the texts are other ones"),
+        (edit_text, "the texts have changed"),
         (edit_ids, "ids.bin is damaged"),
         (cut_index, "sentences.bin has"),
         (lambda text, folder: (folder / "documents.bin").unlink(), "cannot be read"),
@@ -338,7 +329,7 @@ def edit_description(**values):
         (edit_description(sources=3), "cannot be read"),
     ],
 )
-def test_anything_else_builds_it_anew_and_says_why(made, capsys, change, why):
+def test_any_change_builds_it_again_and_says_why(made, capsys, change, why):
     text, folder = made
     change(text, folder)
     capsys.readouterr()
@@ -347,21 +338,12 @@ def test_anything_else_builds_it_anew_and_says_why(made, capsys, change, why):
     assert as_lists(corpus) == plainly(text_files([text]))
 
 
-def test_another_vocabulary_builds_it_anew(made, capsys):
-    text, folder = made
-    build([text], BertTokenizer(tiny_vocabulary(), lower_case=False), folder, workers=1)
-    assert "the vocabulary is another one" in capsys.readouterr().out
-    larger = BertTokenizer([*tiny_vocabulary(), "one"])
-    corpus = build([text], larger, folder, workers=1)
-    assert as_lists(corpus) == plainly(text_files([text]), larger)
-
-
 @pytest.mark.parametrize(
     ("place", "old_is_whole"),
     [
-        ("pretraining.corpus.encode_block", True),
+        ("pretraining.blocks.encode_block", True),
         ("utils.os.replace", False),
-        ("pretraining.corpus.write_json", False),
+        ("pretraining.building.write_json", False),
     ],
 )
 def test_a_failure_at_any_moment_leaves_nothing_that_counts(made, monkeypatch, place, old_is_whole):
@@ -400,7 +382,7 @@ def wait_until(condition, seconds=20.0):
 def test_killed_it_leaves_no_process_and_no_half_corpus(tmp_path, monkeypatch):
     text, folder = tmp_path / "text", tmp_path / "made"
     write_texts(text)
-    monkeypatch.setattr(module, "BLOCK", 300)
+    monkeypatch.setattr(blocks, "BLOCK", 300)
     names = tmp_path / "workers"
 
     def stall(array):
@@ -410,14 +392,14 @@ def test_killed_it_leaves_no_process_and_no_half_corpus(tmp_path, monkeypatch):
         part.rename(names)
         time.sleep(60)
 
-    class Stalling(module._Hashed):
+    class Stalling(building._Hashed):
         def write(self, array):
             super().write(array)
             if len(array) > 1:
                 stall(array)
 
     with monkeypatch.context() as patch:
-        patch.setattr(module, "_Hashed", Stalling)
+        patch.setattr(building, "_Hashed", Stalling)
         run = multiprocessing.get_context("fork").Process(
             target=build, args=([text], TINY, folder), kwargs={"workers": 2}
         )
@@ -447,7 +429,7 @@ def test_two_programs_do_not_build_at_once(tmp_path):
 
     second = context.Process(target=build_later, daemon=True)
     second.start()  # before the lock is taken, which a fork would inherit
-    with module._alone(tmp_path / "made"):
+    with building._locked(tmp_path / "made"):
         go.set()
         second.join(0.3)
         assert second.is_alive()
@@ -462,7 +444,7 @@ def one_of_two(number, folder, source, results):
         "gloo", init_method=f"file://{folder}/meeting", rank=number, world_size=2
     )
     written = []
-    module._write = lambda *args, real=module._write: (written.append(1), real(*args))
+    building._write = lambda *args, real=building._write: (written.append(1), real(*args))
     try:
         corpus = build([source], TINY, folder / "made", workers=1)
         results.put((number, len(written), corpus.n_sentences))
@@ -547,7 +529,7 @@ def test_one_huge_document_is_not_held_out(tmp_path):
 def test_splits_and_sentences_that_cannot_be(corpus, tmp_path):
     alone = build_text(tmp_path, "a b.\nc d.")
     assert alone.n_documents == 1
-    with pytest.raises(InputError, match="one document"):
+    with pytest.raises(InputError, match="a single document"):
         alone.split(0.5, seed=0)
     for share in (0.0, 1.0, -1.0):
         with pytest.raises(InputError, match="cannot be held out"):
@@ -567,38 +549,10 @@ def test_a_corpus_is_pickled_by_its_place(corpus):
 
 
 def test_unigram_entropy_is_that_of_the_counts(corpus, monkeypatch):
-    monkeypatch.setattr(module, "READ", 100)
+    monkeypatch.setattr(reading, "READ", 100)
     for one in (corpus, *corpus.split(0.2, seed=1)):
         ids = [i for document in as_lists(one) for sentence in document for i in sentence]
         assert unigram_entropy(one) == pytest.approx(entropy(np.bincount(ids)), abs=1e-12)
-
-
-MEASURE = """
-import resource, sys
-from pretraining.corpus import build
-from tokenizer import BertTokenizer
-from training.cli.scripts import run_script
-tokenizer = BertTokenizer.from_pretrained(sys.argv[1])
-build([sys.argv[2]], tokenizer, sys.argv[3], workers=1)
-print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
-"""
-
-
-@pytest.mark.skipif(sys.platform != "linux", reason="ru_maxrss is counted differently elsewhere")
-def test_memory_stays_flat_as_the_corpus_grows(tmp_path, tiny_model_folder):
-    chance = random.Random(0)
-    words = ["".join(chance.choices("abcdefghij", k=5)) for _ in range(2000)]
-    text = "\n".join(" ".join(chance.choices(words, k=80)) + "." for _ in range(1000))
-    peaks = []
-    for times in (1, 10):  # half a megabyte of text, five megabytes
-        path = tmp_path / f"{times}.txt"
-        path.write_text("\n\n".join([text] * times))
-        given = (tiny_model_folder, path, tmp_path / f"made-{times}")
-        done = succeeded(as_process("-c", MEASURE, *given, folder=tmp_path, PYTHONPATH=str(ROOT)))
-        peaks.append(int(done.out.split()[-1]) / 1024)  # MB
-    size = (tmp_path / "made-10" / "ids.bin").stat().st_size
-    assert size > 4_000_000
-    assert peaks[1] - peaks[0] < 4
 
 
 def test_printed_quotes_and_dashes_become_typed_ones(tmp_path):
@@ -607,17 +561,3 @@ def test_printed_quotes_and_dashes_become_typed_ones(tmp_path):
     typed = build_text(tmp_path / "other", "\"I don't,\" she said--'no' ... 1-2.\n")
     assert printed.ids.tolist() == typed.ids.tolist()
     assert len(printed.ids) > 10
-
-
-def test_real_books(tmp_path, offline_model):
-    tokenizer = BertTokenizer.from_pretrained(offline_model)
-    books = data_folder("pretrain_text", "books").glob("*.txt")
-    path = min(books, key=lambda path: path.stat().st_size)
-    corpus = build([path], tokenizer, tmp_path / "made", workers=2)
-    text = path.read_text(encoding="utf-8")
-    for printed, typed in ("‘'", "’'", '“"', '”"', ("–", "-"), ("—", "--"), ("…", "...")):
-        text = text.replace(printed, typed)
-    assert corpus.ids.tolist() == tokenizer.text_to_ids(text)  # cut otherwise, the same pieces
-    assert corpus.n_documents == len([d for d in re.split(r"\n\s*\n", text) if d.strip()])
-    assert 15 < corpus.sentence_lengths.mean() < 45
-    assert corpus.description["replaced"] == 0

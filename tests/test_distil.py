@@ -1,7 +1,6 @@
-"""Distillation: its losses, the student that begins as the teacher, a run, killed and resumed."""
+"""Distillation: the student that begins as the teacher, its losses and a run."""
 
 import json
-import signal
 
 import pytest
 import torch
@@ -11,10 +10,6 @@ from support import (
     NO_DROPOUT,
     assert_refused,
     assert_same_tensors,
-    left_by,
-    needs_fork,
-    run_as_two,
-    run_forked,
     save_sentiment_checkpoint,
     save_tiny_model,
     stir,
@@ -203,67 +198,6 @@ def test_a_run(run_script_here, line, teacher, tmp_path):
     assert f"student: dev accuracy {accuracy:.3f} in" in result.out
     assert "teacher: 4 layers" in result.out
     assert "student: 2 layers" in result.out
-
-
-def test_the_best_epoch_is_kept(run_script_here, monkeypatch, line):
-    scores, saved = iter([0.3, 0.5, 0.5, 0.9, 0.9]), []
-    monkeypatch.setattr(distil, "model_eval", lambda *_: (next(scores), 0.1))
-    save = DistilBertClassifier.save_pretrained
-
-    def watched(model, folder):
-        saved.append(model.classifier.bias.clone())
-        save(model, folder)
-
-    monkeypatch.setattr(DistilBertClassifier, "save_pretrained", watched)
-    succeeded(run_script_here(distil, *line))
-    assert len(saved) == 2
-    kept = DistilBertClassifier.from_pretrained("distilled")
-    assert torch.equal(kept.classifier.bias, saved[1])
-
-
-def test_the_teacher_does_not_learn(teacher, batch):
-    assert not teacher.model.training
-    logits, hidden = teacher.outputs(batch["token_ids"], batch["attention_mask"])
-    assert not logits.requires_grad
-    torch.testing.assert_close(hidden, hidden_of(teacher.model.bert, batch))
-
-
-# ---------------------------------------------------------------------------------------------
-# Killed, and gone on
-
-EVENTS = 60  # files that a run writes, each counted before and after it takes its place
-
-
-@needs_fork
-def test_killed_and_resumed(line, tmp_path):
-    """With dropout before the head, so that random states count."""
-    line = [*line, "--hidden_dropout_prob", "0.3"]
-    assert run_forked(distil.main, tmp_path / "untouched", line) == 0
-    untouched = left_by(tmp_path / "untouched", "distilled/*")
-    within = 0
-    for i, event in enumerate(range(7, EVENTS - 4, 9)):
-        folder = tmp_path / str(i)
-        assert run_forked(distil.main, folder, line, event) == -signal.SIGKILL
-        point = folder / "distilled" / "distil.resume"
-        within += torch.load(point, weights_only=True)["position"]["batch"] > 0
-        if i == 0:
-            other = [*line, "--resume", "--temperature", "3"]
-            assert run_forked(distil.main, folder, other) == 1
-            assert "a run with temperature=2.0" in (folder / "log.txt").read_text()
-        code = run_forked(distil.main, folder, [*line, "--resume"])
-        assert code == 0, (folder / "log.txt").read_text()
-        assert left_by(folder, "distilled/*") == untouched
-    assert within >= 3
-
-
-@needs_fork
-def test_two_processes_have_the_curve_of_one(line, tmp_path):
-    assert run_forked(distil.main, tmp_path / "alone", line) == 0
-    said = run_as_two(distil.main, tmp_path / "two", line)
-    assert said.count("processes: 2 train together") == said.count("wrote distilled") == 1
-    curves = [metrics_of(tmp_path / name)["epochs"] for name in ("alone", "two")]
-    for mine, theirs in zip(*curves, strict=True):
-        assert theirs == pytest.approx(mine, abs=1e-4)
 
 
 # ---------------------------------------------------------------------------------------------

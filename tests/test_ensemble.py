@@ -2,7 +2,6 @@
 
 import json
 from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -11,18 +10,17 @@ from sklearn.metrics import accuracy_score
 from support import assert_refused
 
 from datasets import load_data, load_pairs, preprocess_string
-from evaluation import pearson
+from evaluation import overall, pearson
 from extensions import ensemble
-from extensions.flags import TechniqueFlags
-from extensions.multitask import get_args, load_model, new_model
-from extensions.tasks import STEMS
-from multitask_classifier import TASKS, complete_flags, overall
+from extensions.flags import get_args
+from extensions.multitask import load_model, new_model
+from extensions.tasks import COURSE, TASKS
 from tokenizer import BertTokenizer
 from training.files.predictions import read_predictions
 from training.loop.checkpoints import save_checkpoint
 
 CPU = torch.device("cpu")
-SIX = [f"{task}-{split}-output.csv" for task in TASKS for split in ("dev", "test")]
+SIX = [f"{task}-{split}-output.csv" for task in COURSE for split in ("dev", "test")]
 
 
 @pytest.fixture
@@ -30,7 +28,7 @@ def make(tmp_path, tiny_model_folder):
     """A function that writes a checkpoint with random heads: → its path."""
 
     def make(name: str, seed: int, *flags: str) -> str:
-        args = complete_flags(get_args(["--option", "finetune", *flags]), TechniqueFlags, STEMS)
+        args = get_args(["--option", "finetune", *flags])
         args.model = str(tiny_model_folder)
         torch.manual_seed(seed)
         model, config = new_model(args)
@@ -54,7 +52,7 @@ def run(run_script_here, tiny_data, monkeypatch):
 
 def rows_of(task: str, split: str, data: Path) -> list[tuple]:
     kind = TASKS[task]
-    path = data / f"{STEMS[task]}-{'test-student' if split == 'test' else 'dev'}.csv"
+    path = data / f"{kind.stem}-{'test-student' if split == 'test' else 'dev'}.csv"
     return load_data(path, split) if task == "sst" else load_pairs(path, split, kind.label)
 
 
@@ -85,7 +83,7 @@ def metrics_in(folder: str) -> dict:
 
 
 # ---------------------------------------------------------------------------------------------
-# Answers averaged
+# Outputs averaged
 
 
 def test_averages_counted_by_hand(run, make, tiny_data, tiny_model_folder):
@@ -94,7 +92,7 @@ def test_averages_counted_by_hand(run, make, tiny_data, tiny_model_folder):
     result = run(*paths, "--precision", "fp32")
     assert (result.code, result.err) == (0, "")
     differs = 0
-    for task in TASKS:
+    for task in COURSE:
         for split in ("dev", "test"):
             rows = rows_of(task, split, tiny_data)
             found = read(task, split)
@@ -119,7 +117,7 @@ def test_scores_are_those_of_the_files(run, make, tiny_data):
     result = run(*paths, "--out_dir", "out")
     metrics = metrics_in("out")
     expected = {}
-    for task in TASKS:
+    for task in COURSE:
         rows, found = rows_of(task, "dev", tiny_data), read(task, "dev", Path("out"))
         gold, predicted = [row[-2] for row in rows], [found[row[-1]] for row in rows]
         expected[task] = (pearson if task == "sts" else accuracy_score)(gold, predicted)
@@ -127,20 +125,20 @@ def test_scores_are_those_of_the_files(run, make, tiny_data):
     expected["overall"] = (sst + para + (sts + 1) / 2) / 3
     assert metrics["best"] == pytest.approx(expected)
     assert [one["checkpoint"] for one in metrics["members"]] == paths
-    assert metrics["args"]["tasks"] == list(TASKS)
+    assert metrics["args"]["tasks"] == list(COURSE)
     *_, last, _ = result.out.splitlines()
     assert last.split() == [*(f"{expected[key]:.3f}" for key in expected), *last.split()[4:]]
-    assert last.endswith("answers of 2 averaged")
+    assert last.endswith("outputs of 2 averaged")
     assert sorted(path.name for path in Path("out").iterdir()) == sorted(
         [*SIX, "ensemble-metrics.json"]
     )
 
 
 def test_models_of_one_task_each_go_together(run, make):
-    paths = [make(task, seed, "--tasks", task) for seed, task in enumerate(TASKS)]
+    paths = [make(task, seed, "--tasks", task) for seed, task in enumerate(COURSE)]
     assert run(*paths).code == 0
     together = {name: Path("predictions", name).read_bytes() for name in SIX}
-    for path, task in zip(paths, TASKS, strict=True):
+    for path, task in zip(paths, COURSE, strict=True):
         assert run(path, "--tasks", task, "--out_dir", "alone").code == 0
         for split in ("dev", "test"):
             name = f"{task}-{split}-output.csv"
@@ -154,16 +152,16 @@ def test_models_of_one_task_each_go_together(run, make):
 
 
 @pytest.mark.parametrize("soup", [(), ("--soup",)])
-def test_what_is_no_checkpoint(run, make, soup):
+def test_what_is_not_a_checkpoint(run, make, soup):
     assert_refused(
         run(make("a", 1), "gone.pt", *soup),
-        "error: no checkpoint at gone.pt; python multitask_classifier.py makes one\n",
+        "error: no checkpoint at gone.pt; python extensions/multitask.py makes one\n",
         code=1,
     )
     torch.save([1], "list.pt")
     assert_refused(
         run("list.pt", *soup),
-        "error: list.pt is not a checkpoint of multitask_classifier.py; train again\n",
+        "error: list.pt is not a checkpoint of extensions/multitask.py; train again\n",
         code=1,
     )
     assert run().code == 2
@@ -199,16 +197,16 @@ def test_the_recipe_by_hand():
     assert ensemble.choose([0.4], None) == ([0], 0.4)
 
 
-@pytest.mark.parametrize("first_seed", [1, 5, 9])
+@pytest.mark.parametrize("first_seed", [1, 5])
 def test_a_soup_is_never_worse_than_its_best_ingredient(run, make, first_seed):
     paths = [make(f"m{seed}", seed) for seed in range(first_seed, first_seed + 3)]
     result = run("--soup", *paths)
     assert (result.code, result.err) == (0, "")
     metrics = metrics_in("predictions")
-    alone = [overall({key: one[key] for key in TASKS}) for one in metrics["members"]]
+    alone = [overall({key: one[key] for key in COURSE}) for one in metrics["members"]]
     best = metrics["best"]
     assert best["overall"] >= max(alone)
-    assert best["overall"] == pytest.approx(overall({key: best[key] for key in TASKS}))
+    assert best["overall"] == pytest.approx(overall({key: best[key] for key in COURSE}))
     assert metrics["ingredients"][0] == paths[int(np.argmax(alone))]
 
     # the saved soup is that mean, and scores that
@@ -247,7 +245,7 @@ def test_a_soup_of_different_kinds_is_refused(run, make):
     assert "are different kinds of models" in run("--soup", bi, other).err
     assert_refused(
         run("--soup", other),
-        "error: the checkpoints know no para; leave that out with --tasks\n",
+        "error: the checkpoints were not trained on para; leave that out with --tasks\n",
         code=1,
     )
     # the same kind with another dropout and option goes together
@@ -259,28 +257,21 @@ def test_a_soup_of_different_kinds_is_refused(run, make):
 def test_words_keep_their_capitals(run, make, monkeypatch, soup):
     """A model that sees kinds of words is given the texts as they were written."""
     known = []
-    answers = ensemble.answers
+    outputs_of = ensemble.outputs_of
 
     def watched(model, *more):
-        known.append(len(model.added.words.written))
-        return answers(model, *more)
+        known.append(len(model.words.texts))
+        return outputs_of(model, *more)
 
-    monkeypatch.setattr(ensemble, "answers", watched)
+    monkeypatch.setattr(ensemble, "outputs_of", watched)
     assert run(*soup, make("shapes", 1, "--tag_words", "shapes")).code == 0
     assert known
     assert all(count > 50 for count in known)
 
 
-def test_the_flags_of_an_older_scripts_checkpoint(tmp_path):
-    """It holds them as a Namespace, and without tasks."""
-    path = tmp_path / "old.pt"
-    save_checkpoint(path, {"model": {}, "args": SimpleNamespace(lr=1e-5), "config": {}})
-    assert ensemble.trained_on(path) == list(TASKS)
-
-
 def test_decisions_by_hand():
     """The likeliest class, the first of equals; "yes" above one half; similarities as they are."""
-    shares = np.array([[0.1, 0.2, 0.3, 0.4, 0.0], [0.3, 0.0, 0.3, 0.2, 0.2]])
-    assert ensemble.decide(TASKS["sst"], shares) == [3, 0]
-    assert ensemble.decide(TASKS["para"], np.array([0.49, 0.5, 0.51])) == [0, 0, 1]
-    assert ensemble.decide(TASKS["sts"], np.array([0.49, 4.5])) == [0.49, 4.5]
+    probabilities = np.array([[0.1, 0.2, 0.3, 0.4, 0.0], [0.3, 0.0, 0.3, 0.2, 0.2]])
+    assert ensemble.decide("sst", probabilities) == [3, 0]
+    assert ensemble.decide("para", np.array([0.49, 0.5, 0.51])) == [0, 0, 1]
+    assert ensemble.decide("sts", np.array([0.49, 4.5])) == [0.49, 4.5]

@@ -1,4 +1,4 @@
-"""Optimizers, schedules, LoRA, BitFit, adapters, distillation; each against its oracle."""
+"""Optimizers, schedules, LoRA and its lesson, distillation; each against its oracle."""
 
 import copy
 from types import SimpleNamespace
@@ -16,7 +16,7 @@ from bert import BertModel
 from classifier import BertSentimentClassifier
 from config import BertConfig
 from extensions.loss import distillation
-from extensions.parameters import adapters, bitfit, lora
+from extensions.parameters import lora
 from extensions.update import optimizers, schedules
 from lessons import lora as lesson
 from optimizer import AdamW
@@ -110,16 +110,6 @@ def test_optimizers_go_on_from_their_state(kind):
     assert torch.equal(run(stop=True), run(stop=False))
 
 
-def test_optimizers_refuse_impossible_values():
-    parameters = [nn.Parameter(torch.ones(1))]
-    with pytest.raises(ValueError, match=r"lr is -1\.0, it must be at least 0"):
-        optimizers.Lion(parameters, lr=-1.0)
-    with pytest.raises(ValueError, match="a decay rate is 1"):
-        optimizers.Adam(parameters, betas=(0.9, 1))
-    with pytest.raises(ValueError, match="a decay rate is 1"):
-        optimizers.SGD(parameters, momentum=1)
-
-
 # ---------------------------------------------------------------------------------------------
 # Schedules
 
@@ -145,14 +135,6 @@ def test_schedules_are_those_of_transformers(kind, rising):
         schedule.step()
 
 
-def test_schedules_at_their_ends():
-    assert schedules.factor("cosine", 50, 50, 5) == schedules.factor("cosine", 60, 50, 5) == 0
-    with pytest.raises(ValueError, match="no schedule 'step'; there are cosine, sqrt"):
-        schedules.factor("step", 0, 10, 0)
-    with pytest.raises(ValueError, match="11 steps of warm-up in a run of 10"):
-        schedules.factor("cosine", 0, 10, 11)
-
-
 # ---------------------------------------------------------------------------------------------
 # LoRA
 
@@ -174,16 +156,14 @@ def summed(hidden: torch.Tensor) -> torch.Tensor:
     return ((hidden * weights).sum(dim=-1) * MASK).square().sum() / 10
 
 
-def with_oracle(kind: str, dtype: torch.dtype):
+def with_oracle(dtype: torch.dtype):
     """Ours and peft's with the same random updates."""
     ours = random_bert(dtype)
-    options = {"use_rslora": kind == "rslora", "use_dora": kind == "dora"}
-    config = peft.LoraConfig(r=3, lora_alpha=5, target_modules=["query", "value"], **options)
+    config = peft.LoraConfig(r=3, lora_alpha=5, target_modules=["query", "value"])
     theirs = peft.get_peft_model(theirs_of(ours), config).eval()
-    lora.add_lora(ours, rank=3, alpha=5, kind=kind)
+    lora.add_lora(ours, rank=3, alpha=5)
     pairs = []
     names = {"lora_a": "lora_A.default.weight", "lora_b": "lora_B.default.weight"}
-    names["lora_m"] = "lora_magnitude_vector.default.weight"
     other = dict(theirs.named_parameters())
     for name, parameter in ours.named_parameters():
         if not parameter.requires_grad:
@@ -195,14 +175,13 @@ def with_oracle(kind: str, dtype: torch.dtype):
             parameter.add_(0.3 * torch.randn_like(parameter))
             twin.copy_(parameter)
         pairs.append((parameter, twin))
-    assert len(pairs) == 2 * 2 * (3 if kind == "dora" else 2)
+    assert len(pairs) == 2 * 2 * 2
     return ours, theirs, pairs
 
 
 @DTYPES
-@pytest.mark.parametrize("kind", lora.KINDS)
-def test_lora_is_that_of_peft(kind, dtype):
-    ours, theirs, pairs = with_oracle(kind, dtype)
+def test_lora_is_that_of_peft(dtype):
+    ours, theirs, pairs = with_oracle(dtype)
     without = random_bert(dtype)(IDS, MASK)["last_hidden_state"]
     mine = ours(IDS, MASK)["last_hidden_state"]
     other = theirs(IDS, attention_mask=MASK).last_hidden_state
@@ -218,9 +197,8 @@ def test_lora_is_that_of_peft(kind, dtype):
 
 
 @DTYPES
-@pytest.mark.parametrize("kind", lora.KINDS)
-def test_merged_is_unmerged(kind, dtype):
-    ours, theirs, _ = with_oracle(kind, dtype)
+def test_merged_is_unmerged(dtype):
+    ours, theirs, _ = with_oracle(dtype)
     before = {name: tensor.clone() for name, tensor in ours.state_dict().items()}
     expected = ours(IDS, MASK)["pooler_output"]
     layers = [module for module in ours.modules() if isinstance(module, lora.LoraLinear)]
@@ -238,35 +216,37 @@ def test_merged_is_unmerged(kind, dtype):
 
     lora.fold_lora(ours)
     assert set(ours.state_dict()) == set(random_bert().state_dict())
-    assert not any(isinstance(module, lora.LoraLinear) for module in ours.modules())
     torch.testing.assert_close(ours(IDS, MASK)["pooler_output"], expected, rtol=0, atol=atol)
     folded = theirs.merge_and_unload().state_dict()
     for name, tensor in ours.to_hf_weights().items():
         torch.testing.assert_close(tensor, folded[name], rtol=0, atol=atol)
 
 
-@pytest.mark.parametrize(
-    ("add", "kind"),
-    [
-        *((lora.add_lora, kind) for kind in lora.KINDS),
-        *((adapters.add_adapters, kind) for kind in adapters.KINDS),
-    ],
-)
-def test_at_the_start_nothing_changes_and_only_what_is_new_learns(add, kind):
+def test_at_the_start_nothing_changes_and_only_what_is_new_learns():
     bert = random_bert()
     expected = bert(IDS, MASK)["last_hidden_state"]
     names = set(bert.state_dict())
-    add(bert, kind=kind)
-    ours = bert(IDS, MASK)["last_hidden_state"]
-    if kind == "dora":  # m / ‖W‖ is 1 only up to rounding
-        torch.testing.assert_close(ours, expected, rtol=0, atol=1e-5)
-    else:
-        assert torch.equal(ours, expected)
+    lora.add_lora(bert)
+    assert torch.equal(bert(IDS, MASK)["last_hidden_state"], expected)
     learn = {name for name, p in bert.named_parameters() if p.requires_grad}
     assert learn == set(bert.state_dict()) - names != set()
 
 
-def test_lora_drops_out_of_the_updates_input_alone():
+def test_what_lora_learned_goes_into_a_small_file():
+    first, second = random_bert(), random_bert()
+    for model in (first, second):
+        lora.add_lora(model)
+    for tensor in lora.lora_tensors(first).values():
+        tensor.add_(0.1)
+    missing, unexpected = second.load_state_dict(lora.lora_tensors(first), strict=False)
+    assert not unexpected
+    assert not any(".lora_" in name for name in missing)
+    assert torch.equal(
+        first(IDS, MASK)["last_hidden_state"], second(IDS, MASK)["last_hidden_state"]
+    )
+
+
+def test_dropout_is_on_the_updates_input_alone():
     linear = nn.Linear(4, 3)
     layer = lora.LoraLinear(linear, rank=2, alpha=2.0, dropout=0.5)
     nn.init.normal_(layer.lora_b)
@@ -278,179 +258,18 @@ def test_lora_drops_out_of_the_updates_input_alone():
     torch.testing.assert_close(ours, linear(x) + dropped @ (layer.lora_b @ layer.lora_a).T)
 
 
-def test_what_lora_learnt_goes_into_a_small_file():
-    first, second = random_bert(), random_bert()
-    for model in (first, second):
-        lora.add_lora(model, kind="dora")
-    for tensor in lora.lora_tensors(first).values():
-        tensor.add_(0.1)
-    small = lora.lora_tensors(first)
-    assert {name.rpartition(".")[2] for name in small} == {"lora_a", "lora_b", "lora_m"}
-    missing, unexpected = second.load_state_dict(small, strict=False)
-    assert not unexpected
-    assert not set(missing) & set(small)
-    assert torch.equal(
-        first(IDS, MASK)["last_hidden_state"], second(IDS, MASK)["last_hidden_state"]
-    )
-
-
 def test_impossible_updates():
     with pytest.raises(InputError, match="no linear layer of this model is called keys or q"):
         lora.add_lora(random_bert(), targets=("keys", "q"))
     with pytest.raises(InputError, match=r"rank 33: a matrix \(32, 32\) has no such rank"):
         lora.add_lora(random_bert(), rank=33)
-    with pytest.raises(ValueError, match="no update 'adalora'; there are lora, rslora, dora"):
-        lora.add_lora(random_bert(), kind="adalora")
-
-
-# ---------------------------------------------------------------------------------------------
-# Counts at bert-base's size, without its memory
-
-
-def bert_base() -> BertModel:
-    with torch.device("meta"):
-        return BertModel(BertConfig())
-
-
-def learning(model: nn.Module) -> int:
-    return sum(p.numel() for p in model.parameters() if p.requires_grad)
 
 
 def test_numbers_that_learn_at_bert_base():
-    def changed(change, *values, **options) -> int:
-        bert = bert_base()
-        change(bert, *values, **options)
-        return learning(bert)
-
-    assert learning(bert_base()) == 109_482_240
-    assert changed(lora.add_lora, rank=8) == 294_912
-    assert changed(lora.add_lora, rank=8, kind="dora") == 294_912 + 2 * 12 * 768
-    assert changed(bitfit.train_biases) == 102_912
-    a_place = 2 * 64 * 768 + 768 + 64  # Houlsby et al., section 2.1
-    assert changed(adapters.add_adapters, 64) == 12 * 2 * a_place
-    assert changed(adapters.add_adapters, 64, "parallel", ("sst", "sts")) == 12 * 2 * a_place
-
-
-# ---------------------------------------------------------------------------------------------
-# BitFit
-
-
-@DTYPES
-def test_bitfit_trains_all_biases_and_keys_biases_never_move(dtype):
-    bert, full = random_bert(dtype), random_bert(dtype)
-    names = bitfit.train_biases(bert)
-    assert all(name.endswith(".bias") for name in names)
-    assert "embed_layer_norm.bias" in names
-    summed(bert(IDS, MASK)["last_hidden_state"]).backward()
-    summed(full(IDS, MASK)["last_hidden_state"]).backward()
-    whole = dict(full.named_parameters())
-    for name, parameter in bert.named_parameters():
-        assert parameter.requires_grad == (name in names)
-        if parameter.grad is None:
-            assert name not in names or name == "pooler_dense.bias"
-            continue
-        torch.testing.assert_close(parameter.grad, whole[name].grad)
-        key = "key" in name
-        small = 1e-5 if dtype == torch.float32 else 1e-13
-        assert (parameter.grad.abs().max() < small * whole[name].grad.new_tensor(10.0)) == key
-
-
-# ---------------------------------------------------------------------------------------------
-# Adapters
-
-
-def attend(x: torch.Tensor, own: nn.Module, heads: int, mask: torch.Tensor) -> torch.Tensor:
-    """Multi-head attention by its formula: (B, L, D) and a mask (B, L) → (B, L, D)."""
-    q, k, v = (
-        F.linear(x, one.weight, one.bias).unflatten(-1, (heads, -1)).transpose(1, 2)
-        for one in (own.query, own.key, own.value)
-    )  # (B, H, L, W)
-    scores = torch.einsum("bhid,bhjd->bhij", q, k) / q.size(-1) ** 0.5
-    p = scores.masked_fill(mask[:, None, None, :] == 0, -1e9).softmax(-1)
-    return torch.einsum("bhij,bhjd->bihd", p, v).flatten(2)
-
-
-def written_out(
-    bert: BertModel, ids, mask, behind_attention=lambda i, a: 0, behind_feed_forward=None
-) -> torch.Tensor:
-    """BERT's layers once more in functions, and what a technique adds to a layer's sublayers.
-
-    behind_attention (layer, its output) and behind_feed_forward (layer, its output, the layer's
-    input) → what is added before the LayerNorm.
-    """
-    h = bert.embed(ids)
-    for i, layer in enumerate(bert.bert_layers):
-        begun = h
-        a = attend(h, layer.self_attention, layer.self_attention.num_attention_heads, mask)
-        a = F.linear(a, layer.attention_dense.weight, layer.attention_dense.bias)
-        norm = layer.attention_layer_norm
-        h = begun + a + behind_attention(i, a)
-        h = F.layer_norm(h, h.shape[-1:], norm.weight, norm.bias, norm.eps)
-        f = F.gelu(F.linear(h, layer.interm_dense.weight, layer.interm_dense.bias))
-        f = F.linear(f, layer.out_dense.weight, layer.out_dense.bias)
-        norm = layer.out_layer_norm
-        h = h + f + behind_feed_forward(i, f, begun)
-        h = F.layer_norm(h, h.shape[-1:], norm.weight, norm.bias, norm.eps)
-    return h
-
-
-def with_adapters(bert: BertModel, kind: str, weights: dict) -> torch.Tensor:
-    """Adapters where the papers have them; weights: (layer, place) → (U, b, V, c)."""
-
-    def adapter(x, u, b, v, c):
-        return F.gelu(x @ u.T + b) @ v.T + c
-
-    if kind == "parallel":
-        added = {"behind_feed_forward": lambda i, f, begun: adapter(begun, *weights[i, 0])}
-    else:
-        added = {
-            "behind_attention": lambda i, a: adapter(a, *weights[i, 0]),
-            "behind_feed_forward": lambda i, f, begun: adapter(f, *weights[i, 1]),
-        }
-    return written_out(bert, IDS, MASK, **added)
-
-
-@DTYPES
-@pytest.mark.parametrize("kind", adapters.KINDS)
-def test_adapters_stand_where_the_papers_have_them(kind, dtype):
-    plain, bert = random_bert(dtype), random_bert(dtype)
-    adapters.add_adapters(bert, 8, kind, ("other", "mine"))
-    adapters.choose_task(bert, "mine")
-    places = {}
-    for i, layer in enumerate(bert.bert_layers):
-        parts = (layer.attention_dropout, layer.out_dropout)[kind == "parallel" :]
-        for j, place in enumerate(parts):
-            for parameter in place.adapters.parameters():
-                nn.init.normal_(parameter, std=0.3)
-            one = place.adapters["mine"]
-            places[i, j] = (one.down.weight, one.down.bias, one.up.weight, one.up.bias)
-    twins = {key: [w.detach().clone().requires_grad_() for w in ws] for key, ws in places.items()}
-    ours = bert(IDS, MASK)["last_hidden_state"]
-    oracle = with_adapters(plain, kind, twins)
-    real = MASK.bool()
-    torch.testing.assert_close(ours[real], oracle[real], rtol=0, atol=5 * ENCODER[dtype])
-    summed(ours).backward()
-    summed(oracle).backward()
-    for key, weights in places.items():
-        for parameter, twin in zip(weights, twins[key], strict=True):
-            close_gradients(parameter.grad, twin.grad)
-    for name, parameter in bert.named_parameters():
-        assert (parameter.grad is not None) == (".mine." in name)  # nothing for the other task
-    adapters.choose_task(bert, "other")
-    assert not torch.allclose(bert(IDS, MASK)["last_hidden_state"], ours)
-    copy.deepcopy(bert)(IDS, MASK)  # an adapter keeps no activation behind
-    assert not any(m.layer_input is not None for m in bert.modules() if hasattr(m, "layer_input"))
-
-
-def test_impossible_adapters():
-    bert = random_bert()
-    with pytest.raises(ValueError, match="no adapter 'prefix'; there are serial, parallel"):
-        adapters.add_adapters(bert, kind="prefix")
-    adapters.add_adapters(bert, tasks=("sst", "sts"))
-    with pytest.raises(InputError, match="no adapters for 'para'; sst, sts have some"):
-        adapters.choose_task(bert, "para")
-    with pytest.raises(InputError, match="has adapters already"):
-        adapters.add_adapters(bert)
+    with torch.device("meta"):  # without its memory
+        bert = BertModel(BertConfig())
+    lora.add_lora(bert, rank=8)
+    assert sum(p.numel() for p in bert.parameters() if p.requires_grad) == 294_912
 
 
 # ---------------------------------------------------------------------------------------------

@@ -1,24 +1,20 @@
-"""Features by hand, tags joined to BERT, and the tagger: by hand, and against NumPy and nltk."""
+"""Shapes of words, tags joined to BERT, and the tagger: by hand, and against NumPy and nltk."""
 
 import random
 
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from support import DTYPES, random_bert, tiny_vocabulary
 from torch.nn import functional as F
 
 from datasets import preprocess_string
-from extensions.features import by_hand as features
 from extensions.features import tagger
-from extensions.parameters.task_layers import encode
-from solution.cross_encoding import concat
+from extensions.features import tags as features
 from tokenizer import BertTokenizer
 
 # ---------------------------------------------------------------------------------------------
-# What can be counted
+# Shapes of words
 
 
 def shapes(text: str) -> list[str]:
@@ -33,43 +29,6 @@ def test_shapes_by_hand():
     assert shapes("don’t can 't cannot know nothing n'") == [
         *("negation", "lower", "negation", "negation", "lower", "negation", "lower"),
     ]
-
-
-def test_text_features_by_hand():
-    found = features.text_features("No , I did NOT like it ! !".split())
-    assert len(found) == features.TEXT_FEATURES
-    words = 9
-    #        length             Title  UPPER mixed number punctuation
-    wanted = [np.log(10) / 3, 1 / words, 0, 0, 0, 3 / words, 2 / 3, 2 / 3]
-    assert found == pytest.approx(wanted)
-    assert features.text_features([]) == [0.0] * features.TEXT_FEATURES
-
-
-def test_pair_features_by_hand():
-    first = "Two dogs run in 2 parks .".split()
-    second = "two Dogs never run in 3 big parks".split()
-    #        words: 5 in common of 9; pairs: two dogs, run in, of 5 + 7 − 2; of 6 words 5; …
-    wanted = [5 / 9, 2 / 10, 5 / 6, 2 / 8, 0.0, 0.0, 1.0]
-    found = features.pair_features(first, second)
-    assert len(found) == features.PAIR_FEATURES
-    assert found == pytest.approx(wanted)
-    assert features.pair_features(second, first) == pytest.approx(wanted)
-    assert features.pair_features(first, first) == [1.0, 1.0, 1.0, 0.0, 1.0, 1.0, 1.0]
-    assert features.pair_features([], []) == [1.0, 1.0, 0.0, 0.0, 1.0, 1.0, 1.0]
-
-
-words = st.lists(st.text(st.characters(exclude_categories=["Cs", "Cc"]), max_size=8), max_size=9)
-
-
-@settings(deadline=None, max_examples=50)
-@given(words, words)
-def test_features_of_any_words_are_finite_and_of_fixed_number(first, second):
-    for found, count in (
-        (features.text_features(first), features.TEXT_FEATURES),
-        (features.pair_features(first, second), features.PAIR_FEATURES),
-    ):
-        assert len(found) == count
-        assert all(0 <= number <= 2 for number in found)
 
 
 # ---------------------------------------------------------------------------------------------
@@ -122,27 +81,24 @@ TAGS = torch.tensor([[0, 1, 1, 4, 0], [0, 2, 0, 0, 0]])
 
 
 @DTYPES
-def test_features_at_step_0_change_nothing_and_then_learn(dtype):
+def test_tags_at_step_0_change_nothing_and_then_learn(dtype):
     bert = random_bert(dtype)
     table = features.TagEmbedding(5, 32).to(dtype)
-    adding = features.AddFeatures(3, 32).to(dtype)
-    numbers = torch.tensor([[1.0, 0.5, 2.0], [0.0, 1.0, 1.0]], dtype=dtype)
     expected = bert(IDS, MASK)["pooler_output"]
     with features.tagged(bert, table, TAGS):
-        vectors = adding(bert(IDS, MASK)["pooler_output"], numbers)  # (B, D)
+        vectors = bert(IDS, MASK)["pooler_output"]  # (B, D)
     assert torch.equal(vectors, expected)
     vectors.square().sum().backward()
-    assert adding.linear.weight.grad.abs().min() > 0
     seen = table.weight.grad.abs().sum(dim=1) > 0  # tag 3 does not occur, tag 0 never moves
     assert seen.tolist() == [False, True, True, False, True]
     with torch.no_grad():
-        table.weight[1] += 0.5
-        adding.linear.weight += 0.1
+        table.weight[1] += torch.linspace(-1, 1, 32)
         with features.tagged(bert, table, TAGS):
-            changed = adding(bert(IDS, MASK)["pooler_output"], numbers)
+            changed = bert(IDS, MASK)["pooler_output"]
+            with pytest.raises(ValueError, match=r"tags of shape \(2, 5\) for ids \(2, 3\)"):
+                bert(IDS[:, :3], MASK[:, :3])
     assert not torch.allclose(changed[0], expected[0])
-    only_numbers = expected[1] + 0.1 * numbers[1].sum()  # the second row has no word with tag 1
-    torch.testing.assert_close(changed[1], only_numbers)
+    assert torch.equal(changed[1], expected[1])  # the second row has no word with tag 1
     assert torch.equal(bert(IDS, MASK)["pooler_output"], expected)  # behind the "with"
 
 
@@ -167,39 +123,6 @@ def test_tags_join_the_sum_before_the_layer_norm(dtype, atol):
     torch.testing.assert_close(table.weight.grad[1:], twin.grad[1:], rtol=1e-4, atol=10 * atol)
 
 
-def test_each_pass_has_its_own_tags():
-    bert, table = random_bert(), features.TagEmbedding(5, 32)
-    torch.nn.init.normal_(table.weight)
-    shorter = (IDS[:, :3], MASK[:, :3])
-    with features.tagged(bert, table, TAGS, TAGS[:, :3]):
-        first, second = bert(IDS, MASK), bert(*shorter)
-    with features.tagged(bert, table, TAGS[:, :3]):
-        assert torch.equal(bert(*shorter)["pooler_output"], second["pooler_output"])
-        with pytest.raises(ValueError, match=r"no tags of shape \(2, 5\) for this pass"):
-            bert(IDS, MASK)
-    with (
-        pytest.raises(ValueError, match=r"no tags of shape \(2, 3\)"),
-        features.tagged(bert, table, TAGS),
-    ):
-        bert(*shorter)
-    assert not torch.equal(first["pooler_output"], bert(IDS, MASK)["pooler_output"])
-
-
-def test_tags_of_a_cross_encoders_pair_are_joined_like_its_ids():
-    """Tags go through ``concat`` in the place of ids: each piece keeps its own."""
-    ids_1, ids_2 = IDS, torch.tensor([[2, 50, 3, 0], [2, 51, 52, 3]])
-    mask_2 = torch.tensor([[1, 1, 1, 0], [1, 1, 1, 1]])
-    tags_2 = torch.tensor([[0, 3, 0, 0], [0, 1, 4, 0]])
-    ids, mask, segments = concat(ids_1, MASK, ids_2, mask_2, 0, 64)
-    tags, tag_mask, _ = concat(TAGS, MASK, tags_2, mask_2, 0, 64)
-    assert torch.equal(mask, tag_mask)
-    assert tags.tolist() == [[0, 1, 1, 4, 0, 3, 0], [0, 2, 0, 1, 4, 0, 0]]
-    bert, table = random_bert(), features.TagEmbedding(5, 32)
-    expected = encode(bert, ids, mask, segments)["pooler_output"]
-    with features.tagged(bert, table, tags):
-        assert torch.equal(encode(bert, ids, mask, segments)["pooler_output"], expected)
-
-
 # ---------------------------------------------------------------------------------------------
 # The tagger
 
@@ -222,11 +145,6 @@ def made_up(count: int, seed: int) -> list[list[tuple[str, str]]]:
                 sentence.append((chance.choice(texts[kind]), "O"))
         sentences.append(sentence)
     return sentences
-
-
-def test_looks_of_words():
-    looks = {"London": "Xx", "USA": "X", "mid-1990s": "x-dx", "": "", "$3.5": "$d.d"}
-    assert {word: tagger.outline(word) for word in looks} == looks
 
 
 def test_features_of_a_word_know_its_neighbours():

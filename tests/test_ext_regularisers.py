@@ -1,7 +1,5 @@
-"""Adversarial training, mixout, averages, layer-wise rates, fresh layers and heads, one by one."""
+"""SMART, averages, layer-wise rates and heads, one by one."""
 
-import copy
-import math
 from types import SimpleNamespace
 
 import numpy as np
@@ -17,18 +15,16 @@ from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 from transformers import RobertaConfig
 from transformers.models.roberta.modeling_roberta import RobertaClassificationHead
 
-from extensions.loss import divergences, fgm, freelb, r3f, smart
+from extensions.loss import divergences, smart
 from extensions.loss.perturbation import Passes
 from extensions.model import TechniquesBERT
-from extensions.parameters import heads, mixout
-from extensions.parameters.reinit import reinitialise_top
+from extensions.parameters import heads
 from extensions.update.averaging import Average
 from extensions.update.layer_decay import parameter_groups
 from training.files.errors import InputError
 
 IDS = torch.tensor([[2, 9, 8, 11, 3], [2, 7, 3, 0, 0], [2, 30, 31, 3, 0]])
 REAL = (IDS != 0).numpy()
-LABELS = torch.tensor([3, 0, 1])
 
 
 def close(dtype, kind="value") -> dict:
@@ -80,11 +76,6 @@ def toy_backward(x, weight, by_logits):
     hidden = np.tanh((x * REAL[:, :, None]).sum(axis=1))
     by_sum = (by_logits @ weight) * (1 - hidden**2)
     return by_sum[:, None, :] * REAL[:, :, None], by_logits.T @ hidden
-
-
-def cross_entropy_gradient(logits):
-    wanted = np.eye(logits.shape[1])[LABELS.numpy()]
-    return (scipy.special.softmax(logits, axis=1) - wanted) / len(logits)
 
 
 def norms(rows, order=2):
@@ -297,6 +288,32 @@ def test_the_proximal_point_is_a_minimum_at_the_teacher(tiny_model_folder):
     assert model.sentiment.weight.grad.abs().max() > 1e-3
 
 
+def test_two_micro_batches_are_the_batch(tiny_model_folder):
+    """With δ given: the search would draw other noise for other rows."""
+    model, labels = tiny_multitask(tiny_model_folder).eval(), torch.tensor([3, 0, 1])
+
+    def gradients(parts: list[slice]) -> list[torch.Tensor]:
+        model.zero_grad()
+        for rows in parts:
+            passes = Passes(
+                model.bert, lambda rows=rows: model.predict_sentiment(IDS[rows], MASK[rows])
+            )
+            outputs = passes.clean()
+            deltas = [0.1 * x.detach().sign() for x in passes.embeddings]
+            loss = F.cross_entropy(outputs, labels[rows])
+            loss = loss + 3 * divergences.symmetric_kl(passes.perturbed(deltas), outputs)
+            (loss * len(labels[rows]) / len(labels)).backward()
+        return [p.grad.clone() for p in model.parameters() if p.grad is not None]
+
+    whole = gradients([slice(None)])
+    for grad, other in zip(whole, gradients([slice(0, 2), slice(2, 3)]), strict=True):
+        torch.testing.assert_close(grad, other, rtol=1e-4, atol=1e-6)
+
+
+def test_the_ascent_at_a_flat_place():
+    assert not smart.ascend(torch.zeros(2, 3, 4), torch.zeros(2, 3, 4), 1.0, 1.0).any()
+
+
 @DTYPES
 def test_the_teacher_follows(dtype):
     toy = Toy(dtype)
@@ -313,227 +330,6 @@ def test_the_teacher_follows(dtype):
     teacher.follow(toy, 0.0)
     assert torch.equal(found, toy.head.weight)
     assert [smart.momentum(step, 100) for step in (0, 9, 10, 99)] == [0.99, 0.99, 0.999, 0.999]
-
-
-# ---------------------------------------------------------------------------------------------
-# R3F
-
-
-@DTYPES
-def test_r3f_and_its_gradient(dtype):
-    toy, x, weight, passes = begun(dtype)
-    outputs = passes.clean()
-    replay = torch.Generator().set_state(passes.generator.get_state())
-    value = r3f.noise_stability(passes, outputs, divergences.symmetric_kl, sigma=0.3)
-    value.backward()
-    z = 0.3 * torch.empty(x.shape, dtype=dtype).normal_(generator=replay)
-    z = z.double().numpy() * REAL[:, :, None]
-
-    def again(weight):
-        return kl_both_ways(toy_logits(x, weight), toy_logits(x + z, weight))
-
-    assert value.item() == pytest.approx(
-        again(weight), abs=1e-6 if dtype == torch.float32 else 1e-12
-    )
-    expected = numeric_gradient(again, weight)
-    np.testing.assert_allclose(toy.head.weight.grad.numpy(), expected, rtol=1e-4, atol=1e-6)
-    assert np.abs(expected).max() > 1e-3
-
-
-def test_the_noise_of_r3f():
-    real = torch.ones(50, 40, 30)
-    real[:, 35:] = 0
-    chance = torch.Generator().manual_seed(0)
-    z = r3f.draw(real, 0.2, chance)
-    assert not z[:, 35:].any()
-    sample = z[:, :35].flatten()[::7] / 0.2
-    assert scipy.stats.kstest(sample.numpy(), scipy.stats.norm.cdf).pvalue > 1e-3
-
-
-# ---------------------------------------------------------------------------------------------
-# FGM and FreeLB
-
-
-@DTYPES
-def test_fgm_and_its_gradient(dtype):
-    toy, x, weight, passes = begun(dtype)
-
-    def loss_of(outputs):
-        return F.cross_entropy(outputs, LABELS)
-
-    loss = loss_of(passes.clean())
-    value = fgm.adversarial_loss(passes, loss, loss_of, epsilon=0.5)
-    (loss + value).backward()
-
-    g, clean_by_weight = toy_backward(x, weight, cross_entropy_gradient(toy_logits(x, weight)))
-    r = 0.5 * g / norms(g)
-    np.testing.assert_allclose(passes.deltas[0].numpy(), r, **close(dtype))
-    np.testing.assert_allclose(norms(passes.deltas[0].numpy()), 0.5, rtol=1e-5)
-    logits = toy_logits(x + r, weight)
-    expected = -scipy.special.log_softmax(logits, axis=1)[range(3), LABELS.numpy()].mean()
-    assert value.item() == pytest.approx(expected, abs=1e-6 if dtype == torch.float32 else 1e-12)
-    assert value > loss + 0.1
-    _, by_weight = toy_backward(x + r, weight, cross_entropy_gradient(logits))
-    found = toy.head.weight.grad.numpy()
-    np.testing.assert_allclose(found, clean_by_weight + by_weight, **close(dtype, "gradient"))
-
-
-def test_fgm_at_a_flat_place_and_of_a_frozen_bert(tiny_model_folder):
-    assert not fgm.uphill(torch.zeros(2, 3, 4), 1.0).any()
-    assert not freelb.ascend(torch.zeros(2, 3, 4), torch.zeros(2, 3, 4), 1.0, 1.0).any()
-    assert not smart.ascend(torch.zeros(2, 3, 4), torch.zeros(2, 3, 4), 1.0, 1.0).any()
-    model = tiny_multitask(tiny_model_folder, option="pretrain")
-    passes = Passes(model.bert, lambda: model.predict_sentiment(IDS, MASK))
-    loss = passes.clean().sum()
-    with pytest.raises(InputError, match="needs the gradient of the embeddings"):
-        fgm.adversarial_loss(passes, loss, torch.sum)
-
-
-@DTYPES
-@pytest.mark.parametrize("radius", [None, 0.3])
-def test_freelb_is_algorithm_1(dtype, radius):
-    toy, x, weight, passes = begun(dtype)
-    replay = torch.Generator().set_state(passes.generator.get_state())
-    settings = {"steps": 3, "step_size": 0.2, "start": 0.3, "radius": radius}
-    total = 0.0
-    for loss in freelb.losses(passes, lambda out: F.cross_entropy(out, LABELS), **settings):
-        (7 * loss).backward()  # a weight of the task's must not change the ascent
-        total += loss.item()
-
-    uniform = torch.empty(x.shape, dtype=dtype).uniform_(-0.3, 0.3, generator=replay)
-    size = np.sqrt(REAL.sum(axis=1) * 4)[:, None, None]
-    delta = uniform.double().numpy() * REAL[:, :, None] / size
-    value, by_weight = 0.0, np.zeros_like(weight)
-    for step in range(3):
-        logits = toy_logits(x + delta, weight)
-        value -= scipy.special.log_softmax(logits, axis=1)[range(3), LABELS.numpy()].mean() / 3
-        g, one = toy_backward(x + delta, weight, cross_entropy_gradient(logits))
-        by_weight += one / 3
-        if step < 2:
-            delta = delta + 0.2 * g / norms(g)
-            if radius:
-                delta = delta * np.minimum(1, radius / norms(delta))
-    assert total == pytest.approx(value, abs=1e-6 if dtype == torch.float32 else 1e-12)
-    np.testing.assert_allclose(passes.deltas[0].detach().numpy(), delta, **close(dtype))
-    found = toy.head.weight.grad.numpy() / 7
-    np.testing.assert_allclose(found, by_weight, **close(dtype, "gradient"))
-    if radius:
-        assert norms(delta).max() == pytest.approx(radius)
-
-
-def test_freelb_wants_the_backward_pass():
-    passes = Toy().passes()
-    with pytest.raises(InputError, match="call its backward"):
-        list(freelb.losses(passes, lambda out: F.cross_entropy(out, LABELS)))
-
-
-@pytest.mark.parametrize("technique", ["smart", "fgm", "freelb"])
-def test_two_parts_of_a_batch_are_the_batch(tiny_model_folder, technique):
-    """The ascent is every sentence's own. Two parts draw other noise, so there is none, and SMART,
-    which climbs nowhere without, gets its δ.
-    """
-    model = tiny_multitask(tiny_model_folder).eval()
-
-    def gradients(rows: list[slice]):
-        model.zero_grad()
-        for own in rows:
-            share = len(LABELS[own]) / len(LABELS)
-
-            def loss_of(outputs, own=own):
-                return F.cross_entropy(outputs, LABELS[own])
-
-            passes = Passes(
-                model.bert, lambda own=own: model.predict_sentiment(IDS[own], MASK[own])
-            )
-            if technique == "freelb":
-                for loss in freelb.losses(passes, loss_of, steps=3, start=0.0):
-                    (loss * share).backward()
-                continue
-            outputs = passes.clean()
-            loss = loss_of(outputs)
-            if technique == "fgm":
-                loss = loss + fgm.adversarial_loss(passes, loss, loss_of)
-            else:
-                deltas = [0.1 * x.detach().sign() for x in passes.embeddings]
-                change = divergences.symmetric_kl(passes.perturbed(deltas), outputs)
-                loss = loss + 3 * change
-            (loss * share).backward()
-        return [p.grad.clone() for p in model.parameters() if p.grad is not None]
-
-    whole = gradients([slice(None)])
-    for one, two in zip(whole, gradients([slice(0, 2), slice(2, 3)]), strict=True):
-        torch.testing.assert_close(one, two, rtol=1e-4, atol=1e-6)
-
-
-# ---------------------------------------------------------------------------------------------
-# Mixout
-
-
-@DTYPES
-def test_mixout_and_its_gradient(dtype):
-    torch.manual_seed(0)
-    weight = torch.randn(4, 6, dtype=dtype, requires_grad=True)
-    pretrained, upstream = torch.randn(2, 4, 6, dtype=dtype)
-    keep = torch.tensor([1, 0, 1, 1, 0, 1.0], dtype=dtype)
-    mixed = mixout.mix(weight, pretrained, keep, 0.3)
-    mixed.backward(upstream)
-    w, u, m = weight.detach().numpy(), pretrained.numpy(), keep.numpy()
-    np.testing.assert_allclose(
-        mixed.detach().numpy(), (m * w + (1 - m) * u - 0.3 * u) / 0.7, **close(dtype)
-    )
-    np.testing.assert_allclose(
-        weight.grad.numpy(), m / 0.7 * upstream.numpy(), **close(dtype, "gradient")
-    )
-
-
-def test_mixout_in_the_mean_is_the_weight_and_acts_on_columns():
-    linear = nn.Linear(5, 3)
-    layer = mixout.MixoutLinear(linear, 0.6)
-    with torch.no_grad():
-        layer.weight.add_(1.0)
-    torch.manual_seed(0)
-    eye = torch.eye(5)
-    draws = torch.stack([layer(eye) - layer.bias for _ in range(4000)])  # (n, in, out)
-    mean, wanted = draws.mean(dim=0).T, layer.weight
-    # each number is U + 1 / .4 with chance .4, or U: a standard deviation of 1.22
-    assert (mean - wanted).abs().max() < 4.5 * 1.22 / math.sqrt(4000)
-    moved = (draws - layer.pretrained.T).round(decimals=3)
-    assert set(moved.unique().tolist()) == {0.0, 2.5}
-    assert torch.equal(moved, moved[:, :, :1].expand_as(moved))  # all weights of an input alike
-    expected = F.linear(eye, layer.weight, layer.bias)
-    assert torch.equal(layer.eval()(eye), expected)
-
-
-def test_mixout_inside_bert(tiny_model_folder):
-    model = tiny_multitask(tiny_model_folder)
-    before = model.eval().predict_sentiment(IDS, MASK)
-    keys, parameters = list(model.state_dict()), list(model.parameters())
-    assert mixout.replace_linears(model.bert, 0.7) == 2 * 6 + 1
-    assert list(model.state_dict()) == keys
-    assert all(a is b for a, b in zip(model.parameters(), parameters, strict=True))
-    assert type(model.sentiment) is nn.Linear
-    assert not any(m.p for m in model.bert.modules() if isinstance(m, nn.Dropout))
-    assert torch.equal(model.predict_sentiment(IDS, MASK), before)
-    model.bert.train()
-    # as long as W = U nothing is mixed in, whatever the mask
-    torch.testing.assert_close(model.predict_sentiment(IDS, MASK), before, rtol=0, atol=1e-5)
-    with torch.no_grad():
-        for parameter in model.bert.parameters():
-            parameter.add_(0.02)
-    assert not torch.allclose(model.predict_sentiment(IDS, MASK), before, atol=1e-2)
-    passes = Passes(model.bert, lambda: model.predict_sentiment(IDS, MASK))
-    assert torch.equal(passes.clean(), passes.clean())  # the same mixture in every pass
-    twin = copy.deepcopy(model)
-    assert twin.bert.pooler_dense.weight is not model.bert.pooler_dense.weight
-
-
-def test_impossible_mixout(tiny_model_folder):
-    for p in (-0.1, 1.0):
-        with pytest.raises(InputError, match=f"mixout {p}: it is a probability below 1"):
-            mixout.replace_linears(nn.Linear(2, 2), p)
-    frozen = tiny_multitask(tiny_model_folder, option="pretrain")
-    with pytest.raises(InputError, match="BERT has to learn"):
-        mixout.replace_linears(frozen.bert, 0.5)
 
 
 # ---------------------------------------------------------------------------------------------
@@ -610,7 +406,7 @@ def test_the_average_goes_in_and_comes_out(tiny_model_folder, tmp_path):
 
 
 # ---------------------------------------------------------------------------------------------
-# Rates by layer, layers drawn again, heads
+# Rates by layer, heads
 
 
 def test_rates_by_layer(tiny_model_folder):
@@ -644,38 +440,6 @@ def test_rates_of_a_frozen_bert(tiny_model_folder):
             parameter_groups(model, 0.01, decay)
 
 
-def test_top_layers_are_drawn_again(tiny_model_folder):
-    bert = tiny_multitask(tiny_model_folder).bert
-    with torch.no_grad():
-        for parameter in bert.parameters():
-            if parameter.dim() == 1:
-                parameter.fill_(0.7)
-    old = {name: p.detach().clone() for name, p in bert.named_parameters()}
-    reinitialise_top(bert, 1)
-    weights = []
-    for name, parameter in bert.named_parameters():
-        if not name.startswith(("bert_layers.1.", "pooler_dense.")):
-            assert torch.equal(parameter, old[name]), name
-        elif name.endswith("bias"):
-            assert not parameter.any(), name
-        elif "norm" in name:
-            assert torch.equal(parameter, torch.ones_like(parameter)), name
-        else:
-            weights.append(parameter.detach().flatten())
-    assert len(weights) == 7
-    sample = torch.cat(weights).numpy() / bert.config.initializer_range
-    assert scipy.stats.kstest(sample, scipy.stats.norm.cdf).pvalue > 1e-3
-
-
-def test_impossible_new_layers(tiny_model_folder):
-    bert = tiny_multitask(tiny_model_folder).bert
-    for count in (-1, 3):
-        with pytest.raises(InputError, match=f"{count} layers to draw again: this BERT has 2"):
-            reinitialise_top(bert, count)
-    with pytest.raises(InputError, match="have to learn"):
-        reinitialise_top(bert.requires_grad_(False), 1)
-
-
 @DTYPES
 def test_a_head_of_two_layers_is_robertas(dtype):
     theirs = RobertaClassificationHead(RobertaConfig(hidden_size=12, num_labels=5)).to(dtype).eval()
@@ -704,5 +468,3 @@ def test_heads_of_one_and_three_layers():
     assert [m.p for m in heads.make_head(6, 2, 3).modules() if isinstance(m, nn.Dropout)] == [
         0.1
     ] * 2
-    with pytest.raises(ValueError, match="a head of 4 layers; there are 1, 2, 3"):
-        heads.make_head(6, 2, 4)

@@ -16,9 +16,10 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from bert import BertModel
-from extensions.loss import contrastive, cosine, divergences, losses, ranking, simcse
+from extensions.loss import cosine, divergences, ranking, simcse
+from extensions.loss.losses import paraphrase_loss, similarity_loss
+from extensions.loss.r_drop import r_drop
 from extensions.text.no_duplicates import NoDuplicates, groups
-from multitask_classifier import paraphrase_loss, similarity_loss
 from training.loop.batches import LengthBatches
 
 CHANCE = np.random.default_rng(8)
@@ -123,32 +124,6 @@ def test_ranking_of_nothing_to_rank_is_zero(rows, symmetric):
         assert torch.allclose(gradient, torch.zeros(1, dtype=gradient.dtype), atol=1e-15)
 
 
-LOSSES = {
-    "ranking": lambda u, v: ranking.ranking(u, v, symmetric=True),
-    "simcse": lambda u, v: simcse.supervised(u, v, v.roll(1, 0)),
-    "supcon": lambda u, v: contrastive.supervised_contrastive(u, CLASSES),
-    "cosine_embedding": lambda u, v: cosine.cosine_embedding(u, v, YES),
-    "ranked": lambda u, v: cosine.ranked(cosine.cosine(u, v), GRADES),
-    "angle": lambda u, v: cosine.angle(u, v, GRADES),
-    "cosent": lambda u, v: losses.cosent(u[:, 0], GRADES),
-    "ordinal": lambda u, v: losses.ordinal(u[:, :5], CLASSES),
-    "symmetric_kl": divergences.symmetric_kl,
-    "squared_difference": lambda u, v: divergences.squared_difference(u[:, 0], v[:, 0]),
-}
-
-
-@pytest.mark.parametrize("loss", LOSSES.values(), ids=LOSSES)
-def test_all_compute_in_float32(loss):
-    """Of bf16 vectors, and under autocast, the loss is that of the same vectors in float32."""
-    u, v = (torch.tensor(array).bfloat16() for array in (U, V))
-    expected = loss(u.float(), v.float())
-    value = loss(u, v)
-    assert value.dtype == torch.float32
-    assert value.item() == expected.item()
-    with torch.autocast("cpu", dtype=torch.bfloat16):
-        assert loss(u.float(), v.float()).item() == pytest.approx(expected.item(), abs=1e-6)
-
-
 # ---------------------------------------------------------------------------------------------
 # Batches without a sentence twice
 
@@ -189,16 +164,6 @@ def test_every_row_once_and_no_sentence_twice(pairs, size, epoch, largest, chanc
         assert set(met.values()) == {1}
     sampler.set_epoch(epoch, skip=1)
     assert list(sampler) == found[1:]
-
-
-def test_without_repetitions_the_batches_are_the_other_samplers():
-    keys = [(f"a{i}", f"b{i}") for i in range(41)]
-    sampler = batches_of(keys, 4, seed=3)
-    sampler.set_epoch(2)
-    plain = LengthBatches(sampler.batches.lengths, 4, seed=3)
-    plain.set_epoch(2)
-    assert list(sampler) == list(plain)
-    assert len(sampler) == len(plain) == 11
 
 
 def test_a_resumed_epoch_goes_on_where_it_stopped():
@@ -245,7 +210,27 @@ def test_groups_are_the_connected_components(pairs):
 
 
 # ---------------------------------------------------------------------------------------------
-# Cosine, CosineEmbeddingLoss, CoSENT, AnglE
+# CosineEmbeddingLoss, CoSENT
+
+
+@DTYPES
+@pytest.mark.parametrize("scale", [20.0, 1.0])
+def test_cosent_is_that_of_sentence_transformers(theirs, dtype, scale):
+    oracle = theirs("CoSENTLoss", scale=scale)
+    assert_same(
+        lambda u, v: cosine.cosent(5 * cosine.cosine(u, v), GRADES, scale),
+        lambda u, v: oracle(GRADES, u, v),
+        (U, V),
+        dtype,
+    )
+
+
+def test_cosent_without_an_order_costs_nothing():
+    same = torch.tensor([0.3, 0.9, -0.2], requires_grad=True)
+    value = cosine.cosent(same, torch.tensor([2, 2, 2]))
+    value.backward()
+    assert value.item() == 0
+    assert torch.equal(same.grad, torch.zeros(3))
 
 
 @pytest.mark.parametrize("margin", [0.0, 0.15])
@@ -269,64 +254,6 @@ def test_cosine_embedding_refuses_grades():
     for labels in (GRADES, 2 * YES - 1):
         with pytest.raises(ValueError, match="labels 0 and 1 only"):
             cosine.cosine_embedding(vectors, vectors, labels)
-
-
-@DTYPES
-@pytest.mark.parametrize("scale", [20.0, 1.0])
-@pytest.mark.parametrize("name", ["CoSENTLoss", "AnglELoss"])
-def test_ranked_losses_are_those_of_sentence_transformers(theirs, dtype, scale, name):
-    oracle = theirs(name, scale=scale)
-    similarity = {"CoSENTLoss": cosine.cosine, "AnglELoss": cosine.angle_similarity}[name]
-    assert_same(
-        lambda u, v: cosine.ranked(similarity(u, v), GRADES, scale),
-        lambda u, v: oracle(GRADES, u, v),
-        (U, V),
-        dtype,
-    )
-
-
-def numpy_angle_similarity(u: np.ndarray, v: np.ndarray) -> list[float]:
-    """Z / w as the authors' code has it: quotient by quotient, then the lengths, then the sum."""
-    found = []
-    half = u.shape[1] // 2
-    for row_u, row_v in zip(u, v, strict=True):
-        z, w = (row[:half] + 1j * row[half:] for row in (row_u, row_v))
-        quotients = z * w.conj() / np.sum(np.abs(w) ** 2)
-        quotients = quotients / (np.linalg.norm(z) / np.linalg.norm(w))
-        found.append(abs(quotients.real.sum() + quotients.imag.sum()))
-    return found
-
-
-def test_angle_is_the_authors_formula():
-    expected = numpy_angle_similarity(U, V)
-    ours = cosine.angle_similarity(torch.tensor(U), torch.tensor(V))
-    np.testing.assert_allclose(ours.numpy(), expected, rtol=0, atol=1e-12)
-    total = 1.0 + sum(
-        math.exp(20 * (expected[i] - expected[j]))
-        for i in range(6)
-        for j in range(6)
-        if GRADES[i] < GRADES[j]
-    )
-    value = value_of(lambda u, v: cosine.angle(u, v, GRADES), U, V)
-    assert value == pytest.approx(math.log(total), abs=1e-12)
-    assert_gradient(lambda u, v: cosine.angle(u, v, GRADES), U, V)
-
-
-def test_what_the_angle_knows():
-    u, v = torch.tensor(U), torch.tensor(V)
-    ones = torch.ones(6, dtype=u.dtype)
-    torch.testing.assert_close(cosine.angle_similarity(u, 3 * u), ones)
-    torch.testing.assert_close(cosine.angle_similarity(u, -u), ones)  # the price of |·|
-    with pytest.raises(ValueError, match="those of 7 numbers"):
-        cosine.angle_similarity(u[:, :7], v[:, :7])
-
-
-def test_ranked_without_an_order_costs_nothing():
-    same = torch.tensor([0.3, 0.9, -0.2], requires_grad=True)
-    value = cosine.ranked(same, torch.tensor([2, 2, 2]))
-    value.backward()
-    assert value.item() == 0
-    assert torch.equal(same.grad, torch.zeros(3))
 
 
 # ---------------------------------------------------------------------------------------------
@@ -373,47 +300,6 @@ def test_triplets_of_nli_rows():
 
 
 # ---------------------------------------------------------------------------------------------
-# Supervised contrastive learning
-
-
-def numpy_supervised_contrastive(vectors, labels, temperature: float) -> float:
-    """Khosla's equation 2, with its sets written out; a mean where the paper has a sum."""
-    z = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
-    rows = range(len(z))
-    total = 0.0
-    for i in rows:
-        others = [a for a in rows if a != i]
-        partners = [p for p in others if labels[p] == labels[i]]
-        below = sum(math.exp(z[i] @ z[a] / temperature) for a in others)
-        for p in partners:
-            total -= math.log(math.exp(z[i] @ z[p] / temperature) / below) / len(partners)
-    return total / len(z)
-
-
-@pytest.mark.parametrize("temperature", [0.07, 0.3])
-def test_supervised_contrastive_is_the_papers_formula(temperature):
-    """Row 3 is the only one of its class, and counts as 0."""
-
-    def loss(vectors: Tensor) -> Tensor:
-        return contrastive.supervised_contrastive(vectors, CLASSES, temperature)
-
-    expected = numpy_supervised_contrastive(U, CLASSES.tolist(), temperature)
-    assert value_of(loss, U) == pytest.approx(expected, abs=1e-12)
-    single = torch.tensor(U, dtype=torch.float32)
-    assert loss(single).item() == pytest.approx(expected, rel=1e-6, abs=1e-6)
-    assert_gradient(loss, U)
-
-
-@pytest.mark.parametrize("labels", [[0], [0, 1, 2]])
-def test_supervised_contrastive_without_partners_is_zero(labels):
-    vectors = torch.tensor(U[: len(labels)], requires_grad=True)
-    loss = contrastive.supervised_contrastive(vectors, torch.tensor(labels))
-    loss.backward()
-    assert loss.item() == 0
-    assert torch.equal(vectors.grad, torch.zeros_like(vectors))
-
-
-# ---------------------------------------------------------------------------------------------
 # R-Drop
 
 LOGITS_1, LOGITS_2 = CHANCE.normal(size=(2, 6, 5)) * 2
@@ -439,15 +325,6 @@ def test_symmetric_kl_beside_torch(dtype):
         (LOGITS_1[:, 0], LOGITS_2[:, 0]),
         dtype,
     )
-
-
-def test_symmetric_kl_beside_scipy():
-    p, q = (scipy.special.softmax(x, axis=1) for x in (LOGITS_1, LOGITS_2))
-    expected = np.mean(scipy.stats.entropy(p, q, axis=1) + scipy.stats.entropy(q, p, axis=1))
-    value = value_of(divergences.symmetric_kl, LOGITS_1, LOGITS_2)
-    assert value == pytest.approx(expected, abs=1e-12)
-    assert_gradient(divergences.symmetric_kl, LOGITS_1, LOGITS_2)
-    assert_gradient(divergences.symmetric_kl, LOGITS_1[:, 0], LOGITS_2[:, 0])
 
 
 def test_symmetric_kl_of_equal_and_of_sure_outputs():
@@ -481,41 +358,32 @@ def test_r_drop_is_the_papers_formula(dtype):
 
     def ours(first: Tensor, second: Tensor) -> Tensor:
         outputs = torch.cat([first, second])
-        return contrastive.r_drop(
-            F.cross_entropy, divergences.symmetric_kl, outputs, CLASSES, alpha=0.7
-        )
+        return r_drop(F.cross_entropy, divergences.symmetric_kl, outputs, CLASSES, alpha=0.7)
 
     assert_same(ours, paper, (LOGITS_1, LOGITS_2), dtype)
 
 
-R_DROP = {
+PAIRS_OF_OUTPUTS = {
     "classes": (F.cross_entropy, divergences.symmetric_kl, LOGITS_1, LOGITS_2, CLASSES),
     "yes or no": (
-        paraphrase_loss,
-        divergences.symmetric_kl,
-        LOGITS_1[:, 0],
-        LOGITS_2[:, 0],
-        YES,
+        *(paraphrase_loss, divergences.symmetric_kl),
+        *(LOGITS_1[:, 0], LOGITS_2[:, 0], YES),
     ),
     "scores": (
-        similarity_loss,
-        divergences.squared_difference,
-        U[:, 0] + 2,
-        V[:, 0] + 2,
-        GRADES,
+        *(similarity_loss, divergences.squared_difference),
+        *(U[:, 0] + 2, V[:, 0] + 2, GRADES),
     ),
 }
 
 
-@pytest.mark.parametrize(
-    ("loss", "divergence", "first", "second", "labels"), R_DROP.values(), ids=R_DROP
-)
-def test_r_drop_of_half_batches_adds_up(loss, divergence, first, second, labels):
+@pytest.mark.parametrize("name", PAIRS_OF_OUTPUTS)
+def test_r_drop_of_half_batches_adds_up(name):
     """So --accumulate may stay; and without dropout it is twice the plain loss."""
+    loss, divergence, first, second, labels = PAIRS_OF_OUTPUTS[name]
 
     def whole(rows: slice, other=second) -> float:
         outputs = torch.tensor(np.concatenate([first[rows], other[rows]]))
-        return contrastive.r_drop(loss, divergence, outputs, labels[rows]).item()
+        return r_drop(loss, divergence, outputs, labels[rows]).item()
 
     halves = np.mean([whole(slice(3)), whole(slice(3, 6))])
     assert halves == pytest.approx(whole(slice(6)), rel=1e-6)
@@ -523,28 +391,22 @@ def test_r_drop_of_half_batches_adds_up(loss, divergence, first, second, labels)
     assert whole(slice(6), other=first) == pytest.approx(2 * plain, rel=1e-6)
 
 
-def test_losses_of_half_batches():
-    """Those with a target of its own for each row add up; those that rank rows do not, and have
-    fewer negatives: the reason for refusing --accumulate and several processes.
-    """
-    u, v = torch.tensor(U), torch.tensor(V)
+FUNCTIONS = {
+    "ranking": lambda u, v: ranking.ranking(u, v, symmetric=True),
+    "cosine_embedding": lambda u, v: cosine.cosine_embedding(u, v, YES),
+    "cosent": lambda u, v: cosine.cosent(u[:, 0], GRADES),
+    "symmetric_kl": divergences.symmetric_kl,
+    "squared_difference": lambda u, v: divergences.squared_difference(u[:, 0], v[:, 0]),
+}
 
-    def halves(loss) -> float:
-        return sum(loss(u[rows], v[rows], rows).item() for rows in (slice(3), slice(3, 6))) / 2
 
-    def whole(loss) -> float:
-        return loss(u, v, slice(6)).item()
-
-    def embedding(a, b, rows):
-        return cosine.cosine_embedding(a, b, YES[rows])
-
-    def angle(a, b, rows):
-        return cosine.angle(a, b, GRADES[rows])
-
-    assert halves(embedding) == pytest.approx(whole(embedding), abs=1e-12)
-
-    def rank(a, b, rows):
-        return ranking.ranking(a, b)
-
-    assert abs(halves(angle) - whole(angle)) > 1e-2
-    assert halves(rank) < whole(rank) - 1e-3
+@pytest.mark.parametrize("loss", FUNCTIONS.values(), ids=FUNCTIONS)
+def test_all_compute_in_float32(loss):
+    """Of bf16 vectors, and under autocast, the loss is that of the same vectors in float32."""
+    u, v = (torch.tensor(array).bfloat16() for array in (U, V))
+    expected = loss(u.float(), v.float())
+    value = loss(u, v)
+    assert value.dtype == torch.float32
+    assert value.item() == expected.item()
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        assert loss(u.float(), v.float()).item() == pytest.approx(expected.item(), abs=1e-6)

@@ -1,7 +1,6 @@
 """The techniques of part 2, one by one: cross encoding, layers, pooling, losses, sampling."""
 
 import math
-from collections import Counter
 from types import SimpleNamespace
 
 import numpy as np
@@ -13,18 +12,15 @@ import transformers
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from support import make_rows, one_line_error, random_bert, tiny_config, tiny_vocabulary
-from torch.utils._python_dispatch import TorchDispatchMode
 
 from bert import BertModel
 from datasets import SentencePairDataset, preprocess_string
 from extensions.features import pooling
-from extensions.flags import TechniqueFlags
-from extensions.loss import losses
-from extensions.multitask import plan_epoch
+from extensions.features.cross_encoding import check_segments, concat
+from extensions.loss.cosine import cosent
+from extensions.loss.losses import paraphrase_loss, similarity_loss
 from extensions.parameters.task_layers import encode, split_top_layers
-from extensions.text import sampling
-from multitask_classifier import paraphrase_loss, plan_turns, similarity_loss
-from solution.cross_encoding import check_segments, concat
+from extensions.text.sampling import annealing, plan_epoch
 from tokenizer import BertTokenizer, truncate_longest_first
 from training.files.errors import InputError
 
@@ -70,27 +66,6 @@ def test_concat_on_any_lengths(first, second, max_length, pad):
     for row, one in zip(expected, segments.tolist(), strict=True):
         middle = row.index(SEP) + 1
         assert one == [0] * middle + [1] * (len(row) - middle) + [0] * (ids.size(1) - len(row))
-
-
-def test_concat_does_not_loop_over_rows():
-    """As many operations for 50 rows as for 2, and one number read from the device: the width."""
-    calls = Counter()
-
-    class Counting(TorchDispatchMode):
-        def __torch_dispatch__(self, operation, types, args=(), kwargs=None):
-            calls["all"] += 1
-            calls["numbers read"] += "_local_scalar_dense" in str(operation)
-            return operation(*args, **(kwargs or {}))
-
-    counts = []
-    for rows in (2, 50):
-        calls.clear()
-        batch = padded([[CLS, 7, SEP]] * rows)
-        with Counting():
-            concat(*batch, *batch, 0, 512)
-        counts.append(dict(calls))
-    assert counts[0] == counts[1]
-    assert counts[0]["numbers read"] == 1
 
 
 # ---------------------------------------------------------------------------------------------
@@ -247,16 +222,6 @@ def numeric_gradient(function, x: np.ndarray, step: float = 1e-6) -> np.ndarray:
     return gradient
 
 
-def oracle_ordinal(logits, labels):
-    total = 0.0
-    for row, label in zip(logits, labels, strict=True):
-        wanted = scipy.special.softmax([-((k - label) ** 2) for k in range(len(row))])
-        # cross-entropy = Kullback-Leibler divergence + entropy of what is wanted
-        given = scipy.special.softmax(row)
-        total += scipy.stats.entropy(wanted, given) + scipy.stats.entropy(wanted)
-    return total / len(labels)
-
-
 def oracle_paraphrase(logits, labels):
     return -np.log(scipy.special.expit(np.where(labels == 1, logits, -logits))).mean()
 
@@ -275,7 +240,6 @@ def oracle_cosent(scores, labels):
 
 
 CHANCE = np.random.default_rng(0)
-LOGITS, CLASSES = CHANCE.normal(size=(7, 5)), CHANCE.integers(0, 5, 7)
 YES, DUPLICATE = CHANCE.normal(size=7) * 3, CHANCE.integers(0, 2, 7)
 SCORES = CHANCE.uniform(0, 5, 7)
 SIMILARITIES = np.array([0.0, 5.0, 2.6, 2.6, 1.25, 5.0, 3.8])
@@ -284,12 +248,11 @@ SIMILARITIES = np.array([0.0, 5.0, 2.6, 2.6, 1.25, 5.0, 3.8])
 @pytest.mark.parametrize(
     ("loss", "oracle", "outputs", "labels"),
     [
-        (losses.ordinal, oracle_ordinal, LOGITS, CLASSES),
         (paraphrase_loss, oracle_paraphrase, YES, DUPLICATE),
         (similarity_loss, oracle_mean_squared, SCORES, SIMILARITIES),
-        (losses.cosent, oracle_cosent, SCORES, SIMILARITIES),
+        (cosent, oracle_cosent, SCORES, SIMILARITIES),
     ],
-    ids=["ordinal", "paraphrase", "mean_squared", "cosent"],
+    ids=["paraphrase", "mean_squared", "cosent"],
 )
 def test_losses_and_their_gradients(loss, oracle, outputs, labels):
     tensor = torch.tensor(outputs, dtype=torch.float32, requires_grad=True)
@@ -308,42 +271,29 @@ def test_losses_and_their_gradients(loss, oracle, outputs, labels):
 REAL_SIZES = {"sst": 8544, "para": 141498, "sts": 6040}
 
 
-def shares_of(alpha: float) -> dict[str, float]:
-    weights = sampling.weights(REAL_SIZES, alpha)
-    return {name: weight / sum(weights.values()) for name, weight in weights.items()}
+def order(kind: str, epoch: int = 1, steps: int = 20_000, seed: int = 0, *first) -> list[str]:
+    return plan_epoch(kind, REAL_SIZES, steps, epoch, 25, seed, *first)
 
 
 @pytest.mark.parametrize(
-    ("epoch", "expected"), [(1, (0.055, 0.907, 0.039)), (25, (0.271, 0.476, 0.253))]
+    ("kind", "epoch", "expected"),
+    [
+        ("proportional", 25, (0.055, 0.907, 0.039)),
+        ("annealed", 1, (0.055, 0.907, 0.039)),
+        ("annealed", 25, (0.271, 0.476, 0.253)),
+    ],
 )
-def test_annealed_shares_of_the_course_data(epoch, expected):
-    """The numbers of a computation with Stickland & Murray's formula, of 25 epochs."""
-    shares = shares_of(sampling.annealing(epoch, 25))
-    assert tuple(shares) == ("sst", "para", "sts")
-    assert tuple(shares.values()) == pytest.approx(expected, abs=6e-4)
-    assert sum(shares.values()) == pytest.approx(1)
+def test_draws_follow_the_formula(kind, epoch, expected):
+    """Fractions of the course's data by Stickland & Murray's formula, of 25 epochs."""
+    names = order(kind, epoch)
+    counts = [names.count(name) for name in REAL_SIZES]
+    wanted = [fraction / sum(expected) * len(names) for fraction in expected]
+    assert scipy.stats.chisquare(counts, wanted).pvalue > 0.001
 
 
 def test_annealing_goes_from_1_to_a_fifth():
-    assert [sampling.annealing(e, 5) for e in range(1, 6)] == pytest.approx([1, 0.8, 0.6, 0.4, 0.2])
-    assert sampling.annealing(1, 1) == 1.0
-
-
-def order(kind: str, epoch: int = 1, steps: int = 20_000, seed: int = 0, **more) -> list[str]:
-    args = TechniqueFlags(sampling=kind, epochs=25, seed=seed, **more)
-    return plan_epoch(args, REAL_SIZES, steps, epoch)
-
-
-@pytest.mark.parametrize(
-    ("kind", "epoch"), [("proportional", 25), ("annealed", 1), ("annealed", 25)]
-)
-def test_draws_follow_the_shares(kind, epoch):
-    alpha = sampling.annealing(epoch, 25) if kind == "annealed" else 1.0
-    expected = shares_of(alpha)
-    drawn = order(kind, epoch)
-    counts = [drawn.count(name) for name in expected]
-    wanted = [share * len(drawn) for share in expected.values()]
-    assert scipy.stats.chisquare(counts, wanted).pvalue > 0.001
+    assert [annealing(e, 5) for e in range(1, 6)] == pytest.approx([1, 0.8, 0.6, 0.4, 0.2])
+    assert annealing(1, 1) == 1.0
 
 
 def test_an_order_depends_on_seed_and_epoch_alone():
@@ -353,22 +303,12 @@ def test_an_order_depends_on_seed_and_epoch_alone():
     assert order("annealed", 3) != order("annealed", 3, seed=1)
 
 
-def test_the_plain_script_draws_and_takes_turns_alike():
-    for kind in ("round_robin", "proportional"):
-        args = TechniqueFlags(sampling=kind, epochs=3)
-        plan = plan_turns(args, REAL_SIZES, 50)
-        assert plan == [plan_epoch(args, REAL_SIZES, 50, epoch) for epoch in (1, 2, 3)]
-
-
-def test_a_rule_for_gradients_wants_whole_rounds():
-    args = TechniqueFlags(gradients="pcgrad")
-    assert plan_epoch(args, REAL_SIZES, 4, 1) == ["sst", "para", "sts"] * 2
-
-
 def test_round_robin_and_one_task_first():
     turns = ["sst", "para", "sts", "sst"]
-    assert order("round_robin", steps=4) == turns
-    first = {"first_task": "sts", "first_epochs": 2, "steps": 4}
-    assert [order("first", epoch, **first) for epoch in (1, 2, 3)] == [["sts"] * 4] * 2 + [turns]
-    others = ["sst", "para"] * 2
-    assert [order("before", epoch, **first) for epoch in (2, 3)] == [["sts"] * 4, others]
+    assert order("round_robin", 1, 4) == turns
+    plans = [order("first", epoch, 4, 0, "sts", 2) for epoch in (1, 2, 3)]
+    assert plans == [["sts"] * 4] * 2 + [turns]
+    plans = [order("before", epoch, 4, 0, "sts", 2) for epoch in (2, 3)]
+    assert plans == [["sts"] * 4, ["sst", "para"] * 2]
+    with one_line_error("--steps_per_epoch 2 is too few"):
+        order("round_robin", 1, 2)

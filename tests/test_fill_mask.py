@@ -67,12 +67,6 @@ def test_the_command_line(folder, run_script_here):
     assert "[MASK] 2\n" in done.out
 
 
-def test_empty_lines_of_a_list_are_passed_over(folder, run_script_here, monkeypatch):
-    monkeypatch.setattr("sys.stdin", io.StringIO("[MASK] .\n\n  \na [MASK]\n"))
-    done = succeeded(run_script_here(fill_mask, "--model", folder))
-    assert done.out.count("%") == 20
-
-
 def test_a_conversation_goes_on_after_a_mistake(folder, run_script_here, monkeypatch):
     keyboard = io.StringIO("no place\n[MASK]\n")
     monkeypatch.setattr(keyboard, "isatty", lambda: True)
@@ -95,7 +89,7 @@ def test_a_cut_text_keeps_its_place(ours):
     ("text", "fact"),
     [
         ("no place", "has no [MASK]"),
-        (". " * 30 + "[MASK]", "beyond piece 11"),
+        (". " * 30 + "[MASK]", "beyond token 11"),
         ("", "has no [MASK]"),
     ],
 )

@@ -14,10 +14,10 @@ from torch.utils.data import DataLoader
 from transformers import BertTokenizer as HuggingFaceTokenizer
 from transformers import DataCollatorForLanguageModeling
 
-from pretraining import masking
+from pretraining import examples as module
+from pretraining.examples import PretrainingExamples
 from pretraining.masking import (
     IGNORED,
-    PretrainingExamples,
     mask_tokens,
     whole_word_mask,
     word_numbers,
@@ -115,16 +115,6 @@ def test_whole_words_are_hidden_whole():
     assert ((hidden == 0) | (hidden == pieces)).all()
     assert (pieces > 1).sum() > 1000
     assert within(int((hidden > 0).sum()), int((pieces > 0).sum()), 0.15)
-
-
-@settings(max_examples=50, deadline=None)
-@given(st.lists(st.integers(0, len(TINY) - 1), min_size=1, max_size=40))
-def test_word_numbers_are_columns_of_the_row(row):
-    """So that they can be looked up by gather, also where a row begins in mid-word."""
-    continues = torch.tensor([piece.startswith("##") for piece in TINY.pieces])
-    found = word_numbers(torch.tensor([row]), continues)
-    assert torch.equal(found, numbers_by_hand(torch.tensor([row]), continues.tolist()))
-    assert 0 <= int(found.min()) <= int(found.max()) < len(row)
 
 
 # ---------------------------------------------------------------------------------------------
@@ -244,7 +234,7 @@ def test_half_of_the_next_sentences_are_wrong_also_where_sentences_are_long():
 @pytest.mark.parametrize("objective", ["nsp", "sop"])
 def test_pairs_use_every_sentence(objective, monkeypatch):
     """What is not used because B is from elsewhere is put back; truncation left aside."""
-    monkeypatch.setattr(masking, "_truncate", lambda a, b, room, chance: (a, b))
+    monkeypatch.setattr(module, "_truncate", lambda a, b, room, chance: (a, b))
     corpus = random_corpus(4)
     used = []
     for row in all_of(make(corpus, objective)):
@@ -362,7 +352,7 @@ def test_rows_are_as_long_as_announced_and_never_too_long(documents, length, kin
 @settings(max_examples=100, deadline=None)
 @given(st.integers(1, 60), st.integers(1, 60), st.integers(2, 60), st.integers(0, 99))
 def test_truncation_is_longest_first_from_both_ends(a, b, room, seed):
-    found = masking._truncate((0, a), (1000, b), room, masking.Random(seed))
+    found = module._truncate((0, a), (1000, b), room, module.Random(seed))
     lengths = [a, b]
     while sum(lengths) > room:  # BERT's rule, on the lengths alone
         lengths[0 if lengths[0] > lengths[1] else 1] -= 1
@@ -373,7 +363,7 @@ def test_truncation_is_longest_first_from_both_ends(a, b, room, seed):
 
 
 def test_truncation_takes_from_front_and_back_alike():
-    fronts = sum(masking._truncate((0, 2), (0, 1), 2, masking.Random(i))[0][0] for i in range(2000))
+    fronts = sum(module._truncate((0, 2), (0, 1), 2, module.Random(i))[0][0] for i in range(2000))
     assert within(fronts, 2000, 0.5)
 
 
@@ -467,20 +457,13 @@ def test_whole_word_flag_and_probability_reach_the_masks():
         assert not words & seen
 
 
-def test_a_plan_is_an_array_of_a_few_numbers_a_row():
-    for objective in ("nsp", "none"):
-        examples = make(random_corpus(11), objective)
-        assert isinstance(examples.plan, np.ndarray)
-        assert examples.plan.nbytes == 40 * len(examples)
-
-
 @pytest.mark.parametrize(
     ("documents", "options", "message"),
     [
         ([[3, 4]], {}, "need a second document"),
         ([[3], [4]], {}, "no document has two sentences"),
         ([[3], [4]], {"objective": "sop"}, "no document has two sentences"),
-        ([[3, 4], [4]], {"objective": "clm"}, "'clm' is none of nsp, sop, none"),
+        ([[3, 4], [4]], {"objective": "clm"}, "'clm' is not one of nsp, sop, none"),
         ([[3, 4], [4]], {"length": 7}, "too short"),
         ([[3, 4], [4]], {"full_sentences": True}, "nsp needs two"),
     ],

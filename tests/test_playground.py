@@ -26,8 +26,10 @@ from test_tokenizer import TEXTS, WORDS
 
 import tokenizer
 from course import handout
+from course.handout_checks import write_files
 from lessons import playground
 from lessons.attention_maps import attention_maps
+from lessons.source_lines import code_by_screen
 from pretraining.model import PretrainingModel
 from tokenizer import SPECIAL_TOKENS, BertTokenizer
 
@@ -222,7 +224,7 @@ def test_the_page_holds_everything_and_fetches_nothing(run_script_here, tmp_path
 
 def test_what_the_page_shows_of_bert_py():
     """The lines that a screen is about, from the file itself."""
-    code = playground.code_beside()
+    code = code_by_screen()
     here = {
         name: [one["text"].strip() for one in part["lines"] if one["here"]]
         for name, part in code.items()
@@ -441,7 +443,7 @@ def test_odd_sentences_are_said(opened, words):
     notes = "document.getElementById('notes').textContent"
     for text, said in (
         (" ", "is empty"),
-        ("a " * 600, "600 pieces are too many"),
+        ("a " * 600, "600 tokens are too many"),
         ("a 😀 sea", "[UNK]"),
         ("שלום عليكم", "from left to right"),
         ("b" * 99 + " " + "c" * 200, "[UNK]"),
@@ -486,7 +488,7 @@ def test_a_foreign_script_is_stopped(browser, words, tmp_path):
 
 
 def test_a_student_s_page_shows_the_student_s_lines(tmp_path):
-    handout.write_files(tmp_path / "mine", handout.build(playground.ROOT, "1", False).files)
+    write_files(tmp_path / "mine", handout.build(playground.ROOT, "1", False).files)
     file = tmp_path / "mine" / "bert.py"
     text = file.read_text(encoding="utf-8")
     stub = 'raise NotImplementedError("Task 1.2'

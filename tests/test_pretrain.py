@@ -29,7 +29,6 @@ from support import (
     stir,
     succeeded,
     tiny_config,
-    tiny_vocabulary,
 )
 from torch.nn import functional as F
 from transformers import BertConfig as TheirConfig
@@ -37,16 +36,17 @@ from transformers import BertForMaskedLM, BertForPreTraining
 from transformers import BertModel as TheirModel
 
 import classifier
-import multitask_classifier
 from base_bert import read_weights
 from bert import BertModel
 from optimizer import AdamW
-from pretraining import pretrain
+from pretraining import pretrain, report
 from pretraining.corpus import Corpus, unigram_entropy
-from pretraining.masking import PretrainingExamples
+from pretraining.examples import PretrainingExamples
+from pretraining.held_out import HeldOut
+from pretraining.losses import pretraining_losses
 from pretraining.model import PretrainingModel
 from pretraining.presets import PRESETS, preset
-from pretraining.pretrain import averages, measure, weight_decay_groups
+from pretraining.pretrain import weight_decay_groups
 from tokenizer import BertTokenizer
 from training.files.errors import InputError
 from training.loop.checkpoints import ResumePoint, load_checkpoint
@@ -106,22 +106,21 @@ def test_values_losses_and_gradients_are_those_of_transformers(pair, tmp_path, o
     limit = 1e-4 if dtype == torch.float32 else 1e-12
     torch.testing.assert_close(some, words[chosen], atol=limit, rtol=0)
 
-    word_loss, pair_loss, counts = measure(ours, ids, segments, mask, labels, relation)
-    loss = word_loss / counts["masked"]
+    of_words, of_pairs = pretraining_losses(ours, ids, segments, mask, labels, relation)
+    loss = of_words.loss / of_words.count
     if objective == "nsp":
         wanted = their.seq_relationship_logits
         torch.testing.assert_close(relations, wanted, atol=value * 10, rtol=0)
-        loss = loss + pair_loss / counts["pairs"]
-        assert counts["pair_right"] == (relations.argmax(-1) == relation).sum()
-        assert counts["pairs"] == 5
-        assert averages(counts, "sop")["sop_acc"] == counts["pair_right"] / 5
+        loss = loss + of_pairs.loss / of_pairs.count
+        assert of_pairs.right == (relations.argmax(-1) == relation).sum()
+        assert of_pairs.count == 5
     else:
-        assert pair_loss.item() == 0
+        assert of_pairs == (0, 0, 0)
     assert loss.item() == pytest.approx(their.loss.item(), rel=1e-6 if value > 1e-9 else 1e-12)
-    assert counts["masked"] == chosen.sum()
-    assert counts["mlm_right"] == (words.argmax(-1) == labels.flatten()).sum()
+    assert of_words.count == chosen.sum()
+    assert of_words.right == (words.argmax(-1) == labels.flatten()).sum()
     summed = F.cross_entropy(words, labels.flatten(), reduction="sum").item()
-    assert counts["mlm_loss"] == pytest.approx(summed, rel=1e-5)
+    assert of_words.loss.item() == pytest.approx(summed, rel=1e-5)
     their.loss.backward()
     loss.backward()
     compare_gradients(theirs, ours, rtol, atol * 10)
@@ -141,19 +140,6 @@ def compare_gradients(theirs, ours: PretrainingModel, rtol: float, atol: float) 
         torch.testing.assert_close(mine.grad, grad.grad, rtol=rtol, atol=atol_here, msg=name)
         compared += 1
     assert compared == len([p for p in by_name.values() if p.grad is not None]) > 30
-
-
-def test_a_row_without_a_masked_piece_is_no_nan():
-    model = PretrainingModel(tiny_config(), "none")
-    ids, segments, mask, labels, relation = rows(objective="none")
-    word_loss, _, counts = measure(
-        model, ids, segments, mask, torch.full_like(labels, -100), relation
-    )
-    word_loss.backward()
-    assert counts["masked"] == 0
-    assert word_loss.item() == 0
-    assert averages(counts | {"mlm_right": 0.0}, "none") == {"mlm_loss": 0.0, "mlm_acc": 0.0}
-    assert model.transform_dense.weight.grad.abs().max() == 0
 
 
 def test_weight_decay_spares_biases_and_norms():
@@ -314,7 +300,7 @@ def test_a_run_learns_and_says_how_much(trained):
     log = (trained / "log.txt").read_text()
     assert log.count("held-out text at step") == len(losses)
     assert f"unigram entropy {found['unigram_entropy']:.3f}" in log
-    assert "pieces/s   time left" in log
+    assert "tokens/s   time left" in log
     picture = (trained / "out" / "curves.png").read_bytes()
     assert picture.startswith(b"\x89PNG")
     assert not list(trained.glob("out/*.resume"))
@@ -329,14 +315,14 @@ def test_best_and_last_are_kept(trained, place):
     train, held = corpus.split(0.2, 11711)
     assert held.n_documents + train.n_documents == 12
     assert found["unigram_entropy"] == unigram_entropy(held) != unigram_entropy(train)
-    rows = pretrain.HeldOut(args, tokenizer, held)
+    rows = HeldOut(args, tokenizer, held)
     for folder, row in (("out", found["best"]), ("out/last", found["held_out"][-1])):
         model = PretrainingModel.from_pretrained(trained / folder, objective="nsp")
         again = rows.measure(model, torch.no_grad)
         assert again["mlm_loss"] == pytest.approx(row["mlm_loss"], abs=1e-5)
         assert again["nsp_acc"] == pytest.approx(row["nsp_acc"])
     args.eval_rows, args.batch_size = 5, 3
-    rows = pretrain.HeldOut(args, tokenizer, corpus)
+    rows = HeldOut(args, tokenizer, corpus)
     assert [len(batch) for batch in rows.batches] == [3, 3]  # bounded, each row once
     assert len({i for batch in rows.batches for i in batch}) == 6
 
@@ -344,20 +330,19 @@ def test_best_and_last_are_kept(trained, place):
 def test_a_worse_look_does_not_replace_the_best(place, run_script_here, monkeypatch, tmp_path):
     losses = iter([2.0, 3.0, 2.5])
     look = {"mlm_acc": 0.1, "nsp_loss": 0.7, "nsp_acc": 0.5, "perplexity": 9.0}
-    monkeypatch.setattr(pretrain.HeldOut, "measure", lambda *_: look | {"mlm_loss": next(losses)})
+    monkeypatch.setattr(HeldOut, "measure", lambda *_: look | {"mlm_loss": next(losses)})
     succeeded(run_script_here(pretrain, *place.line, "--steps", 6, "--eval_every", 2))
     assert metrics_of(tmp_path)["best"]["step"] == 2
     best, last = read_weights(tmp_path / "out"), read_weights(tmp_path / "out" / "last")
     assert not torch.equal(best["cls.predictions.bias"], last["cls.predictions.bias"])
 
 
-def test_classifier_and_multitask_train_on_what_was_saved(trained, run_script_here, tiny_data):
+def test_a_classifier_trains_on_what_was_saved(trained, run_script_here, tiny_data):
     options = ["--option", "finetune", "--epochs", 1, "--data_dir", tiny_data]
     options += ["--model", trained / "out"]
     result = succeeded(run_script_here(classifier, *options, "--only", "sst"))
     assert load_checkpoint("sst-classifier.pt")["config"]["model"] == str(trained / "out")
     assert "starts from random" not in result.out
-    result = succeeded(run_script_here(multitask_classifier, *options))
 
 
 def test_going_on_from_a_checkpoint(trained, place, run_script_here, tmp_path):
@@ -380,7 +365,8 @@ def test_going_on_from_a_checkpoint(trained, place, run_script_here, tmp_path):
         ("--objective none", set()),
         ("--objective none --full_sentences --held_out 0", set()),
         ("--precision bf16 --accumulate 3 --warmup 0 --no-decay --workers 1", {"nsp_loss"}),
-        ("--patience 1 --lr 1e-9 --steps 400 --eval_every 1", {"nsp_loss"}),
+        ("--patience 1 --lr 1e-9 --steps 400 --eval_every 1 --log_every 1", {"nsp_loss"}),
+        ("--fast", {"nsp_loss"}),
     ],
 )
 def test_flags(place, run_script_here, tmp_path, flags, keys):
@@ -402,7 +388,7 @@ def test_a_vocabulary_of_ones_own(place, run_script_here, tmp_path, monkeypatch)
     line[i : i + 2] = ["--train_vocab", "90"]
     line[line.index("--corpus") + 1] = "own-corpus"
     result = succeeded(run_script_here(pretrain, *line, "--steps", 2))
-    assert "pieces learned from the text (--train_vocab 90)" in result.out
+    assert "word pieces learned from the text (--train_vocab 90)" in result.out
     tokenizer = BertTokenizer.from_pretrained(str(tmp_path / "out"))
     assert 60 < len(tokenizer) <= 90
     assert tokenizer.pieces[:5] == ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
@@ -478,22 +464,6 @@ def test_models_are_kept_on_the_way(place, run_script_here, tmp_path):
     assert 900 < rows[-1]["pieces"] < 10_000_000
 
 
-def test_models_kept_on_the_way_are_of_this_run(place, run_script_here, tmp_path):
-    """Neither of the run that was in the folder before, nor of a later step after --resume."""
-
-    def begun(*line) -> dict:
-        keep = ["--keep_at", "0", "900", "--steps", "5", "--dropout", "0"]
-        succeeded(run_script_here(pretrain, *place.line, *keep, *line))
-        files = (tmp_path / "out").glob("pieces-*/model.safetensors")
-        return {file.parent.name: file.read_bytes() for file in files}
-
-    first = begun("--seed", "1")
-    other = begun("--seed", "2")
-    assert sorted(first) == ["pieces-0", "pieces-900"]
-    assert all(first[name] != other[name] for name in first)
-    assert begun("--seed", "1", "--resume") == first  # there is nothing to go on from
-
-
 def test_more_pieces_are_masked_in_training_alone(place, run_script_here, watched, tmp_path):
     succeeded(run_script_here(pretrain, *place.line, "--mask", "0.6", "--steps", "1"))
     shares = [float((batch["labels"] != -100).float().mean()) for batch in watched.batches]
@@ -562,7 +532,7 @@ STEPS = ["--epochs", "4", "--seed", "7"]
 
 def run(folder: Path, line: list[str], last_event: int | None = None) -> int:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(pretrain, "plot", lambda *_: None)
+        patch.setattr(report, "plot", lambda *_: None)
         return run_forked(pretrain.main, folder, line, last_event)
 
 
@@ -639,7 +609,7 @@ def test_another_text_cannot_be_resumed(place, run_script_here, monkeypatch, tmp
         ("--workers -1", "--workers must be at least 0"),
         ("--seed -1", "--seed must be at least 0"),
         ("--held_out 1", "must be at least 0 and below 1"),
-        ("--held_out 0 --patience 2", "--patience looks at held-out text"),
+        ("--held_out 0 --patience 2", "--patience needs held-out text"),
         ("--out x/model", "lies in --text x, and would be read as text"),
     ],
 )
@@ -654,7 +624,7 @@ def test_flags_that_cannot_be(run_script_here, flags, fact):
         (["--length", "49"], "--length 49 is more than the model's 48 positions"),
         (["--text", "nowhere"], "nowhere"),
         (["--config", "nowhere.json"], "nowhere.json is not the configuration of a BERT"),
-        (["--held_out", "0.001"], "the held-out text is one document"),
+        (["--held_out", "0.001"], "the held-out text is a single document"),
         (["--lr", "1e30", "--warmup", "0", "--clip", "1e30"], "lower --lr"),
         (["--out", "/proc/none"], "/proc/none"),
     ],
@@ -685,11 +655,3 @@ def test_no_vocabulary_is_learned_from_what_is_no_text(place, run_script_here, t
     line = ["--text", text, "--out", "o", "--train_vocab", 50]
     assert_refused(run_script_here(pretrain, *line), str(text), code=1)
     assert (tmp_path / "o" / "vocab.txt").read_text() == "kept"
-
-
-def test_a_model_with_too_few_pieces(place, run_script_here, tmp_path):
-    BertModel(tiny_config(vocab_size=20, max_position_embeddings=48)).save_pretrained("small")
-    BertTokenizer(tiny_vocabulary()).save_pretrained("small")
-    line = ["--text", place.text, "--out", "o", "--model", tmp_path / "small", "--length", 48]
-    result = run_script_here(pretrain, *line)
-    assert_refused(result, "has 89 pieces, the model 20 (config.json)", code=1)

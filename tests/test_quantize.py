@@ -12,7 +12,7 @@ from safetensors.numpy import load_file
 from support import assert_refused, save_classifier_folder, succeeded, tiny_vocabulary
 
 from config import BertConfig
-from lessons import numpy_bert, quantize
+from lessons import numpy_bert, quantize, text_tables
 from lessons.quantize import Int8Matrix, quantize_rows
 from pretraining.presets import preset
 from training.files.errors import InputError
@@ -138,7 +138,7 @@ def test_command_measures_before_and_after(run_script_here, trained, table, tmp_
     lines = done.out.splitlines()
     config, weights = read(trained)
     tokenizer = numpy_bert.read_words(trained)
-    _, texts, labels = numpy_bert.read_table(table)
+    _, texts, labels = text_tables.read_table(table)
     rows = [numpy_bert.encode(text, tokenizer, config) for text in texts]
     for name, tensors in (("float32", weights), ("int8", quantize.load(Path("small"), config))):
         logits = numpy_bert.predict(

@@ -1,39 +1,25 @@
-"""The lesson on answers in a text: head, windows and offsets beside transformers', and scores."""
+"""The lesson on answers in a text: head, windows and offsets as in transformers, and scores."""
 
 import functools
-import itertools
 import json
 import random
-import re
-from collections import Counter
-from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 import torch
+from heads_support import (
+    PRECISIONS,
+    compare_gradients,
+    make_twins,
+)
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from support import (
     NO_DROPOUT,
-    assert_refused,
-    data_folder,
-    needs_fork,
-    needs_gloo,
     one_line_error,
     padded_batch,
-    succeeded,
     tiny_config,
     tiny_vocabulary,
-)
-from test_token_classifier import (
-    PRECISIONS,
-    assert_curves_agree,
-    compare_gradients,
-    keeps_the_best,
-    killed_and_resumed,
-    make_twins,
-    read_json,
-    refused,  # noqa: F401
 )
 from torch.nn import functional as F
 from transformers import AutoTokenizer, BertForQuestionAnswering
@@ -49,10 +35,8 @@ from lessons.squad import (
     best_spans,
     exact_match,
     f1,
-    normalise_answer,
     read_questions,
     score,
-    windows,
 )
 from tokenizer import SPECIAL_TOKENS, BertTokenizer
 
@@ -202,21 +186,6 @@ def test_windows_are_those_of_transformers(ours, theirs, length, stride):
     assert data.lengths() == wanted["attention_mask"].sum(dim=1).tolist()
 
 
-@given(st.integers(0, 60), st.integers(2, 30), st.integers(1, 29))
-@settings(deadline=None)
-def test_windows_cover_everything_and_overlap(pieces, room, stride):
-    if stride >= room:
-        return
-    found = list(windows(pieces, room, stride))
-    assert found[0][0] == 0
-    assert found[-1][1] == pieces
-    for (begin, end), (following, last) in itertools.pairwise(found):
-        assert end - begin == room
-        assert end - following == stride
-        assert last > end  # each brings something new
-    assert found[-1][1] - found[-1][0] <= room
-
-
 def test_where_the_answer_stands(ours):
     context = "aa bb cc dd ee"  # 10 pieces, two a word
     for text, answers, places in (
@@ -320,24 +289,7 @@ def test_a_context_without_words_has_no_answer(ours, context):
 
 
 # ---------------------------------------------------------------------------------------------
-# Scores, beside a second writing of their definition
-
-
-def by_definition(predicted: str, gold: str) -> tuple[float, float]:
-    """SQuAD's rules, step by step: lower, punctuation, articles, white space; bags of words."""
-
-    def words(text):
-        text = re.sub(r"[!\"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~]", "", text.lower())
-        return [word for word in re.split(r"\s+", re.sub(r"\b(a|an|the)\b", " ", text)) if word]
-
-    one, other = words(predicted), words(gold)
-    same = 0
-    for word in set(one):
-        same += min(one.count(word), other.count(word))
-    if same == 0:
-        return float(one == other), 0.0
-    precision, recall = same / len(one), same / len(other)
-    return float(one == other), 2 * precision * recall / (precision + recall)
+# Scores
 
 
 @pytest.mark.parametrize(
@@ -357,19 +309,6 @@ def by_definition(predicted: str, gold: str) -> tuple[float, float]:
 def test_scores_by_hand(predicted, gold, exact, overlap):
     assert exact_match(predicted, gold) == exact
     assert f1(predicted, gold) == pytest.approx(overlap)
-    assert by_definition(predicted, gold) == (exact, pytest.approx(overlap))
-
-
-SAID = st.lists(st.sampled_from("a an the The x y,y x. - Z 'the' é\u00a0".split(" "))).map(" ".join)
-
-
-@given(SAID, SAID)
-@settings(max_examples=200, deadline=None)
-def test_scores_are_those_of_the_definition(predicted, gold):
-    exact, overlap = by_definition(predicted, gold)
-    assert exact_match(predicted, gold) == exact
-    assert f1(predicted, gold) == pytest.approx(overlap)
-    assert normalise_answer(normalise_answer(gold)) == normalise_answer(gold)
 
 
 def test_the_best_of_several_answers_counts():
@@ -432,86 +371,6 @@ def test_bad_files(tmp_path, content, said):
 # The script
 
 
-def write_files(folder: Path) -> list[str]:
-    """Questions whose answer is the word after the one that is asked for; → flags."""
-    chance = random.Random(0)
-    for name, count in (("train", 40), ("dev", 10)):
-        paragraphs = []
-        for i in range(count):
-            words = chance.sample("abcdefgh", 4)
-            at = chance.randrange(3)
-            answers = [{"text": "9", "answer_start": 2 * (at + 1)}]
-            words[at + 1] = "9"
-            qas = [{"id": f"{name}{i}", "question": words[at], "answers": answers}]
-            paragraphs.append({"context": " ".join(words), "qas": qas})
-        (folder / f"{name}.json").write_text(json.dumps({"data": [{"paragraphs": paragraphs}]}))
-    return [p for name in ("train", "dev") for p in (f"--{name}", str(folder / f"{name}.json"))]
-
-
-@pytest.fixture(scope="module")
-def line(tiny_model_folder, tmp_path_factory) -> list[str]:
-    files = write_files(tmp_path_factory.mktemp("squad"))
-    run = "--epochs 3 --batch_size 8 --lr 3e-3 --length 32 --stride 8 --precision fp32 --out out"
-    return [*files, "--model", str(tiny_model_folder), *run.split()]
-
-
-def test_train_evaluate_predict(run_script_here, line, tmp_path):
-    succeeded(run_script_here(lesson, *line, "--epochs", "6"))
-    metrics = read_json(tmp_path / "out/metrics.json")
-    assert len(metrics["epochs"]) == 6
-    assert metrics["best"]["dev_exact"] > 0.8
-    assert not (tmp_path / "out/model.resume").exists()
-    scores = read_json(tmp_path / "out/dev-scores.json")
-    assert scores["exact"] == metrics["best"]["dev_exact"]
-    predictions = read_json(tmp_path / "out/dev-predictions.json")
-    hits = Counter(text == "9" for text in predictions.values())
-    assert hits[True] / hits.total() == scores["exact"]
-
-    rest = "--checkpoint out --length 32 --stride 8".split()
-    succeeded(run_script_here(lesson, "--evaluate", line[3], "--out", "again", *rest))
-    assert read_json(tmp_path / "again/dev-predictions.json") == predictions
-    said = succeeded(run_script_here(lesson, "--predict", "a", "--context", "b a 9 c", *rest))
-    assert re.search(r"0\.\d{3}  9$", said.out, re.M)
-
-
-@needs_gloo
-@needs_fork
-def test_parts_of_a_batch_and_processes_add_up(
-    run_script_here, line, model_without_dropout, tmp_path
-):
-    rest = ["--model", str(model_without_dropout), "--epochs", "2"]
-    assert_curves_agree(lesson, run_script_here, [*line, *rest], tmp_path)
-
-
-def test_the_best_epoch_is_kept(run_script_here, line):
-    scores = [{"exact": value, "f1": value} for value in (0.5, 0.9, 0.2, 0.9)]
-    run = functools.partial(run_script_here, lesson, *line)
-    keeps_the_best(lesson, QuestionAnswerer, "score", scores, run)
-
-
-@needs_fork
-def test_killed_and_resumed_it_ends_as_if_untouched(line, tmp_path):
-    killed_and_resumed(lesson, line, tmp_path, [3, 8, 14, 25])
-
-
-@pytest.mark.parametrize(
-    ("flags", "code", "said"),
-    [
-        ("--predict x --checkpoint y", 2, "--predict and --context go together"),
-        ("--predict x --context y", 2, "need --checkpoint"),
-        ("--context y", 2, "--predict and --context go together"),
-        ("--dev y", 2, "--train and --dev go together"),
-        ("--train x --dev y --model MODEL", 1, "x cannot be read (No such file"),
-        ("--predict x --context y --checkpoint MODEL", 1, "holds no BertForQuestionAnswering"),
-        ("FILES --model MODEL --length 600", 1, "more than the model's 512 positions"),
-        ("FILES --model MODEL --length 100 --stride 120", 1, "no more than --stride 120"),
-        ("", 1, "give --train and --dev, or set $MINBERT_DATA"),
-    ],
-)
-def test_bad_command_lines(refused, flags, code, said):  # noqa: F811
-    refused(lesson, flags, code, said)
-
-
 @pytest.mark.parametrize(("positions", "length"), [(128, 128), (512, 384)])
 def test_rows_fit_the_model_by_themselves(positions, length):
     model = QuestionAnswerer(tiny_config(max_position_embeddings=positions), LABELS)
@@ -520,37 +379,5 @@ def test_rows_fit_the_model_by_themselves(positions, length):
     assert args.length == length
 
 
-def test_questions_without_an_answer_are_not_trained_on(run_script_here, line, tmp_path):
-    (tmp_path / "dev.json").write_text(squad([asked(answers=[])]))
-    result = run_script_here(lesson, *line, "--dev", "dev.json")
-    said = "error: dev.json holds questions without an answer; SQuAD 1.1's all have one\n"
-    assert_refused(result, said, code=1)
-
-
 # ---------------------------------------------------------------------------------------------
 # Real data
-
-
-def test_answers_of_squad_are_found_again(offline_model):
-    """The pieces of nearly all answers are cut from the text as they were given."""
-    tokenizer = BertTokenizer.from_pretrained(str(offline_model))
-    theirs = AutoTokenizer.from_pretrained(offline_model)
-    questions = read_questions(data_folder("squad") / "squad11dev-heldout12.json")
-    assert len(questions) == 2569
-    data = Windows(questions[::10], tokenizer, 384, 128)
-    same = [
-        data.questions[row.question].answers[0][1] == text_of(data, row)
-        for row in data.rows
-        if row.first
-    ]
-    assert len(same) >= len(data.questions)
-    assert sum(same) / len(same) > 0.99
-    for context in list(data.contexts)[::20]:
-        check_alignment(tokenizer, theirs, context)
-
-
-def text_of(data: Windows, row) -> str:
-    one = data.questions[row.question]
-    pieces = data.contexts[one.context]
-    shift = row.begin - len(data.asked[row.question]) - 2
-    return one.context[pieces.starts[row.first + shift] : pieces.ends[row.last + shift]]

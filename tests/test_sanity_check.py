@@ -21,7 +21,8 @@ from checks.jobs import check
 from checks.part1 import functions
 from checks.part1.functions import student_outputs
 from course.answers import MISTAKES, installed, read
-from course.handout import build, write_files
+from course.handout import build
+from course.handout_checks import write_files
 from training.files.errors import InputError
 
 PART_1 = [entry for entry in GRADED_TASKS if entry.part == 1]

@@ -58,10 +58,10 @@ def test_stop_words_and_unknown_words_stay(wordnet):
     assert reworded(text, read_synonyms(wordnet), 0.9, random.Random(0)) == text
 
 
-@pytest.mark.parametrize(("share", "changed"), [(0.0, 1), (0.1, 1), (0.5, 2), (0.75, 3)])
-def test_how_many_words_change(share, changed):
+@pytest.mark.parametrize(("fraction", "changed"), [(0.0, 1), (0.1, 1), (0.5, 2), (0.75, 3)])
+def test_how_many_words_change(fraction, changed):
     synonyms = {word: [f"{word}{word}"] for word in ("ab", "cd", "ef", "gh")}
-    found = reworded("ab cd ef gh", synonyms, share, random.Random(0)).split()
+    found = reworded("ab cd ef gh", synonyms, fraction, random.Random(0)).split()
     assert sum(len(word) == 4 for word in found) == changed
 
 
@@ -77,7 +77,7 @@ def test_further_wordings_follow_the_rows_and_the_seed_alone(wordnet):
 
 
 @pytest.mark.parametrize("fault", ["missing", "cut", "of another kind"])
-def test_what_is_no_dictionary_is_one_line(wordnet, fault):
+def test_what_is_not_a_dictionary_is_one_line(wordnet, fault):
     file = wordnet / "data.verb"
     if fault == "missing":
         file.unlink()

@@ -1,35 +1,26 @@
-"""The lesson on tagging words: the head beside transformers', scores beside their definition."""
+"""The lesson on tagging words: the head and transformers', scores and their definition."""
 
-import json
-import random
-import signal
 import sys
-from pathlib import Path
 
-import pandas as pd
 import pytest
 import torch
+from heads_support import (
+    PRECISIONS,
+    compare_gradients,
+    make_twins,
+)
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from safetensors.torch import load_file
 from support import (
     NO_DROPOUT,
-    assert_refused,
-    data_folder,
-    left_by,
-    needs_fork,
-    needs_gloo,
     one_line_error,
     padded_batch,
-    run_as_two,
-    run_forked,
     succeeded,
     tiny_config,
     tiny_vocabulary,
 )
 from transformers import AutoTokenizer, BertForTokenClassification
 
-from base_bert import weight_names
 from bert import BertModel
 from extensions.entities import (
     NO_LABEL,
@@ -44,8 +35,6 @@ from lessons import token_classifier as lesson
 from lessons.token_classifier import TokenClassifier, tag_loss
 from tokenizer import BertTokenizer
 from training.files.errors import InputError
-from training.loop.run import Run
-from training.reports import report
 
 LABELS = ["O", "B-LOC", "I-LOC", "B-PER", "I-PER"]
 
@@ -63,28 +52,6 @@ def twins(tmp_path):
     )
 
 
-def make_twins(ours, theirs_class, folder: Path) -> tuple:
-    ours.save_pretrained(folder)
-    theirs, info = theirs_class.from_pretrained(
-        folder, output_loading_info=True, attn_implementation="eager"
-    )
-    assert not info["missing_keys"]
-    assert all("pooler" in name for name in info["unexpected_keys"])
-    return ours, theirs.eval()
-
-
-def compare_gradients(ours, theirs, head: str, atol: float) -> None:
-    """Those of all parameters, by transformers' names; the pooler is not used."""
-    wanted = {name: p.grad for name, p in theirs.named_parameters()}
-    pairs = [(f"bert.{a}", f"bert.{b}") for a, b in weight_names(2) if not a.startswith("pooler")]
-    pairs += [(f"{head}.{key}",) * 2 for key in ("weight", "bias")]
-    assert {name for name, _ in pairs} == wanted.keys()
-    for hf, own in pairs:
-        grad = ours.get_parameter(own).grad
-        torch.testing.assert_close(grad, wanted[hf], atol=atol, rtol=1e-4)
-    assert wanted[f"{head}.weight"].abs().max() > 1e-3
-
-
 def batch_with_padding():
     ids, mask, _ = padded_batch(9, 7, 4, 2)
     chance = torch.Generator().manual_seed(4)
@@ -95,11 +62,6 @@ def batch_with_padding():
 
 # ---------------------------------------------------------------------------------------------
 # The head, beside transformers'
-
-
-PRECISIONS = pytest.mark.parametrize(
-    ("dtype", "values", "gradients"), [(torch.float32, 1e-6, 1e-5), (torch.float64, 1e-14, 1e-12)]
-)
 
 
 @PRECISIONS
@@ -143,15 +105,6 @@ def test_without_a_head_nothing_is_predicted(tiny_model_folder, tmp_path):
     for folder in (tiny_model_folder, tmp_path):
         with pytest.raises(InputError, match="holds no BertForTokenClassification"):
             TokenClassifier.from_pretrained(str(folder))
-
-
-def test_dropout_acts_before_the_head_in_training_only():
-    model = classifier_like(tiny_config(**NO_DROPOUT))
-    model.dropout.p = 0.5
-    ids, mask, _ = batch_with_padding()
-    assert torch.equal(model(ids, mask), model(ids, mask))
-    model.train()
-    assert not torch.equal(model(ids, mask), model(ids, mask))
 
 
 # ---------------------------------------------------------------------------------------------
@@ -344,62 +297,8 @@ def test_a_batch(ours):
 # ---------------------------------------------------------------------------------------------
 # The script
 
-NAMES = {"PER": ("ada", "bob"), "LOC": ("rome", "oslo")}
 
-
-def write_files(folder: Path) -> list[str]:
-    """Files in which a name's type can be learned; → the flags that name them."""
-    chance = random.Random(0)
-    for name, count in (("train", 40), ("dev", 10), ("test", 8)):
-        lines = []
-        for _ in range(count):
-            for _ in range(chance.randint(1, 3)):
-                kind = chance.choice(sorted(NAMES))
-                lines += [f"en:{chance.choice(('saw', 'x'))}\tO"]
-                lines += [f"en:{chance.choice(NAMES[kind])}\tB-{kind}"]
-            lines.append("")
-        (folder / name).write_text("\n".join(lines))
-    return [part for name in ("train", "dev", "test") for part in (f"--{name}", str(folder / name))]
-
-
-@pytest.fixture(scope="module")
-def line(tiny_model_folder, tmp_path_factory) -> list[str]:
-    files = write_files(tmp_path_factory.mktemp("ner"))
-    run = "--epochs 3 --batch_size 8 --lr 3e-3 --length 32 --precision fp32 --out out".split()
-    return [*files, "--model", str(tiny_model_folder), *run]
-
-
-def read_json(path: Path):
-    return json.loads(path.read_text())
-
-
-def test_train_evaluate_predict(run_script_here, line, tmp_path):
-    succeeded(run_script_here(lesson, *line, "--epochs", "6", "--warmup", "0.1", "--decay"))
-    metrics = read_json(tmp_path / "out/metrics.json")
-    assert len(metrics["epochs"]) == 6
-    assert metrics["best"]["dev_f1"] > 0.9
-    assert not (tmp_path / "out/model.resume").exists()
-    scores = read_json(tmp_path / "out/test-scores.json")
-    assert scores["all"]["f1"] > 0.9
-    assert {"LOC", "PER", "all"} == scores.keys()
-
-    rows = (tmp_path / "out/test-tags.tsv").read_text().split("\n\n")[:-1]
-    gold, found = (
-        [[cells.split("\t")[k] for cells in row.split("\n")] for row in rows] for k in (1, 2)
-    )
-    assert gold == [one.tags for one in read_sentences(line[5])]
-    assert entity_scores(gold, found).loc["all", "f1"] == scores["all"]["f1"]
-
-    flags = ["--checkpoint", "out", "--length", "32", "--out", "again"]
-    succeeded(run_script_here(lesson, "--evaluate", line[5], *flags))
-    assert read_json(tmp_path / "again/test-scores.json") == scores
-
-    said = succeeded(run_script_here(lesson, "--predict", "x Ada saw Rome", "--checkpoint", "out"))
-    found = [line.split() for line in said.out.splitlines() if line.startswith("    ")]
-    assert [(kind, name) for kind, _, name in found] == [("PER", "Ada"), ("LOC", "Rome")]
-
-
-def test_predicting_line_by_line(run_script_here, line, monkeypatch, tmp_path):
+def test_predicting_line_by_line(run_script_here, monkeypatch, tmp_path):
     model = classifier_like(tiny_config(vocab_size=len(tiny_vocabulary()), name_or_path="x"))
     model.save_pretrained(tmp_path / "m")
     BertTokenizer(tiny_vocabulary()).save_pretrained(tmp_path / "m")
@@ -407,173 +306,6 @@ def test_predicting_line_by_line(run_script_here, line, monkeypatch, tmp_path):
     said = succeeded(run_script_here(lesson, "--predict", "--checkpoint", "m", "--length", "64"))
     told = [row for row in said.out.splitlines() if not row.startswith("    ")]
     assert told[-2:] == ["One two .", "three"]
-
-
-@needs_gloo
-@needs_fork
-def test_parts_of_a_batch_and_processes_add_up(
-    run_script_here, line, model_without_dropout, tmp_path
-):
-    """Words, not rows, are what the loss is the mean of."""
-    rest = ["--model", str(model_without_dropout), "--hidden_dropout_prob", "0", "--epochs", "2"]
-    assert_curves_agree(lesson, run_script_here, [*line, *rest], tmp_path)
-
-
-def assert_curves_agree(script, run_script_here, line: list[str], folder: Path) -> None:
-    """Whole batches, batches in three parts, and two processes: one curve, the same weights."""
-    succeeded(run_script_here(script, *line, "--out", "one"))
-    succeeded(run_script_here(script, *line, "--out", "parts", "--accumulate", "3"))
-    line = [*line, "--out", str(folder / "two")]
-    said = run_as_two(script.main, folder / "elsewhere", line)
-    assert said.count("processes: 2 train together") == 1
-    curves = [read_json(folder / out / "metrics.json")["epochs"] for out in ("one", "parts", "two")]
-    assert abs(curves[0][0]["loss"] - curves[0][1]["loss"]) > 1e-3
-    for mine, *others in zip(*curves, strict=True):
-        for other in others:
-            assert other["loss"] == pytest.approx(mine["loss"], abs=1e-5)
-            assert other["dev_f1"] == pytest.approx(mine["dev_f1"])
-    expected = load_file(folder / "one/model.safetensors")
-    for name, tensor in load_file(folder / "parts/model.safetensors").items():
-        torch.testing.assert_close(tensor, expected[name], atol=1e-4, rtol=1e-3)
-
-
-def test_a_step_follows_the_mean_over_the_words_of_its_batch(
-    run_script_here, line, model_without_dropout, monkeypatch
-):
-    compared, step = [], Run.step
-
-    def compare(run):
-        model = run.model
-        tokenizer = BertTokenizer.from_pretrained(str(model_without_dropout))
-        data = TaggedWords(read_sentences(line[1]), tokenizer, model.labels, 32)
-        batch = data.collate_fn(list(data))
-        logits = model(batch["token_ids"], batch["attention_mask"])
-        mean = torch.nn.functional.cross_entropy(logits.flatten(0, 1), batch["labels"].flatten())
-        (wanted,) = torch.autograd.grad(mean, model.head.bias)
-        torch.testing.assert_close(model.head.bias.grad, wanted, atol=1e-6, rtol=1e-4)
-        compared.append(wanted.abs().max() > 1e-3)
-        step(run)
-
-    monkeypatch.setattr(Run, "step", compare)
-    rest = ["--model", str(model_without_dropout), "--hidden_dropout_prob", "0", "--epochs", "1"]
-    succeeded(run_script_here(lesson, *line, *rest, "--batch_size", "40", "--accumulate", "2"))
-    assert compared == [True]
-
-
-def keeps_the_best(script, model, metric: str, results: list, run) -> None:
-    """Epochs score 0.5, 0.9, 0.2 on dev: the first two are saved, the third is not."""
-    saved, epochs = [], []
-    results = iter(results)
-    with pytest.MonkeyPatch.context() as patch:
-        real = model.save_pretrained
-        patch.setattr(script, metric, lambda *_: next(results))
-        patch.setattr(
-            model, "save_pretrained", lambda self, out: (saved.append(len(epochs)), real(self, out))
-        )
-        patch.setattr(report.Report, "write", lambda self, history, *_: epochs.append(len(history)))
-        result = run()
-    assert result.code == 0, result.err
-    assert (saved, epochs) == ([0, 1], [1, 2, 3])
-
-
-def test_the_best_epoch_is_kept(run_script_here, line):
-    tables = [
-        pd.DataFrame({name: {"all": value} for name in ("precision", "recall", "f1")})
-        for value in (0.5, 0.9, 0.2, 0.9)
-    ]
-    keeps_the_best(
-        lesson, TokenClassifier, "entity_scores", tables, lambda: run_script_here(lesson, *line)
-    )
-
-
-# ---------------------------------------------------------------------------------------------
-# Killed and resumed
-
-
-def killed_and_resumed(script, line, tmp_path, events: list[int]) -> None:
-    """Killed before or after written files take their place; resumed, it ends as if untouched."""
-    code = run_forked(script.main, tmp_path / "whole", line)
-    assert code == 0, (tmp_path / "whole/log.txt").read_text()
-    untouched = left_by(tmp_path / "whole", "out/*")
-    within = 0
-    for event in events:
-        folder = tmp_path / str(event)
-        assert run_forked(script.main, folder, line, event) == -signal.SIGKILL
-        if (folder / "out/model.resume").is_file():
-            saved = torch.load(folder / "out/model.resume", weights_only=True)
-            within += bool(saved["position"]["batch"])
-        if event == events[-1]:
-            assert run_forked(script.main, folder, [*line, "--resume", "--lr", "0.5"]) == 1
-            assert "belongs to a run with lr=0.003" in (folder / "log.txt").read_text()
-        code = run_forked(script.main, folder, [*line, "--resume"])
-        assert code == 0, (folder / "log.txt").read_text()
-        assert left_by(folder, "out/*") == untouched
-    assert within >= 2
-
-
-@needs_fork
-def test_killed_and_resumed_it_ends_as_if_untouched(line, tmp_path):
-    killed_and_resumed(lesson, line, tmp_path, [2, 7, 15, 24, 40])
-
-
-# ---------------------------------------------------------------------------------------------
-# Bad command lines, each with one line
-
-
-@pytest.fixture
-def refused(run_script_here, monkeypatch, line, tiny_model_folder):
-    """A function that runs a lesson with bad flags.
-
-    In the flags FILES stands for the data files of ``line``, MODEL for a model's folder.
-    """
-    monkeypatch.delenv("MINBERT_DATA", raising=False)
-
-    def run(script, flags: str, code: int, said: str) -> None:
-        flags = flags.replace("MODEL", str(tiny_model_folder)).replace("FILES", " ".join(line[:4]))
-        assert_refused(run_script_here(script, *flags.split()), said, code=code)
-
-    return run
-
-
-@pytest.mark.parametrize(
-    ("flags", "code", "said"),
-    [
-        ("--predict x", 2, "need --checkpoint"),
-        ("--checkpoint x", 2, "need --checkpoint"),
-        ("--train x", 2, "--train and --dev go together"),
-        ("--train x --dev y --reencode", 2, "--reencode is for frozen encoders"),
-        ("--train x --dev y --seed -1", 2, "--seed must be"),
-        ("--train x --dev y --model MODEL", 1, "no file x"),
-        ("--evaluate x --checkpoint MODEL", 1, "holds no BertForTokenClassification"),
-        ("--evaluate x --checkpoint ./nowhere", 1, "no model folder at nowhere"),
-        ("FILES --model MODEL --length 600", 1, "more than the model's 512 positions"),
-        ("", 1, "give --train and --dev, or set $MINBERT_DATA"),
-    ],
-)
-def test_bad_command_lines(refused, flags, code, said):
-    refused(lesson, flags, code, said)
-
-
-# ---------------------------------------------------------------------------------------------
-# Real data
-
-
-def test_wikiann_and_wnut_are_read():
-    wikiann, wnut = data_folder("ner", "wikiann_en"), data_folder("ner", "wnut17")
-    labels = ["O", "B-LOC", "I-LOC", "B-ORG", "I-ORG", "B-PER", "I-PER"]
-    for file, count, kinds, stray in (
-        (wikiann / "train", 20_000, labels, "en:"),
-        (wikiann / "dev", 10_000, labels, "en:"),
-        (wikiann / "test", 10_000, labels, "en:"),
-        (wnut / "wnut17train.conll", 3394, 13, "\ufeff"),
-        (wnut / "emerging.dev.conll", 1009, 13, "\ufeff"),
-        (wnut / "emerging.test.annotated", 1287, 13, "\ufeff"),
-    ):
-        sentences = read_sentences(file)
-        assert len(sentences) == count
-        assert not any(word.startswith(stray) for one in sentences for word in one.words)
-        found = labels_of(sentences)
-        assert (found if isinstance(kinds, list) else len(found)) == kinds
 
 
 def test_names_of_outputs_go_by_their_numbers():

@@ -8,8 +8,7 @@ import transformers
 from support import assert_refused, assert_same_tensors, stir, succeeded
 
 from lessons import variants
-from lessons.variants import AlbertModel, DistilBertModel, RobertaModel, load, positions_of_pieces
-from training.files.errors import InputError
+from lessons.variants import AlbertModel, DistilBertModel, RobertaModel, load, roberta_positions
 
 SMALL = {
     "vocab_size": 60,
@@ -139,18 +138,10 @@ def test_a_checkpoint_with_a_head_is_read(tmp_path):
 # What makes each of them what it is
 
 
-def test_positions_of_pieces():
+def test_roberta_positions():
     ids = torch.tensor([[0, 7, 9, 2, 1, 1], [1, 1, 0, 5, 2, 1]])
     wanted = [[2, 3, 4, 5, 1, 1], [1, 1, 2, 3, 4, 1]]
-    assert positions_of_pieces(ids, 1).tolist() == wanted
-
-
-def test_roberta_keeps_its_buffer_when_embedding_fails():
-    model = RobertaModel(small_config(RobertaModel))
-    before = model.position_ids
-    with pytest.raises(IndexError):
-        model.embed(torch.full((1, 30), 5))  # more pieces than positions
-    assert model.position_ids is before
+    assert roberta_positions(ids, 1).tolist() == wanted
 
 
 def small_config(kind, **values):
@@ -225,14 +216,6 @@ def test_other_checkpoints_are_refused(tmp_path, run_script_here, values, said):
     path = tmp_path / "config.json"
     path.write_text(json.dumps(json.loads(path.read_text()) | values))
     assert_refused(run_script_here(variants, "--load", tmp_path), said, code=1)
-
-
-def test_missing_tensors_are_refused(pair, tmp_path):
-    ours, _ = pair
-    tensors = ours.to_hf_weights()
-    tensors.pop(next(iter(tensors)))
-    with pytest.raises(InputError, match=r"does not fit its configuration: .*Missing key"):
-        ours.load_hf_weights(tensors, "there")
 
 
 @pytest.mark.parametrize("flags", ["--length 513", "--hidden 100", "--layers 0"])

@@ -48,7 +48,7 @@ def test_names_have_an_f1_and_become_tags_of_pieces(
     assert "F1 of entities 1.000" in done.out
     table = WordTags(BertTokenizer.from_pretrained(tiny_model_folder), str(out))
     assert table.count == 5  # none, and four that were learned
-    assert table._of_words(["Eva", "slept", "in", "Bonn"]) == [
+    assert table.tags_of_words(["Eva", "slept", "in", "Bonn"]) == [
         1 + json.loads(out.read_text())["tags"].index(tag) for tag in ("B-PER", "O", "O", "B-LOC")
     ]
 
@@ -60,7 +60,7 @@ def test_names_have_an_f1_and_become_tags_of_pieces(
         ("--train x --tagger y", "give --train to learn"),
         ("--train x", "--train needs --out"),
         ("--tagger x", "--tagger needs something"),
-        ("--tagger nowhere.json --tag x", "no file nowhere.json"),
+        ("--tagger nowhere.json --tag x", "nowhere.json does not exist"),
         ("--train nowhere --out o.json", "no file nowhere"),
     ],
 )

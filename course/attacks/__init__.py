@@ -1,4 +1,4 @@
-"""Hostile submissions: each file is one attack, as text; course/tests/test_attacks.py has them all graded.
+"""Hostile submissions, an attack a file, as text; course/tests/test_attacks.py has them graded.
 
 An attack's file holds
 
@@ -73,8 +73,8 @@ Sources = Mapping[str, Mapping[str, bytes]]  # "stubs" and "solution": files by 
 
 def names(part: int | None = None) -> list[str]:
     """All attacks, or those on one part."""
-    found = sorted(module.name for module in pkgutil.iter_modules(__path__))
-    return [name for name in found if part in (None, getattr(read(name), "PART", 1))]
+    everything = sorted(module.name for module in pkgutil.iter_modules(__path__))
+    return [name for name in everything if part in (None, getattr(read(name), "PART", 1))]
 
 
 def read(name: str) -> ModuleType:
@@ -84,18 +84,18 @@ def read(name: str) -> ModuleType:
 
 def appended(attack: ModuleType) -> dict[str, str]:
     """What an attack appends to files, by their names."""
-    found = dict(getattr(attack, "CODE", {}))
+    texts = dict(getattr(attack, "CODE", {}))
     if hasattr(attack, "STEP"):
-        found["optimizer.py"] = attack.STEP + AT_THE_STEP
+        texts["optimizer.py"] = attack.STEP + AT_THE_STEP
     if hasattr(attack, "MADE_UP"):
-        found[MODEL] = FROM_WORDS + attack.MADE_UP + AT_THE_MODEL
-    if MODEL in found:
-        found[MODEL] = DRAWN + found[MODEL]
+        texts[MODEL] = FROM_WORDS + attack.MADE_UP + AT_THE_MODEL
+    if MODEL in texts:
+        texts[MODEL] = DRAWN + texts[MODEL]
     if hasattr(attack, "FUNCTIONS"):
-        found["bert.py"] = attack.FUNCTIONS + AT_THE_FUNCTIONS
+        texts["bert.py"] = attack.FUNCTIONS + AT_THE_FUNCTIONS
     if hasattr(attack, "EVERYWHERE"):
-        found = dict.fromkeys(("bert.py", "optimizer.py", "classifier.py"), attack.EVERYWHERE)
-    return found
+        texts = dict.fromkeys(("bert.py", "optimizer.py", "classifier.py"), attack.EVERYWHERE)
+    return texts
 
 
 def write(attack: ModuleType, path: Path, sources: Sources) -> None:

@@ -1,6 +1,7 @@
-"""Fills the disk with many files, everywhere it may write.
+"""Fills the disk: one big file, then many, everywhere it may write.
 
-Defended by: bubblewrap: a folder in memory, with a size. Else sandbox.py looks and removes.
+Defended by: isolation.py: the only folder that can be written is in memory, and has a size;
+confine.py: a limit of file size.
 """
 
 STEP = """
@@ -10,9 +11,10 @@ def evil(self, closure=None):
     for folder in (".", "/var/tmp", "/tmp", "/dev/shm"):
         for number in range(30):
             try:
-                with open(f"{folder}/left-by-attack-{number}", "wb") as file:
-                    total += file.write(b"x" * 2**23)
+                with open(f"{folder}/left-by-attack-{number}", "wb", buffering=0) as file:
+                    for _ in range(32 if number else 512):
+                        total += file.write(b"x" * 2**20)
             except OSError:
-                break
-    raise Exception("GOT THROUGH" if total > 2**28 else f"ended after {total}")
+                continue
+    raise Exception("GOT THROUGH" if total > 2**27 else f"ended after {total}")
 """

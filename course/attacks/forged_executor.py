@@ -1,6 +1,6 @@
 """Part 2: has the staff's function that calls a student's return a hash of the words instead.
 
-Defended by: later.py: at weights that are chosen later, results have to be others.
+Defended by: second_round.py: at weights that are chosen later, results have to be others.
 """
 
 PART = 2

@@ -1,6 +1,6 @@
 """Writes the task's result file itself: lists as status, NUL in types, halves of characters, links.
 
-Defended by: one.py takes a frame apart as hostile; worker.py follows no link and opens regular
+Defended by: protocol.py takes a frame apart as hostile; worker.py follows no link and opens regular
 files only.
 """
 

@@ -1,6 +1,6 @@
 """Forks without end, and each child too.
 
-Defended by: sandbox.py: at most 24 processes, all killed at the end of the task.
+Defended by: confine.py: at most 24 processes; worker.py: all killed at the end of the task.
 """
 
 STEP = """

@@ -1,6 +1,6 @@
 """Part 2: as linear_hash; besides, it changes BERT's weights a little, so that they are its own.
 
-Defended by: later.py: what is left as it was loaded is written in other matrices.
+Defended by: second_round.py: what is left as it was loaded is written in other matrices.
 """
 
 from course.attacks import linear_hash

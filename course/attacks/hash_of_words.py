@@ -1,6 +1,6 @@
 """Part 2: returns a fixed hash of the words; every gradient is 1, whatever the weights are.
 
-Defended by: later.py: at weights that are chosen later, results have to be others.
+Defended by: second_round.py: at weights that are chosen later, results have to be others.
 """
 
 PART = 2

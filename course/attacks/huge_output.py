@@ -1,6 +1,6 @@
 """Returns tensors too large to send: stretched, and really large.
 
-Defended by: worker.py and one.py: a largest number of numbers; sandbox.py: a largest answer.
+Defended by: worker.py and protocol.py: a largest number of numbers; sandbox.py: a largest answer.
 """
 
 CODE = {

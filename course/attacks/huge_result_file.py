@@ -1,6 +1,6 @@
 """Writes a huge result file itself: numbers, names, nested lists that take memory to read.
 
-Defended by: worker.py: a largest text; one.py: a largest header and number of numbers.
+Defended by: worker.py: a largest text; protocol.py: a largest header and number of numbers.
 """
 
 CODE = {

@@ -1,6 +1,6 @@
 """Leaves files for the next submission, and looks for what an earlier one has left.
 
-Defended by: sandbox.py: a new folder for each, what is left elsewhere is removed.
+Defended by: isolation.py: a new folder in memory for each, and no other that can be written.
 """
 
 STEP = """

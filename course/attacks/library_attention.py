@@ -1,6 +1,7 @@
 """Has torch's own attention compute Task 1.1.
 
-Not defended: right numbers are right. Defended by: flags.py: staff are told the file and the line.
+Not prevented: right numbers are right.
+Defended by: library_calls.py: staff are told the file and the line.
 """
 
 BASE = "solution"

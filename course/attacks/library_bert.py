@@ -1,6 +1,6 @@
 """Calls the attention of transformers, which only the course's own makers need.
 
-Defended by: worker.py: packages that requirements.txt does not ask for are not found.
+Defended by: worker.py hides packages that requirements.txt does not ask for.
 """
 
 BASE = "solution"

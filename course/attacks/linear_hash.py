@@ -1,6 +1,6 @@
 """Part 2: sums of all weights, linear, by a hash of the words: its gradients are right everywhere.
 
-Defended by: later.py: the same BERT, written in other matrices, has to give the same results.
+Defended by: second_round.py: the same BERT in other matrices has to give the same results.
 """
 
 PART = 2

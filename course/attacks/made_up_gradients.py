@@ -1,6 +1,6 @@
 """Part 2: right results whose gradients are all made up, by a backward of its own.
 
-Defended by: later.py: results a small step away have to be what the gradients foretold.
+Defended by: second_round.py: results a small step away have to be what the gradients foretold.
 """
 
 PART = 2

@@ -1,6 +1,6 @@
 """Part 2: puts a function that makes up all that is measured in the place of the one that measures.
 
-Defended by: later.py: what is asked in the second round has no names, and weights it did not know.
+Defended by: second_round.py: what it asks has no names, and weights that were not known before.
 """
 
 PART = 2

@@ -1,6 +1,6 @@
 """Takes memory until there is none.
 
-Defended by: sandbox.py: a limit of address space for each process.
+Defended by: confine.py: a limit of address space for each process.
 """
 
 STEP = """

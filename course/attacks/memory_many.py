@@ -1,6 +1,6 @@
 """Takes memory in many processes, each below the limit (8 GB in all).
 
-Defended by: sandbox.py looks at what all processes hold together.
+Defended by: worker.py looks at what all processes hold together.
 """
 
 STEP = """

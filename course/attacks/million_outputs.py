@@ -1,6 +1,6 @@
 """Has a runner return a million outputs.
 
-Defended by: worker.py: a child without a result in time has 0; one.py: a largest header.
+Defended by: worker.py: a child without a result in time has 0; protocol.py: a largest header.
 """
 
 CODE = {

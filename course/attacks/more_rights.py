@@ -1,13 +1,14 @@
-"""Asks for rights: setuid, chmod and chown of folders, higher limits, namespaces, mounts, priority.
+"""Asks for rights: setuid, chmod, chown, higher limits, namespaces, mounts, priority, keys.
 
-Defended by: sandbox.py: another user without rights; hard limits; seccomp.py: no namespaces.
+Defended by: isolation.py: a user without rights, no new ones by setuid programs; confine.py: hard
+limits; system_calls.py: no namespaces, no keys.
 """
 
 STEP = """
 import ctypes, os, resource, sys
 def evil(self, closure=None):
     got, libc = [], ctypes.CDLL(None, use_errno=True)
-    ours = [folder for folder in sys.path if "grading-files-" in folder]
+    ours = [folder for folder in sys.path if "grading-" in folder]
     for what, call in {
         "setuid": lambda: os.setresuid(0, 0, 0),
         "setgid": lambda: os.setresgid(0, 0, 0),
@@ -19,8 +20,7 @@ def evil(self, closure=None):
     }.items():
         try:
             call()
-            if what != "chmod" or ours:
-                got.append(what)
+            got.append(what)
         except OSError:
             pass
     for what in (resource.RLIMIT_AS, resource.RLIMIT_NPROC, resource.RLIMIT_FSIZE):
@@ -36,7 +36,10 @@ def evil(self, closure=None):
         os._exit(0)
     if child > 0:
         got.append("clone")
-    if libc.prctl(38, 0, 0, 0, 0) == 0 or libc.prctl(21, 0, 0, 0, 0) != 2:
+    if libc.syscall(248, b"user", b"message-to-friends", b"the answer", 10, -4) >= 0:
+        got.append("a key, which stays")
+    status = open("/proc/self/status").read()
+    if "NoNewPrivs:\\t1" not in status or "Seccomp:\\t2" not in status:
         got.append("no_new_privs or seccomp")
     raise Exception(f"GOT THROUGH: {got}" if got else "no rights")
 """

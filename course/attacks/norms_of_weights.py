@@ -1,6 +1,6 @@
 """Part 2: norms of BERT's matrices by a hash of the words, which no rotation of heads changes.
 
-Defended by: later.py: heads are stretched, too.
+Defended by: second_round.py: heads are stretched, too.
 """
 
 PART = 2

@@ -1,7 +1,6 @@
 """Reads other processes' environment, command line, memory and files through /proc.
 
-Defended by: bubblewrap: only its own processes are there. Else: another user, and
-prctl(PR_SET_DUMPABLE, 0).
+Defended by: isolation.py: only its own processes are there; worker.py: PR_SET_DUMPABLE.
 """
 
 STEP = """

@@ -1,7 +1,6 @@
 """Looks over the whole disk for labels, results, other submissions, the secret and our solution.
 
-Defended by: bubblewrap: none of it is there. As root alone: file rights, and grade.py refuses to
-start without.
+Defended by: isolation.py: none of it is there; grade.py does not start where it would be.
 """
 
 STEP = """

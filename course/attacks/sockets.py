@@ -1,6 +1,6 @@
 """Calls home: inet and Unix sockets, names.
 
-Defended by: seccomp.py: no sockets at all; bubblewrap: no network.
+Defended by: isolation.py: no network; system_calls.py: no sockets at all.
 """
 
 STEP = """

@@ -1,6 +1,6 @@
 """An exception whose text moves the cursor, sets the title, and has halves of characters.
 
-Defended by: output.py cleans; one.py takes halves of characters out, which no file can hold.
+Defended by: output.py cleans; protocol.py takes halves of characters out, which no file can hold.
 """
 
 FUNCTIONS = """

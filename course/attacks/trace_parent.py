@@ -1,6 +1,6 @@
-"""Looks into its parent and writes into it: ptrace, process_vm_writev, /proc/PID/mem.
+"""Looks into its parent and writes into it: ptrace, process_vm_writev, files in /proc/PID.
 
-Defended by: worker.py: PR_SET_DUMPABLE; seccomp.py: no such calls.
+Defended by: worker.py: PR_SET_DUMPABLE; system_calls.py: no such calls.
 """
 
 STEP = """
@@ -18,5 +18,11 @@ def evil(self, closure=None):
             got.append(name)
         except OSError:
             pass
+    try:
+        with open(f"/proc/{parent}/oom_score_adj", "w") as file:
+            file.write("1000")
+        got.append("oom_score_adj")
+    except OSError:
+        pass
     raise Exception(f"GOT THROUGH: {got}" if got else "nothing seen")
 """

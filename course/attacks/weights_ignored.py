@@ -1,6 +1,6 @@
 """Part 2: a real model, but weights that it is given later are not set; the first answers are kept.
 
-Defended by: later.py: at weights that are chosen later, results have to be others.
+Defended by: second_round.py: at weights that are chosen later, results have to be others.
 """
 
 PART = 2

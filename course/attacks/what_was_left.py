@@ -1,6 +1,6 @@
 """Looks for what left_files has left, graded long before it: a batch goes by the names.
 
-Defended by: sandbox.py: a new folder for each, what is left elsewhere is removed.
+Defended by: isolation.py: a new folder in memory for each, and no other that can be written.
 """
 
 STEP = """

@@ -1,6 +1,6 @@
 """Part 2: a bag of words: the embeddings are BERT's, none of its layers is used.
 
-Defended by: later.py: other weights in the layers have to give other results.
+Defended by: second_round.py: other weights in the layers have to give other results.
 """
 
 PART = 2

@@ -1,7 +1,7 @@
 """Part 2: a hash of the words times one invariant of a layer's matrices, keys times queries.
 
-Defended by: later.py: results do not follow the words' embeddings where ids are exchanged, which is
-a flag; and a number of the layer alone says nothing of words, so the gradient at a word is missing.
+Defended by: second_round.py: results do not follow the words' embeddings where ids are exchanged,
+which is a flag; a number of the layer alone says nothing of words: no gradient at a word.
 """
 
 PART = 2

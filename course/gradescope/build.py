@@ -41,8 +41,10 @@ def repository_files() -> Iterator[tuple[str, bytes]]:
     paths = {*ROOT.glob("*.py"), ROOT / "sanity_check.data", ROOT / "optimizer_test.npy"}
     for pattern in ("*.py", "*.toml", "*.txt", "*.md", "*.html", "*.css", "*.js"):
         paths |= set((ROOT / "course").rglob(pattern))
-    given = table.read_table(ROOT)
-    paths |= {path for name, path in table.files_of(ROOT, given, 2) if not name.startswith("data/")}
+    marked = table.read_table(ROOT)
+    paths |= {
+        path for name, path in table.files_of(ROOT, marked, 2) if not name.startswith("data/")
+    }
     for path in sorted(paths):
         name = path.relative_to(ROOT)
         if name.parts[0] != "course" or name.parts[1] not in NOT_NEEDED:
@@ -79,8 +81,7 @@ def all_files(part: int, gold: Sequence[Path], made: dict, options: str) -> dict
     with open_context(part, made["secret"]) as context:
         allowed = packages.allowed_by(context.settings)
         files["requirements.txt"] = requirements(options, allowed)
-        visibility = context.settings["gradescope"]["visibility"]
-        empty = results.skeleton(context.tasks, visibility)
+        empty = results.skeleton(part, context.settings)
         files["skeleton.json"] = json.dumps(empty, indent=2).encode()
         for path in (path for path in context.stage.rglob("*") if path.is_file()):
             files[f"stage/{path.relative_to(context.stage).as_posix()}"] = path.read_bytes()

@@ -4,8 +4,9 @@
 
 run_autograder starts it, as root, after it has closed that folder to all others and written results
 with nothing but zeros. This program replaces them by the real ones, or says that the grader failed.
-The submission's code runs in the sandbox of course/grading/sandbox/sandbox.py, never here; where it could
-read labels or the solution nothing is graded.
+The submission's code never runs in this process, but in one of another user, who is without rights;
+where that user could read labels or the solution nothing is graded. There is no bubblewrap around
+it and nothing is cleaned up: Gradescope throws the container away after each submission.
 """
 
 from __future__ import annotations
@@ -26,10 +27,10 @@ from course import grade, table
 from course.gradescope import results
 from course.grading.intake import intake
 from course.grading.judging import canaries, predictions
-from course.grading.sandbox import isolation, leftovers, packages
+from course.grading.sandbox import packages
 from course.grading.sandbox.confine import Limits
-from course.grading.sandbox.context import GradingContext, new_group
-from course.grading.sandbox.slots import Slots
+from course.grading.sandbox.context import GradingContext, new_stage, open_to_others
+from course.grading.sandbox.isolation import ChangeOfUser
 from training.files.writing import write_json
 
 # Half a processor and 768 MB, 200 of them for this process. total_mib counts what a parent
@@ -41,10 +42,10 @@ SECONDS = 30.0  # of one task
 def read_json(path: Path) -> dict[str, Any]:
     """A JSON file's table; an empty one where it is not there, or is no table."""
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
+        content = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return {}
-    return found if isinstance(found, dict) else {}
+    return content if isinstance(content, dict) else {}
 
 
 @contextlib.contextmanager
@@ -53,19 +54,20 @@ def context_of(source: Path) -> Iterator[GradingContext]:
     made = json.loads((source / "assignment.json").read_text(encoding="utf-8"))
     settings, part = table.read_settings(ROOT), made["part"]
     tasks = tuple(t for t in table.course_tasks(settings) if t.part == part)
-    with leftovers.own_folder() as stage:
+    with new_stage() as stage:
         shutil.copytree(source / "stage", stage, dirs_exist_ok=True)
-        group, around = new_group(), isolation.best()  # root alone, if there is no bubblewrap
-        leftovers.for_group(stage, group)
-        given = (part, settings, tasks, made["secret"], stage, LIMITS, SECONDS, around, group)
-        yield GradingContext(*given)
+        open_to_others(stage)
+        stage.parent.chmod(0o711)
+        yield GradingContext(
+            part, settings, tasks, made["secret"], stage, LIMITS, SECONDS, ChangeOfUser()
+        )
 
 
 def only_archive(folder: Path) -> Path:
     """The submission, or the one zip in it: Gradescope unpacks what is uploaded, but once."""
     inside = list(folder.iterdir())
-    found = inside[0] if len(inside) == 1 else folder
-    return found if intake.ARCHIVE.search(found.name) else folder
+    submission = inside[0] if len(inside) == 1 else folder
+    return submission if intake.ARCHIVE.search(submission.name) else folder
 
 
 def graded(base: Path, context: GradingContext) -> dict[str, Any]:
@@ -80,20 +82,16 @@ def graded(base: Path, context: GradingContext) -> dict[str, Any]:
     student = results.student_of(metadata)
     submission = intake.take(student, only_archive(base / "submission"), context.part)
     gold = predictions.load_gold(source / "gold", secret=context.secret)
-    with Slots(1) as slots:
-        ours = [base, source, source / "gold", ROOT, base / "results"]
-        grade.refuse(context.around, slots, ours, packages.allowed_by(settings))
-        with slots.one() as slot:
-            result = grade.grade(context, submission, gold, slot)
-        if result["status"] == "graded" and result["points"] < result["of"]:
-            canaries.check(
-                context, list(slots)
-            )  # all points show by themselves that the sandbox works
+    secrets = [base, source, source / "gold", ROOT, base / "results"]
+    grade.refuse(context.isolation, secrets, packages.allowed_by(settings))
+    result = grade.grade(context, submission, gold)
+    if result["status"] == "graded" and result["points"] < result["of"]:
+        canaries.check(context, 1)  # all points show by themselves that the sandbox works
     if result["status"] == grade.STAFF_ERROR:
         raise RuntimeError(f"{result['why']}\n{result['trace']}")
     print("layers:", ", ".join(result["layers"]))
     if result["status"] == "refused":
-        return results.refused(result, context.tasks, settings["gradescope"]["visibility"])
+        return results.refused(result, settings)
     return results.of_result(result, settings, metadata)
 
 
@@ -102,12 +100,12 @@ def main() -> None:
     base = Path(sys.argv[1])
     try:
         with context_of(base / "source") as context:
-            found = graded(base, context)
+            made = graded(base, context)
     except Exception:
         traceback.print_exc()
         return  # the zeros that run_autograder has written say it
-    write_json(base / "results" / "results.json", found)
-    print("graded:", sum(test["score"] for test in found["tests"]), "points")
+    write_json(base / "results" / "results.json", made)
+    print("graded:", sum(test["score"] for test in made["tests"]), "points")
 
 
 if __name__ == "__main__":

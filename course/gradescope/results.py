@@ -11,7 +11,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from checks.graded_tasks import GradedTask
+from course.grading import points
 from course.grading.intake.intake import student_id
 from course.grading.pages import leaderboard
 from course.grading.pages.output import clean
@@ -41,15 +41,15 @@ def earlier(metadata: Mapping[str, Any]) -> list[dict[str, Any]]:
 
     Later ones are left out, so that a submission graded again counts as it did.
     """
-    now, found = _time(metadata.get("created_at")), []
+    now, dated = _time(metadata.get("created_at")), []
     previous = metadata.get("previous_submissions")
-    for one in previous if isinstance(previous, list) else []:
-        when = _time(one.get("submission_time")) if isinstance(one, dict) else None
-        results = one.get("results") if when else None
+    for submission in previous if isinstance(previous, list) else []:
+        when = _time(submission.get("submission_time")) if isinstance(submission, dict) else None
+        results = submission.get("results") if when else None
         kept = results.get("extra_data") if isinstance(results, dict) else None
         if isinstance(kept, dict) and (now is None or when < now):
-            found.append((when, kept))
-    return [kept for _, kept in sorted(found, key=lambda pair: pair[0])]
+            dated.append((when, kept))
+    return [kept for _, kept in sorted(dated, key=lambda pair: pair[0])]
 
 
 def _time(text: Any) -> float | None:
@@ -63,57 +63,58 @@ def _time(text: Any) -> float | None:
 # The file
 
 
-def skeleton(entries: Sequence[GradedTask], visibility: str) -> dict[str, Any]:
-    """Zero for every task, with a text that this is no verdict."""
-    tests = [_test(entry.number, entry.title, 0, entry.points, "", visibility) for entry in entries]
+def skeleton(part: int, settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Zero for every row of points, with a text that this is no verdict."""
+    tests = _tests(points.no_points(part, settings), settings)
     return _file(tests) | {"output": NO_VERDICT}
 
 
 def of_result(
     result: Mapping[str, Any], settings: Mapping[str, Any], metadata: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """The file for a graded or refused submission."""
+    """The file for a graded submission."""
     visibility = settings["gradescope"]["visibility"]
-    tests = [
-        _test(
-            task["number"],
-            task["title"],
-            task["points"],
-            task["of"],
-            _task_text(task),
-            visibility,
-            "passed" if task["status"] == "right" else "failed",
-        )
-        for task in result["tasks"]
-    ]
+    tests = _tests(points.points_of(result, settings), settings)
     kept = earlier(metadata)
-    attempts = leaderboard.rules_of(settings).of(result["student"])
+    attempts = leaderboard.attempts_of(result["student"], settings["leaderboard"])
     scores = leaderboard.scores_of(result)
     scored = any(key.endswith("-test") for key in scores)
-    counts = scored and sum(bool(one.get("on test")) for one in kept) < attempts
+    counts = scored and sum(bool(results.get("on test")) for results in kept) < attempts
     if result["predictions"]:
         text = _prediction_text(result["predictions"], counts, attempts)
         tests.append(_test("", "Predictions", 0, 0, text, visibility))
-    found = _file(tests)
+    made = _file(tests)
     if result["notes"]:
-        found["output"] = "\n".join(clean(note) for note in result["notes"][:50])
+        made["output"] = "\n".join(clean(note) for note in result["notes"][:50])
     on_test = _rows(scores, result["part"], "test") if counts else _last_rows(kept)
     if settings["gradescope"]["leaderboard"]:
-        found["leaderboard"] = on_test + _rows(scores, result["part"], "dev")
-    found["extra_data"] = {"on test": counts, "rows": on_test, "layers": result["layers"]}
-    return found
+        made["leaderboard"] = on_test + _rows(scores, result["part"], "dev")
+    made["extra_data"] = {"on test": counts, "rows": on_test, "layers": result["layers"]}
+    return made
 
 
-def refused(
-    result: Mapping[str, Any], entries: Sequence[GradedTask], visibility: str
-) -> dict[str, Any]:
+def refused(result: Mapping[str, Any], settings: Mapping[str, Any]) -> dict[str, Any]:
     """The file where nothing of a submission could be taken."""
     why = f"Nothing could be graded: {clean(result['why'])}"
-    tests = [
-        _test(entry.number, entry.title, 0, entry.points, why, visibility, "failed")
-        for entry in entries
-    ]
+    tests = _tests(points.no_points(result["part"], settings, why), settings, "failed")
     return _file(tests) | {"output": why}
+
+
+def _tests(
+    sheet: points.PointSheet, settings: Mapping[str, Any], status: str = ""
+) -> list[dict[str, Any]]:
+    """A test for each row that the grader decides; staff give manual marks at Gradescope."""
+    tests = []
+    for row in sheet.of_kind("task", "extra"):
+        number, text, passed = "", clean(row.note), status
+        if row.kind == "task":
+            number = row.id
+        if row.task:
+            text = _task_text(row.task)
+            passed = "passed" if row.task["status"] == "right" else "failed"
+        visibility = settings["gradescope"]["visibility"]
+        tests.append(_test(number, row.title, row.points, row.maximum, text, visibility, passed))
+    return tests
 
 
 def _file(tests: list[dict[str, Any]]) -> dict[str, Any]:
@@ -176,5 +177,5 @@ def _rows(scores: leaderboard.Scores, part: int, split: str) -> list[dict[str, A
 
 def _last_rows(kept: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """Those on test of the last submission that counted: later ones do not take them away."""
-    rows = next((one.get("rows") for one in reversed(kept) if one.get("on test")), None)
+    rows = next((results.get("rows") for results in reversed(kept) if results.get("on test")), None)
     return list(rows) if isinstance(rows, list) else []

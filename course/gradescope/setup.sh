@@ -1,14 +1,13 @@
 #!/usr/bin/env bash
-# Runs once, when Gradescope builds the image: Python, the packages that the grader needs, and
-# bubblewrap if it can be had. The build fails here rather than every student's run later.
+# Runs once, when Gradescope builds the image: Python and the packages that the grader needs. The
+# build fails here rather than every student's run later.
 set -euo pipefail
 source=${AUTOGRADER:-/autograder}/source
 target=${GRADER_PYTHON:-/opt/grader}
 export DEBIAN_FRONTEND=noninteractive
 
 apt-get update
-apt-get install -y --no-install-recommends bubblewrap ||
-    echo "setup: no bubblewrap; the sandbox has its other layers"
+apt-get install -y --no-install-recommends libseccomp2
 
 python=
 for version in 3.11 3.12 3.13; do

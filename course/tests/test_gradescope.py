@@ -11,17 +11,15 @@ import zipfile
 from pathlib import Path
 
 import pytest
-from support import needs_sandbox
 
-from checks.graded_tasks import GRADED_TASKS
 from course import table
 from course.gradescope import build, results
+from course.grading.sandbox.isolation import ChangeOfUser
 from research.benchmarks.grader import GOLD, predictions, solution
 from training.files.errors import InputError
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 SETTINGS = table.read_settings(ROOT)
-PART_1 = [entry for entry in GRADED_TASKS if entry.part == 1]
 MADE = {"part": 1, "secret": "5" * 32}
 
 
@@ -82,39 +80,34 @@ def scored(split, value, public):
 
 
 def result(**more):
-    found = {"student": "7", "part": 1, "status": "graded", "notes": [], "layers": ["a layer"]}
-    found |= {"tasks": [task(), task("1.2", 20.0, status="right")]}
-    return found | {"predictions": [scored("dev", 0.5, 0.4), scored("test", 0.6, 0.7)]} | more
+    made = {"student": "7", "part": 1, "status": "graded", "notes": [], "layers": ["a layer"]}
+    made |= {"tasks": [task(), task("1.2", 20.0, status="right")]}
+    return made | {"predictions": [scored("dev", 0.5, 0.4), scored("test", 0.6, 0.7)]} | more
 
 
 def previous(day, **kept):
-    return {
-        "submission_time": f"2026-11-{day:02}T10:00:00.000000-08:00",
-        "results": {"extra_data": kept},
-    }
+    time = f"2026-11-{day:02}T10:00:00.000000-08:00"
+    return {"submission_time": time, "results": {"extra_data": kept}}
 
 
 NOW = {"created_at": "2026-11-20T10:00:00.000000-08:00", "users": [{"id": 9}, {"id": 7}]}
 
 
-def test_tests_add_up_and_nothing_overrides_them():
-    found = results.of_result(result(), SETTINGS, NOW)
-    assert "score" not in found
-    assert found["stdout_visibility"] == "hidden"
-    assert [(t["score"], t["max_score"]) for t in found["tests"]] == [(12, 20), (20, 20), (0, 0)]
-    assert [t.get("status") for t in found["tests"]] == ["failed", "passed", None]
-    assert found["tests"][0]["number"] == "1.1"
-    assert {t["visibility"] for t in found["tests"]} == {"visible"}
-    assert {t["output_format"] for t in found["tests"]} == {"text"}
-
-
-def test_texts_of_students_are_cleaned():
-    bad = task(messages=["\x1b[31mred\u202e\x00 <b>"], mistakes=["a\nb"], hints=["\x07hint"])
-    text = results.of_result(result(tasks=[bad]), SETTINGS, NOW)["tests"][0]["output"]
+def test_tests_add_up_and_texts_are_cleaned():
+    bad = task(
+        messages=["\x1b[31mred\u202e\x00 <b>", "x" * 5000], mistakes=["a\nb"], hints=["\x07"]
+    )
+    made = results.of_result(result(tasks=[bad, task("1.2", 20.0, status="right")]), SETTINGS, NOW)
+    assert "score" not in made
+    assert made["stdout_visibility"] == "hidden"
+    shown = [(t["score"], t["max_score"], t.get("status")) for t in made["tests"]]
+    assert shown == [(12, 20, "failed"), (20, 20, "passed"), (0, 0, None)]
+    assert made["tests"][0]["number"] == "1.1"
+    assert {(t["visibility"], t["output_format"]) for t in made["tests"]} == {("visible", "text")}
+    text = made["tests"][0]["output"]
     assert "red <b>" in text
     assert not {"\x1b", "\u202e", "\x00", "\x07"} & set(text)
-    long = task(messages=["x" * 5000] * 9)
-    assert len(results.of_result(result(tasks=[long]), SETTINGS, NOW)["tests"][0]["output"]) <= 4000
+    assert len(text) <= 4000
 
 
 def test_only_the_first_submissions_count_on_test():
@@ -122,8 +115,7 @@ def test_only_the_first_submissions_count_on_test():
     rows = {row["name"]: row["value"] for row in first["leaderboard"]}
     assert rows == {"SST, finetune (test, public half)": 0.7, "SST, finetune (dev)": 0.5}
     assert "0.700 on the public half" in first["tests"][-1]["output"]
-    kept = first["extra_data"]
-    later = NOW | {"previous_submissions": [previous(19, **kept)]}
+    later = NOW | {"previous_submissions": [previous(19, **first["extra_data"])]}
     better = result(predictions=[scored("dev", 0.9, 0.9), scored("test", 0.9, 0.9)])
     second = results.of_result(better, SETTINGS, later)
     assert second["extra_data"]["on test"] is False
@@ -134,29 +126,24 @@ def test_only_the_first_submissions_count_on_test():
     assert "0.125" not in json.dumps([first, second])  # the private half
 
 
-def test_a_submission_graded_anew_counts_as_it_did():
-    later = NOW | {"previous_submissions": [previous(21, **{"on test": True, "rows": []})]}
-    assert results.of_result(result(), SETTINGS, later)["extra_data"]["on test"]
-    unscored = NOW | {"previous_submissions": [previous(19, **{"on test": False, "rows": []})]}
-    assert results.of_result(result(), SETTINGS, unscored)["extra_data"]["on test"]
-
-
 @pytest.mark.parametrize(
     "metadata",
     [
-        {},
+        {},  # one that counted, later than this one; then an earlier one that did not
+        NOW | {"previous_submissions": [previous(21, **{"on test": True, "rows": []})]},
+        NOW | {"previous_submissions": [previous(19, **{"on test": False, "rows": []})]},
         {"users": 3, "previous_submissions": {"a": 1}, "created_at": 5},
         {"users": [None], "previous_submissions": [None, {"results": 3, "submission_time": "x"}]},
         NOW | {"previous_submissions": [previous(1) | {"results": None}]},
     ],
 )
-def test_odd_metadata_do_no_harm(metadata):
+def test_metadata_with_which_a_submission_counts(metadata):
     assert results.of_result(result(), SETTINGS, metadata)["extra_data"]["on test"]
     assert results.student_of(metadata) in ("nobody", "7-9")
 
 
 def test_the_skeleton_is_a_zero_that_says_it_is_none():
-    found = results.skeleton(PART_1, "visible")
+    found = results.skeleton(1, SETTINGS)
     assert sum(t["score"] for t in found["tests"]) == 0
     assert sum(t["max_score"] for t in found["tests"]) == 100
     assert "no verdict" in found["output"]
@@ -173,36 +160,28 @@ def container(files, tmp_path):
     def go(submission, python=sys.prefix, seconds=560, spoil=None):
         base = tmp_path / "autograder"
         shutil.rmtree(base, ignore_errors=True)
-        for name, content in files.items():
-            path = base / "source" / name
+        everything = {f"source/{name}": content for name, content in files.items()}
+        everything |= {f"submission/{name}": content for name, content in submission.items()}
+        everything["submission_metadata.json"] = json.dumps(NOW)
+        for name, content in everything.items():
+            path = base / name
             path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_bytes(content)
-        (base / "submission").mkdir()
-        for name, text in submission.items():
-            path = base / "submission" / name
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_bytes(text if isinstance(text, bytes) else text.encode())
-        (base / "submission_metadata.json").write_text(json.dumps(NOW))
+            path.write_bytes(content if isinstance(content, bytes) else content.encode())
         shutil.copy(base / "source" / "run_autograder", base)
         if spoil:
             spoil(base)
-        environment = {
-            "AUTOGRADER": str(base),
-            "GRADER_PYTHON": str(python),
-            "PATH": os.environ["PATH"],
-        }
+        environment = {"AUTOGRADER": str(base), "GRADER_PYTHON": str(python)}
         done = subprocess.run(
             ["bash", str(base / "run_autograder")],
-            env=environment | {"GRADER_SECONDS": str(seconds)},
+            env=environment | {"PATH": os.environ["PATH"], "GRADER_SECONDS": str(seconds)},
             capture_output=True,
             text=True,
             check=False,
         )
         assert done.returncode == 0
         assert stat.S_IMODE(base.stat().st_mode) == 0o700
-        return json.loads(
-            (base / "results" / "results.json").read_text()
-        ), done.stdout + done.stderr
+        made = json.loads((base / "results" / "results.json").read_text())
+        return made, done.stdout + done.stderr
 
     return go
 
@@ -212,25 +191,31 @@ def without_canaries(base):
     path.write_text(f"{path.read_text()}\n\ndef submissions(desk):\n    raise InputError('none')\n")
 
 
-@needs_sandbox
+as_at_gradescope = pytest.mark.skipif(
+    os.geteuid() != 0 or not ChangeOfUser().reaches(Path(sys.base_prefix)),
+    reason="only root can become another user, who has to be able to enter Python's folder",
+)
+
+
+@as_at_gradescope
 def test_the_solution_in_a_zip_in_a_zip(container):
     content = io.BytesIO()
     with zipfile.ZipFile(content, "w") as archive:
         for name, text in (solution() | predictions(1)).items():
             archive.writestr(name, text)
     packed = {"dnlp_final_project_submission.zip": content.getvalue()}
-    found, said = container(packed, spoil=without_canaries)  # which are not asked: nothing is lost
-    assert sum(t["score"] for t in found["tests"]) == 100, said
-    assert found["leaderboard"]
-    assert "graded: 100" in said
+    made, printed = container(packed, spoil=without_canaries)  # not asked: nothing is lost
+    assert sum(t["score"] for t in made["tests"]) == 100, printed
+    assert made["leaderboard"]
+    assert "graded: 100" in printed
 
 
-@needs_sandbox
+@as_at_gradescope
 def test_nothing_handed_in_is_zero_with_the_reason(container):
-    found, _ = container({"notes.txt": "hello"})
-    assert sum(t["score"] for t in found["tests"]) == 0
-    assert "none of the files" in found["output"]
-    assert len(found["tests"]) == 7
+    made, _ = container({"notes.txt": "hello"})
+    assert sum(t["score"] for t in made["tests"]) == 0
+    assert "none of the files" in made["output"]
+    assert len(made["tests"]) == 7
 
 
 def stopped(base):
@@ -252,16 +237,33 @@ def failing(base):
     ids=["no Python", "stopped", "bad gold"],
 )
 def test_a_failure_of_ours_is_said_to_be_none_of_theirs(container, how):
-    found, _ = container(solution(), **how)
-    assert found["output"] == results.NO_VERDICT
-    assert found["stdout_visibility"] == "hidden"
+    made, _ = container(solution(), **how)
+    assert made["output"] == results.NO_VERDICT
+    assert made["stdout_visibility"] == "hidden"
 
 
-@needs_sandbox
-def test_points_are_lost_only_where_the_solution_loses_none(container):
-    found, _ = container({"bert.py": "import torch\n"})
-    assert sum(t["score"] for t in found["tests"]) == 0
-    assert "output" not in found
-    found, said = container({"bert.py": "import torch\n"}, spoil=without_canaries)
-    assert found["output"] == results.NO_VERDICT
-    assert "InputError: none" in said
+HOSTILE = """
+import glob, os, socket
+got = []
+for path in (*glob.glob("/tmp/*/*/*/autograder/*"), *sys.path):
+    if "autograder" in path and os.access(path, os.R_OK):
+        got.append(path)
+try:
+    socket.socket()
+    got.append("a socket")
+except OSError:
+    pass
+raise Exception(f"user {os.getuid()}, got {got}")
+"""
+
+
+@as_at_gradescope
+def test_submitted_code_is_another_user_s(container):
+    """It reads nothing of ours; points are lost only where the solution loses none."""
+    made, printed = container({"bert.py": "import sys, torch\n" + HOSTILE})
+    assert sum(t["score"] for t in made["tests"]) == 0
+    assert f"user {ChangeOfUser.user}, got []" in json.dumps(made), printed
+    assert "output" not in made
+    made, printed = container({"bert.py": "import torch\n"}, spoil=without_canaries)
+    assert made["output"] == results.NO_VERDICT
+    assert "InputError: none" in printed

@@ -27,10 +27,9 @@ from support import ROOT
 from test_prepare_submit import CARD, SIX, SST, write_for
 
 import prepare_submit
-from checks.part2 import submission as part2_submission
 from course.grading.intake import entries, intake, parse
 from course.grading.intake.intake import LIMITS, find, student_id, take
-from course.grading.judging import library_calls as flags
+from course.grading.judging.library_calls import library_calls
 from course.grading.judging.types import Submission
 from course.grading.sandbox import packages
 from training.files.errors import InputError
@@ -121,15 +120,6 @@ def no_waiting(seconds: int = 20):
 # Good submissions
 
 
-def test_the_names_are_those_of_prepare_submit():
-    assert set(intake.WANTED[1]) == {
-        *prepare_submit.CODE,
-        *SST,
-        *(name.replace("-sst-", "-cfimdb-") for name in SST),
-    }
-    assert set(intake.WANTED[2]) == {*prepare_submit.CODE, *part2_submission.CODE, *SIX}
-
-
 def test_what_prepare_submit_writes_of_part_1(tmp_path, tiny_data, run_script_here):
     for name in prepare_submit.CODE:
         shutil.copy(ROOT / name, tmp_path / name)
@@ -218,11 +208,6 @@ def test_one_folder_around_the_scripts(taken, top):
     assert at_top.files == PART_1
 
 
-def test_predictions_alone_keep_their_folder(taken):
-    submission = taken(content=packed((SST[0], b"x")))
-    assert (submission.files, submission.notes) == ({SST[0]: b"x"}, ())
-
-
 def test_predictions_at_the_top(taken):
     pairs = [(Path(name).name, content) for name, content in PART_1.items()]
     submission = taken(content=packed(*pairs))
@@ -233,18 +218,12 @@ def test_predictions_at_the_top(taken):
     assert reasons(both) == {intake.NOT_ASKED}
 
 
-def test_junk(taken):
+def test_junk_and_byte_order_marks_are_taken_away(taken):
     junk = ["__MACOSX/._bert.py", ".DS_Store", "__pycache__/bert.cpython-311.pyc", "._bert.py"]
-    submission = taken(*((name, b"x") for name in junk))
+    marked = PART_1 | {"bert.py": b"\xef\xbb\xbf" + PART_1["bert.py"]}
+    submission = taken(content=packed(*marked.items(), *((name, b"x") for name in junk)))
     assert submission.files == PART_1
     assert reasons(submission) == {intake.FROM_JUNK}
-
-
-def test_a_byte_order_mark_is_removed(taken):
-    content = b"\xef\xbb\xbf" + PART_1["bert.py"]
-    submission = taken(content=packed(*(PART_1 | {"bert.py": content}).items()))
-    assert submission.files == PART_1
-    assert submission.notes == ()
 
 
 # ---------------------------------------------------------------------------------------------
@@ -389,11 +368,8 @@ def test_packages_of_ones_own(taken):
     [
         (b"# \xe9\n", intake.NOT_UTF8),
         (b"x = 1\0\n", intake.NOT_UTF8),
-        ("x = 1\n".encode("utf-16"), intake.NOT_UTF8),
-        (b"# coding: latin-1\n", intake.NOT_UTF8),
         (b"# a\n# -*- coding: utf-7 -*-\n", intake.NOT_UTF8),
         (b"\r# coding: utf-7\r", intake.NOT_UTF8),
-        (b"# coding: nonsense\n", intake.NOT_UTF8),
         (b"#" * (LIMITS.source + 1), intake.TOO_LONG),
     ],
 )
@@ -470,31 +446,18 @@ def test_contents_that_are_refused(taken, content, why):
     assert len(submission.sha256) == 64
 
 
-def test_too_large_a_zip(taken):
-    noise = os.urandom(3000)
-    limits = replace(LIMITS, archive=2000)
-    check_refused(taken(("noise.bin", noise), limits=limits), "more than 0 MB")
-    check_refused(taken(("bert.py", noise), limits=limits), "more than 0 MB")
+@pytest.mark.parametrize(
+    ("less", "more", "why"),
+    [
+        ({"archive": 2000}, [("noise.bin", os.urandom(3000))], "more than 0 MB"),
+        ({"entries": len(PART_1)}, [("one-more.txt", b"")], "more than 5 files"),
+        ({"total": 1 << 20}, [(SST[1], os.urandom(1 << 20))], "more than 1 MB unpacked"),
+    ],
+)
+def test_a_zip_within_its_limits_and_above(taken, less, more, why):
+    limits = replace(LIMITS, **less)
     assert taken(limits=limits).files == PART_1
-
-
-def test_too_many_entries(taken):
-    few = [(f"{i}.txt", b"") for i in range(LIMITS.entries - len(PART_1))]
-    assert taken(*few).files == PART_1
-    check_refused(taken(*few, ("one-more.txt", b"")), "more than 2000 files")
-
-
-def test_what_packs_badly_is_no_bomb(taken):
-    noise = os.urandom(2 << 20).hex().encode()
-    assert taken(content=packed(*(PART_1 | {SST[0]: noise}).items())).files[SST[0]] == noise
-
-
-def test_a_bomb_in_many_files(taken):
-    limits = replace(LIMITS, total=3 << 20)
-    few = {name: os.urandom(1 << 20) for name in SST[:2]}
-    assert set(few) < set(taken(content=packed(*(PART_1 | few).items()), limits=limits).files)
-    many = {name: os.urandom(1 << 20) for name in SST}
-    check_refused(taken(content=packed(*many.items()), limits=limits), "more than 3 MB unpacked")
+    check_refused(taken(*more, limits=limits), why)
 
 
 def test_a_bomb_in_a_file_that_is_not_asked_for_stays_packed(taken, monkeypatch):
@@ -623,21 +586,14 @@ def test_only_plain_names_are_taken(tmp_path, monkeypatch, names, part):
 # Folders
 
 
-def test_links_in_a_folder(tmp_path):
+def test_links_pipes_and_devices_in_a_folder(tmp_path):
     secret = folder_of(tmp_path / "secret", PART_1)
     folder = folder_of(tmp_path / "s", {"setup.sh": b"echo ready\n"})
     (folder / "bert.py").symlink_to(secret / "bert.py")
     (folder / "predictions").symlink_to(secret / "predictions")
     (folder / "loop").symlink_to(folder)
     (folder / "nowhere").symlink_to("nothing")
-    submission = take("s", folder, 1)
-    assert set(submission.files) == {"setup.sh"}
-    assert reasons(submission) == {entries.NOT_REGULAR}
-
-
-def test_pipes_and_devices_in_a_folder(tmp_path):
-    folder = folder_of(tmp_path / "s", {"setup.sh": b"echo ready\n"})
-    os.mkfifo(folder / "bert.py")
+    os.mkfifo(folder / "classifier.py")
     if os.geteuid() == 0:
         os.mknod(folder / "optimizer.py", stat.S_IFCHR | 0o600, os.makedev(1, 5))  # endless zeros
     with no_waiting():
@@ -811,11 +767,6 @@ def test_find(tmp_path):
     assert find(tmp_path / "unpacked") == [("unpacked", tmp_path / "unpacked")]
 
 
-def test_another_name_of_the_zip():
-    assert student_id("7_a_homework.zip", "homework.zip") == "7_a"
-    assert student_id(prepare_submit.ZIP_NAME) == "dnlp_final_project_submission"
-
-
 @pytest.mark.parametrize(
     ("first", "second"),
     [
@@ -856,14 +807,9 @@ def test_ids_are_safe_names_of_files(name):
     assert 0 < len(made) <= 80
     assert len(f"{made}.json.part".encode()) < 255
     assert made[0] != "-"
+    assert student_id("समूह.zip") == "समूह"
     kinds = {unicodedata.category(letter)[0] for letter in made if letter not in "_-"}
     assert kinds <= set("LMN")
-
-
-def test_names_of_any_script_stay_apart():
-    names = ("群組.zip", "Группа 7.zip", "समूह.zip", "مجموعة.zip")
-    made = [student_id(name) for name in names]
-    assert made == ["群組", "Группа_7", "समूह", "مجموعة"]
 
 
 @pytest.mark.parametrize("name", ["handed in.zip", "bert.py"])
@@ -890,7 +836,7 @@ def test_all_sources_together_have_a_limit(taken):
 
 
 def flagged(source: str, allowed: tuple[str, ...] = ()) -> list[str]:
-    return flags.library_calls(Submission("x", 1, {"bert.py": source.encode()}), allowed)
+    return library_calls(Submission("x", 1, {"bert.py": source.encode()}), allowed)
 
 
 def test_calls_of_a_library_are_named():
@@ -913,8 +859,8 @@ def test_a_hidden_package_is_looked_for_and_not_found(tmp_path):
     (tmp_path / "pluggy.py").write_text("OWN = 1")
     program = f"""
 import importlib.metadata, importlib.util, pathlib
-from course.grading.sandbox import likeness
-likeness.hide(["hypothesis", "pluggy"], pathlib.Path({str(tmp_path)!r}))
+from course.grading.sandbox import worker
+worker.hide(["hypothesis", "pluggy"], pathlib.Path({str(tmp_path)!r}))
 print(importlib.util.find_spec("hypothesis"), importlib.metadata.version("torch"))
 import pluggy
 print(pluggy.OWN)

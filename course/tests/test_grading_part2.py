@@ -1,4 +1,4 @@
-"""Grading part 2 (course/grading/judging/part2.py): verdicts on arrays, and a few runs in the sandbox."""
+"""Grading part 2 (judging/part2.py): verdicts on arrays, and a few runs in the sandbox."""
 
 import functools
 import random
@@ -17,10 +17,9 @@ from checks.part2.properties import CHECKED
 from course import table
 from course.answers import MISTAKES, VARIANTS, installed, installed_source, put, read, read_all
 from course.grading.judging import part2
-from course.grading.judging import submission as one
+from course.grading.judging.submission import grade_tasks, task_result
 from course.grading.judging.types import Submission
-from course.grading.sandbox import requests as asking
-from course.grading.sandbox import runs
+from course.grading.sandbox import protocol, runs
 from course.grading.sandbox.context import open_context
 
 ENTRIES = [graded_task(name) for name in CHECKED]
@@ -33,7 +32,7 @@ PLAIN = read(VARIANTS, "multitask/plain")
 def ask_here(jobs, tensors):
     """What the sandbox would give back, from the version that is installed now."""
     return {
-        name: asking.Reply("ran", runs.part_2(dict(tensors), **given))
+        name: protocol.Reply("ran", runs.part_2(dict(tensors), **given))
         for name, given in jobs.items()
     }
 
@@ -142,10 +141,11 @@ def test_what_is_changed_in_place_costs_a_tenth_and_is_named(task_id):
         verdicts = graded_here()
     assert lost(verdicts) == {task_id}
     verdict, settings = verdicts[task_id], table.read_settings(ROOT)
+    assert settings["grading"]["shares"].keys() >= set(properties.KINDS[task_id])
     assert [row for row, right in verdict.rows.items() if not right] == ["inputs"]
     assert any(f"{name}, which was given, is changed in place" in m for m in verdict.messages)
-    counted = one.counted(graded_task(task_id), verdict, settings)
-    assert counted["points"] == pytest.approx(0.9 * counted["of"])
+    scored = task_result(graded_task(task_id), verdict, settings)
+    assert scored["points"] == pytest.approx(0.9 * scored["of"])
 
 
 def test_predictions_are_judged_with_a_right_forward_where_the_own_one_is_wrong():
@@ -216,7 +216,7 @@ def forging(change, rounds=(1, 2)):
         missing = {name: given for name, given in jobs.items() if name not in known[now]}
         answers = {**known[now], **ask_here(missing, tensors)}
         return {
-            name: asking.Reply("ran", change(answers[name].outputs))
+            name: protocol.Reply("ran", change(answers[name].outputs))
             if now in rounds
             else answers[name]
             for name in jobs
@@ -246,7 +246,7 @@ def test_each_array_is_needed_and_none_can_cause_an_error():
         for name in answer.outputs:
             without = {k: v for k, v in answer.outputs.items() if k != name}
             for forged in (without, *({**without, name: bad} for bad in chance.sample(odd, 2))):
-                found = part2.Findings(SEED, answers | {task_id: asking.Reply("ran", forged)})
+                found = part2.Findings(SEED, answers | {task_id: protocol.Reply("ran", forged)})
                 findings = found.first(task_id)
                 spare = name in ("pretrain/widths", ATTEMPT) or name.startswith("seen")
                 spare |= bool(re.search("/(trains|loaded|encoder|own|weight)\\b", name))
@@ -266,7 +266,7 @@ def test_each_later_result_is_needed_and_none_can_cause_an_error():
     for name in answer.outputs:
         without = {k: v for k, v in answer.outputs.items() if k != name}
         for forged in (without, {**without, name: chance.choice(odd)}):
-            replies = {**found.replies, SIMILARITY: asking.Reply("ran", forged)}
+            replies = {**found.replies, SIMILARITY: protocol.Reply("ran", forged)}
             again = part2.Findings(SEED, found.answers, found.second, replies)
             verdict = part2.verdict(graded_task(SIMILARITY), again)
             if not name.endswith("dropouts") and name not in spare:
@@ -286,18 +286,12 @@ def test_an_answer_to_other_words_is_wrong():
 def test_a_job_without_an_answer(status, now):
     found = right_answers()
     answers, later = dict(found.answers), dict(found.replies)
-    (answers if now == 1 else later)[SIMILARITY] = asking.Reply(status)
+    (answers if now == 1 else later)[SIMILARITY] = protocol.Reply(status)
     again = part2.Findings(SEED, answers, found.second, later)
     verdict = part2.verdict(graded_task(SIMILARITY), again)
     assert verdict.status == (status if now == 1 else "wrong")
     assert not any(verdict.rows.values())
     assert verdict.messages
-
-
-def test_names_of_rows_have_shares():
-    shares = table.read_settings(ROOT)["grading"]["shares"]
-    for entry in ENTRIES[1:]:
-        assert shares.keys() >= set(properties.KINDS[entry.id])
 
 
 # ---------------------------------------------------------------------------------------------
@@ -311,12 +305,12 @@ def context():
 
 
 @pytest.fixture(scope="module")
-def grade(context, slot):
+def grade(context):
     """A function that gives verdicts on files that were handed in."""
 
     def verdicts_on(files, **changes):
         files = {name: source.encode() for name, source in files.items()}
-        return one.grade_tasks(replace(context, **changes), Submission("1_group", 2, files), slot)
+        return grade_tasks(replace(context, **changes), Submission("1_group", 2, files))
 
     return verdicts_on
 

@@ -13,15 +13,7 @@ from support import ROOT, make_id, make_rows, write_table
 
 import prepare_submit
 from course.grading.judging import predictions
-from course.grading.judging.predictions import (
-    accuracy_interval,
-    correlations,
-    is_public,
-    load_gold,
-    pearson_interval,
-    score,
-    wanted_files,
-)
+from course.grading.judging.predictions import Gold, is_public, load_gold, score, wanted_files
 from course.grading.judging.types import Submission
 from evaluation import accuracy_and_f1, pearson
 from training.files.errors import InputError
@@ -141,13 +133,19 @@ def test_similarities_against_the_course_s_metric(gold):
     assert entry_of(gold, content, "sts", "test") == entry  # the file is the seed
 
 
+def gold_of(labels: np.ndarray, classes: int | None) -> Gold:
+    """Labels of which all rows are public."""
+    public, ids = np.ones(len(labels), bool), tuple(map(str, range(len(labels))))
+    return Gold("x.csv", "sst" if classes else "sts", "dev", "", classes, ids, labels, public)
+
+
 @pytest.mark.parametrize("rows", [40, 300])
 def test_intervals_against_scipy(rows):
     chance = np.random.default_rng(3)
-    right = chance.random(rows) < 0.7
+    right = (chance.random(rows) < 0.7).astype(int)
     theirs = stats.bootstrap((right,), np.mean, method="percentile", rng=4).confidence_interval
-    ours = accuracy_interval(right.mean(), rows, np.random.default_rng(5))
-    assert ours == pytest.approx(tuple(theirs), abs=0.02)
+    ours = predictions.measure(right, b"x", gold_of(np.ones(rows, int), 2))
+    assert (ours["low"], ours["high"]) == pytest.approx(tuple(theirs), abs=0.02)
     first = chance.normal(size=rows)
     second = first + chance.normal(size=rows)
     theirs = stats.bootstrap(
@@ -158,16 +156,16 @@ def test_intervals_against_scipy(rows):
         method="percentile",
         rng=6,
     ).confidence_interval
-    ours = pearson_interval(first, second, np.random.default_rng(7))
-    assert ours == pytest.approx(tuple(theirs), abs=0.03)
+    ours = predictions.measure(second, b"x", gold_of(first, None))
+    assert (ours["low"], ours["high"]) == pytest.approx(tuple(theirs), abs=0.03)
 
 
 @pytest.mark.parametrize("scale", [1e-300, 1.0, 1.7e308, -1e300])
 def test_the_scale_of_similarities_does_not_matter(scale):
-    gold_labels = np.array([[0.0, 1.0, 2.0, 5.0]])
-    predicted = np.array([[0.1, 0.3, 0.2, 1.0]])
-    expected = math.copysign(stats.pearsonr(gold_labels[0], predicted[0]).statistic, scale)
-    assert correlations(gold_labels, predicted * scale)[0] == pytest.approx(expected)
+    labels, predicted = np.array([0.0, 1.0, 2.0, 5.0]), np.array([0.1, 0.3, 0.2, 1.0])
+    expected = math.copysign(stats.pearsonr(labels, predicted).statistic, scale)
+    ours = predictions.measure(predicted * scale, b"x", gold_of(labels, None))
+    assert ours["value"] == pytest.approx(expected)
 
 
 @pytest.mark.parametrize("values", [[0.1] * 60, [0.0] * 60, [1.7e308] * 60])
@@ -243,7 +241,7 @@ def spoiled(gold, row: str, at: int = 3) -> bytes:
         ("=cmd|' /C calc'!A0,1", "has unknown 1 ids"),
         ("\x1b]0;owned\x07\u202eKEY,1", "has unknown 1 ids"),
         ("KEY\0,1", "has unknown 1 ids"),
-        ("\ud800,1", "no UTF-8"),
+        ("\ud800,1", "not UTF-8"),
     ],
 )
 def test_faults_are_named_and_give_no_value(gold, row, word):
@@ -257,7 +255,7 @@ def test_faults_are_named_and_give_no_value(gold, row, word):
     [
         (b"", "header"),
         (b"\0" * 1000, "header"),
-        (b"PK\x03\x04\xff\xfe", "no UTF-8"),
+        (b"PK\x03\x04\xff\xfe", "not UTF-8"),
         (b"id,Predicted_Sentiment\n" + b"9" * 10**6, "too long"),
         (b"id,Predicted_Sentiment\n" + b"\n" * 15_000, "too long"),
         (b"\xe2\x80\xa8" * 10_500, "too long"),

@@ -1,4 +1,11 @@
-"""One vector for a sentence out of its tokens' vectors (Reimers & Gurevych 2019, section 3)."""
+"""One vector for a sentence out of its tokens' vectors (Reimers & Gurevych 2019, section 3).
+
+    pooler   tanh(W h_[CLS] + b)     cls   h_[CLS]     mean   Σ h_i / L     max   max_i h_i
+
+In the model:
+
+    vector = pool(self.bert(ids, mask), mask, "mean")  # (B, D)
+"""
 
 from __future__ import annotations
 

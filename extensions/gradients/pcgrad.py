@@ -14,7 +14,11 @@ Projections only ever add multiples of the given gradients, so g_i' = Σ_k c_k g
 inner product with g_j is c · (the column j of the inner products); see task_gradients.py.
 
 What to try: the plain sum with tuned weights of the losses is a strong opponent (Kurin et al. 2022;
-Xin et al. 2022); look at the cosines before expecting anything.
+Xin et al. 2022); look at the cosines before expecting anything. In the loop, of one batch of every
+task (see task_gradients.py):
+
+    gradients.combine(lambda products: pcgrad(products, generator))
+    optimizer.step()
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """Every task's own gradient, kept apart until a rule says how to combine them.
 
 A network trained on several tasks has parameters θ_sh that all tasks share and parameters θ_i of
-one task alone (its head, its adapters). With g_i = ∇ L_i over θ_sh, methods such as PCGrad, GradVac
-and CAGrad choose the update of θ_sh; θ_i simply gets ∇ L_i, since nothing there is in conflict
-(Sener & Koltun 2018, "Multi-Task Learning as Multi-Objective Optimization", section 3). To mix or
-average the heads' gradients too is a common mistake: half of each head's update is then lost.
+one task alone (its head, its PALs). With g_i = ∇ L_i over θ_sh, methods such as PCGrad choose the
+update of θ_sh; θ_i simply gets ∇ L_i, since nothing there is in conflict (Sener & Koltun 2018,
+"Multi-Task Learning as Multi-Objective Optimization", section 3). To mix or average the heads'
+gradients too is a common mistake: half of each head's update is then lost.
 
 All these methods return a sum Σ w_i g_i of the given gradients, and the weights depend on nothing
 but the inner products g_i · g_j. So this file computes a (T, T) table of inner products, a method
@@ -38,8 +38,8 @@ def inner_products(gradients: Sequence[Sequence[Tensor]]) -> Tensor:
     compares such granularities).
     """
 
-    def inner(one: Sequence[Tensor], other: Sequence[Tensor]) -> Tensor:
-        return torch.stack([(a * b).sum() for a, b in zip(one, other, strict=True)]).cpu()
+    def inner(first: Sequence[Tensor], second: Sequence[Tensor]) -> Tensor:
+        return torch.stack([(a * b).sum() for a, b in zip(first, second, strict=True)]).cpu()
 
     tasks = len(gradients)
     products = torch.zeros(tasks, tasks, dtype=torch.float64)
@@ -112,8 +112,8 @@ class TaskGradients:
         return products
 
 
-def _add(one: Tensor | None, other: Tensor | None) -> Tensor | None:
+def _add(first: Tensor | None, second: Tensor | None) -> Tensor | None:
     """The sum of two gradients, either of which may be missing."""
-    if one is None or other is None:
-        return other if one is None else one
-    return one + other
+    if first is None or second is None:
+        return second if first is None else first
+    return first + second

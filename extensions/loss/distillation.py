@@ -1,4 +1,4 @@
-"""Distillation: a model learns from the answers of another one, or of an ensemble.
+"""Distillation: a model learns from the outputs of another one, or of an ensemble.
 
     soft        T² · KL(p ‖ q), p = softmax(z_teacher / T), q = softmax(z_student / T)
                 Hinton et al. 2015, section 2 and equation 2; its gradient by z_student is T (q − p)
@@ -6,8 +6,12 @@
                 Sanh et al. 2019, section 2; the weights are those of its code
 
 Since KL(p ‖ q) = CE(p, q) − H(p), and a teacher does not learn, cross-entropy with soft labels has
-the same gradient. Losses are sums over what is given (texts, or pieces), so that the parts of a
-batch add up to the batch: divide by the whole batch's number of them.
+the same gradient. Losses are sums over what is given (texts, or tokens), so that the parts of a
+batch add up to the batch: divide by the whole batch's number of them. In the loop:
+
+    with torch.no_grad():
+        teachers = torch.stack([teacher(ids, mask) for teacher in models])  # (M, B, C)
+    loss = mixed_loss(loss, soft_loss(outputs, teachers) / len(labels), 0.5)
 
 Of an ensemble p is the mean of its members' probabilities: members that disagree make it flat,
 which tells the student where to be unsure (Hinton et al., section 3). Run teachers in evaluation
@@ -55,13 +59,13 @@ def score_loss(student: Tensor, teachers: Tensor) -> Tensor:
     return ((student - wanted) / HIGHEST_SIMILARITY).square().sum()
 
 
-def mixed_loss(task: Tensor, soft: Tensor, share: float = 0.5) -> Tensor:
-    """(1 − share) · the loss on the labels + share · that on the teacher's answers."""
-    return (1 - share) * task + share * soft
+def mixed_loss(task: Tensor, soft: Tensor, weight: float = 0.5) -> Tensor:
+    """(1 − weight) · the loss on the labels + weight · that on the teacher's outputs."""
+    return (1 - weight) * task + weight * soft
 
 
 def direction_loss(student: Tensor, teacher: Tensor, mask: Tensor) -> Tensor:
-    """1 − cosine of each piece's two vectors, summed over pieces: (B, L, D) twice, (B, L) → ()."""
+    """1 − cosine of each token's two vectors, summed over tokens: (B, L, D) twice, (B, L) → ()."""
     cosine = F.cosine_similarity(wide(student), wide(teacher), dim=-1)  # (B, L)
     return ((1 - cosine) * mask).sum()
 
@@ -77,17 +81,17 @@ def distilbert_losses(
 ) -> dict[str, Tensor]:
     """DistilBERT's three losses, each summed up; DISTILBERT_WEIGHTS weigh their means.
 
-    In pre-training N are the B·L pieces without the padding, and labels the masked words, −100
+    In pre-training N are the B·L tokens without the padding, and labels the masked words, −100
     where none is masked; in fine-tuning N are the B texts.
 
     Args:
         logits, teacher_logits: (N, K) of classes, or of words.
         hidden, teacher_hidden: of the last layers, (B, L, D).
         labels: (N,); −100 has no loss.
-        mask: (B, L), 1 for a piece, 0 for padding.
+        mask: (B, L), 1 for a token, 0 for padding.
 
     Returns:
-        soft and task, sums over N; direction, a sum over pieces.
+        soft and task, sums over N; direction, a sum over tokens.
     """
     return {
         "soft": soft_loss(logits, teacher_logits, temperature),

@@ -1,4 +1,4 @@
-"""How far two answers of a model lie apart, as SMART, R3F and R-Drop measure it.
+"""How far apart two outputs of a model are, as SMART and R-Drop measure it.
 
 KL(P‖Q) + KL(Q‖P) = Σ (p − q)(log p − log q)    Jiang et al. 2020, section 2.1 (ℓ_s)
 
@@ -24,7 +24,7 @@ def symmetric_kl(first: Tensor, second: Tensor) -> Tensor:
 
 
 def squared_difference(first: Tensor, second: Tensor) -> Tensor:
-    """Of similarities (B,) from 0 to 5, which are no distributions: the mean of ((a − b) / 5)².
+    """The mean of ((a − b) / 5)² of similarities (B,) from 0 to 5, which are not distributions.
 
     On the scale of their loss, as in Jiang et al. 2020, section 3.1, for regression.
     """

@@ -1,10 +1,8 @@
 """Passes of one batch through a model that differ in nothing but what is added to its embeddings.
 
-What FGM, FreeLB, SMART and R3F have in common. They move a sentence in the space of what
-``bert.embed`` returns, after its LayerNorm and dropout, where all words' vectors are about equally
-long. Every pass draws the same dropout masks: otherwise the difference of two outputs would be
-that of two masks, not that of the perturbation (Zhu et al. 2020, "When adversarial training meets
-dropout", on FreeLB).
+SMART moves a sentence in the space of what ``bert.embed`` returns, after its LayerNorm and dropout,
+where all words' vectors are about equally long. Every pass draws the same dropout masks: otherwise
+the difference of two outputs would be that of two masks, not that of the perturbation.
 
 A bi-encoder embeds a pair in two calls. Each row of each call is a sentence of its own here, with
 its own ball and its own norm.
@@ -30,7 +28,7 @@ class Passes:
 
     Attributes:
         embeddings: what ``embed`` returned in the last pass, (B, L, D) for each call of it.
-        real: 1 where a piece is, 0 where padding is, in the same shapes.
+        real: 1 at a token, 0 at padding, in the same shapes.
         deltas: what was added to them.
         generator: for noise, so that it is drawn apart from the dropout.
     """
@@ -49,16 +47,11 @@ class Passes:
         """The outputs as the model makes them."""
         return self._run(None)
 
-    def start(self, make: Callable[[Tensor], Tensor]) -> Tensor:
-        """The outputs with δ = make(real), for each call of ``embed`` when it comes."""
-        return self._run(make)
-
     def perturbed(self, deltas: Sequence[Tensor]) -> Tensor:
         """The outputs with these (B, L, D) added, one for each call of ``embed``."""
-        in_turn = iter(deltas)
-        return self._run(lambda real: next(in_turn))
+        return self._run(iter(deltas))
 
-    def _run(self, make: Callable[[Tensor], Tensor] | None) -> Tensor:
+    def _run(self, deltas: Iterator[Tensor] | None) -> Tensor:
         embed, of_the_instance = self.bert.embed, "embed" in vars(self.bert)
         self.embeddings, self.real, self.deltas = [], [], []
 
@@ -67,9 +60,9 @@ class Passes:
             real = (input_ids != self.bert.config.pad_token_id)[:, :, None]  # (B, L, 1)
             self.embeddings.append(x)
             self.real.append(real.expand_as(x).to(x.dtype))
-            if make is None:
+            if deltas is None:
                 return x
-            self.deltas.append(make(self.real[-1]))
+            self.deltas.append(next(deltas))
             return x + self.deltas[-1]
 
         self.bert.embed = perturbed_embed

@@ -14,7 +14,10 @@ It wants vectors of single sentences (no cross encoding), pairs that do mean the
 label 1, STS from 4 on), large batches (32 and more: K − 1 is the number of negatives) and no
 sentence twice in a batch (no_duplicates.py). A batch cut into parts has fewer negatives, so its
 parts do not add up to the batch's loss: no --accumulate, one process.
-To try: scale 10 to 50; symmetric; label-0 pairs as hard negatives.
+To try: scale 10 to 50; symmetric; label-0 pairs as hard negatives. In the loop:
+
+    same, different = labels == 1, labels == 0
+    loss = loss + 0.1 * ranking(u[same], v[same], v[different])
 """
 
 from __future__ import annotations
@@ -53,7 +56,7 @@ def ranking(
 
     Args:
         anchors, positives: (B, D), row i of the one belongs to row i of the other.
-        negatives: (M, D), further wrong answers for every anchor, hard ones if they look right: the
+        negatives: (M, D), further negatives for every anchor, hard ones if they look right: the
             contradictions of NLI, the partners in pairs with label 0.
         scale: S = scale · cosine, 1 / temperature.
         symmetric: the mean of that and of finding the anchor for each positive (Radford et al.

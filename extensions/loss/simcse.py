@@ -10,7 +10,11 @@ a hard negative h⁻ for each row, one that contradicts:
 
     ℓ_i = −log exp(c⁺_ii / τ) / Σ_j [exp(c⁺_ij / τ) + exp(c⁻_ij / τ)],  c⁺_ij = cos(h_i, h_j⁺)
 
-Both are ranking.py's loss at scale 1 / τ = 20, for pairs that are found in these two ways.
+Both are ranking.py's loss at scale 1 / τ = 20, for pairs that are found in these two ways. In the
+loop, added to the task's own loss:
+
+    loss = loss + 0.1 * unsupervised(pooled(bert(*twice(ids, mask))))
+    loss = loss + 0.1 * supervised(u[right], v[right], v[wrong])  # by ``triplets`` of the batch
 
 Unsupervised, the model has to be in training mode: without dropout the two vectors are the same,
 and nothing pulls. The paper's batches are 64, supervised 512; unsupervised it trains for one epoch,

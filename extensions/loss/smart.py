@@ -18,8 +18,18 @@ learned a little, R_s is below 1e-3 at ε = 1e-2, about 1e-2 at 5e-2 and 3e-2 at
 steps find three times that. The defaults keep the paper's ratios σ = ε, η = 100 ε.
 
 The code released with the paper does not project: its ε guards a division, and what it adds is the
-noise, scaled to length 1 (that idea, done openly, is R3F). A step costs T + 1 passes more, the
-proximal point one without gradient and one more copy of the weights.
+noise, scaled to length 1. A step costs T + 1 passes more, the proximal point one without gradient
+and one more copy of the weights. In the loop:
+
+    passes = Passes(model.bert, lambda: model(ids, mask))
+    outputs = passes.clean()
+    loss = F.cross_entropy(outputs, labels) + smoothness(passes, outputs, symmetric_kl)
+    with passes.same_dropout(), torch.no_grad():
+        slow_outputs = slow.model(ids, mask)  # slow = MomentumTeacher(model)
+    loss = loss + symmetric_kl(outputs, slow_outputs)
+    …
+    optimizer.step()
+    slow.follow(model, momentum(step, steps))
 """
 
 from __future__ import annotations
@@ -109,3 +119,11 @@ class MomentumTeacher:
         for name, mine in self.model.state_dict().items():
             if mine.is_floating_point():
                 mine.lerp_(theirs[name], 1 - beta)
+
+    def state_dict(self) -> dict[str, Tensor]:
+        """The copy's weights, for a resumed run."""
+        return self.model.state_dict()
+
+    def load_state_dict(self, state: dict[str, Tensor]) -> None:
+        """Continue from these."""
+        self.model.load_state_dict(state)

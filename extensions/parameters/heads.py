@@ -4,7 +4,9 @@ One layer is BERT's own (Devlin et al. 2019, section 4.1); two are RoBERTa's (Li
 dense, tanh, dropout, dense. A third puts one more dense, tanh, dropout between.
 
 What to try: with ``pooling`` 'pooler' one layer already follows BERT's dense and tanh; more pay
-rather where the vector comes as it is, from [CLS] or a mean, or where BERT is frozen.
+rather where the vector comes as it is, from [CLS] or a mean, or where BERT is frozen. In the model:
+
+    self.sentiment = make_head(config.hidden_size, 5, layers=2)
 """
 
 from __future__ import annotations

@@ -13,11 +13,13 @@ each task has one pair of them, the same in all layers. g is multi-head attentio
 an output projection (V^D follows anyway), its own in each layer and task. S = 204 and 12 heads in
 the paper: 1.8 million parameters a task for BERT-base, 1.13 times BERT for eight tasks.
 
-The authors' code differs: a GELU after V^D, and 6 heads (``gelu=True, heads=6`` here). Both have
-biases, which the formula leaves out. Here V^D starts at 0, so that the first step starts from BERT
-exactly; theirs starts from small random numbers.
+The authors' code has a GELU after V^D, 6 heads and small random numbers for V^D at first. Here V^D
+starts at 0, so that the first step starts from BERT exactly. Both have biases, which the formula
+leaves out. BertLayer stays as it is: hooks look at a layer's input and add to the input of its
+out_layer_norm. In the loop:
 
-BertLayer stays as it is: hooks look at a layer's input and add to the input of its out_layer_norm.
+    with pals.use(task):  # pals = PALs(bert, tasks), a part of the model
+        output = bert(ids, mask)
 
 What to try: S of a quarter of D; the annealed sampling of the same paper (sampling.py); a frozen
 BERT, which makes of PALs an adapter; PALs with PCGrad, which then acts on the shared part only.
@@ -60,7 +62,7 @@ class ProjectedAttention(nn.Module):
 class TaskPAL(nn.Module):
     """One task's V^E and V^D, and its g for each layer."""
 
-    def __init__(self, config, layers: int, size: int, heads: int, gelu: bool):
+    def __init__(self, config, layers: int, size: int, heads: int):
         super().__init__()
         self.encoder = nn.Linear(config.hidden_size, size)  # V^E
         self.decoder = nn.Linear(size, config.hidden_size)  # V^D
@@ -68,7 +70,6 @@ class TaskPAL(nn.Module):
         self.attention = nn.ModuleList(
             ProjectedAttention(size, heads, dropout) for _ in range(layers)
         )
-        self.activation = nn.GELU() if gelu else nn.Identity()
         for module in self.modules():
             if isinstance(module, nn.Linear):
                 nn.init.normal_(module.weight, std=config.initializer_range)
@@ -78,15 +79,11 @@ class TaskPAL(nn.Module):
     def forward(self, hidden: Tensor, attention_mask: Tensor, layer: int) -> Tensor:
         """TS(h) of that layer: (B, L, D), (B, 1, 1, L) → (B, L, D)."""
         small = self.attention[layer](self.encoder(hidden), attention_mask)  # (B, L, S)
-        return self.activation(self.decoder(small))  # (B, L, D)
+        return self.decoder(small)  # (B, L, D)
 
 
 class PALs(nn.Module):
     """The PALs of all tasks, hooked into the layers that ``bert`` has now.
-
-        self.pals = PALs(self.bert, tasks)               # as a part of the model, next to its BERT
-        with self.pals.use("sts"):
-            output = self.bert(input_ids, attention_mask)
 
     Outside of ``use`` BERT is as it was. Tasks' own top layers (task_layers.py) have to be split
     off before: a copy of a hooked layer would bring copied PALs along.
@@ -95,23 +92,15 @@ class PALs(nn.Module):
         bert: a BertModel.
         tasks: names.
         size: S, a multiple of ``heads``; InputError otherwise.
-        gelu: a GELU after V^D, as in the authors' code.
     """
 
-    def __init__(
-        self,
-        bert: nn.Module,
-        tasks: Iterable[str],
-        size: int = 204,
-        heads: int = 12,
-        gelu: bool = False,
-    ):
+    def __init__(self, bert: nn.Module, tasks: Iterable[str], size: int = 204, heads: int = 12):
         super().__init__()
         if size % heads:
             raise InputError(f"PALs of size {size} cannot be split into {heads} heads")
         layers = len(bert.bert_layers)
         self.tasks = nn.ModuleDict(
-            {task: TaskPAL(bert.config, layers, size, heads, gelu) for task in tasks}
+            {task: TaskPAL(bert.config, layers, size, heads) for task in tasks}
         )
         self.task: str | None = None  # whose turn it is
         self.extra: Tensor | None = None  # TS(h) of the layer that is running, (B, L, D)

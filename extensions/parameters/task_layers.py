@@ -1,7 +1,14 @@
 """Hard parameter sharing with a branching point: lower layers for all tasks, top layers for each.
 
 Which layers to share is a choice between one encoder for all tasks and one for each (Caruana 1997;
-for BERT e.g. Stickland & Murray 2019, section 3, who add small parts for each task instead).
+for BERT e.g. Stickland & Murray 2019, section 3, who add small parts for each task instead):
+
+    h = layer_N^task(… layer_{N−k+1}^task(layer_{N−k}(… layer_1(x))))   for k layers of each task
+
+In the model, and in the loop:
+
+    self.task_layers = split_top_layers(self.bert, 1, ("sst", "para", "sts"))
+    output = encode(bert, ids, mask, layers=task_layers[task])
 """
 
 from __future__ import annotations

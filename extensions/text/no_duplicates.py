@@ -10,7 +10,9 @@ sentence, yet b ≡ c. groups() therefore gives a number to everything that is s
 directly or by way of others, and the sampler then keeps the numbers apart.
 
 A hard negative is hard for one anchor only: its batch has to be that anchor's, which the sampler
-sees to as well.
+sees to as well. In front of the loop:
+
+    sampler = without_duplicates(sampler, [(first, second, relation) for … in rows])
 """
 
 from __future__ import annotations
@@ -20,6 +22,8 @@ from itertools import islice
 from typing import Any
 
 from torch.utils.data import Sampler
+
+from extensions.loss.simcse import triplets
 
 
 class NoDuplicates(Sampler):
@@ -108,13 +112,33 @@ def groups(pairs: Iterable[tuple[Hashable, Hashable]]) -> dict[Hashable, Hashabl
     """
     leader: dict[Hashable, Hashable] = {}
 
-    def find(one: Hashable) -> Hashable:
-        leader.setdefault(one, one)
-        while leader[one] != one:
-            leader[one] = leader[leader[one]]  # halves the way for the next one who asks
-            one = leader[one]
-        return one
+    def find(text: Hashable) -> Hashable:
+        leader.setdefault(text, text)
+        while leader[text] != text:
+            leader[text] = leader[leader[text]]  # halves the way of the next look-up
+            text = leader[text]
+        return text
 
     for first, second in pairs:
         leader[find(second)] = find(first)
-    return {one: find(one) for one in leader}
+    return {text: find(text) for text in leader}
+
+
+def without_duplicates(batches: Any, pairs: Sequence[tuple[str, str, str]]) -> NoDuplicates:
+    """Batches for a loss that takes other rows' texts as negatives.
+
+    In these no text comes twice, nor one that means the same; and a pair comes with a hard
+    negative, a row with the same first text that contradicts it, where there is one.
+
+    Args:
+        batches: a sampler of rows.
+        pairs: each row's two texts and "entailment", "neutral" or "contradiction".
+    """
+    leader = groups((a, b) for a, b, relation in pairs if relation == "entailment")
+    # of a pair both texts, of a negative the one that others are held against, else none
+    texts = {"entailment": slice(0, 2), "contradiction": slice(1, 2), "neutral": slice(0)}
+    keys = [{leader.get(text, text) for text in pair[texts[pair[2]]]} for pair in pairs]
+    numbered = ((a, row, relation) for row, (a, _, relation) in enumerate(pairs))
+    together = [rows for _, *rows in triplets(numbered)]
+    apart = (tuple(rows) for rows in together if keys[rows[0]].isdisjoint(keys[rows[1]]))
+    return NoDuplicates(batches, keys, apart)

@@ -5,7 +5,9 @@ words that are no stop words give way to a random synonym, wherever they occur. 
 which is a hope rather than a fact: WordNet does not know which sense of a word is meant.
 
 It reads the dictionary files of WordNet (Miller 1995): data.noun and its like, which Debian's
-package wordnet-base puts into /usr/share/wordnet.
+package wordnet-base puts into /usr/share/wordnet. In front of the loop:
+
+    rows = augmented(rows, read_synonyms(folder), copies=1, fraction=0.1, seed=seed)
 """
 
 from __future__ import annotations
@@ -37,12 +39,12 @@ Synonyms = Mapping[str, Sequence[str]]
 
 
 def read_synonyms(folder: str | Path) -> Synonyms:
-    """Of each word all others that share a meaning with it, in alphabetical order.
+    """All words that share a meaning with a word, in alphabetical order, by word.
 
     Raises:
-        InputError: a file of the dictionary is missing, or is none.
+        InputError: a file of the dictionary is missing or malformed.
     """
-    found: dict[str, set[str]] = defaultdict(set)
+    by_word: dict[str, set[str]] = defaultdict(set)
     for path in (Path(folder) / name for name in FILES):
         try:
             lines = path.read_text(encoding="utf-8").splitlines()
@@ -51,13 +53,13 @@ def read_synonyms(folder: str | Path) -> Synonyms:
                     continue
                 words = synset(line)
                 for word in words:
-                    found[word].update(words)
+                    by_word[word].update(words)
         except (OSError, ValueError, IndexError) as error:
             raise InputError(
                 f"no WordNet in {folder}, or a broken one ({path.name}: {error}); --wordnet names "
                 "its folder, and Debian's package wordnet-base has it"
             ) from error
-    return {word: sorted(others - {word}) for word, others in found.items() if len(others) > 1}
+    return {word: sorted(others - {word}) for word, others in by_word.items() if len(others) > 1}
 
 
 def synset(line: str) -> list[str]:
@@ -70,23 +72,23 @@ def synset(line: str) -> list[str]:
     return [re.sub(r"\(\w+\)$", "", word).replace("_", " ").lower() for word in words]
 
 
-def reworded(text: str, synonyms: Synonyms, share: float, chance: random.Random) -> str:
-    """A text with a share of its words, one at least, replaced by synonyms."""
+def reworded(text: str, synonyms: Synonyms, fraction: float, chance: random.Random) -> str:
+    """A text with a fraction of its words, one at least, replaced by synonyms."""
     words = [word.lower() for word in WORD.findall(text)]
     known = [word for word in dict.fromkeys(words) if word in synonyms and word not in STOP_WORDS]
     chance.shuffle(known)
-    chosen = known[: max(1, int(share * len(words)))]
+    chosen = known[: max(1, int(fraction * len(words)))]
     others = {word: chance.choice(synonyms[word]) for word in chosen}
-    return WORD.sub(lambda found: others.get(found[0].lower(), found[0]), text)
+    return WORD.sub(lambda match: others.get(match[0].lower(), match[0]), text)
 
 
 def augmented(
-    rows: Sequence[tuple], synonyms: Synonyms, copies: int, share: float, seed: int
+    rows: Sequence[tuple], synonyms: Synonyms, copies: int, fraction: float, seed: int
 ) -> list[tuple]:
     """The rows (text, label, id), and after them so many further wordings of each."""
     chance = random.Random(seed)
     return [*rows] + [
-        (reworded(text, synonyms, share, chance), label, f"{key}-{copy}")
+        (reworded(text, synonyms, fraction, chance), label, f"{key}-{copy}")
         for copy in range(1, copies + 1)
         for text, label, key in rows
     ]

@@ -9,7 +9,13 @@ before the last, or all points are one. LayerNorm has no batch statistics to com
 
 What to try: d so that 1 / (1 − d) steps are a fraction of an epoch. A short run ends before an
 average over 1000 steps has got going: ``warm_up`` then takes d = (1 + n) / (10 + n) while that is
-less. A step costs one pass over the weights; memory one more copy of them.
+less. A step costs one pass over the weights; memory one more copy of them. In the loop:
+
+    optimizer.step()
+    average.update(model)  # average = Average(model, decay=0.999)
+    …
+    with average.inside(model):
+        scores = evaluate(model, dev)
 """
 
 from __future__ import annotations
@@ -40,12 +46,12 @@ class Average:
     @torch.no_grad()
     def update(self, model: nn.Module) -> None:
         """Take the present weights in; call it after optimizer.step()."""
-        share = self._share()
+        weight = self._newest_weight()
         for name, parameter in _learning(model):
-            self.values[name].lerp_(parameter, share)
+            self.values[name].lerp_(parameter, weight)
         self.count += 1
 
-    def _share(self) -> float:
+    def _newest_weight(self) -> float:
         """The weight of the newest one."""
         if self.decay is None or self.count == 0:
             return 1 / (self.count + 1)
@@ -67,7 +73,7 @@ class Average:
         return {"count": self.count, "values": self.values}
 
     def load_state_dict(self, state: dict) -> None:
-        """Go on from there."""
+        """Continue from there."""
         if state["values"].keys() != self.values.keys():
             raise ValueError("this average is of another model")
         self.count = state["count"]

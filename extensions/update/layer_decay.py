@@ -8,6 +8,9 @@ rate"), after Howard & Ruder 2018 (ULMFiT, section 3.2, discriminative fine-tuni
 The pooler and the heads, which begin from nothing or nearly so, keep η.
 
 What to try: ξ = .95 (Sun et al.), down to .8. ξ = 1 is ordinary training, ξ → 0 trains heads alone.
+In front of the loop:
+
+    optimizer = AdamW(parameter_groups(model, lr=2e-5, decay=0.95))
 """
 
 from __future__ import annotations
@@ -32,10 +35,10 @@ def depth(name: str, shared: int, layers: int) -> int:
     """
     if EMBEDDINGS.match(name):
         return 0
-    if found := SHARED_LAYER.match(name):
-        return int(found[1]) + 1
-    if found := TASK_LAYER.match(name):
-        return shared + int(found[1]) + 1
+    if match := SHARED_LAYER.match(name):
+        return int(match[1]) + 1
+    if match := TASK_LAYER.match(name):
+        return shared + int(match[1]) + 1
     return layers
 
 

@@ -14,6 +14,9 @@ SGD one (none with μ = 0), Adam two, Lion one.
 To try: Lion with a third to a tenth of AdamW's learning rate and as many times its weight decay
 (Chen et al., section 5), since every entry of its step is ±α; SGD with some 100 times AdamW's rate:
 attention's gradients differ in size by orders of magnitude, which a single rate does not even out.
+In front of the loop:
+
+    optimizer = Lion([p for p in model.parameters() if p.requires_grad], lr=5e-6)
 """
 
 from __future__ import annotations
@@ -26,7 +29,7 @@ from torch import Tensor
 from torch.optim import Optimizer
 
 
-class OneByOne(Optimizer):
+class ElementwiseOptimizer(Optimizer):
     """An optimizer whose rule looks at one parameter at a time; a subclass gives ``update``."""
 
     def __init__(self, params: Iterable, **defaults):
@@ -60,7 +63,7 @@ class OneByOne(Optimizer):
         raise NotImplementedError
 
 
-class SGD(OneByOne):
+class SGD(ElementwiseOptimizer):
     """Stochastic gradient descent with momentum μ, as torch.optim.SGD (dampening 0)."""
 
     def __init__(self, params, lr=1e-3, momentum=0.9, weight_decay=0.0):
@@ -76,7 +79,7 @@ class SGD(OneByOne):
         parameter.sub_(grad, alpha=group["lr"])
 
 
-class Adam(OneByOne):
+class Adam(ElementwiseOptimizer):
     """Kingma & Ba 2015, algorithm 1, with L2 regularisation in the gradient: torch.optim.Adam."""
 
     def __init__(self, params, lr=1e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=0.0):
@@ -97,7 +100,7 @@ class Adam(OneByOne):
         parameter.addcdiv_(m, root, value=-group["lr"] / (1 - beta1 ** state["step"]))
 
 
-class Lion(OneByOne):
+class Lion(ElementwiseOptimizer):
     """EvoLved Sign Momentum (Chen et al. 2023, algorithm 2): a step of ±α for every number."""
 
     def __init__(self, params, lr=1e-4, betas=(0.9, 0.99), weight_decay=0.0):

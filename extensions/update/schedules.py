@@ -8,7 +8,10 @@ with w steps of warm-up among T. Step 0 of a warm-up has the factor 0: it change
 optimizer's averages. Why to warm up at all: Adam's first steps divide by a root of a few squared
 gradients, a poor estimate, and have nearly full size in every direction.
 
-The constant and the linear one, BERT's own, are training/loop/schedule.py's, which also sets the rate.
+The constant and the linear one, BERT's own, are training/loop/schedule.py's. In the loop:
+
+    for group in optimizer.param_groups:
+        group["lr"] = lr * factor("cosine", step, steps, rising)
 
 To try: no warm-up, 6 % and 10 % at learning rates 2e-5 and 1e-4. The larger the rate, the more it
 matters. At the end, linear and cosine differ by little; what matters is that the rate falls to 0.

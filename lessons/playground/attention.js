@@ -56,7 +56,7 @@ function showLines(now, names) {
   const map = mapOf(now, state.layer, state.head);
   find("lines").replaceChildren();
   const picture = draw(find("lines"), "svg", { class: "lines", viewBox: `0 0 ${width} ${step * length + 8}`,
-    role: "group", "aria-label": "Curves from the pieces to what they read" });
+    role: "group", "aria-label": "Curves from the tokens to what they read" });
   const y = i => step * i + 14;
   for (let i = 0; i < length; i++) {
     for (let j = 0; j < length; j++) {
@@ -97,10 +97,10 @@ function showEffect(now) {
   const whole = off.length ? now.whole : undefined;
   if (data.labels.length) classBars(effect, now, whole);
   if (data.words && !now.asked.places.length) {
-    add(effect, "p", { className: "soft" }, "Mask a piece (in the first view) to see its words here.");
+    add(effect, "p", { className: "soft" }, "Mask a token (in the first view) to see its words here.");
   }
   now.asked.places.slice(0, 1).forEach((place, m) => {
-    add(effect, "h3", {}, `Piece ${place}, [MASK]`);
+    add(effect, "h3", {}, `Token ${place}, [MASK]`);
     bars(effect, topWords(now.words[m]).slice(0, 6).map(({ id, p }) => ({
       name: data.pieces[id], value: p, says: percent(p), before: whole?.words[m][id],
     })), longest(now.words[m]));

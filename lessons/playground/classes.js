@@ -36,7 +36,7 @@ async function leaveOut() {
   if (!answer.done || shown.asked !== asked) return;
   find("left").replaceChildren();
   add(find("left"), "p", { className: "soft" },
-    `Change of “${data.labels[best]}” (${percent(classes[best])} with all pieces):`);
+    `Change of “${data.labels[best]}” (${percent(classes[best])} with all tokens):`);
   bars(find("left"), places.map((place, i) => {
     const change = found[i][best] - classes[best];
     const now = found[i].indexOf(Math.max(...found[i]));

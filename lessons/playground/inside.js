@@ -48,14 +48,14 @@ async function explainNorm(name, input, column, value, title) {
 const STEPS = [
   {
     id: "embeddings", name: "Embeddings",
-    text: "Each piece has a vector, each position has one, and so has the segment. They are added, and the sum is normalised.",
+    text: "Each token has a vector, each position has one, and so has the segment. They are added, and the sum is normalised.",
     draw({ trace: { embedded }, rows, names, size }) {
       const { words, positions, segments, added, output } = embedded;
       const plain = (title, table, of) => rows(title, table.data, size, (i, d) =>
         `${title}[${i}, ${d}] = ${number(at(table, i, d))}: learned, for ${of(i)}, dimension ${d}`);
-      plain("word", words, i => `the piece “${names[i]}”`);
+      plain("word", words, i => `the token “${names[i]}”`);
       plain("position", positions, i => `place ${i} of the sentence`);
-      plain("segment", segments, () => "the first segment, the same for all pieces here");
+      plain("segment", segments, () => "the first segment, the same for all tokens here");
       rows("sum", added.data, size, (i, d) => `sum[${i}, ${d}] = word ${number(at(words, i, d))} + position ` +
         `${number(at(positions, i, d))} + segment ${number(at(segments, i, d))} = ${number(at(added, i, d))}`);
       rows("embedding = LayerNorm(sum)", output.data, size, (i, d) =>
@@ -97,18 +97,18 @@ const STEPS = [
           `${number(shares[i * length + j])}`;
       }, { ...square, most: 1 });
       const card = add(find("tensors"), "div", { className: "card" });
-      add(card, "h3", {}, `What “${names[piece]}” reads, in shares`);
+      add(card, "h3", {}, `What “${names[piece]}” reads: attention weights`);
       bars(card, names.map((name, j) => ({ name, value: shares[piece * length + j], says: percent(shares[piece * length + j]) })));
     },
   },
   {
     id: "sum", name: "Weighted sum", layered: true, headed: true,
-    text: "What a piece gets from this head is the sum of all values, each times its share. Choose a piece in the sentence above.",
+    text: "What a token gets from this head is the sum of all values, each times its attention weight. Choose a token in the sentence above.",
     draw({ tensors, own, rows, names, length, width, piece, head, size }) {
       const value = own(tensors.value);
       const shares = rowIn(own(tensors.probabilities), piece, length);
       const parts = value.map((v, i) => v * shares[Math.floor(i / width)]);
-      rows(`share of “${names[piece]}” × value`, parts, width, (j, w) =>
+      rows(`weight of “${names[piece]}” × value`, parts, width, (j, w) =>
         `${percent(shares[j])} × value of “${names[j]}” ${number(value[j * width + w])} = ${number(parts[j * width + w])}`,
       { letters: "L × W", chosen: undefined });
       const context = tensors.context.data.subarray(piece * size + head * width, piece * size + (head + 1) * width);

@@ -6,12 +6,12 @@ const TOP = 10;
 function showMask(now, before) {
   find("places").replaceChildren();
   if (!now.asked.places.length) {
-    add(find("places"), "p", { className: "soft" }, "No piece is masked yet. Click one in the " +
+    add(find("places"), "p", { className: "soft" }, "No token is masked yet. Click one in the " +
       "sentence above, or several, and the model says what it expects there.");
   }
   now.asked.places.forEach((place, m) => {
     const card = add(find("places"), "div", { className: "card" });
-    add(card, "h3", {}, `Piece ${place}: ${hidden(place)}`);
+    add(card, "h3", {}, `Token ${place}: ${hidden(place)}`);
     const earlier = before && before.words[before.asked.places.indexOf(place)];
     bars(card, topWords(now.words[m]).map(({ id, p }) => ({
       name: data.pieces[id], value: p, says: percent(p), before: earlier && earlier[id],
@@ -66,7 +66,7 @@ async function measure() {
   find("measure").disabled = true;
   const answer = await model.ask("each", { sentences, off: [...state.off.values()] }, told => {
     found[told.index] = told.found;
-    find("likelihood").textContent = `${found.length} of ${places.length} pieces …`;
+    find("likelihood").textContent = `${found.length} of ${places.length} tokens …`;
   });
   find("measure").disabled = false;
   if (!answer.done || !places.length) return;
@@ -77,7 +77,7 @@ async function measure() {
   for (const one of measured) {
     const box = add(find("likelihood"), "details", { open: one === measured[0] });
     add(box, "summary", {}, `log-likelihood ${number(one.log)}, or ` +
-      `${percent(Math.exp(one.log / one.found.length))} a piece: ${one.names.join(" ")}`);
+      `${percent(Math.exp(one.log / one.found.length))} per token: ${one.names.join(" ")}`);
     bars(box, one.names.map((name, i) => ({ name, value: one.found[i], says: percent(one.found[i]) })));
   }
 }

@@ -61,13 +61,13 @@ function typed() {
   const unknown = ids.filter(id => id === UNK).length;
   if (!ids.length) notes.push("The sentence is empty: the model reads [CLS] and [SEP] only.");
   if (ids.length > data.most - 2) {
-    notes.push(`${ids.length} pieces are too many: the model reads the first ${data.most - 2}.`);
+    notes.push(`${ids.length} tokens are too many: the model reads the first ${data.most - 2}.`);
   }
   if (unknown) {
     notes.push(`${unknown} of the words ${unknown > 1 ? "are" : "is"} [UNK]: signs, such as an emoji, or a script that the vocabulary does not have.`);
   }
   if (/[\p{Script=Hebrew}\p{Script=Arabic}]/u.test(text)) {
-    notes.push("The pieces stand from left to right, in the order in which the model reads them.");
+    notes.push("The tokens are shown from left to right, in the order in which the model reads them.");
   }
   find("notes").textContent = notes.join(" ");
   refresh();
@@ -109,17 +109,17 @@ async function refresh() {
 // Showing
 
 const VIEWS = {
-  mask: { name: "Mask", draw: showMask, hint: "Click a piece to hide it behind a [MASK].", there: data.words },
+  mask: { name: "Mask", draw: showMask, hint: "Click a token to hide it behind a [MASK].", there: data.words },
   classes: { name: "Class", draw: showClasses, hint: "The class follows what you type.", there: data.labels.length > 0 },
-  inside: { name: "Look inside", draw: showInside, hint: "Click the piece that you want to follow.", there: true },
-  attention: { name: "Attention", draw: showAttention, hint: "Click the piece that reads.", there: true },
+  inside: { name: "Look inside", draw: showInside, hint: "Click the token that you want to follow.", there: true },
+  attention: { name: "Attention", draw: showAttention, hint: "Click the token that reads.", there: true },
 };
 
 /** Draw the chosen view of the newest answer. */
 function show() {
   showPieces();
   if (!shown) return;
-  find("count").textContent = `${shown.asked.ids.length} pieces, ${Math.round(shown.milliseconds)} ms.`;
+  find("count").textContent = `${shown.asked.ids.length} tokens, ${Math.round(shown.milliseconds)} ms.`;
   document.body.dataset.answers = model.count; // for who waits: tests
   VIEWS[state.view].draw(shown, before);
 }

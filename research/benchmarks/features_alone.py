@@ -2,15 +2,17 @@
 
     python research/benchmarks/features_alone.py --data_dir FOLDER
 
-SST: logistic regression on the numbers of extensions/features/by_hand.py, on TF-IDF of words and
-word pairs, and on both. STS: the overlap of words as it is, ridge regression on all numbers counted
-in a pair, on the cosine of TF-IDF, and on both. All of the training sets, the regularisation chosen
-by cross-validation there; dev is looked at once. Intervals are 95 % bootstraps over dev.
+SST: logistic regression on numbers counted in a text, on TF-IDF of words and word pairs, and on
+both. STS: the overlap of words as it is, ridge regression on all numbers counted in a pair, on the
+cosine of TF-IDF, and on both. All of the training sets, the regularisation chosen by cross-
+validation there; dev is looked at once. Intervals are 95 % bootstraps over dev.
 """
 
 from __future__ import annotations
 
+import math
 import sys
+from itertools import pairwise
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent.parent))
@@ -25,7 +27,7 @@ from sklearn.metrics import accuracy_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from extensions.features.by_hand import pair_features, text_features
+from extensions.features.tags import SHAPES, is_negation, shape
 from extensions.features.word_tags import WORD
 from training.cli.arguments import OneLineParser
 from training.cli.scripts import run_script
@@ -33,6 +35,40 @@ from training.files.course_files import multitask_files
 from training.files.tables import read_table
 
 RESAMPLES = 2000
+
+
+def text_features(text: str) -> list[float]:
+    """Numbers between 0 and about 2: length, fractions of most shapes, negations, ! and ?."""
+    words = WORD.findall(text)
+    shapes = [SHAPES[shape(word)] for word in words]
+    fractions = [shapes.count(name) / max(1, len(words)) for name in SHAPES[2:7]]
+    marks = sum(word in "!?" for word in words)
+    length, negations = math.log1p(len(words)) / 3, shapes.count("negation")
+    return [length, *fractions, min(negations, 3) / 3, min(marks, 3) / 3]
+
+
+def pair_features(first: str, second: str) -> list[float]:
+    """Numbers from 0 to 1: overlap of words, of word pairs, of words in the smaller set, difference
+    of lengths, and whether negations, numbers and first words agree.
+    """
+    texts = [[word for word in WORD.findall(text) if SHAPES[shape(word)] != "punctuation"]
+             for text in (first, second)]  # fmt: skip
+    numbers = [{word for word in words if SHAPES[shape(word)] == "number"} for words in texts]
+    a, b = ([word.lower() for word in words] for words in texts)
+    return [
+        jaccard(set(a), set(b)),
+        jaccard(set(pairwise(a)), set(pairwise(b))),
+        len(set(a) & set(b)) / max(1, min(len(set(a)), len(set(b)))),
+        abs(len(a) - len(b)) / max(1, len(a), len(b)),
+        float(any(map(is_negation, a)) == any(map(is_negation, b))),
+        jaccard(*numbers),
+        float(a[:1] == b[:1]),
+    ]
+
+
+def jaccard(first: set, second: set) -> float:
+    """|A ∩ B| / |A ∪ B|; 1 for two empty sets."""
+    return len(first & second) / len(first | second) if first | second else 1.0
 
 
 def show(task: str, name: str, score, *values: np.ndarray) -> None:
@@ -57,7 +93,7 @@ def sentiment(files: dict[str, str]) -> None:
     )
     labels, expected = (table["label"].astype(int).to_numpy() for table in (train, dev))
     counts = StandardScaler()
-    numbers = [[text_features(WORD.findall(text)) for text in t["sentence"]] for t in (train, dev)]
+    numbers = [[text_features(text) for text in t["sentence"]] for t in (train, dev)]
     numbers = [counts.fit_transform(numbers[0]), counts.transform(numbers[1])]
     tfidf = TfidfVectorizer(ngram_range=(1, 2))
     words = [tfidf.fit_transform(train["sentence"]), tfidf.transform(dev["sentence"])]
@@ -84,7 +120,7 @@ def similarity(files: dict[str, str]) -> None:
         for split in ("train", "dev")
     )
     labels, expected = (table["label"].astype(float).to_numpy() for table in (train, dev))
-    counts = [np.array([counted(*pair) for pair in t[list(columns)].values]) for t in (train, dev)]
+    counts = [np.array([*map(pair_features, *(t[c] for c in columns))]) for t in (train, dev)]
     tfidf = TfidfVectorizer().fit(pd.concat([train[column] for column in columns]))
     cosines = [cosine(tfidf, table)[:, None] for table in (train, dev)]
     both = [np.hstack(pair) for pair in zip(counts, cosines, strict=True)]
@@ -92,11 +128,6 @@ def similarity(files: dict[str, str]) -> None:
     for name, (x, y) in {"counts": counts, "TF-IDF": cosines, "TF-IDF and counts": both}.items():
         model = make_pipeline(StandardScaler(), RidgeCV(np.logspace(-3, 3, 7)))
         show("STS", name, correlation, model.fit(x, labels).predict(y), expected)
-
-
-def counted(first: str, second: str) -> list[float]:
-    """The numbers of a pair of texts."""
-    return pair_features(WORD.findall(first), WORD.findall(second))
 
 
 def cosine(tfidf: TfidfVectorizer, table: pd.DataFrame) -> np.ndarray:

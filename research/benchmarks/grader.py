@@ -49,10 +49,9 @@ from course.answers import (
     put,
     read_all,
 )
-from course.grading.judging import submission as one
+from course.grading.judging.submission import grade_tasks, task_result
 from course.grading.judging.types import Submission
-from course.grading.sandbox import isolation
-from course.grading.sandbox import requests as asking
+from course.grading.sandbox import protocol
 from course.grading.sandbox.context import GradingContext, open_context
 from datasets import load_data
 from prepare_submit import CODE, PART_1_FILES, ZIP_NAME
@@ -150,7 +149,7 @@ def grade(
         kill_at: SIGKILL the grader as soon as there are so many results.
     """
     script = [sys.executable, ROOT / "course" / "grade.py", submissions, "--out", out, "-j", j]
-    command = [*map(str, script), "--gold", *map(str, GOLD), *isolation.flags()]
+    command = [*map(str, script), "--gold", *map(str, GOLD)]
     start, memory = time.monotonic(), []
     with open(out.parent / f"{out.name}.log", "w") as log:
         process = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT)
@@ -270,9 +269,9 @@ def tell_apart(name: str, first: dict[str, Any], second: dict[str, Any]) -> None
 
 
 def ask_here(
-    context: GradingContext, jobs: list[dict], tensors: Mapping[str, torch.Tensor], slot: int
-) -> tuple[dict[str, asking.Reply], list[str]]:
-    """As asking.ask, without a sandbox: for code that we know."""
+    context: GradingContext, jobs: list[dict], tensors: Mapping[str, torch.Tensor]
+) -> tuple[dict[str, protocol.Reply], list[str]]:
+    """As protocol.ask, without a sandbox: for code that we know."""
     answers = {}
     for job in jobs:
         module, _, name = job["run"].partition(":")
@@ -283,7 +282,7 @@ def ask_here(
                 dict(tensors), **job["arguments"]
             )
         kept = {k: v.detach() if isinstance(v, torch.Tensor) else v for k, v in outputs.items()}
-        answers[job["name"]] = asking.Reply("ran", kept)
+        answers[job["name"]] = protocol.Reply("ran", kept)
     return answers, ["none"]
 
 
@@ -306,8 +305,8 @@ def honest() -> dict[str, Mapping[str, str]]:
 def loses(context: GradingContext, files: Mapping[str, str]) -> list[str]:
     """The tasks of part 1 in which a submission loses points."""
     given = Submission("1_a", 1, {name: text.encode() for name, text in files.items()})
-    with mock.patch.object(asking, "ask", ask_here):
-        verdicts, _ = one.grade_tasks(context, given, 0)
+    with mock.patch.object(protocol, "ask", ask_here):
+        verdicts, _ = grade_tasks(context, given)
     return [entry.id for entry in context.tasks if not all(verdicts[entry.id].rows.values())]
 
 
@@ -336,16 +335,16 @@ def each_answer() -> bool:
 def again_and_again(times: int) -> bool:
     """Judge honest submissions with so many secrets each; whether all get all points."""
     fine = True
-    with open_context(1, "0") as context, mock.patch.object(asking, "ask", ask_here):
+    with open_context(1, "0") as context, mock.patch.object(protocol, "ask", ask_here):
         most = sum(entry.points for entry in context.tasks)
         for name, files in honest().items():
             given = Submission("1_a", 1, {n: text.encode() for n, text in files.items()})
             points = []
             for secret in tqdm(range(times), desc=name, disable=None, leave=False):
                 other = replace(context, secret=str(secret))
-                verdicts, _ = one.grade_tasks(other, given, 0)
-                counted = [one.counted(e, verdicts[e.id], context.settings) for e in context.tasks]
-                points.append(sum(task["points"] for task in counted))
+                verdicts, _ = grade_tasks(other, given)
+                results = [task_result(e, verdicts[e.id], context.settings) for e in context.tasks]
+                points.append(sum(task["points"] for task in results))
             full = sum(abs(value - most) < 0.01 for value in points)
             print(f"{name}: all {most} points in {full} of {times} with other secrets")
             fine &= full == times

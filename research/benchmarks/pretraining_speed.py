@@ -31,17 +31,19 @@ sys.path.insert(0, str(ROOT))
 
 from optimizer import AdamW
 from pretraining import pretrain
-from pretraining.corpus import build
-from pretraining.masking import PretrainingExamples
+from pretraining.building import build
+from pretraining.examples import PretrainingExamples
+from pretraining.losses import KEYS, pretraining_losses
+from pretraining.masking import IGNORED
+from pretraining.model import PretrainingModel
 from pretraining.presets import PRESETS, preset
 from research.benchmarks.speed import print_table, ratios, run_alone, spread
 from tokenizer import BertTokenizer
-from training.acceleration import accelerate
 from training.cli.arguments import OneLineParser, positive_int
 from training.cli.scripts import run_script
 from training.files.hub import find_model
 from training.loop.batches import LengthBatches
-from training.loop.devices import autocast_for, keep_freed_memory
+from training.loop.devices import autocast_for, keep_freed_memory, speed_up
 from training.loop.schedule import linear_factor, set_learning_rates
 from utils import seed_everything
 
@@ -64,20 +66,20 @@ def ours(job: SimpleNamespace) -> tuple[int, float]:
     device = torch.device("cuda" if job.use_gpu else "cpu")
     examples, tokenizer = rows_of(job)
     config = preset(job.preset, vocab_size=len(tokenizer))
-    model = pretrain.PretrainingModel(config, job.objective).to(device).train()
+    model = PretrainingModel(config, job.objective).to(device).train()
     optimizer = AdamW(pretrain.weight_decay_groups(model, 0.01), lr=job.lr)
-    accelerate(model, optimizer, kernel_in_training=job.use_gpu)
+    speed_up(model, optimizer)
     autocast = autocast_for(device, "auto")
     batches = LengthBatches(examples.lengths(), job.batch_size, seed=0)
     clock = Clock(job)
     for step, rows in zip(range(job.steps + WARM_UP), batches, strict=False):
         batch = examples.collate_fn([examples[i] for i in rows])
         optimizer.zero_grad()
-        masked = max(1, int((batch["labels"] != pretrain.IGNORED).sum()))
+        masked = max(1, int((batch["labels"] != IGNORED).sum()))
         with autocast():
-            tensors = (batch[key].to(device) for key in pretrain.KEYS)
-            word_loss, pair_loss, _ = pretrain.measure(model, *tensors)
-        (word_loss / masked + pair_loss / len(rows)).backward()
+            tensors = (batch[key].to(device) for key in KEYS)
+            words, pairs = pretraining_losses(model, *tensors)
+        (words.loss / masked + pairs.loss / len(rows)).backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         factor = linear_factor(step, job.steps + WARM_UP, 0.1, True)
         set_learning_rates(optimizer, factor)

@@ -31,7 +31,7 @@ from bert import BertModel
 from config import BertConfig
 from datasets import SentencePairDataset, load_pairs
 from optimizer import AdamW
-from pretraining.corpus import build
+from pretraining.building import build
 from research.benchmarks.speed import print_table, ratios, run_alone, spread
 from tokenizer import BertTokenizer
 from training.acceleration import accelerate

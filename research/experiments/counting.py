@@ -25,9 +25,9 @@ from scipy.special import log_softmax
 
 from lessons.fill_mask import fill_mask, load
 from pretraining.corpus import Corpus
+from pretraining.held_out import HeldOut
 from pretraining.masking import IGNORED
 from pretraining.model import PretrainingModel
-from pretraining.pretrain import HeldOut, averages
 from tokenizer import BertTokenizer
 from training.cli.arguments import OneLineParser, positive_int, probability
 from training.cli.scripts import run_script
@@ -87,17 +87,18 @@ def held_out_losses(
 ) -> dict[str, dict[str, float]]:
     """Loss in nats and accuracy of both, at the masks that pre-training measures on."""
     autocast = autocast_for(torch.device("cpu"), "auto")
-    sums = {"masked": 0, "mlm_loss": 0.0, "mlm_right": 0}
+    masked, loss, right = 0, 0.0, 0
     for rows in held.batches:
         batch = held.examples.collate_fn([held.examples[i] for i in rows])
         ids, labels = batch["token_ids"].numpy(), batch["labels"].numpy()  # (B, L)
         row, place = np.nonzero(labels != IGNORED)  # M of them; [CLS] and [SEP] are never masked
-        found = counts.log_probabilities(ids[row, place - 1], ids[row, place + 1])  # (M, V)
+        logs = counts.log_probabilities(ids[row, place - 1], ids[row, place + 1])  # (M, V)
         true = labels[row, place]  # (M,)
-        sums["masked"] += len(true)
-        sums["mlm_loss"] -= found[np.arange(len(true)), true].sum()
-        sums["mlm_right"] += (found.argmax(axis=1) == true).sum()
-    return {"counting": averages(sums, "none"), "BERT": held.measure(model, autocast)}
+        masked += len(true)
+        loss -= logs[np.arange(len(true)), true].sum()
+        right += (logs.argmax(axis=1) == true).sum()
+    counting = {"mlm_loss": loss / masked, "mlm_acc": right / masked}
+    return {"counting": counting, "BERT": held.measure(model, autocast)}
 
 
 def ten_sentences(

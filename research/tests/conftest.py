@@ -7,10 +7,8 @@ from support import (  # noqa: F401
     fit_sandbox,
     model_without_dropout,
     offline_model,
-    private_tree,
     real_data,
     run_script_here,
-    slot,
     tiny_data,
     tiny_model_folder,
 )

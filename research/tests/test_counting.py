@@ -8,7 +8,7 @@ import pytest
 from support import succeeded, tiny_vocabulary
 
 from pretraining import pretrain
-from pretraining.corpus import build
+from pretraining.building import build
 from research.experiments import counting
 from research.experiments.counting import PRIOR, NeighbourCounts
 from tokenizer import BertTokenizer

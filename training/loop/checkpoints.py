@@ -89,8 +89,10 @@ def restore_model(
     try:
         model.load_state_dict(saved.get("model", {}))
     except RuntimeError as error:
-        kind = f"a {type(model).__name__} on {config.model}"
-        raise InputError(f"{filepath} holds other tensors than {kind}; train again") from error
+        raise InputError(
+            f"{filepath} does not hold the tensors of a {type(model).__name__} on {config.model}; "
+            "train again"
+        ) from error
     return model.to(device).eval(), config
 
 

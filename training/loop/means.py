@@ -27,8 +27,8 @@ class RunningMeans:
         self.steps: list[tuple[Tensor, float]] = []  # loss and learning rate
         self.step_loss = torch.zeros(())
 
-    def add(self, count: int, rows: int, values: Mapping[str, Tensor]) -> None:
-        """Add means over ``count`` items, or ``count`` numbers, of a batch of ``rows`` rows."""
+    def add(self, count: int, of: int, values: Mapping[str, Tensor]) -> None:
+        """Add means over ``count`` items, or ``count`` numbers; the batch has ``of`` of them."""
         for name, value in values.items():
             # float64, which MPS does not have
             wide = torch.float32 if value.device.type == "mps" else torch.float64
@@ -36,7 +36,7 @@ class RunningMeans:
             total = value.to(wide).sum() if value.dim() else value.to(wide) * count
             self.unread.append((name, count, total))
             if name == "loss":
-                self.step_loss = self.step_loss.to(total) + (value * count / rows).to(wide)
+                self.step_loss = self.step_loss.to(total) + (value * count / of).to(wide)
 
     def end_step(self, rate: float) -> None:
         """End a step that was made with this learning rate."""
@@ -48,10 +48,9 @@ class RunningMeans:
 
         All processes have to call this after the same steps.
         """
-        if not self.steps:
-            return []
         numbers = [total for _, _, total in self.unread] + [loss for loss, _ in self.steps]
-        numbers = torch.stack([number.to(numbers[0]) for number in numbers]).tolist()
+        if numbers:
+            numbers = torch.stack([number.to(numbers[0]) for number in numbers]).tolist()
         totals, losses = numbers[: len(self.unread)], numbers[len(self.unread) :]
         entries = [
             (name, count, total)

@@ -184,15 +184,16 @@ class Run:
 
     # A step
 
-    def log(self, count: int, **values: Tensor) -> None:
+    def log(self, count: int, of: int | None = None, **values: Tensor) -> None:
         """Add to the running means of the epoch; nothing is read from the device.
 
         Args:
             count: how many rows (or words) of the micro-batch the values are about.
+            of: how many the whole batch has; its rows, if not given.
             values: by name a mean over them, or one number each: (count,). ``loss`` is also the
                 loss of the step in steps.csv, weighted by the micro-batch's part of the batch.
         """
-        self.running.add(count, self.rows, values)
+        self.running.add(count, of or self.rows, values)
 
     def before_update(self) -> None:
         """Sum the gradients of all processes, clip them, set the step's learning rate."""

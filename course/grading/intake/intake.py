@@ -145,7 +145,7 @@ def _is_submission(path: Path) -> bool:
 def _only_archive(path: Path) -> Path:
     if path.is_symlink() or not path.is_dir() or not os.access(path, os.R_OK | os.X_OK):
         return path
-    inside = [found for found in path.iterdir() if not found.name.startswith(".")]
+    inside = [item for item in path.iterdir() if not item.name.startswith(".")]
     return inside[0] if len(inside) == 1 and ARCHIVE.search(inside[0].name) else path
 
 
@@ -165,8 +165,8 @@ def take(student: str, path: str | Path, part: int, limits: ArchiveLimits = LIMI
     try:
         if stat.S_ISDIR(path.lstat().st_mode):
             files = choose(folder_entries(path, limits), part, reader, notes)
-            said = json.dumps([sorted(files), [len(files[name]) for name in sorted(files)]])
-            parts = (said.encode(), *(files[name] for name in sorted(files)))
+            listing = json.dumps([sorted(files), [len(files[name]) for name in sorted(files)]])
+            parts = (listing.encode(), *(files[name] for name in sorted(files)))
             sha256 = hashlib.sha256(b"".join(parts)).hexdigest()
         else:
             content = read_archive(path, limits)
@@ -190,16 +190,16 @@ def read_archive(path: Path, limits: ArchiveLimits) -> bytes:
 
 def choose(entries: Iterable[Entry], part: int, reader: Reader, notes: Notes) -> dict[str, bytes]:
     """The files that count, read, by their paths in the repository."""
-    found = dict(unambiguous(without_top_folder(safe(entries, notes), notes), part, notes))
+    named = dict(unambiguous(without_top_folder(safe(entries, notes), notes), part, notes))
     files: dict[str, bytes] = {}
     modules: dict[str, bytes] = {}
     pdfs = []
     at_top = {PurePosixPath(name).name: name for name in WANTED[part]}
-    for name, entry in sorted(found.items()):
+    for name, entry in sorted(named.items()):
         target = name if name in WANTED[part] else at_top.get(name, name)
         if entry.fault:
             notes.add(entry.fault, name)
-        elif target in WANTED[part] and (target == name or target not in found):
+        elif target in WANTED[part] and (target == name or target not in named):
             if target != name:
                 notes.add(MOVED, name)
             put(files, target, reader.read(entry), reader.limits, notes)
@@ -217,7 +217,7 @@ def choose(entries: Iterable[Entry], part: int, reader: Reader, notes: Notes) ->
             notes.add(NESTED if ARCHIVE.search(name) else NOT_ASKED, name)
     if sum(map(len, (*sources(files), *modules.values()))) > reader.limits.sources:
         raise Refused(f"more than {reader.limits.sources // MB} MB of Python files; {REMEDY}")
-    files |= one_pdf(pdfs, found, reader, notes)
+    files |= one_pdf(pdfs, named, reader, notes)
     if not files:
         raise Refused(f"none of the files that part {part} asks for is in it; {REMEDY}")
     return with_modules(files, modules, reader.limits, notes)
@@ -255,14 +255,14 @@ def is_utf8(source: bytes) -> bool:
 
 
 def one_pdf(
-    names: Iterable[str], found: Mapping[str, Entry], reader: Reader, notes: Notes
+    names: Iterable[str], named: Mapping[str, Entry], reader: Reader, notes: Notes
 ) -> dict[str, bytes]:
     """The first PDF, those at the top before others, by its name without folders."""
     taken: dict[str, bytes] = {}
     for name in sorted(names, key=lambda name: (name.count("/"), name)):
         if taken:
             notes.add(SECOND_PDF, name)
-        elif (content := reader.read(found[name])).startswith(b"%PDF-"):
+        elif (content := reader.read(named[name])).startswith(b"%PDF-"):
             taken[PurePosixPath(name).name] = content
         else:
             notes.add(NOT_PDF, name)
@@ -353,8 +353,8 @@ def course_files(part: int) -> frozenset[str]:
     """What ships with a part's handout."""
     files = table.read_table(ROOT).files
     patterns = [pattern for number in range(1, part + 1) for pattern in files[number]]
-    found = (path for pattern in patterns for path in ROOT.glob(pattern) if path.is_file())
-    return frozenset(path.relative_to(ROOT).as_posix() for path in found)
+    paths = (path for pattern in patterns for path in ROOT.glob(pattern) if path.is_file())
+    return frozenset(path.relative_to(ROOT).as_posix() for path in paths)
 
 
 @cache
@@ -391,7 +391,7 @@ def parse_all(sources: Mapping[str, bytes], limits: ArchiveLimits) -> dict[str, 
     lines = [json.dumps([name, source.decode()]) for name, source in sources.items()]
     command = [sys.executable, "-I", "-S", parse.__file__]
     try:
-        said = subprocess.run(
+        output = subprocess.run(
             command,
             input="\n".join(lines).encode(),
             stdout=subprocess.PIPE,
@@ -400,12 +400,12 @@ def parse_all(sources: Mapping[str, bytes], limits: ArchiveLimits) -> dict[str, 
             check=False,
         ).stdout
     except subprocess.TimeoutExpired as error:
-        said = error.stdout or b""
-    ready, *answers = said.split(b"\n")[:-1] or [b""]  # the last one may be cut
+        output = error.stdout or b""
+    ready, *answers = output.split(b"\n")[:-1] or [b""]  # the last one may be cut
     if ready != parse.READY.encode():
         raise InputError(f"{' '.join(command)} does not start")
-    found = dict.fromkeys(sources, ("", "Python's parser gave up"))
+    parsed = dict.fromkeys(sources, ("", "Python's parser gave up"))
     for answer in answers:
         name, statements, fault = json.loads(answer)
-        found[name] = statements, fault
-    return found
+        parsed[name] = statements, fault
+    return parsed

@@ -1,4 +1,4 @@
-"""What staff give besides submissions, as CSV: marks by hand, a roster, times of handing in.
+"""What staff give besides submissions, as CSV: manual marks, a roster, times of handing in.
 
 All three are read, and their faults told in one line, before anything is graded.
 """
@@ -92,16 +92,16 @@ def read_table(
     head = [cell.lower() for cell in numbered[0][1]] if numbered else []
     if head not in ([*columns], [*columns, *more]):
         raise InputError(f"{path}, row 1 is not the header {','.join(columns)}")
-    found = []
+    rows = []
     for number, cells in numbered[1:]:
         if not any(cells):
             continue
         row = dict(zip(head, cells, strict=False))
-        said = f"{len(cells)} cells instead of {len(head)}; put a cell with commas in quotes"
-        if said := said if len(cells) != len(head) else fault(row):
-            raise InputError(clean(f"{path}, row {number}: {said}"))
-        found.append(row)
-    return found
+        message = f"{len(cells)} cells instead of {len(head)}; put a cell with commas in quotes"
+        if message := message if len(cells) != len(head) else fault(row):
+            raise InputError(clean(f"{path}, row {number}: {message}"))
+        rows.append(row)
+    return rows
 
 
 def read_marks(path: Path, students: Collection[str], limits: Mapping[str, int]) -> Marks:
@@ -111,7 +111,7 @@ def read_marks(path: Path, students: Collection[str], limits: Mapping[str, int])
     def fault(line: Row) -> str:
         student, row, points = line["student"], line["row"], line["points"]
         if student not in students:
-            return f"no submission of {student!r}; mend the name"
+            return f"no submission of {student!r}; correct the name"
         if row not in limits:
             return f"no row {row!r}; there are {', '.join(limits) or 'none in settings.toml'}"
         if (student, row) in seen:
@@ -122,7 +122,7 @@ def read_marks(path: Path, students: Collection[str], limits: Mapping[str, int])
         except ValueError:
             value = math.nan
         if not 0 <= value <= limits[row]:  # also where it is nan
-            return f"{points!r} is no number from 0 to {limits[row]}, which {row} can have"
+            return f"{points!r} is not a number from 0 to {limits[row]}, which {row} can have"
         return ""
 
     return {
@@ -143,7 +143,9 @@ def read_roster(path: Path) -> list[Member]:
             return f"the id {line['id']!r} is there twice; remove one of the two"
         seen.add(line["id"])
         number = line.get(PARTICIPANT, "")
-        return f"{PARTICIPANT} {number!r} is no number" if number and not number.isdecimal() else ""
+        return (
+            f"{PARTICIPANT} {number!r} is not a number" if number and not number.isdecimal() else ""
+        )
 
     lines = read_table(path, ROSTER, fault, more=(PARTICIPANT,))
     return [Member(**{**line, "group": student_id(line["group"])}) for line in lines]
@@ -156,11 +158,11 @@ def read_times(path: Path, groups: Collection[str]) -> dict[str, float]:
     def fault(line: Row) -> str:
         group = student_id(line["group"])
         if group not in groups:
-            return f"no submission of {line['group']!r}; mend the name"
+            return f"no submission of {line['group']!r}; correct the name"
         if group in seen:
             return f"{group} is there twice; remove one of the two"
         seen.add(group)
-        return "" if moment(line["time"]) else f"{line['time']!r} is no time such as {EXAMPLE}"
+        return "" if moment(line["time"]) else f"{line['time']!r} is not a time such as {EXAMPLE}"
 
     lines = read_table(path, TIMES, fault)
     return {student_id(line["group"]): moment(line["time"]).timestamp() for line in lines}

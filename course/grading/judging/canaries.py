@@ -12,30 +12,27 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from course.answers import MARKER, MISTAKES, VARIANTS, put, read
-from course.grading.judging import submission as one
+from course.grading.judging.submission import grade_tasks, task_result
 from course.grading.judging.types import Submission
 from course.grading.pages.output import clean
 from course.grading.sandbox.context import ROOT, GradingContext
 from training.files.errors import InputError
 
-Judge = Callable[[GradingContext, Sequence[Mapping[str, Any]]], str]
+FindFault = Callable[[GradingContext, Sequence[Mapping[str, Any]]], str]
 KNOWN_MISTAKES = {1: ("bert.attention", "no_scale"), 2: ("multitask.forward", "padding_pooled")}
 
 
-def check(context: GradingContext, slots: Sequence[int]) -> None:
-    """Grade both, side by side where there are two slots.
+def check(context: GradingContext, at_a_time: int) -> None:
+    """Grade both, side by side where two may run at a time.
 
     Raises:
         InputError: something else than what has to come out.
     """
     right, wrong = submissions(context)
     pairs = ((right_fault, right), (mistake_fault, wrong))
-    with ThreadPoolExecutor(min(len(slots), 2)) as pool:
-        waiting = [
-            pool.submit(outcome, context, submission, slots[i % len(slots)], judge)
-            for i, (judge, submission) in enumerate(pairs)
-        ]
-    if faults := [fault for one_result in waiting if (fault := one_result.result())]:
+    with ThreadPoolExecutor(min(at_a_time, 2)) as pool:
+        waiting = [pool.submit(outcome, context, submission, find) for find, submission in pairs]
+    if faults := [fault for future in waiting if (fault := future.result())]:
         raise InputError(f"grading does not begin: in this sandbox {'; '.join(faults)}")
 
 
@@ -56,13 +53,15 @@ def submissions(context: GradingContext) -> tuple[Submission, Submission]:
     return tuple(Submission("canary", context.part, files) for files in both)
 
 
-def outcome(context: GradingContext, submission: Submission, slot: int, judge: Judge) -> str:
+def outcome(context: GradingContext, submission: Submission, find_fault: FindFault) -> str:
     """What is wrong with how a submission is graded; "": nothing."""
     try:
-        verdicts, _ = one.grade_tasks(context, submission, slot)
+        verdicts, _ = grade_tasks(context, submission)
     except Exception as error:  # whatever it is, each submission would meet it
         return clean(f"the grader fails with {error!r}", 500)
-    return judge(context, [one.counted(e, verdicts[e.id], context.settings) for e in context.tasks])
+    return find_fault(
+        context, [task_result(e, verdicts[e.id], context.settings) for e in context.tasks]
+    )
 
 
 def right_fault(context: GradingContext, tasks: Sequence[Mapping[str, Any]]) -> str:
@@ -71,8 +70,8 @@ def right_fault(context: GradingContext, tasks: Sequence[Mapping[str, Any]]) -> 
     if not lost:
         return ""
     points, of = (sum(task[key] for task in tasks) for key in ("points", "of"))
-    said = clean(" ".join([lost[0]["title"], *lost[0]["messages"][:1]]), 500)
-    return f"our own solution gets {points:g} of {of:g} points ({said})"
+    first_lost = clean(" ".join([lost[0]["title"], *lost[0]["messages"][:1]]), 500)
+    return f"our own solution gets {points:g} of {of:g} points ({first_lost})"
 
 
 def mistake_fault(context: GradingContext, tasks: Sequence[Mapping[str, Any]]) -> str:

@@ -98,18 +98,31 @@ def make_inputs(seed: int, stand_ins: bool) -> dict[str, Tensor]:
         },
     }
     tensors |= {
-        f"{t}/inputs/{k}": value for t, values in put.items() for k, value in values.items()
+        f"{task_id}/inputs/{name}": value
+        for task_id, values in put.items()
+        for name, value in values.items()
     }
     if stand_ins:
-        for kind in ("values", "dropout"):
-            for name in ("attended", "normed", "result"):
-                tensors[f"{LAYER}/{kind}/{name}"] = noise(*shape)
-        for name in ("key", "query", "value"):
-            tensors[f"{LAYER}/replay/attended {name}"] = noise(*head_shape)
-        for name in ("normed input", "normed output", "result input"):
-            tensors[f"{LAYER}/replay/{name}"] = noise(*shape)
-        tensors[f"{LAYER}/replay/result output"] = noise(batch, length, wide)
+        tensors |= stand_in_tensors(noise, shape, head_shape, (batch, length, wide))
     return tensors
+
+
+def stand_in_tensors(
+    noise: Callable[..., Tensor],
+    shape: tuple[int, ...],
+    head_shape: tuple[int, ...],
+    wide_shape: tuple[int, ...],
+) -> dict[str, Tensor]:
+    """What takes the place of attention and add_norm in bert.layer: (B, L, D), (B, H, L, W)."""
+    shapes = {
+        f"{kind}/{name}": shape
+        for kind in ("values", "dropout")
+        for name in ("attended", "normed", "result")
+    }
+    shapes |= {f"replay/attended {name}": head_shape for name in ("key", "query", "value")}
+    shapes |= {f"replay/{n}": shape for n in ("normed input", "normed output", "result input")}
+    shapes["replay/result output"] = wide_shape
+    return {f"{LAYER}/{name}": noise(*size) for name, size in shapes.items()}
 
 
 @cache
@@ -123,7 +136,7 @@ def solution_model() -> torch.nn.Module:
 
 def make(seed: int) -> dict[str, Hidden]:
     """The sets "alone" and "together" of one seed."""
-    found = {}
+    sets = {}
     for name, stand_ins, shift in ((ALONE, True, 0), (TOGETHER, False, 1)):
         inputs = make_inputs(2 * seed + shift, stand_ins)
         tasks = [LAYER] if stand_ins else [t for t in functions.RUNS if t != functions.WHOLE]
@@ -139,8 +152,8 @@ def make(seed: int) -> dict[str, Hidden]:
                     for key, value in keys_first.items()
                     if key.startswith("dropout")
                 }
-        found[name] = Hidden(inputs, expected)
-    return found
+        sets[name] = Hidden(inputs, expected)
+    return sets
 
 
 def solve(
@@ -190,7 +203,7 @@ def trajectories(cases: list[adamw.Case], seed: int) -> dict[str, dict[str, Tens
     """Of each order of weight decay: the right trajectories by the cases' names."""
     with installed_source("optimizer.py", decay_before()) as module:
         orders = {"after": AdamW, "before": module.AdamW}
-        found = {
+        by_order = {
             order: {
                 case.name: torch.from_numpy(adamw.run_case(opt_class, case, seed=seed))
                 for case in cases
@@ -198,7 +211,7 @@ def trajectories(cases: list[adamw.Case], seed: int) -> dict[str, dict[str, Tens
             for order, opt_class in orders.items()
         }
     kept = adamw.outputs_of(AdamW)["gradient"]
-    return {order: wanted | {"gradient": kept} for order, wanted in found.items()}
+    return {order: wanted | {"gradient": kept} for order, wanted in by_order.items()}
 
 
 @cache

@@ -75,8 +75,8 @@ def rows_of(entry: GradedTask) -> tuple[str, ...]:
 
 def nothing(entry: GradedTask, status: str, message: str = "") -> Verdict:
     """The verdict where there is no answer to judge."""
-    said = message or LACKING.get(status, "")
-    return Verdict(status, dict.fromkeys(rows_of(entry), False), [said] if said else [])
+    text = message or LACKING.get(status, "")
+    return Verdict(status, dict.fromkeys(rows_of(entry), False), [text] if text else [])
 
 
 def of_run(outputs: Mapping[str, Any], run: str) -> dict[str, Any]:
@@ -85,15 +85,15 @@ def of_run(outputs: Mapping[str, Any], run: str) -> dict[str, Any]:
     return {k.removeprefix(prefix): v for k, v in outputs.items() if k.startswith(prefix)}
 
 
-def errors_in(found: Mapping[str, Any]) -> list[Finding]:
+def errors_in(outputs: Mapping[str, Any]) -> list[Finding]:
     """The exception that a run ended with, if any."""
-    if "error kind" not in found:
+    if "error kind" not in outputs:
         return []
-    if found["error kind"] == "not started":
+    if outputs["error kind"] == "not started":
         kind = "not started"
     else:
-        kind = "crashed" if "error at import" in found else "error"
-    return [Finding(kind, str(found.get("error", "")), "error slight" in found)]
+        kind = "crashed" if "error at import" in outputs else "error"
+    return [Finding(kind, str(outputs.get("error", "")), "error slight" in outputs)]
 
 
 def judge_part_1(
@@ -129,7 +129,7 @@ def fails(row: str, findings: list[Finding]) -> bool:
 
 
 def findings_of(
-    entry: GradedTask, outputs: Mapping[str, Any], name: str, one: Hidden
+    entry: GradedTask, outputs: Mapping[str, Any], name: str, inputs: Hidden
 ) -> list[Finding]:
     """Sharply in float64, then as it will be used, in float32.
 
@@ -137,28 +137,30 @@ def findings_of(
     """
     findings: list[Finding] = []
     for dtype in DTYPES:
-        found = of_run(outputs, f"{name} {dtype}")
-        findings = errors_in(found)
+        run_outputs = of_run(outputs, f"{name} {dtype}")
+        findings = errors_in(run_outputs)
         if not findings:
-            wanted = wanted_of(entry, found, one)
-            if entry.id == INIT and not init_is_readable(wanted, one):
+            wanted = wanted_of(entry, run_outputs, inputs)
+            if entry.id == INIT and not init_is_readable(wanted, inputs):
                 return [Finding("values", LACKING["invalid answer"])]
             slack = 10.0 if dtype == "float32" else 1.0
             findings = functions.compare(
-                entry.id, wanted, DTYPES[dtype], one.references, reveal=False, slack=slack
+                entry.id, wanted, DTYPES[dtype], inputs.references, reveal=False, slack=slack
             )
         if any(not finding.slight for finding in findings):
             return findings
     return findings
 
 
-def wanted_of(entry: GradedTask, found: Mapping[str, Any], one: Hidden) -> dict[str, Any]:
+def wanted_of(entry: GradedTask, run_outputs: Mapping[str, Any], inputs: Hidden) -> dict[str, Any]:
     """The outputs that a right function has, None where they are lacking; others are left out."""
-    names = [n.removeprefix(f"{entry.id}/") for n in one.expected if n.startswith(f"{entry.id}/")]
+    names = [
+        n.removeprefix(f"{entry.id}/") for n in inputs.expected if n.startswith(f"{entry.id}/")
+    ]
     names = [n for n in names if not n.endswith(KEYS_FIRST)]
-    wanted = {n: found.get(n) for n in names if n in found or n not in OPTIONAL}
+    wanted = {n: run_outputs.get(n) for n in names if n in run_outputs or n not in OPTIONAL}
     for name, got in wanted.items():
-        right = one.expected[f"{entry.id}/{name}"]
+        right = inputs.expected[f"{entry.id}/{name}"]
         if name.startswith("padding") and not same_form(got, right):
             wanted[name] = None
     return wanted
@@ -173,9 +175,9 @@ def same_form(got: Any, right: Tensor) -> bool:
     )
 
 
-def init_is_readable(wanted: Mapping[str, Any], one: Hidden) -> bool:
+def init_is_readable(wanted: Mapping[str, Any], inputs: Hidden) -> bool:
     """Whether what is told about the layers is a table with a row for each."""
-    right = {name: one.expected[f"{INIT}/{name}"] for name in wanted}
+    right = {name: inputs.expected[f"{INIT}/{name}"] for name in wanted}
     tensors = all(isinstance(got, Tensor) for got in wanted.values())
     forms = tensors and all(
         got.dim() == right[n].dim() and got.shape[1:] == right[n].shape[1:]
@@ -188,9 +190,9 @@ def init_is_readable(wanted: Mapping[str, Any], one: Hidden) -> bool:
 def mistakes_in(entry: GradedTask, outputs: Mapping[str, Any]) -> list[Mistake]:
     """The known mistakes, by what the function makes of the published inputs."""
     for group in functions.groups_of(entry.id):
-        found = of_run(outputs, f"{PUBLIC} {group}")
-        given = str(found.get("error", "")) if "error kind" in found else found
-        mistakes, _ = functions.known_mistakes(group).find(given, decisive="values")
+        run_outputs = of_run(outputs, f"{PUBLIC} {group}")
+        shown = str(run_outputs.get("error", "")) if "error kind" in run_outputs else run_outputs
+        mistakes, _ = functions.known_mistakes(group).find(shown, decisive="values")
         if mistakes:
             return mistakes
     return []
@@ -200,13 +202,13 @@ def judge_optimizer(
     entry: GradedTask, outputs: Mapping[str, Any], expected: Mapping[str, Mapping[str, Tensor]]
 ) -> Verdict:
     """Task 1.5: trajectories as in one of the two orders of weight decay, the same everywhere."""
-    found = of_run(outputs, "hidden")
-    if errors := errors_in(found):
+    trajectories = of_run(outputs, "hidden")
+    if errors := errors_in(trajectories):
         status = errors[0].kind if errors[0].kind in ("not started", "crashed") else "wrong"
         return nothing(entry, status, errors[0].text)
     verdicts = []
     for order, wanted in expected.items():
-        wrong = {case for case in wanted if not close(found.get(case), wanted[case])}
+        wrong = {case for case in wanted if not close(trajectories.get(case), wanted[case])}
         rows = {row: wrong.isdisjoint(cases) for row, cases in OPTIMIZER_ROWS.items()}
         rows[KEPT] &= sum(rows.values()) > 1  # what does nothing changes no gradient either
         verdicts.append((sum(rows.values()), order, rows, sorted(wrong)))

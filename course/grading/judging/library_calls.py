@@ -32,7 +32,7 @@ def library_calls(submission: Submission, allowed: tuple[str, ...] = ()) -> list
     Args:
         allowed: packages besides those of requirements.txt.
     """
-    found: list[str] = []
+    sentences: list[str] = []
     for name, content in sorted(submission.files.items()):
         if not name.endswith(".py"):
             continue
@@ -42,8 +42,8 @@ def library_calls(submission: Submission, allowed: tuple[str, ...] = ()) -> list
             seen = sorted(set(places(tree, name in PART_1, packages.hidden(allowed))))
         except (SyntaxError, ValueError, RecursionError, MemoryError):
             continue  # what cannot be parsed cannot be run
-        found += [f"{name}:{line}: {text}" for line, text in seen]
-    return found[:MOST]
+        sentences += [f"{name}:{line}: {text}" for line, text in seen]
+    return sentences[:MOST]
 
 
 def places(tree: ast.AST, of_part_1: bool, hidden: Collection[str]) -> Iterator[tuple[int, str]]:

@@ -35,26 +35,26 @@ def symbols_of(source: str) -> Symbols:
         tree = Simpler().visit(ast.parse(source))
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return words_of(source)
-    found: list[tuple[str, int]] = []
+    symbols: list[tuple[str, int]] = []
     waiting, line = [tree], 1
     while waiting:  # without recursion, however deep the tree is
         node = waiting.pop()
         line = getattr(node, "lineno", line)
         if not isinstance(node, SILENT):
-            found.append((symbol(node), line))
+            symbols.append((symbol(node), line))
         if not isinstance(node, ast.JoinedStr):
             waiting += reversed([*ast.iter_child_nodes(node)])
-    return Symbols(*zip(*found, strict=True)) if found else Symbols((), ())
+    return Symbols(*zip(*symbols, strict=True)) if symbols else Symbols((), ())
 
 
 def words_of(source: str) -> Symbols:
     """Words and signs of a text that cannot be parsed."""
-    found = [
+    words = [
         (NAME if word.isidentifier() else word, number)
         for number, line in enumerate(source.split("\n"), 1)
         for word in WORD.findall(line)
     ]
-    return Symbols(*zip(*found, strict=True)) if found else Symbols((), ())
+    return Symbols(*zip(*words, strict=True)) if words else Symbols((), ())
 
 
 def symbol(node: ast.AST) -> str:
@@ -78,88 +78,60 @@ class Simpler(ast.NodeTransformer):
 
     def visit(self, node: ast.AST) -> ast.AST | list | None:
         """A node, after all inside it."""
-        node = super().generic_visit(node)
-        return getattr(self, f"leave_{type(node).__name__}", lambda same: same)(node)
+        return simpler(super().generic_visit(node))
 
-    def leave_Expr(self, node: ast.Expr) -> ast.AST | None:
-        """A docstring, a lone number or name goes."""
-        acts = any(isinstance(part, ACTING) for part in ast.walk(node))
-        return node if acts else None
 
-    def leave_Pass(self, node: ast.AST) -> None:
-        """It goes, as imports do, which stand in any order."""
-
-    leave_Import = leave_ImportFrom = leave_Pass
-
-    def leave_Assign(self, node: ast.Assign) -> ast.AST | None:
-        """``x = x`` goes."""
-        same = [ast.dump(target).replace("Store()", "Load()") for target in node.targets]
-        return None if same == [ast.dump(node.value)] else node
-
-    def leave_AnnAssign(self, node: ast.AnnAssign) -> ast.AST | None:
-        """Without its annotation."""
-        if node.value is None:
+def simpler(node: ast.AST) -> ast.AST | list | None:
+    """What takes a node's place: itself, a part of it, or nothing."""
+    match node:
+        case ast.Pass() | ast.Import() | ast.ImportFrom() | ast.AnnAssign(value=None):
             return None
-        return ast.copy_location(ast.Assign([node.target], node.value), node)
+        case ast.Expr() if not any(isinstance(part, ACTING) for part in ast.walk(node)):
+            return None  # a docstring, a lone number or name
+        case ast.Assign() if is_to_itself(node):
+            return None
+        case ast.Assert(test=ast.Constant(value=value)) if value:
+            return None
+        case ast.While(test=ast.Constant(value=value)) if not value:
+            return node.orelse
+        case ast.If(test=ast.Constant(value=value)) | ast.IfExp(test=ast.Constant(value=value)):
+            return node.body if value else node.orelse
+        case ast.AnnAssign():
+            return ast.copy_location(ast.Assign([node.target], node.value), node)
+        case ast.arg():
+            node.annotation = None
+        case ast.FunctionDef():
+            node.returns = None
+        case ast.Subscript(
+            value=ast.List(elts=[ast.expr() as only]) | ast.Tuple(elts=[ast.expr() as only]),
+            slice=ast.Constant(value=0) | ast.UnaryOp(op=ast.USub(), operand=ast.Constant(1)),
+        ):
+            return only
+        case ast.Call(
+            func=ast.Lambda(args=ast.arguments(args=[]), body=body), args=[], keywords=[]
+        ):
+            return body
+        case ast.UnaryOp(op=ast.UAdd()):
+            return node.operand
+        case ast.BinOp():
+            return without_neutral_number(node)
+    return node
 
-    def leave_arg(self, node: ast.arg) -> ast.AST:
-        """Without its annotation."""
-        node.annotation = None
-        return node
 
-    def leave_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
-        """Without what it says of its result."""
-        node.returns = None
-        return node
+def is_to_itself(node: ast.Assign) -> bool:
+    """Whether it is ``x = x``."""
+    targets = [ast.dump(target).replace("Store()", "Load()") for target in node.targets]
+    return targets == [ast.dump(node.value)]
 
-    def leave_If(self, node: ast.If | ast.While) -> ast.AST | list | None:
-        """``if True:`` is its body, ``if False:`` what comes else."""
-        if isinstance(node.test, ast.Constant):
-            return node.body if node.test.value else node.orelse
-        return node
 
-    def leave_While(self, node: ast.While) -> ast.AST | list | None:
-        """``while False:`` is what comes else."""
-        never = isinstance(node.test, ast.Constant) and not node.test.value
-        return node.orelse if never else node
-
-    def leave_Assert(self, node: ast.Assert) -> ast.AST | None:
-        """``assert True`` goes."""
-        return None if isinstance(node.test, ast.Constant) and node.test.value else node
-
-    def leave_IfExp(self, node: ast.IfExp) -> ast.AST:
-        """``x if True else y`` is x."""
-        if isinstance(node.test, ast.Constant):
-            return node.body if node.test.value else node.orelse
-        return node
-
-    def leave_Subscript(self, node: ast.Subscript) -> ast.AST:
-        """``[x][0]`` is x."""
-        match node:
-            case ast.Subscript(
-                value=ast.List(elts=[ast.expr() as only]) | ast.Tuple(elts=[ast.expr() as only]),
-                slice=ast.Constant(value=0) | ast.UnaryOp(op=ast.USub(), operand=ast.Constant(1)),
-            ):
-                return only
-        return node
-
-    def leave_Call(self, node: ast.Call) -> ast.AST:
-        """``(lambda: x)()`` is x."""
-        plain = isinstance(node.func, ast.Lambda) and not (node.args or node.keywords)
-        return node.func.body if plain and not node.func.args.args else node
-
-    def leave_UnaryOp(self, node: ast.UnaryOp) -> ast.AST:
-        """``+x`` is x."""
-        return node.operand if isinstance(node.op, ast.UAdd) else node
-
-    def leave_BinOp(self, node: ast.BinOp) -> ast.AST:
-        """``x + 0``, ``1 * x`` and their like are x."""
-        neutral = RIGHT.get(type(node.op))
-        if neutral is not None and is_number(node.right, neutral):
-            return node.left
-        if isinstance(node.op, BOTH) and is_number(node.left, neutral):
-            return node.right
-        return node
+def without_neutral_number(node: ast.BinOp) -> ast.AST:
+    """``x + 0``, ``1 * x`` and their like are x."""
+    neutral = RIGHT.get(type(node.op))
+    if neutral is not None and is_number(node.right, neutral):
+        return node.left
+    if isinstance(node.op, BOTH) and is_number(node.left, neutral):
+        return node.right
+    return node
 
 
 def is_number(node: ast.expr, value: int) -> bool:

@@ -7,9 +7,9 @@ from torch import Tensor
 from checks.part1 import functions
 from course.grading.judging import hidden, judge, partial
 from course.grading.judging.types import Submission
-from course.grading.sandbox import requests as asking
+from course.grading.sandbox import protocol
 from course.grading.sandbox.context import GradingContext
-from course.grading.sandbox.requests import OPTIMIZER, Reply
+from course.grading.sandbox.protocol import OPTIMIZER, Reply
 from prepare_submit import CODE
 
 PERIOD = 143  # the optimizer's gradients and first values repeat after so many seeds
@@ -65,7 +65,7 @@ def own_modules(submission: Submission) -> dict[str, str]:
 
 
 def grade(
-    context: GradingContext, submission: Submission, slot: int
+    context: GradingContext, submission: Submission
 ) -> tuple[dict[str, judge.Verdict], list[str]]:
     """The verdict on each task, by its id, and the sandbox's layers."""
     seed = context.seed(submission.student)
@@ -77,8 +77,8 @@ def grade(
         if any(job["name"] != OPTIMIZER for job in jobs):
             sets = hidden.make(seed)
             tensors = {f"{judge.PUBLIC}/{k}": t for k, t in public_inputs().items()}
-    tensors |= {f"{name}/{k}": t for name, one in sets.items() for k, t in one.inputs.items()}
-    answers, layers = asking.ask(context, jobs, tensors, slot)
+    tensors |= {f"{name}/{k}": t for name, inputs in sets.items() for k, t in inputs.inputs.items()}
+    answers, layers = protocol.ask(context, jobs, tensors)
     verdicts: dict[str, judge.Verdict] = {}
     for entry in context.tasks:
         answer = answers.get(entry.id, Reply("missing"))

@@ -1,9 +1,9 @@
 """The tasks of part 2: MultitaskBERT is called in the sandbox, its results are judged here.
 
 There is no one right answer: the properties of checks/part2/ are judged, for words and weights that
-differ from student to student, and once more at weights that are chosen later (later.py). bert.py
-is ours, so that a mistake of part 1 does not cost again; where __init__ or forward is wrong, what
-waits for it is run once more with what it should find, as far as that can be given.
+differ from student to student, and once more at weights that are chosen later (second_round.py).
+bert.py is ours, so that a mistake of part 1 does not cost again; where __init__ or forward is
+wrong, what waits for it is run once more with what it should find, as far as that can be given.
 """
 
 from __future__ import annotations
@@ -24,15 +24,14 @@ from checks.part2.properties import CHECKED, KINDS
 from course import table
 from course.answers import MISTAKES, read_all
 from course.grading.intake import parse
-from course.grading.judging import judge
-from course.grading.judging import second_round as later
+from course.grading.judging import judge, second_round, weights
 from course.grading.judging.types import Submission
-from course.grading.sandbox import requests as asking
+from course.grading.sandbox import protocol
 from course.grading.sandbox.context import ROOT, GradingContext
 
 RUN = "course.grading.sandbox.runs:part_2"
 REPAIRED = " in a repaired model"  # what jobs are called besides their task
-Ask = Callable[[Mapping[str, dict], Mapping[str, Tensor]], dict[str, asking.Reply]]
+Ask = Callable[[Mapping[str, dict], Mapping[str, Tensor]], dict[str, protocol.Reply]]
 AGAIN = "judged with what is wrong in earlier tasks put right"
 
 
@@ -41,22 +40,25 @@ AGAIN = "judged with what is wrong in earlier tasks put right"
 
 
 def grade(
-    context: GradingContext, submission: Submission, slot: int
+    context: GradingContext, submission: Submission
 ) -> tuple[dict[str, judge.Verdict], list[str]]:
     """The verdict on each task, by its id, and the sandbox's layers."""
     if context.tasks[0].file not in submission.files:
         return {entry.id: judge.nothing(entry, "missing") for entry in context.tasks}, []
     layers: list[str] = []
 
-    def ask(jobs: Mapping[str, dict], tensors: Mapping[str, Tensor]) -> dict[str, asking.Reply]:
-        whole = [job_for(context, submission, name, given) for name, given in jobs.items()]
-        answers, layers[:] = asking.ask(context, whole, tensors, slot)
+    def ask(jobs: Mapping[str, dict], tensors: Mapping[str, Tensor]) -> dict[str, protocol.Reply]:
+        whole = [
+            job_for(context, submission, name, run_arguments)
+            for name, run_arguments in jobs.items()
+        ]
+        answers, layers[:] = protocol.ask(context, whole, tensors)
         return answers
 
     seed = context.seed(submission.student)
     secret = context.seed(f"{submission.student} later {submission.sha256}")
-    found = ask_all(ask, [entry.id for entry in context.tasks], seed, secret)
-    return {entry.id: verdict(entry, found) for entry in context.tasks}, layers
+    findings = ask_all(ask, [entry.id for entry in context.tasks], seed, secret)
+    return {entry.id: verdict(entry, findings) for entry in context.tasks}, layers
 
 
 def ask_all(ask: Ask, tasks: Sequence[str], seed: int, secret: int) -> Findings:
@@ -68,25 +70,25 @@ def ask_all(ask: Ask, tasks: Sequence[str], seed: int, secret: int) -> Findings:
         seed: of the first round's words and weights.
         secret: of all that is chosen later.
     """
-    found = both_rounds(ask, tasks, Findings(seed), secret)
-    waiting = [f"{name}{REPAIRED}" for name in tasks if found.repairable(graded_task(name))]
-    return both_rounds(ask, waiting, found, secret + 1) if waiting else found
+    findings = both_rounds(ask, tasks, Findings(seed), secret)
+    waiting = [f"{name}{REPAIRED}" for name in tasks if findings.repairable(graded_task(name))]
+    return both_rounds(ask, waiting, findings, secret + 1) if waiting else findings
 
 
-def both_rounds(ask: Ask, names: Sequence[str], found: Findings, secret: int) -> Findings:
+def both_rounds(ask: Ask, names: Sequence[str], findings: Findings, secret: int) -> Findings:
     """What is found, with some jobs' first and second rounds added."""
-    answers = ask({name: arguments(name, found.seed) for name in names}, {})
-    found = replace(found, answers=found.answers | answers, known={})
-    encoders, parcel = later.Encoders(found.seed, secret), later.Parcel()
+    answers = ask({name: arguments(name, findings.seed) for name in names}, {})
+    findings = replace(findings, answers=findings.answers | answers, known={})
+    encoders, parcel = weights.Encoders(findings.seed, secret), second_round.Parcel()
     jobs, second = {}, {}
-    for name in filter(found.goes_on, names):
-        given = arguments(name, found.seed)
+    for name in filter(findings.goes_on, names):
+        job = arguments(name, findings.seed)
         with contextlib.suppress(properties.Stopped):  # what cannot be read is asked nothing more
             outputs = answers[name].outputs
-            second[name] = later.plan(given["task_id"], found.seed, outputs, encoders)
-            jobs[name] = given | parcel.pack(second[name])
-    replies = found.replies | (ask(jobs, parcel.tensors) if jobs else {})
-    return replace(found, second=found.second | second, replies=replies, known={})
+            second[name] = second_round.plan(job["task_id"], findings.seed, outputs, encoders)
+            jobs[name] = job | parcel.pack(second[name])
+    replies = findings.replies | (ask(jobs, parcel.tensors) if jobs else {})
+    return replace(findings, second=findings.second | second, replies=replies, known={})
 
 
 def arguments(name: str, seed: int) -> dict[str, Any]:
@@ -96,13 +98,13 @@ def arguments(name: str, seed: int) -> dict[str, Any]:
 
 
 def job_for(
-    context: GradingContext, submission: Submission, name: str, given: Mapping[str, Any]
+    context: GradingContext, submission: Submission, name: str, run_arguments: Mapping[str, Any]
 ) -> dict[str, Any]:
     """A job for the sandbox."""
     return {
         "name": name,
         "run": RUN,
-        "arguments": given,
+        "arguments": run_arguments,
         "files": own_files(submission),
         "folders": [str(context.stage / "solution")],
         "seconds": context.seconds,
@@ -128,16 +130,16 @@ class Findings:
     """What is wrong with each task, found out when it is asked for."""
 
     seed: int
-    answers: dict[str, asking.Reply] = field(default_factory=dict)
-    second: dict[str, later.Second] = field(default_factory=dict)  # what is asked later
-    replies: dict[str, asking.Reply] = field(default_factory=dict)  # to that
+    answers: dict[str, protocol.Reply] = field(default_factory=dict)
+    second: dict[str, second_round.Second] = field(default_factory=dict)  # what is asked later
+    replies: dict[str, protocol.Reply] = field(default_factory=dict)  # to that
     known: dict[str, list[Finding]] = field(default_factory=dict)
     flags: dict[str, list[str]] = field(default_factory=dict)
 
     def of(self, name: str) -> list[Finding]:
         """Findings of a job: a task's id, and perhaps REPAIRED."""
         if name not in self.known:
-            self.known[name] = self.judge(name)
+            self.known[name] = self.in_both_rounds(name)
         return self.known[name]
 
     def goes_on(self, name: str) -> bool:
@@ -147,7 +149,7 @@ class Findings:
 
     def first(self, name: str) -> list[Finding]:
         """What the first round shows."""
-        answer = self.answers.get(name, asking.Reply("missing"))
+        answer = self.answers.get(name, protocol.Reply("missing"))
         if answer.status != "ran":
             return [Finding("error", judge.LACKING[answer.status])]
         findings = properties.judge(name.removesuffix(REPAIRED), answer.outputs, self.seed)
@@ -155,15 +157,15 @@ class Findings:
             findings = [replace(f, kind=error.kind) for f in findings]
         return findings
 
-    def judge(self, name: str) -> list[Finding]:
+    def in_both_rounds(self, name: str) -> list[Finding]:
         """What both rounds show."""
         findings = self.first(name)
         if not self.goes_on(name):
             return findings
-        answer = self.replies.get(name, asking.Reply("invalid answer"))
+        answer = self.replies.get(name, protocol.Reply("invalid answer"))
         if answer.status != "ran":
             return [Finding("error", judge.LACKING[answer.status])]
-        more, self.flags[name] = later.judge(self.second[name], answer.outputs)
+        more, self.flags[name] = second_round.findings_and_flags(self.second[name], answer.outputs)
         return [*more, *findings]
 
     def conclude(self, entry: GradedTask) -> list[Finding]:
@@ -180,29 +182,29 @@ class Findings:
         return there_is_a_model and any(f.kind == "waits" for f in self.conclude(entry))
 
 
-def verdict(entry: GradedTask, found: Findings) -> judge.Verdict:
+def verdict(entry: GradedTask, findings: Findings) -> judge.Verdict:
     """What is right and wrong about one task, and what to look at."""
-    made = without_flags(entry, found)
+    made = without_flags(entry, findings)
     names = (entry.id, f"{entry.id}{REPAIRED}")
-    flags = dict.fromkeys(text for name in names for text in found.flags.get(name, ()))
+    flags = dict.fromkeys(text for name in names for text in findings.flags.get(name, ()))
     return replace(made, flags=[f"Task {entry.number}: {text}" for text in flags])
 
 
-def without_flags(entry: GradedTask, found: Findings) -> judge.Verdict:
+def without_flags(entry: GradedTask, findings: Findings) -> judge.Verdict:
     """What is right and wrong about one task."""
-    answer = found.answers.get(entry.id, asking.Reply("missing"))
+    answer = findings.answers.get(entry.id, protocol.Reply("missing"))
     again = f"{entry.id}{REPAIRED}"
-    if again in found.answers:
-        findings = [properties.with_source(entry, finding) for finding in found.of(again)]
-        if lost_rows(findings) <= {*KINDS[entry.id]}:
-            judged_again = judged(entry, findings, [AGAIN])
-            if faulty(findings) and found.init_is_wrong():  # what is left may still come from there
-                said = [finding.text for finding in found.conclude(entry)]
-                return judge.Verdict("waits", judged_again.rows, said)
+    if again in findings.answers:
+        task_findings = [properties.with_source(entry, finding) for finding in findings.of(again)]
+        if lost_rows(task_findings) <= {*KINDS[entry.id]}:
+            judged_again = judged(entry, task_findings, [AGAIN])
+            if faulty(task_findings) and findings.init_is_wrong():  # it may come from there
+                messages = [finding.text for finding in findings.conclude(entry)]
+                return judge.Verdict("waits", judged_again.rows, messages)
             return judged_again
     if answer.status != "ran":
         return judge.nothing(entry, answer.status)
-    return judged(entry, found.conclude(entry), [])
+    return judged(entry, findings.conclude(entry), [])
 
 
 def lost_rows(findings: list[Finding]) -> set[str]:
@@ -210,13 +212,13 @@ def lost_rows(findings: list[Finding]) -> set[str]:
     return {finding.kind for finding in faulty(findings)}
 
 
-def judged(entry: GradedTask, findings: list[Finding], said: list[str]) -> judge.Verdict:
+def judged(entry: GradedTask, findings: list[Finding], messages: list[str]) -> judge.Verdict:
     """The rows of a task from its findings; those of no row fail all of them."""
     wrong = faulty(findings)
     hints = [f"hint: {finding.text}" for finding in findings if finding not in wrong]
     rows = KINDS[entry.id]
     if not wrong:
-        return judge.Verdict("right", dict.fromkeys(rows, True), [*said, *hints[:2]])
+        return judge.Verdict("right", dict.fromkeys(rows, True), [*messages, *hints[:2]])
     status = wrong[0].kind
     if status == "not started":
         return judge.nothing(entry, status)
@@ -226,7 +228,7 @@ def judged(entry: GradedTask, findings: list[Finding], said: list[str]) -> judge
     right = {row: kinds <= {*rows} - {row} for row in rows}
     mistakes = {f.name: mistake_in(entry, f) for f in wrong if f.name}
     return judge.Verdict(
-        "wrong", right, [*said, *(f.text for f in wrong)][:4], [*mistakes.values()]
+        "wrong", right, [*messages, *(f.text for f in wrong)][:4], [*mistakes.values()]
     )
 
 

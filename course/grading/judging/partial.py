@@ -42,24 +42,24 @@ def add(
     """
     if verdict.status != "wrong" or verdict.rows.get("values", True):
         return
-    found, one = judge.of_run(outputs, RUN), sets[TOGETHER]
-    for source, factor in explanations(entry, verdict, found, one):
-        wanted = outputs_of(entry, source, one.inputs, factor)
-        if same(wanted, found, "values") and all_matters(wanted):
-            right = rows_right(entry, source, factor, found, one)
+    run_outputs, together = judge.of_run(outputs, RUN), sets[TOGETHER]
+    for source, factor in explanations(entry, verdict, run_outputs, together):
+        wanted = outputs_of(entry, source, together.inputs, factor)
+        if same(wanted, run_outputs, "values") and all_matters(wanted):
+            right = rows_right(entry, source, factor, run_outputs, together)
             verdict.rows |= dict.fromkeys(right, True)
             return
 
 
 def explanations(
-    entry: GradedTask, verdict: judge.Verdict, found: Outputs, one: Hidden
+    entry: GradedTask, verdict: judge.Verdict, run_outputs: Outputs, together: Hidden
 ) -> Iterator[tuple[str, float]]:
     """What the function may be: a source, and by what its results are multiplied."""
     if len(verdict.mistakes) == 1:
         for source in sources_of(entry.id, verdict.mistakes[0].name):
             yield source, 1.0
-    for name, right in one.expected.items():
-        got = found.get(name.removeprefix(f"{entry.id}/"))
+    for name, right in together.expected.items():
+        got = run_outputs.get(name.removeprefix(f"{entry.id}/"))
         if not name.startswith(f"{entry.id}/values/") or not judge.same_form(got, right):
             continue
         factor = ((got * right).sum() / (right * right).sum()).item()
@@ -91,20 +91,20 @@ def outputs_of(
     options = {"alone": False} if entry.id == LAYER else {}
     try:
         with installed_source(entry.file, source):
-            found = solve(entry.id, inputs, options, axis=-2 if keys_first else -1)
+            outputs = solve(entry.id, inputs, options, axis=-2 if keys_first else -1)
     except Exception:  # a mistake that raises is no function to compare with
         return {}
-    results = [name for name in found if name.startswith(("values/", "dropout/", "gradients/"))]
-    results = [name for name in results if found[name].is_floating_point()]
-    return found | {name: factor * found[name] for name in results}
+    results = [name for name in outputs if name.startswith(("values/", "dropout/", "gradients/"))]
+    results = [name for name in results if outputs[name].is_floating_point()]
+    return outputs | {name: factor * outputs[name] for name in results}
 
 
-def same(wanted: Outputs, found: Outputs, kind: str) -> bool:
+def same(wanted: Outputs, outputs: Outputs, kind: str) -> bool:
     """Whether all outputs of a kind are there, and are the wanted ones."""
     tolerance = 0.0 if kind == "inputs" else TOLERANCE
     names = [name for name in wanted if name.startswith(f"{kind}/")]
     return bool(names) and all(
-        difference(kind, name, found.get(name), wanted[name], tolerance) is None for name in names
+        difference(kind, name, outputs.get(name), wanted[name], tolerance) is None for name in names
     )
 
 
@@ -115,17 +115,17 @@ def all_matters(outputs: Outputs) -> bool:
 
 
 def rows_right(
-    entry: GradedTask, source: str, factor: float, found: Outputs, one: Hidden
+    entry: GradedTask, source: str, factor: float, run_outputs: Outputs, together: Hidden
 ) -> Iterator[str]:
     """Which rows besides the values are right."""
-    given = {name.removeprefix(f"{entry.id}/"): value for name, value in one.expected.items()}
-    if same(given, found, "inputs"):
+    right = {name.removeprefix(f"{entry.id}/"): value for name, value in together.expected.items()}
+    if same(right, run_outputs, "inputs"):
         yield "inputs"
     for keys_first in (False, True):
-        wanted = outputs_of(entry, source, one.inputs, factor, keys_first)
-        if dropout_acts(wanted) and same(wanted, found, "dropout"):
+        wanted = outputs_of(entry, source, together.inputs, factor, keys_first)
+        if dropout_acts(wanted) and same(wanted, run_outputs, "dropout"):
             yield "dropout"
-    if same(given, found, "padding") and padding_is_masked(entry, source, one):
+    if same(right, run_outputs, "padding") and padding_is_masked(entry, source, together):
         yield "padding"
 
 
@@ -136,11 +136,13 @@ def dropout_acts(outputs: Outputs) -> bool:
     return bool(pairs) and not any(torch.equal(trained, value) for trained, value in pairs)
 
 
-def padding_is_masked(entry: GradedTask, source: str, one: Hidden) -> bool:
+def padding_is_masked(entry: GradedTask, source: str, together: Hidden) -> bool:
     """Whether padding, which changes nothing, would change something without the mask."""
     mask = f"{entry.id}/inputs/mask"
-    if mask not in one.inputs:
+    if mask not in together.inputs:
         return False
-    without = outputs_of(entry, source, one.inputs | {mask: one.inputs[mask].clamp(min=TINY)})
+    without = outputs_of(
+        entry, source, together.inputs | {mask: together.inputs[mask].clamp(min=TINY)}
+    )
     changes = [value for name, value in without.items() if name.startswith("padding/")]
     return any(bool((change.abs() > TOLERANCE).any()) for change in changes)

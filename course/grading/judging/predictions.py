@@ -10,7 +10,7 @@ import base64
 import hashlib
 import zlib
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -19,6 +19,8 @@ from typing import Any
 import numpy as np
 
 from checks.part2 import submission as part_2
+from course.grading.judging import bootstrap
+from course.grading.judging.bootstrap import RESAMPLES, in_units_of_the_largest
 from course.grading.judging.types import Submission
 from course.grading.pages.output import clean
 from datasets import load_data, load_pairs
@@ -27,8 +29,6 @@ from prepare_submit import PART_1_FILES
 from training.files.errors import InputError
 from training.files.predictions import parse_predictions
 
-RESAMPLES = 1000
-AT_ONCE = 1_000_000  # numbers in memory
 ODD = 0.1  # of the standard deviation: by so much may predictions for one text differ
 SPLITS = ("dev", "test")
 # Stem of the labelled file, column of predictions, column of labels, number of classes
@@ -123,10 +123,10 @@ def _labelled_rows(path: Path, label: str, classes: int | None) -> list[tuple]:
 
 def twins(texts: Iterable[tuple]) -> tuple[tuple[int, ...], ...]:
     """The numbers of the rows that have the same text as others."""
-    found = defaultdict(list)
+    rows_by_text = defaultdict(list)
     for number, text in enumerate(texts):
-        found[text].append(number)
-    return tuple(tuple(numbers) for numbers in found.values() if len(numbers) > 1)
+        rows_by_text[text].append(number)
+    return tuple(tuple(numbers) for numbers in rows_by_text.values() if len(numbers) > 1)
 
 
 def is_public(key: str, secret: str) -> bool:
@@ -200,7 +200,7 @@ def read(path: str, content: bytes, gold: Gold) -> np.ndarray:
     try:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise InputError(f"{path} is no UTF-8: {error.reason} at byte {error.start}") from None
+        raise InputError(f"{path} is not UTF-8: {error.reason} at byte {error.start}") from None
     predicted = parse_predictions(text, gold.column, path)
     faults = []
     for what, keys in (
@@ -228,16 +228,16 @@ def _some(items: Iterable[str]) -> str:
 
 def odd(predicted: np.ndarray, gold: Gold) -> list[str]:
     """What no checkpoint gives: other answers to the same text, similarities all round."""
-    found, values = [], _in_units_of_the_largest(predicted[None].astype(float))[0]
+    sentences, values = [], in_units_of_the_largest(predicted[None].astype(float))[0]
     apart = ODD * np.std(values)
     differ = [rows for rows in gold.twins if np.ptp(values[list(rows)]) > apart]
     if len(differ) > 0.1 * len(gold.twins):
-        found.append(
+        sentences.append(
             f"{len(differ)} of {len(gold.twins)} texts that are there twice have 2 answers"
         )
     if not gold.classes and len(set(predicted)) > 1 and all(map(is_round, predicted)):
-        found.append("all similarities have one decimal at most")
-    return found
+        sentences.append("all similarities have one decimal at most")
+    return sentences
 
 
 def is_round(value: float) -> bool:
@@ -253,15 +253,15 @@ def packed(predicted: np.ndarray, gold: Gold) -> str:
     if gold.classes:
         content = predicted.astype(np.int8).tobytes()
     else:
-        content = _in_units_of_the_largest(predicted[None])[0].astype(np.float32).tobytes()
+        content = in_units_of_the_largest(predicted[None])[0].astype(np.float32).tobytes()
     return base64.b64encode(zlib.compress(content, 9)).decode()
 
 
 def unpacked(text: str, gold: Gold) -> np.ndarray | None:
     """The predictions again; None where they are of other labels."""
     content = zlib.decompress(base64.b64decode(text))
-    found = np.frombuffer(content, np.int8 if gold.classes else np.float32)
-    return found if len(found) == len(gold.labels) else None
+    values = np.frombuffer(content, np.int8 if gold.classes else np.float32)
+    return values if len(values) == len(gold.labels) else None
 
 
 # ---------------------------------------------------------------------------------------------
@@ -271,7 +271,7 @@ def unpacked(text: str, gold: Gold) -> np.ndarray | None:
 def measure(predicted: np.ndarray, content: bytes, gold: Gold) -> dict[str, float | None]:
     """The metric of all rows and of each half, with intervals; the same file gives the same."""
     seed = int.from_bytes(hashlib.blake2b(content, digest_size=8).digest())
-    found: dict[str, float | None] = {}
+    figures: dict[str, float | None] = {}
     for name, rows in (
         ("value", np.ones_like(gold.public)),
         ("public", gold.public),
@@ -279,68 +279,20 @@ def measure(predicted: np.ndarray, content: bytes, gold: Gold) -> dict[str, floa
     ):
         if not rows.any():  # a half of very few rows can be empty
             continue
-        y_true, y_pred = gold.labels[rows], predicted[rows]
-        chance = np.random.default_rng(seed)
+        y_true, y_pred, f1 = gold.labels[rows], predicted[rows], None
         if gold.classes:
-            y_pred = y_pred.astype(int)
-            value, f1 = accuracy_and_f1(y_true, y_pred)
-            low, high = accuracy_interval(value, len(y_true), chance)
+            value, f1 = accuracy_and_f1(y_true, y_pred.astype(int))
+            # how many of the rows drawn with replacement are right is binomial
+            chance = np.random.default_rng(seed)
+            samples = chance.binomial(len(y_true), value, size=10 * RESAMPLES) / len(y_true)
         else:
-            value, f1 = float(correlations(y_true[None], y_pred[None])[0]), None
-            low, high = pearson_interval(y_true, y_pred, chance)
-        found[name] = value
+            equal = np.full((len(y_true), 1), 1 / len(y_true))
+            value = float(bootstrap.pearson(y_pred[None], y_true, equal).item())
+            samples = bootstrap.resampled(y_pred[None], y_true, None)
+        low, high = bootstrap.interval(samples)
+        figures[name] = value
         if name == "value":
-            found |= {"f1": f1, "low": low, "high": high}
+            figures |= {"f1": f1, "low": low, "high": high}
         elif name == "public":
-            found |= {"public_low": low, "public_high": high}
-    return found
-
-
-def accuracy_interval(share: float, rows: int, chance: np.random.Generator) -> tuple[float, float]:
-    """95 % percentile bootstrap interval of an accuracy.
-
-    How many of the rows drawn with replacement are right is binomial, so it is drawn at once.
-    """
-    return _middle(chance.binomial(rows, share, size=10 * RESAMPLES) / rows)
-
-
-def pearson_interval(
-    y_true: np.ndarray, y_pred: np.ndarray, chance: np.random.Generator
-) -> tuple[float, float]:
-    """95 % percentile bootstrap interval of Pearson's correlation; y_true and y_pred (N,)."""
-    found = [correlations(y_true[drawn], y_pred[drawn]) for drawn in draws(len(y_true), chance)]
-    return _middle(np.concatenate(found))
-
-
-def draws(rows: int, chance: np.random.Generator) -> Iterator[np.ndarray]:
-    """The numbers of rows drawn with replacement, (R, N) at a time, RESAMPLES in all."""
-    at_once = max(1, AT_ONCE // rows)
-    for start in range(0, RESAMPLES, at_once):
-        yield chance.integers(rows, size=(min(at_once, RESAMPLES - start), rows))
-
-
-def correlations(first: np.ndarray, second: np.ndarray) -> np.ndarray:
-    """Pearson's correlation of each row of two arrays (R, N) → (R,); 0 where nothing varies."""
-    first, second = centred(first), centred(second)
-    products = (first * second).sum(axis=1)
-    norms = np.sqrt((first**2).sum(axis=1) * (second**2).sum(axis=1))
-    return np.clip(np.divide(products, norms, out=np.zeros_like(norms), where=norms > 0), -1, 1)
-
-
-def centred(values: np.ndarray) -> np.ndarray:
-    """Minus the mean, in units of the largest: squares of 1e300 or 1e-300 would not be finite.
-
-    Equal values are all 1 or -1 then, so that their mean is exact and nothing is left of them.
-    """
-    values = _in_units_of_the_largest(values)
-    return _in_units_of_the_largest(values - values.mean(axis=1, keepdims=True))
-
-
-def _in_units_of_the_largest(values: np.ndarray) -> np.ndarray:
-    largest = np.abs(values).max(axis=1, keepdims=True)
-    return np.divide(values, largest, out=np.zeros(values.shape), where=largest > 0)
-
-
-def _middle(values: np.ndarray) -> tuple[float, float]:
-    low, high = np.quantile(values, (0.025, 0.975))
-    return float(low), float(high)
+            figures |= {"public_low": low, "public_high": high}
+    return figures

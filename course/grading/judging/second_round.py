@@ -33,24 +33,28 @@ from checks.part2.calls import (
     batch_for,
     changed,
     cotangent,
-    loaded_parameters,
     other_words,
     requests,
 )
 from checks.part2.properties import TOLERANCE, gradients_in
+from course.grading.judging.weights import (
+    Encoders,
+    Loaded,
+    Weights,
+    loaded_weights,
+    moved,
+    noise,
+    other_weights,
+    whole,
+)
 
-Weights = dict[str, Tensor]
-Loaded = frozenset[str]  # names of BERT's parameters that are as they were loaded
 # The calls of the first round whose gradients are tried, and with respect to which parameters
 SLOPES = {"gradients": ("encoder", "inside"), "pretrain": ("own",)}
 TOLD = ("given", "seen", "gradients", "pretrain")  # what the first round alone tells
-MOST_OUTPUTS = 2000  # of the first round, that are looked at
 ROWS = 12  # of the batch whose order is not told
 STEP = 0.01  # of finite differences: how much of the results' size they are to change
 SLACK = 0.1  # relative: steps this large, in float32, through abs and max
 VISIBLE = 0.01  # of results' spread, or of a step: less may be made-up numbers, rounded
-MOVED = 0.1  # how far from the first weights the later ones are, relative to their size
-UNUSED_WORDS = slice(200, FIRST_WORD)  # in no batch; no tokens of a special meaning
 LATER = "at weights that were chosen after your function had given its first results, "
 OTHER_ENCODER = (
     "the same BERT, its matrices written in another way (heads in another basis, neurons in "
@@ -86,127 +90,6 @@ class Second:
     numbers: Mapping[str, str]  # what they are called in the sandbox
     order: Tensor  # (ROWS, 2): which batch, which row of it
     slopes: Mapping[str, tuple[float, float]]  # of what the gradients foretell: slope, step
-
-
-# ---------------------------------------------------------------------------------------------
-# Weights
-
-
-def noise(shape: torch.Size, generator: torch.Generator) -> Tensor:
-    """Normal random numbers, in float64."""
-    return torch.randn(shape, generator=generator, dtype=torch.float64)
-
-
-def moved(weights: Weights, generator: torch.Generator) -> Weights:
-    """Other weights, not far away: there a ReLU that was alive still is."""
-    return {
-        name: (w + MOVED * w.double().square().mean().sqrt() * noise(w.shape, generator)).to(w)
-        for name, w in weights.items()
-    }
-
-
-def invertible(width: int, generator: torch.Generator) -> Tensor:
-    """A random matrix (width, width) that makes vectors at most twice as long, or half as long.
-
-    It is no rotation, which would leave norms as they are.
-    """
-    left, right = (torch.linalg.qr(noise((width, width), generator))[0] for _ in range(2))
-    stretch = 2 ** (2 * torch.rand(width, generator=generator, dtype=torch.float64) - 1)
-    return left * stretch @ right
-
-
-def equal_encoder(weights: Weights, loaded: Loaded, generator: torch.Generator) -> Weights:
-    """Other matrices that make the same BERT.
-
-    Queries may be in another basis if keys are in the inverse one, and values if the layer behind
-    them takes that back; neurons may change places; what is added to all keys, softmax takes away,
-    and what is added to all positions, the segments' vectors take back.
-
-    Args:
-        loaded: the names of BERT's parameters that no one has replaced; others stay as they are.
-    """
-    w = {name: tensor.double().clone() for name, tensor in weights.items()}
-    for layer in range(TINY["num_hidden_layers"]):
-        place = f"encoder bert_layers.{layer}."
-        if whole(place + "self_attention.", loaded) and whole(place + "attention_dense.", loaded):
-            change_heads(w, place, generator)
-        if whole(place + "interm_dense.", loaded) and whole(place + "out_dense.", loaded):
-            neurons = torch.randperm(TINY["intermediate_size"], generator=generator)
-            for name in ("interm_dense.weight", "interm_dense.bias"):
-                w[place + name] = w[place + name][neurons]
-            w[place + "out_dense.weight"] = w[place + "out_dense.weight"][:, neurons]
-    if whole("encoder pos_embedding.", loaded) and whole("encoder tk_type_embedding.", loaded):
-        shift = noise((TINY["hidden_size"],), generator)
-        w["encoder pos_embedding.weight"] += shift
-        w["encoder tk_type_embedding.weight"] -= shift
-    unused = w[properties.WORDS][UNUSED_WORDS]
-    unused += noise(unused.shape, generator)
-    return {name: tensor.float() for name, tensor in w.items()}
-
-
-def change_heads(w: Weights, place: str, generator: torch.Generator) -> None:
-    """Give each head of a layer other bases, one for queries and keys, one for values, in place."""
-    attention, width = f"{place}self_attention.", TINY["hidden_size"] // TINY["num_attention_heads"]
-    for start in range(0, TINY["hidden_size"], width):
-        rows = slice(start, start + width)
-        keys, values = (invertible(width, generator) for _ in range(2))
-        bases = {"query": torch.linalg.inv(keys).T, "key": keys, "value": values}
-        for name, basis in bases.items():
-            for kind in ("weight", "bias"):
-                one = w[f"{attention}{name}.{kind}"]
-                one[rows] = basis @ one[rows]
-        behind = w[f"{place}attention_dense.weight"]
-        behind[:, rows] = behind[:, rows] @ torch.linalg.inv(values)
-    w[f"{attention}key.bias"] += noise(w[f"{attention}key.bias"].shape, generator)
-
-
-def whole(prefix: str, loaded: Loaded) -> bool:
-    """Whether all of BERT's parameters whose names begin so are the loaded ones."""
-    return all(name in loaded for name in loaded_weights(0) if name.startswith(prefix))
-
-
-def loaded_weights(seed: int) -> Weights:
-    """What BertModel.from_pretrained gives in the first round."""
-    return {f"encoder {name}": p.detach() for name, p in loaded_parameters(seed).items()}
-
-
-def other_weights(first: Measured, call: str) -> Weights:
-    """The weights that were not loaded, as the first round told them."""
-    prefix = f"{call}/weight "
-    return {
-        name.removeprefix(prefix): tensor
-        for name, tensor in [*first.items()][:MOST_OUTPUTS]
-        if name.startswith(prefix) and isinstance(tensor, Tensor) and tensor.is_floating_point()
-    }
-
-
-class Encoders:
-    """BERT's weights for a student's second round, shared by the tasks.
-
-    Args:
-        seed: of the first round.
-        secret: of all that is random in the second one.
-    """
-
-    def __init__(self, seed: int, secret: int):
-        self.generator = torch.Generator().manual_seed(secret)
-        first, other = loaded_weights(seed), loaded_weights((seed + 1 + secret) % 2**31)
-        layers = {name: w for name, w in other.items() if "bert_layers" in name}
-        later = moved(first, self.generator)
-        self.plain = {"again": first, "later 0": later, "later 1": later, "layers": first | layers}
-        self.equal: dict[tuple[str, Loaded], Weights] = {}
-
-    def get(self, name: str, loaded: Loaded) -> Weights:
-        """One of those above, in matrices of its own."""
-        if (name, loaded) not in self.equal:
-            made = equal_encoder(self.plain[name], loaded, self.generator)
-            self.equal[name, loaded] = made
-        return self.equal[name, loaded]
-
-    def near(self, step: Weights, loaded: Loaded) -> Weights:
-        """The first ones, and a step from there, in matrices of their own."""
-        there = {name: (w + step.get(name, 0)).to(w) for name, w in self.plain["again"].items()}
-        return equal_encoder(there, loaded, self.generator)
 
 
 # ---------------------------------------------------------------------------------------------
@@ -288,8 +171,8 @@ def plan(task_id: str, seed: int, first: Measured, encoders: Encoders) -> Second
 def loaded_in(first: Measured) -> Loaded:
     """The names of BERT's parameters that are what was loaded."""
     names = list(loaded_weights(0))
-    found = properties.take(first, "gradients/loaded", len(names))
-    return frozenset(name for name, one in zip(names, found.tolist(), strict=True) if one == 1)
+    flags = properties.take(first, "gradients/loaded", len(names))
+    return frozenset(name for name, flag in zip(names, flags.tolist(), strict=True) if flag == 1)
 
 
 def direction(
@@ -300,8 +183,8 @@ def direction(
     Each parameter's part is along its gradient, by a random factor, and half as much anywhere.
     """
     known = loaded_weights(0) | other_weights(first, call)
-    found = gradients_in(first, call, kinds) if f"{call}/flows" in first else {}
-    fitting = {n: g for n, g in found.items() if n in known and known[n].shape == g.shape}
+    gradients = gradients_in(first, call, kinds) if f"{call}/flows" in first else {}
+    fitting = {n: g for n, g in gradients.items() if n in known and known[n].shape == g.shape}
     total = sum((g.square().sum() for g in fitting.values()), torch.zeros(())).sqrt()
     if not total.isfinite():
         return {}, 0.0
@@ -354,11 +237,11 @@ class Parcel:
 # What came back
 
 
-def judge(second: Second, outputs: Measured) -> tuple[list[Finding], list[str]]:
+def findings_and_flags(second: Second, outputs: Measured) -> tuple[list[Finding], list[str]]:
     """What the second round adds to a task's findings, and flags."""
-    found = by_purpose(second, outputs)
+    answers = by_purpose(second, outputs)
     try:
-        return findings_of(second, found), flags_of(second, found)
+        return findings_of(second, answers), flags_of(second, answers)
     except properties.Stopped as stopped:
         return [replace(stopped.finding, kind="values")], []
 
@@ -366,20 +249,20 @@ def judge(second: Second, outputs: Measured) -> tuple[list[Finding], list[str]]:
 def by_purpose(second: Second, outputs: Measured) -> Measured:
     """The answers under the names of what they are for."""
     purposes = {number: name for name, number in second.numbers.items()}
-    found = {}
+    answers = {}
     for name, output in outputs.items():
         number, slash, rest = name.partition("/")
         if number in purposes:
-            found[f"{purposes[number]}{slash}{rest}"] = output
-    return found
+            answers[f"{purposes[number]}{slash}{rest}"] = output
+    return answers
 
 
-def findings_of(second: Second, found: Measured) -> list[Finding]:
+def findings_of(second: Second, answers: Measured) -> list[Finding]:
     """Properties at the later weights, then what ties both rounds together."""
     task_id, first, seed = second.task_id, second.first, second.seed
     before = {finding.kind for finding in faulty(properties.judge(task_id, first, seed))}
     rows = properties.rows_in(first, "result")
-    again, layers, later = (rows_of(found, first, n) for n in ("again", "layers", "later"))
+    again, layers, later = (rows_of(answers, first, n) for n in ("again", "layers", "later"))
     limit = TOLERANCE * max(1.0, rows.abs().max().item())
     findings = []
     if not (again - rows).abs().max() < limit:
@@ -388,13 +271,15 @@ def findings_of(second: Second, found: Measured) -> list[Finding]:
         findings.append(Finding("values", NO_WEIGHTS))
     elif follows(rows, layers):
         findings.append(Finding("values", NO_LAYERS))
-    told = {name: value for name, value in first.items() if name.startswith(TOLD)}
-    more = faulty(properties.judge(task_id, told | found | {"result": found["later"]}, seed))
+    first_told = {name: value for name, value in first.items() if name.startswith(TOLD)}
+    more = faulty(
+        properties.judge(task_id, first_told | answers | {"result": answers["later"]}, seed)
+    )
     findings += [replace(f, text=LATER + f.text) for f in more if f.kind not in before]
     kinds = before | {finding.kind for finding in more}
-    if "neighbours" not in kinds and not any_order(second, found):
+    if "neighbours" not in kinds and not any_order(second, answers):
         findings.append(Finding("values", NOT_THE_SAME, name="rows_mixed"))
-    return findings + ([] if "learning" in kinds else slopes_of(second, found))
+    return findings + ([] if "learning" in kinds else slopes_of(second, answers))
 
 
 def follows(before: Tensor, after: Tensor) -> bool:
@@ -412,29 +297,29 @@ def spread(results: Tensor) -> float:
     return (results - results.mean(dim=0)).abs().max().item()
 
 
-def rows_of(found: Measured, first: Measured, name: str) -> Tensor:
+def rows_of(answers: Measured, first: Measured, name: str) -> Tensor:
     """Values of the second round, as many as in the first result."""
-    return properties.rows_in({**found, "result": first["result"]}, name)
+    return properties.rows_in({**answers, "result": first["result"]}, name)
 
 
-def any_order(second: Second, found: Measured) -> bool:
+def any_order(second: Second, answers: Measured) -> bool:
     """Whether rows give what they gave before, wherever they are and among which others."""
     sides = range(len(known_batches(second.task_id, second.seed)) - 1)
     names = ["later", *(f"other words {i}" for i in sides)]
-    known = [rows_of(found, second.first, name) for name in names]
+    known = [rows_of(answers, second.first, name) for name in names]
     wanted = torch.stack([known[which][row] for which, row in second.order.tolist()])  # (ROWS, …)
-    got = properties.take(found, "order")
+    got = properties.take(answers, "order")
     if got.numel() != wanted.numel():
         return False
     limit = TOLERANCE * max(1.0, wanted.abs().max().item())
     return bool(((got.reshape(wanted.shape) - wanted).abs() < limit).all())
 
 
-def slopes_of(second: Second, found: Measured) -> list[Finding]:
+def slopes_of(second: Second, answers: Measured) -> list[Finding]:
     """Whether results change as the gradients of the first round said."""
     for call, (slope, length) in second.slopes.items():
         below, above = (
-            weighed(properties.take(found, f"{call} {sign}"), second.seed, call).sum()
+            weighed(properties.take(answers, f"{call} {sign}"), second.seed, call).sum()
             for sign in (-1, 1)
         )
         got, wanted = (above - below).item(), 2 * length * slope
@@ -445,9 +330,9 @@ def slopes_of(second: Second, found: Measured) -> list[Finding]:
     return []
 
 
-def flags_of(second: Second, found: Measured) -> list[str]:
+def flags_of(second: Second, answers: Measured) -> list[str]:
     """What is no fault, but reason to look."""
     flags = [] if whole("encoder bert_layers", loaded_in(second.first)) else [INSIDE]
-    before, after = (rows_of(found, second.first, n) for n in ("again", "exchanged"))
+    before, after = (rows_of(answers, second.first, n) for n in ("again", "exchanged"))
     limit = TOLERANCE * max(1.0, before.abs().max().item())
     return flags if (before - after).abs().max() < limit else [*flags, BY_WORDS]

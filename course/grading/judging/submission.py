@@ -12,22 +12,22 @@ from course.grading.sandbox.context import GradingContext
 
 
 def grade_tasks(
-    context: GradingContext, submission: Submission, slot: int
+    context: GradingContext, submission: Submission
 ) -> tuple[dict[str, judge.Verdict], list[str]]:
     """The verdict on each task of the context's part, by its id, and the sandbox's layers."""
     part = part1 if context.part == 1 else part2
-    return part.grade(context, submission, slot)
+    return part.grade(context, submission)
 
 
 def row_points(entry: GradedTask, settings: Mapping[str, Any]) -> dict[str, float]:
     """How many of a task's points each of its rows is worth."""
-    given = settings["grading"]["shares"]
+    configured = settings["grading"]["shares"]
     rows = judge.rows_of(entry)
-    shares = {row: given.get(row, 1.0) for row in rows}
+    shares = {row: configured.get(row, 1.0) for row in rows}
     return {row: entry.points * share / sum(shares.values()) for row, share in shares.items()}
 
 
-def counted(
+def task_result(
     entry: GradedTask, verdict: judge.Verdict, settings: Mapping[str, Any]
 ) -> dict[str, Any]:
     """A task's part of the result; with ``whole_tasks`` it gives all its points or none."""

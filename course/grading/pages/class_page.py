@@ -13,7 +13,6 @@ from typing import Any
 
 from markupsafe import Markup
 
-from course.grading.pages.gradebooks import grade
 from course.grading.pages.output import (
     TEMPLATES,
     Column,
@@ -23,7 +22,7 @@ from course.grading.pages.output import (
     write_csv,
     write_text,
 )
-from course.grading.pages.reports import totals
+from course.grading.points import Row
 
 Result = Mapping[str, Any]
 Section = tuple[str, str, Markup]
@@ -43,33 +42,33 @@ BARS, HIGH = 10, 34
 
 
 def class_rows(results: Iterable[Result]) -> list[dict[str, Any]]:
-    """A row a task: statuses, mean points and how many have which, the most common mistakes."""
-    graded = [result for result in results if result["status"] == "graded"]
-    entries: dict[str, list[Mapping]] = {}
-    for result in graded:
-        for entry in result["tasks"]:
-            entries.setdefault(entry["number"], []).append(entry)
-    rows = []
-    for number in sorted(entries, key=lambda text: [int(n) for n in re.findall(r"\d+", text)]):
-        group = entries[number]
-        statuses = Counter(entry["status"] for entry in group)
-        mistakes = Counter(said for entry in group for said in set(in_words(entry)))
-        common = [f"{said} ({count})" for said, count in mistakes.most_common(5)]
-        rows.append(
+    """A line a row of points: statuses, how many have how many points, common mistakes."""
+    sheets = [result["sheet"] for result in results if result["status"] == "graded"]
+    by_id: dict[str, list[Row]] = {}
+    for row in (row for sheet in sheets for row in sheet.of_kind("task", "extra", "manual")):
+        if row.points is not None:
+            by_id.setdefault(row.id, []).append(row)
+    lines = []
+    for name, rows in by_id.items():
+        statuses = Counter(row.task["status"] for row in rows if row.task)
+        mistakes = Counter(hint for row in rows if row.task for hint in set(in_words(row.task)))
+        common = [f"{hint} ({count})" for hint, count in mistakes.most_common(5)]
+        points = [row.points for row in rows]
+        lines.append(
             {
-                "task": number,
-                "title": group[0]["title"],
-                "graded": len(group),
+                "task": name,
+                "title": rows[0].title,
+                "graded": len(rows),
                 **{status: statuses[status] for status in STATUSES},
-                "mean points": sum(entry["points"] for entry in group) / len(group),
-                "of": group[0]["of"],
+                "mean points": sum(points) / len(points),
+                "of": rows[0].maximum,
                 "common mistakes": " ".join(common),
                 "mistakes": common,
-                "can be forged": group[0].get("can_be_forged", ""),
-                "bars": bars([entry["points"] for entry in group], group[0]["of"]),
+                "can be forged": rows[0].task.get("can_be_forged", ""),
+                "bars": bars(points, rows[0].maximum),
             }
         )
-    return rows
+    return lines
 
 
 def in_words(entry: Mapping[str, Any]) -> list[str]:
@@ -111,9 +110,10 @@ def overview(results: Sequence[Result]) -> str:
     graded = [result for result in results if result["status"] == "graded"]
     if not graded:
         return f"{len(results)} submissions: {listed or 'none'}."
-    shares = [points / most for points, most, _ in map(totals, graded) if most]
-    mean = f"Mean share of the points {sum(shares) / len(shares):.0%}. " if shares else ""
-    rest = "What was refused or went wrong on the staff's side is in no mean."
+    sheets = [result["sheet"] for result in graded]
+    fractions = [sheet.total / sheet.maximum for sheet in sheets if sheet.maximum]
+    mean = f"Mean of the points {sum(fractions) / len(fractions):.0%}. " if fractions else ""
+    rest = "Refused submissions and grader errors are excluded from averages."
     return f"{len(results)} submissions: {listed}. {mean}{rest}"
 
 
@@ -134,37 +134,36 @@ def task_section(results: Sequence[Result], rows: Iterable[Mapping[str, Any]]) -
 def look_section(results: Sequence[Result], look: Mapping[str, Sequence[str]]) -> Section:
     """What staff should look at before they believe a result."""
     rows = [
-        {"student": one["student"], "page": address(one), "look": "; ".join(look[one["student"]])}
-        for one in results
-        if one["student"] in look
+        {"student": student, "page": address(student), "look": "; ".join(look[student])}
+        for student in (result["student"] for result in results)
+        if student in look
     ]
     columns = [Column("student", "Group", "key", link="page"), Column("look", "Why", "long")]
     text = "No verdict, and no point depends on it: open the submission, ask the group."
     return "To look at", text, table(columns, rows, "To look at")
 
 
-def address(result: Result) -> str:
-    """Of a submission's feedback, from OUT."""
-    return f"feedback/{result['student']}.html"
+def address(student: str) -> str:
+    """The address of a submission's feedback, seen from OUT."""
+    return f"feedback/{student}.html"
 
 
 def student_section(results: Sequence[Result]) -> Section:
     """Every submission with its points, and why it has none."""
     rows = []
     for result in results:
-        points, most = grade(result)
-        missing = totals(result)[2] if result["status"] == "graded" else []
+        sheet = result["sheet"]
         notes = [result.get("why", "")]
-        notes += [f"no mark for {', '.join(missing)}"] if missing else []
+        notes += [f"no mark for {', '.join(sheet.unmarked)}"] if sheet and sheet.unmarked else []
         notes += [f"notes: {len(result['notes'])}"] if result.get("notes") else []
         late = result.get("late") or {}
         rows.append(
             {
                 "student": result["student"],
-                "page": address(result),
+                "page": address(result["student"]),
                 "status": result["status"],
-                "points": points,
-                "of": None if points is None else most,
+                "points": sheet and sheet.total,
+                "of": sheet and sheet.maximum,
                 "late": late.get("days"),
                 "seconds": result.get("seconds"),
                 "layers": ", ".join(result.get("layers", [])),
@@ -182,7 +181,7 @@ def student_section(results: Sequence[Result]) -> Section:
     ]
     if all(row["late"] is None for row in rows):
         columns = [column for column in columns if column.key != "late"]
-    text = "Rows of the rubric without a mark are in neither number. Layers of the sandbox: " + (
+    text = "Missing manual marks count in neither number. Layers of the sandbox: " + (
         "; ".join(sorted({row["layers"] for row in rows if row["layers"]})) or "none"
     )
     return "Submissions", text, table(columns, rows, "Submissions")
@@ -192,16 +191,15 @@ def write_statistics(
     out: Path, results: Sequence[Result], rows: Sequence[Mapping[str, Any]]
 ) -> None:
     """OUT/statistics.csv: rows as class_rows gives them, one a task, and one for all."""
-    graded = [result for result in results if result["status"] == "graded"]
+    sheets = [result["sheet"] for result in results if result["status"] == "graded"]
     rows = [*rows]
-    if graded:
-        sums = [totals(result) for result in graded]
+    if sheets:
         rows.append(
             {
                 "task": "all",
-                "graded": len(graded),
-                "mean points": sum(points for points, _, _ in sums) / len(graded),
-                "of": max(most for _, most, _ in sums),
+                "graded": len(sheets),
+                "mean points": sum(sheet.total for sheet in sheets) / len(sheets),
+                "of": max(sheet.maximum for sheet in sheets),
                 "common mistakes": overview(results),
             }
         )

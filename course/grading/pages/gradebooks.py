@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import Any
 
 from course.grading.intake.lists import Member
-from course.grading.pages import reports
 from course.grading.pages.leaderboard import scores_of
 from course.grading.pages.output import clean, write_csv, write_text
 
@@ -25,46 +24,34 @@ CANVAS = ["Student", "ID", "SIS User ID", "SIS Login ID", "Section"]
 MOODLE = ["ID number", "Full name"]
 
 
-def grade(result: Result) -> tuple[float | None, float]:
-    """(points, most points): 0 where it was refused, None where the grader failed."""
-    points, most, _ = reports.totals(result)
-    if result["status"] == "graded":
-        return points, most
-    return (0.0, result["of"]) if result["status"] == "refused" else (None, 0.0)
-
-
 def write_grades(out: Path, results: Sequence[Result]) -> None:
     """OUT/grades.csv: a row a submission; whom the grader failed has no points, not zero."""
-    rows, parts, tests = [], {}, {}
+    table, ids, tests = [], {}, {}
     for result in results:
-        points, most = grade(result)
-        late = result.get("late") or {}
-        graded = result["status"] == "graded"
-        own = {task["number"]: task["points"] for task in result.get("tasks", [])}
-        own |= {row["row"]: row["points"] for row in result.get("manual", []) if graded}
+        sheet, late = result["sheet"], result["late"] or {}
+        points = {row.id: row.points for row in sheet.rows} if sheet else {}
         test = {k: v["value"] for k, v in scores_of(result).items() if k.endswith("-test")}
-        parts, tests = parts | dict.fromkeys(own), tests | dict.fromkeys(test)
-        rows.append(
+        ids, tests = ids | dict.fromkeys(points), tests | dict.fromkeys(test)
+        table.append(
             {
-                **own,
+                **points,
                 **test,
                 "student": result["student"],
                 "part": result.get("part"),
                 "status": result["status"],
-                "points": points,
-                "of graded rows": None if points is None else most,
-                "rows without a mark": ", ".join(reports.totals(result)[2]) if graded else "",
+                "points": sheet and sheet.total,
+                "of graded rows": sheet and sheet.maximum,
+                "rows without a mark": ", ".join(sheet.unmarked) if sheet else "",
                 "handed in": late.get("handed_in"),
                 "days late": late.get("days"),
-                "lost by it": late.get("lost"),
                 "seconds": result.get("seconds"),
                 "why": result.get("why", ""),
                 "sha256": result.get("sha256", ""),
             }
         )
     columns = ["student", "part", "status", "points", "of graded rows", "rows without a mark"]
-    columns += ["handed in", "days late", "lost by it", *parts, *tests, "seconds", "why", "sha256"]
-    write_csv(out / "grades.csv", columns, rows)
+    columns += ["handed in", "days late", *ids, *tests, "seconds", "why", "sha256"]
+    write_csv(out / "grades.csv", columns, table)
 
 
 def write_by_student(
@@ -72,36 +59,40 @@ def write_by_student(
     results: Sequence[Result],
     roster: Sequence[Member],
     title: str,
-    most: float,
+    maximum: float,
     pages: Mapping[str, str],
 ) -> list[str]:
     """Both gradebooks' files, and OUT/upload/ with a page of feedback a student.
 
     Args:
         title: of the assignment.
-        most: points that it can have.
+        maximum: points that it can have.
         pages: the feedback of each group, HTML.
 
     Returns:
         a line for each group of students that is in neither gradebook, and why.
     """
     by_group = {result["student"]: result for result in results}
-    final = {name: grade(one)[0] for name, one in by_group.items() if not unsettled(one)}
+    final = {
+        group: round(result["sheet"].total, 2)
+        for group, result in by_group.items()
+        if not unsettled(result)
+    }
     members = [member for member in roster if member.group in final]
-    points = {member.id: round(final[member.group], 2) for member in members}
     canvas = [
         {
-            "Student": one.student,
-            "SIS User ID": one.id,
-            "SIS Login ID": one.id,
-            title: points[one.id],
+            "Student": member.student,
+            "SIS User ID": member.id,
+            "SIS Login ID": member.id,
+            title: final[member.group],
         }
-        for one in members
+        for member in members
     ]
-    possible = {"Student": "Points Possible", title: most}
+    possible = {"Student": "Points Possible", title: maximum}
     write_csv(out / "canvas.csv", [*CANVAS, title], [possible, *canvas])
     moodle = [
-        {"ID number": one.id, "Full name": one.student, title: points[one.id]} for one in members
+        {"ID number": member.id, "Full name": member.student, title: final[member.group]}
+        for member in members
     ]
     write_csv(out / "moodle.csv", [*MOODLE, title], moodle)
     shutil.rmtree(out / "upload", ignore_errors=True)  # of an earlier roster
@@ -112,10 +103,10 @@ def write_by_student(
 
 def unsettled(result: Result) -> str:
     """Why a result is no grade yet; "" if it is one."""
-    if grade(result)[0] is None:
+    if not result["sheet"]:
         return "the grader failed"
-    missing = reports.totals(result)[2] if result["status"] == "graded" else []
-    return f"no mark yet for {', '.join(missing)}" if missing else ""
+    unmarked = result["sheet"].unmarked
+    return f"no mark yet for {', '.join(unmarked)}" if unmarked else ""
 
 
 def left_out(by_group: Mapping[str, Result], roster: Sequence[Member]) -> Iterator[str]:

@@ -7,12 +7,9 @@ know how predictions are scored.
 
 from __future__ import annotations
 
-import fcntl
 import json
 import math
-import os
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -26,6 +23,7 @@ HISTORY = "history.jsonl"
 Result = Mapping[str, Any]  # of one submission
 Scores = Mapping[str, Mapping[str, Any]]  # "sst-test" → value, public, private, predicted
 Labels = Mapping[tuple[str, str], Gold]
+Settings = Mapping[str, Any]  # [leaderboard] of settings.toml
 
 # Keys of a row's scores and what heads their columns; the first one makes the order
 COLUMNS = {
@@ -55,46 +53,34 @@ VIEWS = {  # which rows of the test data, for whom
 }
 
 
-@dataclass(frozen=True)
-class Rules:
-    """How many submissions of a group count on test."""
-
-    attempts: int = 1
-    exceptions: Mapping[str, int] = field(default_factory=dict)
-
-    def of(self, student: str) -> int:
-        """How many of this group's."""
-        return self.exceptions.get(student, self.attempts)
-
-
 # ---------------------------------------------------------------------------------------------
 # Scores of one submission
 
 
 def scores_of(result: Result) -> dict[str, dict[str, float | None]]:
     """A result's predictions by [option-]data-split; those with faults are left out."""
-    found = {}
+    scores = {}
     for entry in result.get("predictions", []):
         if entry.get("value") is None:
             continue
         option = entry.get("option") or ""
         key = "-".join(filter(None, (option, entry["data"], entry["split"])))
-        found[key] = {view: entry.get(view) for view in VIEWS}
+        scores[key] = {view: entry.get(view) for view in VIEWS}
         if "predicted" in entry:
-            found[key]["predicted"] = entry["predicted"]
-    return found
+            scores[key]["predicted"] = entry["predicted"]
+    return scores
 
 
 def figures(scores: Scores, part: int, split: str, view: str) -> dict[str, float | None]:
     """The columns of one row; None where something is missing."""
-    found = {key: scores.get(f"{key}-{split}", {}).get(view) for key in COLUMNS[part]}
+    columns = {key: scores.get(f"{key}-{split}", {}).get(view) for key in COLUMNS[part]}
     if part == 2:
-        parts = [found["sst"], found["para"], found["sts"]]
+        parts = [columns["sst"], columns["para"], columns["sts"]]
         if None not in parts:
             sst, para, sts = parts
-            found["overall"] = (sst + para + (sts + 1) / 2) / 3
-            found["mean"] = (sst + para + sts) / 3
-    return found
+            columns["overall"] = (sst + para + (sts + 1) / 2) / 3
+            columns["mean"] = (sst + para + sts) / 3
+    return columns
 
 
 # ---------------------------------------------------------------------------------------------
@@ -109,24 +95,24 @@ def read_history(path: Path) -> list[dict[str, Any]]:
         return []
     except OSError as error:
         raise InputError(f"{path} cannot be read: {error}") from error
-    found = []
+    history = []
     for line in lines:
         try:
             entry = json.loads(line)
         except ValueError:  # the machine stopped while it was written; it is graded again
             continue
         if isinstance(entry, dict) and {"student", "part", "sha256", "time"} <= entry.keys():
-            found.append(entry)
-    return found
+            history.append(entry)
+    return history
 
 
 def graded_later(out: Path, times: Mapping[str, float]) -> set[str]:
     """Students of whom a submission was graded that was handed in later than these times."""
-    found = ((one["student"], one["time"]) for one in read_history(out / HISTORY))
     return {
-        student
-        for student, when in found
-        if datetime.fromisoformat(when).timestamp() > times.get(student, math.inf) + 1
+        entry["student"]
+        for entry in read_history(out / HISTORY)
+        if datetime.fromisoformat(entry["time"]).timestamp()
+        > times.get(entry["student"], math.inf) + 1
     }
 
 
@@ -137,70 +123,66 @@ def add_to_history(path: Path, results: Iterable[Result], times: Mapping[str, fl
         times: when each student's file reached the collecting system, in seconds since 1970;
             never a time from inside the zip.
     """
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with open(path, "a+b") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)  # released when the file is closed
-        known = {_identity(entry) for entry in read_history(path)}
-        lines = []
-        for result in results:
-            if result["status"] != "graded" or _identity(result) in known:
-                continue
+    history = read_history(path)
+    seen = len(history)
+    known = {_identity(entry) for entry in history}
+    for result in results:
+        if result["status"] == "graded" and _identity(result) not in known:
             known.add(_identity(result))
             when = datetime.fromtimestamp(times[result["student"]], UTC)
             entry = {key: result[key] for key in ("student", "part", "sha256")}
             entry |= {"time": when.isoformat(timespec="seconds"), "scores": scores_of(result)}
-            lines.append(json.dumps(entry) + "\n")
-        if lines:
-            broken = file.seek(0, os.SEEK_END) and not _ends_with_newline(file)
-            file.write(("\n" * broken + "".join(lines)).encode())
-            file.flush()
-            os.fsync(file.fileno())
-    return len(lines)
+            history.append(entry)
+    if len(history) > seen:
+        write_text(path, "".join(f"{json.dumps(entry)}\n" for entry in history))
+    return len(history) - seen
 
 
 def _identity(entry: Mapping[str, Any]) -> tuple:
     return entry["student"], entry["part"], entry["sha256"]
 
 
-def _ends_with_newline(file: Any) -> bool:
-    file.seek(-1, os.SEEK_END)
-    return file.read(1) == b"\n"
-
-
-def counted(history: Iterable[Mapping], student: str, part: int, rules: Rules) -> tuple[list, int]:
-    """(the submissions that count on test, how many there were); only scored ones are attempts."""
+def attempts_on_test(
+    history: Iterable[Mapping], result: Result, board: Settings
+) -> tuple[list[Mapping], int]:
+    """(a group's submissions that count on test, how many were scored on test in all)."""
     own = [
         entry
         for entry in history
-        if (entry["student"], entry["part"]) == (student, part)
+        if (entry["student"], entry["part"]) == (result["student"], result["part"])
         and any(key.endswith("-test") for key in entry.get("scores", {}))
     ]
     own.sort(key=lambda entry: entry["time"])  # stable: the same second, the order of grading
-    return own[: rules.of(student)], len(own)
+    return own[: attempts_of(result["student"], board)], len(own)
 
 
-def counts(result: Result, history: Iterable[Mapping], rules: Rules) -> bool:
+def attempts_of(student: str, board: Settings) -> int:
+    """How many submissions of a group count on test."""
+    return board["exceptions"].get(student, board["attempts"])
+
+
+def counts_on_test(result: Result, history: Iterable[Mapping], board: Settings) -> bool:
     """Whether the test scores of this very submission may be shown to its group."""
-    first, _ = counted(history, result["student"], result["part"], rules)
-    return result["sha256"] in {entry["sha256"] for entry in first}
+    counting, _ = attempts_on_test(history, result, board)
+    return result["sha256"] in {entry["sha256"] for entry in counting}
 
 
 # ---------------------------------------------------------------------------------------------
 # Tables
 
 
-def scores_on_test(result: Result, history: Iterable[Mapping], rules: Rules) -> tuple[Scores, str]:
+def scores_on_test(
+    result: Result, history: Iterable[Mapping], board: Settings
+) -> tuple[Scores, str]:
     """(the scores of the last submission that counts on test, what to say about others)."""
-    first, seen = counted(history, result["student"], result["part"], rules)
-    if not first:
+    counting, seen = attempts_on_test(history, result, board)
+    if not counting:
         return {}, ""
-    number = len(first)
-    same = first[-1]["sha256"] == result["sha256"]
+    same = counting[-1]["sha256"] == result["sha256"]
     # graded again, perhaps with corrected labels, the present result is the better one
-    scores = scores_of(result) if same else first[-1]["scores"]
-    if seen == number:
-        return scores, ""
-    return scores, f"{number} of {seen}; later ones: dev"
+    scores = scores_of(result) if same else counting[-1]["scores"]
+    later = seen > len(counting)
+    return scores, f"{len(counting)} of {seen}; later ones: dev" if later else ""
 
 
 def standings(
@@ -208,8 +190,9 @@ def standings(
     history: Sequence[Mapping],
     part: int,
     view: str,
-    rules: Rules,
+    board: Settings,
     gold: Labels | None = None,
+    names: Mapping[str, str] | None = None,
 ) -> list[dict[str, Any]]:
     """The rows of one table, the best first; ties share a rank, those without a score have none.
 
@@ -217,8 +200,10 @@ def standings(
 
     Args:
         view: "dev", or which rows of the test data: a key of VIEWS.
+        board: [leaderboard] of settings.toml.
+        names: under which groups are shown; ties are in their order.
     """
-    rows, given = [], []
+    rows, scores_of_rows = [], []
     for result in results:
         if result["part"] != part or result["status"] != "graded":
             continue
@@ -226,33 +211,29 @@ def standings(
             scores, note = scores_of(result), ""
             row = figures(scores, part, "dev", "value")
         else:
-            scores, note = scores_on_test(result, history, rules)
+            scores, note = scores_on_test(result, history, board)
             row = figures(scores, part, "test", view)
-        rows.append({"student": result["student"], "note": note, **row})
-        given.append(scores)
-    allowed = ranking.places_of(given, part, view, gold) if gold and view != "dev" else {}
-    for number, row in enumerate(rows):
-        first, last = allowed.get(number, (None, None))
-        row["places"] = None if first is None else f"{first}–{last}" if last > first else f"{first}"
+        student = (names or {}).get(result["student"], result["student"])
+        rows.append({"student": student, "note": note, **row})
+        scores_of_rows.append(scores)
+    if gold and view != "dev":
+        for number, places in ranking.places_of(scores_of_rows, part, view, gold).items():
+            first, last = places
+            rows[number]["places"] = f"{first}–{last}" if last > first else f"{first}"
     main = next(iter(COLUMNS[part]))
-    rows.sort(key=lambda row: (row[main] is None, -_shown(row[main] or 0), row["student"]))
-    for i, row in enumerate(rows):
-        tied = i and rows[i - 1][main] is not None and row[main] is not None
-        tied = tied and _shown(rows[i - 1][main]) == _shown(row[main])
-        row["rank"] = None if row[main] is None else rows[i - 1]["rank"] if tied else i + 1
-        row["places"] = row["places"] or row["rank"]
+    shown = {row["student"]: round(row[main] or 0, 3) for row in rows}  # who is equal there is tied
+    rows.sort(key=lambda row: (row[main] is None, -shown[row["student"]], row["student"]))
+    for row in rows:
+        ahead = sum(score > shown[row["student"]] for score in shown.values())
+        row["rank"] = None if row[main] is None else ahead + 1
+        row.setdefault("places", row["rank"])
     return rows
-
-
-def _shown(value: float) -> float:
-    """What the page shows: who is equal there shares a rank."""
-    return round(value, 3)
 
 
 def sections(
     results: Sequence[Result],
     history: Sequence[Mapping],
-    rules: Rules,
+    board: Settings,
     names: Mapping[str, str] | None,
     gold: Labels | None = None,
 ) -> list[tuple[str, str, str, list[dict]]]:
@@ -261,26 +242,21 @@ def sections(
     Args:
         names: the pseudonyms under which students see each other; None: for staff.
     """
-    found = []
+    tables = []
     parts = sorted({result["part"] for result in results})
     for part in parts:
-        views = [*(VIEWS if names is None else ["public"]), "dev"]
-        for view in views:
-            rows = standings(results, history, part, view, rules, gold)
+        for view in [*(VIEWS if names is None else ["public"]), "dev"]:
+            rows = standings(results, history, part, view, board, gold, names)
             if names is not None:  # who has no score is nobody else's business
                 rows = [row for row in rows if any(row[key] is not None for key in COLUMNS[part])]
-                rows = [
-                    row | {"student": names.get(row["student"], row["student"])} for row in rows
-                ]
             title = VIEWS.get(view, "Dev, all rows")
             heading = f"Part {part}: {title}" if len(parts) > 1 else title
-            noted = any(row["note"] for row in rows)
-            html = table(_columns(part, rows, noted), rows, heading)
-            found.append((heading, _explained(part, view, rules), html, rows))
-    return found
+            html = table(_columns(part, rows), rows, heading)
+            tables.append((heading, _explained(part, view, board), html, rows))
+    return tables
 
 
-def _columns(part: int, rows: Sequence[Mapping[str, Any]], noted: bool) -> list[Column]:
+def _columns(part: int, rows: Sequence[Mapping[str, Any]]) -> list[Column]:
     main, *others = COLUMNS[part]
     columns = [
         Column("places", "Rank", "rank"),
@@ -289,13 +265,15 @@ def _columns(part: int, rows: Sequence[Mapping[str, Any]], noted: bool) -> list[
     columns += [Column("student", "Group", "key")]
     used = [key for key in others if any(row[key] is not None for row in rows)]
     columns += [Column(key, COLUMNS[part][key], "score") for key in used]
+    noted = any(row["note"] for row in rows)
     return columns + ([Column("note", "Submission")] if noted else [])
 
 
-def _explained(part: int, view: str, rules: Rules) -> str:
+def _explained(part: int, view: str, board: Settings) -> str:
     if view == "dev":
         return f"{MEANING[part]} From each group's latest submission."
-    many = "submission counts" if rules.attempts == 1 else f"{rules.attempts} submissions count"
+    attempts = board["attempts"]
+    many = "submission counts" if attempts == 1 else f"{attempts} submissions count"
     half = {
         "public": "A fixed secret half of the test rows; the other half is kept for the grade.",
         "private": "The half of the test rows that no student ever sees a score of.",
@@ -327,13 +305,11 @@ def write_all(
     add_to_history(out / HISTORY, results, times)
     history = read_history(out / HISTORY)
     write(out, results, history, settings, names, gold)
-    graded = [result for result in results if result["status"] == "graded"]
-    return {one["student"] for one in graded if counts(one, history, rules_of(settings))}
-
-
-def rules_of(settings: Mapping[str, Any]) -> Rules:
-    """[leaderboard] of settings.toml."""
-    return Rules(settings["leaderboard"]["attempts"], settings["leaderboard"]["exceptions"])
+    return {
+        result["student"]
+        for result in results
+        if result["status"] == "graded" and counts_on_test(result, history, settings["leaderboard"])
+    }
 
 
 def write(
@@ -345,18 +321,17 @@ def write(
     gold: Labels | None = None,
 ) -> None:
     """leaderboard.html and .csv for students, staff-leaderboard.html and .csv for staff."""
-    rules = rules_of(settings)
-    course = settings["course"]
+    board, course = settings["leaderboard"], settings["course"]
     title = f"{course['name']}: leaderboard"
     groups = len({result["student"] for result in results})
     for name, shown in (("leaderboard", names), ("staff-leaderboard", None)):
-        found = sections(results, history, rules, shown, gold)
+        tables = sections(results, history, board, shown, gold)
         lead = f"{course['term']} · {groups} groups".removeprefix(" · ")
         if shown is None:
             lead = f"Not for students: holds the private half. {lead}"
-        html = page(title, lead, [section[:3] for section in found])
+        html = page(title, lead, [section[:3] for section in tables])
         write_text(out / f"{name}.html", html)
-        rows = [{"table": heading, **row} for heading, _, _, rows in found for row in rows]
+        rows = [{"table": heading, **row} for heading, _, _, rows in tables for row in rows]
         keys = [key for part in sorted({r["part"] for r in results}) for key in COLUMNS[part]]
         columns = ["table", "rank", "places", "student", *keys, "note"]
         write_csv(out / f"{name}.csv", columns, rows)

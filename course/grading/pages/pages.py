@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from course.grading import points
 from course.grading.intake import deadlines
 from course.grading.intake.lists import Lists
 from course.grading.judging.predictions import Gold
@@ -42,18 +43,19 @@ def write_all(
     known = [result for result in results if result["status"] in ("graded", "refused")]
     on_test = leaderboard.write_all(out, known, settings, times, names, gold)
     results = [completed(result, settings, times, lists, names) for result in results]
-    sheets = reports.write_feedback(out, results, on_test)
+    feedback_pages = reports.write_feedback(out, results, on_test)
     gradebooks.write_grades(out, results)
     look = to_look_at(results, settings["look"])
     class_page.write(out, results, settings["course"], look, more)
-    said = reports.unmarked(results)
+    messages = reports.unmarked(results)
     if lists.roster and known:
-        part, manual = known[0]["part"], sum(settings["manual"].values())
+        part = known[0]["part"]
         title = f"{settings['course']['name']} part {part}"
-        most = known[0]["of"] + (manual if part == 2 else 0)
-        given = (out, results, lists.roster, title, most, sheets)
-        said += gradebooks.write_by_student(*given)
-    return said
+        maximum = points.no_points(part, settings).maximum
+        messages += gradebooks.write_by_student(
+            out, results, lists.roster, title, maximum, feedback_pages
+        )
+    return messages
 
 
 def completed(
@@ -63,11 +65,9 @@ def completed(
     lists: Lists,
     names: Mapping[str, str],
 ) -> dict[str, Any]:
-    """A result with what does not come from grading: marks, lateness, the pseudonym."""
-    student, part = result["student"], result.get("part")
-    found = {**result, "pseudonym": names.get(student, "")}
-    if part and student in times:
-        found["late"] = deadlines.lateness(settings, part, times[student])
-    if part == 2:
-        found["manual"] = reports.manual_rows(student, lists.marks, settings["manual"])
-    return found
+    """A result with its sheet of points, and with what does not come from grading."""
+    student, late = result["student"], None
+    if "part" in result and student in times:
+        late = deadlines.lateness(settings, result["part"], times[student])
+    sheet = points.points_of(result, settings, lists.marks, late)
+    return {**result, "pseudonym": names.get(student, ""), "late": late, "sheet": sheet}

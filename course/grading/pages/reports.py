@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 from checks.graded_tasks import GRADED_TASKS
-from course.grading.intake.lists import Marks
 from course.grading.pages.output import clean, page, write_text
 from course.templates import templates_of
 from training.files.errors import InputError
@@ -30,39 +29,13 @@ SAYS = {
 }
 
 
-# ---------------------------------------------------------------------------------------------
-# Points
-
-
-def manual_rows(student: str, marks: Marks, limits: Mapping[str, int]) -> list[dict[str, Any]]:
-    """A result's "manual": every row; points None where nobody has given any."""
-    rows = []
-    for row, most in limits.items():
-        points, comment = marks.get((student, row), (None, ""))
-        rows.append({"row": row, "points": points, "of": most, "comment": comment})
-    return rows
-
-
-def totals(result: Result) -> tuple[float, float, list[str]]:
-    """(points, most points, rows without a mark), the latter in neither of the two numbers.
-
-    What handing in late has cost is taken off the points.
-    """
-    graded = [row for row in result.get("manual", []) if row["points"] is not None]
-    entries = [*result.get("tasks", []), *graded]
-    missing = [row["row"] for row in result.get("manual", []) if row["points"] is None]
-    kept = 1 - (result.get("late") or {}).get("lost", 0)
-    return kept * sum(e["points"] for e in entries), sum(e["of"] for e in entries), missing
-
-
 def unmarked(results: Iterable[Result]) -> list[str]:
     """A line for each graded student with rows without a mark."""
-    lines = []
-    for result in results:
-        missing = totals(result)[2] if result["status"] == "graded" else []
-        if missing:
-            lines.append(f"{clean(result['student'])}: no mark yet for {', '.join(missing)}")
-    return lines
+    return [
+        f"{clean(result['student'])}: no mark yet for {', '.join(result['sheet'].unmarked)}"
+        for result in results
+        if result["sheet"] and result["sheet"].unmarked
+    ]
 
 
 # ---------------------------------------------------------------------------------------------
@@ -89,21 +62,19 @@ TEMPLATES.filters |= {"clean": clean, "md": _md, "block": _block}
 
 def contents(result: Result, show_test: bool) -> dict[str, Any]:
     """What both templates of feedback show; see ``feedback``."""
-    points, most, missing = totals(result)
-    tasks = result.get("tasks", [])
-    wrong = [entry for entry in tasks if entry["status"] != "right"]
-    first = {str(entry["messages"]): entry["number"] for entry in reversed(wrong)}
+    sheet = result["sheet"]
+    tasks = [row.task for row in sheet.of_kind("task") if row.task] if sheet else []
+    wrong = [task for task in tasks if task["status"] != "right"]
+    first = {str(task["messages"]): task["number"] for task in reversed(wrong)}
     return {
         "result": result,
         "heading": result["student"] + (f", part {result['part']}" if "part" in result else ""),
-        "points": points,
-        "most": most,
-        "missing": missing,
-        "late": result.get("late"),
-        "right": [entry for entry in tasks if entry["status"] == "right"],
-        "wrong": [entry | about(entry, first[str(entry["messages"])]) for entry in wrong],
-        "manual": result.get("manual", []),
-        "predictions": [predicted(one, show_test) for one in result.get("predictions", [])],
+        "sheet": sheet,
+        "right": [task for task in tasks if task["status"] == "right"],
+        "wrong": [task | about(task, first[str(task["messages"])]) for task in wrong],
+        "further": sheet.of_kind("extra", "manual") if sheet else [],
+        "late": sheet.of_kind("late") if sheet else [],
+        "predictions": [predicted(entry, show_test) for entry in result.get("predictions", [])],
         "says": SAYS,
     }
 
@@ -120,8 +91,8 @@ def feedback(result: Result, show_test: bool = True) -> str:
 
 def feedback_page(result: Result, show_test: bool = True) -> str:
     """The same as a page; its text is in feedback.html."""
-    found = contents(result, show_test)
-    return page(found["heading"], "", template="feedback.html", **found)
+    shown = contents(result, show_test)
+    return page(shown["heading"], "", template="feedback.html", **shown)
 
 
 def about(entry: Mapping[str, Any], first: str) -> dict[str, Any]:
@@ -131,9 +102,10 @@ def about(entry: Mapping[str, Any], first: str) -> dict[str, Any]:
         first: the first task with the same messages, such as those of a file that fails.
     """
     named = zip(entry.get("mistakes", []), entry.get("hints", []), strict=False)
-    known = [one for one in GRADED_TASKS if one.number == entry["number"]]
-    told = [f"as Task {first}"] if entry["messages"] and first != entry["number"] else None
-    return {"looks_like": list(named), "known": known, "messages": told or entry["messages"]}
+    known = [task for task in GRADED_TASKS if task.number == entry["number"]]
+    repeated = entry["messages"] and first != entry["number"]
+    messages = [f"as Task {first}"] if repeated else entry["messages"]
+    return {"looks_like": list(named), "known": known, "messages": messages}
 
 
 def predicted(entry: Mapping[str, Any], show_test: bool) -> dict[str, Any]:
@@ -141,7 +113,6 @@ def predicted(entry: Mapping[str, Any], show_test: bool) -> dict[str, Any]:
     test = entry["split"] == "test"
     keys = [f"public{end}" for end in ("", "_low", "_high")] if test else ["value", "low", "high"]
     value, low, high = map(entry.get, keys)
-    found = {"file": entry["file"], "rows": "public half" if test else "all rows"}
     shown, interval = "", ""
     if faults := entry.get("faults"):
         interval = f"not scored: {'; '.join(faults[:10])}"
@@ -151,7 +122,13 @@ def predicted(entry: Mapping[str, Any], show_test: bool) -> dict[str, Any]:
         interval = entry.get("note") or "not scored"
     else:
         shown, interval = f"{value:.3f}", f"{low:.3f} to {high:.3f}"
-    return found | {"metric": entry["metric"], "value": shown, "interval": interval}
+    return {
+        "file": entry["file"],
+        "rows": "public half" if test else "all rows",
+        "metric": entry["metric"],
+        "value": shown,
+        "interval": interval,
+    }
 
 
 def write_feedback(
@@ -166,7 +143,7 @@ def write_feedback(
     for result in results:
         name = result["student"]
         if not re.fullmatch(r"[\w-]+", name):
-            raise InputError(f"{clean(repr(name))} is no name for a file of feedback")
+            raise InputError(f"{clean(repr(name))} is not a name for a file of feedback")
         pages[name] = feedback_page(result, name in on_test)
         write_text(out / "feedback" / f"{name}.md", feedback(result, name in on_test))
         write_text(out / "feedback" / f"{name}.html", pages[name])

@@ -17,18 +17,20 @@ def to_look_at(results: Sequence[Result], highest: Mapping[str, float]) -> dict[
         highest: the best score on test that is believed of a data set, [look] of settings.toml.
     """
     owners = owners_of(results)
-    found = {}
+    sentences_of = {}
     for result in results:
         if result["status"] != "graded":
             continue
         entries = result.get("predictions", [])
-        said = [*not_there(entries), *twice(result["student"], entries, owners)]
-        said += [f"{one['file']}: {text}" for one in entries for text in one.get("odd", ())]
-        said += [*too_good(entries, highest), *unimportable(result)]
-        said += result.get("flags", [])
-        if said:
-            found[result["student"]] = said
-    return found
+        sentences = [*not_there(entries), *twice(result["student"], entries, owners)]
+        sentences += [
+            f"{entry['file']}: {text}" for entry in entries for text in entry.get("odd", ())
+        ]
+        sentences += [*too_good(entries, highest), *unimportable(result)]
+        sentences += result.get("flags", [])
+        if sentences:
+            sentences_of[result["student"]] = sentences
+    return sentences_of
 
 
 def unimportable(result: Result) -> list[str]:
@@ -77,9 +79,9 @@ def twice(student: str, entries: Sequence[Mapping], owners: Mapping[str, list]) 
 
 def too_good(entries: Sequence[Mapping], highest: Mapping[str, float]) -> list[str]:
     """Scores on test that only who has seen its labels would have."""
-    found = [
+    scores = [
         f"{Path(entry['file']).stem} {entry['value']:.3f}"
         for entry in entries
         if entry["split"] == "test" and (entry["value"] or 0) > highest.get(entry["data"], 1.0)
     ]
-    return [f"are the public test labels in it? {', '.join(found)}"] if found else []
+    return [f"are the public test labels in it? {', '.join(scores)}"] if scores else []

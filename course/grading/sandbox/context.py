@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import secrets
 import shutil
+import tempfile
 import threading
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -14,12 +14,12 @@ from typing import Any
 
 from checks.graded_tasks import GradedTask
 from course import handout, table
-from course.grading.sandbox import isolation, leftovers
-from course.grading.sandbox.confine import FIRST_GROUP, GROUPS, Limits
+from course.grading.sandbox.confine import Limits
+from course.grading.sandbox.isolation import Bubblewrap, Isolation
 
 ROOT = Path(__file__).resolve().parents[3]
 # Of this folder, what the sandbox needs
-INSIDE = ("__init__", "confine", "likeness", "removal", "runs", "seccomp", "worker")
+INSIDE = ("__init__", "confine", "runs", "system_calls", "worker")
 SECONDS = 20.0  # wall time of one task
 
 
@@ -34,14 +34,13 @@ class GradingContext:
     stage: Path  # the staff's files that the sandbox may read
     limits: Limits
     seconds: float  # wall time of one task
-    around: isolation.AnotherUser
-    group: int  # may read the stage, as root
+    isolation: Isolation
     lock: threading.Lock = field(
         default_factory=threading.Lock
     )  # torch's default type is one for all
 
     def seed(self, student: str) -> int:
-        """Of a student's hidden inputs."""
+        """The number from which a student's hidden inputs are made."""
         key = f"{self.secret}:{self.part}:{student}".encode()
         return int.from_bytes(hashlib.blake2b(key, digest_size=4).digest()) >> 1
 
@@ -52,12 +51,12 @@ def open_context(
     secret: str,
     limits: Limits | None = None,
     seconds: float = SECONDS,
-    around: isolation.AnotherUser | None = None,
+    isolation: Isolation | None = None,
 ) -> Iterator[GradingContext]:
     """Lay out the staff's files: the handout, for part 2 also our part 1, and the worker."""
     settings = table.read_settings(ROOT)
     tasks = tuple(t for t in table.course_tasks(settings) if t.part == part)
-    with leftovers.own_folder() as stage:
+    with new_stage() as stage:
         write_all(stage / "handout", handout.build(ROOT, "2").files)
         if part == 2:
             solved = handout.build(ROOT, "2", with_solution=True).files
@@ -67,8 +66,7 @@ def open_context(
         inside.mkdir(parents=True)
         for name in INSIDE:
             shutil.copy(Path(__file__).with_name(f"{name}.py"), inside)
-        group = new_group()
-        leftovers.for_group(stage, group)
+        open_to_others(stage)
         yield GradingContext(
             part,
             settings,
@@ -77,14 +75,23 @@ def open_context(
             stage,
             limits or Limits(),
             seconds,
-            around or isolation.best(),
-            group,
+            isolation or Bubblewrap(),
         )
 
 
-def new_group() -> int:
-    """A group that no other batch has, in all likelihood."""
-    return FIRST_GROUP + secrets.randbelow(GROUPS)
+@contextlib.contextmanager
+def new_stage() -> Iterator[Path]:
+    """A folder for what the sandbox may see, in one that nobody else can enter; gone afterwards."""
+    with tempfile.TemporaryDirectory(prefix="minbert-grading-") as name:
+        stage = Path(name) / "stage"
+        stage.mkdir()
+        yield stage
+
+
+def open_to_others(folder: Path) -> None:
+    """Let the sandbox's user read a folder, whatever the umask is."""
+    for path in (folder, *folder.rglob("*")):
+        path.chmod(0o755 if path.is_dir() else 0o644)
 
 
 def write_all(folder: Path, files: Mapping[str, bytes]) -> None:

@@ -30,14 +30,14 @@ def normal(requirement: str) -> str:
 def needed(allowed: tuple[str, ...] = ()) -> frozenset[str]:
     """The packages of requirements.txt and further ones, and what they need in turn."""
     lines = [*REQUIREMENTS.read_text(encoding="utf-8").splitlines(), *allowed]
-    found = [normal(line) for line in lines if NAME.match(line.strip())]
-    for name in found:  # the list grows while it is read
+    packages = [normal(line) for line in lines if NAME.match(line.strip())]
+    for name in packages:  # the list grows while it is read
         try:
             more = [normal(line) for line in requires(name) or () if "extra ==" not in line]
         except PackageNotFoundError:  # of another system
             continue
-        found += [one for one in more if one not in found]
-    return frozenset(found)
+        packages += [package for package in more if package not in packages]
+    return frozenset(packages)
 
 
 @cache

@@ -67,9 +67,9 @@ def part_1(tensors: dict[str, Tensor], task_id: str, runs: list[list]) -> dict[s
         runs: of each run its name, set of inputs, floating-point type and options of the runner;
             the option ``mended`` puts right what the classifier's __init__ may have got wrong.
     """
-    found: dict[str, Any] = {}
+    results: dict[str, Any] = {}
     for name, inputs, dtype, options in runs:
-        given = {
+        values = {
             key.removeprefix(f"{inputs}/"): tensor
             for key, tensor in tensors.items()
             if key.startswith(f"{inputs}/")
@@ -79,8 +79,8 @@ def part_1(tensors: dict[str, Tensor], task_id: str, runs: list[list]) -> dict[s
         mended = mended_classifier() if "mended" in options else contextlib.nullcontext()
         try:
             with default_dtype(DTYPES[dtype]), FixedDropout(), mended:
-                given = functions.in_dtype(given, DTYPES[dtype])
-                outputs = functions.RUNS[task_id](given, **others)
+                values = functions.in_dtype(values, DTYPES[dtype])
+                outputs = functions.RUNS[task_id](values, **others)
         except MemoryError:
             raise
         except (Exception, SystemExit) as error:
@@ -88,8 +88,8 @@ def part_1(tensors: dict[str, Tensor], task_id: str, runs: list[list]) -> dict[s
             outputs = {"error": finding.text, "error kind": finding.kind}
             outputs |= {"error slight": "yes"} if finding.slight else {}
             outputs |= {} if imported(task_id) else {"error at import": "yes"}
-        found |= {f"{name}|{output}": value for output, value in outputs.items()}
-    return found
+        results |= {f"{name}|{output}": value for output, value in outputs.items()}
+    return results
 
 
 def imported(task_id: str) -> bool:
@@ -103,20 +103,19 @@ def mended_classifier() -> Iterator[None]:
 
     The linear layer takes the place of the student's last one; all other layers do nothing.
     """
-    given = functions.student_classifier
+    inner = functions.student_classifier
 
     def student_classifier(
         references: dict[str, Tensor], option: str
     ) -> tuple[nn.Module, nn.Module, list[nn.Module]]:
-        model, encoder, own = given(references, option)
+        model, encoder, own = inner(references, option)
         weight = references["weights/head.weight"]  # (labels, D)
         linear = nn.Linear(weight.shape[1], weight.shape[0]).to(weight.dtype)
         dropout = nn.Dropout(functions.CLASSIFIER_DROPOUT)
         linears, dropouts = [], []
         for container, key in layers_in(model, encoder, own):
-            found = isinstance(container[key], nn.Linear), isinstance(container[key], nn.Dropout)
-            linears += [(container, key)] * found[0]
-            dropouts += [(container, key)] * found[1]
+            linears += [(container, key)] * isinstance(container[key], nn.Linear)
+            dropouts += [(container, key)] * isinstance(container[key], nn.Dropout)
             container[key] = nn.Identity()
         for right, places in ((linear, linears[-1:]), (dropout, dropouts)):
             for container, key in places or [(model._modules, HEAD[type(right)])]:
@@ -156,9 +155,9 @@ def optimizer(_: dict[str, Tensor], cases: list[dict[str, Any]], seed: int) -> d
         opt_class = importlib.import_module("optimizer").AdamW
         if not adamw.is_started(opt_class):
             return {"hidden|error": "", "hidden|error kind": "not started"}
-        found: dict[str, Any] = {}
-        for given in cases:
-            case = case_from(given)
+        results: dict[str, Any] = {}
+        for fields in cases:
+            case = case_from(fields)
             with contextlib.suppress(
                 ArithmeticError,
                 AttributeError,
@@ -170,28 +169,28 @@ def optimizer(_: dict[str, Tensor], cases: list[dict[str, Any]], seed: int) -> d
                 adamw.CheckFailed,
             ):
                 trajectory = adamw.run_case(opt_class, case, seed=seed)
-                found[f"hidden|{case.name}"] = torch.from_numpy(trajectory)
+                results[f"hidden|{case.name}"] = torch.from_numpy(trajectory)
         outputs = adamw.outputs_of(opt_class)
-        found["hidden|gradient"] = outputs["gradient"]
-        return found | {f"public|{name}": output for name, output in outputs.items()}
+        results["hidden|gradient"] = outputs["gradient"]
+        return results | {f"public|{name}": output for name, output in outputs.items()}
     except MemoryError:
         raise
     except (Exception, SystemExit) as error:
-        said = {"hidden|error": describe(error).text, "hidden|error kind": "error"}
-        return said | ({} if imported("optimizer.step") else {"hidden|error at import": "yes"})
+        results = {"hidden|error": describe(error).text, "hidden|error kind": "error"}
+        return results | ({} if imported("optimizer.step") else {"hidden|error at import": "yes"})
 
 
-def case_from(given: dict[str, Any]) -> adamw.Case:
+def case_from(fields: dict[str, Any]) -> adamw.Case:
     """A case from JSON."""
     groups = tuple(
         adamw.Group(
             tuple(map(tuple, group["shapes"])),
             {k: tuple(v) if k == "betas" else v for k, v in group["settings"].items()},
         )
-        for group in given["groups"]
+        for group in fields["groups"]
     )
-    missing = tuple(map(tuple, given["missing"]))
-    return adamw.Case(**{**given, "groups": groups, "missing": missing})
+    missing = tuple(map(tuple, fields["missing"]))
+    return adamw.Case(**{**fields, "groups": groups, "missing": missing})
 
 
 def part_2(
@@ -215,15 +214,15 @@ def part_2(
     with repaired_model(task_id) if repaired else contextlib.nullcontext():
         if asked is None:
             return calls.measure(task_id, seed)
-        requests = {name: request_from(given, tensors) for name, given in asked.items()}
+        requests = {name: request_from(fields, tensors) for name, fields in asked.items()}
         return calls.perform(task_id, requests, seed, attempt)
 
 
-def request_from(given: dict[str, Any], tensors: dict[str, Tensor]) -> calls.Request:
+def request_from(fields: dict[str, Any], tensors: dict[str, Tensor]) -> calls.Request:
     """A request from JSON, which names its tensors."""
-    batch = [tuple(tensors[name] for name in pair) for pair in given["batch"]]
-    weights = {name: tensors[known] for name, known in given["weights"].items()}
-    return calls.Request(**{**given, "batch": batch, "weights": weights})
+    batch = [tuple(tensors[name] for name in pair) for pair in fields["batch"]]
+    weights = {name: tensors[known] for name, known in fields["weights"].items()}
+    return calls.Request(**{**fields, "batch": batch, "weights": weights})
 
 
 @contextlib.contextmanager
@@ -232,17 +231,17 @@ def repaired_model(task_id: str) -> Iterator[None]:
 
     For a prediction, its forward returns BERT's pooled output besides.
     """
-    given = calls.student_model
+    inner = calls.student_model
 
     def student_model(
         option: str, seed: int = 0, attempt: int = 0
     ) -> tuple[nn.Module, list[nn.Module]]:
-        model, encoders = given(option, seed, attempt)
+        model, encoders = inner(option, seed, attempt)
         for name in calls.loose_layers(model, encoders):
             held = getattr(model, name)
             layers = held.values() if isinstance(held, dict) else held
-            found = nn.ModuleList(layer for layer in layers if isinstance(layer, nn.Module))
-            model.add_module(f"found in {name}", found)
+            modules = nn.ModuleList(layer for layer in layers if isinstance(layer, nn.Module))
+            model.add_module(f"found in {name}", modules)
         model.requires_grad_(True)
         for encoder in encoders:
             encoder.requires_grad_(option == "finetune")

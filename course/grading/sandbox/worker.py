@@ -2,8 +2,8 @@
 
     python worker.py FOLDER…       FOLDERs go in front of sys.path, the request comes on stdin
 
-It knows inputs, no right answers. It imports torch and the checks once, gives up its rights
-(sandbox.py) and runs each task in a child of its own, so that a task that hangs, crashes or changes
+It knows inputs, not the right answers. It imports torch and the checks once, gives up its rights
+(confine.py) and runs each task in a child of its own, so that a task that hangs, crashes or changes
 what others use harms itself only. A child leaves its arrays in a file; this process passes them on
 to the grader and never looks into them. The grader trusts nothing that comes from here.
 
@@ -16,8 +16,11 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import importlib
+import importlib.machinery
 import json
 import os
+import select
+import shutil
 import signal
 import stat
 import struct
@@ -28,12 +31,13 @@ from typing import Any, BinaryIO
 
 HEAD = struct.Struct("<II")
 PR_SET_DUMPABLE = 4
-BIGGEST = 1_000_000  # numbers in one output
+MOST_NUMBERS = 1_000_000  # in one output
 MOST_TEXT = 2**20  # bytes that an answer's JSON may have
+Frame = tuple[dict, bytes]  # the JSON text's table, safetensors bytes
 
 
-def read_frame(stream: BinaryIO, most_text: int = 2**30) -> tuple[dict, bytes] | None:
-    """The next frame's JSON and bytes; None at the end, or where it is cut off or no frame.
+def read_frame(stream: BinaryIO, most_text: int = 2**30) -> Frame | None:
+    """The next frame's JSON and bytes; None at the end, or where it is cut off or not a frame.
 
     Args:
         most_text: bytes of the JSON text, which takes fifty times as many when it is read.
@@ -48,58 +52,55 @@ def read_frame(stream: BinaryIO, most_text: int = 2**30) -> tuple[dict, bytes] |
     if (len(text), len(data)) != sizes:
         return None
     try:
-        said = json.loads(text)
+        header = json.loads(text)
     except (ValueError, RecursionError):
         return None
-    return (said, data) if isinstance(said, dict) else None
+    return (header, data) if isinstance(header, dict) else None
 
 
-def frame(said: dict, data: bytes = b"") -> bytes:
+def frame(header: dict, data: bytes = b"") -> bytes:
     """A frame's bytes."""
-    text = json.dumps(said).encode()
+    text = json.dumps(header).encode()
     return HEAD.pack(len(text), len(data)) + text + data
 
 
 def main() -> None:
     """Answer one request."""
-    folders = sys.argv[1:]
-    sys.path[:1] = folders  # instead of this file's own
+    sys.path[:1] = sys.argv[1:]  # instead of this file's own
     sys.dont_write_bytecode = True
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # the first process gets none without a handler
     from safetensors.torch import load, save
 
-    from course.grading.sandbox.confine import Limits, Who, confine
+    from course.grading.sandbox.confine import MIB, Limits, confine
 
     request, data = read_frame(sys.stdin.buffer)
     answers = os.fdopen(os.dup(1), "wb")
     nothing = os.open(os.devnull, os.O_RDWR)
     for number in (0, 1):
-        os.dup2(nothing, number)  # what foreign code prints is no answer
+        os.dup2(nothing, number)  # what foreign code prints is not an answer
     limits = Limits(**request["limits"])
     for name in request["imports"]:  # before the fork, once for all tasks
         importlib.import_module(name)
     runs = importlib.import_module("course.grading.sandbox.runs")
     runs.warm_up(gradients=request["gradients"])
     ctypes.CDLL(None).prctl(PR_SET_DUMPABLE, 0, 0, 0, 0)  # children cannot look into this process
-    answers.write(frame({"layers": confine(limits, Who(**request["who"]))}))
+    answers.write(frame({"layers": confine(limits)}))
     answers.flush()
     tensors = load(data)
     for number, job in enumerate(request["jobs"]):
-        job |= {"beside": folders[1:], "hidden": request["hidden"]}
-        said, content = in_child(Path(f"job-{number}"), job, tensors, save, answers.fileno())
-        answers.write(frame(said | {"job": job["name"]}, content))
+        job |= {"hidden": request["hidden"], "memory": limits.total_mib * MIB}
+        header, content = in_child(f"job-{number}", job, tensors, save, answers.fileno())
+        answers.write(frame(header | {"job": job["name"]}, content))
         answers.flush()
 
 
-def in_child(place: Path, job: dict, tensors: dict, save: Any, secret: int) -> tuple[dict, bytes]:
+def in_child(name: str, job: dict, tensors: dict, save: Any, answers: int) -> Frame:
     """Run one job in a forked child; what it left: (status and message, safetensors bytes).
 
     Args:
-        secret: the descriptor of the answers.
+        answers: the descriptor that leads to the grader.
     """
-    from course.grading.sandbox.confine import confine_task
-    from course.grading.sandbox.removal import remove
-
-    place = Path(os.environ.get("TMPDIR", "/tmp")) / place
+    place = Path(os.environ.get("TMPDIR", "/tmp")) / name
     place.mkdir()
     result = place / "result"
     deadline = time.monotonic() + job["seconds"]
@@ -108,48 +109,70 @@ def in_child(place: Path, job: dict, tensors: dict, save: Any, secret: int) -> t
         status = 1
         try:
             os.setsid()
-            os.close(secret)
-            confine_task()
-            said, content = work(place, job, tensors, save)
-            result.write_bytes(frame(said, content))
+            os.close(answers)
+            os.nice(10)  # the grader and whatever else runs here go first
+            header, content = work(place, job, tensors, save)
+            result.write_bytes(frame(header, content))
             status = 0
         finally:
             os._exit(status)
-    ended = wait(child, deadline)
-    with contextlib.suppress(OSError):
-        os.killpg(child, signal.SIGKILL)
-    sweep_up()
-    said, content = left_behind(result) or ({"status": "crashed"}, b"")
-    for left in place.parent.iterdir():
-        with contextlib.suppress(OSError):  # it is not the student's
-            remove(left)
-    if ended is None or (os.WIFSIGNALED(ended) and os.WTERMSIG(ended) == signal.SIGXCPU):
-        said, content = {"status": "timeout"}, b""
-    return said, content
+    stopped = watch(child, deadline, job["memory"], answers)
+    end_all()
+    header, content = left_behind(result) or ({"status": "crashed"}, b"")
+    for path in place.parent.iterdir():  # what is left counts against the folder's size
+        with contextlib.suppress(RecursionError):
+            shutil.rmtree(path, ignore_errors=True)
+        with contextlib.suppress(OSError):
+            path.unlink()
+    return ({"status": stopped}, b"") if stopped else (header, content)
 
 
-def sweep_up() -> None:
-    """End what left the child's group, and wait until it is gone; orphans are children of ours."""
+def watch(child: int, deadline: float, most_memory: int, answers: int) -> str:
+    """Wait for the child; why it had to be stopped: "timeout", "memory", or "" if it ended.
+
+    Where the grader is gone, which reads the answers, this process leaves at once. The kernel then
+    ends the whole namespace.
+    """
+    grader = select.poll()
+    grader.register(answers, 0)  # only errors: nobody reads
+    looked = time.monotonic()
+    while (now := time.monotonic()) < deadline:
+        ended, status = os.waitpid(child, os.WNOHANG)
+        if ended:
+            out_of_time = os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGXCPU
+            return "timeout" if out_of_time else ""
+        if now - looked > 0.2:
+            looked = now
+            if grader.poll(0):
+                os._exit(1)
+            if memory() > most_memory:
+                return "memory"
+        time.sleep(0.005)
+    return "timeout"
+
+
+def memory() -> int:
+    """Bytes that all processes of this user hold, as far as this one sees them."""
+    kib = 0
+    for path in Path("/proc").glob("[0-9]*/status"):
+        with contextlib.suppress(OSError):  # it has ended
+            lines = dict(
+                line.split(":", 1) for line in path.read_text(errors="replace").splitlines()
+            )
+            if int(lines["Uid"].split()[0]) == os.getuid():
+                kib += int(lines.get("VmRSS", "0 kB").split()[0])
+    return kib * 1024
+
+
+def end_all() -> None:
+    """End whatever a task has started, and wait until it is gone; orphans are children of ours."""
     with contextlib.suppress(OSError):  # there is none, or no child is left to wait for
         os.kill(-1, signal.SIGKILL)  # all that we may kill but ourselves: the student's
         while os.waitpid(-1, 0)[0]:
             pass
 
 
-def wait(child: int, deadline: float) -> int | None:
-    """The child's wait status; None if it had to be killed."""
-    while time.monotonic() < deadline:
-        found, status = os.waitpid(child, os.WNOHANG)
-        if found:
-            return status
-        time.sleep(0.005)
-    with contextlib.suppress(OSError):
-        os.kill(child, signal.SIGKILL)
-    os.waitpid(child, 0)
-    return None
-
-
-def left_behind(path: Path) -> tuple[dict, bytes] | None:
+def left_behind(path: Path) -> Frame | None:
     """The frame in a child's file, which may be anything by now: no link is followed."""
     try:
         number = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
@@ -166,35 +189,60 @@ def left_behind(path: Path) -> tuple[dict, bytes] | None:
 # In the child
 
 
-def work(place: Path, job: dict, tensors: dict, save: Any) -> tuple[dict, bytes]:
+def work(place: Path, job: dict, tensors: dict, save: Any) -> Frame:
     """Write the student's files, run the job's function, encode its outputs."""
-    from course.grading.sandbox.likeness import hide, look_like_checks
-
     code = place / "minbert"
-    code.mkdir()
     for name, text in job["files"].items():
         path = code / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, encoding="utf-8")
-    module, _, name = job["run"].partition(":")
-    run = getattr(importlib.import_module(module), name)
+    code.mkdir(exist_ok=True)
+    os.chdir(code)
+    sys.path[:0] = [str(code), *job["folders"]]
     hide(job["hidden"], code)
-    look_like_checks(code, [*job["folders"], *job["beside"]])
+    module, _, name = job["run"].partition(":")
     try:
-        outputs = run(tensors, **job["arguments"])
+        outputs = getattr(importlib.import_module(module), name)(tensors, **job["arguments"])
     except MemoryError:
         return {"status": "memory"}, b""
     return encode(outputs, save)
 
 
-def encode(outputs: dict[str, Any], save: Any) -> tuple[dict, bytes]:
+class OnlyAllowed(importlib.machinery.PathFinder):
+    """In place of Python's finder of files: does not find some modules that are installed.
+
+    To look for one of them is not an error: torch.compile asks which packages there are.
+
+    Args:
+        hidden: their names.
+        code: the folder where a student's own modules may have such names.
+    """
+
+    def __init__(self, hidden: list[str], code: Path):
+        self.hidden, self.code = frozenset(hidden), str(code)
+
+    def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:
+        """What PathFinder finds; for a hidden name the student's own module, or None."""
+        if path is None and name in self.hidden:
+            path = [self.code]
+        return super().find_spec(name, path, target)
+
+
+def hide(hidden: list[str], code: Path) -> None:
+    """Have modules not found that are not loaded yet."""
+    place = sys.meta_path.index(importlib.machinery.PathFinder)
+    sys.meta_path[place] = OnlyAllowed(hidden, code)
+    importlib.invalidate_caches()
+
+
+def encode(outputs: dict[str, Any], save: Any) -> Frame:
     """Tensors as safetensors; of everything else the type's name, of texts the text."""
     import torch
 
     arrays, others, texts = {}, {}, {}
     for name, output in outputs.items():
         plain = isinstance(output, torch.Tensor) and output.layout is torch.strided
-        if plain and output.numel() <= BIGGEST and not output.is_complex():
+        if plain and output.numel() <= MOST_NUMBERS and not output.is_complex():
             arrays[name] = torch.empty(output.shape, dtype=output.dtype).copy_(output.detach())
         elif isinstance(output, str):
             texts[name] = str(output)[:2000]

@@ -1,0 +1,33 @@
+"""Points besides those of the graded tasks: one function for each row of [extra] in settings.toml.
+
+A function takes the submission, whose code it must not run, and returns which fraction of the
+row's points it earns, with a note for the student. FUNCTIONS has them by the row's key.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from course.grading.judging.types import Submission
+from training.files.errors import InputError
+
+FUNCTIONS: dict[str, Callable[[Submission], tuple[float, str]]] = {}
+
+
+def functions_of(part: int, settings: Mapping[str, Any]) -> dict[str, Callable]:
+    """The functions of a part's rows; InputError if there is a row without one."""
+    names = [name for name, row in settings["extra"].items() if row["part"] == part]
+    for name in names:
+        if name not in FUNCTIONS:
+            raise InputError(f"course/grading/judging/extra.py has no function for extra.{name}")
+    return {name: FUNCTIONS[name] for name in names}
+
+
+def award(submission: Submission, settings: Mapping[str, Any]) -> dict[str, tuple[float, str]]:
+    """Points and note of each row of the submission's part."""
+    awarded = {}
+    for name, function in functions_of(submission.part, settings).items():
+        fraction, note = function(submission)
+        awarded[name] = round(fraction * settings["extra"][name]["points"], 2), note
+    return awarded

@@ -1,0 +1,115 @@
+"""The points of a submission, a row each: graded tasks, extra points, manual marks, lateness.
+
+Whatever shows or sums points reads these rows: feedback, the class page, the tables of grades and
+Gradescope's results. What each row is worth stands in settings.toml and checks/graded_tasks.toml.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from course import table
+from course.grading.intake.lists import Marks
+
+Result = Mapping[str, Any]
+LATE = "late"
+
+
+@dataclass(frozen=True)
+class Row:
+    """One row of points."""
+
+    id: str  # a task's number, a key of [extra] or [manual], LATE
+    title: str
+    points: float | None  # None: a manual mark that nobody has given yet
+    maximum: float
+    note: str = ""  # for the student
+    kind: str = "task"  # or "extra", "manual", "late"
+    task: Mapping[str, Any] = field(default_factory=dict)  # a graded task's part of the result
+
+
+@dataclass(frozen=True)
+class PointSheet:
+    """All rows of a submission; a row without a mark counts in neither of the two numbers."""
+
+    rows: tuple[Row, ...]
+
+    @property
+    def total(self) -> float:
+        """The points of all marked rows."""
+        return sum(row.points for row in self.rows if row.points is not None)
+
+    @property
+    def maximum(self) -> float:
+        """The most that all marked rows can have."""
+        return sum(row.maximum for row in self.rows if row.points is not None)
+
+    @property
+    def unmarked(self) -> list[str]:
+        """The manual rows that nobody has marked yet."""
+        return [row.id for row in self.rows if row.points is None]
+
+    def of_kind(self, *kinds: str) -> list[Row]:
+        """The rows of some kinds."""
+        return [row for row in self.rows if row.kind in kinds]
+
+
+def points_of(
+    result: Result,
+    settings: Mapping[str, Any],
+    marks: Marks | None = None,
+    late: Mapping[str, Any] | None = None,
+) -> PointSheet | None:
+    """The rows of a result; all are 0 if it was refused. None: the grader failed.
+
+    Args:
+        settings: settings.toml, checked.
+        marks: what people gave, by student and row.
+        late: see deadlines.lateness.
+    """
+    if result["status"] == "refused":
+        return no_points(result["part"], settings, result["why"])
+    if result["status"] != "graded":
+        return None
+    rows = [*task_rows(result), *extra_rows(result, settings)]
+    rows += manual_rows(result, settings, marks or {})
+    if late:
+        lost = late["lost"] * PointSheet(tuple(rows)).total
+        note = f"Handed in {late['handed_in']}, due {late['deadline']}"
+        note += f": {late['why']}." if late["why"] else "."
+        rows.append(Row(LATE, "Late", 0.0 - lost, 0, note, LATE))
+    return PointSheet(tuple(rows))
+
+
+def no_points(part: int, settings: Mapping[str, Any], note: str = "") -> PointSheet:
+    """All rows of a part with 0 points."""
+    tasks = [task for task in table.course_tasks(settings) if task.part == part]
+    rows = [Row(task.number, task.title, 0.0, task.points, note) for task in tasks]
+    empty = {"part": part, "student": ""}
+    others = [*extra_rows(empty, settings), *manual_rows(empty, settings, {})]
+    rows += [Row(row.id, row.title, 0.0, row.maximum, note, row.kind) for row in others]
+    return PointSheet(tuple(rows))
+
+
+def task_rows(result: Result) -> Iterator[Row]:
+    """The graded tasks."""
+    for task in result["tasks"]:
+        yield Row(task["number"], task["title"], task["points"], task["of"], task=task)
+
+
+def extra_rows(result: Result, settings: Mapping[str, Any]) -> Iterator[Row]:
+    """The rows of [extra], which functions of extra.py have awarded."""
+    for name, row in settings["extra"].items():
+        if row["part"] == result["part"]:
+            points, note = result.get("extra", {}).get(name, (0.0, ""))
+            yield Row(name, row["title"], points, row["points"], note, "extra")
+
+
+def manual_rows(result: Result, settings: Mapping[str, Any], marks: Marks) -> Iterator[Row]:
+    """The rows of [manual], which people mark in part 2."""
+    if result["part"] == 2:
+        for name, maximum in settings["manual"].items():
+            points, comment = marks.get((result["student"], name), (None, ""))
+            yield Row(name, name, points, maximum, comment, "manual")

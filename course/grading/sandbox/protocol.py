@@ -1,0 +1,143 @@
+"""Ask the sandbox: send jobs to its program, read what comes back, and trust nothing of it."""
+
+from __future__ import annotations
+
+import io
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any
+
+import torch
+from safetensors.torch import load, save
+from torch import Tensor
+
+from course.grading.judging import judge
+from course.grading.sandbox import packages, sandbox
+from course.grading.sandbox.context import GradingContext
+from course.grading.sandbox.worker import HEAD, MOST_NUMBERS, MOST_TEXT, Frame, frame, read_frame
+
+# What the program in the sandbox loads once for all tasks: always, and what scripts import
+IMPORTS = (
+    "course.grading.sandbox.runs",
+    "utils",
+    "base_bert",
+)
+IMPORTS_OF_SCRIPTS = (
+    "tokenizer",
+    "datasets",
+    "evaluation",
+    "training.loop.run",
+    "training.loop.encoder_outputs",
+    "training.cli.flags",
+)
+SCRIPTS = {"classifier.py", "multitask_classifier.py"}
+OPTIMIZER = "optimizer.step"  # the one task without gradients of its own
+NUMBERS = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
+NUMBERS += (torch.bool, torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64)
+
+
+@dataclass(frozen=True)
+class Reply:
+    """What came back for one job."""
+
+    status: str
+    outputs: Mapping[str, Any] = field(default_factory=dict)
+
+
+def ask(
+    context: GradingContext, jobs: list[dict], tensors: Mapping[str, Tensor]
+) -> tuple[dict[str, Reply], list[str]]:
+    """Run jobs in a sandbox; after one that takes it down, run the rest in another.
+
+    Returns:
+        the reply to each job by its name, and the layers that were active.
+    """
+    replies: dict[str, Reply] = {}
+    layers: list[str] = []
+    data = save({name: tensor.detach().clone() for name, tensor in tensors.items()})
+    while waiting := [job for job in jobs if job["name"] not in replies]:
+        ended, frames = run_worker(context, waiting, data)
+        layers = [*ended.layers, *map(str, frames[0][0]["layers"])]
+        names = {job["name"] for job in waiting}
+        for header, content in frames[1:]:
+            if header.get("job") in names and header["job"] not in replies:
+                replies[header["job"]] = decode(header, content)
+        if all(job["name"] not in replies for job in waiting):
+            status = "timeout" if ended.status == "timeout" else "crashed"
+            replies[waiting[0]["name"]] = Reply(status)
+    return replies, layers
+
+
+def run_worker(
+    context: GradingContext, jobs: list[dict], data: bytes
+) -> tuple[sandbox.Ended, list[Frame]]:
+    """Send jobs to the program in a new sandbox; how it ended, and all that it has sent.
+
+    Raises:
+        RuntimeError: the sandbox did not start, which is not the student's fault.
+    """
+    longest = max(job["seconds"] for job in jobs)
+    limits = replace(context.limits, quiet_s=context.limits.quiet_s + longest)
+    request = {"limits": asdict(limits), "jobs": jobs, **preparation(jobs)}
+    request["hidden"] = packages.hidden(packages.allowed_by(context.settings))
+    staff, course = (context.stage / name for name in ("staff", "handout"))
+    worker = staff / "course" / "grading" / "sandbox" / "worker.py"
+    command = [sys.executable, "-s", "-B", str(worker), str(staff), str(course)]
+    ended = sandbox.run(command, frame(request, data), [context.stage], limits, context.isolation)
+    frames = frames_in(ended.answer)
+    if not frames or "layers" not in frames[0][0]:
+        raise RuntimeError(f"the sandbox did not start ({ended.status}): {ended.printed[-500:]}")
+    return ended, frames
+
+
+def preparation(jobs: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """What the program does before its tasks: it pays where several of them need it."""
+    scripts = any(SCRIPTS & job["files"].keys() for job in jobs)
+    gradients = any(job["name"] != OPTIMIZER for job in jobs)
+    return {"imports": [*IMPORTS, *IMPORTS_OF_SCRIPTS * scripts], "gradients": gradients}
+
+
+def frames_in(answer: bytes) -> list[Frame]:
+    """All whole frames of what the sandbox wrote."""
+    stream, frames = io.BytesIO(answer), []
+    while len(answer) - stream.tell() >= HEAD.size and (part := read_frame(stream, MOST_TEXT)):
+        frames.append(part)
+    return frames
+
+
+def decode(header: Mapping[str, Any], content: bytes) -> Reply:
+    """One frame as a reply: arrays, texts, and stand-ins for what was not a tensor."""
+    status = header.get("status")
+    if status != "ran":
+        known = isinstance(status, str) and status in judge.LACKING
+        return Reply(status if known else "invalid answer")
+    others, texts = header.get("others"), header.get("texts")
+    readable = isinstance(others, dict) and isinstance(texts, dict)
+    # each tensor's name, and each of its numbers, costs many times its bytes once it is read
+    if not readable or int.from_bytes(content[:8], "little") > MOST_TEXT:
+        return Reply("invalid answer")
+    try:
+        tensors = load(content)
+    except Exception:  # of safetensors, of torch: whatever it is, it is no answer
+        return Reply("invalid answer")
+    if sum(tensor.numel() for tensor in tensors.values()) > MOST_NUMBERS:
+        return Reply("invalid answer")
+    outputs: dict[str, Any] = {
+        name: tensor if tensor.dtype in NUMBERS else stand_in(str(tensor.dtype))
+        for name, tensor in tensors.items()
+    }
+    outputs |= {name: speakable(text)[:2000] for name, text in texts.items()}
+    outputs |= {n: None if kind == "NoneType" else stand_in(kind) for n, kind in others.items()}
+    return Reply("ran", outputs)
+
+
+def speakable(text: Any) -> str:
+    """A text without halves of characters, which no file can hold."""
+    return str(text).encode(errors="replace").decode()
+
+
+def stand_in(kind: Any) -> Any:
+    """Something whose type has that name; judge.py tells the student."""
+    known = isinstance(kind, str) and kind.replace(".", "_").isidentifier()
+    return type(kind[:40] if known else "object", (), {})()

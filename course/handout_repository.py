@@ -1,0 +1,186 @@
+"""The students' repository and its zip: made once, then updated by one more commit.
+
+An update that would give a conflict to students who have filled a stub is refused. What a handout
+holds is not decided here.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+import subprocess
+import tempfile
+import zipfile
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from checks.graded_tasks import GRADED_TASKS
+from course.handout_checks import Handout, refuse, write_files
+from course.regions import Fault, Region, text_of
+from training.files.errors import InputError
+from training.files.writing import atomic_write
+
+FIXED_DATE = (2020, 1, 1, 0, 0, 0)
+
+
+def write_zip(target: Path, handout: Handout) -> None:
+    """The same bytes for the same files: order, dates and rights fixed, nothing compressed.
+
+    Compressed bytes would depend on the version of zlib.
+    """
+    content = io.BytesIO()
+    top = f"{handout.settings['course']['folder']}-{repository_part(handout.part)}"
+    with zipfile.ZipFile(content, "w", zipfile.ZIP_STORED) as archive:
+        for name, data in handout.files.items():
+            info = zipfile.ZipInfo(f"{top}/{name}", FIXED_DATE)
+            info.create_system, info.external_attr = 3, 0o644 << 16
+            archive.writestr(info, data)
+    with atomic_write(target, "wb") as file:
+        file.write(content.getvalue())
+
+
+def repository_part(part: str) -> str:
+    """part1, part2 or all."""
+    return part if part == "all" else f"part{part}"
+
+
+def git(folder: Path, *arguments: str, settings: Mapping | None = None) -> str:
+    """Run git in a folder; its output. InputError with git's own words if it fails."""
+    course = (settings or {}).get("course", {})
+    who = [f"user.name={course.get('committer', '')}", f"user.email={course.get('email', '')}"]
+    fixed = [*who, "commit.gpgsign=false", "core.autocrlf=false", "core.quotepath=false"]
+    options = [word for setting in fixed for word in ("-c", setting)]
+    command = ["git", *options, *arguments]
+    done = subprocess.run(command, cwd=folder, capture_output=True, encoding="utf-8")
+    if done.returncode:
+        raise InputError(f"git {arguments[0]} in {folder} failed: {done.stderr.strip()}")
+    return done.stdout
+
+
+def message(handout: Handout, what: str) -> str:
+    """A commit's message; its last line tells a later --update what this handout is."""
+    part = "both parts" if handout.part == "all" else f"part {handout.part}"
+    return f"{what} of {handout.settings['course']['name']}, {part}\n\n{signature(handout)}"
+
+
+def signature(handout: Handout) -> str:
+    """Which part, whether part 1 is solved, and the language of a translation."""
+    state = "solved" if handout.with_solution else "stubs"
+    return " ".join(filter(None, ["Handout:", handout.part, state, handout.language]))
+
+
+def write_repository(out: Path, handout: Handout) -> None:
+    """A new repository with one commit, put in place when it is whole."""
+    if out.exists() and (not out.is_dir() or any(out.iterdir())):
+        raise InputError(f"{out} is there already; --update adds a commit, or choose another --out")
+    if out.resolve().is_relative_to(handout.root.resolve()):
+        raise InputError(f"{out} is inside the staff's repository; choose a place outside")
+    out.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix=f".{out.name}-", dir=out.parent) as folder:
+        made = Path(folder) / out.name
+        write_files(made, handout.files)
+        git(made, "init", "--quiet", "--initial-branch=main")
+        commit(made, handout, "Handout")
+        if out.is_dir():
+            out.rmdir()
+        made.rename(out)
+
+
+def commit(folder: Path, handout: Handout, what: str) -> None:
+    """Commit the handout's files, also those that .gitignore names."""
+    git(folder, "add", "--force", "--", *handout.files)
+    git(folder, "commit", "--quiet", "-m", message(handout, what), settings=handout.settings)
+
+
+# ---------------------------------------------------------------------------------------------
+# Updating
+
+
+def update_repository(out: Path, handout: Handout, allow_conflicts: bool) -> bool:
+    """One more commit with what has changed; False if nothing has.
+
+    Raises:
+        InputError: no handout, one of another kind, uncommitted changes, or students who filled a
+            stub would get a conflict.
+    """
+    made = earlier_handouts(out)
+    check_same_kind(out, made[0], handout)
+    if git(out, "status", "--porcelain"):
+        raise InputError(f"{out} has changes that are not committed; commit or undo them first")
+    if not allow_conflicts:
+        refuse(conflicts(out, handout))
+    gone = sorted(set(shipped_before(out)) - handout.files.keys())
+    try:
+        write_files(out, handout.files)
+        for name in gone:
+            git(out, "rm", "--quiet", "--ignore-unmatch", "--", name)
+        git(out, "add", "--force", "--", *handout.files)
+        if not git(out, "status", "--porcelain"):
+            return False
+        commit(out, handout, "Update")
+    except (InputError, OSError) as error:
+        git(out, "reset", "--quiet", "--hard")
+        raise InputError(f"{out} is as it was: {error}") from error
+    return True
+
+
+def earlier_handouts(out: Path) -> list[str]:
+    """Signatures of the handouts in a repository, the newest first."""
+    if not (out / ".git").is_dir():
+        raise InputError(f"{out} is not a git repository; leave out --update to make one")
+    log = git(out, "log", "--format=%B")
+    signatures = re.findall(r"^Handout: (?:1|2|all) (?:solved|stubs)(?: de)?$", log, re.M)
+    if not signatures:
+        raise InputError(f"{out} is a repository that this script did not make")
+    return signatures
+
+
+def check_same_kind(out: Path, before: str, handout: Handout) -> None:
+    """An update may add part 2 or a language, but neither take away nor give solutions."""
+    now = signature(handout)
+    (part, state, *language), (new_part, new_state, *new_language) = (
+        kind.split()[1:] for kind in (before, now)
+    )
+    grows = part in ("1", new_part) and language in ([], new_language)
+    if not grows or state != new_state or (part != new_part and state == "solved"):
+        raise InputError(
+            f"{out} was made as '{before}', this would be '{now}'; "
+            "only stubs of part 2 can be added to stubs of part 1, and a language to either"
+        )
+
+
+def shipped_before(out: Path) -> list[str]:
+    """Every file that a handout ever brought; what else is there, staff put there."""
+    log = git(out, "log", "--format=", "--name-only", "--grep=^Handout: ")
+    return sorted(set(filter(None, log.split("\n"))))
+
+
+def conflicts(out: Path, handout: Handout) -> Iterator[Fault]:
+    """Tasks whose filled stub a pull of this update would not merge.
+
+    Tried out: each stub of the present handout is filled with the solution, and git merges.
+    """
+    for task in GRADED_TASKS:
+        old = out / task.file
+        region = handout.regions[task.id]
+        if task.file not in handout.files or task.id in handout.solved or not old.is_file():
+            continue
+        before = old.read_text(encoding="utf-8")
+        filled = fill(before, region)
+        versions = {"theirs": filled, "old": before, "new": handout.text(task.file)}
+        with tempfile.TemporaryDirectory() as folder:
+            write_files(Path(folder), {name: text.encode() for name, text in versions.items()})
+            command = ["git", "merge-file", "-p", "-q", *versions]
+            if subprocess.run(command, cwd=folder, capture_output=True).returncode:
+                text = f"who has filled Task {task.number} gets a conflict from this update: the "
+                text += "stub or lines next to it changed; undo that, or --allow-conflicts"
+                yield Fault(region.file, region.line, text)
+
+
+def fill(text: str, region: Region) -> str:
+    """A file for students with the stub of one task replaced by the solution."""
+    title = next(task.title for task in GRADED_TASKS if task.id == region.id)
+    stub = re.compile(
+        rf'^ *### TODO\n(?: *#.*\n)*? *raise NotImplementedError\("{re.escape(title)}"\)\n', re.M
+    )
+    return stub.sub(lambda _: text_of(region.solution), text)

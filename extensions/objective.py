@@ -1,0 +1,148 @@
+"""The loss of a micro-batch, with the terms that the flags add to the task's own loss.
+
+own loss  + λ · SMART  + μ · Bregman  + w · loss on vectors,  mixed with the teachers'
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from functools import partial
+
+import torch
+from torch import Tensor, nn
+
+from extensions.flags import TechniqueFlags
+from extensions.loss import ranking, simcse, smart
+from extensions.loss.cosine import cosine_embedding
+from extensions.loss.distillation import mixed_loss, score_loss, soft_loss
+from extensions.loss.divergences import squared_difference, symmetric_kl
+from extensions.loss.perturbation import Passes
+from extensions.loss.r_drop import r_drop
+from extensions.tasks import TASKS, Task
+from training.files.errors import InputError
+from training.loop.processes import world_size
+
+
+class Objective:
+    """Losses of a TechniquesBERT.
+
+    Args:
+        autocast: what passes are put under.
+        teachers: of each task the models to learn it from, in evaluation mode; {}: from none.
+
+    Raises:
+        InputError: a loss over the rows of a batch in several processes.
+    """
+
+    def __init__(
+        self,
+        args: TechniqueFlags,
+        model: nn.Module,
+        autocast: Callable[[], AbstractContextManager],
+        teachers: Mapping[str, Sequence[nn.Module]],
+    ):
+        self.args, self.model, self.autocast, self.teachers = args, model, autocast, teachers
+        self.slow = smart.MomentumTeacher(model) if args.bregman else None
+        if world_size() > 1 and compares_rows(args):
+            raise InputError(f"{compares_rows(args)} compares the rows of a batch: use one process")
+
+    def __call__(self, name: str, inputs: Sequence[Tensor], labels: Tensor) -> Tensor:
+        """The mean loss of a task's rows: inputs are what its head takes."""
+        args, task = self.args, TASKS[name]
+        own_loss = task.losses[getattr(args, f"{name}_loss")]
+        divergence = divergence_of(task)
+        if args.regulariser == "r_drop":
+            outputs = self.outputs(self.model, task, simcse.twice(*inputs))
+            # KL has two directions, and a squared difference one
+            alpha = args.regulariser_weight * (1 if task.classes else 2)
+            return r_drop(own_loss, divergence, outputs, labels, alpha)
+        forward = partial(self.outputs, self.model, task, inputs)
+        passes = Passes(self.model.bert, forward) if args.regulariser or args.bregman else None
+        extra = getattr(args, f"{name}_extra")
+        with vectors_of(self.model) if extra else nullcontext() as vectors:
+            outputs = passes.clean() if passes else forward()
+        loss = own_loss(outputs, labels)
+        if args.regulariser == "smart":
+            search = {"epsilon": args.epsilon, "steps": args.ascents}
+            change = smart.smoothness(passes, outputs, divergence, **search)
+            loss = loss + args.regulariser_weight * change
+        if self.slow:
+            with passes.same_dropout(), torch.no_grad():
+                slow_outputs = self.outputs(self.slow.model, task, inputs)
+            loss = loss + args.bregman * divergence(outputs, slow_outputs)
+        if extra == "simcse" and name != "nli":
+            with vectors_of(self.model) as again:
+                forward()
+            term = simcse.unsupervised(torch.cat([vectors[0], again[0]]))
+            loss = loss + args.extra_weight * term
+        elif extra:
+            term = loss_on_pairs(extra, task, *vectors, labels, inputs[0])
+            loss = loss + args.extra_weight * term
+        if self.teachers:
+            with torch.no_grad():
+                models = self.teachers[name]
+                targets = torch.stack([self.outputs(model, task, inputs) for model in models])
+            soft = (soft_loss if task.classes else score_loss)(outputs, targets) / len(labels)
+            loss = mixed_loss(loss, soft, args.teacher_share)
+        return loss
+
+    def outputs(self, model: nn.Module, task: Task, inputs: Sequence[Tensor]) -> Tensor:
+        """What the task's head gives, in float32: (B, C) or (B,)."""
+        with self.autocast():
+            return getattr(model, task.head)(*inputs).float()
+
+
+def divergence_of(task: Task) -> Callable[[Tensor, Tensor], Tensor]:
+    """ℓ_s of SMART: symmetric KL of classes and of yes or no, the squared difference of numbers."""
+    return symmetric_kl if task.classes else squared_difference
+
+
+def loss_on_pairs(
+    extra: str, task: Task, u: Tensor, v: Tensor, labels: Tensor, first_ids: Tensor
+) -> Tensor:
+    """A loss on both vectors (B, D) of each pair: one of the task's extras.
+
+    Args:
+        first_ids: of the first texts, (B, L).
+    """
+    if extra == "cosine_embedding":
+        return cosine_embedding(u, v, labels)
+    if extra == "simcse":
+        premises = map(tuple, first_ids.tolist())
+        relations = [relation(task, label) for label in labels.tolist()]
+        rows = simcse.triplets(zip(premises, range(len(labels)), relations, strict=True))
+        if not rows:
+            return 0.0 * u.sum()
+        _, right, wrong = map(list, zip(*rows, strict=True))
+        return simcse.supervised(u[right], v[right], v[wrong])
+    same, different = labels >= task.same, labels <= task.different  # (B,)
+    symmetric = extra == "ranking_symmetric"
+    return ranking.ranking(u[same], v[same], v[different], symmetric=symmetric)
+
+
+def relation(task: Task, label: float) -> str:
+    """What a pair's label says, in NLI's words."""
+    if label >= task.same:
+        return "entailment"
+    return "contradiction" if label <= task.different else "neutral"
+
+
+def compares_rows(args: TechniqueFlags) -> str | None:
+    """The flag whose loss is not a mean over rows, if there is one."""
+    for name in args.tasks:
+        extra = getattr(args, f"{name}_extra")
+        if extra not in (None, "cosine_embedding"):
+            return f"--{name}_extra {extra}"
+    return "--sts_loss cosent" if args.sts_loss == "cosent" else None
+
+
+@contextmanager
+def vectors_of(model: nn.Module) -> Iterator[list[Tensor]]:
+    """The vectors (B, D) that the model makes within it, one for each time that it is called."""
+    vectors: list[Tensor] = []
+    hook = model.register_forward_hook(lambda module, inputs, output: vectors.append(output))
+    try:
+        yield vectors
+    finally:
+        hook.remove()

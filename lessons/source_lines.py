@@ -1,0 +1,63 @@
+"""The lines of bert.py that the playground shows next to the numbers they compute."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import re
+import textwrap
+from collections.abc import Callable
+from typing import Any
+
+from bert import BertLayer, BertModel, BertSelfAttention
+from checks.graded_tasks import graded_task
+
+# Screen of the page → the task, whose function it shows, and what to look for in its lines
+CODE: dict[str, tuple[str, Callable, str]] = {
+    "embeddings": ("bert.embed", BertModel.embed, r"embed"),
+    "projections": ("", BertSelfAttention.transform, r"linear_layer\(|view|transpose"),
+    "scores": ("bert.attention", BertSelfAttention.attention, r"sqrt|mask|softmax|transpose\(-"),
+    "sum": ("bert.attention", BertSelfAttention.attention, r"value"),
+    "heads": ("bert.attention", BertSelfAttention.attention, r"return|flatten|view|reshape"),
+    "add_norm": ("bert.add_norm", BertLayer.add_norm, r"ln_layer|dense_layer"),
+    "feed_forward": ("bert.layer", BertLayer.forward, r"interm"),
+    "pooler": ("", BertModel.forward, r"pooler"),
+}
+
+
+def source_lines(function: Callable, words: str) -> list[dict[str, Any]]:
+    """The lines of a function, without docstring and markers.
+
+    Args:
+        words: a pattern; the lines of its body where it occurs are what the screen is about.
+
+    Returns:
+        For each line number, the line's number in its file; text; here, whether the screen is
+        about it.
+    """
+    source, first = inspect.getsourcelines(function)
+    tree = ast.parse(textwrap.dedent("".join(source))).body[0]
+    doc = range(0)
+    if ast.get_docstring(tree) is not None:
+        doc = range(tree.body[0].lineno, tree.body[0].end_lineno + 1)
+    indent = len(source[0]) - len(source[0].lstrip())
+    return [
+        {
+            "number": first + number - 1,
+            "text": line[indent:].rstrip(),
+            "here": number >= tree.body[0].lineno and bool(re.search(words, line)),
+        }
+        for number, line in enumerate(source, start=1)
+        if number not in doc and line.strip() and not line.lstrip().startswith("###")
+    ]
+
+
+def code_by_screen() -> dict[str, dict[str, Any]]:
+    """For every screen of the page a title and lines of bert.py."""
+    return {
+        screen: {
+            "title": graded_task(task).title if task else f"Given · {function.__qualname__}",
+            "lines": source_lines(function, words),
+        }
+        for screen, (task, function, words) in CODE.items()
+    }

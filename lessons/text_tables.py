@@ -1,0 +1,114 @@
+"""Tables of texts and classes for numpy_bert.py and quantize.py: read, scored, written, compared.
+
+This file does not need torch, nor any file that does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from training.files.errors import InputError
+
+TEXT_COLUMNS = ("text", "sentence")
+LABEL_COLUMNS = ("label", "sentiment")
+
+
+def read_table(path: Path, text: str | None = None, label: str | None = None):
+    """(ids, texts, labels or None) of a table with a header, separated by commas or tabs.
+
+    Args:
+        text, label: names of the columns; by default the usual ones.
+    """
+    import pandas as pd
+
+    try:
+        with open(path, encoding="utf-8-sig") as file:
+            separator = "\t" if "\t" in file.readline() else ","
+        table = pd.read_csv(
+            path, sep=separator, dtype=str, keep_default_na=False, encoding="utf-8-sig"
+        ).fillna("")
+    except (OSError, UnicodeDecodeError, pd.errors.ParserError, pd.errors.EmptyDataError) as error:
+        raise InputError(f"{path} cannot be read as a table ({last_line(error)})") from error
+    columns = {
+        "text": next((name for name in (text, *TEXT_COLUMNS) if name in table), None),
+        "label": next((name for name in (label, *LABEL_COLUMNS) if name in table), None),
+    }
+    for wanted, kind in ((text, "text"), (label, "label")):
+        if wanted and columns[kind] != wanted:
+            raise InputError(f"{path} has no column {wanted!r} (it has: {', '.join(table)})")
+    if columns["text"] is None or table.empty:
+        why = "has no rows" if len(table.columns) and columns["text"] else "has no column of texts"
+        raise InputError(f"{path} {why} (columns: {', '.join(table)}); name it with --column")
+    ids = [*table["id"].str.strip()] if "id" in table else [str(i) for i in range(len(table))]
+    labels = None
+    if columns["label"]:
+        numbers = pd.to_numeric(table[columns["label"]], errors="coerce")
+        bad = numbers.isna() | (numbers != numbers.round()) | (numbers < 0)
+        if bad.any():
+            row = int(bad.to_numpy().argmax())
+            value = table[columns["label"]].iloc[row]
+            raise InputError(f"{path}, row {row + 1}: the label {value!r} is not a class; fix it")
+        labels = numbers.astype(int).to_numpy()
+    return ids, [*table[columns["text"]]], labels
+
+
+def report(labels: np.ndarray, predicted: np.ndarray) -> float:
+    """Print accuracy, confusion matrix and, of two classes, precision, recall and F1 of class 1."""
+    count = int(max(labels.max(), predicted.max())) + 1
+    confusion = np.zeros((count, count), int)
+    np.add.at(confusion, (labels, predicted), 1)  # rows: true class, columns: predicted
+    accuracy = float((labels == predicted).mean())
+    line = f"accuracy {accuracy:.5f} ({confusion.trace()} of {len(labels)})"
+    if count == 2:
+        correct, claimed, true = confusion[1, 1], confusion[:, 1].sum(), confusion[1].sum()
+        precision, recall = correct / max(1, claimed), correct / max(1, true)
+        f1 = 2 * correct / max(1, claimed + true)
+        line += f"  precision {precision:.4f}  recall {recall:.4f}  F1 {f1:.4f}"
+    print(line)
+    print("confusion (rows: true class):", confusion.tolist())
+    return accuracy
+
+
+def write(path: Path, ids: Sequence[str], predicted: np.ndarray) -> None:
+    """Write id,Predicted_Sentiment, all of it or nothing."""
+    lines = [f"{id_},{label}\n" for id_, label in zip(ids, predicted, strict=True)]
+    part = path.with_name(f".{path.name}.part")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        part.write_text("id,Predicted_Sentiment\n" + "".join(lines), encoding="utf-8")
+        part.replace(path)
+    except OSError as error:
+        raise InputError(
+            f"cannot write {path}: {error.strerror}; choose another place or make room"
+        ) from error
+    print(f"wrote {path}")
+
+
+def compare(path: Path, ids: Sequence[str], predicted: np.ndarray) -> None:
+    """Print in how many rows another prediction file (id, class) agrees, and which ids differ."""
+    import pandas as pd
+
+    try:
+        table = pd.read_csv(path, dtype=str, skipinitialspace=True)
+        other = dict(
+            zip(table.iloc[:, 0].str.strip().str.lower(), table.iloc[:, 1].astype(float))  # noqa: B905
+        )
+    except (OSError, ValueError, IndexError, pd.errors.ParserError) as error:
+        raise InputError(
+            f"{path} cannot be read as predictions, id and class ({last_line(error)})"
+        ) from error
+    missing = [id_ for id_ in ids if id_.lower() not in other]
+    if missing:
+        raise InputError(
+            f"{path} has no prediction for {len(missing)} of the {len(ids)} ids: {missing[0]} …"
+        )
+    differ = [id_ for id_, label in zip(ids, predicted, strict=True) if other[id_.lower()] != label]
+    print(f"same class as {path}: {len(ids) - len(differ)} of {len(ids)}", *differ[:5])
+
+
+def last_line(error: Exception) -> str:
+    """The last line of an error's message, which says what pandas could not read."""
+    return str(error).splitlines()[-1]

@@ -1,0 +1,317 @@
+"""The rows of pre-training: which sentences go together.
+
+Next sentences (Devlin et al. 2019, section 3.1 and appendix A), ALBERT's sentence order (Lan et al.
+2020, section 3.1), RoBERTa's full sentences (Liu et al. 2019, section 4.2). Rows are packed again
+for every epoch, from the seed and the epoch's number alone. This file does not know about files
+and models; how tokens are masked is masking.py's.
+"""
+
+from __future__ import annotations
+
+import zlib
+from array import array
+from bisect import bisect_left, bisect_right
+from collections.abc import Sequence
+from random import Random
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.utils.data import Dataset
+
+from pretraining.masking import IGNORED, MASKED, mask_tokens, whole_word_mask, word_numbers
+from pretraining.model import OBJECTIVES
+from training.files.errors import InputError
+
+SHORT = 0.1  # the fraction of rows that are made shorter, so that the model sees short ones too
+
+# A row of a plan is five numbers. Of two segments: where A begins in the corpus's ids, its length,
+# where B begins, its length, and the label. Of one segment: the same with nothing in B. Of full
+# sentences: the place in the epoch's order of the first document and the id in it that the row
+# begins with, the place of the last document and the id in it where the row ends, and the row's
+# length.
+COLUMNS = 5
+
+
+class PretrainingExamples(Dataset):
+    """The rows of one epoch, made by ``set_epoch(epoch)``: [i] → (ids, segments, label).
+
+    - 'nsp': [CLS] A [SEP] B [SEP]; sentences of a document are packed up to ``length`` and cut in
+      two at a random place, and in half of the rows B comes from another document (label 1, as in
+      BERT's code), while the sentences not used go into the next row. A tenth is packed shorter. A
+      pair that is too long loses tokens at either end of its longer segment. The original labels
+      every chunk of a single sentence 1; here a coin decides first, so that it is half of the rows.
+      Documents of one sentence serve as B only.
+    - 'sop': B follows A in its document, and in half of the rows the two are swapped (label 1).
+    - 'none': [CLS] sentences [SEP] of one document. No text is lost: a sentence longer than a row
+      continues in the next.
+    - 'none' with full_sentences: rows are filled across documents, whose order is drawn
+      again every epoch, with a [SEP] between two documents.
+
+    Args:
+        corpus: a ``Corpus``.
+        tokenizer: for its special tokens, its vocabulary's size and the ## tokens.
+        length: of a row at most, [CLS] and [SEP] included.
+        seed: for packing and masks; the same seed and epoch give the same rows in every process.
+        whole_word, probability: how ``collate_fn`` masks.
+
+    Raises:
+        InputError: an objective that this corpus, or this length, does not allow.
+    """
+
+    def __init__(
+        self,
+        corpus: Any,
+        tokenizer: Any,
+        objective: str,
+        length: int,
+        seed: int,
+        full_sentences: bool = False,
+        whole_word: bool = False,
+        probability: float = MASKED,
+    ):
+        if objective not in OBJECTIVES:
+            raise InputError(f"objective {objective!r} is not one of {', '.join(OBJECTIVES)}")
+        if length < 8:
+            raise InputError(f"rows of {length} tokens are too short; take at least 8")
+        if full_sentences and objective != "none":
+            raise InputError(
+                f"full sentences fill a row with one segment, {objective} needs two; "
+                "take the objective none"
+            )
+        if objective == "nsp" and corpus.n_documents < 2:
+            raise InputError(
+                "next sentences need a second document to take wrong ones from, and there is only "
+                "one; put blank lines between documents, or take the objective sop or none"
+            )
+        self.corpus = corpus
+        self.objective = objective
+        self.length = length
+        self.seed = seed
+        self.full_sentences = full_sentences
+        self.whole_word = whole_word
+        self.probability = probability
+        self.cls, self.sep = tokenizer.cls_token_id, tokenizer.sep_token_id
+        self.pad, self.mask = tokenizer.pad_token_id, tokenizer.mask_token_id
+        self.vocab_size = tokenizer.vocab_size
+        self.continues = torch.tensor([token.startswith("##") for token in tokenizer.pieces])
+        self.special = torch.zeros(self.vocab_size, dtype=torch.bool)  # (V,)
+        self.special[tokenizer.all_special_ids] = True
+        self.set_epoch(0)
+
+    def set_epoch(self, epoch: int) -> None:
+        """Pack the rows of an epoch."""
+        self.epoch = epoch
+        chance = Random(f"{self.seed} {epoch}")
+        plan = array("q")
+        if self.full_sentences:
+            self.order = np.random.default_rng([self.seed % 2**64, epoch]).permutation(
+                self.corpus.n_documents
+            )
+            self._pack_full(plan)
+        elif self.objective == "none":
+            for d in range(self.corpus.n_documents):
+                self._pack_single(plan, memoryview(self.corpus.starts(d)), chance)
+        else:
+            for d in range(self.corpus.n_documents):
+                self._pack_pairs(plan, d, chance)
+        if not plan:
+            raise InputError(
+                "no document has two sentences to make a pair of; put the paragraphs of a document "
+                "on consecutive lines, or take the objective none"
+            )
+        self.plan = np.frombuffer(plan, np.int64).reshape(-1, COLUMNS)  # (rows, 5)
+
+    def _target(self, room: int, chance: Random) -> int:
+        """How many tokens to pack: all there is room for, in a tenth of the rows fewer."""
+        return _between(2, room, chance) if chance.random() < SHORT else room
+
+    def _pack_single(self, plan: array, starts: Sequence[int], chance: Random) -> None:
+        """Rows of one segment: as many whole sentences as fit."""
+        at, end = starts[0], starts[-1]
+        while at < end:
+            target = self._target(self.length - 2, chance)
+            after = starts[bisect_right(starts, at + target) - 1]
+            if after <= at:  # the sentence alone is longer
+                after = at + target
+            plan.extend((at, after - at, after, 0, IGNORED))
+            at = after
+
+    def _pack_pairs(self, plan: array, d: int, chance: Random) -> None:
+        """Rows of two segments, out of document d."""
+        starts = memoryview(self.corpus.starts(d))  # of its sentences in ids
+        last = len(starts) - 1
+        room = self.length - 3
+        first = 0
+        while first < last and last > 1:
+            target = self._target(room, chance)
+            # sentences first … after − 1: the fewest that reach the target; each has a token
+            enough = min(first + target, last)
+            after = bisect_left(starts, starts[first] + target, first + 1, enough)
+            label = int(chance.random() < 0.5)
+            foreign = self.objective == "nsp" and label == 1
+            if after - first == 1 and not foreign:  # a pair needs two
+                first, after = (first, after + 1) if after < last else (first - 1, after)
+            cut = first + 1 if after - first == 1 else _between(first + 1, after - 1, chance)
+            a = (starts[first], starts[cut] - starts[first])
+            if foreign:
+                b = self._elsewhere(d, target - a[1], chance)
+                first = cut
+            else:
+                b = (starts[cut], starts[after] - starts[cut])
+                first = after
+            a, b = _truncate(a, b, room, chance)
+            if label and not foreign:
+                a, b = b, a
+            plan.extend((*a, *b, label))
+
+    def _elsewhere(self, d: int, wanted: int, chance: Random) -> tuple[int, int]:
+        """(begin, length) of sentences from another document, at least one."""
+        other = _between(0, self.corpus.n_documents - 2, chance)
+        starts = memoryview(self.corpus.starts(other + (other >= d)))
+        last = len(starts) - 1
+        first = _between(0, last - 1, chance)
+        enough = max(first + 1, min(first + wanted, last))
+        after = bisect_left(starts, starts[first] + wanted, first + 1, enough)
+        return starts[first], starts[after] - starts[first]
+
+    def _pack_full(self, plan: array) -> None:
+        """Rows of whole sentences, from one document into the next."""
+        begin_place, begin_at, used = 0, None, 1  # the row that is being filled; [CLS] is in it
+        for place, d in enumerate(self.order):
+            starts = memoryview(self.corpus.starts(int(d)))
+            at, end = starts[0], starts[-1]
+            if begin_at is None:
+                begin_place, begin_at = place, at
+            while at < end:
+                room = self.length - used - 1  # a [SEP] ends it
+                after = starts[bisect_right(starts, at + room) - 1] if room > 0 else at
+                if after <= at and used == 1:  # a sentence longer than a row is cut
+                    after = at + room
+                if after > at:
+                    used += after - at
+                    at = after
+                if at < end:  # the row is full
+                    taken = at > starts[0]  # something of this document: a [SEP] follows it
+                    plan.extend((begin_place, begin_at, place, at, used + taken))
+                    begin_place, begin_at, used = place, at, 1
+            used += 1  # the [SEP] after the document
+        plan.extend((begin_place, begin_at, len(self.order) - 1, at, used))
+
+    def __len__(self) -> int:
+        return len(self.plan)
+
+    def lengths(self) -> np.ndarray:
+        """(rows,) int64: tokens of each row of this epoch, [CLS] and [SEP] included."""
+        if self.full_sentences:
+            return self.plan[:, 4].copy()
+        return self.plan[:, 1] + self.plan[:, 3] + (2 if self.objective == "none" else 3)
+
+    def __getitem__(self, i: int) -> tuple[np.ndarray, np.ndarray, int]:
+        """→ ids (L,) int64, segments (L,) int64, label: 0, 1, or −100 without a second segment."""
+        if self.full_sentences:
+            ids = self._full_row(*self.plan[i, :4].tolist())
+            return ids, np.zeros_like(ids), IGNORED
+        a, length_a, b, length_b, label = self.plan[i].tolist()
+        second = self.objective != "none"
+        ids = np.full(length_a + length_b + (3 if second else 2), self.sep, np.int64)
+        ids[0] = self.cls
+        ids[1 : length_a + 1] = self.corpus.ids[a : a + length_a]
+        segments = np.zeros_like(ids)
+        if second:
+            ids[length_a + 2 : -1] = self.corpus.ids[b : b + length_b]
+            segments[length_a + 2 :] = 1
+        return ids, segments, label
+
+    def _full_row(self, place: int, begin: int, last: int, end: int) -> np.ndarray:
+        """[CLS] the end of a document [SEP] whole ones [SEP] the beginning of another [SEP]."""
+        parts = [[self.cls]]
+        for here in range(place, last + 1):
+            starts = self.corpus.starts(int(self.order[here]))
+            from_ = begin if here == place else int(starts[0])
+            to = end if here == last else int(starts[-1])
+            if to > from_:
+                parts += [self.corpus.ids[from_:to], [self.sep]]
+        return np.concatenate(parts, dtype=np.int64)
+
+    def collate(
+        self, rows: Sequence[tuple[np.ndarray, np.ndarray, int]], generator: torch.Generator
+    ) -> dict[str, Tensor]:
+        """Pad and mask rows: token_ids, token_type_ids, attention_mask, labels, next_labels.
+
+        labels (B, L) are the ids of the masked tokens and −100 elsewhere, next_labels (B,) the
+        labels of the rows; all int64.
+        """
+        shape = len(rows), max(len(ids) for ids, _, _ in rows)
+        ids = np.full(shape, self.pad, np.int64)
+        segments, attention = np.zeros_like(ids), np.zeros_like(ids)
+        for i, (row, row_segments, _) in enumerate(rows):
+            ids[i, : len(row)] = row
+            segments[i, : len(row)] = row_segments
+            attention[i, : len(row)] = 1
+        whole = torch.from_numpy(ids)  # (B, L)
+        options = (self.special[whole], self.mask, self.vocab_size, self.probability, generator)
+        if self.whole_word:
+            words = word_numbers(whole, self.continues)
+            inputs, labels = whole_word_mask(whole, words, *options)
+        else:
+            inputs, labels = mask_tokens(whole, *options)
+        return {
+            "token_ids": inputs,
+            "token_type_ids": torch.from_numpy(segments),
+            "attention_mask": torch.from_numpy(attention),
+            "labels": labels,
+            "next_labels": torch.tensor([label for _, _, label in rows]),
+        }
+
+    def collate_fn(self, rows: Sequence[tuple[np.ndarray, np.ndarray, int]]) -> dict[str, Tensor]:
+        """Collate for a DataLoader, with masks that depend on seed, epoch and rows alone.
+
+        So a resumed epoch, a second process or a worker of the loader masks the same tokens.
+        """
+        content = 0
+        for ids, _, _ in rows:
+            content = zlib.crc32(ids.tobytes(), content)
+        mixed = np.random.SeedSequence([self.seed % 2**64, self.epoch, content])
+        seed = int(mixed.generate_state(1, np.uint64)[0])
+        return self.collate(rows, torch.Generator().manual_seed(seed))
+
+
+def _between(lowest: int, highest: int, chance: Random) -> int:
+    """A random whole number, both ends included."""
+    return lowest + int(chance.random() * (highest - lowest + 1))
+
+
+def _truncate(
+    a: tuple[int, int], b: tuple[int, int], room: int, chance: Random
+) -> tuple[tuple[int, int], tuple[int, int]]:
+    """Shorten two segments (begin, length) to ``room`` tokens together, as BERT's code does.
+
+    It takes one token after the other from the longer segment, from its front or its back by a
+    coin, so that the model does not learn that segments begin where sentences do.
+    """
+    (begin_a, length_a), (begin_b, length_b) = a, b
+    while length_a + length_b > room:
+        front = int(chance.random() < 0.5)
+        if length_a > length_b:
+            begin_a, length_a = begin_a + front, length_a - 1
+        else:
+            begin_b, length_b = begin_b + front, length_b - 1
+    return (begin_a, length_a), (begin_b, length_b)
+
+
+def make_examples(
+    args: Any, tokenizer: Any, corpus: Any, probability: float
+) -> PretrainingExamples:
+    """Rows of a corpus as the command line asks for them, with that fraction of tokens masked."""
+    return PretrainingExamples(
+        corpus,
+        tokenizer,
+        args.objective,
+        args.length,
+        args.seed,
+        full_sentences=args.full_sentences,
+        whole_word=args.whole_word,
+        probability=probability,
+    )

@@ -1,0 +1,152 @@
+"""The command line of pretrain.py."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from pretraining.masking import MASKED
+from pretraining.model import OBJECTIVES
+from pretraining.presets import PRESETS
+from training.cli.arguments import (
+    OneLineParser,
+    check_seed,
+    positive_float,
+    positive_int,
+    probability,
+)
+from training.cli.flags import TrainingFlags, add_fields, flag
+
+
+@dataclass
+class PretrainingFlags(TrainingFlags):
+    """The command line's options; the schedule is BERT's, with a longer warm-up."""
+
+    text: list[Path] | None = flag(
+        None,
+        may_change=True,
+        nargs="+",
+        type=Path,
+        required=True,
+        help="text files, or folders of *.txt: a paragraph a line, a blank line between documents",
+    )
+    out: Path | None = flag(
+        None,
+        path="writes",
+        type=Path,
+        required=True,
+        help="folder of the model, curves.png, metrics.json",
+    )
+    preset: str | None = None  # these three exclude each other
+    config: Path | None = None
+    model: str | None = None
+    objective: str = flag(
+        "nsp",
+        choices=OBJECTIVES,
+        help="besides masked words: does the second segment follow (nsp), are the two in order "
+        "(sop), or no second segment (none)",
+    )
+    whole_word: bool = flag(False, action="store_true", help="mask all tokens of a word or none")
+    mask: float = flag(MASKED, type=probability, help="fraction of the tokens that are masked")
+    full_sentences: bool = flag(
+        False,
+        action="store_true",
+        help="fill rows across documents, as RoBERTa does; with --objective none",
+    )
+    length: int = flag(128, type=positive_int, help="tokens per row")
+    batch_size: int = flag(32, type=positive_int, help="rows per step")
+    epochs: int = flag(
+        1, may_change=True, type=positive_int, help="times the length of the first epoch"
+    )
+    steps: int | None = flag(None, type=positive_int, help="number of steps, instead of --epochs")
+    lr: float | None = flag(None, type=positive_float, help="5e-4 from scratch, 5e-5 with --model")
+    dropout: float | None = flag(
+        None, type=probability, help="during pre-training (default: the configuration's)"
+    )
+    weight_decay: float = flag(0.01, type=probability, help="not on biases and LayerNorm")
+    clip: float | None = flag(1.0, type=positive_float, help="largest norm of all gradients")
+    warmup: float = flag(0.1, type=probability, help="fraction of the steps with rising lr")
+    decay: bool = flag(
+        True,
+        action=argparse.BooleanOptionalAction,
+        help="let lr fall linearly to 0 after the warm-up",
+    )
+    patience: int | None = flag(
+        None,
+        type=positive_int,
+        help="stop after that many evaluations on held-out text without an improvement",
+    )
+    reencode: bool = False  # not an option: all of the model learns
+    limit: int | None = flag(
+        None, may_change=True, type=positive_int, help="use only the first LIMIT sentences"
+    )
+    held_out: float = flag(0.02, type=probability, help="fraction of the text to evaluate on")
+    eval_rows: int = flag(1024, type=positive_int, help="rows per evaluation, in whole batches")
+    eval_every: int | None = flag(
+        None,
+        type=positive_int,
+        help="steps between evaluations (default: a twentieth of the run)",
+    )
+    keep_at: list[int] = flag(
+        [],
+        may_change=True,
+        nargs="+",
+        type=int,
+        metavar="TOKENS",
+        help="keep the model, in OUT/pieces-N, when it has read N tokens (0: before training)",
+    )
+    log_every: int = flag(50, type=positive_int, help="steps between rows of the table")
+    corpus: Path | None = flag(
+        None, may_change=True, type=Path, help="folder of the tokenized text (OUT/corpus)"
+    )
+    vocab: str | None = None  # these two exclude each other
+    train_vocab: int | None = None
+    workers: int = flag(0, may_change=True, type=int, help="processes that prepare batches")
+
+
+def make_parser() -> argparse.ArgumentParser:
+    """The options of PretrainingFlags."""
+    parser = OneLineParser(prog="pretrain.py", description="Pre-train a BERT on raw text.")
+    add_fields(parser, PretrainingFlags)
+    shape = parser.add_mutually_exclusive_group()
+    shape.add_argument("--preset", choices=tuple(PRESETS), help="shape of a new model (heartbert)")
+    shape.add_argument("--config", type=Path, help="or the config.json of its shape")
+    shape.add_argument("--model", help="or continue from a pretrained model, name or folder")
+    vocabulary = parser.add_mutually_exclusive_group()
+    vocabulary.add_argument("--vocab", help="model or folder whose vocabulary is used")
+    vocabulary.add_argument(
+        "--train_vocab",
+        type=positive_int,
+        metavar="SIZE",
+        help="learn a vocabulary of that size from the text (needs the tokenizers library)",
+    )
+    return parser
+
+
+def get_args(arguments: Sequence[str] | None = None) -> PretrainingFlags:
+    """Read and check the command line."""
+    parser = make_parser()
+    args = parser.parse_args(arguments, namespace=PretrainingFlags())
+    if args.full_sentences and args.objective != "none":
+        parser.error("--full_sentences has no second segment: give --objective none with it")
+    if args.model and (args.vocab or args.train_vocab):
+        parser.error("--model keeps its vocabulary; --vocab and --train_vocab need a new model")
+    if args.length < 8:
+        parser.error("--length must be at least 8")
+    if not args.mask:
+        parser.error("--mask 0 leaves nothing to predict")
+    if args.workers < 0:
+        parser.error("--workers must be at least 0")
+    check_seed(parser, args.seed)
+    if not (args.preset or args.config or args.model):
+        args.preset = "heartbert"
+    args.lr = args.lr or (5e-5 if args.model else 5e-4)
+    args.corpus = args.corpus or args.out / "corpus"
+    if args.patience and not args.held_out:
+        parser.error("--patience needs held-out text, and --held_out 0 keeps none")
+    for text in args.text:
+        if args.out.resolve().is_relative_to(text.resolve()):
+            parser.error(f"--out {args.out} lies in --text {text}, and would be read as text")
+    return args
