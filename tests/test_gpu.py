@@ -121,7 +121,6 @@ model(torch.ones(4, 3, device=model.weight.device)).sum().backward()
 processes.broadcast_parameters(model)
 processes.all_reduce_gradients(model)
 assert model.weight.grad.tolist() == [[4.0] * 3] * 2, model.weight.grad
-assert processes.all_reduce_numbers([0.1, 2.0]) == [0.1, 2.0]
 assert processes.any_process(True) and not processes.any_process(False)
 assert processes.broadcast_from_main({"a": 1}) == {"a": 1}
 print("messages through", dist.get_backend(), flush=True)

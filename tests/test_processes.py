@@ -147,7 +147,7 @@ def pieces() -> None:
         "start": model["a"].tolist(),
         "draw": draw,
         "grads": [None if p.grad is None else p.grad.tolist() for p in model.values()],
-        "loss": processes.all_reduce_numbers([number + 1.0])[0],
+        "gathered": processes.gather(number),
         "any": [processes.any_process(number == 1), processes.any_process(False)],
         "first": processes.broadcast_from_main(f"from {number}"),
     }
@@ -170,7 +170,7 @@ def test_the_pieces_between_two_processes(tmp_path):
     assert found[0] == {
         "start": [1.0, 1.0],
         "grads": [[3.0, 3.0], [1.0, 1.0], None],
-        "loss": 3.0,
+        "gathered": [0, 1],
         "any": [True, False],
         "first": "from 0",
         "stopped": "stopped; --resume goes on from x",
