@@ -20,10 +20,10 @@ import classifier
 import datasets
 from classifier import BertSentimentClassifier, model_eval, model_test_eval, save_model
 from datasets import load_data
-from evaluation import read_predictions
 from optimizer import AdamW
 from tokenizer import BertTokenizer
 from training.files.errors import InputError
+from training.files.predictions import read_predictions
 from training.loop.checkpoints import load_checkpoint
 from utils import seed_everything
 

@@ -8,7 +8,7 @@ from support import tiny_config
 from torch import nn
 
 from bert import BertModel
-from training.dropout import VALUES, dropout_by_bits, use_short_draws
+from training.fast.dropout import VALUES, dropout_by_bits, use_short_draws
 
 
 def dropped_by_bits(p=0.1, in_training=True):
@@ -59,16 +59,15 @@ def test_the_gradient_is_that_of_what_stayed():
     torch.testing.assert_close(x.grad, torch.where(result == 0, 0.0, 3.0 / 0.75))
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
 @pytest.mark.parametrize("shape", [(7,), (0,), (3, 5, 2), ()])
-def test_types_and_shapes_stay(shape, dtype):
-    result = dropped_by_bits(0.5)(torch.ones(shape, dtype=dtype))
-    assert result.shape == shape
-    assert result.dtype == dtype
-    assert {*result.flatten().tolist()} <= {0.0, 2.0}
+def test_types_and_shapes_stay(shape):
+    for dtype in (torch.float32, torch.float64, torch.bfloat16):
+        result = dropped_by_bits(0.5)(torch.ones(shape, dtype=dtype))
+        assert (result.shape, result.dtype) == (torch.Size(shape), dtype)
+        assert {*result.flatten().tolist()} <= {0.0, 2.0}
 
 
-def test_it_draws_anew_and_follows_the_seed():
+def test_every_call_draws_again_and_follows_the_seed():
     module, x = dropped_by_bits(), torch.ones(999)
     torch.manual_seed(3)
     first, second = module(x), module(x)

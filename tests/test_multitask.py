@@ -31,7 +31,6 @@ import multitask_classifier as multitask
 from course import handout
 from course.answers import VARIANTS, put, read
 from datasets import SentencePairDataset, load_pairs
-from evaluation import read_predictions
 from multitask_classifier import TASKS, MultitaskBERT
 from optimizer import AdamW
 from solution.cross_encoding import concat
@@ -39,6 +38,7 @@ from tokenizer import BertTokenizer
 from training.files import course_files
 from training.files.course_files import multitask_files
 from training.files.errors import InputError
+from training.files.predictions import read_predictions
 from training.loop.checkpoints import load_checkpoint
 from training.loop.run import Run
 from training.tasks import new_run, task_names

@@ -32,13 +32,13 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 
 from datasets import SentenceClassificationTestDataset, load_data, load_pairs
+from extensions.entities import OUTSIDE, entity_scores, read_sentences
 from research.experiments import results
 from research.experiments.results import Experiment
 from research.experiments.run import is_done, numbers
 from training.cli.arguments import OneLineParser
 from training.cli.scripts import run_script
 from training.files.course_files import multitask_files
-from training.files.entities import OUTSIDE, entity_scores, read_sentences
 from training.files.errors import InputError
 
 

@@ -30,9 +30,10 @@ except ImportError:  # Windows
     fcntl = None
 
 from datasets import load_data, load_pairs
-from evaluation import COLUMNS, read_predictions
+from evaluation import COLUMNS
 from training.files.course_files import multitask_files
 from training.files.errors import InputError
+from training.files.predictions import read_predictions
 from training.files.writing import sha256_of
 
 ROOT = Path(__file__).resolve().parent.parent.parent
