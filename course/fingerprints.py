@@ -34,7 +34,7 @@ sys.path.insert(0, str(ROOT))  # Python puts the folder of the script there
 from checks.findings import Finding
 from checks.fingerprints import WIDTH, Fingerprint, KnownMistakes, fingerprint_of
 from checks.graded_tasks import GRADED_TASKS, GradedTask
-from checks.part1 import adamw, functions
+from checks.part1 import adamw_cases, adamw_mistakes, explain, references, runners
 from course.answers import (
     MISTAKES,
     VARIANTS,
@@ -73,10 +73,10 @@ def outputs_of(entry: GradedTask, methods: Methods, imports: tuple[str, ...] = (
     """What an answer computes, in each way of running the task's function."""
     with installed_source(entry.file, solution_with(entry, methods, imports)) as module:
         if entry.id == OPTIMIZER:
-            return {entry.id: adamw.outputs_of(module.AdamW)}
+            return {entry.id: adamw_mistakes.outputs_of(module.AdamW)}
         return {
-            group: functions.outputs_or_error(entry.id, **options)
-            for group, options in functions.groups_of(entry.id).items()
+            group: runners.outputs_or_error(entry.id, **options)
+            for group, options in runners.groups_of(entry.id).items()
         }
 
 
@@ -167,9 +167,9 @@ def store(
 def names_in(entry: GradedTask, outputs: Outputs, known: Mapping[str, KnownMistakes]) -> set[str]:
     """The names that the check has for what an answer computes; of none, an empty one."""
     if entry.id == OPTIMIZER:
-        found, _ = adamw.mistakes_in(outputs[entry.id], known[entry.id])
+        found, _ = adamw_mistakes.mistakes_in(outputs[entry.id], known[entry.id])
     else:
-        found, _, _ = functions.first_known(entry.id, outputs, known)
+        found, _, _ = explain.first_known(entry.id, outputs, known)
     return {mistake.name for mistake in found} or {""}
 
 
@@ -198,22 +198,22 @@ def tables_of(known: KnownMistakes) -> dict[str, Tensor]:
 
 def sanity_data(known: Mapping[str, KnownMistakes]) -> bytes:
     """sanity_check.data with these fingerprints in place of those that it has."""
-    with safe_open(functions.DATA, framework="pt") as file:
+    with safe_open(references.DATA, framework="pt") as file:
         tensors = {
             name: file.get_tensor(name)
             for name in file.keys()
-            if not name.startswith(functions.FINGERPRINTS)
+            if not name.startswith(references.FINGERPRINTS)
         }
     for group, found in known.items():
         for name, table in tables_of(found).items():
-            tensors[f"{functions.FINGERPRINTS}{group}/{name}"] = table
-    about = functions.facts() | {"mistakes": {k: words_of(found) for k, found in known.items()}}
+            tensors[f"{references.FINGERPRINTS}{group}/{name}"] = table
+    about = references.about() | {"mistakes": {k: words_of(found) for k, found in known.items()}}
     return save({k: tensors[k] for k in sorted(tensors)}, metadata={"about": json.dumps(about)})
 
 
 def optimizer_reference(known: KnownMistakes) -> np.ndarray:
     """optimizer_test.npy's array with these fingerprints in place of those that it has."""
-    before = adamw.reference()
+    before = adamw_cases.reference()
     kept = [name for name in before.dtype.names if name not in ("mistakes", "fingerprints")]
     words = json.dumps(words_of(known)).encode()
     tables = {name: table.numpy() for name, table in tables_of(known).items()}
@@ -241,16 +241,16 @@ def main() -> None:
     data, array = sanity_data(known), optimizer_reference(optimizer)
     count = sum(len(found.answers) for found in [*known.values(), optimizer])
     if args.check:
-        stale = [functions.DATA.name] * (functions.DATA.read_bytes() != data)
-        before = adamw.reference()
+        stale = [references.DATA.name] * (references.DATA.read_bytes() != data)
+        before = adamw_cases.reference()
         same = before.dtype == array.dtype and before.tobytes() == array.tobytes()  # NaN is itself
-        stale += [adamw.REFERENCE.name] * (not same)
+        stale += [adamw_cases.REFERENCE.name] * (not same)
         if stale:
             raise InputError(f"{' and '.join(stale)}: not as the mistakes are now; make them again")
     else:
-        with atomic_write(functions.DATA, "wb") as file:
+        with atomic_write(references.DATA, "wb") as file:
             file.write(data)
-        with atomic_write(adamw.REFERENCE, "wb") as file:
+        with atomic_write(adamw_cases.REFERENCE, "wb") as file:
             np.save(file, array, allow_pickle=False)
     print(f"{count} fingerprints {'as stored' if args.check else 'written'}")
 

@@ -34,7 +34,7 @@ sys.path.insert(0, str(ROOT))  # Python puts the folder of the script there
 from checks import jobs
 from checks.findings import EXPLAINING, Finding, faulty
 from checks.graded_tasks import GRADED_TASKS, GradedTask, graded_task
-from checks.part1 import adamw, functions
+from checks.part1 import adamw_mistakes, references, runners
 from checks.part2 import loop
 from course.answers import (
     MISTAKES,
@@ -163,8 +163,8 @@ def merged(entry: GradedTask, group: Sequence[Answer]) -> Methods | None:
 
 def forget_pairs() -> None:
     """Leave only what single mistakes compute, to see how pairs do that nobody has run before."""
-    groups = [group for entry in part_1() for group in functions.groups_of(entry.id)]
-    for known in (*map(functions.known_mistakes, groups), adamw.known_mistakes()):
+    groups = [group for entry in part_1() for group in runners.groups_of(entry.id)]
+    for known in (*map(references.known_mistakes, groups), adamw_mistakes.known_mistakes()):
         known.answers[:] = [answer for answer in known.answers if len(answer[0]) == 1]
 
 

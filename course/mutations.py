@@ -40,7 +40,7 @@ sys.path.insert(0, str(ROOT))  # Python puts the folder of the script there
 from checks import jobs
 from checks.findings import Finding, faulty
 from checks.graded_tasks import GRADED_TASKS, GradedTask, graded_task
-from checks.part1 import adamw, functions
+from checks.part1 import adamw_mistakes, compare, references, runners
 from course.answers import (
     VARIANTS,
     Answer,
@@ -247,12 +247,12 @@ def run_right_answer(task_id: str, source: str) -> None:
 def warm_up() -> None:
     """Load what every check needs, before the first fork."""
     torch.set_num_threads(1)
-    for dtype in functions.TOLERANCES:
-        functions.load_references(dtype)
-    for group in functions.GROUPS.keys() | functions.RUNS.keys():
-        for name in functions.groups_of(group):
-            functions.known_mistakes(name)
-    adamw.known_mistakes()
+    for dtype in compare.TOLERANCES:
+        references.load_references(dtype)
+    for group in runners.GROUPS.keys() | runners.RUNS.keys():
+        for name in runners.groups_of(group):
+            references.known_mistakes(name)
+    adamw_mistakes.known_mistakes()
     for entry in PART_1:
         jobs.examine(entry)
 

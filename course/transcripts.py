@@ -35,7 +35,7 @@ LIKELY = {
     "classifier.init": "dropout_in_code width_in_code bert_always_trains labels_in_code no_dropout",
     "classifier.forward": "softmax_returned no_dropout no_mask cls_of_last_hidden_state no_linear",
     "multitask.init": "bert_not_frozen layers_in_list width_in_code bert_not_loaded no_layers",
-    "multitask.forward": "padding_pooled pieces_left mask_not_given no_grad dict_returned",
+    "multitask.forward": "padding_pooled tokens_left mask_not_given no_grad dict_returned",
     "multitask.predict_sentiment": (
         "softmax_returned class_returned mask_not_given layer_made_at_call dropout_always_on"
     ),

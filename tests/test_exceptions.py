@@ -14,8 +14,8 @@ from checks.errors import describe
 from checks.exceptions import find, meaning, table
 from checks.fingerprints import Fingerprint, digest, fingerprint_of, projections, same_projections
 from checks.graded_tasks import graded_task
-from checks.part1 import adamw, functions
-from checks.part2 import calls
+from checks.part1 import adamw_cases, adamw_checks, explain, runners
+from checks.part2 import batches, calls, models
 from checks.traces import attribute
 from course.answers import VARIANTS, installed_source, put_methods, read_all
 
@@ -70,14 +70,14 @@ def written(task_id, body):
 def run(task_id):
     """Run the student's function as its check does."""
     if task_id == "optimizer.step":
-        adamw.run_case(importlib.import_module("optimizer").AdamW, adamw.CASES[0])
+        adamw_cases.run_case(importlib.import_module("optimizer").AdamW, adamw_cases.CASES[0])
     elif task_id == "multitask.init":
-        calls.student_model("finetune")
+        models.student_model("finetune")
     elif task_id.startswith("multitask"):
-        model, _ = calls.student_model("finetune")
-        calls.call(model, task_id, calls.batch_for(task_id))
+        model, _ = models.student_model("finetune")
+        calls.call(model, task_id, batches.batch_for(task_id))
     else:
-        functions.student_outputs(task_id)
+        runners.student_outputs(task_id)
 
 
 def raised(task_id, body, change=None):
@@ -1091,7 +1091,7 @@ def test_a_raise_that_was_left_is_named(task_id, body):
 def test_an_optimizer_that_raises_is_started(body):
     source = written(STEP, body.format(stub=stub(STEP)))
     with installed_source("optimizer.py", source) as module:
-        assert adamw.is_started(module.AdamW)
+        assert adamw_checks.is_started(module.AdamW)
         (finding, *_) = jobs.examine(graded_task(STEP))
     assert finding.kind == "values"
     assert "a power is **" in finding.text or "raise is still there" in finding.text
@@ -1171,7 +1171,7 @@ def test_a_layer_called_by_forward_is_traced():
     )
     body = body.replace("self.interm_dense(", "self.interm_dense.forward(")
     with installed_source("bert.py", written(LAYER, body)):
-        facts = [f.text for f in functions.measured(LAYER)]
+        facts = [f.text for f in explain.measured(LAYER)]
     assert "a = self_attention(hidden_states, attention_mask); b = add_norm(" in facts[0]
     assert "c = interm_dense(b); d = add_norm(b, c," in facts[0]
     assert "something else" not in facts[0]

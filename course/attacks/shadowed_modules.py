@@ -16,7 +16,7 @@ NAMES = (
     "checks.py",
     "checks/__init__.py",
     "checks/findings.py",
-    "checks/part1/functions.py",
+    "checks/part1/runners.py",
     "optimizer_test.py",
     "checks/graded_tasks.py",
     "safetensors/torch.py",

@@ -7,7 +7,7 @@ import pytest
 
 from checks.fingerprints import KnownMistakes
 from checks.graded_tasks import graded_task
-from checks.part1 import adamw, functions
+from checks.part1 import adamw_mistakes, references, runners
 from course import fingerprints
 from course.answers import MISTAKES, VARIANTS, merge, read_all
 from course.fingerprints import base_of, known_of, names_in, outputs_of, part_1
@@ -67,9 +67,9 @@ def test_the_same_mistake_twice_is_refused(monkeypatch):
 @pytest.mark.parametrize("entry", part_1(), ids=lambda entry: entry.id)
 def test_what_is_stored_names_every_mistake_and_each_pair_once(entry):
     if entry.id == fingerprints.OPTIMIZER:
-        stored = [adamw.known_mistakes()]
+        stored = [adamw_mistakes.known_mistakes()]
     else:
-        stored = [*map(functions.known_mistakes, functions.groups_of(entry.id))]
+        stored = [*map(references.known_mistakes, runners.groups_of(entry.id))]
     names = [names for known in stored for names, _ in known.answers]
     pairs = Counter(one for one in names if len(one) == 2)
     assert {one for (one, *rest) in names if not rest} == {

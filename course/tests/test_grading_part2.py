@@ -11,9 +11,10 @@ from support import ROOT, needs_sandbox
 
 from checks.findings import faulty
 from checks.graded_tasks import graded_task
-from checks.part2 import properties
-from checks.part2.calls import ATTEMPT, FORWARD, INIT
-from checks.part2.properties import CHECKED
+from checks.part2 import tasks as part2_tasks
+from checks.part2.calls import ATTEMPT
+from checks.part2.models import FORWARD, INIT
+from checks.part2.tasks import CHECKED
 from course import table
 from course.answers import MISTAKES, VARIANTS, installed, installed_source, put, read, read_all
 from course.grading.judging import part2
@@ -149,7 +150,7 @@ def test_what_is_changed_in_place_costs_a_tenth_and_is_named(task_id):
 
 
 def test_predictions_are_judged_with_a_right_forward_where_the_own_one_is_wrong():
-    answer = read(MISTAKES, f"{FORWARD}/pieces_left")
+    answer = read(MISTAKES, f"{FORWARD}/tokens_left")
     with installed(answer):
         verdicts = graded_here()
     assert lost(verdicts) == {FORWARD}
@@ -297,7 +298,7 @@ def test_a_job_without_an_answer(status, now):
 def test_names_of_rows_have_shares():
     shares = table.read_settings(ROOT)["grading"]["shares"]
     for entry in ENTRIES[1:]:
-        assert shares.keys() >= set(properties.KINDS[entry.id])
+        assert shares.keys() >= set(part2_tasks.KINDS[entry.id])
 
 
 # ---------------------------------------------------------------------------------------------

@@ -12,7 +12,7 @@ from test_optimizer import CoupledL2, MomentsForgotten, NoCorrection, Pieces, Up
 from checks import jobs
 from checks.findings import faulty
 from checks.graded_tasks import GRADED_TASKS, graded_task
-from checks.part1 import adamw, adamw_probes
+from checks.part1 import adamw_checks, adamw_mistakes, adamw_probes
 from checks.part1.adamw_probes import facts
 from course.answers import (
     MISTAKES,
@@ -30,7 +30,8 @@ STEPS = read_all(MISTAKES, OPTIMIZER.id)
 
 
 def recognise(opt_class):
-    return adamw.mistakes_in(adamw.outputs_of(opt_class), adamw.known_mistakes())[0]
+    outputs = adamw_mistakes.outputs_of(opt_class)
+    return adamw_mistakes.mistakes_in(outputs, adamw_mistakes.known_mistakes())[0]
 
 
 def names(mistakes):
@@ -40,8 +41,8 @@ def names(mistakes):
 @pytest.fixture
 def quick(monkeypatch):
     """Without the thousand steps of the published protocol."""
-    checks = [check for check in adamw.CHECKS if check[0] != "published protocol"]
-    monkeypatch.setattr(adamw, "CHECKS", checks)
+    checks = [check for check in adamw_checks.CHECKS if check[0] != "published protocol"]
+    monkeypatch.setattr(adamw_checks, "CHECKS", checks)
 
 
 # ---------------------------------------------------------------------------------------------
@@ -152,17 +153,17 @@ class NeverCorrected(Pieces):
 
 @pytest.mark.parametrize("opt_class", [StandsStill, NeverCorrected])
 def test_a_step_that_is_never_corrected_does_not_ignore_correct_bias(opt_class):
-    assert names(adamw.explain(opt_class)) == {""}
+    assert names(adamw_mistakes.explain(opt_class)) == {""}
 
 
 @pytest.mark.parametrize("odd", [None, "text", 3, torch.ones(2), torch.ones(()), math.nan])
 def test_outputs_of_any_type_are_no_known_mistake(odd):
     """As they may come from the grader's sandbox."""
-    given = adamw.outputs_of(NoCorrection)
-    known = adamw.known_mistakes()
-    assert names(adamw.mistakes_in(given, known)[0]) == {"no_bias_correction"}
-    assert adamw.mistakes_in(dict.fromkeys(given, odd), known)[0] == []
-    assert adamw.mistakes_in({}, known) == ([], [])
+    given = adamw_mistakes.outputs_of(NoCorrection)
+    known = adamw_mistakes.known_mistakes()
+    assert names(adamw_mistakes.mistakes_in(given, known)[0]) == {"no_bias_correction"}
+    assert adamw_mistakes.mistakes_in(dict.fromkeys(given, odd), known)[0] == []
+    assert adamw_mistakes.mistakes_in({}, known) == ([], [])
 
 
 class DecayTimesSquare(Pieces):

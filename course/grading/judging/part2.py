@@ -18,9 +18,10 @@ from torch import Tensor
 
 from checks.findings import Finding, Mistake, faulty
 from checks.graded_tasks import GradedTask, graded_task
-from checks.part2 import properties
-from checks.part2.calls import INIT
-from checks.part2.properties import CHECKED, KINDS
+from checks.part2 import arrays
+from checks.part2 import tasks as part2_tasks
+from checks.part2.models import INIT
+from checks.part2.tasks import CHECKED, KINDS
 from course import table
 from course.answers import MISTAKES, read_all
 from course.grading.intake import parse
@@ -81,7 +82,7 @@ def both_rounds(ask: Ask, names: Sequence[str], found: Findings, secret: int) ->
     jobs, second = {}, {}
     for name in filter(found.goes_on, names):
         given = arguments(name, found.seed)
-        with contextlib.suppress(properties.Stopped):  # what cannot be read is asked nothing more
+        with contextlib.suppress(arrays.Stopped):  # what cannot be read is asked nothing more
             outputs = answers[name].outputs
             second[name] = later.plan(given["task_id"], found.seed, outputs, encoders)
             jobs[name] = given | parcel.pack(second[name])
@@ -150,8 +151,8 @@ class Findings:
         answer = self.answers.get(name, asking.Reply("missing"))
         if answer.status != "ran":
             return [Finding("error", judge.LACKING[answer.status])]
-        findings = properties.judge(name.removesuffix(REPAIRED), answer.outputs, self.seed)
-        if error := properties.error_of(answer.outputs, "result"):  # then no row can be right
+        findings = part2_tasks.judge(name.removesuffix(REPAIRED), answer.outputs, self.seed)
+        if error := arrays.error_of(answer.outputs, "result"):  # then no row can be right
             findings = [replace(f, kind=error.kind) for f in findings]
         return findings
 
@@ -168,11 +169,11 @@ class Findings:
 
     def conclude(self, entry: GradedTask) -> list[Finding]:
         """Which of a task's findings count."""
-        return properties.conclude(entry, self.of, lambda: True)
+        return part2_tasks.conclude(entry, self.of, lambda: True)
 
     def init_is_wrong(self) -> bool:
         """Whether Task 2.1 is."""
-        return bool(properties.faults(INIT, self.of))
+        return bool(part2_tasks.faults(INIT, self.of))
 
     def repairable(self, entry: GradedTask) -> bool:
         """Whether a task is wrong perhaps because an earlier one is, and that can be put right."""
@@ -193,7 +194,7 @@ def without_flags(entry: GradedTask, found: Findings) -> judge.Verdict:
     answer = found.answers.get(entry.id, asking.Reply("missing"))
     again = f"{entry.id}{REPAIRED}"
     if again in found.answers:
-        findings = [properties.with_source(entry, finding) for finding in found.of(again)]
+        findings = [part2_tasks.with_source(entry, finding) for finding in found.of(again)]
         if lost_rows(findings) <= {*KINDS[entry.id]}:
             judged_again = judged(entry, findings, [AGAIN])
             if faulty(findings) and found.init_is_wrong():  # what is left may still come from there

@@ -19,25 +19,13 @@ import torch
 from torch import Tensor
 
 from checks.findings import Finding, faulty
-from checks.part2 import properties
-from checks.part2.calls import (
-    ATTEMPT,
-    ATTEMPTS,
-    FIRST_WORD,
-    LENGTHS,
-    OPTIONS,
-    TINY,
-    Batch,
-    Measured,
-    Request,
-    batch_for,
-    changed,
-    cotangent,
-    loaded_parameters,
-    other_words,
-    requests,
-)
-from checks.part2.properties import TOLERANCE, gradients_in
+from checks.part2 import arrays, properties
+from checks.part2 import tasks as part2_tasks
+from checks.part2.arrays import gradients_in
+from checks.part2.batches import FIRST_WORD, LENGTHS, Batch, batch_for, changed, other_words
+from checks.part2.calls import ATTEMPT, ATTEMPTS, Measured, Request, cotangent, requests
+from checks.part2.models import OPTIONS, TINY, loaded_parameters
+from checks.part2.properties import TOLERANCE
 
 Weights = dict[str, Tensor]
 Loaded = frozenset[str]  # names of BERT's parameters that are as they were loaded
@@ -242,9 +230,9 @@ def exchanged(batch: Batch, weights: Weights, generator: torch.Generator) -> tup
 
 def plan(task_id: str, seed: int, first: Measured, encoders: Encoders) -> Second:
     """What is asked about one task after the first round."""
-    attempt = properties.take(first, ATTEMPT)
+    attempt = arrays.take(first, ATTEMPT)
     if attempt.dim() or attempt not in range(ATTEMPTS):
-        raise properties.Stopped(properties.UNREADABLE)
+        raise arrays.Stopped(arrays.UNREADABLE)
     generator, loaded = encoders.generator, loaded_in(first)
     batches = known_batches(task_id, seed)
     mosts = (len(batches), len(LENGTHS[0]))
@@ -288,7 +276,7 @@ def plan(task_id: str, seed: int, first: Measured, encoders: Encoders) -> Second
 def loaded_in(first: Measured) -> Loaded:
     """The names of BERT's parameters that are what was loaded."""
     names = list(loaded_weights(0))
-    found = properties.take(first, "gradients/loaded", len(names))
+    found = arrays.take(first, "gradients/loaded", len(names))
     return frozenset(name for name, one in zip(names, found.tolist(), strict=True) if one == 1)
 
 
@@ -359,7 +347,7 @@ def judge(second: Second, outputs: Measured) -> tuple[list[Finding], list[str]]:
     found = by_purpose(second, outputs)
     try:
         return findings_of(second, found), flags_of(second, found)
-    except properties.Stopped as stopped:
+    except arrays.Stopped as stopped:
         return [replace(stopped.finding, kind="values")], []
 
 
@@ -377,8 +365,8 @@ def by_purpose(second: Second, outputs: Measured) -> Measured:
 def findings_of(second: Second, found: Measured) -> list[Finding]:
     """Properties at the later weights, then what ties both rounds together."""
     task_id, first, seed = second.task_id, second.first, second.seed
-    before = {finding.kind for finding in faulty(properties.judge(task_id, first, seed))}
-    rows = properties.rows_in(first, "result")
+    before = {finding.kind for finding in faulty(part2_tasks.judge(task_id, first, seed))}
+    rows = arrays.rows_in(first, "result")
     again, layers, later = (rows_of(found, first, n) for n in ("again", "layers", "later"))
     limit = TOLERANCE * max(1.0, rows.abs().max().item())
     findings = []
@@ -389,7 +377,7 @@ def findings_of(second: Second, found: Measured) -> list[Finding]:
     elif follows(rows, layers):
         findings.append(Finding("values", NO_LAYERS))
     told = {name: value for name, value in first.items() if name.startswith(TOLD)}
-    more = faulty(properties.judge(task_id, told | found | {"result": found["later"]}, seed))
+    more = faulty(part2_tasks.judge(task_id, told | found | {"result": found["later"]}, seed))
     findings += [replace(f, text=LATER + f.text) for f in more if f.kind not in before]
     kinds = before | {finding.kind for finding in more}
     if "neighbours" not in kinds and not any_order(second, found):
@@ -414,7 +402,7 @@ def spread(results: Tensor) -> float:
 
 def rows_of(found: Measured, first: Measured, name: str) -> Tensor:
     """Values of the second round, as many as in the first result."""
-    return properties.rows_in({**found, "result": first["result"]}, name)
+    return arrays.rows_in({**found, "result": first["result"]}, name)
 
 
 def any_order(second: Second, found: Measured) -> bool:
@@ -423,7 +411,7 @@ def any_order(second: Second, found: Measured) -> bool:
     names = ["later", *(f"other words {i}" for i in sides)]
     known = [rows_of(found, second.first, name) for name in names]
     wanted = torch.stack([known[which][row] for which, row in second.order.tolist()])  # (ROWS, …)
-    got = properties.take(found, "order")
+    got = arrays.take(found, "order")
     if got.numel() != wanted.numel():
         return False
     limit = TOLERANCE * max(1.0, wanted.abs().max().item())
@@ -434,7 +422,7 @@ def slopes_of(second: Second, found: Measured) -> list[Finding]:
     """Whether results change as the gradients of the first round said."""
     for call, (slope, length) in second.slopes.items():
         below, above = (
-            weighed(properties.take(found, f"{call} {sign}"), second.seed, call).sum()
+            weighed(arrays.take(found, f"{call} {sign}"), second.seed, call).sum()
             for sign in (-1, 1)
         )
         got, wanted = (above - below).item(), 2 * length * slope
