@@ -23,7 +23,7 @@ from checks.errors import describe, import_fault
 from checks.findings import ROOT, Finding, Outcome, faulty
 from checks.graded_tasks import GRADED_TASKS, GradedTask, graded_task
 from checks.part1.compare import check_model
-from checks.part1.references import about, load_references, student_model
+from checks.part1.references import load_references, metadata, student_model
 from checks.part1.runners import WHOLE
 from training.files.errors import InputError
 from training.files.hub import WEIGHT_FILES, default_model, find_model
@@ -138,7 +138,7 @@ def check_pretrained() -> Outcome:
             digest = sha256_of(files[0]) if files else ""
     except (InputError, OSError) as error:
         return Outcome(title, "skipped", str(error))
-    known = about()["pretrained"]
+    known = metadata()["pretrained"]
     name = next((name for name, sha256 in known.items() if sha256 == digest), None)
     if name is None:
         staff = f" ({MAKE} --model {default} makes it)" if (ROOT / "tests").is_dir() else ""

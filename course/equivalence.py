@@ -97,12 +97,12 @@ def same(got: Any, wanted: Any, tolerance: float) -> bool:
 def run(entry: GradedTask, source: str, seed: int, dtype: torch.dtype, axis: int) -> Outputs:
     """All outputs of a task's function, those of forward besides for the classifier's __init__."""
     given = references.in_dtype(inputs(seed), dtype)
-    runners = [functools.partial(runners.RUNS[entry.id], **OPTIONS.get(entry.id, {}))]
-    runners += [runners.RUNS["classifier.forward"]] * (entry.id == INIT)
+    runs = [functools.partial(runners.RUNS[entry.id], **OPTIONS.get(entry.id, {}))]
+    runs += [runners.RUNS["classifier.forward"]] * (entry.id == INIT)
     outputs: dict[str, Any] = {}
     try:
         with installed_source(entry.file, source), default_dtype(dtype), FixedDropout(axis=axis):
-            for runner in runners:
+            for runner in runs:
                 outputs |= runner(given)
     except (Exception, SystemExit) as error:
         outputs["error"] = f"{type(error).__name__}: {error}"

@@ -4,17 +4,20 @@
     python course/fingerprints.py --check    writes nothing; exit status 1 if files are out of date
 
 Reads sanity_check.data and optimizer_test.npy, as tests/make_sanity_check.py and
-tests/make_optimizer_test.py write them, and writes both again with the fingerprints
-(checks/fingerprints.py) of every mistake, of mistakes merged with another right answer, and of two
-mistakes in one function whose lines can be merged and neither of which is named without. It refuses
-a mistake that is none, and two that compute the same. Part 2 has no fingerprints: there,
-checks/part2/properties.py measures properties.
+tests/make_optimizer_test.py write them, and adds the fingerprints (checks/fingerprints.py) of every
+mistake, of mistakes merged with another correct solution, and of two mistakes in one function whose
+lines can be merged and neither of which is named without. A file that has them already, up to
+rounding, is left alone. It refuses a mistake that is none, and two that compute the same. Mistakes
+are changes to course/variants/<task>/plain.py: the solution in bert.py, optimizer.py and
+classifier.py has no part in them. Part 2 has no fingerprints: there, checks/part2/properties.py
+measures properties.
 """
 
 from __future__ import annotations
 
 import itertools
 import json
+import multiprocessing
 import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
@@ -32,7 +35,13 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))  # Python puts the folder of the script there
 
 from checks.findings import Finding
-from checks.fingerprints import WIDTH, Fingerprint, KnownMistakes, fingerprint_of
+from checks.fingerprints import (
+    WIDTH,
+    Fingerprint,
+    KnownMistakes,
+    fingerprint_of,
+    same_projections,
+)
 from checks.graded_tasks import GRADED_TASKS, GradedTask
 from checks.part1 import adamw_cases, adamw_mistakes, explain, references, runners
 from course.answers import (
@@ -56,7 +65,7 @@ Outputs = Mapping[str, Any]  # way of running a function → its outputs, or its
 
 @dataclass(frozen=True)
 class Candidate:
-    """A wrong answer to run: the names of its mistakes and its methods."""
+    """An incorrect solution to run: the names of its mistakes and its methods."""
 
     names: tuple[str, ...]
     methods: Methods
@@ -87,7 +96,7 @@ def fingerprints_of(outputs: Outputs) -> dict[str, Fingerprint]:
 
 
 def base_of(entry: GradedTask) -> Methods:
-    """The plain right answer, along whose lines mistakes are written."""
+    """The plain correct solution, along whose lines mistakes are written."""
     plain = [answer for answer in read_all(VARIANTS, entry.id) if answer.name == "plain"]
     if not plain:
         raise InputError(f"{VARIANTS / entry.id} has no plain.py")
@@ -95,7 +104,7 @@ def base_of(entry: GradedTask) -> Methods:
 
 
 def candidates(entry: GradedTask) -> Iterator[Candidate]:
-    """All wrong answers to run: mistakes, merged with other right answers, then two at once."""
+    """All incorrect solutions to run: mistakes, mistakes in other solutions, then two at once."""
 
     def first(answer: Answer) -> Methods:
         return answer.versions[answer.first]
@@ -117,7 +126,7 @@ def known_of(entry: GradedTask) -> dict[str, KnownMistakes]:
     one without: who has put that right is told the other one.
 
     Raises:
-        InputError: a mistake computes what is right, or the same as another one.
+        InputError: a mistake computes what is correct, or the same as another one.
     """
     right = fingerprints_of(outputs_of(entry, base_of(entry)))
     mistakes = {answer.name: answer.mistake for answer in read_all(MISTAKES, entry.id)}
@@ -135,7 +144,7 @@ def known_of(entry: GradedTask) -> dict[str, KnownMistakes]:
                 for names, other in found.answers
                 if other.matches(prints[group])
             }
-            what = f"the same as {same}" if same else "what is right"
+            what = f"the same as {same}" if same else "what is correct"
             raise InputError(f"{entry.id}: the mistake {one.names[0]} computes {what}")
     # Two that are stored may be found where others were named before them.
     while lost := [pair for pair in named if not names_in(entry, pair[1], known) <= {*pair[0]}]:
@@ -207,7 +216,7 @@ def sanity_data(known: Mapping[str, KnownMistakes]) -> bytes:
     for group, found in known.items():
         for name, table in tables_of(found).items():
             tensors[f"{references.FINGERPRINTS}{group}/{name}"] = table
-    about = references.about() | {"mistakes": {k: words_of(found) for k, found in known.items()}}
+    about = references.metadata() | {"mistakes": {k: words_of(found) for k, found in known.items()}}
     return save({k: tensors[k] for k in sorted(tensors)}, metadata={"about": json.dumps(about)})
 
 
@@ -229,30 +238,66 @@ def optimizer_reference(known: KnownMistakes) -> np.ndarray:
     return array
 
 
+def is_stored(known: KnownMistakes, stored: KnownMistakes) -> bool:
+    """Whether these fingerprints are the stored ones, up to the rounding of another machine."""
+    if known.mistakes != stored.mistakes or len(known.answers) != len(stored.answers):
+        return False
+    return all(
+        names == old_names
+        and prints.error == old.error
+        and prints.outputs.keys() == old.outputs.keys()
+        and all(
+            torch.equal(row.float(), old.outputs[name].float())  # those of outputs without a number
+            or same_projections(row, old.outputs[name])
+            for name, row in prints.outputs.items()
+        )
+        for (names, prints), (old_names, old) in zip(known.answers, stored.answers, strict=True)
+    )
+
+
+def all_known() -> dict[str, KnownMistakes]:
+    """The fingerprints of all tasks, each computed in a process of its own."""
+    entries = sorted(part_1(), key=lambda entry: len(read_all(MISTAKES, entry.id)), reverse=True)
+    with multiprocessing.get_context("fork").Pool(
+        initializer=torch.set_num_threads, initargs=(1,)
+    ) as pool:
+        tables = dict(
+            zip([entry.id for entry in entries], pool.map(known_of, entries, 1), strict=True)
+        )
+    return {group: known for entry in part_1() for group, known in tables[entry.id].items()}
+
+
 def main() -> None:
-    """Make all fingerprints; write the two files, or compare them."""
+    """Make all fingerprints; write the files that lack some, or say which do."""
     parser = OneLineParser(description="Store the fingerprints of known mistakes.")
     parser.add_argument(
         "--check", action="store_true", help="compare with the files, write nothing"
     )
     args = parser.parse_args()
-    known = {group: found for entry in part_1() for group, found in known_of(entry).items()}
+    known = all_known()
     optimizer = known.pop(OPTIMIZER)
-    data, array = sanity_data(known), optimizer_reference(optimizer)
-    count = sum(len(found.answers) for found in [*known.values(), optimizer])
-    if args.check:
-        stale = [references.DATA.name] * (references.DATA.read_bytes() != data)
-        before = adamw_cases.reference()
-        same = before.dtype == array.dtype and before.tobytes() == array.tobytes()  # NaN is itself
-        stale += [adamw_cases.REFERENCE.name] * (not same)
-        if stale:
-            raise InputError(f"{' and '.join(stale)}: not as the mistakes are now; make them again")
-    else:
+    stale = []
+    if known.keys() != references.metadata().get("mistakes", {}).keys() or not all(
+        is_stored(found, references.known_mistakes(group)) for group, found in known.items()
+    ):
+        stale.append(references.DATA)
+    if not is_stored(optimizer, adamw_mistakes.known_mistakes()):
+        stale.append(adamw_cases.REFERENCE)
+    if args.check and stale:
+        names = " and ".join(path.name for path in stale)
+        raise InputError(f"{names}: not as the mistakes are now; make them again")
+    if references.DATA in stale:
+        data = sanity_data(known)
         with atomic_write(references.DATA, "wb") as file:
             file.write(data)
+    if adamw_cases.REFERENCE in stale:
+        array = optimizer_reference(optimizer)
         with atomic_write(adamw_cases.REFERENCE, "wb") as file:
             np.save(file, array, allow_pickle=False)
-    print(f"{count} fingerprints {'as stored' if args.check else 'written'}")
+    for path, tables in ((references.DATA, known.values()), (adamw_cases.REFERENCE, [optimizer])):
+        count = sum(len(found.answers) for found in tables)
+        print(f"{path.name}: {count} fingerprints {'written' if path in stale else 'as stored'}")
+    print(f"all are changes to {VARIANTS.relative_to(ROOT)}/<task>/plain.py, not to the solution")
 
 
 if __name__ == "__main__":

@@ -27,8 +27,8 @@ from checks.part1.references import (
     DATA,
     NUM_LABELS,
     TINY,
-    about,
     load_references,
+    metadata,
 )
 from training.cli import arguments, scripts
 from training.files import hub
@@ -347,7 +347,7 @@ def main() -> None:
     name = args.model or hub.OFFLINE_NAME
     tensors, sums = tiny_tensors(args.seed), {}
     if DATA.exists():
-        sums = about()["pretrained"]
+        sums = metadata()["pretrained"]
         kept = load_references().items()
         tensors |= {key: tensor for key, tensor in kept if key.startswith("pretrained/")}
     os.environ.pop("MINBERT_MODEL", None)  # the name must mean the model itself

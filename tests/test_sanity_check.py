@@ -208,7 +208,7 @@ def test_references_are_what_transformers_computes():
     import make_sanity_check as make
 
     stored = references.load_references()
-    made = make.tiny_tensors(references.about()["seed"])
+    made = make.tiny_tensors(references.metadata()["seed"])
     assert {name for name in stored if not name.startswith("pretrained/")} == set(made)
     for name, tensor in made.items():
         torch.testing.assert_close(stored[name], tensor, rtol=1e-12, atol=1e-12)

@@ -78,7 +78,7 @@ def in_dtype(tensors: Mapping[str, Tensor], dtype: torch.dtype) -> dict[str, Ten
     }
 
 
-def about() -> dict[str, Any]:
+def metadata() -> dict[str, Any]:
     """What sanity_check.data says about itself: versions, seed, pretrained models' sha256."""
     with safe_open(DATA, framework="pt") as file:
         return json.loads(file.metadata()["about"])
@@ -89,7 +89,7 @@ def known_mistakes(group: str) -> KnownMistakes:
     """The fingerprints of a task's known mistakes; ``group``: its id, or more (see GROUPS)."""
     prefix = f"{FINGERPRINTS}{group}/"
     prints = {name.removeprefix(prefix): table for name, table in read_data(prefix).items()}
-    return load_known(about().get("mistakes", {}).get(group, {}), prints, OPTIONAL)
+    return load_known(metadata().get("mistakes", {}).get(group, {}), prints, OPTIONAL)
 
 
 def inputs_of(task_id: str, references: dict[str, Tensor]) -> SimpleNamespace:
