@@ -361,9 +361,9 @@ def main() -> None:
         "pretrained": dict(sorted((sums | {name: files.sha256_of(weights)}).items())),
     }
     # One entry, since the order of several is not fixed in the file
-    metadata = {"about": json.dumps(facts)}
+    header = {"about": json.dumps(facts)}
     with files.atomic_write(args.out, "wb") as file:
-        file.write(save({key: tensors[key] for key in sorted(tensors)}, metadata=metadata))
+        file.write(save({key: tensors[key] for key in sorted(tensors)}, metadata=header))
     print(f"wrote {args.out}: {len(tensors)} tensors, {args.out.stat().st_size:,} bytes")
     print("next: python course/fingerprints.py puts the known mistakes in")
 
