@@ -63,7 +63,7 @@ def same_projections(first: Tensor, second: Tensor) -> bool:
 
 @dataclass(frozen=True)
 class Fingerprint:
-    """What one wrong answer computes: a fingerprint of each output, or the error that it raises."""
+    """What an incorrect solution computes: fingerprints of its outputs, or the error it raises."""
 
     outputs: Mapping[str, Tensor]
     error: str = ""  # its digest
@@ -112,7 +112,7 @@ def fingerprint_of(outputs: Mapping[str, Any] | str) -> Fingerprint:
 
 @dataclass(frozen=True)
 class KnownMistakes:
-    """The wrong answers known for one task: the names of their mistakes, and what they compute."""
+    """The incorrect solutions known for a task: names of their mistakes, what they compute."""
 
     answers: list[tuple[tuple[str, ...], Fingerprint]]
     mistakes: Mapping[str, Mistake]

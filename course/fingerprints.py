@@ -18,6 +18,7 @@ from __future__ import annotations
 import itertools
 import json
 import multiprocessing
+import re
 import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
@@ -60,6 +61,7 @@ from training.files.errors import InputError
 from training.files.writing import atomic_write
 
 OPTIMIZER = "optimizer.step"
+LACKING = re.compile("NameError|UnboundLocalError")
 Outputs = Mapping[str, Any]  # way of running a function → its outputs, or its error's Finding
 
 
@@ -93,6 +95,18 @@ def fingerprints_of(outputs: Outputs) -> dict[str, Fingerprint]:
     """The fingerprints of what an answer computes."""
     given = {k: found.text if isinstance(found, Finding) else found for k, found in outputs.items()}
     return {group: fingerprint_of(found) for group, found in given.items()}
+
+
+def lacks_names(outputs: Outputs) -> bool:
+    """Whether merged lines do not fit together: one uses a name that another no longer sets."""
+    values = [value for found in outputs.values() for value in (found, *parts_of(found))]
+    texts = [getattr(value, "text", value) for value in values]
+    return any(isinstance(text, str) and LACKING.match(text) for text in texts)
+
+
+def parts_of(found: Mapping[str, Any] | Finding) -> list[Any]:
+    """The outputs of one way of running a function, if there are any."""
+    return [] if isinstance(found, Finding) else list(found.values())
 
 
 def base_of(entry: GradedTask) -> Methods:
@@ -134,6 +148,8 @@ def known_of(entry: GradedTask) -> dict[str, KnownMistakes]:
     named: list[tuple[tuple[str, ...], Outputs]] = []  # two at once, without being stored
     for one in tqdm(list(candidates(entry)), desc=f"{entry.id:18}", disable=None):
         outputs = outputs_of(entry, one.methods, one.imports)
+        if one.merged and lacks_names(outputs):
+            continue
         if len(one.names) == 2 and names_in(entry, outputs, known) <= {*one.names}:
             named.append((one.names, outputs))
         elif not store(one.names, fingerprints_of(outputs), known, right) and not one.merged:

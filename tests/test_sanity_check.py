@@ -49,7 +49,7 @@ def wrong_tasks() -> dict[str, list]:
 
 
 # ---------------------------------------------------------------------------------------------
-# What is said about wrong answers; test_mistakes_bert.py and test_mistakes_optimizer.py ask
+# What is said about incorrect solutions; test_mistakes_bert.py and test_mistakes_optimizer.py ask
 # whether the mistakes that course/mistakes/ holds are caught and named.
 
 ATTENTION, ADD_NORM, LAYER, EMBED = "bert.attention", "bert.add_norm", "bert.layer", "bert.embed"

@@ -481,7 +481,7 @@ def test_every_probe_is_tested():
 
 
 @pytest.mark.parametrize("task_id", [ATTENTION, ADD_NORM, EMBED])
-def test_nothing_is_measured_of_right_answers(task_id):
+def test_nothing_is_measured_of_correct_solutions(task_id):
     for answer in read_all(VARIANTS, task_id):
         with installed(answer):
             assert explain.measured(task_id) == [], answer.name

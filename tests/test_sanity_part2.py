@@ -217,7 +217,7 @@ RIGHT = {  # what is in no file: class, words of the hints that are given
 
 
 @pytest.mark.parametrize("name", RIGHT)
-def test_a_right_way_is_not_accused(name, use):
+def test_a_right_way_is_no_false_positive(name, use):
     cls, words = RIGHT[name]
     use(cls)
     assert_only_hints(words)
@@ -325,7 +325,7 @@ def assert_only_this_is_wrong(task_id):
 
 
 @pytest.mark.parametrize("name", WRONG)
-def test_a_mistake_is_said_in_words_and_accuses_its_own_task_only(name, use, monkeypatch):
+def test_a_mistake_is_said_in_words_and_concerns_its_own_task_only(name, use, monkeypatch):
     task_id, cls, words = WRONG[name]
     use(cls)
     monkeypatch.setattr(part2_tasks, "check_model", lambda _: [])  # bert.py is right: saves time
@@ -338,7 +338,7 @@ FILES = [answer for task_id in IDS for answer in read_all(MISTAKES, task_id)]
 
 @pytest.mark.parametrize("answer", FILES, ids=lambda answer: f"{answer.folder[10:]}-{answer.name}")
 def test_a_known_mistake_is_named_however_it_is_written(answer, monkeypatch):
-    """And no other task is accused; where only this function is another one, that is plain."""
+    """And no other task gets a false positive; where only this function differs, that is clear."""
     monkeypatch.setattr(part2_tasks, "check_model", lambda _: [])
     for version, methods in answer.versions.items():
         with installed(answer, version):
@@ -361,7 +361,7 @@ def test_every_name_is_that_of_a_file():
     assert part2_tasks.READ.keys() | part2_tasks.FOLLOWS.keys() < names
 
 
-HINTS = {  # version of a right answer: words of the hints that are given
+HINTS = {  # version of a correct solution: words of the hints that are given
     "AllOfBert": ["returns a dict instead of a tensor with an emb"],
     "Distance": [FROZEN],
     "FiveTimes": [FROZEN],
@@ -372,7 +372,7 @@ HINTS = {  # version of a right answer: words of the hints that are given
 
 
 @pytest.mark.parametrize("answer", read_all(VARIANTS, "multitask"), ids=lambda answer: answer.name)
-def test_no_right_answer_is_accused(answer):
+def test_no_correct_solution_is_a_false_positive(answer):
     for version in answer.versions:
         with installed(answer, version):
             assert_only_hints(HINTS.get(version, []))

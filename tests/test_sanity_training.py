@@ -110,7 +110,7 @@ RIGHT = [answer for answer in read_all(VARIANTS, TRAINING) if answer.name != WID
 
 
 @pytest.mark.parametrize("answer", RIGHT, ids=lambda answer: answer.name)
-def test_no_right_loop_is_accused(answer):
+def test_no_right_loop_is_a_false_positive(answer):
     hints = [THRESHOLD] if answer.name == "thresholds" else []
     for version in answer.versions:
         with installed(answer, version):

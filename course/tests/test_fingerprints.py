@@ -18,7 +18,7 @@ SOME = ("dense_skipped", "no_dropout", "no_norm", "residual_subtracted")
 
 
 def only(monkeypatch, names):
-    """Let there be just these mistakes of one function, and its plain right answer."""
+    """Let there be just these mistakes of one function, and its plain correct solution."""
     mistakes = {answer.name: answer for answer in read_all(MISTAKES, ADD_NORM.id)}
     plain = [answer for answer in read_all(VARIANTS, ADD_NORM.id) if answer.name == "plain"]
     found = {MISTAKES: [mistakes[name] for name in names], VARIANTS: plain}

@@ -1,4 +1,4 @@
-"""Known mistakes in bert.py: caught, named, alone or together, and nobody else accused."""
+"""Known mistakes in bert.py: caught, named, alone or together, and no false positives."""
 
 import itertools
 
@@ -87,7 +87,7 @@ def test_a_gradient_that_is_lost_within_a_layer_is_seen(old, new):
     ("answer", "version"),
     versions(answer for entry in BERT for answer in read_all(VARIANTS, entry.id)),
 )
-def test_a_right_answer_is_not_accused(answer, version):
+def test_a_correct_solution_is_no_false_positive(answer, version):
     with installed(answer, version):
         assert {entry.id: jobs.examine(entry) for entry in BERT} == {entry.id: [] for entry in BERT}
 
