@@ -1,12 +1,12 @@
 """Answers to the tasks, correct and incorrect: read them, put them in the solution's place.
 
 ``course/variants/<task id>/<name>.py`` is one correct solution that differs from ours. The
-docstring's first line says how. Each class is one version of the answer: its methods take the place of those of
-the task's class; of a class whose name begins with "Script", the place of the file's functions. The
-answer ``plain`` is what a student would write first. A folder that is no task's but the beginning
-of several ("multitask") holds answers to all of them; its ``plain`` replaces our solution
-wherever another answer is put in. Folders "multitask.training" hold training loops, which are no
-task. A correct solution that is mostly a copy of one of these is in
+docstring's first line says how. Each class is one version of the answer: its methods take the place
+of those of the task's class; of a class whose name begins with "Script", the place of the file's
+functions. The answer ``plain`` is what a student would write first. A folder that is not a task's
+id but the beginning of several ("multitask") holds answers to all of them; its ``plain`` replaces
+our solution wherever another answer is put in. Folders "multitask.training" hold training loops,
+which are not a task. A correct solution that is mostly a copy of one of these is in
 ``course/variants/<task id>.txt``: a change to it, in the form of a mistake's, without what to look
 at and what to read.
 
@@ -26,8 +26,8 @@ First come its name and what is wrong, what to look at, and what to read (then "
 check has another name for it). The next lines change the plain answer, in the form that
 ``course/patches.py`` describes. Rewrites that compute the same follow, each with a name: that of
 the correct solution's class that it changes, or its own with that class in brackets, or its own
-with the whole function. A line "in name:" goes over to another method of the class; whole methods come last.
-The file's first paragraph has the imports that its mistakes may use.
+with the whole function. A line "in name:" goes over to another method of the class; whole methods
+come last. The file's first paragraph has the imports that its mistakes may use.
 
     with installed(answer): …                       the module in sys.modules holds the answer
     source = put(answer)                            the file as a student would hand it in

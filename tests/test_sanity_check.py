@@ -49,45 +49,31 @@ def wrong_tasks() -> dict[str, list]:
 
 
 # ---------------------------------------------------------------------------------------------
-# What is said about incorrect solutions; test_mistakes_bert.py and test_mistakes_optimizer.py ask
-# whether the mistakes that course/mistakes/ holds are caught and named.
+# What is reported about incorrect solutions, besides the transcripts of docs/checks.md, which
+# course/tests compare; there, test_mistakes_*.py ask whether the mistakes that course/mistakes/
+# holds are caught and named.
 
 ATTENTION, ADD_NORM, LAYER, EMBED = "bert.attention", "bert.add_norm", "bert.layer", "bert.embed"
 INIT, FORWARD = "classifier.init", "classifier.forward"
-NO_DROPOUT = "no dropout was applied in training mode"
-SAID = [  # a mistake's task and name, words that a finding must hold
-    (ATTENTION, "no_scale", "first difference"),
-    (ATTENTION, "no_mask", "padding of context: a change of padded tokens changes real"),
-    (ATTENTION, "heads_not_merged", "shape (5, 10, 6, 7) instead of (5, 10, 42)"),
-    (ATTENTION, "no_dropout", NO_DROPOUT),
-    (ATTENTION, "dropout_in_evaluation", "applied in evaluation mode"),
-    (ATTENTION, "dropout_on_scores", "dropout of context: first difference"),
-    (ADD_NORM, "dense_skipped", "must match the size"),
-    (ADD_NORM, "always_attentions_norm", "(after feed-forward)"),
-    (ADD_NORM, "no_dropout", NO_DROPOUT),
-    (LAYER, "tanh_gelu", "output of add_norm's call 2"),
-    (LAYER, "second_residual_from_input", "input of add_norm's call 2"),
-    (LAYER, "norms_swapped", "ln_layer of add_norm's call 1"),
-    (LAYER, "mask_not_given", "attention_mask of attention"),
-    (LAYER, "dropout_at_the_end", "dropout of result"),
-    (EMBED, "positions_not_cut", "must match the size"),
-    (EMBED, "segments_ignored", "values of embeddings with token_type_ids"),
-    (EMBED, "no_dropout", NO_DROPOUT),
-    (INIT, "width_in_code", "found 768 → 9"),
-    (INIT, "two_layers", "42 → 9"),
-    (INIT, "dropout_in_code", "probability 0.1 instead of config.hid"),
-    (INIT, "bert_always_frozen", "option finetune"),
-    (FORWARD, "no_dropout", NO_DROPOUT),
-    (FORWARD, "argmax_returned", "shape (5,) instead"),
-    (FORWARD, "no_mask", "attention_mask given to self.bert"),
-]
 
 
-@pytest.mark.parametrize(("task_id", "name", "words"), SAID)
-def test_what_is_said_about_a_mistake(task_id, name, words):
+@pytest.mark.parametrize(
+    ("task_id", "name", "words"),
+    [
+        (ATTENTION, "heads_not_merged", "shape (5, 10, 6, 7) instead of (5, 10, 42)"),
+        (ATTENTION, "dropout_in_evaluation", "applied in evaluation mode"),
+        (ATTENTION, "dropout_on_scores", "dropout of context: first difference"),
+        (ADD_NORM, "dense_skipped", "must match the size"),
+        (ADD_NORM, "always_attentions_norm", "(after feed-forward)"),
+        (LAYER, "dropout_at_the_end", "dropout of result"),
+        (INIT, "two_layers", "42 → 9"),
+        (INIT, "bert_always_frozen", "option finetune"),
+    ],
+)
+def test_what_is_reported_about_a_mistake(task_id, name, words):
     with installed(read(MISTAKES, f"{task_id}/{name}")):
-        found = check(graded_task(task_id))
-    assert any(words in finding.text for finding in found), found
+        findings = check(graded_task(task_id))
+    assert any(words in finding.text for finding in findings), findings
 
 
 def attention_of(change):
