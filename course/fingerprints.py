@@ -98,15 +98,10 @@ def fingerprints_of(outputs: Outputs) -> dict[str, Fingerprint]:
 
 
 def lacks_names(outputs: Outputs) -> bool:
-    """Whether merged lines do not fit together: one uses a name that another no longer sets."""
-    values = [value for found in outputs.values() for value in (found, *parts_of(found))]
-    texts = [getattr(value, "text", value) for value in values]
-    return any(isinstance(text, str) and LACKING.match(text) for text in texts)
-
-
-def parts_of(found: Mapping[str, Any] | Finding) -> list[Any]:
-    """The outputs of one way of running a function, if there are any."""
-    return [] if isinstance(found, Finding) else list(found.values())
+    """Whether a mistake's lines do not fit another solution: they use names that it does not set."""
+    (first, *_) = outputs.values()
+    text = first.text if isinstance(first, Finding) else next(iter(first.values()))
+    return isinstance(text, str) and LACKING.match(text) is not None
 
 
 def base_of(entry: GradedTask) -> Methods:
@@ -148,7 +143,7 @@ def known_of(entry: GradedTask) -> dict[str, KnownMistakes]:
     named: list[tuple[tuple[str, ...], Outputs]] = []  # two at once, without being stored
     for one in tqdm(list(candidates(entry)), desc=f"{entry.id:18}", disable=None):
         outputs = outputs_of(entry, one.methods, one.imports)
-        if one.merged and lacks_names(outputs):
+        if one.merged and len(one.names) == 1 and lacks_names(outputs):
             continue
         if len(one.names) == 2 and names_in(entry, outputs, known) <= {*one.names}:
             named.append((one.names, outputs))

@@ -1,7 +1,8 @@
 """What an exception in a student's code means: every entry of the table, by code that raises it.
 
 tests/exceptions.txt has the cases: a student's lines, the entry that knows their exception, and all
-that it says. ``python tests/test_exceptions.py`` writes the sentences again; review the difference.
+that it says. ``PYTHONPATH=. python tests/test_exceptions.py`` writes the sentences again; read what
+changes before you commit it.
 """
 
 import importlib

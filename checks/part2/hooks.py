@@ -84,18 +84,18 @@ def watched(encoders: list[nn.Module], seen: list[tuple[Any, Any]]) -> Iterator[
     """While active, the ids and the mask of every pass through BERT are noted."""
     ids: list[Any] = []
 
-    def embed(given: Callable) -> Callable:
+    def embed(method: Callable) -> Callable:
         def noting(*args: Any, **kwargs: Any) -> Any:
             ids.append(args[0] if args else kwargs.get("input_ids"))
-            return given(*args, **kwargs)
+            return method(*args, **kwargs)
 
         return noting
 
-    def encode(given: Callable) -> Callable:
+    def encode(method: Callable) -> Callable:
         def noting(*args: Any, **kwargs: Any) -> Any:
             mask = args[1] if len(args) > 1 else kwargs.get("attention_mask")
             seen.append((ids[-1] if ids else None, mask))
-            return given(*args, **kwargs)
+            return method(*args, **kwargs)
 
         return noting
 

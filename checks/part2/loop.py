@@ -279,17 +279,17 @@ def examine(folder: Path) -> list[Finding]:
     """All findings, the runs made in that folder."""
     loop, base = loop_and_first_run(folder)
     findings = in_itself(base)
-    if any(found.name in UNFIT for found in findings):
+    if any(finding.name in UNFIT for finding in findings):
         return findings
     if not same(base, loop.run()):
         text = "two runs with the same seed and data learn different parameters"
         return [*findings, Finding("waits", text)]
     untrained = []
     for task in NAMES:
-        found = reaching(loop, base, task)
-        if found is None:
+        of_task = reaching(loop, base, task)
+        if of_task is None:
             untrained.append(NAMES[task])
-        findings += found or []
+        findings += of_task or []
     if untrained:
         findings.append(Finding("hint", f"not trained yet: {', '.join(untrained)}"))
     return findings
@@ -306,7 +306,8 @@ def check() -> list[Finding]:
             findings = examine(folder)
         except (Exception, SystemExit) as error:
             return [Finding("waits", describe(error).text or "not written")]
-    named = [found for found in findings if found.name]
+    named = [finding for finding in findings if finding.name]
     return [
-        Finding(found.kind, f"{found.text} (read {READ})", name=found.name) for found in named
-    ] + [found for found in findings if not found.name]
+        Finding(finding.kind, f"{finding.text} (read {READ})", name=finding.name)
+        for finding in named
+    ] + [finding for finding in findings if not finding.name]

@@ -37,13 +37,13 @@ class LabelWatch(TorchFunctionMode):
     def __torch_function__(self, func, types, args=(), kwargs=None):
         result = func(*args, **(kwargs or {}))
         if func is torch.tensor and isinstance(args[0], list):
-            given = torch.tensor(args[0]) if all(isinstance(x, float) for x in args[0]) else None
-            self.are_cut |= self.holds(given) and not result.is_floating_point()
-        for given in filter(self.holds, args):
-            self.are_cut |= self.is_cut(given, result)
+            labels = torch.tensor(args[0]) if all(isinstance(x, float) for x in args[0]) else None
+            self.are_cut |= self.holds(labels) and not result.is_floating_point()
+        for labels in filter(self.holds, args):
+            self.are_cut |= self.is_cut(labels, result)
             scores = [x.shape for x in args if isinstance(x, Tensor) and not self.holds(x)]
-            if given.dim() == 1 and (given.numel(), 1) in scores:
-                self.broadcast = given.numel()
+            if labels.dim() == 1 and (labels.numel(), 1) in scores:
+                self.broadcast = labels.numel()
         return result
 
     def holds(self, value: Any) -> bool:
@@ -56,13 +56,13 @@ class LabelWatch(TorchFunctionMode):
         near = (flat[:, None] - self.labels).abs().amin(dim=-1) < 1e-4
         return bool(near.all()) and bool((flat != flat.round()).any())
 
-    def is_cut(self, given: Tensor, result: Any) -> bool:
-        """Whether a result is the given labels, each without its fraction or rounded."""
-        if not isinstance(result, Tensor) or result.numel() != given.numel():
+    def is_cut(self, labels: Tensor, result: Any) -> bool:
+        """Whether a result is these labels, each without its fraction or rounded."""
+        if not isinstance(result, Tensor) or result.numel() != labels.numel():
             return False
-        if result.dtype == torch.bool or result is given:
+        if result.dtype == torch.bool or result is labels:
             return False
-        numbers, labels = result.detach().flatten().float(), given.detach().flatten().float()
+        numbers, labels = result.detach().flatten().float(), labels.detach().flatten().float()
         return any(torch.equal(numbers, to(labels)) for to in (torch.trunc, torch.round))
 
 

@@ -128,7 +128,7 @@ def own_parameters(model: nn.Module, encoders: list[nn.Module]) -> list[nn.Param
 def loose_layers(model: nn.Module, encoders: list[nn.Module]) -> list[str]:
     """Attributes that hold layers to train, in a container that nn.Module does not look into."""
     known = {id(parameter) for module in (model, *encoders) for parameter in module.parameters()}
-    found = []
+    names = []
     for name, value in vars(model).items():
         values = value.values() if isinstance(value, dict) else value
         if name.startswith("_") or not isinstance(value, dict | list | tuple):
@@ -136,8 +136,8 @@ def loose_layers(model: nn.Module, encoders: list[nn.Module]) -> list[str]:
         layers = [layer for layer in values if isinstance(layer, nn.Module)]
         parameters = [parameter for layer in layers for parameter in layer.parameters()]
         if any(p.requires_grad and id(p) not in known for p in parameters):
-            found.append(name)
-    return found
+            names.append(name)
+    return names
 
 
 def named(model: nn.Module, encoders: list[nn.Module], seed: int) -> dict[str, list[nn.Parameter]]:
@@ -146,17 +146,17 @@ def named(model: nn.Module, encoders: list[nn.Module], seed: int) -> dict[str, l
     "encoder NAME" is as it was loaded, "inside NAME" something else in a BERT, "own NAME" the rest.
     """
     loaded = loaded_parameters(seed)
-    found: dict[str, list[nn.Parameter]] = {}
+    groups: dict[str, list[nn.Parameter]] = {}
     for encoder in encoders:
         for name, parameter in encoder.named_parameters():
             if name in loaded and torch.equal(loaded[name], parameter):
-                found.setdefault(f"encoder {name}", []).append(parameter)
-    known = {id(parameter) for parameters in found.values() for parameter in parameters}
+                groups.setdefault(f"encoder {name}", []).append(parameter)
+    known = {id(parameter) for parameters in groups.values() for parameter in parameters}
     own = {id(parameter) for parameter in own_parameters(model, encoders)}
     for name, parameter in model.named_parameters():
         if id(parameter) not in known:
-            found[f"{'own' if id(parameter) in own else 'inside'} {name}"] = [parameter]
-    return found
+            groups[f"{'own' if id(parameter) in own else 'inside'} {name}"] = [parameter]
+    return groups
 
 
 def function_of(task_id: str) -> str:

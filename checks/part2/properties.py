@@ -122,13 +122,13 @@ def shape_mistake(task_id: str, shape: tuple[int, ...]) -> tuple[str, str]:
     return "", ""
 
 
-def not_squashed(task_id: str, found: Tensor) -> list[Finding]:
+def not_squashed(task_id: str, scores: Tensor) -> list[Finding]:
     """Logits leave [0, 1] when BERT's embeddings are large; probabilities and classes do not."""
-    if task_id == FORWARD or not found.numel() or found.max() - found.min() < 1e-6:
+    if task_id == FORWARD or not scores.numel() or scores.max() - scores.min() < 1e-6:
         return []
-    between = found.min() >= 0 and found.max() <= 1
+    between = scores.min() >= 0 and scores.max() <= 1
     asked = "a logit, which may be any number, is asked for"
-    if torch.equal(found, found.round()):
+    if torch.equal(scores, scores.round()):
         if between and task_id != "multitask.predict_similarity":
             text = f"a class (0 or 1) is returned; {asked}: leave rounding out"
             return [Finding("values", text, name="class_returned")]
@@ -137,7 +137,7 @@ def not_squashed(task_id: str, found: Tensor) -> list[Finding]:
     if not between or task_id == "multitask.predict_similarity":
         return []
     if task_id == "multitask.predict_sentiment":
-        name = "softmax" if (found.sum(-1) - 1).abs().max() < TOLERANCE else "sigmoid"
+        name = "softmax" if (scores.sum(-1) - 1).abs().max() < TOLERANCE else "sigmoid"
         text = f"probabilities are returned, as after a {name}; logits, which may be any numbers, "
         text += "are asked for: F.cross_entropy has the softmax inside"
         name = "softmax_returned" if name == "softmax" else "probability_returned"
@@ -153,16 +153,16 @@ def gradients(task_id: str, measured: Measured, batch: Batch) -> list[Finding]:
         text = "no gradient: the result is cut off from the parameters (no_grad, detach, .data, a "
         text += "class or a new tensor instead of the result?)"
         return [Finding("learning", text, name="cut_off")]
-    found = gradients_in(measured, "gradients")
-    if not any(g.any() for name, g in found.items() if not name.startswith("own ")):
+    grads = gradients_in(measured, "gradients")
+    if not any(g.any() for name, g in grads.items() if not name.startswith("own ")):
         text = "option finetune: no gradient reaches BERT (no_grad, detach or rounding?)"
         trains = take(measured, "gradients/trains").any()
         return [Finding("learning", text, name="bert_detached")] if trains else []
-    if not all(gradient.isfinite().all() for gradient in found.values()):
+    if not all(gradient.isfinite().all() for gradient in grads.values()):
         text = "gradients that are not finite reach the parameters (a root or a power of 0?)"
         return [Finding("learning", text, name="gradient_not_finite")]
     findings = []
-    rows = found.get(WORDS)  # (V, D)
+    rows = grads.get(WORDS)  # (V, D)
     if rows is not None and (rows.dim() != 2 or len(rows) < TINY["vocab_size"]):
         raise Stopped(UNREADABLE)
     for side, (ids, _) in enumerate(batch):
@@ -286,8 +286,8 @@ def identical_sentences(task_id: str, measured: Measured) -> list[Finding]:
         text = "not finite for a pair of identical sentences, whose distance is 0"
         return [Finding("form", text, name="not_finite_if_equal")]
     take(measured, "gradients if identical/flows")
-    found = gradients_in(measured, "gradients if identical")
-    if all(gradient.isfinite().all() for gradient in found.values()):
+    grads = gradients_in(measured, "gradients if identical")
+    if all(gradient.isfinite().all() for gradient in grads.values()):
         return []
     text = "the gradient of a pair of identical sentences is not finite (a root or an arccos?)"
     return [Finding("hint", text)]
