@@ -1,6 +1,6 @@
 """Check the AdamW in optimizer.py, Task 1.5: ``python optimizer_test.py``.
 
-The same as ``python sanity_check.py --task 1.5``; the checks are in checks/part1/adamw.py.
+The same as ``python sanity_check.py --task 1.5``; the checks are in checks/part1/adamw_checks.py.
 
     checks                           minutes   expected
     python optimizer_test.py         < 1       "ok", exit status 0

@@ -98,7 +98,7 @@ def fingerprints_of(outputs: Outputs) -> dict[str, Fingerprint]:
 
 
 def lacks_names(outputs: Outputs) -> bool:
-    """Whether a mistake's lines do not fit another solution: they use names that it does not set."""
+    """Whether a mistake is put into a solution that does not set the names that it uses."""
     (first, *_) = outputs.values()
     text = first.text if isinstance(first, Finding) else next(iter(first.values()))
     return isinstance(text, str) and LACKING.match(text) is not None
