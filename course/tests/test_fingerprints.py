@@ -53,7 +53,7 @@ def test_two_mistakes_are_stored_where_neither_is_named_without(monkeypatch):
 def test_a_mistake_that_is_none_is_refused(monkeypatch):
     (one,) = only(monkeypatch, SOME[:1])
     monkeypatch.setitem(one.versions, one.first, base_of(ADD_NORM))
-    with pytest.raises(InputError, match="the mistake dense_skipped computes what is right"):
+    with pytest.raises(InputError, match="the mistake dense_skipped computes what is correct"):
         known_of(ADD_NORM)
 
 
