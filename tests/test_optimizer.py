@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from support import ROOT
 
 import optimizer_test
-from checks.part1 import adamw
-from checks.part1.adamw import CASES, ORDERS, Case, Group, run_case, start_value
+from checks.part1 import adamw_cases, adamw_checks
+from checks.part1.adamw_cases import CASES, ORDERS, Case, Group, run_case, start_value
 from optimizer import AdamW
 from training.files.errors import InputError
 
@@ -181,9 +181,10 @@ STEPPING = TRAJECTORIES | {"determinism", "convergence", "closure", "gradient ke
 )
 def test_checker_names_each_mistake(wrong, failing, monkeypatch):
     """Without the published protocol: in its float32 some hardly exceed rounding."""
-    sharp = [check for check in adamw.CHECKS if check[0] != "published protocol"]
-    monkeypatch.setattr(adamw, "CHECKS", sharp)
-    details = {result.name: result.detail for result in adamw.check_all(wrong) if not result.passed}
+    sharp = [check for check in adamw_checks.CHECKS if check[0] != "published protocol"]
+    monkeypatch.setattr(adamw_checks, "CHECKS", sharp)
+    results = adamw_checks.check_all(wrong)
+    details = {result.name: result.detail for result in results if not result.passed}
     assert set(details) == failing
     assert max(detail.count("\n") for detail in details.values()) <= 2
 
@@ -194,8 +195,8 @@ class NoCorrection(Pieces):
 
 
 def test_published_protocol_sees_a_missing_correction():
-    with pytest.raises(adamw.CheckFailed, match="after 1000 steps weight"):
-        adamw.check_published(NoCorrection)
+    with pytest.raises(adamw_cases.CheckFailed, match="after 1000 steps weight"):
+        adamw_checks.check_published(NoCorrection)
 
 
 @pytest.mark.parametrize(
@@ -204,7 +205,7 @@ def test_published_protocol_sees_a_missing_correction():
      (Before, "before")],
 )  # fmt: skip
 def test_checker_accepts_both_orders_and_other_ways(opt_class, order):
-    results = adamw.check_all(opt_class)
+    results = adamw_checks.check_all(opt_class)
     assert [r for r in results if not r.passed] == []
     assert (results[-1].name, results[-1].about) == ("order of decay", ORDERS[order])
 
@@ -312,11 +313,11 @@ def test_argument_errors_name_the_value(setting):
 
 
 def test_reference_needs_no_pickle_and_is_made_again_to_the_byte(tmp_path, monkeypatch):
-    stored = np.load(adamw.REFERENCE, allow_pickle=False)
+    stored = np.load(adamw_cases.REFERENCE, allow_pickle=False)
     trajectories = {"seed", *BY_NAME, "published"}
     assert set(stored.dtype.names) == trajectories | {"mistakes", "fingerprints"}
     assert not stored.dtype.hasobject
-    assert b"pickle" not in adamw.REFERENCE.read_bytes()
+    assert b"pickle" not in adamw_cases.REFERENCE.read_bytes()
     monkeypatch.setattr(sys, "argv", ["make_optimizer_test", "--out", str(tmp_path / "new.npy")])
     make_optimizer_test.main()
     made = np.load(tmp_path / "new.npy", allow_pickle=False)
@@ -326,10 +327,10 @@ def test_reference_needs_no_pickle_and_is_made_again_to_the_byte(tmp_path, monke
 
 
 def test_orders_differ_far_more_than_the_tolerance():
-    reference = adamw.reference()
+    reference = adamw_cases.reference()
     for name in BY_NAME:
         gap = np.abs(reference[name]["after"] - reference[name]["before"]).max()
-        assert (gap > 100 * adamw.TOLERANCE) == (f"trajectory {name}" in DECAYING)
+        assert (gap > 100 * adamw_cases.TOLERANCE) == (f"trajectory {name}" in DECAYING)
 
 
 STUB = (
@@ -358,7 +359,7 @@ def test_script_passes_ours(script):
     code, lines = script((ROOT / "optimizer.py").read_text(encoding="utf-8"))
     assert (code, lines) == (
         0,
-        [f"  ok    {TITLE}: all of its {len(adamw.CHECKS) + 1} checks", "1 of 1 task right"],
+        [f"  ok    {TITLE}: all of its {len(adamw_checks.CHECKS) + 1} checks", "1 of 1 task right"],
     )
 
 
@@ -378,7 +379,7 @@ def test_an_exception_is_reported_once_with_the_students_line(script, body, plac
 
 
 def test_missing_reference_is_one_line(tmp_path, monkeypatch):
-    monkeypatch.setattr(adamw, "REFERENCE", tmp_path / "optimizer_test.npy")
-    adamw.reference.cache_clear()
+    monkeypatch.setattr(adamw_cases, "REFERENCE", tmp_path / "optimizer_test.npy")
+    adamw_cases.reference.cache_clear()
     with pytest.raises(InputError, match=r"^cannot read optimizer_test\.npy .*git checkout$"):
-        adamw.check_all(AdamW)
+        adamw_checks.check_all(AdamW)

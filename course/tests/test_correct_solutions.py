@@ -1,4 +1,4 @@
-"""Right functions, put together from pieces that students write, are never accused."""
+"""Correct functions, put together from lines that students write, are never false positives."""
 
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
