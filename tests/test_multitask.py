@@ -418,35 +418,6 @@ def test_tasks_take_turns(flags, monkeypatch):
     assert called == ["sst", "para", "sts"] * 4
 
 
-def watch_gradients(monkeypatch) -> list[float]:
-    """→ a list that grows by the norm of a model's gradients before every step."""
-    norms = []
-    step = AdamW.step
-
-    def watched(self, closure=None):
-        grads = [p.grad for group in self.param_groups for p in group["params"]]
-        norms.append(sum(float(g.double().square().sum()) for g in grads if g is not None) ** 0.5)
-        return step(self, closure)
-
-    monkeypatch.setattr(AdamW, "step", watched)
-    return norms
-
-
-def test_accumulated_parts_add_up_to_the_batch(flags, monkeypatch):
-    """Frozen, without dropout; 8 rows in three parts of 3, 3 and 2."""
-    norms = watch_gradients(monkeypatch)
-    flags.steps_per_epoch, flags.hidden_dropout_prob = 3, 0.0
-    flags.precision, flags.option = "fp32", "pretrain"
-    losses = []
-    for flags.accumulate in (1, 3):
-        seed_everything(0)
-        multitask.train_multitask(flags)
-        metrics = json.loads(Path("predictions/multitask-metrics.json").read_text())
-        losses.append([metrics["best"][f"{name}_loss"] for name in TASKS])
-    assert norms[3:] == pytest.approx(norms[:3], rel=1e-4)
-    assert losses[1] == pytest.approx(losses[0], rel=1e-5)
-
-
 def test_similarities_stay_floats_up_to_the_loss(flags, monkeypatch):
     seen = []
 
@@ -487,15 +458,6 @@ def test_the_best_epoch_overall_is_kept(flags, monkeypatch):
     metrics = json.loads(Path("predictions/multitask-metrics.json").read_text())
     assert metrics["best"]["epoch"] == 2
     assert [row["overall"] for row in metrics["epochs"]] == pytest.approx([0.3, 0.5, 0.5, 0.4])
-
-
-def test_the_loss_falls(flags):
-    flags.epochs, flags.lr, flags.hidden_dropout_prob, flags.precision = 15, 3e-3, 0.0, "fp32"
-    seed_everything(0)
-    multitask.train_multitask(flags)
-    rows = json.loads(Path("predictions/multitask-metrics.json").read_text())["epochs"]
-    for name in ("sst_loss", "para_loss", "sts_loss"):
-        assert rows[-1][name] < 0.9 * rows[0][name], name
 
 
 def test_a_frozen_bert_runs_once_for_each_text(flags, monkeypatch):
@@ -565,32 +527,6 @@ def test_stopped_and_resumed_it_ends_with_the_same_bytes(
         else:
             assert (result.code, len(steps)) == (0, 5)
     assert left_by(tmp_path, "*.pt", "predictions/*") == expected
-
-
-def test_stopped_between_two_epochs(flags, monkeypatch):
-    """A stop asked for while dev is evaluated: the epoch is over, its row and model are kept."""
-    evaluate = multitask.evaluate
-
-    def stopping(*given):
-        signal.raise_signal(signal.SIGINT)
-        return evaluate(*given)
-
-    flags.epochs, flags.steps_per_epoch = 2, 3
-    with monkeypatch.context() as patch:
-        patch.setattr(multitask, "evaluate", stopping)
-        with pytest.raises(InputError, match="stopped; --resume goes on from"):
-            multitask.train_multitask(flags)
-    metrics = json.loads(Path("predictions/multitask-metrics.json").read_text())
-    position = load_checkpoint(Path(flags.filepath).with_suffix(".resume"))["position"]
-    assert (position["epoch"], position["batch"]) == (2, 0)
-    assert not position["means"]
-    assert position["history"] == metrics["epochs"]
-    assert Path(flags.filepath).is_file()
-    flags.resume = True
-    multitask.train_multitask(flags)
-    again = json.loads(Path("predictions/multitask-metrics.json").read_text())
-    assert again["epochs"][:1] == metrics["epochs"]
-    assert len(again["epochs"]) == 2
 
 
 def test_a_resumed_run_must_have_the_same_settings(flags):
