@@ -721,7 +721,7 @@ def imported(source: str, path: Path):
 def test_the_skeleton_trains_on_sst_once_it_is_filled_in(flags, tmp_path, skeleton, capsys):
     filled_in = put(read(VARIANTS, "multitask/plain"), source=skeleton)
     module = imported(filled_in, tmp_path / "filled_in.py")
-    flags.epochs, flags.hidden_dropout_prob = 6, 0.0
+    flags.epochs, flags.lr, flags.hidden_dropout_prob = 12, 3e-3, 0.0
     seed_everything(flags.seed)
     module.train_multitask(flags)
     assert "trains sst only: LOSSES has no loss for para, sts" in capsys.readouterr().out
