@@ -12,7 +12,16 @@ import pytest
 import torch
 from PIL import Image
 from sklearn.metrics import accuracy_score, f1_score
-from support import ROOT, as_process, draw_nothing, make_id, make_rows, succeeded, write_table
+from support import (
+    ROOT,
+    as_process,
+    assert_same_tensors,
+    draw_nothing,
+    make_id,
+    make_rows,
+    succeeded,
+    write_table,
+)
 from torch import nn
 from torch.nn import functional as F
 
@@ -212,20 +221,6 @@ def test_predictions_stand_beside_the_right_ids(flags, monkeypatch):
         assert read_predictions(path, "Predicted_Sentiment") == expected
 
 
-def test_checkpoint_holds_what_it_needs(flags):
-    classifier.train(flags)
-    saved = load_checkpoint("sst-classifier.pt")
-    assert set(saved) == {"model", "optimizer", "args", "config"}
-    assert saved["args"]["lr"] == 1e-3
-    assert saved["config"]["num_labels"] == 5
-    assert saved["config"]["hidden_size"] == 32
-    model, config = classifier.load_model("sst-classifier.pt", CPU)
-    assert not model.training
-    assert config.option == "finetune"
-    for name, tensor in model.state_dict().items():
-        assert torch.equal(tensor, saved["model"][name]), name
-
-
 def test_bf16_keeps_parameters_in_float32(flags):
     losses = {}
     for flags.precision in ("fp32", "bf16"):
@@ -240,17 +235,22 @@ def test_bf16_keeps_parameters_in_float32(flags):
 
 
 @pytest.mark.parametrize("option", ["pretrain", "finetune"])
-def test_pretrain_leaves_bert_as_it_is(flags, tiny_model_folder, option):
+def test_a_checkpoint_holds_what_it_needs_and_pretrain_leaves_bert_as_it_is(
+    flags, tiny_model_folder, option
+):
     flags.option = option
     classifier.train(flags)
-    trained, _ = classifier.load_model(flags.filepath, CPU)
+    saved = load_checkpoint(flags.filepath)
+    assert set(saved) == {"model", "optimizer", "args", "config"}
+    assert saved["args"]["lr"] == 1e-3
+    model, config = classifier.load_model(flags.filepath, CPU)
+    assert not model.training
+    assert (config.option, config.num_labels, config.hidden_size) == (option, 5, 32)
+    assert_same_tensors(model.state_dict(), saved["model"])
     fresh = classifier.BertModel.from_pretrained(str(tiny_model_folder)).state_dict()
-    same = [torch.equal(tensor, fresh[name]) for name, tensor in trained.bert.state_dict().items()]
-    if option == "pretrain":
-        assert all(same)
-    else:
-        assert sum(same) <= 1  # position_ids is a buffer
-    assert trained.classifier.bias.abs().max() > 0
+    same = [torch.equal(tensor, fresh[name]) for name, tensor in model.bert.state_dict().items()]
+    assert all(same) if option == "pretrain" else sum(same) <= 1  # position_ids is a buffer
+    assert model.classifier.bias.abs().max() > 0
 
 
 def test_the_best_epoch_is_kept(flags, monkeypatch):
@@ -388,20 +388,14 @@ def checkpoint(tiny_model_folder, tmp_path_factory) -> Path:
     return path
 
 
-def test_predict_an_argument(run_script_here, checkpoint):
-    result = run_script_here(classifier, "--predict", " A Dull film ", "--checkpoint", checkpoint)
-    assert (result.code, result.err) == (0, "")
-    line = result.out.splitlines()[-1]
-    assert line.startswith("class 1   [0: 0.")
-    assert line.endswith("]   A Dull film")
-
-
-def test_predict_lines_of_standard_input(run_script_here, checkpoint, monkeypatch):
-    monkeypatch.setattr(sys, "stdin", io.StringIO("one film\n\n  \ntwo films\n"))
-    result = run_script_here(classifier, "--predict", "--checkpoint", checkpoint)
-    assert result.code == 0
-    lines = [line for line in result.out.splitlines() if line.startswith("class")]
-    assert [line.split("]   ")[1] for line in lines] == ["one film", "two films"]
+@pytest.mark.parametrize("is_piped", [False, True])
+def test_predict(run_script_here, checkpoint, monkeypatch, is_piped):
+    monkeypatch.setattr(sys, "stdin", io.StringIO(" A Dull film \n\n  \ntwo films\n"))
+    words = ["--predict"] if is_piped else ["--predict", " A Dull film "]
+    result = succeeded(run_script_here(classifier, *words, "--checkpoint", checkpoint))
+    lines = [line for line in result.out.splitlines() if line.startswith("class 1   [0: 0.")]
+    expected = ["A Dull film", "two films"] if is_piped else ["A Dull film"]
+    assert [line.split("]   ")[1] for line in lines] == expected
 
 
 def test_predict_agrees_with_evaluation(run_script_here, checkpoint, tiny_data):
@@ -434,26 +428,19 @@ LONGER = ["--only", "sst", "--epochs", "2", "--lr", "1e-2"]
 
 @pytest.mark.parametrize("option", ["pretrain", "finetune"])
 def test_a_seed_decides_a_run(run_script_here, tiny_model_folder, tiny_data, tmp_path, option):
-    found = []
+    """Here, here again, and in a fresh process."""
+    line = [*quick(tiny_model_folder, tiny_data), *LONGER, "--option", option]
+    results = []
     for seed in ("5", "5", "6"):
-        line = [*quick(tiny_model_folder, tiny_data), *LONGER, "--option", option, "--seed", seed]
-        assert run_script_here(classifier, *line).code == 0
-        found.append(files_and_epochs(tmp_path, option))
+        succeeded(run_script_here(classifier, *line, "--seed", seed))
+        results.append(files_and_epochs(tmp_path, option))
         torch.rand(3)  # whatever else has drawn random numbers in between
-    assert found[0] == found[1]
-    assert found[2][1] != found[1][1]
-
-
-def test_a_fresh_process_writes_the_same_files(
-    run_script_here, tiny_model_folder, tiny_data, tmp_path
-):
-    line = [*quick(tiny_model_folder, tiny_data), *LONGER, "--option", "finetune"]
-    succeeded(run_script_here(classifier, *line))
-    folder = tmp_path / "fresh"
-    folder.mkdir()
-    done = succeeded(as_process(ROOT / "classifier.py", *line, folder=folder))
-    assert done.err == ""
-    assert files_and_epochs(tmp_path, "finetune") == files_and_epochs(folder, "finetune")
+    assert results[0] == results[1]
+    assert results[2][1] != results[1][1]
+    (tmp_path / "fresh").mkdir()
+    fresh = as_process(ROOT / "classifier.py", *line, "--seed", "6", folder=tmp_path / "fresh")
+    assert succeeded(fresh).err == ""
+    assert files_and_epochs(tmp_path / "fresh", option) == results[2]
 
 
 def test_faults_show_before_the_training(flags, monkeypatch):
