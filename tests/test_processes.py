@@ -14,11 +14,18 @@ from pathlib import Path
 
 import pytest
 import torch
-from support import ROOT, needs_fork, needs_gloo, run_as_two, run_forked, run_together
+from support import (
+    ROOT,
+    load_script,
+    needs_fork,
+    needs_gloo,
+    run_as_two,
+    run_forked,
+    run_together,
+)
 
 import classifier
 import multitask_classifier
-from extensions import multitask as extended
 from training.files import errors, hub
 from training.loop import processes
 from training.loop.checkpoints import ResumePoint, StopRequest
@@ -112,7 +119,7 @@ def test_several_tasks_have_the_loss_curve_of_one(tmp_path, model_without_dropou
         f"--option finetune --lr 3e-3 --epochs 2 --batch_size 8 --precision fp32 {more} "
         f"--hidden_dropout_prob 0 --model {model_without_dropout} --data_dir {tiny_data}"
     ).split()
-    main = extended.main if more else multitask_classifier.main
+    main = load_script("extensions/multitask.py").main if more else multitask_classifier.main
     assert run_forked(main, tmp_path / "1", line) == 0
     run_as_two(main, tmp_path / "2", line)
     curves = {
@@ -147,7 +154,7 @@ def pieces() -> None:
         "start": model["a"].tolist(),
         "draw": draw,
         "grads": [None if p.grad is None else p.grad.tolist() for p in model.values()],
-        "gathered": processes.gather(number),
+        "gathered": processes.gather((number, f"of {number}")),
         "any": [processes.any_process(number == 1), processes.any_process(False)],
         "first": processes.broadcast_from_main(f"from {number}"),
     }
@@ -170,7 +177,7 @@ def test_the_pieces_between_two_processes(tmp_path):
     assert found[0] == {
         "start": [1.0, 1.0],
         "grads": [[3.0, 3.0], [1.0, 1.0], None],
-        "gathered": [0, 1],
+        "gathered": [[0, "of 0"], [1, "of 1"]],
         "any": [True, False],
         "first": "from 0",
         "stopped": "stopped; --resume goes on from x",
