@@ -19,20 +19,10 @@ if TYPE_CHECKING:
 LABEL_COLUMNS = ("sentiment", "label", "is_duplicate", "similarity")
 
 
-def read_table(path: str | Path, columns: Sequence[str], label: str | None) -> pd.DataFrame:
-    """Read a course file as text, with its columns checked.
-
-    Args:
-        path: a tab-separated file with a header.
-        columns: the columns it must have, such as ("id", "sentence").
-        label: a further one, renamed to "label" in the result; any of LABEL_COLUMNS will do.
-
-    Raises:
-        InputError: missing, empty, not UTF-8, without a column, an empty or repeated id.
-    """
+def parse_table(path: Path) -> pd.DataFrame:
+    """All cells of a tab-separated file as text; InputError if it cannot be read as one."""
     import pandas as pd
 
-    path = Path(path)
     try:
         with warnings.catch_warnings():
             # pandas would cut the cells that stand beyond the header, and only warn
@@ -44,7 +34,7 @@ def read_table(path: str | Path, columns: Sequence[str], label: str | None) -> p
                 keep_default_na=False,
                 encoding="utf-8-sig",
                 index_col=False,
-            ).fillna("")
+            )
     except FileNotFoundError:
         raise InputError(
             f"no file {path}; python data/download.py fetches the course files"
@@ -60,6 +50,22 @@ def read_table(path: str | Path, columns: Sequence[str], label: str | None) -> p
     except (pd.errors.ParserError, OSError) as error:
         reason = str(error).strip().splitlines()[-1]
         raise InputError(f"{path} cannot be read as a tab-separated file: {reason}") from None
+    return table.fillna("")
+
+
+def read_table(path: str | Path, columns: Sequence[str], label: str | None) -> pd.DataFrame:
+    """Read a course file as text, with its columns checked.
+
+    Args:
+        path: a tab-separated file with a header.
+        columns: the columns it must have, such as ("id", "sentence").
+        label: a further one, renamed to "label" in the result; any of LABEL_COLUMNS will do.
+
+    Raises:
+        InputError: missing, empty, not UTF-8, without a column, an empty or repeated id.
+    """
+    path = Path(path)
+    table = parse_table(path)
     if label:
         first = [name for name in (label, *LABEL_COLUMNS) if name in table.columns][:1]
         table = table.rename(columns=dict.fromkeys(first, "label"))
