@@ -21,7 +21,6 @@ from datasets import SentenceClassificationDataset, load_data
 from lessons import distil
 from lessons.distil import DistilBertClassifier, Teacher, student_of
 from optimizer import AdamW
-from training.files.errors import InputError
 from utils import seed_everything
 
 CPU = torch.device("cpu")
@@ -202,9 +201,3 @@ def test_bad_input(run_script_here, line, tmp_path, flags, said):
     (tmp_path / "taken").write_text("x")
     assert_refused(run_script_here(distil, *line, *flags.split()), said)
     assert not (tmp_path / "distilled" / "model.safetensors").exists()
-
-
-def test_a_folder_without_a_classifier(teacher, tmp_path):
-    student_of(teacher.model.bert).save_pretrained(tmp_path)
-    with pytest.raises(InputError, match="holds no classifier on a DistilBERT"):
-        DistilBertClassifier.from_pretrained(tmp_path)

@@ -65,15 +65,6 @@ def test_a_conversation_goes_on_after_a_mistake(folder, run_script_here, monkeyp
     assert done.out.count("%") == 10
 
 
-def test_a_cut_text_keeps_its_place(ours):
-    model, tokenizer = ours
-    text = "[MASK]" + " ." * 30
-    short = "[MASK]" + " ." * 9  # ten pieces and the two special ones
-    assert fill_mask.fill_mask(model, tokenizer, text, 4) == fill_mask.fill_mask(
-        model, tokenizer, short, 4
-    )
-
-
 @pytest.mark.parametrize(
     ("text", "fact"),
     [

@@ -324,20 +324,6 @@ def test_typing_masking_and_putting_in(opened, words):
     assert float(re.search(r"−([\d.]+)", told)[1]) == pytest.approx(-wanted, abs=0.02)
 
 
-def test_a_head_is_chosen_and_switched_off(opened, words):
-    browser = opened(words)
-    browser.click("document.getElementById('tab-attention')")
-    assert browser.eval("document.querySelectorAll('#grid button').length") == 8
-    browser.click("document.querySelectorAll('#grid button')[6]")
-    assert browser.eval("document.getElementById('head-title').textContent") == "Layer 2, head 3"
-    write(browser, "the [MASK] sea")
-    before = browser.eval("Array.from(shown.words[0])")
-    browser.click("document.getElementById('off')")
-    browser.wait(f"{STILL} && shown.asked.off.length === 1")
-    assert browser.eval("Array.from(shown.whole.words[0])") == before
-    assert browser.eval("Array.from(shown.words[0])") != before
-
-
 def test_a_classifier_follows_the_typing(opened, classes):
     browser = opened(classes, ["bad <i>", "good"])
     write(browser, "A Warm film")

@@ -1,7 +1,6 @@
 """Pre-training: heads equal to transformers', files that others load, runs that go on."""
 
 import copy
-import itertools
 import json
 import math
 import random
@@ -35,7 +34,6 @@ from transformers import BertConfig as TheirConfig
 from transformers import BertForMaskedLM, BertForPreTraining
 from transformers import BertModel as TheirModel
 
-import classifier
 from base_bert import read_weights
 from bert import BertModel
 from optimizer import AdamW
@@ -49,7 +47,7 @@ from pretraining.presets import preset
 from pretraining.pretrain import weight_decay_groups
 from tokenizer import BertTokenizer
 from training.files.errors import InputError
-from training.loop.checkpoints import ResumePoint, load_checkpoint
+from training.loop.checkpoints import load_checkpoint
 from training.loop.schedule import linear_factor
 
 TOLERANCE = {torch.float32: (1e-6, 1e-4, 1e-7), torch.float64: (1e-13, 1e-10, 1e-12)}
@@ -60,9 +58,9 @@ SCRIPT = ROOT / "pretraining" / "pretrain.py"
 # The model beside transformers'
 
 
-def rows(generator_seed: int = 0, objective: str = "nsp") -> tuple[torch.Tensor, ...]:
+def rows(objective: str = "nsp") -> tuple[torch.Tensor, ...]:
     """Five padded rows of two segments: ids, segments, mask, labels, relation."""
-    generator = torch.Generator().manual_seed(generator_seed)
+    generator = torch.Generator().manual_seed(0)
     ids = torch.randint(5, 100, (5, 12), generator=generator)
     mask = (torch.arange(12) < torch.tensor([12, 7, 9, 12, 4])[:, None]).long()
     segments = (torch.arange(12) >= torch.tensor([5, 3, 4, 8, 2])[:, None]).long() * mask
@@ -84,62 +82,36 @@ def pair(request, tmp_path):
     return theirs.to(request.param).eval(), ours.to(request.param), request.param
 
 
-@pytest.mark.parametrize("objective", ["nsp", "none"])
-def test_values_losses_and_gradients_are_those_of_transformers(pair, tmp_path, objective):
+def test_values_losses_and_gradients_are_those_of_transformers(pair):
     theirs, ours, dtype = pair
     value, rtol, atol = TOLERANCE[dtype]
-    ids, segments, mask, labels, relation = rows(objective=objective)
-    if objective == "nsp":
-        their = theirs(ids, mask, segments, labels=labels, next_sentence_label=relation)
-        scores = their.prediction_logits
-    else:
-        theirs = BertForMaskedLM.from_pretrained(tmp_path / "theirs").to(dtype).eval()
-        ours = PretrainingModel.from_pretrained(tmp_path / "theirs", objective="none").to(dtype)
-        their = theirs(ids, mask, labels=labels)
-        scores = their.logits
+    ids, segments, mask, labels, relation = rows()
+    their = theirs(ids, mask, segments, labels=labels, next_sentence_label=relation)
     words, relations = ours(ids, mask, segments)  # at every position
     # weights ten times as large as a trained model's make more rounding, too
-    limit = 3 * value * scores.abs().max().item()
-    torch.testing.assert_close(words, scores.flatten(0, 1), atol=limit, rtol=0)
+    limit = 3 * value * their.prediction_logits.abs().max().item()
+    torch.testing.assert_close(words, their.prediction_logits.flatten(0, 1), atol=limit, rtol=0)
+    torch.testing.assert_close(relations, their.seq_relationship_logits, atol=value * 10, rtol=0)
     some, _ = ours(ids, mask, segments, labels != -100)  # at those that were chosen
     chosen = (labels != -100).flatten()
-    limit = 1e-4 if dtype == torch.float32 else 1e-12
-    torch.testing.assert_close(some, words[chosen], atol=limit, rtol=0)
+    torch.testing.assert_close(some, words[chosen], atol=1000 * atol, rtol=0)
 
     of_words, of_pairs = pretraining_losses(ours, ids, segments, mask, labels, relation)
-    loss = of_words.loss / of_words.count
-    if objective == "nsp":
-        wanted = their.seq_relationship_logits
-        torch.testing.assert_close(relations, wanted, atol=value * 10, rtol=0)
-        loss = loss + of_pairs.loss / of_pairs.count
-        assert of_pairs.right == (relations.argmax(-1) == relation).sum()
-        assert of_pairs.count == 5
-    else:
-        assert of_pairs == (0, 0, 0)
-    assert loss.item() == pytest.approx(their.loss.item(), rel=1e-6 if value > 1e-9 else 1e-12)
-    assert of_words.count == chosen.sum()
+    assert (of_words.count, of_pairs.count) == (chosen.sum(), 5)
     assert of_words.right == (words.argmax(-1) == labels.flatten()).sum()
-    summed = F.cross_entropy(words, labels.flatten(), reduction="sum").item()
-    assert of_words.loss.item() == pytest.approx(summed, rel=1e-5)
+    assert of_pairs.right == (relations.argmax(-1) == relation).sum()
+    loss = of_words.loss / of_words.count + of_pairs.loss / of_pairs.count
+    assert loss.item() == pytest.approx(their.loss.item(), rel=10 * value)
     their.loss.backward()
     loss.backward()
-    compare_gradients(theirs, ours, rtol, atol * 10)
-
-
-def compare_gradients(theirs, ours: PretrainingModel, rtol: float, atol: float) -> None:
     own = {parameter.data_ptr(): parameter for parameter in ours.parameters()}
     by_name = dict(theirs.named_parameters())
-    compared = 0
-    for name, tensor in ours.to_hf_weights().items():
-        mine, grad = own[tensor.data_ptr()], by_name.get(name)
-        if grad is None or grad.grad is None or mine.grad is None:
-            assert mine.grad is None
-            assert grad is None or grad.grad is None
-            continue
-        atol_here = max(atol, rtol * grad.grad.abs().max().item())
-        torch.testing.assert_close(mine.grad, grad.grad, rtol=rtol, atol=atol_here, msg=name)
-        compared += 1
-    assert compared == len([p for p in by_name.values() if p.grad is not None]) > 30
+    compared = [name for name in ours.to_hf_weights() if name in by_name]
+    assert len(compared) == len(by_name) > 30
+    for name in compared:
+        mine, wanted = own[ours.to_hf_weights()[name].data_ptr()].grad, by_name[name].grad
+        near = max(10 * atol, rtol * wanted.abs().max().item())
+        torch.testing.assert_close(mine, wanted, rtol=rtol, atol=near, msg=name)
 
 
 def test_weight_decay_spares_biases_and_norms():
@@ -291,14 +263,6 @@ def test_it_learns_and_the_best_and_last_model_are_kept(trained):
         again = rows.measure(model, torch.no_grad)
         assert again["mlm_loss"] == pytest.approx(row["mlm_loss"], abs=1e-5)
         assert again["nsp_acc"] == pytest.approx(row["nsp_acc"])
-
-
-def test_a_classifier_trains_on_what_was_saved(trained, run_script_here, tiny_data):
-    options = ["--option", "finetune", "--epochs", 1, "--data_dir", tiny_data]
-    options += ["--model", trained / "out"]
-    result = succeeded(run_script_here(classifier, *options, "--only", "sst"))
-    assert load_checkpoint("sst-classifier.pt")["config"]["model"] == str(trained / "out")
-    assert "starts from random" not in result.out
 
 
 def test_going_on_from_a_checkpoint(trained, place, run_script_here, tmp_path):
@@ -509,22 +473,9 @@ def test_killed_again_and_again_it_has_the_same_curve(place, untouched, tmp_path
     assert len(where) >= 4, where  # in several epochs
 
 
-def test_another_text_cannot_be_resumed(place, run_script_here, monkeypatch, tmp_path):
-    """Ctrl-C after the third step, then other settings, then other text."""
-    monkeypatch.setattr(ResumePoint.__init__, "__defaults__", (0.0,))
-    step, taken = AdamW.step, itertools.count(1)
-
-    def watched(self, closure=None):
-        if next(taken) == 3:
-            signal.raise_signal(signal.SIGINT)
-        return step(self, closure)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(AdamW, "step", watched)
-        result = run_script_here(pretrain, *place.line, "--steps", 6)
-    assert result.err == "stopped; --resume goes on from out/pretrain.resume\n"
-    assert result.code == 1
-    assert load_checkpoint(tmp_path / "out" / "pretrain.resume")["position"]["step"] == 3
+@needs_fork
+def test_another_text_cannot_be_resumed(place, run_script_here, tmp_path):
+    assert run(tmp_path, [*place.line, "--steps", "6"], last_event=20) == -signal.SIGKILL
     for flags, named in (
         (["--length", "40"], "length=48"),
         (["--limit", "150", "--corpus", "less"], "text="),
@@ -566,13 +517,3 @@ def test_a_text_smaller_than_a_row(place, run_script_here, tmp_path):
     flags = ("--text", text, "--out", "o", "--objective", "none", "--held_out", "0.1")
     result = run_script_here(pretrain, *place.line, *flags)
     assert_refused(result, "the held-out text has ", code=1)
-
-
-def test_no_vocabulary_is_learned_from_a_binary_file(place, run_script_here, tmp_path):
-    """The one that was there stays."""
-    (tmp_path / "odd.txt").write_bytes(b"text\0")
-    (tmp_path / "o").mkdir()
-    (tmp_path / "o" / "vocab.txt").write_text("kept")
-    line = ["--text", "odd.txt", "--out", "o", "--train_vocab", 50]
-    assert_refused(run_script_here(pretrain, *line), "odd.txt", code=1)
-    assert (tmp_path / "o" / "vocab.txt").read_text() == "kept"

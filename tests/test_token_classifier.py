@@ -137,21 +137,6 @@ def by_definition(tags: list[str]) -> list[tuple[str, int, int]]:
     return chunks
 
 
-@pytest.mark.parametrize(
-    ("tags", "expected"),
-    [
-        ("B-PER I-PER O B-LOC", [("PER", 0, 1), ("LOC", 3, 3)]),
-        ("I-PER I-PER O", [("PER", 0, 1)]),  # an I without a B begins one
-        ("B-PER B-PER I-PER", [("PER", 0, 0), ("PER", 1, 2)]),
-        ("B-PER I-LOC I-LOC", [("PER", 0, 0), ("LOC", 1, 2)]),  # another type begins another
-        ("B-creative-work I-creative-work", [("creative-work", 0, 1)]),
-    ],
-)
-def test_entities_by_hand(tags, expected):
-    assert entities(tags.split()) == expected
-    assert by_definition(tags.split()) == expected
-
-
 TAGS = st.lists(st.sampled_from([*LABELS, "B-a-b", "I-a-b"]), max_size=12)
 
 
@@ -190,10 +175,6 @@ def test_entities_and_scores_are_those_of_the_definition(pairs):
         (  # WikiANN's: a language before each word, empty lines of several kinds
             "\ufeffen:Ada\tB-PER\nen:en:x\tO\n\n\t\n\ufeff\nen:São\tB-LOC\n\n\n",
             [(["Ada", "en:x"], ["B-PER", "O"]), (["São"], ["B-LOC"])],
-        ),
-        (  # a prefix that not all words have stays
-            "http://a.b\tO\r\nnot\tO\r\n\t\r\nhttp:\tI-creative-work\r\n",
-            [(["http://a.b", "not"], ["O", "O"]), (["http:"], ["I-creative-work"])],
         ),
         ("a\u2028b\tO\nc\x85\tO\n", [(["a\u2028b", "c\x85"], ["O", "O"])]),
     ],

@@ -156,12 +156,6 @@ def test_what_was_learned_is_read_by_both_tokenizers(tmp_path, method):
     assert ours.tokenize("☃") == ["[UNK]"]
 
 
-def test_quality():
-    tokenizer = BertTokenizer([*SPECIAL_TOKENS, "ab", "a", "##b", "##c"])
-    found = quality(tokenizer, {"ab": 2, "abc": 1, "zz": 1})
-    assert found == {"pieces": 5 / 4, "whole": 2 / 4, "unknown": 1 / 4}
-
-
 # ---------------------------------------------------------------------------------------------
 # Bytes
 
