@@ -337,7 +337,8 @@ def test_workers_end_with_a_parent_that_is_killed(tmp_path):
 from pretraining.blocks import Block, encode_blocks
 from tokenizer import SPECIAL_TOKENS, BertTokenizer
 block = Block(0, 1, False, False, b"a")
-next(encode_blocks(itertools.repeat(block), BertTokenizer([*SPECIAL_TOKENS, "a"]), 2))
+encoded = encode_blocks(itertools.repeat(block), BertTokenizer([*SPECIAL_TOKENS, "a"]), 2)
+next(encoded)
 os.kill(os.getpid(), 9)"""
     environment = os.environ | {"PYTHONPATH": str(ROOT)}
     done = subprocess.run(

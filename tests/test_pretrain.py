@@ -32,7 +32,6 @@ from support import (
 from torch.nn import functional as F
 from transformers import BertConfig as TheirConfig
 from transformers import BertForMaskedLM, BertForPreTraining
-from transformers import BertModel as TheirModel
 
 from base_bert import read_weights
 from bert import BertModel
@@ -163,9 +162,6 @@ def test_transformers_loads_what_is_saved(tmp_path, objective):
     with torch.no_grad():
         words, relations = model(ids, mask, segments)
         assert_same_words(words, BertForMaskedLM.from_pretrained(tmp_path)(ids, mask, segments)[0])
-        encoded = TheirModel.from_pretrained(tmp_path)(ids, mask, segments)
-        mine = model.bert(ids, mask, segments)
-        torch.testing.assert_close(mine["pooler_output"], encoded.pooler_output, atol=1e-5, rtol=0)
         if objective != "none":
             theirs, report = BertForPreTraining.from_pretrained(tmp_path, output_loading_info=True)
             assert not report["missing_keys"]
@@ -173,8 +169,6 @@ def test_transformers_loads_what_is_saved(tmp_path, objective):
             assert_same_words(words, theirs(ids, mask, segments).prediction_logits)
             their_relations = theirs(ids, mask, segments).seq_relationship_logits
             torch.testing.assert_close(relations, their_relations, atol=1e-5, rtol=0)
-    kind = json.loads((tmp_path / "config.json").read_text())["architectures"]
-    assert kind == ["BertForMaskedLM" if objective == "none" else "BertForPreTraining"]
 
 
 def test_what_is_saved_loads_bit_for_bit(tmp_path, capsys):
