@@ -27,6 +27,7 @@ from support import (
 
 from lessons import distil, question_answering, token_classifier
 from training.files.entities import entity_scores, read_sentences
+from training.loop.run import Run
 
 NAMES = {"PER": ("ada", "bob"), "LOC": ("rome", "oslo")}
 FLAGS = "--epochs 3 --batch_size 8 --lr 3e-3 --length 32 --precision fp32 --out out".split()
@@ -106,10 +107,9 @@ def test_tagging_is_learned_scored_and_used(run_script_here, tagging_line, tmp_p
     assert metrics["best"]["dev_f1"] > 0.9
     assert not (tmp_path / "out/model.resume").exists()
     scores = read_json(tmp_path / "out/test-scores.json")
-    flags = ["--checkpoint", "out", "--length", "32", "--out", "again"]  # the best epoch's model
-    succeeded(run_script_here(token_classifier, "--evaluate", tagging_line[3], *flags))
-    again = read_json(tmp_path / "again/dev-scores.json")
-    assert again["all"]["f1"] == metrics["best"]["dev_f1"]
+    flags = ["--checkpoint", "out", "--length", "32", "--out", "again"]
+    succeeded(run_script_here(token_classifier, "--evaluate", tagging_line[5], *flags))
+    assert read_json(tmp_path / "again/test-scores.json") == scores
     rows = (tmp_path / "out/test-tags.tsv").read_text().split("\n\n")[:-1]
     gold, found = (
         [[cells.split("\t")[k] for cells in row.split("\n")] for row in rows] for k in (1, 2)
@@ -175,6 +175,21 @@ def test_parts_of_a_batch_and_processes_add_up(
     expected = load_file(tmp_path / "one/model.safetensors")
     for name, tensor in load_file(tmp_path / "parts/model.safetensors").items():
         torch.testing.assert_close(tensor, expected[name], atol=1e-4, rtol=1e-3)
+
+
+def test_an_epoch_that_is_not_the_best_is_not_kept(lesson, run_script_here, monkeypatch, tmp_path):
+    """The first epoch's model is taken away: the second, a worse one, must not write another."""
+    is_best, scores = Run.is_best, iter((2, 1))
+    model = tmp_path / "out/model.safetensors"
+
+    def decide(run, _):
+        model.unlink(missing_ok=True)
+        return is_best(run, next(scores))
+
+    monkeypatch.setattr(Run, "is_best", decide)
+    assert run_script_here(lesson.script, *lesson.line, "--epochs", "2").code == 1
+    assert next(scores, None) is None
+    assert not model.exists()
 
 
 @needs_fork
