@@ -25,8 +25,8 @@ from support import (
     succeeded,
 )
 
+from extensions.entities import entity_scores, read_sentences
 from lessons import distil, question_answering, token_classifier
-from training.files.entities import entity_scores, read_sentences
 from training.loop.run import Run
 
 NAMES = {"PER": ("ada", "bob"), "LOC": ("rome", "oslo")}

@@ -21,10 +21,7 @@ from support import (
 )
 from transformers import AutoTokenizer, BertForTokenClassification
 
-from lessons import token_classifier as lesson
-from lessons.token_classifier import TokenClassifier, tag_loss
-from tokenizer import BertTokenizer
-from training.files.entities import (
+from extensions.entities import (
     NO_LABEL,
     Sentence,
     TaggedWords,
@@ -33,6 +30,9 @@ from training.files.entities import (
     labels_of,
     read_sentences,
 )
+from lessons import token_classifier as lesson
+from lessons.token_classifier import TokenClassifier, tag_loss
+from tokenizer import BertTokenizer
 
 LABELS = ["O", "B-LOC", "I-LOC", "B-PER", "I-PER"]
 

@@ -5,7 +5,7 @@ Defended by: worker.py sends numbers, no objects.
 
 STEP = """
 import numpy
-from checks.part1 import adamw
+from checks.part1 import adamw_cases, adamw_mistakes
 class Equal(numpy.ndarray):
     def __eq__(self, other):
         return True
@@ -14,7 +14,7 @@ class Equal(numpy.ndarray):
         return True
     def __array_function__(self, *_, **__):
         return True
-adamw.run_case = lambda *_, **__: numpy.zeros((10, 6)).view(Equal)
+adamw_cases.run_case = adamw_mistakes.run_case = lambda *_, **__: numpy.zeros((10, 6)).view(Equal)
 def evil(self, closure=None):
     return None
 """

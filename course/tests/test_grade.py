@@ -18,7 +18,7 @@ import pytest
 import torch
 from support import needs_sandbox
 
-from checks.part1 import functions
+from checks.part1 import runners
 from course import grade, handout
 from course.answers import MISTAKES, VARIANTS, put, read, read_all
 from course.grading.judging import canaries, hidden, judge, partial, similarity
@@ -606,7 +606,7 @@ def test_a_file_that_cannot_be_imported_counts_as_crashed(context, file):
             arguments = {"cases": [], "seed": 1}
         with mock.patch("importlib.import_module", broken), mock.patch.dict(sys.modules):
             sys.modules.pop(Path(file).stem, None)
-            with mock.patch.dict(functions.RUNS, {entry.id: lambda _, **__: broken()}):
+            with mock.patch.dict(runners.RUNS, {entry.id: lambda _, **__: broken()}):
                 outputs = job({}, **arguments)
         if file == "optimizer.py":
             verdict = judge.judge_optimizer(entry, outputs, {})

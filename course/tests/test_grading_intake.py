@@ -337,7 +337,7 @@ def test_the_courses_files_are_the_courses_own(taken, part):
     for name in (
         "utils.py",
         "checks/__init__.py",
-        "checks/part1/functions.py",
+        "checks/part1/runners.py",
         "pyproject.toml",
         "sanity_check.data",
     ):

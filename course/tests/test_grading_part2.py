@@ -11,9 +11,10 @@ from support import ROOT, needs_sandbox
 
 from checks.findings import faulty
 from checks.graded_tasks import graded_task
-from checks.part2 import properties
-from checks.part2.calls import ATTEMPT, FORWARD, INIT
-from checks.part2.properties import CHECKED
+from checks.part2 import tasks as part2_tasks
+from checks.part2.calls import ATTEMPT
+from checks.part2.models import FORWARD, INIT
+from checks.part2.tasks import CHECKED
 from course import table
 from course.answers import MISTAKES, VARIANTS, installed, installed_source, put, read, read_all
 from course.grading.judging import part2
@@ -141,7 +142,7 @@ def test_what_is_changed_in_place_costs_a_tenth_and_is_named(task_id):
         verdicts = graded_here()
     assert lost(verdicts) == {task_id}
     verdict, settings = verdicts[task_id], table.read_settings(ROOT)
-    assert settings["grading"]["shares"].keys() >= set(properties.KINDS[task_id])
+    assert settings["grading"]["shares"].keys() >= set(part2_tasks.KINDS[task_id])
     assert [row for row, right in verdict.rows.items() if not right] == ["inputs"]
     assert any(f"{name}, which was given, is changed in place" in m for m in verdict.messages)
     scored = task_result(graded_task(task_id), verdict, settings)
@@ -149,7 +150,7 @@ def test_what_is_changed_in_place_costs_a_tenth_and_is_named(task_id):
 
 
 def test_predictions_are_judged_with_a_right_forward_where_the_own_one_is_wrong():
-    answer = read(MISTAKES, f"{FORWARD}/pieces_left")
+    answer = read(MISTAKES, f"{FORWARD}/tokens_left")
     with installed(answer):
         verdicts = graded_here()
     assert lost(verdicts) == {FORWARD}
