@@ -12,7 +12,6 @@ line trains the same student on the labels only. The best epoch is kept in --out
 
 from __future__ import annotations
 
-import argparse
 import sys
 import time
 from dataclasses import dataclass
@@ -320,18 +319,12 @@ class DistilFlags(TrainingFlags):
     num_labels: int | None = None
 
 
-def make_parser() -> argparse.ArgumentParser:
-    """The options of DistilFlags."""
+def main() -> None:
+    """Read the flags, train, compare."""
     parser = OneLineParser(
         prog="lessons/distil.py", description="Train a DistilBERT of every second layer of a BERT."
     )
     add_fields(parser, DistilFlags)
-    return parser
-
-
-def main() -> None:
-    """Read the flags, train, compare."""
-    parser = make_parser()
     args = parser.parse_args(namespace=DistilFlags())
     if bool(args.train) != bool(args.dev):
         parser.error("--train and --dev go together")

@@ -28,6 +28,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from config import BertConfig
 from lessons.text_tables import LABEL_COLUMNS, TEXT_COLUMNS, compare, read_table, report, write
 from tokenizer import WordPieces, read_vocabulary
+from training.cli.arguments import OneLineParser, positive_int
 from training.files.errors import InputError, reader_left
 from training.files.hub import find_model
 
@@ -313,7 +314,7 @@ def predict(
 
 def make_parser() -> argparse.ArgumentParser:
     """All flags."""
-    parser = argparse.ArgumentParser(
+    parser = OneLineParser(
         prog="lessons/numpy_bert.py", description="BERT's forward pass in NumPy."
     )
     add = parser.add_argument
@@ -325,7 +326,7 @@ def make_parser() -> argparse.ArgumentParser:
     add("--out", type=Path, help="write id,Predicted_Sentiment here")
     add("--compare", type=Path, help="predictions of another program to compare with")
     add("--gelu", choices=tuple(GELUS), default="exact", help="which formula (default: exact)")
-    add("--batch_size", type=int, default=16)
+    add("--batch_size", type=positive_int, default=16)
     return parser
 
 
@@ -336,8 +337,6 @@ def main() -> None:
     args = parser.parse_args()
     if (args.text is None) == (args.file is None):
         parser.error("give one of --text and --file")
-    if args.batch_size < 1:
-        parser.error("--batch_size must be at least 1")
     folder = find_folder(args.model)
     config = BertConfig.from_json(folder / "config.json")
     weights = read_weights(folder, config)

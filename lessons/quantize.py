@@ -23,9 +23,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
+from base_bert import read_weights
+from bert import BertModel
 from config import BertConfig
 from lessons import numpy_bert, text_tables
 from lessons.int8 import LARGEST, quantize_rows
@@ -160,11 +163,6 @@ def need(*modules: str) -> list[Any]:
 def export_onnx(folder: Path, path: Path) -> None:
     """Write the classifier in ``folder`` as a graph of ONNX operators, for any B and L."""
     (onnx,) = need("onnx")
-    import torch
-
-    from base_bert import read_weights
-    from bert import BertModel
-
     tensors = read_weights(folder)
     if "classifier.weight" not in tensors:
         raise InputError(f"{folder} has no classifier; lessons/export.py writes one")

@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from training.files.errors import InputError
+from training.files.writing import atomic_write
 
 TEXT_COLUMNS = ("text", "sentence")
 LABEL_COLUMNS = ("label", "sentiment")
@@ -75,15 +76,8 @@ def report(labels: np.ndarray, predicted: np.ndarray) -> float:
 def write(path: Path, ids: Sequence[str], predicted: np.ndarray) -> None:
     """Write id,Predicted_Sentiment, all of it or nothing."""
     lines = [f"{id_},{label}\n" for id_, label in zip(ids, predicted, strict=True)]
-    part = path.with_name(f".{path.name}.part")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        part.write_text("id,Predicted_Sentiment\n" + "".join(lines), encoding="utf-8")
-        part.replace(path)
-    except OSError as error:
-        raise InputError(
-            f"cannot write {path}: {error.strerror}; choose another place or make room"
-        ) from error
+    with atomic_write(path) as file:
+        file.write("id,Predicted_Sentiment\n" + "".join(lines))
     print(f"wrote {path}")
 
 

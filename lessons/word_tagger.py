@@ -30,25 +30,18 @@ from training.files.writing import check_writable, write_json
 from training.loop.progress import minutes
 
 
-def learn(sentences: Sequence[Sentence], epochs: int, seed: int) -> Tagger:
-    """A tagger of these sentences."""
-    tagger = Tagger()
-    tagger.learn((zip(words, tags, strict=True) for words, tags in sentences), epochs, seed)
-    return tagger
-
-
 def score(tagger: Tagger, sentences: Sequence[Sentence]) -> str:
-    """The share of right words, and that of the most frequent tag; F1 if tags are of names."""
+    """The fraction of right words, and of the most frequent tag; F1 if tags are of names."""
     gold = [sentence.tags for sentence in sentences]
-    found = [tagger.tag(sentence.words) for sentence in sentences]
-    pairs = [pair for rows in zip(gold, found, strict=True) for pair in zip(*rows, strict=True)]
+    predicted = [tagger.tag(sentence.words) for sentence in sentences]
+    pairs = [pair for rows in zip(gold, predicted, strict=True) for pair in zip(*rows, strict=True)]
     tags = [tag for tag, _ in pairs]
     usual = max(map(tags.count, set(tags))) / len(tags)
     right = sum(one == other for one, other in pairs) / len(pairs)
-    said = f"{right:.3f} of {len(pairs):,} words right (always the same tag: {usual:.3f})"
+    message = f"{right:.3f} of {len(pairs):,} words right (always the same tag: {usual:.3f})"
     if all(TAG.fullmatch(tag) for tag in tags):
-        said += f", F1 of entities {entity_scores(gold, found).loc['all', 'f1']:.3f}"
-    return said
+        message += f", F1 of entities {entity_scores(gold, predicted).loc['all', 'f1']:.3f}"
+    return message
 
 
 def get_args() -> argparse.Namespace:
@@ -82,7 +75,9 @@ def main() -> None:
         check_writable(args.out.parent)
         sentences = read_sentences(args.train, args.limit, any_tags=True)
         begun = time.monotonic()
-        tagger = learn(sentences, args.epochs, args.seed)
+        tagger = Tagger()
+        pairs = (zip(words, tags, strict=True) for words, tags in sentences)
+        tagger.learn(pairs, args.epochs, args.seed)
         write_json(args.out, {"tags": tagger.tags, "weights": tagger.weights})
         took = minutes(time.monotonic() - begun)
         print(f"learned {len(tagger.tags)} tags from {len(sentences):,} sentences in {took}")

@@ -21,21 +21,12 @@ import numpy as np
 from pretraining.sentences import split_sentences
 from tokenizer import BertTokenizer
 from training.files.errors import InputError
-from training.files.writing import sha256_of
 
 # Books print quotes and dashes that people do not type: a model that has seen only those would meet
 # "n't" and "'s" for the first time in the data of its tasks.
 AS_TYPED = str.maketrans({"‘": "'", "’": "'", "“": '"', "”": '"', "–": "-", "—": "--", "…": "..."})
 BLOCK = 1 << 18  # bytes of text that one task reads; a longer line is cut into several paragraphs
 LONGEST_SENTENCE = 512  # tokens; what goes on without a full stop for longer is cut
-
-
-class Source(NamedTuple):
-    """A text file as corpus.json remembers it."""
-
-    file: str
-    bytes: int
-    sha256: str
 
 
 class Block(NamedTuple):
@@ -60,7 +51,10 @@ class Encoded(NamedTuple):
 
 
 def text_files(sources: Sequence[str | Path]) -> list[Path]:
-    """The files named, and in place of folders the *.txt in and below them, sorted; each once."""
+    """The files named, and in place of folders the *.txt in and below them, sorted; each once.
+
+    Raises InputError where there is none, or where one cannot be read or is not text.
+    """
     files: list[Path] = []
     for source in map(Path, sources):
         if source.is_dir():
@@ -72,33 +66,17 @@ def text_files(sources: Sequence[str | Path]) -> list[Path]:
             files.append(source)
         else:
             raise InputError(f"{source}: no such file or folder; check the path of the text")
-    return list({path.resolve(): path for path in files}.values())
-
-
-def checked_files(sources: Sequence[str | Path]) -> list[Path]:
-    """The files of ``text_files``; InputError if one cannot be read, or is not text."""
-    files = text_files(sources)
+    files = list({path.resolve(): path for path in files}.values())
     for path in files:
-        _check_text(path)
+        try:
+            with open(path, "rb") as file:
+                if b"\0" in file.read(BLOCK):
+                    raise InputError(
+                        f"{path} is not text in UTF-8 (it holds NUL bytes); convert it"
+                    )
+        except OSError as error:
+            raise InputError(f"cannot read {path}: {error.strerror or error}") from error
     return files
-
-
-def _check_text(path: Path) -> None:
-    try:
-        with open(path, "rb") as file:
-            if b"\0" in file.read(BLOCK):
-                raise InputError(f"{path} is not text in UTF-8 (it holds NUL bytes); convert it")
-    except OSError as error:
-        raise InputError(f"cannot read {path}: {error.strerror or error}") from error
-
-
-def describe_file(path: Path) -> Source:
-    """Size and hash of a text file; InputError if it cannot be read, or is not text."""
-    _check_text(path)
-    try:
-        return Source(str(path), path.stat().st_size, sha256_of(path))
-    except OSError as error:
-        raise InputError(f"cannot read {path}: {error.strerror or error}") from error
 
 
 def read_blocks(files: Sequence[Path]) -> Iterator[Block]:

@@ -9,7 +9,7 @@ import hashlib
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 from filelock import FileLock
@@ -18,7 +18,6 @@ from tqdm import tqdm
 from pretraining.blocks import (
     LONGEST_SENTENCE,
     Encoded,
-    describe_file,
     encode_blocks,
     id_type,
     read_blocks,
@@ -63,7 +62,10 @@ def build(
         files = text_files(sources)
         wanted = {
             "version": VERSION,
-            "sources": [describe_file(path)._asdict() for path in files],
+            "sources": [
+                {"file": str(path), "bytes": path.stat().st_size, "sha256": sha256_of(path)}
+                for path in files
+            ],
             "vocabulary": _vocabulary_hash(tokenizer),
             "limit": limit,
         }
@@ -76,7 +78,10 @@ def build(
 
     on_main_process(work)
     corpus = Corpus(folder)
-    print(f"corpus: {corpus.describe()} in {folder}")
+    print(
+        f"corpus: {corpus.n_sentences:,} sentences, {corpus.n_tokens:,} tokens, "
+        f"{corpus.n_documents:,} documents in {folder}"
+    )
     return corpus
 
 
@@ -132,19 +137,27 @@ def _write(
         left.unlink()
     limit = wanted["limit"]
     total = limit or sum(source["bytes"] for source in wanted["sources"])
-    notes = Notes(files)
+    unit = "sentences" if limit else "B"
+    cut = replaced = 0
+    first_bad = ""
+    without_text = dict.fromkeys(files)
     blocks = encode_blocks(read_blocks(files), tokenizer, workers)
     with ExitStack() as stack:
-        outputs = [
-            _Hashed(stack.enter_context(atomic_write(folder / name, "wb"))) for name in DATA_FILES
-        ]
-        writer = CorpusWriter(*outputs, limit)
-        bar = stack.enter_context(_bar(total, "sentences" if limit else "B"))
+        writer = CorpusWriter(
+            *(stack.enter_context(atomic_write(folder / name, "wb")) for name in DATA_FILES), limit
+        )
+        bar = stack.enter_context(
+            tqdm(total=total, desc="corpus", unit=unit, unit_scale=True, leave=False, disable=None)
+        )
         stack.callback(blocks.close)
         for block, encoded in blocks:
             written = writer.add(encoded)
-            notes.add(block.source, encoded, written)
             bar.update(written if limit else len(block.text))
+            if written:
+                without_text.pop(files[block.source], None)
+            if encoded.first_bad and not first_bad:
+                first_bad = f"{files[block.source]}, line {encoded.first_bad}"
+            cut, replaced = cut + encoded.cut, replaced + encoded.replaced
             if writer.is_full():
                 break
         if not writer.sentences:
@@ -153,20 +166,32 @@ def _write(
                 "give files with a paragraph a line"
             )
         (folder / "corpus.json").unlink(missing_ok=True)  # until the new files are there
-    sizes = {
+    made = {
         "documents": writer.documents,
         "sentences": writer.sentences,
         "tokens": writer.tokens,
         "type": id_type(tokenizer.vocab_size).name,
-        "replaced": notes.replaced,
-        "cut": notes.cut,
+        "replaced": replaced,
+        "cut": cut,
+        "files": {
+            name: {"bytes": (folder / name).stat().st_size, "sha256": sha256_of(folder / name)}
+            for name in DATA_FILES
+        },
     }
-    made = {
-        name: {"bytes": file.bytes, "sha256": file.hash.hexdigest()}
-        for name, file in zip(DATA_FILES, outputs, strict=True)
-    }
-    write_json(folder / "corpus.json", wanted | sizes | {"files": made})
-    notes.print(whole=limit is None)
+    write_json(folder / "corpus.json", wanted | made)
+    _print_notes(replaced, first_bad, cut, [] if limit else [*map(str, without_text)])
+
+
+def _print_notes(replaced: int, first_bad: str, cut: int, without_text: list[str]) -> None:
+    """What the user should know of the text: bytes replaced, sentences cut, files without text."""
+    if replaced:
+        print(f"corpus: {replaced} places are not UTF-8 and were replaced; the first: {first_bad}")
+    if cut:
+        print(f"corpus: {cut} sentences were cut every {LONGEST_SENTENCE} tokens")
+    if without_text:
+        more = f" and {len(without_text) - 3} more" if len(without_text) > 3 else ""
+        names = ", ".join(without_text[:3])
+        print(f"corpus: {len(without_text)} files hold no text: {names}{more}")
 
 
 class CorpusWriter:
@@ -176,13 +201,13 @@ class CorpusWriter:
         limit: stop after that many sentences; None for all.
     """
 
-    def __init__(self, ids: _Hashed, sentences: _Hashed, documents: _Hashed, limit: int | None):
+    def __init__(self, ids: BinaryIO, sentences: BinaryIO, documents: BinaryIO, limit: int | None):
         self.ids_file, self.sentences_file, self.documents_file = ids, sentences, documents
         self.limit = limit
         self.tokens = self.sentences = self.documents = 0
         self.document_begin = 0  # the first sentence of the document that is being read
         for file in (sentences, documents):
-            file.write(np.zeros(1, np.int64))
+            file.write(np.zeros(1, np.int64).data)
 
     def is_full(self) -> bool:
         """Whether the limit has been reached."""
@@ -195,8 +220,8 @@ class CorpusWriter:
             lengths = lengths[: self.limit - self.sentences]
         if len(lengths):
             starts = self.tokens + np.cumsum(lengths)  # where the sentence after each begins
-            self.ids_file.write(encoded.ids[: starts[-1] - self.tokens])
-            self.sentences_file.write(starts)
+            self.ids_file.write(encoded.ids[: starts[-1] - self.tokens].data)
+            self.sentences_file.write(starts.data)
             self.tokens = int(starts[-1])
         ends = [self.sentences + end for end in encoded.ends if end <= len(lengths)]
         self.sentences += len(lengths)
@@ -204,60 +229,6 @@ class CorpusWriter:
             ends.append(self.sentences)
         for end in ends:
             if end > self.document_begin:  # several blank lines are as good as one
-                self.documents_file.write(np.array([end], np.int64))
+                self.documents_file.write(np.array([end], np.int64).data)
                 self.documents, self.document_begin = self.documents + 1, end
         return len(lengths)
-
-
-class Notes:
-    """What the user should know of the text: bytes replaced, sentences cut, files without text."""
-
-    def __init__(self, files: list[Path]):
-        self.files = files
-        self.without_text = dict.fromkeys(range(len(files)))
-        self.replaced = self.cut = 0
-        self.first_bad = ""
-
-    def add(self, source: int, encoded: Encoded, written: int) -> None:
-        """Note what happened in a block of which so many sentences were written."""
-        if written:
-            self.without_text.pop(source, None)
-        if encoded.first_bad and not self.first_bad:
-            self.first_bad = f"{self.files[source]}, line {encoded.first_bad}"
-        self.replaced += encoded.replaced
-        self.cut += encoded.cut
-
-    def print(self, whole: bool) -> None:
-        """Print a line for each that happened; ``whole``: all of the text was read."""
-        if self.replaced:
-            print(
-                f"corpus: {self.replaced} places are not UTF-8 and were replaced; "
-                f"the first: {self.first_bad}"
-            )
-        if self.cut:
-            print(f"corpus: {self.cut} sentences were cut every {LONGEST_SENTENCE} tokens")
-        if self.without_text and whole:
-            names = [str(self.files[number]) for number in self.without_text]
-            more = f" and {len(names) - 3} more" if len(names) > 3 else ""
-            print(f"corpus: {len(names)} files hold no text: {', '.join(names[:3])}{more}")
-
-
-def _bar(total: int, unit: str) -> tqdm:
-    """Progress with an estimate on a terminal, and nothing elsewhere."""
-    return tqdm(total=total, desc="corpus", unit=unit, unit_scale=True, leave=False, disable=None)
-
-
-class _Hashed:
-    """A file of arrays that hashes and counts the bytes written."""
-
-    def __init__(self, file: Any):
-        self.file = file
-        self.hash = hashlib.sha256()
-        self.bytes = 0
-
-    def write(self, array: np.ndarray) -> None:
-        """Append the array's bytes."""
-        data = np.ascontiguousarray(array).data
-        self.file.write(data)
-        self.hash.update(data)
-        self.bytes += array.nbytes

@@ -45,8 +45,8 @@ def read_description(folder: str | Path) -> dict[str, Any]:
 class Corpus:
     """Documents of sentences of token ids, read from disk as they are asked for.
 
-    Sentences and documents are numbered from 0. A part of a corpus, as ``split`` makes it, numbers
-    its own from 0 and is used in the same way. Only the place of the files is pickled.
+    Documents are numbered from 0. A part of a corpus, as ``split`` makes it, numbers its own from 0
+    and is used in the same way. Only the place of the files is pickled.
 
     Args:
         folder: what ``build`` wrote.
@@ -83,22 +83,20 @@ class Corpus:
         return documents[:-1] if self.part is None else documents[self.part]
 
     @cached_property
-    def _offsets(self) -> np.ndarray:
-        """(documents + 1,) the number in this part of each document's first sentence."""
-        documents = self._map("documents.bin", "int64")
-        if self.part is None:
-            return documents
-        return np.concatenate([[0], np.cumsum(documents[self.part + 1] - self._firsts)])
+    def _counts(self) -> np.ndarray:
+        """(documents,) the number of each document's sentences."""
+        counts = np.diff(self._map("documents.bin", "int64"))
+        return counts if self.part is None else counts[self.part]
 
     @property
     def n_documents(self) -> int:
         """How many documents there are."""
-        return len(self._offsets) - 1
+        return len(self._firsts)
 
     @property
     def n_sentences(self) -> int:
         """How many sentences there are."""
-        return int(self._offsets[-1])
+        return int(self._counts.sum())
 
     @cached_property
     def n_tokens(self) -> int:
@@ -108,32 +106,12 @@ class Corpus:
     @property
     def document_lengths(self) -> np.ndarray:
         """(documents,) int64: tokens of each document."""
-        return self._starts[self._firsts + np.diff(self._offsets)] - self._starts[self._firsts]
-
-    @property
-    def sentence_lengths(self) -> np.ndarray:
-        """(sentences,) int64: tokens of each sentence."""
-        if self.part is None:
-            return np.diff(self._starts)
-        parts = [np.diff(self.starts(d)) for d in range(self.n_documents)]
-        return np.concatenate(parts)
-
-    def document(self, d: int) -> range:
-        """The numbers of a document's sentences."""
-        return range(int(self._offsets[d]), int(self._offsets[d + 1]))
-
-    def sentence(self, i: int) -> np.ndarray:
-        """The token ids of a sentence, without [CLS] and [SEP]: (L,) uint16 or int32."""
-        if not 0 <= i < self.n_sentences:
-            raise IndexError(f"sentence {i} of {self.n_sentences}")
-        d = int(np.searchsorted(self._offsets, i, side="right")) - 1
-        place = int(self._firsts[d] + i - self._offsets[d])
-        return self.ids[self._starts[place] : self._starts[place + 1]]
+        return self._starts[self._firsts + self._counts] - self._starts[self._firsts]
 
     def starts(self, d: int) -> np.ndarray:
         """Where in ``ids`` the sentences of a document begin, and where the last one ends."""
         first = int(self._firsts[d])
-        return self._starts[first : first + len(self.document(d)) + 1]  # (sentences + 1,)
+        return self._starts[first : first + int(self._counts[d]) + 1]  # (sentences + 1,)
 
     def split(self, fraction: float, seed: int) -> tuple[Corpus, Corpus]:
         """→ (to train on, held out): whole documents, that fraction of the tokens held out.
@@ -167,13 +145,6 @@ class Corpus:
         out[held or [lengths.argmin()]] = True
         numbers = np.arange(self.n_documents) if self.part is None else self.part
         return Corpus(self.folder, numbers[~out]), Corpus(self.folder, numbers[out])
-
-    def describe(self) -> str:
-        """One line for people."""
-        return (
-            f"{self.n_sentences:,} sentences, {self.n_tokens:,} tokens, "
-            f"{self.n_documents:,} documents"
-        )
 
 
 def unigram_entropy(corpus: Corpus) -> float:

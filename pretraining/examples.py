@@ -20,8 +20,7 @@ import torch
 from torch import Tensor
 from torch.utils.data import Dataset
 
-from pretraining.masking import IGNORED, MASKED, mask_tokens, whole_word_mask, word_numbers
-from pretraining.model import OBJECTIVES
+from pretraining.masking import IGNORED, MASKED, mask_tokens, word_numbers
 from training.files.errors import InputError
 
 SHORT = 0.1  # the fraction of rows that are made shorter, so that the model sees short ones too
@@ -71,15 +70,6 @@ class PretrainingExamples(Dataset):
         whole_word: bool = False,
         probability: float = MASKED,
     ):
-        if objective not in OBJECTIVES:
-            raise InputError(f"objective {objective!r} is not one of {', '.join(OBJECTIVES)}")
-        if length < 8:
-            raise InputError(f"rows of {length} tokens are too short; take at least 8")
-        if full_sentences and objective != "none":
-            raise InputError(
-                f"full sentences fill a row with one segment, {objective} needs two; "
-                "take the objective none"
-            )
         if objective == "nsp" and corpus.n_documents < 2:
             raise InputError(
                 "next sentences need a second document to take wrong ones from, and there is only "
@@ -252,11 +242,8 @@ class PretrainingExamples(Dataset):
             attention[i, : len(row)] = 1
         whole = torch.from_numpy(ids)  # (B, L)
         options = (self.special[whole], self.mask, self.vocab_size, self.probability, generator)
-        if self.whole_word:
-            words = word_numbers(whole, self.continues)
-            inputs, labels = whole_word_mask(whole, words, *options)
-        else:
-            inputs, labels = mask_tokens(whole, *options)
+        words = word_numbers(whole, self.continues) if self.whole_word else None
+        inputs, labels = mask_tokens(whole, *options, words=words)
         return {
             "token_ids": inputs,
             "token_type_ids": torch.from_numpy(segments),

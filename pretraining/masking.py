@@ -20,6 +20,7 @@ def mask_tokens(
     vocab_size: int,
     probability: float = MASKED,
     generator: torch.Generator | None = None,
+    words: Tensor | None = None,
 ) -> tuple[Tensor, Tensor]:
     """Hide 15 % of the tokens: → (inputs, labels), (B, L) int64 each.
 
@@ -32,41 +33,19 @@ def mask_tokens(
         ids: (B, L) int64.
         special: (B, L) bool, what is never chosen: [CLS], [SEP], [PAD] …
         mask_id, vocab_size: of the vocabulary; random tokens come from all of it.
+        words: (B, L) the number of each token's word, from word_numbers: then words are chosen,
+            with all of their tokens. What becomes of a chosen token is drawn for each separately,
+            as in BERT's whole-word release.
     """
-    chances = torch.full(ids.shape, probability).masked_fill(special, 0.0)  # (B, L)
-    chosen = torch.bernoulli(chances, generator=generator).bool()
-    return _hide(ids, chosen, mask_id, vocab_size, generator)
 
+    def coin(heads: Tensor | float) -> Tensor:
+        heads = torch.as_tensor(heads).expand(ids.shape)
+        return torch.bernoulli(heads, generator=generator).bool()
 
-def whole_word_mask(
-    ids: Tensor,
-    words: Tensor,
-    special: Tensor,
-    mask_id: int,
-    vocab_size: int,
-    probability: float = MASKED,
-    generator: torch.Generator | None = None,
-) -> tuple[Tensor, Tensor]:
-    """Like mask_tokens, but it chooses words, with all of their tokens.
-
-    What becomes of a chosen token is drawn for each separately, as in BERT's whole-word release.
-
-    Args:
-        words: (B, L) the number of each token's word in its row, 0 … L − 1, from word_numbers.
-    """
-    drawn = torch.bernoulli(torch.full(ids.shape, probability), generator=generator)
-    chosen = drawn.gather(1, words).bool() & ~special
-    return _hide(ids, chosen, mask_id, vocab_size, generator)
-
-
-def _hide(
-    ids: Tensor, chosen: Tensor, mask_id: int, vocab_size: int, generator: torch.Generator | None
-) -> tuple[Tensor, Tensor]:
-    """Of the chosen tokens 80 % become [MASK], 10 % a random token, 10 % are kept."""
-
-    def coin(heads: float) -> Tensor:
-        return torch.bernoulli(torch.full(ids.shape, heads), generator=generator).bool()
-
+    if words is None:
+        chosen = coin(torch.full(ids.shape, probability).masked_fill(special, 0.0))  # (B, L)
+    else:
+        chosen = coin(probability).gather(1, words) & ~special
     labels = ids.masked_fill(~chosen, IGNORED)
     hidden = coin(0.8) & chosen
     replaced = coin(0.5) & chosen & ~hidden  # half of the other 20 %

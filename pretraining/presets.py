@@ -25,7 +25,5 @@ PRESETS = {  # Devlin et al. 2019, section 3; Turc et al. 2019, table 1
 
 
 def preset(name: str, **values: Any) -> BertConfig:
-    """One of PRESETS by its name; keywords override or complete it. ValueError if unknown."""
-    if name not in PRESETS:
-        raise ValueError(f"no preset {name!r}; there are {', '.join(PRESETS)}")
+    """One of PRESETS by its name; keywords override or complete it."""
     return BertConfig(**(dict(zip(FIELDS, PRESETS[name], strict=True)) | values))

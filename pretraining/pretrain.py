@@ -72,8 +72,12 @@ def new_model(args: PretrainingFlags, tokenizer: BertTokenizer) -> PretrainingMo
         else:
             config = preset(args.preset, **special)
         model = PretrainingModel(config, args.objective)
-    if args.dropout is not None:
-        set_dropout(model, args.dropout)
+    if args.dropout is not None:  # of this model, but not of its configuration, which is saved:
+        # a text that is read once cannot be learned by heart (Geiping & Goldstein 2023, section
+        # 4.2); the few labels of fine-tuning can
+        for module in model.modules():
+            if isinstance(module, nn.Dropout):
+                module.p = args.dropout
     config = model.config
     if args.length > config.max_position_embeddings:
         raise InputError(
@@ -86,17 +90,6 @@ def new_model(args: PretrainingFlags, tokenizer: BertTokenizer) -> PretrainingMo
         f"layers, {config.num_attention_heads} heads, {len(tokenizer):,} word pieces"
     )
     return model
-
-
-def set_dropout(model: nn.Module, probability: float) -> None:
-    """Change the dropout of this model, but not of its configuration, which is saved with it.
-
-    A text that is read once cannot be learned by heart (Geiping & Goldstein 2023, section 4.2);
-    the few labels of fine-tuning can.
-    """
-    for module in model.modules():
-        if isinstance(module, nn.Dropout):
-            module.p = probability
 
 
 class PretrainingLoader(TrainingLoader):
@@ -231,23 +224,12 @@ def look(
     keep_checkpoint(args, tokenizer, model, read - pieces_of(batch), read)
     if step == args.steps or step % args.log_every == 0:
         tables.training.append(print_row(run, step, args.objective))
-    if step == args.steps or step % args.eval_every == 0:
-        evaluate(args, tokenizer, model, held_out, run, tables)
-
-
-def evaluate(
-    args: PretrainingFlags,
-    tokenizer: BertTokenizer,
-    model: PretrainingModel,
-    held_out: HeldOut | None,
-    run: Run,
-    tables: Tables,
-) -> None:
-    """Measure the held-out text, save the model if it is the best so far, write the report."""
+    if step < args.steps and step % args.eval_every:
+        return
     if held_out is None:
         save(model, tokenizer, args.out)
     else:
-        row = {"step": run.position.step + 1, "pieces": run.progress.begun_pieces}
+        row = {"step": step, "pieces": read}
         row |= broadcast_from_main(held_out.measure(model, run.autocast))
         tables.held_out.append(row)
         print_held_out(row, held_out.entropy, args.objective)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from pretraining.blocks import AS_TYPED, checked_files, read_blocks
+from pretraining.blocks import AS_TYPED, read_blocks, text_files
 from pretraining.flags import PretrainingFlags
 from tokenizer import SPECIAL_TOKENS, BertTokenizer
 from training.files.errors import InputError
@@ -44,7 +44,7 @@ def train_vocabulary(sources: Sequence[Path], size: int) -> BertTokenizer:
         ) from error
     texts = (
         block.text.decode(errors="replace").translate(AS_TYPED)
-        for block in read_blocks(checked_files(sources))
+        for block in read_blocks(text_files(sources))
     )
     learner = BertWordPieceTokenizer(lowercase=True)
     special = list(SPECIAL_TOKENS)

@@ -85,19 +85,6 @@ class Browser:
         for kind in ("mousePressed", "mouseReleased"):
             self("Input.dispatchMouseEvent", type=kind, x=x, y=y, button="left", clickCount=1)
 
-    def press(self, key: str) -> None:
-        code = {
-            "Tab": 9,
-            "Enter": 13,
-            "ArrowDown": 40,
-            "End": 35,
-            "Home": 36,
-            "ArrowLeft": 37,
-            "ArrowRight": 39,
-        }[key]
-        for kind in ("keyDown", "keyUp"):
-            self("Input.dispatchKeyEvent", type=kind, key=key, code=key, windowsVirtualKeyCode=code)
-
     def type(self, text: str) -> None:
         """Into what has the focus."""
         self("Input.insertText", text=text)

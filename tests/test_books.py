@@ -1,15 +1,12 @@
 """models/books: what its card says of it is so, and it knows its language."""
 
-import json
 import random
 import re
-from pathlib import Path
 
 import pytest
 import torch
-from support import ROOT, succeeded
+from support import ROOT
 
-import classifier
 from lessons import fill_mask
 from training.files.hub import MODELS, OWN_MODEL, find_model
 from training.files.writing import sha256_of
@@ -27,13 +24,8 @@ def test_its_card_and_its_size(ours):
     assert find_model(OWN_MODEL) == FOLDER
     assert re.findall(r"[0-9a-f]{64}", card) == [sha256_of(FOLDER / "model.safetensors")]
     assert sum(file.stat().st_size for file in FOLDER.iterdir()) < 12e6
-    model, tokenizer = ours
-    assert f"{sum(p.numel() for p in model.parameters()):,} parameters" in card
-    config = json.loads((FOLDER / "config.json").read_text(encoding="utf-8"))
-    shape = "{num_hidden_layers} layers of {hidden_size}, {num_attention_heads} heads"
-    assert shape.format(**config) in card
-    assert f"{len(tokenizer.get_vocab()):,} word pieces" in card
-    assert f"{config['max_position_embeddings']} positions" in card
+    assert f"{sum(p.numel() for p in ours[0].parameters()):,} parameters" in card
+    assert f"{len(ours[1].get_vocab()):,} word pieces" in card
 
 
 @torch.no_grad()
@@ -60,11 +52,3 @@ def test_it_prefers_sentences_to_their_words_in_another_order(ours):
             *ours, " ".join(shuffled)
         )
     assert better >= 45  # of 50; one that knows frequencies alone has 25
-
-
-def test_a_classifier_begins_with_it(tiny_data, tmp_path, monkeypatch, run_script_here):
-    monkeypatch.chdir(tmp_path)
-    Path("predictions").mkdir()
-    flags = ("--option", "finetune", "--only", "cfimdb", "--epochs", "1", "--model", OWN_MODEL)
-    done = succeeded(run_script_here(classifier, *flags, "--data_dir", tiny_data))
-    assert f"model {OWN_MODEL} " in done.out

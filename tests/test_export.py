@@ -84,18 +84,6 @@ def test_a_classifier_comes_back_bit_for_bit(checkpoint, run_script_here, tmp_pa
     assert_same_tensors(again["model"], first["model"])
     assert torch.equal(our_logits(tmp_path / "again.pt"), our_logits(checkpoint))
     assert again["config"] == first["config"] | {"model": str(tmp_path / "out")}
-    # and out once more: the same files
-    succeeded(run_script_here(export, "again.pt", "--to", "out2"))
-    for name in ("config.json", "vocab.txt", "tokenizer_config.json"):
-        assert (tmp_path / "out2" / name).read_bytes() == (tmp_path / "out" / name).read_bytes()
-    before, after = (load_file(tmp_path / d / "model.safetensors") for d in ("out", "out2"))
-    assert_same_tensors(after, before)
-    said = [
-        run_script_here(classifier, "--predict", "a dull film", "--checkpoint", path)
-        for path in (checkpoint, "again.pt")
-    ]
-    assert said[0].code == said[1].code == 0, said
-    assert said[0].out.splitlines()[-1] == said[1].out.splitlines()[-1]
 
 
 def test_a_classifier_that_transformers_saved_comes_in(
@@ -131,11 +119,6 @@ def test_an_encoder_goes_through_a_folder(run_script_here, tmp_path, lower_case)
     for key, value in theirs.config.to_dict().items():
         if key not in ("_name_or_path", "architectures", "dtype"):
             assert found[key] == value, key
-    # once more by us: the configuration in our words is the same
-    ours = [BertModel.from_pretrained(tmp_path / d).config.to_dict() for d in ("first", "second")]
-    for key, value in ours[0].items():
-        if key not in ("name_or_path", "architectures", "_name_or_path"):
-            assert ours[1][key] == value, key
     tokenizers = [
         transformers.AutoTokenizer.from_pretrained(tmp_path / "second"),
         BertTokenizer.from_pretrained(tmp_path / "first"),
@@ -156,13 +139,9 @@ def test_a_head_that_does_not_fit(checkpoint, run_script_here, tmp_path):
     run_script_here(export, checkpoint, "--to", "out")
     file = tmp_path / "out" / "model.safetensors"
     tensors = load_file(file)
-    for name, tensor in (
-        ("classifier.weight", torch.zeros(3, 7)),
-        ("classifier.bias", torch.zeros(2)),
-    ):
-        save_file(tensors | {name: tensor}, file)
-        result = run_script_here(export, "out", "--to", "x.pt")
-        assert_refused(result, "do not fit a hidden size of 32")
+    save_file(tensors | {"classifier.weight": torch.zeros(3, 7)}, file)
+    result = run_script_here(export, "out", "--to", "x.pt")
+    assert_refused(result, "do not fit a hidden size of 32")
     assert not (tmp_path / "x.pt").exists()
 
 
@@ -187,15 +166,11 @@ def test_a_classifier_with_two_layers(checkpoint, run_script_here, tmp_path, mon
     [
         ("CHECKPOINT --to x.pt", "both are checkpoints"),
         ("CHECKPOINT --to out --labels a,b", "2 --labels for 3 classes"),
-        ("CHECKPOINT --to out --labels a,a,b", "must be different names"),
-        ("CHECKPOINT --to out --labels a,,b", "none of them empty"),
         ("MODEL --to out --labels a,b", "--labels goes with a checkpoint"),
         ("MODEL --to MODEL", "is the source"),
         ("MODEL --to x.pt", "a BERT without a classifier, which classifier.py --model"),
-        ("MODEL --to taken", "is already a file"),
         ("MODEL --to taken.pt", "is already a folder"),
         ("missing.pt --to out", "no checkpoint at missing.pt"),
-        ("./missing --to out", "no model folder at missing"),
         ("taken --to out", "is a file; a model is the folder around"),
     ],
 )

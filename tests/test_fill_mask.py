@@ -56,17 +56,6 @@ def test_the_bias_by_its_other_name(folder, ours, tmp_path):
     assert playground.load(str(weights.parent)).has_words
 
 
-def test_the_command_line(folder, run_script_here):
-    done = succeeded(
-        run_script_here(
-            fill_mask, "--model", folder, "--text", "[MASK] .", "a [MASK] [MASK]", "--top", 3
-        )
-    )
-    assert done.out.count("%") == 9
-    assert done.out.startswith("[MASK] .\n")
-    assert "[MASK] 2\n" in done.out
-
-
 def test_a_conversation_goes_on_after_a_mistake(folder, run_script_here, monkeypatch):
     keyboard = io.StringIO("no place\n[MASK]\n")
     monkeypatch.setattr(keyboard, "isatty", lambda: True)
@@ -76,21 +65,11 @@ def test_a_conversation_goes_on_after_a_mistake(folder, run_script_here, monkeyp
     assert done.out.count("%") == 10
 
 
-def test_a_cut_text_keeps_its_place(ours):
-    model, tokenizer = ours
-    text = "[MASK]" + " ." * 30
-    short = "[MASK]" + " ." * 9  # ten pieces and the two special ones
-    assert fill_mask.fill_mask(model, tokenizer, text, 4) == fill_mask.fill_mask(
-        model, tokenizer, short, 4
-    )
-
-
 @pytest.mark.parametrize(
     ("text", "fact"),
     [
         ("no place", "has no [MASK]"),
         (". " * 30 + "[MASK]", "beyond token 11"),
-        ("", "has no [MASK]"),
     ],
 )
 def test_what_cannot_be_filled_is_one_line(folder, run_script_here, text, fact):

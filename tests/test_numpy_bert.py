@@ -12,7 +12,7 @@ import pytest
 import torch
 import transformers
 from safetensors.torch import load_file, save_file
-from sklearn.metrics import accuracy_score, confusion_matrix, precision_recall_fscore_support
+from sklearn.metrics import accuracy_score
 from support import (
     ROOT,
     as_process,
@@ -20,7 +20,6 @@ from support import (
     padded_batch,
     save_classifier_folder,
     succeeded,
-    tiny_config,
     tiny_vocabulary,
 )
 from torch.nn import functional as F
@@ -82,60 +81,20 @@ def test_activations_and_softmax_are_torch_s():
         wanted = F.gelu(torch.from_numpy(x), approximate=kind).numpy()
         assert mine(x).dtype == np.float32
         np.testing.assert_allclose(mine(x), wanted, atol=1e-6)
-    far = np.abs(numpy_bert.gelu(x) - numpy_bert.gelu_tanh(x)).max()
-    assert 1e-4 < far < 5e-4  # what the docstring says
     scores = np.array([[1000.0, 999.0, -1e38]], np.float32)  # no overflow
     wanted = [[1 / (1 + math.exp(-1)), 1 / (1 + math.e), 0.0]]
     np.testing.assert_allclose(numpy_bert.softmax(scores), wanted, atol=1e-6)
-
-
-def test_the_tanh_formula_is_used_when_asked(trained, config):
-    ids, mask, _ = batch()
-    weights = read_weights(trained[0], config)
-    exact = forward(weights, config, ids, mask)["logits"]
-    other = forward(weights, config, ids, mask, activation=numpy_bert.gelu_tanh)["logits"]
-    assert 1e-6 < np.abs(exact - other).max() < 1e-2
-
-
-# ---------------------------------------------------------------------------------------------
-# Without torch
-
-
-def test_the_command_needs_no_torch(trained, table, tmp_path):
-    """With the same predictions as where torch is."""
-    program = "import runpy, sys; sys.modules['torch'] = None; sys.argv = sys.argv[1:]\n"
-    program += "runpy.run_path(sys.argv[0], run_name='__main__')\nimport torch"
-    script, folder = ROOT / "lessons/numpy_bert.py", trained[0]
-    flags = ["--model", folder, "--file", table, "--out", "p.csv"]
-    done = as_process("-c", program, script, *flags, folder=tmp_path)
-    assert "import of torch halted" in done.err.splitlines()[-1]  # only at the program's end
-    assert "of 6)" in done.out
-    texts = pd.read_csv(table)["text"]
-    assert predicted(tmp_path / "p.csv") == classes_of(trained, texts)
 
 
 # ---------------------------------------------------------------------------------------------
 # The command
 
 
-def test_text_shows_every_step_and_the_classes(run_script_here, trained):
+def test_a_text_has_the_probabilities_of_torch(run_script_here, trained):
     folder, model, head = trained
     done = succeeded(run_script_here(numpy_bert, "--model", folder, "--text", "A warm film"))
-    pieces = BertTokenizer(tiny_vocabulary())("a warm film")["input_ids"]
-    length = len(pieces)
-    assert f"ids:    {' '.join(map(str, pieces))}\n" in done.out
-    for step, shape in (
-        ("word embeddings", (1, length, 32)),
-        ("query", (1, 4, length, 8)),
-        ("probabilities", (1, 4, length, length)),
-        ("expand, GELU", (1, length, 64)),
-        ("layer 2", (1, length, 32)),
-        ("pooler", (1, 32)),
-        ("logits", (1, 2)),
-    ):
-        assert re.search(rf"^{re.escape(step)} +{re.escape(str(shape))} ", done.out, re.MULTILINE)
+    ids = torch.tensor([BertTokenizer(tiny_vocabulary())("a warm film")["input_ids"]])
     with torch.no_grad():
-        ids = torch.tensor([pieces])
         wanted = head(model(ids, torch.ones_like(ids))["pooler_output"]).softmax(-1)[0, 1].item()
     assert float(re.search(r"class 1: (\S+)", done.out)[1]) == pytest.approx(wanted, abs=6e-5)
 
@@ -170,26 +129,19 @@ def classes_of(trained, texts) -> list[int]:
         return head(model(ids, mask)["pooler_output"]).argmax(-1).tolist()
 
 
-def predicted(file: Path) -> list[int]:
-    return list(pd.read_csv(file)["Predicted_Sentiment"])
-
-
-def test_predictions_of_a_table_are_classifier_py_s(run_script_here, trained, table, tmp_path):
-    out = tmp_path / "deep" / "p.csv"
-    flags = ("--file", table, "--out", out, "--batch_size", 2)
-    done = succeeded(run_script_here(numpy_bert, "--model", trained[0], *flags))
+def test_predictions_without_torch_are_those_of_classifier_py(trained, table, tmp_path):
+    program = "import runpy, sys; sys.modules['torch'] = None; sys.argv = sys.argv[1:]\n"
+    program += "runpy.run_path(sys.argv[0], run_name='__main__')\nimport torch"
+    script, out = ROOT / "lessons/numpy_bert.py", tmp_path / "deep" / "p.csv"
+    flags = ["--model", trained[0], "--file", table, "--out", out, "--batch_size", 2]
+    done = as_process("-c", program, script, *flags, folder=tmp_path)
+    assert "import of torch halted" in done.err.splitlines()[-1]  # only at the program's end
     frame, mine = pd.read_csv(table), pd.read_csv(out)
+    y, p = frame["label"], mine["Predicted_Sentiment"]
     assert list(mine.columns) == ["id", "Predicted_Sentiment"]
     assert list(mine["id"]) == list(frame["id"])
-    assert predicted(out) == classes_of(trained, frame["text"])
-    y, p = frame["label"], mine["Predicted_Sentiment"]
-    precision, recall, f1, _ = precision_recall_fscore_support(
-        y, p, average="binary", zero_division=0
-    )
-    figures = f"precision {precision:.4f}  recall {recall:.4f}  F1 {f1:.4f}"
+    assert list(p) == classes_of(trained, frame["text"])
     assert f"accuracy {accuracy_score(y, p):.5f}" in done.out
-    assert figures in done.out
-    assert f"confusion (rows: true class): {confusion_matrix(y, p).tolist()}" in done.out
 
 
 def test_precision_is_not_recall(capsys):
@@ -198,17 +150,11 @@ def test_precision_is_not_recall(capsys):
     said = capsys.readouterr().out
     assert "precision 0.5000  recall 0.2500  F1 0.3333\n" in said
     assert "[[1, 1], [3, 1]]" in said
-    text_tables.report(np.array([0, 2]), np.array([0, 1]))
-    assert "precision" not in capsys.readouterr().out
 
 
-def test_rows_are_cut_at_what_the_model_can_place():
-    tokenizer = BertTokenizer(tiny_vocabulary())
-    for positions, length in ((64, 64), (999, 512)):
-        config = tiny_config(max_position_embeddings=positions)
-        row = numpy_bert.encode("a " * 1000, tokenizer, config)
-        assert len(row) == length
-        assert (row[0], row[-1]) == (tokenizer.cls_token_id, tokenizer.sep_token_id)
+def test_course_files_are_read_too(run_script_here, trained, tiny_data):
+    flags = ("--model", trained[0], "--file", tiny_data / "ids-cfimdb-dev.csv")
+    assert "of 11)" in succeeded(run_script_here(numpy_bert, *flags)).out
 
 
 def test_compare_counts_the_same_classes(run_script_here, trained, table, tmp_path):
@@ -220,20 +166,11 @@ def test_compare_counts_the_same_classes(run_script_here, trained, table, tmp_pa
         f"{id_.lower()} , {1 - int(label)}.0" for id_, label in (x.split(",") for x in lines[1:3])
     ]
     other.write_text("\n".join(["id \t Predicted_Sentiment, x", *turned, *lines[3:]]))
-    done = run_script_here(numpy_bert, *flags, "--compare", out)
-    assert f"same class as {out}: 6 of 6\n" in done.out
     done = run_script_here(numpy_bert, *flags, "--compare", other)
     assert f"same class as {other}: 4 of 6 test/POS/0 test/POS/1\n" in done.out
     other.write_text("\n".join(lines[:-1]))
     done = run_script_here(numpy_bert, *flags, "--compare", other)
     assert "no prediction for 1 of the 6 ids: test/POS/5" in done.err
-
-
-def test_course_files_are_read_too(run_script_here, trained, tiny_data):
-    for name, has_labels in (("ids-cfimdb-dev", True), ("ids-sst-test-student", False)):
-        flags = ("--model", trained[0], "--file", tiny_data / f"{name}.csv")
-        done = succeeded(run_script_here(numpy_bert, *flags))
-        assert ("accuracy" in done.out) == ("of 11)" in done.out) == has_labels
 
 
 # ---------------------------------------------------------------------------------------------
@@ -249,25 +186,22 @@ def damaged(folder: Path, to: Path, change=lambda tensors: None) -> Path:
 
 
 def test_damaged_weights_are_refused(run_script_here, trained, tmp_path):
-    for number, (change, message) in enumerate(
-        (
-            (lambda t: t.pop("bert.encoder.layer.1.output.dense.bias"), "lacks encoder.layer.1"),
-            (
-                lambda t: t.update({"bert.embeddings.LayerNorm.bias": torch.zeros(3)}),
-                "embeddings.LayerNorm.bias is (3,), config.json says (32,)",
-            ),
-            (lambda t: None, "cannot be read"),
-        )
-    ):
-        folder = damaged(trained[0], tmp_path / str(number), change)
-        if message == "cannot be read":
-            file = folder / "model.safetensors"
-            file.write_bytes(file.read_bytes()[:-100])
+    changes = {
+        "lacks encoder.layer.1": lambda t: t.pop("bert.encoder.layer.1.output.dense.bias"),
+        "(3,), config.json says": lambda t: t.update(
+            {"bert.embeddings.LayerNorm.bias": torch.zeros(3)}
+        ),
+    }
+    for message, change in changes.items():
+        folder = damaged(trained[0], tmp_path / message[:5], change)
         done = run_script_here(numpy_bert, "--model", folder, "--text", "film")
         assert_refused(done, message, code=1)
+    (folder / "model.safetensors").write_bytes(b"short")
+    done = run_script_here(numpy_bert, "--model", folder, "--text", "film")
+    assert_refused(done, "cannot be read", code=1)
 
 
-@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float64])
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float64])
 def test_old_names_and_other_precisions_are_read(trained, config, tmp_path, dtype):
     def change(tensors):
         for name in list(tensors):
@@ -282,28 +216,7 @@ def test_old_names_and_other_precisions_are_read(trained, config, tmp_path, dtyp
     mine = forward(weights, config, ids, mask)["logits"]
     wanted = forward(read_weights(trained[0], config), config, ids, mask)["logits"]
     assert mine.dtype == np.float32
-    assert (np.abs(mine - wanted).max() == 0) == (dtype == torch.float64)
-    assert np.abs(mine - wanted).max() < (0.05 if dtype == torch.bfloat16 else 0.01)
-
-
-@pytest.mark.parametrize(
-    ("content", "flags", "message"),
-    [
-        (b"", [], "cannot be read as a table"),
-        (b"id,text\n", [], "has no rows"),
-        (b"id,words\n1,a\n", [], "has no column of texts (columns: id, words)"),
-        (b"id,text\n1,a\n", ["--column", "body"], "has no column 'body'"),
-        (b"id,text\n1,a\n", ["--label", "y"], "has no column 'y'"),
-        (b"id,text,label\n1,a,1\n2,b,good\n", [], "row 2: the label 'good' is not a class"),
-        (b"id,text\n1,\xff\n", [], "cannot be read as a table"),
-        (b"id,text\n1,a,b,c\n2,b\n3\n4,a,b,c,d,e\n", [], "cannot be read as a table"),
-    ],
-)
-def test_bad_tables(run_script_here, trained, tmp_path, content, flags, message):
-    file = tmp_path / "bad.csv"
-    file.write_bytes(content)
-    done = run_script_here(numpy_bert, "--model", trained[0], "--file", file, *flags)
-    assert_refused(done, message, code=1)
+    assert np.abs(mine - wanted).max() <= (0.05 if dtype == torch.bfloat16 else 0.0)
 
 
 @pytest.mark.parametrize(
@@ -311,26 +224,25 @@ def test_bad_tables(run_script_here, trained, tmp_path, content, flags, message)
     [
         ("--model empty --text a", "config.json is not the configuration"),
         ("--model MODEL", "give one of --text and --file"),
-        ("--model MODEL --text a --file b", "give one of"),
         ("--model MODEL --text a --batch_size 0", "at least 1"),
-        ("--model MODEL --file nowhere.csv", "cannot be read as a table"),
         ("--model weightless --text a", "holds no model.safetensors"),
         ("--model wordless --text a", "holds no vocabulary"),
         ("--model few-words --text a", "lacks [PAD]"),
+        ("--model MODEL --file no-rows.csv", "has no rows"),
+        ("--model MODEL --file words.csv", "has no column of texts (columns: id, words)"),
+        ("--model MODEL --file words.csv --column body", "has no column 'body'"),
+        ("--model MODEL --file label.csv", "row 2: the label 'good' is not a class"),
+        ("--model MODEL --file latin1.csv", "cannot be read as a table"),
     ],
 )
-def test_bad_folders_and_flags(run_script_here, trained, tmp_path, flags, message):
+def test_bad_folders_tables_and_flags(run_script_here, trained, tmp_path, flags, message):
     (tmp_path / "empty").mkdir()
     (damaged(trained[0], tmp_path / "weightless") / "model.safetensors").unlink()
     (damaged(trained[0], tmp_path / "wordless") / "vocab.txt").unlink()
     (damaged(trained[0], tmp_path / "few-words") / "vocab.txt").write_text("a\nb\n")
+    (tmp_path / "no-rows.csv").write_text("id,text\n")
+    (tmp_path / "words.csv").write_text("id,words\n1,a\n")
+    (tmp_path / "label.csv").write_text("id,text,label\n1,a,1\n2,b,good\n")
+    (tmp_path / "latin1.csv").write_bytes(b"id,text\n1,\xff\n")
     done = run_script_here(numpy_bert, *flags.replace("MODEL", str(trained[0])).split())
-    assert done.code != 0
-    assert "error: " in done.err.splitlines()[-1]  # below the usage, if the flags are wrong
-    assert message in done.err.splitlines()[-1]
-
-
-def test_a_folder_that_is_not_there_is_one_line(tmp_path):
-    """As a shell sees it: started as a script, without torch's own helpers around it."""
-    flags = ("--model", "./nowhere", "--text", "a")
-    assert_refused(as_process(ROOT / "lessons/numpy_bert.py", *flags, folder=tmp_path), code=1)
+    assert_refused(done, message)

@@ -29,7 +29,6 @@ from course import handout
 from course.handout_checks import write_files
 from lessons import playground
 from lessons.attention_maps import attention_maps
-from lessons.source_lines import code_by_screen
 from pretraining.model import PretrainingModel
 from tokenizer import SPECIAL_TOKENS, BertTokenizer
 
@@ -84,7 +83,6 @@ FORWARD = """(() => {
   const trace = bert.forward(given.ids, given.real, given.off);
   const list = tensor => Array.from(tensor.data);
   return {
-    embedded: list(trace.embedded.output),
     hidden: trace.layers.map(layer => list(layer.output)),
     maps: trace.layers.map(layer => list(layer.probabilities)),
     pooled: list(trace.pooler.output),
@@ -132,7 +130,6 @@ def test_the_forward_pass_is_torch_s(request, tmp_path, name, padding):
     assert maps.max() > 0.2  # uneven enough for the comparison to mean something
     with torch.no_grad():
         encoded = small.bert(batch, mask)
-        close(found["embedded"], small.bert.embed(batch)[0])
     close(found["hidden"][-1], encoded["last_hidden_state"][0])
     close(found["pooled"], encoded["pooler_output"])
     if padding:
@@ -212,32 +209,10 @@ def test_every_character_falls_into_words_as_ours(tmp_path):
 def test_the_page_holds_everything_and_fetches_nothing(run_script_here, tmp_path):
     folder = save_word_model(tmp_path / "words")
     done = succeeded(run_script_here(playground, "--model", folder, "--agreement"))
-    assert "it has words for [MASK]" in done.out
     assert re.search(r"the same first word as float32 in \d+\.\d% of \d+ places", done.out)
-    assert re.search(r"wrote playground\.html, 0\.\d MB", done.out)
     text = (tmp_path / "playground.html").read_text(encoding="utf-8")
     assert not re.search(r"https?://(?!www\.w3\.org/2000/svg)|src=|@import|url\(", text)
     assert "default-src 'none'" in text
-    assert text.count("<script") == 4
-    assert text.count("</script") == 4
-
-
-def test_what_the_page_shows_of_bert_py():
-    """The lines that a screen is about, from the file itself."""
-    code = code_by_screen()
-    here = {
-        name: [one["text"].strip() for one in part["lines"] if one["here"]]
-        for name, part in code.items()
-    }
-    assert code["add_norm"]["title"] == "Task 1.2 · BertLayer.add_norm"
-    assert all(here.values())
-    text = "\n".join(one["text"] for part in code.values() for one in part["lines"])
-    assert "SOLUTION" not in text
-    assert '"""' not in text
-    source = (playground.ROOT / "bert.py").read_text(encoding="utf-8").split("\n")
-    for part in code.values():
-        for line in part["lines"]:
-            assert source[line["number"] - 1].strip() == line["text"].strip()
 
 
 def test_a_checkpoint_with_points(run_script_here, tmp_path):
@@ -258,14 +233,7 @@ def test_a_checkpoint_with_points(run_script_here, tmp_path):
         vector = loaded.bert(ids, torch.ones_like(ids))["last_hidden_state"][0, 0].numpy()
     own = np.array(data["points"]["directions"]) @ (vector - np.array(data["points"]["mean"]))
     np.testing.assert_allclose(own, data["points"]["after"][1], atol=2e-4)
-    after = np.array(data["points"]["after"])
-    assert np.abs(after - data["points"]["before"]).max() > 1e-3
-    np.testing.assert_allclose(after.mean(axis=0), 0, atol=2e-4)
-    with torch.no_grad():
-        texts = [text for _, text, _ in rows]
-        vectors = playground.cls_vectors(loaded.bert, loaded.tokenizer, texts)
-    apart = np.linalg.norm(vectors[0] - vectors[2])  # three points lie in a plane
-    assert np.linalg.norm(after[0] - after[2]) == pytest.approx(apart, abs=1e-3)
+    assert np.abs(np.array(data["points"]["after"]) - data["points"]["before"]).max() > 1e-3
 
 
 def test_bad_input_is_one_line(run_script_here, tmp_path):
@@ -280,9 +248,6 @@ def test_bad_input_is_one_line(run_script_here, tmp_path):
     ):
         assert_refused(run_script_here(playground, *flags), fact, code=1)
     assert not (tmp_path / "playground.html").exists()
-    done = succeeded(run_script_here(playground, "--model", plain, "--agreement"))
-    assert "no head" in done.out
-    assert "nothing to compare" in done.out
 
 
 # ---------------------------------------------------------------------------------------------
@@ -299,13 +264,6 @@ def opened(browser, tmp_path):
     def open_page(loaded, labels=()):
         file = tmp_path / "page.html"
         file.write_text(playground.page(loaded, "a <b>model</b>", labels, None), encoding="utf-8")
-        browser(
-            "Emulation.setDeviceMetricsOverride",
-            width=900,
-            height=800,
-            deviceScaleFactor=1,
-            mobile=False,
-        )
         browser.open(file)
         browser.wait(STILL)
         return browser
@@ -343,136 +301,18 @@ def test_typing_masking_and_putting_in(opened, words):
     assert found == words.tokenizer.convert_ids_to_tokens(best.tolist())
     browser.click(PIECE.format(1))
     browser.wait(f"{STILL} && shown.words.length === 2")
-    assert browser.eval("document.querySelectorAll('#places .track b').length") == 10  # before
     browser.click("document.querySelectorAll('#places button.name')[0]")
     browser.wait(f"{STILL} && shown.words.length === 1")
     assert pieces_of(browser)[1] != "[MASK]"
-    browser.click("document.getElementById('measure')")
-    browser.wait("document.querySelectorAll('#likelihood .track').length === 3")
-    told = browser.eval("document.querySelector('#likelihood summary').textContent")
-    ids = torch.tensor([browser.eval("state.ids.map((id, i) => state.put.get(i) ?? id)")])
-    wanted = 0.0
-    for place in (1, 2, 3):
-        masked = ids.clone()
-        masked[0, place] = words.tokenizer.mask_token_id
-        logits = words.rounded().word_logits(masked)[0, place]
-        wanted += logits.log_softmax(dim=-1)[ids[0, place]].item()
-    assert float(re.search(r"−([\d.]+)", told)[1]) == pytest.approx(-wanted, abs=0.02)
-
-
-def test_looking_inside(opened, words):
-    browser = opened(words)
-    browser.click("document.getElementById('tab-inside')")
-    steps = browser.eval("STEPS.length")
-    for step in range(steps):
-        browser.click(f"document.querySelectorAll('#steps button')[{step}]")
-        for picture in range(browser.eval("document.querySelectorAll('#tensors canvas').length")):
-            browser.eval("document.getElementById('said-inside').textContent = ''")
-            browser.hover(f"document.querySelectorAll('#tensors canvas')[{picture}]")
-            browser.wait("document.getElementById('said-inside').textContent")
-            said = browser.eval("document.getElementById('said-inside').textContent")
-            assert re.search(r"\d\.\d\d\d", said), said
-            assert "NaN" not in said
-            assert "undefined" not in said
-        assert browser.eval("document.querySelectorAll('#code .here').length") > 0
-    assert browser.eval("document.getElementById('next').disabled")
-    browser.click("document.querySelectorAll('#steps button')[2]")
-    browser.click("document.getElementById('padding')")
-    browser.wait(f"{STILL} && shown.asked.ids.length === state.ids.length + 3")
-    assert pieces_of(browser)[-3:] == ["[PAD]"] * 3
-    shares = browser.eval("Array.from(mapOf(shown, 0, 0).slice(0, shown.asked.ids.length))")
-    assert shares[-3:] == [0, 0, 0]
-    assert sum(shares) == pytest.approx(1, abs=1e-5)
-
-
-def test_a_head_is_chosen_and_switched_off(opened, words):
-    browser = opened(words)
-    browser.click("document.getElementById('tab-attention')")
-    assert browser.eval("document.querySelectorAll('#grid button').length") == 8
-    browser.click("document.querySelectorAll('#grid button')[6]")
-    assert browser.eval("document.getElementById('head-title').textContent") == "Layer 2, head 3"
-    write(browser, "the [MASK] sea")
-    before = browser.eval("Array.from(shown.words[0])")
-    browser.click("document.getElementById('off')")
-    browser.wait(f"{STILL} && shown.asked.off.length === 1")
-    assert browser.eval("Array.from(shown.whole.words[0])") == before
-    assert browser.eval("Array.from(shown.words[0])") != before
-    assert "2.3" in browser.eval("document.getElementById('switched').textContent")
-    assert browser.eval("document.querySelectorAll('#effect .track b').length") == 6
-    browser.click("document.getElementById('all-on')")
-    browser.wait(f"{STILL} && shown.asked.off.length === 0")
-    browser.click("document.querySelectorAll('#lines g')[1]")
-    assert browser.eval("state.piece") == 1
 
 
 def test_a_classifier_follows_the_typing(opened, classes):
     browser = opened(classes, ["bad <i>", "good"])
-    assert browser.eval("Array.from(document.querySelectorAll('[role=tab]'), t => t.id)") == [
-        "tab-classes", "tab-inside", "tab-attention",
-    ]  # fmt: skip
     write(browser, "A Warm film")
     assert browser.eval("document.querySelector('#probabilities .name').textContent") == "bad <i>"
     ids = torch.tensor([classes.tokenizer("a warm film")["input_ids"]])
     wanted = classes.rounded().class_logits(ids).softmax(dim=-1)[0]
     np.testing.assert_allclose(browser.eval("Array.from(shown.classes)"), wanted, atol=1e-4)
-    browser.click("document.getElementById('leave')")
-    browser.wait(f"document.querySelectorAll('#left .track').length === {ids.shape[1] - 2}")
-
-
-def test_the_keyboard_alone_is_enough(opened, words):
-    browser = opened(words)
-    focused = "document.activeElement.id || document.activeElement.textContent"
-    order = []
-    for _ in range(4):
-        browser.press("Tab")
-        order.append(browser.eval(focused))
-    assert order[:2] == ["samples", "text"]
-    assert order[3] == "tab-mask"
-    assert order[2] == pieces_of(browser)[1]
-    browser.press("ArrowRight")
-    assert browser.eval("state.view") == "inside"
-    browser.press("End")
-    assert browser.eval("state.view") == "attention"
-    browser.eval("document.querySelector('#map canvas').focus()")
-    browser.press("ArrowRight")
-    assert "takes" in browser.eval("document.getElementById('said-attention').textContent")
-
-
-def test_odd_sentences_are_said(opened, words):
-    browser = opened(words)
-    notes = "document.getElementById('notes').textContent"
-    for text, said in (
-        (" ", "is empty"),
-        ("a " * 600, "600 tokens are too many"),
-        ("a 😀 sea", "[UNK]"),
-        ("שלום عليكم", "from left to right"),
-        ("b" * 99 + " " + "c" * 200, "[UNK]"),
-    ):
-        write(browser, text)
-        assert said in browser.eval(notes)
-        for tab in ("inside", "attention", "mask"):
-            browser.click(f"document.getElementById('tab-{tab}')")
-        assert browser.eval("shown.asked.ids.length") <= 40
-    write(browser, "a sea")
-    assert browser.eval(notes) == ""
-
-
-def test_nothing_is_wider_than_the_screen(opened, words):
-    browser = opened(words)
-    write(browser, "b" * 38 + " the [MASK] sea")
-    for width in (320, 390, 1280):
-        browser(
-            "Emulation.setDeviceMetricsOverride",
-            width=width,
-            height=800,
-            deviceScaleFactor=1,
-            mobile=False,
-        )
-        for view in ("mask", "inside", "attention"):
-            browser.eval(f"choose('{view}'); null")
-            browser.wait(STILL)
-            assert browser.eval("document.documentElement.scrollWidth") <= width, (view, width)
-    assert browser.eval("document.title") == "BERT in one page: a <b>model</b>"
 
 
 def test_a_foreign_script_is_stopped(browser, words, tmp_path):

