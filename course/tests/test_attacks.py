@@ -201,26 +201,13 @@ def test_attack_on_part_2(batch_2, name, pytestconfig):
     check(batch_2, name)
 
 
-@needs_sandbox
-def test_an_honest_part_2_among_them(batch_2):
-    assert batch_2.ended.returncode == 0, batch_2.ended.stdout + batch_2.ended.stderr
-    assert batch_2.results[HONEST[0]]["points"] == 100.0
-    assert batch_2.results[HONEST[0]]["flags"] == []
-
-
-def test_attacks_are_many_and_explained():
-    assert len(attacks.names()) >= 70
-    for name in attacks.names():
-        first, _, rest = attacks.read(name).__doc__.partition("\n")
-        assert len(first) > 20, name
-        assert "Defended by: " in rest, name
-
-
 def test_threat_model_has_every_attack():
     text = (ROOT / "docs" / "threat-model.md").read_text(encoding="utf-8")
     table = text.split("## Covered")[1].split("\n## ")[0]
     claimed = set(re.findall(r"`([a-z_]+)`", table)) - {"tests"}
     assert claimed == set(attacks.names())
+    for name in attacks.names():
+        assert "Defended by: " in attacks.read(name).__doc__, name
 
 
 # ---------------------------------------------------------------------------------------------
@@ -237,22 +224,18 @@ def test_no_harm(batch):
     assert batch.out.stat().st_mode & 0o077 == 0
     assert batch.after[1] <= batch.before[1]
     assert not batch.after[2]
-    assert {name: batch.results[name]["points"] for name in HONEST} == dict.fromkeys(HONEST, 100.0)
-
-
-@needs_sandbox
-def test_hostile_name_of_an_honest_submission(batch):
-    names = [name for name in batch.results if "HYPERLINK" in name]
-    assert [batch.results[name]["points"] for name in names] == [100.0]
-
-
-@needs_sandbox
-def test_layers_are_told(batch):
+    honest = [name for name in batch.results if name in HONEST or "HYPERLINK" in name]
+    assert [batch.results[name]["points"] for name in honest] == [100.0] * 3
     layers = batch.results[HONEST[0]]["layers"]
-    assert "fresh interpreter" in layers
-    assert ("own user" in layers) == (os.geteuid() == 0)
     assert "bubblewrap: own files, processes, network" in layers
     assert "filters of system calls" in layers
+
+
+@needs_sandbox
+def test_an_honest_part_2_among_them(batch_2):
+    assert batch_2.ended.returncode == 0, batch_2.ended.stdout + batch_2.ended.stderr
+    assert batch_2.results[HONEST[0]]["points"] == 100.0
+    assert batch_2.results[HONEST[0]]["flags"] == []
 
 
 @needs_sandbox
