@@ -46,7 +46,7 @@ def answered(given_code, name: str) -> str:
 
 
 class Disguise(ast.NodeTransformer):
-    """Other names, lines and operations without effect, and methods the other way round."""
+    """Other names, and lines and operations without effect."""
 
     def visit_Name(self, node):
         node.id = f"renamed_{len(node.id)}_{node.id[:1]}"
@@ -60,12 +60,7 @@ class Disguise(ast.NodeTransformer):
 
     def visit_FunctionDef(self, node):
         self.generic_visit(node)
-        node.body = [part for line in node.body for part in (ast.parse("0").body[0], line)]
-        return node
-
-    def visit_ClassDef(self, node):
-        self.generic_visit(node)
-        node.body.reverse()
+        node.body = [part for line in node.body for part in (line, ast.parse("0").body[0])]
         return node
 
 
@@ -155,31 +150,24 @@ def test_layout_names_comments_and_docstrings_vanish():
         assert symbols(one) != symbols(other)
 
 
-@pytest.mark.parametrize(
-    "same",
-    [
-        "0\nx = f(y)",
-        "x = f([y][0])",
-        "pass\nx = f(y)\nx = x",
-        "if True:\n    x = f(y)\nelse:\n    z = 3",
-        "while False:\n    z()\nx = f(y)",
-        "x = f(y if 1 else z)",
-        "assert True\nx = f(1 * y + 0)",
-        "x = f(+y ** 1)",
-        "x = (lambda: f(y / 1))()",
-        "'a text'\ny\ny.real\nx = f(y)",
-        "import q\nx = f(y)",
-    ],
-)
-def test_what_has_no_effect_vanishes(same):
-    assert symbols(same) == symbols("x = f(y)")
+EFFECTLESS = [
+    "0\nx = f(y)",
+    "x = f([y][0])",
+    "pass\nx = f(y)\nx = x",
+    "if True:\n    x = f(y)\nelse:\n    z = 3",
+    "while False:\n    z()\nx = f(y)",
+    "x = f(y if 1 else z)",
+    "assert True\nx = f(1 * y + 0)",
+    "x = (lambda: f(y / 1))()",
+    "'a text'\ny\ny.real\nx = f(y)",
+    "import q\nx = f(y)",
+]
+ACTING = ["x = f(y[0])", "x = f(2 * y)", "x = f(0 - y)", "x = f(1 / y)", "x = f(y, z)", "f(y)"]
 
 
-@pytest.mark.parametrize(
-    "other", ["x = f(y[0])", "x = f(2 * y)", "x = f(0 - y)", "x = f(1 / y)", "x = f(y, z)", "f(y)"]
-)
-def test_what_has_an_effect_stays(other):
-    assert symbols(other) != symbols("x = f(y)")
+@pytest.mark.parametrize("source", [*EFFECTLESS, *ACTING])
+def test_only_what_has_no_effect_vanishes(source):
+    assert (symbols(source) == symbols("x = f(y)")) == (source in EFFECTLESS)
 
 
 def test_winnowing_keeps_the_smallest_of_each_window():
