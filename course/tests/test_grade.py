@@ -407,6 +407,16 @@ def test_a_mistake_in_init_costs_there_only(context):
         assert loses(context, solution() | {"classifier.py": put(answer)}) == [answer.task.id]
 
 
+def test_a_right_init_is_not_put_right(context):
+    """What it has beside the head, and forward uses, is forward's mistake."""
+    dropout = "self.dropout = nn.Dropout(config.hidden_dropout_prob)"
+    both = f"self.dropout = nn.Sequential(nn.ReLU(), {dropout.partition(' = ')[2]})"
+    files = solution()
+    files["classifier.py"] = files["classifier.py"].replace(dropout, both)
+    assert both in files["classifier.py"]
+    assert loses(context, files) == ["classifier.forward"]
+
+
 def test_float32_counts(context):
     """A mask made twice adds −10,000 to all scores, which only float64 can take away again."""
     answer = read(MISTAKES, "bert.layer/mask_made_again")

@@ -212,6 +212,14 @@ def test_each_array_is_needed_and_none_can_cause_an_error():
                     assert faulty(findings), (task_id, name)
 
 
+def test_an_answer_to_other_words_is_wrong():
+    def stale(jobs, tensors):
+        return ask_here({name: given | {"seed": 0} for name, given in jobs.items()}, tensors)
+
+    with installed(PLAIN):
+        assert lost(graded_here(ask=stale)) == set(CHECKED)
+
+
 @pytest.mark.parametrize("status", ["timeout", "invalid answer"])
 @pytest.mark.parametrize("now", [1, 2])
 def test_a_job_without_an_answer(status, now):

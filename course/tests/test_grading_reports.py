@@ -426,6 +426,7 @@ def test_marks_and_the_grader_s_own_errors(tmp_path):
     lines = pages.write_all(tmp_path, [two, error], SETTINGS, {"a": 0.0}, given, "secret")
     assert "a: no mark yet for analysis" in lines
     assert "a: in no gradebook, no mark yet for analysis" in lines
+    assert len(rows_in(tmp_path / "canvas.csv")) == 1  # the line of points possible alone
     text = (tmp_path / "feedback" / "a.md").read_text()
     assert "**37.5 of 40 points** of the rows graded so far" in text
     assert "RuntimeError" not in (tmp_path / "feedback" / "e.md").read_text()

@@ -160,6 +160,18 @@ def test_limits_of_a_process(program, error):
     assert (ended.returncode != 0) == bool(error)
 
 
+def test_the_stage_is_closed_to_other_users_and_open_inside():
+    before = os.umask(0o077)
+    try:
+        with open_context(1, "0") as context:
+            assert context.stage.parent.stat().st_mode & 0o077 == 0
+            modes = {path.is_dir(): path.stat().st_mode for path in context.stage.rglob("*")}
+    finally:
+        os.umask(before)
+    assert [modes[kind] & 0o777 for kind in (True, False)] == [0o755, 0o644]
+    assert not context.stage.parent.exists()
+
+
 # ---------------------------------------------------------------------------------------------
 # When it refuses
 
@@ -261,6 +273,19 @@ def test_what_the_filter_forbids():
     without = tried(ATTEMPTS, "")
     expected = {"socket", "socketpair", "memfd_create", "shmget", "shared pages"}
     assert expected <= {name for name, error in without.items() if not error}
+
+
+def test_nothing_runs_without_a_filter(monkeypatch):
+    class NoLibrary:
+        seccomp_init = seccomp_resolve = lambda *_: 0
+
+        def __getattr__(self, name):
+            return lambda *_: -errno.EINVAL
+
+    NoLibrary.seccomp_init = type("Init", (), {"__call__": lambda *_: 1})()
+    monkeypatch.setattr(system_calls.ctypes, "CDLL", lambda name: NoLibrary())
+    with pytest.raises(OSError, match="no rule for socket"):
+        system_calls.forbid()
 
 
 # ---------------------------------------------------------------------------------------------
@@ -380,6 +405,14 @@ def test_no_answer_is_an_error_of_ours(entry):
         verdict = judged(outputs)
         assert verdict.rows.keys() == set(judge.rows_of(entry))
         json.dumps(verdict.messages)
+
+
+def test_an_optimizer_that_does_nothing_has_no_row():
+    entry = next(t for t in GRADED_TASKS if t.id == part1.OPTIMIZER)
+    expected = hidden.trajectories(hidden.make_cases(5), 5)
+    idle = {f"hidden|{n}": torch.zeros_like(t) for n, t in expected["after"].items()}
+    idle["hidden|gradient"] = expected["after"]["gradient"]
+    assert not any(judge.judge_optimizer(entry, idle, expected).rows.values())
 
 
 def test_a_padding_that_is_nan_is_wrong():

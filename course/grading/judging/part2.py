@@ -139,7 +139,8 @@ class Findings:
     def of(self, name: str) -> list[Finding]:
         """Findings of a job: a task's id, and perhaps REPAIRED."""
         if name not in self.known:
-            self.known[name] = self.in_both_rounds(name)
+            first = self.first(name)
+            self.known[name] = self.later(name, first) if self.goes_on(name) else first
         return self.known[name]
 
     def goes_on(self, name: str) -> bool:
@@ -157,11 +158,8 @@ class Findings:
             findings = [replace(f, kind=error.kind) for f in findings]
         return findings
 
-    def in_both_rounds(self, name: str) -> list[Finding]:
-        """What both rounds show."""
-        findings = self.first(name)
-        if not self.goes_on(name):
-            return findings
+    def later(self, name: str, findings: list[Finding]) -> list[Finding]:
+        """What the second round adds to the first one's findings."""
         answer = self.replies.get(name, protocol.Reply("invalid answer"))
         if answer.status != "ran":
             return [Finding("error", judge.LACKING[answer.status])]
@@ -171,10 +169,6 @@ class Findings:
     def conclude(self, entry: GradedTask) -> list[Finding]:
         """Which of a task's findings count."""
         return properties.conclude(entry, self.of, lambda: True)
-
-    def init_is_wrong(self) -> bool:
-        """Whether Task 2.1 is."""
-        return bool(properties.faults(INIT, self.of))
 
     def repairable(self, entry: GradedTask) -> bool:
         """Whether a task is wrong perhaps because an earlier one is, and that can be put right."""
@@ -198,7 +192,9 @@ def without_flags(entry: GradedTask, findings: Findings) -> judge.Verdict:
         task_findings = [properties.with_source(entry, finding) for finding in findings.of(again)]
         if lost_rows(task_findings) <= {*KINDS[entry.id]}:
             judged_again = judged(entry, task_findings, [AGAIN])
-            if faulty(task_findings) and findings.init_is_wrong():  # it may come from there
+            if faulty(task_findings) and properties.faults(
+                INIT, findings.of
+            ):  # it may come from it
                 messages = [finding.text for finding in findings.conclude(entry)]
                 return judge.Verdict("waits", judged_again.rows, messages)
             return judged_again
