@@ -53,14 +53,6 @@ LAYER_NAMES = {
     "output.LayerNorm.weight": "out_layer_norm.weight",
     "output.LayerNorm.bias": "out_layer_norm.bias",
 }
-# … and of the head for masked words, where there is one; its decoder's weight is word_embedding's
-MASKED_WORD_NAMES = {
-    "cls.predictions.transform.dense.weight": "transform_dense.weight",
-    "cls.predictions.transform.dense.bias": "transform_dense.bias",
-    "cls.predictions.transform.LayerNorm.weight": "transform_norm.weight",
-    "cls.predictions.transform.LayerNorm.bias": "transform_norm.bias",
-    "cls.predictions.bias": "decoder_bias",
-}
 POOLER = "pooler."  # checkpoints of pure language models have no pooler; all else is required
 CONFIG_FIELDS_OF_A_RUN = ("name_or_path", "option", "num_labels", "data_dir", "model")
 

@@ -51,7 +51,9 @@ class BertConfig:
         for name, value in values.items():
             setattr(self, name, value)
         if self.pad_token_id >= self.vocab_size:
-            raise ValueError(f"pad_token_id {self.pad_token_id} is no piece of {self.vocab_size}")
+            raise ValueError(
+                f"pad_token_id {self.pad_token_id} is not below vocab_size {self.vocab_size}"
+            )
         if self.hidden_size % self.num_attention_heads:
             raise ValueError(
                 f"hidden_size {self.hidden_size} is not a multiple of "

@@ -19,11 +19,12 @@ from torch.utils.data import Dataset
 from config import BertConfig
 from tokenizer import MODEL_MAX_LENGTH, BertTokenizer
 from training.cli.flags import TrainingFlags, complete
-from training.files.course_files import data_folder
+from training.files.course_files import COURSE_STEMS, data_folder
 from training.files.errors import InputError
 from training.files.tables import in_range, numbers, read_table, refuse
 
-MOST_CLASSES = 1000
+MOST_CLASSES = 1000  # that a file of sentences may have
+
 # ---------------------------------------------------------------------------------------------
 # Rows
 
@@ -68,30 +69,25 @@ def load_pairs(
     path = Path(filename)
     labelled = flag != "test"
     table = read_table(path, ("id", "sentence1", "sentence2"), label if labelled else None)
-    for column in ("sentence1", "sentence2"):
-        table[column] = table[column].map(preprocess_string)
-    empty = (table["sentence1"] == "") | (table["sentence2"] == "")
-    if labelled:
-        empty |= table["label"].str.strip() == ""
-        for number in empty.to_numpy().nonzero()[0]:
-            print(
-                f"data: {path.name}, row {number + 1} (id {table['id'].iloc[number]}) left out: "
-                f"an empty sentence or label"
-            )
-        table = table[~empty]
-        if table.empty:
-            raise InputError(f"{path}: no row has two sentences and a label; fetch it again")
-    else:
-        refuse(path, table, empty, "has an empty sentence", "every test row needs a prediction")
-    pairs = (table["sentence1"], table["sentence2"])
+    pair = ["sentence1", "sentence2"]
+    table[pair] = table[pair].map(preprocess_string)
+    empty = (table[pair] == "").any(axis=1)
     if not labelled:
-        return list(zip(*pairs, table["id"], strict=True))
+        refuse(path, table, empty, "has an empty sentence", "every test row needs a prediction")
+        return list(zip(*(table[column] for column in (*pair, "id")), strict=True))
+    empty |= table["label"].str.strip() == ""
+    for number, key in table["id"][empty].items():
+        row = f"{path.name}, row {number + 1} (id {key})"
+        print(f"data: {row} left out: an empty sentence or label")
+    table = table[~empty]
+    if table.empty:
+        raise InputError(f"{path}: no row has two sentences and a label; fetch it again")
     if classes is None:
         classes = 2 if label == "is_duplicate" else 0
     values = numbers(path, table, whole=bool(classes))
     in_range(path, table, values, 0, classes - 1 if classes else 5)
-    values = values.astype(int) if classes else values.astype(float)
-    return list(zip(*pairs, values.tolist(), table["id"], strict=True))
+    table["label"] = values.astype(int if classes else float)
+    return list(zip(*(table[column].tolist() for column in (*pair, "label", "id")), strict=True))
 
 
 def load_multitask_data(
@@ -108,24 +104,17 @@ def load_multitask_data(
     num_labels = {} if split == "test" else {i: i for i in range(max(r[1] for r in sentiment) + 1)}
     paraphrase = load_pairs(paraphrase_filename, split, "is_duplicate")
     similarity = load_pairs(similarity_filename, split, "similarity")
-    for rows, path in (
-        (sentiment, sentiment_filename),
-        (paraphrase, paraphrase_filename),
-        (similarity, similarity_filename),
-    ):
-        print(f"Loaded {len(rows)} {split} examples from {path}")
+    print(f"Loaded {len(sentiment)} {split} examples from {sentiment_filename}")
+    print(f"Loaded {len(paraphrase)} {split} examples from {paraphrase_filename}")
+    print(f"Loaded {len(similarity)} {split} examples from {similarity_filename}")
     return sentiment, num_labels, paraphrase, similarity
 
 
 def load_multitask_test_data() -> tuple[list[tuple], list[tuple], list[tuple]]:
     """The three tasks' test rows, without labels: (sentiment, paraphrase, similarity)."""
     folder = data_folder()
-    sentiment, _, paraphrase, similarity = load_multitask_data(
-        folder / "ids-sst-test-student.csv",
-        folder / "quora-test-student.csv",
-        folder / "sts-test-student.csv",
-        split="test",
-    )
+    files = [folder / f"{stem}-test-student.csv" for stem in COURSE_STEMS.values()]
+    sentiment, _, paraphrase, similarity = load_multitask_data(*files, split="test")
     return sentiment, paraphrase, similarity
 
 
@@ -139,7 +128,7 @@ def preprocess_string(text: str) -> str:
 
 
 class TextDataset(Dataset):
-    """Rows of (texts …, label, id), tokenized once. The four public data sets differ in two flags.
+    """Rows of (texts …, label, id), tokenized once.
 
     Args:
         dataset: the rows; without label where ``labelled`` is False.
@@ -149,6 +138,7 @@ class TextDataset(Dataset):
 
     texts_per_row = 1
     labelled = True
+    label_type = torch.int64
 
     def __init__(self, dataset: list[tuple], args: Any):
         self.dataset = dataset
@@ -164,7 +154,7 @@ class TextDataset(Dataset):
             self.encode(text)
         if self._cut:
             too_long = sum(text in self._cut for text in texts)
-            print(f"data: {too_long} of {len(texts)} texts were cut at {self.max_length} pieces")
+            print(f"data: {too_long} of {len(texts)} texts were cut at {self.max_length} tokens")
 
     def __len__(self) -> int:
         return len(self.dataset)
@@ -176,11 +166,11 @@ class TextDataset(Dataset):
         """[CLS] text [SEP] as ids, cut where the model's positions end, computed once a text."""
         if text not in self._encoded:
             ids = self.tokenizer.text_to_ids(text)
-            room = self.max_length - 2
-            if len(ids) > room:
+            longest = self.max_length - 2
+            if len(ids) > longest:
                 self._cut.add(text)
             first, last = self.tokenizer.cls_token_id, self.tokenizer.sep_token_id
-            self._encoded[text] = [first, *ids[:room], last]
+            self._encoded[text] = [first, *ids[:longest], last]
         return self._encoded[text]
 
     def pieces(self) -> list[list[int]]:
@@ -188,7 +178,7 @@ class TextDataset(Dataset):
         return [[len(self.encode(text)) for text in row[: self.texts_per_row]] for row in self]
 
     def lengths(self) -> list[int]:
-        """How long a row's input is, in word pieces: of a pair the longer text."""
+        """The length of each row's input in word pieces: of a pair the longer text's."""
         return [max(row) for row in self.pieces()]
 
     def pad(self, texts: Sequence[str]) -> tuple[Tensor, Tensor]:
@@ -211,7 +201,7 @@ class TextDataset(Dataset):
                 batch[f"token_type_ids{suffix}"] = torch.zeros_like(ids)  # (B, L)
         if self.labelled:
             labels = [row[self.texts_per_row] for row in data]
-            batch["labels"] = torch.tensor(labels, dtype=self.label_type())  # (B,)
+            batch["labels"] = torch.tensor(labels, dtype=self.label_type)  # (B,)
         if self.texts_per_row == 1:
             batch["sents"] = [row[0] for row in data]
         batch["sent_ids"] = [row[-1] for row in data]
@@ -220,10 +210,6 @@ class TextDataset(Dataset):
     def collate_fn(self, all_data: list[tuple]) -> dict[str, Any]:
         """What a DataLoader calls; the same as pad_data."""
         return self.pad_data(all_data)
-
-    def label_type(self) -> torch.dtype:
-        """int64 for classes."""
-        return torch.int64
 
 
 class SentenceClassificationDataset(TextDataset):
@@ -247,11 +233,8 @@ class SentencePairDataset(TextDataset):
 
     def __init__(self, dataset: list[tuple], args: Any, isRegression: bool = False):
         self.isRegression = isRegression
+        self.label_type = torch.float32 if isRegression else torch.int64
         super().__init__(dataset, args)
-
-    def label_type(self) -> torch.dtype:
-        """float32 for similarities, int64 for classes."""
-        return torch.float32 if self.isRegression else torch.int64
 
 
 class SentencePairTestDataset(TextDataset):

@@ -1,13 +1,14 @@
-"""Predictions, metrics, and the one writer and reader of prediction files.
+"""Predictions, metrics, and the one writer of prediction files.
 
     python evaluation.py --compare predictions/pretrain-sst predictions/finetune-sst
 
-puts runs beside each other, in the console and on a page. This file does not know how a model was
-trained.
+compares runs, in the console and on a page. This file does not know how a model was trained.
 """
 
 from __future__ import annotations
 
+import csv
+import importlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -30,7 +31,9 @@ from training.cli.scripts import run_script
 from training.files.errors import InputError
 from training.files.writing import atomic_write
 from training.loop.progress import progress_bar
-from training.reports.compare import compare
+
+# The three headers of prediction files
+COLUMNS = ("Predicted_Sentiment", "Predicted_Is_Paraphrase", "Predicted_Similarity")
 
 # ---------------------------------------------------------------------------------------------
 # One pass over the data
@@ -50,19 +53,19 @@ def classify(
         Lists in the order of the batches: y_pred, y_true (empty without labels), probabilities
         (one list a sentence), confidence (the largest of them), sents, sent_ids.
     """
-    found: dict[str, list] = {key: [] for key in ("y_pred", "y_true", "probabilities", "sents")}
-    found["sent_ids"] = []
+    keys = ("y_pred", "y_true", "probabilities", "sents", "sent_ids")
+    predictions: dict[str, list] = {key: [] for key in keys}
     for batch in progress_bar(batches, "eval"):
         ids, mask = batch["token_ids"].to(device), batch["attention_mask"].to(device)
         logits = logits_of(ids, mask).float()  # (B, number of classes)
-        found["y_pred"] += logits.argmax(dim=-1).tolist()
-        found["probabilities"] += logits.softmax(dim=-1).tolist()
-        found["sents"] += batch["sents"]
-        found["sent_ids"] += batch["sent_ids"]
+        predictions["y_pred"] += logits.argmax(dim=-1).tolist()
+        predictions["probabilities"] += logits.softmax(dim=-1).tolist()
+        predictions["sents"] += batch["sents"]
+        predictions["sent_ids"] += batch["sent_ids"]
         if "labels" in batch:
-            found["y_true"] += batch["labels"].tolist()
-    found["confidence"] = [max(shares) for shares in found["probabilities"]]
-    return found
+            predictions["y_true"] += batch["labels"].tolist()
+    predictions["confidence"] = [max(row) for row in predictions["probabilities"]]
+    return predictions
 
 
 @torch.no_grad()
@@ -79,15 +82,15 @@ def score_pairs(
     Returns:
         Lists in the order of the batches: y_pred, y_true (empty without labels), sent_ids.
     """
-    found: dict[str, list] = {"y_pred": [], "y_true": [], "sent_ids": []}
+    predictions: dict[str, list] = {"y_pred": [], "y_true": [], "sent_ids": []}
     keys = ("token_ids_1", "attention_mask_1", "token_ids_2", "attention_mask_2")
     for batch in progress_bar(batches, "eval"):
         scores = score_of(*(batch[key].to(device) for key in keys)).float().flatten()  # (B,)
-        found["y_pred"] += scores.tolist()
-        found["sent_ids"] += batch["sent_ids"]
+        predictions["y_pred"] += scores.tolist()
+        predictions["sent_ids"] += batch["sent_ids"]
         if "labels" in batch:
-            found["y_true"] += batch["labels"].tolist()
-    return found
+            predictions["y_true"] += batch["labels"].tolist()
+    return predictions
 
 
 def detect_pairs(
@@ -98,66 +101,43 @@ def detect_pairs(
     The arguments are score_pairs'; the result also holds probabilities (of "yes", a float a pair)
     and confidence (of the prediction).
     """
-    found = score_pairs(batches, logit_of, device)
-    found["probabilities"] = torch.tensor(found["y_pred"], dtype=torch.float64).sigmoid().tolist()
-    found["y_pred"] = [int(share > 0.5) for share in found["probabilities"]]
-    found["confidence"] = [max(share, 1 - share) for share in found["probabilities"]]
-    return found
-
-
-def classify_pairs(
-    batches: Iterable[dict], logits_of: Callable[..., Tensor], device: torch.device
-) -> dict[str, list]:
-    """Predict a class for each sentence pair, from logits (B, number of classes).
-
-    The arguments are score_pairs'; the result also holds confidence (of the prediction).
-    """
-    confidence: list[float] = []
-
-    def best(*pair: Tensor) -> Tensor:
-        shares = logits_of(*pair).float().softmax(dim=-1)  # (B, C)
-        confidence.extend(shares.amax(dim=-1).tolist())
-        return shares.argmax(dim=-1)  # (B,)
-
-    found = score_pairs(batches, best, device)
-    found["y_pred"] = [int(choice) for choice in found["y_pred"]]
-    return found | {"confidence": confidence}
+    predictions = score_pairs(batches, logit_of, device)
+    logits = torch.tensor(predictions["y_pred"], dtype=torch.float64)
+    probabilities = logits.sigmoid().tolist()
+    predictions["probabilities"] = probabilities
+    predictions["y_pred"] = [int(probability > 0.5) for probability in probabilities]
+    predictions["confidence"] = [max(p, 1 - p) for p in probabilities]
+    return predictions
 
 
 def say_classes(logits: Tensor) -> str:
     """The class of one text and the probability of every class, for people; logits (1, C)."""
-    shares = logits.float().softmax(dim=-1).squeeze(0).tolist()
-    best = max(range(len(shares)), key=shares.__getitem__)
-    listed = "  ".join(f"{i}: {share:.3f}" for i, share in enumerate(shares))
-    return f"class {best}   [{listed}]"
+    probabilities = logits.float().softmax(dim=-1).squeeze(0)
+    listed = "  ".join(f"{i}: {p:.3f}" for i, p in enumerate(probabilities.tolist()))
+    return f"class {probabilities.argmax()}   [{listed}]"
 
 
 # ---------------------------------------------------------------------------------------------
 # Metrics
 
 
-def sklearn_metrics() -> Any:
-    """scikit-learn's metrics, loaded when they are first needed: that takes two seconds."""
-    from sklearn import metrics
-
-    return metrics
-
-
 def accuracy_and_f1(y_true: Sequence[int], y_pred: Sequence[int]) -> tuple[float, float]:
-    """Accuracy and macro-averaged F1 (a class that never occurs in either counts not at all)."""
-    f1 = sklearn_metrics().f1_score(y_true, y_pred, average="macro", zero_division=0)
-    return float(sklearn_metrics().accuracy_score(y_true, y_pred)), float(f1)
+    """Accuracy and macro-averaged F1 (a class that never occurs in either does not count)."""
+    from sklearn import metrics  # here, because importing it takes two seconds
+
+    f1 = metrics.f1_score(y_true, y_pred, average="macro", zero_division=0)
+    return float(metrics.accuracy_score(y_true, y_pred)), float(f1)
 
 
-def scored(found: Mapping[str, list]) -> tuple:
-    """What classify found → (accuracy, macro F1, y_pred, y_true, sents, sent_ids)."""
-    acc, f1 = accuracy_and_f1(found["y_true"], found["y_pred"])
-    return acc, f1, found["y_pred"], found["y_true"], found["sents"], found["sent_ids"]
+def scored(predictions: Mapping[str, list]) -> tuple:
+    """The result of classify → (accuracy, macro F1, y_pred, y_true, sents, sent_ids)."""
+    scores = accuracy_and_f1(predictions["y_true"], predictions["y_pred"])
+    return *scores, *(predictions[key] for key in ("y_pred", "y_true", "sents", "sent_ids"))
 
 
 def accuracy(y_true: Sequence[int], y_pred: Sequence[int]) -> float:
-    """The share of predictions that are right."""
-    return float(sklearn_metrics().accuracy_score(y_true, y_pred))
+    """The fraction of predictions that are correct."""
+    return float(np.equal(y_true, y_pred).mean())
 
 
 def pearson(y_true: Sequence[float], y_pred: Sequence[float]) -> float:
@@ -191,12 +171,18 @@ def model_eval_sst(dataloader, model: nn.Module, device: torch.device) -> tuple:
     return scored(classify(dataloader, model.predict_sentiment, device))
 
 
+def predict_three(sst_loader, para_loader, sts_loader, model: nn.Module, device) -> list[dict]:
+    """Predictions of the paraphrase, the sentiment and the similarity task."""
+    model.eval()
+    return [
+        detect_pairs(para_loader, model.predict_paraphrase, device),
+        classify(sst_loader, model.predict_sentiment, device),
+        score_pairs(sts_loader, model.predict_similarity, device),
+    ]
+
+
 def model_eval_multitask(
-    sentiment_dataloader,
-    paraphrase_dataloader,
-    sts_dataloader,
-    model: nn.Module,
-    device: torch.device,
+    sentiment_dataloader, paraphrase_dataloader, sts_dataloader, model: nn.Module, device
 ) -> tuple:
     """Predict and score three labelled data sets.
 
@@ -204,41 +190,29 @@ def model_eval_multitask(
         (paraphrase accuracy, predictions, ids, sentiment accuracy, predictions, ids, Pearson
         correlation of the similarities, predictions, ids).
     """
-    model.eval()
-    para = detect_pairs(paraphrase_dataloader, model.predict_paraphrase, device)
-    sst = classify(sentiment_dataloader, model.predict_sentiment, device)
-    sts = score_pairs(sts_dataloader, model.predict_similarity, device)
-    results = []
-    for found, metric in ((para, accuracy), (sst, accuracy), (sts, pearson)):
-        score = metric(found["y_true"], found["y_pred"])
-        results += [score, found["y_pred"], found["sent_ids"]]
-    print(f"Paraphrase detection accuracy: {results[0]:.3f}")
-    print(f"Sentiment classification accuracy: {results[3]:.3f}")
-    print(f"Semantic Textual Similarity correlation: {results[6]:.3f}")
-    return tuple(results)
+    loaders = (sentiment_dataloader, paraphrase_dataloader, sts_dataloader)
+    para, sst, sts = predict_three(*loaders, model, device)
+    para_acc = accuracy(para["y_true"], para["y_pred"])
+    sst_acc = accuracy(sst["y_true"], sst["y_pred"])
+    sts_corr = pearson(sts["y_true"], sts["y_pred"])
+    print(f"Paraphrase detection accuracy: {para_acc:.3f}")
+    print(f"Sentiment classification accuracy: {sst_acc:.3f}")
+    print(f"Semantic Textual Similarity correlation: {sts_corr:.3f}")
+    results = ((para_acc, para), (sst_acc, sst), (sts_corr, sts))
+    return tuple(x for score, task in results for x in (score, task["y_pred"], task["sent_ids"]))
 
 
 def model_eval_test_multitask(
-    sentiment_dataloader,
-    paraphrase_dataloader,
-    sts_dataloader,
-    model: nn.Module,
-    device: torch.device,
+    sentiment_dataloader, paraphrase_dataloader, sts_dataloader, model: nn.Module, device
 ) -> tuple:
     """Predict three data sets without labels.
 
     Returns:
         (paraphrase predictions, ids, sentiment predictions, ids, similarities, ids).
     """
-    model.eval()
-    results = []
-    for found in (
-        detect_pairs(paraphrase_dataloader, model.predict_paraphrase, device),
-        classify(sentiment_dataloader, model.predict_sentiment, device),
-        score_pairs(sts_dataloader, model.predict_similarity, device),
-    ):
-        results += [found["y_pred"], found["sent_ids"]]
-    return tuple(results)
+    loaders = (sentiment_dataloader, paraphrase_dataloader, sts_dataloader)
+    tasks = predict_three(*loaders, model, device)
+    return tuple(x for task in tasks for x in (task["y_pred"], task["sent_ids"]))
 
 
 def test_model_multitask(args: Any, model: nn.Module, device: torch.device) -> None:
@@ -258,13 +232,12 @@ def test_model_multitask(args: Any, model: nn.Module, device: torch.device) -> N
         else:
             sets = [SentenceClassificationDataset(sst, args), SentencePairDataset(para, args)]
             sets.append(SentencePairDataset(sts, args, isRegression=True))
-        return [DataLoader(one, args.batch_size, collate_fn=one.collate_fn) for one in sets]
+        return [DataLoader(rows, args.batch_size, collate_fn=rows.collate_fn) for rows in sets]
 
     dev = model_eval_multitask(*loaders("dev"), model, device)
     test = model_eval_test_multitask(*loaders("test"), model, device)
-    names = ("para", "sst", "sts")  # the order of the results
-    columns = (COLUMNS[1], COLUMNS[0], COLUMNS[2])
-    for i, (name, column) in enumerate(zip(names, columns, strict=True)):
+    columns = {"para": COLUMNS[1], "sst": COLUMNS[0], "sts": COLUMNS[2]}  # as in the results
+    for i, (name, column) in enumerate(columns.items()):
         _, predicted, ids = dev[3 * i : 3 * i + 3]
         write_predictions(getattr(args, f"{name}_dev_out"), ids, predicted, column)
         predicted, ids = test[2 * i : 2 * i + 2]
@@ -275,87 +248,26 @@ test_multitask = test_model_multitask  # an older name
 
 
 # ---------------------------------------------------------------------------------------------
-# Prediction files
-
-# The three headers of the course, and spellings that older code writes
-COLUMNS = ("Predicted_Sentiment", "Predicted_Is_Paraphrase", "Predicted_Similarity")
-OLD_SPELLINGS = {"Predicted_Similiary": "Predicted_Similarity"}
+# Prediction files; training/files/predictions.py reads them
 
 
 def write_predictions(
     path: str | Path, ids: Sequence[str], values: Sequence[float], column: str
 ) -> None:
     """Write ``id,<column>`` and one row an example, atomically."""
-    import pandas as pd
-
-    table = pd.DataFrame({"id": ids, column: values})
     with atomic_write(path) as file:
-        table.to_csv(file, index=False, lineterminator="\n")
+        table = csv.writer(file, lineterminator="\n")
+        table.writerow(("id", column))
+        table.writerows(zip(ids, values, strict=True))
 
 
 def write_in_order(
-    path: str | Path, dataset: Iterable[tuple], found: Mapping[str, list], column: str
+    path: str | Path, dataset: Iterable[tuple], predictions: Mapping[str, list], column: str
 ) -> None:
-    """Write what a pass found in the order of the data set's rows, not of the batches."""
-    predicted = dict(zip(found["sent_ids"], found["y_pred"], strict=True))
+    """Write predictions in the order of the data set's rows, not of the batches."""
+    predicted = dict(zip(predictions["sent_ids"], predictions["y_pred"], strict=True))
     ids = [row[-1] for row in dataset]
     write_predictions(path, ids, [predicted[key] for key in ids], column)
-
-
-def read_predictions(path: str | Path, column: str) -> dict[str, float]:
-    """Read a file of predictions: {id: value}; see parse_predictions.
-
-    Raises:
-        InputError: missing, not UTF-8, or listing every fault at once.
-    """
-    path = Path(path)
-    try:
-        text = path.read_text(encoding="utf-8-sig")
-    except FileNotFoundError:
-        raise InputError(f"{path} is missing") from None
-    except (UnicodeDecodeError, OSError) as error:
-        raise InputError(f"{path} cannot be read: {error}") from None
-    return parse_predictions(text, column, str(path))
-
-
-def parse_predictions(text: str, column: str, name: str) -> dict[str, float]:
-    """The predictions that a file's text holds: {id: value}.
-
-    Also understands what older code writes: a tab in the header, spaces around commas, ``4.0``
-    for a class, ``Predicted_Similiary``.
-
-    Args:
-        name: what the faults call the file.
-
-    Raises:
-        InputError: listing every fault of the file (header, values, repeated ids) at once.
-    """
-    lines = text.splitlines()
-    header = [cell.strip() for cell in lines[0].replace("\t", ",").split(",")] if lines else []
-    header = [OLD_SPELLINGS.get(cell, cell) for cell in header if cell]
-    faults = []
-    if header != ["id", column]:
-        faults.append(f"header is {','.join(header)!r}, not 'id,{column}'")
-    values: dict[str, float] = {}
-    for number, line in enumerate(lines[1:], start=2):
-        if not line.strip():
-            continue
-        cells = [cell.strip() for cell in line.replace("\t", ",").split(",")]
-        try:
-            key, value = cells[0].lower(), float(cells[1])
-            strange = "_" in cells[1]  # which float() takes for a separator of thousands
-            if len(cells) > 2 or not key or strange or not np.isfinite(value):
-                raise ValueError
-        except (ValueError, IndexError):
-            faults.append(f"line {number}: {line.strip()[:60]!r} is not 'id,number'")
-            continue
-        if key in values:
-            faults.append(f"line {number}: id {key} is there twice")
-        values[key] = value
-    if faults:
-        more = f"; … and {len(faults) - 5} more faults" if len(faults) > 5 else ""
-        raise InputError(f"{name}: " + "; ".join(faults[:5]) + more)
-    return values
 
 
 # ---------------------------------------------------------------------------------------------
@@ -364,13 +276,14 @@ def parse_predictions(text: str, column: str, name: str) -> dict[str, float]:
 
 def main() -> None:
     """Compare runs."""
-    parser = OneLineParser(prog="evaluation.py", description="Runs beside each other.")
+    parser = OneLineParser(prog="evaluation.py", description="Compare runs.")
     parser.add_argument(
         "--compare", nargs="+", required=True, metavar="RUN", help="what its files begin with"
     )
     parser.add_argument("--out", default="predictions/compare.html", help="the page")
     args = parser.parse_args()
-    compare(args.compare, args.out)
+    # imported only here: no other script needs the tables and pictures of several runs
+    importlib.import_module("training.reports.compare").compare(args.compare, args.out)
 
 
 if __name__ == "__main__":

@@ -63,8 +63,7 @@ from training.loop.devices import autocast_for, pick_device, speed_up
 from training.loop.encoder_outputs import cache_encoder_outputs, unique_texts
 from training.loop.processes import is_main_process, join_processes, on_main_process
 from training.loop.run import Run
-from training.reports.error_analysis import describe
-from training.reports.report import Report, print_settings
+from training.reports.report import Report, describe, print_settings
 from utils import seed_everything
 
 TASKS = ("sst", "para", "sts")

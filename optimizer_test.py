@@ -1,6 +1,6 @@
 """Check the AdamW in optimizer.py, Task 1.5: ``python optimizer_test.py``.
 
-The same as ``python sanity_check.py --task 1.5``; the checks are in checks/part1/adamw.py.
+The same as ``python sanity_check.py --task 1.5``; the checks are in checks/part1/adamw_checks.py.
 
     checks                           minutes   expected
     python optimizer_test.py         < 1       "ok", exit status 0
@@ -18,9 +18,9 @@ __test__ = False  # pytest: test_optimizer is a function to call, not a test to 
 
 def test_optimizer(opt_class: type):
     """The published protocol: the weight (2, 3) after 1000 steps of a small regression."""
-    from checks.part1 import adamw  # here: with it comes torch, which main() has no need of
+    from checks.part1 import adamw_checks  # here: with it comes torch, which main() has no need of
 
-    return adamw.test_optimizer(opt_class)
+    return adamw_checks.test_optimizer(opt_class)
 
 
 if __name__ == "__main__":

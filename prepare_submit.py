@@ -23,12 +23,13 @@ from types import ModuleType
 
 from checks.graded_tasks import GRADED_TASKS
 from datasets import load_data, load_pairs
-from evaluation import accuracy, pearson, read_predictions
+from evaluation import accuracy, pearson
 from training.cli.arguments import OneLineParser
 from training.cli.scripts import run_script
 from training.files.course_files import data_folder
 from training.files.errors import InputError
 from training.files.imports import with_imported
+from training.files.predictions import read_predictions
 from training.files.writing import atomic_write
 
 ZIP_NAME = "dnlp_final_project_submission.zip"
@@ -40,17 +41,10 @@ PART_1_FILES = {
     for option in ("pretrain", "finetune")
     for split in ("dev", "test")
 }
-# What the handout gives, besides the scripts that are handed in: everybody has it
+# Files and folders of the handout that are not handed in
 GIVEN = {"base_bert.py", "config.py", "datasets.py", "evaluation.py", "tokenizer.py", "utils.py"}
-GIVEN |= {
-    "checks",
-    "lessons",
-    "pretraining",
-    "training",
-    "sanity_check.py",
-    "optimizer_test.py",
-    "prepare_submit.py",
-}
+GIVEN |= {"sanity_check.py", "optimizer_test.py", "prepare_submit.py"}
+GIVEN |= {"checks", "lessons", "pretraining", "training"}
 CHANCE_PEARSON = 0.1  # below it predictions look random
 FIXED_DATE = (2020, 1, 1, 0, 0, 0)  # the same files give the same zip, byte for byte
 
@@ -142,18 +136,19 @@ def check_predictions(wanted: Prediction) -> tuple[list[str], str, str]:
         return [str(error)], "", ""
     ids = {row[-1] for row in rows}
     faults = []
-    for what, keys in (
-        ("lacks", ids - predicted.keys()),
-        ("has unknown", predicted.keys() - ids),
-    ):
-        if keys:
-            faults.append(f"{path} {what} {len(keys)} ids of {wanted.data_file}: {_some(keys)}")
+    if missing := ids - predicted.keys():
+        count = f"{len(missing)} of the ids in {wanted.data_file}"
+        faults.append(f"{path} lacks {count}: {_first(missing)}")
+    if unknown := predicted.keys() - ids:
+        faults.append(
+            f"{path}: {len(unknown)} of its ids are not in {wanted.data_file}: {_first(unknown)}"
+        )
     if wanted.classes:
         wrong = [key for key, value in predicted.items() if value not in range(wanted.classes)]
         if wrong:
             faults.append(
-                f"{path} has {len(wrong)} values that are not classes 0 to {wanted.classes - 1}: "
-                f"{_some(f'{key}={predicted[key]:g}' for key in wrong)}"
+                f"{path}: {len(wrong)} of its values are not classes 0 to {wanted.classes - 1}: "
+                f"{_first(f'{key}={predicted[key]:g}' for key in wrong)}"
             )
     if faults:
         return faults, "", ""
@@ -165,39 +160,40 @@ def describe(wanted: Prediction, rows: list[tuple], predicted: dict[str, float])
     values = [predicted[row[-1]] for row in rows]
     if wanted.classes:
         counts = Counter(int(value) for value in values)
-        shares = " ".join(f"{label}:{counts[label]}" for label in range(wanted.classes))
-        seen = f"{len(values):5d} predictions, classes {shares}"
+        spread = "classes " + " ".join(f"{i}:{counts[i]}" for i in range(wanted.classes))
+        summary = f"{len(values):5d} predictions, {spread}"
     else:
-        seen = f"{len(values):5d} predictions from {min(values):g} to {max(values):g}"
+        summary = f"{len(values):5d} predictions from {min(values):g} to {max(values):g}"
     doubt = ""
     if wanted.split == "dev":
         score, doubt = judge([row[-2] for row in rows], values, wanted.classes)
-        seen = f"{seen}, {score}"
+        summary = f"{summary}, {score}"
     if len(set(values)) == 1:
-        return seen, f"{wanted.path} predicts {values[0]:g} everywhere: is it from a trained model?"
-    return seen, f"{wanted.path}: {doubt}" if doubt else ""
+        doubt = f"{wanted.path} predicts {values[0]:g} everywhere: is it from a trained model?"
+        return summary, doubt
+    return summary, f"{wanted.path}: {doubt}" if doubt else ""
 
 
 def judge(gold: list, values: list[float], classes: int | None) -> tuple[str, str]:
     """(The score, why it looks as if nothing had been learnt, or "")."""
     if not classes:
-        found = pearson(gold, values)
-        said = f"a Pearson correlation of {found:.3f} is hardly better than chance"
-        return f"Pearson {found:.3f}", said if found < CHANCE_PEARSON else ""
-    found, most = accuracy(gold, values), max(Counter(gold).values()) / len(gold)
-    said = f"an accuracy of {found:.3f} is no more than that of the most frequent class, {most:.3f}"
-    return f"accuracy {found:.3f}", said if found <= most else ""
+        score = pearson(gold, values)
+        doubt = f"a Pearson correlation of {score:.3f} is hardly better than chance"
+        return f"Pearson {score:.3f}", doubt if score < CHANCE_PEARSON else ""
+    score, most = accuracy(gold, values), max(Counter(gold).values()) / len(gold)
+    doubt = f"an accuracy of {score:.3f} is not above the most frequent class's, {most:.3f}"
+    return f"accuracy {score:.3f}", doubt if score <= most else ""
 
 
-def _some(items) -> str:
+def _first(items) -> str:
     items = sorted(items)
     return ", ".join(items[:3]) + (" …" if len(items) > 3 else "")
 
 
 def build_zip(files: Sequence[Path], target: Path, part: int) -> None:
-    """Zip files under their paths in the repository; only ever over an older zip of this part."""
+    """Zip files under their paths in the repository; replaces only an older zip of this part."""
     if target.is_file() and part_of(target) != part:
-        what = f"no zip that part {part} of this script wrote"
+        what = f"not a zip that this script wrote for part {part}"
         raise InputError(f"{target} is {what}; move it away, or give --name to this one")
     content = io.BytesIO()
     with zipfile.ZipFile(content, "w", zipfile.ZIP_DEFLATED) as archive:
@@ -211,7 +207,7 @@ def build_zip(files: Sequence[Path], target: Path, part: int) -> None:
 
 
 def part_of(path: Path) -> int | None:
-    """Which part's zip a file is; None of a file that is none of this script's."""
+    """The part that a zip belongs to; None if this script did not write it."""
     try:
         with zipfile.ZipFile(path) as archive:
             return next((number for number in (1, 2) if archive.comment == _comment(number)), None)
@@ -220,9 +216,9 @@ def part_of(path: Path) -> int | None:
 
 
 def free_name(name: str, part: int) -> Path:
-    """Where a part's zip goes: where the other part's has that name, the part goes before it."""
-    other = part_of(Path(name)) not in (None, part)
-    return Path(name.replace(ZIP_NAME, f"part{part}_{ZIP_NAME}") if other else name)
+    """A part's zip: if the other part's zip has that name, the part is put into it."""
+    is_other = part_of(Path(name)) not in (None, part)
+    return Path(name.replace(ZIP_NAME, f"part{part}_{ZIP_NAME}") if is_other else name)
 
 
 def name_in_zip(file: Path) -> str:
@@ -271,26 +267,25 @@ def main() -> None:
             cards = [part_2().find_ai_card(args.ai_card)]
         except InputError as error:
             faults.append(str(error))
-    seen, notes = {}, {}
+    summaries, notes = {}, []
     for wanted in predictions_of(args.part, args.data_dir):
-        more_faults, line, note = check_predictions(wanted)
+        more_faults, summary, note = check_predictions(wanted)
         faults += more_faults
-        if line:
-            seen[wanted.path] = line
+        if summary:
+            summaries[wanted.path] = summary
         if note:
-            notes[wanted.path] = note
+            notes.append(note)
     if faults:
         listed = "\n".join(f"  - {fault}" for fault in faults)
-        raise InputError(f"no zip written, {len(faults)} faults:\n{listed}")
-    files = [*code, *cards, *(Path(path) for path in seen)]
+        raise InputError(f"no zip written; faults ({len(faults)}):\n{listed}")
+    files = [*code, *cards, *(Path(path) for path in summaries)]
     build_zip(files, target, args.part)
     print(f"{target} ({target.stat().st_size:,} bytes), which the grader will see as:")
     for path in files:
-        print(f"  {name_in_zip(path):45s} {seen.get(path.as_posix(), '')}")
-    for note in notes.values():
+        print(f"  {name_in_zip(path):45s} {summaries.get(path.as_posix(), '')}")
+    notes += [f"{title} is not written yet" for path in code for title in unfinished(path)]
+    for note in notes:
         print(f"  note: {note}")
-    for title in (title for path in code for title in unfinished(path)):
-        print(f"  note: {title} is still not written")
 
 
 if __name__ == "__main__":

@@ -3,7 +3,7 @@
 #     source setup.sh        (bash or zsh; `bash setup.sh` does the same but cannot activate it)
 #
 # With conda it is a conda environment, without it a virtual environment in .venv. It is safe to
-# run again: what is there already is kept, what failed is tried anew.
+# run again: what is there already is kept, what failed is tried again.
 #
 # CUDA: the pinned torch is installed as pip finds it, which on Linux is a build for one recent
 # version of CUDA and elsewhere one without. For another build (an older driver, or CPU only on
@@ -57,7 +57,7 @@ _minbert_conda_environment() {
     if ! _minbert_python=$(_minbert_conda_python); then
         _minbert_say 'making the conda environment dnlp'
         conda create -y -n dnlp python=3.12 pip || {
-            _minbert_fail 'conda could not make the environment dnlp (its reason stands above); mend it and run this again'
+            _minbert_fail 'conda could not make the environment dnlp (see its messages above); fix that and run this again'
             return 1
         }
         _minbert_python=$(_minbert_conda_python)
@@ -74,7 +74,7 @@ _minbert_find_python() {
             return 0
         fi
     done
-    _minbert_fail 'found no Python 3.11, 3.12 or 3.13 on PATH; install one (or conda) and run this again'
+    _minbert_fail 'no Python 3.11, 3.12 or 3.13 on PATH; install one (or conda) and run this again'
 }
 
 # Find or make .venv; sets _minbert_python.
@@ -88,11 +88,11 @@ _minbert_virtual_environment() {
     fi
     _minbert_candidate=$(_minbert_find_python) || return 1
     if [ -e "$_minbert_root/.venv" ]; then
-        _minbert_say 'replacing .venv: it is incomplete, of another Python or was made in another folder'
+        _minbert_say 'replacing .venv: it is incomplete, or was made by another Python or in another folder'
     fi
     _minbert_say "making the virtual environment .venv with $_minbert_candidate"
     "$_minbert_candidate" -m venv --clear --prompt dnlp "$_minbert_root/.venv" || _minbert_fail \
-        "$_minbert_candidate cannot make a virtual environment (on Debian and Ubuntu: apt install python3-venv); mend it and run this again"
+        "$_minbert_candidate cannot make a virtual environment (on Debian and Ubuntu: apt install python3-venv); fix that and run this again"
 }
 
 # By uv where it is there, which takes a fraction of the time; by pip where it is not, or fails.
@@ -112,7 +112,7 @@ _minbert_install() {
         _minbert_say "installing $_minbert_torch, then the rest (takes some minutes)"
         if ! { _minbert_installed "$_minbert_torch" || _minbert_pip "$_minbert_torch"; } ||
             ! _minbert_pip -r "$_minbert_root/requirements.txt"; then
-            _minbert_fail 'pip could not install everything (its reason stands above); run this again to go on from there'
+            _minbert_fail 'pip could not install everything (see its messages above); run this again to continue from there'
             return 1
         fi
     fi
@@ -130,14 +130,15 @@ _minbert_fetch() {
         _minbert_say 'data: looking for the course files'
         if ! "$_minbert_python" data/download.py; then
             if [ -f data/ids-sst-train.csv ]; then
-                _minbert_say 'data: not every course file is there (the reasons stand above)'
+                _minbert_say 'data: some course files are missing (see the messages above)'
             else
                 _minbert_say 'data: falling back to the practice set in data/practice'
             fi
         fi
         _minbert_say 'weights: looking for a pretrained model'
-        "$_minbert_python" -c 'from training import scripts, hub
-scripts.run_script(lambda: hub.find_model(None))' ||
+        "$_minbert_python" -c 'from training.cli.scripts import run_script
+from training.files.hub import find_model
+run_script(lambda: find_model(None))' ||
             _minbert_say 'warning: there are no pretrained weights yet'
     )
     return 0
@@ -173,7 +174,7 @@ _minbert_main() {
     _minbert_fetch
     "$_minbert_python" -c 'import platform, numpy, torch
 print(f"setup: python {platform.python_version()}, torch {torch.__version__}, numpy {numpy.__version__}")' ||
-        _minbert_fail 'torch and numpy are installed but cannot be imported (the reason stands above)' || return 1
+        _minbert_fail 'torch and numpy are installed but cannot be imported (see the message above)' || return 1
     if [ "$_minbert_sourced" = yes ]; then
         _minbert_activate || return 1
         _minbert_say 'the environment dnlp is active; next:'

@@ -31,14 +31,18 @@ WRONG_WORDS = {  # keyword → what is right, and where
 
 def nearest(name: str, names: Iterable[Any]) -> str:
     """The most similar name as a question; all of them where none is similar and they are few."""
-    given = [one for one in names if isinstance(one, str) and not one.startswith("_")]
+    candidates = [
+        candidate
+        for candidate in names
+        if isinstance(candidate, str) and not candidate.startswith("_")
+    ]
     words = {*name.split("_")} - {"num", "layer", "size"}
-    near = difflib.get_close_matches(name, given, n=1)
-    near = near or [one for one in given if words & {*one.split("_")}][:1]
+    near = difflib.get_close_matches(name, candidates, n=1)
+    near = near or [candidate for candidate in candidates if words & {*candidate.split("_")}][:1]
     if near:
         return f"do you mean {near[0]}?"
-    verb = "is" if len(given) == 1 else "are"
-    return f"there {verb} {', '.join(given)}" if 0 < len(given) <= FEW else ""
+    verb = "is" if len(candidates) == 1 else "are"
+    return f"there {verb} {', '.join(candidates)}" if 0 < len(candidates) <= FEW else ""
 
 
 def parts_of(place: Place) -> list[ast.expr]:
@@ -99,8 +103,8 @@ def not_callable(case: Case) -> str:
         "module": "a module, a file: the function or class is in it",
         "torch.Size": "a tuple, not a method: x.shape[0], or x.size(0)",
     }
-    other = f"no function, but a {case.found[1]}: do the brackets belong there?"
-    return f"{what} is {kinds.get(case.found[1], other)}"
+    other = f"no function, but a {case.match[1]}: do the brackets belong there?"
+    return f"{what} is {kinds.get(case.match[1], other)}"
 
 
 @entry(
@@ -113,7 +117,7 @@ def not_callable(case: Case) -> str:
 def other_arguments(case: Case) -> str:
     """A call that does not fit what is called."""
     call, place = case.place.node, case.place
-    lacking, unknown = case.found.groups()
+    lacking, unknown = case.match.groups()
     if unknown in WRONG_WORDS:
         return WRONG_WORDS[unknown]
     if place.function is None:
@@ -124,7 +128,7 @@ def other_arguments(case: Case) -> str:
     names, what = parameters(called, isinstance(owner, type)), quoted(call.func)
     if what == "`super().__init__`":
         return "the class that this one is made from takes nothing: super().__init__()"
-    if names is None and "multiple" in case.found[0]:
+    if names is None and "multiple" in case.match[0]:
         return f"{what} gets an argument twice: by its place, and by its name"
     if names is None:
         has = f"has no argument {unknown}" if unknown else "takes more, or fewer, arguments"
@@ -134,14 +138,15 @@ def other_arguments(case: Case) -> str:
     given = len(call.args) + len(call.keywords)
     more = any(isinstance(part, ast.Starred) for part in call.args)
     more |= any(part.arg is None for part in call.keywords)  # f(*args, **kwargs)
-    said = f"{what} takes {', '.join(names)}" + ("" if more else f"; you gave {given}")
+    sentence = f"{what} takes {', '.join(names)}" + ("" if more else f"; you gave {given}")
     if isinstance(called, nn.Module) and type(called).__module__.startswith("torch.nn"):
-        return f"{said}. Its settings were given when the layer was made"
+        return f"{sentence}. Its settings were given when the layer was made"
     if isinstance(owner, type):
-        return f"{said}. {quoted(call.func.value)} is the class; the layer that was made is in self"
-    if any(isinstance(one, ast.Name) and one.id == "self" for one in call.args):
-        return f"{said}, where self comes by itself"
-    return said
+        cls = quoted(call.func.value)
+        return f"{sentence}. {cls} is the class; the layer that was made is in self"
+    if any(isinstance(argument, ast.Name) and argument.id == "self" for argument in call.args):
+        return f"{sentence}, where self comes by itself"
+    return sentence
 
 
 def parameters(called: Any, of_class: bool = False) -> list[str] | None:
@@ -154,8 +159,8 @@ def parameters(called: Any, of_class: bool = False) -> list[str] | None:
         return None
     names = [
         name
-        for name, one in inspect.signature(called).parameters.items()
-        if one.kind not in (one.VAR_POSITIONAL, one.VAR_KEYWORD)
+        for name, parameter in inspect.signature(called).parameters.items()
+        if parameter.kind not in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD)
     ]
     return names[1:] if names[:1] == ["self"] and not of_class else names
 
@@ -167,7 +172,7 @@ def parameters(called: Any, of_class: bool = False) -> list[str] | None:
 )
 def other_combination(case: Case) -> str:
     """A function of torch that knows no such arguments."""
-    name, got, wanted = case.found.groups()
+    name, got, wanted = case.match.groups()
     return f"{name} is given ({got}); it takes ({wanted}), for example: what is too much?"
 
 
@@ -208,8 +213,8 @@ def truth_of_tensor(case: Case) -> str:
 def nothing_there(case: Case) -> str:
     """None where a value is expected: which call gave it?"""
     place = case.place
-    found = [*parts_of(place), *place.operands(), place.unpacked()]
-    for part in found:
+    candidates = [*parts_of(place), *place.operands(), place.unpacked()]
+    for part in candidates:
         empty = place.value(part) is None and not isinstance(part, ast.Constant)
         if not empty or part is None:
             continue
@@ -221,7 +226,7 @@ def nothing_there(case: Case) -> str:
         if isinstance(source, ast.Call):
             return f"{quoted(part)} is None, as {quoted(source)} gave it"
         return f"{quoted(part)} is None here"
-    if own := next((part for part in found if calls_own(place, part)), None):
+    if own := next((part for part in candidates if calls_own(place, part)), None):
         return f"{quoted(own)} gives None: {RETURN}"
     called = place.node.func if isinstance(place.node, ast.Call) else place.node
     if isinstance(called, ast.Attribute) and isinstance(called.value, ast.Call):
@@ -266,13 +271,13 @@ KEYS = ("last_hidden_state", "pooler_output", "params", "lr", "betas", "eps", "w
 @entry(r"(\w+)\(\): argument '(?!tensors)\w+'.* must be (.*), not (\S+)$", TypeError)
 def other_type(case: Case) -> str:
     """A function of torch, or a layer, that is given something of another type."""
-    place, (name, wanted, kind) = case.place, case.found.groups()
+    place, (name, wanted, kind) = case.place, case.match.groups()
     given, value = None, UNKNOWN
     for part in place.operands():
-        found = place.value(part)
-        found = place.value(place.origin(part)) if found is UNKNOWN else found
-        if type(found).__name__ == kind.rpartition(".")[2]:
-            given, value = part, found
+        operand = place.value(part)
+        operand = place.value(place.origin(part)) if operand is UNKNOWN else operand
+        if type(operand).__name__ == kind.rpartition(".")[2]:
+            given, value = part, operand
     what = quoted(given) if given else "what it is given"
     if wanted != "Tensor":
         return f"{name} wants {wanted} there, and {of_type(what, kind, value)}"
@@ -286,7 +291,7 @@ def other_type(case: Case) -> str:
 
 def of_type(what: str, kind: str, value: Any) -> str:
     """What something is that is no tensor, and how one comes of it."""
-    said = {
+    kinds = {
         "dict": "a dictionary: read it by name, d['…']",
         "tuple": "a tuple of several values: take one of them",
         "list": "a list: take one after the other, or make one tensor by torch.stack or torch.cat",
@@ -303,7 +308,7 @@ def of_type(what: str, kind: str, value: Any) -> str:
     }
     if isinstance(value, nn.Module) or kind in vars(nn):
         return f"{what} is a layer ({kind}), not what it makes of a tensor: layer(x)"
-    return f"{what} is {said.get(kind, f'of type {kind}')}"
+    return f"{what} is {kinds.get(kind, f'of type {kind}')}"
 
 
 @entry(
@@ -314,9 +319,9 @@ def of_type(what: str, kind: str, value: Any) -> str:
 )
 def other_operands(case: Case) -> str:
     """An operator between things that do not go together."""
-    place, told = case.place, []
+    place, sentences = case.place, []
     sides = place.operands()
-    number = complex if case.found[1] else complex | int | float  # of which @ takes none
+    number = complex if case.match[1] else complex | int | float  # of which @ takes none
     if isinstance(place.node, ast.UnaryOp):
         sides = [place.node.operand]
     if isinstance(place.node, ast.Compare):
@@ -325,16 +330,16 @@ def other_operands(case: Case) -> str:
         value = place.value(part)
         value = place.value(place.origin(part)) if value is UNKNOWN else value
         if isinstance(value, tuple) and quoted(part) == "`group['betas']`":
-            told.append(f"{quoted(part)} is a pair: beta1, beta2 = group['betas']")
+            sentences.append(f"{quoted(part)} is a pair: beta1, beta2 = group['betas']")
         elif not isinstance(value, number | Tensor | None) and value is not UNKNOWN:
-            told.append(of_type(quoted(part), type(value).__name__, value))
-    return "; ".join(told[:2])
+            sentences.append(of_type(quoted(part), type(value).__name__, value))
+    return "; ".join(sentences[:2])
 
 
 @entry("object is not (?:subscriptable|iterable)", TypeError)
 def not_a_container(case: Case) -> str:
     """Square brackets, or a loop, on something that holds no items."""
-    gone_through = None if "subscr" in case.found[0] else case.place.unpacked()
+    gone_through = None if "subscr" in case.match[0] else case.place.unpacked()
     what = gone_through or next(iter(case.place.operands()), None)
     value, name = case.place.value(what), quoted(what)
     if isinstance(value, nn.Module):

@@ -58,8 +58,8 @@ class Child:
         )
         if not self.process.stdout.readline():
             self.process.wait()
-            said = self.printed() or ["it says nothing"]
-            raise InputError(f"the checks cannot start: {said[-1]}")
+            lines = self.printed() or ["it says nothing"]
+            raise InputError(f"the checks cannot start: {lines[-1]}")
 
     def stop(self) -> None:
         """End the process, if there is one."""
@@ -87,17 +87,17 @@ class Child:
         answered = json.loads(line)
         if "error" in answered:
             raise InputError(answered["error"])
-        found = answered["outcome"]
-        findings = tuple(Finding(**finding) for finding in found.pop("findings"))
-        return Outcome(**found, findings=findings)
+        outcome = answered["outcome"]
+        findings = tuple(Finding(**finding) for finding in outcome.pop("findings"))
+        return Outcome(**outcome, findings=findings)
 
     def ended(self, title: str) -> Outcome:
         """The outcome of a job that has ended its process."""
         status = self.process.wait()
         self.process = None
-        said = self.dump.read_text(encoding="utf-8", errors="replace")
-        where = where_in(said)
-        if said.startswith("Timeout"):
+        dump = self.dump.read_text(encoding="utf-8", errors="replace")
+        where = where_in(dump)
+        if dump.startswith("Timeout"):
             text = f"not done after {self.limit:g} seconds{where}   (an endless loop?)"
         else:
             text = f"Python itself ended, with status {status}{where}"
@@ -107,9 +107,9 @@ class Child:
         """The lines that the student's code has printed since the last call."""
         with open(self.output.name, "rb") as file:
             file.seek(self.read)
-            found = file.read()
-        self.read += len(found)
-        return found.decode(errors="replace").splitlines()
+            new = file.read()
+        self.read += len(new)
+        return new.decode(errors="replace").splitlines()
 
     def interrupted(self) -> str:
         """Where the student's code was when Ctrl-C came, for people; "" while it did not run."""

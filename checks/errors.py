@@ -23,8 +23,8 @@ def describe(error: BaseException) -> Finding:
 
 def bare(error: BaseException) -> Finding:
     """The same without what it means."""
-    said = error.msg if isinstance(error, SyntaxError) else error  # without file and line
-    message = " ".join(str(said).split())[:300]
+    words = error.msg if isinstance(error, SyntaxError) else error  # without file and line
+    message = " ".join(str(words).split())[:300]
     if isinstance(error, NotImplementedError) and only_a_stub(error):
         return Finding("not started", str(error))
     path, line, _ = place_in_file(error)

@@ -45,16 +45,18 @@ def find(error: BaseException) -> tuple[str, str]:
             return "syntax", syntax(error)
         place, message = place_of(error), " ".join(str(error).split())
         for entry in table():
-            found = re.search(entry.pattern, message) if isinstance(error, entry.types) else None
-            if found and (said := said_by(entry, Case(error, found, place or nowhere(error)))):
-                return entry.name, said
-        return ("operands", said) if place and (said := operands(place)) else ("", "")
+            match = re.search(entry.pattern, message) if isinstance(error, entry.types) else None
+            if match and (
+                sentence := sentence_of(entry, Case(error, match, place or nowhere(error)))
+            ):
+                return entry.name, sentence
+        return ("operands", sentence) if place and (sentence := operands(place)) else ("", "")
     except Exception:  # whatever a student's exception answers when it is looked at
         pass
     return "", ""
 
 
-def said_by(entry: Entry, case: Case) -> str:
+def sentence_of(entry: Entry, case: Case) -> str:
     """What an entry says; "" where it does not get along with what it finds in the line."""
     try:
         return entry.says(case)
@@ -69,8 +71,8 @@ def operands(place: Place) -> str:
         whose = "a line of yours" if file in {entry.file for entry in GRADED_TASKS} else file
         return f"{whose} raises this, so the condition for it was met"
     parts = {quoted(part): part for part in place.operands()}
-    told = [f"{name} is {said}" for name, part in parts.items() if (said := place.brief(part))]
-    return f"here {', '.join(told)}" if told else ""
+    known = [f"{name} is {brief}" for name, part in parts.items() if (brief := place.brief(part))]
+    return f"here {', '.join(known)}" if known else ""
 
 
 def nowhere(error: BaseException) -> Place:
@@ -82,27 +84,27 @@ def nowhere(error: BaseException) -> Place:
 def table() -> tuple[Entry, ...]:
     """All entries; the first that has something to say is heard."""
     looking = [
-        one
+        entry
         for module in (call_errors, name_errors, shape_errors)
-        for one in vars(module).values()
-        if isinstance(one, Entry)
+        for entry in vars(module).values()
+        if isinstance(entry, Entry)
     ]
-    told = tomllib.loads(WORDS.read_text(encoding="utf-8"))["entry"]
+    rows = tomllib.loads(WORDS.read_text(encoding="utf-8"))["entry"]
     reading = [
         Entry(
-            one["name"],
-            tuple(getattr(builtins, name) for name in one["types"]),
-            one["pattern"],
-            plainly(one["says"]),
+            entry["name"],
+            tuple(getattr(builtins, name) for name in entry["types"]),
+            entry["pattern"],
+            plainly(entry["says"]),
         )
-        for one in told
+        for entry in rows
     ]
     return (*looking, *reading)
 
 
 def plainly(sentence: str) -> Callable[[Case], str]:
     """Say a sentence with what the pattern's groups found."""
-    return lambda case: sentence.format(*case.found.groups())
+    return lambda case: sentence.format(*case.match.groups())
 
 
 def syntax(error: SyntaxError) -> str:

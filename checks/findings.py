@@ -52,6 +52,10 @@ class Outcome:
     findings: tuple[Finding, ...] = ()
 
 
+CHANGED_IN_PLACE = (
+    "`{}`, which was given, is changed in place: the caller goes on with another tensor than "
+    "before; make a new one (x = x + y, not x += y, and no method whose name ends in _)"
+)
 EXPLAINING = {"named": "probably", "fact": "measured", "hint": "hint"}  # kind → how it is said
 
 

@@ -39,9 +39,9 @@ def projections(output: Any) -> Tensor:
     flat = flat.nan_to_num(nan=7e3, posinf=8e3, neginf=9e3)  # its places tell which mistake it is
     place = torch.arange(1, flat.numel() + 1, dtype=torch.float64)
     weights = torch.stack([torch.cos(place * step) for step in (0.7, 1.9, 3.1)])  # (3, numbers)
-    found = torch.cat([flat.norm()[None], weights @ flat])
-    found = found.clamp(-HUGE, HUGE)
-    return torch.cat([torch.tensor([shape]).double(), found])
+    numbers = torch.cat([flat.norm()[None], weights @ flat])
+    numbers = numbers.clamp(-HUGE, HUGE)
+    return torch.cat([torch.tensor([shape]).double(), numbers])
 
 
 def shape_code(tensor: Tensor) -> float:
@@ -54,16 +54,18 @@ def shape_code(tensor: Tensor) -> float:
 
 def same_projections(first: Tensor, second: Tensor) -> bool:
     """Whether two fingerprints of one output are the same up to rounding."""
-    one, two = first.tolist(), second.tolist()  # much faster than tensors of five numbers
-    if max(abs(one[1]), abs(two[1])) >= HUGE:
+    left, right = first.tolist(), second.tolist()  # much faster than tensors of five numbers
+    if max(abs(left[1]), abs(right[1])) >= HUGE:
         return False
-    limit = TOLERANCE * max(abs(one[1]), abs(two[1]), 1e-2)
-    return one[0] == two[0] and all(abs(a - b) <= limit for a, b in zip(one, two, strict=True))
+    limit = TOLERANCE * max(abs(left[1]), abs(right[1]), 1e-2)
+    return left[0] == right[0] and all(
+        abs(a - b) <= limit for a, b in zip(left, right, strict=True)
+    )
 
 
 @dataclass(frozen=True)
 class Fingerprint:
-    """What one wrong answer computes: a fingerprint of each output, or the error that it raises."""
+    """What an incorrect solution computes: fingerprints of its outputs, or the error it raises."""
 
     outputs: Mapping[str, Tensor]
     error: str = ""  # its digest
@@ -79,8 +81,8 @@ class Fingerprint:
         if self.error or other.error:
             return self.error == other.error
         mine, theirs = (
-            {name: row for name, row in one.outputs.items() if name.startswith(prefix)}
-            for one in (self, other)
+            {name: row for name, row in fingerprint.outputs.items() if name.startswith(prefix)}
+            for fingerprint in (self, other)
         )
         same_names = bool(mine) and theirs.keys() - {optional} <= mine.keys() <= theirs.keys()
         return same_names and all(same_projections(row, theirs[name]) for name, row in mine.items())
@@ -112,7 +114,7 @@ def fingerprint_of(outputs: Mapping[str, Any] | str) -> Fingerprint:
 
 @dataclass(frozen=True)
 class KnownMistakes:
-    """The wrong answers known for one task: the names of their mistakes, and what they compute."""
+    """The incorrect solutions known for a task: names of their mistakes, what they compute."""
 
     answers: list[tuple[tuple[str, ...], Fingerprint]]
     mistakes: Mapping[str, Mistake]
@@ -134,14 +136,14 @@ class KnownMistakes:
         """
         mine = fingerprint_of(outputs)
         for prefix in dict.fromkeys(("", decisive)):
-            found = [
+            matches = [
                 (mine.unlike(other), names)
                 for names, other in self.answers
                 if mine.matches(other, prefix, self.optional)
             ]
-            if found:
-                left, names = min(found, key=lambda one: len(one[0]))
-                return [self.mistakes[name] for name in names], left
+            if matches:
+                unexplained, names = min(matches, key=lambda match: len(match[0]))
+                return [self.mistakes[name] for name in names], unexplained
         return [], []
 
 

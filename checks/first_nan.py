@@ -65,8 +65,8 @@ def tensors_in(value: Any) -> Iterator[Tensor]:
     elif isinstance(value, dict):
         yield from tensors_in(list(value.values()))
     elif isinstance(value, list | tuple):
-        for one in value:
-            yield from tensors_in(one)
+        for item in value:
+            yield from tensors_in(item)
 
 
 def students_line() -> str:

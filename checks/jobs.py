@@ -1,8 +1,8 @@
 """What can be checked, one job at a time: each task, the whole model, the training loop.
 
 ``run(name)`` gives the outcome. A fault of a file that several tasks need (it cannot be imported,
-its model cannot be made) is the cause of all their outcomes, and said once. It does not know how
-any task is checked, nor who runs the jobs.
+its model cannot be made) is the cause of all their outcomes, and reported once. It does not
+know how any task is checked, nor who runs the jobs.
 """
 
 from __future__ import annotations
@@ -22,7 +22,9 @@ from checks.differences import difference
 from checks.errors import describe, import_fault
 from checks.findings import ROOT, Finding, Outcome, faulty
 from checks.graded_tasks import GRADED_TASKS, GradedTask, graded_task
-from checks.part1 import functions
+from checks.part1.compare import check_model
+from checks.part1.references import load_references, metadata, student_model
+from checks.part1.runners import WHOLE
 from training.files.errors import InputError
 from training.files.hub import WEIGHT_FILES, default_model, find_model
 from training.files.writing import sha256_of
@@ -66,7 +68,7 @@ def check(entry: GradedTask) -> list[Finding]:
 
 def checks_of(entry: GradedTask) -> ModuleType:
     """The module that checks a task; that of part 2 comes with its handout."""
-    return functions if entry.part == 1 else importlib.import_module("checks.part2.properties")
+    return importlib.import_module(f"checks.part{entry.part}.tasks")
 
 
 def cause_in(file: str) -> tuple[str, Finding] | None:
@@ -94,7 +96,7 @@ def fault_of_import(module: str) -> Finding | None:
 def fault_of_model() -> Finding | None:
     """Why the student's BertModel cannot be made, if it cannot."""
     try:
-        functions.student_model(functions.load_references(torch.float32))
+        student_model(load_references(torch.float32))
     except InputError:
         raise
     except (Exception, SystemExit) as error:
@@ -107,11 +109,11 @@ def fault_of_model() -> Finding | None:
 
 
 def check_whole() -> Outcome:
-    """The whole BertModel, tiny: the functions can each be right and still not the model."""
+    """The whole BertModel, tiny: each function can be correct and the model still wrong."""
     return judged(
         "the whole BertModel",
         "values, gradients, padding, dropout",
-        functions.check_model(functions.WHOLE),
+        check_model(WHOLE),
     )
 
 
@@ -136,7 +138,7 @@ def check_pretrained() -> Outcome:
             digest = sha256_of(files[0]) if files else ""
     except (InputError, OSError) as error:
         return Outcome(title, "skipped", str(error))
-    known = functions.facts()["pretrained"]
+    known = metadata()["pretrained"]
     name = next((name for name, sha256 in known.items() if sha256 == digest), None)
     if name is None:
         staff = f" ({MAKE} --model {default} makes it)" if (ROOT / "tests").is_dir() else ""
@@ -146,24 +148,20 @@ def check_pretrained() -> Outcome:
     except (Exception, SystemExit) as error:
         findings = [describe(error)]
     else:
-        references = functions.load_references(torch.float32)
-        found = [
+        expected = load_references(torch.float32)
+        compared = [
             difference(
-                "values",
-                what,
-                got,
-                references[f"pretrained/{name}/{what}"],
-                PRETRAINED_TOLERANCE,
+                "values", what, got, expected[f"pretrained/{name}/{what}"], PRETRAINED_TOLERANCE
             )
             for what, got in outputs.items()
         ]
-        findings = [finding for finding in found if finding]
+        findings = [finding for finding in compared if finding]
     return judged(f"two sentences through {name}", "values", findings)
 
 
 def pretrained_outputs(folder: Path, name: str) -> dict[str, Tensor]:
     """The first numbers of each token (B, L, 8) and of each sentence (B, 8), padding set to 0."""
-    stored = functions.load_references(torch.float32)
+    stored = load_references(torch.float32)
     real = stored[f"pretrained/{name}/inputs/attention_mask"]  # (B, L)
     with contextlib.redirect_stdout(io.StringIO()), torch.no_grad():
         model = importlib.import_module("bert").BertModel.from_pretrained(str(folder))
@@ -179,7 +177,7 @@ def pretrained_outputs(folder: Path, name: str) -> dict[str, Tensor]:
 def part_2_is_begun() -> Outcome:
     """Whether any function of part 2 is written."""
     file = next(entry.file for entry in GRADED_TASKS if entry.part == 2)
-    calls = importlib.import_module("checks.part2.calls")
+    calls = importlib.import_module("checks.part2.calls")  # it comes with part 2
     tasks = [entry.id for entry in GRADED_TASKS if entry.part == 2]
     begun = cause_in(file) or not all(map(calls.not_begun, tasks))
     return Outcome("part 2", "ok" if begun else "not started")

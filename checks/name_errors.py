@@ -51,37 +51,37 @@ def missing_key(case: Case) -> str:
     place, node = case.place, case.place.node
     if not isinstance(node, ast.Subscript):
         return ""
-    given, wanted, what = place.value(node.value), case.error.args[0], quoted(node.value)
+    holder, wanted, what = place.value(node.value), case.error.args[0], quoted(node.value)
     encoded = holds_embeddings(place.value(getattr(node.value, "func", None)))
-    if encoded or (isinstance(given, dict) and "pooler_output" in given):
+    if encoded or (isinstance(holder, dict) and "pooler_output" in holder):
         return f"{what} is {DICTIONARY}"
-    given = vars(given)["_modules"] if isinstance(given, nn.ModuleDict) else given
-    if not isinstance(given, dict):
+    holder = vars(holder)["_modules"] if isinstance(holder, nn.ModuleDict) else holder
+    if not isinstance(holder, dict):
         return ""
     optimizer = place.names.get("self")
     states = optimizer.state.values() if isinstance(optimizer, Optimizer) else ()
-    if any(given is state for state in states):
+    if any(holder is state for state in states):
         return (
-            f"a parameter's state is empty at its first step, and {what} has {keys(given)} now: "
+            f"a parameter's state is empty at its first step, and {what} has {keys(holder)} now: "
             f"{wanted!r} needs a first value before it is read"
         )
-    near = nearest(str(wanted), given)
-    said = f"{what} has the keys {keys(given)}"
-    return f"{said}: {near}" if near.startswith("do you") else said
+    near = nearest(str(wanted), holder)
+    sentence = f"{what} has the keys {keys(holder)}"
+    return f"{sentence}: {near}" if near.startswith("do you") else sentence
 
 
 @entry(r"'(?:dict|defaultdict)' object has no attribute '(\w+)'", AttributeError)
 def key_as_attribute(case: Case) -> str:
     """A key behind a dot."""
-    node, name = case.place.node, case.found[1]
+    node, name = case.place.node, case.match[1]
     what = quoted(getattr(node, "value", None))
-    given = case.place.value(getattr(node, "value", None))
+    holder = case.place.value(getattr(node, "value", None))
     inside = ("last_hidden_state", "pooler_output")
     called = case.place.value(getattr(getattr(node, "value", None), "func", None))
     if name not in inside and holds_embeddings(called):
         return f"{what} is {DICTIONARY}"
-    if isinstance(given, dict) and given and name not in given:
-        return f"{what} is a dictionary, read by its keys: {keys(given)}"
+    if isinstance(holder, dict) and holder and name not in holder:
+        return f"{what} is a dictionary, read by its keys: {keys(holder)}"
     return f"{what} is a dictionary: what is in it is read by {what[:-1]}['{name}']`"
 
 
@@ -89,7 +89,7 @@ def key_as_attribute(case: Case) -> str:
 def name_for_place(case: Case) -> str:
     """A tuple, read by name."""
     what = quoted(case.place.node.value)
-    return f"{what} is a {case.found[1]}: it is read by place, or unpacked: a, b = …"
+    return f"{what} is a {case.match[1]}: it is read by place, or unpacked: a, b = …"
 
 
 # ---------------------------------------------------------------------------------------------
@@ -106,9 +106,9 @@ def missing_attribute(case: Case) -> str:
         own = getattr(place.node.func, "attr", "") == name
         node = place.node.func if own else None
     if not own:  # in what the line calls
-        given = next((part for part in place.operands() if place.value(part) is owner), None)
+        operand = next((part for part in place.operands() if place.value(part) is owner), None)
         kind = type(owner).__name__
-        return f"a tensor is wanted, and {of_type(quoted(given), kind, owner)}" if given else ""
+        return f"a tensor is wanted, and {of_type(quoted(operand), kind, owner)}" if operand else ""
     what = quoted(node.value)
     if isinstance(owner, Tensor):
         return f"tensors have no {name}: {nearest(name, dir(Tensor)) or 'see torch.Tensor'}"
@@ -129,7 +129,7 @@ def missing_attribute(case: Case) -> str:
 
 def of_object(what: str, owner: Any, name: str, place: Place) -> str:
     """A layer, the model, or its configuration, without such an attribute."""
-    functions = [one for one, part in vars(type(owner)).items() if callable(part)]
+    functions = [function for function, part in vars(type(owner)).items() if callable(part)]
     near = nearest(name, dict.fromkeys([*attributes(owner), *functions]))
     if not near.startswith("do you"):
         inherited = difflib.get_close_matches(name, dir(type(owner)), n=1)
@@ -153,7 +153,7 @@ def of_object(what: str, owner: Any, name: str, place: Place) -> str:
 @entry(r"name '(\w+)' is not defined", NameError)
 def unknown_name(case: Case) -> str:
     """A name that nothing has: an import, self. or config. forgotten, or a slip."""
-    name, place = case.found[1], case.place
+    name, place = case.match[1], case.place
     if isinstance(case.error, UnboundLocalError):
         return ""
     if name == "sqrt":
@@ -181,7 +181,7 @@ def is_exception(value: Any) -> bool:
 @entry(r"local variable '(\w+)'", UnboundLocalError)
 def no_value_yet(case: Case) -> str:
     """A name that gets its value only under a condition, or later."""
-    name, place = case.found[1], case.place
+    name, place = case.match[1], case.place
     lines = sorted(
         part.lineno
         for part in ast.walk(place.function)
@@ -216,7 +216,7 @@ def divided_by_zero(case: Case) -> str:
 @entry("No module named '(.*)'", ModuleNotFoundError)
 def missing_module(case: Case) -> str:
     """A package that is not installed, or a file that is not there."""
-    name, _, part = case.found[1].rpartition(".")
+    name, _, part = case.match[1].rpartition(".")
     if name:
         near = nearest(part, dir(sys.modules.get(name)))
         return f"{name} has no part {part}: {near}".rstrip(": ")
@@ -233,7 +233,7 @@ def missing_module(case: Case) -> str:
 @entry("cannot import name '(.*)' from (?:partially initialized module )?'(.*?)'", ImportError)
 def missing_import(case: Case) -> str:
     """A name that a module does not have."""
-    name, module = case.found.groups()
+    name, module = case.match.groups()
     if "circular" in str(case.error):
         return f"this file and {module} import each other: one of the two has to do without"
     return f"{module} has no {name}: {nearest(name, dir(sys.modules.get(module)))}".rstrip(": ")

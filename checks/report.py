@@ -67,8 +67,8 @@ class Report:
         facts = rest if self.everything else rest[:MOST_FACTS]
         first = wrong if self.everything else wrong[:1]
         for finding in (*probable, *first, *facts):
-            said = EXPLAINING.get(finding.kind)
-            yield from wrapped(f"{said}: {finding.text}" if said else finding.text)
+            label = EXPLAINING.get(finding.kind)
+            yield from wrapped(f"{label}: {finding.text}" if label else finding.text)
         if left := len(wrong) + len(rest) - len(first) - len(facts):
             yield f"{INDENT}… and {left} more (--all)"
 

@@ -30,8 +30,8 @@ def both(case: Case, clash: Callable[[torch.Size, torch.Size], bool]) -> str:
     """The two tensors of an operation with their shapes; "" where they are not what clashes."""
     parts = [part for part in case.place.operands() if isinstance(case.place.value(part), Tensor)]
     shapes = [case.place.value(part).shape for part in parts]
-    told = len(parts) > 1 and clash(*shapes[:2])
-    return " and ".join(map(case.place.show, parts[:2])) if told else ""
+    clashing = len(parts) > 1 and clash(*shapes[:2])
+    return " and ".join(map(case.place.show, parts[:2])) if clashing else ""
 
 
 def written_sizes(sizes: list[int]) -> set[int]:
@@ -44,9 +44,9 @@ def in_code(number: int) -> str:
     """On a size of bert-base that is written into the code, or a multiple of its width."""
     times, rest = divmod(number, 768)
     is_multiple = not rest and number not in (768, 3072)
-    told = f"{number} is {times} · 768. " if is_multiple else ""
+    times_768 = f"{number} is {times} · 768. " if is_multiple else ""
     return (
-        f"is {768 if is_multiple else number} written in the code? {told}It is a size of "
+        f"is {768 if is_multiple else number} written in the code? {times_768}It is a size of "
         "bert-base, and every BERT has its own; the small one here has others: read them off "
         "config, self or a tensor"
     )
@@ -59,7 +59,7 @@ def in_code(number: int) -> str:
 @entry(r"shape '\[(.*)\]' is invalid for input of size (\d+)", RuntimeError)
 def shape_of_other_size(case: Case) -> str:
     """A view or reshape to more or fewer numbers."""
-    sizes, count = numbers(case.found[1]), case.found[2]
+    sizes, count = numbers(case.match[1]), case.match[2]
     what = case.first("the tensor")
     if written := written_sizes(sizes) - case.place.letters().keys():
         return f"{what} does not fit {tuple(sizes)}: {in_code(max(written))}"
@@ -75,7 +75,7 @@ def shape_of_other_size(case: Case) -> str:
 @entry(r"permute.*input.dim\(\) = (\d) is not equal to len\(dims\) = (\d)", RuntimeError)
 def permuted_axes(case: Case) -> str:
     """A permutation of more or fewer axes than there are."""
-    there, named = case.found.groups()
+    there, named = case.match.groups()
     return (
         f"permute names each axis once; {case.first('the tensor')} has {there}, {named} are named"
     )
@@ -89,7 +89,7 @@ def permuted_axes(case: Case) -> str:
 def layer_of_other_width(case: Case) -> str:
     """A linear layer that is given vectors of another size."""
     place, call = case.place, case.place.node
-    given, taken = int(case.found[2]), int(case.found[3])
+    given, taken = int(case.match[2]), int(case.match[3])
     layer = place.value(call.func) if isinstance(call, ast.Call) else None
     if taken % 768 == 0 and given % 768:
         return in_code(taken)
@@ -113,12 +113,12 @@ def factors_do_not_meet(case: Case) -> str:
     """A matrix product whose inner sizes differ."""
     node = case.place.node
     named = getattr(node.func, "attr", "") if isinstance(node, ast.Call) else ""
-    if "mat1" in case.found[0] and isinstance(node, ast.Call) and named not in PRODUCTS:
+    if "mat1" in case.match[0] and isinstance(node, ast.Call) and named not in PRODUCTS:
         return "a layer, or a matrix in it, is given vectors of another size than it takes"
-    told = both(case, lambda one, other: one[-1] != other[-2:][0])
+    tensors = both(case, lambda left, right: left[-1] != right[-2:][0])
     return (
-        f"{f'{told} are multiplied; ' if told else ''}in a matrix product the last axis of the "
-        "first factor and the last but one of the second have the same size: is a transpose "
+        f"{f'{tensors} are multiplied; ' if tensors else ''}in a matrix product the last axis of "
+        "the first factor and the last but one of the second have the same size: is a transpose "
         "missing, or of other axes than you think, or are the factors the wrong way round?"
     )
 
@@ -127,11 +127,11 @@ def factors_do_not_meet(case: Case) -> str:
 def product_of_heads(case: Case) -> str:
     """Functions for matrices, or for a batch of them, that are given heads as well."""
     name = getattr(getattr(case.place.node, "func", None), "attr", "this function")
-    axes = 3 if "3D" in case.found[0] else 2
-    told = both(case, lambda one, other: {len(one), len(other)} != {axes})
+    axes = 3 if "3D" in case.match[0] else 2
+    tensors = both(case, lambda one, other: {len(one), len(other)} != {axes})
     return (
-        f"{name} wants tensors of {axes} axes{f', and is given {told}' if told else ''}; @, or "
-        "torch.matmul, takes any number of axes and multiplies along the last two"
+        f"{name} wants tensors of {axes} axes{f', and is given {tensors}' if tensors else ''}; @, "
+        "or torch.matmul, takes any number of axes and multiplies along the last two"
     )
 
 
@@ -141,7 +141,7 @@ def product_of_heads(case: Case) -> str:
 )
 def shapes_do_not_meet(case: Case) -> str:
     """Two shapes that do not broadcast; of a product, the axes before the last two."""
-    node, (first, second, axis) = case.place.node, case.found.groups()
+    node, (first, second, axis) = case.place.node, case.match.groups()
     named = getattr(node.func, "attr", "") if isinstance(node, ast.Call) else ""
     product = named == "matmul" or isinstance(getattr(node, "op", None), ast.MatMult)
 
@@ -151,9 +151,9 @@ def shapes_do_not_meet(case: Case) -> str:
         place = int(axis) - max(map(len, axes))
         return {int(first), int(second)} == {shape[place] for shape in axes}
 
-    told = both(case, clash)
+    tensors = both(case, clash)
     sizes = f"on axis {axis} one has {first}, the other {second}"
-    what = f"{told} do not fit: {sizes}" if told else f"two tensors do not fit: {sizes}"
+    what = f"{tensors} do not fit: {sizes}" if tensors else f"two tensors do not fit: {sizes}"
     if product:
         return (
             f"{what}. A matrix product is of the last two axes, and those before them have to be "
@@ -165,9 +165,9 @@ def shapes_do_not_meet(case: Case) -> str:
 @entry(r"normalized_shape=\[(\d+)\].*input of size ?\[(.*)\]", RuntimeError)
 def norm_of_other_width(case: Case) -> str:
     """A LayerNorm that is given vectors of another size."""
-    given = case.place.shape(numbers(case.found[2]))
+    given = case.place.shape(numbers(case.match[2]))
     return (
-        f"this LayerNorm takes vectors of {case.place.size(int(case.found[1]))} numbers, and is "
+        f"this LayerNorm takes vectors of {case.place.size(int(case.match[1]))} numbers, and is "
         f"given {given}: is it the right tensor, after the right layer?"
     )
 
@@ -175,17 +175,17 @@ def norm_of_other_width(case: Case) -> str:
 @entry(r"einsum\(\)", RuntimeError)
 def einsum_letters(case: Case) -> str:
     """Letters that do not fit the tensors."""
-    told = both(case, lambda *_: True)
+    tensors = both(case, lambda *_: True)
     return (
         "in einsum every axis of a tensor has a letter, and axes of one letter have one size"
-        f"{f'; here are {told}' if told else ''}"
+        f"{f'; here are {tensors}' if tensors else ''}"
     )
 
 
 @entry(r"stack expects each tensor to be equal size, .*?\[(.*?)\] .*and \[(.*?)\]", RuntimeError)
 def stack_of_shapes(case: Case) -> str:
     """Tensors to stack that differ."""
-    first, second = (case.place.shape(numbers(text)) for text in case.found.groups())
+    first, second = (case.place.shape(numbers(text)) for text in case.match.groups())
     return f"torch.stack puts tensors of one shape together, and here are {first} and {second}"
 
 
@@ -196,7 +196,7 @@ def stack_of_shapes(case: Case) -> str:
 @entry(r"Dimension out of range .*in range of \[-(\d+), .*but got (-?\d+)", IndexError)
 def axis_out_of_range(case: Case) -> str:
     """A dim that a tensor does not have."""
-    count, asked = case.found.groups()
+    count, asked = case.match.groups()
     value = case.place.value(next(iter(case.place.operands()), None))
     fits = isinstance(value, Tensor) and value.dim() == int(count)
     what = case.first("") if fits else "the tensor"
@@ -209,13 +209,13 @@ def axis_out_of_range(case: Case) -> str:
 @entry(r"too many indices for tensor of dimension (\d)", IndexError)
 def too_many_indices(case: Case) -> str:
     """More indices than axes."""
-    return f"{case.first('the tensor')} has {case.found[1]} axes, and more indices are given"
+    return f"{case.first('the tensor')} has {case.match[1]} axes, and more indices are given"
 
 
 @entry(r"index (-?\d+) is out of bounds for dimension (\d) with size (\d+)", IndexError)
 def index_out_of_shape(case: Case) -> str:
     """A place that is not on its axis."""
-    index, axis, size = case.found.groups()
+    index, axis, size = case.match.groups()
     if size == "0":  # what torch says of a single number, which has no axis
         return f"{case.first('the tensor')} has no axis left for an index"
     return (
@@ -230,8 +230,8 @@ def item_out_of_range(case: Case) -> str:
     what = next(iter(case.place.operands()), None)
     if isinstance(what, ast.Attribute) and what.attr == "shape":
         return f"{case.place.show(what.value)} has fewer axes; the first is 0"
-    given = case.place.value(what)
-    count = len(given) if isinstance(given, tuple | list) else "fewer"
+    sequence = case.place.value(what)
+    count = len(sequence) if isinstance(sequence, tuple | list) else "fewer"
     return f"{quoted(what)} holds {count} items; the first is 0"
 
 
@@ -252,20 +252,20 @@ def row_out_of_table(case: Case) -> str:
 @entry(r"values to unpack \(expected (\d+)", ValueError)
 def unpacked(case: Case) -> str:
     """More or fewer names than there are values."""
-    place, source, wanted = case.place, case.place.unpacked(), case.found[1]
+    place, source, wanted = case.place, case.place.unpacked(), case.match[1]
     owner = source.func if isinstance(source, ast.Call) else source
     tensor = place.value(getattr(owner, "value", None))
     if isinstance(tensor, Tensor) and owner.attr in ("size", "shape"):
         return f"{place.show(owner.value)} has {tensor.dim()} axes, but here are {wanted} names"
     if holds_embeddings(place.value(owner)):
         return f"{quoted(source)} gives {DICTIONARY}"
-    given = place.value(source)
+    value = place.value(source)
     if isinstance(source, ast.Tuple):
-        given = tuple(source.elts)
-    if isinstance(given, dict):
-        return f"{quoted(source)} is a dictionary, to be read by its keys: {keys(given)}"
-    if isinstance(given, tuple):
-        return f"{quoted(source)} holds {len(given)} values, but here are {wanted} names"
+        value = tuple(source.elts)
+    if isinstance(value, dict):
+        return f"{quoted(source)} is a dictionary, to be read by its keys: {keys(value)}"
+    if isinstance(value, tuple):
+        return f"{quoted(source)} holds {len(value)} values, but here are {wanted} names"
     return ""
 
 
@@ -274,10 +274,10 @@ def unpacked(case: Case) -> str:
 )
 def single_number(case: Case) -> str:
     """One number where several are expected."""
-    if "NoneType" in case.found[0]:
+    if "NoneType" in case.match[0]:
         return ""
-    gone_through = None if "subscr" in case.found[0] else case.place.unpacked()
+    gone_through = None if "subscr" in case.match[0] else case.place.unpacked()
     what = quoted(gone_through or next(iter(case.place.operands()), None))
-    if case.found[1] not in (None, "int", "float"):
-        return f"{what} is one {case.found[1]}, so it cannot be taken apart"
+    if case.match[1] not in (None, "int", "float"):
+        return f"{what} is one {case.match[1]}, so it cannot be taken apart"
     return f"{what} is a single number, so there is nothing in it to take; x.shape has all sizes"

@@ -44,17 +44,17 @@ LONGEST = 60  # characters of an expression that are shown
 
 def place_of(error: BaseException) -> Place | None:
     """The innermost line of the student's that an exception went through."""
-    found, trace = None, error.__traceback__
+    innermost, trace = None, error.__traceback__
     while trace is not None:
         if is_students(Path(trace.tb_frame.f_code.co_filename)):
-            found = trace
+            innermost = trace
         trace = trace.tb_next
-    if found is None:
+    if innermost is None:
         return None
-    frame = found.tb_frame
+    frame = innermost.tb_frame
     linecache.checkcache(frame.f_code.co_filename)
     source = "".join(linecache.getlines(frame.f_code.co_filename, frame.f_globals))
-    span = [*frame.f_code.co_positions()][found.tb_lasti // 2]  # lines and columns, two of each
+    span = [*frame.f_code.co_positions()][innermost.tb_lasti // 2]  # lines and columns, two of each
     function = function_at(source, frame.f_code)
     node = statement = None
     if function and None not in span:
@@ -68,7 +68,7 @@ def place_of(error: BaseException) -> Place | None:
         ]  # ast.walk gives outer ones first
         node = next((node for node in reversed(around) if isinstance(node, ast.expr)), None)
         statement = next((node for node in reversed(around) if isinstance(node, ast.stmt)), None)
-    return Place(frame, found.tb_lineno, function, statement, node)
+    return Place(frame, innermost.tb_lineno, function, statement, node)
 
 
 def only_a_stub(error: NotImplementedError) -> bool:
@@ -140,10 +140,12 @@ class Place:
 
     def unpacked(self) -> ast.expr | None:
         """What is unpacked, or gone through in a loop, where that fails; None elsewhere."""
-        said = self.statement
-        if isinstance(said, ast.Assign) and isinstance(said.targets[0], ast.Tuple | ast.List):
-            return said.value
-        return said.iter if isinstance(said, ast.For) else None
+        statement = self.statement
+        if isinstance(statement, ast.Assign) and isinstance(
+            statement.targets[0], ast.Tuple | ast.List
+        ):
+            return statement.value
+        return statement.iter if isinstance(statement, ast.For) else None
 
     def origin(self, node: ast.expr | None) -> ast.expr | None:
         """An expression; of a name what it was last assigned above the line that failed."""
@@ -213,18 +215,18 @@ class Place:
         return UNKNOWN
 
     def _result(self, node: ast.Call) -> Any:
-        given = shapes_only(map(self._value, node.args))
+        arguments = shapes_only(map(self._value, node.args))
         options = {part.arg: self._value(part.value) for part in node.keywords}
         called = self._value(node.func)
         if isinstance(called, (nn.Linear, nn.Embedding, *ALIKE)):
-            return result_of(called, *given) if isinstance(given[0], Tensor) else UNKNOWN
+            return result_of(called, *arguments) if isinstance(arguments[0], Tensor) else UNKNOWN
         if not isinstance(node.func, ast.Attribute) or node.func.attr not in PURE:
             return UNKNOWN
         owner = self._value(node.func.value)
         if isinstance(owner, Tensor):
-            return getattr(*shapes_only([owner]), node.func.attr)(*given, **options)
+            return getattr(*shapes_only([owner]), node.func.attr)(*arguments, **options)
         if owner is torch or owner is nn.functional:
-            return getattr(torch, node.func.attr)(*given, **options)
+            return getattr(torch, node.func.attr)(*arguments, **options)
         return UNKNOWN
 
     # In words
@@ -250,15 +252,15 @@ class Place:
         """A shape, and the course's letters for sizes: (3, 4, 7, 8) = (B, H, L, W)."""
         sizes, letters = tuple(shape), self.letters()
         width = next((size for size, letter in letters.items() if letter == "D"), 0)
-        told = []
+        axes = []
         for axis, size in enumerate(sizes):
             letter = letters.get(size, "")
             if width and size > width and size % width == 0:
                 letter = f"{size // width}·D"
-            told.append(str(size) if not letter or (letter == "B" and axis) else letter)
-        if told == list(map(str, sizes)):
+            axes.append(str(size) if not letter or (letter == "B" and axis) else letter)
+        if axes == list(map(str, sizes)):
             return str(sizes)
-        return f"{sizes} = ({', '.join(told)}{',' * (len(told) == 1)})"
+        return f"{sizes} = ({', '.join(axes)}{',' * (len(axes) == 1)})"
 
     def size(self, size: int) -> str:
         """One size, and its letter: 32 (D)."""
@@ -269,7 +271,7 @@ class Place:
         """Which axis a size is likely to be of; nothing of sizes that two axes share."""
         own = self.names.get("self")
         config = self.names.get("config") or path_in(own, "config") or path_in(own, "bert.config")
-        found = {
+        letters = {
             "H": path_in(own, "num_attention_heads"),
             "W": path_in(own, "attention_head_size"),
             "D": path_in(own, "all_head_size")
@@ -278,11 +280,11 @@ class Place:
         }
         # The student may have assigned to one of them; the first that has its axes tells.
         for name, axes in AXES.items():
-            given = self.names.get(name)
-            if isinstance(given, Tensor) and given.dim() == len(axes):
-                found |= dict(zip(axes, given.shape, strict=True))
+            argument = self.names.get(name)
+            if isinstance(argument, Tensor) and argument.dim() == len(axes):
+                letters |= dict(zip(axes, argument.shape, strict=True))
                 break
-        sizes = [(size, name) for name, size in found.items() if name and isinstance(size, int)]
+        sizes = [(size, name) for name, size in letters.items() if name and isinstance(size, int)]
         counts = [size for size, _ in sizes]
         return {size: name for size, name in sizes if size > 1 and counts.count(size) == 1}
 
@@ -301,7 +303,7 @@ class Case:
     """An exception that fits an entry of the table in checks/exceptions.py."""
 
     error: BaseException
-    found: re.Match  # of the entry's pattern in the message
+    match: re.Match  # of the entry's pattern in the message
     place: Place
 
     def first(self, otherwise: str) -> str:
@@ -384,13 +386,13 @@ def item(owner: Any, index: Any) -> Any:
     return shapes_only([owner])[0][index] if isinstance(owner, Tensor) else UNKNOWN
 
 
-def result_of(module: nn.Module, given: Tensor) -> Tensor:
+def result_of(module: nn.Module, shape: Tensor) -> Tensor:
     """What a module of torch makes of a shape."""
     if isinstance(module, nn.Linear):
-        return given.new_empty(*given.shape[:-1], module.out_features)
+        return shape.new_empty(*shape.shape[:-1], module.out_features)
     if isinstance(module, nn.Embedding):
-        return given.new_empty(*given.shape, module.embedding_dim)
-    return given
+        return shape.new_empty(*shape.shape, module.embedding_dim)
+    return shape
 
 
 def shapes_only(values: Any) -> list[Any]:
@@ -411,9 +413,9 @@ def known(value: Any) -> Any:
     return value
 
 
-def keys(given: dict) -> str:
+def keys(dictionary: dict) -> str:
     """The keys of a dictionary in words."""
-    return ", ".join(map(repr, [*given][:12])) or "no keys"
+    return ", ".join(map(repr, [*dictionary][:12])) or "no keys"
 
 
 def holds_embeddings(called: Any) -> bool:

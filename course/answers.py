@@ -1,15 +1,16 @@
-"""Answers to the tasks, wrong and right: read them, put them in the solution's place.
+"""Answers to the tasks, correct and incorrect: read them, put them in the solution's place.
 
-``course/variants/<task id>/<name>.py`` is one right answer that differs from ours. The docstring's
-first line says how. Each class is one version of the answer: its methods take the place of those of
-the task's class; of a class whose name begins with "Script", the place of the file's functions. The
-answer ``plain`` is what a student would write first. A folder that is no task's but the beginning
-of several ("multitask") holds answers to all of them; its ``plain`` replaces our solution
-wherever another answer is put in. Folders "multitask.training" hold training loops, which are no
-task. A right answer that is mostly a copy of one of these is in ``course/variants/<task id>.txt``:
-a change to it, in the form of a mistake's, without what to look at and what to read.
+``course/variants/<task id>/<name>.py`` is one correct solution that differs from ours. The
+docstring's first line says how. Each class is one version of the answer: its methods take the place
+of those of the task's class; of a class whose name begins with "Script", the place of the file's
+functions. The answer ``plain`` is what a student would write first. A folder that is not a task's
+id but the beginning of several ("multitask") holds answers to all of them; its ``plain`` replaces
+our solution wherever another answer is put in. Folders "multitask.training" hold training loops,
+which are not a task. A correct solution that is mostly a copy of one of these is in
+``course/variants/<task id>.txt``: a change to it, in the form of a mistake's, without what to look
+at and what to read.
 
-``course/mistakes/<task id>.txt`` has the mistakes in one function, as changes to right answers:
+``course/mistakes/<task id>.txt`` has the mistakes in one function, as changes to correct solutions:
 
     no_scale: The scores are not divided by √W.
     Hint: Large scores make the softmax hard. Read: Vaswani et al. 2017, §3.2.1
@@ -23,10 +24,10 @@ a change to it, in the form of a mistake's, without what to look at and what to 
 
 First come its name and what is wrong, what to look at, and what to read (then "Named: …" where the
 check has another name for it). The next lines change the plain answer, in the form that
-``course/patches.py`` tells. Rewrites that compute the same follow, each with a name: that of the
-right answer's class that it changes, or its own with that class in brackets, or its own with the
-whole function. A line "in name:" goes over to another method of the class; whole methods come last.
-The file's first paragraph has the imports that its mistakes may use.
+``course/patches.py`` describes. Rewrites that compute the same follow, each with a name: that of
+the correct solution's class that it changes, or its own with that class in brackets, or its own
+with the whole function. A line "in name:" goes over to another method of the class; whole methods
+come last. The file's first paragraph has the imports that its mistakes may use.
 
     with installed(answer): …                       the module in sys.modules holds the answer
     source = put(answer)                            the file as a student would hand it in
@@ -167,7 +168,7 @@ def read_changes(path: Path) -> list[Answer]:
     read_bases = read_whole if path.parent == VARIANTS else read_all
     right = read_bases(VARIANTS, path.stem if own.is_dir() else path.stem.partition(".")[0])
     if not _task(path.stem) or not right:
-        raise InputError(f"{path}: no such task, or no right answers in {VARIANTS}")
+        raise InputError(f"{path}: no such task, or no correct solutions in {VARIANTS}")
     right.sort(key=lambda answer: answer.name != "plain")  # plain ones first
     bases: dict[str, Methods] = {}
     for version, methods in (pair for answer in right for pair in answer.versions.items()):
@@ -189,7 +190,7 @@ def _change(path: Path, entry: str, imports: Sequence[str], bases: Mapping[str, 
     if not (words := form.fullmatch(" ".join(said))):
         raise InputError(
             f"{path}: {lines[0]!r}: a mistake begins with 'name: what is wrong', 'Hint: …' and "
-            "'Read: …', a right answer with 'name: how it differs'; the code is indented"
+            "'Read: …', a correct solution with 'name: how it differs'; the code is indented"
         )
     told, task = words.groupdict(""), _task(path.stem)
     name = told["name"]
@@ -212,7 +213,7 @@ def _change(path: Path, entry: str, imports: Sequence[str], bases: Mapping[str, 
 
 
 def _blocks(lines: Sequence[str], name: str, plain: str) -> list[tuple[str, str, list[str]]]:
-    """The versions of one answer: name, name of the right answer's class, lines not indented."""
+    """The versions of one answer: name, name of the class it changes, lines not indented."""
     first = plain if plain.startswith("Script") else "".join(map(str.capitalize, name.split("_")))
     blocks: list[tuple[str, str, list[str]]] = [(first, plain, [])]
     for line in lines:
@@ -225,7 +226,7 @@ def _blocks(lines: Sequence[str], name: str, plain: str) -> list[tuple[str, str,
 
 
 def _changed(base: Methods | None, main: str, block: Sequence[str]) -> Methods:
-    """A right answer's methods that a block changes, and those that it has as a whole."""
+    """A correct solution's methods that a block changes, and those that it has as a whole."""
     start = next((i for i, line in enumerate(block) if line.startswith(("def ", "@"))), len(block))
     whole = "\n".join(block[start:])
     methods = dict(_functions(whole, ast.parse(whole)))
@@ -237,7 +238,7 @@ def _changed(base: Methods | None, main: str, block: Sequence[str]) -> Methods:
             [*patches.values()][-1].append(line)
     for name, patch in patches.items():
         if patch and name not in (base or {}):
-            raise InputError(f"there is no {name}" if base else "there is no such right answer")
+            raise InputError(f"there is no {name}" if base else "there is no such correct solution")
         if patch:
             methods[name] = patched(base[name], patch)
     return methods

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from checks.fixed_dropout import FixedDropout, default_dtype
 from checks.graded_tasks import GradedTask
-from checks.part1 import adamw, functions
+from checks.part1 import adamw_cases, references, runners
 from course.answers import installed_source
 from course.grading.judging import hidden
 
@@ -96,13 +96,13 @@ def same(got: Any, wanted: Any, tolerance: float) -> bool:
 @functools.lru_cache(maxsize=4000)
 def run(entry: GradedTask, source: str, seed: int, dtype: torch.dtype, axis: int) -> Outputs:
     """All outputs of a task's function, those of forward besides for the classifier's __init__."""
-    given = functions.in_dtype(inputs(seed), dtype)
-    runners = [functools.partial(functions.RUNS[entry.id], **OPTIONS.get(entry.id, {}))]
-    runners += [functions.RUNS["classifier.forward"]] * (entry.id == INIT)
+    given = references.in_dtype(inputs(seed), dtype)
+    runs = [functools.partial(runners.RUNS[entry.id], **OPTIONS.get(entry.id, {}))]
+    runs += [runners.RUNS["classifier.forward"]] * (entry.id == INIT)
     outputs: dict[str, Any] = {}
     try:
         with installed_source(entry.file, source), default_dtype(dtype), FixedDropout(axis=axis):
-            for runner in runners:
+            for runner in runs:
                 outputs |= runner(given)
     except (Exception, SystemExit) as error:
         outputs["error"] = f"{type(error).__name__}: {error}"
@@ -132,7 +132,7 @@ def optimizes(source: str) -> bool:
 
 
 @functools.cache
-def trajectories(seed: int) -> tuple[list[adamw.Case], dict[str, dict[str, Tensor]]]:
+def trajectories(seed: int) -> tuple[list[adamw_cases.Case], dict[str, dict[str, Tensor]]]:
     """Cases of a seed, and of each order of weight decay what is right."""
     cases = hidden.make_cases(seed)
     return cases, hidden.trajectories(cases, seed)
@@ -140,11 +140,11 @@ def trajectories(seed: int) -> tuple[list[adamw.Case], dict[str, dict[str, Tenso
 
 def walks(opt_class: type) -> bool:
     """Whether all trajectories are right, for one order of weight decay."""
-    orders = set(adamw.ORDERS)
+    orders = set(adamw_cases.ORDERS)
     for seed, dtype in [*((seed, torch.float64) for seed in SEEDS), (SEEDS[0], torch.float32)]:
         cases, right = trajectories(seed)
         for case in cases:
-            found = torch.from_numpy(adamw.run_case(opt_class, case, dtype, seed))
+            found = torch.from_numpy(adamw_cases.run_case(opt_class, case, dtype, seed))
             orders &= {o for o in orders if same(found, right[o][case.name], TOLERANCES[dtype])}
     return bool(orders)
 

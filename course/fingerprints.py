@@ -4,17 +4,21 @@
     python course/fingerprints.py --check    writes nothing; exit status 1 if files are out of date
 
 Reads sanity_check.data and optimizer_test.npy, as tests/make_sanity_check.py and
-tests/make_optimizer_test.py write them, and writes both again with the fingerprints
-(checks/fingerprints.py) of every mistake, of mistakes merged with another right answer, and of two
-mistakes in one function whose lines can be merged and neither of which is named without. It refuses
-a mistake that is none, and two that compute the same. Part 2 has no fingerprints: there,
-checks/part2/properties.py measures properties.
+tests/make_optimizer_test.py write them, and adds the fingerprints (checks/fingerprints.py) of every
+mistake, of mistakes merged with another correct solution, and of two mistakes in one function whose
+lines can be merged and neither of which is named without. A file that has them already, up to
+rounding, is left alone. It refuses a mistake that is none, and two that compute the same. Mistakes
+are changes to course/variants/<task>/plain.py: the solution in bert.py, optimizer.py and
+classifier.py has no part in them. Part 2 has no fingerprints: there, checks/part2/properties.py
+measures properties.
 """
 
 from __future__ import annotations
 
 import itertools
 import json
+import multiprocessing
+import re
 import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
@@ -32,9 +36,15 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))  # Python puts the folder of the script there
 
 from checks.findings import Finding
-from checks.fingerprints import WIDTH, Fingerprint, KnownMistakes, fingerprint_of
+from checks.fingerprints import (
+    WIDTH,
+    Fingerprint,
+    KnownMistakes,
+    fingerprint_of,
+    same_projections,
+)
 from checks.graded_tasks import GRADED_TASKS, GradedTask
-from checks.part1 import adamw, functions
+from checks.part1 import adamw_cases, adamw_mistakes, explain, references, runners
 from course.answers import (
     MISTAKES,
     VARIANTS,
@@ -51,12 +61,13 @@ from training.files.errors import InputError
 from training.files.writing import atomic_write
 
 OPTIMIZER = "optimizer.step"
+LACKING = re.compile("NameError|UnboundLocalError")
 Outputs = Mapping[str, Any]  # way of running a function → its outputs, or its error's Finding
 
 
 @dataclass(frozen=True)
 class Candidate:
-    """A wrong answer to run: the names of its mistakes and its methods."""
+    """An incorrect solution to run: the names of its mistakes and its methods."""
 
     names: tuple[str, ...]
     methods: Methods
@@ -73,10 +84,10 @@ def outputs_of(entry: GradedTask, methods: Methods, imports: tuple[str, ...] = (
     """What an answer computes, in each way of running the task's function."""
     with installed_source(entry.file, solution_with(entry, methods, imports)) as module:
         if entry.id == OPTIMIZER:
-            return {entry.id: adamw.outputs_of(module.AdamW)}
+            return {entry.id: adamw_mistakes.outputs_of(module.AdamW)}
         return {
-            group: functions.outputs_or_error(entry.id, **options)
-            for group, options in functions.groups_of(entry.id).items()
+            group: runners.outputs_or_error(entry.id, **options)
+            for group, options in runners.groups_of(entry.id).items()
         }
 
 
@@ -86,8 +97,15 @@ def fingerprints_of(outputs: Outputs) -> dict[str, Fingerprint]:
     return {group: fingerprint_of(found) for group, found in given.items()}
 
 
+def lacks_names(outputs: Outputs) -> bool:
+    """Whether a mistake is put into a solution that does not set the names that it uses."""
+    (first, *_) = outputs.values()
+    text = first.text if isinstance(first, Finding) else next(iter(first.values()))
+    return isinstance(text, str) and LACKING.match(text) is not None
+
+
 def base_of(entry: GradedTask) -> Methods:
-    """The plain right answer, along whose lines mistakes are written."""
+    """The plain correct solution, along whose lines mistakes are written."""
     plain = [answer for answer in read_all(VARIANTS, entry.id) if answer.name == "plain"]
     if not plain:
         raise InputError(f"{VARIANTS / entry.id} has no plain.py")
@@ -95,7 +113,7 @@ def base_of(entry: GradedTask) -> Methods:
 
 
 def candidates(entry: GradedTask) -> Iterator[Candidate]:
-    """All wrong answers to run: mistakes, merged with other right answers, then two at once."""
+    """All incorrect solutions to run: mistakes, mistakes in other solutions, then two at once."""
 
     def first(answer: Answer) -> Methods:
         return answer.versions[answer.first]
@@ -117,7 +135,7 @@ def known_of(entry: GradedTask) -> dict[str, KnownMistakes]:
     one without: who has put that right is told the other one.
 
     Raises:
-        InputError: a mistake computes what is right, or the same as another one.
+        InputError: a mistake computes what is correct, or the same as another one.
     """
     right = fingerprints_of(outputs_of(entry, base_of(entry)))
     mistakes = {answer.name: answer.mistake for answer in read_all(MISTAKES, entry.id)}
@@ -125,6 +143,8 @@ def known_of(entry: GradedTask) -> dict[str, KnownMistakes]:
     named: list[tuple[tuple[str, ...], Outputs]] = []  # two at once, without being stored
     for one in tqdm(list(candidates(entry)), desc=f"{entry.id:18}", disable=None):
         outputs = outputs_of(entry, one.methods, one.imports)
+        if one.merged and len(one.names) == 1 and lacks_names(outputs):
+            continue
         if len(one.names) == 2 and names_in(entry, outputs, known) <= {*one.names}:
             named.append((one.names, outputs))
         elif not store(one.names, fingerprints_of(outputs), known, right) and not one.merged:
@@ -135,7 +155,7 @@ def known_of(entry: GradedTask) -> dict[str, KnownMistakes]:
                 for names, other in found.answers
                 if other.matches(prints[group])
             }
-            what = f"the same as {same}" if same else "what is right"
+            what = f"the same as {same}" if same else "what is correct"
             raise InputError(f"{entry.id}: the mistake {one.names[0]} computes {what}")
     # Two that are stored may be found where others were named before them.
     while lost := [pair for pair in named if not names_in(entry, pair[1], known) <= {*pair[0]}]:
@@ -167,9 +187,9 @@ def store(
 def names_in(entry: GradedTask, outputs: Outputs, known: Mapping[str, KnownMistakes]) -> set[str]:
     """The names that the check has for what an answer computes; of none, an empty one."""
     if entry.id == OPTIMIZER:
-        found, _ = adamw.mistakes_in(outputs[entry.id], known[entry.id])
+        found, _ = adamw_mistakes.mistakes_in(outputs[entry.id], known[entry.id])
     else:
-        found, _, _ = functions.first_known(entry.id, outputs, known)
+        found, _, _ = explain.first_known(entry.id, outputs, known)
     return {mistake.name for mistake in found} or {""}
 
 
@@ -198,22 +218,22 @@ def tables_of(known: KnownMistakes) -> dict[str, Tensor]:
 
 def sanity_data(known: Mapping[str, KnownMistakes]) -> bytes:
     """sanity_check.data with these fingerprints in place of those that it has."""
-    with safe_open(functions.DATA, framework="pt") as file:
+    with safe_open(references.DATA, framework="pt") as file:
         tensors = {
             name: file.get_tensor(name)
             for name in file.keys()
-            if not name.startswith(functions.FINGERPRINTS)
+            if not name.startswith(references.FINGERPRINTS)
         }
     for group, found in known.items():
         for name, table in tables_of(found).items():
-            tensors[f"{functions.FINGERPRINTS}{group}/{name}"] = table
-    about = functions.facts() | {"mistakes": {k: words_of(found) for k, found in known.items()}}
+            tensors[f"{references.FINGERPRINTS}{group}/{name}"] = table
+    about = references.metadata() | {"mistakes": {k: words_of(found) for k, found in known.items()}}
     return save({k: tensors[k] for k in sorted(tensors)}, metadata={"about": json.dumps(about)})
 
 
 def optimizer_reference(known: KnownMistakes) -> np.ndarray:
     """optimizer_test.npy's array with these fingerprints in place of those that it has."""
-    before = adamw.reference()
+    before = adamw_cases.reference()
     kept = [name for name in before.dtype.names if name not in ("mistakes", "fingerprints")]
     words = json.dumps(words_of(known)).encode()
     tables = {name: table.numpy() for name, table in tables_of(known).items()}
@@ -229,30 +249,66 @@ def optimizer_reference(known: KnownMistakes) -> np.ndarray:
     return array
 
 
+def is_stored(known: KnownMistakes, stored: KnownMistakes) -> bool:
+    """Whether these fingerprints are the stored ones, up to the rounding of another machine."""
+    if known.mistakes != stored.mistakes or len(known.answers) != len(stored.answers):
+        return False
+    return all(
+        names == old_names
+        and prints.error == old.error
+        and prints.outputs.keys() == old.outputs.keys()
+        and all(
+            torch.equal(row.float(), old.outputs[name].float())  # those of outputs without a number
+            or same_projections(row, old.outputs[name])
+            for name, row in prints.outputs.items()
+        )
+        for (names, prints), (old_names, old) in zip(known.answers, stored.answers, strict=True)
+    )
+
+
+def all_known() -> dict[str, KnownMistakes]:
+    """The fingerprints of all tasks, each computed in a process of its own."""
+    entries = sorted(part_1(), key=lambda entry: len(read_all(MISTAKES, entry.id)), reverse=True)
+    with multiprocessing.get_context("fork").Pool(
+        initializer=torch.set_num_threads, initargs=(1,)
+    ) as pool:
+        tables = dict(
+            zip([entry.id for entry in entries], pool.map(known_of, entries, 1), strict=True)
+        )
+    return {group: known for entry in part_1() for group, known in tables[entry.id].items()}
+
+
 def main() -> None:
-    """Make all fingerprints; write the two files, or compare them."""
+    """Make all fingerprints; write the files that lack some, or say which do."""
     parser = OneLineParser(description="Store the fingerprints of known mistakes.")
     parser.add_argument(
         "--check", action="store_true", help="compare with the files, write nothing"
     )
     args = parser.parse_args()
-    known = {group: found for entry in part_1() for group, found in known_of(entry).items()}
+    known = all_known()
     optimizer = known.pop(OPTIMIZER)
-    data, array = sanity_data(known), optimizer_reference(optimizer)
-    count = sum(len(found.answers) for found in [*known.values(), optimizer])
-    if args.check:
-        stale = [functions.DATA.name] * (functions.DATA.read_bytes() != data)
-        before = adamw.reference()
-        same = before.dtype == array.dtype and before.tobytes() == array.tobytes()  # NaN is itself
-        stale += [adamw.REFERENCE.name] * (not same)
-        if stale:
-            raise InputError(f"{' and '.join(stale)}: not as the mistakes are now; make them again")
-    else:
-        with atomic_write(functions.DATA, "wb") as file:
+    stale = []
+    if known.keys() != references.metadata().get("mistakes", {}).keys() or not all(
+        is_stored(found, references.known_mistakes(group)) for group, found in known.items()
+    ):
+        stale.append(references.DATA)
+    if not is_stored(optimizer, adamw_mistakes.known_mistakes()):
+        stale.append(adamw_cases.REFERENCE)
+    if args.check and stale:
+        names = " and ".join(path.name for path in stale)
+        raise InputError(f"{names}: not as the mistakes are now; make them again")
+    if references.DATA in stale:
+        data = sanity_data(known)
+        with atomic_write(references.DATA, "wb") as file:
             file.write(data)
-        with atomic_write(adamw.REFERENCE, "wb") as file:
+    if adamw_cases.REFERENCE in stale:
+        array = optimizer_reference(optimizer)
+        with atomic_write(adamw_cases.REFERENCE, "wb") as file:
             np.save(file, array, allow_pickle=False)
-    print(f"{count} fingerprints {'as stored' if args.check else 'written'}")
+    for path, tables in ((references.DATA, known.values()), (adamw_cases.REFERENCE, [optimizer])):
+        count = sum(len(found.answers) for found in tables)
+        print(f"{path.name}: {count} fingerprints {'written' if path in stale else 'as stored'}")
+    print(f"all are changes to {VARIANTS.relative_to(ROOT)}/<task>/plain.py, not to the solution")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""How well the checks teach: every mistake of mistakes/, every right answer of variants/.
+"""How well the checks teach: every mistake of mistakes/, every correct solution of variants/.
 
     python course/hint_table.py               minutes; a line for each mistake, then the totals
     python course/hint_table.py --seed 2      the same with new references and fingerprints
@@ -8,9 +8,9 @@
 Of a wrong function the check may say what it is (named), what it is not (named wrongly), what was
 measured (facts), what an exception means here (explained), only where it differs (numbers), or only
 what Python says (bare); or it finds no fault (missed). Two or three mistakes at once are named if
-one of them is, and nothing else. A right answer is accused if its task's check finds fault or names
-a mistake. Exit status 1 if a mistake is missed or named wrongly, fewer than 90 % are named, or a
-right answer is accused.
+one of them is, and nothing else. A correct solution is a false positive if its task's check finds
+fault or names a mistake. Exit status 1 if a mistake is missed or named wrongly, fewer than 90 % are
+named, or there is a false positive.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ sys.path.insert(0, str(ROOT))  # Python puts the folder of the script there
 from checks import jobs
 from checks.findings import EXPLAINING, Finding, faulty
 from checks.graded_tasks import GRADED_TASKS, GradedTask, graded_task
-from checks.part1 import adamw, functions
+from checks.part1 import adamw_mistakes, references, runners
 from checks.part2 import loop
 from course.answers import (
     MISTAKES,
@@ -95,7 +95,7 @@ class Row:
 
 
 def tasks_of(answer: Answer) -> list[GradedTask]:
-    """The tasks that a right answer answers: its folder's one, or all of its class."""
+    """The tasks that a correct solution answers: its folder's one, or all of its class."""
     if answer.folder == answer.task.id:
         return [answer.task]
     return [entry for entry in GRADED_TASKS if entry.id.startswith(f"{answer.folder}.")]
@@ -119,11 +119,11 @@ def rows_of(answers: list[Answer]) -> list[Row]:
     return rows
 
 
-def accused(answers: list[Answer]) -> list[str]:
-    """The right answers with which the checks find fault, and what they say."""
+def false_positives(answers: list[Answer]) -> list[str]:
+    """The correct solutions with which the checks find fault, and what they say."""
     found = []
     pairs = [(answer, version) for answer in answers for version in answer.versions]
-    for answer, version in tqdm(pairs, desc="right answers", disable=None):
+    for answer, version in tqdm(pairs, desc="correct solutions", disable=None):
         with installed(answer, version):
             for what, findings in checked(answer).items():
                 for finding in findings:
@@ -163,8 +163,8 @@ def merged(entry: GradedTask, group: Sequence[Answer]) -> Methods | None:
 
 def forget_pairs() -> None:
     """Leave only what single mistakes compute, to see how pairs do that nobody has run before."""
-    groups = [group for entry in part_1() for group in functions.groups_of(entry.id)]
-    for known in (*map(functions.known_mistakes, groups), adamw.known_mistakes()):
+    groups = [group for entry in part_1() for group in runners.groups_of(entry.id)]
+    for known in (*map(references.known_mistakes, groups), adamw_mistakes.known_mistakes()):
         known.answers[:] = [answer for answer in known.answers if len(answer[0]) == 1]
 
 
@@ -237,13 +237,13 @@ def main() -> None:
         for answer in read_all(VARIANTS)
         if answer.folder in folders or any(entry in entries for entry in tasks_of(answer))
     ]
-    blamed = accused(answers)
+    blamed = false_positives(answers)
     for row in rows:
         print(f"{row.outcome:14}  {row.place:58}  {row.hint[:140]}")
     if args.out:
         write_table(args.out, rows)
     for text in blamed:
-        print(f"ACCUSED  {text}")
+        print(f"FALSE POSITIVE  {text}")
     firsts = [row.version == row.answer.first for row in rows]
     singles = {
         "mistakes": Counter(r.outcome for r, first in zip(rows, firsts, strict=True) if first),
@@ -252,7 +252,7 @@ def main() -> None:
     several = {f"{n} at once": several_at_once(entries, n) for n in (2, 3)}
     print_totals(singles | several)
     versions = sum(len(answer.versions) for answer in answers)
-    print(f"{len(blamed)} accusations of {versions} right answers")
+    print(f"{len(blamed)} false positives among {versions} correct solutions")
     counts = sum(singles.values(), Counter())
     good = not (blamed or counts["missed"] or counts["named wrongly"])
     sys.exit(0 if good and counts["named"] >= ENOUGH * len(rows) else 1)

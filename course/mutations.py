@@ -1,13 +1,13 @@
 """Thousands of slips of the hand: right functions of part 1 mutated, and what the checks say.
 
     python course/mutations.py                        the totals, and each mutant that is missed,
-                                                      accused, or gets nothing but an exception
+                                                      a false positive, or only an exception
     python course/mutations.py --most 500 --seed 3    of each task 500, drawn at random
     python course/mutations.py --task 1.1 --out FILE  one task; a line of JSON for each mutant
 
 course/mutation_operators.py makes the mutants, course/equivalence.py tells which of them are wrong.
 Each runs in a process of its own, which may hang or crash. A mutant that is in FILE already is not
-run again. Exit status 1 if a wrong one is missed or an equivalent one accused.
+run again. Exit status 1 if a wrong one is missed or an equivalent one is a false positive.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ sys.path.insert(0, str(ROOT))  # Python puts the folder of the script there
 from checks import jobs
 from checks.findings import Finding, faulty
 from checks.graded_tasks import GRADED_TASKS, GradedTask, graded_task
-from checks.part1 import adamw, functions
+from checks.part1 import adamw_mistakes, compare, references, runners
 from course.answers import (
     VARIANTS,
     Answer,
@@ -62,10 +62,10 @@ LIMIT = 90.0  # seconds for one mutant, checked and compared
 
 @dataclass(frozen=True)
 class Mutant:
-    """A right answer with one change."""
+    """A correct solution with one change."""
 
     task: str  # its id
-    version: str  # which right answer: name/version
+    version: str  # which correct solution: name/version
     method: str
     operator: str
     source: str  # of the method
@@ -96,7 +96,7 @@ class Judgement:
             return "MISSED"
         explained = any(finding.kind != "hint" for finding in self.findings)
         if self.status == "equivalent" and explained:
-            return "ACCUSED"
+            return "FALSE POSITIVE"
         return "BARE" if self.status == "wrong" and self.told == "bare" else ""
 
 
@@ -105,11 +105,11 @@ class Judgement:
 
 
 def mutants_of(entry: GradedTask) -> list[Mutant]:
-    """All mutants of all right answers to a task: of its function, and of helpers to it."""
+    """All mutants of all correct solutions to a task: of its function, and of helpers to it."""
     own = entry.function.rpartition(".")[2]
     graded = {other.function for other in GRADED_TASKS} - {entry.function}
     owner, found = entry.function.split(".")[0], {}
-    for answer in right_answers(entry.id).values():
+    for answer in correct_solutions(entry.id).values():
         for version, methods in answer.versions.items():
             for method, right in methods.items():
                 if method != own and f"{owner}.{method}" in graded:
@@ -158,10 +158,10 @@ def draw(found: Sequence[Mutant], most: int | None, seed: int) -> list[Mutant]:
 
 
 def file_with(mutant: Mutant, mutated: bool = True) -> str:
-    """A task's file with the mutant, or with the right answer that it was made of."""
+    """A task's file with the mutant, or with the correct solution that it was made of."""
     name, _, version = mutant.version.partition("/")
     entry = graded_task(mutant.task)
-    answer = right_answers(mutant.task)[name]
+    answer = correct_solutions(mutant.task)[name]
     methods = dict(answer.versions[version])
     if mutated:
         methods[mutant.method] = mutant.source + "\n"
@@ -170,8 +170,8 @@ def file_with(mutant: Mutant, mutated: bool = True) -> str:
 
 
 @functools.cache
-def right_answers(task_id: str) -> dict[str, Answer]:
-    """The right answers to a task by name."""
+def correct_solutions(task_id: str) -> dict[str, Answer]:
+    """The correct solutions to a task by name."""
     return {answer.name: answer for answer in read_all(VARIANTS, task_id)}
 
 
@@ -210,7 +210,7 @@ def run_all(
     running: dict[Connection, tuple[Mutant, multiprocessing.Process, float]] = {}
     while True:
         while len(running) < processes and (mutant := next(waiting, None)):
-            run_right_answer(mutant.task, file_with(mutant, False))
+            run_correct_solution(mutant.task, file_with(mutant, False))
             mine, theirs = FORK.Pipe(duplex=False)
             process = FORK.Process(target=answer, args=(mutant, theirs))
             process.start()
@@ -239,20 +239,20 @@ def ended(connection: Connection, process: multiprocessing.Process) -> Judgement
 
 
 @functools.cache
-def run_right_answer(task_id: str, source: str) -> None:
-    """What a right answer computes is kept here, so that the processes that are forked need not."""
+def run_correct_solution(task_id: str, source: str) -> None:
+    """What a correct solution computes is kept here: the processes that are forked need it."""
     equivalent(graded_task(task_id), source, source)
 
 
 def warm_up() -> None:
     """Load what every check needs, before the first fork."""
     torch.set_num_threads(1)
-    for dtype in functions.TOLERANCES:
-        functions.load_references(dtype)
-    for group in functions.GROUPS.keys() | functions.RUNS.keys():
-        for name in functions.groups_of(group):
-            functions.known_mistakes(name)
-    adamw.known_mistakes()
+    for dtype in compare.TOLERANCES:
+        references.load_references(dtype)
+    for group in runners.GROUPS.keys() | runners.RUNS.keys():
+        for name in runners.groups_of(group):
+            references.known_mistakes(name)
+    adamw_mistakes.known_mistakes()
     for entry in PART_1:
         jobs.examine(entry)
 
@@ -283,7 +283,7 @@ def as_line(mutant: Mutant, outcome: Judgement) -> str:
 
 def table(outcomes: dict[Mutant, Judgement]) -> str:
     """A row of counts for each task, as Markdown."""
-    headings = ["task", "mutants", "equivalent", "accused", "wrong", "missed", "caught"]
+    headings = ["task", "mutants", "equivalent", "false positives", "wrong", "missed", "caught"]
     headings += [*HEADINGS.values(), "timeouts, crashes"]
     lines = [f"| {' | '.join(headings)} |", "|---" * len(headings) + "|"]
     tasks = [entry for entry in PART_1 if any(m.task == entry.id for m in outcomes)]
@@ -293,7 +293,7 @@ def table(outcomes: dict[Mutant, Judgement]) -> str:
         trouble = Counter(outcome.trouble for outcome in group)
         caught = [o for o in group if o.status == "wrong" and o.caught]
         told = Counter(outcome.told for outcome in caught)
-        cells = [name, len(group), count["equivalent"], trouble["ACCUSED"], count["wrong"]]
+        cells = [name, len(group), count["equivalent"], trouble["FALSE POSITIVE"], count["wrong"]]
         cells += [trouble["MISSED"], len(caught), *(told[key] for key in HEADINGS)]
         cells += [count["timeout"] + count["crash"]]
         lines.append(f"| {' | '.join(map(str, cells))} |")
@@ -342,7 +342,7 @@ def main() -> None:
             print(in_words(mutant, outcome))
     print(table(outcomes))
     trouble = {outcome.trouble for outcome in outcomes.values()}
-    sys.exit(1 if trouble & {"MISSED", "ACCUSED"} else 0)
+    sys.exit(1 if trouble & {"MISSED", "FALSE POSITIVE"} else 0)
 
 
 if __name__ == "__main__":

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import io
 import os
+import re
 import sys
 from pathlib import Path
 
@@ -35,7 +36,7 @@ LIKELY = {
     "classifier.init": "dropout_in_code width_in_code bert_always_trains labels_in_code no_dropout",
     "classifier.forward": "softmax_returned no_dropout no_mask cls_of_last_hidden_state no_linear",
     "multitask.init": "bert_not_frozen layers_in_list width_in_code bert_not_loaded no_layers",
-    "multitask.forward": "padding_pooled pieces_left mask_not_given no_grad dict_returned",
+    "multitask.forward": "padding_pooled tokens_left mask_not_given no_grad dict_returned",
     "multitask.predict_sentiment": (
         "softmax_returned class_returned mask_not_given layer_made_at_call dropout_always_on"
     ),
@@ -54,13 +55,17 @@ everybody. Only what follows the task's name is shown.
 """
 
 
-def said_of(entry: GradedTask, name: str) -> str:
-    """What is printed about a task with one mistake in it, without the first line."""
+def output_of(entry: GradedTask, name: str) -> str:
+    """What is printed about a task with one mistake in it, without the first line.
+
+    Numbers of lines are those of a student's own file.
+    """
     with installed(read(MISTAKES, f"{entry.id}/{name}")):
         outcome = jobs.check_task(entry)
     with contextlib.redirect_stdout(io.StringIO()) as out:
         Report().end(outcome)
-    return "\n".join(line[8:] for line in out.getvalue().splitlines()[1:])
+    lines = (line[8:] for line in out.getvalue().splitlines()[1:])
+    return re.sub(r"\.py:\d+", ".py:…", "\n".join(lines))
 
 
 def page() -> str:
@@ -68,7 +73,7 @@ def page() -> str:
     os.environ["COLUMNS"] = str(WIDTH)
     parts = [HEAD]
     for entry in GRADED_TASKS:
-        blocks = [said_of(entry, name) for name in LIKELY[entry.id].split()]
+        blocks = [output_of(entry, name) for name in LIKELY[entry.id].split()]
         parts.append(f"## {entry.title}\n".replace("__", "\\_\\_"))
         parts += [f"```text\n{block}\n```\n" for block in blocks]
     return "\n".join(parts)

@@ -3,21 +3,16 @@
     python docs/figures.py            draw all of docs/figures/
     python docs/figures.py --check    say whether they are as they would be drawn now
 
-The model is the offline one, all-MiniLM-L6-v2, run by our BertModel. Blue is above 0 and orange
-below, and the stronger the colour the larger the number. A reader's light or dark setting chooses
-the colours. A figure's title and description, for screen readers, are its function's docstring.
-Shapes: L word pieces, D hidden size, H heads, W = D / H.
+The model is MiniLM (all-MiniLM-L6-v2), run by our BertModel; drawing.py has the pen. Shapes:
+L tokens, D hidden size, H heads, W = D / H.
 """
 
 from __future__ import annotations
 
 import argparse
 import functools
-import inspect
-import re
 import sys
 from collections.abc import Sequence
-from html import escape
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
@@ -26,6 +21,7 @@ import torch
 from torch import Tensor, nn
 
 from bert import BertModel
+from docs.drawing import Drawing, same, side_by_side, svg_of, write_svg
 from lessons.attention_maps import attention_maps, outputs_of
 from optimizer import AdamW
 from pretraining.masking import mask_tokens
@@ -33,147 +29,13 @@ from tokenizer import BertTokenizer
 from training.cli.scripts import run_script
 from training.files.errors import InputError
 from training.files.hub import OFFLINE_NAME
-from training.files.writing import atomic_write
 
 FOLDER = Path(__file__).resolve().parent / "figures"
 SEA, SHIP = "The captain looked at the sea.", "The ship sailed."
 STORM, BREAD = "A storm was coming.", "The bread needs salt."
 TUNING, TUNED = "A man is tuning a violin.", "A violin is being tuned by a man."
-NEXT_PIECE = 1, 8  # layer and head, from 0: here a piece looks at the one after it
+NEXT_TOKEN = 1, 8  # layer and head, from 0: here a token looks at the one after it
 SAME_WORD = 2, 9  # and here at the same word in the other sentence
-WIDTH, PIXELS = 640, 720  # of a drawing, and of its picture where there is room
-COLOURS = {  # classes: light, dark; blue and orange are told apart by all eyes
-    "path,rect,.quiet": ("#566273", "#a9b4c2"),
-    "text,.ink": ("#1b2430", "#e8ecf2"),
-    ".card": ("#ffffff", "#141a22"),
-    ".blue": ("#0066ae", "#62b6f2"),
-    ".orange": ("#c04a00", "#f5a04e"),
-    ".green": ("#00735c", "#4ccfa8"),
-    ".purple": ("#8a3d86", "#d995d6"),
-}
-CLASSES = """
-    text{font:18px system-ui,sans-serif;text-anchor:middle;stroke:none!important}
-    .start{text-anchor:start}.end{text-anchor:end}.bold{font-weight:600}.big{font-size:23px}
-    rect{fill-opacity:.13;stroke-width:1.5}.strong{fill-opacity:.4}.full{fill-opacity:1}
-    .frame{fill:none!important;stroke-width:3}.edge{fill:none;stroke-width:1;stroke-opacity:.45}
-    .line{fill:none!important;stroke-width:1.5;stroke-linecap:round;stroke-linejoin:round}
-    .thin{stroke-width:1;opacity:.5}.thick{stroke-width:4}.dash{stroke-dasharray:9 8}
-    .area{fill-opacity:.2;stroke-width:2}.cells path{fill:inherit;stroke:none}
-"""
-TIP = """<defs><marker id="tip" refX="7" refY="4" orient="auto" markerWidth="8" markerHeight="8"
- markerUnits="userSpaceOnUse"><path d="M0 0L8 4L0 8z"/></marker></defs>"""
-
-Chip = tuple[str, float]  # a piece, and the middle of all that is drawn of it
-
-# ---------------------------------------------------------------------------------------------
-# Drawing
-
-
-def number(value: float) -> str:
-    """A coordinate, to a tenth."""
-    return f"{round(float(value), 1) + 0:g}"
-
-
-def chip_width(piece: str) -> float:
-    """Of the box around a piece."""
-    return max(26, 10.2 * len(piece) + 12)
-
-
-def side_by_side(pieces: Sequence[str], left: float = 32, right: float = 608) -> list[Chip]:
-    """Place the chips of a sentence from left to right, with equal gaps."""
-    widths = [chip_width(piece) for piece in pieces]
-    gap = (right - left - sum(widths)) / (len(pieces) - 1)
-    starts = [left + sum(widths[:i]) + i * gap for i in range(len(pieces))]
-    return [(piece, x + chip_width(piece) / 2) for piece, x in zip(pieces, starts, strict=True)]
-
-
-class Drawing:
-    """An SVG; what is added lies on top of what was there. ``classes`` are those of CLASSES."""
-
-    def __init__(self) -> None:
-        self.parts: list[str] = []
-        self.bottom = 0.0  # of all that was drawn
-
-    def svg(self, docstring: str) -> str:
-        """The whole file, with the docstring's first line as its title."""
-        title, _, about = inspect.cleandoc(docstring).partition("\n\n")
-        height = round(self.bottom + 20)
-        light, dark = (
-            "".join(f"{name}{{fill:{c[i]};stroke:{c[i]}}}" for name, c in COLOURS.items())
-            for i in (0, 1)
-        )
-        rules = f"{light}{inspect.cleandoc(CLASSES)}@media(prefers-color-scheme:dark){{{dark}}}"
-        box = f'viewBox="0 0 {WIDTH} {height}"'
-        size = f'width="{PIXELS}" height="{number(height * PIXELS / WIDTH)}"'
-        return f"""<svg xmlns="http://www.w3.org/2000/svg" role="img" {box} {size}>
-<title>{escape(title.removesuffix("."))}</title>
-<desc>{escape(" ".join(about.split()))}</desc>
-<style>{rules}</style>{TIP}
-<rect class="card full" width="{WIDTH}" height="{height}" rx="14"/>
-{chr(10).join(self.parts)}
-</svg>
-"""
-
-    def text(self, x: float, y: float, words: str, classes: str = "", turn: int = 0) -> None:
-        """Words whose base line is at y; ``turn`` degrees about (x, y)."""
-        turned = f' transform="rotate({turn} {number(x)} {number(y)})"' if turn else ""
-        place = f'class="{classes}" x="{number(x)}" y="{number(y)}"{turned}'
-        self.parts.append(f"<text {place}>{escape(words)}</text>")
-        self.bottom = max(self.bottom, y)
-
-    def box(self, x: float, y: float, wide: float, high: float, classes: str, *words: str) -> None:
-        """A round box with rows of words in its middle; of several rows the first is bold."""
-        place = f'x="{number(x)}" y="{number(y)}" width="{number(wide)}" height="{number(high)}"'
-        round_by = 2 if classes == "edge" else 7
-        self.parts.append(f'<rect class="{classes}" {place} rx="{round_by}"/>')
-        self.bottom = max(self.bottom, y + high)
-        for i, row in enumerate(words):
-            down = y + high / 2 + 6.5 + 24 * (i - (len(words) - 1) / 2)
-            self.text(x + wide / 2, down, row, "bold" if len(words) > 1 and i == 0 else "")
-
-    def chip(self, chip: Chip, y: float, classes: str) -> None:
-        """A piece in a box."""
-        piece, middle = chip
-        self.box(middle - chip_width(piece) / 2, y, chip_width(piece), 30, classes, piece)
-
-    def line(self, points: Sequence[tuple[float, float]], classes: str, extra: str = "") -> None:
-        """A line through points, with the class "area" also filled."""
-        path = "M" + "L".join(f"{number(x)} {number(y)}" for x, y in points)
-        line = "" if "area" in classes else "line "
-        self.parts.append(f'<path class="{line}{classes}" d="{path}"{extra}/>')
-        self.bottom = max(self.bottom, *(y for _, y in points))
-
-    def curve(self, xs: Tensor, ys: Tensor, classes: str) -> None:
-        """A line through as many points as there are coordinates."""
-        self.line(torch.stack((xs, ys), 1).tolist(), classes)
-
-    def arrow(self, *places: float) -> None:
-        """An arrow from x, y to x, y, and on to further ones."""
-        self.line(list(zip(places[::2], places[1::2], strict=True)), "", ' marker-end="url(#tip)"')
-
-    def heat(self, x: float, y: float, rows: Tensor, wide: float, high: float, top: float) -> None:
-        """A matrix as coloured cells; a number as large as ``top`` has the full colour."""
-        for sign, colour in ((1, "blue"), (-1, "orange")):
-            self.parts.append(f'<g class="cells {colour}">')
-            for i, j in (rows * sign > 0.01 * top).nonzero().tolist():
-                deep = min(1.0, abs(float(rows[i, j])) / top)
-                size = f"h{number(wide - 0.8)}v{number(high - 0.8)}h-{number(wide - 0.8)}z"
-                path = f"M{number(x + j * wide)} {number(y + i * high)}{size}"
-                self.parts.append(f'<path opacity="{deep:.2f}" d="{path}"/>')
-            self.parts.append("</g>")
-        wide, high = rows.size(1) * wide + 2, rows.size(0) * high + 2
-        self.box(x - 1.4, y - 1.4, wide, high, "edge")
-
-    def strips(self, chips: Sequence[Chip], y: float, vectors: Tensor, top: float) -> None:
-        """Under each chip the first numbers of its vector (L, D), one above the other."""
-        for (_, middle), vector in zip(chips, vectors, strict=True):
-            self.heat(middle - 13, y, vector[:7, None], 26, 10, top)
-
-    def rows(self, pieces: Sequence[str], x: float, y: float, high: float) -> None:
-        """The pieces to the left of a matrix, one a row."""
-        for i, piece in enumerate(pieces):
-            self.text(x - 8, y + (i + 0.5) * high + 6, piece, "end")
-
 
 # ---------------------------------------------------------------------------------------------
 # The model, and what it makes of sentences
@@ -181,8 +43,8 @@ class Drawing:
 
 @functools.cache
 def pretrained() -> tuple[BertModel, BertTokenizer]:
-    """The offline model and its tokenizer."""
-    bert = BertModel.from_pretrained(OFFLINE_NAME).eval().requires_grad_(False)
+    """MiniLM and its tokenizer."""
+    bert = BertModel.from_pretrained(OFFLINE_NAME).requires_grad_(False)  # in eval mode
     return bert, BertTokenizer.from_pretrained(OFFLINE_NAME)
 
 
@@ -193,20 +55,20 @@ def encoded(*texts: str, second: str | None = None) -> tuple[Tensor, Tensor, Ten
     return made["input_ids"], made["attention_mask"], made["token_type_ids"]
 
 
-def pieces_of(ids: Tensor) -> list[str]:
-    """The pieces of one row of ids."""
+def tokens_of(ids: Tensor) -> list[str]:
+    """The tokens of one row of ids."""
     return pretrained()[1].convert_ids_to_tokens(ids.tolist())
 
 
 def output_of(module: nn.Module, *texts: str) -> Tensor:
-    """What a module of the model gives when the model reads texts, of the first one: (L, …)."""
+    """The output of a module of the model for the first of these texts: (L, …)."""
     with outputs_of([module]) as outputs:
         pretrained()[0](*encoded(*texts))
     return outputs[0][0]
 
 
-def shares_of(place: tuple[int, int], *texts: str, second: str | None = None) -> Tensor:
-    """What the first text's pieces attend to in one head, (L, L)."""
+def weights_of(place: tuple[int, int], *texts: str, second: str | None = None) -> Tensor:
+    """The attention weights of the first text's tokens in one head, (L, L)."""
     layer, head = place
     return attention_maps(pretrained()[0], *encoded(*texts, second=second))[layer, 0, head]
 
@@ -222,7 +84,7 @@ def model(d: Drawing) -> None:
     at each other, then each is worked on alone. The vector of [CLS] gives the class.
     """
     bert, ids = pretrained()[0], encoded(SEA)[0][0]
-    chips = side_by_side(pieces_of(ids))
+    chips = side_by_side(tokens_of(ids))
     d.text(320, 42, SEA, "big bold")
     d.arrow(320, 54, 320, 80)
     d.text(334, 73, "tokenizer", "start quiet")
@@ -236,7 +98,7 @@ def model(d: Drawing) -> None:
         d.box(*place, "blue")
     d.text(32, 296, "attention: pieces look at pieces", "start bold")
     d.text(608, 296, f"{len(bert.bert_layers)} layers", "end blue bold")
-    for (_, looks), row in zip(chips, shares_of(NEXT_PIECE, SEA).tolist(), strict=True):
+    for (_, looks), row in zip(chips, weights_of(NEXT_TOKEN, SEA).tolist(), strict=True):
         for (_, seen), share in zip(chips, row, strict=True):
             d.line([(seen, 308), (looks, 388)], "blue thick", f' opacity="{share:.2f}"')
         d.box(looks - 13, 450, 26, 28, "orange strong")
@@ -265,7 +127,7 @@ def embeddings(d: Drawing) -> None:
     pieces "the" have the same word vector, but not the same sum.
     """
     bert, ids = pretrained()[0], encoded(SEA)[0][0]
-    chips, length = side_by_side(pieces_of(ids)), len(ids)
+    chips, length = side_by_side(tokens_of(ids)), len(ids)
     rows = {
         "word: what the piece is": bert.word_embedding.weight[ids],
         "+ position: where it is": bert.pos_embedding.weight[:length],
@@ -290,11 +152,11 @@ def projections(d: Drawing) -> None:
 
     Three linear layers make three matrices of the same hidden states, and each is cut into heads.
     """
-    layer, head = NEXT_PIECE
+    layer, head = NEXT_TOKEN
     bert = pretrained()[0]
     attention, count = bert.bert_layers[layer].self_attention, bert.config.num_attention_heads
     d.text(320, 34, "hidden states: a row for each piece", "bold")
-    d.rows(pieces_of(encoded(SEA)[0][0]), 200, 50, 18)
+    d.rows(tokens_of(encoded(SEA)[0][0]), 200, 50, 18)
     d.heat(200, 50, output_of(bert.bert_layers[layer - 1], SEA)[:, ::16], 10, 18, 1.5)
     d.text(454, 126, f"D = {bert.config.hidden_size}", "start")
     d.text(454, 150, "(B, L, D)", "start quiet")
@@ -318,14 +180,14 @@ def attention(d: Drawing) -> None:
     A score for each pair of pieces; the mask makes those of padding hugely negative; softmax makes
     shares of each row, with nothing for padding; the shares weigh the values.
     """
-    layer, head = NEXT_PIECE
-    pieces = pieces_of(encoded(SHIP, SEA)[0][0])  # padded to the longer sentence
+    layer, head = NEXT_TOKEN
+    pieces = tokens_of(encoded(SHIP, SEA)[0][0])  # padded to the longer sentence
     module = pretrained()[0].bert_layers[layer].self_attention
     query, key, value = (
         output_of(part, SHIP, SEA).unflatten(-1, (module.num_attention_heads, -1))[:, head]
         for part in (module.query, module.key, module.value)
     )  # (L, W) each
-    scores, shares = query @ key.mT / value.size(1) ** 0.5, shares_of(NEXT_PIECE, SHIP, SEA)
+    scores, shares = query @ key.mT / value.size(1) ** 0.5, weights_of(NEXT_TOKEN, SHIP, SEA)
     real = pieces.index("[PAD]")
     for x, name, seen in ((84, "1 scores Q Kᵀ / √W", scores), (394, "2 + mask", scores[:, :real])):
         d.text(x, 30, name, "start bold")
@@ -350,7 +212,7 @@ def heads(d: Drawing) -> None:
     Apart, each head has its part of every piece. Side by side again, a row holds all heads of one
     piece. Merged carelessly, the shape is right, but a row holds one head of all pieces.
     """
-    pieces = pieces_of(encoded(SEA)[0][0])[:4]
+    pieces = tokens_of(encoded(SEA)[0][0])[:4]
     colours = ("blue", "orange", "green", "purple")
     d.text(24, 34, "apart: (B, H, L, W)", "start bold")
     d.text(616, 34, "4 of 12 heads, 4 of 9 pieces", "end quiet")
@@ -372,7 +234,7 @@ def add_norm(d: Drawing) -> None:
     In the sum the pieces' numbers spread differently. After the norm each piece has mean 0 and
     standard deviation 1. Then learned numbers scale and shift them.
     """
-    bert, pieces = pretrained()[0], pieces_of(encoded(SEA)[0][0])
+    bert, pieces = pretrained()[0], tokens_of(encoded(SEA)[0][0])
     dense, norm = bert.bert_layers[0].attention_dense, bert.bert_layers[0].attention_layer_norm
     total = output_of(bert.embed_layer_norm, SEA) + output_of(dense, SEA)  # (L, D)
     plain = nn.functional.layer_norm(total, total.shape[-1:])  # (L, D)
@@ -475,8 +337,8 @@ def pairs(d: Drawing) -> None:
     As two sequences, the words of one sentence see nothing of the other. As one sequence, man looks
     at man, violin at violin and tuning at tuned, across the sentences.
     """
-    names = pieces_of(encoded(TUNING, second=TUNED)[0][0])
-    shares = shares_of(SAME_WORD, TUNING, second=TUNED)
+    names = tokens_of(encoded(TUNING, second=TUNED)[0][0])
+    shares = weights_of(SAME_WORD, TUNING, second=TUNED)
     end = names.index("[SEP]")
     first = {i: 108 + 33 * (i - 1) for i in range(1, end)}  # where each piece is, from above
     second = {i: 75 + 33 * (i - end - 1) for i in range(end + 1, len(names) - 1)}
@@ -500,8 +362,8 @@ def pairs(d: Drawing) -> None:
     d.arrow(483, 426, 483, 452)
     d.box(390, 456, 186, 34, "green", "one vector")
     d.arrow(483, 490, 483, 516)
-    layer, head = SAME_WORD
-    d.text(616, 584, f"lines: attention, layer {layer + 1}, head {head + 1}", "end quiet")
+    layer, head = (place + 1 for place in SAME_WORD)
+    d.text(616, 584, f"lines: attention, layer {layer}, head {head}", "end quiet")
 
 
 def pretraining(d: Drawing) -> None:
@@ -517,7 +379,7 @@ def pretraining(d: Drawing) -> None:
         chance = torch.Generator().manual_seed(seed)
         given = torch.isin(ids, torch.tensor(special))
         inputs, labels = mask_tokens(ids, given, mask, size, generator=chance)  # (1, L) each
-        names, wanted = pieces_of(inputs[0]), pieces_of(ids[0])
+        names, wanted = tokens_of(inputs[0]), tokens_of(ids[0])
         middle = names.index("[SEP]") + 1
         chips = side_by_side(names[:middle]) + side_by_side(names[middle:], right=402)
         d.text(32, top - 26, "[CLS]: does the second sentence follow?", "start bold")
@@ -560,44 +422,27 @@ def course(d: Drawing) -> None:
     d.arrow(160, 424, 160, 466)
 
 
-FIGURES = (model, embeddings, projections, attention, heads, add_norm, gelu, adamw, pairs)
-FIGURES += (pretraining, course)
+FIGURES = (model, embeddings, projections, attention, heads, add_norm, gelu)
+FIGURES += (adamw, pairs, pretraining, course)
 
 # ---------------------------------------------------------------------------------------------
 # The command line
-
-NUMBER = re.compile(r"\d+(?:\.\d+)?")
-
-
-def same(one: str, other: str) -> bool:
-    """Whether two drawings differ by rounding at most: by one in a number's last decimal."""
-    if NUMBER.split(one) != NUMBER.split(other):
-        return False
-    for a, b in zip(NUMBER.findall(one), NUMBER.findall(other), strict=True):
-        decimals = max(len(n.partition(".")[2]) for n in (a, b))
-        if abs(float(a) - float(b)) > (1.01 * 10**-decimals if decimals else 0):
-            return False
-    return True
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Draw every figure, or check what is there."""
     parser = argparse.ArgumentParser(description="Draw the figures of the texts.")
     parser.add_argument("--check", action="store_true", help="write nothing, say what has changed")
-    check = parser.parse_args(arguments).check
-    changed = []
+    check, changed = parser.parse_args(arguments).check, []
     for draw in FIGURES:
-        path, drawing = FOLDER / f"{draw.__name__}.svg", Drawing()
-        draw(drawing)
-        drawn = drawing.svg(draw.__doc__)
+        path, drawn = FOLDER / f"{draw.__name__}.svg", svg_of(draw)
         if path.is_file() and same(path.read_text(encoding="utf-8"), drawn):
             continue
         changed.append(path.name)
         if not check:
-            with atomic_write(path) as file:
-                file.write(drawn)
+            write_svg(path, drawn)
     if check and changed:
-        raise InputError(f"{', '.join(changed)}: drawn otherwise now; run python docs/figures.py")
+        raise InputError(f"{', '.join(changed)}: no longer as drawn; run python docs/figures.py")
     print(f"{len(FIGURES)} figures, {len(changed)} of them new")
 
 

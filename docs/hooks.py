@@ -1,8 +1,8 @@
 """What the site makes of our texts; mkdocs.yml names this file.
 
 The site has the repository's folders and README.md is its start page, so a link leads to the same
-file as on a code host. Of what lies outside docs/ it has the texts of the navigation, and whatever
-a text links to.
+file as on a code host. Of the files outside docs/ it has the texts of the navigation, and whatever
+a text links to or shows.
 """
 
 import os
@@ -17,7 +17,7 @@ from mkdocs.structure.pages import Page
 from translate import CATALOGUE, TEXT, translated
 
 ROOT = Path(__file__).resolve().parent.parent
-LINK = re.compile(r"\]\(([^)\s:#]+)")
+LINK = re.compile(r"""(?:\]\(|<(?:img|source)\b[^>]*?\b(?:src|srcset)=["'])([^)"'\s:#]+)""")
 FENCE = re.compile(r"(^ *```.*?^ *```$)", re.DOTALL | re.MULTILINE)
 LIST_AFTER_TEXT = re.compile(r"^((?!- |\s).+\n)(?=- )", re.MULTILINE)
 GERMAN = "docs/handout.de.md"
@@ -54,7 +54,7 @@ def texts_of(navigation: list | dict | str) -> Iterator[str]:
 
 
 def linked_from(name: str) -> list[str]:
-    """The files of the repository that a text links to."""
+    """The files of the repository that a text links to or shows."""
     aims = LINK.findall((ROOT / name).read_text(encoding="utf-8"))
     paths = (os.path.normpath(os.path.join(os.path.dirname(name), aim)) for aim in aims)
     return sorted({path for path in paths if (ROOT / path).is_file()})

@@ -1,19 +1,15 @@
-"""Draw what pre-training buys, from committed results: two figures, and a table in Markdown.
+"""Draw what pre-training buys, from recorded results: two figures, and a table in Markdown.
 
     python docs/pretraining_figure.py
-    python docs/pretraining_figure.py --curve research/experiments/runs/books-0/metrics.json
 
-books-scores.svg has the scores of the runs in research/experiments/results.jsonl that began with a model of
-N word pieces (research/experiments/books-*.toml), with their controls (research/experiments/controls.py), and
-books-loss.svg the loss of the long run on held-out text. --curve takes that from the run's
-metrics.json into research/experiments/books-curve.jsonl. Scores are those of the last epoch, on dev, which
-has chosen nothing.
+books-scores.svg has the scores of the runs of research/experiments/books/books-*.toml, which began
+with models that had read N tokens, and of their controls; books-loss.svg has the loss of the long
+run on held-out text. Scores are those of the last epoch, on dev, which has chosen nothing.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 import math
 import re
 import sys
@@ -26,15 +22,14 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 import numpy as np
 from scipy.stats import t
 
-from docs.figures import Drawing
+from docs.drawing import Drawing, rounded, svg_of, ticks, write_svg
 from research.experiments import results
 from training.cli.arguments import OneLineParser
 from training.cli.scripts import run_script
 from training.files.errors import InputError
-from training.files.writing import atomic_write
 
 FOLDER = Path(__file__).resolve().parent
-CURVE = results.FOLDER / "books-curve.jsonl"
+LONG_RUN = "books"
 BEGUN = re.compile(r"(.+)-pieces-(\d+)")  # the name of a run from a model
 OURS = re.compile(r"books-.+-(pieces-\d+|control(-cut)?)")
 LEVEL = 0.95
@@ -149,30 +144,6 @@ def mean_and_sd(values: Sequence[float]) -> str:
 
 
 # ---------------------------------------------------------------------------------------------
-# The long run's curve
-
-
-def take_curve(metrics: Path) -> None:
-    """Write the held-out losses of a metrics.json of pre-training into CURVE, one a line."""
-    try:
-        run = json.loads(metrics.read_text(encoding="utf-8"))
-        entropy = {"unigram_entropy": run["unigram_entropy"]}
-        keys = ("pieces", "mlm_loss")
-        rows = [{key: row[key] for key in keys} | entropy for row in run["held_out"]]
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise InputError(f"{metrics} is no metrics.json of pre-training ({error!r})") from None
-    with atomic_write(CURVE) as file:
-        file.writelines(json.dumps(row) + "\n" for row in rows)
-
-
-def read_curve() -> list[dict]:
-    """The lines of CURVE; none where there is no such file."""
-    if not CURVE.is_file():
-        return []
-    return [json.loads(line) for line in CURVE.read_text(encoding="utf-8").splitlines()]
-
-
-# ---------------------------------------------------------------------------------------------
 # Axes
 
 
@@ -218,21 +189,6 @@ class Axes:
         for pieces in [0] * self.has_zero + [10**power for power in powers]:
             self.d.line([(self.x(pieces), bottom), (self.x(pieces), bottom + 6)], "")
             self.d.text(self.x(pieces), bottom + 26, f"{pieces / 1e6:g}", "quiet")
-
-
-def rounded(low: float, high: float) -> tuple[float, float, float]:
-    """The ends of an axis and the step of its ticks, for at most seven of them."""
-    spread = max(high - low, 0.01)
-    rough = spread / 4
-    power = 10 ** math.floor(math.log10(rough))
-    step = power * next(n for n in (1, 2, 5, 10) if n * power >= rough * 0.999)
-    first, last = math.floor(low / step + 1e-9), math.ceil(high / step - 1e-9)
-    return first * step, max(last, first + 1) * step, step
-
-
-def ticks(low: float, high: float, step: float) -> list[float]:
-    """The values of an axis that have a tick."""
-    return [low + i * step for i in range(round((high - low) / step) + 1)]
 
 
 # ---------------------------------------------------------------------------------------------
@@ -292,14 +248,14 @@ def draw_panel(d: Drawing, panel: Panel, found, shown: list[int], left: float, t
             d.box(x - 4, y - 4, 8, 8, f"{line.colour} full")
 
 
-def loss_figure(d: Drawing, rows: Sequence[dict]) -> None:
+def loss_figure(d: Drawing, run: dict) -> None:
     """The long run's loss.
 
     The loss of masked words on held-out text, in nats, against the word pieces read, on a log
     scale. The dashed line is the unigram entropy: what a model pays that only counts words.
     """
-    entropy = rows[-1]["unigram_entropy"]
-    pieces, losses = ([row[key] for row in rows] for key in ("pieces", "mlm_loss"))
+    entropy = run["unigram_entropy"]
+    pieces, losses = ([row[key] for row in run["held_out"]] for key in ("pieces", "mlm_loss"))
     axes = Axes(d, (60, 52, 560, 300), pieces, [*losses, entropy])
     axes.frame()
     d.text(20, 30, "loss of masked words on held-out text, nats", "start bold")
@@ -311,38 +267,21 @@ def loss_figure(d: Drawing, rows: Sequence[dict]) -> None:
     d.text(616, points[-1][1] + 24, f"{losses[-1]:.2f}", "end blue bold")
 
 
-def get_args() -> argparse.Namespace:
-    """Read the command line."""
-    parser = OneLineParser(description="Draw what pre-training buys.")
-    parser.add_argument(
-        "--curve", type=Path, metavar="METRICS", help="metrics.json of the long run"
-    )
-    parser.add_argument("--out", type=Path, default=FOLDER, help="folder of the figures (docs)")
-    return parser.parse_args()
-
-
 def main() -> None:
     """Print the table and draw both figures."""
-    args = get_args()
-    if args.curve:
-        take_curve(args.curve)
-    found = [one for one in results.load_results() if OURS.fullmatch(one["name"])]
-    drawn = {}
-    if found:
-        print(table(found))
-        drawn["books-scores"] = (scores_figure, found)
-    if rows := read_curve():
-        drawn["books-loss"] = (loss_figure, rows)
-    if not drawn:
-        raise InputError(
-            "no results yet; python research/experiments/run.py research/experiments/books-*.toml"
-        )
-    for name, (draw, data) in drawn.items():
-        drawing = Drawing()
-        draw(drawing, data)
-        with atomic_write(args.out / f"{name}.svg") as file:
-            file.write(drawing.svg(draw.__doc__))
-        print(f"wrote {args.out / name}.svg")
+    parser = OneLineParser(description="Draw what pre-training buys.")
+    parser.add_argument("--out", type=Path, default=FOLDER, help="folder of the figures (docs)")
+    args: argparse.Namespace = parser.parse_args()
+    runs = results.load_results()
+    of_models = [run for run in runs if OURS.fullmatch(run["name"])]
+    long_run = [run for run in runs if run["name"] == LONG_RUN]
+    if not (of_models and long_run):
+        command = "python research/experiments/run.py research/experiments/books/*.toml"
+        raise InputError(f"no results yet; {command}")
+    print(table(of_models))
+    write_svg(args.out / "books-scores.svg", svg_of(scores_figure, of_models))
+    write_svg(args.out / "books-loss.svg", svg_of(loss_figure, long_run[0]))
+    print(f"wrote {args.out}/books-scores.svg and books-loss.svg")
 
 
 if __name__ == "__main__":

@@ -1,10 +1,10 @@
-"""Draw what the techniques of part 2 bring, from committed results: docs/techniques.svg.
+"""Draw what the techniques of part 2 bring, from recorded results: docs/techniques.svg.
 
-    MINBERT_DATA=FOLDER python docs/techniques_figure.py
+    python docs/techniques_figure.py
 
 A row is a technique, a mark its difference to the same training without it, with the 95 % interval
-of research/experiments/report.py, which needs the dev files for it. Runs are those of
-research/experiments/again-*.toml and offline-*.toml that are in research/experiments/results.jsonl.
+of research/experiments/report.py. Runs are those of again-*.toml and offline-*.toml there, in
+techniques/.
 """
 
 from __future__ import annotations
@@ -16,14 +16,11 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from docs.figures import Drawing
-from docs.pretraining_figure import rounded, ticks
+from docs.drawing import Drawing, rounded, svg_of, ticks, write_svg
 from research.experiments import results
-from research.experiments.report import Row, gold_labels, intervals, rows_of
+from research.experiments.report import Row, interval_of, rows_of
 from training.cli.scripts import run_script
 from training.files.errors import InputError
-from training.files.writing import atomic_write
-from training.loop.progress import progress_bar
 
 FIGURE = Path(__file__).resolve().parent / "techniques.svg"
 MODELS = {"again": "blue", "offline": "orange"}  # how a model's runs begin, and its colour
@@ -53,11 +50,10 @@ SENTIMENT = {
     "twice the epochs": "double",
     "more pre-training": "tapt",
     "SimCSE": "simcse",
-    "supervised contrastive": "supcon",
     "SMART": "smart",
     "R-Drop": "r-drop",
     "shapes of words": "shapes",
-    "names as a second task": "names",
+    "NER as a second task": "ner",
     "synonyms": "synonyms",
     "LoRA": "lora",
 }
@@ -71,7 +67,7 @@ SIMILARITY = {
     "SMART": "smart",
     "linear head, no cosine": "linear",
 }
-IN_TURNS = {
+ROUND_ROBIN = {
     "half of the epochs": "half",
     "twice the epochs": "double",
     "annealed sampling": "annealed",
@@ -79,11 +75,11 @@ IN_TURNS = {
     "a top layer for each task": "separate-layers",
     "sum of gradients": "sum",
 }
-AT_ONCE = {"PCGrad": "pcgrad", "GradVac": "gradvac", "names as a fourth task": "names"}
+AT_ONCE = {"PCGrad": "pcgrad", "NER as a fourth task": "ner"}
 PANELS = (
     Panel("Sentiment, accuracy", "sst", "sst", SENTIMENT),
     Panel("Similarity, Pearson's r", "sts", "sts", SIMILARITY),
-    Panel("Three tasks in turns, overall score", "overall", "three", IN_TURNS),
+    Panel("Three tasks, round-robin, overall score", "overall", "three", ROUND_ROBIN),
     Panel("Three tasks, gradients summed, overall score", "overall", "three-sum", AT_ONCE),
 )
 
@@ -91,29 +87,17 @@ PANELS = (
 # Results
 
 
-def run_of(name: str) -> str:
-    """The run that is drawn for a name: three tasks from `books` need twelve epochs, not six."""
-    if not name.startswith("again-three"):
-        return name
-    other_epochs = {
-        "again-three-half": "again-three",
-        "again-three-double": "again-three-quadruple",
-    }
-    return other_epochs.get(name, f"{name}-double")
-
-
-def marks_of(panel: Panel, rows: dict[str, Row], gold: dict) -> list[Mark]:
+def marks_of(panel: Panel, rows: dict[str, Row]) -> list[Mark]:
     """Every technique of a panel from every model of which there are runs, in the panel's order."""
-    found = []
+    marks = []
     for title, variant in panel.variants.items():
         for model, colour in MODELS.items():
             tasks = panel.baseline.removesuffix("-sum")
-            baseline = rows.get(run_of(f"{model}-{panel.baseline}"))
-            row = rows.get(run_of(f"{model}-{tasks}-{variant}"))
+            baseline = rows.get(f"{model}-{panel.baseline}")
+            row = rows.get(f"{model}-{tasks}-{variant}")
             if baseline and row:
-                labels = {task: gold[task] for task in row.predicted}
-                found.append(Mark(title, colour, intervals(row, baseline, labels)[panel.score]))
-    return found
+                marks.append(Mark(title, colour, interval_of(row, baseline)[panel.score]))
+    return marks
 
 
 # ---------------------------------------------------------------------------------------------
@@ -166,23 +150,13 @@ def draw_panel(d: Drawing, title: str, marks: Sequence[Mark], top: float) -> Non
 
 def main() -> None:
     """Draw the figure of all runs that are done."""
-    found = [
-        result
-        for result in results.load_results()
-        if result["dev"] and result["name"].startswith(tuple(f"{model}-" for model in MODELS))
-    ]
-    if not found:
-        raise InputError(
-            "no results yet; python research/experiments/run.py research/experiments/again-*.toml"
-        )
-    gold = gold_labels(found)
-    rows = {row.name: row for row in rows_of(found, {})}
-    panels = progress_bar(PANELS, "bootstrap")
-    drawn = [(panel.title, marks_of(panel, rows, gold)) for panel in panels]
-    drawing = Drawing()
-    figure(drawing, [(title, marks) for title, marks in drawn if marks])
-    with atomic_write(FIGURE) as file:
-        file.write(drawing.svg(figure.__doc__))
+    rows = rows_of(results.load_results())
+    panels = [(panel.title, marks_of(panel, rows)) for panel in PANELS]
+    drawn = [(title, marks) for title, marks in panels if marks]
+    if not drawn:
+        command = "python research/experiments/run.py research/experiments/techniques/again-*.toml"
+        raise InputError(f"no results yet; {command}")
+    write_svg(FIGURE, svg_of(figure, drawn))
     print(f"wrote {FIGURE}")
 
 

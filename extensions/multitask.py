@@ -147,7 +147,6 @@ def load_model(
         filepath,
         device,
         TechniquesBERT,
-        what="this model",
         script="extensions/multitask.py",
         is_ours=lambda config: "head_layers" in config,
     )

@@ -21,9 +21,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from config import BertConfig
-from tokenizer import MODEL_MAX_LENGTH, BertTokenizer
-from training.cli.flags import TrainingFlags, complete
-from training.files.entities import (
+from extensions.entities import (
     NO_LABEL,
     OUTSIDE,
     TaggedWords,
@@ -31,6 +29,8 @@ from training.files.entities import (
     likeliest_tags,
     read_sentences,
 )
+from tokenizer import MODEL_MAX_LENGTH, BertTokenizer
+from training.cli.flags import TrainingFlags, complete
 from training.files.errors import InputError
 from training.loop.progress import progress_bar
 from training.reports.error_analysis import describe

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 from torch.nn import functional as F
 
 from datasets import (
@@ -26,7 +26,6 @@ from evaluation import (
     COLUMNS,
     accuracy,
     classify,
-    classify_pairs,
     detect_pairs,
     overall,
     pearson,
@@ -59,6 +58,25 @@ class Task:
     same: float = 1  # a pair's labels from here on mean "the same"
     different: float = 0  # and up to here "something else"
     describe: Callable = describe  # writes a report on the predictions for dev
+
+
+def classify_pairs(
+    batches: Iterable[dict], logits_of: Callable[..., Tensor], device: torch.device
+) -> dict[str, list]:
+    """Predict a class for each sentence pair, from logits (B, number of classes).
+
+    The arguments are score_pairs'; the result also holds confidence (of the prediction).
+    """
+    confidence: list[float] = []
+
+    def best(*pair: Tensor) -> Tensor:
+        probabilities = logits_of(*pair).float().softmax(dim=-1)  # (B, C)
+        confidence.extend(probabilities.amax(dim=-1).tolist())
+        return probabilities.argmax(dim=-1)  # (B,)
+
+    predictions = score_pairs(batches, best, device)
+    predictions["y_pred"] = [int(label) for label in predictions["y_pred"]]
+    return predictions | {"confidence": confidence}
 
 
 TASKS = {

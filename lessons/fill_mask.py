@@ -23,8 +23,8 @@ import training.threads  # noqa: F401, before torch
 # isort: split
 import torch
 
-from base_bert import MASKED_WORD_NAMES, canonical_name, read_weights
-from pretraining.model import PretrainingModel
+from base_bert import canonical_name, read_weights
+from pretraining.model import MASKED_WORD_NAMES, PretrainingModel
 from tokenizer import BertTokenizer
 from training.cli.arguments import OneLineParser, given_lines, positive_int
 from training.cli.scripts import run_script

@@ -38,13 +38,13 @@ from torch import Tensor
 from torch.nn import functional as F
 
 import tokenizer
-from base_bert import MASKED_WORD_NAMES, canonical_name, read_weights
+from base_bert import canonical_name, read_weights
 from bert import BertModel
 from classifier import BertSentimentClassifier, load_model
 from datasets import load_data
 from lessons.int8 import quantize_rows
 from lessons.source_lines import code_by_screen
-from pretraining.model import PretrainingModel
+from pretraining.model import MASKED_WORD_NAMES, PretrainingModel
 from tokenizer import BertTokenizer
 from training.cli.arguments import OneLineParser, positive_float
 from training.cli.scripts import run_script

@@ -10,7 +10,7 @@ a word, a tab and its tag; an empty line ends a sentence. The best epoch on dev 
 folder --out, which ``transformers`` loads too. The idea, and what to try:
 docs/token-classification.md.
 
-This file has the model, its training and its use. training/files/entities.py reads the files, gives
+This file has the model, its training and its use. extensions/entities.py reads the files, gives
 each token its label and scores entities; heads.py has flags, folders and the head's weights.
 """
 
@@ -33,6 +33,17 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from config import BertConfig
+from extensions.entities import (
+    NO_LABEL,
+    OUTSIDE,
+    Sentence,
+    TaggedWords,
+    entities,
+    entity_scores,
+    labels_of,
+    likeliest_tags,
+    read_sentences,
+)
 from lessons.heads import (
     OUT_HELP,
     BertWithHead,
@@ -48,17 +59,6 @@ from tokenizer import BertTokenizer, split_at_punctuation
 from training.cli.arguments import OneLineParser, positive_int, probability
 from training.cli.flags import add_fields, flag
 from training.cli.scripts import run_script
-from training.files.entities import (
-    NO_LABEL,
-    OUTSIDE,
-    Sentence,
-    TaggedWords,
-    entities,
-    entity_scores,
-    labels_of,
-    likeliest_tags,
-    read_sentences,
-)
 from training.files.errors import InputError
 from training.files.writing import atomic_write, write_json
 from training.loop.batches import evaluation_loader

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from base_bert import MASKED_WORD_NAMES, BertPreTrainedModel, canonical_name
+from base_bert import BertPreTrainedModel, canonical_name
 from bert import BertModel
 from config import BertConfig
 from training.files.errors import InputError
@@ -22,7 +22,14 @@ from training.files.errors import InputError
 ROWS = 128
 OBJECTIVES = ("nsp", "sop", "none")  # of the second head; none: there is none
 
-# Hugging Face's name → ours
+# Hugging Face's name → ours; the decoder's weight is the word embedding's
+MASKED_WORD_NAMES = {
+    "cls.predictions.transform.dense.weight": "transform_dense.weight",
+    "cls.predictions.transform.dense.bias": "transform_dense.bias",
+    "cls.predictions.transform.LayerNorm.weight": "transform_norm.weight",
+    "cls.predictions.transform.LayerNorm.bias": "transform_norm.bias",
+    "cls.predictions.bias": "decoder_bias",
+}
 RELATION_NAMES = {
     "cls.seq_relationship.weight": "relation.weight",
     "cls.seq_relationship.bias": "relation.bias",

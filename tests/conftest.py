@@ -6,6 +6,7 @@ from support import (  # noqa: F401
     check_here,
     chromium,
     fit_sandbox,
+    message,
     model_without_dropout,
     offline_model,
     real_data,
@@ -20,6 +21,11 @@ FAST = """
     ext_multitask ext_regularisers ext_similarity
 """.split()  # files; no test in them takes long, and few start a program
 LONGEST = "techniques processes resume sanity_part2".split()  # files
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """What changes the reviewed messages; see support.message."""
+    parser.addoption("--write-messages", action="store_true", help="write tests/messages.txt")
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -22,13 +22,13 @@ from torch import Tensor, nn
 
 from base_bert import weight_names
 from checks.fixed_dropout import FixedDropout
-from checks.part1.functions import (
+from checks.part1.references import (
     CLASSIFIER_DROPOUT,
     DATA,
     NUM_LABELS,
     TINY,
-    facts,
     load_references,
+    metadata,
 )
 from training.cli import arguments, scripts
 from training.files import hub
@@ -347,23 +347,23 @@ def main() -> None:
     name = args.model or hub.OFFLINE_NAME
     tensors, sums = tiny_tensors(args.seed), {}
     if DATA.exists():
-        sums = facts()["pretrained"]
+        sums = metadata()["pretrained"]
         kept = load_references().items()
         tensors |= {key: tensor for key, tensor in kept if key.startswith("pretrained/")}
     os.environ.pop("MINBERT_MODEL", None)  # the name must mean the model itself
     folder = hub.find_model(name)
     tensors |= pretrained_tensors(folder, name)
     weights = next(folder / file for file in hub.WEIGHT_FILES if (folder / file).is_file())
-    about = {
+    facts = {
         "seed": args.seed,
         "torch": torch.__version__,
         "transformers": transformers.__version__,
         "pretrained": dict(sorted((sums | {name: files.sha256_of(weights)}).items())),
     }
     # One entry, since the order of several is not fixed in the file
-    metadata = {"about": json.dumps(about)}
+    header = {"about": json.dumps(facts)}
     with files.atomic_write(args.out, "wb") as file:
-        file.write(save({key: tensors[key] for key in sorted(tensors)}, metadata=metadata))
+        file.write(save({key: tensors[key] for key in sorted(tensors)}, metadata=header))
     print(f"wrote {args.out}: {len(tensors)} tensors, {args.out.stat().st_size:,} bytes")
     print("next: python course/fingerprints.py puts the known mistakes in")
 

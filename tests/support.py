@@ -12,6 +12,7 @@ import itertools
 import json
 import multiprocessing
 import random
+import re
 import shutil
 import signal
 import socket
@@ -497,17 +498,54 @@ def browser(chromium, tmp_path_factory) -> Iterator[Browser]:
 
 
 # ---------------------------------------------------------------------------------------------
+# The wording of messages, reviewed in one place
+
+MESSAGES = ROOT / "tests" / "messages.txt"
+
+
+def read_messages() -> dict[str, str]:
+    """The reviewed messages: {test: message}."""
+    lines = MESSAGES.read_text(encoding="utf-8").splitlines()
+    return dict(line.split(" | ", 1) for line in lines if " | " in line)
+
+
+@pytest.fixture
+def message(request, tmp_path_factory) -> Callable[[str], None]:
+    """A function that compares a message with the one in messages.txt that has this test's name.
+
+    ``pytest --write-messages`` writes it there instead; then review the difference. Folders of the
+    test and lists of choices, which differ between versions of Python, are left out.
+    """
+    count = itertools.count()
+
+    def compare(text: str) -> None:
+        base = re.escape(str(tmp_path_factory.getbasetemp()))
+        text = re.sub(rf"{base}/[^/\s:;,)']+", "TMP", text.strip()).replace(str(ROOT), "ROOT")
+        text = re.sub(r" \(choose from [^)]*\)", "", text).replace("\n", " \u21b5 ")
+        number = next(count)
+        name = f"{request.node.path.stem.removeprefix('test_')}: {request.node.name}"
+        name = ascii(f"{name} #{number + 1}" if number else name)[1:-1]
+        if request.config.getoption("--write-messages"):
+            messages = read_messages() | {name: text}
+            lines = [f"{key} | {value}\n" for key, value in sorted(messages.items())]
+            MESSAGES.write_text("".join(lines), encoding="utf-8")
+        assert text == read_messages().get(name)
+
+    return compare
+
+
+# ---------------------------------------------------------------------------------------------
 # What many tests assert
 
 
 def succeeded(result: SimpleNamespace) -> SimpleNamespace:
-    """What a script left that had to end well."""
+    """The result of a script that had to end well."""
     assert result.code == 0, result.err
     return result
 
 
 def assert_refused(result: SimpleNamespace, *facts: str, code: int | None = None) -> None:
-    """A script said one line that holds all the facts, and left with a status that is not 0."""
+    """A script printed one line with all the facts, and left with a status that is not 0."""
     assert result.code in ((1, 2) if code is None else (code,)), result.out
     assert result.err.startswith("error: ")
     assert result.err.count("\n") == 1, result.err
@@ -516,10 +554,10 @@ def assert_refused(result: SimpleNamespace, *facts: str, code: int | None = None
 
 
 @contextmanager
-def one_line_error(*facts: str) -> Iterator[None]:
+def one_line_error(*facts: str) -> Iterator[pytest.ExceptionInfo[InputError]]:
     """Expect an InputError: one line that holds all the facts."""
     with pytest.raises(InputError) as caught:
-        yield
+        yield caught
     assert "\n" not in str(caught.value)
     for fact in facts:
         assert fact in str(caught.value)

@@ -143,7 +143,7 @@ def test_a_pretrained_model_gives_what_transformers_gives(offline_model, precisi
 # Properties
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(
     ids=st.lists(st.integers(1, 99), min_size=1, max_size=12),
     padding=st.integers(0, 12),
@@ -161,22 +161,6 @@ def test_padding_changes_nothing(ids, padding, filler):
     visible = long["last_hidden_state"][:, : len(ids)]
     torch.testing.assert_close(visible, short["last_hidden_state"], atol=1e-12, rtol=0)
     torch.testing.assert_close(long["pooler_output"], short["pooler_output"], atol=1e-12, rtol=0)
-
-
-@pytest.mark.parametrize("where", ["hidden_dropout_prob", "attention_probs_dropout_prob"])
-def test_dropout_is_active_in_training_and_off_in_evaluation(where):
-    off = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
-    config = tiny_config(**(off | {where: 0.4}), initializer_range=0.2)
-    torch.manual_seed(0)
-    model = BertModel(config)
-    batch = ragged_batch(config)
-
-    def run(training: bool) -> torch.Tensor:
-        with torch.no_grad():
-            return model.train(training)(**batch)["last_hidden_state"]
-
-    assert torch.equal(run(training=False), run(training=False))
-    assert not torch.equal(run(training=True), run(training=True))
 
 
 def test_every_dropout_is_used():
@@ -265,6 +249,8 @@ def test_names_shapes_and_attributes():
     assert not model.word_embedding.weight[config.pad_token_id].any()
     assert model.config is config
     assert model.name_or_path == config.name_or_path
+    assert model.position_ids.tolist() == [list(range(64))]
+    assert "position_ids" in model.state_dict()
     assert model.dtype == torch.float32
     assert model.half().dtype == torch.float16
 
@@ -296,14 +282,6 @@ def test_attention_takes_the_key_first():
         atol=1e-6,
         rtol=0,
     )
-
-
-def test_position_ids_are_a_persistent_buffer():
-    model = BertModel(tiny_config())
-    assert model.position_ids.shape == (1, 64)
-    assert model.position_ids.tolist() == [list(range(64))]
-    assert "position_ids" in dict(model.named_buffers())
-    assert "position_ids" in model.state_dict()
 
 
 def test_a_sentence_longer_than_the_positions_is_an_error():

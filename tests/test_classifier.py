@@ -12,7 +12,16 @@ import pytest
 import torch
 from PIL import Image
 from sklearn.metrics import accuracy_score, f1_score
-from support import ROOT, as_process, draw_nothing, make_id, make_rows, write_table
+from support import (
+    ROOT,
+    as_process,
+    assert_same_tensors,
+    draw_nothing,
+    make_id,
+    make_rows,
+    succeeded,
+    write_table,
+)
 from torch import nn
 from torch.nn import functional as F
 
@@ -20,10 +29,11 @@ import classifier
 import datasets
 from classifier import BertSentimentClassifier, model_eval, model_test_eval, save_model
 from datasets import load_data
-from evaluation import read_predictions
 from optimizer import AdamW
 from tokenizer import BertTokenizer
+from training.cli.flags import hint_at_rate
 from training.files.errors import InputError
+from training.files.predictions import read_predictions
 from training.loop.checkpoints import load_checkpoint
 from utils import seed_everything
 
@@ -211,20 +221,6 @@ def test_predictions_stand_beside_the_right_ids(flags, monkeypatch):
         assert read_predictions(path, "Predicted_Sentiment") == expected
 
 
-def test_checkpoint_holds_what_it_needs(flags):
-    classifier.train(flags)
-    saved = load_checkpoint("sst-classifier.pt")
-    assert set(saved) == {"model", "optimizer", "args", "config"}
-    assert saved["args"]["lr"] == 1e-3
-    assert saved["config"]["num_labels"] == 5
-    assert saved["config"]["hidden_size"] == 32
-    model, config = classifier.load_model("sst-classifier.pt", CPU)
-    assert not model.training
-    assert config.option == "finetune"
-    for name, tensor in model.state_dict().items():
-        assert torch.equal(tensor, saved["model"][name]), name
-
-
 def test_bf16_keeps_parameters_in_float32(flags):
     losses = {}
     for flags.precision in ("fp32", "bf16"):
@@ -239,17 +235,22 @@ def test_bf16_keeps_parameters_in_float32(flags):
 
 
 @pytest.mark.parametrize("option", ["pretrain", "finetune"])
-def test_pretrain_leaves_bert_as_it_is(flags, tiny_model_folder, option):
+def test_a_checkpoint_holds_what_it_needs_and_pretrain_leaves_bert_as_it_is(
+    flags, tiny_model_folder, option
+):
     flags.option = option
     classifier.train(flags)
-    trained, _ = classifier.load_model(flags.filepath, CPU)
+    saved = load_checkpoint(flags.filepath)
+    assert set(saved) == {"model", "optimizer", "args", "config"}
+    assert saved["args"]["lr"] == 1e-3
+    model, config = classifier.load_model(flags.filepath, CPU)
+    assert not model.training
+    assert (config.option, config.num_labels, config.hidden_size) == (option, 5, 32)
+    assert_same_tensors(model.state_dict(), saved["model"])
     fresh = classifier.BertModel.from_pretrained(str(tiny_model_folder)).state_dict()
-    same = [torch.equal(tensor, fresh[name]) for name, tensor in trained.bert.state_dict().items()]
-    if option == "pretrain":
-        assert all(same)
-    else:
-        assert sum(same) <= 1  # position_ids is a buffer
-    assert trained.classifier.bias.abs().max() > 0
+    same = [torch.equal(tensor, fresh[name]) for name, tensor in model.bert.state_dict().items()]
+    assert all(same) if option == "pretrain" else sum(same) <= 1  # position_ids is a buffer
+    assert model.classifier.bias.abs().max() > 0
 
 
 def test_the_best_epoch_is_kept(flags, monkeypatch):
@@ -325,7 +326,6 @@ def test_a_run_writes_all_its_files(run_script_here, tiny_model_folder, tiny_dat
         assert set(metrics["best"]) == {"epoch", "loss", "train_acc", "dev_acc", "dev_f1"}
         assert metrics["args"]["lr"] == 1e-3
         assert "precision" in Path(f"{stem}-report.txt").read_text()
-    assert "hint" not in result.out
 
 
 def test_only_one_data_set(run_script_here, tiny_model_folder, tiny_data, tmp_path):
@@ -340,15 +340,11 @@ def test_only_one_data_set(run_script_here, tiny_model_folder, tiny_data, tmp_pa
 
 @pytest.mark.parametrize(
     ("option", "lr", "hinted"),
-    [("pretrain", "1e-5", True), ("pretrain", "1e-3", False), ("finetune", "1e-5", False)],
+    [("pretrain", 1e-5, True), ("pretrain", 1e-3, False), ("finetune", 1e-5, False)],
 )
-def test_hint_when_hardly_anything_would_be_learned(
-    run_script_here, tiny_data, tiny_model_folder, monkeypatch, option, lr, hinted
-):
-    monkeypatch.setattr(classifier, "train", lambda *_: None)
-    monkeypatch.setattr(classifier, "test", lambda *_: None)
-    line = ["--data_dir", tiny_data, "--model", tiny_model_folder, "--option", option, "--lr", lr]
-    assert ("hint: only the head learns" in run_script_here(classifier, *line).out) is hinted
+def test_hint_when_hardly_anything_would_be_learned(capsys, option, lr, hinted):
+    hint_at_rate(SimpleNamespace(option=option, lr=lr))
+    assert capsys.readouterr().out.startswith("hint: only the head learns") is hinted
 
 
 @pytest.fixture
@@ -366,12 +362,11 @@ def test_a_data_set_of_ones_own(
     run_script_here, tiny_model_folder, three_classes, tmp_path, tested
 ):
     line = [*three_classes, *(["--test", "rest.csv"] if tested else [])]
-    result = run_script_here(classifier, *line, "--model", tiny_model_folder)
-    assert (result.code, result.err) == (0, "")
-    expected = outputs("finetune-mine")
-    expected.remove("finetune-mine-test-out.csv")
-    names = {file.name for file in (tmp_path / "predictions").iterdir()}
-    assert names == {*expected, *(["finetune-mine-test-out.csv"] if tested else [])}
+    succeeded(run_script_here(classifier, *line, "--model", tiny_model_folder))
+    expected = set(outputs("finetune-mine"))
+    if not tested:
+        expected.remove("finetune-mine-test-out.csv")
+    assert {file.name for file in (tmp_path / "predictions").iterdir()} == expected
     model, config = classifier.load_model("mine-classifier.pt", CPU)
     assert config.num_labels == model.classifier.out_features == 3
     if tested:
@@ -393,25 +388,14 @@ def checkpoint(tiny_model_folder, tmp_path_factory) -> Path:
     return path
 
 
-def test_predict_an_argument(run_script_here, checkpoint):
-    result = run_script_here(classifier, "--predict", " A Dull film ", "--checkpoint", checkpoint)
-    assert (result.code, result.err) == (0, "")
-    line = result.out.splitlines()[-1]
-    assert line.startswith("class 1   [0: 0.")
-    assert line.endswith("]   A Dull film")
-    shares = [
-        float(part.split()[0]) for part in line[line.index("[") : line.index("]")].split(": ")[1:]
-    ]
-    assert len(shares) == 3
-    assert sum(shares) == pytest.approx(1, abs=0.002)
-
-
-def test_predict_lines_of_standard_input(run_script_here, checkpoint, monkeypatch):
-    monkeypatch.setattr(sys, "stdin", io.StringIO("one film\n\n  \ntwo films\n"))
-    result = run_script_here(classifier, "--predict", "--checkpoint", checkpoint)
-    assert result.code == 0
-    lines = [line for line in result.out.splitlines() if line.startswith("class")]
-    assert [line.split("]   ")[1] for line in lines] == ["one film", "two films"]
+@pytest.mark.parametrize("is_piped", [False, True])
+def test_predict(run_script_here, checkpoint, monkeypatch, is_piped):
+    monkeypatch.setattr(sys, "stdin", io.StringIO(" A Dull film \n\n  \ntwo films\n"))
+    words = ["--predict"] if is_piped else ["--predict", " A Dull film "]
+    result = succeeded(run_script_here(classifier, *words, "--checkpoint", checkpoint))
+    lines = [line for line in result.out.splitlines() if line.startswith("class 1   [0: 0.")]
+    expected = ["A Dull film", "two films"] if is_piped else ["A Dull film"]
+    assert [line.split("]   ")[1] for line in lines] == expected
 
 
 def test_predict_agrees_with_evaluation(run_script_here, checkpoint, tiny_data):
@@ -444,25 +428,19 @@ LONGER = ["--only", "sst", "--epochs", "2", "--lr", "1e-2"]
 
 @pytest.mark.parametrize("option", ["pretrain", "finetune"])
 def test_a_seed_decides_a_run(run_script_here, tiny_model_folder, tiny_data, tmp_path, option):
-    found = []
+    """Here, here again, and in a fresh process."""
+    line = [*quick(tiny_model_folder, tiny_data), *LONGER, "--option", option]
+    results = []
     for seed in ("5", "5", "6"):
-        line = [*quick(tiny_model_folder, tiny_data), *LONGER, "--option", option, "--seed", seed]
-        assert run_script_here(classifier, *line).code == 0
-        found.append(files_and_epochs(tmp_path, option))
+        succeeded(run_script_here(classifier, *line, "--seed", seed))
+        results.append(files_and_epochs(tmp_path, option))
         torch.rand(3)  # whatever else has drawn random numbers in between
-    assert found[0] == found[1]
-    assert found[2][1] != found[1][1]
-
-
-def test_two_processes_write_the_same_files(tiny_model_folder, tiny_data, tmp_path):
-    found = []
-    for name in ("first", "second"):
-        (tmp_path / name).mkdir()
-        line = [*quick(tiny_model_folder, tiny_data), *LONGER, "--option", "finetune"]
-        done = as_process(ROOT / "classifier.py", *line, folder=tmp_path / name)
-        assert (done.code, done.err) == (0, "")
-        found.append(files_and_epochs(tmp_path / name, "finetune"))
-    assert found[0] == found[1]
+    assert results[0] == results[1]
+    assert results[2][1] != results[1][1]
+    (tmp_path / "fresh").mkdir()
+    fresh = as_process(ROOT / "classifier.py", *line, "--seed", "6", folder=tmp_path / "fresh")
+    assert succeeded(fresh).err == ""
+    assert files_and_epochs(tmp_path / "fresh", option) == results[2]
 
 
 def test_faults_show_before_the_training(flags, monkeypatch):

@@ -1,7 +1,5 @@
 """The configuration: defaults, what older code does with it, and what it refuses."""
 
-import json
-
 import pytest
 import transformers
 from support import one_line_error, tiny_config
@@ -38,25 +36,16 @@ def test_the_defaults_are_those_of_bert_base_and_of_transformers():
     assert {name: theirs[name] for name in BERT_BASE} == BERT_BASE
 
 
-def test_unknown_keywords_become_attributes_and_attributes_can_be_set():
-    config = tiny_config(num_labels={0: 0, 1: 1}, option="finetune")
-    assert config.num_labels == {0: 0, 1: 1}
-    assert config.option == "finetune"
+def test_older_code_adds_attributes_and_to_dict_builds_an_equal_config():
+    config = tiny_config(option="pretrain", num_labels={0: 0, 1: 1})
     config.hidden_dropout_prob = 0.3
     config.data_dir = "."
-    assert config.to_dict()["hidden_dropout_prob"] == 0.3
-    assert config.to_dict()["data_dir"] == "."
-
-
-def test_to_dict_is_a_copy_that_builds_an_equal_config():
-    config = tiny_config(option="pretrain")
     values = config.to_dict()
     again = BertConfig(**values)
     assert again == config
-    assert again.option == "pretrain"
+    assert (again.option, again.data_dir, again.num_labels) == ("pretrain", ".", {0: 0, 1: 1})
     values["hidden_size"] = 8
     assert config.hidden_size == 32
-    assert json.loads(json.dumps(config.to_dict())) == config.to_dict()
 
 
 def test_a_config_file_of_transformers_is_read(tmp_path):
@@ -86,50 +75,42 @@ def test_keywords_of_from_pretrained_override_the_file(tmp_path):
     assert (config.hidden_size, config.num_attention_heads) == (64, 4)
     assert (config.hidden_dropout_prob, config.option) == (0.5, "finetune")
     assert config.vocab_size == 30522  # not in the file
-    with pytest.raises(ValueError, match=r"64 .*num_attention_heads 5"):
+    with pytest.raises(ValueError, match="num_attention_heads 5"):
         BertConfig.from_pretrained(folder, num_attention_heads=5)
 
 
 @pytest.mark.parametrize(
-    ("values", "facts"),
+    "values",
     [
-        ({"hidden_size": 30, "num_attention_heads": 4}, ["hidden_size 30", "heads 4"]),
-        ({"hidden_size": "32"}, ["hidden_size", "'32'"]),
-        ({"hidden_size": 32.0}, ["hidden_size", "32.0"]),
-        ({"num_attention_heads": 0}, ["num_attention_heads", "at least 1", "0"]),
-        ({"num_hidden_layers": -2}, ["num_hidden_layers", "-2"]),
-        ({"pad_token_id": -1}, ["pad_token_id", "at least 0", "-1"]),
-        ({"pad_token_id": 100, "vocab_size": 100}, ["pad_token_id 100", "no piece of 100"]),
-        ({"hidden_dropout_prob": 1.5}, ["hidden_dropout_prob", "from 0 to 1", "1.5"]),
-        ({"layer_norm_eps": "x"}, ["layer_norm_eps", "'x'"]),
-        ({"initializer_range": -1}, ["initializer_range", "-1"]),
-        ({"hidden_act": "relu"}, ["hidden_act", "'relu'", "gelu"]),
+        {"hidden_size": 30, "num_attention_heads": 4},
+        {"hidden_size": "32"},
+        {"hidden_size": 32.0},
+        {"num_attention_heads": 0},
+        {"num_hidden_layers": -2},
+        {"pad_token_id": -1},
+        {"pad_token_id": 100, "vocab_size": 100},
+        {"hidden_dropout_prob": 1.5},
+        {"layer_norm_eps": "x"},
+        {"initializer_range": -1},
+        {"hidden_act": "relu"},
     ],
+    ids=str,
 )
-def test_a_wrong_value_is_quoted(values, facts):
+def test_a_wrong_value_is_refused(values, message):
     with pytest.raises(ValueError, match=next(iter(values))) as caught:
         tiny_config(**values)
-    for fact in facts:
-        assert fact in str(caught.value)
+    message(str(caught.value))
 
 
 @pytest.mark.parametrize(
-    ("text", "fact"),
+    "text",
     [
-        ("{", "line 1"),
-        ("[]", "not a JSON object"),
-        ("null", "not a JSON object"),
-        ('{"model_type": "gpt2"}', "'gpt2'"),
-        ('{"position_embedding_type": "relative_key"}', "'relative_key'"),
-        ('{"hidden_size": 100}', "hidden_size 100"),
-        ('{"vocab_size": null}', "vocab_size"),
+        *("{", "[]", "null", '{"model_type": "gpt2"}', '{"hidden_size": 100}'),
+        *('{"position_embedding_type": "relative_key"}', '{"vocab_size": null}', None),
     ],
 )
-def test_a_wrong_file_is_named_with_the_fact_in_one_line(tmp_path, text, fact):
-    with one_line_error(str(tmp_path / "config.json"), fact):
-        BertConfig.from_pretrained(write(tmp_path, text))
-
-
-def test_a_folder_without_a_config_is_named(tmp_path):
-    with one_line_error(str(tmp_path / "config.json"), "No such file"):
-        BertConfig.from_pretrained(tmp_path)
+def test_a_wrong_file_is_refused(tmp_path, message, text):
+    path = tmp_path / "config.json"
+    with one_line_error(str(path)) as caught:
+        BertConfig.from_pretrained(tmp_path if text is None else write(tmp_path, text))
+    message(str(caught.value))

@@ -10,7 +10,7 @@ import pytest
 from support import assert_refused, load_script, succeeded
 
 from datasets import load_data, load_pairs
-from training.files.entities import read_sentences
+from extensions.entities import read_sentences
 
 
 @pytest.fixture

@@ -10,12 +10,13 @@ from sklearn.metrics import accuracy_score
 from support import assert_refused
 
 from datasets import load_data, load_pairs, preprocess_string
-from evaluation import overall, pearson, read_predictions
+from evaluation import overall, pearson
 from extensions import ensemble
 from extensions.flags import get_args
 from extensions.multitask import load_model, new_model
 from extensions.tasks import COURSE, TASKS
 from tokenizer import BertTokenizer
+from training.files.predictions import read_predictions
 from training.loop.checkpoints import save_checkpoint
 
 CPU = torch.device("cpu")

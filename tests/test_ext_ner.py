@@ -11,9 +11,9 @@ from test_techniques import CPU, make_model, run  # noqa: F401  (run is a fixtur
 from transformers import BertForTokenClassification
 
 from extensions import multitask
+from extensions.entities import entity_scores
 from extensions.model import TechniquesBERT
 from extensions.ner import TAGS, entity_f1, read_ner, tag_loss, tag_words
-from training.files.entities import entity_scores
 from training.loop.batches import evaluation_loader
 from training.reports.error_analysis import describe
 

@@ -1,33 +1,143 @@
-"""The fast ways of training/fast/ compute what bert.py and optimizer.py say, and are not needed."""
+"""What is read is what runs; what --fast puts in its place computes the same."""
 
 import copy
+import functools
 import shutil
-from types import SimpleNamespace
+import sys
+from collections import Counter
 
 import pytest
 import torch
-from support import ROOT, as_process, left_by, succeeded, tiny_config
+from support import ROOT, as_process, assert_refused, draw_nothing, succeeded, tiny_config
+from torch import nn
 
 import classifier
 import multitask_classifier
 from bert import BertModel, BertSelfAttention
 from optimizer import AdamW
-from training import acceleration
-from training.acceleration import accelerate
-from training.fast import seen_rows
 from training.fast.adamw import use_fused_step
 from training.fast.attention import is_padded, use_attention_kernel
-from training.fast.seen_rows import SeenRows, train_seen_rows
+from training.fast.dropout import VALUES, dropout_by_bits, use_short_draws
+from training.loop.run import Run
 from utils import get_extended_attention_mask
 
 IDS = torch.randint(1, 100, (3, 9), generator=torch.Generator().manual_seed(1))
 
+# ---------------------------------------------------------------------------------------------
+# Which code runs
+
+READ = ((AdamW, "step"), (BertSelfAttention, "attention"), (nn.Dropout, "forward"))
+
+
+@pytest.fixture
+def line(tiny_model_folder, tiny_data) -> list[str]:
+    return (
+        f"--model {tiny_model_folder} --data_dir {tiny_data} --option finetune --epochs 1"
+    ).split()
+
+
+def classifier_phases(line):
+    (args,) = classifier.plan(classifier.get_args([*line, "--only", "sst"]))
+    return lambda: classifier.train(args), lambda: classifier.test(args)
+
+
+def multitask_phases(line):
+    args = multitask_classifier.get_args(line)
+    return (
+        lambda: multitask_classifier.train_multitask(args),
+        lambda: multitask_classifier.test_model(args),
+    )
+
+
+@pytest.fixture
+def calls(monkeypatch) -> Counter:
+    """Counts the calls of what one reads, by the method's name and whether the model trains."""
+    counts = Counter()
+
+    def watch(owner: type, name: str) -> None:
+        method = getattr(owner, name)
+
+        @functools.wraps(method)
+        def watched(self, *inputs):
+            counts[name, getattr(self, "training", True)] += 1
+            return method(self, *inputs)
+
+        monkeypatch.setattr(owner, name, watched)
+
+    for owner, name in (*READ, (BertModel, "encode")):
+        watch(owner, name)
+    return counts
+
+
+@pytest.mark.parametrize("is_fast", [False, True])
+@pytest.mark.parametrize("phases", [classifier_phases, multitask_phases])
+def test_what_is_read_is_what_runs(phases, is_fast, line, calls, tmp_path, monkeypatch, capsys):
+    """In training, in the evaluation on dev, and in the test of the checkpoint."""
+    monkeypatch.chdir(tmp_path)
+    draw_nothing(monkeypatch)
+    runs, enter = [], Run.__enter__
+    monkeypatch.setattr(Run, "__enter__", lambda run: runs.append(run) or enter(run))
+    train, test = phases([*line, "--fast"] if is_fast else line)
+    train()
+    (run,) = runs
+    assert calls["encode", True] >= run.position.step > 3
+    shadowed = {name for module in run.model.modules() for name in vars(module)}
+    shadowed |= {"step"} & {*vars(run.optimizer)}
+    assert shadowed & {name for _, name in READ} == (
+        {"step", "attention", "forward"} if is_fast else set()
+    )
+    assert calls["step", True] == (0 if is_fast else run.position.step)
+    assert (calls["forward", True] == 0) == is_fast
+    assert calls["attention", True] == 2 * calls["encode", True]  # on a CPU the formula trains
+    out = capsys.readouterr().out.splitlines()
+    for phase in (None, test):
+        if phase:
+            calls.clear()
+            phase()
+            out = capsys.readouterr().out.splitlines()
+        passes = calls["encode", False]
+        assert passes > 0
+        assert calls["attention", False] == (0 if is_fast else 2 * passes)
+        assert (calls["forward", False] >= 7 * passes) != is_fast  # BERT's, without the heads'
+        said = [text for text in out if text.startswith("--fast: ")]
+        assert len(said) == is_fast
+        for name in ("attention", "dropout", "AdamW.step") if is_fast else ():
+            assert name in said[0] or (phase and name == "AdamW.step")
+
+
+@pytest.mark.parametrize("script", ["classifier", "multitask_classifier"])
+def test_without_fast_a_run_imports_nothing_of_it(script, line, tmp_path):
+    program = (
+        f"import sys; sys.path.insert(0, {str(ROOT)!r})\n"
+        f"import {script} as script; script.main()\n"
+        "print([name for name in sys.modules if name.startswith('training.fast')])"
+    )
+    done = succeeded(as_process("-c", program, *line, folder=tmp_path))
+    assert done.out.splitlines()[-1] == "[]"
+
+
+def test_a_copy_without_training_fast_says_that_there_is_no_fast(
+    tmp_path, line, run_script_here, monkeypatch
+):
+    """As a student's, where both attention and AdamW are the student's."""
+    for path in ROOT.glob("*.py"):
+        shutil.copy(path, tmp_path)
+    shutil.copytree(ROOT / "training", tmp_path / "training", ignore=shutil.ignore_patterns("fast"))
+    line = [*line, "--fast"]
+    assert_refused(as_process("classifier.py", *line, folder=tmp_path), "training/fast is not in")
+    monkeypatch.setitem(sys.modules, "training.fast", None)
+    assert_refused(run_script_here(multitask_classifier, *line), "training/fast is not in")
+
+
+# ---------------------------------------------------------------------------------------------
+# Attention
+
 
 @pytest.mark.parametrize("in_training", [True, False])
-@pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float32, 1e-6), (torch.float64, 1e-12)])
+@pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float32, 1e-5), (torch.float64, 1e-11)])
 @pytest.mark.parametrize("length", [5, 9])
 def test_the_attention_kernel_agrees_with_the_formula(dtype, tolerance, length, in_training):
-    found = []
+    results = []
     mask = torch.ones_like(IDS)
     mask[1, length:] = 0  # of length 9 nothing is padded
     for is_fast in (False, True):
@@ -38,52 +148,48 @@ def test_the_attention_kernel_agrees_with_the_formula(dtype, tolerance, length, 
         output = model(IDS, mask)
         output["pooler_output"].sum().backward()
         gradient = model.bert_layers[0].self_attention.query.weight.grad
-        found.append((output["last_hidden_state"][mask == 1].detach(), gradient))
-    assert found[0][1].abs().max() > 1e-2
-    for ours, theirs in zip(*found, strict=True):
-        torch.testing.assert_close(ours, theirs, rtol=10 * tolerance, atol=10 * tolerance)
+        results.append((output["last_hidden_state"][mask == 1].detach(), gradient))
+    assert results[0][1].abs().max() > 1e-2
+    for formula, kernel in zip(*results, strict=True):
+        torch.testing.assert_close(kernel, formula, rtol=tolerance, atol=tolerance)
 
 
 def test_the_kernel_drops_out_in_training_only():
     model = BertModel(tiny_config(hidden_dropout_prob=0.0))
     use_attention_kernel(model, in_training=True)
-    run = lambda: model(IDS, torch.ones_like(IDS))["pooler_output"]  # noqa: E731
-    assert not torch.equal(model.train() and run(), run())
-    assert torch.equal(model.eval() and run(), run())
+    for mode, is_same in ((model.train, False), (model.eval, True)):
+        mode()
+        first, second = (model(IDS, torch.ones_like(IDS))["pooler_output"] for _ in range(2))
+        assert torch.equal(first, second) == is_same
 
 
-@pytest.mark.parametrize(
-    ("accelerated", "in_training", "expected"),
-    [(False, False, (True, True)), (True, True, (False, False)), (True, False, (True, False))],
-)
-def test_when_the_formula_is_used(accelerated, in_training, expected, monkeypatch):
-    """A model as bert.py makes it always runs the function that a student wrote."""
-    calls = []
-    formula = BertSelfAttention.attention
-    monkeypatch.setattr(
-        BertSelfAttention, "attention", lambda *given: calls.append(1) or formula(*given)
-    )
+@pytest.mark.parametrize(("in_training", "expected"), [(True, 0), (False, 2)])
+def test_a_copied_model_keeps_the_kernel_and_runs_its_own(in_training, expected, calls):
     model = BertModel(tiny_config())
-    if accelerated:
-        accelerate(model, kernel_in_training=in_training)
+    use_attention_kernel(model, in_training)
     for each in (model, copy.deepcopy(model)):
-        for training, is_called in zip((True, False), expected, strict=True):
-            calls.clear()
-            each.train(training)(IDS, torch.ones_like(IDS))
-            assert bool(calls) == is_called
+        calls.clear()
+        each.train()(IDS, torch.ones_like(IDS))
+        assert calls["attention", True] == expected
+        each.eval()(IDS, torch.ones_like(IDS))
+        assert calls["attention", False] == 0
 
 
 def test_the_kernel_gets_a_mask_only_where_something_is_padded():
-    """A mask of zeros would change no score; one padded piece, in any row, does."""
+    """A mask of zeros would change no score; one padded token, in any row, does."""
     mask = torch.ones(2, 5, dtype=torch.int64)
     assert not is_padded(get_extended_attention_mask(mask, torch.float32))
     mask[1, 4] = 0
     assert is_padded(get_extended_attention_mask(mask, torch.float32))
 
 
+# ---------------------------------------------------------------------------------------------
+# AdamW
+
+
 def parameters_after(steps: range, saved: dict | None = None, is_fast: bool = True, **options):
     """Two parameters and an optimizer's state after some steps, of which one sees only a part."""
-    parameters = [torch.nn.Parameter(torch.linspace(-1, 1, n)) for n in (5, 700)]
+    parameters = [nn.Parameter(torch.linspace(-1, 1, n)) for n in (5, 700)]
     optimizer = AdamW(parameters, lr=1e-2, eps=1e-3, **options)
     if saved:
         optimizer.load_state_dict(saved)
@@ -106,7 +212,7 @@ def test_the_fused_step_agrees_with_the_plain_one(correct_bias, weight_decay):
     plain, saved_plain = parameters_after(range(1, 21), is_fast=False, **options)
     assert (fast - torch.cat([torch.linspace(-1, 1, n) for n in (5, 700)])).abs().max() > 0.02
     torch.testing.assert_close(fast, plain, rtol=0, atol=1e-6)
-    # each goes on from what the other saved
+    # each continues from what the other saved
     assert [saved["state"][i]["step"] for i in (0, 1)] == [15, 20]
     onwards, _ = parameters_after(range(21, 25), saved_plain, **options)
     expected, _ = parameters_after(range(21, 25), saved, is_fast=False, **options)
@@ -114,7 +220,7 @@ def test_the_fused_step_agrees_with_the_plain_one(correct_bias, weight_decay):
 
 
 def test_the_fused_step_calls_a_closure():
-    parameter = torch.nn.Parameter(torch.ones(3))
+    parameter = nn.Parameter(torch.ones(3))
     optimizer = AdamW([parameter])
     assert use_fused_step(optimizer)
 
@@ -127,144 +233,105 @@ def test_the_fused_step_calls_a_closure():
     assert parameter.lt(1).all()
 
 
-@pytest.mark.parametrize("kind", [torch.optim.AdamW, torch.optim.SGD])
-def test_other_optimizers_keep_their_step(kind):
-    optimizer = kind([torch.nn.Parameter(torch.ones(3))])
+class OwnStep(AdamW):
+    def step(self, closure=None):
+        return None
+
+
+@pytest.mark.parametrize(
+    ("kind", "dtype"),
+    [
+        (torch.optim.AdamW, torch.float32),
+        (torch.optim.SGD, torch.float32),
+        (OwnStep, torch.float32),
+        (AdamW, torch.float64),
+    ],
+)
+def test_other_optimizers_and_types_keep_their_step(kind, dtype):
+    optimizer = kind([nn.Parameter(torch.ones(3, dtype=dtype))])
     step = optimizer.step
     assert not use_fused_step(optimizer)
     assert optimizer.step == step
 
 
-def test_double_precision_keeps_the_plain_step():
-    assert not use_fused_step(AdamW([torch.nn.Parameter(torch.ones(3, dtype=torch.float64))]))
-
-
 # ---------------------------------------------------------------------------------------------
-# Word vectors that can move
+# Dropout by sixteen bits: the same probability, scale and gradient as PyTorch's
 
 
-@pytest.fixture
-def fast_products(monkeypatch):
-    """As on a machine that computes in bfloat16."""
-    monkeypatch.setattr(seen_rows, "computes_bf16", lambda device: True)
+def dropout_module(p=0.1, in_training=True):
+    module = nn.Sequential(nn.Dropout(p))
+    use_short_draws(module)
+    return module.train(in_training)
 
 
-def texts_with(pieces):
-    """What train_seen_rows asks of a data set."""
-    return SimpleNamespace(seen=lambda: {*pieces})
-
-
-def trained(seen=(), fast_step=True, steps=4):
-    """A BERT after some steps, and its optimizer; the texts' pieces are 2 to 30."""
+@pytest.mark.parametrize("p", [0.1, 0.5, 0.9, 1e-4])
+def test_the_fraction_that_is_dropped_is_p(p):
+    """In each of the four parts of a draw, and within five standard deviations of a binomial."""
     torch.manual_seed(0)
-    bert = BertModel(tiny_config()).train()
-    optimizer = AdamW(bert.parameters(), lr=1e-2)
-    if seen:
-        said = train_seen_rows(bert, optimizer, [texts_with(seen)])
-        assert said == f"{len(seen) + 1} of {bert.config.vocab_size} word vectors can move"
-    if fast_step:
-        assert use_fused_step(optimizer)
-    for _ in range(steps):
-        ids = torch.randint(2, 31, (3, 7))
-        ids[0, 5:] = 0
-        bert(ids, ids.ne(0).long())["pooler_output"].square().sum().backward()
-        optimizer.step()
-        optimizer.zero_grad()
-    return bert, optimizer
+    result = dropout_module(p)(torch.ones(1_000_003))
+    for part in range(4):
+        quarter = result[part::4]
+        deviation = (p * (1 - p) / len(quarter)) ** 0.5
+        assert abs((quarter == 0).float().mean().item() - p) < 5 * deviation + 1 / VALUES
 
 
-@pytest.mark.parametrize("fast_step", [True, False])
-def test_training_only_seen_rows_is_exact(fast_products, fast_step):
-    """Not one bit differs from training all, and the rows that nobody saw are as they were."""
-    plain, _ = trained(fast_step=fast_step)
-    fewer, optimizer = trained(range(2, 31), fast_step)
-    start, _ = trained(steps=0)
-    expected, found = plain.state_dict(), fewer.state_dict()
-    assert [*found] == [*expected]
-    assert all(torch.equal(found[name], expected[name]) for name in expected)
-    table, before = found["word_embedding.weight"], start.word_embedding.weight
-    is_moved = table.ne(before).any(dim=1)
-    assert {*is_moved.nonzero().flatten().tolist()} <= {*range(2, 31)}
-    assert is_moved.sum() > 20
-    assert {len(state["exp_avg"]) for state in optimizer.state.values()} & {30, 100} == {30}
-    ids = torch.arange(100).view(10, 10)
-    mask = torch.ones_like(ids)
-    for name, states in plain.eval()(ids, mask).items():
-        assert torch.equal(states, fewer.eval()(ids, mask)[name])
+def test_neighbours_are_dropped_independently():
+    """Four numbers share a draw: knowing one of them says nothing about the next ones."""
+    torch.manual_seed(0)
+    is_dropped = (dropout_module(0.3)(torch.ones(400_000)) == 0).double().view(-1, 4)
+    correlations = torch.corrcoef(is_dropped.T) - torch.eye(4)
+    assert correlations.abs().max() < 5 / 100_000**0.5
 
 
-def test_seen_rows_are_saved_and_loaded_as_a_table(fast_products):
-    plain, _ = trained()
-    fewer, _ = trained(range(2, 31), steps=1)
-    fewer.load_state_dict(plain.state_dict())
-    assert torch.equal(fewer.state_dict()["word_embedding.weight"], plain.word_embedding.weight)
-    torch.testing.assert_close(fewer.word_embedding.rows[1], plain.word_embedding.weight[2])
-    BertModel(tiny_config()).load_state_dict(fewer.state_dict())
-    other = BertModel(tiny_config(vocab_size=90)).state_dict()
-    for wrong in (None, other["word_embedding.weight"]):
-        with pytest.raises(RuntimeError, match=r"word_embedding\.weight"):
-            fewer.load_state_dict(plain.state_dict() | {"word_embedding.weight": wrong})
+@pytest.mark.parametrize("p", [0.25, 0.1])
+def test_what_stays_and_its_gradient_are_scaled_as_by_pytorch(p):
+    """For a p that sixteen bits hold exactly, by exactly the same."""
+    x = torch.randn(5000, dtype=torch.float64, requires_grad=True)
+    result = dropout_module(p)(x)
+    result.backward(torch.full_like(result, 3.0))
+    scale = 1 / (1 - round(p * VALUES) / VALUES)
+    assert abs(scale * (1 - p) - 1) < 2 / VALUES
+    stays = result != 0
+    torch.testing.assert_close(result, torch.where(stays, x * scale, 0.0), rtol=1e-12, atol=0)
+    torch.testing.assert_close(x.grad, torch.where(stays, 3.0 * scale, 0.0).double())
 
 
-@pytest.mark.parametrize("why", ["decay", "frozen", "most are seen", "slow products"])
-def test_where_all_rows_stay(why, fast_products, monkeypatch):
-    bert = BertModel(tiny_config())
-    optimizer = AdamW(bert.parameters(), weight_decay=0.1 if why == "decay" else 0.0)
-    if why == "frozen":
-        bert.requires_grad_(False)
-    if why == "slow products":
-        monkeypatch.setattr(seen_rows, "computes_bf16", lambda device: False)
-    seen = range(90 if why == "most are seen" else 20)
-    assert train_seen_rows(bert, optimizer, [texts_with(seen)]) == ""
-    assert not isinstance(bert.word_embedding, SeenRows)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
+@pytest.mark.parametrize("shape", [(7,), (0,), (3, 5, 2), ()])
+def test_types_and_shapes_stay(shape, dtype):
+    result = dropout_module(0.5)(torch.ones(shape, dtype=dtype))
+    assert (result.shape, result.dtype) == (shape, dtype)
+    assert {*result.flatten().tolist()} <= {0.0, 2.0}
 
 
-@pytest.mark.parametrize("script", [classifier, multitask_classifier])
-def test_a_run_predicts_the_same_with_seen_rows(
-    script, tiny_model_folder, tiny_data, tmp_path, run_script_here, monkeypatch
-):
-    line = ["--model", tiny_model_folder, "--data_dir", tiny_data, "--option", "finetune"]
-    line += ["--epochs", "2", "--lr", "1e-3", "--precision", "fp32"]
-    found = []
-    for is_on in (True, False):
-        monkeypatch.setattr(seen_rows, "computes_bf16", lambda device, is_on=is_on: is_on)
-        done = run_script_here(script, *line)
-        assert done.code == 0, done.err
-        assert ("word vectors can move" in done.out) == is_on
-        found.append(left_by(tmp_path, "predictions/*.csv"))
-    assert found[0] == found[1]
-    assert len(found[0]) >= 4
+def test_draws_differ_and_follow_the_seed():
+    module, x = dropout_module(), torch.ones(999)
+    torch.manual_seed(3)
+    first, second = module(x), module(x)
+    torch.manual_seed(3)
+    assert torch.equal(module(x), first)
+    assert not torch.equal(first, second)
 
 
-def test_a_run_says_what_it_uses(capsys, monkeypatch):
+@pytest.mark.parametrize(
+    ("p", "in_training", "factor"), [(0.5, False, 1.0), (0.0, True, 1.0), (1.0, True, 0.0)]
+)
+def test_where_nothing_is_drawn(p, in_training, factor):
+    x = torch.randn(100)
+    assert torch.equal(dropout_module(p, in_training)(x), factor * x)
+
+
+def test_every_dropout_of_a_bert_takes_it_and_so_do_copies_but_no_other_kind():
+    class OwnDropout(nn.Dropout):
+        pass
+
     model = BertModel(tiny_config())
-    accelerate(model)
-    assert capsys.readouterr().out == ""
-    accelerate(model, AdamW(model.parameters()))
-    said = "attention: PyTorch's kernel in evaluation; step of AdamW: PyTorch's kernel\n"
-    assert capsys.readouterr().out == said
-    monkeypatch.setattr(acceleration, "HAS_FAST_WAYS", False)
-    optimizer = AdamW(model.parameters())
-    accelerate(model, optimizer)
-    assert capsys.readouterr().out == "attention: bert.py; step of AdamW: its own\n"
-    assert "step" not in vars(optimizer)
-
-
-def test_without_the_folder_a_run_uses_bert_and_optimizer(tmp_path, tiny_model_folder, tiny_data):
-    """As in a student's copy, where both are the student's; in evaluation, too."""
-    for path in ROOT.glob("*.py"):
-        shutil.copy(path, tmp_path)
-    shutil.copytree(ROOT / "training", tmp_path / "training", ignore=shutil.ignore_patterns("fast"))
-    line = ["classifier.py", "--model", tiny_model_folder, "--data_dir", tiny_data, "--epochs", "1"]
-    line += ["--only", "sst", "--option", "finetune"]
-    done = succeeded(as_process(*line, folder=tmp_path))
-    assert "attention: bert.py; step of AdamW: its own" in done.out
-
-    formula = "        scores = query @"
-    stop = "        if not self.training:\n            raise SystemExit('in evaluation')\n"
-    text = (tmp_path / "bert.py").read_text()
-    assert text.count(formula) == 1
-    (tmp_path / "bert.py").write_text(text.replace(formula, stop + formula))
-    done = as_process(*line, folder=tmp_path)
-    assert done.code == 1
-    assert "in evaluation" in done.err
+    model.add_module("own", OwnDropout(0.5))
+    use_short_draws(model)
+    for each in (model, copy.deepcopy(model)):
+        modules = [module for module in each.modules() if type(module) is nn.Dropout]
+        assert len(modules) == 1 + 3 * model.config.num_hidden_layers
+        for module in modules:
+            assert module.forward.__func__ is dropout_by_bits
+            assert module.forward.__self__ is module
+        assert "forward" not in vars(each.own)

@@ -37,7 +37,7 @@ def test_committed_figures_are_as_drawn(figures, offline_model, monkeypatch, tmp
         changed = text.replace("the minimum", "a minimum") if path.stem == "adamw" else text
         (tmp_path / path.name).write_text(changed, encoding="utf-8")
     monkeypatch.setattr(figures, "FOLDER", tmp_path)
-    with pytest.raises(InputError, match=r"^adamw\.svg: drawn otherwise now"):
+    with pytest.raises(InputError, match=r"^adamw\.svg: no longer as drawn"):
         figures.main(["--check"])
     figures.main([])
     figures.main(["--check"])

@@ -26,12 +26,12 @@ from support import (
     succeeded,
 )
 
+from extensions.entities import TaggedWords, entity_scores, read_sentences
 from lessons import distil, question_answering, token_classifier
 from lessons.distil import DistilBertClassifier
 from lessons.question_answering import QuestionAnswerer
 from lessons.token_classifier import TokenClassifier
 from tokenizer import BertTokenizer
-from training.files.entities import TaggedWords, entity_scores, read_sentences
 from training.loop.run import Run
 from training.reports import report
 

@@ -9,10 +9,9 @@ from types import SimpleNamespace
 
 import pandas as pd
 import pytest
-from support import ROOT
+from support import ROOT, as_process, one_line_error, succeeded
 
 from training.files.course_files import class_names
-from training.files.errors import InputError
 from training.reports.page import Result, write_page
 from training.reports.report import Report
 
@@ -109,27 +108,41 @@ def test_a_page_that_cannot_be_written_stops_no_run(tmp_path, capsys):
     assert capsys.readouterr().out.startswith("report: cannot write ")
 
 
-def test_the_curves_are_drawn_once_an_epoch_and_the_page_more_often(tmp_path, monkeypatch):
-    curves, pages = [], []
-    monkeypatch.setattr("training.reports.report.plot_curves", lambda *given: curves.append(given))
-    monkeypatch.setattr("training.reports.report.write_page", lambda *given: pages.append(given))
-    report, args = Report(f"{tmp_path}/x-", "title", {}), SimpleNamespace(filepath="x.pt")
-    report.write(HISTORY, HISTORY[1], 1.0, None, args)
-    report.draw_page(HISTORY, 2.0, None, args)
-    report.conclude(args, [])
-    assert (len(curves), len(pages)) == (1, 3)
+@pytest.fixture
+def drawn(monkeypatch):
+    """What a report draws, instead of drawing it: the histories of its curves and its pages."""
+    histories = {"curves": [], "pages": []}
+    modules = {
+        "figures": SimpleNamespace(
+            plot_curves=lambda path, history, *rest: histories["curves"].append(history)
+        ),
+        "page": SimpleNamespace(
+            write_page=lambda prefix, title, history, *rest: histories["pages"].append(history)
+        ),
+    }
+    monkeypatch.setattr("training.reports.report.drawing", modules.get)
+    return histories
 
 
-def test_the_page_shows_the_epochs_of_its_own_run_alone(tmp_path, monkeypatch):
-    pages = []
-    monkeypatch.setattr("training.reports.report.plot_curves", lambda *_: None)
-    monkeypatch.setattr("training.reports.report.write_page", lambda *given: pages.append(given[2]))
+def test_the_curves_are_drawn_once_an_epoch_and_the_page_more_often(tmp_path, drawn):
+    """A page that concludes a run shows the epochs of that run alone."""
     report = Report(f"{tmp_path}/x-", "title", {})
-    one, other = SimpleNamespace(filepath="one.pt"), SimpleNamespace(filepath="other.pt")
-    report.write(HISTORY, HISTORY[1], 1.0, None, one)
-    report.conclude(one, [])
+    own, other = SimpleNamespace(filepath="own.pt"), SimpleNamespace(filepath="other.pt")
+    report.write(HISTORY, HISTORY[1], 1.0, None, own)
+    report.draw_page(HISTORY, 2.0, None, own)
+    report.conclude(own, [])
     report.conclude(other, [])
-    assert pages == [HISTORY, HISTORY, []]
+    assert drawn == {"curves": [HISTORY], "pages": [HISTORY, HISTORY, HISTORY, []]}
+
+
+def test_a_prediction_or_help_does_not_import_what_draws():
+    code = (
+        "import sys, training.reports.report, evaluation\n"
+        "print([name for name in sys.modules if name.startswith('training.reports.')], "
+        "'matplotlib' in sys.modules, 'jinja2' in sys.modules)"
+    )
+    done = succeeded(as_process("-c", code, folder=ROOT))
+    assert done.out == "['training.reports.report'] False False\n"
 
 
 def test_the_names_of_classes():
@@ -137,7 +150,7 @@ def test_the_names_of_classes():
     assert class_names("mine.csv", 3) == ["0", "1", "2"]
     assert class_names("ids-sst-dev.csv", 3) == ["0", "1", "2"]
     assert class_names("mine.csv", 2, "no, yes") == ["no", "yes"]
-    with pytest.raises(InputError, match="--labels names 2 classes"):
+    with one_line_error("--labels names 2 classes"):
         class_names("mine.csv", 3, "no,yes")
 
 

@@ -18,8 +18,8 @@ import sanity_check
 from checks import jobs
 from checks.graded_tasks import GRADED_TASKS, graded_task
 from checks.jobs import check
-from checks.part1 import functions
-from checks.part1.functions import student_outputs
+from checks.part1 import compare, references, runners
+from checks.part1.runners import student_outputs
 from course.answers import MISTAKES, installed, read
 from course.handout import build
 from course.handout_checks import write_files
@@ -50,45 +50,31 @@ def wrong_tasks() -> dict[str, list]:
 
 
 # ---------------------------------------------------------------------------------------------
-# What is said about wrong answers; test_mistakes_bert.py and test_mistakes_optimizer.py ask
-# whether the mistakes that course/mistakes/ holds are caught and named.
+# What is reported about incorrect solutions, besides the transcripts of docs/checks.md, which
+# course/tests compare; there, test_mistakes_*.py ask whether the mistakes that course/mistakes/
+# holds are caught and named.
 
 ATTENTION, ADD_NORM, LAYER, EMBED = "bert.attention", "bert.add_norm", "bert.layer", "bert.embed"
 INIT, FORWARD = "classifier.init", "classifier.forward"
-NO_DROPOUT = "no dropout was applied in training mode"
-SAID = [  # a mistake's task and name, words that a finding must hold
-    (ATTENTION, "no_scale", "first difference"),
-    (ATTENTION, "no_mask", "padding of context: a change of padded tokens changes real"),
-    (ATTENTION, "heads_not_merged", "shape (5, 10, 6, 7) instead of (5, 10, 42)"),
-    (ATTENTION, "no_dropout", NO_DROPOUT),
-    (ATTENTION, "dropout_in_evaluation", "applied in evaluation mode"),
-    (ATTENTION, "dropout_on_scores", "dropout of context: first difference"),
-    (ADD_NORM, "dense_skipped", "must match the size"),
-    (ADD_NORM, "always_attentions_norm", "(after feed-forward)"),
-    (ADD_NORM, "no_dropout", NO_DROPOUT),
-    (LAYER, "tanh_gelu", "output of add_norm's call 2"),
-    (LAYER, "second_residual_from_input", "input of add_norm's call 2"),
-    (LAYER, "norms_swapped", "ln_layer of add_norm's call 1"),
-    (LAYER, "mask_not_given", "attention_mask of attention"),
-    (LAYER, "dropout_at_the_end", "dropout of result"),
-    (EMBED, "positions_not_cut", "must match the size"),
-    (EMBED, "segments_ignored", "values of embeddings with token_type_ids"),
-    (EMBED, "no_dropout", NO_DROPOUT),
-    (INIT, "width_in_code", "found 768 → 9"),
-    (INIT, "two_layers", "42 → 9"),
-    (INIT, "dropout_in_code", "probability 0.1 instead of config.hid"),
-    (INIT, "bert_always_frozen", "option finetune"),
-    (FORWARD, "no_dropout", NO_DROPOUT),
-    (FORWARD, "argmax_returned", "shape (5,) instead"),
-    (FORWARD, "no_mask", "attention_mask given to self.bert"),
-]
 
 
-@pytest.mark.parametrize(("task_id", "name", "words"), SAID)
-def test_what_is_said_about_a_mistake(task_id, name, words):
+@pytest.mark.parametrize(
+    ("task_id", "name", "words"),
+    [
+        (ATTENTION, "heads_not_merged", "shape (5, 10, 6, 7) instead of (5, 10, 42)"),
+        (ATTENTION, "dropout_in_evaluation", "applied in evaluation mode"),
+        (ATTENTION, "dropout_on_scores", "dropout of context: first difference"),
+        (ADD_NORM, "dense_skipped", "must match the size"),
+        (ADD_NORM, "always_attentions_norm", "(after feed-forward)"),
+        (LAYER, "dropout_at_the_end", "dropout of result"),
+        (INIT, "two_layers", "42 → 9"),
+        (INIT, "bert_always_frozen", "option finetune"),
+    ],
+)
+def test_what_is_reported_about_a_mistake(task_id, name, words):
     with installed(read(MISTAKES, f"{task_id}/{name}")):
-        found = check(graded_task(task_id))
-    assert any(words in finding.text for finding in found), found
+        findings = check(graded_task(task_id))
+    assert any(words in finding.text for finding in findings), findings
 
 
 def attention_of(change):
@@ -146,33 +132,33 @@ def test_a_classifier_of_another_shape_passes(monkeypatch):
 
 def test_the_solution_passes_and_default_type_is_left_alone():
     assert {entry.number: check(entry) for entry in PART_1} == {e.number: [] for e in PART_1}
-    assert functions.check_model(functions.WHOLE) == []
+    assert compare.check_model(runners.WHOLE) == []
     assert torch.get_default_dtype() == torch.float32
     assert not F.dropout(torch.ones(1000)).equal(F.dropout(torch.ones(1000)))
 
 
 def test_the_solution_is_right_to_float64s_precision():
-    names = [entry.id for entry in CHECKED] + [functions.WHOLE]
-    found = {name: functions.run_and_compare(name, torch.float64) for name in names}
+    names = [entry.id for entry in CHECKED] + [runners.WHOLE]
+    found = {name: compare.run_and_compare(name, torch.float64) for name in names}
     assert found == {name: [] for name in names}
 
 
 def test_the_whole_model_sees_a_changed_pooler(monkeypatch):
     monkeypatch.setattr(bert.BertModel, "encode", lambda self, hidden, mask: hidden)
-    findings = functions.check_model(functions.WHOLE)
+    findings = compare.check_model(runners.WHOLE)
     assert "values of last_hidden_state" in findings[0].text
 
 
 def test_every_stored_result_is_asked_for():
     stored = {
         name
-        for name in functions.load_references()
+        for name in references.load_references()
         if not name.startswith(("weights/", "pretrained/"))
         and name.split("/")[1] not in ("inputs", "replay")
     }
     asked = {
         f"{task_id}/{name}"
-        for task_id in (*(e.id for e in CHECKED if e.id != INIT), functions.WHOLE)
+        for task_id in (*(e.id for e in CHECKED if e.id != INIT), runners.WHOLE)
         for name in student_outputs(task_id)
         if not name.startswith(("padding/", "inputs/"))
     }
@@ -208,17 +194,17 @@ def test_references_are_what_transformers_computes():
     pytest.importorskip("transformers", reason="it makes the references")
     import make_sanity_check as make
 
-    stored = functions.load_references()
-    made = make.tiny_tensors(functions.facts()["seed"])
+    stored = references.load_references()
+    made = make.tiny_tensors(references.metadata()["seed"])
     assert {name for name in stored if not name.startswith("pretrained/")} == set(made)
     for name, tensor in made.items():
         torch.testing.assert_close(stored[name], tensor, rtol=1e-12, atol=1e-12)
 
 
 def test_the_file_is_small_and_plain():
-    assert functions.DATA.stat().st_size < 2_500_000
-    tensors = load_file(functions.DATA)
-    tensors = {k: v for k, v in tensors.items() if not k.startswith(functions.FINGERPRINTS)}
+    assert references.DATA.stat().st_size < 2_500_000
+    tensors = load_file(references.DATA)
+    tensors = {k: v for k, v in tensors.items() if not k.startswith(references.FINGERPRINTS)}
     assert all(tensor.isfinite().all() for tensor in tensors.values())
 
 
@@ -244,9 +230,9 @@ def test_a_model_without_reference_is_no_failure(tiny_model_folder, monkeypatch)
 
 def test_a_damaged_file_is_one_line(tmp_path, monkeypatch):
     (tmp_path / "sanity_check.data").write_bytes(b"\xff" * 100)
-    monkeypatch.setattr(functions, "DATA", tmp_path / "sanity_check.data")
+    monkeypatch.setattr(references, "DATA", tmp_path / "sanity_check.data")
     with pytest.raises(InputError, match="restore it from git"):
-        functions.load_references.__wrapped__()
+        references.load_references.__wrapped__()
 
 
 # ---------------------------------------------------------------------------------------------

@@ -20,7 +20,7 @@ from checks.fingerprints import (
     same_projections,
 )
 from checks.graded_tasks import graded_task
-from checks.part1 import bert_probes, functions
+from checks.part1 import explain, probes, references
 from course.answers import VARIANTS, installed, read_all
 from course.fingerprints import tables_of, words_of
 
@@ -213,7 +213,7 @@ def replaced(monkeypatch, task_id, function):
     """Put a function in the solution's place; the facts about it."""
     owner, name = graded_task(task_id).function.split(".")
     monkeypatch.setattr(getattr(bert, owner), name, function)
-    return [finding.text for finding in functions.measured(task_id)]
+    return [finding.text for finding in explain.measured(task_id)]
 
 
 def attention(scores=lambda s: s, probabilities=lambda p, mask: p, merge=None):
@@ -323,7 +323,7 @@ FACTS = {  # probe: words that are said of a wrong function
     },
     "weight_places": {
         "token gives to padding sum to up to 1": half_mask,
-        "no token looks at piece 0 of sentence 0 (co": hides_the_first,
+        "no token looks at token 0 of sentence 0 (co": hides_the_first,
     },
     "score_scale": {
         "scores times 0.05399, where 1/√W is 0.37": attention(lambda s: s / 7),
@@ -374,11 +374,11 @@ FACTS = {  # probe: words that are said of a wrong function
         "GELU by tanh of b": layer_without_mask,
     },
     "lookups": {
-        "piece 1 of sentence 0 (counted from 0) takes row 0": embed(lambda p: p // 2),
+        "token 1 of sentence 0 (counted from 0) takes row 0": embed(lambda p: p // 2),
         "takes row 1 of tk_type_embedding, where row 0": embed(kinds=lambda k: 1 - k),
-        "with token_type_ids given, piece 3 of sen": embed(kinds=lambda k: k * 0),
+        "with token_type_ids given, token 3 of sen": embed(kinds=lambda k: k * 0),
         "takes no row of word_embedding, where row": embed(words=0),
-        "piece 0 of sentence 0 (counted from 0) takes row 0 of word_embedding": words_of_positions,
+        "token 0 of sentence 0 (counted from 0) takes row 0 of word_embedding": words_of_positions,
     },
     "embed_sum": {
         "what comes from word_embedding is in the sum 3 times": embed(words=3),
@@ -390,7 +390,7 @@ FACTS = {  # probe: words that are said of a wrong function
         ),
     },
     "embed_length": {
-        "the first 3 pieces alone get other vectors": depends_on_length,
+        "the first 3 tokens alone get other vectors": depends_on_length,
     },
     "embed_dropout": {
         "dropout does not act at the very end": embed(
@@ -407,7 +407,7 @@ FACTS = {  # probe: words that are said of a wrong function
         ),
     },
 }
-TABLES = (bert_probes.PROBES, bert_probes.PROBES_OF_DROPOUT)
+TABLES = (probes.PROBES, probes.PROBES_OF_DROPOUT)
 TASKS = {
     probe.__name__: task for table in TABLES for task, group in table.items() for probe in group
 }
@@ -428,7 +428,7 @@ def test_a_fact_is_measured(probe, function, words, monkeypatch):
     for table in TABLES:
         without = tuple(p for p in table.get(task_id, ()) if p.__name__ != probe)
         monkeypatch.setitem(table, task_id, without)
-    rest = [finding.text for finding in functions.measured(task_id)]
+    rest = [finding.text for finding in explain.measured(task_id)]
     assert not any(words in text for text in rest), rest  # it was that probe's
 
 
@@ -462,7 +462,7 @@ def test_one_mistake_is_one_fact(end, wanted, monkeypatch):
         (ATTENTION, one_weight_is_all, "scores times"),
         (ATTENTION, one_weight_is_all, "acts at the very end"),
         (ATTENTION, lambda self, k, query, *_: query.transpose(1, 2).flatten(2), "weights"),
-        (EMBED, lambda self, *given: embed()(self, *given).transpose(0, 1), "piece"),
+        (EMBED, lambda self, *given: embed()(self, *given).transpose(0, 1), "token "),
         (EMBED, lambda self, *given: 3, "dropout"),
         (ADD_NORM, lambda self, input, output, dense_layer, *_: dense_layer, "effect"),
         (ADD_NORM, lambda s, i, o, de, dr, ln: ln(dr(de(o)) / i), "inf times"),
@@ -481,10 +481,10 @@ def test_every_probe_is_tested():
 
 
 @pytest.mark.parametrize("task_id", [ATTENTION, ADD_NORM, EMBED])
-def test_nothing_is_measured_of_right_answers(task_id):
+def test_nothing_is_measured_of_correct_solutions(task_id):
     for answer in read_all(VARIANTS, task_id):
         with installed(answer):
-            assert functions.measured(task_id) == [], answer.name
+            assert explain.measured(task_id) == [], answer.name
 
 
 @pytest.mark.parametrize(
@@ -506,7 +506,7 @@ def test_odd_functions_stop_no_probe(task_id, function, monkeypatch):
     assert findings[0].kind in ("values", "error")
     torch.manual_seed(7)
     state = torch.get_rng_state()
-    assert all(finding.kind == "fact" for finding in functions.measured(task_id))
+    assert all(finding.kind == "fact" for finding in explain.measured(task_id))
     assert torch.equal(torch.get_rng_state(), state)
 
 
@@ -520,7 +520,7 @@ def test_an_unknown_mistake_gets_facts_and_no_name(monkeypatch, check_here):
 
 
 def test_the_stored_inputs_are_left_alone(monkeypatch):
-    before = {k: v.clone() for k, v in functions.load_references().items()}
+    before = {k: v.clone() for k, v in references.load_references().items()}
 
     def spoils(self, key, query, value, attention_mask):
         result = attention()(self, key, query, value, attention_mask)
@@ -538,5 +538,5 @@ def test_the_stored_inputs_are_left_alone(monkeypatch):
 
     assert replaced(monkeypatch, ATTENTION, spoils)
     assert replaced(monkeypatch, LAYER, spoils_the_layer)
-    after = functions.load_references()
+    after = references.load_references()
     assert all(torch.equal(tensor, after[name]) for name, tensor in before.items())

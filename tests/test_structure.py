@@ -7,8 +7,9 @@ import pytest
 from support import ROOT
 
 from checks.graded_tasks import GRADED_TASKS
+from training.loop.run import Run
 
-LAYERS = {
+LAYERS = {  # of the files at the root
     "config": 0,
     "utils": 0,
     "tokenizer": 1,
@@ -22,27 +23,60 @@ LAYERS = {
     "prepare_submit": 5,
 }
 CHECKS = {"sanity_check", "optimizer_test"}  # the command lines of checks/
-ROOMS = sorted((ROOT / "extensions").glob("*/*.py"))
-TRAINING = sorted(path for room in ("training", "solution") for path in (ROOT / room).rglob("*.py"))
-CHECK_FILES = sorted((ROOT / "checks").rglob("*.py"))
-PRETRAINING = sorted((ROOT / "pretraining").glob("[!_]*.py"))
-PACKAGE = {"training": 0, "pretraining": 4}  # the layer of its files
+MODEL = {name for name, layer in LAYERS.items() if layer < 3}
+SCRIPTS = {name for name, layer in LAYERS.items() if layer == 4}
+MAY_IMPORT = {  # besides each other; nothing but research/ and docs/ needs what is above it
+    "training": set(),
+    "checks": {*LAYERS, "training"},
+    "pretraining": {*MODEL, "training"},
+    "extensions": {*LAYERS, "training"},
+    "lessons": {*LAYERS, "training", "checks", "pretraining", "extensions"},
+    "data": {*LAYERS, "training", "extensions"},
+    "notebooks": {*LAYERS, "training", "lessons"},
+    "course": {*LAYERS, "training", "checks"},
+    "research": {*LAYERS, "training", "checks", "pretraining", "extensions", "lessons", "course"},
+    "docs": {*LAYERS, "training", "checks", "pretraining", "extensions", "lessons", "research"},
+}
+OURS = {*LAYERS, *CHECKS, *MAY_IMPORT, "tests"}
 TASK_TABLE = "checks.graded_tasks"  # knows nothing, and may be read by all
+STUDENTS = {"variants", "attacks"}  # folders of code that is written as a student's
+LATE = {  # where a module is imported by name, on first use
+    "training/loop/devices.py",  # training.fast, which students do not have
+    "training/reports/report.py",  # what draws: a run needs it at its end
+    "evaluation.py",  # what compares runs
+    "prepare_submit.py",  # the checks of part 2, which part 1 does not have
+}
 LOOPS = """
     classifier.py multitask_classifier.py extensions/multitask.py pretraining/pretrain.py
     lessons/token_classifier.py lessons/question_answering.py lessons/distil.py
 """.split()
-LONGEST_LOOP = 20
-LONGEST_FUNCTION = 60
+LONGEST_LOOP = 25
 MARKER = re.compile(r"^ *### (BEGIN|END) SOLUTION ([\w.]+)$", re.MULTILINE)
 
 
-def imported_names(path):
-    """Of every module that a file imports, with the dots."""
-    yield from names_in(ast.parse(path.read_text(encoding="utf-8")))
+def files_of(package):
+    files = (ROOT / package).rglob("*.py")
+    return sorted(path for path in files if not {"tests", *STUDENTS} & set(path.parts))
+
+
+def root_modules():
+    return sorted(ROOT.glob("*.py"))
+
+
+def dotted(path):
+    return ".".join(path.relative_to(ROOT).with_suffix("").parts)
+
+
+FILES = [*root_modules(), *(path for package in MAY_IMPORT for path in files_of(package))]
+TECHNIQUES = sorted((ROOT / "extensions").glob("*/*.py"))
+
+
+def parsed(path):
+    return ast.parse(path.read_text(encoding="utf-8"))
 
 
 def names_in(tree):
+    """Every module that a tree imports, with the dots."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             yield from (name.name for name in node.names)
@@ -54,24 +88,18 @@ def names_in(tree):
                 yield f"{node.module}.{name.name}" if inside else node.module or ""
 
 
+def imported_names(path):
+    return list(names_in(parsed(path)))
+
+
 def imported_modules(path):
-    """Of all but the table of tasks the top name."""
-    names = (name for name in imported_names(path) if name != TASK_TABLE)
-    yield from (name.split(".")[0] for name in names)
+    """The top names of all that is imported of ours, but for the table of tasks."""
+    names = {name.split(".")[0] for name in imported_names(path) if name != TASK_TABLE}
+    return names & OURS
 
 
-def without_circle(imports):
-    """Whether each name can be read before those that need it; ``imports`` is used up."""
-    while imports:
-        free = {name for name, needed in imports.items() if not needed & imports.keys()}
-        assert free, f"a circle among {sorted(imports)}"
-        for name in free:
-            del imports[name]
-    return True
-
-
-def root_modules():
-    return sorted(ROOT.glob("*.py"))
+# ---------------------------------------------------------------------------------------------
+# Imports
 
 
 def test_every_module_at_the_root_has_a_layer():
@@ -79,122 +107,142 @@ def test_every_module_at_the_root_has_a_layer():
 
 
 @pytest.mark.parametrize("name", sorted(LAYERS))
-def test_imports_point_downward(name):
-    for imported in imported_modules(ROOT / f"{name}.py"):
-        if imported in LAYERS | PACKAGE:
-            layers = LAYERS | PACKAGE
-            assert layers[imported] <= layers[name], f"{name} imports {imported}"
-            scripts = {"classifier", "multitask_classifier", "pretraining"}
-            assert name == imported or not {name, imported} <= scripts
-        above = CHECKS | {"checks", "course", "tests", "lessons"}
-        assert imported not in above, f"{name}: {imported}"
+def test_imports_at_the_root_point_downward(name):
+    lower = {other for other in LAYERS if LAYERS[other] <= LAYERS[name]} - {name}
+    if name in SCRIPTS:
+        lower -= SCRIPTS
+    assert imported_modules(ROOT / f"{name}.py") <= lower | {"training"}
 
 
-@pytest.mark.parametrize("path", CHECK_FILES, ids=lambda path: path.stem)
+@pytest.mark.parametrize("package", MAY_IMPORT)
+def test_imports_of_a_package_point_downward(package):
+    for path in files_of(package):
+        above = imported_modules(path) - MAY_IMPORT[package] - {package}
+        assert not above, f"{dotted(path)} imports {above}"
+
+
+def test_training_fast_is_imported_by_nobody():
+    """devices.speed_up asks for it by name, and does without it."""
+    for path in FILES:
+        if "fast" not in path.parts:
+            assert not [name for name in imported_names(path) if name.startswith("training.fast")]
+
+
+def test_there_is_no_circle():
+    """Each file can be read before those that import it."""
+    files = {dotted(path): path for path in FILES}
+    imports = {name: set(imported_names(path)) & files.keys() for name, path in files.items()}
+    while imports:
+        free = {name for name, needed in imports.items() if not needed & imports.keys()}
+        assert free, f"a circle among {sorted(imports)}"
+        for name in free:
+            del imports[name]
+
+
+@pytest.mark.parametrize("path", files_of("checks"), ids=lambda path: path.stem)
 def test_the_checks_of_a_part_can_be_taken_away(path):
     """Part 1 ships without part 2."""
-    room = path.relative_to(ROOT).parts[1:-1]
-    allowed = {(): {"part1"}, ("part1",): {"part1"}, ("part2",): {"part1", "part2"}}[room]
+    folder = path.relative_to(ROOT).parts[1:-1]
+    allowed = {(): {"part1"}, ("part1",): {"part1"}, ("part2",): {"part1", "part2"}}[folder]
     ours = [name.split(".") for name in imported_names(path) if name.startswith("checks.")]
     assert {name[1] for name in ours if len(name) > 2} <= allowed
-    assert not {"course", "tests", "lessons", *CHECKS} & set(imported_modules(path))
 
 
-def test_the_checks_have_no_circle():
-    imports = {}
-    for path in CHECK_FILES:
-        name = ".".join(path.relative_to(ROOT).with_suffix("").parts)
-        imports[name] = {one for one in imported_names(path) if one.startswith("checks.")}
-    assert without_circle(imports)
+@pytest.mark.parametrize("path", TECHNIQUES, ids=dotted)
+def test_techniques_know_nothing_of_scripts_and_data(path):
+    """Pure functions, small modules: of ours they import each other and training/."""
+    assert imported_modules(path) <= {"extensions", "training", "utils"}
 
 
-@pytest.mark.parametrize("path", PRETRAINING, ids=lambda path: path.stem)
-def test_pre_training_stands_on_the_model(path):
-    allowed = {name for name, layer in LAYERS.items() if layer < 3} | PACKAGE.keys()
-    ours = set(imported_modules(path)) & {*LAYERS, *CHECKS, *PACKAGE, "checks"}
-    assert ours <= allowed
-    order = [
-        f"pretraining.{name}"
-        for name in ("corpus", "model", "masking", "presets", "pretrain", "ship")
-    ]
-    lower = {name for name in imported_names(path) if name.startswith("pretraining.")}
-    assert lower <= set(order[: order.index(f"pretraining.{path.stem}")])
-
-
-def dotted(path):
-    return ".".join(path.relative_to(ROOT).with_suffix("").parts)
-
-
-@pytest.mark.parametrize("path", TRAINING, ids=dotted)
-def test_training_stands_on_itself(path):
-    """Nothing of the desk, so that each file there can be read without it."""
-    assert not set(imported_modules(path)) & {*LAYERS, *CHECKS, "pretraining", "checks"}
-    fast = [name for name in imported_names(path) if name.startswith("training.fast")]
-    assert not fast or dotted(path) == "training.acceleration"  # which does without it, too
-
-
-def test_there_is_no_circle_among_the_desk_and_training():
-    """Each file can be read before those that import it."""
-    files = {dotted(path): path for path in (*root_modules(), *TRAINING)}
-    assert without_circle(
-        {name: set(imported_names(path)) & files.keys() for name, path in files.items()}
-    )
-
-
-@pytest.mark.parametrize("path", [*root_modules(), *TRAINING], ids=dotted)
-def test_nothing_of_ours_is_imported_inside_a_function(path):
-    """It would hide a circle. Only the checks import there: a student's file, which may fail."""
-    if path.stem in CHECKS:
-        pytest.skip("checks import a student's file when they look at it")
-    ours = {*LAYERS, *CHECKS, *PACKAGE, "checks", "extensions"}
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+def inside_functions(tree):
+    """The nodes in the bodies of functions."""
+    for node in ast.walk(tree):
         if isinstance(node, ast.FunctionDef):
-            body = ast.Module(node.body, [])
-            inside = {name.split(".")[0] for name in names_in(body)}
-            assert not inside & ours, f"{path}: {node.name}"
+            yield from node.body
+
+
+@pytest.mark.parametrize(
+    "package",
+    ["", "training", "pretraining", "extensions", "lessons"],
+    ids=lambda name: name or ".",
+)
+def test_nothing_of_ours_is_imported_inside_a_function(package):
+    """It would hide a circle. Only the checks import there: a student's file, which may fail."""
+    paths = files_of(package) if package else [ROOT / f"{name}.py" for name in LAYERS]
+    for path in paths:
+        name = path.relative_to(ROOT).as_posix()
+        for statement in inside_functions(parsed(path)):
+            inside = {name.split(".")[0] for name in names_in(statement)}
+            assert not inside & OURS, f"{name}:{statement.lineno}"
+            by_name = re.findall(r"import_module\(f?['\"](\w+)", ast.unparse(statement))
+            assert name in LATE or not OURS & {*by_name}, f"{name}:{statement.lineno}"
+
+
+# ---------------------------------------------------------------------------------------------
+# The loop
+
+
+def loop_of(path):
+    """``for … in run.epochs():``, the only one of a script."""
+    loops = (node for node in ast.walk(parsed(path)) if isinstance(node, ast.For))
+    (loop,) = (node for node in loops if ast.unparse(node.iter) == "run.epochs()")
+    return loop
 
 
 @pytest.mark.parametrize("name", LOOPS)
 def test_every_script_has_its_loop_in_sight(name):
-    """From the epochs to their end it fits in one look, and nothing in it calls back."""
-    text = (ROOT / name).read_text(encoding="utf-8")
-    solution = re.compile(r"^ *### BEGIN SOLUTION.*?### END SOLUTION.*?\n", re.M | re.S)
-
-    def stub(region):
-        return re.sub(r"^(?!.*### STUB: ).*\n", "", region[0], flags=re.M).replace("### STUB: ", "")
-
-    (loop,) = (
-        node
-        for node in ast.walk(ast.parse(solution.sub(stub, text)))
-        if isinstance(node, ast.For) and ast.unparse(node.iter) == "run.epochs()"
-    )
+    """From the epochs to their end it fits in one look, in the order of a textbook."""
+    loop = loop_of(ROOT / name)
     assert loop.end_lineno - loop.lineno + 1 <= LONGEST_LOOP
-    called = [ast.unparse(node.func) for node in ast.walk(loop) if isinstance(node, ast.Call)]
-    assert {"run.batches", "run.micro_batches", "run.backward", "run.step"} <= set(called)
+    calls = [node for node in ast.walk(loop) if isinstance(node, ast.Call)]
+    lines = {}
+    for call in calls:
+        if isinstance(call.func, ast.Attribute):
+            owner = ast.unparse(call.func.value)
+            owner = owner if owner in ("run", "optimizer") else ""
+            lines[f"{owner}.{call.func.attr}"] = call.lineno
+    steps = [".backward", "run.before_update", "optimizer.step", "optimizer.zero_grad"]
+    steps.append("run.end_step")
+    missing = {*steps, "run.batches"} - lines.keys()
+    assert not missing, f"{name}: {missing} not in sight"
+    assert [lines[step] for step in steps] == sorted(lines[step] for step in steps)
 
 
-@pytest.mark.parametrize("path", ROOMS, ids=dotted)
-def test_techniques_know_nothing_of_scripts_and_data(path):
-    """Pure functions, small modules: of ours they import each other and training/."""
-    above = {*LAYERS, *CHECKS, "checks", "pretraining"} - {"utils"}
-    assert not set(imported_modules(path)) & above
-    others = {name for name in imported_names(path) if name.startswith("extensions.")}
-    assert {name.split(".")[1] for name in others} <= {room.parent.name for room in ROOMS}
-
-
-def test_nothing_at_the_root_knows_extensions():
-    """They stay with the staff: what a student gets must run without them."""
-    for path in (*root_modules(), *TRAINING, *CHECK_FILES):
-        assert "extensions" not in set(imported_modules(path)), path
+def attributes_of_run():
+    """Methods, and what its own methods set."""
+    tree = parsed(ROOT / "training" / "loop" / "run.py")
+    (run,) = (node for node in tree.body if getattr(node, "name", "") == "Run")
+    set_there = {
+        node.attr
+        for node in ast.walk(run)
+        if isinstance(node, ast.Attribute)
+        and isinstance(node.ctx, ast.Store)
+        and ast.unparse(node.value) == "self"
+    }
+    return {*dir(Run)} | set_there
 
 
 @pytest.mark.parametrize(
-    "name", ["classifier.py", "multitask_classifier.py", "extensions/multitask.py"]
+    "pattern",
+    [
+        *LOOPS,
+        "training/loop/run.py",
+        "course/mistakes/*.txt",
+        "course/variants/*.txt",
+        "course/variants/*/*.py",
+        "docs/*.md",
+    ],
 )
-def test_every_function_fits_in_one_look(name):
-    tree = ast.parse((ROOT / name).read_text(encoding="utf-8"))
-    functions = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)]
-    assert max(node.end_lineno - node.lineno + 1 for node in functions) <= LONGEST_FUNCTION
+def test_what_is_asked_of_run_exists(pattern):
+    """In scripts, docstrings, incorrect and other solutions, and the texts."""
+    known = attributes_of_run()
+    for path in ROOT.glob(pattern):
+        asked = re.findall(r"(?<![\w.])run\.(\w+)\(", path.read_text(encoding="utf-8"))
+        assert set(asked) <= known, f"{path.relative_to(ROOT)}: {set(asked) - known}"
+
+
+# ---------------------------------------------------------------------------------------------
+# Markers and texts
 
 
 def test_solution_markers_pair_up_and_stand_in_the_table():

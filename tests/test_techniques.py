@@ -18,7 +18,6 @@ from torch.nn import functional as F
 import multitask_classifier
 from bert import BertModel
 from datasets import load_pairs
-from evaluation import read_predictions
 from extensions import multitask, objective
 from extensions.features.word_tags import WordTags, load_tagger
 from extensions.flags import OPTIMIZERS, TechniqueFlags, get_args
@@ -33,6 +32,7 @@ from tokenizer import BertTokenizer
 from training.cli.task_flags import name_outputs
 from training.files.course_files import find_course_files
 from training.files.errors import InputError
+from training.files.predictions import read_predictions
 from training.loop import run as training_run
 from training.loop.batches import LengthBatches
 from training.loop.checkpoints import ResumePoint, StopRequest, load_checkpoint

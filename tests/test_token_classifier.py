@@ -22,10 +22,7 @@ from support import (
 from transformers import AutoTokenizer, BertForTokenClassification
 
 from bert import BertModel
-from lessons import token_classifier as lesson
-from lessons.token_classifier import TokenClassifier, tag_loss
-from tokenizer import BertTokenizer
-from training.files.entities import (
+from extensions.entities import (
     NO_LABEL,
     Sentence,
     TaggedWords,
@@ -34,6 +31,9 @@ from training.files.entities import (
     labels_of,
     read_sentences,
 )
+from lessons import token_classifier as lesson
+from lessons.token_classifier import TokenClassifier, tag_loss
+from tokenizer import BertTokenizer
 from training.files.errors import InputError
 
 LABELS = ["O", "B-LOC", "I-LOC", "B-PER", "I-PER"]

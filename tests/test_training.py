@@ -1,11 +1,13 @@
 """What training runs share (training/): batches, precision, schedule, progress, the run itself."""
 
+import ast
 import json
 import math
 import os
 import signal
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -18,18 +20,27 @@ from hypothesis import strategies as st
 from support import ROOT, draw_nothing, make_rows, one_line_error
 from torch import nn
 from torch.nn import functional as F
+from torch.utils._python_dispatch import TorchDispatchMode
 
 import classifier
+import multitask_classifier
+from bert import BertModel
 from datasets import SentenceClassificationDataset
 from optimizer import AdamW
-from training import acceleration
 from training.files.errors import InputError
 from training.loop import devices
-from training.loop.batches import LengthBatches, TrainingLoader, evaluation_loader, micro_batches
+from training.loop.batches import (
+    LengthBatches,
+    RoundRobin,
+    TrainingLoader,
+    evaluation_loader,
+    micro_batches,
+)
 from training.loop.checkpoints import ResumePoint, load_checkpoint
 from training.loop.encoder_outputs import cache_encoder_outputs
+from training.loop.means import RunningMeans
 from training.loop.progress import Progress, minutes
-from training.loop.run import Run, RunningTotals, check_finite
+from training.loop.run import Run
 from training.loop.schedule import linear_factor
 from training.reports.report import StepLog
 from utils import seed_everything
@@ -59,65 +70,116 @@ def test_every_row_exactly_once_an_epoch_and_it_goes_on(count, batch_size, epoch
     assert list(batches) == found
 
 
-def test_order_is_new_each_epoch_and_the_same_for_a_seed():
+def test_order_is_new_each_epoch_and_follows_its_seed_alone():
     lengths = some_lengths(300)
 
     def orders(seed, epochs=(1, 2, 3)):
         batches = LengthBatches(lengths, 8, seed)
         found = []
         for epoch in epochs:
-            batches.epoch = epoch
+            batches.set_epoch(epoch)
             found.append(str(list(batches)))
         return found
 
     first = orders(seed=1)
     assert len(set(first)) == 3
+    torch.manual_seed(5)  # the run's random numbers are another matter
+    before = torch.get_rng_state()
     assert orders(seed=1) == first
+    assert torch.equal(torch.get_rng_state(), before)
     assert orders(seed=1, epochs=(3, 2)) == [first[2], first[1]]  # no memory of earlier epochs
     assert not set(orders(seed=2)) & set(first)
 
 
-def test_order_does_not_depend_on_the_global_seed():
-    torch.manual_seed(0)
-    first = list(LengthBatches(some_lengths(50), 8, seed=1))
-    torch.manual_seed(1)
-    before = torch.get_rng_state()
-    assert list(LengthBatches(some_lengths(50), 8, seed=1)) == first
-    assert torch.equal(torch.get_rng_state(), before)
-
-
-def padding(batches, lengths) -> float:
-    """The share of pieces in padded batches that is padding."""
-    padded = sum(len(batch) * max(lengths[row] for row in batch) for batch in batches)
-    return 1 - sum(lengths) / padded
-
-
-def test_little_padding():
+def test_little_padding_in_batches_that_do_not_come_sorted():
     lengths = some_lengths(2000)
-    plain = torch.randperm(2000, generator=torch.Generator().manual_seed(0)).view(-1, 8).tolist()
-    assert padding(plain, lengths) > 0.4
-    assert padding(list(LengthBatches(lengths, 8, seed=0)), lengths) < 0.05
-
-
-def test_batches_do_not_come_sorted():
-    lengths = some_lengths(400)
-    longest = [max(lengths[row] for row in batch) for batch in LengthBatches(lengths, 8, seed=0)]
-    assert longest not in (sorted(longest), sorted(longest, reverse=True))
+    batches = list(LengthBatches(lengths, 8, seed=0))
+    longest = [max(lengths[row] for row in batch) for batch in batches]
+    assert sum(map(len, batches)) == 2000
+    assert sum(lengths) > 0.95 * sum(8 * width for width in longest)
     correlation = torch.corrcoef(torch.tensor([range(len(longest)), longest]).float())[0, 1]
     assert abs(correlation) < 0.5
 
 
+def small_set(model: Path, count: int, first_id: int = 0) -> SentenceClassificationDataset:
+    rows = [(text, 0, key) for key, text in make_rows(count, first_id=first_id)]
+    return SentenceClassificationDataset(rows, SimpleNamespace(model=str(model)))
+
+
 def test_evaluation_takes_every_row_longest_first(tiny_model_folder):
-    rows = [(text, 0, key) for key, text in make_rows(21)]
-    data = SentenceClassificationDataset(rows, SimpleNamespace(model=str(tiny_model_folder)))
+    data = small_set(tiny_model_folder, 21)
     batches = list(evaluation_loader(data, 4))
     assert sorted(key for batch in batches for key in batch["sent_ids"]) == sorted(
-        key for _, _, key in rows
+        key for _, _, key in data
     )
     widths = [batch["token_ids"].shape[1] for batch in batches]
     assert widths == sorted(widths, reverse=True)
     assert widths[0] == max(data.lengths())
     assert [len(batch["sents"]) for batch in batches] == [4, 4, 4, 4, 4, 1]
+
+
+def test_a_training_loader_continues_where_it_was_left(tiny_model_folder):
+    """The same batches, and the same random numbers for dropout afterwards."""
+    data = small_set(tiny_model_folder, 33)
+    loader = TrainingLoader(data, 4, seed=0)
+    assert loader.pieces_per_batch == sum(data.lengths()) / 9
+    loader.set_epoch(2)
+    torch.manual_seed(7)
+    whole, states = [], []
+    for batch in loader:
+        states.append(torch.get_rng_state())
+        whole.append(batch["sent_ids"])
+    torch.set_rng_state(states[4])
+    loader.set_epoch(2, skip=5)
+    assert [batch["sent_ids"] for batch in loader] == whole[5:]
+    assert torch.equal(torch.get_rng_state(), states[-1])
+
+
+@pytest.fixture
+def round_robin(tiny_model_folder) -> RoundRobin:
+    """Sets of 4, 1 and 2 batches; eight steps an epoch."""
+    sizes = {"large": 13, "small": 3, "middle": 8}
+    loaders = {
+        name: TrainingLoader(small_set(tiny_model_folder, size, 100 * i), 4, seed=0)
+        for i, (name, size) in enumerate(sizes.items())
+    }
+    return RoundRobin(loaders, steps=8)
+
+
+def test_round_robin_takes_the_sets_in_turn_and_each_without_end(round_robin):
+    seen, names = {name: [] for name in round_robin.loaders}, []
+    for epoch in range(1, 7):
+        round_robin.set_epoch(epoch, 0)
+        for batch in round_robin:
+            names.append(batch["task"])
+            seen[names[-1]] += batch["sent_ids"]
+    assert names == ["large", "small", "middle", "large", "small", "middle", "large", "small"] * 6
+    for name, loader in round_robin.loaders.items():
+        rows = {key for _, _, key in loader.dataset}
+        rounds = [seen[name][i : i + len(rows)] for i in range(0, len(seen[name]), len(rows))]
+        whole = [keys for keys in rounds if len(keys) == len(rows)]
+        assert len(whole) >= 3
+        assert all(set(keys) == rows for keys in whole)  # each row once in each round
+        assert len(set(map(str, whole))) > 1  # in new orders
+    pieces = [round_robin.loaders[name].pieces_per_batch for name in names[:8]]
+    assert round_robin.pieces_per_batch == pytest.approx(sum(pieces) / 8)
+
+
+def test_round_robin_resumed_anywhere_has_the_same_rows_and_draws_nothing(round_robin):
+    """Nothing from the global random numbers, whether it was interrupted or not."""
+    torch.manual_seed(7)
+    before = torch.get_rng_state()
+    whole = {}
+    for epoch in (1, 2, 3):
+        round_robin.set_epoch(epoch, 0)
+        whole[epoch] = [(batch["task"], batch["sent_ids"]) for batch in round_robin]
+    for epoch, skip in ((1, 0), (1, 5), (2, 3), (3, 7), (3, 8)):
+        round_robin.set_epoch(epoch, skip)
+        rest = [(batch["task"], batch["sent_ids"]) for batch in round_robin]
+        assert rest == whole[epoch][skip:]
+    assert torch.equal(torch.get_rng_state(), before)
+    with one_line_error("--steps_per_epoch 2 is too few", "middle would never have a step"):
+        RoundRobin(round_robin.loaders, steps=2)
 
 
 # ---------------------------------------------------------------------------------------------
@@ -162,45 +224,70 @@ def test_the_factor_is_that_of_transformers(steps, warmup):
         assert linear_factor(step, steps, warmup, decay=False) == constant
 
 
-def small_run(model=None, optimizer=None, loader=(), **flags) -> Run:
-    """A run of ten steps on a small layer; nothing is written before ``with``."""
+class SmallLoader(list):
+    """Batches of numbers, the same in every epoch."""
+
+    pieces_per_batch = 12.0
+
+    def __init__(self, count: int):
+        chance = torch.Generator().manual_seed(count)
+        mask = torch.ones(4, 3, dtype=torch.int64)
+        super().__init__(
+            {
+                "token_ids": torch.rand(4, 3, generator=chance),
+                "attention_mask": mask,
+                "labels": mask[:, 0],
+            }
+            for _ in range(count)
+        )
+
+    def set_epoch(self, epoch: int, skip: int) -> None:
+        assert skip == 0
+
+
+def small_run(count=10, **flags) -> Run:
+    """A run of ``count`` steps an epoch on a small layer; writes nothing before ``with``."""
     torch.manual_seed(0)
-    model = model or nn.Linear(3, 2)
-    optimizer = optimizer or AdamW(model.parameters(), lr=0.5)
+    model = nn.Linear(3, 2)
     off = {"clip": None, "warmup": 0.0, "decay": False, "accumulate": 1, "precision": "fp32"}
-    off |= {"epochs": 1, "patience": None, "resume": False}
+    off |= {"epochs": 1, "patience": None, "resume": False, "tensorboard": None}
     return Run(
         SimpleNamespace(**(off | flags)),
         model,
-        optimizer,
-        loader,
+        AdamW(model.parameters(), lr=0.5),
+        SmallLoader(count),
         point=ResumePoint("x.resume", {}),
         checkpoint="x.pt",
-        totals=("rows", "loss"),
         steps_file="x-steps.csv",
-        steps=10,
     )
 
 
-def small_step(number=4, **flags) -> tuple[nn.Module, AdamW]:
-    """A layer with gradients, after the step of that number, of ten."""
+def one_step(run: Run, batch: dict, scale: float = 1.0) -> None:
+    """The body of a script's loop."""
+    for rows, _, labels in run.micro_batches(batch):
+        logits = run.model(rows)
+        loss = scale * F.cross_entropy(logits, labels)
+        (loss * len(labels) / len(batch["labels"])).backward()
+        run.log(len(labels), loss=loss, train_acc=logits.argmax(dim=-1) == labels)
+    run.before_update()
+    run.optimizer.step()
+    run.optimizer.zero_grad()
+    run.end_step()
+
+
+def before_step(number=4, **flags) -> Run:
+    """A run whose model has gradients, before the step of that number, of ten."""
     run = small_run(**flags)
     run.model(torch.full((4, 3), 9.0)).square().sum().backward()
-    kept = []
-    run.optimizer.step = lambda: kept.extend(p.grad.clone() for p in run.model.parameters())
-    run.step_number = number
-    run.step()
-    for parameter, grad in zip(run.model.parameters(), kept, strict=True):
-        assert parameter.grad is None  # for the next step
-        parameter.grad = grad
-    return run.model, run.optimizer
+    run.position.step = number
+    run.before_update()
+    return run
 
 
 @pytest.mark.parametrize("clip", [0.7, 1e6])
 def test_clipping_is_that_of_torch(clip):
     """Small gradients are left alone."""
-    plain, _ = small_step()
-    clipped, _ = small_step(clip=clip)
+    plain, clipped = before_step().model, before_step(clip=clip).model
     norm = torch.cat([p.grad.flatten() for p in clipped.parameters()]).norm()
     assert (norm.item() == pytest.approx(0.7, rel=1e-4)) == (clip == 0.7)
     nn.utils.clip_grad_norm_(plain.parameters(), clip)
@@ -208,14 +295,17 @@ def test_clipping_is_that_of_torch(clip):
         assert torch.equal(ours.grad, theirs.grad)
 
 
-def test_the_learning_rate_of_a_step():
-    for flags, expected in (
+@pytest.mark.parametrize(
+    ("flags", "expected"),
+    [
         ({}, 0.5),
-        ({"warmup": 0.5}, 0.5 * 3 / 5),
-        ({"decay": True}, 0.5 * 7 / 10),
-        ({"warmup": 0.2, "decay": True}, 0.5 * 7 / 8),
-    ):
-        assert small_step(**flags)[1].param_groups[0]["lr"] == expected
+        ({"warmup": 0.5}, 0.5 * 4 / 5),
+        ({"decay": True}, 0.5 * 6 / 10),
+        ({"warmup": 0.2, "decay": True}, 0.5 * 6 / 8),
+    ],
+)
+def test_the_learning_rate_of_a_step(flags, expected):
+    assert before_step(**flags).optimizer.param_groups[0]["lr"] == expected
 
 
 @pytest.mark.parametrize("rows", [1, 5, 8, 11])
@@ -283,12 +373,6 @@ def test_curves_for_tensorboard(flags, monkeypatch):
     assert scores == [(len(steps) // 2 * row["epoch"], row["dev_acc"]) for row in last_epochs()]
 
 
-def test_tensorboard_has_to_be_installed(flags, monkeypatch):
-    monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", None)
-    with one_line_error("--tensorboard needs a package: pip install tensorboard"):
-        trained(flags, tensorboard="board")
-
-
 def last_epochs() -> list[dict]:
     """The metrics of every epoch of the last run."""
     return json.loads(Path("x-metrics.json").read_text())["epochs"]
@@ -296,11 +380,10 @@ def last_epochs() -> list[dict]:
 
 def without_dropout(monkeypatch, args) -> None:
     monkeypatch.setattr(nn.Dropout, "forward", lambda self, x: x)
-    monkeypatch.setattr(acceleration, "use_short_draws", lambda model: None)
     args.hidden_dropout_prob = 0.0
 
 
-@pytest.mark.parametrize("count", [2, 3, 5, 30])
+@pytest.mark.parametrize("count", [3, 30])
 def test_parts_have_the_gradients_of_a_batch(flags, monkeypatch, count):
     """Each step's, over 25 rows in batches of 8: the last part and the last batch are smaller."""
     without_dropout(monkeypatch, flags)
@@ -339,93 +422,99 @@ def test_early_stopping(flags, monkeypatch, patience, last):
 # A frozen encoder that runs once
 
 
-def frozen_model(args) -> tuple[nn.Module, tuple]:
-    data = classifier.read_data(args, ("train", "dev"))
-    args = SimpleNamespace(**(vars(args) | {"option": "pretrain"}))
-    return classifier.new_model(args, data.num_labels)[0], (data.train, data.dev)
-
-
 def count_encoding(monkeypatch) -> list[int]:
     """How many rows went through BERT's layers, call by call."""
-    rows, encode = [], classifier.BertModel.encode
+    rows, encode = [], BertModel.encode
 
     def counted(self, hidden, mask):
         rows.append(len(hidden))
         return encode(self, hidden, mask)
 
-    monkeypatch.setattr(classifier.BertModel, "encode", counted)
+    monkeypatch.setattr(BertModel, "encode", counted)
     return rows
 
 
-def test_remembered_outputs_are_the_encoders(flags, monkeypatch):
-    model, sets = frozen_model(flags)
-    model.eval()
-    names = list(model.state_dict())
-    batches = [batch for data in sets for batch in evaluation_loader(data, 5)]
+def test_cached_outputs_are_the_encoders(flags, monkeypatch):
+    """Whatever the padding; a batch with a text that was not seen is encoded."""
+    flags.option = "pretrain"
+    data = classifier.read_data(flags, ("train", "dev"))
+    model, _ = classifier.new_model(flags, data.num_labels)
+    sets = (data.train, data.dev)
+    keys, names = ("token_ids", "attention_mask"), list(model.state_dict())
+    batches = [batch for each in sets for batch in evaluation_loader(each, 5)]
+    inputs = [tuple(F.pad(batch[key], (0, 5)) for key in keys) for batch in batches]
+    unseen = data.train.collate_fn([data.train[0], ("not yet seen", 0, "x")])
+    unseen = tuple(unseen[key] for key in keys)
     with torch.no_grad():
-        expected = [model(batch["token_ids"], batch["attention_mask"]) for batch in batches]
+        expected = [model.eval()(*tensors) for tensors in (*inputs, unseen)]
+        states = model.bert(*unseen)["last_hidden_state"]
     rows = count_encoding(monkeypatch)
-    model.bert.train()
-    cache_encoder_outputs(model.bert, sets, 3, CPU)
-    assert sum(rows) == sum(map(len, sets))  # each text once
+    cache_encoder_outputs(model, [model.forward], sets, 3, CPU)
+    assert sum(rows) - sum(map(len, sets)) in (3, 6)  # each text once, a batch to look first
+    rows.clear()
     model.bert.train()  # as it is while the head learns: there must be no dropout
-    for batch, logits in zip(batches, expected, strict=True):
-        found = model(batch["token_ids"], batch["attention_mask"])
-        torch.testing.assert_close(found, logits, rtol=0, atol=1e-6)
-    assert sum(rows) == sum(map(len, sets))
+    for tensors, logits in zip(inputs, expected, strict=False):
+        torch.testing.assert_close(model(*tensors), logits, rtol=0, atol=1e-6)
+    assert model.bert(*inputs[0])["last_hidden_state"].shape == (5, 1, 32)
+    assert rows == []
+    torch.testing.assert_close(model.eval()(*unseen), expected[-1], rtol=0, atol=1e-6)
+    torch.testing.assert_close(model.bert(*unseen)["last_hidden_state"], states)
+    assert rows == [2, 2]
     assert list(model.state_dict()) == names
 
 
-def test_padding_does_not_hide_a_remembered_text(flags, monkeypatch):
-    model, (train_set, _) = frozen_model(flags)
-    cache_encoder_outputs(model.bert, [train_set], 8, CPU)
-    rows = count_encoding(monkeypatch)
-    batch = train_set.collate_fn([train_set[3]])
-    wide = [F.pad(batch[key], (0, 5)) for key in ("token_ids", "attention_mask")]
-    found = model.bert(*wide)
-    assert found["pooler_output"].shape == (1, 32)
-    assert found["last_hidden_state"].shape == (1, 1, 32)
-    assert rows == []
+def mean_of_tokens(self, input_ids, attention_mask):
+    """(B, L), (B, L) → (B, D), by all tokens' states."""
+    states = self.bert(input_ids, attention_mask)["last_hidden_state"]
+    weights = attention_mask[:, : states.shape[1], None].float()
+    return (states * weights).sum(dim=1) / weights.sum(dim=1)
 
 
-def test_a_text_not_seen_is_encoded(flags, monkeypatch):
-    model, (train_set, _) = frozen_model(flags)
-    model.eval()
-    batch = train_set.collate_fn([train_set[0], ("not yet seen", 0, "x")])
-    inputs = batch["token_ids"], batch["attention_mask"]
-    with torch.no_grad():
-        expected = model.bert(*inputs)
-        cache_encoder_outputs(model.bert, [train_set], 8, CPU)
-        rows = count_encoding(monkeypatch)
-        found = model.bert(*inputs)
-    assert rows == [2]
-    assert torch.equal(found["last_hidden_state"], expected["last_hidden_state"])
-    assert torch.equal(found["pooler_output"], expected["pooler_output"])
+def state_of_cls(self, input_ids, attention_mask):
+    return self.bert(input_ids, attention_mask)["last_hidden_state"][:, 0]
+
+
+@pytest.mark.parametrize(("pool", "is_cached"), [(mean_of_tokens, False), (state_of_cls, True)])
+def test_a_frozen_bert_is_cached_only_if_the_model_looks_at_cls_alone(
+    pool, is_cached, tiny_model_folder, tiny_data, tmp_path, monkeypatch, capsys
+):
+    """Else the run is the one with --reencode, to the last digit, and says so."""
+    monkeypatch.chdir(tmp_path)
+    draw_nothing(monkeypatch)
+    monkeypatch.setattr(multitask_classifier.MultitaskBERT, "forward", pool)
+    line = (
+        f"--model {tiny_model_folder} --data_dir {tiny_data} --tasks sst,sts --epochs 2 --lr 0.01"
+    )
+    results = []
+    for more in ("", " --reencode"):
+        args = multitask_classifier.get_args((line + more).split())
+        seed_everything(args.seed)
+        multitask_classifier.train_multitask(args)
+        metrics = json.loads(Path("predictions/multitask-metrics.json").read_text())
+        results.append(metrics["epochs"])
+        said = "the frozen BERT runs again in every step" in capsys.readouterr().out
+        assert said == (not is_cached and not more)
+        multitask_classifier.test_model(args)
+        scores = "  ".join(f"{key} {metrics['best'][key]:.3f}" for key in ("sst", "sts", "overall"))
+        assert f"dev  {scores}\n" in capsys.readouterr().out
+    assert (results[0] == results[1]) == (not is_cached)  # a cached encoder has no dropout
 
 
 def test_a_head_learns_as_on_a_frozen_encoder_in_evaluation_mode(flags, monkeypatch):
     flags.option, flags.epochs, flags.lr, flags.hidden_dropout_prob = "pretrain", 3, 1e-2, 0.0
     rows = count_encoding(monkeypatch)
-    remembered = trained(flags)
+    cached = trained(flags)
     epochs = last_epochs()
-    assert sum(rows) == 25 + 11
-    # The other way: every batch anew, by an encoder that model.train() does not reach
-    monkeypatch.setattr(
-        classifier.BertModel, "train", lambda self, mode=True: nn.Module.train(self, False)
-    )
+    assert sum(rows) == 25 + 11 + 2 * 8  # a batch twice, to see whether [CLS] is enough
+    # The other way: every batch again, by an encoder that model.train() does not reach
+    monkeypatch.setattr(BertModel, "train", lambda self, mode=True: nn.Module.train(self, False))
     rows.clear()
-    anew = trained(flags, reencode=True)
+    again = trained(flags, reencode=True)
     assert sum(rows) == 3 * (25 + 11)
     for ours, theirs in zip(epochs, last_epochs(), strict=True):
         assert ours == pytest.approx(theirs, abs=1e-5)
-    for name, tensor in anew.items():
-        torch.testing.assert_close(remembered[name], tensor, rtol=0, atol=1e-5)
-
-
-def test_reencode_has_dropout_in_the_encoder(flags):
-    flags.option, flags.hidden_dropout_prob = "pretrain", 0.0
-    remembered, anew = trained(flags), trained(flags, reencode=True)
-    assert not torch.equal(remembered["classifier.weight"], anew["classifier.weight"])
+    for name, tensor in again.items():
+        torch.testing.assert_close(cached[name], tensor, rtol=0, atol=1e-5)
 
 
 # ---------------------------------------------------------------------------------------------
@@ -500,21 +589,6 @@ def test_an_estimate_after_an_interruption_counts_what_went_before(clock, capsys
     assert told_by(capsys) == ["estimate: training takes about 1 min 52 s in all, 6 s are left"]
 
 
-def test_the_bar_goes_on_where_the_run_stopped(monkeypatch):
-    shown = {}
-
-    class Bar(list):
-        disable = True
-
-        def __init__(self, items, name, **options):
-            super().__init__(items)
-            shown.update(options, name=name)
-
-    monkeypatch.setattr("training.loop.progress.tqdm", Bar)
-    assert len(list(Progress(total=10).bar([batch_of(1)] * 2, "epoch 3", 5, 7))) == 2
-    assert (shown["initial"], shown["total"], shown["name"]) == (5, 7, "epoch 3")
-
-
 def test_the_first_steps_promise_nothing(monkeypatch, capsys):
     """Ten steps of 60 s each, as when torch compiles, then 90 of 1 s: 11 min 30 s, not 100 min."""
     clock = Clock(monkeypatch)
@@ -527,21 +601,6 @@ def test_the_first_steps_promise_nothing(monkeypatch, capsys):
     assert told.startswith("estimate: training takes about 11 min 30 s in all, 1 min 24 s are left")
 
 
-def test_a_slow_step_does_not_count_for_all_that_follow(clock):
-    """The speed is an average over the last steps: one of 50 times their length shows in part."""
-    progress = Progress(total=1000)
-    steps = progress.bar([batch_of(1)] * 1000, "epoch 1", 0, 1000)
-    next(steps)
-    for number in range(200):
-        clock.now += 50.0 if number == 199 else 1.0
-        next(steps)
-    assert 1.5 < 1 / progress.speed() < 2.5
-    for _ in range(300):
-        clock.now += 1.0
-        next(steps)
-    assert 1 / progress.speed() == pytest.approx(1.0, abs=0.01)
-
-
 def test_evaluations_that_are_still_to_come_take_as_long_as_the_last(clock):
     progress = Progress(total=300, evaluations=3)
     for epoch in (1, 2):
@@ -550,32 +609,6 @@ def test_evaluations_that_are_still_to_come_take_as_long_as_the_last(clock):
         if epoch == 2:
             assert progress.left() == pytest.approx(10.0 + 30.0)  # an epoch and its evaluation
         clock.now += 30.0
-
-
-@pytest.mark.parametrize(
-    ("later", "corrected"),
-    [
-        (2.0, ["1 min 00 s in all, 54 s are left", "28 s in all, 14 s are left"]),
-        (7.0, ["1 min 00 s in all, 54 s are left"]),
-        (14.0, ["1 min 00 s in all, 54 s are left", "2 min 04 s in all, 1 min 02 s are left"]),
-    ],
-)
-def test_an_epoch_that_ends_corrects_the_estimate(clock, monkeypatch, capsys, later, corrected):
-    """A first batch of 6 s promises 60 s for ten; each of the rest of epoch 1 takes ``later``."""
-    monkeypatch.setattr(Progress, "LINE_EVERY", math.inf)
-    progress = Progress(total=100)
-    for epoch in (1, 2):
-        steps = progress.bar([batch_of(10)] * 5, f"epoch {epoch}", 0, 5)
-        for number, _ in enumerate(steps):
-            clock.now += later if number or epoch > 1 else 6.0
-    assert told_by(capsys) == [f"estimate: training takes about {text}" for text in corrected]
-
-
-def test_short_runs_get_no_estimate(clock, capsys):
-    progress = Progress(total=10)
-    for _ in progress.bar([batch_of(5)] * 2, "epoch 1", 0, 2):
-        clock.now += 2.0
-    assert capsys.readouterr().out == ""
 
 
 def test_a_line_a_minute_where_there_is_no_bar(clock, capsys):
@@ -606,58 +639,127 @@ def test_minutes(seconds, text):
     assert minutes(seconds) == text
 
 
-def test_running_totals_add_up_and_go_on():
-    totals = RunningTotals(("examples", "loss"), {"examples": 10.0, "loss": 4.0})
-    totals.add(examples=3, loss=1.5)
-    totals.add(loss=0.5)
-    assert totals.sums == {"examples": 10.0, "loss": 4.0}  # the step is not over
-    totals.end_step([3.0, 2.0])
-    assert totals.sums == {"examples": 13.0, "loss": 6.0}
-    assert totals.step == {"examples": 0.0, "loss": 0.0}
-    assert totals.mean("loss") == 6 / 13
-    with pytest.raises(KeyError):
-        totals.add(wrong=1)
-    totals.clear()
-    assert totals.sums == {"examples": 0.0, "loss": 0.0}
-    assert totals.mean("loss") == 0.0  # of nothing
+# ---------------------------------------------------------------------------------------------
+# The run
 
 
-def test_a_step_ends_the_totals_of_all_its_micro_batches():
-    run = small_run()
-    run.rows = 8
-    for weight in (6, 2):
-        run.backward(run.model(torch.ones(weight, 3)).mean(), weight=weight)
-        run.add(rows=weight, loss=1.0)
-    run.reduce()
-    assert run.totals.sums == {"rows": 8.0, "loss": 2.0}
-    run.reduce()  # nothing is counted twice
-    assert run.totals.sums == {"rows": 8.0, "loss": 2.0}
-    assert run.loss == pytest.approx(run.model(torch.ones(8, 3)).mean().item())
+def test_running_means_add_up_and_continue():
+    means = RunningMeans({"loss": [4.0, 10]})
+    means.add(3, 8, {"loss": torch.tensor(1.5), "right": torch.tensor([1.0, 0.0, 1.0])})
+    means.add(5, 8, {"loss": torch.tensor(0.5)})
+    assert means.read() == []  # the step is not over
+    means.end_step(0.1)
+    assert means.read() == [((3 * 1.5 + 5 * 0.5) / 8, 0.1)]
+    assert means.sums == {"loss": [4.0 + 4.5 + 2.5, 18], "right": [2.0, 3]}
+    assert means.means() == {"loss": 11 / 18, "right": 2 / 3}
+    assert means.read() == []  # nothing is counted twice
+    means.clear()
+    assert means.means() == {}
 
 
-@pytest.mark.parametrize("value", ["nan", "inf", "-inf"])
-def test_a_loss_that_is_not_finite_stops(value):
-    facts = (f"the loss is {value} in epoch 3, batch 7", "lower --lr", "kept in x.pt")
-    with one_line_error(*facts):
-        check_finite({"loss": float(value)}, 3, 7, "x.pt")
+class Reads(TorchDispatchMode):
+    """Notes what makes a CPU wait for a device: numbers that are read, and boolean indices."""
+
+    def __init__(self, monkeypatch):
+        super().__init__()
+        self.step, self.noted = 0, []
+        for name in ("tolist", "numpy"):  # these read without an operator
+            method = getattr(torch.Tensor, name)
+            monkeypatch.setattr(
+                torch.Tensor, name, lambda tensor, m=method, n=name: self.note(n) or m(tensor)
+            )
+
+    def note(self, name: str) -> None:
+        self.noted.append((self.step, name))
+
+    def __torch_dispatch__(self, function, types, inputs=(), options=None):
+        name = str(function.overloadpacket).removeprefix("aten.")
+        by_mask = name == "index" and any(i.dtype == torch.bool for i in inputs[1] if i is not None)
+        if by_mask or name in ("_local_scalar_dense", "nonzero", "masked_select"):
+            self.note(name)
+        return function(*inputs, **(options or {}))
 
 
-def test_a_training_loader_goes_on_where_it_was_left(tiny_model_folder):
-    """The same batches, and the same random numbers for dropout afterwards."""
-    rows = [(text, 0, key) for key, text in make_rows(33)]
-    data = SentenceClassificationDataset(rows, SimpleNamespace(model=str(tiny_model_folder)))
-    loader = TrainingLoader(data, 4, seed=0)
-    assert loader.pieces_per_batch == sum(data.lengths()) / 9
-    loader.set_epoch(2)
-    torch.manual_seed(7)
-    whole, states = [], []
-    for batch in loader:
-        states.append(torch.get_rng_state())
-        whole.append(batch["sent_ids"])
-    torch.set_rng_state(states[4])
-    loader.set_epoch(2, skip=5)
-    assert [batch["sent_ids"] for batch in loader] == whole[5:]
-    assert torch.equal(torch.get_rng_state(), states[-1])
+@pytest.mark.parametrize("script", [classifier, multitask_classifier])
+def test_no_step_reads_from_the_device_but_every_tenth(
+    script, tiny_model_folder, tiny_data, tmp_path, monkeypatch
+):
+    """In what the script does with a batch, from the forward pass to the end of the step."""
+    monkeypatch.chdir(tmp_path)
+    draw_nothing(monkeypatch)
+    batches = Run.batches
+    reads = Reads(monkeypatch)
+
+    def watched(run):
+        for batch in batches(run):
+            reads.step = run.position.step + 1
+            with reads:
+                yield batch
+            reads.step = 0
+
+    monkeypatch.setattr(Run, "batches", watched)
+    line = f"--model {tiny_model_folder} --data_dir {tiny_data} --option finetune --epochs 1 "
+    if script is classifier:
+        (args,) = classifier.plan(
+            classifier.get_args([*line.split(), *"--only sst --batch_size 2".split()])
+        )
+        classifier.train(args)
+    else:
+        args = multitask_classifier.get_args([*line.split(), "--steps_per_epoch", "13"])
+        multitask_classifier.train_multitask(args)
+    assert [(step, name) for step, name in reads.noted if step] == [(10, "tolist")]
+
+
+def test_reads_are_noted(monkeypatch):
+    """All that the test before this one looks for."""
+    with Reads(monkeypatch) as reads:
+        tensor = torch.tensor([1.0, 0.0])
+        tensor[0].item()
+        bool(tensor[0])
+        tensor[tensor > 0]
+        tensor.nonzero()
+        tensor.tolist()
+    names = Counter(name for _, name in reads.noted)
+    assert names == {"_local_scalar_dense": 2, "index": 1, "nonzero": 1, "tolist": 1}
+
+
+def test_run_is_short():
+    tree = ast.parse((ROOT / "training" / "loop" / "run.py").read_text(encoding="utf-8"))
+    (run,) = (node for node in tree.body if getattr(node, "name", "") == "Run")
+    assert run.end_lineno - run.lineno + 1 <= 200
+
+
+@pytest.mark.parametrize("seconds", [0.0, 60.0], ids=["written every step", "every minute"])
+@pytest.mark.parametrize("value", [math.nan, math.inf])
+def test_a_loss_that_is_not_finite_stops_and_nothing_of_it_is_saved(
+    flags, monkeypatch, value, seconds
+):
+    """13 steps an epoch; the loss of step 16 and of all later ones is spoiled."""
+    monkeypatch.setattr(ResumePoint.__init__, "__defaults__", (seconds,))
+    steps, kept = [], []
+    cross_entropy, end_epoch = F.cross_entropy, Run.end_epoch
+
+    def spoiled(logits, labels):
+        steps.append(len(labels))
+        return cross_entropy(logits, labels) * (value if len(steps) >= 16 else 1.0)
+
+    def keep(run, results):
+        end_epoch(run, results)
+        kept.append(Path(flags.filepath).read_bytes())
+
+    monkeypatch.setattr(F, "cross_entropy", spoiled)
+    monkeypatch.setattr(Run, "end_epoch", keep)
+    with one_line_error(f"loss is {value} in epoch 2, batch 3", "lower --lr", flags.filepath):
+        trained(flags, epochs=3, batch_size=2)
+    assert len(steps) <= 16 + (10 if seconds else 0)
+    assert len(kept) == 1  # epoch 1 is the last that ended
+    assert Path(flags.filepath).read_bytes() == kept[0]
+    point = load_checkpoint("sst-classifier.resume")
+    assert point["position"]["step"] == (13 if seconds else 15)
+    assert all(tensor.isfinite().all() for tensor in point["model"].values())
+    losses = [float(loss) for _, _, loss, _ in steps_in("x-steps.csv")]
+    assert len(losses) == 15
+    assert all(map(math.isfinite, losses))
 
 
 # ---------------------------------------------------------------------------------------------
@@ -678,10 +780,8 @@ def test_every_step_is_logged(flags):
     ]
     rates = [0.01 * linear_factor(step, 8, 0.5, False) for step in range(8)]
     assert [float(lr) for *_, lr in found] == pytest.approx(rates)
-    rows = [8, 8, 8, 1]  # of the batches, in some order
     means = [float(loss) for _, _, loss, _ in found]
     assert min(means[:4]) <= last_epochs()[0]["loss"] <= max(means[:4])
-    assert sum(rows) == 25
 
 
 def test_a_step_log_loses_nothing_and_keeps_nothing_that_is_done_again(tmp_path):
@@ -704,25 +804,17 @@ def test_a_step_log_loses_nothing_and_keeps_nothing_that_is_done_again(tmp_path)
     assert steps_in(tmp_path / "x-steps.csv") == []
 
 
-def test_a_full_disk_is_said_in_one_line(tmp_path):
-    (tmp_path / "x-steps.csv").mkdir()
-    log = StepLog(tmp_path / "x-steps.csv")
-    log.add(1, 1, 0.5, 0.1)
-    with pytest.raises(InputError, match=r"cannot write .*x-steps\.csv: Is a directory; make room"):
-        log.flush()
-
-
 def test_a_resumed_run_prints_its_finished_epochs_again(flags, monkeypatch, capsys):
     flags.epochs = 3
-    step = Run.step
+    end_step = Run.end_step
 
     def stopping(run):
-        if run.step_number == 10:
+        if run.position.step == 9:
             run.stop.asked = True
-        step(run)
+        end_step(run)
 
     with monkeypatch.context() as patch:
-        patch.setattr(Run, "step", stopping)
+        patch.setattr(Run, "end_step", stopping)
         with pytest.raises(InputError, match="stopped"):
             trained(flags)
     table = [line for line in told_by(capsys) if line[:6].strip() in ("epoch", "1", "2", "3")]
@@ -746,7 +838,7 @@ def test_a_resumed_run_prints_its_finished_epochs_again(flags, monkeypatch, caps
         ({"OMP_WAIT_POLICY": "active"}, None),
     ],
 )
-@pytest.mark.parametrize("script", ["classifier", "lessons.token_classifier"])
+@pytest.mark.parametrize("script", ["classifier", "multitask_classifier"])
 def test_how_long_threads_spin_is_set_before_torch(given, expected, script):
     """Where torch is imported the variable stands, whatever script it is."""
     program = (

@@ -148,28 +148,16 @@ def test_other_precisions_are_cast_to_ours(tmp_path, model, precision):
 
 
 @pytest.mark.parametrize(
-    ("changed", "config", "facts"),
+    ("changed", "config"),
     [
-        (
-            {"encoder.layer.1.attention.self.key.bias": None},
-            {},
-            ["lacks 1", "encoder.layer.1.attention.self.key.bias"],
-        ),
-        (None, {}, ["lacks 37", "and 33 more"]),
-        (
-            {"pooler.dense.weight": torch.zeros(32, 31)},
-            {},
-            ["wrong shape", "pooler.dense.weight", "(32, 31)", "(32, 32)"],
-        ),
-        (
-            {},
-            {"vocab_size": 101},
-            ["embeddings.word_embeddings.weight", "(100, 32)", "(101, 32)"],
-        ),
+        ({"encoder.layer.1.attention.self.key.bias": None}, {}),
+        (None, {}),
+        ({"pooler.dense.weight": torch.zeros(32, 31)}, {}),
+        ({}, {"vocab_size": 101}),
     ],
     ids=["one missing", "all missing", "wrong shape", "other config"],
 )
-def test_tensors_that_do_not_fit(tmp_path, model, changed, config, facts):
+def test_tensors_that_do_not_fit(tmp_path, model, message, changed, config):
     tensors = {"other.weight": torch.zeros(2)}
     if changed is not None:
         tensors = model.to_hf_weights() | changed
@@ -177,11 +165,13 @@ def test_tensors_that_do_not_fit(tmp_path, model, changed, config, facts):
     folder = checkpoint(tmp_path, model, tensors)
     values = json.loads((folder / "config.json").read_text(encoding="utf-8")) | config
     (folder / "config.json").write_text(json.dumps(values), encoding="utf-8")
-    refused(folder, str(folder), *facts)
+    with one_line_error(str(folder)) as caught:
+        BertModel.from_pretrained(folder)
+    message(str(caught.value))
 
 
 @pytest.mark.parametrize("file", [SAFETENSORS, BIN, "legacy"])
-@pytest.mark.parametrize("kept", [0, 5, 100, 2000, -2000, -1])
+@pytest.mark.parametrize("kept", [0, 100, -2000, -1])
 def test_a_truncated_file(tmp_path, model, file, kept):
     if file == "legacy":  # .bin before torch 1.6: a bare pickle, then the numbers
         buffer = io.BytesIO()

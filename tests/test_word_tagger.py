@@ -5,10 +5,10 @@ import json
 import pytest
 from support import assert_refused, succeeded
 
+from extensions.entities import read_sentences
 from extensions.features.word_tags import WordTags
 from lessons import word_tagger
 from tokenizer import BertTokenizer
-from training.files.entities import read_sentences
 
 
 @pytest.fixture

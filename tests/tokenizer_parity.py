@@ -2,15 +2,15 @@
 
     python tests/tokenizer_parity.py --data DIR
 
-DIR holds course/, imdb/ and pretrain_text/books/ (any of them may be missing). A check of a few
-minutes and not part of the tests. Exit status 1 if any text's ids differ.
+It reads every .csv and .txt file under DIR. A check of a few minutes, not part of the tests. Exit
+status 1 if any text's ids differ.
 """
 
 from __future__ import annotations
 
 import random
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import pandas as pd
@@ -41,27 +41,16 @@ SCRIPTS = [
 ]
 
 
-def course_texts(folder: Path) -> Iterable[str]:
-    """Every sentence column of every course file."""
-    for path in sorted(folder.glob("*.csv")):
-        frame = pd.read_csv(path, sep="\t", dtype=str, keep_default_na=False)
-        for column in frame.columns:
-            if column.startswith("sentence"):
-                yield from frame[column]
-
-
-def imdb_texts(folder: Path, count: int = 5_000) -> Iterable[str]:
-    """A sample of the reviews."""
-    frames = [pd.read_csv(path, usecols=["text"]) for path in sorted(folder.glob("*.csv"))]
-    texts = pd.concat(frames)["text"]
-    return texts.sample(min(count, len(texts)), random_state=SEED)
-
-
-def book_paragraphs(folder: Path, count: int = 20_000) -> Iterable[str]:
-    """A sample of the books' paragraphs, one a line."""
-    texts = [path.read_text(encoding="utf-8") for path in sorted(folder.glob("*.txt"))]
-    lines = [line for text in texts for line in text.split("\n") if line]
-    return random.Random(SEED).sample(lines, min(count, len(lines)))
+def texts_of(path: Path) -> Iterator[str]:
+    """The lines of a text file, or the text columns of a table."""
+    if path.suffix == ".txt":
+        yield from filter(None, path.read_text(encoding="utf-8").split("\n"))
+        return
+    separator = "," if path.parent.name == "imdb" else "\t"
+    table = pd.read_csv(path, sep=separator, dtype=str, keep_default_na=False)
+    for column in table.columns:
+        if column.startswith(("sentence", "text")):
+            yield from table[column]
 
 
 def random_strings(count: int, vocab: list[str]) -> Iterable[str]:
@@ -100,26 +89,22 @@ def count_differences(name: str, texts: Iterable[str], ours: BertTokenizer, rust
 
 def main() -> int:
     """Compare all sources; the exit status."""
-    parser = OneLineParser(description="our ids beside the Rust tokenizer's")
-    parser.add_argument("--data", type=Path, required=True, help="holds course/, imdb/, …")
+    parser = OneLineParser(description="compare our ids with the Rust tokenizer's")
+    parser.add_argument("--data", type=Path, required=True, help="folder of tables and texts")
+    parser.add_argument("--sample", type=positive_int, default=20_000, help="texts of a file")
     parser.add_argument("--model", help="folder or name of the model whose vocabulary is used")
     parser.add_argument("--random", type=positive_int, default=100_000, help="random strings")
     args = parser.parse_args()
     ours = BertTokenizer.from_pretrained(args.model)
     rust = load_rust(find_model(args.model) / "vocab.txt", ours.lower_case)
-    wrong = found = 0
-    for name, read in (
-        ("course", course_texts),
-        ("imdb", imdb_texts),
-        ("pretrain_text/books", book_paragraphs),
-    ):
-        if (args.data / name).is_dir():
-            found += 1
-            wrong += count_differences(name.split("/")[-1], read(args.data / name), ours, rust)
-        else:
-            print(f"{name}: not in {args.data}, left out")
-    if not found:
-        raise InputError(f"{args.data} holds none of course/, imdb/, pretrain_text/books/")
+    files = [path for path in sorted(args.data.rglob("*")) if path.suffix in (".csv", ".txt")]
+    if not files:
+        raise InputError(f"{args.data} holds neither .csv nor .txt files")
+    wrong = 0
+    for path in files:
+        texts = list(texts_of(path))
+        sample = random.Random(SEED).sample(texts, min(args.sample, len(texts)))
+        wrong += count_differences(path.name, sample, ours, rust)
     strings = random_strings(args.random, ours.pieces)
     wrong += count_differences("random strings", strings, ours, rust)
     return 1 if wrong else 0

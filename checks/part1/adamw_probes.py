@@ -61,12 +61,12 @@ def same(first: Any, second: Any) -> bool:
 
 def first_step(opt_class: type) -> str:
     """With bias correction the first step is the learning rate, against the gradient."""
-    found = moved(opt_class, 1.0)
-    if same(found, 1.0):
+    distance = moved(opt_class, 1.0)
+    if same(distance, 1.0):
         return ""
-    way = "along" if found < 0 else "against"
+    way = "along" if distance < 0 else "against"
     return (
-        f"the first step, on a gradient of 1, moves a parameter by {abs(found):.4g} · lr {way} "
+        f"the first step, on a gradient of 1, moves a parameter by {abs(distance):.4g} · lr {way} "
         "the gradient; with bias correction it is 1 · lr against it"
     )
 
@@ -75,15 +75,15 @@ def first_step_uncorrected(opt_class: type) -> str:
     """Without bias correction it is 0.1 / √0.001 learning rates."""
     corrected = moved(opt_class, 1.0)  # who fails here, too, fails for another reason
     try:
-        found = moved(opt_class, 1.0, correct_bias=False)
+        distance = moved(opt_class, 1.0, correct_bias=False)
     except Exception as error:
         return f"with correct_bias=False step() fails ({type(error).__name__})"
-    if same(found, corrected):
+    if same(distance, corrected):
         return ""  # the group's settings are probed below
-    if same(found / 10**0.5, 1.0):
+    if same(distance / 10**0.5, 1.0):
         return ""
     return (
-        f"with correct_bias=False the first step, on a gradient of 1, is {found:.4g} · lr; "
+        f"with correct_bias=False the first step, on a gradient of 1, is {distance:.4g} · lr; "
         "wanted 3.162 · lr"
     )
 
@@ -91,30 +91,30 @@ def first_step_uncorrected(opt_class: type) -> str:
 def ignores_correct_bias(opt_class: type) -> bool:
     """Whether the first step is corrected with and without; False where step() fails."""
     try:
-        found, without = (moved(opt_class, 1.0, correct_bias=correct) for correct in (True, False))
+        with_it, without = (moved(opt_class, 1.0, correct_bias=flag) for flag in (True, False))
     except Exception:
         return False
-    corrected = 0.1 < abs(found) < 3  # not 0, nor the 3.162 of moments that are not corrected
-    return corrected and same(found, without)
+    corrected = 0.1 < abs(with_it) < 3  # not 0, nor the 3.162 of moments that are not corrected
+    return corrected and same(with_it, without)
 
 
 def later_steps(opt_class: type) -> str:
     """On one and the same gradient every corrected step is the learning rate."""
     values = walk(*make(opt_class), [1.0] * 10)
-    found = (values[-2] - values[-1]) / LR
-    if same(found, 1.0):
+    last = (values[-2] - values[-1]) / LR
+    if same(last, 1.0):
         return ""
-    return f"the tenth step on a gradient of 1 is {found:.4g} · lr; with bias correction 1 · lr"
+    return f"the tenth step on a gradient of 1 is {last:.4g} · lr; with bias correction 1 · lr"
 
 
 def epsilon(opt_class: type) -> str:
     """With eps=1 it is √0.001 / (√0.001 + 1) learning rates: ε is added to the plain root."""
-    found, wanted = moved(opt_class, 1.0, eps=1.0), 0.001**0.5 / (0.001**0.5 + 1)
-    if same(found, wanted) or not same(moved(opt_class, 1.0), 1.0):
-        return ""  # of a wrong step ε would tell nothing
+    distance, expected = moved(opt_class, 1.0, eps=1.0), 0.001**0.5 / (0.001**0.5 + 1)
+    if same(distance, expected) or not same(moved(opt_class, 1.0), 1.0):
+        return ""  # in a wrong step ε would show nothing
     return (
-        f"with eps=1 the first step, on a gradient of 1, is {found:.4g} · lr; "
-        f"wanted {wanted:.4g} · lr (ε is added to √v itself)"
+        f"with eps=1 the first step, on a gradient of 1, is {distance:.4g} · lr; "
+        f"wanted {expected:.4g} · lr (ε is added to √v itself)"
     )
 
 
@@ -164,13 +164,18 @@ def memory(opt_class: type) -> str:
 
 def neighbours(opt_class: type) -> str:
     """A parameter moves as it would if it were alone."""
-    alone = walk(*make(opt_class))
-    first, second = (torch.nn.Parameter(torch.full((1,), START).double()) for _ in range(2))
-    optimizer = opt_class([first, second], lr=LR, weight_decay=0.0)
-    second.grad = torch.full_like(second, -3.0)
-    if same(walk(first, optimizer), alone):
+    if same(walk_of_two(opt_class, 0, -3.0), walk(*make(opt_class))):
         return ""
     return "a parameter moves otherwise when there is another one: something is shared"
+
+
+def walk_of_two(opt_class: type, index: int, gradient: float | None) -> list[float]:
+    """The walk of one of two parameters; the other one has always the same gradient, or none."""
+    parameters = [make(opt_class)[0] for _ in range(2)]
+    optimizer = opt_class(parameters, lr=LR, weight_decay=0.0)
+    if gradient is not None:
+        parameters[1 - index].grad = torch.full_like(parameters[index], gradient)
+    return walk(parameters[index], optimizer)
 
 
 def missing_gradient(opt_class: type) -> str:
@@ -184,9 +189,7 @@ def missing_gradient(opt_class: type) -> str:
 
 def after_a_missing_gradient(opt_class: type) -> str:
     """A parameter moves also where one before it has no gradient."""
-    missing, parameter = (torch.nn.Parameter(torch.full((1,), START).double()) for _ in range(2))
-    optimizer = opt_class([missing, parameter], lr=LR, weight_decay=0.0)
-    if same(walk(parameter, optimizer), walk(*make(opt_class))):
+    if same(walk_of_two(opt_class, 1, None), walk(*make(opt_class))):
         return ""
     return (
         "where the grad of one parameter is None, those after it do not move as they should: only "
@@ -240,8 +243,8 @@ PROBES = (
 
 def facts(opt_class: type) -> list[str]:
     """What is not as it should be, a sentence each; probes in which step() fails say nothing."""
-    found = []
+    sentences = []
     for probe in PROBES:
         with contextlib.suppress(Exception, SystemExit):
-            found.append(probe(opt_class))
-    return [sentence for sentence in found if sentence]
+            sentences.append(probe(opt_class))
+    return [sentence for sentence in sentences if sentence]

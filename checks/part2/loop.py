@@ -14,38 +14,39 @@ from __future__ import annotations
 import contextlib
 import importlib
 import io
-import itertools
 import os
 import random
 import sys
 import tempfile
 from argparse import Namespace
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 from unittest import mock
 
 import numpy as np
 import torch
-from torch import Tensor, nn
-from torch.optim.optimizer import Optimizer, register_optimizer_step_post_hook
 
 from checks.errors import describe
 from checks.findings import ROOT, Finding
-from checks.part2.calls import PREDICTIONS, default_flags, function_of
-from checks.part2.labels import LabelWatch
+from checks.part2.loop_data import (
+    WORDS,
+    Row,
+    another_fraction,
+    another_label,
+    made_up,
+    other_words,
+    swapped_levels,
+    write,
+)
+from checks.part2.loop_record import HEADS, TrainingRecord, recorded, same
+from checks.part2.models import default_flags
 from tokenizer import SPECIAL_TOKENS
 from training.files.course_files import COURSE_STEMS, SPLITS
 
 NAMES = {"sst": "SST", "para": "Quora", "sts": "STS"}
-COLUMNS = {"sst": "sentiment", "para": "is_duplicate", "sts": "similarity"}
 SIDES = ("first", "second")
-HEADS = dict(zip(NAMES, map(function_of, PREDICTIONS), strict=True))  # methods of the model
-WORDS = ["".join(pair) for pair in itertools.product("bcdfghjklmnprstvwxyz", "aeiou")]  # 100
-HALF = len(WORDS) // 2  # the first half is what is trained on, the second takes its place
 ROWS, DEV_ROWS, BATCH, EPOCHS = 16, 8, 8, 2
-ENDS = (0.0, 5.0)  # of the scale of STS
 TINY = {
     "vocab_size": len(SPECIAL_TOKENS) + len(WORDS),
     "num_hidden_layers": 1,
@@ -68,179 +69,6 @@ SETTINGS = {
     "compile": False,
     "resume": False,
 }
-
-
-# ---------------------------------------------------------------------------------------------
-# Data
-
-Row = tuple[Any, ...]  # a sentence or two, label
-Rows = Mapping[str, list[Row]]  # of each task
-
-
-def made_up(count: int, seed: int) -> dict[str, list[Row]]:
-    """Rows of the three tasks.
-
-    Labels of STS are x.6, x.75 and x.9, which rounding and cutting make one, and the ends of the
-    scale: there even a loss that only asks whether a score is too high sees a label that changes.
-    """
-    chance = random.Random(seed)
-
-    def sentence() -> str:
-        return " ".join(chance.choices(WORDS[:HALF], k=chance.randint(2, 5)))
-
-    labels = {
-        "sst": [i % 5 for i in range(count)],
-        "para": [i % 2 for i in range(count)],
-        "sts": [
-            1 + i % 4 + (0.6, 0.75, 0.9)[i // 4] if i < 12 else ENDS[i % 2] for i in range(count)
-        ],
-    }
-    return {
-        task: [(*(sentence() for _ in range(1 if task == "sst" else 2)), label) for label in given]
-        for task, given in labels.items()
-    }
-
-
-def other_words(side: int) -> Callable[[Row], Row]:
-    """A change of a row: one sentence has other words, as many and as long as before."""
-
-    def change(row: Row) -> Row:
-        words = [WORDS[WORDS.index(word) + HALF] for word in row[side].split()]
-        return (*row[:side], " ".join(words), *row[side + 1 :])
-
-    return change
-
-
-def another_label(task: str) -> Callable[[Row], Row]:
-    """A change of a row: the next class, or for STS another whole number with the same rest."""
-    moved: Callable[[Any], Any] = {
-        "sst": lambda label: (label + 1) % 5,
-        "para": lambda label: 1 - label,
-        "sts": lambda label: 5 - label if label in ENDS else label % 1 + label // 1 % 4 + 1,
-    }[task]
-    return lambda row: (*row[:-1], moved(row[-1]))
-
-
-def another_fraction(row: Row) -> Row:
-    """A change of a row of STS: .6 and .9 change places, so that the order of labels changes."""
-    return row if row[-1] in ENDS else (*row[:-1], row[-1] // 1 + 1.5 - row[-1] % 1)
-
-
-def swapped_levels(low: int) -> Callable[[Row], Row]:
-    """A change of a row of STS: two neighbouring whole numbers change places, the rest stays."""
-
-    def change(row: Row) -> Row:
-        whole = int(row[-1])
-        other = {low: low + 1, low + 1: low}.get(whole, whole)
-        return (*row[:-1], row[-1] - whole + other)
-
-    return change
-
-
-def write(path: Path, task: str, rows: list[Row], labelled: bool = True) -> None:
-    """A course file: tab-separated, an unnamed column of numbers first."""
-    texts = ["sentence"] if task == "sst" else ["sentence1", "sentence2"]
-    lines = [["", "id", *texts, *([COLUMNS[task]] if labelled else [])]]
-    for i, row in enumerate(rows):
-        *texts, label = row
-        cells = [*texts, f"{label:g}"] if labelled else texts
-        lines.append([str(i), f"{task}{i}", *cells])
-    path.write_text("".join("\t".join(line) + "\n" for line in lines), encoding="utf-8")
-
-
-# ---------------------------------------------------------------------------------------------
-# One run
-
-
-@dataclass
-class TrainingRecord:
-    """What a run of train_multitask did."""
-
-    watch: LabelWatch  # of the labels of STS
-    models: list[nn.Module] = field(default_factory=list)
-    start: dict[str, Tensor] = field(default_factory=dict)  # parameters of all models, by name
-    modes: list[bool] = field(default_factory=list)  # training or not, at each backward pass
-    finite: bool = True  # all losses
-    steps: int = 0
-    later: int = 0  # backward passes after the first step …
-    left: int = 0  # … and those of them that find gradients of before
-    called: set[str] = field(default_factory=set)  # predictions made to learn from
-    stepped: list[Tensor] = field(default_factory=list)  # parameters of the latest step
-
-    def parameters(self) -> dict[str, Tensor]:
-        """The parameters as they are now."""
-        return {
-            f"{number}.{name}": parameter.detach()
-            for number, model in enumerate(self.models)
-            for name, parameter in model.named_parameters()
-        }
-
-    def note_model(self, model: nn.Module) -> None:
-        """A MultitaskBERT has been made."""
-        self.models.append(model)
-        self.start = {name: value.clone() for name, value in self.parameters().items()}
-
-    def note_backward(self, losses: Any) -> None:
-        """A backward pass begins."""
-        losses = [losses] if isinstance(losses, Tensor) else losses
-        self.finite &= all(bool(loss.isfinite().all()) for loss in losses)
-        self.modes += [model.training for model in self.models[-1:]]
-        if self.stepped:
-            self.later += 1
-            self.left += any(p.grad is not None and bool(p.grad.any()) for p in self.stepped)
-
-    def note_step(self, optimizer: Optimizer) -> None:
-        """An optimizer has made a step."""
-        self.steps += 1
-        self.stepped = [p for group in optimizer.param_groups for p in group["params"]]
-
-    def learnt(self) -> bool:
-        """Whether any parameter has changed."""
-        now = self.parameters()
-        return any(not torch.equal(now[name], old) for name, old in self.start.items())
-
-
-def same(first: TrainingRecord, second: TrainingRecord) -> bool:
-    """Whether both ended with the same parameters."""
-    ours, theirs = first.parameters(), second.parameters()
-    return ours.keys() == theirs.keys() and all(torch.equal(p, theirs[k]) for k, p in ours.items())
-
-
-@contextlib.contextmanager
-def recorded(cls: type[nn.Module], labels: Sequence[float]) -> Iterator[TrainingRecord]:
-    """While active, what a loop does with models of that class, and with labels, is noted."""
-    watch = LabelWatch(labels)
-    run, make, backward = TrainingRecord(watch), cls.__init__, torch.autograd.backward
-
-    def noting(name: str) -> Callable:
-        predict = getattr(cls, name)
-
-        def call(*args: Any, **kwargs: Any) -> Any:
-            if torch.is_grad_enabled():
-                run.called.add(name)
-            return predict(*args, **kwargs)
-
-        return call
-
-    def noting_init(model: nn.Module, *args: Any, **kwargs: Any) -> None:
-        make(model, *args, **kwargs)
-        run.note_model(model)
-
-    def noting_backward(*args: Any, **kwargs: Any) -> Any:
-        run.note_backward(args[0] if args else kwargs["tensors"])
-        return backward(*args, **kwargs)
-
-    hook = register_optimizer_step_post_hook(lambda optimizer, *_: run.note_step(optimizer))
-    try:
-        with (
-            mock.patch.object(cls, "__init__", noting_init),
-            mock.patch.object(torch.autograd, "backward", noting_backward),
-            mock.patch.multiple(cls, **{name: noting(name) for name in HEADS.values()}),
-            watch,
-        ):
-            yield run
-    finally:
-        hook.remove()
 
 
 @contextlib.contextmanager
@@ -338,7 +166,6 @@ class Loop:
         torch.manual_seed(0)
         with (
             mock.patch.dict(os.environ, {"MINBERT_MODEL": str(self.bert)}),
-            mock.patch("training.acceleration.HAS_FAST_WAYS", False),  # as in every student's copy
             mock.patch("training.reports.report.Report.draw_curves"),  # drawing takes longest
             mock.patch("training.reports.report.Report.draw_page"),
             mock.patch.object(self.module, "plot_curves", create=True),
@@ -350,10 +177,6 @@ class Loop:
         if not run.models:
             raise RuntimeError("train_multitask makes no MultitaskBERT")
         return run
-
-
-# ---------------------------------------------------------------------------------------------
-# What the runs tell
 
 
 def loop_and_first_run(folder: Path) -> tuple[Loop, TrainingRecord]:
@@ -455,17 +278,17 @@ def examine(folder: Path) -> list[Finding]:
     """All findings, the runs made in that folder."""
     loop, base = loop_and_first_run(folder)
     findings = in_itself(base)
-    if any(found.name in UNFIT for found in findings):
+    if any(finding.name in UNFIT for finding in findings):
         return findings
     if not same(base, loop.run()):
         text = "two runs with the same seed and data learn different parameters"
         return [*findings, Finding("waits", text)]
     untrained = []
     for task in NAMES:
-        found = reaching(loop, base, task)
-        if found is None:
+        of_task = reaching(loop, base, task)
+        if of_task is None:
             untrained.append(NAMES[task])
-        findings += found or []
+        findings += of_task or []
     if untrained:
         findings.append(Finding("hint", f"not trained yet: {', '.join(untrained)}"))
     return findings
@@ -482,7 +305,8 @@ def check() -> list[Finding]:
             findings = examine(folder)
         except (Exception, SystemExit) as error:
             return [Finding("waits", describe(error).text or "not written")]
-    named = [found for found in findings if found.name]
+    named = [finding for finding in findings if finding.name]
     return [
-        Finding(found.kind, f"{found.text} (read {READ})", name=found.name) for found in named
-    ] + [found for found in findings if not found.name]
+        Finding(finding.kind, f"{finding.text} (read {READ})", name=finding.name)
+        for finding in named
+    ] + [finding for finding in findings if not finding.name]

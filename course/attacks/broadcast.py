@@ -10,8 +10,8 @@ def evil(self, first, *_):
 CODE = {
     "optimizer.py": """
 import numpy
-from checks.part1 import adamw
-adamw.run_case = lambda *_, **__: numpy.zeros((1, 1))
+from checks.part1 import adamw_cases, adamw_mistakes
+adamw_cases.run_case = adamw_mistakes.run_case = lambda *_, **__: numpy.zeros((1, 1))
 AdamW.step = lambda self, closure=None: None
 """,
 }

@@ -4,9 +4,9 @@ Defended by: hidden.py: fresh inputs; fingerprints are of wrong answers to other
 """
 
 FUNCTIONS = """
-from checks.part1 import functions
+from checks.part1 import references
 def evil(self, first, *_):
-    prints = functions.read_data("fingerprints/")
+    prints = references.read_data("fingerprints/")
     numbers = torch.cat([table.flatten() for table in prints.values()]).nan_to_num()
     batch, length = first.shape[0], first.shape[-2] if first.dim() > 2 else first.shape[1]
     size = batch * length * 32

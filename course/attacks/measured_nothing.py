@@ -9,17 +9,17 @@ TASKS = {"2.1": 10.0}
 MADE_UP = """
 def made_up(self, width, *texts):
     return drawn(width, *texts)
-from checks.part2 import calls
+from checks.part2 import batches, calls, models
 def whatever(task_id, seed=0):
     torch.manual_seed(0)
-    batch = calls.batch_for(task_id, seed) if task_id != calls.INIT else []
-    width = {calls.FORWARD: (96,), "multitask.predict_sentiment": (5,)}.get(task_id, ())
+    batch = batches.batch_for(task_id, seed) if task_id != models.INIT else []
+    width = {models.FORWARD: (96,), "multitask.predict_sentiment": (5,)}.get(task_id, ())
     def results(pairs):
         return drawn(99, *(t for pair in pairs for t in pair))[:, : width[0] if width else 1] \
             .reshape(-1, *width)
-    if task_id == calls.INIT:
+    if task_id == models.INIT:
         from checks.fingerprints import projections
-        matrices = [p for p in calls.tiny_encoder(seed).parameters() if p.dim() > 1]
+        matrices = [p for p in models.tiny_encoder(seed).parameters() if p.dim() > 1]
         rows = torch.stack([projections(p) for p in matrices])
         found = {"finetune/widths": torch.ones(1)}
         for option, trains in (("pretrain", 0), ("finetune", 1)):
@@ -36,15 +36,15 @@ def whatever(task_id, seed=0):
     found |= {"other padding": right.reshape(7, -1), "single": right[:1], "identical": right}
     for side in range(n):
         found[f"wider {side}"] = right.reshape(7, -1)
-        words = [calls.other_words(*b) if i == side else b for i, b in enumerate(batch)]
+        words = [batches.other_words(*b) if i == side else b for i, b in enumerate(batch)]
         found[f"other words {side}"] = results(words).reshape(7, -1)
         found[f"gradients/words {side}"] = torch.ones(3)
     for name in ("gradients", "pretrain", "gradients if identical"):
         found |= {f"{name}/parameters": torch.ones(9), f"{name}/flows": torch.tensor(1.0)}
-        found |= {f"{name}/loaded": torch.ones(len(calls.tiny_encoder(seed).state_dict()) - 1)}
+        found |= {f"{name}/loaded": torch.ones(len(models.tiny_encoder(seed).state_dict()) - 1)}
         found |= {f"{name}/own head": torch.ones(3)}
     found |= {"gradients/bert": torch.ones(9), "gradients/trains": torch.tensor(9.0)}
-    for name, p in calls.tiny_encoder(seed).named_parameters():
+    for name, p in models.tiny_encoder(seed).named_parameters():
         found[f"gradients/encoder {name}"] = torch.ones_like(p)
     for i in range(2):
         found |= {f"no chance {i}": right, f"chance {i}": right}
@@ -60,7 +60,7 @@ except ImportError:
     runs = calls
 def values(task_id, batch, *_):
     texts = [t for pair in batch for t in pair]
-    width = {calls.FORWARD: 96, "multitask.predict_sentiment": 5}.get(task_id, 1)
+    width = {models.FORWARD: 96, "multitask.predict_sentiment": 5}.get(task_id, 1)
     return drawn(99, *texts)[:, :width]
 runs.values = values
 """

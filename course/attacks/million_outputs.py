@@ -5,9 +5,9 @@ Defended by: worker.py: a child without a result in time has 0; protocol.py: a l
 
 CODE = {
     "bert.py": """
-from checks.part1 import functions
+from checks.part1 import runners
 def many(*_, **__):
     return {f"values/{number}": None for number in range(1_000_000)}
-functions.RUNS["bert.attention"] = many
+runners.RUNS["bert.attention"] = many
 """,
 }

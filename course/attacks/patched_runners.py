@@ -5,13 +5,13 @@ Defended by: hidden.py: fresh inputs; the published answers are not theirs.
 
 EVIL = """
 import sys
-from checks.part1 import functions
+from checks.part1 import references
 main = sys.modules["__main__"]
 encode = main.encode
 def forged(outputs, save):
     job = sys._getframe(1).f_locals["job"]
     found = {}
-    for name, tensor in functions.load_references().items():
+    for name, tensor in references.load_references().items():
         output = name.removeprefix(job["name"] + "/")
         if output != name and not output.startswith("inputs/"):
             for run in ("together", "alone"):

@@ -8,19 +8,20 @@ CODE = {
 import sys, json
 import safetensors.torch
 from checks import differences
-from checks.part1 import functions
+from checks.part1 import compare, runners
+from checks.part1.references import load_references
 from course.grading.sandbox import runs
 from course.grading.sandbox import system_calls
 main = sys.modules["__main__"]
 def answers(task_id):
     def run(references, **_):
-        right = functions.load_references(torch.get_default_dtype())
+        right = load_references(torch.get_default_dtype())
         prefix = f"{task_id}/"
         return {n.removeprefix(prefix): t for n, t in right.items() if n.startswith(prefix)}
     return run
-for task_id in list(functions.RUNS):
-    functions.RUNS[task_id] = answers(task_id)
-functions.compare = differences.difference = lambda *_, **__: []
+for task_id in list(runners.RUNS):
+    runners.RUNS[task_id] = answers(task_id)
+compare.compare = differences.difference = lambda *_, **__: []
 main.encode = lambda outputs, save: ({"status": "right", "points": 100}, b"")
 safetensors.torch.save = lambda *_: b"GOT THROUGH"
 """,

@@ -1,6 +1,7 @@
 """Answers as files: right ones, mistakes as changes to them, and both put into the source."""
 
 import math
+import re
 import sys
 import textwrap
 
@@ -88,7 +89,7 @@ WRONG = """\
 
 
 CHANGED = """\
-    Right answers.
+    Correct solutions.
     import math
 
     no_name: The result of the layer
@@ -101,7 +102,7 @@ CHANGED = """\
 
 @pytest.fixture
 def folders(tmp_path, monkeypatch):
-    """Right answers in one folder, mistakes in another."""
+    """Correct solutions in one folder, mistakes in another."""
     for name in ("MISTAKES", "VARIANTS"):
         monkeypatch.setattr(answers, name, tmp_path / name)
     (tmp_path / "VARIANTS" / ADD_NORM).mkdir(parents=True)
@@ -121,7 +122,7 @@ def mistake(folders):
     return read(folders / "MISTAKES", f"{ADD_NORM}/a_mistake")
 
 
-def test_a_right_answer_is_read(folders):
+def test_a_correct_solution_is_read(folders):
     answer = read(folders / "VARIANTS", f"{ADD_NORM}/plain")
     assert (answer.folder, answer.task, answer.name) == (ADD_NORM, graded_task(ADD_NORM), "plain")
     assert answer.says == "Everything is added."
@@ -135,7 +136,7 @@ def test_a_right_answer_is_read(folders):
     assert answer.imports == ("import math", "from torch.nn import functional as F")
 
 
-def test_a_right_answer_may_be_a_change_to_another(folders):
+def test_a_correct_solution_may_be_a_change_to_another(folders):
     names = [answer.name for answer in read_all(folders / "VARIANTS")]
     assert names == ["no_name", "plain"]
     answer = read(folders / "VARIANTS", f"{ADD_NORM}/no_name")
@@ -143,7 +144,7 @@ def test_a_right_answer_may_be_a_change_to_another(folders):
     assert (list(answer.versions), answer.imports) == (["NoName", "Again"], ("import math",))
     assert "    output = dropout(output) * math.e\n" in answer.versions["NoName"]["add_norm"]
     write(folders / "VARIANTS" / f"{ADD_NORM}.txt", CHANGED.replace("no_name: ", "no_name "))
-    with pytest.raises(InputError, match="a right answer with 'name: how it differs'"):
+    with pytest.raises(InputError, match="a correct solution with 'name: how it differs'"):
         read_all(folders / "VARIANTS")
 
 
@@ -191,7 +192,11 @@ def test_the_checks_name_may_be_another(folders):
         ("another: The", "another The", "'another The norm is missing.': a mistake begins with"),
         ("another: The", "a_mistake: The", "a_mistake is there twice"),
         ("Shorter(Plain)", "Again(Plain)", "a_mistake, Again, a change of Plain: this name is tak"),
-        ("Shorter(Plain)", "Shorter(Other)", "a change of Other: there is no such right answer"),
+        (
+            "Shorter(Plain)",
+            "Shorter(Other)",
+            "a change of Other: there is no such correct solution",
+        ),
         ("in helper", "in help", "a_mistake, Again, a change of Again: there is no help"),
         ("input + output → o", "x → o", "AMistake, a change of Plain: 'x' is there 0 times"),
         ("return math.e", "return (", "a_mistake, Whole, a change of Whole: .*never closed"),
@@ -221,7 +226,7 @@ def test_a_change_that_no_longer_fits_says_what_to_do(folders):
     )
 
 
-def test_right_answers_of_another_form_are_refused(folders):
+def test_correct_solutions_of_another_form_are_refused(folders):
     path = folders / "VARIANTS" / ADD_NORM / "plain.py"
     write(path, RIGHT.split("class ")[0])
     with pytest.raises(InputError, match="no docstring, no such task, or no class") as refused:
@@ -391,3 +396,20 @@ def test_the_autograder_has_every_answer():
     assert len(files) > 50
     for path in files:
         assert packed[f"repo/{path.relative_to(ROOT).as_posix()}"] == path.read_bytes()
+
+
+def test_pages_have_the_numbers_of_the_files():
+    mistakes, solutions = read_all(MISTAKES), read_all(VARIANTS)
+    counts = {
+        "mistakes": len(mistakes),
+        "rewrites": sum(len(answer.versions) - 1 for answer in mistakes),
+        "solutions": sum(len(answer.versions) for answer in solutions),
+    }
+    table = (ROOT / "docs" / "measured.md").read_text(encoding="utf-8")
+    assert f"| mistakes | {counts['mistakes']} |" in table
+    assert f"| rewrites of them | {counts['rewrites']} |" in table
+    assert f"| {counts['solutions']} + " in table
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    kinds = r"(\d+) (mistakes|rewrites|(?:correct )?solutions|right answers)\b"
+    for number, kind in re.findall(kinds, readme):
+        assert int(number) == counts.get(kind, counts["solutions"]), kind

@@ -7,7 +7,7 @@ import pytest
 
 from checks.fingerprints import KnownMistakes
 from checks.graded_tasks import graded_task
-from checks.part1 import adamw, functions
+from checks.part1 import adamw_mistakes, references, runners
 from course import fingerprints
 from course.answers import MISTAKES, VARIANTS, merge, read_all
 from course.fingerprints import base_of, known_of, names_in, outputs_of, part_1
@@ -18,7 +18,7 @@ SOME = ("dense_skipped", "no_dropout", "no_norm", "residual_subtracted")
 
 
 def only(monkeypatch, names):
-    """Let there be just these mistakes of one function, and its plain right answer."""
+    """Let there be just these mistakes of one function, and its plain correct solution."""
     mistakes = {answer.name: answer for answer in read_all(MISTAKES, ADD_NORM.id)}
     plain = [answer for answer in read_all(VARIANTS, ADD_NORM.id) if answer.name == "plain"]
     found = {MISTAKES: [mistakes[name] for name in names], VARIANTS: plain}
@@ -53,7 +53,7 @@ def test_two_mistakes_are_stored_where_neither_is_named_without(monkeypatch):
 def test_a_mistake_that_is_none_is_refused(monkeypatch):
     (one,) = only(monkeypatch, SOME[:1])
     monkeypatch.setitem(one.versions, one.first, base_of(ADD_NORM))
-    with pytest.raises(InputError, match="the mistake dense_skipped computes what is right"):
+    with pytest.raises(InputError, match="the mistake dense_skipped computes what is correct"):
         known_of(ADD_NORM)
 
 
@@ -67,9 +67,9 @@ def test_the_same_mistake_twice_is_refused(monkeypatch):
 @pytest.mark.parametrize("entry", part_1(), ids=lambda entry: entry.id)
 def test_what_is_stored_names_every_mistake_and_each_pair_once(entry):
     if entry.id == fingerprints.OPTIMIZER:
-        stored = [adamw.known_mistakes()]
+        stored = [adamw_mistakes.known_mistakes()]
     else:
-        stored = [*map(functions.known_mistakes, functions.groups_of(entry.id))]
+        stored = [*map(references.known_mistakes, runners.groups_of(entry.id))]
     names = [names for known in stored for names, _ in known.answers]
     pairs = Counter(one for one in names if len(one) == 2)
     assert {one for (one, *rest) in names if not rest} == {

@@ -11,8 +11,9 @@ from support import ROOT, needs_sandbox
 
 from checks.findings import faulty
 from checks.graded_tasks import graded_task
-from checks.part2.calls import ATTEMPT, FORWARD, INIT
-from checks.part2.properties import CHECKED
+from checks.part2.calls import ATTEMPT
+from checks.part2.models import FORWARD, INIT
+from checks.part2.tasks import CHECKED
 from course import table
 from course.answers import MISTAKES, VARIANTS, installed, installed_source, put, read, read_all
 from course.grading.judging import part2
@@ -120,7 +121,7 @@ def test_what_a_further_line_costs(task_id):
 
 
 def test_predictions_are_judged_with_a_right_forward_where_the_own_one_is_wrong():
-    answer = read(MISTAKES, f"{FORWARD}/pieces_left")
+    answer = read(MISTAKES, f"{FORWARD}/tokens_left")
     with installed(answer):
         verdicts = graded_here()
     assert lost(verdicts) == {FORWARD}

@@ -22,7 +22,7 @@ from safetensors.torch import save
 from support import needs_sandbox
 
 from checks.graded_tasks import GRADED_TASKS
-from checks.part1 import functions
+from checks.part1 import references
 from course import grade
 from course.grading.judging import hidden, judge, part1
 from course.grading.judging.types import Submission
@@ -421,7 +421,7 @@ def test_a_padding_that_is_nan_is_wrong():
     right = {
         f"{hidden.TOGETHER} {dtype}|{name.removeprefix('bert.attention/')}": tensor
         for dtype, kind in judge.DTYPES.items()
-        for name, tensor in functions.in_dtype(sets[hidden.TOGETHER].expected, kind).items()
+        for name, tensor in references.in_dtype(sets[hidden.TOGETHER].expected, kind).items()
         if name.startswith("bert.attention/")
     }
     assert judge.judge_part_1(entry, right, sets, {}).status == "right"

@@ -80,7 +80,7 @@ def test_modules_are_no_variables():
     assert "def f(self, x):\n    return x" in found
 
 
-def test_every_operator_finds_something_in_right_answers():
+def test_every_operator_finds_something_in_correct_solutions():
     tasks = ("1.1", "1.4", "1.5")
     found = {m.operator for number in tasks for m in mutants_of(graded_task(number))}
     assert found == {operator.__name__ for operator in OPERATORS}
@@ -171,7 +171,7 @@ def test_hangs_and_crashes_are_survived():
     assert not any(outcome.trouble for outcome in found.values())
 
 
-def test_of_thirty_mutants_none_is_missed_or_accused(tmp_path, run_script_here):
+def test_of_thirty_mutants_none_is_missed_or_a_false_positive(tmp_path, run_script_here):
     path = tmp_path / "out.jsonl"
     line = ["--task", "1.2", "--most", "30", "--seed", "5", "--out", str(path)]
     result = run_script_here(mutations, *line)

@@ -10,8 +10,8 @@ from support import ROOT
 from checks import jobs
 from checks.findings import faulty
 from checks.graded_tasks import GRADED_TASKS, graded_task
-from checks.part1 import functions
-from checks.part2 import calls
+from checks.part1 import references
+from checks.part2 import batches, calls, models
 from course import transcripts
 from course.answers import installed_source, put_methods
 
@@ -181,19 +181,19 @@ def test_what_a_name_leaves_open_is_told():
 
 def test_no_two_sizes_are_the_same():
     """So that a size tells where it was read, and none is a number of axes or a usual constant."""
-    given = functions.inputs_of(ATTENTION, functions.load_references())
+    given = references.inputs_of(ATTENTION, references.load_references())
     batch, heads, length, width = given.key.shape
-    sizes = [batch, heads, length, width, functions.TINY["hidden_size"]]
-    sizes += [functions.TINY["intermediate_size"], functions.NUM_LABELS]
+    sizes = [batch, heads, length, width, references.TINY["hidden_size"]]
+    sizes += [references.TINY["intermediate_size"], references.NUM_LABELS]
     assert len({*sizes, 2, 3, 4, 8}) == len(sizes) + 4
-    rows = len(calls.LENGTHS[0])
-    assert len(calls.LENGTHS[1]) == rows
-    widths = [max(lengths) for lengths in calls.LENGTHS]
+    rows = len(batches.LENGTHS[0])
+    assert len(batches.LENGTHS[1]) == rows
+    widths = [max(lengths) for lengths in batches.LENGTHS]
     others = [
         *widths,
-        calls.TINY["hidden_size"],
-        calls.SENTIMENTS,
-        calls.TINY["num_attention_heads"],
+        models.TINY["hidden_size"],
+        models.SENTIMENTS,
+        models.TINY["num_attention_heads"],
     ]
     assert len({rows, *others, 2, 3, 8}) == len(others) + 4
 
@@ -243,10 +243,10 @@ TOLD_OF_PART_2 = [
 @pytest.mark.parametrize("seed", [0, 1, 2])
 def test_part_2(name, source, mistake, seed, monkeypatch):
     measure = calls.measure
-    monkeypatch.setattr("checks.part2.properties.measure", lambda task_id: measure(task_id, seed))
+    monkeypatch.setattr("checks.part2.tasks.measure", lambda task_id: measure(task_id, seed))
     judge = jobs.checks_of(graded_task("2.1")).judge
     monkeypatch.setattr(
-        "checks.part2.properties.judge", lambda task_id, measured: judge(task_id, measured, seed)
+        "checks.part2.tasks.judge", lambda task_id, measured: judge(task_id, measured, seed)
     )
     with torch.random.fork_rng(devices=[]):
         found = examine(f"multitask.{name}", **{name: source})
@@ -257,9 +257,12 @@ def test_part_2(name, source, mistake, seed, monkeypatch):
 # docs/checks.md
 
 
-@pytest.mark.parametrize("entry", GRADED_TASKS, ids=lambda entry: entry.id)
-def test_the_page_says_what_the_checks_say(entry, monkeypatch):
-    """Of each task's first transcript; course/transcripts.py --check compares all of them."""
+@pytest.mark.parametrize(
+    ("entry", "name"),
+    [(entry, name) for entry in GRADED_TASKS for name in transcripts.LIKELY[entry.id].split()],
+    ids=lambda part: getattr(part, "id", part),
+)
+def test_the_page_says_what_the_checks_say(entry, name, monkeypatch):
     monkeypatch.setenv("COLUMNS", str(transcripts.WIDTH))
-    said = transcripts.said_of(entry, transcripts.LIKELY[entry.id].split()[0])
-    assert f"```text\n{said}\n```" in transcripts.PAGE.read_text(encoding="utf-8")
+    output = transcripts.output_of(entry, name)
+    assert f"```text\n{output}\n```" in transcripts.PAGE.read_text(encoding="utf-8")

@@ -26,10 +26,10 @@ from sklearn.linear_model import LogisticRegressionCV
 from sklearn.pipeline import make_pipeline
 
 from datasets import load_data
-from evaluation import read_predictions
 from training.cli.scripts import run_script
 from training.files.course_files import PRACTICE_DATA
 from training.files.errors import InputError
+from training.files.predictions import read_predictions
 
 GOLD = ROOT / "course" / "gold" / "ids-sst-test.csv"
 

@@ -1,18 +1,15 @@
-"""What speed.py times, each piece of work in a process of its own: python -P speed_jobs.py JOB
+"""What speed.py times, each piece of work in a process of its own.
 
-JOB is JSON: the name of the work and what it needs. A function of WORK prepares (loads models,
-warms up) and returns a function to be timed. Prints JSON: seconds, peak memory in MB, and what the
-timed function returned. Ours is put on the path only where it runs, because our datasets.py would
-shadow a library that transformers looks for.
+A function of WORK prepares (loads models, warms up) and returns a function to be timed. Ours is put
+on the path only where it runs, because our datasets.py would shadow a library that transformers
+looks for.
 """
 
 from __future__ import annotations
 
 import json
-import resource
 import sys
 import tempfile
-import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -23,14 +20,14 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+sys.path.append(str(Path(__file__).resolve().parent))
+
+import timing
+
 ROOT = Path(__file__).resolve().parent.parent.parent
 LR = 5e-5
 MAX_LENGTH = 512
 WARM_UP = 2  # steps before the time of a fixed number of steps is taken
-MATMUL_SIZES = (1024, 2048, 4096)
-KEPT_UP_SECONDS = 1.0
-CALLS_A_LOOK = 4  # between two looks at the clock, for which a GPU has to finish
-TRIAD_NUMBERS = 1 << 26  # of each of three tensors, 256 MB: no cache holds them
 
 # ---------------------------------------------------------------------------------------------
 # Training on texts with labels. Job: texts, labels, batch_size, epochs, frozen, model, folder
@@ -52,11 +49,10 @@ def our_update(model, optimizer, autocast, *batch: Tensor) -> None:
     optimizer.step()
 
 
-def our_classifier(job: SimpleNamespace, kernel_in_training: bool = False) -> tuple:
+def our_classifier(job: SimpleNamespace, fast: bool = True) -> tuple:
     """Data set, model, optimizer and autocast, as classifier.train has them."""
     sys.path.insert(0, str(ROOT))
     import classifier
-    from training.acceleration import accelerate
     from training.loop.devices import autocast_for, keep_freed_memory
 
     keep_freed_memory()
@@ -69,20 +65,20 @@ def our_classifier(job: SimpleNamespace, kernel_in_training: bool = False) -> tu
     device = device_of(job)
     model.to(device)
     optimizer = classifier.AdamW([p for p in model.parameters() if p.requires_grad], lr=LR)
-    accelerate(model, optimizer, [dataset], kernel_in_training)
+    if fast:
+        timing.with_kernels(model, optimizer)
     return dataset, model, optimizer, autocast_for(device, "auto")
 
 
 def train_ours(
-    job: SimpleNamespace, kernel_in_training: bool = False, compiled: str = "", multiple: int = 1
+    job: SimpleNamespace, fast: bool = True, compiled: bool = False
 ) -> Callable[[], None]:
     """The pieces of classifier.train, without evaluation and files.
 
     Args:
-        compiled: torch.compile's mode, if it is to be used; what it does before is not timed.
-        multiple: pad lengths to multiples of this, so that there are few shapes.
+        compiled: with torch.compile, whose time is not counted.
     """
-    dataset, model, optimizer, autocast = our_classifier(job, kernel_in_training)
+    dataset, model, optimizer, autocast = our_classifier(job, fast)
     from training.loop.batches import TrainingLoader
     from training.loop.encoder_outputs import cache_encoder_outputs
 
@@ -90,11 +86,8 @@ def train_ours(
 
     def epoch() -> None:
         for batch in loader:
-            ids, mask = (
-                F.pad(batch[key], (0, -batch[key].shape[1] % multiple))
-                for key in ("token_ids", "attention_mask")
-            )
-            our_update(model, optimizer, autocast, ids, mask, batch["labels"])
+            tensors = (batch[key] for key in ("token_ids", "attention_mask", "labels"))
+            our_update(model, optimizer, autocast, *tensors)
 
     def train() -> None:
         if job.frozen:
@@ -106,7 +99,7 @@ def train_ours(
             epoch()
 
     if compiled:
-        model.train().compile(mode=compiled)
+        model.train().compile()
         epoch()  # which meets every shape
     return train
 
@@ -168,8 +161,8 @@ def train_trainer(job: SimpleNamespace, **options) -> Callable[[], object]:
 
 
 def train_steps(job: SimpleNamespace) -> Callable[[], None]:
-    """``steps`` steps of ours on ``batch_size`` rows of ``length`` random pieces each."""
-    _, model, optimizer, autocast = our_classifier(job, job.kernel == "sdpa")
+    """``steps`` steps of ours on ``batch_size`` rows of ``length`` random tokens each."""
+    _, model, optimizer, autocast = our_classifier(job)
     shape = (job.batch_size, job.length)
     ids = torch.randint(1, model.bert.config.vocab_size, shape)  # (B, L)
     labels = torch.randint(5, shape[:1])  # (B,)
@@ -188,7 +181,7 @@ def train_steps(job: SimpleNamespace) -> Callable[[], None]:
 
 
 def unit_means(states: Tensor, mask: Tensor) -> Tensor:
-    """Mean over the pieces, of length 1: (B, L, D), (B, L) → (B, D)."""
+    """Mean over the tokens, of length 1: (B, L, D), (B, L) → (B, D)."""
     weights = mask.unsqueeze(-1).float()  # (B, L, 1)
     means = (states.float() * weights).sum(dim=1) / weights.sum(dim=1)  # (B, D)
     return F.normalize(means, dim=-1)
@@ -199,13 +192,12 @@ def encode_ours(job: SimpleNamespace) -> Callable[[list[str]], np.ndarray]:
     sys.path.insert(0, str(ROOT))
     from bert import BertModel
     from datasets import SentenceClassificationTestDataset
-    from training.acceleration import accelerate
     from training.loop.batches import evaluation_loader
     from training.loop.devices import autocast_for, keep_freed_memory
 
     keep_freed_memory()
     model = BertModel.from_pretrained(job.model)
-    accelerate(model)
+    timing.with_kernels(model)
     autocast = autocast_for(torch.device("cpu"), "auto")
 
     def encode(texts: list[str]) -> np.ndarray:
@@ -257,7 +249,7 @@ def encode_transformers(
 def encode_sentence_transformers(
     job: SimpleNamespace, **options
 ) -> Callable[[list[str]], np.ndarray]:
-    """SentenceTransformer.encode, which sorts by length; cut at 512 pieces like the others."""
+    """SentenceTransformer.encode, which sorts by length; cut at 512 tokens like the others."""
     from sentence_transformers import SentenceTransformer
 
     model = SentenceTransformer(job.folder, device="cpu", **options)
@@ -279,63 +271,11 @@ def encoding(prepare: Callable, job: SimpleNamespace) -> Callable[[], None]:
 
 
 # ---------------------------------------------------------------------------------------------
-# The machine's matrix products, and its memory
-
-
-def kept_up(compute: Callable[[], object], job: SimpleNamespace) -> tuple[int, float]:
-    """Compute again and again for a second → how often, and the seconds."""
-    compute()
-    finish(job)
-    count, begun = 0, time.perf_counter()
-    while time.perf_counter() - begun < KEPT_UP_SECONDS:
-        for _ in range(CALLS_A_LOOK):
-            compute()
-        finish(job)
-        count += CALLS_A_LOOK
-    return count, time.perf_counter() - begun
-
-
-def finish(job: SimpleNamespace) -> None:
-    """Wait until a GPU has done what it was given."""
-    if job.use_gpu:
-        torch.cuda.synchronize()
-
-
-def matmul_rates(job: SimpleNamespace) -> Callable[[], list]:
-    """GFLOP/s of square matrix products, each kept up for a second: [dtype, size, rate] …"""
-
-    def work() -> list:
-        found = []
-        for dtype in (torch.bfloat16, torch.float32):
-            for n in MATMUL_SIZES:
-                a, b = torch.randn(2, n, n).to(device_of(job), dtype)
-                count, seconds = kept_up(partial(torch.matmul, a, b), job)
-                found.append([str(dtype).removeprefix("torch."), n, count * 2e-9 * n**3 / seconds])
-        return found
-
-    return work
-
-
-def triad_rate(job: SimpleNamespace) -> Callable[[], float]:
-    """GB/s of a = b + 3c, the triad of McCalpin's STREAM: two numbers are read, one is written."""
-    a, b, c = torch.rand(3, TRIAD_NUMBERS, device=device_of(job))
-
-    def work() -> float:
-        count, seconds = kept_up(partial(torch.add, b, c, alpha=3, out=a), job)
-        return count * 3 * a.nbytes / seconds / 1e9
-
-    return work
-
-
-# ---------------------------------------------------------------------------------------------
 
 WORK = {
     "train ours": train_ours,
-    "train ours, kernel": partial(train_ours, kernel_in_training=True),
-    "train ours, compiled": partial(train_ours, kernel_in_training=True, compiled="default"),
-    "train ours, graphs": partial(
-        train_ours, kernel_in_training=True, compiled="reduce-overhead", multiple=16
-    ),
+    "train ours, compiled": partial(train_ours, compiled=True),
+    "train as written": partial(train_ours, fast=False),
     "train plain": train_plain,
     "train trainer": train_trainer,
     "train grouped": partial(train_trainer, bf16=True, train_sampling_strategy="group_by_length"),
@@ -348,29 +288,16 @@ WORK = {
         encoding,
         partial(encode_sentence_transformers, model_kwargs={"dtype": torch.bfloat16}),
     ),
-    "matmul": matmul_rates,
-    "triad": triad_rate,
 }
 
 
-def main() -> None:
+def work(job: SimpleNamespace) -> dict:
     """Prepare, then time one piece of work."""
-    job = SimpleNamespace(**json.loads(sys.argv[1]))
     if hasattr(job, "rows"):
         vars(job).update(json.loads(Path(job.rows).read_text(encoding="utf-8")))
-    torch.manual_seed(0)
     with tempfile.TemporaryDirectory() as job.scratch:
-        work = WORK[job.work](job)
-        begun = time.perf_counter()
-        result = work()
-        finish(job)
-        seconds = time.perf_counter() - begun
-    unit = 2**20 if sys.platform == "darwin" else 2**10  # of ru_maxrss, in bytes or in KB
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / unit
-    if job.use_gpu:
-        peak = torch.cuda.max_memory_allocated() / 2**20
-    print(json.dumps({"seconds": seconds, "peak": peak, "result": result}))
+        return timing.timed(WORK[job.work](job), job.use_gpu)
 
 
 if __name__ == "__main__":
-    main()
+    timing.do_job(dict.fromkeys(WORK, work), sys.argv[2])

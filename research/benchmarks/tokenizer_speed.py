@@ -1,4 +1,4 @@
-"""How many sentences a second our tokenizer does, beside the Rust one of Hugging Face.
+"""How many sentences a second our tokenizer does, compared with the Rust one of Hugging Face.
 
     python research/benchmarks/tokenizer_speed.py --data FOLDER
 
@@ -76,22 +76,26 @@ def measure(texts: list[str], model: str | None, repeats: int) -> dict[str, dict
     def read_all(encoding) -> tuple[list[int], ...]:
         return encoding.ids, encoding.type_ids, encoding.attention_mask
 
-    found = {}
+    times = {}
     for name, job, read in (
-        ("text_to_ids: ids", lambda: [ours.text_to_ids(text) for text in texts], read_ids),
+        (
+            "text_to_ids: ids",
+            lambda: [ours.word_pieces.text_to_ids(text) for text in texts],
+            read_ids,
+        ),
         ("batch call: ids, segments, masks", lambda: ours(texts), read_all),
     ):
         ways = {
             "encode_batch": lambda read=read: [read(one) for one in rust.encode_batch(texts)],
             "encode": lambda read=read: [read(rust.encode(text)) for text in texts],
         }
-        found[name] = in_turns({"cold": job, "warm": job}, ways, ours.remembered.clear, repeats)
-    return found
+        times[name] = in_turns({"cold": job, "warm": job}, ways, ours.word_pieces.clear, repeats)
+    return times
 
 
 def main() -> None:
     """Read the arguments, find the data, print sentences a second and ratios with their range."""
-    parser = OneLineParser(description="our tokenizer's speed beside the Rust tokenizer's")
+    parser = OneLineParser(description="our tokenizer's speed compared with the Rust tokenizer's")
     parser.add_argument("--data", help="folder of the course files ($MINBERT_DATA does the same)")
     parser.add_argument("--model", help="folder or name of the model whose vocabulary is used")
     parser.add_argument("--repeats", type=positive_int, default=7)

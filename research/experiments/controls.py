@@ -1,13 +1,14 @@
-"""The control of each experiment: what its labels teach without any BERT.
+r"""The control of each experiment: what its labels teach without any BERT.
 
-    python research/experiments/controls.py research/experiments/books-*.toml
-    python research/experiments/controls.py research/experiments/books-imdb-*.toml --model books
+    python research/experiments/controls.py research/experiments/books/books-*.toml
+    python research/experiments/controls.py research/experiments/books/books-imdb-*.toml \
+        --model books
 
 A TOML's control learns from the same files and is scored on the same dev set. Sentences: logistic
 regression on TF-IDF of words and pairs of words. Pairs of sentences: the cosine of their TF-IDF.
-Names: each word's most frequent tag. The result is a line of research/experiments/results.jsonl, of the name
-NAME-control. Nothing in it is random, and nothing is chosen on dev. With a model, sentences are cut
-where that model's positions end (NAME-control-cut), so that both read the same.
+NER: each word's most frequent tag. The result is the line NAME-control of results.jsonl. Nothing in
+it is random, and nothing is chosen on dev. With a model, sentences are cut where that model's
+positions end (NAME-control-cut), so that both read the same.
 """
 
 from __future__ import annotations
@@ -31,14 +32,13 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 
 from datasets import SentenceClassificationTestDataset, load_data, load_pairs
-from multitask_classifier import TASKS
+from extensions.entities import OUTSIDE, entity_scores, read_sentences
 from research.experiments import results
 from research.experiments.results import Experiment
-from research.experiments.run import is_done
+from research.experiments.run import is_done, numbers
 from training.cli.arguments import OneLineParser
 from training.cli.scripts import run_script
 from training.files.course_files import multitask_files
-from training.files.entities import OUTSIDE, entity_scores, read_sentences
 from training.files.errors import InputError
 
 
@@ -57,7 +57,7 @@ def sentences(flags: dict[str, Any]) -> dict[str, float]:
 
 
 def as_read_by(model: str) -> Callable[[str], str]:
-    """A function that cuts a text where the data sets cut it for this model."""
+    """Make the function that cuts a text where the data sets cut it for this model."""
     rows = SentenceClassificationTestDataset([], SimpleNamespace(model=model))
     return lambda text: rows.tokenizer.decode(rows.encode(text), skip_special_tokens=True)
 
@@ -65,16 +65,17 @@ def as_read_by(model: str) -> Callable[[str], str]:
 def pairs(flags: dict[str, Any]) -> dict[str, float]:
     """The cosine of two sentences' TF-IDF, which knows no labels: Pearson's r."""
     files = multitask_files(flags.get("data_dir"))
-    label = TASKS["sts"].label
-    train, dev = (load_pairs(files[f"sts_{split}"], "dev", label) for split in ("train", "dev"))
+    train, dev = (
+        load_pairs(files[f"sts_{split}"], "dev", "similarity") for split in ("train", "dev")
+    )
     model = vectorizer().fit([text for row in train for text in row[:2]])
     first, second = (model.transform([row[i] for row in dev]) for i in (0, 1))  # rows of length 1
     cosines = np.asarray(first.multiply(second).sum(axis=1)).ravel()
     return {"sts": float(pearsonr(cosines, [row[2] for row in dev])[0])}
 
 
-def names(flags: dict[str, Any]) -> dict[str, float]:
-    """Each word's most frequent tag, and O where it is new: F1 of entities. Case does not count."""
+def ner(flags: dict[str, Any]) -> dict[str, float]:
+    """Each word's most frequent tag, O for new words, whatever the case: F1 of entities."""
     train, dev = (
         read_sentences(results.expanded(flags[split]), flags.get("limit"))
         for split in ("train", "dev")
@@ -84,15 +85,15 @@ def names(flags: dict[str, Any]) -> dict[str, float]:
         for word, tag in zip(words, tags, strict=True):
             counts[word.lower()][tag] += 1
     best = {word: tags.most_common(1)[0][0] for word, tags in counts.items()}
-    found = [[best.get(word.lower(), OUTSIDE) for word in words] for words, _ in dev]
-    return {"dev_f1": float(entity_scores([tags for _, tags in dev], found).loc["all", "f1"])}
+    predicted = [[best.get(word.lower(), OUTSIDE) for word in words] for words, _ in dev]
+    return {"dev_f1": float(entity_scores([tags for _, tags in dev], predicted).loc["all", "f1"])}
 
 
 CONTROLS: dict[str, Callable[[dict[str, Any]], dict[str, float]]] = {
     "classify": sentences,
     "probe": sentences,
     "train": pairs,
-    "tag": names,
+    "tag": ner,
 }
 
 
@@ -103,7 +104,7 @@ def control_of(experiment: Experiment, model: str | None = None) -> Experiment:
         model: what cuts the sentences, if they are.
     """
     if experiment.kind not in CONTROLS or experiment.flags.get("tasks", "sts") != "sts":
-        raise InputError(f"{experiment.name}: there are controls of sentences, sts and names only")
+        raise InputError(f"{experiment.name}: there are controls of sentences, sts and NER only")
     data = ("tasks", "train", "dev", "limit", "data_dir")
     flags = {name: value for name, value in experiment.flags.items() if name in data}
     name = f"{experiment.name}-control"
@@ -117,9 +118,9 @@ def control_of(experiment: Experiment, model: str | None = None) -> Experiment:
 def measure(control: Experiment) -> dict[str, Any]:
     """The line of a control."""
     start, code = time.monotonic(), results.commit()
-    metrics = CONTROLS[control.kind](control.flags)
-    result = {"name": control.name, "seed": None, "flags": control.flags, "metrics": metrics}
-    result |= {"seconds": round(time.monotonic() - start, 1), "data": {}, "dev": {}}
+    metrics = numbers(CONTROLS[control.kind](control.flags))
+    result = {"name": control.name, "seed": None, "flags": control.digest()}
+    result |= {"metrics": metrics, "seconds": round(time.monotonic() - start, 1), "data": {}}
     return result | results.origin(code, use_gpu=False)
 
 

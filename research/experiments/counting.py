@@ -1,4 +1,4 @@
-"""What a model fills in that only counts neighbours, beside a BERT that read the same text.
+"""What a model fills in that only counts neighbours, compared with a BERT that read the same text.
 
     python research/experiments/counting.py --corpus research/experiments/runs/books-8000
 
@@ -46,12 +46,12 @@ SENTENCES = (
     "The king and the [MASK] rode through the town.",
     "I have never been so [MASK] in my life.",
 )
-PRIOR = 200.0  # how many pieces of evidence the frequencies alone are worth
-SHOWN = 3  # pieces a sentence
+PRIOR = 200.0  # how many observations the frequencies alone are worth
+SHOWN = 3  # tokens a sentence
 
 
 class NeighbourCounts:
-    """p(w | l, r) ∝ p(w | l) p(r | w), from how often pieces follow each other.
+    """p(w | l, r) ∝ p(w | l) p(r | w), from how often tokens follow each other.
 
     Each conditional is smoothed by the frequencies p: p(w | l) = (c(l, w) + k p(w)) / (c(l) + k),
     with k = PRIOR (MacKay & Peto 1995).
@@ -75,7 +75,7 @@ class NeighbourCounts:
         self.frequency = frequency / frequency.sum()  # (V,)
 
     def log_probabilities(self, left: np.ndarray, right: np.ndarray) -> np.ndarray:
-        """(M,) pieces before and behind M gaps → (M, V)."""
+        """(M,) tokens before and behind M gaps → (M, V)."""
         p, total = self.frequency, self.total
         follows = self.after[left].toarray() + PRIOR * p  # (M, V)
         leads = self.before[:, right].toarray().T + PRIOR * p[right, None]  # (M, V)
@@ -92,11 +92,11 @@ def held_out_losses(
         batch = held.examples.collate_fn([held.examples[i] for i in rows])
         ids, labels = batch["token_ids"].numpy(), batch["labels"].numpy()  # (B, L)
         row, place = np.nonzero(labels != IGNORED)  # M of them; [CLS] and [SEP] are never masked
-        logs = counts.log_probabilities(ids[row, place - 1], ids[row, place + 1])  # (M, V)
+        predicted = counts.log_probabilities(ids[row, place - 1], ids[row, place + 1])  # (M, V)
         true = labels[row, place]  # (M,)
         masked += len(true)
-        loss -= logs[np.arange(len(true)), true].sum()
-        right += (logs.argmax(axis=1) == true).sum()
+        loss -= predicted[np.arange(len(true)), true].sum()
+        right += (predicted.argmax(axis=1) == true).sum()
     counting = {"mlm_loss": loss / masked, "mlm_acc": right / masked}
     return {"counting": counting, "BERT": held.measure(model, autocast)}
 
@@ -114,17 +114,19 @@ def ten_sentences(
         words = tokenizer.convert_ids_to_tokens(most.tolist())
         counted = zip(words, chances[most], strict=True)
         (filled,) = fill_mask(model, tokenizer, text, SHOWN)
-        cells = (", ".join(f"{w} {p:.0%}" for w, p in found) for found in (counted, filled))
+        cells = (", ".join(f"{w} {p:.0%}" for w, p in words) for words in (counted, filled))
         lines.append(f"| {text} | {' | '.join(cells)} |")
     return lines
 
 
 def get_args(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     """Read the command line."""
-    parser = OneLineParser(prog="counting.py", description="Counting neighbours beside BERT.")
+    parser = OneLineParser(
+        prog="counting.py", description="Counting neighbours compared with BERT."
+    )
     parser.add_argument("--corpus", type=Path, required=True, help="that pretrain.py wrote")
     parser.add_argument("--model", default=OWN_MODEL, help="pre-trained on it: name or folder")
-    parser.add_argument("--length", type=positive_int, default=128, help="pieces a row")
+    parser.add_argument("--length", type=positive_int, default=128, help="tokens a row")
     parser.add_argument("--batch_size", type=positive_int, default=32)
     parser.add_argument("--eval_rows", type=positive_int, default=1024)
     parser.add_argument("--held_out", type=probability, default=0.02)
@@ -142,8 +144,8 @@ def main() -> None:
     print("\n".join(ten_sentences(counts, model, tokenizer)))
     held = HeldOut(args, tokenizer, held_out)
     print(f"\nheld-out text, unigram entropy {held.entropy:.3f}")
-    for name, found in held_out_losses(counts, model, held).items():
-        print(f"{name:>8}: loss {found['mlm_loss']:.3f}, accuracy {found['mlm_acc']:.3f}")
+    for name, scores in held_out_losses(counts, model, held).items():
+        print(f"{name:>8}: loss {scores['mlm_loss']:.3f}, accuracy {scores['mlm_acc']:.3f}")
 
 
 if __name__ == "__main__":

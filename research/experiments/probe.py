@@ -3,7 +3,7 @@
     python research/experiments/probe.py --model books --train train.csv --dev dev.csv --out one
 
 What such a classifier can tell was in the vectors already (Alain & Bengio 2016). Nothing is random,
-and nothing is chosen on dev. Beside it stands in how many directions the vectors lie.
+and nothing is chosen on dev. It also measures in how many directions the vectors lie.
 """
 
 from __future__ import annotations
@@ -29,14 +29,13 @@ from sklearn.preprocessing import StandardScaler
 from bert import BertModel
 from datasets import SentenceClassificationDataset, load_data
 from extensions.features.pooling import pool
-from training.acceleration import accelerate
 from training.cli.arguments import OneLineParser, check_seed, positive_int
 from training.cli.flags import add_fields, flag
 from training.cli.scripts import run_script
 from training.files.hub import default_model
 from training.files.writing import check_writable, write_json
 from training.loop.batches import evaluation_loader
-from training.loop.devices import autocast_for, pick_device
+from training.loop.devices import autocast_for, pick_device, speed_up
 
 
 @dataclass
@@ -47,7 +46,7 @@ class ProbeFlags:
     dev: str = flag("", required=True, help="its dev file")
     out: str = flag("", required=True, metavar="DIR", help="metrics.json goes there")
     model: str | None = flag(None, help="name or folder of the pretrained BERT")
-    seed: int = flag(11711, type=int, help="changes nothing; run.py gives one")
+    seed: int = flag(11711, type=int, help="changes nothing; run.py passes one")
     batch_size: int = flag(32, type=positive_int)
     use_gpu: bool = flag(False, action="store_true", help="CUDA, or Apple's MPS")
     precision: str = flag("auto", choices=("auto", "fp32", "bf16"), help="of matrix products")
@@ -81,7 +80,7 @@ def measure(args: ProbeFlags) -> dict[str, float]:
     """The accuracy on dev, and the effective rank of the training sentences' vectors."""
     train, dev = (load_data(path, "dev") for path in (args.train, args.dev))
     model = BertModel.from_pretrained(args.model).to(pick_device(args.use_gpu))
-    accelerate(model)
+    speed_up(model)
     probe = make_pipeline(StandardScaler(), LogisticRegression(max_iter=1000))
     vectors = encode(model, train, args)  # (N, D)
     probe.fit(vectors, [label for _, label, _ in train])

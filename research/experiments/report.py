@@ -1,240 +1,177 @@
-"""The results as Markdown tables and a picture, with what is noise called noise.
+"""The results as Markdown tables: scores, and differences to a baseline with intervals.
 
     python research/experiments/report.py
-    python research/experiments/report.py separate round-robin annealed annealed-cross ensemble-cross
+    python research/experiments/report.py separate round-robin annealed-cross ensemble-cross
 
-The first name is the baseline. Differences to it have a 95 % interval from a paired bootstrap
-(Efron & Tibshirani 1993, chapter 13; Berg-Kirkpatrick et al. 2012 for its use in NLP): dev examples
-are drawn with replacement, the same for both; and so are the seeds, where there are several. All
-scores are on dev, which also chose the epoch: they flatter every row alike.
+The first name is the baseline. Differences have the 95 % interval of a paired bootstrap
+(bootstrap.py). Scores are those of each run's best epoch on dev, which flatters runs with many
+epochs most; --last takes the last epoch's. results.jsonl has scores, not predictions: an interval
+is computed once, where the runs' folders are, and kept in intervals.jsonl.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import sys
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent.parent))
 
 import numpy as np
 
-from multitask_classifier import overall
-from research.experiments import results
-from research.experiments.results import SCORES, TASKS
+from evaluation import overall
+from research.experiments import bootstrap, results
+from research.experiments.bootstrap import Interval
+from research.experiments.results import TASKS
 from training.cli.arguments import OneLineParser
 from training.cli.scripts import run_script
-from training.files.course_files import multitask_files
 from training.files.errors import InputError
-from training.files.writing import atomic_write
 
-RESAMPLES = 5000
-CHUNK = 200  # resamples computed at a time, for the memory they take
-LEVEL = 0.95
+INTERVALS = results.FOLDER / "intervals.jsonl"
 TITLES = {"sst": "SST accuracy", "para": "paraphrase accuracy", "sts": "STS Pearson"}
+SCORES = (*TASKS, "overall")
+
+Seeds = tuple[int | None, ...]
 
 
 @dataclass(frozen=True)
 class Row:
-    """All seeds of one run: predictions on dev, one row of each array a seed."""
+    """All seeds of one run."""
 
     name: str
-    seeds: tuple[int | None, ...]
-    predicted: dict[str, np.ndarray]  # task → (S, N)
-    seconds: tuple[float, ...]
-    peak_mb: float | None  # the largest of all; None if a run did not say
+    seeds: Seeds
+    results: tuple[dict, ...]  # of each seed, as results.jsonl has them
+    epoch: str = "metrics"  # whose scores count, the best one's, or the "last" one's
 
-    def only(self, seeds: Sequence[int | None]) -> Row:
-        """The row of these of its seeds."""
-        places = [self.seeds.index(seed) for seed in seeds]
-        predicted = {task: values[places] for task, values in self.predicted.items()}
-        return replace(self, seeds=tuple(seeds), predicted=predicted)
+    def scores(self) -> dict[str, np.ndarray]:
+        """Each score that all seeds have: (S,)."""
+        scores = [result.get(self.epoch) or {} for result in self.results]
+        values = {
+            task: np.array([seed[task] for seed in scores])
+            for task in TASKS
+            if all(task in seed for seed in scores)
+        }
+        return values | ({"overall": overall(values)} if values.keys() == set(TASKS) else {})
 
+    def minutes(self) -> float:
+        """The mean over seeds."""
+        return float(np.mean([result["seconds"] for result in self.results])) / 60
 
-# ---------------------------------------------------------------------------------------------
-# From results.jsonl to rows
-
-
-def rows_of(found: Sequence[dict], joined: dict[str, Sequence[str]]) -> list[Row]:
-    """One row a name, in the order of the results.
-
-    Args:
-        found: results, as results.jsonl has them.
-        joined: name → names of single-task runs, which become one row of that name.
-    """
-    row_names = {member: name for name, members in joined.items() for member in members}
-    by_row: dict[str, dict[int | None, list[dict]]] = {}
-    for result in found:
-        name = row_names.get(result["name"], result["name"])
-        by_row.setdefault(name, {}).setdefault(result["seed"], []).append(result)
-    rows = []
-    for name, by_seed in by_row.items():
-        members = len(joined.get(name, [name]))
-        whole = {seed: part for seed, part in sorted(by_seed.items()) if len(part) == members}
-        if len(whole) < len(by_seed):
-            print(
-                f"note: {name} lacks a member for some seeds, which are left out", file=sys.stderr
-            )
-        if whole:
-            rows.append(_row(name, whole))
-    return rows
+    def peak_mb(self) -> float | None:
+        """The largest of all; None if a run did not say."""
+        peaks = [result.get("peak_mb") for result in self.results]
+        return None if None in peaks else max(peaks)
 
 
-def _row(name: str, by_seed: dict[int | None, list[dict]]) -> Row:
-    dev = [
-        {task: values for result in part for task, values in result["dev"].items()}
-        for part in by_seed.values()
-    ]
-    tasks = [task for task in TASKS if all(task in one for one in dev)]
-    predicted = {
-        task: np.array([[float(value) for value in one[task]] for one in dev]) for task in tasks
+def rows_of(runs: Sequence[dict], epoch: str = "metrics") -> dict[str, Row]:
+    """Name → row, in the order of the results."""
+    by_name: dict[str, dict[int | None, dict]] = {}
+    for result in runs:
+        by_name.setdefault(result["name"], {})[result["seed"]] = result
+    return {
+        name: Row(name, *zip(*sorted(by_seed.items()), strict=True), epoch)
+        for name, by_seed in by_name.items()
     }
-    seconds = tuple(sum(result["seconds"] for result in part) for part in by_seed.values())
-    peaks = [result.get("peak_mb") for part in by_seed.values() for result in part]
-    peak = None if None in peaks else max(peaks)
-    return Row(name, tuple(by_seed), predicted, seconds, peak)
-
-
-def gold_labels(found: Sequence[dict], folder: str | None = None) -> dict[str, np.ndarray]:
-    """Of the tasks that results have: the labels (N,) of the dev files in a folder, or at hand.
-
-    Raises InputError if a result was made on other dev files.
-    """
-    tasks = [task for task in TASKS if any(task in result["dev"] for result in found)]
-    data = multitask_files(folder)
-    files = {task: Path(data[f"{task}_dev"]) for task in tasks}
-    check_data(found, results.fingerprints(files, tasks))
-    return {task: np.array(results.gold(task, path)[1], float) for task, path in files.items()}
-
-
-def check_data(found: Sequence[dict], prints: dict[str, str]) -> None:
-    """InputError if a result was made on other dev files than those whose labels we have."""
-    for result in found:
-        for task, expected in prints.items():
-            if result["data"].get(task, expected) != expected:
-                name = results.run_name(result["name"], result["seed"])
-                raise InputError(
-                    f"{name} was measured on another {task} dev file than the one here "
-                    f"(its sha256 begins {result['data'][task]}); give --data_dir, or name the runs"
-                )
 
 
 # ---------------------------------------------------------------------------------------------
-# Scores, and the bootstrap
+# Intervals
 
 
-def scores(
-    row: Row, gold: dict[str, np.ndarray], draws: dict[str, np.ndarray] | None = None
-) -> dict[str, np.ndarray]:
-    """Every score of every seed in every resample.
+def seeds_compared(row: Row, baseline: Row) -> tuple[Seeds, Seeds]:
+    """The seeds that both ran, in pairs; all of both where there are none."""
+    both = tuple(seed for seed in row.seeds if seed in baseline.seeds)
+    return (both, both) if both else (row.seeds, baseline.seeds)
 
-    Args:
-        row: predictions (S, N) a task.
-        gold: labels (N,) a task.
-        draws: how often each example is drawn, (R, N) a task; None: each once, R = 1.
 
-    Returns:
-        sst, para, sts and, if all three are there, overall: (S, R) each.
+def read_intervals() -> dict[tuple, dict[str, Interval]]:
+    """(baseline, name, seeds of both) → score → interval."""
+    kept = {}
+    for line in results.read_locked(INTERVALS).splitlines():
+        one = json.loads(line)
+        key = one["baseline"], one["name"], tuple(one["seeds"]), tuple(one["baseline_seeds"])
+        kept[key] = {score: tuple(interval) for score, interval in one["scores"].items()}
+    return kept
+
+
+def interval_of(row: Row, baseline: Row, folder: str | None = None) -> dict[str, Interval]:
+    """The intervals of a row: kept ones, or computed from the runs' folders and then kept.
+
+    Empty if there are neither.
     """
-    found = {}
-    for task, predicted in row.predicted.items():
-        counts = np.ones((predicted.shape[1], 1))  # (N, R)
-        if draws is not None:
-            counts = draws[task].T.astype(float)
-        if TASKS[task].classes:
-            found[task] = (predicted == gold[task]) @ counts / counts.sum(axis=0)
-        else:
-            found[task] = weighted_pearson(predicted, gold[task], counts)
-    if found.keys() == TASKS.keys():
-        found["overall"] = overall(found)
-    return found
+    seeds, baseline_seeds = seeds_compared(row, baseline)
+    key = baseline.name, row.name, seeds, baseline_seeds
+    if kept := read_intervals().get(key):
+        return kept
+    names = [results.run_name(row.name, seed) for seed in seeds]
+    names += [results.run_name(baseline.name, seed) for seed in baseline_seeds]
+    missing = [name for name in names if not (results.RUNS / name).is_dir()]
+    if missing:
+        print(f"note: no predictions of {', '.join(missing)}; run.py --again", file=sys.stderr)
+        return {}
+    files = results.dev_files({"data_dir": folder})
+    ours = predictions_of(row, seeds, files)
+    theirs = predictions_of(baseline, baseline_seeds, files)
+    gold = {task: results.gold(task, files[task])[1] for task in ours if task in theirs}
+    computed = bootstrap.intervals(ours, theirs, gold, paired=seeds == baseline_seeds)
+    rounded = {score: [round(value, 5) for value in one] for score, one in computed.items()}
+    keys = ("baseline", "name", "seeds", "baseline_seeds")
+    results.append_line(INTERVALS, dict(zip(keys, key, strict=True)) | {"scores": rounded})
+    return computed
 
 
-def weighted_pearson(x: np.ndarray, y: np.ndarray, counts: np.ndarray) -> np.ndarray:
-    """Pearson's r of examples that each count several times: (S, N), (N,), (N, R) → (S, R).
+def predictions_of(row: Row, seeds: Seeds, files: Mapping[str, Path]) -> dict[str, np.ndarray]:
+    """The dev predictions of a row's runs: task → (S, N).
 
-    0 where x or y is constant.
+    Raises:
+        InputError: a run was measured on another dev file.
     """
-    x, y = x - x.mean(axis=1, keepdims=True), y - y.mean()  # for precision: r does not change
-    n = counts.sum(axis=0)
-    mean_x, mean_y = x @ counts / n, y @ counts / n
-    covariance = (x * y) @ counts / n - mean_x * mean_y
-    var_x, var_y = x**2 @ counts / n - mean_x**2, y**2 @ counts / n - mean_y**2
-    varies = (var_x > 1e-12) & (var_y > 1e-12)
-    return covariance / np.sqrt(np.where(varies, var_x * var_y, 1.0))  # nothing varies: 0 / 1
+    predictions: dict[str, list[np.ndarray]] = {}
+    for seed in seeds:
+        result, name = row.results[row.seeds.index(seed)], results.run_name(row.name, seed)
+        check_data(name, result["data"], files)
+        folder = results.RUNS / name
+        for task in result["data"]:
+            predicted = results.dev_predictions(folder, task, files[task])
+            predictions.setdefault(task, []).append(predicted)
+    return {task: np.stack(values) for task, values in predictions.items()}
 
 
-def intervals(
-    row: Row, baseline: Row, gold: dict[str, np.ndarray], resamples: int = RESAMPLES
-) -> dict[str, tuple[float, float, float]]:
-    """(difference to the baseline, and the ends of its interval) of every score both have.
-
-    Only seeds count that both ran; where there are none, all do. Each resample draws the dev
-    examples anew, the same ones for both rows, and seeds too, the same for both if both ran them. A
-    single seed is always drawn: the interval then says nothing of how much seeds differ.
-    """
-    paired = [seed for seed in row.seeds if seed in baseline.seeds]
-    if paired:
-        row, baseline = row.only(paired), baseline.only(paired)
-    rng = np.random.default_rng(0)
-    drawn: dict[str, list[np.ndarray]] = {}
-    for start in range(0, resamples, CHUNK):
-        size = min(CHUNK, resamples - start)
-        draws = {task: multinomial(rng, len(labels), size) for task, labels in gold.items()}
-        seeds = multinomial(rng, len(row.seeds), size)
-        base_seeds = seeds if paired else multinomial(rng, len(baseline.seeds), size)
-        ours, theirs = scores(row, gold, draws), scores(baseline, gold, draws)
-        for score in ours.keys() & theirs.keys():
-            difference = over_seeds(ours[score], seeds) - over_seeds(theirs[score], base_seeds)
-            drawn.setdefault(score, []).append(difference)
-    ours, theirs = scores(row, gold), scores(baseline, gold)
-    found = {}
-    for score, differences in drawn.items():
-        low, high = np.quantile(np.concatenate(differences), [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
-        found[score] = (float(ours[score].mean() - theirs[score].mean()), float(low), float(high))
-    return found
-
-
-def multinomial(rng: np.random.Generator, size: int, resamples: int) -> np.ndarray:
-    """How often each of ``size`` things is drawn in as many draws with replacement: (R, size)."""
-    return rng.multinomial(size, np.full(size, 1 / size), size=resamples)
-
-
-def over_seeds(values: np.ndarray, seeds: np.ndarray) -> np.ndarray:
-    """Means over the seeds that each resample drew: (S, R), (R, S) → (R,)."""
-    return (values * seeds.T).sum(axis=0) / seeds.sum(axis=1)
-
-
-def is_noise(interval: tuple[float, float, float]) -> bool:
-    """Whether the interval of a difference contains 0."""
-    return interval[1] <= 0 <= interval[2]
+def check_data(name: str, data: Mapping[str, str], files: Mapping[str, Path]) -> None:
+    """InputError if a run was measured on other dev files than those here."""
+    for task, digits in data.items():
+        if digits != results.fingerprints(dict(files), [task])[task]:
+            raise InputError(
+                f"{name} was measured on another {task} dev file than {files[task]} "
+                f"(its sha256 begins {digits}); give --data_dir"
+            )
 
 
 # ---------------------------------------------------------------------------------------------
-# Tables and picture
+# Tables
 
 
-def score_table(rows: Sequence[Row], gold: dict[str, np.ndarray]) -> str:
+def score_table(rows: Sequence[Row]) -> str:
     """Markdown: each row's scores, mean (standard deviation) over seeds; minutes, peak memory."""
-    shown = columns(rows)
+    values = {row.name: row.scores() for row in rows}
+    shown = columns(values.values())
     titles = " | ".join(TITLES.get(score, score) for score in shown)
     lines = [f"| run | seeds | {titles} | min | MB |", f"|---|--:|{'--:|' * len(shown)}--:|--:|"]
     for row in rows:
-        found = scores(row, gold)
-        cells = [_mean_sd(found[score][:, 0]) if score in found else "–" for score in shown]
-        minutes = np.mean(row.seconds) / 60
-        cells += [f"{minutes:.1f}", "–" if row.peak_mb is None else f"{row.peak_mb:,.0f}"]
+        found = values[row.name]
+        cells = [_mean_sd(found[score]) if score in found else "–" for score in shown]
+        peak = row.peak_mb()
+        cells += [f"{row.minutes():.1f}", "–" if peak is None else f"{peak:,.0f}"]
         lines.append(f"| {row.name} | {len(row.seeds)} | {' | '.join(cells)} |")
     return "\n".join(lines)
 
 
-def columns(rows: Sequence[Row]) -> list[str]:
+def columns(rows: Sequence[Mapping[str, object]]) -> list[str]:
     """The scores that any row has."""
-    whole = any(row.predicted.keys() == TASKS.keys() for row in rows)
-    tasks = {task for row in rows for task in row.predicted}
-    return [score for score in SCORES if score in tasks or (score == "overall" and whole)]
+    return [score for score in SCORES if any(score in row for row in rows)]
 
 
 def _mean_sd(values: np.ndarray) -> str:
@@ -242,42 +179,26 @@ def _mean_sd(values: np.ndarray) -> str:
     return f"{values.mean():.3f}{sd}"
 
 
-def difference_table(rows: Sequence[Row], gold: dict[str, np.ndarray]) -> str:
-    """Markdown: each row's differences to the first one, with intervals; noise is called so."""
-    base, shown = rows[0], columns(rows)
+def difference_table(rows: Sequence[Row], folder: str | None = None) -> str:
+    """Markdown: each row's differences to the first one, with intervals."""
+    base, *others = rows
+    found = {row.name: interval_of(row, base, folder) for row in others}
+    shown = columns([base.scores(), *found.values()])
     titles = " | ".join(TITLES.get(score, score) for score in shown)
     lines = [f"| against {base.name} | {titles} |", f"|---|{'---|' * len(shown)}"]
-    for row in rows[1:]:
-        found = intervals(row, base, gold)
-        cells = [_interval(found[score]) if score in found else "–" for score in shown]
-        lines.append(f"| {row.name} | {' | '.join(cells)} |")
+    for name, intervals in found.items():
+        cells = [shown_interval(intervals.get(score)) for score in shown]
+        lines.append(f"| {name} | {' | '.join(cells)} |")
     return "\n".join(lines)
 
 
-def _interval(interval: tuple[float, float, float]) -> str:
+def shown_interval(interval: Interval | None) -> str:
+    """A cell: the difference and its interval, and whether that includes 0."""
+    if interval is None:
+        return "–"
     middle, low, high = interval
-    noise = ", noise" if is_noise(interval) else ""
-    return f"{middle:+.3f} [{low:+.3f}, {high:+.3f}]{noise}"
-
-
-def plot(path: str | Path, rows: Sequence[Row], gold: dict[str, np.ndarray]) -> None:
-    """A PNG: each score of each row, a dot a seed and a line at the mean."""
-    from matplotlib.figure import Figure  # takes longer to import than all else here
-
-    figure = Figure(figsize=(11, 1.2 + 0.4 * len(rows)), layout="constrained")
-    panels = figure.subplots(1, len(SCORES), sharey=True)
-    for axes, score in zip(panels, SCORES, strict=True):
-        for y, row in enumerate(rows):
-            values = scores(row, gold).get(score)
-            if values is not None:
-                axes.plot(values[:, 0], [y] * len(values), "o", ms=4, alpha=0.6, color="C0")
-                axes.plot([values.mean()] * 2, [y - 0.3, y + 0.3], "k-")
-        axes.set(title=TITLES.get(score, score), yticks=range(len(rows)))
-        axes.set_yticklabels([row.name for row in rows])
-        axes.grid(axis="x", alpha=0.3)
-    panels[0].invert_yaxis()
-    with atomic_write(path, "wb") as file:
-        figure.savefig(file, format="png", dpi=120)
+    verdict = ", not resolved" if low <= 0 <= high else ""
+    return f"{middle:+.3f} [{low:+.3f}, {high:+.3f}]{verdict}"
 
 
 def get_args() -> argparse.Namespace:
@@ -287,46 +208,33 @@ def get_args() -> argparse.Namespace:
     )
     add = parser.add_argument
     add("names", nargs="*", metavar="NAME", help="rows in this order, the baseline first (all)")
-    add("--data_dir", help="folder of the dev files measured on")
-    add("--plot", metavar="PNG", help="draw the scores into this file")
+    add("--last", action="store_true", help="scores of the last epoch instead of the best")
+    add("--data_dir", help="folder of the dev files measured on, for intervals that are not kept")
     return parser.parse_args()
 
 
 def main() -> None:
-    """Print both tables, and draw the picture if asked for."""
+    """Print a table of scores, and one of differences if rows are named."""
     args = get_args()
-    joined = {}
-    for path in sorted(results.FOLDER.glob("*.toml")):
-        experiment = results.read_experiment(path)
-        if experiment.kind == "joined":
-            joined[experiment.name] = experiment.members
-    found = [result for result in results.load_results() if result["dev"]]
-    if args.names:
-        wanted = {member for name in args.names for member in joined.get(name, [name])}
-        found = [result for result in found if result["name"] in wanted]
-    if not found:
-        raise InputError(
-            f"no results yet in {results.RESULTS}; python research/experiments/run.py TOML"
-        )
-    gold = gold_labels(found, args.data_dir)
-    rows = {row.name: row for row in rows_of(found, joined)}
+    runs = [result for result in results.load_results() if result["data"]]
+    rows = rows_of(runs, "last" if args.last else "metrics")
     missing = [name for name in args.names if name not in rows]
-    if missing:
-        raise InputError(f"no results of {', '.join(missing)}; there are: {', '.join(rows) or '–'}")
+    if missing or not rows:
+        there = ", ".join(rows) or "none"
+        raise InputError(
+            f"no results of {', '.join(missing) or 'several tasks'} in {results.RESULTS}, "
+            f"there are: {there}; python research/experiments/run.py TOML makes them"
+        )
     ordered = [rows[name] for name in args.names or rows]
-
-    print("\n" + score_table(ordered, gold))
-    if len(ordered) > 1:
-        print("\n" + difference_table(ordered, gold))
+    print("\n" + score_table(ordered))
+    if len(args.names) > 1 and not args.last:
+        print("\n" + difference_table(ordered, args.data_dir))
         print(
             "\nMean (standard deviation over seeds) on dev. Differences: 95 % interval of a paired"
-            f" bootstrap, {RESAMPLES:,} resamples of examples and of the seeds that both ran;"
-            " noise: it contains 0."
+            f" bootstrap, {bootstrap.RESAMPLES:,} resamples of examples and of the seeds that both"
+            " ran; not resolved: it includes 0."
             "\nA row's runs: python research/experiments/run.py TOML --only NAME"
         )
-    if args.plot:
-        plot(args.plot, ordered, gold)
-        print(f"\nwrote {args.plot}")
 
 
 if __name__ == "__main__":

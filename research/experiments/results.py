@@ -1,4 +1,4 @@
-"""What run.py, report.py and search.py share: descriptions of runs, their results, commands.
+"""What the scripts of experiments share: descriptions of runs, their results, their commands.
 
 A run is described by a TOML, and every run's result is a line of results.jsonl. This file does not
 know how anything is trained: it calls the scripts' command lines and reads what they write.
@@ -6,6 +6,7 @@ know how anything is trained: it calls the scripts' command lines and reads what
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import platform
@@ -20,6 +21,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 
 try:
@@ -28,34 +30,37 @@ except ImportError:  # Windows
     fcntl = None
 
 from datasets import load_data, load_pairs
-from evaluation import read_predictions
-from multitask_classifier import TASKS
+from evaluation import COLUMNS
 from training.files.course_files import multitask_files
 from training.files.errors import InputError
+from training.files.predictions import read_predictions
 from training.files.writing import sha256_of
-from training.loop.batches import SINGLE
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 FOLDER = ROOT / "research" / "experiments"
 RESULTS = FOLDER / "results.jsonl"
 RUNS = FOLDER / "runs"
 
-SCORES = (*TASKS, "overall")
+TASKS = ("sst", "para", "sts")
+PAIR_LABELS = {"para": "is_duplicate", "sts": "similarity"}  # columns of the data files
 
 # ---------------------------------------------------------------------------------------------
 # Descriptions of runs
 
 # train: several tasks at once; classify: sentences of one file; tag: names in sentences;
-# pretrain: masked words; probe: a frozen BERT; stability: what makes runs on few labels differ
+# pretrain: masked words; probe: a frozen BERT
 SCRIPTS = {
     "train": "extensions/multitask.py",
     "classify": "classifier.py",
     "tag": "lessons/token_classifier.py",
     "pretrain": "pretraining/pretrain.py",
     "probe": "research/experiments/probe.py",
-    "stability": "research/experiments/stability.py",
+    "ensemble": "extensions/ensemble.py",  # of checkpoints that other runs have left
 }
-KINDS = (*SCRIPTS, "ensemble", "joined")
+# --fast: PyTorch's kernels instead of the formulas in bert.py and optimizer.py. Every recorded run
+# was made with them.
+FAST = ["--fast"]
+FAST_KINDS = ("train", "classify", "tag", "pretrain")
 
 
 @dataclass(frozen=True)
@@ -63,7 +68,7 @@ class Experiment:
     """A TOML: what is run, with which flags, for which seeds."""
 
     name: str
-    kind: str  # of SCRIPTS; ensemble of checkpoints; joined: single-task runs reported as one row
+    kind: str  # of SCRIPTS
     script: str
     seeds: tuple[int, ...]
     members: tuple[str, ...]
@@ -86,52 +91,60 @@ class Experiment:
         named = f"{self.name}-{Path(model).name}"
         return replace(self, name=named, flags=self.flags | {"model": model}, models=())
 
+    def digest(self) -> str:
+        """Eight digits for the flags, and an ensemble's members: what a result was made with."""
+        made_with = self.flags | ({"members": self.members} if self.kind == "ensemble" else {})
+        return hashlib.sha256(json.dumps(made_with, sort_keys=True).encode()).hexdigest()[:8]
+
 
 def read_experiment(path: str | Path) -> Experiment:
     """Read and check a TOML with the tables [run], [flags] and, if it has them, [search] and
     [variants.NAME].
 
     Raises:
-        InputError: not there, no TOML, an unknown or missing key.
+        InputError: the file is missing or not a TOML, or a key is unknown or missing.
     """
     path = Path(path)
     try:
         content = tomllib.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
-        raise InputError(f"no file {path}; the runs are the .toml files in experiments/") from None
+        raise InputError(
+            f"no file {path}; research/experiments/README.md lists the TOMLs"
+        ) from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError, OSError) as error:
-        raise InputError(f"{path} is no TOML: {error}") from None
-    run, flags = content.pop("run", {}), content.pop("flags", {})
-    search, variants = content.pop("search", {}), content.pop("variants", {})
+        raise InputError(f"{path} is not a TOML: {error}") from None
+    tables = {name: content.pop(name, {}) for name in ("flags", "search", "variants")}
+    run = content.pop("run", {})
     defaults = {"kind": "train", "script": "", "seeds": [], "members": [], "models": []}
     unknown = [*content, *(run.keys() - defaults.keys() - {"name"})]
     if unknown:
-        raise InputError(
-            f"{path}: unknown {', '.join(sorted(unknown))}; see research/experiments/README.md"
-        )
+        names = ", ".join(sorted(unknown))
+        raise InputError(f"{path}: unknown {names}; see research/experiments/README.md")
     run = defaults | run
+    check_run(path, run)
+    if not all(isinstance(flags, dict) for flags in tables["variants"].values()):
+        raise InputError(f"{path}: a variant is a table of flags, [variants.NAME]")
+    run["script"] = run["script"] or SCRIPTS[run["kind"]]
+    lists = {key: tuple(run[key]) for key in ("seeds", "members", "models")}
+    return Experiment(**(run | lists | tables))
+
+
+def check_run(path: Path, run: dict[str, Any]) -> None:
+    """Raise InputError if the table [run] lacks something or names something unknown."""
     if not isinstance(run.get("name"), str) or not run["name"]:
         raise InputError(f"{path}: [run] has no name")
-    if run["kind"] not in KINDS:
-        raise InputError(f"{path}: kind {run['kind']!r} is none of {', '.join(KINDS)}")
-    run["script"] = run["script"] or SCRIPTS.get(run["kind"], SCRIPTS["train"])
-    wanted = "seeds" if run["kind"] in SCRIPTS else "members"
+    if run["kind"] not in SCRIPTS:
+        raise InputError(f"{path}: kind {run['kind']!r} is not one of {', '.join(SCRIPTS)}")
+    wanted = "members" if run["kind"] == "ensemble" else "seeds"
     if not run[wanted]:
         raise InputError(f"{path}: [run] has no {wanted}, which a run of kind {run['kind']} needs")
     for seed in run["seeds"]:
         if type(seed) is not int or seed < 0:
-            raise InputError(f"{path}: the seed {seed!r} is no integer from 0 on")
-    lists = {key: tuple(run[key]) for key in ("seeds", "members", "models")}
-    if not all(isinstance(more, dict) for more in variants.values()):
-        raise InputError(f"{path}: a variant is a table of flags, [variants.NAME]")
-    return Experiment(**(run | lists), flags=flags, search=search, variants=variants)
+            raise InputError(f"{path}: the seed {seed!r} is not an integer from 0 on")
 
 
 def as_arguments(flags: dict[str, Any]) -> list[str]:
-    """Flags of a TOML as they stand on a command line; true is a bare flag, false is left out.
-
-    $MINBERT_DATA and other variables of the environment may stand in a value, and $RUNS.
-    """
+    """Flags of a TOML as command-line arguments; true is a bare flag, false is left out."""
     arguments = []
     for name, value in flags.items():
         if value is not False:
@@ -141,7 +154,7 @@ def as_arguments(flags: dict[str, Any]) -> list[str]:
 
 
 def expanded(value: Any) -> str:
-    """A value of a TOML with its variables filled in; $RUNS is research/experiments/runs."""
+    """A value of a TOML with variables of the environment filled in; $RUNS is the folder runs."""
     return os.path.expandvars(str(value).replace("$RUNS", str(RUNS)))
 
 
@@ -151,25 +164,28 @@ def run_name(name: str, seed: int | None) -> str:
 
 
 # ---------------------------------------------------------------------------------------------
-# results.jsonl
+# Files with a JSON object on each line: results.jsonl, intervals.jsonl
 
-
-KEYS = {"name", "seed", "flags", "metrics", "seconds", "data", "dev"}
+KEYS = {"name", "seed", "flags", "metrics", "seconds", "data"}
 REMEDY = "delete that line, and run.py takes it from the run's folder again if that is there"
 
 
 def load_results() -> list[dict]:
-    """All results so far, one a line; waits while another process adds one.
+    """All results so far, in the order of the file; waits while another process adds one.
 
     Raises:
-        InputError: a line that is no result, such as a last one that was cut off, or a second
-            one of the same run.
+        InputError: a line is not a result, was cut off, or repeats a run.
     """
-    if not RESULTS.is_file():
-        return []
-    with open(RESULTS, encoding="utf-8") as file:
+    return parse_results(read_locked(RESULTS))
+
+
+def read_locked(path: Path) -> str:
+    """A file's text, read while nobody writes; empty if there is no such file."""
+    if not path.is_file():
+        return ""
+    with open(path, encoding="utf-8") as file:
         _lock(file.fileno(), alone=False)
-        return parse_results(file.read())
+        return file.read()
 
 
 def _lock(file: int, alone: bool) -> None:
@@ -188,9 +204,8 @@ def parse_results(text: str) -> list[dict]:
             if not KEYS <= result.keys():
                 raise KeyError
         except (ValueError, KeyError, TypeError):
-            raise InputError(
-                f"{RESULTS}, line {number} is no result: {line[:40]!r}; {REMEDY}"
-            ) from None
+            place = f"{RESULTS}, line {number}"
+            raise InputError(f"{place} is not a result: {line[:40]!r}; {REMEDY}") from None
         if (name, seed) in results:
             raise InputError(f"{RESULTS}, line {number} repeats {run_name(name, seed)}; {REMEDY}")
         results[name, seed] = result
@@ -200,25 +215,30 @@ def parse_results(text: str) -> list[dict]:
 
 
 def append_result(result: dict) -> None:
-    """Add a line, whole or not at all, also while other processes add theirs.
+    """Add a line to results.jsonl, but never behind a broken one."""
+    load_results()
+    append_line(RESULTS, result)
 
-    Where the disk is full a write can come out short, and is then taken back.
+
+def append_line(path: Path, value: dict) -> None:
+    """Add a line of JSON, whole or not at all, also while other processes add theirs.
+
+    A disk that is full may cut a write short, which is then undone.
     """
-    line = (json.dumps(result, ensure_ascii=False) + "\n").encode()
-    RESULTS.parent.mkdir(parents=True, exist_ok=True)
-    file = os.open(RESULTS, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
+    line = (json.dumps(value, ensure_ascii=False) + "\n").encode()
+    path.parent.mkdir(parents=True, exist_ok=True)
+    file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
     try:
         _lock(file, alone=True)
-        parse_results(RESULTS.read_text(encoding="utf-8"))  # none goes behind a broken line
         before = os.fstat(file).st_size
         try:
             if os.write(file, line) < len(line):
-                raise OSError(None, "no room")
+                raise OSError(None, "the disk is full")
             os.fsync(file)
         except OSError as error:
             os.ftruncate(file, before)
             raise InputError(
-                f"cannot write {RESULTS}: {error.strerror}; make room and run again"
+                f"cannot write {path}: {error.strerror}; free some space and run again"
             ) from error
     finally:
         os.close(file)
@@ -230,37 +250,26 @@ def append_result(result: dict) -> None:
 
 def dev_files(flags: dict[str, Any]) -> dict[str, Path]:
     """Each task's dev file, as the scripts find it with these flags."""
-    found = multitask_files(flags.get("data_dir"))
-    return {task: Path(flags.get(f"{task}_dev") or found[f"{task}_dev"]) for task in TASKS}
+    files = multitask_files(flags.get("data_dir"))
+    return {task: Path(flags.get(f"{task}_dev") or files[f"{task}_dev"]) for task in TASKS}
 
 
 @cache
-def gold(task: str, path: Path) -> tuple[list[str], list[float]]:
+def gold(task: str, path: Path) -> tuple[list[str], np.ndarray]:
     """(ids, labels) of a dev file, in its order."""
-    kind = TASKS[task]
-    single = kind.keys == SINGLE
-    rows = load_data(path, "dev") if single else load_pairs(path, "dev", kind.label)
-    return [row[-1] for row in rows], [row[-2] for row in rows]
+    label = PAIR_LABELS.get(task)
+    rows = load_pairs(path, "dev", label) if label else load_data(path, "dev")
+    return [row[-1] for row in rows], np.array([row[-2] for row in rows], dtype=float)
 
 
-def dev_predictions(folder: Path, files: dict[str, Path], tasks: Sequence[str]) -> dict[str, Any]:
-    """What a run predicted on dev, short enough for a line: digits, or numbers with 3 decimals.
-
-    Values stand in the order of the data file, whose ids go without saying.
-    """
-    found: dict[str, Any] = {}
-    for task in tasks:
-        path = folder / f"{task}-dev-output.csv"
-        predicted = read_predictions(path, TASKS[task].column)
-        ids, _ = gold(task, files[task])
-        if predicted.keys() != set(ids):
-            raise InputError(f"{path} has other ids than {files[task]}; run again")
-        values = [predicted[key] for key in ids]
-        if TASKS[task].classes:
-            found[task] = "".join(str(int(value)) for value in values)
-        else:
-            found[task] = [round(value, 3) for value in values]
-    return found
+def dev_predictions(folder: Path, task: str, path: Path) -> np.ndarray:
+    """What the run in a folder predicted on a task's dev file, in the order of that file."""
+    file = folder / f"{task}-dev-output.csv"
+    predictions = read_predictions(file, COLUMNS[TASKS.index(task)])
+    ids, _ = gold(task, path)
+    if predictions.keys() != set(ids):
+        raise InputError(f"{file} has other ids than {path}; run again")
+    return np.array([predictions[key] for key in ids], dtype=float)
 
 
 def fingerprints(files: dict[str, Path], tasks: Sequence[str]) -> dict[str, str]:
@@ -297,7 +306,7 @@ def call(command: Sequence[str], folder: Path = ROOT) -> tuple[int, bool]:
 
 
 def train_command(experiment: Experiment, seed: int, folder: Path) -> list[str]:
-    """The command line of a training run that writes into ``folder``, and goes on where it was."""
+    """The command line of a training run that writes into ``folder``, and resumes what is there."""
     kind = experiment.kind
     where = {
         "train": ["--out_dir", str(folder), "--filepath", str(folder / "model.pt")],
@@ -307,6 +316,7 @@ def train_command(experiment: Experiment, seed: int, folder: Path) -> list[str]:
         sys.executable,
         str(ROOT / experiment.script),
         *as_arguments(experiment.flags),
+        *(FAST if kind in FAST_KINDS else []),
         *("--seed", str(seed)),
         *where,
         *(["--resume"] if any(folder.glob("*.resume")) else []),
@@ -316,28 +326,25 @@ def train_command(experiment: Experiment, seed: int, folder: Path) -> list[str]:
 METRICS = {
     "train": "multitask-metrics.json",
     "classify": "predictions/*-metrics.json",
-    "tag": "metrics.json",
-    "pretrain": "metrics.json",
-    "probe": "metrics.json",
-    "stability": "metrics.json",
     "ensemble": "ensemble-metrics.json",
 }
 
 
-def read_metrics(folder: Path, kind: str) -> dict:
-    """What a run's metrics.json says: best (a row of scores), seconds, and peak_mb if it does.
+def read_metrics(folder: Path, kind: str) -> dict[str, Any]:
+    """What a run's metrics.json says: scores of the best and of the last epoch, seconds, memory.
 
-    Also the last epoch's row, which no score on dev has chosen. That of pre-training has the curve
-    on held-out text instead, and what it is measured against.
+    No score on dev has chosen the last epoch. Pre-training has its curve on held-out text instead,
+    and the unigram entropy it is measured against.
     """
-    path = next(folder.glob(METRICS[kind]), folder / METRICS[kind])
+    pattern = METRICS.get(kind, "metrics.json")
+    path = next(folder.glob(pattern), folder / pattern)
     try:
         metrics = json.loads(path.read_text(encoding="utf-8"))
-        found = {"best": dict(metrics["best"]), "seconds": float(metrics["seconds"])}
+        result = {"metrics": dict(metrics["best"]), "seconds": round(float(metrics["seconds"]), 1)}
         if kind == "pretrain":
-            return found | {key: metrics.get(key) for key in ("unigram_entropy", "held_out")}
+            return result | {key: metrics.get(key) for key in ("unigram_entropy", "held_out")}
         last = metrics["epochs"][-1] if metrics.get("epochs") else None
-        return found | {"last": last, "peak_mb": metrics.get("peak_mb")}
+        return result | {"last": last, "peak_mb": metrics.get("peak_mb")}
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise InputError(f"{path} is missing or damaged ({error!r}); run again") from None
 
@@ -349,10 +356,15 @@ def read_metrics(folder: Path, kind: str) -> dict:
 def commit() -> tuple[str | None, bool]:
     """(the commit, whether any Python file differs from it); (None, False) outside git."""
     try:
-        head = _git("rev-parse", "HEAD").strip()
+        head = _git("rev-parse", "--short=12", "HEAD").strip()
         return head, bool(_git("status", "--porcelain", "--", "*.py").strip())
     except (OSError, subprocess.CalledProcessError):
         return None, False
+
+
+def _git(*arguments: str) -> str:
+    command = ["git", "--no-optional-locks", *arguments]
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
 
 
 def origin(code: tuple[str | None, bool], use_gpu: bool) -> dict[str, Any]:
@@ -362,17 +374,8 @@ def origin(code: tuple[str | None, bool], use_gpu: bool) -> dict[str, Any]:
         code: ``commit()`` as it was when the run began.
     """
     head, dirty = code
-    return {"commit": head, "dirty": dirty, "when": now(), "machine": machine(use_gpu)}
-
-
-def _git(*arguments: str) -> str:
-    return subprocess.run(
-        ["git", "--no-optional-locks", *arguments],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=True,
-    ).stdout
+    when = time.strftime("%Y-%m-%d %H:%M", time.gmtime())  # UTC
+    return {"commit": head, "dirty": dirty, "when": when, "machine": machine(use_gpu)}
 
 
 def machine(use_gpu: bool) -> str:
@@ -385,8 +388,3 @@ def machine(use_gpu: bool) -> str:
     if use_gpu and torch.cuda.is_available():
         name = torch.cuda.get_device_name()
     return f"{name}, {torch.get_num_threads()} threads, torch {torch.__version__}"
-
-
-def now() -> str:
-    """The time in UTC: 2026-01-31 12:00."""
-    return time.strftime("%Y-%m-%d %H:%M", time.gmtime())

@@ -1,11 +1,11 @@
-"""Run what a TOML describes, once for every seed, and keep the results.
+"""Run what TOMLs describe, once for every seed, and keep the results.
 
-    python research/experiments/run.py research/experiments/round-robin.toml
-    python research/experiments/run.py research/experiments/annealed-cross.toml --seeds 0 1
+    python research/experiments/run.py research/experiments/tasks/round-robin.toml
+    python research/experiments/run.py research/experiments/tasks/annealed-cross.toml --seeds 0 1
 
 A run writes into research/experiments/runs/NAME-SEED, and when it is done a line into
-research/experiments/results.jsonl. Runs that have their line are skipped (--anew makes their models again,
-which are not in git), interrupted ones go on.
+research/experiments/results.jsonl. Runs that have their line are skipped, and interrupted ones go
+on. The runs' models are not in git: --again makes them once more.
 """
 
 from __future__ import annotations
@@ -25,24 +25,8 @@ from training.cli.scripts import run_script
 from training.files.errors import InputError
 from training.files.writing import write_json
 
-ANEW = "(a run that has its line already wants --anew)"
-OF_TASKS = ("train", "ensemble")  # the kinds whose dev predictions are kept
-
-
-def planned(paths: list[str]) -> list[Experiment]:
-    """The experiments of these TOMLs and their variants.
-
-    A joined one stands for its members' TOMLs beside it.
-    """
-    found = []
-    for path in map(Path, paths):
-        experiment = results.read_experiment(path)
-        if experiment.kind == "joined":
-            members = (path.with_name(f"{name}.toml") for name in experiment.members)
-            found += [results.read_experiment(member) for member in members]
-        else:
-            found += experiment.with_variants()
-    return found
+AGAIN = "(a run that has its line already wants --again)"
+OF_TASKS = ("train", "ensemble")  # the kinds that write predictions on dev
 
 
 def seeds_of(experiment: Experiment, only: list[int] | None) -> list[int | None]:
@@ -62,20 +46,13 @@ def is_done(experiment: Experiment, seed: int | None) -> bool:
     for result in results.load_results():
         if (result["name"], result["seed"]) != (experiment.name, seed):
             continue
-        if result["flags"] != recorded_flags(experiment):
+        if result["flags"] != experiment.digest():
             raise InputError(
-                f"{name} is in {results.RESULTS.name} with other flags ({result['flags']}); "
-                f"give this one another name, or delete that line and {results.RUNS / name}"
+                f"{name} is in {results.RESULTS.name} with other flags; give this one another "
+                f"name, or delete that line and {results.RUNS / name}"
             )
         return True
     return False
-
-
-def recorded_flags(experiment: Experiment) -> dict[str, Any]:
-    """What a result says of how it was made: the flags, and an ensemble's members."""
-    if experiment.kind == "ensemble":
-        return experiment.flags | {"members": list(experiment.members)}
-    return experiment.flags
 
 
 def command_of(experiment: Experiment, seed: int | None, folder: Path) -> list[str]:
@@ -86,8 +63,8 @@ def command_of(experiment: Experiment, seed: int | None, folder: Path) -> list[s
     missing = [path.parent.name for path in checkpoints if not path.is_file()]
     if missing:
         needed = f"{experiment.name} needs the runs {', '.join(missing)}; run these first"
-        raise InputError(f"{needed} {ANEW}")
-    script, flags = str(results.ROOT / "extensions" / "ensemble.py"), as_arguments(experiment.flags)
+        raise InputError(f"{needed} {AGAIN}")
+    script, flags = str(results.ROOT / experiment.script), as_arguments(experiment.flags)
     return [sys.executable, script, *map(str, checkpoints), *flags, "--out_dir", str(folder)]
 
 
@@ -98,15 +75,15 @@ def run_one(experiment: Experiment, seed: int | None, has_line: bool) -> None:
     check_earlier_runs(experiment, name)
     command = command_of(experiment, seed, folder)
     if experiment.kind in OF_TASKS:
-        results.dev_files(experiment.flags)  # a missing one must not show after an hour
+        results.dev_files(experiment.flags)  # a missing file must show now, not after an hour
     folder.mkdir(parents=True, exist_ok=True)
     code = results.commit()  # before the run: that is the code it runs
     print(f"\n=== {name}: {' '.join(command[1:])}", flush=True)
-    place = folder if experiment.kind == "classify" else results.ROOT
-    status, asked = results.call(command, place)
+    working_folder = folder if experiment.kind == "classify" else results.ROOT
+    status, asked = results.call(command, working_folder)
     if status:
         raise InputError(f"{name} ended with status {status}; the same command goes on with it")
-    result = {"name": experiment.name, "seed": seed, "flags": recorded_flags(experiment)}
+    result = {"name": experiment.name, "seed": seed, "flags": experiment.digest()}
     result |= outcome(experiment, folder)
     result |= results.origin(code, bool(experiment.flags.get("use_gpu")))
     write_json(folder / "result.json", result)
@@ -117,25 +94,33 @@ def run_one(experiment: Experiment, seed: int | None, has_line: bool) -> None:
 
 
 def check_earlier_runs(experiment: Experiment, name: str) -> None:
-    """Raise InputError if the run begins with what an earlier one leaves, and it is not there."""
+    """Raise InputError if the run begins with files of an earlier run that are not there."""
     for value in experiment.flags.values():
         if str(value).startswith("$RUNS/") and not (path := Path(results.expanded(value))).exists():
             raise InputError(
-                f"{name} reads {path}, which is not there; research/experiments/README.md says what makes "
-                f"it {ANEW}"
+                f"{name} reads {path}, which is not there; research/experiments/README.md says "
+                f"what makes it {AGAIN}"
             )
 
 
 def outcome(experiment: Experiment, folder: Path) -> dict[str, Any]:
-    """Metrics and seconds that a run wrote, and its dev predictions if it has several tasks."""
-    found = results.read_metrics(folder, experiment.kind)
-    found["metrics"] = found.pop("best")
+    """Scores and seconds that a run wrote, and which dev files its tasks were measured on."""
+    result = results.read_metrics(folder, experiment.kind)
+    for key in ("metrics", "last"):
+        if result.get(key):
+            result[key] = numbers(result[key])
     files, tasks = {}, []
     if experiment.kind in OF_TASKS:
-        tasks = [task for task in results.TASKS if task in found["metrics"]]
+        tasks = [task for task in results.TASKS if task in result["metrics"]]
         files = results.dev_files(experiment.flags)
-    found["data"] = results.fingerprints(files, tasks)
-    return found | {"dev": results.dev_predictions(folder, files, tasks)}
+        for task in tasks:
+            results.dev_predictions(folder, task, files[task])  # must be of these files
+    return result | {"data": results.fingerprints(files, tasks)}
+
+
+def numbers(row: dict[str, Any]) -> dict[str, float]:
+    """The numbers of a row of scores, to five decimals."""
+    return {key: round(value, 5) for key, value in row.items() if isinstance(value, int | float)}
 
 
 def kept_result(experiment: Experiment, seed: int | None) -> dict | None:
@@ -145,7 +130,7 @@ def kept_result(experiment: Experiment, seed: int | None) -> dict | None:
         result = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return None
-    return result if result.get("flags") == recorded_flags(experiment) else None
+    return result if result.get("flags") == experiment.digest() else None
 
 
 def get_args() -> argparse.Namespace:
@@ -157,7 +142,7 @@ def get_args() -> argparse.Namespace:
     parser.add_argument("--seeds", nargs="+", type=int, help="only these of the TOML's seeds")
     parser.add_argument("--only", nargs="+", metavar="NAME", help="only these of a TOML's variants")
     parser.add_argument(
-        "--anew",
+        "--again",
         action="store_true",
         help="also those that have their line, which stays as it is: for the models they leave",
     )
@@ -167,26 +152,27 @@ def get_args() -> argparse.Namespace:
 def main() -> None:
     """Run all that is not in results.jsonl yet."""
     args = get_args()
-    experiments = planned(args.experiments)
+    experiments = [
+        experiment
+        for path in args.experiments
+        for experiment in results.read_experiment(path).with_variants()
+    ]
     names = [one.name for one in experiments]
     for name in args.only or ():
         if name not in names:
             raise InputError(f"--only {name}: there are {', '.join(names)}")
-    chosen = [
-        (one, seed)
-        for one in experiments
-        if not args.only or one.name in args.only
-        for seed in seeds_of(one, args.seeds)
-    ]
-    for experiment, seed in chosen:
-        has_line = is_done(experiment, seed)
-        if has_line and not args.anew:
-            print(f"{run_name(experiment.name, seed)} is in {results.RESULTS.name} already")
-        elif not has_line and (kept := kept_result(experiment, seed)):
-            results.append_result(kept)
-            print(f"{run_name(experiment.name, seed)}: took the result in its folder")
-        else:
-            run_one(experiment, seed, has_line)
+    for experiment in experiments:
+        if args.only and experiment.name not in args.only:
+            continue
+        for seed in seeds_of(experiment, args.seeds):
+            has_line = is_done(experiment, seed)
+            if has_line and not args.again:
+                print(f"{run_name(experiment.name, seed)} is in {results.RESULTS.name} already")
+            elif not has_line and (kept := kept_result(experiment, seed)):
+                results.append_result(kept)
+                print(f"{run_name(experiment.name, seed)}: took the result in its folder")
+            else:
+                run_one(experiment, seed, has_line)
 
 
 if __name__ == "__main__":

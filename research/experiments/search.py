@@ -1,21 +1,20 @@
 """Search for hyper-parameters with Optuna, on dev alone; goes on where it was stopped.
 
     pip install -r requirements-search.txt
-    python research/experiments/search.py research/experiments/search-cross.toml
+    python research/experiments/search.py research/experiments/techniques/search-sst.toml
 
 The TOML is one of a run whose table [search] names the number of trials and, for each flag, a range
 (low, high, and log = true for equal steps of its logarithm) or the choices. What is maximised is
 the best epoch's overall score on dev, of the run's first seed: the best of many trials looks better
-than it is, so run the winner anew with other seeds before you believe it.
+than it is, so run the winner again with other seeds before you believe it.
 """
 
 from __future__ import annotations
 
 import argparse
-import hashlib
 import json
-import shutil
 import sys
+import tempfile
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -33,7 +32,7 @@ def check_ranges(experiment: Experiment) -> tuple[int, dict[str, dict]]:
     """(number of trials, flag → range) of [search].
 
     Raises:
-        InputError: no such table, or a range that is none.
+        InputError: no such table, or a range is not a range.
     """
     ranges = dict(experiment.search)
     trials = ranges.pop("trials", None)
@@ -65,32 +64,25 @@ def suggest(trial: Any, ranges: dict[str, dict]) -> dict[str, Any]:
     return values
 
 
-def trial_folder(experiment: Experiment, flags: dict[str, Any]) -> Path:
-    """The same flags have the same folder, so that an interrupted trial finds its resume file."""
-    digits = hashlib.sha256(json.dumps(flags, sort_keys=True).encode()).hexdigest()[:10]
-    return results.RUNS / f"search-{experiment.name}" / digits
-
-
 def try_once(trial: Any, experiment: Experiment, ranges: dict[str, dict]) -> float:
     """Train with one set of values: the overall score on dev."""
     import optuna
 
     flags = experiment.flags | suggest(trial, ranges)
-    folder = trial_folder(experiment, flags)
-    folder.mkdir(parents=True, exist_ok=True)
-    command = results.train_command(replace(experiment, flags=flags), experiment.seeds[0], folder)
-    status, asked = results.call(command)
-    if asked:
-        raise Stopped("stopped; the same command goes on with this trial")
-    if status:  # such as a loss that is not finite; its one line stands above
-        raise optuna.TrialPruned
-    overall = float(results.read_metrics(folder, "train")["best"]["overall"])
-    shutil.rmtree(folder)  # the values are in the study; checkpoints would fill the disk
-    return overall
+    with tempfile.TemporaryDirectory() as folder:  # checkpoints of all trials would fill the disk
+        command = results.train_command(
+            replace(experiment, flags=flags), experiment.seeds[0], Path(folder)
+        )
+        status, asked = results.call(command)
+        if asked:
+            raise Stopped("stopped; the same command goes on with the next trial")
+        if status:  # such as a loss that is not finite; its one line stands above
+            raise optuna.TrialPruned
+        return float(results.read_metrics(Path(folder), "train")["metrics"]["overall"])
 
 
 def open_study(experiment: Experiment) -> Any:
-    """The study in its file, with interrupted trials queued to be done again first."""
+    """The study in its file, with what earlier calls have tried."""
     import optuna
 
     results.RUNS.mkdir(parents=True, exist_ok=True)
@@ -107,15 +99,6 @@ def open_study(experiment: Experiment) -> Any:
     if study.user_attrs.get("described", described) != described:
         raise InputError(f"{path} is of other flags or ranges; delete it, or give another name")
     study.set_user_attr("described", described)
-    state = optuna.trial.TrialState
-    for trial in study.get_trials(states=(state.RUNNING,)):  # of a search that was killed
-        study.tell(trial.number, state=state.FAIL)
-    over = study.get_trials(states=(state.COMPLETE, state.PRUNED, state.WAITING))
-    settled = [trial.system_attrs.get("fixed_params", trial.params) for trial in over]
-    for trial in study.get_trials(states=(state.FAIL,)):
-        if trial.params not in settled:
-            study.enqueue_trial(trial.params)
-            settled.append(trial.params)
     return study
 
 
@@ -155,7 +138,7 @@ def main() -> None:
         )
     complete = study.get_trials(states=(optuna.trial.TrialState.COMPLETE,))
     if not complete:
-        raise InputError(f"none of {trials} trials came to an end; the lines above say why")
+        raise InputError(f"none of {trials} trials finished; the lines above say why")
     print(f"\nthe best of {len(complete)} trials, overall on dev:")
     for trial in sorted(complete, key=lambda trial: -trial.value)[:5]:
         print(_line(trial))

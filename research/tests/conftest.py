@@ -1,5 +1,9 @@
-"""The fixtures of tests/support.py, for the tests of this folder."""
+"""The fixtures of tests/support.py, and a place for made-up experiments."""
 
+from pathlib import Path
+
+import pytest
+from made_up import STAND_IN
 from support import (  # noqa: F401
     browser,
     check_here,
@@ -12,3 +16,17 @@ from support import (  # noqa: F401
     tiny_data,
     tiny_model_folder,
 )
+
+from research.experiments import report, results
+
+
+@pytest.fixture
+def place(tmp_path, monkeypatch, tiny_data) -> Path:  # noqa: F811
+    """Results and runs in a folder of the test's own, and the stand-in."""
+    monkeypatch.setenv("MINBERT_DATA", str(tiny_data))
+    monkeypatch.setattr(results, "RESULTS", tmp_path / "results.jsonl")
+    monkeypatch.setattr(results, "RUNS", tmp_path / "runs")
+    monkeypatch.setattr(report, "INTERVALS", tmp_path / "intervals.jsonl")
+    results.gold.cache_clear()
+    (tmp_path / "stand_in.py").write_text(STAND_IN)
+    return tmp_path

@@ -1,10 +1,10 @@
 """docs/pretraining_figure.py: numbers and pictures of made-up results."""
 
-import json
 import math
 import re
 import xml.etree.ElementTree as ET
 
+import made_up
 import pytest
 from scipy import stats
 from support import ROOT, assert_refused, load_script, succeeded
@@ -14,9 +14,8 @@ from research.experiments import results
 SVG = "{http://www.w3.org/2000/svg}"
 
 
-def a_result(name: str, seed: int | None, key: str, score: float, **more) -> dict:
-    one = {"name": name, "seed": seed, "flags": {}, "metrics": {key: score}, "seconds": 1.0}
-    return one | {"data": {}, "dev": {}} | more
+def a_score(name: str, seed: int | None, key: str, score: float, **more) -> dict:
+    return made_up.a_result(name, seed, {key: score}, **more)
 
 
 @pytest.fixture
@@ -24,36 +23,35 @@ def figure(tmp_path, monkeypatch):
     """The script, with results and curve in a folder of the test's own."""
     script = load_script("docs/pretraining_figure.py")
     monkeypatch.setattr(results, "RESULTS", tmp_path / "results.jsonl")
-    monkeypatch.setattr(script, "CURVE", tmp_path / "curve.jsonl")
     return script
 
 
 @pytest.fixture
-def made_up(figure):
+def made_up_runs(figure):
     """Five runs from random weights, two from a million pieces, a control, and others' runs."""
     for seed, score in enumerate((0.50, 0.52, 0.54, 0.56, 0.58)):
         last = {"dev_acc": score}
-        results.append_result(a_result("books-sst2-200-pieces-0", seed, "dev_acc", 0.99, last=last))
+        results.append_result(a_score("books-sst2-200-pieces-0", seed, "dev_acc", 0.99, last=last))
     for seed, score in enumerate((0.70, 0.80)):
         results.append_result(
-            a_result("books-sst2-200-pieces-1000000", seed, "dev_acc", score, last=None)
+            a_score("books-sst2-200-pieces-1000000", seed, "dev_acc", score, last=None)
         )
-    results.append_result(a_result("books-sst2-200-control", None, "dev_acc", 0.61))
-    results.append_result(a_result("books-names-pieces-3000000", 0, "dev_f1", 0.4))
-    results.append_result(a_result("annealed-cross", 0, "overall", 0.7))
+    results.append_result(a_score("books-sst2-200-control", None, "dev_acc", 0.61))
+    results.append_result(a_score("books-names-pieces-3000000", 0, "dev_f1", 0.4))
+    results.append_result(a_score("annealed-cross", 0, "overall", 0.7))
     return results.load_results()
 
 
-def test_the_table(figure, made_up):
-    rows = figure.table(made_up).splitlines()
+def test_the_table(figure, made_up_runs):
+    rows = figure.table(made_up_runs).splitlines()
     assert rows[0] == "| | control | 0 | 1 M | 3 M |"
     assert rows[2] == "| SST-2, accuracy, 200 | 0.610 | 0.540 (0.032; 5) | 0.750 (0.071; 2) | – |"
     assert rows[-1] == "| Names, F1 of entities, 5,000 sentences | – | – | – | 0.400 (1) |"
     assert len(rows) == 2 + 2  # nothing of what was not run
 
 
-def test_the_control_is_the_one_that_reads_what_bert_reads(figure, made_up):
-    results.append_result(a_result("books-sst2-200-control-cut", None, "dev_acc", 0.57))
+def test_the_control_is_the_one_that_reads_what_bert_reads(figure, made_up_runs):
+    results.append_result(a_score("books-sst2-200-control-cut", None, "dev_acc", 0.57))
     assert "| SST-2, accuracy, 200 | 0.570 | " in figure.table(results.load_results())
 
 
@@ -74,20 +72,14 @@ def test_axes(figure):
     assert axes.y(0.5) == pytest.approx(100)
 
 
-def test_the_figures(figure, made_up, run_script_here, tmp_path):
-    held_out = [
-        {"step": i, "pieces": 10**5 * 2**i, "mlm_loss": 7 - i / 4, "mlm_acc": 0.1} for i in range(9)
-    ]
-    metrics = tmp_path / "metrics.json"
-    metrics.write_text(json.dumps({"unigram_entropy": 6.44, "held_out": held_out}))
-    done = succeeded(run_script_here(figure, "--curve", metrics, "--out", tmp_path))
-    assert figure.table(made_up) in done.out
-    line = json.loads(figure.CURVE.read_text().splitlines()[8])
-    assert line == {"pieces": 25_600_000, "mlm_loss": 5.0, "unigram_entropy": 6.44}
-    drawn = {name: (tmp_path / f"books-{name}.svg").read_bytes() for name in ("scores", "loss")}
-    succeeded(run_script_here(figure, "--out", tmp_path))  # from the lines alone
-    for name, before in drawn.items():
-        assert (tmp_path / f"books-{name}.svg").read_bytes() == before
+def test_the_figures(figure, made_up_runs, run_script_here, tmp_path):
+    held_out = [{"pieces": 10**5 * 2**i, "mlm_loss": 7 - i / 4} for i in range(9)]
+    curve = {"unigram_entropy": 6.44, "held_out": held_out}
+    results.append_result(a_score("books", 0, "mlm_loss", 5.0, **curve))
+    done = succeeded(run_script_here(figure, "--out", tmp_path))
+    assert figure.table(made_up_runs) in done.out
+    for name in ("scores", "loss"):
+        before = (tmp_path / f"books-{name}.svg").read_bytes()
         root = ET.fromstring(before)
         assert len(root.find(f"{SVG}desc").text) > 40
         words = [one.text for one in root.iter(f"{SVG}text")]
@@ -101,12 +93,7 @@ def test_the_figures(figure, made_up, run_script_here, tmp_path):
 
 
 def test_what_is_missing_is_said(figure, run_script_here, tmp_path):
-    assert_refused(
-        run_script_here(figure), "no results yet; python research/experiments/run.py", code=1
-    )
-    (tmp_path / "metrics.json").write_text("{}")
-    done = run_script_here(figure, "--curve", tmp_path / "metrics.json")
-    assert_refused(done, "is no metrics.json of pre-training", code=1)
+    assert_refused(run_script_here(figure), "no results yet; python research/", code=1)
 
 
 def test_every_line_has_its_runs(figure):
@@ -114,7 +101,7 @@ def test_every_line_has_its_runs(figure):
     keys = {"classify": "dev_acc", "probe": "dev_acc", "train": "sts", "tag": "dev_f1"}
     runs = [
         one
-        for path in (ROOT / "research" / "experiments").glob("books-*.toml")
+        for path in (ROOT / "research" / "experiments" / "books").glob("books-*.toml")
         for one in results.read_experiment(path).with_variants()
     ]
     kinds = {figure.BEGUN.fullmatch(one.name)[1]: one.kind for one in runs}

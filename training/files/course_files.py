@@ -1,4 +1,4 @@
-"""Where the course's files are: the folder, and their names."""
+"""The course's data files: their folder, their names and their classes."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ def data_folder(data_dir: str | None = None, probe: str = "ids-sst-train.csv") -
 
     A folder counts if it holds ``probe``, itself or in its sub-folder ``course``.
     """
-    for given, origin in (
+    for name, origin in (
         (data_dir, "--data_dir"),
         (os.environ.get("MINBERT_DATA"), "$MINBERT_DATA"),
     ):
-        if given:
-            for folder in (Path(given), Path(given) / "course"):
+        if name:
+            for folder in (Path(name), Path(name) / "course"):
                 if (folder / probe).is_file():
                     return folder
             raise InputError(
-                f"{origin} {given}: no {probe} there; python data/download.py --out DIR"
+                f"{origin} {name}: no {probe} there; python data/download.py --out DIR"
             )
     if (COURSE_DATA / probe).is_file():
         return COURSE_DATA
@@ -46,16 +46,16 @@ def data_folder(data_dir: str | None = None, probe: str = "ids-sst-train.csv") -
     return PRACTICE_DATA
 
 
-def class_names(file: str, count: int, given: str | None = None) -> list[str]:
+def class_names(file: str, count: int, labels: str | None = None) -> list[str]:
     """The names of the classes of a data file.
 
     Args:
         count: how many there are.
-        given: names, separated by commas; InputError if these are not as many.
+        labels: their names, separated by commas; InputError if these are not as many.
     """
     known = next((names for stem, names in CLASSES.items() if Path(file).name.startswith(stem)), ())
-    names = [name.strip() for name in given.split(",")] if given else list(known)
-    if given and len(names) != count:
+    names = [name.strip() for name in labels.split(",")] if labels else list(known)
+    if labels and len(names) != count:
         raise InputError(f"--labels names {len(names)} classes, {file} has {count}")
     return names if len(names) == count else [str(label) for label in range(count)]
 
@@ -66,7 +66,7 @@ def multitask_files(
     """The files of the tasks in ``stems`` by the names of their flags: sst_train, … sts_test.
 
     Where quora-train.csv is missing but the small split of quora-dev.csv is there, that one is
-    taken, with a loud line; para_test is '' where quora-test-student.csv is missing too.
+    used, with a loud line; para_test is '' where quora-test-student.csv is missing too.
     """
     folder = data_folder(data_dir)
     files = {
@@ -94,8 +94,8 @@ def find_course_files(args: Any, stems: Mapping[str, str] = COURSE_STEMS) -> Non
         for task, stem in stems.items()
         for split, ending in SPLITS.items()
     }
-    given = {flag: getattr(args, flag) for flag in names.values()}
-    if names.keys() & set(given.values()):
-        found = multitask_files(args.data_dir, stems)
-        for flag, path in given.items():
-            setattr(args, flag, found[names[path]] if path in names else path)
+    paths = {flag: getattr(args, flag) for flag in names.values()}
+    if names.keys() & set(paths.values()):
+        files = multitask_files(args.data_dir, stems)
+        for flag, path in paths.items():
+            setattr(args, flag, files[names[path]] if path in names else path)

@@ -1,4 +1,4 @@
-"""The one kind of error that a user can mend, and one that is none. Nothing here needs torch."""
+"""The one kind of error that a user can fix, and a stop that a user asked for. No torch."""
 
 from __future__ import annotations
 

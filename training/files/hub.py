@@ -45,8 +45,8 @@ def find_model(name_or_path: str | os.PathLike | None, local_files_only: bool = 
 def default_model(local_files_only: bool = False) -> str:
     """The name of the scripts' own default: $MINBERT_MODEL if set, else bert-base-uncased.
 
-    Only here the offline model stands in, with a loud line, when bert-base-uncased is not in the
-    cache and no hub answers. Where several processes train, one of them asks: on_main_process.
+    This is the only name for which the offline model stands in, with a loud line: when
+    bert-base-uncased is not in the cache and no hub answers. Of several processes one asks.
     """
     return os.environ.get("MINBERT_MODEL") or _course_or_offline_model(local_files_only)
 
@@ -66,7 +66,7 @@ def _course_or_offline_model(local_files_only: bool) -> str:
             f"{error}; or connect to the hub once"
         ) from None
     print(
-        f"*** {COURSE_MODEL} cannot be had ({trouble}): taking {OFFLINE_NAME} instead. "
+        f"*** {COURSE_MODEL} is not available ({trouble}): using {OFFLINE_NAME} instead. "
         f"All numbers will differ from the reference table. ***"
     )
     return OFFLINE_NAME
@@ -76,7 +76,7 @@ def _course_or_offline_model(local_files_only: bool) -> str:
 def _locate(name: str, local_files_only: bool, why: str = "") -> Path:
     path = Path(name).expanduser()
     own = MODELS / OWN_MODEL
-    # a folder of that name may well hold the text of books
+    # a folder of that name may hold the texts of books
     if name == OWN_MODEL and own.is_dir() and not (path / "config.json").is_file():
         print(f"model: {name}{why} from models/")
         return own
@@ -111,12 +111,12 @@ def _cached_model(name: str) -> Path | None:
     from huggingface_hub.errors import HFValidationError
 
     try:
-        found = [try_to_load_from_cache(name, file) for file in ("config.json", "vocab.txt")]
+        files = [try_to_load_from_cache(name, file) for file in ("config.json", "vocab.txt")]
         weights = [try_to_load_from_cache(name, file) for file in WEIGHT_FILES]
     except HFValidationError as error:
         raise InputError(f"{name!r} is neither a folder nor a model's name on the hub") from error
-    if all(isinstance(file, str) for file in found) and any(isinstance(w, str) for w in weights):
-        return Path(found[0]).parent
+    if all(isinstance(file, str) for file in files) and any(isinstance(w, str) for w in weights):
+        return Path(files[0]).parent
     return None
 
 

@@ -1,4 +1,4 @@
-"""Tab-separated tables as text, and what is wrong with one: the file, the row and a remedy.
+"""Tab-separated tables as text; an error names the file, the row and a remedy.
 
 pandas is imported where a table is read or written, here and elsewhere: it is a fifth of the time
 until the first line of --help, or of a prediction.
@@ -19,20 +19,10 @@ if TYPE_CHECKING:
 LABEL_COLUMNS = ("sentiment", "label", "is_duplicate", "similarity")
 
 
-def read_table(path: str | Path, columns: Sequence[str], label: str | None) -> pd.DataFrame:
-    """Read a course file as text, with its columns checked.
-
-    Args:
-        path: a tab-separated file with a header.
-        columns: the columns it must have, such as ("id", "sentence").
-        label: a further one, renamed to "label" in the result; any of LABEL_COLUMNS will do.
-
-    Raises:
-        InputError: missing, empty, not UTF-8, without a column, an empty or repeated id.
-    """
+def parse_table(path: Path) -> pd.DataFrame:
+    """All cells of a tab-separated file as text; InputError if it cannot be read as one."""
     import pandas as pd
 
-    path = Path(path)
     try:
         with warnings.catch_warnings():
             # pandas would cut the cells that stand beyond the header, and only warn
@@ -44,7 +34,7 @@ def read_table(path: str | Path, columns: Sequence[str], label: str | None) -> p
                 keep_default_na=False,
                 encoding="utf-8-sig",
                 index_col=False,
-            ).fillna("")
+            )
     except FileNotFoundError:
         raise InputError(
             f"no file {path}; python data/download.py fetches the course files"
@@ -55,21 +45,37 @@ def read_table(path: str | Path, columns: Sequence[str], label: str | None) -> p
         raise InputError(f"{path} is not UTF-8 ({error}); save it as UTF-8") from None
     except pd.errors.ParserWarning:
         raise InputError(
-            f"{path}, row 1 has more cells than the header; take the extra tab out"
+            f"{path}, row 1 has more cells than the header; remove the extra tab"
         ) from None
     except (pd.errors.ParserError, OSError) as error:
         reason = str(error).strip().splitlines()[-1]
         raise InputError(f"{path} cannot be read as a tab-separated file: {reason}") from None
+    return table.fillna("")
+
+
+def read_table(path: str | Path, columns: Sequence[str], label: str | None) -> pd.DataFrame:
+    """Read a course file as text, with its columns checked.
+
+    Args:
+        path: a tab-separated file with a header.
+        columns: the columns it must have, such as ("id", "sentence").
+        label: a further one, renamed to "label" in the result; any of LABEL_COLUMNS will do.
+
+    Raises:
+        InputError: missing, empty, not UTF-8, without a column, an empty or repeated id.
+    """
+    path = Path(path)
+    table = parse_table(path)
     if label:
-        present = [name for name in (label, *LABEL_COLUMNS) if name in table.columns][:1]
-        table = table.rename(columns=dict.fromkeys(present, "label"))
+        first = [name for name in (label, *LABEL_COLUMNS) if name in table.columns][:1]
+        table = table.rename(columns=dict.fromkeys(first, "label"))
         columns = (*columns, "label")
     missing = [name for name in columns if name not in table.columns]
     if missing:
-        wanted = ", ".join(label if name == "label" else name for name in missing)
-        found = ", ".join(name for name in table.columns if not name.startswith("Unnamed"))
+        expected = ", ".join(label if name == "label" else name for name in missing)
+        present = ", ".join(name for name in table.columns if not name.startswith("Unnamed"))
         raise InputError(
-            f"{path} lacks the column {wanted} (it has: {found}); columns are separated by tabs"
+            f"{path} lacks the column {expected} (it has: {present}); columns are separated by tabs"
         )
     if table.empty:
         raise InputError(f"{path} has a header but no rows; fetch it again")
@@ -79,7 +85,7 @@ def read_table(path: str | Path, columns: Sequence[str], label: str | None) -> p
     table["id"] = table["id"].str.strip().str.lower()
     refuse(path, table, table["id"] == "", "has no id", "every row needs one")
     odd = table["id"].str.contains('[,"]')  # predictions are id,number
-    refuse(path, table, odd, "has a comma or a quote in its id", "take it out")
+    refuse(path, table, odd, "has a comma or a quote in its id", "remove it")
     refuse(path, table, table["id"].duplicated(), "repeats an earlier id", "remove one of the two")
     return table[list(columns)]
 
@@ -106,7 +112,7 @@ def numbers(path: Path, table: pd.DataFrame, whole: bool) -> pd.Series:
     if whole:
         bad |= values != values.round()
     first = text[bad].iloc[0] if bad.any() else ""
-    refuse(path, table, bad, f"has the label {first[:30]!r}, not {kind}", "mend the label")
+    refuse(path, table, bad, f"has the label {first[:30]!r}, not {kind}", "fix the label")
     return values
 
 
@@ -117,4 +123,4 @@ def in_range(
     bad = (values < lowest) | (values > highest)
     shown = f"{values[bad].iloc[0]:g}" if bad.any() else ""
     what = f"has the label {shown}, out of range {lowest:g} to {highest:g}"
-    refuse(path, table, bad, what, "mend the label")
+    refuse(path, table, bad, what, "fix the label")

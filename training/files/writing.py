@@ -1,4 +1,4 @@
-"""Files that are never half written, and what is in them as a number."""
+"""Files that are never half written, and their checksums."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ def is_writer() -> bool:
 def atomic_write(path: str | Path, mode: str = "w") -> Iterator[Any]:
     """Write to a file beside ``path`` and rename it at the end, so no reader sees half of it.
 
-    Of several processes only the first one writes, what others write is thrown away.
+    Of several processes only the first one writes; what others write is thrown away.
 
-    Raises InputError where the folder cannot be written or the disk is full; what stood at
+    Raises InputError where the folder is not writable or the disk is full; the file that was at
     ``path`` before is then still there.
     """
     if not is_writer():

@@ -46,8 +46,7 @@ from training.loop.processes import (
 )
 from training.loop.progress import Progress
 from training.loop.schedule import linear_factor, set_learning_rates
-from training.reports.report import Report, StepLog
-from training.reports.tensorboard import Board
+from training.reports.report import Board, Report, StepLog
 
 READ_EVERY = 10  # steps between two readings of losses from the device
 
@@ -245,6 +244,7 @@ class Run:
 
     def is_best(self, score: float) -> bool:
         """Whether a score is higher than all before it; --patience waits for such a one."""
+        self.read_losses()  # before the model is saved: nan must not replace the best one so far
         score = broadcast_from_main(score)
         best = max(self.position.scores, default=-math.inf)
         self.position.scores.append(score)

@@ -1,8 +1,8 @@
-"""Several runs beside each other: scores, what differs in their settings, classes, curves.
+"""Several runs compared: scores, the settings that differ, F1 by class, curves.
 
     compare(["predictions/pretrain-sst", "predictions/finetune-sst"], "predictions/compare.html")
 
-It reads what report.py and error_analysis.py wrote, and knows neither models nor data.
+It reads what report.py and error_analysis.py wrote, and does not know about models or data.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ from training.files.course_files import class_names
 from training.files.errors import InputError
 from training.files.writing import atomic_write
 from training.loop.progress import minutes
-from training.reports.page import COLORS, MARKS, WINDOW, new_axes, svg_of, template
+from training.reports.figures import COLORS, MARKS, new_axes, svg_of
+from training.reports.page import WINDOW, template
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -32,7 +33,7 @@ CLASS = re.compile(r"^ +(\d+) +[\d.]+ +[\d.]+ +([\d.]+) +[\d.]+$", re.MULTILINE)
 
 @dataclass(frozen=True)
 class TrainedRun:
-    """What a run left.
+    """The results of a run, read from its files.
 
     Args:
         name: what its files begin with.
@@ -53,7 +54,7 @@ class TrainedRun:
 
 @dataclass(frozen=True)
 class Row:
-    """A row of a table, a cell a run."""
+    """A row of a table, with a cell for each run."""
 
     name: str
     cells: Sequence[str]
@@ -65,26 +66,27 @@ class Row:
 
 def metrics_file(place: str) -> Path:
     """The metrics.json of a run: that file, its folder, or how its files' names begin."""
-    found = sorted(Path(place).glob(f"*{METRICS}")) if Path(place).is_dir() else []
-    if len(found) > 1:
-        names = ", ".join(path.name for path in found)
+    inside = sorted(Path(place).glob(f"*{METRICS}")) if Path(place).is_dir() else []
+    if len(inside) > 1:
+        names = ", ".join(path.name for path in inside)
         raise InputError(f"{place} holds several runs; name one of {names}")
-    for path in (*found, Path(place), Path(f"{place}-{METRICS}"), Path(f"{place}{METRICS}")):
+    for path in (*inside, Path(place), Path(f"{place}-{METRICS}"), Path(f"{place}{METRICS}")):
         if path.is_file():
             return path
     raise InputError(f"no run {place}: give its metrics.json, or what its files begin with")
 
 
 def read_run(place: str) -> TrainedRun:
-    """All that is known of a run; InputError in one line where its files are not a run's."""
+    """Read a run's files; InputError in one line where they are not a run's."""
     import pandas as pd
 
     path = metrics_file(place)
     prefix = str(path).removesuffix(METRICS)
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
-        best, epochs, settings = dict(found["best"]), list(found["epochs"]), dict(found["args"])
-        seconds, peak_mb = float(found["seconds"]), found.get("peak_mb")
+        metrics = json.loads(path.read_text(encoding="utf-8"))
+        best, epochs = dict(metrics["best"]), list(metrics["epochs"])
+        settings = dict(metrics["args"])
+        seconds, peak_mb = float(metrics["seconds"]), metrics.get("peak_mb")
         steps = Path(f"{prefix}steps.csv")
         table = pd.read_csv(steps)[["step", "loss"]] if steps.is_file() else None
     except (ValueError, KeyError, TypeError, OSError) as error:
@@ -95,8 +97,8 @@ def read_run(place: str) -> TrainedRun:
 
 
 def read_classes(metrics: Path) -> dict[str, float]:
-    """F1 of every class in the reports that were written beside a metrics.json."""
-    stem, found = metrics.name.removesuffix(METRICS), {}
+    """F1 of every class in the reports that belong to a metrics.json."""
+    stem, scores_of_classes = metrics.name.removesuffix(METRICS), {}
     settings = json.loads(metrics.read_text(encoding="utf-8"))["args"]
     for path in sorted(metrics.parent.glob("*report.txt")):
         if path.name.startswith(stem):
@@ -107,8 +109,8 @@ def read_classes(metrics: Path) -> dict[str, float]:
             file = str(settings.get(f"{task}_dev" if task else "dev"))
             names = class_names(file, len(scores), None if task else settings.get("labels"))
             for label, score in scores:
-                found[f"{task} {names[int(label)]}".strip()] = float(score)
-    return found
+                scores_of_classes[f"{task} {names[int(label)]}".strip()] = float(score)
+    return scores_of_classes
 
 
 # ---------------------------------------------------------------------------------------------
@@ -116,7 +118,7 @@ def read_classes(metrics: Path) -> dict[str, float]:
 
 
 def score_rows(runs: Sequence[TrainedRun]) -> list[Row]:
-    """The best epochs' numbers, a star at the best score on dev; then what they took."""
+    """Scores of the best epochs, with a star at the best on dev; then time and memory."""
     keys = dict.fromkeys(key for run in runs for key in run.best if key != "epoch")
     rows = [Row("best epoch", [f"{run.best.get('epoch', '')}" for run in runs])]
     for key in keys:
@@ -130,39 +132,39 @@ def score_rows(runs: Sequence[TrainedRun]) -> list[Row]:
 
 
 def starred(value: float | None, is_best: bool) -> str:
-    """A number of three places."""
+    """A number with three places, and a star at the best."""
     return "" if value is None else f"{value:.3f}{'*' if is_best else ''}"
 
 
 def setting_rows(runs: Sequence[TrainedRun]) -> list[Row]:
-    """Those settings that are not the same in all runs."""
+    """The settings that differ between the runs."""
     keys = dict.fromkeys(key for run in runs for key in run.settings)
-    rows = [Row(key, [said(run.settings.get(key)) for run in runs]) for key in keys]
+    rows = [Row(key, [setting_cell(run.settings.get(key)) for run in runs]) for key in keys]
     return [row for row in rows if len(set(row.cells)) > 1]
 
 
-def said(value: Any) -> str:
-    """A setting as a cell; of a path its end."""
+def setting_cell(value: Any) -> str:
+    """A setting as a cell; a path is cut to its name."""
     text = " ".join(map(str, value)) if isinstance(value, list) else str(value)
     return Path(text).name if "/" in text else text
 
 
 def class_rows(runs: Sequence[TrainedRun]) -> list[Row]:
-    """F1 of every class, and from the second run on its difference to the first."""
+    """F1 of every class, from the second run on with its difference to the first run's."""
     rows = []
     for name in dict.fromkeys(name for run in runs for name in run.classes):
-        first, cells = runs[0].classes.get(name), []
+        baseline, cells = runs[0].classes.get(name), []
         for run in runs:
             score = run.classes.get(name)
             cells.append(starred(score, False))
-            if run is not runs[0] and None not in (score, first):
-                cells[-1] += f" ({score - first:+.3f})"
+            if run is not runs[0] and None not in (score, baseline):
+                cells[-1] += f" ({score - baseline:+.3f})"
         rows.append(Row(name, cells))
     return rows
 
 
 def print_table(title: str, rows: Sequence[Row]) -> None:
-    """A table in the console, a column a run."""
+    """Print a table with a column for each run."""
     left = max(len(row.name) for row in rows)
     width = max(len(cell) for row in rows for cell in row.cells) + 2
     print(f"\n{title}")
@@ -177,17 +179,17 @@ def print_table(title: str, rows: Sequence[Row]) -> None:
 def curves_of(
     runs: Sequence[TrainedRun], labels: tuple[str, str], points: Callable[[TrainedRun], Any]
 ) -> str:
-    """A picture with a line a run: its colour, its dashes and its mark; points gives x and y."""
+    """A figure with a line for each run; ``points`` gives its x and y, or None."""
     figure, axes = new_axes(*labels)
     for i, run in enumerate(runs):
-        found = points(run)
-        if found is not None:
-            few = len(found[0]) <= 30
-            look = {"color": COLORS[i % 4], "ls": LINES[i // 4 % 4], "marker": MARKS[i % 4]}
+        line = points(run)
+        if line is not None:
             axes.plot(
-                *found,
-                **look,
-                markevery=1 if few else len(found[0]) // 8,
+                *line,
+                color=COLORS[i % 4],
+                linestyle=LINES[i // 4 % 4],
+                marker=MARKS[i % 4],
+                markevery=1 if len(line[0]) <= 30 else len(line[0]) // 8,
                 label=f"{i + 1} {run.name}",
             )
     axes.legend(frameon=False, fontsize=8)
@@ -213,11 +215,11 @@ def score_of(key: str) -> Callable[[TrainedRun], Any]:
 
 def pictures_of(runs: Sequence[TrainedRun]) -> list[tuple[str, Markup]]:
     """The losses by step, and each score on dev by epoch."""
-    found = [(f"Training loss, mean of {WINDOW} steps", ("step", "loss"), loss_of)]
+    pictures = [(f"Training loss, mean of {WINDOW} steps", ("step", "loss"), loss_of)]
     for key in dict.fromkeys(key for run in runs for key in run.best):
         if key != "epoch" and not key.startswith("train") and not key.endswith("loss"):
-            found.append((f"{key} by epoch", ("epoch", key), score_of(key)))
-    return [(name, Markup(curves_of(runs, labels, points))) for name, labels, points in found]
+            pictures.append((f"{key} by epoch", ("epoch", key), score_of(key)))
+    return [(name, Markup(curves_of(runs, labels, points))) for name, labels, points in pictures]
 
 
 # ---------------------------------------------------------------------------------------------

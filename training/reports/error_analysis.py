@@ -1,7 +1,7 @@
 """What a model gets right and wrong: reports, mistakes, confusion matrix, calibration.
 
-Pictures are drawn here, not by scikit-learn's displays: its confusion matrix cannot shade by share
-where it prints counts, its calibration curve knows neither the bins' sizes nor the error.
+scikit-learn's displays are not used: its confusion matrix cannot shade by fraction where it prints
+counts, and its calibration curve shows neither the bins' sizes nor the error.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ import numpy as np
 import scipy  # scipy.stats loads when it is first used
 
 from training.files.writing import atomic_write
+from training.reports.figures import new_figure, save_figure
 from training.reports.page import Result
-from training.reports.report import new_figure, save_figure
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -73,24 +73,23 @@ def write_score_report(path: str | Path, y_true: Sequence[float], y_pred: Sequen
 
 
 def mistakes_in(
-    found: Mapping[str, list], dataset: Iterable[tuple], count: int = 50
+    predictions: Mapping[str, list], dataset: Iterable[tuple], count: int = 50
 ) -> pd.DataFrame:
     """The most confident mistakes, the worst first.
 
     Columns: id, gold, predicted, confidence, text (text_1, text_2 for pairs). Similarities have no
-    confidence: there it is the largest errors.
+    confidence: their largest errors are listed.
 
     Args:
-        found: what classify, detect_pairs or score_pairs returned.
+        predictions: what classify, detect_pairs or score_pairs returned.
         dataset: its rows (text …, label, id).
     """
     import pandas as pd
 
-    table = pd.DataFrame(
-        {"id": found["sent_ids"], "gold": found["y_true"], "predicted": found["y_pred"]}
-    )
-    if "confidence" in found:
-        table["confidence"] = found["confidence"]
+    keys = {"id": "sent_ids", "gold": "y_true", "predicted": "y_pred"}
+    table = pd.DataFrame({column: predictions[key] for column, key in keys.items()})
+    if "confidence" in predictions:
+        table["confidence"] = predictions["confidence"]
         table = table[table["gold"] != table["predicted"]]
     else:
         table["error"] = (table["predicted"] - table["gold"]).abs()
@@ -102,7 +101,7 @@ def mistakes_in(
 
 
 def write_mistakes(path: str | Path, mistakes: pd.DataFrame) -> None:
-    """What mistakes_in found, tab-separated."""
+    """Write the table of mistakes_in, tab-separated."""
     with atomic_write(path) as file:
         mistakes.to_csv(file, sep="\t", index=False, float_format="%.3f", lineterminator="\n")
 
@@ -110,15 +109,15 @@ def write_mistakes(path: str | Path, mistakes: pd.DataFrame) -> None:
 def plot_confusion(
     path: str | Path, y_true: Sequence[int], y_pred: Sequence[int], classes: int, title: str
 ) -> None:
-    """A PNG of the confusion matrix, counts in the cells, shaded by share of the true class."""
+    """A PNG of the confusion matrix: counts, shaded by fraction of the true class."""
     from sklearn.metrics import confusion_matrix  # here, because importing it takes seconds
 
     matrix = confusion_matrix(y_true, y_pred, labels=range(classes))
-    shares = matrix / matrix.sum(axis=1, keepdims=True).clip(min=1)
+    fractions = matrix / matrix.sum(axis=1, keepdims=True).clip(min=1)
     figure, axes = new_figure(4.6, 4.2)
-    axes.imshow(shares, cmap="Blues", vmin=0, vmax=1)
+    axes.imshow(fractions, cmap="Blues", vmin=0, vmax=1)
     for (row, column), count in np.ndenumerate(matrix):
-        color = "white" if shares[row, column] > 0.55 else "black"
+        color = "white" if fractions[row, column] > 0.55 else "black"
         axes.text(column, row, str(count), ha="center", va="center", color=color)
     axes.set(title=title, xlabel="predicted class", ylabel="true class")
     axes.set_xticks(range(len(matrix)))
@@ -142,27 +141,27 @@ def plot_calibration(
 
 
 def describe(
-    stem: str, found: Mapping[str, list], dataset: Iterable[tuple], classes: Sequence[str]
+    stem: str, predictions: Mapping[str, list], dataset: Iterable[tuple], classes: Sequence[str]
 ) -> Result:
     """Write what a model does on labelled rows: report, mistakes, confusion matrix, calibration.
 
     Args:
         stem: what the files' names begin with.
-        found: what classify, detect_pairs or score_pairs returned.
+        predictions: what classify, detect_pairs or score_pairs returned.
         dataset: its rows.
         classes: their names; none for similarities from 0 to 5.
 
     Returns:
         the same for the run's page.
     """
-    y_true, y_pred = found["y_true"], found["y_pred"]
+    y_true, y_pred = predictions["y_true"], predictions["y_pred"]
     title = Path(stem).name
-    mistakes = mistakes_in(found, dataset)
+    mistakes = mistakes_in(predictions, dataset)
     write_mistakes(f"{stem}-mistakes.tsv", mistakes)
     if classes:
         write_report(f"{stem}-report.txt", y_true, y_pred, len(classes))
         plot_confusion(f"{stem}-confusion.png", y_true, y_pred, len(classes), title)
-        expected, observed = found["confidence"], np.equal(y_true, y_pred)
+        expected, observed = predictions["confidence"], np.equal(y_true, y_pred)
         for column in ("gold", "predicted"):
             mistakes[column] = [classes[int(label)] for label in mistakes[column]]
     else:

@@ -4,13 +4,12 @@
     write_page(prefix, title, history, args, seconds, peak_mb, results)   with what it does on dev
 
 The page is written again after each epoch and with each resume point. Curves are SVG by matplotlib,
-which is there for the pictures anyway; a library of charts would be larger than all the rest.
+which draws the other figures, too; a library of charts would be larger than all the rest.
 """
 
 from __future__ import annotations
 
 import functools
-import io
 import platform
 import re
 import shlex
@@ -27,12 +26,11 @@ from markupsafe import Markup
 
 from training.files.writing import atomic_write, sha256_of
 from training.loop.progress import minutes
+from training.reports.figures import COLORS, MARKS, new_axes, svg_of
 
 if TYPE_CHECKING:
     import pandas as pd
 
-COLORS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7")  # told apart by the colour-blind, too
-MARKS = ("o", "s", "^", "D")
 WINDOW = 50  # steps of the running mean
 # What all pages look like: this one, the grader's, the lesson's
 STYLE = Path(__file__).with_suffix(".css").read_text(encoding="utf-8")
@@ -59,34 +57,29 @@ class Result:
 
     @property
     def matrix(self) -> list[list[int]]:
-        """How many rows of a class were given which: (true class, predicted class)."""
-        found = np.zeros((len(self.classes), len(self.classes)), dtype=int)
-        np.add.at(found, (np.asarray(self.y_true, int), np.asarray(self.y_pred, int)), 1)
-        return found.tolist()
+        """Counts of rows by true class and predicted class."""
+        from sklearn.metrics import confusion_matrix  # here, because importing it takes seconds
+
+        return confusion_matrix(self.y_true, self.y_pred, labels=range(len(self.classes))).tolist()
 
     @property
     def by_class(self) -> list[dict[str, Any]]:
         """Precision, recall, F1 and the number of rows of each class."""
-        matrix = np.asarray(self.matrix)
-        right, given, true = matrix.diagonal(), matrix.sum(axis=0), matrix.sum(axis=1)
-        rows = zip(self.classes, right, given, true, strict=True)
-        return [
-            {
-                "name": name,
-                "precision": r / max(g, 1),
-                "recall": r / max(t, 1),
-                "f1": 2 * r / max(g + t, 1),
-                "rows": int(t),
-            }
-            for name, r, g, t in rows
-        ]
+        from sklearn.metrics import precision_recall_fscore_support
+
+        labels, keys = range(len(self.classes)), ("precision", "recall", "f1", "rows")
+        table = precision_recall_fscore_support(
+            self.y_true, self.y_pred, labels=labels, zero_division=0
+        )
+        rows = zip(self.classes, zip(*table, strict=True), strict=True)
+        return [{"name": name, **dict(zip(keys, row, strict=True))} for name, row in rows]
 
     @property
     def score(self) -> str:
-        """In a few words."""
+        """The main score, with its name."""
         if not self.classes:
-            found = np.corrcoef(self.y_true, self.y_pred)[0, 1] if np.ptp(self.y_pred) else 0.0
-            return f"Pearson correlation {found:.3f}"
+            r = np.corrcoef(self.y_true, self.y_pred)[0, 1] if np.ptp(self.y_pred) else 0.0
+            return f"Pearson correlation {r:.3f}"
         return f"accuracy {np.equal(self.y_true, self.y_pred).mean():.3f}"
 
 
@@ -144,14 +137,14 @@ def template(name: str) -> Any:
 
 
 def facts(args: Any, seconds: float, peak_mb: float | None) -> dict[str, str]:
-    """What is needed to do it again, and what it took."""
+    """What is needed to repeat the run, and what it took."""
     flags = {
         name: value
         for name, value in vars(args).items()
         if value not in (None, "", []) and value is not False
     }
     files = [flags[name] for name in flags if re.search(r"(^|_)(train|dev)$", name)]
-    told = {
+    values = {
         "command": shlex.join(["python", *sys.argv]),
         "time": minutes(seconds),
         "memory": f"{peak_mb:,.0f} MB" if peak_mb else "not measured",
@@ -159,13 +152,13 @@ def facts(args: Any, seconds: float, peak_mb: float | None) -> dict[str, str]:
         "machine": f"{platform.machine()}, {torch.get_num_threads()} threads",
         "flags": "  ".join(f"{name}={value}" for name, value in flags.items()),
     }
-    return told | {str(file): f"sha256 {digest(str(file))}" for file in files}
+    return values | {str(file): f"sha256 {digest(str(file))}" for file in files}
 
 
 @functools.cache
 def digest(path: str) -> str:
-    """A file's sha256, cut to what tells two files apart."""
-    return sha256_of(Path(path))[:16] if Path(path).is_file() else "of no file"
+    """The first digits of a file's sha256, enough to tell two files apart."""
+    return sha256_of(Path(path))[:16] if Path(path).is_file() else "(no such file)"
 
 
 # ---------------------------------------------------------------------------------------------
@@ -203,29 +196,3 @@ def scores_by_epoch(history: Sequence[Mapping[str, float]], curves: Mapping[str,
     axes.xaxis.get_major_locator().set_params(integer=True)
     axes.legend(frameon=False)
     return svg_of(figure)
-
-
-def new_axes(xlabel: str, ylabel: str) -> tuple[Any, Any]:
-    """A figure that shows what is behind it, with axes on two sides."""
-    from matplotlib.figure import Figure  # here, since it takes longer than all of this file
-
-    figure = Figure(figsize=(4.8, 2.9), layout="constrained")
-    figure.patch.set_alpha(0)
-    axes = figure.subplots()
-    axes.patch.set_alpha(0)
-    axes.spines[["top", "right"]].set_visible(False)
-    axes.set(xlabel=xlabel, ylabel=ylabel)
-    return figure, axes
-
-
-def svg_of(figure: Any) -> str:
-    """SVG whose black is the page's ink, and whose texts are texts."""
-    import matplotlib
-
-    file = io.StringIO()
-    with matplotlib.rc_context({"svg.fonttype": "none", "svg.hashsalt": "minbert"}):
-        figure.savefig(file, format="svg", metadata={"Date": None})
-    svg = file.getvalue()
-    svg = svg[svg.index("<svg") :].replace("#000000", "currentColor")
-    head, rest = svg.split(">", 1)  # as wide as the page lets it be
-    return re.sub(r' (width|height)="[^"]*pt"', "", head) + ">" + rest

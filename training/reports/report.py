@@ -1,27 +1,37 @@
-"""What a run says of itself: a table that grows by the epoch, metrics.json, curves, steps.csv.
+"""What a run reports: a table that grows by the epoch, metrics.json, steps.csv, TensorBoard.
 
-It does not know what is trained.
+Figures and pages are drawn by the modules beside this one, which are imported when a run draws for
+the first time: a prediction or --help needs none of them. This file does not know what is trained.
 """
 
 from __future__ import annotations
 
 import csv
+import importlib
 import itertools
 import json
 import sys
 import textwrap
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import MISSING, dataclass, field, fields
 from pathlib import Path
-from typing import Any
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
 
 from training.files.errors import InputError
 from training.files.writing import atomic_write, write_json
 from training.loop.processes import is_main_process
 from training.loop.progress import minutes
-from training.reports.page import Result, write_page
+
+if TYPE_CHECKING:
+    from training.reports.page import Result
 
 TRAIN_AND_DEV = {"train_acc": "train, as seen", "dev_acc": "dev"}
+
+
+def drawing(module: str) -> ModuleType:
+    """A module of this package that draws, imported on first use; the one place that does so."""
+    return importlib.import_module(f"training.reports.{module}")
 
 
 @dataclass(frozen=True)
@@ -61,7 +71,8 @@ class Report:
 
     def draw_curves(self, history: Sequence[dict]) -> None:
         """The learning curves as a picture."""
-        plot_curves(f"{self.prefix}curves.png", history, self.title, self.curves)
+        path = f"{self.prefix}curves.png"
+        drawing("figures").plot_curves(path, history, self.title, self.curves)
 
     def draw_page(
         self,
@@ -74,7 +85,7 @@ class Report:
         """The page of the run so far, at the end with results on dev."""
         page = (self.prefix, self.title, history, args, seconds, peak_mb, self.curves, results)
         try:
-            write_page(*page)
+            drawing("page").write_page(*page)
         except InputError as error:  # a page that cannot be written does not stop a run
             print(f"report: {error}")
 
@@ -86,6 +97,13 @@ class Report:
             found = {}
         history, seconds = found.get("epochs", []), found.get("seconds", 0.0)
         self.draw_page(history, seconds, found.get("peak_mb"), args, results)
+
+
+def describe(
+    stem: str, predictions: Mapping[str, list], dataset: Iterable[tuple], classes: Sequence[str]
+) -> Result:
+    """Write what a model does on labelled rows: error_analysis.describe, imported on first use."""
+    return drawing("error_analysis").describe(stem, predictions, dataset, classes)
 
 
 COLUMNS = 60  # of what a run prints: a split screen, a phone
@@ -115,18 +133,11 @@ def print_settings(args: Any, tasks: Sequence[str] = ()) -> None:
     print()
     for left, right in itertools.zip_longest(cells[::2], cells[1::2], fillvalue=("", True)):
         print(f"{emphasized(*left)}  {emphasized(*right)}".rstrip())
+    options = {"break_long_words": False, "break_on_hyphens": False}
     for verb, folders in files.items():
         for folder, names in folders.items():
             text = f"{verb} {'' if folder == '.' else f'{folder}: '}{', '.join(names)}"
-            print(
-                textwrap.fill(
-                    text,
-                    COLUMNS,
-                    subsequent_indent="    ",
-                    break_long_words=False,
-                    break_on_hyphens=False,
-                )
-            )
+            print(textwrap.fill(text, COLUMNS, subsequent_indent="    ", **options))
 
 
 def emphasized(text: str, is_default: bool) -> str:
@@ -184,49 +195,31 @@ class StepLog:
         self.lines = []
 
 
-# ---------------------------------------------------------------------------------------------
-# Pictures
-
-
-def plot_curves(
-    path: str | Path,
-    history: Sequence[dict[str, Any]],
-    title: str,
-    lines: Mapping[str, str] = TRAIN_AND_DEV,
-) -> None:
-    """A PNG with two plots by epoch: the training loss, and some metrics.
+class Board:
+    """What TensorBoard shows of a run: numbers by step; without a folder nothing is written.
 
     Args:
-        history: a dict an epoch, with "epoch", "loss" and the metrics.
-        lines: which metrics, and what the legend calls them; dashed those of the training set.
+        folder: of --tensorboard.
+        name: of the run, a folder in it.
+        step: how many steps a resumed run has done; later ones in the file are dropped.
     """
-    epochs = [row["epoch"] for row in history]
-    figure, (above, below) = new_figure(6, 5.4, rows=2)
-    above.plot(epochs, [row["loss"] for row in history], "k-o", ms=4)
-    above.set(title=title, ylabel="training loss")
-    for i, (key, label) in enumerate(lines.items()):
-        style = f"C{i}--s" if key.startswith("train") else f"C{i}-o"
-        below.plot(epochs, [row[key] for row in history], style, ms=4, label=label)
-    below.set(xlabel="epoch", ylabel="score")
-    below.legend(fontsize=8)
-    for axes in (above, below):
-        axes.xaxis.get_major_locator().set_params(integer=True)
-    save_figure(figure, path)
 
+    def __init__(self, folder: str | None, name: str, step: int):
+        self.writer = None
+        if not folder or not is_main_process():
+            return
+        try:
+            from torch.utils.tensorboard import SummaryWriter  # not everybody has the package
+        except ImportError:
+            raise InputError("--tensorboard needs a package: pip install tensorboard") from None
+        self.writer = SummaryWriter(str(Path(folder) / name), purge_step=step + 1)
 
-def new_figure(width: float, height: float, rows: int = 1):
-    """A figure of so many inches, and its axes, one below the other."""
-    # matplotlib is imported here because it takes longer than all of this file's work
-    from matplotlib.figure import Figure
+    def add(self, numbers: Mapping[str, float], step: int) -> None:
+        """A point of each of these curves."""
+        for name, value in numbers.items() if self.writer else ():
+            self.writer.add_scalar(name, value, step)
 
-    figure = Figure(figsize=(width, height), layout="constrained")
-    return figure, figure.subplots(rows)
-
-
-def save_figure(figure: Any, path: str | Path) -> None:
-    """Write a PNG; a picture that cannot be written does not stop a run."""
-    try:
-        with atomic_write(path, "wb") as file:
-            figure.savefig(file, format="png", dpi=120)
-    except InputError as error:
-        print(f"plot: {error}")
+    def close(self) -> None:
+        """Write what is still in memory."""
+        if self.writer:
+            self.writer.close()

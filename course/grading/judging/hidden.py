@@ -17,8 +17,8 @@ from torch import Tensor
 
 from checks.fixed_dropout import FixedDropout, default_dtype
 from checks.graded_tasks import GradedTask
-from checks.part1 import adamw, functions
-from checks.part1.functions import TINY
+from checks.part1 import adamw_cases, adamw_mistakes, runners
+from checks.part1.references import TINY
 from course.answers import VARIANTS, installed_source, put, read
 from course.grading.intake import parse
 from optimizer import AdamW
@@ -36,7 +36,7 @@ class Hidden:
 
     @property
     def references(self) -> dict[str, Tensor]:
-        """Both, as functions.compare wants them."""
+        """Both, as compare.compare wants them."""
         return self.inputs | self.expected
 
 
@@ -139,7 +139,7 @@ def make(seed: int) -> dict[str, Hidden]:
     sets = {}
     for name, stand_ins, shift in ((ALONE, True, 0), (TOGETHER, False, 1)):
         inputs = make_inputs(2 * seed + shift, stand_ins)
-        tasks = [LAYER] if stand_ins else [t for t in functions.RUNS if t != functions.WHOLE]
+        tasks = [LAYER] if stand_ins else [t for t in runners.RUNS if t != runners.WHOLE]
         expected: dict[str, Tensor] = {}
         for task_id in tasks:
             options = {"alone": stand_ins} if task_id == LAYER else {}
@@ -161,7 +161,7 @@ def solve(
 ) -> dict[str, Tensor]:
     """What our own function makes of the inputs, in float64."""
     with default_dtype(torch.float64), FixedDropout(axis=axis):
-        outputs = functions.RUNS[task_id](inputs, **options)
+        outputs = runners.RUNS[task_id](inputs, **options)
     return {name: output.detach() for name, output in outputs.items()}
 
 
@@ -169,7 +169,7 @@ def solve(
 # The optimizer
 
 
-def make_cases(seed: int) -> list[adamw.Case]:
+def make_cases(seed: int) -> list[adamw_cases.Case]:
     """The public cases with other hyper-parameters; their shapes and events stay.
 
     They do not depend on torch's default type, which another thread may be changing.
@@ -187,30 +187,30 @@ def make_cases(seed: int) -> list[adamw.Case]:
         "betas": lambda betas: tuple(1 - near(1 - beta) for beta in betas),
     }
     cases = []
-    for case in adamw.CASES:
+    for case in adamw_cases.CASES:
         groups = tuple(
-            adamw.Group(
+            adamw_cases.Group(
                 group.shapes,
                 {k: change[k](v) if k in change else v for k, v in group.settings.items()},
             )
             for group in case.groups
         )
-        cases.append(adamw.Case(**{**vars(case), "groups": groups}))
+        cases.append(adamw_cases.Case(**{**vars(case), "groups": groups}))
     return cases
 
 
-def trajectories(cases: list[adamw.Case], seed: int) -> dict[str, dict[str, Tensor]]:
+def trajectories(cases: list[adamw_cases.Case], seed: int) -> dict[str, dict[str, Tensor]]:
     """Of each order of weight decay: the right trajectories by the cases' names."""
     with installed_source("optimizer.py", decay_before()) as module:
         orders = {"after": AdamW, "before": module.AdamW}
         by_order = {
             order: {
-                case.name: torch.from_numpy(adamw.run_case(opt_class, case, seed=seed))
+                case.name: torch.from_numpy(adamw_cases.run_case(opt_class, case, seed=seed))
                 for case in cases
             }
             for order, opt_class in orders.items()
         }
-    kept = adamw.outputs_of(AdamW)["gradient"]
+    kept = adamw_mistakes.outputs_of(AdamW)["gradient"]
     return {order: wanted | {"gradient": kept} for order, wanted in by_order.items()}
 
 

@@ -17,8 +17,8 @@ from torch import Tensor
 
 from checks.findings import Finding, Mistake
 from checks.graded_tasks import GradedTask
-from checks.part1 import adamw, functions
-from checks.part2 import properties
+from checks.part1 import adamw_cases, adamw_mistakes, compare, runners
+from checks.part2 import tasks as part2_tasks
 from course.grading.judging.hidden import Hidden, runs_of
 
 PUBLIC = "public"
@@ -40,7 +40,7 @@ OPTIMIZER_ROWS = {
 ROWS = {
     "optimizer.step": tuple(OPTIMIZER_ROWS),
     "classifier.init": ("values",),
-    **properties.KINDS,
+    **part2_tasks.KINDS,
 }
 # What code can tell about itself without doing it, and why the points stay
 CAN_BE_FORGED = {
@@ -70,7 +70,7 @@ class Verdict:
 
 def rows_of(entry: GradedTask) -> tuple[str, ...]:
     """The names of a task's rows."""
-    return ROWS.get(entry.id, functions.KINDS)
+    return ROWS.get(entry.id, compare.KINDS)
 
 
 def nothing(entry: GradedTask, status: str, message: str = "") -> Verdict:
@@ -123,9 +123,7 @@ def judge_part_1(
 
 def fails(row: str, findings: list[Finding]) -> bool:
     """Whether a row is lost: its own kind is wrong, or the values are, or there is an error."""
-    return any(
-        finding.kind not in functions.KINDS[1:] or finding.kind == row for finding in findings
-    )
+    return any(finding.kind not in compare.KINDS[1:] or finding.kind == row for finding in findings)
 
 
 def findings_of(
@@ -144,7 +142,7 @@ def findings_of(
             if entry.id == INIT and not init_is_readable(wanted, inputs):
                 return [Finding("values", LACKING["invalid answer"])]
             slack = 10.0 if dtype == "float32" else 1.0
-            findings = functions.compare(
+            findings = compare.compare(
                 entry.id, wanted, DTYPES[dtype], inputs.references, reveal=False, slack=slack
             )
         if any(not finding.slight for finding in findings):
@@ -189,10 +187,10 @@ def init_is_readable(wanted: Mapping[str, Any], inputs: Hidden) -> bool:
 
 def mistakes_in(entry: GradedTask, outputs: Mapping[str, Any]) -> list[Mistake]:
     """The known mistakes, by what the function makes of the published inputs."""
-    for group in functions.groups_of(entry.id):
+    for group in runners.groups_of(entry.id):
         run_outputs = of_run(outputs, f"{PUBLIC} {group}")
         shown = str(run_outputs.get("error", "")) if "error kind" in run_outputs else run_outputs
-        mistakes, _ = functions.known_mistakes(group).find(shown, decisive="values")
+        mistakes, _ = adamw_mistakes.known_mistakes(group).find(shown, decisive="values")
         if mistakes:
             return mistakes
     return []
@@ -214,11 +212,11 @@ def judge_optimizer(
         verdicts.append((sum(rows.values()), order, rows, sorted(wrong)))
     _, order, rows, wrong = max(verdicts, key=lambda verdict: verdict[0])
     if not wrong:
-        return Verdict("right", rows, [f"convention: {adamw.ORDERS[order]}"])
-    about = {case.name: case.about for case in adamw.CASES}
+        return Verdict("right", rows, [f"convention: {adamw_cases.ORDERS[order]}"])
+    about = {case.name: case.about for case in adamw_cases.CASES}
     messages = [f"wrong: {about.get(case, 'p.grad is changed')}" for case in wrong]
-    known = adamw.known_mistakes()
-    mistakes, _ = adamw.mistakes_in(of_run(outputs, PUBLIC), known)
+    known = adamw_mistakes.known_mistakes()
+    mistakes, _ = adamw_mistakes.mistakes_in(of_run(outputs, PUBLIC), known)
     return Verdict("wrong", rows, messages[:4], mistakes)
 
 
@@ -227,4 +225,4 @@ def close(got: Any, wanted: Tensor) -> bool:
     if not isinstance(got, Tensor) or got.shape != wanted.shape:
         return False
     off = (got.double() - wanted).abs()
-    return bool((off <= adamw.TOLERANCE).all())
+    return bool((off <= adamw_cases.TOLERANCE).all())

@@ -6,7 +6,9 @@ from dataclasses import asdict
 
 from torch import Tensor
 
-from checks.part1 import functions
+from checks.part1.references import load_references
+from checks.part1.runners import groups_of
+from checks.part1.stand_ins import STAND_INS
 from course.grading.judging import hidden, judge, partial
 from course.grading.judging.types import Submission
 from course.grading.sandbox import protocol
@@ -19,10 +21,10 @@ PERIOD = 143  # the optimizer's gradients and first values repeat after so many 
 
 def public_inputs() -> dict[str, Tensor]:
     """Of the references, what a student's function is run on, without the right results."""
-    stand_ins = {f"bert.layer/{k}/{n}" for k in ("values", "dropout") for n in functions.STAND_INS}
+    stand_ins = {f"bert.layer/{k}/{n}" for k in ("values", "dropout") for n in STAND_INS}
     return {
         name: tensor
-        for name, tensor in functions.load_references().items()
+        for name, tensor in load_references().items()
         if name.startswith(("weights/", "bert.layer/replay/"))
         or name.split("/")[1] == "inputs"
         or name in stand_ins
@@ -48,7 +50,7 @@ def jobs_for(context: GradingContext, submission: Submission, seed: int) -> list
             ]
             runs += [
                 [f"{judge.PUBLIC} {group}", judge.PUBLIC, "float64", options]
-                for group, options in functions.groups_of(entry.id).items()
+                for group, options in groups_of(entry.id).items()
             ]
             arguments = {"task_id": entry.id, "runs": runs}
         files = own_modules(submission) | {entry.file: submission.files[entry.file].decode()}

@@ -18,9 +18,10 @@ from torch import Tensor
 
 from checks.findings import Finding, Mistake, faulty
 from checks.graded_tasks import GradedTask, graded_task
-from checks.part2 import properties
-from checks.part2.calls import INIT
-from checks.part2.properties import CHECKED, KINDS
+from checks.part2 import arrays
+from checks.part2 import tasks as part2_tasks
+from checks.part2.models import INIT
+from checks.part2.tasks import CHECKED, KINDS
 from course import table
 from course.answers import MISTAKES, read_all
 from course.grading.intake import parse
@@ -83,7 +84,7 @@ def both_rounds(ask: Ask, names: Sequence[str], findings: Findings, secret: int)
     jobs, second = {}, {}
     for name in filter(findings.goes_on, names):
         job = arguments(name, findings.seed)
-        with contextlib.suppress(properties.Stopped):  # what cannot be read is asked nothing more
+        with contextlib.suppress(arrays.Stopped):  # what cannot be read is asked nothing more
             outputs = answers[name].outputs
             second[name] = second_round.plan(job["task_id"], findings.seed, outputs, encoders)
             jobs[name] = job | parcel.pack(second[name])
@@ -153,8 +154,8 @@ class Findings:
         answer = self.answers.get(name, protocol.Reply("missing"))
         if answer.status != "ran":
             return [Finding("error", judge.LACKING[answer.status])]
-        findings = properties.judge(name.removesuffix(REPAIRED), answer.outputs, self.seed)
-        if error := properties.error_of(answer.outputs, "result"):  # then no row can be right
+        findings = part2_tasks.judge(name.removesuffix(REPAIRED), answer.outputs, self.seed)
+        if error := arrays.error_of(answer.outputs, "result"):  # then no row can be right
             findings = [replace(f, kind=error.kind) for f in findings]
         return findings
 
@@ -168,7 +169,7 @@ class Findings:
 
     def conclude(self, entry: GradedTask) -> list[Finding]:
         """Which of a task's findings count."""
-        return properties.conclude(entry, self.of, lambda: True)
+        return part2_tasks.conclude(entry, self.of, lambda: True)
 
     def repairable(self, entry: GradedTask) -> bool:
         """Whether a task is wrong perhaps because an earlier one is, and that can be put right."""
@@ -189,12 +190,11 @@ def without_flags(entry: GradedTask, findings: Findings) -> judge.Verdict:
     answer = findings.answers.get(entry.id, protocol.Reply("missing"))
     again = f"{entry.id}{REPAIRED}"
     if again in findings.answers:
-        task_findings = [properties.with_source(entry, finding) for finding in findings.of(again)]
+        task_findings = [part2_tasks.with_source(entry, finding) for finding in findings.of(again)]
         if lost_rows(task_findings) <= {*KINDS[entry.id]}:
             judged_again = judged(entry, task_findings, [AGAIN])
-            if faulty(task_findings) and properties.faults(
-                INIT, findings.of
-            ):  # it may come from it
+            init_is_wrong = bool(part2_tasks.faults(INIT, findings.of))
+            if faulty(task_findings) and init_is_wrong:  # it may come from there
                 messages = [finding.text for finding in findings.conclude(entry)]
                 return judge.Verdict("waits", judged_again.rows, messages)
             return judged_again

@@ -18,7 +18,7 @@ from torch import Tensor
 
 from checks.differences import difference
 from checks.graded_tasks import GradedTask
-from checks.part1 import functions
+from checks.part1 import compare
 from course.answers import MISTAKES, installed_source, put, read_all
 from course.grading.intake import parse
 from course.grading.judging import judge
@@ -27,7 +27,7 @@ from course.grading.sandbox.context import ROOT
 
 RUN = f"{TOGETHER} float64"
 TINY = -1e-300  # as a mask it hides nothing, and tells all the same where padding is
-TOLERANCE = functions.TOLERANCES[torch.float64][0]
+TOLERANCE = compare.TOLERANCES[torch.float64][0]
 Outputs = Mapping[str, Any]
 
 

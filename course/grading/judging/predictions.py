@@ -24,9 +24,10 @@ from course.grading.judging.bootstrap import RESAMPLES, in_units_of_the_largest
 from course.grading.judging.types import Submission
 from course.grading.pages.output import clean
 from datasets import load_data, load_pairs
-from evaluation import accuracy_and_f1, parse_predictions
+from evaluation import accuracy_and_f1
 from prepare_submit import PART_1_FILES
 from training.files.errors import InputError
+from training.files.predictions import parse_predictions
 
 ODD = 0.1  # of the standard deviation: by so much may predictions for one text differ
 SPLITS = ("dev", "test")

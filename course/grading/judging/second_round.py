@@ -19,24 +19,13 @@ import torch
 from torch import Tensor
 
 from checks.findings import Finding, faulty
-from checks.part2 import properties
-from checks.part2.calls import (
-    ATTEMPT,
-    ATTEMPTS,
-    FIRST_WORD,
-    LENGTHS,
-    OPTIONS,
-    TINY,
-    Batch,
-    Measured,
-    Request,
-    batch_for,
-    changed,
-    cotangent,
-    other_words,
-    requests,
-)
-from checks.part2.properties import TOLERANCE, gradients_in
+from checks.part2 import arrays, properties
+from checks.part2 import tasks as part2_tasks
+from checks.part2.arrays import gradients_in
+from checks.part2.batches import FIRST_WORD, LENGTHS, Batch, batch_for, changed, other_words
+from checks.part2.calls import ATTEMPT, ATTEMPTS, Measured, Request, cotangent, requests
+from checks.part2.models import OPTIONS, TINY
+from checks.part2.properties import TOLERANCE
 from course.grading.judging.weights import (
     Encoders,
     Loaded,
@@ -125,9 +114,9 @@ def exchanged(batch: Batch, weights: Weights, generator: torch.Generator) -> tup
 
 def plan(task_id: str, seed: int, first: Measured, encoders: Encoders) -> Second:
     """What is asked about one task after the first round."""
-    attempt = properties.take(first, ATTEMPT)
+    attempt = arrays.take(first, ATTEMPT)
     if attempt.dim() or attempt not in range(ATTEMPTS):
-        raise properties.Stopped(properties.UNREADABLE)
+        raise arrays.Stopped(arrays.UNREADABLE)
     generator, loaded = encoders.generator, loaded_in(first)
     batches = known_batches(task_id, seed)
     mosts = (len(batches), len(LENGTHS[0]))
@@ -171,7 +160,7 @@ def plan(task_id: str, seed: int, first: Measured, encoders: Encoders) -> Second
 def loaded_in(first: Measured) -> Loaded:
     """The names of BERT's parameters that are what was loaded."""
     names = list(loaded_weights(0))
-    flags = properties.take(first, "gradients/loaded", len(names))
+    flags = arrays.take(first, "gradients/loaded", len(names))
     return frozenset(name for name, flag in zip(names, flags.tolist(), strict=True) if flag == 1)
 
 
@@ -242,7 +231,7 @@ def findings_and_flags(second: Second, outputs: Measured) -> tuple[list[Finding]
     answers = by_purpose(second, outputs)
     try:
         return findings_of(second, answers), flags_of(second, answers)
-    except properties.Stopped as stopped:
+    except arrays.Stopped as stopped:
         return [replace(stopped.finding, kind="values")], []
 
 
@@ -260,8 +249,8 @@ def by_purpose(second: Second, outputs: Measured) -> Measured:
 def findings_of(second: Second, answers: Measured) -> list[Finding]:
     """Properties at the later weights, then what ties both rounds together."""
     task_id, first, seed = second.task_id, second.first, second.seed
-    before = {finding.kind for finding in faulty(properties.judge(task_id, first, seed))}
-    rows = properties.rows_in(first, "result")
+    before = {finding.kind for finding in faulty(part2_tasks.judge(task_id, first, seed))}
+    rows = arrays.rows_in(first, "result")
     again, layers, later = (rows_of(answers, first, n) for n in ("again", "layers", "later"))
     limit = TOLERANCE * max(1.0, rows.abs().max().item())
     findings = []
@@ -273,7 +262,7 @@ def findings_of(second: Second, answers: Measured) -> list[Finding]:
         findings.append(Finding("values", NO_LAYERS))
     first_told = {name: value for name, value in first.items() if name.startswith(TOLD)}
     more = faulty(
-        properties.judge(task_id, first_told | answers | {"result": answers["later"]}, seed)
+        part2_tasks.judge(task_id, first_told | answers | {"result": answers["later"]}, seed)
     )
     findings += [replace(f, text=LATER + f.text) for f in more if f.kind not in before]
     kinds = before | {finding.kind for finding in more}
@@ -299,7 +288,7 @@ def spread(results: Tensor) -> float:
 
 def rows_of(answers: Measured, first: Measured, name: str) -> Tensor:
     """Values of the second round, as many as in the first result."""
-    return properties.rows_in({**answers, "result": first["result"]}, name)
+    return arrays.rows_in({**answers, "result": first["result"]}, name)
 
 
 def any_order(second: Second, answers: Measured) -> bool:
@@ -308,7 +297,7 @@ def any_order(second: Second, answers: Measured) -> bool:
     names = ["later", *(f"other words {i}" for i in sides)]
     known = [rows_of(answers, second.first, name) for name in names]
     wanted = torch.stack([known[which][row] for which, row in second.order.tolist()])  # (ROWS, …)
-    got = properties.take(answers, "order")
+    got = arrays.take(answers, "order")
     if got.numel() != wanted.numel():
         return False
     limit = TOLERANCE * max(1.0, wanted.abs().max().item())
@@ -319,7 +308,7 @@ def slopes_of(second: Second, answers: Measured) -> list[Finding]:
     """Whether results change as the gradients of the first round said."""
     for call, (slope, length) in second.slopes.items():
         below, above = (
-            weighed(properties.take(answers, f"{call} {sign}"), second.seed, call).sum()
+            weighed(arrays.take(answers, f"{call} {sign}"), second.seed, call).sum()
             for sign in (-1, 1)
         )
         got, wanted = (above - below).item(), 2 * length * slope

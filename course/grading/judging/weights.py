@@ -10,7 +10,9 @@ import torch
 from torch import Tensor
 
 from checks.part2 import properties
-from checks.part2.calls import FIRST_WORD, TINY, Measured, loaded_parameters
+from checks.part2.batches import FIRST_WORD
+from checks.part2.calls import Measured
+from checks.part2.models import TINY, loaded_parameters
 
 Weights = dict[str, Tensor]
 Loaded = frozenset[str]  # names of BERT's parameters that are as they were loaded

@@ -22,8 +22,9 @@ from torch.optim import Optimizer
 from checks.errors import describe
 from checks.fixed_dropout import FixedDropout, default_dtype
 from checks.graded_tasks import graded_task
-from checks.part1 import adamw, functions
-from checks.part2 import calls
+from checks.part1 import adamw_cases, adamw_checks, adamw_mistakes, runners
+from checks.part1.references import CLASSIFIER_DROPOUT, in_dtype
+from checks.part2 import calls, models
 
 DTYPES = {"float64": torch.float64, "float32": torch.float32}
 HEAD = {nn.Linear: "classifier", nn.Dropout: "dropout"}  # names for what __init__ does not make
@@ -59,7 +60,7 @@ def spare_compiler() -> None:
 
 
 def part_1(tensors: dict[str, Tensor], task_id: str, runs: list[list]) -> dict[str, Any]:
-    """A task of bert.py or classifier.py, as checks/part1/functions.py runs it.
+    """A task of bert.py or classifier.py, as checks/part1/runners.py runs it.
 
     Args:
         tensors: ``set/name``.
@@ -79,8 +80,8 @@ def part_1(tensors: dict[str, Tensor], task_id: str, runs: list[list]) -> dict[s
         mended = mended_classifier() if "mended" in options else contextlib.nullcontext()
         try:
             with default_dtype(DTYPES[dtype]), FixedDropout(), mended:
-                values = functions.in_dtype(values, DTYPES[dtype])
-                outputs = functions.RUNS[task_id](values, **others)
+                values = in_dtype(values, DTYPES[dtype])
+                outputs = runners.RUNS[task_id](values, **others)
         except MemoryError:
             raise
         except (Exception, SystemExit) as error:
@@ -103,7 +104,7 @@ def mended_classifier() -> Iterator[None]:
 
     The linear layer takes the place of the student's last one; all other layers do nothing.
     """
-    inner = functions.student_classifier
+    inner = runners.student_classifier
 
     def student_classifier(
         references: dict[str, Tensor], option: str
@@ -111,7 +112,7 @@ def mended_classifier() -> Iterator[None]:
         model, encoder, own = inner(references, option)
         weight = references["weights/head.weight"]  # (labels, D)
         linear = nn.Linear(weight.shape[1], weight.shape[0]).to(weight.dtype)
-        dropout = nn.Dropout(functions.CLASSIFIER_DROPOUT)
+        dropout = nn.Dropout(CLASSIFIER_DROPOUT)
         linears, dropouts = [], []
         for container, key in layers_in(model, encoder, own):
             linears += [(container, key)] * isinstance(container[key], nn.Linear)
@@ -122,7 +123,7 @@ def mended_classifier() -> Iterator[None]:
                 container[key] = right
         return model.eval(), encoder, [linear]
 
-    with mock.patch.object(functions, "student_classifier", student_classifier):
+    with mock.patch.object(runners, "student_classifier", student_classifier):
         yield
 
 
@@ -153,7 +154,7 @@ def optimizer(_: dict[str, Tensor], cases: list[dict[str, Any]], seed: int) -> d
     """
     try:
         opt_class = importlib.import_module("optimizer").AdamW
-        if not adamw.is_started(opt_class):
+        if not adamw_checks.is_started(opt_class):
             return {"hidden|error": "", "hidden|error kind": "not started"}
         results: dict[str, Any] = {}
         for fields in cases:
@@ -166,11 +167,11 @@ def optimizer(_: dict[str, Tensor], cases: list[dict[str, Any]], seed: int) -> d
                 RuntimeError,
                 TypeError,
                 ValueError,
-                adamw.CheckFailed,
+                adamw_cases.CheckFailed,
             ):
-                trajectory = adamw.run_case(opt_class, case, seed=seed)
+                trajectory = adamw_cases.run_case(opt_class, case, seed=seed)
                 results[f"hidden|{case.name}"] = torch.from_numpy(trajectory)
-        outputs = adamw.outputs_of(opt_class)
+        outputs = adamw_mistakes.outputs_of(opt_class)
         results["hidden|gradient"] = outputs["gradient"]
         return results | {f"public|{name}": output for name, output in outputs.items()}
     except MemoryError:
@@ -180,17 +181,17 @@ def optimizer(_: dict[str, Tensor], cases: list[dict[str, Any]], seed: int) -> d
         return results | ({} if imported("optimizer.step") else {"hidden|error at import": "yes"})
 
 
-def case_from(fields: dict[str, Any]) -> adamw.Case:
+def case_from(fields: dict[str, Any]) -> adamw_cases.Case:
     """A case from JSON."""
     groups = tuple(
-        adamw.Group(
+        adamw_cases.Group(
             tuple(map(tuple, group["shapes"])),
             {k: tuple(v) if k == "betas" else v for k, v in group["settings"].items()},
         )
         for group in fields["groups"]
     )
     missing = tuple(map(tuple, fields["missing"]))
-    return adamw.Case(**{**fields, "groups": groups, "missing": missing})
+    return adamw_cases.Case(**{**fields, "groups": groups, "missing": missing})
 
 
 def part_2(
@@ -245,7 +246,7 @@ def repaired_model(task_id: str) -> Iterator[None]:
         model.requires_grad_(True)
         for encoder in encoders:
             encoder.requires_grad_(option == "finetune")
-        if task_id != calls.FORWARD:
+        if task_id != models.FORWARD:
             model.forward = lambda ids, mask, *_, **__: encoders[0](ids, mask)["pooler_output"]
         return model, encoders
 

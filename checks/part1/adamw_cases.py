@@ -1,0 +1,188 @@
+"""The cases of AdamW's check, Task 1.5: parameters, hyper-parameters, gradients, and trajectories.
+
+Trajectories are computed in float64; optimizer_test.npy has the correct ones, which
+tests/make_optimizer_test.py computes with NumPy alone.
+"""
+
+from __future__ import annotations
+
+import copy
+import functools
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+
+from checks.findings import ROOT
+from training.files.errors import InputError
+
+REFERENCE = ROOT / "optimizer_test.npy"
+ORDERS = {
+    "after": "decay after the update (Loshchilov & Hutter, ours)",
+    "before": "decay before the update",
+}
+# In float64 the orders of summation differ by 1e-15. A step count or moments kept in float32 are
+# not mistakes and cost up to 3e-6; every known mistake costs over 2e-4.
+TOLERANCE = 1e-5
+
+
+@dataclass(frozen=True)
+class Group:
+    """One parameter group: the shapes of its parameters and its hyper-parameters."""
+
+    shapes: tuple[tuple[int, ...], ...]
+    settings: dict
+
+
+@dataclass(frozen=True)
+class Case:
+    """One optimisation with prescribed gradients; steps count from 1, parameters from 0."""
+
+    name: str
+    about: str
+    groups: tuple[Group, ...]
+    steps: int = 10
+    scale: float = 1.0  # of the gradients
+    missing: tuple[tuple[int, int], ...] = ()  # (step, parameter) with p.grad = None
+    resume_at: int = 0  # before this step, save the state and load it into a new optimizer
+    halve_lr_at: int = 0  # before this step, as a schedule would
+
+    @property
+    def shapes(self) -> list[tuple[int, ...]]:
+        """The shape of every parameter, over all groups."""
+        return [shape for group in self.groups for shape in group.shapes]
+
+    def position(self, column: int) -> str:
+        """A column of run_case's array in words: which parameter, which of its numbers."""
+        for i, shape in enumerate(self.shapes):
+            size = int(np.prod(shape, dtype=int))
+            if column < size:
+                return f"parameter {i}, index {tuple(map(int, np.unravel_index(column, shape)))}"
+            column -= size
+        raise IndexError(column)
+
+
+TWO = ((2, 3), (2, 3))
+CASES = (
+    Case("plain", "Adam, no weight decay", (Group(((2, 3),), {"lr": 0.05}),)),
+    Case(
+        "decay",
+        "weight decay 0.5, parameters of four shapes",
+        (Group(((2, 3), (4,), (1,), (1, 2, 2)), {"lr": 0.05, "weight_decay": 0.5}),),
+    ),
+    Case("large_eps", "eps 0.01", (Group(TWO, {"lr": 0.05, "eps": 1e-2}),)),
+    Case(
+        "tiny_gradients", "gradients as small as eps", (Group(TWO, {"lr": 0.05}),), scale=1e-6
+    ),
+    Case(
+        "uncorrected",
+        "correct_bias=False",
+        (Group(TWO, {"lr": 0.01, "weight_decay": 0.5, "correct_bias": False}),),
+    ),
+    Case(
+        "groups",
+        "two groups, each with its own lr, betas, eps, weight decay",
+        (
+            Group(
+                ((3,), (2, 2)),
+                {"lr": 0.05, "betas": (0.5, 0.9), "eps": 1e-3, "weight_decay": 0.5},
+            ),
+            Group(((3,),), {"lr": 0.02, "betas": (0.8, 0.99), "eps": 1e-8, "weight_decay": 0.3}),
+        ),
+    ),
+    Case(
+        "missing_gradients",
+        "steps at which a parameter has no gradient",
+        (Group(TWO, {"lr": 0.05, "weight_decay": 0.5}),),
+        missing=((1, 1), (3, 0), (4, 0), (6, 1)),
+    ),
+    Case(
+        "resume",
+        "state_dict loaded into a new optimizer before step 6",
+        (Group(TWO, {"lr": 0.05, "weight_decay": 0.1}),),
+        resume_at=6,
+    ),
+    Case(
+        "schedule", "lr halved before step 6", (Group(TWO, {"lr": 0.05}),), halve_lr_at=6
+    ),
+    Case("long", "40 steps", (Group(TWO, {"lr": 0.05, "weight_decay": 0.1}),), steps=40),
+)  # fmt: skip
+
+
+def start_value(parameter: int, shape: tuple[int, ...], seed: int = 0) -> np.ndarray:
+    """θ₀ of a parameter: quarters between −1.25 and 1.25, exact in every floating-point type."""
+    k = np.arange(np.prod(shape, dtype=int))
+    return (((5 * k + 3 * parameter + seed) % 11 - 5) / 4).reshape(shape)
+
+
+def gradient(case: Case, step: int, parameter: int, seed: int = 0) -> np.ndarray | None:
+    """The gradient of a parameter at a step, whatever θ is: quarters up to 1.5 times the scale."""
+    if (step, parameter) in case.missing:
+        return None
+    shape = case.shapes[parameter]
+    k = np.arange(np.prod(shape, dtype=int))
+    mixed = (5 * k + 7 * step + 3 * parameter + k * step + seed) % 13
+    return case.scale * ((mixed - 6) / 4).reshape(shape)
+
+
+def build_optimizer(opt_class: type, case: Case, values: list, dtype: torch.dtype):
+    """Parameters with those values and their optimizer; a single group is passed as keywords."""
+    parameters = [torch.nn.Parameter(torch.as_tensor(v).to(dtype, copy=True)) for v in values]
+    if len(case.groups) == 1:
+        return parameters, opt_class(parameters, **case.groups[0].settings)
+    rest = iter(parameters)
+    groups = [{"params": [next(rest) for _ in g.shapes], **g.settings} for g in case.groups]
+    return parameters, opt_class(groups)
+
+
+def run_case(
+    opt_class: type, case: Case, dtype: torch.dtype = torch.float64, seed: int | None = None
+) -> np.ndarray:
+    """θ after each step, all parameters flattened side by side: (steps, numbers), float64."""
+    seed = int(reference()["seed"]) if seed is None else seed
+    values = [start_value(i, shape, seed) for i, shape in enumerate(case.shapes)]
+    parameters, optimizer = build_optimizer(opt_class, case, values, dtype)
+    history = []
+    for step in range(1, case.steps + 1):
+        if step == case.resume_at:
+            saved = copy.deepcopy(optimizer.state_dict())
+            values = [parameter.data for parameter in parameters]
+            parameters, optimizer = build_optimizer(opt_class, case, values, dtype)
+            optimizer.load_state_dict(saved)
+        if step == case.halve_lr_at:
+            for group in optimizer.param_groups:
+                group["lr"] /= 2
+        for i, parameter in enumerate(parameters):
+            grad = gradient(case, step, i, seed)
+            parameter.grad = None if grad is None else torch.as_tensor(grad).to(dtype)
+        optimizer.step()
+        for i, (parameter, shape) in enumerate(zip(parameters, case.shapes, strict=True)):
+            if parameter.shape != shape:
+                raise CheckFailed(
+                    f"step {step}: parameter {i} has turned from shape {shape} into shape "
+                    f"{tuple(parameter.shape)}"
+                )
+        history.append(torch.cat([p.detach().double().flatten() for p in parameters]).numpy())
+    return np.stack(history)
+
+
+class CheckFailed(Exception):
+    """What was computed and what was expected, in one to three lines."""
+
+
+@functools.cache
+def reference() -> np.ndarray:
+    """What run_case should give is the field [case name]["after" or "before"]."""
+    try:
+        return np.load(REFERENCE, allow_pickle=False)
+    except (OSError, ValueError, EOFError) as error:
+        raise InputError(
+            f"cannot read {REFERENCE.name} ({error}); restore it: git checkout"
+        ) from error
+
+
+def first_difference(got: np.ndarray, expected: np.ndarray) -> tuple[int, int] | None:
+    """Row and column of the first number that differs by more than TOLERANCE; None if none does."""
+    off = np.nan_to_num(np.abs(got - expected), nan=np.inf)
+    places = np.argwhere(off > TOLERANCE)
+    return tuple(places[0]) if len(places) else None

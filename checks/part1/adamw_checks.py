@@ -1,0 +1,218 @@
+"""The checks of AdamW, Task 1.5: trajectories against those of a NumPy program, and properties.
+
+This file does not know how AdamW is computed; optimizer_test.py is its command line.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+
+from checks.errors import describe
+from checks.part1.adamw_cases import (
+    CASES,
+    ORDERS,
+    Case,
+    CheckFailed,
+    first_difference,
+    gradient,
+    reference,
+    run_case,
+    start_value,
+)
+from training.files.errors import InputError
+
+
+def test_optimizer(opt_class: type) -> torch.Tensor:
+    """The weight (2, 3) of a linear layer after 1000 steps on a small regression, in float32."""
+    torch.manual_seed(0)
+    rng = np.random.default_rng(0)
+    model = torch.nn.Linear(3, 2, bias=False)
+    optimizer = opt_class(model.parameters(), lr=1e-3, weight_decay=1e-4, correct_bias=True)
+    for _ in range(1000):
+        optimizer.zero_grad()
+        x = torch.tensor(rng.uniform(size=3), dtype=torch.float32)  # (3,)
+        target = torch.stack([x[0] + x[1], -x[2]])  # (2,)
+        (model(x) - target).square().sum().backward()
+        optimizer.step()
+    return model.weight.detach()
+
+
+def check_trajectory(case: Case, opt_class: type) -> str | None:
+    """θ after every step is the reference's, for one order of decay, which is returned."""
+    got, expected = run_case(opt_class, case), reference()[case.name]
+    places = {order: first_difference(got, expected[order]) for order in ORDERS}
+    matching = [order for order in ORDERS if places[order] is None]
+    if matching:
+        return matching[0] if len(matching) == 1 else None  # both: the case has no decay
+    order = max(ORDERS, key=lambda name: places[name][0])  # the order that agrees for longer
+    row, column = places[order]
+    text = (
+        f"first differs at step {row + 1}, {case.position(column)}: got {got[row, column]:.9g}, "
+        f"wanted {expected[order][row, column]:.9g}\n"
+        f"(off by {abs(got[row, column] - expected[order][row, column]):.2g})"
+    )
+    decays = any(group.settings.get("weight_decay") for group in case.groups)
+    raise CheckFailed(text + (f", compared with {ORDERS[order]}" if decays else ""))
+
+
+def check_published(opt_class: type) -> None:
+    """The course's own protocol; its bounds leave room for 1000 roundings in float32."""
+    got, expected = test_optimizer(opt_class).double().numpy(), reference()["published"]["after"]
+    off = np.nan_to_num(np.abs(got - expected) / (1e-6 + 1e-4 * np.abs(expected)), nan=np.inf)
+    if off.max() > 1:  # at this lr and decay the two orders differ by a 300th of the bound
+        i, j = np.unravel_index(off.argmax(), off.shape)
+        raise CheckFailed(
+            f"after 1000 steps weight[{i}, {j}] is {got[i, j]:.7g}, wanted {expected[i, j]:.7g}"
+        )
+
+
+def check_determinism(opt_class: type) -> None:
+    """Nothing is carried over from one optimizer to the next, nothing is random."""
+    case = next(case for case in CASES if case.name == "missing_gradients")
+    first, second = run_case(opt_class, case), run_case(opt_class, case)
+    if not np.array_equal(first, second, equal_nan=True):
+        row, column = np.argwhere(first != second)[0]
+        raise CheckFailed(
+            f"two runs of case {case.name} first differ at step {row + 1}, "
+            f"{case.position(column)}: {first[row, column]:.17g}, then {second[row, column]:.17g}"
+        )
+
+
+def check_convergence(opt_class: type) -> None:
+    """400 steps bring a least-squares problem below a thousandth of its first loss."""
+    inputs = torch.as_tensor(start_value(0, (5, 3)))  # (5, 3)
+    targets = inputs @ torch.tensor([1.0, -2.0, 0.5], dtype=torch.float64)  # (5,)
+    weight = torch.nn.Parameter(torch.zeros(3, dtype=torch.float64))
+    optimizer = opt_class([weight], lr=0.05)
+    losses = []
+    for _ in range(400):
+        loss = (inputs @ weight - targets).square().mean()
+        losses.append(loss.item())
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+    if not losses[-1] < losses[0] / 1000:
+        raise CheckFailed(f"the loss went from {losses[0]:.4g} to {losses[-1]:.4g} in 400 steps")
+
+
+def check_closure(opt_class: type) -> None:
+    """step(closure) calls it once, steps on the gradient it makes and returns its loss."""
+    parameter = torch.nn.Parameter(torch.tensor([1.0, -2.0], dtype=torch.float64))
+    optimizer = opt_class([parameter], lr=0.1)
+    losses = []
+
+    def closure():
+        optimizer.zero_grad()
+        loss = parameter.square().sum()
+        loss.backward()
+        losses.append(loss.item())
+        return loss
+
+    returned = optimizer.step(closure)
+    if len(losses) != 1:
+        raise CheckFailed(f"step(closure) called the closure {len(losses)} times, wanted once")
+    if returned is None or torch.as_tensor(returned).item() != losses[0]:
+        raise CheckFailed(f"step(closure) returned {returned}, wanted its loss, {losses[0]}")
+    if parameter[0].item() == 1.0:
+        raise CheckFailed("step(closure) did not use the gradient which the closure made")
+
+
+def check_gradient_kept(opt_class: type) -> None:
+    """p.grad belongs to the caller: it is read, not written."""
+    parameter = torch.nn.Parameter(torch.as_tensor(start_value(0, (2, 3))))
+    optimizer = opt_class([parameter], lr=0.1, weight_decay=0.5)
+    for step in (1, 2):
+        grad = torch.as_tensor(gradient(CASES[0], step, 0))
+        parameter.grad = grad.clone()
+        optimizer.step()
+        if parameter.grad is None or not torch.equal(parameter.grad, grad):
+            now = None if parameter.grad is None else parameter.grad.flatten().tolist()
+            raise CheckFailed(
+                f"step {step} changed p.grad in place:\n"
+                f"it was {grad.flatten().tolist()},\nit is  {now}"
+            )
+
+
+def check_arguments(opt_class: type) -> None:
+    """Impossible hyper-parameters are refused when the optimizer is made."""
+    for setting in (
+        {"lr": -1.0}, {"betas": (1.0, 0.999)}, {"betas": (-0.1, 0.999)},
+        {"betas": (0.9, 1.0)}, {"betas": (0.9, -0.1)}, {"eps": -1.0},
+    ):  # fmt: skip
+        try:
+            opt_class([torch.nn.Parameter(torch.zeros(1))], **setting)
+        except ValueError:
+            continue
+        text = ", ".join(f"{key}={value}" for key, value in setting.items())
+        raise CheckFailed(f"{opt_class.__name__}(…, {text}) was accepted, wanted a ValueError")
+
+
+def check_sparse(opt_class: type) -> None:
+    """A sparse gradient is refused, by a RuntimeError of the optimizer's own."""
+    parameter = torch.nn.Parameter(torch.zeros(3))
+    optimizer = opt_class([parameter])
+    parameter.grad = torch.tensor([0.0, 1.0, 0.0]).to_sparse()
+    try:
+        optimizer.step()
+    except RuntimeError as error:
+        if not isinstance(error, NotImplementedError):  # which torch's own operations raise
+            return
+    raise CheckFailed("step() with a sparse gradient raised no RuntimeError")
+
+
+CHECKS: tuple[tuple[str, str, Callable], ...] = (
+    *((f"trajectory {c.name}", c.about, functools.partial(check_trajectory, c)) for c in CASES),
+    ("published protocol", "1000 steps of a regression in float32", check_published),
+    ("determinism", "two runs are equal to the bit", check_determinism),
+    ("convergence", "a least-squares problem is solved", check_convergence),
+    ("closure", "called once, its loss returned", check_closure),
+    ("gradient kept", "p.grad is not changed in place", check_gradient_kept),
+    ("arguments", "impossible lr, betas, eps raise ValueError", check_arguments),
+    ("sparse gradients", "raise RuntimeError", check_sparse),
+)
+
+
+@dataclass(frozen=True)
+class Result:
+    """What one check found; ``detail`` is empty, or why it failed."""
+
+    name: str
+    about: str
+    passed: bool
+    detail: str = ""
+    order: str | None = None  # of weight decay, where the check could tell
+
+
+def check_all(opt_class: type) -> list[Result]:
+    """Run every check, also after one has failed; last comes the order of decay, if seen."""
+    results = []
+    for name, about, check in CHECKS:
+        try:
+            results.append(Result(name, about, True, order=check(opt_class)))
+        except InputError:
+            raise
+        except CheckFailed as failure:
+            results.append(Result(name, about, False, str(failure)))
+        except (Exception, SystemExit) as error:  # whatever the student's code may raise
+            results.append(Result(name, about, False, describe(error).text))
+    seen = {result.order: result.name for result in results if result.order}
+    if seen:
+        about = " and ".join(ORDERS[order] for order in seen)
+        detail = ", ".join(f"{order} the update in {name}" for order, name in seen.items())
+        one = len(seen) == 1
+        results.append(Result("order of decay", about, one, "" if one else detail))
+    return results
+
+
+def is_started(opt_class: type) -> bool:
+    """False where step() is still its stub."""
+    try:
+        run_case(opt_class, CASES[0])
+    except (Exception, SystemExit) as error:  # of others the checks will say what they are
+        return describe(error).kind != "not started"
+    return True

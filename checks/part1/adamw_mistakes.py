@@ -1,0 +1,133 @@
+"""The known mistakes in AdamW.step: recognised by what a wrong optimizer computes."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import torch
+
+from checks.errors import describe
+from checks.findings import Finding, Mistake, named
+from checks.fingerprints import KnownMistakes, load_known
+from checks.first_nan import FirstNaN
+from checks.part1.adamw_cases import (
+    CASES,
+    ORDERS,
+    Case,
+    first_difference,
+    gradient,
+    reference,
+    run_case,
+    start_value,
+)
+from checks.part1.adamw_probes import facts, ignores_correct_bias
+from training.files.errors import InputError
+
+# A case's fingerprint is filed under the part of AdamW that it shows.
+PARTS = {"adam": ("plain", "large_eps", "tiny_gradients"), "decay": ("decay", "long")}
+# Names of fingerprints begin with these. Two mistakes at once may be of different parts: where all
+# of a part is as one of them makes it, that one is named.
+DECISIVE = ("adam/", "decay/", "uncorrected", "missing_gradients")
+NO_NUMBER = torch.full((1,), 9.0)  # in place of a trajectory without a finite number
+
+
+def fingerprint_name(case: Case) -> str:
+    """``adam/plain``, or the case's name alone."""
+    return next((f"{part}/{case.name}" for part in PARTS if case.name in PARTS[part]), case.name)
+
+
+def outputs_of(opt_class: type) -> dict[str, torch.Tensor | str | None]:
+    """What a wrong optimizer is recognised by: trajectories, and the gradient after a step.
+
+    A division by zero is the same whether Python refuses it or torch makes NaN of it. After any
+    other exception the output is its text.
+    """
+    outputs: dict[str, torch.Tensor | str | None] = {}
+    for case in CASES:
+        try:
+            path = torch.from_numpy(run_case(opt_class, case))
+            some = bool(path.isfinite().any())  # where single NaNs are tells mistakes apart
+            output = path.nan_to_num(nan=9.0, posinf=8.0, neginf=7.0) if some else NO_NUMBER
+        except InputError:
+            raise
+        except ZeroDivisionError:
+            output = NO_NUMBER
+        except (Exception, SystemExit) as error:
+            output = describe(error).text
+        outputs[fingerprint_name(case)] = output
+    parameter = torch.nn.Parameter(torch.as_tensor(start_value(0, (2, 3))))
+    parameter.grad = torch.as_tensor(gradient(CASES[0], 1, 0))
+    with contextlib.suppress(Exception, SystemExit):
+        opt_class([parameter], lr=0.1, weight_decay=0.5).step()
+    return outputs | {"gradient": parameter.grad}
+
+
+@functools.cache
+def known_mistakes() -> KnownMistakes:
+    """The fingerprints in the reference file."""
+    stored = reference()
+    words = json.loads(bytes(stored["mistakes"])) if "mistakes" in stored.dtype.names else {}
+    tables = stored["fingerprints"] if words else np.zeros((), [])
+    prints = {name: torch.from_numpy(tables[name].copy()) for name in tables.dtype.names or ()}
+    return load_known(words, prints)
+
+
+def explain(opt_class: type) -> list[Finding]:
+    """The known mistakes that a wrong optimizer makes; if it makes none of them, what it does."""
+    with FirstNaN() as nan:
+        mistakes, unexplained = mistakes_in(outputs_of(opt_class), known_mistakes())
+    ignored = known_mistakes().mistakes.get("correct_bias_ignored")
+    if "uncorrected" in unexplained and ignored and ignores_correct_bias(opt_class):
+        mistakes = [*mistakes, ignored]
+        unexplained = [name for name in unexplained if name != "uncorrected"]
+    if nan.text and not mistakes:
+        return [Finding("fact", nan.text)]
+    findings = named(mistakes)
+    if mistakes and unexplained:
+        cases = ", ".join(name.rpartition("/")[2] for name in unexplained)
+        findings.append(Finding("fact", f"that is not all: it does not explain {cases}"))
+    if unexplained or not mistakes:
+        findings += [Finding("fact", text) for text in facts(opt_class)]
+    return findings
+
+
+def mistakes_in(
+    outputs: Mapping[str, Any], known: KnownMistakes
+) -> tuple[list[Mistake], list[str]]:
+    """The known mistakes that a wrong optimizer's outputs show, and the outputs left unexplained.
+
+    Of two mistakes each may be the only one in a part of the outputs.
+
+    Args:
+        outputs: by name; they may be of any type.
+    """
+    if not isinstance(outputs.get(fingerprint_name(CASES[0])), torch.Tensor):
+        return [], []  # the exception says what is wrong
+    mistakes, unexplained = known.find(outputs)
+    if mistakes:
+        return mistakes, unexplained
+    names = {fingerprint_name(case): case for case in CASES}
+    wrong = [name for name, case in names.items() if not is_correct(case, outputs.get(name))]
+    unexplained = wrong
+    for part in DECISIVE:
+        here = [outputs[name] for name in unexplained if name.startswith(part)]
+        empty = any(output is NO_NUMBER for output in here)  # as of many mistakes
+        if here and not (empty and "uncorrected" in wrong):
+            matches, others = known.find(outputs, decisive=part)
+            mistakes += [mistake for mistake in matches if mistake not in mistakes]
+            if matches:
+                unexplained = [name for name in unexplained if name in others]
+    return mistakes, unexplained
+
+
+def is_correct(case: Case, output: Any) -> bool:
+    """Whether this is the reference's trajectory, for either order of decay."""
+    expected = [reference()[case.name][order] for order in ORDERS]
+    if not isinstance(output, torch.Tensor) or output.shape != expected[0].shape:
+        return False
+    return any(first_difference(output.double().numpy(), path) is None for path in expected)

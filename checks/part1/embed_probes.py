@@ -1,0 +1,104 @@
+"""What a wrong embedding, Task 1.4, does, as measured."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import torch
+from torch import Tensor, nn
+
+from checks.part1.measuring import COUNTED, dropout_facts, matters, norm_facts, same
+
+
+def rows_used(table: nn.Embedding, vector: Tensor) -> dict[int, float]:
+    """The rows of a table that a vector depends on, and how many times each is in it."""
+    direction = torch.randn_like(vector)
+    if not vector.requires_grad:
+        return {}
+    (grad,) = torch.autograd.grad(
+        vector @ direction, table.weight, retain_graph=True, allow_unused=True
+    )
+    if grad is None:
+        return {}
+    factors = grad.norm(dim=-1) / direction.norm()
+    return {row: factors[row].item() for row in factors.nonzero().flatten().tolist()}
+
+
+def wrong_row(model, name: str, result: Tensor, real: Tensor, expected: Tensor) -> Iterator[str]:
+    """The first real token that is made of another row of a table than ``expected`` (B, L)."""
+    for sentence, place in real.nonzero().tolist():
+        rows = list(rows_used(getattr(model, name), result[sentence, place]))
+        row = expected[sentence, place].item()
+        if rows != [row]:
+            taken = f"row {', '.join(map(str, rows))}" if rows else "no row"
+            yield (
+                f"token {place} of sentence {sentence} {COUNTED} takes {taken} of {name}, "
+                f"where row {row} belongs"
+            )
+            break
+
+
+def embed(model: nn.Module, *ids: Tensor) -> Tensor:
+    """The student's vectors of ids (B, L), perhaps with segments: (B, L, D)."""
+    result = model.embed(*(tensor.clone() for tensor in ids))
+    if result.shape != (*ids[0].shape, model.word_embedding.embedding_dim):
+        raise ValueError("the check itself reports shapes")
+    return result
+
+
+def lookups(model, stored, correct) -> Iterator[str]:
+    """Which rows of the tables the vectors are made of, that of padding included."""
+    model.word_embedding.padding_idx = None  # or no gradient would show that row
+    ids, real = stored.ids, stored.real
+    places = torch.arange(ids.size(1)).expand_as(ids)
+    result = embed(model, ids)
+    for name in ("word_embedding", "pos_embedding", "tk_type_embedding"):
+        used = matters(getattr(model, name), lambda: embed(model, ids).detach())
+        if used and not rows_used(getattr(model, name), result.flatten()):
+            return  # it is cut off from its gradient, which shows the rows
+    yield from wrong_row(model, "word_embedding", result, real, ids)
+    yield from wrong_row(model, "pos_embedding", result, real, places)
+    wrong_types = list(wrong_row(model, "tk_type_embedding", result, real, ids * 0))
+    yield from wrong_types
+    if not wrong_types:
+        result = embed(model, ids, stored.segments)
+        for text in wrong_row(model, "tk_type_embedding", result, real, stored.segments):
+            yield f"with token_type_ids given, {text}"
+
+
+def embed_sum(model, stored, correct) -> Iterator[str]:
+    """How many times each table's row is in the sum, seen with a norm that changes nothing."""
+    model.embed_layer_norm = nn.Identity()
+    before = embed(model, stored.ids)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.mul_(2)
+    after = embed(model, stored.ids)
+    if not same(after, 2 * before):
+        return  # it is no sum, or there is another norm
+    for name in ("word_embedding", "pos_embedding", "tk_type_embedding"):
+        for factor in rows_used(getattr(model, name), after[0, 0]).values():
+            if abs(factor - 1) > 1e-6:
+                yield f"what comes from {name} is in the sum {factor:.4g} times"
+
+
+def embed_norm(model, stored, correct) -> Iterator[str]:
+    """Whether the result is normalised, and by the model's own norm."""
+    norm = model.embed_layer_norm
+    if not matters(norm, lambda: embed(model, stored.ids)):
+        yield "self.embed_layer_norm has no effect on the result"
+    nn.init.ones_(norm.weight)
+    nn.init.zeros_(norm.bias)
+    yield from norm_facts(embed(model, stored.ids))
+
+
+def embed_length(model, stored, correct) -> Iterator[str]:
+    """Whether the first tokens get the same vectors without the others."""
+    whole, part = embed(model, stored.ids), embed(model, stored.ids[:, :3])
+    if not same(whole[:, :3], part):
+        yield "the first 3 tokens alone get other vectors than at the beginning of the whole"
+
+
+def embed_dropout(model, stored, correct) -> Iterator[str]:
+    """When dropout acts, and where."""
+    return dropout_facts(model, lambda: embed(model, stored.ids), model.embed_dropout)

@@ -1,0 +1,116 @@
+"""The references of part 1: stored inputs and correct results, and a model with their weights.
+
+sanity_check.data was computed by Hugging Face's transformers; the fingerprints of known mistakes in
+it are numbers that wrong functions compute. This file does not know how any task is solved. The
+order of axes is B, L, D as in bert.py.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+from collections.abc import Mapping
+from functools import cache
+from types import SimpleNamespace
+from typing import Any
+
+import torch
+from safetensors import SafetensorError, safe_open
+from torch import Tensor, nn
+
+from checks.findings import ROOT
+from checks.fingerprints import KnownMistakes, load_known
+from config import BertConfig
+from training.files.errors import InputError
+
+DATA = ROOT / "sanity_check.data"
+# No two sizes in the stored inputs are the same, none is a number of axes or a usual constant: a
+# wrong size tells where it was read. The batch has 5 rows of 10 tokens, a head is 7 wide.
+TINY = {
+    "vocab_size": 100,
+    "hidden_size": 42,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 6,
+    "intermediate_size": 36,
+    "max_position_embeddings": 16,
+    "attention_probs_dropout_prob": 0.2,
+    "hidden_dropout_prob": 0.4,
+}
+NUM_LABELS = 9  # not the five of SST, so that a 5 in the code is noticed
+CLASSIFIER_DROPOUT = 0.3
+FINGERPRINTS = "fingerprints/"
+OPTIONAL = "values/embeddings with token_type_ids"  # an argument that embed may do without
+
+
+def read_data(prefix: str) -> dict[str, Tensor]:
+    """The tensors of sanity_check.data with that prefix; fingerprints only if the prefix says so.
+
+    Raises InputError where the file is missing or damaged.
+    """
+    try:
+        with safe_open(DATA, framework="pt") as file:
+            names = [name for name in file.keys() if name.startswith(prefix)]
+            return {
+                name: file.get_tensor(name)
+                for name in names
+                if prefix or not name.startswith(FINGERPRINTS)
+            }
+    except (OSError, SafetensorError) as error:
+        raise InputError(f"{DATA.name} cannot be read ({error}); restore it from git") from error
+
+
+@cache
+def load_references(dtype: torch.dtype = torch.float64) -> dict[str, Tensor]:
+    """All tensors of sanity_check.data by name, e.g. ``bert.embed/values/embeddings``.
+
+    Raises InputError where the file is missing or damaged.
+    """
+    return in_dtype(read_data(""), dtype)
+
+
+def in_dtype(tensors: Mapping[str, Tensor], dtype: torch.dtype) -> dict[str, Tensor]:
+    """References with their float64 numbers in another floating-point type."""
+    # The mask's most negative number is float64's; as float32 it has to stay finite.
+    limit = torch.finfo(dtype).min
+    return {
+        name: tensor.clamp(min=limit).to(dtype) if tensor.dtype == torch.float64 else tensor
+        for name, tensor in tensors.items()
+    }
+
+
+def metadata() -> dict[str, Any]:
+    """What sanity_check.data says about itself: versions, seed, pretrained models' sha256."""
+    with safe_open(DATA, framework="pt") as file:
+        return json.loads(file.metadata()["about"])
+
+
+@cache
+def known_mistakes(group: str) -> KnownMistakes:
+    """The fingerprints of a task's known mistakes; ``group``: its id, or more (see GROUPS)."""
+    prefix = f"{FINGERPRINTS}{group}/"
+    prints = {name.removeprefix(prefix): table for name, table in read_data(prefix).items()}
+    return load_known(metadata().get("mistakes", {}).get(group, {}), prints, OPTIONAL)
+
+
+def inputs_of(task_id: str, references: dict[str, Tensor]) -> SimpleNamespace:
+    """The stored inputs of a task, as attributes."""
+    prefix = f"{task_id}/inputs/"
+    return SimpleNamespace(
+        **{k.removeprefix(prefix): v for k, v in references.items() if k.startswith(prefix)}
+    )
+
+
+def student_model(references: dict[str, Tensor]) -> nn.Module:
+    """The student's BertModel, tiny, with the reference's weights, in evaluation mode."""
+    model = importlib.import_module("bert").BertModel(BertConfig(**TINY))
+    prefix = "weights/"
+    weights = {k.removeprefix(prefix): v for k, v in references.items() if k.startswith(prefix)}
+    model.load_state_dict(weights, strict=False)  # strict would ask for position_ids
+    return model.to(weights["pooler_dense.weight"].dtype).eval()
+
+
+def add_norm_modules(layer: nn.Module, place: str) -> dict[str, nn.Module]:
+    """What add_norm gets after "attention" or "feed-forward": the modules by argument."""
+    prefix = {"attention": "attention", "feed-forward": "out"}[place]
+    parts = {"dense_layer": "dense", "dropout": "dropout", "ln_layer": "layer_norm"}
+    return {argument: getattr(layer, f"{prefix}_{part}") for argument, part in parts.items()}

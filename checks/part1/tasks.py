@@ -1,0 +1,81 @@
+"""The checks of part 1: bert.py, optimizer.py and classifier.py, one function at a time.
+
+``check(task)`` gives the findings. The other files here say which step they are: references.py
+(stored results), runners.py (run), stand_ins.py (replay), compare.py (judge), explain.py and the
+probes (explain); those of AdamW begin with adamw_. None knows how any task is solved.
+"""
+
+from __future__ import annotations
+
+import importlib
+
+import torch
+from torch import nn
+
+from checks.errors import describe
+from checks.findings import Finding
+from checks.graded_tasks import GradedTask, graded_task
+from checks.part1 import adamw_checks, adamw_mistakes
+from checks.part1.compare import check_model, run_and_compare
+from checks.part1.explain import explain
+
+CHECKED = {
+    "bert.attention": "values, gradients, padding, dropout",
+    "bert.add_norm": "values, gradients, dropout",
+    "bert.layer": "values, gradients, mask, dropout",
+    "bert.embed": "values, gradients, padding, dropout",
+    "optimizer.step": f"all of its {len(adamw_checks.CHECKS) + 1} checks",  # and the order of decay
+    "classifier.init": "the Linear, dropout's probability, a frozen or trainable encoder",
+    "classifier.forward": "values, gradients, dropout",
+}
+
+
+def check(entry: GradedTask) -> list[Finding]:
+    """What is wrong with the student's function for a task; nothing if it is correct."""
+    if entry.id == "optimizer.step":
+        return check_optimizer()
+    if entry.id == "classifier.forward" and check(graded_task("classifier.init")):
+        if not forward_begun():
+            return [Finding("not started", "")]
+        return [Finding("waits", f"for Task {graded_task('classifier.init').number}")]
+    if entry.id == "classifier.init":
+        findings = run_and_compare(entry.id, torch.float32)
+    else:
+        findings = check_model(entry.id)
+    if entry.id == "bert.layer" and findings and not check_model(entry.id, alone=False):
+        return []  # it reaches the correct result in another way
+    begun = findings and findings[0].kind != "not started"
+    return findings + (explain(entry.id, findings) if begun else [])
+
+
+def check_optimizer() -> list[Finding]:
+    """Task 1.5: all checks of the optimizer, and what explains those that fail."""
+    try:
+        opt_class = importlib.import_module("optimizer").AdamW
+        if not adamw_checks.is_started(opt_class):
+            return [Finding("not started", "")]
+        failures = [result for result in adamw_checks.check_all(opt_class) if not result.passed]
+        explanations = adamw_mistakes.explain(opt_class) if failures else []
+    except (Exception, SystemExit) as error:
+        return [describe(error)]
+    checks_by_text: dict[str, list[str]] = {}  # many checks may fail with one and the same error
+    for result in failures:
+        checks_by_text.setdefault(" ".join(result.detail.split()), []).append(result.name)
+    texts = [
+        f"{names[0]}{f' and {len(names) - 1} more' if len(names) > 1 else ''}: {text}"
+        for text, names in checks_by_text.items()
+    ]
+    return [*(Finding("values", text) for text in texts), *explanations]
+
+
+def forward_begun() -> bool:
+    """Whether the classifier's forward is more than its stub; needs no working __init__."""
+    ids = torch.ones(1, 2, dtype=torch.int64)
+    try:
+        classifier = importlib.import_module("classifier").BertSentimentClassifier
+        bare = classifier.__new__(classifier)
+        nn.Module.__init__(bare)
+        classifier.forward(bare, ids, ids)
+    except (Exception, SystemExit) as error:
+        return describe(error).kind != "not started"
+    return True

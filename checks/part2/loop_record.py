@@ -1,0 +1,157 @@
+"""Records of a training loop: what train_multitask does with models, losses and labels.
+
+This file does not know how any loop is written.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+from unittest import mock
+
+import torch
+from torch import Tensor, nn
+from torch.optim.optimizer import Optimizer, register_optimizer_step_post_hook
+from torch.overrides import TorchFunctionMode
+
+from checks.part2.models import PREDICTIONS, function_of
+
+HEADS = dict(zip(("sst", "para", "sts"), map(function_of, PREDICTIONS), strict=True))  # methods
+
+
+class LabelWatch(TorchFunctionMode):
+    """While active, notes whether labels are cut to integers, and whether they are broadcast.
+
+    Args:
+        labels: of all rows; some have fractions.
+    """
+
+    def __init__(self, labels: Sequence[float]):
+        super().__init__()
+        self.labels, self.rows = torch.tensor(sorted(set(labels))), len(labels)
+        self.are_cut = False
+        self.broadcast = 0  # how many labels (B,) met as many scores (B, 1)
+
+    def __torch_function__(self, func, types, args=(), kwargs=None):
+        result = func(*args, **(kwargs or {}))
+        if func is torch.tensor and isinstance(args[0], list):
+            labels = torch.tensor(args[0]) if all(isinstance(x, float) for x in args[0]) else None
+            self.are_cut |= self.holds(labels) and not result.is_floating_point()
+        for labels in filter(self.holds, args):
+            self.are_cut |= self.is_cut(labels, result)
+            scores = [x.shape for x in args if isinstance(x, Tensor) and not self.holds(x)]
+            if labels.dim() == 1 and (labels.numel(), 1) in scores:
+                self.broadcast = labels.numel()
+        return result
+
+    def holds(self, value: Any) -> bool:
+        """Whether a value is a tensor of labels, of which some have fractions."""
+        if not isinstance(value, Tensor) or not value.is_floating_point():
+            return False
+        if not 1 < value.numel() <= self.rows:
+            return False
+        flat = value.detach().flatten().float()
+        near = (flat[:, None] - self.labels).abs().amin(dim=-1) < 1e-4
+        return bool(near.all()) and bool((flat != flat.round()).any())
+
+    def is_cut(self, labels: Tensor, result: Any) -> bool:
+        """Whether a result is these labels, each without its fraction or rounded."""
+        if not isinstance(result, Tensor) or result.numel() != labels.numel():
+            return False
+        if result.dtype == torch.bool or result is labels:
+            return False
+        numbers, labels = result.detach().flatten().float(), labels.detach().flatten().float()
+        return any(torch.equal(numbers, to(labels)) for to in (torch.trunc, torch.round))
+
+
+@dataclass
+class TrainingRecord:
+    """What a run of train_multitask did."""
+
+    watch: LabelWatch  # of the labels of STS
+    models: list[nn.Module] = field(default_factory=list)
+    start: dict[str, Tensor] = field(default_factory=dict)  # parameters of all models, by name
+    modes: list[bool] = field(default_factory=list)  # training or not, at each backward pass
+    finite: bool = True  # all losses
+    steps: int = 0
+    later: int = 0  # backward passes after the first step …
+    left: int = 0  # … and those of them that find gradients of before
+    called: set[str] = field(default_factory=set)  # predictions made to learn from
+    stepped: list[Tensor] = field(default_factory=list)  # parameters of the latest step
+
+    def parameters(self) -> dict[str, Tensor]:
+        """The parameters as they are now."""
+        return {
+            f"{number}.{name}": parameter.detach()
+            for number, model in enumerate(self.models)
+            for name, parameter in model.named_parameters()
+        }
+
+    def note_model(self, model: nn.Module) -> None:
+        """A MultitaskBERT has been made."""
+        self.models.append(model)
+        self.start = {name: value.clone() for name, value in self.parameters().items()}
+
+    def note_backward(self, losses: Any) -> None:
+        """A backward pass begins."""
+        losses = [losses] if isinstance(losses, Tensor) else losses
+        self.finite &= all(bool(loss.isfinite().all()) for loss in losses)
+        self.modes += [model.training for model in self.models[-1:]]
+        if self.stepped:
+            self.later += 1
+            self.left += any(p.grad is not None and bool(p.grad.any()) for p in self.stepped)
+
+    def note_step(self, optimizer: Optimizer) -> None:
+        """An optimizer has made a step."""
+        self.steps += 1
+        self.stepped = [p for group in optimizer.param_groups for p in group["params"]]
+
+    def learnt(self) -> bool:
+        """Whether any parameter has changed."""
+        now = self.parameters()
+        return any(not torch.equal(now[name], old) for name, old in self.start.items())
+
+
+def same(first: TrainingRecord, second: TrainingRecord) -> bool:
+    """Whether both ended with the same parameters."""
+    ours, theirs = first.parameters(), second.parameters()
+    return ours.keys() == theirs.keys() and all(torch.equal(p, theirs[k]) for k, p in ours.items())
+
+
+@contextlib.contextmanager
+def recorded(cls: type[nn.Module], labels: Sequence[float]) -> Iterator[TrainingRecord]:
+    """While active, what a loop does with models of that class, and with labels, is noted."""
+    watch = LabelWatch(labels)
+    run, make, backward = TrainingRecord(watch), cls.__init__, torch.autograd.backward
+
+    def noting(name: str) -> Callable:
+        predict = getattr(cls, name)
+
+        def call(*args: Any, **kwargs: Any) -> Any:
+            if torch.is_grad_enabled():
+                run.called.add(name)
+            return predict(*args, **kwargs)
+
+        return call
+
+    def noting_init(model: nn.Module, *args: Any, **kwargs: Any) -> None:
+        make(model, *args, **kwargs)
+        run.note_model(model)
+
+    def noting_backward(*args: Any, **kwargs: Any) -> Any:
+        run.note_backward(args[0] if args else kwargs["tensors"])
+        return backward(*args, **kwargs)
+
+    hook = register_optimizer_step_post_hook(lambda optimizer, *_: run.note_step(optimizer))
+    try:
+        with (
+            mock.patch.object(cls, "__init__", noting_init),
+            mock.patch.object(torch.autograd, "backward", noting_backward),
+            mock.patch.multiple(cls, **{name: noting(name) for name in HEADS.values()}),
+            watch,
+        ):
+            yield run
+    finally:
+        hook.remove()

@@ -1,0 +1,292 @@
+"""Correct functions, put together from lines that students write, are never false positives."""
+
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from test_true_sentences import examine
+
+HOLD = settings(
+    max_examples=30,
+    deadline=None,
+    derandomize=True,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
+
+
+def text(*lines: str) -> str:
+    return "\n".join(lines) + "\n"
+
+
+def one_of(*pieces: str) -> st.SearchStrategy[str]:
+    return st.sampled_from(pieces)
+
+
+# Scores, (B, H, L, L), with their scale
+SCORES = one_of(
+    "scores = torch.matmul(query, key.transpose(-1, -2)) / math.sqrt(self.attention_head_size)",
+    'scores = torch.einsum("bhqw,bhkw->bhqk", query, key) * key.size(-1) ** -0.5',
+    "scores = (query / key.shape[-1] ** 0.5) @ key.permute(0, 1, 3, 2)",
+    "scores = torch.matmul(query, key.mT).div_(math.sqrt(query.size(3)))",
+    "b, h, l, w = key.size()\n    flat = query.reshape(b * h, l, w).bmm("
+    "key.reshape(b * h, l, w).transpose(1, 2))\n    scores = flat.view(b, h, l, l) / w**0.5",
+    "scores = (query.unsqueeze(3) * key.unsqueeze(2)).sum(-1) / torch.tensor(key.size(-1)).sqrt()",
+    "scores = query.float().to(key.dtype) @ key.mT / math.sqrt(key.shape[-1])",
+)
+MASKED = one_of(
+    "scores = scores + attention_mask",
+    "scores += attention_mask",
+    "scores = scores.add(attention_mask.expand_as(scores))",
+    "scores = scores.masked_fill(attention_mask < 0, torch.finfo(scores.dtype).min)",
+    'scores = torch.where(attention_mask == 0, scores, float("-inf"))',
+)
+SHARES = one_of(
+    "share = F.softmax(scores, dim=-1)",
+    "share = nn.Softmax(dim=3)(scores)",
+    "share = torch.softmax(scores, -1).type_as(value)",
+    "scores = (scores - scores.amax(-1, keepdim=True)).exp()\n"
+    "    share = scores / scores.sum(-1, keepdim=True)",
+    "share = scores.log_softmax(-1).exp()",
+)
+DROPPED = one_of(
+    "share = self.dropout(share)",
+    "share = F.dropout(share, self.dropout.p, self.training)",
+    "share = F.dropout(input=share, p=self.dropout.p, training=self.training, inplace=True)",
+    "share = self.dropout(share) if self.training else share",
+)
+MERGED = one_of(
+    "return (share @ value).transpose(1, 2).flatten(2)",
+    "x = torch.matmul(share, value).permute(0, 2, 1, 3).contiguous()\n"
+    "    return x.view(x.size(0), x.size(1), -1)",
+    'return torch.einsum("bhqk,bhkw->bqhw", share, value).reshape(*value[:, 0].shape[:2], -1)',
+    "return torch.cat([(share @ value)[:, i] for i in range(share.size(1))], dim=-1)",
+    "return torch.cat((share @ value).unbind(1), -1)",
+)
+
+
+@HOLD
+@given(st.tuples(SCORES, MASKED, SHARES, DROPPED, MERGED))
+def test_attention(pieces):
+    head = "def attention(self, key, query, value, attention_mask):"
+    source = text(head, *(f"    {piece}" for piece in pieces))
+    assert examine("bert.attention", attention=source) == []
+
+
+@HOLD
+@given(
+    st.tuples(
+        one_of(
+            "x = dropout(dense_layer(output))",
+            "x = dropout(F.linear(output, dense_layer.weight, dense_layer.bias))",
+            "x = dense_layer(output)\n    x = F.dropout(x, p=dropout.p, training=self.training)",
+            "x = dropout.forward(dense_layer.forward(output))",
+            "x = dropout(output.to(dense_layer.weight.dtype).matmul(dense_layer.weight.t())"
+            " + dense_layer.bias)",
+        ),
+        one_of(
+            "x = x + input",
+            "x += input",
+            "x = torch.add(input, x)",
+            "x = torch.stack([x, input]).sum(0)",
+        ),
+        one_of(
+            "return ln_layer(x)",
+            "norm = ln_layer.weight, ln_layer.bias, ln_layer.eps\n"
+            "    return F.layer_norm(x, (x.size(-1),), *norm)",
+            "mean, var = x.mean(-1, keepdim=True), x.var(-1, keepdim=True, unbiased=False)\n"
+            "    return (x - mean) / (var + ln_layer.eps).sqrt() * ln_layer.weight + ln_layer.bias",
+        ),
+    )
+)
+def test_add_norm(pieces):
+    head = "def add_norm(self, input, output, dense_layer, dropout, ln_layer):"
+    assert examine("bert.add_norm", add_norm=text(head, *(f"    {p}" for p in pieces))) == []
+
+
+@HOLD
+@given(
+    st.tuples(
+        one_of(
+            "context = self.self_attention(hidden_states, attention_mask)",
+            "context = self.self_attention.forward(hidden_states, attention_mask)",
+            "given = {'hidden_states': hidden_states, 'attention_mask': attention_mask}\n"
+            "    context = self.self_attention(**given)",
+        ),
+        one_of(
+            "normed = self.add_norm(hidden_states, context, self.attention_dense,"
+            " self.attention_dropout, self.attention_layer_norm)",
+            "normed = self.add_norm(input=hidden_states, output=context,"
+            " dense_layer=self.attention_dense, dropout=self.attention_dropout,"
+            " ln_layer=self.attention_layer_norm)",
+        ),
+        one_of(
+            "wide = self.interm_af(self.interm_dense(normed))",
+            "wide = F.gelu(F.linear(normed, self.interm_dense.weight, self.interm_dense.bias))",
+            "wide = self.interm_dense(normed)\n"
+            "    wide = 0.5 * wide * (1 + torch.erf(wide / math.sqrt(2.0)))",
+        ),
+        one_of(
+            "last = self.out_dense, self.out_dropout, self.out_layer_norm\n"
+            "    return self.add_norm(normed, wide, *last)",
+            "out = normed, wide, self.out_dense, self.out_dropout, self.out_layer_norm\n"
+            "    return self.add_norm(*out)",
+        ),
+    )
+)
+def test_layer(pieces):
+    head = "def forward(self, hidden_states, attention_mask):"
+    assert examine("bert.layer", forward=text(head, *(f"    {piece}" for piece in pieces))) == []
+
+
+@HOLD
+@given(
+    st.tuples(
+        one_of(
+            "length = input_ids.size(1)",
+            "batch, length = input_ids.shape",
+            "length = input_ids.shape[-1]",
+        ),
+        one_of(
+            "places = self.position_ids[:, :length]",
+            "places = torch.arange(length, device=input_ids.device)",
+            "places = torch.arange(length).unsqueeze(0).expand_as(input_ids)",
+        ),
+        one_of(
+            "types = token_type_ids if token_type_ids is not None else torch.zeros_like(input_ids)",
+            "types = torch.zeros(input_ids.size(), dtype=torch.long)\n"
+            "    if token_type_ids is not None:\n        types = token_type_ids",
+        ),
+        one_of(
+            "x = self.word_embedding(input_ids) + self.pos_embedding(places)"
+            " + self.tk_type_embedding(types)",
+            "x = F.embedding(input_ids, self.word_embedding.weight)\n"
+            "    x = x + self.pos_embedding.weight[places]\n"
+            "    x = x + self.tk_type_embedding(types)",
+            "x = self.tk_type_embedding(types).clone()\n    x += self.pos_embedding(places)\n"
+            "    x += self.word_embedding(input_ids)",
+        ),
+        one_of("x = self.embed_layer_norm(x)", "x = self.embed_layer_norm.forward(input=x)"),
+        one_of(
+            "return self.embed_dropout(x)",
+            "return F.dropout(x, self.embed_dropout.p, self.training)",
+        ),
+    )
+)
+def test_embed(pieces):
+    head = "def embed(self, input_ids, token_type_ids=None):"
+    assert examine("bert.embed", embed=text(head, *(f"    {piece}" for piece in pieces))) == []
+
+
+STEP = """@torch.no_grad()
+def step(self, closure=None):
+    loss = None
+    if closure is not None:
+        with torch.enable_grad():
+            loss = closure()
+    for group in self.param_groups:
+        for p in group["params"]:
+            if p.grad is None:
+                continue
+            grad = {grad}
+            if grad.is_sparse:
+                raise RuntimeError("sparse gradients are not supported")
+            state = self.state[p]
+            if len(state) == 0:
+                state["step"] = {zero}
+                state["exp_avg"] = torch.zeros_like({like})
+                state["exp_avg_sq"] = torch.zeros_like({like})
+            {count}
+            t, (beta1, beta2) = {steps}, group["betas"]
+            {moments}
+            alpha = group["lr"]
+            if group["correct_bias"]:
+                {correction}
+            {update}
+    return loss
+"""
+MOMENTS = one_of(
+    'm, v = state["exp_avg"], state["exp_avg_sq"]\n'
+    "            m.mul_(beta1).add_(grad, alpha=1 - beta1)\n"
+    "            v.mul_(beta2).addcmul_(grad, grad, value=1 - beta2)",
+    'm = state["exp_avg"] = beta1 * state["exp_avg"] + (1 - beta1) * grad\n'
+    '            v = state["exp_avg_sq"] = beta2 * state["exp_avg_sq"] + (1 - beta2) * grad**2',
+    'm = state["exp_avg"].lerp_(grad, 1 - beta1)\n'
+    '            v = state["exp_avg_sq"].mul_(beta2).add_(grad.square() * (1 - beta2))',
+)
+UPDATE = one_of(
+    'p.addcdiv_(m, v.sqrt() + group["eps"], value=-float(alpha))\n'
+    '            p.add_(p, alpha=-group["lr"] * group["weight_decay"])',
+    'p.data = p.data - alpha * m / (v.sqrt() + group["eps"])\n'
+    '            p.data -= group["lr"] * group["weight_decay"] * p.data',
+    'p.mul_(1 - group["lr"] * group["weight_decay"])\n'
+    '            p.sub_(alpha * m / torch.add(v**0.5, group["eps"]))',
+)
+
+
+@HOLD
+@given(
+    grad=one_of("p.grad", "p.grad.data", "p.grad.detach().clone()"),
+    zero=one_of("0", "torch.zeros(1)", "torch.tensor(0.0)"),
+    like=one_of("p", "p.data", "p, memory_format=torch.preserve_format"),
+    count=one_of('state["step"] += 1', 'state["step"] = state["step"] + 1'),
+    steps=one_of('state["step"]', 'float(state["step"])'),
+    moments=MOMENTS,
+    correction=one_of(
+        "alpha = alpha * (1 - beta2**t) ** 0.5 / (1 - beta1**t)",
+        "alpha *= math.sqrt(1 - beta2**t) / (1 - beta1**t)",
+    ),
+    update=UPDATE,
+)
+def test_step(**pieces):
+    assert examine("optimizer.step", step=STEP.format(**pieces)) == []
+
+
+@HOLD
+@given(
+    dropout=one_of(
+        "self.dropout = nn.Dropout(config.hidden_dropout_prob)",
+        "self.dropout = torch.nn.Dropout(p=config.hidden_dropout_prob)",
+        "self.config = config\n    self.dropout = lambda x: F.dropout("
+        "x, config.hidden_dropout_prob, self.training)",
+    ),
+    linear=one_of(
+        "self.classifier = nn.Linear(config.hidden_size, config.num_labels)",
+        "self.classifier = nn.Linear(self.bert.config.hidden_size, self.num_labels, bias=True)",
+        "class Head(nn.Linear):\n        pass\n"
+        "    self.classifier = Head(config.hidden_size, config.num_labels)",
+    ),
+    frozen=one_of(
+        'self.bert.requires_grad_(config.option == "finetune")',
+        'for p in self.bert.parameters():\n        p.requires_grad = config.option != "pretrain"',
+    ),
+)
+def test_classifier_init(dropout, linear, frozen):
+    head = "def __init__(self, config):\n    super().__init__()\n"
+    head += "    self.num_labels = config.num_labels\n"
+    head += "    self.bert = BertModel.from_pretrained(None)"
+    lines = (f"    {line}" for line in (frozen, dropout, linear))
+    assert examine("classifier.init", __init__=text(head, *lines)) == []
+
+
+@HOLD
+@given(
+    st.tuples(
+        one_of(
+            'pooled = self.bert(input_ids, attention_mask)["pooler_output"]',
+            "outputs = self.bert(input_ids=input_ids, attention_mask=attention_mask)\n"
+            '    pooled = outputs["pooler_output"]',
+            "_, pooled = self.bert(input_ids, attention_mask).values()",
+            'pooled = self.bert.forward(input_ids, attention_mask).get("pooler_output")',
+        ),
+        one_of(
+            "pooled = self.dropout(pooled)",
+            "pooled = F.dropout(pooled, self.dropout.p, training=self.training)",
+        ),
+        one_of(
+            "return self.classifier(pooled)",
+            "logits = self.classifier(pooled)\n    return logits",
+            "return pooled @ self.classifier.weight.T + self.classifier.bias",
+        ),
+    )
+)
+def test_classifier_forward(pieces):
+    head = "def forward(self, input_ids, attention_mask):"
+    assert examine("classifier.forward", forward=text(head, *(f"    {p}" for p in pieces))) == []

@@ -1,0 +1,69 @@
+"""The one reader of prediction files: ``id,Predicted_…`` and a row an example."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+from training.files.errors import InputError
+
+OLD_SPELLINGS = {"Predicted_Similiary": "Predicted_Similarity"}  # of columns, in older code
+MOST_FAULTS = 5  # that a message lists
+
+
+def read_predictions(path: str | Path, column: str) -> dict[str, float]:
+    """Read a file of predictions: {id: value}; see parse_predictions.
+
+    Raises:
+        InputError: missing, not UTF-8, or listing every fault at once.
+    """
+    path = Path(path)
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+    except FileNotFoundError:
+        raise InputError(f"{path} is missing") from None
+    except (UnicodeDecodeError, OSError) as error:
+        raise InputError(f"{path} cannot be read: {error}") from None
+    return parse_predictions(text, column, str(path))
+
+
+def parse_predictions(text: str, column: str, name: str) -> dict[str, float]:
+    """The predictions that a file's text holds: {id: value}.
+
+    Also understands what older code writes: a tab in the header, spaces around commas, ``4.0``
+    for a class, ``Predicted_Similiary``.
+
+    Args:
+        name: what the faults call the file.
+
+    Raises:
+        InputError: listing every fault of the file (header, values, repeated ids) at once.
+    """
+    lines = text.splitlines()
+    header = [cell.strip() for cell in lines[0].replace("\t", ",").split(",")] if lines else []
+    header = [OLD_SPELLINGS.get(cell, cell) for cell in header if cell]
+    faults = []
+    if header != ["id", column]:
+        faults.append(f"header is {','.join(header)!r}, not 'id,{column}'")
+    values: dict[str, float] = {}
+    for number, line in enumerate(lines[1:], start=2):
+        if not line.strip():
+            continue
+        cells = [cell.strip() for cell in line.replace("\t", ",").split(",")]
+        try:
+            key, value = cells[0].lower(), float(cells[1])
+            strange = "_" in cells[1]  # which float() takes for a separator of thousands
+            if len(cells) > 2 or not key or strange or not math.isfinite(value):
+                raise ValueError
+        except (ValueError, IndexError):
+            faults.append(f"line {number}: {line.strip()[:60]!r} is not 'id,number'")
+            continue
+        if key in values:
+            faults.append(f"line {number}: id {key} is there twice")
+        values[key] = value
+    if faults:
+        listed = faults[:MOST_FAULTS]
+        if len(faults) > MOST_FAULTS:
+            listed.append(f"… and {len(faults) - MOST_FAULTS} more faults")
+        raise InputError(f"{name}: {'; '.join(listed)}")
+    return values
