@@ -29,7 +29,8 @@ def write_zip(target: Path, handout: Handout) -> None:
     Compressed bytes would depend on the version of zlib.
     """
     content = io.BytesIO()
-    top = f"{handout.settings['course']['folder']}-{repository_part(handout.part)}"
+    part = handout.part if handout.part == "all" else f"part{handout.part}"
+    top = f"{handout.settings['course']['folder']}-{part}"
     with zipfile.ZipFile(content, "w", zipfile.ZIP_STORED) as archive:
         for name, data in handout.files.items():
             info = zipfile.ZipInfo(f"{top}/{name}", FIXED_DATE)
@@ -37,11 +38,6 @@ def write_zip(target: Path, handout: Handout) -> None:
             archive.writestr(info, data)
     with atomic_write(target, "wb") as file:
         file.write(content.getvalue())
-
-
-def repository_part(part: str) -> str:
-    """part1, part2 or all."""
-    return part if part == "all" else f"part{part}"
 
 
 def git(folder: Path, *arguments: str, settings: Mapping | None = None) -> str:
@@ -103,13 +99,14 @@ def update_repository(out: Path, handout: Handout, allow_conflicts: bool) -> boo
         InputError: no handout, one of another kind, uncommitted changes, or students who filled a
             stub would get a conflict.
     """
-    made = earlier_handouts(out)
-    check_same_kind(out, made[0], handout)
+    check_same_kind(out, last_handout(out), handout)
     if git(out, "status", "--porcelain"):
         raise InputError(f"{out} has changes that are not committed; commit or undo them first")
     if not allow_conflicts:
         refuse(conflicts(out, handout))
-    gone = sorted(set(shipped_before(out)) - handout.files.keys())
+    # every file that a handout ever brought; what else is there, staff put there
+    log = git(out, "log", "--format=", "--name-only", "--grep=^Handout: ")
+    gone = sorted(set(filter(None, log.split("\n"))) - handout.files.keys())
     try:
         write_files(out, handout.files)
         for name in gone:
@@ -124,15 +121,15 @@ def update_repository(out: Path, handout: Handout, allow_conflicts: bool) -> boo
     return True
 
 
-def earlier_handouts(out: Path) -> list[str]:
-    """Signatures of the handouts in a repository, the newest first."""
+def last_handout(out: Path) -> str:
+    """The signature of the newest handout in a repository."""
     if not (out / ".git").is_dir():
         raise InputError(f"{out} is not a git repository; leave out --update to make one")
     log = git(out, "log", "--format=%B")
-    signatures = re.findall(r"^Handout: (?:1|2|all) (?:solved|stubs)(?: de)?$", log, re.M)
-    if not signatures:
+    newest = re.search(r"^Handout: (?:1|2|all) (?:solved|stubs)(?: de)?$", log, re.M)
+    if not newest:
         raise InputError(f"{out} is a repository that this script did not make")
-    return signatures
+    return newest[0]
 
 
 def check_same_kind(out: Path, before: str, handout: Handout) -> None:
@@ -147,12 +144,6 @@ def check_same_kind(out: Path, before: str, handout: Handout) -> None:
             f"{out} was made as '{before}', this would be '{now}'; "
             "only stubs of part 2 can be added to stubs of part 1, and a language to either"
         )
-
-
-def shipped_before(out: Path) -> list[str]:
-    """Every file that a handout ever brought; what else is there, staff put there."""
-    log = git(out, "log", "--format=", "--name-only", "--grep=^Handout: ")
-    return sorted(set(filter(None, log.split("\n"))))
 
 
 def conflicts(out: Path, handout: Handout) -> Iterator[Fault]:

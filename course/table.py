@@ -166,7 +166,9 @@ def checks_of(settings: Mapping[str, Any]) -> Iterator[Check]:
         raise InputError(f"{SETTINGS} gives points to {number}, which is not a task")
     board, late = settings["leaderboard"], settings["late"]
     yield "leaderboard.exceptions", board["exceptions"], is_table, "a table of names and numbers"
-    yield "sandbox.packages", settings["sandbox"]["packages"], is_list_of_names, "a list of names"
+    packages = settings["sandbox"]["packages"]
+    are_names = isinstance(packages, list) and all(isinstance(p, str) and p for p in packages)
+    yield "sandbox.packages", packages, lambda _: are_names, "a list of names"
     for name, row in settings["extra"].items():
         if not is_table(row) or row.keys() != {"part", "points", "title"}:
             raise InputError(f"{SETTINGS}: extra.{name} does not have part, points and title")
@@ -191,11 +193,6 @@ def checks_of(settings: Mapping[str, Any]) -> Iterator[Check]:
 def is_table(value: Any) -> bool:
     """Whether a value is a TOML table."""
     return isinstance(value, dict)
-
-
-def is_list_of_names(value: Any) -> bool:
-    """Whether a value is a list of texts that are not empty."""
-    return isinstance(value, list) and all(isinstance(name, str) and name for name in value)
 
 
 def is_number(value: Any) -> bool:

@@ -15,7 +15,7 @@ from course.grading import points
 from course.grading.intake.intake import student_id
 from course.grading.pages import leaderboard
 from course.grading.pages.output import clean
-from course.grading.pages.reports import SAYS
+from course.grading.pages.reports import SAYS, predicted
 
 NO_VERDICT = (
     "The grader did not come to an end. This is no verdict on your code and costs you nothing: "
@@ -81,7 +81,7 @@ def of_result(
     scored = any(key.endswith("-test") for key in scores)
     counts = scored and sum(bool(results.get("on test")) for results in kept) < attempts
     if result["predictions"]:
-        text = _prediction_text(result["predictions"], counts, attempts)
+        text = _prediction_text(result["predictions"], counts)
         tests.append(_test("", "Predictions", 0, 0, text, visibility))
     made = _file(tests)
     if result["notes"]:
@@ -146,20 +146,14 @@ def _task_text(task: Mapping[str, Any]) -> str:
     return clean("\n".join(lines), LONGEST, lines=True)
 
 
-def _prediction_text(entries: Sequence[Mapping], counts: bool, attempts: int) -> str:
+def _prediction_text(entries: Sequence[Mapping], counts: bool) -> str:
     """Each file's metric; of test data the public half, and only where the submission counts."""
     lines = []
     for entry in entries:
-        test = entry["split"] == "test"
-        value = entry["public"] if test else entry["value"]
-        shown = "not scored" if value is None else f"{entry['metric']} {value:.3f}"
-        if entry["faults"]:
-            shown = "; ".join(clean(fault, 1000) for fault in entry["faults"][:5])
-        elif test and not counts:
-            shown = f"only the first {attempts} submissions count on test"
-        elif test:
-            shown += " on the public half"
-        lines.append(f"{clean(Path(entry['file']).name)}: {shown}")
+        shown = predicted(entry, counts)
+        metric = f"{shown['metric']} {shown['value']}, 95 % interval " if shown["value"] else ""
+        line = f"{Path(entry['file']).name}, {shown['rows']}: {metric}{shown['interval']}"
+        lines.append(clean(line, 1000))
     return clean("\n".join(lines), LONGEST, lines=True)
 
 

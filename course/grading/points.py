@@ -73,8 +73,11 @@ def points_of(
         return no_points(result["part"], settings, result["why"])
     if result["status"] != "graded":
         return None
-    rows = [*task_rows(result), *extra_rows(result, settings)]
-    rows += manual_rows(result, settings, marks or {})
+    rows = [
+        Row(task["number"], task["title"], task["points"], task["of"], task=task)
+        for task in result["tasks"]
+    ]
+    rows += [*extra_rows(result, settings), *manual_rows(result, settings, marks or {})]
     if late:
         lost = late["lost"] * PointSheet(tuple(rows)).total
         note = f"Handed in {late['handed_in']}, due {late['deadline']}"
@@ -91,12 +94,6 @@ def no_points(part: int, settings: Mapping[str, Any], note: str = "") -> PointSh
     others = [*extra_rows(empty, settings), *manual_rows(empty, settings, {})]
     rows += [Row(row.id, row.title, 0.0, row.maximum, note, row.kind) for row in others]
     return PointSheet(tuple(rows))
-
-
-def task_rows(result: Result) -> Iterator[Row]:
-    """The graded tasks."""
-    for task in result["tasks"]:
-        yield Row(task["number"], task["title"], task["points"], task["of"], task=task)
 
 
 def extra_rows(result: Result, settings: Mapping[str, Any]) -> Iterator[Row]:

@@ -5,6 +5,7 @@ staff run it; the tests look at what came out.
 """
 
 import contextlib
+import functools
 import hashlib
 import json
 import os
@@ -28,7 +29,10 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 GOLD = [ROOT / "course" / "gold", ROOT / "data" / "practice"]
 PART_1 = ("bert.py", "optimizer.py", "classifier.py")
 FILES = {1: PART_1, 2: (attacks.MODEL,)}
-HONEST = ("m-honest", "zz-honest")
+HONEST = {  # names of honest submissions, by part
+    1: ("m-honest", "zz-honest", "=HYPERLINK('x')<script>alert(1)<"),
+    2: ("m-honest",),
+}
 SECONDS = {1: 4, 2: 20}  # of a task, by part
 ENDED = ("crashed", "timeout", "invalid answer")  # without a result; all are worth nothing
 SAMPLE = slice(None, None, 4)  # of the attacks that are graded without --all-attacks
@@ -103,9 +107,7 @@ def sources():
     }
 
 
-def lay_out(
-    folder: Path, names: Iterable[str], sources: attacks.Sources, part: int = 1
-) -> tuple[Path, Path]:
+def lay_out(folder: Path, names: Iterable[str], sources: attacks.Sources, part: int) -> None:
     """Submissions of attacks and of honest students, and a folder for results, closed to others."""
     submissions, out = folder / "submissions", folder / "out"
     submissions.mkdir(mode=0o700)
@@ -113,24 +115,25 @@ def lay_out(
     for name in names:
         attacks.write(attacks.read(name), submissions / f"{name}.zip", sources)
     honest = {name: sources["solution"][name] for name in FILES[part]}
-    for name in HONEST if part == 1 else HONEST[:1]:
+    for name in HONEST[part]:
         zipped(submissions / f"{name}.zip", honest)
     # a fixed secret: hidden inputs are then the same in each run of this test
     (out / "assignment.json").write_text(json.dumps({"part": part, "secret": "0" * 32}))
     (out / "notes-of-staff.txt").write_text("not the grader's")
-    return submissions, out
 
 
-def graded(submissions: Path, out: Path, part: int = 1) -> SimpleNamespace:
+def graded(folder: Path, part: int) -> SimpleNamespace:
     """A batch, graded; and what was there before and after."""
+    submissions, out = folder / "submissions", folder / "out"
     before = digests(submissions), left_over(), sandboxed()
     options = ["-j", "3", "--part", str(part), "--seconds", str(SECONDS[part])]
     ended = grade(submissions, out, *options)
     after = digests(submissions), left_over(), stay_sandboxed(before[2])
-    assert (out / "results").is_dir(), ended.stdout + ended.stderr
-    results = {
-        path.stem: json.loads(path.read_text()) for path in sorted((out / "results").iterdir())
-    }
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    results = {path.stem: json.loads(path.read_text()) for path in (out / "results").iterdir()}
+    assert {result["status"] for result in results.values()} <= {"graded", "refused"}
+    honest = [result for name, result in results.items() if name not in attacks.names()]
+    assert [(each["points"], each["flags"]) for each in honest] == [(100, [])] * len(HONEST[part])
     return SimpleNamespace(ended=ended, out=out, results=results, before=before, after=after)
 
 
@@ -140,30 +143,23 @@ def chosen(config: pytest.Config, part: int) -> list[str]:
     return names if config.getoption("--all-attacks") else names[SAMPLE]
 
 
-def skip_unless_chosen(name: str, config: pytest.Config, part: int) -> None:
-    """Say how the other attacks are graded, too."""
-    if name not in chosen(config, part):
-        pytest.skip(
-            "not in the sample: python -m pytest course/tests/test_attacks.py --all-attacks"
-        )
-
-
 @pytest.fixture(scope="module")
-def batch(tmp_path_factory, sources, pytestconfig):
-    """Attacks and some honest submissions, one with a hostile name."""
-    folder = tmp_path_factory.mktemp("attacks")
-    submissions, out = lay_out(folder, chosen(pytestconfig, 1), sources)
-    honest = {name: sources["solution"][name] for name in PART_1}
-    zipped(submissions / "=HYPERLINK('x')<script>alert(1)<.zip", honest)
-    return graded(submissions, out)
+def batches(tmp_path_factory, sources, pytestconfig):
+    """A function of the part that gives a batch of attacks and honest submissions, graded once."""
+
+    @functools.cache
+    def batch_of(part: int) -> SimpleNamespace:
+        folder = tmp_path_factory.mktemp(f"attacks-{part}")
+        lay_out(folder, chosen(pytestconfig, part), sources, part)
+        return graded(folder, part)
+
+    return batch_of
 
 
-@pytest.fixture(scope="module")
-def batch_2(tmp_path_factory, sources, pytestconfig):
-    """Attacks on part 2 and an honest submission."""
-    folder = tmp_path_factory.mktemp("attacks-2")
-    submissions, out = lay_out(folder, chosen(pytestconfig, 2), sources, part=2)
-    return graded(submissions, out, part=2)
+@pytest.fixture
+def batch(batches):
+    """That of part 1."""
+    return batches(1)
 
 
 def check(batch: SimpleNamespace, name: str) -> None:
@@ -188,32 +184,14 @@ def check(batch: SimpleNamespace, name: str) -> None:
 
 
 @needs_sandbox
-@pytest.mark.parametrize("name", attacks.names(1))
-def test_attack(batch, name, pytestconfig):
-    skip_unless_chosen(name, pytestconfig, 1)
-    check(batch, name)
-
-
-@needs_sandbox
-@pytest.mark.parametrize("name", attacks.names(2))
-def test_attack_on_part_2(batch_2, name, pytestconfig):
-    skip_unless_chosen(name, pytestconfig, 2)
-    check(batch_2, name)
-
-
-@needs_sandbox
-def test_an_honest_part_2_among_them(batch_2):
-    assert batch_2.ended.returncode == 0, batch_2.ended.stdout + batch_2.ended.stderr
-    assert batch_2.results[HONEST[0]]["points"] == 100.0
-    assert batch_2.results[HONEST[0]]["flags"] == []
-
-
-def test_attacks_are_many_and_explained():
-    assert len(attacks.names()) >= 70
-    for name in attacks.names():
-        first, _, rest = attacks.read(name).__doc__.partition("\n")
-        assert len(first) > 20, name
-        assert "Defended by: " in rest, name
+@pytest.mark.parametrize("name", attacks.names())
+def test_attack(batches, name, pytestconfig):
+    part = getattr(attacks.read(name), "PART", 1)
+    if name not in chosen(pytestconfig, part):
+        pytest.skip(
+            "not in the sample: python -m pytest course/tests/test_attacks.py --all-attacks"
+        )
+    check(batches(part), name)
 
 
 def test_threat_model_has_every_attack():
@@ -221,6 +199,8 @@ def test_threat_model_has_every_attack():
     table = text.split("## Covered")[1].split("\n## ")[0]
     claimed = set(re.findall(r"`([a-z_]+)`", table)) - {"tests"}
     assert claimed == set(attacks.names())
+    for name in attacks.names():
+        assert "Defended by: " in attacks.read(name).__doc__, name
 
 
 # ---------------------------------------------------------------------------------------------
@@ -229,28 +209,13 @@ def test_threat_model_has_every_attack():
 
 @needs_sandbox
 def test_no_harm(batch):
-    """No error of ours; nothing of staff's is changed, nothing runs or is left; honest points."""
-    assert batch.ended.returncode == 0, batch.ended.stdout + batch.ended.stderr
-    assert {result["status"] for result in batch.results.values()} <= {"graded", "refused"}
+    """Nothing of staff's is changed, nothing runs or is left, and all layers were there."""
     assert batch.after[0] == batch.before[0]
     assert (batch.out / "notes-of-staff.txt").read_text() == "not the grader's"
     assert batch.out.stat().st_mode & 0o077 == 0
     assert batch.after[1] <= batch.before[1]
     assert not batch.after[2]
-    assert {name: batch.results[name]["points"] for name in HONEST} == dict.fromkeys(HONEST, 100.0)
-
-
-@needs_sandbox
-def test_hostile_name_of_an_honest_submission(batch):
-    names = [name for name in batch.results if "HYPERLINK" in name]
-    assert [batch.results[name]["points"] for name in names] == [100.0]
-
-
-@needs_sandbox
-def test_layers_are_told(batch):
-    layers = batch.results[HONEST[0]]["layers"]
-    assert "fresh interpreter" in layers
-    assert ("own user" in layers) == (os.geteuid() == 0)
+    layers = batch.results["m-honest"]["layers"]
     assert "bubblewrap: own files, processes, network" in layers
     assert "filters of system calls" in layers
 

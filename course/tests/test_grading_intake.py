@@ -1,6 +1,5 @@
 """Safe intake of submissions (course/grading/intake/intake.py, entries.py, parse.py)."""
 
-import importlib.metadata
 import io
 import os
 import re
@@ -8,9 +7,6 @@ import shutil
 import signal
 import stat
 import struct
-import subprocess
-import sys
-import time
 import tracemalloc
 import unicodedata
 import warnings
@@ -19,6 +15,7 @@ import zlib
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from unittest import mock
 
 import pytest
 from hypothesis import HealthCheck, example, given, settings
@@ -51,7 +48,6 @@ PART_2 = {
     "helper.py": b"import bert\n",
     SIX[0]: b"id,Predicted_Sentiment\n",
 }
-LINK, FIFO, DEVICE, FOLDER = stat.S_IFLNK, stat.S_IFIFO, stat.S_IFCHR, stat.S_IFDIR
 
 
 def info(name: str, kind: int = stat.S_IFREG, method: int = zipfile.ZIP_DEFLATED):
@@ -117,48 +113,37 @@ def no_waiting(seconds: int = 20):
 
 
 # ---------------------------------------------------------------------------------------------
-# Good submissions
+# Good submissions, and what is repaired
 
 
-def test_what_prepare_submit_writes_of_part_1(tmp_path, tiny_data, run_script_here):
-    for name in prepare_submit.CODE:
-        shutil.copy(ROOT / name, tmp_path / name)
-    for name in (*SST, *(name.replace("-sst-", "-cfimdb-") for name in SST)):
-        write_for(tmp_path / name, tiny_data)
-    assert run_script_here(prepare_submit, "--data_dir", tiny_data, "--name", "7_a").code == 0
-    ((student, path),) = find(tmp_path / f"7_a_{prepare_submit.ZIP_NAME}")
-    submission = take(student, path, 1)
-    assert (student, submission.notes, submission.refused) == ("7_a", (), "")
-    assert set(submission.files) == set(intake.WANTED[1])
-    for name, content in submission.files.items():
-        assert content == (tmp_path / name).read_bytes()
-
-
-def test_what_prepare_submit_writes_of_part_2(tmp_path, tiny_data, run_script_here):
-    for path in ROOT.glob("*.py"):
+def test_what_prepare_submit_writes_is_taken(tmp_path, tiny_data, run_script_here):
+    for path in (*ROOT.glob("*.py"), ROOT / "setup.sh", ROOT / "README.md"):
         shutil.copy(path, tmp_path / path.name)
-    for name in ("setup.sh", "README.md"):
-        shutil.copy(ROOT / name, tmp_path / name)
-    for folder in ("checks", "solution", "training"):
+    for folder in ("checks", "training"):
         without = shutil.ignore_patterns("fast")  # which no student has
         shutil.copytree(ROOT / folder, tmp_path / folder, ignore=without)
     with open(tmp_path / "multitask_classifier.py", "a") as file:
         file.write("\nimport own.deep.trick\n")
     folder_of(tmp_path, {"own/deep/trick.py": b"x = 1\n", f"docs/{CARD}": b"%PDF-1.4\n"})
-    for name in SIX:
+    for name in (*SIX, *SST):
         write_for(tmp_path / name, tiny_data)
-    options = ("--part", "2", "--data_dir", tiny_data, "--ai_card", f"docs/{CARD}")
-    result = run_script_here(prepare_submit, *options)
-    assert result.code == 0, result.err
-    with zipfile.ZipFile(tmp_path / prepare_submit.ZIP_NAME) as archive:
-        handed_in = set(archive.namelist())
-    assert {"utils.py", "config.py", "solution/cross_encoding.py", "own/deep/trick.py"} <= handed_in
-    submission = take("s", tmp_path / prepare_submit.ZIP_NAME, 2)
-    assert (submission.notes, submission.refused) == ((), "")
-    unchanged = intake.course_files(2) - set(intake.WANTED[2])
-    assert set(submission.files) == handed_in - unchanged - {f"docs/{CARD}"} | {CARD}
-    for name, content in submission.files.items():
-        assert content == (tmp_path / ("docs" if name == CARD else "") / name).read_bytes()
+    for part, options in ((1, ()), (2, ("--ai_card", f"docs/{CARD}"))):
+        flags = ("--part", part, "--data_dir", tiny_data, "--name", "7_a", *options)
+        result = run_script_here(prepare_submit, *flags)
+        assert result.code == 0, result.err
+        (path,) = tmp_path.glob("7_a*.zip")
+        with zipfile.ZipFile(path) as archive:
+            handed_in = set(archive.namelist())
+        ((student, _),) = find(path)
+        submission = take(student, path, part)
+        assert (student, submission.notes, submission.refused) == ("7_a", (), "")
+        unchanged = intake.course_files(part) - set(intake.WANTED[part])
+        own = {Path(name).name if name.endswith(CARD) else name for name in handed_in - unchanged}
+        assert set(submission.files) == own
+        for name, content in submission.files.items():
+            assert content == (tmp_path / ("docs" if name == CARD else "") / name).read_bytes()
+        path.unlink()
+    assert "own/deep/trick.py" in handed_in
 
 
 @pytest.mark.parametrize("part", [1, 2])
@@ -174,60 +159,24 @@ def test_a_folder_gives_the_same_as_a_zip(tmp_path, taken, part):
     assert take("s", tmp_path / "s", part).sha256 != folder.sha256
 
 
-def test_part_1_takes_nothing_of_part_2(tmp_path, taken):
-    submission = taken(content=packed(*PART_2.items()))
-    assert set(submission.files) == set(prepare_submit.CODE)
-    assert reasons(submission) == {intake.NOT_ASKED, intake.NOT_IMPORTED}
-    assert any("helper.py" in note and intake.NOT_IMPORTED in note for note in submission.notes)
+SCRIPTS = {name for name in PART_2 if name.endswith(".py")}
+PREDICTION = Path(SST[0]).name
 
 
-# ---------------------------------------------------------------------------------------------
-# Repaired
-
-
-@pytest.mark.parametrize("top", ["minbert", "a/b", "my folder"])
-@pytest.mark.parametrize("separator", ["/", "\\"])
-def test_one_folder_around_everything(taken, top, separator):
-    pairs = [(f"{top}/{name}".replace("/", separator), text) for name, text in PART_2.items()]
-    submission = taken(content=packed(*pairs), part=2)
-    assert submission.files == PART_2
-    assert submission.notes == (f"{intake.TOP_FOLDER}: {', '.join(top.split('/'))}",)
-
-
-@pytest.mark.parametrize("top", ["minbert", "code"])
-def test_one_folder_around_the_scripts(taken, top):
-    """With predictions, a report or a README beside it; not where it is one of two."""
-    inside = {name for name in PART_2 if name.endswith(".py")}
-    pairs = [(f"{top}/{name}" if name in inside else name, text) for name, text in PART_2.items()]
-    submission = taken(content=packed(*pairs, ("README.txt", b"x")), part=2)
-    assert submission.files == PART_2
-    assert f"{intake.SCRIPTS_FOLDER}: {top}" in submission.notes
-    again = taken(content=packed(*pairs, ("old/bert.py", b"x")), part=2)
-    assert "bert.py" not in again.files
-    at_top = taken(("old/bert.py", b"x"))
-    assert at_top.files == PART_1
-
-
-def test_predictions_at_the_top(taken):
-    pairs = [(Path(name).name, content) for name, content in PART_1.items()]
-    submission = taken(content=packed(*pairs))
-    assert submission.files == PART_1
-    assert submission.notes == (f"{intake.MOVED}: {Path(SST[0]).name}",)
-    both = taken((Path(SST[0]).name, b"other"))
-    assert both.files == PART_1
-    assert reasons(both) == {intake.NOT_ASKED}
-
-
-def test_junk_and_byte_order_marks_are_taken_away(taken):
-    junk = ["__MACOSX/._bert.py", ".DS_Store", "__pycache__/bert.cpython-311.pyc", "._bert.py"]
-    marked = PART_1 | {"bert.py": b"\xef\xbb\xbf" + PART_1["bert.py"]}
-    submission = taken(content=packed(*marked.items(), *((name, b"x") for name in junk)))
-    assert submission.files == PART_1
-    assert reasons(submission) == {intake.FROM_JUNK}
-
-
-# ---------------------------------------------------------------------------------------------
-# Single entries that are left out
+@pytest.mark.parametrize(
+    ("part", "rename", "reason"),
+    [
+        (2, lambda name: f"a/b/{name}", intake.TOP_FOLDER),
+        (2, lambda name: f"my folder\\{name}".replace("/", "\\"), intake.TOP_FOLDER),
+        (2, lambda name: f"code/{name}" if name in SCRIPTS else name, intake.SCRIPTS_FOLDER),
+        (1, lambda name: Path(name).name, intake.MOVED),
+    ],
+)
+def test_other_layouts_are_read_alike(taken, part, rename, reason):
+    base = PART_1 if part == 1 else PART_2
+    submission = taken(content=packed(*((rename(name), base[name]) for name in base)), part=part)
+    assert submission.files == base
+    assert reasons(submission) == {reason}
 
 
 def check_left_out(submission: Submission, reason: str, base=PART_1, less: tuple = ()) -> None:
@@ -236,67 +185,76 @@ def check_left_out(submission: Submission, reason: str, base=PART_1, less: tuple
     assert reasons(submission) == {reason}
 
 
-UNSAFE = [
-    "../optimizer.py",
-    "x/../../optimizer.py",
-    "..\\optimizer.py",
-    "x\\..\\optimizer.py",
-    ".. /optimizer.py",
-    "/optimizer.py",
-    "\\\\server\\optimizer.py",
-    "C:\\optimizer.py",
-    "C:optimizer.py",
-    "optimizer.py:stream",
-    "optimizer.py\0.txt",
-    "optimizer\u200b.py",  # zero width
-    "optimizer\u202eyp.py",  # right to left
-    "optimizer.py\x1b[2J",
-    "optimizer.py\n",
-    "x/" * 120 + "optimizer.py",
-    "",
-]
+def test_a_folder_around_one_of_two_versions_stays(taken):
+    assert taken(("old/bert.py", b"x")).files == PART_1
+    check_left_out(taken((PREDICTION, b"other")), intake.NOT_ASKED)
 
 
-@pytest.mark.parametrize("name", UNSAFE)
-def test_names_that_lead_elsewhere(taken, name):
-    check_left_out(taken((name, b"evil")), intake.UNSAFE)
+def test_junk_and_byte_order_marks_are_taken_away(taken):
+    junk = ["__MACOSX/._bert.py", ".DS_Store", "__pycache__/bert.cpython-311.pyc"]
+    marked = PART_1 | {"bert.py": b"\xef\xbb\xbf" + PART_1["bert.py"]}
+    submission = taken(content=packed(*marked.items(), *((name, b"x") for name in junk)))
+    check_left_out(submission, intake.FROM_JUNK)
+
+
+# ---------------------------------------------------------------------------------------------
+# Single entries that are left out
+
+NAMES_LEFT_OUT = {
+    intake.UNSAFE: [
+        "../optimizer.py",
+        "x\\..\\optimizer.py",
+        ".. /optimizer.py",
+        "/optimizer.py",
+        "C:optimizer.py",
+        "optimizer.py:stream",
+        "optimizer.py\0.txt",
+        "optimizer\u202eyp.py",  # right to left
+        "optimizer.py\x1b[2J",
+        "x/" * 120 + "optimizer.py",
+        "",
+    ],
+    intake.ALMOST: ["OPTIMIZER.PY", "optimizer.py.", "optimizer.py ", "ｏptimizer.py", "ſetup.sh"],
+}
 
 
 @pytest.mark.parametrize(
-    "name",
-    ["Optimizer.py", "OPTIMIZER.PY", "optimizer.py.", "optimizer.py ", "ｏptimizer.py", "ſetup.sh"]
-    + ["Predictions/" + Path(SST[0]).name, SST[0].upper(), Path(SST[0]).name.upper()],
+    ("reason", "name"),
+    [(reason, name) for reason, names in NAMES_LEFT_OUT.items() for name in names],
 )
-def test_names_like_one_that_is_asked_for(taken, name):
-    check_left_out(taken((name, b"evil")), intake.ALMOST)
-    base = {key: text for key, text in PART_1.items() if key != "optimizer.py"}
-    alone = taken(content=packed(*base.items(), (name, b"evil")))
-    check_left_out(alone, intake.ALMOST, less=("optimizer.py",))
+def test_names_that_lead_elsewhere_or_resemble_one(taken, reason, name):
+    check_left_out(taken((name, b"evil")), reason)
 
 
-@pytest.mark.parametrize("kind", [LINK, FIFO, DEVICE, FOLDER, stat.S_IFSOCK])
-def test_links_and_devices_in_a_zip(taken, kind):
-    base = {**PART_1, "bert.py": None}
-    pairs = [(name, text) for name, text in base.items() if text is not None]
-    submission = taken(content=packed(*pairs, (info("bert.py", kind), b"/etc/passwd")))
-    check_left_out(submission, entries.NOT_REGULAR, less=("bert.py",))
+@pytest.mark.parametrize(
+    ("entry", "reason"),
+    [
+        (info("bert.py", stat.S_IFLNK), entries.NOT_REGULAR),
+        (info("bert.py", stat.S_IFCHR), entries.NOT_REGULAR),
+        (info("bert.py", method=zipfile.ZIP_BZIP2), entries.METHOD),
+    ],
+    ids=["link", "device", "bzip2"],
+)
+def test_entries_that_are_not_plain_files(taken, entry, reason):
+    base = {name: text for name, text in PART_1.items() if name != "bert.py"}
+    check_left_out(taken(content=packed(*base.items(), (entry, b"/etc/passwd"))), reason, base)
 
 
-@pytest.mark.parametrize("second", ["bert.py", "./bert.py", ".//bert.py", ".\\bert.py"])
+@pytest.mark.parametrize("second", ["bert.py", ".//bert.py", ".\\bert.py"])
 def test_a_name_twice_counts_for_nothing(taken, second):
     check_left_out(taken((second, b"other")), intake.TWICE, less=("bert.py",))
-    linked = taken((info(second, LINK), b"bert.py"))
-    check_left_out(linked, intake.TWICE, less=("bert.py",))
 
 
 @pytest.mark.parametrize(
     ("more", "reason", "less"),
     [
         ({"Helper.py": b"other"}, intake.TWICE, ("helper.py",)),
-        (dict.fromkeys(("a.zip", "b.ZIP", "c.tar.gz"), GOOD), intake.NESTED, ()),
-        (dict.fromkeys(("unused.py", "tricks/unused.py"), b"x = 1\n"), intake.NOT_IMPORTED, ()),
-        (dict.fromkeys(("a/b.pdf", "other.PDF"), b"%PDF-1.7\n"), intake.SECOND_PDF, ()),
+        (dict.fromkeys(("a.zip", "c.tar.gz"), GOOD), intake.NESTED, ()),
+        ({"tricks/unused.py": b"x = 1\n"}, intake.NOT_IMPORTED, ()),
+        ({"a/b.pdf": b"%PDF-1.7\n"}, intake.SECOND_PDF, ()),
         ({"a.pdf": b"PK a text document"}, intake.NOT_PDF, ()),
+        ({"evil.pth": b"", "bert.so": b"", "my-module.py": b""}, intake.NOT_ASKED, ()),
+        ({"utils.py": b"evil = 1\n", "checks/__init__.py": b"evil"}, intake.COURSES_OWN, ()),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
@@ -304,21 +262,17 @@ def test_what_part_2_leaves_out(taken, more, reason, less):
     check_left_out(taken(*more.items(), part=2), reason, PART_2, less)
 
 
-@pytest.mark.parametrize("method", [zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
-def test_other_methods_of_packing(taken, method):
-    pairs = [(info(name, method=method), text) for name, text in PART_1.items()]
-    submission = taken(content=packed(*pairs[1:], ("bert.py", b"x = 1\n")))
-    assert submission.files == {"bert.py": b"x = 1\n"}
-    assert reasons(submission) == {entries.METHOD}
+def test_part_1_takes_nothing_of_part_2_nor_of_the_course(taken):
+    unchanged = (ROOT / "utils.py").read_bytes().replace(b"\n", b"\r\n")
+    submission = taken(content=packed(*PART_2.items(), ("utils.py", unchanged)))
+    assert set(submission.files) == set(prepare_submit.CODE)
+    assert reasons(submission) == {intake.NOT_ASKED, intake.NOT_IMPORTED}
 
 
 @pytest.mark.parametrize(
     "name",
-    ["torch.py", "Torch.py", "numpy/__init__.py", "numpy/core.py", "pytest.py", "json.py", "os.py"]
-    + ["conftest.py", "sitecustomize.py", "usercustomize.py", "utils/__init__.py", "UTILS.py"]
-    + ["bert/__init__.py", "tokenizer/a.py", "checks.py", "sanity_check/__init__.py"]
-    + ["checks/part1/a.py", "checks/part2/a.py", "Checks/a.py"]
-    + ["course/grade.py", "tests/conftest.py", "predictions/a.py", "__init__.py", "__main__.py"],
+    ["Torch.py", "numpy/core.py", "json.py", "conftest.py", "sitecustomize.py", "UTILS.py"]
+    + ["bert/__init__.py", "checks/part2/a.py", "course/grade.py", "__main__.py"],
 )
 def test_modules_that_shadow(taken, name):
     module = ".".join(Path(name).with_suffix("").parts).replace(".__init__", "")
@@ -327,53 +281,17 @@ def test_modules_that_shadow(taken, name):
     check_left_out(submission, intake.SHADOWS, base)
 
 
-@pytest.mark.parametrize("part", [1, 2])
-def test_the_courses_files_are_the_courses_own(taken, part):
-    base = PART_1 if part == 1 else PART_2
-    same = (ROOT / "utils.py").read_bytes()
-    for content in (same, same.replace(b"\n", b"\r\n")):
-        submission = taken(("utils.py", content), part=part)
-        assert (submission.files, submission.notes) == (base, ())
-    for name in (
-        "utils.py",
-        "checks/__init__.py",
-        "checks/part1/runners.py",
-        "pyproject.toml",
-        "sanity_check.data",
-    ):
-        changed = taken((name, b"evil = 1\n"), part=part)
-        check_left_out(changed, intake.COURSES_OWN, base)
-
-
-def test_other_files(taken):
-    names = ["a.txt", "evil.pth", "bert.so", "größe.py", "my-module.py", "a.b/c.py", "1.py", ".py"]
-    submission = taken(*((name, b"x") for name in names), part=2)
-    check_left_out(submission, intake.NOT_ASKED, PART_2)
-    assert submission.notes[0].endswith(" and 5 more")
-    assert submission.notes[0].count(",") == 3  # of the reason, and between three names
-
-
-def test_packages_of_ones_own(taken):
-    more = {
-        "tricks/__init__.py": b"from .names import x\n",
-        "tricks/names.py": b"from ..helper import y\nimport far.away\n",
-        "far/away.py": b"",
-    }
-    assert taken(*more.items(), part=2).files == PART_2 | more
-
-
 @pytest.mark.parametrize("name", ["bert.py", "helper.py"])
 @pytest.mark.parametrize(
     ("content", "reason"),
     [
         (b"# \xe9\n", intake.NOT_UTF8),
         (b"x = 1\0\n", intake.NOT_UTF8),
-        (b"# a\n# -*- coding: utf-7 -*-\n", intake.NOT_UTF8),
         (b"\r# coding: utf-7\r", intake.NOT_UTF8),
         (b"#" * (LIMITS.source + 1), intake.TOO_LONG),
     ],
 )
-def test_what_can_be_no_source(taken, name, content, reason):
+def test_what_cannot_be_a_source(taken, name, content, reason):
     base = PART_2 | {name: content}
     check_left_out(taken(content=packed(*base.items()), part=2), reason, base, less=(name,))
 
@@ -381,20 +299,17 @@ def test_what_can_be_no_source(taken, name, content, reason):
 @pytest.mark.parametrize(
     ("content", "fault"),
     [
-        (b"x = 1\ndef f(:\n", "line 2: invalid syntax"),
         (b"x = 1\n\nreturn x\n", "line 3: 'return' outside function"),
         (b"x = " + b"-" * 100_000 + b"1\n", "too deeply nested or too large"),
-        (b"f" + b"()" * 100_000, "too deeply nested or too large"),
     ],
 )
-@pytest.mark.parametrize("name", ["bert.py", "helper.py"])
-def test_what_does_not_parse_is_taken(taken, content, fault, name):
-    base = PART_2 | {name: content}
+def test_what_does_not_parse_is_taken(taken, content, fault):
+    base = PART_2 | {"helper.py": content}
     submission = taken(content=packed(*base.items()), part=2)
     assert submission.files == base
-    assert len(submission.notes) == 1
-    assert submission.notes[0].startswith(f"does not parse ({fault}")
-    assert submission.notes[0].endswith(f"): {name}")
+    (note,) = submission.notes
+    assert note.startswith(f"does not parse ({fault}")
+    assert note.endswith("): helper.py")
 
 
 # ---------------------------------------------------------------------------------------------
@@ -423,27 +338,45 @@ def overlapping() -> bytes:
     return content
 
 
+@contextmanager
+def memory_below(megabytes: int):
+    tracemalloc.start()
+    yield
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < megabytes << 20, f"{peak >> 20} MB"
+
+
+def table_of_contents(count: int, name: bytes = b"a", extra: bytes = b"") -> bytes:
+    """A zip that is nothing but a table of contents, of that many entries."""
+    header = struct.pack("<4s4B4HL2L5H2L", b"PK\1\2", 20, 3, 20, 0, 0, 0, 0, 0, 0, 0, 0, len(name),
+                         len(extra), 0, 0, 0, 0, 0)  # fmt: skip
+    body = (header + name + extra) * count
+    end = struct.pack("<4s4H2LH", b"PK\5\6", 0, 0, 1, 1, len(body), 0, 0)
+    return body + end
+
+
 @pytest.mark.parametrize(
     ("content", "why"),
     [
         (b"", "no zip"),
-        (b"PK", "no zip"),
         (b"Rar!\x1a\x07\x00", "no zip"),
-        (b"\0" * 1000, "no zip"),
         (GOOD[:-30], "no zip"),
-        (packed(), "none of the files that part 1 asks for"),
         (packed(("a.txt", b"x")), "none of the files that part 1 asks for"),
         (patched(GOOD, 8, b"\1\0", entry=4), "the zip is encrypted"),
         (patched(GOOD, 16, b"1234"), "damaged"),  # a checksum
         (overlapping(), "damaged"),
         (packed((SST[0], b"0" * (LIMITS.file + 1))), "is too large when unpacked"),
         (packed((SST[0], b"0" * (2 << 20))), "is too large when unpacked"),  # by its ratio
+        (table_of_contents(1_000_000), "table of contents is too long"),
+        # the time that zipfile needs grows with the square of their length
+        (table_of_contents(700, extra=b"\x99\x99\0\0" * 16000), "table of contents is too long"),
     ],
+    ids=range(11),
 )
 def test_contents_that_are_refused(taken, content, why):
-    submission = taken(content=content)
-    check_refused(submission, why)
-    assert len(submission.sha256) == 64
+    with memory_below(200), no_waiting():
+        check_refused(taken(content=content), why)
 
 
 @pytest.mark.parametrize(
@@ -458,18 +391,6 @@ def test_a_zip_within_its_limits_and_above(taken, less, more, why):
     limits = replace(LIMITS, **less)
     assert taken(limits=limits).files == PART_1
     check_refused(taken(*more, limits=limits), why)
-
-
-def test_a_bomb_in_a_file_that_is_not_asked_for_stays_packed(taken, monkeypatch):
-    content = packed(*PART_1.items(), ("bomb.bin", b"0" * (LIMITS.file * 2)))
-    read = []
-    real = entries.Reader.read
-    monkeypatch.setattr(
-        entries.Reader, "read", lambda self, entry: (read.append(entry.name), real(self, entry))[1]
-    )
-    submission = taken(content=content)
-    assert submission.files == PART_1
-    assert sorted(read) == sorted(PART_1)
 
 
 @pytest.mark.parametrize("claimed", [1, 100, 2**31, 2**32 - 2])
@@ -490,38 +411,6 @@ def test_two_names_of_one_file(taken):
     assert "bert.py" not in submission.files
     at = GOOD.index(b"bert.py")
     check_refused(taken(content=GOOD[:at] + b"evil.py" + GOOD[at + 7 :]), "damaged")
-
-
-@contextmanager
-def memory_below(megabytes: int):
-    tracemalloc.start()
-    yield
-    _, peak = tracemalloc.get_traced_memory()
-    tracemalloc.stop()
-    assert peak < megabytes << 20, f"{peak >> 20} MB"
-
-
-def table_of_contents(count: int, name: bytes = b"a", extra: bytes = b"") -> bytes:
-    """A zip that is nothing but a table of contents, of that many entries."""
-    header = struct.pack("<4s4B4HL2L5H2L", b"PK\1\2", 20, 3, 20, 0, 0, 0, 0, 0, 0, 0, 0, len(name),
-                         len(extra), 0, 0, 0, 0, 0)  # fmt: skip
-    body = (header + name + extra) * count
-    end = struct.pack("<4s4H2LH", b"PK\5\6", 0, 0, 1, 1, len(body), 0, 0)
-    return body + end
-
-
-def test_a_million_entries(taken):
-    content = table_of_contents(1_000_000)
-    assert len(content) < LIMITS.archive
-    with memory_below(200), no_waiting():
-        check_refused(taken(content=content), "table of contents is too long")
-
-
-def test_entries_with_long_extra_fields(taken):
-    """The time that zipfile needs grows with the square of their length."""
-    content = table_of_contents(700, extra=b"\x99\x99\0\0" * 16000)
-    with no_waiting(10):
-        check_refused(taken(content=content), "table of contents is too long")
 
 
 def test_lies_of_zip64(taken):
@@ -592,14 +481,25 @@ def test_links_pipes_and_devices_in_a_folder(tmp_path):
     (folder / "bert.py").symlink_to(secret / "bert.py")
     (folder / "predictions").symlink_to(secret / "predictions")
     (folder / "loop").symlink_to(folder)
-    (folder / "nowhere").symlink_to("nothing")
     os.mkfifo(folder / "classifier.py")
     if os.geteuid() == 0:
         os.mknod(folder / "optimizer.py", stat.S_IFCHR | 0o600, os.makedev(1, 5))  # endless zeros
+    (tmp_path / "link").symlink_to(secret)
+    os.mkfifo(tmp_path / "pipe.zip")
     with no_waiting():
         submission = take("s", folder, 1)
+        for name in ("link", "pipe.zip"):
+            check_refused(take("s", tmp_path / name, 1), "no regular file")
     assert set(submission.files) == {"setup.sh"}
     assert reasons(submission) == {entries.NOT_REGULAR}
+
+
+def test_trouble_of_this_machine_is_not_the_student_s_fault(tmp_path, monkeypatch):
+    with pytest.raises(InputError, match="cannot be read"):
+        take("s", tmp_path / "missing.zip", 1)
+    monkeypatch.setattr(entries, "open_regular", mock.Mock(side_effect=PermissionError(13, "no")))
+    with pytest.raises(InputError, match="cannot be read"):
+        take("s", folder_of(tmp_path / "s", PART_1), 1)
 
 
 def test_a_file_that_becomes_a_link_or_a_pipe(tmp_path, monkeypatch):
@@ -620,56 +520,12 @@ def test_a_file_that_becomes_a_link_or_a_pipe(tmp_path, monkeypatch):
             assert pipe.read() == b""
 
 
-def test_a_submission_that_is_itself_a_link_or_a_pipe(tmp_path):
-    folder = folder_of(tmp_path / "real", PART_1)
-    (tmp_path / "link").symlink_to(folder)
-    (tmp_path / "link.zip").symlink_to(folder / "bert.py")
-    os.mkfifo(tmp_path / "pipe.zip")
-    with no_waiting():
-        for name in ("link", "link.zip", "pipe.zip"):
-            check_refused(take("s", tmp_path / name, 1), "no regular file")
-
-
 def test_limits_hold_for_folders(tmp_path):
     folder = folder_of(tmp_path / "s", PART_1)
     check_refused(take("s", folder, 1, replace(LIMITS, entries=5)), "more than 5 files")
     os.truncate(folder / SST[0], 10**12)  # a file with holes
     with memory_below(100), no_waiting():
         check_refused(take("s", folder, 1), "is too large when unpacked")
-
-
-def test_closed_and_deep_folders(tmp_path):
-    folder = folder_of(tmp_path / "s", PART_1 | {".git/bert.py": b"", "a/" * 20 + "b": b""})
-    folder_of(folder, {f"__pycache__/{i}.pyc": b"" for i in range(3)})
-    submission = take("s", folder, 1, replace(LIMITS, entries=30))
-    assert submission.files == PART_1
-    assert set(submission.notes) == {
-        f"{intake.NOT_ASKED}: .git, {'/'.join('a' * 11)}",
-        f"{intake.FROM_JUNK}: __pycache__",
-    }
-    for i in range(100):
-        (folder / ".git" / str(i)).touch()
-    assert take("s", folder, 1, replace(LIMITS, entries=30)).files == PART_1
-
-
-def test_a_name_that_is_no_text(tmp_path):
-    folder = folder_of(tmp_path / "s", PART_1)
-    with open(os.fsencode(folder) + b"/\xff.py", "wb"):
-        pass
-    check_left_out(take("s", folder, 1), intake.UNSAFE)
-
-
-def test_troubles_of_this_machine_are_no_faults_of_students(tmp_path, monkeypatch):
-    with pytest.raises(InputError, match="cannot be read"):
-        take("s", tmp_path / "missing.zip", 1)
-    folder = folder_of(tmp_path / "s", PART_1)
-
-    def unreadable(path):
-        raise PermissionError(13, "Permission denied", str(path))
-
-    monkeypatch.setattr(entries, "open_regular", unreadable)
-    with pytest.raises(InputError, match="Permission denied"):
-        take("s", folder, 1)
 
 
 # ---------------------------------------------------------------------------------------------
@@ -698,72 +554,27 @@ def test_a_parser_that_dies_or_hangs(tmp_path, taken, monkeypatch):
         taken()
 
 
-def test_the_parser_has_limits(tmp_path, monkeypatch):
-    """Those of the real program, made smaller."""
-    source = Path(parse.__file__).read_text()
-    limits = f"SECONDS, MEMORY = {parse.SECONDS}, {parse.MEMORY >> 20} << 20"
-    assert limits in source
-    monkeypatch.setattr(parse, "__file__", str(tmp_path / "parser.py"))
-    many = {f"{i}.py": b"a\n" * 40_000 for i in range(40)}
-
-    (tmp_path / "parser.py").write_text(source.replace(limits, "SECONDS, MEMORY = 60, 64 << 20"))
-    found = intake.parse_all({"0.py": many["0.py"], "small.py": b"import a\n"}, LIMITS)
-    assert "MemoryError" in found["0.py"][1]
-    assert found["small.py"] == ("import a", "")
-
-    (tmp_path / "parser.py").write_text(source.replace(limits, "SECONDS, MEMORY = 1, 512 << 20"))
-    found = intake.parse_all(many, LIMITS)
-    assert found["0.py"] == ("", "")
-    assert found["39.py"] == ("", "Python's parser gave up")
-
-
-def test_what_the_parser_hands_back_has_limits(taken):
-    """What it hands back is limited too, so that nobody can keep the grader busy with it."""
-    many = "".join(f"import m{i}\n" for i in range(20_000))
-    deep = f"import {'a.' * 500}b\n"
-    base = PART_2 | {"optimizer.py": deep.encode(), "setup.sh": b""}
-    with no_waiting(10):
-        assert taken(content=packed(*base.items()), part=2).files == base
-        base["classifier.py"] = many.encode()
-        assert "bert.py" in taken(content=packed(*base.items()), part=2).files
-    found = intake.parse_all({"a.py": deep.encode(), "b.py": many.encode()}, LIMITS)
-    assert found["a.py"] == ("", "")
-    assert 0 < len(found["b.py"][0]) <= parse.LETTERS + 20_000
-
-
 # ---------------------------------------------------------------------------------------------
 # Which submissions there are
 
 
 def test_find(tmp_path):
-    folder_of(
-        tmp_path,
-        {
-            f"1234_group_{prepare_submit.ZIP_NAME}": b"",
-            "17.ZIP": b"",
-            "Jörg Müller (2).zip": b"",
-            "unpacked/bert.py": b"",
-            "strange.rar": b"",
-            "marks.csv": b"",
-            ".hidden.zip": b"",
-            ".git/bert.py": b"",
-            "__MACOSX/bert.py": b"",
-            "Max Moodle_99_file_/handed in.zip": b"",
-            "Max Moodle_99_file_/.DS_Store": b"",
-            "two/a.zip": b"",
-            "two/b.zip": b"",
-        },
-    )
-    assert {student: path.relative_to(tmp_path).as_posix() for student, path in find(tmp_path)} == {
-        "1234_group": f"1234_group_{prepare_submit.ZIP_NAME}",
-        "17": "17.ZIP",
-        "Jörg_Müller_2_": "Jörg Müller (2).zip",
-        "unpacked": "unpacked",
-        "strange": "strange.rar",
-        "Max_Moodle_99_file_": "Max Moodle_99_file_/handed in.zip",
-        "two": "two",
+    names = {
+        f"1234_group_{prepare_submit.ZIP_NAME}": "1234_group",
+        "17.ZIP": "17",
+        "Jörg Müller (2).zip": "Jörg_Müller_2_",
+        "unpacked/bert.py": "unpacked",
+        "strange.rar": "strange",
+        "Max Moodle_99_file_/handed in.zip": "Max_Moodle_99_file_",
+        "marks.csv": None,
+        ".git/bert.py": None,
+        "__MACOSX/bert.py": None,
     }
-    assert find(tmp_path / "17.ZIP") == [("17", tmp_path / "17.ZIP")]
+    folder_of(tmp_path, dict.fromkeys(names, b""))
+    students = dict(find(tmp_path))
+    assert set(students) == set(names.values()) - {None}
+    assert students["17"] == tmp_path / "17.ZIP"
+    assert students["Max_Moodle_99_file_"].name == "handed in.zip"
     assert find(tmp_path / "unpacked") == [("unpacked", tmp_path / "unpacked")]
 
 
@@ -772,20 +583,16 @@ def test_find(tmp_path):
     [
         ("a b.zip", "a+b.zip"),
         ("Group.zip", "group.zip"),
-        (f"7_{prepare_submit.ZIP_NAME}", "7.zip"),
+        (f"7_{prepare_submit.ZIP_NAME}", "7.rar"),
         ("x" * 80 + "1.zip", "x" * 80 + "2.zip"),
-        ("7.zip", "7.rar"),
         ("J\u00f6rg.zip", "Jo\u0308rg.rar"),
-        ("\u7fa4\u7d44.zip", "\u7fa4\u7d44.rar"),
-        ("\uff21.zip", "a.zip"),
     ],
 )
 def test_ids_that_collide(tmp_path, first, second):
     folder_of(tmp_path, {first: b"", second: b"", "other.zip": b""})
     with pytest.raises(InputError, match="the same student's id") as caught:
         find(tmp_path)
-    assert repr(first) in str(caught.value)
-    assert repr(second) in str(caught.value)
+    assert all(repr(name) in str(caught.value) for name in (first, second))
     assert "other" not in str(caught.value)
 
 
@@ -812,16 +619,6 @@ def test_ids_are_safe_names_of_files(name):
     assert kinds <= set("LMN")
 
 
-@pytest.mark.parametrize("name", ["handed in.zip", "bert.py"])
-def test_a_folder_with_nothing_but_a_dangling_link(tmp_path, name):
-    (tmp_path / "all" / "7_a").mkdir(parents=True)
-    (tmp_path / "all" / "7_a" / name).symlink_to(tmp_path / "nowhere")
-    ((student, path),) = find(tmp_path / "all")
-    found = intake.take(student, path, 1)
-    assert (student, found.files) == ("7_a", {})
-    assert found.refused
-
-
 def test_all_sources_together_have_a_limit(taken):
     """Control bytes take six times their size in a request, and each task has one."""
     modules = [(f"m{number}.py", b"x = '" + b"\x01" * 100_000 + b"'\n") for number in range(12)]
@@ -840,36 +637,12 @@ def flagged(source: str, allowed: tuple[str, ...] = ()) -> list[str]:
 
 
 def test_calls_of_a_library_are_named():
-    source = "x = torch.optim.SGD(p).step\ny = f().scaled_dot_product_attention\n"
-    first, second = flagged(source)
+    first, second = flagged("x = torch.optim.SGD(p).step\ny = f().scaled_dot_product_attention\n")
     assert first == "bert.py:1: torch.optim.SGD is one of torch's own optimizers"
     assert second.startswith("bert.py:2: scaled_dot_product_attention of torch does")
-
-
-@pytest.mark.parametrize(("length", "lines"), [(2500, 1), (300, 100)])
-def test_long_names_hide_nothing_and_take_no_time(length, lines):
-    begun = time.process_time()
-    source = f"x = a{'.b' * length}\n" * lines + "torch.optim.SGD\n"
-    assert [said.split(":")[1] for said in flagged(source)] == [str(lines + 1)]
-    assert time.process_time() - begun < 5
-
-
-def test_a_hidden_package_is_looked_for_and_not_found(tmp_path):
-    """As torch.compile does; what is installed and allowed is found, with its version."""
-    (tmp_path / "pluggy.py").write_text("OWN = 1")
-    program = f"""
-import importlib.metadata, importlib.util, pathlib
-from course.grading.sandbox import worker
-worker.hide(["hypothesis", "pluggy"], pathlib.Path({str(tmp_path)!r}))
-print(importlib.util.find_spec("hypothesis"), importlib.metadata.version("torch"))
-import pluggy
-print(pluggy.OWN)
-import hypothesis
-"""
-    command = [sys.executable, "-c", program]
-    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, check=False)
-    assert done.stdout == f"None {importlib.metadata.version('torch')}\n1\n"
-    assert done.stderr.endswith("ModuleNotFoundError: No module named 'hypothesis'\n")
+    with no_waiting(10):  # long names hide nothing and take no time
+        (only,) = flagged(f"x = a{'.b' * 300}\n" * 100 + "torch.optim.SGD\n")
+    assert only.startswith("bert.py:101:")
 
 
 def test_packages_that_the_course_allows():

@@ -20,7 +20,6 @@ from course.grading.pages.leaderboard import (
     read_history,
     scores_of,
     standings,
-    write,
 )
 from course.grading.pages.output import SCRIPT, Column, clean, csv_cell, page, policy_hash, table
 
@@ -72,24 +71,6 @@ def test_overall_is_the_contract_s_and_the_mean_that_of_older_years():
     assert (row["overall"], row["mean"], row["sst"], row["para"]) == (None, None, None, 0.7)
 
 
-def test_part_1_has_a_column_for_each_option_and_data_set():
-    one = result("a") | {
-        "part": 1,
-        "predictions": [
-            entry("sst", "dev", 0.39, "pretrain"),
-            entry("sst", "dev", 0.51, "finetune"),
-            entry("cfimdb", "dev", 0.96, "finetune"),
-            entry("sst", "test", 0.52, "finetune"),
-        ],
-    }
-    (row,) = standings([one], [], 1, "dev", ONE)
-    assert row["finetune-sst"] == 0.51
-    assert row["pretrain-sst"] == 0.39
-    assert row["finetune-cfimdb"] == 0.96
-    assert row["pretrain-cfimdb"] is None
-    assert row["rank"] == 1
-
-
 def test_ties_share_a_rank_and_the_missing_have_none(history):
     found = [
         result("d", 0.1),
@@ -109,21 +90,15 @@ def test_ties_share_a_rank_and_the_missing_have_none(history):
 
 
 def test_halves_dev_and_test_stay_apart(history):
-    one = result("a", public=0.4, private=0.2)
-    one["predictions"] += result("a", 0.9, 0.9, 0.8, split="dev")["predictions"]
-    seen = history_of(history, one)
+    graded = result("a", public=0.4, private=0.2)
+    graded["predictions"] += result("a", 0.9, 0.9, 0.8, split="dev")["predictions"]
+    failed = [result("b") | {"status": status} for status in ("refused", "staff error")]
+    seen = history_of(history, graded, *failed)
     shown = {
-        view: standings([one], seen, 2, view, ONE)[0]["sst"]
+        view: [row["sst"] for row in standings([graded, *failed], seen, 2, view, ONE)]
         for view in ("public", "private", "value", "dev")
     }
-    assert shown == {"public": 0.4, "private": 0.2, "value": 0.5, "dev": 0.9}
-
-
-@pytest.mark.parametrize("status", ["refused", "staff error"])
-def test_what_was_not_graded_is_in_no_table(history, status):
-    one = result("a") | {"status": status}
-    assert history_of(history, one) == []
-    assert standings([one], [], 2, "public", ONE) == []
+    assert shown == {"public": [0.4], "private": [0.2], "value": [0.5], "dev": [0.9]}
 
 
 # ---------------------------------------------------------------------------------------------
@@ -169,22 +144,18 @@ def test_only_the_first_submissions_count_on_test(history):
         assert counts_on_test(now, seen, board) == (value == 0.3)
 
 
-def test_the_time_decides_not_the_order_of_grading(history):
-    late, early = result("a", 0.1, sha256="late"), result("a", 0.2, sha256="early")
-    add_to_history(history, [late], {"a": 9000.0})
-    add_to_history(history, [early], {"a": 10.0})
-    (row,) = standings([late], read_history(history), 2, "public", ONE)
-    assert row["sst"] == 0.2
-
-
-def test_without_a_test_score_nothing_is_used_up(history):
-    faulty, good = result("a", None, None, None, sha256="0"), result("a", 0.4)
+def test_which_submissions_use_up_an_attempt(history):
+    """The earliest with a test score; graded again, its scores are replaced."""
+    faulty, early, late = result("a", None, None, None, "0"), result("a", 0.2), result("a", 0.1)
     faulty["predictions"] += result("a", split="dev")["predictions"]
-    seen = history_of(history, faulty, good)
-    assert counts_on_test(good, seen, ONE)
-    assert standings([good], seen, 2, "public", ONE)[0]["sst"] == 0.4
-    regraded = result("a", 0.6)  # of the same file: it replaces the scores that history holds
-    assert standings([regraded], seen, 2, "public", ONE)[0]["sst"] == 0.6
+    late["sha256"] = "late"
+    for submission, time in ((late, 9000.0), (faulty, 5.0), (early, 10.0)):
+        add_to_history(history, [submission], {"a": time})
+    seen = read_history(history)
+    assert standings([late], seen, 2, "public", ONE)[0]["sst"] == 0.2
+    assert standings([result("a", 0.6)], seen, 2, "public", ONE)[0]["sst"] == 0.6
+    assert counts_on_test(early, seen, ONE)
+    assert not counts_on_test(late, seen, ONE)
 
 
 # ---------------------------------------------------------------------------------------------
@@ -228,15 +199,6 @@ def test_scores_that_chance_may_exchange_share_their_places(history):
     assert [row["places"] for row in plain] == [1, 2, 3, 4]
 
 
-def test_the_bootstrap_is_paired(history):
-    """Whoever is right wherever another one is, and in a few rows more, is ahead."""
-    gold = labels("sst")
-    found = [with_wrong("a", gold, range(488)), with_wrong("b", gold, range(470))]
-    seen = history_of(history, *found)
-    rows = standings(found, seen, 1, "value", ONE, {("sst", "test"): gold})
-    assert [(row["student"], row["places"]) for row in rows] == [("b", "1"), ("a", "2")]
-
-
 def test_the_resampled_metrics_are_those_of_the_rows_drawn():
     for data in ("sst", "sts"):
         gold = labels(data, 60)
@@ -256,12 +218,6 @@ def test_the_resampled_metrics_are_those_of_the_rows_drawn():
     assert ranking.places_of([entries], 2, "value", other) == {}
 
 
-def test_huge_similarities_are_packed_as_well():
-    gold = labels("sts", 4)
-    values = np.array([1e300, -1e300, 5e299, 0])
-    assert predictions.unpacked(predictions.packed(values, gold), gold).tolist() == [1, -1, 0.5, 0]
-
-
 def test_pseudonyms_stay_and_tell_nobody(tmp_path):
     first = pseudonyms.names_of(tmp_path, ["a", "b"], "secret")
     more = pseudonyms.names_of(tmp_path, map(str, range(300)), "secret")
@@ -269,17 +225,6 @@ def test_pseudonyms_stay_and_tell_nobody(tmp_path):
     assert len(set(more.values())) == 302
     assert pseudonyms.names_of(tmp_path, ["a"], "another secret")["a"] == first["a"]
     assert pseudonyms.names_of(tmp_path / "new", ["a"], "another secret")["a"] != first["a"]
-
-
-def test_the_public_page_has_pseudonyms_the_staff_s_has_names(tmp_path, history):
-    found = [result("1234_smith_jones"), result("1235_young")]
-    names = {"1234_smith_jones": "Ruby Heron", "1235_young": "Amber Vole"}
-    write(tmp_path, found, history_of(history, *found), COURSE, names)
-    for kind in ("html", "csv"):
-        public = (tmp_path / f"leaderboard.{kind}").read_text()
-        assert public.index("Amber Vole") < public.index("Ruby Heron")  # a tie, by these names
-        assert "smith" not in public
-        assert "1234_smith_jones" in (tmp_path / f"staff-leaderboard.{kind}").read_text()
 
 
 # ---------------------------------------------------------------------------------------------
@@ -292,7 +237,6 @@ def test_the_public_page_has_pseudonyms_the_staff_s_has_names(tmp_path, history)
         ("a\x1b[31mred\x1b[0m", "ared"),
         ("\x1b]0;title\x07a\x1b]8;;http://evil\x1b\\b", "ab"),
         ("\x9b31mred\x9d0;title\x9cb", "redb"),
-        ("\x1b[2J\x1b[Hall gone\x1bc", "all gone"),
         ("a\u202egpj.exe\u2066b\u200bc\ufeff", "agpj.exebc"),
         ("a\rb\r\nc\td\0e\x08", "a b c de"),
         ("\ud800x\ue000\uffff", "x"),
@@ -302,10 +246,6 @@ def test_the_public_page_has_pseudonyms_the_staff_s_has_names(tmp_path, history)
 )
 def test_clean_takes_out_what_acts_and_keeps_what_is_read(text, kept):
     assert clean(text) == kept
-
-
-def test_clean_keeps_lines_where_they_are_wanted():
-    assert clean("  a\r\n    b\x1b[0m\n", lines=True) == "  a\n    b"
 
 
 @given(st.text())
@@ -321,10 +261,8 @@ def test_clean_leaves_printable_text_within_the_limit(text):
     [
         ("=1+1", "'=1+1"),
         ("+a", "'+a"),
-        ("-a", "'-a"),
         ("@SUM(1)", "'@SUM(1)"),
         ("\t=1", "'=1"),
-        ("\r\n=1", "'=1"),
         (" =1", "'=1"),
         ("\u200b=1", "'=1"),
         ("＝1", "'＝1"),
@@ -337,63 +275,33 @@ def test_no_cell_is_a_formula(value, cell):
     assert csv_cell(value) == cell
 
 
-def test_csv_files_hold_what_the_pages_show(tmp_path, history):
-    found = [result("=HYPERLINK(1)", 0.5, public=0.3, private=0.1), result("b", None)]
-    write(tmp_path, found, history_of(history, *found), COURSE, {})
-    with open(tmp_path / "leaderboard.csv", newline="") as file:
-        rows = list(csv.DictReader(file))
-    assert [row["student"] for row in rows if row["table"] == "Test, public half"] == [
-        "'=HYPERLINK(1)",
-        "b",
-    ]
-    assert [row["sst"] for row in rows] == ["0.3", ""]
-    text = (tmp_path / "leaderboard.csv").read_text() + (tmp_path / "leaderboard.html").read_text()
-    assert "rivate" not in text
-    assert "0.1" not in text
-    staff = (tmp_path / "staff-leaderboard.csv").read_text()
-    assert "Test, private half" in staff
-    assert "Test, all rows" in staff
-
-
-def test_everything_at_once_tells_who_may_see_test_scores(tmp_path):
-    first, second = result("a", 0.5), result("b", 0.6)
-    times = {"a": 0.0, "b": 1.0}
-    assert leaderboard.write_all(tmp_path, [first, second], COURSE, times, {}) == {"a", "b"}
-    again = result("a", 0.9, sha256="2")
-    assert leaderboard.write_all(tmp_path, [again, second], COURSE, {"a": 9.0, "b": 1.0}, {}) == {
-        "b"
-    }
-    text = (tmp_path / "leaderboard.html").read_text()
-    assert "1 of 2; later ones: dev" in text
-    assert "0.900" not in text
-
-
-def test_both_parts_may_stand_on_one_page_and_neither(tmp_path, history):
-    found = [result("a"), result("b") | {"part": 1}]
-    found[1]["predictions"] = [entry("sst", "test", 0.5, "finetune")]
-    write(tmp_path, found, history_of(history, *found), COURSE, {})
-    shown = (tmp_path / "leaderboard.html").read_text()
-    assert re.findall("<h2>(.*?)</h2>", shown) == [
-        "Part 1: Test, public half",
-        "Part 1: Dev, all rows",
-        "Part 2: Test, public half",
-        "Part 2: Dev, all rows",
-    ]
-    write(tmp_path, [], [], COURSE, {})
-    assert "0 groups" in (tmp_path / "leaderboard.html").read_text()
-
-
 # ---------------------------------------------------------------------------------------------
 # Pages
 
 
-def test_a_page_is_self_contained_and_lets_in_its_own_script_alone(tmp_path, history):
-    write(tmp_path, [result("a")], history_of(history, result("a")), COURSE, {})
-    text = (tmp_path / "leaderboard.html").read_text()
-    assert not re.search(r"(src|href|action)\s*=|https?://|@import|url\(", text)
-    assert re.search(r" (style|on\w+)=", text) is None  # which the policy would forbid
-    assert f"script-src {policy_hash(SCRIPT)};" in text
-    assert "default-src 'none'" in text
+def test_students_see_neither_names_nor_the_private_half(tmp_path):
+    results = [result("=HYPERLINK(1)", 0.5, public=0.3, private=0.1), result("1235_young", 0.5)]
+    names = {"=HYPERLINK(1)": "=Ruby", "1235_young": "Amber Vole"}
+    times = {"=HYPERLINK(1)": 0.0, "1235_young": 1.0}
+    seen = leaderboard.write_all(tmp_path, results, COURSE, times, names)
+    assert seen == {*names}
+    again = result("1235_young", 0.9, sha256="2")
+    times["1235_young"] = 9.0
+    seen = leaderboard.write_all(tmp_path, [results[0], again], COURSE, times, names)
+    assert seen == {"=HYPERLINK(1)"}
+    with open(tmp_path / "leaderboard.csv", newline="") as file:
+        rows = [row for row in csv.DictReader(file) if row["table"] == "Test, public half"]
+    shown = {row["student"]: (row["sst"], row["note"]) for row in rows}
+    assert shown == {"'=Ruby": ("0.3", ""), "Amber Vole": ("0.5", "1 of 2; later ones: dev")}
+    page_text = (tmp_path / "leaderboard.html").read_text()
+    for text in ((tmp_path / "leaderboard.csv").read_text(), page_text):
+        assert not re.search("young|HYPERLINK|rivate|0\\.1|0\\.9", text)
+    staff = (tmp_path / "staff-leaderboard.csv").read_text()
+    assert all(word in staff for word in ("1235_young", "Test, private half", "Test, all rows"))
+    assert not re.search(r"(src|href|action)\s*=|https?://|@import|url\(", page_text)
+    assert not re.search(r" (style|on\w+)=", page_text)  # which the policy would forbid
+    assert f"script-src {policy_hash(SCRIPT)};" in page_text
+    assert "default-src 'none'" in page_text
 
 
 EVIL = '<script>document.title="owned"</script>'
@@ -412,33 +320,24 @@ def test_names_are_escaped():
 
 
 SORTED = """(() => {
-const names = () => Array.from(document.querySelectorAll("tbody")[0].rows,
-  row => row.cells[2].textContent).join(" ");
 const heads = document.querySelectorAll("th button");
-const orders = [names()];
-for (const at of [2, 2, 3, 3, 0]) { heads[at].click(); orders.push(names()); }
-return [...orders, heads[0].closest("th").getAttribute("aria-sort"), document.title].join("|");
+return [2, 3, 3].map(at => { heads[at].click();
+  return Array.from(document.querySelectorAll("tbody")[0].rows, row => row.cells[2].textContent)
+    .join(" "); }).join("|") + "|" + document.title;
 })()"""
 
 
-def test_a_click_on_a_header_sorts_and_no_name_runs(browser, tmp_path, history):
-    found = [result("b", 0.9), result("a10", 0.1, 0.9), result("a9", 0.5), result("c", None)]
-    found[1]["predictions"][2]["value"] = -0.3
-    found += [result(EVIL, 0.05), result(EVENT, 0.04)]
-    write(tmp_path, found, history_of(history, *found), COURSE, {})
+def test_a_click_on_a_header_sorts_and_no_name_runs(browser, tmp_path):
+    results = [result("b", 0.9), result("a10", 0.1), result("a9", 0.5), result("c", None)]
+    results.append(result(EVIL, 0.05))
+    times = {graded["student"]: 0.0 for graded in results}
+    leaderboard.write_all(tmp_path, results, COURSE, times, {})
     file = tmp_path / "leaderboard.html"
     browser.open(file)
-    told = browser.eval(SORTED).replace(EVIL, "evil").replace(EVENT, "event")
-    *orders, aria, title = told.split("|")
-    assert orders == [
-        "b a9 a10 evil event c",  # as written, by overall
-        "event evil a9 a10 b c",  # by name
-        "c b a10 a9 evil event",  # and back
-        "b a9 a10 evil event c",  # by SST, the largest first
-        "event evil a10 a9 b c",  # the smallest first; what is missing stays last
-        "b a9 a10 evil event c",  # by rank, the first one first
-    ]
-    assert (aria, title) == ("ascending", "minBERT: leaderboard")
+    *orders, title = browser.eval(SORTED).replace(EVIL, "evil").split("|")
+    # by name; by SST, the largest first; the smallest first: what is missing stays last
+    assert orders == ["evil a9 a10 b c", "b a9 a10 evil c", "evil a10 a9 b c"]
+    assert title == "minBERT: leaderboard"
     # besides the escaping: a script that got in would not run
     raw = file.read_text().replace("<tbody>", f"<tbody><tr><td>{EVIL}{EVENT}</td></tr>")
     open_page = re.sub(r"<meta http-equiv[^>]*>", "", raw)

@@ -11,7 +11,6 @@ from support import ROOT, needs_sandbox
 
 from checks.findings import faulty
 from checks.graded_tasks import graded_task
-from checks.part2 import tasks as part2_tasks
 from checks.part2.calls import ATTEMPT
 from checks.part2.models import FORWARD, INIT
 from checks.part2.tasks import CHECKED
@@ -95,56 +94,28 @@ def test_a_mistake_costs_in_its_own_task_only_and_is_named(answer):
         assert lost(verdicts) == set()
 
 
-@pytest.mark.parametrize("name", ["rounded", "padding_pooled", "first_unused"])
-def test_two_seeds_give_the_same_grade(name):
-    answer = read(MISTAKES, f"{SIMILARITY}/{name}")
-    with installed(answer):
-        first, second = ([v.rows for v in graded_here(seed).values()] for seed in (3, 44))
-    assert first == second
-
-
-def source_with(**changes):
-    """The plain version with other lines."""
-    source = put(PLAIN)
-    for old, new in changes.values():
-        assert old in source
-        source = source.replace(old, new)
-    return source
-
-
-def test_no_points_for_a_result_that_depends_on_nothing():
-    old = "logits = logits.squeeze(-1)\n        return logits"
-    with installed_source(FILE, source_with(a=(old, "return logits.squeeze(-1) * 0"))):
-        verdicts = graded_here()
-    assert lost(verdicts) == {PARAPHRASE}
-    assert not any(verdicts[PARAPHRASE].rows.values())
-
-
-CHANGES = {  # task → of a right function: lines that become others, what is then changed in place
-    FORWARD: (
-        'vectors = outputs["pooler_output"]\n',
-        "attention_mask[:, 0] = 0",
-        "`attention_mask`",
-    ),
-    SENTIMENT: ("logits = self.sentiment(vectors)\n", "attention_mask.zero_()", "`attention_mask`"),
-    SIMILARITY: (
-        "scores = self.similarity(pair)\n",
-        "attention_mask_2 -= 1",
-        "`attention_mask_2`",
-    ),
+CHANGES = {  # by task: a line of a right function, what else it does, lost rows, a word of it
+    FORWARD: ('vectors = outputs["pooler_output"]\n', "attention_mask[:, 0] = 0", "inputs"),
+    SIMILARITY: ("scores = self.similarity(pair)\n", "attention_mask_2 -= 1", "inputs"),
+    PARAPHRASE: ("logits = logits.squeeze(-1)\n", "logits = logits * 0", ""),
 }
 
 
 @pytest.mark.parametrize("task_id", CHANGES)
-def test_what_is_changed_in_place_costs_a_tenth_and_is_named(task_id):
-    line, change, name = CHANGES[task_id]
-    with installed_source(FILE, source_with(a=(line, f"{line}        {change}\n"))):
+def test_what_a_further_line_costs(task_id):
+    """A change in place costs a tenth, a result that depends on nothing everything."""
+    line, change, lost_row = CHANGES[task_id]
+    source = put(PLAIN)
+    assert line in source
+    with installed_source(FILE, source.replace(line, f"{line}        {change}\n")):
         verdicts = graded_here()
     assert lost(verdicts) == {task_id}
     verdict, settings = verdicts[task_id], table.read_settings(ROOT)
-    assert settings["grading"]["shares"].keys() >= set(part2_tasks.KINDS[task_id])
-    assert [row for row, right in verdict.rows.items() if not right] == ["inputs"]
-    assert any(f"{name}, which was given, is changed in place" in m for m in verdict.messages)
+    if not lost_row:
+        assert not any(verdict.rows.values())
+        return
+    assert [row for row, right in verdict.rows.items() if not right] == [lost_row]
+    assert any("which was given, is changed in place" in m for m in verdict.messages)
     scored = task_result(graded_task(task_id), verdict, settings)
     assert scored["points"] == pytest.approx(0.9 * scored["of"])
 
@@ -177,25 +148,11 @@ def test_what_is_not_begun():
 # Forged answers
 
 
-def without_all(measured, change):
-    """An answer with each array changed."""
-    return {name: change(name, value) for name, value in measured.items()}
-
-
 FORGED = {
     "nothing": lambda name, value: None,
-    "an object": lambda name, value: object(),
     "texts": lambda name, value: "9" * 2000,
-    "empty": lambda name, value: torch.zeros(0),
-    "no axis": lambda name, value: torch.tensor(1.0),
-    "ones": lambda name, value: torch.ones(7, 1) if "result" not in name else value,
     "all the same": lambda name, value: torch.ones_like(value) if "seen" not in name else value,
     "NaN": lambda name, value: torch.full(value.shape, torch.nan),
-    "infinite": lambda name, value: torch.full(value.shape, torch.inf),
-    "infinite but the result": lambda name, value: (
-        value if name == "result" else torch.full(value.shape, torch.inf)
-    ),
-    "truths": lambda name, value: value.bool(),
     "whole numbers": lambda name, value: value.long(),
     "one row more": lambda name, value: torch.cat([value[None], value[None]]),
     "one axis less": lambda name, value: value.flatten() if value.dim() > 1 else value.sum(),
@@ -229,7 +186,7 @@ def forging(change, rounds=(1, 2)):
 @pytest.mark.parametrize("name", FORGED)
 def test_a_forged_answer_is_wrong_and_no_error_of_ours(name):
     def change(outputs):
-        return without_all(outputs, FORGED[name])
+        return {key: FORGED[name](key, value) for key, value in outputs.items()}
 
     with installed(PLAIN):
         assert lost(graded_here(ask=forging(change))) == set(CHECKED)
@@ -256,24 +213,6 @@ def test_each_array_is_needed_and_none_can_cause_an_error():
                     assert faulty(findings), (task_id, name)
 
 
-def test_each_later_result_is_needed_and_none_can_cause_an_error():
-    found = right_answers()
-    chance = random.Random(0)
-    odd = [None, torch.zeros(0), torch.ones(3, 4), torch.full((7,), torch.nan), object()]
-    answer = found.replies[SIMILARITY]
-    told = ("exchanged", "wider", "chance in training", "single", "loud", "identical")  # hints
-    numbers = found.second[SIMILARITY].numbers
-    spare = [number for purpose, number in numbers.items() if purpose.startswith(told)]
-    for name in answer.outputs:
-        without = {k: v for k, v in answer.outputs.items() if k != name}
-        for forged in (without, {**without, name: chance.choice(odd)}):
-            replies = {**found.replies, SIMILARITY: protocol.Reply("ran", forged)}
-            again = part2.Findings(SEED, found.answers, found.second, replies)
-            verdict = part2.verdict(graded_task(SIMILARITY), again)
-            if not name.endswith("dropouts") and name not in spare:
-                assert not all(verdict.rows.values()), name
-
-
 def test_an_answer_to_other_words_is_wrong():
     def stale(jobs, tensors):
         return ask_here({name: given | {"seed": 0} for name, given in jobs.items()}, tensors)
@@ -282,7 +221,7 @@ def test_an_answer_to_other_words_is_wrong():
         assert lost(graded_here(ask=stale)) == set(CHECKED)
 
 
-@pytest.mark.parametrize("status", ["timeout", "memory", "crashed", "missing", "invalid answer"])
+@pytest.mark.parametrize("status", ["timeout", "invalid answer"])
 @pytest.mark.parametrize("now", [1, 2])
 def test_a_job_without_an_answer(status, now):
     found = right_answers()
@@ -316,32 +255,8 @@ def grade(context):
     return verdicts_on
 
 
-def solution():
-    """Our part 2 as it would be handed in, with a part 1 that does not count."""
-    paths = [ROOT / FILE, *sorted((ROOT / "solution").glob("*.py"))]
-    files = {path.relative_to(ROOT).as_posix(): path.read_text("utf-8") for path in paths}
-    return files | {"bert.py": "raise RuntimeError", "optimizer.py": "1 +"}
-
-
-@needs_sandbox
-def test_our_solution_with_its_own_package_and_a_broken_part_1(grade):
-    verdicts, layers = grade(solution())
-    assert lost(verdicts) == set(), {k: v.messages for k, v in verdicts.items()}
-    assert "fresh interpreter" in layers
-
-
-@needs_sandbox
-def test_a_wrong_forward_is_asked_for_twice(grade):
-    answer = read(MISTAKES, f"{FORWARD}/padding_pooled")
-    verdicts, _ = grade(solution() | {FILE: put(answer)})
-    assert lost(verdicts) == {FORWARD}
-    assert [mistake.name for mistake in verdicts[FORWARD].mistakes] == ["padding_pooled"]
-    assert verdicts[SENTIMENT].messages == [part2.AGAIN]
-
-
 TROUBLE = {  # what is handed in: status of Task 2.1, what the message holds
     "syntax error": ("def (:", "wrong", "SyntaxError"),
-    "an import that is not there": ("import not_installed", "wrong", "No module named"),
     "exit at import": ("import os; os._exit(0)", "crashed", "ended before"),
     "polite exit": ("import sys; sys.exit(0)", "wrong", "SystemExit"),
     "endless loop": ("while True: pass", "timeout", "did not end"),
@@ -360,7 +275,15 @@ def test_trouble_at_import_has_a_status(grade, name):
     assert {verdicts[name].status for name in CHECKED if name != INIT} == expected
 
 
-def test_nothing_handed_in(grade):
+@needs_sandbox
+def test_part_2_with_a_broken_part_1_and_a_wrong_forward(grade):
+    files = {"bert.py": "raise RuntimeError", "optimizer.py": "1 +"}
+    verdicts, layers = grade(files | {FILE: (ROOT / FILE).read_text(encoding="utf-8")})
+    assert lost(verdicts) == set(), {k: v.messages for k, v in verdicts.items()}
+    assert "fresh interpreter" in layers
+    verdicts, _ = grade(files | {FILE: put(read(MISTAKES, f"{FORWARD}/padding_pooled"))})
+    assert lost(verdicts) == {FORWARD}
+    assert verdicts[SENTIMENT].messages == [part2.AGAIN]
     verdicts, layers = grade({"README.md": "hello"})
     assert {verdict.status for verdict in verdicts.values()} == {"missing"}
     assert (lost(verdicts), layers) == (set(CHECKED), [])

@@ -1,7 +1,6 @@
 """Predictions against staff's labels (course/grading/judging/predictions.py)."""
 
 import hashlib
-import math
 from dataclasses import replace
 
 import numpy as np
@@ -9,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
-from support import ROOT, make_id, make_rows, write_table
+from support import make_id, make_rows, write_table
 
 import prepare_submit
 from course.grading.judging import predictions
@@ -71,14 +70,6 @@ def test_the_names_are_those_that_prepare_submit_asks_for(part, tiny_data):
     made = prepare_submit.predictions_of(part, str(tiny_data))
     asked = {(wanted.path, wanted.split, wanted.required) for wanted in made}
     assert {(wanted.path, wanted.split, wanted.required) for wanted in wanted_files(part)} == asked
-
-
-def test_the_practice_sets_labels_come_from_two_folders():
-    found = load_gold(ROOT / "course/gold", ROOT / "data/practice", secret=SECRET)
-    assert len(found) == 8
-    assert len(found["sst", "test"].ids) == 200
-    assert set(found["para", "dev"].labels) == {0, 1}
-    assert found["sts", "test"].labels.dtype == float
 
 
 def test_a_folder_without_labelled_files_is_refused(tmp_path, gold_folder):
@@ -160,19 +151,13 @@ def test_intervals_against_scipy(rows):
     assert (ours["low"], ours["high"]) == pytest.approx(tuple(theirs), abs=0.03)
 
 
-@pytest.mark.parametrize("scale", [1e-300, 1.0, 1.7e308, -1e300])
+@pytest.mark.parametrize("scale", [1e-300, 1.7e308, -1e300, 0.0])
 def test_the_scale_of_similarities_does_not_matter(scale):
+    """Equal ones are worth nothing."""
     labels, predicted = np.array([0.0, 1.0, 2.0, 5.0]), np.array([0.1, 0.3, 0.2, 1.0])
-    expected = math.copysign(stats.pearsonr(labels, predicted).statistic, scale)
+    pearson_of = stats.pearsonr(labels, predicted).statistic
     ours = predictions.measure(predicted * scale, b"x", gold_of(labels, None))
-    assert ours["value"] == pytest.approx(expected)
-
-
-@pytest.mark.parametrize("values", [[0.1] * 60, [0.0] * 60, [1.7e308] * 60])
-def test_equal_similarities_are_worth_nothing(gold, values):
-    content = file_of(gold["sts", "dev"], values, "id,Predicted_Similarity")
-    entry = entry_of(gold, content, "sts")
-    assert (entry["value"], entry["low"], entry["high"], entry["faults"]) == (0, 0, 0, [])
+    assert ours["value"] == pytest.approx(np.sign(scale) * pearson_of)
 
 
 # ---------------------------------------------------------------------------------------------
@@ -207,13 +192,6 @@ def test_missing_files_and_missing_labels_are_told_apart(gold):
     assert "no labelled ids-sst-dev.csv" in entry["note"]
 
 
-def test_cfimdb_is_scored_where_it_is_there(gold):
-    labelled = gold["cfimdb", "test"]
-    files = {"predictions/finetune-cfimdb-test-out.csv": file_of(labelled, labelled.labels)}
-    entry = score(Submission("a", 1, files), gold)[-1]
-    assert (entry["data"], entry["option"], entry["value"]) == ("cfimdb", "finetune", 1.0)
-
-
 def spoiled(gold, row: str, at: int = 3) -> bytes:
     """A right file with one row replaced."""
     lines = file_of(gold, gold.labels).decode().split("\n")
@@ -226,21 +204,15 @@ def spoiled(gold, row: str, at: int = 3) -> bytes:
     [
         ("KEY,nan", "is not 'id,number'"),
         ("KEY,inf", "is not 'id,number'"),
-        ("KEY,-1e999", "is not 'id,number'"),
-        ("KEY,1_0", "is not 'id,number'"),
         ("KEY," + "9" * 9000, "is not 'id,number'"),
-        ("KEY,2,2", "is not 'id,number'"),
-        ("KEY", "is not 'id,number'"),
         ("KEY,5", "not classes 0 to 4"),
         ("KEY,1.5", "not classes 0 to 4"),
-        ("KEY,-1", "not classes 0 to 4"),
         ("", "lacks 1 ids"),
         ("ffff,1", "lacks 1 ids"),
         ("OTHER,1", "is there twice"),
         ("KEY,1\nffff,1", "has unknown 1 ids"),
         ("=cmd|' /C calc'!A0,1", "has unknown 1 ids"),
         ("\x1b]0;owned\x07\u202eKEY,1", "has unknown 1 ids"),
-        ("KEY\0,1", "has unknown 1 ids"),
         ("\ud800,1", "not UTF-8"),
     ],
 )
@@ -254,14 +226,11 @@ def test_faults_are_named_and_give_no_value(gold, row, word):
     ("content", "word"),
     [
         (b"", "header"),
-        (b"\0" * 1000, "header"),
         (b"PK\x03\x04\xff\xfe", "not UTF-8"),
         (b"id,Predicted_Sentiment\n" + b"9" * 10**6, "too long"),
         (b"id,Predicted_Sentiment\n" + b"\n" * 15_000, "too long"),
-        (b"\xe2\x80\xa8" * 10_500, "too long"),
         (b"id,Predicted_Similarity\n", "header"),
         (b"id,Predicted_Sentiment\n", "lacks 60 ids"),
-        (b"\x1b[2J\x1b]8;;http://evil\x07" * 100, "header"),
     ],
 )
 def test_whole_files_that_are_none(gold, content, word):
@@ -288,35 +257,27 @@ def test_no_finite_similarities_crash_it(gold, values):
 # What no checkpoint gives
 
 
-def test_one_text_has_one_answer(gold):
-    one = replace(gold["sst", "test"], twins=((0, 1), (2, 3), (4, 5)))
-    values = np.arange(len(one.ids)) % 5
-    assert predictions.odd(values, one) == ["3 of 3 texts that are there twice have 2 answers"]
-    for first, second in one.twins:
-        values[second] = values[first]
-    assert predictions.odd(values, one) == []
+def test_what_no_checkpoint_gives_is_odd(gold):
+    """Other answers to the same text, and similarities that are round, but not a collapse."""
+    sst = replace(gold["sst", "test"], twins=((0, 1), (2, 3), (4, 5)))
+    values = np.arange(len(sst.ids)) % 5
+    assert predictions.odd(values, sst) == ["3 of 3 texts that are there twice have 2 answers"]
+    assert predictions.odd(values * 0, sst) == []
+    sts = gold["sts", "test"]
+    values = np.linspace(0, 5, len(sts.ids))
+    rounded = ["all similarities have one decimal at most"]
+    assert predictions.odd(np.round(values, 1), sts) == rounded
+    assert predictions.odd(values, sts) == predictions.odd(values * 0 + 2, sts) == []
+    assert predictions.twins([("a",), ("b",), ("a",)]) == ((0, 2),)
 
 
-def test_a_checkpoint_s_similarities_are_not_round(gold):
-    one = gold["sts", "test"]
-    values = np.linspace(0, 5, len(one.ids))
-    assert predictions.odd(np.round(values, 1), one) == [
-        "all similarities have one decimal at most"
-    ]
-    assert predictions.odd(values, one) == []
-    assert predictions.odd(values * 0 + 2, one) == []  # a collapsed one does
-
-
-def test_rows_of_the_same_text_are_found(tmp_path):
-    rows = make_rows(6, 1, LABELS["sst"])
-    rows[4] = (rows[4][0], rows[1][1], *rows[4][2:])
-    write_table(tmp_path / "ids-sst-test.csv", "id sentence sentiment", rows)
-    assert load_gold(tmp_path, secret=SECRET)["sst", "test"].twins == ((1, 4),)
-
-
-def test_an_entry_tells_which_file_it_was(gold):
-    content = file_of(gold["sst", "test"], gold["sst", "test"].labels)
-    entry = entry_of(gold, content, split="test")
-    assert entry["sha256"] == hashlib.sha256(content).hexdigest()
-    unpacked = predictions.unpacked(entry["predicted"], gold["sst", "test"])
-    assert (unpacked == gold["sst", "test"].labels).all()
+def test_an_entry_keeps_what_was_handed_in(gold):
+    cfimdb = gold["cfimdb", "test"]
+    files = {"predictions/finetune-cfimdb-test-out.csv": file_of(cfimdb, cfimdb.labels)}
+    entry = score(Submission("a", 1, files), gold)[-1]
+    assert (entry["data"], entry["option"], entry["value"]) == ("cfimdb", "finetune", 1.0)
+    assert entry["sha256"] == hashlib.sha256(*files.values()).hexdigest()
+    assert (predictions.unpacked(entry["predicted"], cfimdb) == cfimdb.labels).all()
+    sts = gold_of(np.arange(4.0), None)
+    values = np.array([1e300, -1e300, 5e299, 0])
+    assert predictions.unpacked(predictions.packed(values, sts), sts).tolist() == [1, -1, 0.5, 0]

@@ -3,7 +3,6 @@ system_calls.py), and what reads its answers (protocol.py, worker.py).
 """
 
 import errno
-import io
 import json
 import os
 import random
@@ -11,6 +10,7 @@ import shutil
 import struct
 import subprocess
 import sys
+import tempfile
 import textwrap
 import time
 from dataclasses import replace
@@ -24,7 +24,7 @@ from support import needs_sandbox
 from checks.graded_tasks import GRADED_TASKS
 from checks.part1 import references
 from course import grade
-from course.grading.judging import canaries, hidden, judge, part1
+from course.grading.judging import hidden, judge, part1
 from course.grading.judging.types import Submission
 from course.grading.sandbox import isolation, protocol, runs, sandbox, system_calls, worker
 from course.grading.sandbox.confine import Limits
@@ -147,11 +147,9 @@ def test_limits_from_outside(kind, program, limits, status):
             "and sys.exit(0)\nraise OSError",
             "OSError",
         ),
-        ("[open('/dev/null') for _ in range(1000)]", "OSError"),
         ("for _ in range(100): os.fork() or signal.pause()", "BlockingIOError"),
         ("resource.setrlimit(resource.RLIMIT_NPROC, (-1, -1))", "ValueError"),
         ("open('/dev/shm/x', 'w')", "OSError"),
-        ("open('/x', 'w')", "OSError"),
         ("os.setresuid(0, 0, 0)", "Error"),
         ("print('nothing of it')", ""),
     ],
@@ -160,13 +158,6 @@ def test_limits_of_a_process(program, error):
     ended = run(f"import resource, signal\n{program}")
     assert error in ended.printed
     assert (ended.returncode != 0) == bool(error)
-
-
-@needs_sandbox
-@pytest.mark.skipif(not shutil.which("podman"), reason=PODMAN.install)
-def test_canaries_in_a_container():
-    with open_context(1, "0", isolation=PODMAN) as context:
-        canaries.check(context, 1)
 
 
 def test_the_stage_is_closed_to_other_users_and_open_inside():
@@ -185,58 +176,45 @@ def test_the_stage_is_closed_to_other_users_and_open_inside():
 # When it refuses
 
 
-def refused(*reasons: str) -> object:
-    return pytest.raises(InputError, match=".*".join(["nothing is graded: ", *reasons]))
-
-
 def test_all_refusals_in_one_line(monkeypatch, tmp_path):
     monkeypatch.setattr(isolation.shutil, "which", lambda name: None)
     monkeypatch.setattr(system_calls, "LIBRARY", "not-there.so")
     monkeypatch.setattr(sys, "prefix", str(tmp_path))
-    with refused(
+    with pytest.raises(InputError, match="nothing is graded: ") as caught:
+        grade.refuse(isolation.Bubblewrap(), [tmp_path / "gold", None], ["not-there"])
+    for reason in (
         "bubblewrap is not installed: apt install bubblewrap",
         "apt install libseccomp2",
         f"{tmp_path}/gold could be read",
         "pip install not-there",
-    ) as caught:
-        grade.refuse(isolation.Bubblewrap(), [tmp_path / "gold", None], ["not-there"])
+    ):
+        assert reason in str(caught.value)
     assert "\n" not in str(caught.value)
 
 
 @needs_sandbox
-def test_a_python_that_does_not_start_is_told(monkeypatch):
-    """As where a home of mode 0700 keeps the sandbox's user from it."""
+def test_other_machines_are_refused(monkeypatch):
+    """As where a home of mode 0700 keeps the sandbox's user from Python."""
     monkeypatch.setattr(isolation, "PROBE", "import not_there")
-    with refused(r"bubblewrap cannot run Python here \(.*No module named 'not_there'\)"):
+    with pytest.raises(InputError, match=r"cannot run Python here .*No module named 'not_there'"):
         grade.refuse(isolation.Bubblewrap(), [], [])
-
-
-def test_podman_is_for_root(monkeypatch):
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
-    with refused("--isolation podman is for root"):
+    with pytest.raises(InputError, match="--isolation podman is for root"):
         grade.refuse(PODMAN, [], [])
 
 
-def test_what_bubblewrap_shows(monkeypatch, tmp_path):
+def test_what_submitted_code_reaches(monkeypatch, tmp_path):
     reaches = isolation.Bubblewrap().reaches
     assert not reaches(tmp_path)
-    assert reaches(Path("/usr/share/course/gold"))
     (tmp_path / "gold").symlink_to("/usr/share")
     assert reaches(tmp_path / "gold")
     monkeypatch.setattr(sys, "prefix", str(tmp_path))
     assert reaches(tmp_path / "gold-labels")
-
-
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
-@pytest.mark.parametrize(
-    ("mode", "reached"), [(0o700, False), (0o750, False), (0o755, True), (0o711, True)]
-)
-def test_what_another_user_may_read(tmp_path_factory, mode, reached):
-    folder = Path("/var/tmp") / f"reaches-{os.getpid()}"
-    folder.mkdir()
-    folder.chmod(mode)
-    assert isolation.ChangeOfUser().reaches(folder) == reached
-    folder.rmdir()
+    if os.geteuid() == 0:  # who may become another user
+        for mode, reached in ((0o750, False), (0o711, True)):
+            with tempfile.TemporaryDirectory(dir="/var/tmp") as folder:
+                Path(folder).chmod(mode)
+                assert isolation.ChangeOfUser().reaches(Path(folder)) == reached
 
 
 # ---------------------------------------------------------------------------------------------
@@ -314,31 +292,22 @@ def test_nothing_runs_without_a_filter(monkeypatch):
 # Frames: whatever bytes come, an answer or none
 
 
-def test_frames_there_and_back():
-    stream = io.BytesIO(worker.frame({"a": 1}, b"xyz") + worker.frame({"b": "ü"}))
-    assert worker.read_frame(stream) == ({"a": 1}, b"xyz")
-    assert worker.read_frame(stream) == ({"b": "ü"}, b"")
-    assert worker.read_frame(stream) is None
-
-
 @pytest.mark.parametrize(
     "bytes_",
     [
         b"",
         b"\x01\0\0",
-        struct.pack("<II", 2, 0) + b"{",
         struct.pack("<II", 2, 9) + b"{}",
         struct.pack("<II", 2, 0) + b"[]",
         struct.pack("<II", 2, 0) + b"\xff\xff",
         struct.pack("<II", 200_000, 0) + b"[" * 200_000,
         struct.pack("<II", 2**32 - 1, 2**32 - 1) + b"{}",
-        struct.pack("<II", 6000, 0) + b"1" * 6000,
         worker.frame({"a": "x" * worker.MOST_TEXT}),
     ],
 )
-def test_bytes_that_are_not_a_frame(bytes_):
-    assert worker.read_frame(io.BytesIO(bytes_), worker.MOST_TEXT) is None
-    assert protocol.frames_in(worker.frame({}) + bytes_) == [({}, b"")]
+def test_frames_and_bytes_that_are_not_one(bytes_):
+    frames = worker.frame({"a": 1}, b"xyz") + worker.frame({"b": "ü"})
+    assert protocol.frames_in(frames + bytes_) == [({"a": 1}, b"xyz"), ({"b": "ü"}, b"")]
 
 
 RAN = {"status": "ran", "others": {}, "texts": {}}
@@ -348,18 +317,14 @@ FEW = save({"a": torch.ones(2)})
 @pytest.mark.parametrize(
     ("header", "content"),
     [
-        ({}, FEW),
         ({"status": ["ran"]}, FEW),
-        ({"status": {"ran": 1}}, FEW),
         ({"status": "right"}, FEW),
         ({"status": "ran"}, FEW),
         ({**RAN, "others": []}, FEW),
-        ({**RAN, "texts": "x"}, FEW),
         (RAN, b""),
         (RAN, b"\x08\0\0\0\0\0\0\0{}      "[:9]),
         (RAN, struct.pack("<Q", 2**63) + FEW[8:]),
         (RAN, FEW[:-1]),
-        (RAN, FEW.replace(b"F32", b"F99")),
         (RAN, FEW.replace(b"[2]", b"[3]")),
         (RAN, save({str(i): torch.ones(1) for i in range(20_000)})),
         (RAN, save({"a": torch.zeros(worker.MOST_NUMBERS + 1, dtype=torch.bool)})),
@@ -369,45 +334,26 @@ def test_frames_that_are_not_an_answer(header, content):
     assert protocol.decode(header, content).status == "invalid answer"
 
 
-def test_decoded_answer():
-    header = {"status": "ran", "others": {"b": "NoneType", "c": "a\0b", "d": "\ud800", "e": ["x"]}}
-    header["texts"] = {"t": "half \ud800", "n": 7}
-    content = save({"a": torch.ones(2), "z": torch.zeros(1, dtype=torch.cfloat)})
-    reply = protocol.decode(header, content)
-    assert reply.status == "ran"
-    assert reply.outputs["a"].tolist() == [1, 1]
-    assert reply.outputs["b"] is None
-    assert not isinstance(reply.outputs["z"], torch.Tensor)
-    assert {type(reply.outputs[name]).__name__ for name in "cde"} == {"object"}
-    assert (reply.outputs["t"], reply.outputs["n"]) == ("half ?", "7")
-    assert protocol.decode({"status": "memory"}, b"").status == "memory"
-
-
-def test_result_files_of_all_kinds(tmp_path):
-    (tmp_path / "file").write_bytes(worker.frame({"a": 1}))
-    assert worker.left_behind(tmp_path / "file") == ({"a": 1}, b"")
-    (tmp_path / "link").symlink_to(tmp_path / "file")
-    os.mkfifo(tmp_path / "pipe")
-    (tmp_path / "folder").mkdir()
-    for name in ("missing", "link", "pipe", "folder"):
-        assert worker.left_behind(tmp_path / name) is None
-
-
-def test_encoded_outputs():
-    class Own(torch.Tensor):
-        pass
-
-    unusual = {
+def test_encoded_and_decoded_outputs():
+    tensors = {
+        "ones": torch.ones(2, requires_grad=True),
         "stretched": torch.zeros(1).expand(worker.MOST_NUMBERS + 1),
         "sparse": torch.ones(2).to_sparse(),
         "complex": torch.zeros(1, dtype=torch.cfloat),
     }
-    plain = {"right": torch.ones(2, requires_grad=True), "own": torch.zeros(3).as_subclass(Own)}
-    header, content = worker.encode({**unusual, **plain, "none": None, "text": "x" * 9999}, save)
-    assert header["others"] == dict.fromkeys(unusual, "UnusualTensor") | {"none": "NoneType"}
-    assert len(header["texts"]["text"]) == 2000
+    header, content = worker.encode({**tensors, "none": None, "text": "x" * 9999}, save)
     outputs = protocol.decode(header, content).outputs
-    assert {type(outputs[name]) for name in plain} == {torch.Tensor}
+    assert outputs["ones"].tolist() == [1, 1]
+    assert outputs["none"] is None
+    assert outputs["text"] == "x" * 2000
+    kinds = {type(outputs[name]).__name__ for name in ("stretched", "sparse", "complex")}
+    assert kinds == {"UnusualTensor"}
+    forged = {"status": "ran", "others": {"c": "a\0b", "e": ["x"]}, "texts": {"t": "half \ud800"}}
+    outputs = protocol.decode(forged, save({"z": torch.zeros(1, dtype=torch.cfloat)})).outputs
+    assert not isinstance(outputs["z"], torch.Tensor)
+    assert {type(outputs[name]).__name__ for name in "ce"} == {"object"}
+    assert outputs["t"] == "half ?"
+    assert protocol.decode({"status": "memory"}, b"").status == "memory"
 
 
 # ---------------------------------------------------------------------------------------------

@@ -45,47 +45,29 @@ def answered(given_code, name: str) -> str:
     return answers.put(answer, source=given_code["optimizer.py"].decode())
 
 
-class Renamed(ast.NodeTransformer):
-    """Other names for all variables and attributes."""
+class Disguise(ast.NodeTransformer):
+    """Other names, and lines and operations without effect."""
 
     def visit_Name(self, node):
         node.id = f"renamed_{len(node.id)}_{node.id[:1]}"
-        return node
+        read = isinstance(node.ctx, ast.Load)
+        return ast.parse(f"[{node.id}][0]", mode="eval").body if read else node
 
     def visit_Attribute(self, node):
         self.generic_visit(node)
         node.attr = f"other_{node.attr[:2]}"
         return node
 
-
-class NoOps(ast.NodeTransformer):
-    """Statements and operations without effect."""
-
-    def visit_Name(self, node):
-        read = isinstance(node.ctx, ast.Load)
-        return ast.parse(f"[{node.id}][0]", mode="eval").body if read else node
-
     def visit_FunctionDef(self, node):
         self.generic_visit(node)
-        node.body = [part for line in node.body for part in (ast.parse("0").body[0], line)]
+        node.body = [part for line in node.body for part in (line, ast.parse("0").body[0])]
         return node
-
-
-class Reordered(ast.NodeTransformer):
-    """The methods of a class the other way round."""
-
-    def visit_ClassDef(self, node):
-        node.body.reverse()
-        return node
-
-
-def changed(source: str, change: ast.NodeTransformer) -> str:
-    return ast.unparse(ast.fix_missing_locations(change.visit(ast.parse(source))))
 
 
 def disguised(source: str) -> str:
-    """Renamed, reformatted, with other comments and quotes; what it computes does not matter."""
-    lines = changed(source, Renamed()).split("\n")
+    """Also reformatted, with comments and other quotes; what it computes does not matter."""
+    tree = ast.fix_missing_locations(Disguise().visit(ast.parse(source)))
+    lines = ast.unparse(tree).split("\n")
     text = "\n\n".join(f"{line}  # step {i}" for i, line in enumerate(lines))
     return text.replace("    ", "  ").replace('"', "'")
 
@@ -100,19 +82,10 @@ def test_the_handout_s_code_is_nobody_s(given_code, known):
 
 
 @needs_ruff
-@pytest.mark.parametrize(
-    "change",
-    [
-        disguised,
-        lambda source: changed(source, NoOps()),
-        lambda source: changed(source, Reordered()),
-    ],
-    ids=["renamed and reformatted", "lines without effect", "reordered"],
-)
-def test_a_copy_is_found(given_code, known, change):
+def test_a_copy_is_found(given_code, known, tmp_path):
     source = answered(given_code, "one_vector")
     first = submission("a", given_code, source)
-    second = submission("b", given_code, change(source))
+    second = submission("b", given_code, disguised(source))
     third = submission("c", given_code, answered(given_code, "plain"))
     (pair,) = pairs([first, second, third], known)
     assert (pair.first, pair.second) == ("a", "b")
@@ -120,6 +93,10 @@ def test_a_copy_is_found(given_code, known, change):
     name, line = re.match(r"(\S+):(\d+) ", pair.first_place).groups()
     assert name == "optimizer.py"
     assert pair.first_place.endswith(source.split("\n")[int(line) - 1].strip())
+    similarity.write(tmp_path, [pair])
+    with open(tmp_path / "similarity.csv", newline="") as file:
+        (row,) = csv.DictReader(file)
+    assert (row["first"], row["second"]) == ("a", "b")
 
 
 # one_formula and decay_before are plain with a line or two changed: they are copies
@@ -135,18 +112,6 @@ def test_variants_written_apart_are_no_copies(given_code, known):
     sizes = [len(fingerprints(each.files, known)) for each in found]
     assert min(sizes) >= similarity.FEWEST  # all of them were compared
     assert pairs(found, known, threshold=0.0)
-
-
-@needs_ruff
-def test_the_report_is_written(tmp_path, given_code, known):
-    source = answered(given_code, "one_vector")
-    found = pairs([submission(name, given_code, source) for name in "ab"], known)
-    assert found[0].share == 1.0
-    similarity.write(tmp_path, found)
-    with open(tmp_path / "similarity.csv", newline="") as file:
-        (row,) = csv.DictReader(file)
-    assert (row["first"], row["second"], row["share"]) == ("a", "b", "1")
-    assert found[0].first_place.split()[0] in similarity.section(found)[2]
 
 
 def symbols(source: str) -> tuple[str, ...]:
@@ -185,45 +150,24 @@ def test_layout_names_comments_and_docstrings_vanish():
         assert symbols(one) != symbols(other)
 
 
-@pytest.mark.parametrize(
-    "same",
-    [
-        "0\nx = f(y)",
-        "x = f([y][0])",
-        "x = f((y,)[-1])",
-        "pass\nx = f(y)\nx = x",
-        "if True:\n    x = f(y)\nelse:\n    z = 3",
-        "if 0:\n    z = 3\nelse:\n    x = f(y)",
-        "while False:\n    z()\nx = f(y)",
-        "x = f(y if 1 else z)",
-        "assert True\nx = f(1 * y + 0)",
-        "x = f(+y ** 1)",
-        "x = (lambda: f(y / 1))()",
-        "'a text'\ny\ny.real\nx = f(y)",
-        "import q\nx = f(y)",
-    ],
-)
-def test_what_has_no_effect_vanishes(same):
-    assert symbols(same) == symbols("x = f(y)")
+EFFECTLESS = [
+    "0\nx = f(y)",
+    "x = f([y][0])",
+    "pass\nx = f(y)\nx = x",
+    "if True:\n    x = f(y)\nelse:\n    z = 3",
+    "while False:\n    z()\nx = f(y)",
+    "x = f(y if 1 else z)",
+    "assert True\nx = f(1 * y + 0)",
+    "x = (lambda: f(y / 1))()",
+    "'a text'\ny\ny.real\nx = f(y)",
+    "import q\nx = f(y)",
+]
+ACTING = ["x = f(y[0])", "x = f(2 * y)", "x = f(0 - y)", "x = f(1 / y)", "x = f(y, z)", "f(y)"]
 
 
-@pytest.mark.parametrize(
-    "other", ["x = f(y[0])", "x = f(2 * y)", "x = f(0 - y)", "x = f(1 / y)", "x = f(y, z)", "f(y)"]
-)
-def test_what_has_an_effect_stays(other):
-    assert symbols(other) != symbols("x = f(y)")
-
-
-def test_each_symbol_has_its_line():
-    assert symbols_of('"""a\nb\n"""\n# c\nf()\n').lines == (5, 5, 5)[: len(symbols("f()"))]
-    assert symbols_of("x = f(\n1,\n\n2)").lines == (1, 1, 1, 1, 2, 4)
-    assert symbols_of("x = (\n1 2").lines == (1, 1, 1, 2, 2)  # no Python: its words
-
-
-def test_deep_trees_are_read_as_words():
-    deep = "x = " + "(" * 150 + "1" + ")" * 150 + "\n"
-    assert symbols(deep * 3)
-    assert len(symbols("x = " + "-" * 5000 + "1")) > 100
+@pytest.mark.parametrize("source", [*EFFECTLESS, *ACTING])
+def test_only_what_has_no_effect_vanishes(source):
+    assert (symbols(source) == symbols("x = f(y)")) == (source in EFFECTLESS)
 
 
 def test_winnowing_keeps_the_smallest_of_each_window():
@@ -246,10 +190,8 @@ def test_no_text_stops_the_comparison(text):
 HOSTILE = {
     "quotes": "'\\" * 200_000,
     "one line": "x = " + "'a' " * 100_000,
-    "open strings": "\n".join(["x = '''"] * 50_000),
     "open brackets": "(" * 200_000,
     "indents": "\n".join(" " * (depth % 900) + "if x:" for depth in range(2000)),
-    "dots": "." * 400_000,
     "numbers": "1_" * 200_000,
     "continued": "\\\n" * 200_000,
 }

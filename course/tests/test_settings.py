@@ -10,12 +10,6 @@ from course.table import SETTINGS, read_settings
 from training.files.errors import InputError
 
 
-def test_the_settings_have_the_tables():
-    settings = read_settings(ROOT)
-    assert settings["leaderboard"] == {"attempts": 1, "exceptions": {}, "pseudonyms": True}
-    assert set(settings["manual"]) >= {"approach", "experiments", "analysis", "repository"}
-
-
 @pytest.mark.parametrize(
     ("old", "new", "fault"),
     [
@@ -24,22 +18,17 @@ def test_the_settings_have_the_tables():
         ("[points]", "[point]", "unknown table point"),
         ("[points]", "[points", "cannot be read"),
         ("attempts = 1", "attempts = -1", "leaderboard.attempts is -1"),
-        ("attempts = 1", 'attempts = "1"', "leaderboard.attempts is '1'"),
         ("attempts = 1", "attempts = true", "leaderboard.attempts is True"),
         ("attempts = 1", "", "has no leaderboard.attempts"),
-        ("exceptions = {}", "exceptions = 3", "not a table"),
         ("exceptions = {}", "exceptions = {a = 1.5}", "leaderboard.exceptions.a is 1.5"),
         ("approach = 20", "approach = nan", "manual.approach is nan"),
         ("packages = []", 'packages = "nltk"', "sandbox.packages is 'nltk', not a list of names"),
-        ("packages = []", "packages = [3]", "sandbox.packages is [3], not a list of names"),
         ("[extra]", "[extra]\nx = 3", "extra.x does not have part, points and title"),
         ("[extra]", '[extra]\nx = {part = 1, points = -1, title = ""}', "extra.x.points is -1"),
         ('part1 = ""', 'part1 = "1 Feb"', "late.part1 is '1 Feb', not a time such as 2027-02-01T"),
         ('part2 = ""', "part2 = 3", "late.part2 is 3, not a time"),
         ("days = 3", "days = -1", "late.days is -1, not a whole number"),
         ("cost = 10", "cost = 101", "late.cost is 101, not a number from 0 to 100"),
-        ("cost = 10", "cost = nan", "late.cost is nan"),
-        ("cost = 10", "", "has no late.cost"),
         ('visibility = "visible"', 'visibility = "red"', "gradescope.visibility is 'red'"),
         ("values = 0.5", "values = 0", "grading.shares.values is 0, not a number above 0"),
     ],

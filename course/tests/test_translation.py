@@ -77,11 +77,3 @@ def test_what_has_changed_is_named_and_stays_english():
         assert named[0] == "out of date: A long paragraph of three lines."
     assert "A long paragraph of three lines." in translate.translated(changed, later)
     assert later.find("A long paragraph of three lines.").msgstr == "Ein Absatz."
-
-
-def test_the_wrapping_of_the_english_does_not_matter():
-    assert translate.messages_of("a\nb") == translate.messages_of("a b") == ["a b"]
-
-
-def test_code_in_a_language_is_no_message():
-    assert translate.messages_of("```bash\nls\n```\n\n```\na → b\n```\n") == ["```\na → b\n```"]

@@ -169,7 +169,10 @@ def take(student: str, path: str | Path, part: int, limits: ArchiveLimits = LIMI
             parts = (listing.encode(), *(files[name] for name in sorted(files)))
             sha256 = hashlib.sha256(b"".join(parts)).hexdigest()
         else:
-            content = read_archive(path, limits)
+            with open_regular(path) as file:
+                content = file.read(limits.archive + 1)
+            if len(content) > limits.archive:
+                raise Refused(f"the zip has more than {limits.archive // MB} MB; {REMEDY}")
             sha256 = hashlib.sha256(content).hexdigest()
             files = choose(zip_entries(content, limits), part, reader, notes)
     except Refused as error:
@@ -177,15 +180,6 @@ def take(student: str, path: str | Path, part: int, limits: ArchiveLimits = LIMI
     except OSError as error:
         raise InputError(f"{path} cannot be read: {error}") from error
     return Submission(student, part, files, notes.lines(), refused, sha256)
-
-
-def read_archive(path: Path, limits: ArchiveLimits) -> bytes:
-    """A zip's bytes; Refused if they are too many."""
-    with open_regular(path) as file:
-        content = file.read(limits.archive + 1)
-    if len(content) > limits.archive:
-        raise Refused(f"the zip has more than {limits.archive // MB} MB; {REMEDY}")
-    return content
 
 
 def choose(entries: Iterable[Entry], part: int, reader: Reader, notes: Notes) -> dict[str, bytes]:
@@ -215,17 +209,13 @@ def choose(entries: Iterable[Entry], part: int, reader: Reader, notes: Notes) ->
                 put(modules, name, reader.read(entry), reader.limits, notes)
         else:
             notes.add(NESTED if ARCHIVE.search(name) else NOT_ASKED, name)
-    if sum(map(len, (*sources(files), *modules.values()))) > reader.limits.sources:
+    sources = [files[name] for name in files if name.endswith(".py")]
+    if sum(map(len, (*sources, *modules.values()))) > reader.limits.sources:
         raise Refused(f"more than {reader.limits.sources // MB} MB of Python files; {REMEDY}")
     files |= one_pdf(pdfs, named, reader, notes)
     if not files:
         raise Refused(f"none of the files that part {part} asks for is in it; {REMEDY}")
     return with_modules(files, modules, reader.limits, notes)
-
-
-def sources(files: Mapping[str, bytes]) -> Iterator[bytes]:
-    """What is in the Python files."""
-    return (content for name, content in files.items() if name.endswith(".py"))
 
 
 def put(

@@ -8,7 +8,7 @@ made.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
@@ -219,11 +219,6 @@ def decay_before() -> str:
     """The optimizer's source with the weight decay before the update."""
     with parse.ONE_AT_A_TIME:
         return put(read(VARIANTS, "optimizer.step/decay_before"))
-
-
-def case_as_json(case: adamw_cases.Case) -> dict[str, Any]:
-    """A case for the sandbox."""
-    return asdict(case)
 
 
 def runs_of(entry: GradedTask) -> dict[str, tuple[str, dict[str, Any]]]:

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from checks.findings import Finding, Mistake
 from checks.graded_tasks import GradedTask
-from checks.part1 import adamw_cases, adamw_mistakes, compare, runners
+from checks.part1 import adamw_cases, adamw_mistakes, compare, references, runners
 from checks.part2 import tasks as part2_tasks
 from course.grading.judging.hidden import Hidden, runs_of
 
@@ -190,7 +190,7 @@ def mistakes_in(entry: GradedTask, outputs: Mapping[str, Any]) -> list[Mistake]:
     for group in runners.groups_of(entry.id):
         run_outputs = of_run(outputs, f"{PUBLIC} {group}")
         shown = str(run_outputs.get("error", "")) if "error kind" in run_outputs else run_outputs
-        mistakes, _ = adamw_mistakes.known_mistakes(group).find(shown, decisive="values")
+        mistakes, _ = references.known_mistakes(group).find(shown, decisive="values")
         if mistakes:
             return mistakes
     return []

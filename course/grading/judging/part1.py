@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
+
 from torch import Tensor
 
 from checks.part1.references import load_references
@@ -37,7 +39,7 @@ def jobs_for(context: GradingContext, submission: Submission, seed: int) -> list
             continue
         if entry.id == OPTIMIZER:
             run = "course.grading.sandbox.runs:optimizer"
-            cases = [hidden.case_as_json(case) for case in hidden.make_cases(seed)]
+            cases = [asdict(case) for case in hidden.make_cases(seed)]
             arguments = {"cases": cases, "seed": seed % PERIOD}
         else:
             run = "course.grading.sandbox.runs:part_1"

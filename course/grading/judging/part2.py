@@ -140,7 +140,8 @@ class Findings:
     def of(self, name: str) -> list[Finding]:
         """Findings of a job: a task's id, and perhaps REPAIRED."""
         if name not in self.known:
-            self.known[name] = self.in_both_rounds(name)
+            first = self.first(name)
+            self.known[name] = self.later(name, first) if self.goes_on(name) else first
         return self.known[name]
 
     def goes_on(self, name: str) -> bool:
@@ -158,11 +159,8 @@ class Findings:
             findings = [replace(f, kind=error.kind) for f in findings]
         return findings
 
-    def in_both_rounds(self, name: str) -> list[Finding]:
-        """What both rounds show."""
-        findings = self.first(name)
-        if not self.goes_on(name):
-            return findings
+    def later(self, name: str, findings: list[Finding]) -> list[Finding]:
+        """What the second round adds to the first one's findings."""
         answer = self.replies.get(name, protocol.Reply("invalid answer"))
         if answer.status != "ran":
             return [Finding("error", judge.LACKING[answer.status])]
@@ -172,10 +170,6 @@ class Findings:
     def conclude(self, entry: GradedTask) -> list[Finding]:
         """Which of a task's findings count."""
         return part2_tasks.conclude(entry, self.of, lambda: True)
-
-    def init_is_wrong(self) -> bool:
-        """Whether Task 2.1 is."""
-        return bool(part2_tasks.faults(INIT, self.of))
 
     def repairable(self, entry: GradedTask) -> bool:
         """Whether a task is wrong perhaps because an earlier one is, and that can be put right."""
@@ -199,7 +193,8 @@ def without_flags(entry: GradedTask, findings: Findings) -> judge.Verdict:
         task_findings = [part2_tasks.with_source(entry, finding) for finding in findings.of(again)]
         if lost_rows(task_findings) <= {*KINDS[entry.id]}:
             judged_again = judged(entry, task_findings, [AGAIN])
-            if faulty(task_findings) and findings.init_is_wrong():  # it may come from there
+            init_is_wrong = bool(part2_tasks.faults(INIT, findings.of))
+            if faulty(task_findings) and init_is_wrong:  # it may come from there
                 messages = [finding.text for finding in findings.conclude(entry)]
                 return judge.Verdict("waits", judged_again.rows, messages)
             return judged_again

@@ -102,7 +102,11 @@ def load_gold(*folders: Path, secret: str) -> dict[tuple[str, str], Gold]:
             path = next((f / name for f in folders if (f / name).is_file()), None)
             if path is None:
                 continue
-            rows = _labelled_rows(path, label, classes)
+            # a labelled test file is read as a dev file: rows (text …, label, id)
+            if label == "sentiment":
+                rows = load_data(path, "dev", classes)
+            else:
+                rows = load_pairs(path, "dev", label)
             ids = tuple(row[-1] for row in rows)
             labels = np.array([row[-2] for row in rows])
             public = np.array([is_public(key, secret) for key in ids])
@@ -112,13 +116,6 @@ def load_gold(*folders: Path, secret: str) -> dict[tuple[str, str], Gold]:
         listed = ", ".join(map(str, folders))
         raise InputError(f"no labelled file (ids-sst-test.csv, …) in {listed}; name its folder")
     return gold
-
-
-def _labelled_rows(path: Path, label: str, classes: int | None) -> list[tuple]:
-    # a labelled test file is read as a dev file: rows (text …, label, id)
-    if label == "sentiment":
-        return load_data(path, "dev", classes)
-    return load_pairs(path, "dev", label)
 
 
 def twins(texts: Iterable[tuple]) -> tuple[tuple[int, ...], ...]:
@@ -235,14 +232,10 @@ def odd(predicted: np.ndarray, gold: Gold) -> list[str]:
         sentences.append(
             f"{len(differ)} of {len(gold.twins)} texts that are there twice have 2 answers"
         )
-    if not gold.classes and len(set(predicted)) > 1 and all(map(is_round, predicted)):
+    one_decimal = all(float(value) == round(float(value), 1) for value in predicted)
+    if not gold.classes and len(set(predicted)) > 1 and one_decimal:
         sentences.append("all similarities have one decimal at most")
     return sentences
-
-
-def is_round(value: float) -> bool:
-    """Whether a number has one decimal at most."""
-    return float(value) == round(float(value), 1)
 
 
 def packed(predicted: np.ndarray, gold: Gold) -> str:

@@ -294,7 +294,9 @@ def write_all(
     names: Mapping[str, str],
     gold: Labels | None = None,
 ) -> set[str]:
-    """Add to OUT's history, write the pages and tables; who may see the test scores of this result.
+    """Add to OUT's history, write the tables; who may see the test scores of this result.
+
+    leaderboard.html and .csv are for students, staff-leaderboard.html and .csv for staff.
 
     Args:
         settings: settings.toml, checked.
@@ -304,34 +306,20 @@ def write_all(
     """
     add_to_history(out / HISTORY, results, times)
     history = read_history(out / HISTORY)
-    write(out, results, history, settings, names, gold)
-    return {
-        result["student"]
-        for result in results
-        if result["status"] == "graded" and counts_on_test(result, history, settings["leaderboard"])
-    }
-
-
-def write(
-    out: Path,
-    results: Sequence[Result],
-    history: Sequence[Mapping],
-    settings: Mapping[str, Any],
-    names: Mapping[str, str],
-    gold: Labels | None = None,
-) -> None:
-    """leaderboard.html and .csv for students, staff-leaderboard.html and .csv for staff."""
     board, course = settings["leaderboard"], settings["course"]
-    title = f"{course['name']}: leaderboard"
     groups = len({result["student"] for result in results})
     for name, shown in (("leaderboard", names), ("staff-leaderboard", None)):
         tables = sections(results, history, board, shown, gold)
         lead = f"{course['term']} · {groups} groups".removeprefix(" · ")
         if shown is None:
             lead = f"Not for students: holds the private half. {lead}"
-        html = page(title, lead, [section[:3] for section in tables])
+        html = page(f"{course['name']}: leaderboard", lead, [section[:3] for section in tables])
         write_text(out / f"{name}.html", html)
         rows = [{"table": heading, **row} for heading, _, _, rows in tables for row in rows]
         keys = [key for part in sorted({r["part"] for r in results}) for key in COLUMNS[part]]
-        columns = ["table", "rank", "places", "student", *keys, "note"]
-        write_csv(out / f"{name}.csv", columns, rows)
+        write_csv(out / f"{name}.csv", ["table", "rank", "places", "student", *keys, "note"], rows)
+    return {
+        result["student"]
+        for result in results
+        if result["status"] == "graded" and counts_on_test(result, history, board)
+    }

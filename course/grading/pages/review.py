@@ -26,30 +26,21 @@ def to_look_at(results: Sequence[Result], highest: Mapping[str, float]) -> dict[
         sentences += [
             f"{entry['file']}: {text}" for entry in entries for text in entry.get("odd", ())
         ]
-        sentences += [*too_good(entries, highest), *unimportable(result)]
+        sentences += too_good(entries, highest)
+        crashed = [task["number"] for task in result["tasks"] if task["status"] == "crashed"]
+        sentences += [f"crashed: {', '.join(crashed)}"] if crashed else []
         sentences += result.get("flags", [])
         if sentences:
             sentences_of[result["student"]] = sentences
     return sentences_of
 
 
-def unimportable(result: Result) -> list[str]:
-    """The tasks whose program ended before the function did."""
-    crashed = [task["number"] for task in result["tasks"] if task["status"] == "crashed"]
-    return [f"crashed: {', '.join(crashed)}"] if crashed else []
-
-
 def not_there(entries: Sequence[Mapping]) -> list[str]:
     """Which required files of predictions were not handed in."""
-    lacking = [entry["file"] for entry in entries if is_missing(entry)]
+    lacking = [e["file"] for e in entries if e.get("faults") and not e.get("sha256")]
     if len(lacking) == len(entries):
         return ["no predictions handed in"] if entries else []
     return [f"no {name}" for name in lacking]
-
-
-def is_missing(entry: Mapping[str, Any]) -> bool:
-    """Whether a file of predictions is not there."""
-    return not entry.get("sha256") and bool(entry.get("faults"))
 
 
 def owners_of(results: Sequence[Result]) -> dict[str, list[tuple[str, str]]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
@@ -79,7 +79,11 @@ def run_worker(
     """
     longest = max(job["seconds"] for job in jobs)
     limits = replace(context.limits, quiet_s=context.limits.quiet_s + longest)
-    request = {"limits": asdict(limits), "jobs": jobs, **preparation(jobs)}
+    # what the program does before its tasks pays where several of them need it
+    scripts = any(SCRIPTS & job["files"].keys() for job in jobs)
+    request = {"limits": asdict(limits), "jobs": jobs}
+    request["imports"] = [*IMPORTS, *IMPORTS_OF_SCRIPTS * scripts]
+    request["gradients"] = any(job["name"] != OPTIMIZER for job in jobs)
     request["hidden"] = packages.hidden(packages.allowed_by(context.settings))
     staff, course = (context.stage / name for name in ("staff", "handout"))
     worker = staff / "course" / "grading" / "sandbox" / "worker.py"
@@ -89,13 +93,6 @@ def run_worker(
     if not frames or "layers" not in frames[0][0]:
         raise RuntimeError(f"the sandbox did not start ({ended.status}): {ended.printed[-500:]}")
     return ended, frames
-
-
-def preparation(jobs: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """What the program does before its tasks: it pays where several of them need it."""
-    scripts = any(SCRIPTS & job["files"].keys() for job in jobs)
-    gradients = any(job["name"] != OPTIMIZER for job in jobs)
-    return {"imports": [*IMPORTS, *IMPORTS_OF_SCRIPTS * scripts], "gradients": gradients}
 
 
 def frames_in(answer: bytes) -> list[Frame]:
@@ -127,14 +124,11 @@ def decode(header: Mapping[str, Any], content: bytes) -> Reply:
         name: tensor if tensor.dtype in NUMBERS else stand_in(str(tensor.dtype))
         for name, tensor in tensors.items()
     }
-    outputs |= {name: speakable(text)[:2000] for name, text in texts.items()}
+    # no file can hold halves of characters
+    speakable = {n: str(text).encode(errors="replace").decode() for n, text in texts.items()}
+    outputs |= {name: text[:2000] for name, text in speakable.items()}
     outputs |= {n: None if kind == "NoneType" else stand_in(kind) for n, kind in others.items()}
     return Reply("ran", outputs)
-
-
-def speakable(text: Any) -> str:
-    """A text without halves of characters, which no file can hold."""
-    return str(text).encode(errors="replace").decode()
 
 
 def stand_in(kind: Any) -> Any:
