@@ -89,7 +89,12 @@ def sentiment(files: dict[str, str]) -> None:
     show("SST", "the most frequent class", np.mean(expected == np.bincount(labels).argmax()))
     for name, (x, y) in {"counts": numbers, "TF-IDF": words, "TF-IDF and counts": both}.items():
         model = LogisticRegressionCV(
-            Cs=5, cv=3, max_iter=2000, l1_ratios=(0,), use_legacy_attributes=False
+            Cs=5,
+            cv=3,
+            max_iter=2000,
+            scoring="accuracy",
+            l1_ratios=(0,),
+            use_legacy_attributes=False,
         )
         show("SST", name, model.fit(x, labels).score(y, expected))
 
