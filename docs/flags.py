@@ -8,6 +8,7 @@ from __future__ import annotations
 import importlib
 import sys
 from dataclasses import MISSING, fields
+from html import escape
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -16,11 +17,18 @@ sys.path.insert(0, str(ROOT))
 from training.files.writing import atomic_write
 
 PAGE = ROOT / "docs" / "flags.md"
-SHARED = ("training.cli.flags", "TrainingFlags")
-SCRIPTS = {  # the dataclass of each script's flags
+SHARED = "Every script that trains"
+DATACLASSES = {  # of the flags that all scripts share, and of each script's flags
+    SHARED: ("training.cli.flags", "TrainingFlags"),
     "classifier.py": ("training.cli.sentiment_flags", "ClassifierFlags"),
     "multitask_classifier.py": ("multitask_classifier", "MultitaskFlags"),
+    "extensions/multitask.py": ("extensions.flags", "TechniqueFlags"),
+    "pretraining/pretrain.py": ("pretraining.flags", "PretrainingFlags"),
+    "lessons/token_classifier.py": ("lessons.token_classifier", "TokenFlags"),
+    "lessons/question_answering.py": ("lessons.question_answering", "AnswerFlags"),
+    "lessons/distil.py": ("lessons.distil", "DistilFlags"),
 }
+BUILT_ON = {"extensions/multitask.py": "multitask_classifier.py"}  # and has its flags as well
 
 
 def flags_of(kind: type) -> dict[str, tuple[str, str]]:
@@ -31,28 +39,36 @@ def flags_of(kind: type) -> dict[str, tuple[str, str]]:
             continue
         options = setting.metadata["options"]
         default = setting.default_factory() if setting.default is MISSING else setting.default
-        shown = ",".join(default) if isinstance(default, list) else default
-        choices = f" ({', '.join(map(str, options['choices']))})" if "choices" in options else ""
-        cell = "" if default is None else "off" if default is False else f"`{shown}`"
-        rows[f"--{setting.name}"] = (cell, options.get("help", "") + choices)
+        between = " " if "nargs" in options else ","
+        shown = between.join(map(str, default)) if isinstance(default, list) else str(default)
+        in_words = {"None": "", "": "", "False": "off", "True": "on"}
+        what = options.get("help", "").replace("%(default)s", shown).replace("%%", "%")
+        if "choices" in options:
+            what += f" ({', '.join(map(str, options['choices']))})"
+        rows[f"--{setting.name}"] = (in_words.get(shown, f"`{shown}`"), escape(what.strip(), False))
     return rows
 
 
 def page() -> str:
     """The page's text: what all scripts share, then what each adds or changes."""
-    load = {
-        name: getattr(importlib.import_module(module), kind)
-        for name, (module, kind) in {"": SHARED, **SCRIPTS}.items()
+    flags = {
+        name: flags_of(getattr(importlib.import_module(module), kind))
+        for name, (module, kind) in DATACLASSES.items()
     }
-    shared = flags_of(load.pop(""))
-    text = ["# All flags", "", "Written by `python docs/flags.py` from the scripts themselves.", ""]
-    tables = {"Every script that trains": shared}
-    for name, kind in load.items():
-        own = {flag: row for flag, row in flags_of(kind).items() if shared.get(flag) != row}
-        tables[f"`{name}` besides"] = own
-    for title, rows in tables.items():
+    text = ["# All flags", "", "Written by `python docs/flags.py` from the scripts themselves."]
+    text += ["Flags that exclude one another are only in a script's `--help`.", ""]
+    for name, rows in flags.items():
+        title = name if name == SHARED else f"`{name}` besides"
+        known = {} if name == SHARED else dict(flags[SHARED])
+        if base := BUILT_ON.get(name):
+            title += f", and all of `{base}`"
+            known |= flags[base]
         text += [f"## {title}", "", "| flag | default | what |", "|---|---|---|"]
-        text += [f"| `{flag}` | {default} | {what} |" for flag, (default, what) in rows.items()]
+        text += [
+            f"| `{flag}` | {default} | {what} |"
+            for flag, (default, what) in rows.items()
+            if known.get(flag) != (default, what)
+        ]
         text.append("")
     return "\n".join(text)
 

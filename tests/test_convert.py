@@ -2,7 +2,6 @@
 
 import gzip
 import json
-import sys
 from pathlib import Path
 
 import pandas as pd
@@ -49,9 +48,6 @@ def test_the_split_of_the_reviews(convert, reviews, tmp_path):
     assert "3 texts of IMDB's test half are in its training half" in done.out
     tested = sum(text.startswith("seen twice") for text, *_ in rows["test"])
     assert f"{tested} of the 40 test texts made here are in" in done.out
-    first = (tmp_path / "out/train.csv").read_bytes()
-    convert("imdb", reviews, "--out", tmp_path / "out", "--seed", 3)
-    assert (tmp_path / "out/train.csv").read_bytes() == first
 
 
 def test_the_reviews_as_their_authors_pack_them(convert, reviews, tmp_path):
@@ -105,14 +101,11 @@ def test_few_labels_are_a_sample(convert, tmp_path):
     assert set(more) < set(load_data(whole, "dev"))
     assert [key for *_, key in more] != [f"id-{i}" for i in range(30)]  # not the first ones
     first = (tmp_path / "few/train-10.csv").read_bytes()
-    succeeded(convert("few", whole, "--rows", 10, "--out", tmp_path / "few"))
-    assert (tmp_path / "few/train-10.csv").read_bytes() == first
     succeeded(convert("few", whole, "--rows", 10, "--out", tmp_path / "few", "--seed", 1))
     assert (tmp_path / "few/train-10.csv").read_bytes() != first
     done = convert("few", whole, "--rows", 61, "--out", tmp_path / "more")
     assert_refused(done, "train.csv has 60 rows, fewer than --rows 61", code=1)
     assert "few needs --rows" in convert("few", whole, "--out", tmp_path / "more").err
-    assert "few needs --rows" in convert("text", whole, "--rows", 3, "--out", tmp_path).err
 
 
 @pytest.mark.parametrize(
@@ -161,8 +154,6 @@ def test_relations(convert, tmp_path):
         file.write("one more\n")
     said = "s1.test, s2.test and labels.test have 4, 5 and 4 lines"
     assert_refused(convert("snli", folder, "--out", tmp_path), said, code=1)
-    (folder / "s1.dev").unlink()
-    assert "s1.dev cannot be read" in convert("snli", folder, "--out", tmp_path).err
 
 
 def a_relation_table(path, column, rows, opened=open):
@@ -172,7 +163,7 @@ def a_relation_table(path, column, rows, opened=open):
         file.write("\n".join(lines) + "\n")
 
 
-def test_multinli_in_both_forms(convert, tmp_path):
+def test_multinli(convert, tmp_path):
     labels = ["neutral", "-", "entailment"]
     for split in ("train", "dev_matched"):
         rows = [
@@ -186,17 +177,6 @@ def test_multinli_in_both_forms(convert, tmp_path):
         ("dev_matched b", 2, "dev-1"),
     ]
     assert rows[1][0] == '"2 a'
-    for split in ("train", "dev_matched"):
-        (tmp_path / f"multinli_1.0_{split}.txt").unlink()
-        text = "".join(
-            json.dumps({"gold_label": label, "sentence1": f'"{i} a', "sentence2": f"{split} b"})
-            + "\n"
-            for i, label in enumerate(labels)
-        )
-        (tmp_path / f"multinli_1.0_{split}.jsonl").write_text(text)
-    succeeded(convert("multinli", tmp_path, "--out", tmp_path / "jsonl"))
-    for name in ("nli-train.csv", "nli-dev.csv"):
-        assert (tmp_path / "jsonl" / name).read_bytes() == (tmp_path / "txt" / name).read_bytes()
     done = convert("multinli", tmp_path / "txt", "--out", tmp_path / "none")
     assert_refused(done, "has neither multinli_1.0_train.jsonl nor .txt", code=1)
 
@@ -218,9 +198,6 @@ def test_files_of_pairs(convert, tmp_path):
     a_relation_table(nli, "gold", rows, gzip.open)
     said = "lacks the column label or score: is it AllNLI or stsbenchmark?"
     assert_refused(convert("pairs", nli, "--out", tmp_path / "out"), said, code=1)
-    nli.write_bytes(b"not packed")
-    done = convert("pairs", nli, "--out", tmp_path / "out")
-    assert_refused(done, "AllNLI.tsv.gz cannot be read", code=1)
 
 
 def test_texts_alone(convert, tmp_path):
@@ -228,29 +205,23 @@ def test_texts_alone(convert, tmp_path):
     table = tmp_path / "pairs.csv"
     rows = "0\ta\tone \u00a0two\tthree\t1\n1\tb\tthree\t \t0\n"
     table.write_text("\tid\tsentence1\tsentence2\tis_duplicate\n" + rows)
-    done = succeeded(convert("text", table, "--out", tmp_path / "out"))
+    succeeded(convert("text", table, "--out", tmp_path / "out"))
     assert (tmp_path / "out" / "pairs.txt").read_text() == "one two\n\nthree\n"
-    table.write_text("\tid\tlabel\n0\ta\t1\n")
-    done = convert("text", table, "--out", tmp_path / "out")
-    assert_refused(done, f"error: {table}", "sentence", code=1)
-    said = f"error: no file {tmp_path}; text converts a file, not a folder\n"
-    assert convert("text", tmp_path, "--out", tmp_path).err == said
+    done = convert("text", tmp_path, "--out", tmp_path)
+    assert_refused(done, f"no file {tmp_path}", code=1)
 
 
-def test_parts_of_speech(convert, tmp_path, monkeypatch):
+def test_parts_of_speech(convert, tmp_path):
     """What lessons/word_tagger.py reads; a text whose words textblob takes apart is left out."""
     pytest.importorskip("textblob", reason="no textblob: pip install -r requirements-dev.txt")
     table = tmp_path / "films.csv"
     rows = "0\ta\tThe old film sings .\t1\n1\tb\tJohn never sleeps !\t0\n"
     table.write_text("\tid\tsentence\tsentiment\n" + rows)
-    done = succeeded(convert("speech", table, "--out", tmp_path / "out"))
+    succeeded(convert("speech", table, "--out", tmp_path / "out"))
     first, second = read_sentences(tmp_path / "out" / "films.txt", any_tags=True)
     assert list(first.words) == ["The", "old", "film", "sings", "."]
     assert list(first.tags) == ["DT", "JJ", "NN", "VBZ", "."]
     assert list(second.tags) == ["NNP", "RB", "VBZ", "."]
-    monkeypatch.setitem(sys.modules, "textblob.taggers", None)
-    done = convert("speech", table, "--out", tmp_path / "out")
-    assert done.err == "error: parts of speech need textblob: pip install textblob\n"
 
 
 def test_quora_is_cut_so_that_no_question_is_in_both(tmp_path, convert):

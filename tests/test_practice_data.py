@@ -85,15 +85,8 @@ FAULTS = {
         each_row(list.pop),
         {"file format", "row counts", "class balance"},
     ),
-    "label in a test file": (
-        "sts-test-student.csv",
-        each_row(lambda row: row.append("1")),
-        {"file format", "row counts"},
-    ),
     "columns in another order": ("ids-sst-dev.csv", each_row(swap_columns), {"file format", "ids"}),
-    "named index column": ("quora-dev.csv", set_cell(0, 0, "index"), {"file format"}),
     "empty cell": ("quora-dev.csv", set_cell(5, 3, ""), {"file format"}),
-    "blank before a sentence": ("quora-dev.csv", set_cell(5, 3, " Why not?"), {"file format"}),
     "wrong index": ("quora-dev.csv", set_cell(5, 0, "9"), {"file format"}),
     "missing row": ("quora-dev.csv", drop_last_row, {"row counts"}),
     "long review": (
@@ -101,13 +94,7 @@ FAULTS = {
         set_cell(3, 2, " ".join(f"word{k}" for k in range(151))),
         {"review lengths"},
     ),
-    "short review": (
-        "ids-cfimdb-train.csv",
-        set_cell(3, 2, " ".join(f"word{k}" for k in range(59))),
-        {"review lengths"},
-    ),
     "score between the steps": ("sts-dev.csv", set_cell(1, 4, "0.1"), {"label values"}),
-    "score above 5": ("sts-dev.csv", set_cell(1, 4, "5.2"), {"label values"}),
     "label spelled otherwise": ("quora-dev.csv", set_cell(1, 4, "1"), {"label values"}),
     "short id": ("sts-train.csv", set_cell(7, 1, "0123456789abcdef01234567"), {"ids"}),
     "id twice": ("sts-train.csv", copy_cell(7, 8, 1), {"ids"}),
@@ -122,7 +109,6 @@ FAULTS = {
         set_labels(lambda label: min(label, "4.4")),
         {"similarity grades"},
     ),
-    "same sentence": ("ids-sst-train.csv", copy_cell(8, 9, 2), {"duplicates"}),
     "same but for case and punctuation": (
         "quora-train.csv",
         copy_cell(8, 9, 3, lambda text: text.upper().replace("?", " !")),
@@ -166,10 +152,8 @@ def cell(path: Path, row: int, column: int) -> str:
     [
         (None, "is missing"),
         (b"", "is not a table"),
-        (b"\tid\tsentence\tsentiment\r\n", "carriage returns"),
         (b"\tid\tsentence\tsentiment\n0\t\xff\tx\t1\n", "not UTF-8"),
         (b'\tid\tsentence\tsentiment\n0\tx\t"y\t1\n', "is not a table"),
-        (b",id,sentence,sentiment\n", "header"),
     ],
 )
 def test_a_file_that_is_no_table_is_reported_with_all_else(copy, content, message):
@@ -198,27 +182,12 @@ def test_test_labels_must_fit_the_test_files(copy, change, message):
     assert message in faults[0]
 
 
-@pytest.mark.skipif(not GOLD.is_dir(), reason="no course/gold here: a student's copy has none")
-def test_test_labels_are_checked_like_all_others(copy):
-    edit(copy / "gold" / "ids-sst-test.csv", one_class_less)
-    edit(copy / "gold" / "sts-test.csv", set_cell(1, 4, "0.1"))
-    found = script.check(copy / "data", copy / "gold")
-    assert {title for title, faults in found.items() if faults} == {"class balance", "label values"}
-
-
 def test_it_prints_a_line_a_check_and_all_faults_at_once(copy, tmp_path):
     edit(copy / "data" / "sts-train.csv", copy_cell(7, 8, 1))
     edit(copy / "data" / "quora-dev.csv", drop_last_row)
     flags = ("--data", copy / "data", "--gold", copy / "no gold")
     result = as_process(ROOT / "data/check_practice.py", *flags, folder=tmp_path)
     assert_refused(result, "2 of 10 checks found faults", code=1)
-    note, *lines = result.out.splitlines()
-    assert "the test labels were not checked" in note
-    assert "FAULT  row counts: quora-dev.csv has 99 rows instead of 100" in result.out
-    assert [line.split()[0] for line in lines].count("FAULT") == 2
-    assert len(lines) == len(script.CHECKS) - 1
-
-
-def test_it_wants_a_folder(run_script_here, tmp_path):
-    result = run_script_here(script, "--data", tmp_path / "nowhere")
-    assert_refused(result, "give --data", code=1)
+    _, *lines = result.out.splitlines()
+    assert "FAULT  row counts: quora-dev.csv has 99 rows instead of 100" in lines
+    assert len(lines) == len(script.CHECKS) - 1  # all but the test labels

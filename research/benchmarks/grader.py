@@ -53,7 +53,6 @@ from training.cli.arguments import OneLineParser, positive_int
 from training.cli.scripts import run_script
 
 GOLD = (ROOT / "course" / "gold", ROOT / "data" / "practice")
-SAME = "the same results"
 PART_1 = [entry for entry in GRADED_TASKS if entry.part == 1]
 
 
@@ -170,29 +169,6 @@ def results(out: Path) -> dict[str, str]:
     return found
 
 
-def same(found: Mapping[str, str], expected: Mapping[str, str]) -> str:
-    """Whether results are the same, in words; what differs is printed.
-
-    Of hostile ones, which may return other random numbers each time, statuses and points count.
-    """
-    fine = found.keys() == expected.keys()
-    for name in found.keys() & expected.keys():
-        one, other = json.loads(found[name]), json.loads(expected[name])
-        if name.endswith("_hostile.json"):
-            one, other = map(outcome, (one, other))
-            fine &= one == other
-        else:
-            fine &= found[name] == expected[name]
-        tell_apart(name, one, other)
-    return SAME if fine else "DIFFERENT RESULTS"
-
-
-def outcome(result: Mapping[str, Any]) -> dict[str, Any]:
-    """Status and points of a submission and its tasks."""
-    tasks = [{key: task[key] for key in ("number", "status", "points")} for task in result["tasks"]]
-    return {"status": result["status"], "points": result["points"], "tasks": tasks}
-
-
 def new_out(folder: Path) -> Path:
     """A folder for results with one secret for all batches."""
     folder.mkdir(mode=0o700)
@@ -208,18 +184,16 @@ def batch(folder: Path, count: int, j: int) -> dict[str, str]:
     seconds, memory = grade(folder / "all", out, j)
     found = [json.loads(text) for text in results(out).values()]
     print(f"{len(found)} of {count} with -j {j}: {seconds:.0f} s, {seconds / count:.2f} s each")
-    quarter = max(1, len(memory) // 4)
-    parts = [memory[i : i + quarter] for i in range(quarter, 4 * quarter, quarter)]
-    shown = ", ".join(f"{statistics.median(part):.0f}" for part in parts if part)
-    print(f"memory of the grading process: at most {max(memory):.0f} MB; medians of the")
-    print(f"  second, third and last quarter of the time: {shown} MB")
+    half = len(memory) // 2
+    print(f"memory of the grading process: at most {max(memory):.0f} MB, in the second half of the")
+    print(f"  time {statistics.median(memory[half:]):.0f} MB (median)")
     for kind in ("solution", "variant", "mistake", "empty", "hostile"):
         of_kind = [result for result in found if result["student"].endswith(f"_{kind}")]
         points = [result["points"] for result in of_kind]
         if points:
             statuses = sorted({result["status"] for result in of_kind})
-            said = f"{min(points):g} to {max(points):g} points, {', '.join(statuses)}"
-            print(f"  {kind:9}{len(points):4}   {said}")
+            line = f"{min(points):g} to {max(points):g} points, {', '.join(statuses)}"
+            print(f"  {kind:9}{len(points):4}   {line}")
     sys.stdout.flush()
     return results(out)
 
@@ -234,11 +208,12 @@ def killed(folder: Path, expected: dict[str, str], j: int, times: int = 5) -> bo
         now = {path: path.stat().st_mtime_ns for path in (out / "results").glob("*.json")}
         again += sum(now[path] != time for path, time in seen.items())
         seen = now
-    said, one, other = same(results(out), expected), table(out), table(folder / "out")
-    said = said if one == other else f"{said}, ANOTHER TABLE"
-    print(f"{len(expected)} with -j {j}, killed at {points} results: {said}, ", end="")
-    print(f"{again} graded twice, {seconds:.0f} s", flush=True)
-    return said == SAME and not again
+    changed = different(results(out), expected)
+    if table(out) != table(folder / "out"):
+        changed.append("grades.csv")
+    print(f"{len(expected)} with -j {j}, killed at {points} results, {seconds:.0f} s:")
+    print(f"  other results: {', '.join(changed) or 'none'}; graded twice: {again}", flush=True)
+    return not (changed or again)
 
 
 def table(out: Path) -> list[dict[str, str]]:
@@ -247,15 +222,27 @@ def table(out: Path) -> list[dict[str, str]]:
         return [{k: v for k, v in row.items() if k != "seconds"} for row in csv.DictReader(file)]
 
 
-def tell_apart(name: str, first: dict[str, Any], second: dict[str, Any]) -> None:
-    """Print what differs between two results of a submission."""
-    pairs = {key: (first.get(key), second.get(key)) for key in first.keys() | second.keys()}
-    for one_task, other in zip(*pairs.pop("tasks", ((), ())), strict=False):
-        for key in one_task.keys() | other.keys():
-            pairs[f"{one_task['number']} {key}"] = one_task.get(key), other.get(key)
-    for key, (a, b) in pairs.items():
-        if a != b:
-            print(f"  {name} {key}: {a!r:.100} and {b!r:.100}", flush=True)
+def different(found: Mapping[str, str], expected: Mapping[str, str]) -> list[str]:
+    """The submissions whose results differ.
+
+    Of hostile ones, which may return other random numbers each time, statuses and points count.
+    """
+    names = found.keys() | expected.keys()
+    return [
+        name
+        for name in sorted(names)
+        if not (name in found and name in expected)
+        or outcome(name, found[name]) != outcome(name, expected[name])
+    ]
+
+
+def outcome(name: str, text: str) -> dict[str, Any]:
+    """A result; of a hostile submission the status and points of it and its tasks."""
+    result = json.loads(text)
+    if not name.endswith("_hostile.json"):
+        return result
+    tasks = [{key: task[key] for key in ("number", "status", "points")} for task in result["tasks"]]
+    return {"status": result["status"], "points": result["points"], "tasks": tasks}
 
 
 # ---------------------------------------------------------------------------------------------

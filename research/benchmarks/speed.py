@@ -9,8 +9,6 @@ Prints Markdown tables, values as median (minimum–maximum) over the repeats:
                trainer, transformers.Trainer with its defaults; grouped, the same with grouping by
                length and bf16
     frozen     --option pretrain: ours, which encodes once, and plain
-    inference  vectors of all sentences of SST and CFIMDB, by ours, transformers and
-               sentence-transformers; first it is checked that all give the same vectors
     length     how a step's cost grows with the length of the sentences
 Each contender runs in a process of its own (speed_jobs.py). -P keeps our datasets.py from shadowing
 a library that Trainer looks for. Needs:
@@ -29,7 +27,6 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import SimpleNamespace
 
-import numpy as np
 import torch
 
 ROOT = Path(__file__).resolve().parent.parent.parent
@@ -49,16 +46,8 @@ JOBS = Path(__file__).with_name("speed_jobs.py")
 FINETUNE = ("ours", "as written", "plain", "trainer", "grouped")
 ON_GPU = ("ours", "ours, compiled", "plain", "trainer", "grouped")
 FROZEN = ("ours", "plain")
-ENCODERS = (
-    "ours", "transformers", "transformers, sorted, bf16", "sentence-transformers",
-    "sentence-transformers, bf16",
-)  # fmt: skip
 FROZEN_EPOCHS = 3
-TRAINING_ROWS = 640  # unless --rows says otherwise
-INFERENCE_BATCH = 32  # the default of sentence-transformers
-CHECKED = 64  # sentences of each data set whose vectors are compared
-# Largest difference of a component of two unit vectors: of fp32, and of bf16 with its 8 bits
-TOLERANCE = {"fp32": 1e-5, "bf16": 8e-3}
+TRAINING_ROWS = 640
 LENGTHS = (16, 32, 64, 128, 256, 512)
 STEPS, BATCH = 8, 8  # of a length
 
@@ -79,18 +68,14 @@ def kind_of_machine(use_gpu: bool) -> str:
     return f"{', '.join(kinds)}, {torch.get_num_threads()} threads"
 
 
-def sample(rows: list, count: int | None) -> list:
-    """``count`` rows at random, the same ones every time, in the order of the file."""
-    if count is None or count >= len(rows):
-        return rows
-    return [rows[i] for i in sorted(random.Random(0).sample(range(len(rows)), count))]
-
-
-def write_rows(a: SimpleNamespace, name: str, texts: list[str], labels: Sequence[int] = ()) -> str:
-    """A file from which jobs read them."""
-    path = Path(a.scratch) / f"{name}.json"
-    path.write_text(json.dumps({"texts": texts, "labels": list(labels)}), encoding="utf-8")
-    return str(path)
+def write_sample(a: SimpleNamespace) -> tuple[str, int]:
+    """A file from which jobs read random rows of SST, the same ones every time; how many."""
+    rows = load_data(a.data / "ids-sst-train.csv", "rows")
+    rows = random.Random(0).sample(rows, min(a.rows, len(rows)))
+    path = Path(a.scratch) / "sst-train.json"
+    content = {"texts": [row[0] for row in rows], "labels": [row[1] for row in rows]}
+    path.write_text(json.dumps(content), encoding="utf-8")
+    return str(path), len(rows)
 
 
 # ---------------------------------------------------------------------------------------------
@@ -118,70 +103,18 @@ def compare_training(
     epochs: int,
 ) -> None:
     """A table of contenders in turns, for each batch size."""
-    rows = sample(load_data(a.data / "ids-sst-train.csv", "rows"), a.rows or TRAINING_ROWS)
-    path = write_rows(a, "sst-train", [row[0] for row in rows], [row[1] for row in rows])
+    path, count = write_sample(a)
     table = []
     for batch_size in batch_sizes:
         job = {"rows": path, "batch_size": batch_size, "frozen": frozen, "epochs": epochs}
         results = in_turns(a, {name: {**job, "work": f"train {name}"} for name in names})
         ours = seconds(results["ours"])
         for name, runs in results.items():
-            rates = (len(rows) * epochs / time for time in seconds(runs))
+            rates = (count * epochs / time for time in seconds(runs))
             shown = spread(rates), ratios(seconds(runs), ours), peak_memory(runs)
             table.append((batch_size, name, *shown))
     header = ("batch", "contender", "sentences a second", "ours is … × as fast", "peak MB")
-    print_table(f"{title}, {len(rows):,} sentences", header, table)
-
-
-def inference(a: SimpleNamespace) -> None:
-    """Sentences a second over all splits of SST and CFIMDB."""
-    texts = {}
-    for name in ("sst", "cfimdb"):
-        files = (a.data / f"ids-{name}-{split}.csv" for split in ("train", "dev", "test-student"))
-        texts[name] = [text for file in files for text, _ in load_data(file, "test")]
-    total = sum(map(len, texts.values()))
-    if a.rows:  # keep the mix of the two
-        texts = {
-            name: sample(rows, max(1, round(a.rows * len(rows) / total)))
-            for name, rows in texts.items()
-        }
-    job = {"batch_size": INFERENCE_BATCH, "vectors": ""}
-    for name, rows in texts.items():
-        check_vectors(a, job | {"rows": write_rows(a, f"{name}-check", sample(rows, CHECKED))})
-    files = {name: write_rows(a, name, rows) for name, rows in texts.items()}
-    jobs = {
-        (encoder, name): {**job, "work": f"encode {encoder}", "rows": file}
-        for encoder in ENCODERS
-        for name, file in files.items()
-    }
-    results = in_turns(a, jobs)
-    table = []
-    for encoder in ENCODERS:
-        cells = []
-        for name, rows in texts.items():
-            runs = results[encoder, name]
-            cells += [spread(len(rows) / time for time in seconds(runs))]
-            cells += [ratios(seconds(runs), seconds(results["ours", name]))]
-        table.append((encoder, *cells, peak_memory(*(results[encoder, name] for name in files))))
-    header = ("contender", "SST: sentences a second", "ours is … × as fast")
-    header += ("CFIMDB: texts a second", "ours is … × as fast", "peak MB")
-    shown = ", ".join(f"{len(rows):,} of {name.upper()}" for name, rows in texts.items())
-    print_table(f"Encoding {shown}, batches of {INFERENCE_BATCH}", header, table)
-
-
-def check_vectors(a: SimpleNamespace, job: dict) -> None:
-    """InputError if a contender's vectors differ from those of transformers in fp32."""
-    vectors = {}
-    for encoder in ENCODERS:
-        path = str(Path(a.scratch) / "vectors.npy")
-        shared = {"model": a.model, "folder": str(a.folder), "use_gpu": a.use_gpu}
-        timing.run_alone(JOBS, f"encode {encoder}", **(job | shared | {"vectors": path}))
-        vectors[encoder] = np.load(path, allow_pickle=False)
-    for encoder, values in vectors.items():
-        precise = encoder in ("transformers", "sentence-transformers")
-        worst = float(np.abs(values - vectors["transformers"]).max())
-        if not worst <= TOLERANCE["fp32" if precise else "bf16"]:  # also where it is nan
-            raise InputError(f"vectors of {encoder} differ by {worst:.1e} from transformers'")
+    print_table(f"{title}, {count:,} sentences", header, table)
 
 
 def length(a: SimpleNamespace) -> None:
@@ -204,7 +137,7 @@ def length(a: SimpleNamespace) -> None:
 # ---------------------------------------------------------------------------------------------
 
 PARTS: dict[str, Callable[[SimpleNamespace], None]] = {
-    part.__name__: part for part in (training, frozen, inference, length)
+    part.__name__: part for part in (training, frozen, length)
 }
 
 
@@ -224,8 +157,8 @@ def main() -> None:
     add("--data", help="folder of the course files ($MINBERT_DATA does the same)")
     add("--model", help="name or folder of the pretrained BERT")
     add("--only", type=part_names, action="extend", help="parts, such as training,frozen")
-    add("--rows", type=positive_int, help=f"of training {TRAINING_ROWS}, of inference all")
-    add("--use_gpu", action="store_true", help="on CUDA: training, frozen and length")
+    add("--rows", type=positive_int, default=TRAINING_ROWS, help="of training")
+    add("--use_gpu", action="store_true", help="on CUDA")
     add("--repeats", type=positive_int, default=5)
     a = parser.parse_args()
     if a.use_gpu and not torch.cuda.is_available():
@@ -236,7 +169,7 @@ def main() -> None:
     print(f"{kind}; torch {torch.__version__}, {a.repeats} repeats, {a.folder.name}")
     with tempfile.TemporaryDirectory() as a.scratch:
         for name, part in PARTS.items():
-            if name in (a.only or PARTS) and not (a.use_gpu and part is inference):
+            if name in (a.only or PARTS):
                 part(a)
 
 

@@ -15,7 +15,6 @@ from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 
-import numpy as np
 import torch
 from torch import Tensor
 from torch.nn import functional as F
@@ -177,100 +176,6 @@ def train_steps(job: SimpleNamespace) -> Callable[[], None]:
 
 
 # ---------------------------------------------------------------------------------------------
-# Inference: texts → unit vectors, the mean of the last hidden states. Job: texts, batch_size …
-
-
-def unit_means(states: Tensor, mask: Tensor) -> Tensor:
-    """Mean over the tokens, of length 1: (B, L, D), (B, L) → (B, D)."""
-    weights = mask.unsqueeze(-1).float()  # (B, L, 1)
-    means = (states.float() * weights).sum(dim=1) / weights.sum(dim=1)  # (B, D)
-    return F.normalize(means, dim=-1)
-
-
-def encode_ours(job: SimpleNamespace) -> Callable[[list[str]], np.ndarray]:
-    """Longest first, precision auto, as classifier.test predicts."""
-    sys.path.insert(0, str(ROOT))
-    from bert import BertModel
-    from datasets import SentenceClassificationTestDataset
-    from training.loop.batches import evaluation_loader
-    from training.loop.devices import autocast_for, keep_freed_memory
-
-    keep_freed_memory()
-    model = BertModel.from_pretrained(job.model)
-    timing.with_kernels(model)
-    autocast = autocast_for(torch.device("cpu"), "auto")
-
-    def encode(texts: list[str]) -> np.ndarray:
-        rows = [(text, number) for number, text in enumerate(texts)]
-        dataset = SentenceClassificationTestDataset(rows, job)
-        vectors = torch.empty(len(texts), model.config.hidden_size)  # (N, D)
-        with torch.inference_mode(), autocast():
-            for batch in evaluation_loader(dataset, job.batch_size):
-                ids, mask = batch["token_ids"], batch["attention_mask"]
-                states = model(ids, mask)["last_hidden_state"]  # (B, L, D)
-                vectors[batch["sent_ids"]] = unit_means(states, mask)
-        return vectors.numpy()
-
-    return encode
-
-
-def encode_transformers(
-    job: SimpleNamespace, fast: bool = False
-) -> Callable[[list[str]], np.ndarray]:
-    """In the order of the file, fp32; with ``fast`` tokenized at once, longest first, bf16."""
-    from transformers import AutoModel, AutoTokenizer
-
-    tokenizer = AutoTokenizer.from_pretrained(job.folder)
-    model = AutoModel.from_pretrained(job.folder).eval()
-    limit = {"truncation": True, "max_length": MAX_LENGTH}
-
-    def encode(texts: list[str]) -> np.ndarray:
-        order = list(range(len(texts)))
-        if fast:
-            known = tokenizer(texts, **limit)["input_ids"]
-            order.sort(key=lambda i: -len(known[i]))
-        vectors = torch.empty(len(texts), model.config.hidden_size)  # (N, D)
-        with torch.inference_mode(), torch.autocast("cpu", torch.bfloat16, enabled=fast):
-            for start in range(0, len(order), job.batch_size):
-                rows = order[start : start + job.batch_size]
-                if fast:
-                    ids = {"input_ids": [known[i] for i in rows]}
-                    batch = tokenizer.pad(ids, return_tensors="pt")
-                else:
-                    part = [texts[i] for i in rows]
-                    batch = tokenizer(part, padding=True, return_tensors="pt", **limit)
-                states = model(**batch).last_hidden_state  # (B, L, D)
-                vectors[rows] = unit_means(states, batch["attention_mask"])
-        return vectors.numpy()
-
-    return encode
-
-
-def encode_sentence_transformers(
-    job: SimpleNamespace, **options
-) -> Callable[[list[str]], np.ndarray]:
-    """SentenceTransformer.encode, which sorts by length; cut at 512 tokens like the others."""
-    from sentence_transformers import SentenceTransformer
-
-    model = SentenceTransformer(job.folder, device="cpu", **options)
-    model.max_seq_length = MAX_LENGTH
-    return partial(model.encode, batch_size=job.batch_size, show_progress_bar=False)
-
-
-def encoding(prepare: Callable, job: SimpleNamespace) -> Callable[[], None]:
-    """Encode all texts of the job; ``vectors`` names a file for the result, outside the time."""
-    encode = prepare(job)
-    encode(job.texts[: job.batch_size])
-    if job.vectors:
-        np.save(job.vectors, encode(job.texts))
-
-    def work() -> None:
-        encode(job.texts)
-
-    return work
-
-
-# ---------------------------------------------------------------------------------------------
 
 WORK = {
     "train ours": train_ours,
@@ -280,14 +185,6 @@ WORK = {
     "train trainer": train_trainer,
     "train grouped": partial(train_trainer, bf16=True, train_sampling_strategy="group_by_length"),
     "steps": train_steps,
-    "encode ours": partial(encoding, encode_ours),
-    "encode transformers": partial(encoding, encode_transformers),
-    "encode transformers, sorted, bf16": partial(encoding, partial(encode_transformers, fast=True)),
-    "encode sentence-transformers": partial(encoding, encode_sentence_transformers),
-    "encode sentence-transformers, bf16": partial(
-        encoding,
-        partial(encode_sentence_transformers, model_kwargs={"dtype": torch.bfloat16}),
-    ),
 }
 
 

@@ -100,9 +100,9 @@ def ratios(above: Iterable[float], below: Iterable[float]) -> str:
     return spread((one / other for one, other in zip(above, below, strict=True)), 2)
 
 
-def peak_memory(*contender: Sequence[dict]) -> str:
-    """MB of a contender's process, the median over the repeats (of its largest one)."""
-    return f"{max(median(run['peak'] for run in runs) for runs in contender):,.0f}"
+def peak_memory(runs: Sequence[dict]) -> str:
+    """MB of a contender's process, the median over the repeats."""
+    return f"{median(run['peak'] for run in runs):,.0f}"
 
 
 def print_table(title: str, header: Sequence[str], rows: Iterable[Sequence[object]]) -> None:

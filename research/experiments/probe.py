@@ -3,7 +3,7 @@
     python research/experiments/probe.py --model books --train train.csv --dev dev.csv --out one
 
 What such a classifier can tell was in the vectors already (Alain & Bengio 2016). Nothing is random,
-and nothing is chosen on dev. It also measures in how many directions the vectors lie.
+and nothing is chosen on dev.
 """
 
 from __future__ import annotations
@@ -21,7 +21,6 @@ import training.threads  # noqa: F401, before torch
 # isort: split
 import numpy as np
 import torch
-from scipy.stats import entropy
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -67,25 +66,14 @@ def encode(model: BertModel, rows: Sequence[tuple], args: ProbeFlags) -> np.ndar
     return vectors
 
 
-def effective_rank(vectors: np.ndarray) -> float:
-    """The number exp H(p), p_k = σ_k / Σ σ, of vectors (N, D): 1 if all point one way, at most D.
-
-    Roy & Vetterli 2007; as a guess of what pre-training is worth: RankMe (Garrido et al. 2023).
-    """
-    values = np.linalg.svd(vectors.astype(np.float64), compute_uv=False)  # (min(N, D),)
-    return float(np.exp(entropy(values)))
-
-
 def measure(args: ProbeFlags) -> dict[str, float]:
-    """The accuracy on dev, and the effective rank of the training sentences' vectors."""
+    """The accuracy on dev."""
     train, dev = (load_data(path, "dev") for path in (args.train, args.dev))
     model = BertModel.from_pretrained(args.model).to(pick_device(args.use_gpu))
     speed_up(model)
     probe = make_pipeline(StandardScaler(), LogisticRegression(max_iter=1000))
-    vectors = encode(model, train, args)  # (N, D)
-    probe.fit(vectors, [label for _, label, _ in train])
-    accuracy = float(probe.score(encode(model, dev, args), [label for _, label, _ in dev]))
-    return {"dev_acc": accuracy, "effective_rank": effective_rank(vectors)}
+    probe.fit(encode(model, train, args), [label for _, label, _ in train])
+    return {"dev_acc": float(probe.score(encode(model, dev, args), [row[1] for row in dev]))}
 
 
 def get_args(arguments: Sequence[str] | None = None) -> ProbeFlags:
@@ -104,7 +92,7 @@ def main() -> None:
     check_writable(args.out)
     start = time.perf_counter()
     best = measure(args)
-    print(f"dev accuracy {best['dev_acc']:.3f}, effective rank {best['effective_rank']:.1f}")
+    print(f"dev accuracy {best['dev_acc']:.3f}")
     write_json(
         Path(args.out) / "metrics.json", {"best": best, "seconds": time.perf_counter() - start}
     )

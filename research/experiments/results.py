@@ -57,10 +57,9 @@ SCRIPTS = {
     "probe": "research/experiments/probe.py",
     "ensemble": "extensions/ensemble.py",  # of checkpoints that other runs have left
 }
-# --fast: PyTorch's kernels instead of the formulas in bert.py and optimizer.py. Every recorded run
-# was made with them.
-FAST = ["--fast"]
-FAST_KINDS = ("train", "classify", "tag", "pretrain")
+FAST_KINDS = ("train", "classify", "tag", "pretrain")  # every recorded run was made with --fast
+# What results.jsonl keeps of a run's scores: those that tables show.
+SCORES = (*TASKS, "dev_acc", "dev_f1", "mlm_loss", "mlm_acc", "nsp_acc")
 
 
 @dataclass(frozen=True)
@@ -316,7 +315,7 @@ def train_command(experiment: Experiment, seed: int, folder: Path) -> list[str]:
         sys.executable,
         str(ROOT / experiment.script),
         *as_arguments(experiment.flags),
-        *(FAST if kind in FAST_KINDS else []),
+        *(["--fast"] if kind in FAST_KINDS else []),
         *("--seed", str(seed)),
         *where,
         *(["--resume"] if any(folder.glob("*.resume")) else []),
@@ -342,9 +341,15 @@ def read_metrics(folder: Path, kind: str) -> dict[str, Any]:
         metrics = json.loads(path.read_text(encoding="utf-8"))
         result = {"metrics": dict(metrics["best"]), "seconds": round(float(metrics["seconds"]), 1)}
         if kind == "pretrain":
-            return result | {key: metrics.get(key) for key in ("unigram_entropy", "held_out")}
-        last = metrics["epochs"][-1] if metrics.get("epochs") else None
-        return result | {"last": last, "peak_mb": metrics.get("peak_mb")}
+            curve = [
+                {key: row[key] for key in ("pieces", "mlm_loss")} for row in metrics["held_out"]
+            ]
+            return result | {"unigram_entropy": metrics["unigram_entropy"], "held_out": curve}
+        if metrics.get("epochs"):
+            result["last"] = metrics["epochs"][-1]
+        if metrics.get("peak_mb"):
+            result["peak_mb"] = metrics["peak_mb"]
+        return result
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise InputError(f"{path} is missing or damaged ({error!r}); run again") from None
 
@@ -353,13 +358,13 @@ def read_metrics(folder: Path, kind: str) -> dict[str, Any]:
 # Where and from what a result comes
 
 
-def commit() -> tuple[str | None, bool]:
-    """(the commit, whether any Python file differs from it); (None, False) outside git."""
+def commit() -> str | None:
+    """The commit, with "-dirty" if any Python file differs from it; None outside git."""
     try:
         head = _git("rev-parse", "--short=12", "HEAD").strip()
-        return head, bool(_git("status", "--porcelain", "--", "*.py").strip())
+        return f"{head}-dirty" if _git("status", "--porcelain", "--", "*.py").strip() else head
     except (OSError, subprocess.CalledProcessError):
-        return None, False
+        return None
 
 
 def _git(*arguments: str) -> str:
@@ -367,15 +372,10 @@ def _git(*arguments: str) -> str:
     return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
 
 
-def origin(code: tuple[str | None, bool], use_gpu: bool) -> dict[str, Any]:
-    """What a result says of where it comes from.
-
-    Args:
-        code: ``commit()`` as it was when the run began.
-    """
-    head, dirty = code
+def origin(code: str | None, use_gpu: bool) -> dict[str, Any]:
+    """What a result says of where it comes from; ``code`` is ``commit()`` when the run began."""
     when = time.strftime("%Y-%m-%d %H:%M", time.gmtime())  # UTC
-    return {"commit": head, "dirty": dirty, "when": when, "machine": machine(use_gpu)}
+    return {"commit": code, "when": when, "machine": machine(use_gpu)}
 
 
 def machine(use_gpu: bool) -> str:

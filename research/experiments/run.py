@@ -106,9 +106,8 @@ def check_earlier_runs(experiment: Experiment, name: str) -> None:
 def outcome(experiment: Experiment, folder: Path) -> dict[str, Any]:
     """Scores and seconds that a run wrote, and which dev files its tasks were measured on."""
     result = results.read_metrics(folder, experiment.kind)
-    for key in ("metrics", "last"):
-        if result.get(key):
-            result[key] = numbers(result[key])
+    for key in {"metrics", "last"} & result.keys():
+        result[key] = scores_of(result[key])
     files, tasks = {}, []
     if experiment.kind in OF_TASKS:
         tasks = [task for task in results.TASKS if task in result["metrics"]]
@@ -118,9 +117,9 @@ def outcome(experiment: Experiment, folder: Path) -> dict[str, Any]:
     return result | {"data": results.fingerprints(files, tasks)}
 
 
-def numbers(row: dict[str, Any]) -> dict[str, float]:
-    """The numbers of a row of scores, to five decimals."""
-    return {key: round(value, 5) for key, value in row.items() if isinstance(value, int | float)}
+def scores_of(row: dict[str, Any]) -> dict[str, float]:
+    """The scores that tables show, to five decimals."""
+    return {key: round(row[key], 5) for key in results.SCORES if key in row}
 
 
 def kept_result(experiment: Experiment, seed: int | None) -> dict | None:

@@ -30,10 +30,9 @@ def test_a_search_goes_on_where_it_stopped(place, run_script_here):
     assert "the best of 5 trials" in result.out
     words = [call.replace(" --fast", "").split() for call in calls(place)]
     tried = [dict(zip(call[::2], call[1::2], strict=True)) for call in words]
-    assert all(one["--seed"] == "7" and one["--mode"] in "ab" for one in tried)
-    assert all(one["--size"] in "1234" for one in tried)
-    assert len({one["--lr"] for one in tried}) == 5  # none is proposed twice
-    closest = min(tried, key=lambda one: abs(float(one["--lr"]) - 0.3))
+    assert all(flags["--mode"] in "ab" and flags["--size"] in "1234" for flags in tried)
+    assert len({flags["--lr"] for flags in tried}) == 5  # none is proposed twice
+    closest = min(tried, key=lambda flags: abs(float(flags["--lr"]) - 0.3))
     best = result.out.split("overall on dev:\n")[1].splitlines()[0]
     assert f"--lr {closest['--lr']} " in best
     assert f"{1 - abs(float(closest['--lr']) - 0.3):.4f}" in best
@@ -52,10 +51,7 @@ def test_an_interrupted_search_goes_on(place, run_script_here, monkeypatch):
 
     monkeypatch.setattr(results, "call", stopped)
     result = run_script_here(search, search_toml(place, 3))
-    assert (result.code, result.err) == (
-        1,
-        "stopped; the same command goes on with the next trial\n",
-    )
+    assert result.code == 1
     assert "the best of 3 trials" in succeeded(run_script_here(search, search_toml(place, 3))).out
     assert len(calls(place)) == 4  # one that was done, one that was stopped, and two more
 
@@ -64,18 +60,15 @@ def test_an_interrupted_search_goes_on(place, run_script_here, monkeypatch):
 def test_trials_that_fail_count_as_tried(place, run_script_here):
     ranges = "[search]\ntrials = 2\nlr = { choices = [13.0] }\n"
     result = run_script_here(search, write_toml(place, "tuned", more=ranges))
-    assert result.code == 1
-    assert result.err.endswith("none of 2 trials finished; the lines above say why\n")
-    assert len(calls(place)) == 2
+    assert (result.code, len(calls(place))) == (1, 2)
+    assert "none of 2 trials finished" in result.err
 
 
 @pytest.mark.parametrize(
     "ranges",
     [
         "",
-        "[search]\ntrials = 3\n",
         "[search]\ntrials = 0\nlr = { low = 1, high = 2 }\n",
-        "[search]\ntrials = 3\nlr = 1\n",
         "[search]\ntrials = 3\nlr = { low = 2, high = 1 }\n",
         "[search]\ntrials = 3\nlr = { low = 0, high = 1, log = true }\n",
         "[search]\ntrials = 3\nlr = { choices = [] }\n",

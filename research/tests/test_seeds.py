@@ -23,14 +23,14 @@ def test_one_flag_switches_the_correction_off(monkeypatch):
     assert options == [{}, {"correct_bias": False}]
 
 
-@pytest.mark.parametrize("scores", [(0.7,), (0.5, 0.9, 0.8), (0.6, 0.6, 0.9, 0.5, 0.9)])
-@pytest.mark.parametrize("n", [1, 2, 4])
+@pytest.mark.parametrize("scores", [(0.7,), (0.6, 0.6, 0.9, 0.5, 0.9)])
+@pytest.mark.parametrize("n", [1, 4])
 def test_the_expected_best_is_the_mean_over_all_draws(scores, n):
     draws = [max(draw) for draw in itertools.product(scores, repeat=n)]
     assert seeds.expected_best(scores, n) == pytest.approx(np.mean(draws))
 
 
-@pytest.mark.parametrize("deviation", [0.004, 0.01, 0.03])
+@pytest.mark.parametrize("deviation", [0.004, 0.03])
 def test_so_many_seeds_make_one_percent_significant(deviation):
     n = seeds.seeds_needed(deviation)
     at_n, before = (
@@ -59,6 +59,5 @@ def test_the_tables(few, run_script_here):
     half = student_t.ppf(0.975, 1) * differences.std(ddof=1) / 2**0.5
     low, high = differences.mean() - half, differences.mean() + half
     assert f"| other | 2 | +0.025 [{low:+.3f}, {high:+.3f}] |" in lines
-    assert "| against few |" not in succeeded(run_script_here(seeds, "few")).out
     refused = run_script_here(seeds, "few", "none")
     assert_refused(refused, "no accuracies of none in", code=1)
