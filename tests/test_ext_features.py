@@ -43,11 +43,10 @@ TEXTS = [
 
 
 @pytest.mark.parametrize("text", TEXTS)
-@pytest.mark.parametrize("prepare", [str.lower, preprocess_string])
-def test_tags_fall_on_their_words_pieces(text, prepare):
+def test_tags_fall_on_their_words_tokens(text):
     """A word's tag is its number, so that each piece can be looked up; also where a text is cut."""
     tokenizer = BertTokenizer(tiny_vocabulary())
-    words = prepare(text).split()
+    words = preprocess_string(text).split()
     for length in (512, 20):
         ids = tokenizer.encode(" ".join(words), truncation=True, max_length=length)
         tags = features.spread(range(1, len(words) + 1), words, tokenizer.text_to_ids, length)
@@ -61,15 +60,6 @@ def test_tags_fall_on_their_words_pieces(text, prepare):
                 assert (tags[place], ids[place]) == (number, piece)
                 place += 1
         assert place == len(ids) - 1
-
-
-def test_a_tag_for_every_word():
-    with pytest.raises(ValueError, match="zip"):
-        features.spread([1], ["two", "words"], list, 512)
-
-
-def test_padding_of_tags():
-    assert features.pad_tags([[0, 2, 0], [0, 0]], 4).tolist() == [[0, 2, 0, 0], [0, 0, 0, 0]]
 
 
 # ---------------------------------------------------------------------------------------------
@@ -145,15 +135,6 @@ def made_up(count: int, seed: int) -> list[list[tuple[str, str]]]:
                 sentence.append((chance.choice(texts[kind]), "O"))
         sentences.append(sentence)
     return sentences
-
-
-def test_features_of_a_word_know_its_neighbours():
-    found = tagger.word_features(["Mr", "Smith", "ran"], 0, "<s1>", "<s2>")
-    assert len(found) == len(set(found)) == 16
-    for one in ("word mr", "looks Xx", "tags <s2> <s1>", "word-1 <s1>", "word-2 <s2>"):
-        assert one in found
-    assert {"word+1 smith", "end+1 ith", "looks+1 Xx", "word+2 ran"} <= set(found)
-    assert {"word+1 </s1>", "word+2 </s2>"} <= set(tagger.word_features(["a"], 0, "<s1>", "<s2>"))
 
 
 def by_summing_up(sentences, epochs: int, seed: int) -> tuple[dict, np.ndarray, list]:
