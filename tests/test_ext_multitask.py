@@ -124,102 +124,56 @@ def test_pcgrad_draws_an_order_for_every_task():
 class Network(nn.Module):
     """A layer for all tasks, one for tasks b and c, and a head for each; one parameter unused."""
 
-    def __init__(self, dtype=torch.float64):
+    def __init__(self):
         super().__init__()
         torch.manual_seed(5)
-        self.shared = nn.Linear(4, 6, dtype=dtype)
-        self.pairs = nn.Linear(6, 6, dtype=dtype)
-        self.heads = nn.ModuleDict({task: nn.Linear(6, 1, dtype=dtype) for task in "abc"})
-        self.unused = nn.Parameter(torch.zeros(2, dtype=dtype))
-        self.frozen = nn.Parameter(torch.ones(1, dtype=dtype), requires_grad=False)
+        self.shared = nn.Linear(4, 6).double()
+        self.pairs = nn.Linear(6, 6).double()
+        self.heads = nn.ModuleDict({task: nn.Linear(6, 1).double() for task in "abc"})
+        self.unused = nn.Parameter(torch.zeros(2))
 
-    def loss(self, task: str, inputs: torch.Tensor) -> torch.Tensor:
-        hidden = self.features(inputs)
+    def loss(self, task: str) -> torch.Tensor:
+        inputs = rows(8, seed="abc".index(task), size=4)
+        hidden = self.shared(inputs).tanh()
         if task != "a":
             hidden = self.pairs(hidden).tanh()
         return self.heads[task](hidden).square().mean() - self.heads[task](hidden).mean()
 
-    def features(self, inputs: torch.Tensor) -> torch.Tensor:
-        return self.frozen * self.shared(inputs).tanh()
 
-
-def batches(dtype=torch.float64):
-    return {task: rows(8, seed, dtype, size=4) for seed, task in enumerate("abc")}
-
-
-def grads(network: nn.Module) -> dict[str, torch.Tensor]:
-    return {k: p.grad.clone() for k, p in network.named_parameters() if p.grad is not None}
-
-
-def step(network: nn.Module, weigh, tasks: str = "abc", count: int = 1) -> dict[str, torch.Tensor]:
-    """The gradients after a step, each task's batch in ``count`` parts."""
+def combine(network: Network, weigh) -> None:
+    """Leave in .grad what a rule makes of the gradients of all tasks."""
     accounts = TaskGradients(network.parameters())
-    for task in tasks:
-        inputs = batches(network.shared.weight.dtype)[task]
-        for part in inputs.chunk(count):
-            (network.loss(task, part) * len(part) / len(inputs)).backward()
-        accounts.take(task)
-        assert not grads(network)
-    accounts.combine(weigh)
-    assert not accounts.taken
-    return grads(network)
-
-
-@DTYPES
-def test_task_gradients_are_torchjds(dtype):
-    """Shared parameters by the rule, all others the plain gradients: mtl_backward's division."""
-    torchjd = pytest.importorskip("torchjd.autojac", reason=NEEDS_TORCHJD)
-    aggregation = pytest.importorskip("torchjd.aggregation", reason=NEEDS_TORCHJD)
-    ours = step(Network(dtype), partial(pcgrad, generator=seeded(2)))
-    network, inputs = Network(dtype), batches(dtype)
-    together = torch.cat([inputs[task] for task in "abc"])  # their losses need common features
-    features = network.features(together)
-    losses = []
-    for task, part in zip("abc", features.chunk(3), strict=True):
-        hidden = part if task == "a" else network.pairs(part).tanh()
-        out = network.heads[task](hidden)
-        losses.append(out.square().mean() - out.mean())
-    torchjd.mtl_backward(losses, features=features)
-    torch.manual_seed(2)
-    torchjd.jac_to_grad(network.shared.parameters(), aggregation.PCGrad())
-    theirs = grads(network)
-    assert ours.keys() == theirs.keys()
-    assert "unused" not in ours
-    for name, grad in theirs.items():
-        precision = {"rtol": 1e-4, "atol": 1e-7} if dtype == torch.float32 else {"rtol": 1e-10}
-        torch.testing.assert_close(ours[name], grad, **({"atol": 1e-10} | precision))
-    plain = step(Network(dtype), lambda products: torch.ones(3))
-    assert not torch.allclose(plain["shared.weight"], ours["shared.weight"], rtol=1e-3)
-
-
-def test_task_only_parameters_get_their_own_tasks_gradient():
-    """Whatever the rule gives the task: half of a head's update is not to be lost."""
-    result = step(Network(), lambda products: torch.tensor([0.25, 0.5, 0.0]))
-    network = Network()
     for task in "abc":
-        network.zero_grad()
-        network.loss(task, batches()[task]).backward()
+        network.loss(task).backward()
+        accounts.take(task)
+        assert all(p.grad is None for p in network.parameters())
+    accounts.combine(weigh)
+
+
+def test_a_rule_weighs_what_all_tasks_share_and_nothing_else():
+    """Whatever the rule gives the task: half of a head's update is not to be lost."""
+    network = Network()
+    combine(network, lambda products: torch.tensor([0.25, 0.5, 0.0]))
+    assert network.unused.grad is None
+    alone = []
+    for task in "abc":
+        other = Network()
+        other.loss(task).backward()
         torch.testing.assert_close(
-            network.heads[task].weight.grad, result[f"heads.{task}.weight"], rtol=1e-12, atol=0
+            network.heads[task].weight.grad, other.heads[task].weight.grad, rtol=1e-12, atol=0
         )
-    network.zero_grad()
-    (0.25 * network.loss("a", batches()["a"]) + 0.5 * network.loss("b", batches()["b"])).backward()
-    torch.testing.assert_close(network.shared.weight.grad, result["shared.weight"])
-
-
-def test_two_half_batches_are_one_batch():
-    whole, halves = (
-        step(Network(), partial(pcgrad, generator=seeded(0)), count=count) for count in (1, 2)
-    )
-    for name, grad in whole.items():
-        torch.testing.assert_close(halves[name], grad, rtol=1e-8, atol=1e-12)
+        alone.append(other)
+    a, b, c = (other.shared.weight.grad for other in alone)
+    torch.testing.assert_close(network.shared.weight.grad, 0.25 * a + 0.5 * b)
+    b, c = (other.pairs.weight.grad for other in alone[1:])
+    torch.testing.assert_close(network.pairs.weight.grad, b + c)
 
 
 def test_tasks_that_share_nothing_are_told_so():
     network = Network()
     network.shared.requires_grad_(False)
     with pytest.raises(InputError, match=r"the tasks a, b, c share no parameter .* finetune"):
-        step(network, pcgrad)
+        combine(network, pcgrad)
 
 
 @DTYPES
