@@ -416,20 +416,6 @@ def test_weights_of_losses(run, monkeypatch):
     assert norms[1].item() == pytest.approx(9 * norms[0].item(), rel=1e-5)
 
 
-def test_a_loss_is_computed_in_float32(run, monkeypatch):
-    dtypes = []
-    cosent = TASKS["sts"].losses["cosent"]
-
-    def watched(outputs, labels):
-        dtypes.append(outputs.dtype)
-        return cosent(outputs, labels)
-
-    monkeypatch.setitem(TASKS["sts"].losses, "cosent", watched)
-    monkeypatch.setattr(TechniquesBERT, "apply_head", lambda self, head, x: head(self.dropout(x)))
-    run(precision="bf16", tasks=["sts"], sts_loss="cosent")
-    assert dtypes == [torch.float32] * 4
-
-
 def test_inference_between_sentences_is_learned_before_sts(run, tmp_path):
     """Three classes of pairs, with a ranking loss on their vectors."""
     rows = make_rows(12, texts=2, labels="012", first_id=500)
