@@ -23,6 +23,7 @@ import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -50,8 +51,7 @@ from extensions.tasks import COURSE, TASKS, read_set
 from training.cli.arguments import OneLineParser, positive_int
 from training.cli.flags import complete
 from training.cli.scripts import run_script
-from training.cli.task_flags import name_outputs
-from training.files.course_files import find_course_files
+from training.cli.task_flags import find_files
 from training.files.errors import InputError
 from training.files.writing import check_writable, write_json
 from training.loop.checkpoints import load_checkpoint, save_checkpoint
@@ -67,19 +67,14 @@ class EnsembleFlags(TechniqueFlags):
     batch_size: int = 32
 
 
-class Sets:
-    """The data sets of all tasks, read and tokenized once for each pretrained model."""
+def row_reader(args: EnsembleFlags) -> Callable[[str, str, str], TextDataset]:
+    """A function (task, split, pretrained model) → rows, each read and tokenized once."""
 
-    def __init__(self, args: EnsembleFlags):
-        self.args = args
-        self.cache: dict[tuple[str, str, str], TextDataset] = {}
+    @cache
+    def read_rows(name: str, split: str, model: str) -> TextDataset:
+        return read_set(name, replace(args, model=model), split)
 
-    def get(self, name: str, split: str, config: SimpleNamespace) -> TextDataset:
-        """The data set as checkpoints of this configuration's pretrained model need it."""
-        key = (name, split, config.model)
-        if key not in self.cache:
-            self.cache[key] = read_set(name, replace(self.args, model=config.model), split)
-        return self.cache[key]
+    return read_rows
 
 
 def trained_on(path: str) -> list[str]:
@@ -90,6 +85,14 @@ def trained_on(path: str) -> list[str]:
         raise InputError(
             f"{path} is not a checkpoint of extensions/multitask.py; train again"
         ) from None
+
+
+def check_all_trained(args: EnsembleFlags, trained: Sequence[str]) -> None:
+    """InputError if no checkpoint was trained on one of the tasks."""
+    if absent := [name for name in args.tasks if name not in trained]:
+        raise InputError(
+            f"no checkpoint was trained on {', '.join(absent)}; leave that out with --tasks"
+        )
 
 
 def outputs_of(
@@ -120,16 +123,12 @@ def score(name: str, outputs: np.ndarray, rows: TextDataset) -> float:
     return TASKS[name].metric([row[-2] for row in rows], decide(name, outputs))
 
 
-def print_row(name: str, scores: Mapping[str, float], tasks: Sequence[str]) -> None:
-    """A line of the table of dev scores; overall only of a model that does all tasks."""
-    cells = [f"{scores[task]:7.3f}" if task in scores else "      –" for task in tasks]
-    whole = f"{overall(scores):9.3f}" if len(cells) == len(scores) else "        –"
-    print(f"{'  '.join(cells)}  {whole}   {name}", flush=True)
-
-
-def print_heading(tasks: Sequence[str]) -> None:
-    """The line above print_row's."""
-    print("  ".join(f"{task:>7}" for task in tasks) + "    overall   (dev)")
+def print_row(title: str, scores: Mapping[str, float]) -> None:
+    """A line of dev scores; overall only of a model that does all tasks of the course."""
+    if scores.keys() >= set(COURSE):
+        scores = scores | {"overall": overall(scores)}
+    shown = "  ".join(f"{name} {score:.3f}" for name, score in scores.items())
+    print(f"{shown}   {title}", flush=True)
 
 
 # ---------------------------------------------------------------------------------------------
@@ -139,19 +138,13 @@ def print_heading(tasks: Sequence[str]) -> None:
 def average_outputs(args: EnsembleFlags, device: torch.device) -> dict[str, Any]:
     """Write the six files of averaged outputs: → dev scores of the ensemble and its members."""
     tasks = {path: trained_on(path) for path in args.checkpoints}
-    count = {name: sum(name in tasks[path] for path in args.checkpoints) for name in args.tasks}
-    without = [name for name, number in count.items() if not number]
-    if without:
-        raise InputError(
-            f"no checkpoint here was trained on {', '.join(without)}; add one, or leave that out "
-            f"with --tasks"
-        )
-    sets = Sets(args)
+    count = {name: sum(name in trained for trained in tasks.values()) for name in args.tasks}
+    check_all_trained(args, [name for name in args.tasks if count[name]])
+    read_rows = row_reader(args)
     splits = [(name, split) for name in args.tasks for split in ("dev", "test")]
     splits = [(name, split) for name, split in splits if getattr(args, f"{name}_{split}")]
     total: dict[tuple[str, str], Any] = dict.fromkeys(splits, 0.0)
     members = []
-    print_heading(args.tasks)
     for path in args.checkpoints:
         model, config = load_model(path, device)
         remember_words(model, args)
@@ -159,23 +152,23 @@ def average_outputs(args: EnsembleFlags, device: torch.device) -> dict[str, Any]
         for name, split in splits:
             if name not in tasks[path]:
                 continue
-            rows = sets.get(name, split, config)
+            rows = read_rows(name, split, config.model)
             outputs = outputs_of(model, name, rows, args, device)
             total[name, split] += outputs / count[name]
             if split == "dev":
                 scores[name] = score(name, outputs, rows)
         members.append({"checkpoint": path, **scores})
-        print_row(path, scores, args.tasks)
+        print_row(path, scores)
     scores = {}
     for name, split in splits:
-        rows = sets.get(name, split, config)  # labels and ids: the same for all
+        rows = read_rows(name, split, config.model)  # labels and ids: the same for all
         decided = decide(name, total[name, split])
         predictions = {"sent_ids": [row[-1] for row in rows], "y_pred": decided}
         out = getattr(args, f"{name}_{split}_out")
         write_in_order(out, rows, predictions, TASKS[name].column)
         if split == "dev":
             scores[name] = score(name, total[name, split], rows)
-    print_row(f"outputs of {len(args.checkpoints)} averaged", scores, args.tasks)
+    print_row(f"outputs of {len(args.checkpoints)} averaged", scores)
     return {"best": scores | {"overall": overall(scores)}, "members": members}
 
 
@@ -231,41 +224,31 @@ def choose(
 
 
 def greedy_soup(args: EnsembleFlags, device: torch.device) -> dict[str, Any]:
-    """Choose the ingredients on dev, save the soup, write its files: → its dev scores.
-
-    The soup is never worse on dev than its best ingredient.
-    """
+    """Choose the ingredients on dev, save the soup, write its files: → its dev scores."""
     model, config, states = load_alike(args.checkpoints)
-    absent = [name for name in args.tasks if name not in trained_on(args.checkpoints[0])]
-    if absent:
-        raise InputError(
-            f"the checkpoints were not trained on {', '.join(absent)}; leave that out with --tasks"
-        )
+    check_all_trained(args, config.tasks)
     model.to(device)
     remember_words(model, args)
-    sets = Sets(args)
-    dev_sets = {name: sets.get(name, "dev", config) for name in args.tasks}
+    read_rows = row_reader(args)
     measured: dict[tuple[int, ...], dict[str, float]] = {}
 
     def measure(chosen: list[int]) -> float:
         model.load_state_dict(mean_weights([states[i] for i in chosen]))
-        scores = {
-            name: score(name, outputs_of(model, name, rows, args, device), rows)
-            for name, rows in dev_sets.items()
-        }
+        scores = {}
+        for name in args.tasks:
+            rows = read_rows(name, "dev", config.model)
+            scores[name] = score(name, outputs_of(model, name, rows, args, device), rows)
         measured[tuple(chosen)] = scores
-        print_row(" + ".join(args.checkpoints[i] for i in chosen), scores, args.tasks)
+        print_row(" + ".join(args.checkpoints[i] for i in chosen), scores)
         return overall(scores)
 
-    print_heading(args.tasks)
-    alone = [measure([i]) for i in range(len(states))]
-    chosen, best = choose(alone, measure)
+    chosen, best = choose([measure([i]) for i in range(len(states))], measure)
     ingredients = [args.checkpoints[i] for i in chosen]
     print(f"the soup: {' + '.join(ingredients)}")
     args.filepath, args.model = f"{args.out_dir}/soup-multitask.pt", config.model
     weights = mean_weights([states[i] for i in chosen])
-    kept = {"config": vars(config), "args": vars(args)}
-    save_checkpoint(args.filepath, {"model": weights, **kept})
+    saved = {"model": weights, "config": vars(config), "args": vars(args)}
+    save_checkpoint(args.filepath, saved)
     test(args, read_held_out(args))
     members = [{"checkpoint": path, **measured[i,]} for i, path in enumerate(args.checkpoints)]
     scores = measured[tuple(chosen)] | {"overall": best}
@@ -293,10 +276,7 @@ def get_args() -> EnsembleFlags:
     add("--use_gpu", action="store_true", help="CUDA, or Apple's MPS")
     add("--data_dir", help="folder of the course files ($MINBERT_DATA does the same)")
     add("--out_dir", help="folder of the prediction files and the soup")
-    args = parser.parse_args(namespace=EnsembleFlags())
-    name_outputs(args, COURSE)
-    find_course_files(args)
-    return args
+    return find_files(parser.parse_args(namespace=EnsembleFlags()), COURSE)
 
 
 def main() -> None:

@@ -8,19 +8,25 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, make_dataclass
+from functools import partial
 from typing import Any
 
+import torch
+
 from extensions.features import pooling
-from extensions.parameters import heads
 from extensions.tasks import COURSE, TASKS
 from extensions.text import sampling
-from extensions.update.schedules import KINDS as SCHEDULES
+from optimizer import AdamW
 from training.cli.arguments import positive_float, positive_int, probability
 from training.cli.flags import flag
 from training.cli.task_flags import TaskFlags, data_file, parse_task_flags
 from training.files.course_files import SPLITS
 
-OPTIMIZERS = ("adamw", "adam", "lion", "sgd")
+OPTIMIZERS = {
+    "adamw": AdamW,
+    "adam": torch.optim.Adam,
+    "sgd": partial(torch.optim.SGD, momentum=0.9),
+}
 
 
 def task_names(text: str, known: Iterable[str] = tuple(TASKS)) -> list[str]:
@@ -53,7 +59,6 @@ class ModelFlags:
     pal_heads: int = flag(12, type=positive_int, help="with --pals")
     adapt: str | None = flag(None, choices=("lora",), help="the rest of BERT stays as it is")
     rank: int = flag(8, type=positive_int, help="of LoRA")
-    head_layers: int = flag(1, type=int, choices=heads.LAYERS, help="of every head")
     tag_words: str | None = flag(
         None, path="reads", metavar="TAGS", help="'shapes', or a tagger's file: features of words"
     )
@@ -84,8 +89,8 @@ class TechniqueFlags(ModelFlags, AllTaskFlags):
     """All that a run with techniques needs to know."""
 
     sampling: str = flag("round_robin", choices=sampling.KINDS, help="which task is next")
-    first_task: str = flag("para", choices=tuple(TASKS), help="--sampling first, before")
-    first_epochs: int = flag(1, type=positive_int, help="--sampling first, before")
+    first_task: str = flag("para", choices=tuple(TASKS), help="--sampling before")
+    first_epochs: int = flag(1, type=positive_int, help="--sampling before")
     extra_weight: float = flag(0.1, type=positive_float, help="of --sst_extra and its like")
     regulariser: str | None = flag(
         None, choices=("r_drop", "smart"), help="outputs that hardly change"
@@ -101,25 +106,9 @@ class TechniqueFlags(ModelFlags, AllTaskFlags):
         choices=("sum", "pcgrad"),
         help="a step takes a batch of every task, and how their gradients become one",
     )
-    layer_decay: float | None = flag(
-        None, type=positive_float, help="factor on lr from a layer to the one below"
+    optimizer: str = flag(
+        "adamw", choices=tuple(OPTIMIZERS), help="adamw is the course's own, the others torch's"
     )
-    average: str | None = flag(
-        None, choices=("ema", "swa"), help="evaluate and keep averaged weights"
-    )
-    average_decay: float = flag(0.999, type=probability, help="with --average ema")
-    optimizer: str = flag("adamw", choices=OPTIMIZERS, help="adamw is the course's own")
-    schedule: str | None = flag(
-        None, choices=SCHEDULES, help="how lr falls; --decay is the linear one"
-    )
-    synonyms: int | None = flag(
-        None,
-        type=positive_int,
-        metavar="N",
-        help="so many further wordings of each training sentence of sst, by WordNet",
-    )
-    synonym_share: float = flag(0.1, type=probability, help="of a sentence's words that change")
-    wordnet: str = flag("/usr/share/wordnet", help="folder of WordNet's files")
     teachers: list[str] | None = flag(
         None, nargs="+", metavar="FILE", help="checkpoints whose outputs are learned"
     )
@@ -133,36 +122,31 @@ class TechniqueFlags(ModelFlags, AllTaskFlags):
 
 EXTRAS = tuple(f"{name}_extra" for name, task in TASKS.items() if task.extras)
 ON_PAIRS = tuple(extra for extra in EXTRAS if extra != "sst_extra")
-COMPARE_ROWS = ("ranking", "ranking_symmetric", "simcse")
-ROWS = tuple(f"{extra}={kind}" for extra in EXTRAS for kind in COMPARE_ROWS)
+COMPARES_ROWS = (
+    *(f"{extra}={kind}" for extra in EXTRAS for kind in ("ranking", "ranking_symmetric", "simcse")),
+    "sts_loss=cosent",
+)
 NOT_TOGETHER: Sequence[tuple[str, Sequence[str], str]] = (
     ("pair_encoding=cross", ("similarity=cosine", *ON_PAIRS), "it makes one vector of both texts"),
-    ("accumulate", (*ROWS, "sts_loss=cosent"), "that loss compares the rows of a batch"),
-    ("option=pretrain", ("regulariser=smart", "bregman", "adapt", "layer_decay"), "BERT is frozen"),
+    ("accumulate", COMPARES_ROWS, "that loss compares the rows of a batch"),
+    ("option=pretrain", ("regulariser=smart", "bregman", "adapt"), "BERT is frozen"),
     ("option=pretrain", ("tag_words", "gradients"), "BERT is frozen"),
     ("compile", ("regulariser=smart", "bregman", *EXTRAS), "that looks into the model"),
     ("regulariser=r_drop", ("bregman", "teachers", *EXTRAS), "it has every row twice in a batch"),
     ("tasks=ner", ("regulariser", "bregman", "teachers", "tag_words"), "it has an output a word"),
-    ("adapt=lora", ("layer_decay", "pals", "separate_layers"), "it freezes what that is about"),
+    ("adapt=lora", ("pals", "separate_layers"), "it freezes what that is about"),
     ("gradients", tuple(f"sampling={kind}" for kind in sampling.KINDS[1:]), "a step has all tasks"),
-    ("synonyms", ("tag_words",), "there are no tags of new sentences"),
-    ("schedule", ("decay",), "--decay is a schedule of its own"),
 )
 NEEDS: Sequence[tuple[str, Sequence[str]]] = (  # a flag, and those without which it does nothing
-    ("first_task", ("sampling=first", "sampling=before")),
-    ("first_epochs", ("sampling=first", "sampling=before")),
+    ("first_task", ("sampling=before",)),
+    ("first_epochs", ("sampling=before",)),
     ("pal_heads", ("pals",)),
     ("rank", ("adapt=lora",)),
     ("epsilon", ("regulariser=smart",)),
     ("ascents", ("regulariser=smart",)),
     ("regulariser_weight", ("regulariser",)),
     ("extra_weight", EXTRAS),
-    ("average_decay", ("average=ema",)),
-    ("synonyms", ("tasks=sst",)),
-    ("synonym_share", ("synonyms",)),
-    ("wordnet", ("synonyms",)),
     ("teacher_share", ("teachers",)),
-    ("schedule=sqrt", ("warmup",)),
 )
 
 
@@ -193,18 +177,16 @@ def faults(args: TechniqueFlags) -> Iterator[str]:
         for kind in ("batch_size", "weight", "loss", "extra"):
             if holds(args, f"{name}_{kind}"):
                 yield f"--{name}_{kind} needs {name} among the --tasks"
-    if args.sampling in ("first", "before"):
+    if args.sampling == "before":
         if args.first_task not in args.tasks or args.first_epochs >= args.epochs:
-            yield f"--sampling {args.sampling}: --first_task is not in --tasks, or takes all epochs"
-        if args.sampling == "before" and len(args.tasks) == 1:
+            yield "--sampling before: --first_task is not in --tasks, or takes all epochs"
+        if len(args.tasks) == 1:
             yield "--sampling before needs two --tasks"
     if args.gradients and len(args.tasks) == 1:
         yield f"--gradients {args.gradients} needs two --tasks"
     if args.option == "pretrain" and not args.pals and not args.separate_layers:
         if args.similarity == "cosine" or any(holds(args, extra) for extra in EXTRAS):
             yield "a loss on vectors has nothing to change in a frozen BERT: use --option finetune"
-    if args.layer_decay and args.layer_decay > 1:
-        yield f"--layer_decay {args.layer_decay:g} is more than 1: lower layers learn more slowly"
     if args.pals and args.pals % args.pal_heads:
         yield f"--pals {args.pals} is not a multiple of --pal_heads {args.pal_heads}"
 

@@ -17,7 +17,6 @@ from extensions.features.tags import TagEmbedding, tagged
 from extensions.features.word_tags import WordTags
 from extensions.flags import TechniqueFlags
 from extensions.loss.cosine import cosine
-from extensions.parameters.heads import make_head
 from extensions.parameters.lora import add_lora
 from extensions.parameters.pals import PALs
 from extensions.parameters.task_layers import encode, split_top_layers
@@ -56,15 +55,12 @@ class TechniquesBERT(nn.Module):
         # The heads
         pair_size = size if self.joins_pairs else 3 * size
         self.dropout = nn.Dropout(flags.hidden_dropout_prob)
-        self.sentiment = make_head(size, 5, flags.head_layers)
-        self.paraphrase = make_head(pair_size, 1, flags.head_layers)
-        self.similarity = None  # a cosine has no head
-        if flags.similarity == "linear":
-            self.similarity = make_head(pair_size, 1, flags.head_layers)
-        self.relation = make_head(pair_size, 3, flags.head_layers) if "nli" in tasks else None
-        self.ner = (
-            make_head(size, TASKS["ner"].classes, flags.head_layers) if "ner" in tasks else None
-        )
+        self.sentiment = nn.Linear(size, 5)
+        self.paraphrase = nn.Linear(pair_size, 1)
+        # a cosine has no head
+        self.similarity = nn.Linear(pair_size, 1) if flags.similarity == "linear" else None
+        self.relation = nn.Linear(pair_size, 3) if "nli" in tasks else None
+        self.ner = nn.Linear(size, TASKS["ner"].classes) if "ner" in tasks else None
 
         # Whether each text has one vector, whatever the task: a frozen BERT runs once for it
         self.is_cacheable = flags.pooling in ("pooler", "cls") and not (

@@ -1,6 +1,6 @@
 """Several tasks on one BERT, with techniques: what a flag switches on is described in its own file.
 
-python extensions/multitask.py --option finetune --lr 2e-5 --gradients pcgrad --average ema
+python extensions/multitask.py --option finetune --lr 2e-5 --gradients pcgrad
 python extensions/multitask.py --option finetune --lr 2e-5 --tasks sts,nli --sampling annealed
 python extensions/multitask.py --predict 'How old are you?' 'What is your age?' --checkpoint FILE
 torchrun --nproc_per_node 2 extensions/multitask.py --option finetune --regulariser smart
@@ -12,8 +12,7 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields
 from functools import partial
 from pathlib import Path
@@ -25,36 +24,25 @@ import training.threads  # noqa: F401, before torch
 
 # isort: split
 import torch
-from torch import nn
-from torch.optim import Optimizer
 
 from config import BertConfig
-from datasets import (
-    SentenceClassificationDataset,
-    SentenceClassificationTestDataset,
-    TextDataset,
-    preprocess_string,
-)
-from evaluation import overall, say_classes, write_in_order
-from extensions.flags import ModelFlags, TechniqueFlags, get_args
+from datasets import SentenceClassificationTestDataset, TextDataset
+from evaluation import overall, write_in_order
+from extensions.flags import OPTIMIZERS, ModelFlags, TechniqueFlags, get_args
 from extensions.gradients.pcgrad import pcgrad
 from extensions.gradients.task_gradients import TaskGradients
 from extensions.loss import smart
 from extensions.model import TechniquesBERT
 from extensions.objective import Objective, relation
 from extensions.tasks import STEMS, TASKS, evaluate, input_lengths, read_set
-from extensions.text import synonyms
 from extensions.text.no_duplicates import without_duplicates
 from extensions.text.sampling import Turns, plan_epoch
-from extensions.update import optimizers, schedules
-from extensions.update.averaging import Average
-from extensions.update.layer_decay import parameter_groups
-from optimizer import AdamW
+from multitask_classifier import predict, report_of
 from training.cli.arguments import given_lines
 from training.cli.flags import complete, hint_at_rate
 from training.cli.scripts import run_script
-from training.cli.task_flags import check_files, name_outputs
-from training.files.course_files import SPLITS, class_names, find_course_files
+from training.cli.task_flags import check_files, find_files
+from training.files.course_files import SPLITS, class_names
 from training.files.errors import InputError
 from training.files.hub import default_model
 from training.files.tables import read_table
@@ -67,7 +55,7 @@ from training.loop.checkpoints import (
     run_settings,
     save_model,
 )
-from training.loop.devices import autocast_for, keep_freed_memory, pick_device, speed_up
+from training.loop.devices import autocast_for, pick_device, speed_up
 from training.loop.encoder_outputs import cache_encoder_outputs, unique_texts
 from training.loop.processes import (
     all_reduce_gradients,
@@ -77,15 +65,9 @@ from training.loop.processes import (
     world_size,
 )
 from training.loop.run import Run
-from training.reports.report import Report, print_settings
+from training.reports.report import print_settings
 from utils import seed_everything
 
-OPTIMIZERS = {
-    "adamw": AdamW,
-    "adam": optimizers.Adam,
-    "lion": optimizers.Lion,
-    "sgd": optimizers.SGD,
-}
 HeldOut = Mapping[str, Mapping[str, TextDataset]]  # "dev" and "test": data sets by task
 
 # ---------------------------------------------------------------------------------------------
@@ -109,17 +91,6 @@ def read_held_out(args: TechniqueFlags) -> HeldOut:
     }
 
 
-def read_training_set(name: str, args: TechniqueFlags) -> TextDataset:
-    """A task's training rows; those of sst with further wordings, if they are asked for."""
-    dataset = read_set(name, args, "train")
-    if name != "sst" or not args.synonyms:
-        return dataset
-    known = synonyms.read_synonyms(args.wordnet)
-    rows = synonyms.augmented(dataset.dataset, known, args.synonyms, args.synonym_share, args.seed)
-    print(f"synonyms: {len(dataset)} sentences of sst have become {len(rows)}")
-    return SentenceClassificationDataset(rows, args)
-
-
 # ---------------------------------------------------------------------------------------------
 # Models
 
@@ -135,7 +106,8 @@ def new_model(args: TechniqueFlags) -> tuple[TechniquesBERT, SimpleNamespace]:
         model=args.model,
     )
     model = TechniquesBERT(config)
-    config.tagger = tagger_digest(args)  # after the model, which says if there is no tagger
+    if args.tag_words not in (None, "shapes"):
+        config.tagger = sha256_of(args.tag_words)  # after the model, which says if there is none
     return model, config
 
 
@@ -148,13 +120,8 @@ def load_model(
         device,
         TechniquesBERT,
         script="extensions/multitask.py",
-        is_ours=lambda config: "head_layers" in config,
+        is_ours=lambda config: "pair_encoding" in config,
     )
-
-
-def tagger_digest(args: TechniqueFlags) -> str | None:
-    """Of the file of --tag_words, if it names one."""
-    return None if args.tag_words in (None, "shapes") else sha256_of(args.tag_words)
 
 
 def remember_words(model: TechniquesBERT, args: TechniqueFlags) -> None:
@@ -220,103 +187,53 @@ def new_turns(args: TechniqueFlags, joins_pairs: bool, sets: Mapping[str, TextDa
     return Turns([[(name,) for name in epoch] for epoch in names], sets, samplers)
 
 
-def make_optimizer(args: TechniqueFlags, model: nn.Module) -> Optimizer:
-    """The optimizer of the flags, over all parameters that learn."""
-    groups = [{"params": [p for p in model.parameters() if p.requires_grad]}]
-    if args.layer_decay:
-        groups = parameter_groups(model, args.lr, args.layer_decay)
-    return OPTIMIZERS[args.optimizer](groups, lr=args.lr)
+def combine_gradients(gradients: TaskGradients, args: TechniqueFlags, step: int) -> None:
+    """Put what the rule makes of all tasks' gradients into .grad.
+
+    Orders drawn by chance depend on the seed and the step alone, so that processes agree and a
+    resumed run continues alike.
+    """
+    chance = torch.Generator().manual_seed(args.seed + step)
+    if args.gradients == "pcgrad":
+        gradients.combine(partial(pcgrad, generator=chance))
+    else:
+        gradients.combine(lambda products: torch.ones(len(products)))
+    for parameter in gradients.parameters:
+        if parameter.grad is not None:  # of all processes: before_update adds them up again
+            parameter.grad /= world_size()
 
 
-class Updates:
-    """What the flags add between the backward passes of a step and the next step."""
-
-    def __init__(self, args: TechniqueFlags, model: nn.Module, slow, steps: int):
-        self.args, self.model, self.slow, self.steps = args, model, slow, steps
-        self.gradients = TaskGradients(model.parameters()) if args.gradients else None
-        decay = args.average_decay if args.average == "ema" else None
-        self.average = Average(model, decay, warm_up=True) if args.average else None
-
-    def take(self, name: str) -> None:
-        """Keep a task's gradients apart from the others', if a rule is to combine them."""
-        if self.gradients:
-            all_reduce_gradients(self.model)
-            self.gradients.take(name)
-
-    def combine(self, step: int) -> None:
-        """Put what the rule makes of all tasks' gradients into .grad.
-
-        Orders drawn by chance depend on the seed and the step alone, so that processes agree and a
-        resumed run continues alike.
-        """
-        if not self.gradients:
-            return
-        chance = torch.Generator().manual_seed(self.args.seed + step)
-        if self.args.gradients == "pcgrad":
-            self.gradients.combine(partial(pcgrad, generator=chance))
-        else:
-            self.gradients.combine(lambda products: torch.ones(len(products)))
-        for parameter in self.gradients.parameters:
-            if parameter.grad is not None:  # of all processes: before_update adds them up again
-                parameter.grad /= world_size()
-
-    def follow(self, step: int) -> None:
-        """After an update: averages and copies follow."""
-        if self.slow:
-            self.slow.follow(self.model, smart.momentum(step, self.steps))
-        if self.average and (self.args.average == "ema" or 2 * step >= self.steps):
-            self.average.update(self.model)
-
-    def averaged_weights(self) -> AbstractContextManager:
-        """Within it the model has the averaged weights, if there are any."""
-        if self.average and self.average.count:
-            return self.average.inside(self.model)
-        return nullcontext()
-
-
-def new_run(args: TechniqueFlags, model, optimizer, turns: Turns, update: Updates) -> Run:
+def new_run(args: TechniqueFlags, model, optimizer, turns: Turns, slow) -> Run:
     """The run of these flags: its files, what is resumed and what it reports."""
     same = {"teachers": [sha256_of(path) for path in args.teachers or ()]}
-    parts = {"turns": turns, "slow": update.slow, "average": update.average}
-    steps = len(turns) * args.epochs
-    factor = partial(
-        schedules.factor, args.schedule, steps=steps, rising=round(args.warmup * steps)
-    )
     return Run(
         args,
         model,
         optimizer,
         turns,
         point=ResumePoint(resume_path(args.filepath), run_settings(args) | same),
-        report=report_of(args, turns.datasets),
-        factor=factor if args.schedule else None,
-        stateful={name: part for name, part in parts.items() if part},
+        report=report_of(args, list(turns.datasets)),
+        stateful={"slow": slow} if slow else None,
     )
-
-
-def report_of(args: TechniqueFlags, names: Iterable[str]) -> Report:
-    """Where the run's reports go, and what they show of these tasks."""
-    shown = {name: name for name in (*names, "overall")}
-    title = f"{', '.join(names)}, {args.option}"
-    return Report(f"{args.out_dir}/multitask-", title, {"loss": "loss"} | shown, shown)
 
 
 def train(args: TechniqueFlags, dev_sets: Mapping[str, TextDataset]) -> None:
     """Train with the techniques of the flags; the best epoch on dev is kept in args.filepath."""
-    keep_freed_memory()
     device = pick_device(args.use_gpu)
-    train_sets = {name: read_training_set(name, args) for name in args.tasks}
+    train_sets = {name: read_set(name, args, "train") for name in args.tasks}
     model, config = new_model(args)
     model.to(device)
     remember_words(model, args)
     turns = new_turns(args, model.joins_pairs, train_sets)
     dev_loaders = {name: loader_of(name, rows, args, model) for name, rows in dev_sets.items()}
-    optimizer = make_optimizer(args, model)
+    learning = [p for p in model.parameters() if p.requires_grad]
+    optimizer = OPTIMIZERS[args.optimizer](learning, lr=args.lr)
     if args.fast:  # first: copies of the model have to draw the same dropout
         speed_up(model, optimizer)
     autocast = autocast_for(device, args.precision)
     objective = Objective(args, model, autocast, load_teachers(args, device))
-    update = Updates(args, model, objective.slow, len(turns) * args.epochs)
+    slow = objective.slow
+    gradients = TaskGradients(learning) if args.gradients else None
     if args.option == "pretrain" and model.is_cacheable and not args.reencode:
         texts = unique_texts([*train_sets.values(), *dev_sets.values()])
         rows = SentenceClassificationTestDataset(texts, args)
@@ -326,7 +243,7 @@ def train(args: TechniqueFlags, dev_sets: Mapping[str, TextDataset]) -> None:
     if args.compile:
         model.compile()
 
-    with new_run(args, model, optimizer, turns, update) as run:
+    with new_run(args, model, optimizer, turns, slow) as run:
         for _ in run.epochs():
             for step in run.batches():
                 for name, batch in step["turns"]:  # of one task, or with --gradients of all
@@ -335,17 +252,21 @@ def train(args: TechniqueFlags, dev_sets: Mapping[str, TextDataset]) -> None:
                         weight = getattr(args, f"{name}_weight")
                         (weight * loss * len(labels) / len(batch["labels"])).backward()
                         run.log(len(labels), **{"loss": loss, f"{name}_loss": loss})
-                    update.take(name)
-                update.combine(run.position.step)
+                    if gradients:
+                        all_reduce_gradients(model)
+                        gradients.take(name)
+                if gradients:
+                    combine_gradients(gradients, args, run.position.step)
                 run.before_update()
                 optimizer.step()
                 optimizer.zero_grad()
-                update.follow(run.position.step)
+                if slow:
+                    slow.follow(model, smart.momentum(run.position.step, run.total_steps))
                 run.end_step()
-            with run.autocast(), update.averaged_weights():
+            with run.autocast():
                 scores = evaluate(model, dev_loaders, device)
-                if run.is_best(scores["overall"]):
-                    save_model(model, optimizer, args, config, args.filepath)
+            if run.is_best(scores["overall"]):
+                save_model(model, optimizer, args, config, args.filepath)
             run.end_epoch(run.means() | scores)
 
 
@@ -381,44 +302,18 @@ def test(args: TechniqueFlags, held_out: HeldOut) -> None:
                 names = class_names(getattr(args, f"{name}_dev"), task.classes)
                 stem = f"{args.out_dir}/multitask-{name}"
                 results.append(task.describe(stem, predictions, rows, names))
-    report_of(args, scores).conclude(args, results)
+    report_of(args, list(scores)).conclude(args, results)
     shown = "".join(f"  {name} {score:.3f}" for name, score in scores.items())
     print(f"dev{shown}  overall {overall(scores):.3f}")
     print(f"wrote predictions to {args.out_dir}")
 
 
-@torch.no_grad()
-def predict(
-    model: TechniquesBERT, config, lines: Iterable[Sequence[str]], device: torch.device
-) -> None:
-    """Print what the model says of each line: one text, or the two of a pair.
-
-    Raises:
-        InputError: it was not trained on a task of such lines.
-    """
-    encoder = SentenceClassificationTestDataset([], config)
+def remembered(model: TechniquesBERT, lines: Iterable[Sequence[str]]) -> Iterator[Sequence[str]]:
+    """The lines, with their capitals given to the model where words have tags."""
     for texts in lines:
-        if not all(text.strip() for text in texts):
-            continue
         if model.words is not None:
             model.words.remember(texts)
-        clean = str.lower if len(texts) == 1 else preprocess_string
-        padded = [encoder.pad([clean(text).strip()]) for text in texts]  # (1, L), (1, L) each
-        inputs = [tensor.to(device) for pair in padded for tensor in pair]
-        answers = []
-        if len(texts) == 1 and "sst" in config.tasks:
-            answers.append(say_classes(model.predict_sentiment(*inputs)))  # (1, 5)
-        if len(texts) == 2 and "para" in config.tasks:
-            yes = model.predict_paraphrase(*inputs).float().sigmoid().item()
-            answers.append(f"paraphrase {yes:.3f}")
-        if len(texts) == 2 and "sts" in config.tasks:
-            answers.append(f"similarity {model.predict_similarity(*inputs).item():.2f}")
-        if not answers:
-            raise InputError(
-                f"this checkpoint was trained on {', '.join(config.tasks)} alone: it has no answer "
-                + ("to one text" if len(texts) == 1 else "to a pair")
-            )
-        print(f"{'  '.join(answers)}   {' | '.join(text.strip() for text in texts)}", flush=True)
+        yield texts
 
 
 def main() -> None:
@@ -426,12 +321,12 @@ def main() -> None:
     args = get_args()
     if args.predict is not None:
         device = pick_device(args.use_gpu)
-        predict(*load_model(args.checkpoint, device), given_lines(args.predict), device)
+        model, config = load_model(args.checkpoint, device)
+        predict(model, config, remembered(model, given_lines(args.predict)), device)
         return
     join_processes(args.use_gpu)
     args.model = args.model or on_main_process(default_model)
-    name_outputs(args, tuple(TASKS))
-    find_course_files(args, STEMS)
+    find_files(args, tuple(TASKS), STEMS)
     hint_at_rate(args)
     check_files(args)
     print_settings(args, args.tasks)

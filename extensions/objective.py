@@ -12,7 +12,7 @@ from functools import partial
 import torch
 from torch import Tensor, nn
 
-from extensions.flags import TechniqueFlags
+from extensions.flags import COMPARES_ROWS, TechniqueFlags, holds, spelled
 from extensions.loss import ranking, simcse, smart
 from extensions.loss.cosine import cosine_embedding
 from extensions.loss.distillation import mixed_loss, score_loss, soft_loss
@@ -44,8 +44,11 @@ class Objective:
     ):
         self.args, self.model, self.autocast, self.teachers = args, model, autocast, teachers
         self.slow = smart.MomentumTeacher(model) if args.bregman else None
-        if world_size() > 1 and compares_rows(args):
-            raise InputError(f"{compares_rows(args)} compares the rows of a batch: use one process")
+        for condition in COMPARES_ROWS if world_size() > 1 else ():
+            if holds(args, condition):
+                raise InputError(
+                    f"{spelled(condition)} compares the rows of a batch: use one process"
+                )
 
     def __call__(self, name: str, inputs: Sequence[Tensor], labels: Tensor) -> Tensor:
         """The mean loss of a task's rows: inputs are what its head takes."""
@@ -126,15 +129,6 @@ def relation(task: Task, label: float) -> str:
     if label >= task.same:
         return "entailment"
     return "contradiction" if label <= task.different else "neutral"
-
-
-def compares_rows(args: TechniqueFlags) -> str | None:
-    """The flag whose loss is not a mean over rows, if there is one."""
-    for name in args.tasks:
-        extra = getattr(args, f"{name}_extra")
-        if extra not in (None, "cosine_embedding"):
-            return f"--{name}_extra {extra}"
-    return "--sts_loss cosent" if args.sts_loss == "cosent" else None
 
 
 @contextmanager

@@ -32,8 +32,8 @@ from evaluation import (
     score_pairs,
 )
 from extensions.loss.cosine import cosent
-from extensions.loss.losses import paraphrase_loss, similarity_loss
 from extensions.ner import TAGS, describe_words, entity_f1, read_ner, tag_loss, tag_words
+from multitask_classifier import paraphrase_loss, similarity_loss
 from training.loop.batches import PAIR, SINGLE
 from training.reports.error_analysis import describe
 

@@ -43,11 +43,10 @@ TEXTS = [
 
 
 @pytest.mark.parametrize("text", TEXTS)
-@pytest.mark.parametrize("prepare", [str.lower, preprocess_string])
-def test_tags_fall_on_their_words_pieces(text, prepare):
+def test_tags_fall_on_their_words_tokens(text):
     """A word's tag is its number, so that each piece can be looked up; also where a text is cut."""
     tokenizer = BertTokenizer(tiny_vocabulary())
-    words = prepare(text).split()
+    words = preprocess_string(text).split()
     for length in (512, 20):
         ids = tokenizer.encode(" ".join(words), truncation=True, max_length=length)
         tags = features.spread(range(1, len(words) + 1), words, tokenizer.text_to_ids, length)
@@ -61,15 +60,6 @@ def test_tags_fall_on_their_words_pieces(text, prepare):
                 assert (tags[place], ids[place]) == (number, piece)
                 place += 1
         assert place == len(ids) - 1
-
-
-def test_a_tag_for_every_word():
-    with pytest.raises(ValueError, match="zip"):
-        features.spread([1], ["two", "words"], list, 512)
-
-
-def test_padding_of_tags():
-    assert features.pad_tags([[0, 2, 0], [0, 0]], 4).tolist() == [[0, 2, 0, 0], [0, 0, 0, 0]]
 
 
 # ---------------------------------------------------------------------------------------------
@@ -147,15 +137,6 @@ def made_up(count: int, seed: int) -> list[list[tuple[str, str]]]:
     return sentences
 
 
-def test_features_of_a_word_know_its_neighbours():
-    found = tagger.word_features(["Mr", "Smith", "ran"], 0, "<s1>", "<s2>")
-    assert len(found) == len(set(found)) == 16
-    for one in ("word mr", "looks Xx", "tags <s2> <s1>", "word-1 <s1>", "word-2 <s2>"):
-        assert one in found
-    assert {"word+1 smith", "end+1 ith", "looks+1 Xx", "word+2 ran"} <= set(found)
-    assert {"word+1 </s1>", "word+2 </s2>"} <= set(tagger.word_features(["a"], 0, "<s1>", "<s2>"))
-
-
 def by_summing_up(sentences, epochs: int, seed: int) -> tuple[dict, np.ndarray, list]:
     """The averaged perceptron the slow way: a matrix of weights, and the sum of it at every step.
 
@@ -195,41 +176,3 @@ def test_the_tagger_is_the_averaged_perceptron():
             weight = learnt.weights.get(feature, {}).get(tag, 0.0)
             assert weight == pytest.approx(mean[row, column], abs=1e-12)
     assert np.abs(mean).max() > 1
-
-
-def test_the_tagger_is_that_of_nltk(monkeypatch):
-    perceptron = pytest.importorskip("nltk.tag.perceptron", reason="nltk is not installed")
-
-    class Theirs(perceptron.PerceptronTagger):
-        """Nltk's training on our features, without its list of words that always have one tag."""
-
-        START, END = list(reversed(tagger.BEGIN)), list(tagger.END)
-
-        def normalize(self, word):
-            return word
-
-        def _make_tagdict(self, sentences):
-            self._sentences = [list(sentence) for sentence in sentences]
-            self.classes = {tag for sentence in sentences for _, tag in sentence}
-
-        def _get_features(self, i, word, context, prev, prev2):
-            return dict.fromkeys(tagger.word_features(context[2:-2], i, prev, prev2), 1)
-
-    chance = random.Random(3)  # some wrong tags, so that it goes on changing to the end
-    sentences = [
-        [(word, chance.choice(["O", "B-LOC", *3 * [tag]])) for word, tag in sentence]
-        for sentence in made_up(60, seed=2)
-    ]
-    monkeypatch.setattr(perceptron, "random", random.Random(7))
-    theirs = Theirs(load=False)
-    theirs.train(sentences, nr_iter=4)
-    ours = tagger.Tagger()
-    ours.learn(sentences, epochs=4, seed=7)
-    rounded = {  # as theirs are; weights of 0 are left out
-        feature: {tag: round(weight, 3) for tag, weight in row.items() if round(weight, 3)}
-        for feature, row in ours.weights.items()
-    }
-    assert rounded.keys() == theirs.model.weights.keys()
-    for feature, row in rounded.items():
-        assert row.keys() == theirs.model.weights[feature].keys()
-        assert row == pytest.approx(theirs.model.weights[feature], abs=1.1e-3)

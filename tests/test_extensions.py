@@ -1,28 +1,23 @@
-"""The techniques of part 2, one by one: cross encoding, layers, pooling, losses, sampling."""
+"""Cross encoding, layers of a task's own, pooling, and which task is next."""
 
-import math
 from types import SimpleNamespace
 
-import numpy as np
 import pytest
-import scipy.special
 import scipy.stats
 import torch
 import transformers
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support import make_rows, one_line_error, random_bert, tiny_config, tiny_vocabulary
+from support import make_rows, one_line_error, random_bert, save_tiny_model, tiny_config
 
 from bert import BertModel
 from datasets import SentencePairDataset, preprocess_string
 from extensions.features import pooling
 from extensions.features.cross_encoding import check_segments, concat
-from extensions.loss.cosine import cosent
-from extensions.loss.losses import paraphrase_loss, similarity_loss
 from extensions.parameters.task_layers import encode, split_top_layers
-from extensions.text.sampling import annealing, plan_epoch
-from tokenizer import BertTokenizer, truncate_longest_first
-from training.files.errors import InputError
+from extensions.text.sampling import Turns, plan_epoch
+from tokenizer import truncate_longest_first
+from training.loop.batches import LengthBatches
 
 # ---------------------------------------------------------------------------------------------
 # Cross encoding: the joined batch itself
@@ -117,25 +112,14 @@ def long_pairs(words: int) -> list[tuple[str, str]]:
 @pytest.fixture(scope="module")
 def small_positions(tmp_path_factory):
     """A random BERT of only 40 positions."""
-    folder = tmp_path_factory.mktemp("forty")
-    size = {"vocab_size": len(tiny_vocabulary()), "max_position_embeddings": 40}
-    random_bert(**size).save_pretrained(folder)
-    BertTokenizer(tiny_vocabulary()).save_pretrained(folder)
-    return str(folder)
+    return str(save_tiny_model(tmp_path_factory.mktemp("forty"), max_position_embeddings=40))
 
 
-@pytest.mark.parametrize(
-    ("positions", "pairs"),
-    [(40, PAIRS), (40, long_pairs(12)), (512, PAIRS), (512, long_pairs(400))],
-    ids=["short", "cut", "short, pretrained", "cut, pretrained"],
-)
-def test_cross_encoding_is_that_of_transformers(request, positions, pairs):
-    model = "small_positions" if positions == 40 else "offline_model"
-    ours, theirs, real = both_ways(str(request.getfixturevalue(model)), pairs, positions)
-    if positions == 40 and pairs is not PAIRS:
+@pytest.mark.parametrize("pairs", [PAIRS, long_pairs(12)], ids=["short", "cut"])
+def test_cross_encoding_is_that_of_transformers(small_positions, pairs):
+    ours, theirs, real = both_ways(small_positions, pairs, 40)
+    if pairs is not PAIRS:
         assert real.sum(dim=1).tolist() == [40] * len(pairs)
-    if positions == 512:
-        assert (real.sum(dim=1).max() == 512) == (pairs is not PAIRS)
     difference = (ours["last_hidden_state"] - theirs.last_hidden_state)[real]
     assert difference.abs().max() < 1e-5
     assert (ours["pooler_output"] - theirs.pooler_output).abs().max() < 1e-5
@@ -159,8 +143,8 @@ IDS, MASK = padded([[2, 9, 8, 3], [2, 7, 3]])
 
 
 @pytest.mark.parametrize("count", [0, 1, 3])
-def test_own_layers_begin_as_copies(count):
-    bert = random_bert(num_hidden_layers=3)
+def test_own_layers_begin_as_copies_that_learn(count):
+    bert = random_bert(num_hidden_layers=3).requires_grad_(False)
     expected = bert(IDS, MASK)
     layers = split_top_layers(bert, count, ("sst", "sts"))
     assert len(bert.bert_layers) == 3 - count
@@ -169,26 +153,10 @@ def test_own_layers_begin_as_copies(count):
         output = encode(bert, IDS, MASK, layers=layers[task])
         for key, tensor in expected.items():
             assert torch.equal(output[key], tensor)
-    if count:
-        with torch.no_grad():
-            layers["sst"][0].out_dense.bias.add_(1)
-        changed = encode(bert, IDS, MASK, layers=layers["sst"])["pooler_output"]
-        assert not torch.equal(changed, expected["pooler_output"])
-        same = encode(bert, IDS, MASK, layers=layers["sts"])["pooler_output"]
-        assert torch.equal(same, expected["pooler_output"])
-
-
-def test_own_layers_of_a_frozen_bert_learn():
-    bert = random_bert().requires_grad_(False)
-    layers = split_top_layers(bert, 1, ("sst",))
     assert all(parameter.requires_grad for parameter in layers.parameters())
     assert not any(parameter.requires_grad for parameter in bert.parameters())
-
-
-@pytest.mark.parametrize("count", [-1, 3])
-def test_impossible_numbers_of_own_layers(count):
-    with pytest.raises(InputError, match=f"--separate_layers {count}: this BERT has 2 layers"):
-        split_top_layers(random_bert(), count, ("sst",))
+    with one_line_error(f"--separate_layers 4: this BERT has {3 - count} layers"):
+        split_top_layers(bert, 4, ("sst",))
 
 
 def test_pooling_by_hand():
@@ -209,63 +177,6 @@ def test_pooling_by_hand():
 
 
 # ---------------------------------------------------------------------------------------------
-# Losses: values and gradients against NumPy and SciPy in float64
-
-
-def numeric_gradient(function, x: np.ndarray, step: float = 1e-6) -> np.ndarray:
-    """Central differences."""
-    gradient = np.zeros_like(x)
-    for place in np.ndindex(x.shape):
-        shift = np.zeros_like(x)
-        shift[place] = step
-        gradient[place] = (function(x + shift) - function(x - shift)) / (2 * step)
-    return gradient
-
-
-def oracle_paraphrase(logits, labels):
-    return -np.log(scipy.special.expit(np.where(labels == 1, logits, -logits))).mean()
-
-
-def oracle_mean_squared(scores, labels):
-    return ((scores - labels) ** 2).mean() / 25
-
-
-def oracle_cosent(scores, labels):
-    total = 1.0
-    for i in range(len(scores)):
-        for j in range(len(scores)):
-            if labels[i] < labels[j]:
-                total += math.exp(20 * (scores[i] - scores[j]) / 5)
-    return math.log(total)
-
-
-CHANCE = np.random.default_rng(0)
-YES, DUPLICATE = CHANCE.normal(size=7) * 3, CHANCE.integers(0, 2, 7)
-SCORES = CHANCE.uniform(0, 5, 7)
-SIMILARITIES = np.array([0.0, 5.0, 2.6, 2.6, 1.25, 5.0, 3.8])
-
-
-@pytest.mark.parametrize(
-    ("loss", "oracle", "outputs", "labels"),
-    [
-        (paraphrase_loss, oracle_paraphrase, YES, DUPLICATE),
-        (similarity_loss, oracle_mean_squared, SCORES, SIMILARITIES),
-        (cosent, oracle_cosent, SCORES, SIMILARITIES),
-    ],
-    ids=["paraphrase", "mean_squared", "cosent"],
-)
-def test_losses_and_their_gradients(loss, oracle, outputs, labels):
-    tensor = torch.tensor(outputs, dtype=torch.float32, requires_grad=True)
-    value = loss(tensor, torch.tensor(labels))
-    value.backward()
-    assert value.shape == ()
-    assert value.item() == pytest.approx(oracle(outputs, labels), abs=1e-6, rel=1e-6)
-    expected = numeric_gradient(lambda x: oracle(x, labels), outputs)
-    np.testing.assert_allclose(tensor.grad.numpy(), expected, rtol=1e-4, atol=1e-7)
-    assert np.abs(expected).max() > 1e-3
-
-
-# ---------------------------------------------------------------------------------------------
 # Sampling
 
 REAL_SIZES = {"sst": 8544, "para": 141498, "sts": 6040}
@@ -276,39 +187,51 @@ def order(kind: str, epoch: int = 1, steps: int = 20_000, seed: int = 0, *first)
 
 
 @pytest.mark.parametrize(
-    ("kind", "epoch", "expected"),
-    [
-        ("proportional", 25, (0.055, 0.907, 0.039)),
-        ("annealed", 1, (0.055, 0.907, 0.039)),
-        ("annealed", 25, (0.271, 0.476, 0.253)),
-    ],
+    ("epoch", "expected"), [(1, (0.055, 0.907, 0.039)), (25, (0.271, 0.476, 0.253))]
 )
-def test_draws_follow_the_formula(kind, epoch, expected):
+def test_annealed_draws_follow_the_formula(epoch, expected):
     """Fractions of the course's data by Stickland & Murray's formula, of 25 epochs."""
-    names = order(kind, epoch)
+    names = order("annealed", epoch)
     counts = [names.count(name) for name in REAL_SIZES]
     wanted = [fraction / sum(expected) * len(names) for fraction in expected]
     assert scipy.stats.chisquare(counts, wanted).pvalue > 0.001
+    assert names == order("annealed", epoch)
+    assert names != order("annealed", epoch, seed=1)
 
 
-def test_annealing_goes_from_1_to_a_fifth():
-    assert [annealing(e, 5) for e in range(1, 6)] == pytest.approx([1, 0.8, 0.6, 0.4, 0.2])
-    assert annealing(1, 1) == 1.0
-
-
-def test_an_order_depends_on_seed_and_epoch_alone():
-    assert order("annealed", 3) == order("annealed", 3)
-    assert order("annealed", 3) != order("annealed", 4)
-    assert order("proportional", 3) != order("proportional", 4)
-    assert order("annealed", 3) != order("annealed", 3, seed=1)
-
-
-def test_round_robin_and_one_task_first():
-    turns = ["sst", "para", "sts", "sst"]
-    assert order("round_robin", 1, 4) == turns
-    plans = [order("first", epoch, 4, 0, "sts", 2) for epoch in (1, 2, 3)]
-    assert plans == [["sts"] * 4] * 2 + [turns]
-    plans = [order("before", epoch, 4, 0, "sts", 2) for epoch in (2, 3)]
-    assert plans == [["sts"] * 4, ["sst", "para"] * 2]
+def test_round_robin_and_one_task_before():
+    assert order("round_robin", 1, 4) == ["sst", "para", "sts", "sst"]
+    plans = [order("before", epoch, 4, 0, "sts", 2) for epoch in (1, 2, 3)]
+    assert plans == [["sts"] * 4] * 2 + [["sst", "para"] * 2]
     with one_line_error("--steps_per_epoch 2 is too few"):
         order("round_robin", 1, 2)
+
+
+class Rows(list):
+    """A data set of numbers."""
+
+    def pieces(self):
+        return [[1]] * len(self)
+
+    def collate_fn(self, rows):
+        return {"labels": rows}
+
+
+def test_turns_continue_where_the_plan_before_has_come_to():
+    """Every row of a task once before any comes again, also after a stop."""
+    sets = {"a": Rows(range(10)), "b": Rows(range(100, 103))}
+    samplers = {name: LengthBatches([1] * len(rows), 2, seed=0) for name, rows in sets.items()}
+    plan = [[("a",), ("a", "b"), ("b",)], [("a",), ("b",), ("a", "a")]]
+    whole = []
+    for epoch in (1, 2):
+        turns = Turns(plan, sets, samplers)
+        turns.set_epoch(epoch)
+        steps = [step["turns"] for step in turns]
+        assert [tuple(name for name, _ in step) for step in steps] == plan[epoch - 1]
+        whole += [(name, batch["labels"]) for step in steps for name, batch in step]
+        turns.set_epoch(epoch, skip=2)
+        assert [step["turns"] for step in turns] == steps[2:]
+    rows = [row for name, labels in whole if name == "a" for row in labels]
+    assert sorted(rows) == list(range(10))
+    rows = [row for name, labels in whole if name == "b" for row in labels]
+    assert sorted(rows[:3]) == [100, 101, 102]

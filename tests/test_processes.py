@@ -109,7 +109,7 @@ def test_only_the_first_prints_and_writes(runs):
     assert sorted(path.name for path in folder.iterdir()) == ["predictions", "sst-classifier.pt"]
 
 
-@pytest.mark.parametrize("more", ["", "--gradients pcgrad --average ema --average_decay 0.5"])
+@pytest.mark.parametrize("more", ["", "--gradients pcgrad"])
 def test_several_tasks_have_the_loss_curve_of_one(tmp_path, model_without_dropout, tiny_data, more):
     """A step of one task leaves the other tasks' heads without gradients, in every process.
 

@@ -67,13 +67,9 @@ class TaskGradients:
         self.taken: dict[str, list[Tensor | None]] = {}  # task → a gradient for each parameter
 
     def take(self, task: str) -> None:
-        """Move what the task's backward passes left in .grad to the task's account.
-
-        What is taken for a task that has an account already is added to it.
-        """
-        account = self.taken.setdefault(task, [None] * len(self.parameters))
-        for i, parameter in enumerate(self.parameters):
-            account[i] = _add(account[i], parameter.grad)
+        """Move what the task's backward passes left in .grad to the task's account."""
+        self.taken[task] = [parameter.grad for parameter in self.parameters]
+        for parameter in self.parameters:
             parameter.grad = None
 
     def combine(self, weigh: Callable[[Tensor], Tensor]) -> Tensor:
@@ -89,12 +85,12 @@ class TaskGradients:
             The inner products (T, T); see ``cosines``.
 
         Raises:
-            InputError: two tasks or more that have no parameter in common.
+            InputError: the tasks have no parameter in common.
         """
         accounts = list(self.taken.values())
         grads = list(zip(*accounts, strict=True))  # for each parameter those of the T tasks
         shared = [all(grad is not None for grad in of_tasks) for of_tasks in grads]
-        if len(accounts) > 1 and not any(shared):
+        if not any(shared):
             raise InputError(
                 f"the tasks {', '.join(self.taken)} share no parameter that learns, so that their "
                 "gradients cannot be in conflict: use --option finetune, or train without this"
@@ -102,18 +98,12 @@ class TaskGradients:
         products = inner_products(
             [[g for g, is_shared in zip(a, shared, strict=True) if is_shared] for a in accounts]
         )
-        weights = weigh(products).tolist() if len(accounts) > 1 else [1.0]
+        weights = weigh(products).tolist()
         for parameter, of_tasks, is_shared in zip(self.parameters, grads, shared, strict=True):
             parameter.grad = None
             for weight, grad in zip(weights, of_tasks, strict=True):
                 if grad is not None:
-                    parameter.grad = _add(parameter.grad, weight * grad if is_shared else grad)
+                    grad = weight * grad if is_shared else grad
+                    parameter.grad = grad if parameter.grad is None else parameter.grad + grad
         self.taken = {}
         return products
-
-
-def _add(first: Tensor | None, second: Tensor | None) -> Tensor | None:
-    """The sum of two gradients, either of which may be missing."""
-    if first is None or second is None:
-        return second if first is None else first
-    return first + second

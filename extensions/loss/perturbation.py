@@ -52,7 +52,7 @@ class Passes:
         return self._run(iter(deltas))
 
     def _run(self, deltas: Iterator[Tensor] | None) -> Tensor:
-        embed, of_the_instance = self.bert.embed, "embed" in vars(self.bert)
+        embed = self.bert.embed
         self.embeddings, self.real, self.deltas = [], [], []
 
         def perturbed_embed(input_ids: Tensor, *segments: Tensor) -> Tensor:
@@ -70,10 +70,7 @@ class Passes:
             with self.same_dropout():
                 outputs = self.forward()
         finally:
-            if of_the_instance:
-                self.bert.embed = embed
-            else:
-                del self.bert.embed  # the class's shows again
+            del self.bert.embed  # the class's shows again
         if not self.embeddings:
             raise InputError("nothing to perturb: the outputs of a frozen BERT are remembered")
         return outputs

@@ -50,28 +50,11 @@ class LoraLinear(nn.Linear):
         self.lora_a = nn.Parameter(self.weight.new_empty(rank, self.in_features))
         self.lora_b = nn.Parameter(self.weight.new_zeros(self.out_features, rank))
         nn.init.kaiming_uniform_(self.lora_a, a=math.sqrt(5))
-        self.register_buffer("unmerged", None, persistent=False)  # W, while the layer is merged
 
     def forward(self, x: Tensor) -> Tensor:
         """(…, D_in) → (…, D_out)."""
-        if self.unmerged is not None:
-            return super().forward(x)
         update = self.scale * F.linear(F.linear(self.dropout(x), self.lora_a), self.lora_b)
         return super().forward(x) + update
-
-    @torch.no_grad()
-    def merge(self) -> None:
-        """Put the update into the weight: from now on one product, and nothing to learn."""
-        if self.unmerged is None:
-            self.unmerged = self.weight.detach().clone()
-            self.weight.add_(self.scale * (self.lora_b @ self.lora_a))  # (D_out, D_in)
-
-    @torch.no_grad()
-    def unmerge(self) -> None:
-        """Back to W and its update apart, exactly."""
-        if self.unmerged is not None:
-            self.weight.copy_(self.unmerged)
-            self.unmerged = None
 
 
 def add_lora(
@@ -95,11 +78,12 @@ def add_lora(
         model.set_submodule(name, LoraLinear(linear, rank, alpha, dropout))
 
 
+@torch.no_grad()
 def fold_lora(model: nn.Module) -> None:
-    """Merge all updates for good: the plain model again, under the names it had before."""
+    """Put all updates into the weights: the plain model again, under the names it had before."""
     for name, linear in _linears(model):
         if isinstance(linear, LoraLinear):
-            linear.merge()
+            linear.weight.add_(linear.scale * (linear.lora_b @ linear.lora_a))  # (D_out, D_in)
             plain = nn.Linear(
                 linear.in_features, linear.out_features, linear.bias is not None, device="meta"
             )

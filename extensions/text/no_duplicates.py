@@ -18,7 +18,6 @@ sees to as well. In front of the loop:
 from __future__ import annotations
 
 from collections.abc import Collection, Hashable, Iterable, Iterator, Sequence
-from itertools import islice
 from typing import Any
 
 from torch.utils.data import Sampler
@@ -52,24 +51,16 @@ class NoDuplicates(Sampler):
         self.keys = [frozenset(row) for row in keys]
         fitting = (unit for unit in together if len(unit) <= batches.batch_size)
         self.units = {row: unit for unit in fitting for row in unit}
-        self.skip = 0
-        self.count: int | None = None
 
-    def set_epoch(self, epoch: int, skip: int = 0) -> None:
-        """Set the epoch whose order comes next, and how many of its batches to leave out."""
+    def set_epoch(self, epoch: int) -> None:
+        """Set the epoch whose order comes next."""
         self.batches.set_epoch(epoch)
-        self.skip, self.count = skip, None
 
     def __len__(self) -> int:
         """Batches of this epoch: other epochs may have a few more or less."""
-        if self.count is None:
-            self.count = sum(1 for _ in self._regrouped())
-        return self.count
+        return sum(1 for _ in self)
 
     def __iter__(self) -> Iterator[list[int]]:
-        return islice(self._regrouped(), self.skip, None)
-
-    def _regrouped(self) -> Iterator[list[int]]:
         waiting: list[int] = []
         done: set[int] = set()
         for rows in self.batches:

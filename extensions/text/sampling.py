@@ -1,11 +1,11 @@
 """Which task trains next, and its batches.
 
     round robin    one task after the other, in every epoch from the first on
-    proportional   drawn by chance, P(task) ∝ N, its number of training examples
-    annealed       P(task) ∝ N^α, α = 1 − 0.8 (e − 1) / (E − 1) in epoch e of E: Stickland & Murray
-                   2019 ("BERT and PALs"), section 4; proportional at first, then ever more even, so
-                   that no task is neglected at the end
-    first, before  some epochs of one task alone; then round robin of all tasks, or of the others
+    annealed       P(task) ∝ N^α, N its number of training examples, α = 1 − 0.8 (e − 1) / (E − 1)
+                   in epoch e of E: Stickland & Murray 2019 ("BERT and PALs"), section 4;
+                   proportional at first, then ever more even, so that no task is neglected at the
+                   end
+    before         some epochs of one task alone; then round robin of the others
 
 In the loop:
 
@@ -18,13 +18,14 @@ In the loop:
 
 from __future__ import annotations
 
+import itertools
 import random
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from training.files.errors import InputError
 
-KINDS = ("round_robin", "proportional", "annealed", "first", "before")
+KINDS = ("round_robin", "annealed", "before")
 
 
 def plan_epoch(
@@ -42,16 +43,16 @@ def plan_epoch(
     Args:
         kind: one of KINDS.
         sizes: training examples of each task.
-        first_task, first_epochs: of 'first' and 'before'.
+        first_task, first_epochs: of 'before'.
     """
     names = list(sizes)
-    if kind in ("proportional", "annealed"):
-        alpha = annealing(epoch, epochs) if kind == "annealed" else 1.0
+    if kind == "annealed":
+        alpha = 1.0 - 0.8 * (epoch - 1) / max(1, epochs - 1)  # from 1 to 0.2
         chance = random.Random(seed + 1_000_003 * epoch)
         return chance.choices(names, weights=[sizes[name] ** alpha for name in names], k=steps)
-    if kind in ("first", "before") and epoch <= first_epochs:
-        return [first_task] * steps
     if kind == "before":
+        if epoch <= first_epochs:
+            return [first_task] * steps
         names.remove(first_task)
     if steps < len(names):
         raise InputError(
@@ -61,13 +62,10 @@ def plan_epoch(
     return [names[step % len(names)] for step in range(steps)]
 
 
-def annealing(epoch: int, epochs: int) -> float:
-    """The α above: from 1 in the first epoch to 0.2 in the last."""
-    return 1.0 - 0.8 * (epoch - 1) / max(1, epochs - 1)
-
-
 class Turns:
     """The batches of an epoch: of the tasks whose turn it is, each task's rows without end.
+
+    Where a task continues follows from the steps before, so that there is no state to save.
 
     Args:
         plan: the tasks of every step of every epoch.
@@ -82,9 +80,7 @@ class Turns:
         samplers: Mapping[str, Any],
     ):
         self.plan, self.datasets, self.samplers = plan, datasets, samplers
-        # of each task: how often all rows have gone by, and how many batches of the present round
-        self.places = {name: {"epoch": 1, "batch": 0} for name in samplers}
-        self.steps: Sequence[Sequence[str]] = ()  # that are left of the epoch
+        self.remaining: Sequence[Sequence[str]] = ()  # steps of the epoch
         self.streams: dict[str, Iterator[dict]] = {}
         means = {
             name: sum(map(sum, rows.pieces())) / len(samplers[name])
@@ -95,14 +91,15 @@ class Turns:
 
     def set_epoch(self, epoch: int, skip: int = 0) -> None:
         """Set the epoch whose steps come next, and how many of them to leave out."""
-        self.steps = self.plan[epoch - 1][skip:]
-        self.streams = self.streams or {name: self._stream(name) for name in self.samplers}
+        done, self.remaining = self.plan[epoch - 1][:skip], self.plan[epoch - 1][skip:]
+        before = list(itertools.chain(*itertools.chain(*self.plan[: epoch - 1]), *done))
+        self.streams = {name: self._stream(name, before.count(name)) for name in self.samplers}
 
     def __len__(self) -> int:
         return len(self.plan[0])
 
     def __iter__(self) -> Iterator[dict]:
-        for names in self.steps:
+        for names in self.remaining:
             turns = [(name, next(self.streams[name])) for name in names]
             step = {
                 "turns": turns,
@@ -113,20 +110,14 @@ class Turns:
                 step |= {f"{key}_{name}": mask for key, mask in masks.items()}
             yield step
 
-    def _stream(self, name: str) -> Iterator[dict]:
-        """Batches of one task without end, from its place on, which keeps pace."""
-        dataset, sampler, place = self.datasets[name], self.samplers[name], self.places[name]
-        while True:
-            sampler.set_epoch(place["epoch"], skip=place["batch"])
-            for rows in sampler:
-                place["batch"] += 1
-                yield dataset.collate_fn([dataset[i] for i in rows])
-            place.update(epoch=place["epoch"] + 1, batch=0)
+    def _stream(self, name: str, skip: int) -> Iterator[dict]:
+        """Batches of one task without end, the first ``skip`` left out."""
+        dataset, sampler = self.datasets[name], self.samplers[name]
 
-    def state_dict(self) -> dict:
-        """How far each task's rows have gone by, for a resumed run."""
-        return self.places
+        def endless() -> Iterator[list[int]]:
+            for epoch in itertools.count(1):
+                sampler.set_epoch(epoch)
+                yield from sampler
 
-    def load_state_dict(self, places: dict) -> None:
-        """Continue from there."""
-        self.places = places
+        for rows in itertools.islice(endless(), skip, None):
+            yield dataset.collate_fn([dataset[i] for i in rows])

@@ -105,10 +105,14 @@ def name_outputs(args: TaskFlags, tasks: Sequence[str]) -> None:
             setattr(args, name, getattr(args, name) or default)
 
 
-def find_files(args: Flags, tasks: Sequence[str]) -> Flags:
-    """Name the outputs, and turn the course files' names into where these files are; → args."""
+def find_files(args: Flags, tasks: Sequence[str], stems: Mapping[str, str] = COURSE_STEMS) -> Flags:
+    """Name the outputs, and turn the names of data files into where these files are; → args.
+
+    Args:
+        stems: of the tasks' data files; see multitask_files.
+    """
     name_outputs(args, tasks)
-    find_course_files(args)
+    find_course_files(args, stems)
     return args
 
 

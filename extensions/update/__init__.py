@@ -1,1 +1,0 @@
-"""From a gradient to new weights: optimizers, learning rates, averages."""
