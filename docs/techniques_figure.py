@@ -54,7 +54,6 @@ SENTIMENT = {
     "R-Drop": "r-drop",
     "shapes of words": "shapes",
     "NER as a second task": "ner",
-    "synonyms": "synonyms",
     "LoRA": "lora",
 }
 SIMILARITY = {

@@ -94,7 +94,7 @@ def test_levels_change_places():
     [
         {},
         {"clip": 1.0, "warmup": 0.1},
-        {"pair_encoding": "cross", "sampling": "proportional", "accumulate": 2},
+        {"accumulate": 2},
     ],
     ids=str,
 )
@@ -197,7 +197,7 @@ def test_evaluation_mode_throughout_is_a_hint():
 )
 def test_a_loop_that_cannot_be_run(change, reason):
     (finding,) = loop_with(
-        "    args = complete_flags(args)\n    train_sets", f"    {change}\n    _"
+        "TASKS)\n    device = pick_device(args.use_gpu)\n    tasks", f"TASKS)\n    {change}\n    _"
     )
     assert finding.kind == "waits"
     assert finding.text.startswith(reason)
