@@ -174,16 +174,15 @@ def test_ctrl_c_stops_after_the_step(interruptible, monkeypatch, untouched, tmp_
 
 
 @FINETUNE
-@pytest.mark.parametrize("epoch", [1, 3])
-def test_ctrl_c_while_evaluating(interruptible, monkeypatch, untouched, tmp_path, epoch):
+def test_ctrl_c_while_evaluating(interruptible, monkeypatch, untouched, tmp_path):
     """The epoch is finished, and nothing more is begun, not even the other data set."""
     with monkeypatch.context() as patch:
-        at_call(patch, classifier, "model_eval", epoch, lambda: signal.raise_signal(signal.SIGINT))
+        at_call(patch, classifier, "model_eval", 3, lambda: signal.raise_signal(signal.SIGINT))
         steps = at_call(patch, Run, "before_update", 0, None)
         result = interruptible()
     assert result.code == 1
     assert result.err == "stopped; --resume goes on from sst-classifier.resume\n"
-    assert steps["ended"] == 7 * epoch
+    assert steps["ended"] == 7 * 3
     assert interruptible("--resume").code == 0
     assert left_by(tmp_path, *FILES) == untouched
 
@@ -230,9 +229,7 @@ def truncated_to(share: float):
 
 SPOILED = {
     "nothing left": truncated_to(0.0),
-    "its beginning": truncated_to(0.001),
     "half": truncated_to(0.5),
-    "without its end": truncated_to(0.999),
     "text": lambda path: path.write_text("epoch,loss\n1,0.5\n"),
     "list": lambda path: save_checkpoint(path, [1, 2]),
     "checkpoint": lambda path: save_checkpoint(path, load_checkpoint(path.with_suffix(".pt"))),
@@ -254,9 +251,7 @@ def refused(result, path: Path) -> None:
 
 
 @FINETUNE
-@pytest.mark.parametrize(
-    "flag", ["lr 0.5", "seed 1", "batch_size 5", "epochs 9", "accumulate 3", "precision bf16"]
-)
+@pytest.mark.parametrize("flag", ["lr 0.5", "seed 1", "precision bf16"])
 def test_other_settings(interruptible, stopped, message, flag):
     result = interruptible("--resume", *f"--{flag}".split())
     refused(result, stopped)
@@ -326,15 +321,6 @@ def test_a_full_disk_keeps_the_last_good_file(interruptible, monkeypatch, untouc
 
 # ---------------------------------------------------------------------------------------------
 # Two data sets, nothing to resume
-
-
-@FINETUNE
-def test_nothing_there_to_resume(interruptible, untouched, tmp_path):
-    result = interruptible("--resume")
-    assert result.code == 0
-    for name in NAMES:
-        assert f"there is no {name}-classifier.resume yet; this run begins" in result.out
-    assert left_by(tmp_path, *FILES) == untouched
 
 
 @FINETUNE
