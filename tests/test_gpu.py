@@ -133,13 +133,3 @@ def test_nccl_carries_every_kind_of_message(tmp_path):
     script = tmp_path / "messages.py"
     script.write_text(MESSAGES)
     assert "messages through nccl" in torchrun(script, folder=tmp_path / "group").out
-
-
-def test_the_benchmark_runs(tiny_model_folder, tiny_data, tmp_path):
-    """On a handful of sentences, once, with every contender."""
-    pytest.importorskip("accelerate", reason="the benchmark's Trainer needs accelerate")
-    done = as_process(
-        "-P", ROOT / "research/benchmarks/speed.py", "--use_gpu", "--model", tiny_model_folder,
-        "--data", tiny_data, "--only", "training", "--rows", 8, "--repeats", 1, folder=tmp_path,
-    )  # fmt: skip
-    assert succeeded(done).out.count("| ours, compiled |") == 3

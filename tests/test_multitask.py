@@ -1,9 +1,11 @@
 """multitask_classifier.py: its contract, the model, training, outputs, the students' skeleton."""
 
+import copy
 import importlib.util
 import io
 import json
 import os
+import shutil
 import signal
 import sys
 from argparse import Namespace
@@ -16,12 +18,12 @@ from PIL import Image
 from support import (
     ROOT,
     assert_refused,
+    assert_same_tensors,
     draw_nothing,
     left_by,
-    make_id,
     one_line_error,
+    padded_batch,
     succeeded,
-    write_table,
 )
 from torch import nn
 from torch.nn import functional as F
@@ -29,10 +31,9 @@ from torch.nn import functional as F
 import classifier
 import evaluation
 import multitask_classifier as multitask
-from bert import BertModel
 from course import handout
 from course.answers import VARIANTS, put, read
-from datasets import SentencePairDataset, load_pairs
+from datasets import load_pairs
 from multitask_classifier import FILE_COLUMNS, HEADS, TASKS, MultitaskBERT
 from optimizer import AdamW
 from tokenizer import BertTokenizer
@@ -40,7 +41,6 @@ from training.cli.flags import complete
 from training.cli.task_flags import task_names
 from training.files import course_files
 from training.files.course_files import multitask_files
-from training.files.errors import InputError
 from training.files.predictions import read_predictions
 from training.loop.checkpoints import ResumePoint, load_checkpoint, resume_path, run_settings
 from training.loop.run import Run
@@ -118,42 +118,27 @@ def test_flags_and_defaults():
 
 
 @pytest.mark.parametrize(
-    ("line", "said"),
+    ("line", "fact"),
     [
-        ("--tasks sst,ner", "no task 'ner'; there are sst, para, sts"),
-        ("--predict x", "--predict and --checkpoint go together"),
-        ("--checkpoint x.pt", "--predict and --checkpoint go together"),
-        ("--predict a b c --checkpoint x.pt", "--predict takes one text, or the two of a pair"),
-        ("--seed -1", "--seed must be at least 0"),
-        ("--gradients pcgrad", "unrecognized arguments: --gradients pcgrad"),
+        ("--tasks sst,ner", "'ner'"),
+        ("--predict x", "--checkpoint"),
+        ("--checkpoint x.pt", "--predict"),
+        ("--predict a b c --checkpoint x.pt", "--predict"),
+        ("--gradients pcgrad", "unrecognized arguments"),
     ],
 )
-def test_faulty_flags_are_one_line(line, said, capsys):
-    with pytest.raises(SystemExit) as stopped:
-        multitask.get_args(line.split())
-    message = capsys.readouterr().err
-    assert (stopped.value.code, message.count("\n")) == (2, 1)
-    assert said in message
+def test_faulty_flags_are_one_line(run_script_here, line, fact):
+    assert_refused(run_script_here(multitask, *line.split()), fact, code=2)
 
 
 # ---------------------------------------------------------------------------------------------
 # The model
 
 
-def batch_of_pairs(seed: int = 0) -> tuple[torch.Tensor, ...]:
-    """(ids_1, mask_1, ids_2, mask_2) of four pairs of unlike lengths."""
-    chance = torch.Generator().manual_seed(seed)
-    sides = []
-    for lengths in ((6, 3, 5, 4), (4, 7, 5, 3)):
-        mask = (torch.arange(max(lengths)) < torch.tensor(lengths)[:, None]).long()
-        ids = torch.randint(5, 80, mask.shape, generator=chance) * mask
-        ids[:, 0] = 2
-        ids[torch.arange(4), torch.tensor(lengths) - 1] = 3
-        sides += [ids, mask]
-    return tuple(sides)
-
-
-PAIRS = batch_of_pairs()
+PAIRS = (
+    *padded_batch(6, 3, 5, 4, vocabulary=80)[:2],
+    *padded_batch(4, 7, 5, 3, vocabulary=80)[:2],
+)  # ids and masks
 SENTENCES = PAIRS[:2]
 
 
@@ -227,14 +212,8 @@ def test_heads_compute_in_float32(tiny_model_folder):
 @pytest.mark.parametrize("option", ["pretrain", "finetune"])
 def test_option_decides_what_learns(tiny_model_folder, option):
     model = MultitaskBERT(make_config(tiny_model_folder, option=option))
-    assert all(p.requires_grad == (option == "finetune") for p in model.bert.parameters())
-    heads = (model.sentiment, model.paraphrase, model.similarity)
-    assert all(p.requires_grad for head in heads for p in head.parameters())
-
-
-def test_an_unknown_option_is_refused(tiny_model_folder):
-    with pytest.raises(ValueError, match="'frozen' is neither 'pretrain' nor 'finetune'"):
-        MultitaskBERT(make_config(tiny_model_folder, option="frozen"))
+    for name, parameter in model.named_parameters():
+        assert parameter.requires_grad == (option == "finetune" or not name.startswith("bert."))
 
 
 # ---------------------------------------------------------------------------------------------
@@ -244,10 +223,7 @@ def test_an_unknown_option_is_refused(tiny_model_folder):
 @pytest.mark.parametrize(
     ("scores", "expected"),
     [
-        ({"sst": 0.5, "para": 0.8, "sts": 0.6}, (0.5 + 0.8 + 0.8) / 3),
         ({"sst": 0.541, "para": 0.901, "sts": 0.891}, 0.79583333),  # a published leaderboard entry
-        ({"sst": 0.5, "sts": -1.0}, 0.25),
-        ({"para": 0.7}, 0.7),
         ({"sst": 0.5, "sts": -1.0, "nli": 0.9}, 0.25),
         ({"nli": 0.9}, 0.9),
     ],
@@ -265,74 +241,36 @@ def test_without_course_files_all_three_tasks_take_the_practice_set(tmp_path, mo
     monkeypatch.setattr(course_files, "COURSE_DATA", tmp_path)
     files = multitask_files()
     assert {Path(file).parent for file in files.values()} == {course_files.PRACTICE_DATA}
-    out = capsys.readouterr().out
-    assert out.count("PRACTICE SET") == 1
-    assert "quora-small" not in out
-    loaded = {
-        task: load_pairs(files[f"{task}_train"], "train", label)
-        for task, label in (("para", "is_duplicate"), ("sts", "similarity"))
-    }
-    assert {task: len(rows) for task, rows in loaded.items()} == {"para": 400, "sts": 400}
-    for task in loaded:
-        assert len(load_pairs(files[f"{task}_test"], "test", "")) == 100
+    assert capsys.readouterr().out.count("PRACTICE SET") == 1
+    assert len(load_pairs(files["para_train"], "train", "is_duplicate")) == 400
+    assert len(load_pairs(files["sts_test"], "test", "")) == 100
 
 
 @pytest.fixture
-def folder_with(tmp_path, tiny_data):
-    """A function that links some of the tiny files, perhaps under other names, into a folder."""
-
-    def make(**renamed: str) -> Path:
-        folder = tmp_path / "data"
-        folder.mkdir()
-        names = {file.stem: file.stem for file in tiny_data.iterdir()}
-        for old, new in (names | {k.replace("_", "-"): v for k, v in renamed.items()}).items():
-            if new:
-                (folder / f"{new}.csv").symlink_to(tiny_data / f"{old}.csv")
-        return folder
-
-    return make
+def data(tmp_path, tiny_data) -> Path:
+    """A copy of the tiny data that a test may spoil."""
+    return Path(shutil.copytree(tiny_data, tmp_path / "data"))
 
 
 def test_small_quora_stands_in_loudly_and_has_no_test_predictions(
-    run_script_here, tiny_model_folder, folder_with, tmp_path
+    run_script_here, tiny_model_folder, data, tmp_path
 ):
-    folder = folder_with(
-        quora_train="quora-small-train", quora_dev="quora-small-dev", quora_test_student=""
-    )
-    files = multitask_files(str(folder))
-    assert files["para_train"] == str(folder / "quora-small-train.csv")
-    assert files["sts_test"] == str(folder / "sts-test-student.csv")
-    line = quick(tiny_model_folder, folder, "--tasks", "para", "--steps_per_epoch", "1")
-    result = run_script_here(multitask, *line)
-    assert (result.code, result.err) == (0, "")
+    (data / "quora-test-student.csv").unlink()
+    for split in ("train", "dev"):
+        (data / f"quora-{split}.csv").rename(data / f"quora-small-{split}.csv")
+    line = quick(tiny_model_folder, data, "--tasks", "para", "--steps_per_epoch", "1")
+    result = succeeded(run_script_here(multitask, *line))
     assert "*** quora-train.csv is not there: taking quora-small-train.csv" in result.out
-    assert "no --para_test: no test predictions for this task" in result.out
     names = {file.name for file in (tmp_path / "predictions").iterdir()}
     assert "para-dev-output.csv" in names
     assert "para-test-output.csv" not in names
 
 
-def test_a_missing_file_names_its_flag_and_the_way_out(
-    run_script_here, tiny_model_folder, folder_with, tmp_path
-):
-    folder = folder_with(sts_dev="")
-    result = run_script_here(multitask, *quick(tiny_model_folder, folder))
-    said = f"no file {folder}/sts-dev.csv (--sts_dev)"
+def test_a_missing_file_names_its_flag_and_the_way_out(run_script_here, tiny_model_folder, data):
+    (data / "sts-dev.csv").unlink()
+    result = run_script_here(multitask, *quick(tiny_model_folder, data))
+    said = f"no file {data}/sts-dev.csv (--sts_dev)"
     assert_refused(result, said, "leave sts out with --tasks", code=1)
-    assert not list(tmp_path.glob("*.pt"))
-    line = quick(tiny_model_folder, folder, "--tasks", "sst,para", "--steps_per_epoch", "2")
-    assert run_script_here(multitask, *line).code == 0
-
-
-def test_faults_of_test_files_show_before_the_training(
-    run_script_here, tiny_model_folder, tiny_data, tmp_path
-):
-    rows = [(make_id(1), "one", ""), (make_id(2), "two", "three")]
-    path = write_table(tmp_path / "bad.csv", "id sentence1 sentence2", rows)
-    line = quick(tiny_model_folder, tiny_data, "--sts_test", path)
-    result = run_script_here(multitask, *line)
-    assert_refused(result, f"{path}, row 1 (id {make_id(1)}) has an empty sentence", code=1)
-    assert " epoch " not in result.out
 
 
 # ---------------------------------------------------------------------------------------------
@@ -418,73 +356,24 @@ def test_tasks_take_turns(flags, monkeypatch):
     assert called == ["sst", "para", "sts"] * 4
 
 
-def test_similarities_stay_floats_up_to_the_loss(flags, monkeypatch):
-    seen = []
-
-    def watched(scores, labels):
-        seen.append(labels)
-        return F.mse_loss(scores, labels)
-
-    monkeypatch.setitem(multitask.LOSSES, "sts", watched)
-    flags.tasks, flags.batch_size = ["sts"], 25
-    multitask.train_multitask(flags)
-    assert seen[0].dtype == torch.float32
-    assert sorted(set(seen[0].tolist())) == pytest.approx([0.0, 2.6, 3.25, 5.0])
-
-
 def test_the_best_epoch_overall_is_kept(flags, monkeypatch):
     """Of overall scores .3, .5, .5, .4 the second is the best, and the first of its equals."""
-    scores = iter(
-        [
-            {"sst": 0.6, "para": 0.0, "sts": -0.4},
-            {"sst": 0.1, "para": 0.9, "sts": 0.0},
-            {"sst": 0.9, "para": 0.1, "sts": 0.0},
-            {"sst": 0.0, "para": 0.2, "sts": 1.0},
-        ]
-    )
+    scores = iter([(0.6, 0.0, -0.4), (0.1, 0.9, 0.0), (0.9, 0.1, 0.0), (0.0, 0.2, 1.0)])
     epochs = []
 
     def pretended(model, loaders, device):
         epochs.append({key: value.clone() for key, value in model.state_dict().items()})
-        row = next(scores)
+        row = dict(zip(TASKS, next(scores), strict=True))
         return row | {"overall": multitask.overall(row)}
 
     monkeypatch.setattr(multitask, "evaluate", pretended)
     flags.epochs, flags.steps_per_epoch = 4, 3
     multitask.train_multitask(flags)
-    saved = load_checkpoint(flags.filepath)["model"]
-    assert all(torch.equal(saved[name], tensor) for name, tensor in epochs[1].items())
-    assert not torch.equal(saved["sentiment.weight"], epochs[2]["sentiment.weight"])
+    assert_same_tensors(load_checkpoint(flags.filepath)["model"], epochs[1])
+    assert not torch.equal(epochs[1]["sentiment.weight"], epochs[2]["sentiment.weight"])
     metrics = json.loads(Path("predictions/multitask-metrics.json").read_text())
     assert metrics["best"]["epoch"] == 2
     assert [row["overall"] for row in metrics["epochs"]] == pytest.approx([0.3, 0.5, 0.5, 0.4])
-
-
-def test_a_frozen_bert_runs_once_for_each_text(flags, monkeypatch):
-    """And what it keeps is what the test later computes again."""
-    counts = []
-    encode = BertModel.encode
-
-    def watched(self, hidden, mask):
-        counts.append(len(hidden))
-        return encode(self, hidden, mask)
-
-    monkeypatch.setattr(BertModel, "encode", watched)
-    flags.option, flags.epochs = "pretrain", 3
-    multitask.train_multitask(flags)
-    sets = [multitask.read_set(task, flags, split) for task in TASKS for split in ("train", "dev")]
-    texts = {text for rows in sets for row in rows for text in row[:-2]}
-    looking = 2 * (1 + 2 + 2) * 8  # two looks by three heads at a batch, pairs have two texts
-    assert sum(counts) == len(texts) + looking
-    multitask.test_model(flags)
-    metrics = json.loads(Path("predictions/multitask-metrics.json").read_text())
-    for task in TASKS:
-        y_true = [row[-2] for row in multitask.read_set(task, flags, "dev")]
-        path = getattr(flags, f"{task}_dev_out")
-        y_pred = list(read_predictions(path, FILE_COLUMNS[task]).values())
-        score = multitask.score(task, {"y_true": y_true, "y_pred": y_pred})
-        far = 1e-3 if task == "sts" else 1e-6  # a correlation of scores that hardly differ
-        assert metrics["best"][task] == pytest.approx(score, abs=far)
 
 
 # ---------------------------------------------------------------------------------------------
@@ -535,10 +424,9 @@ def test_a_resumed_run_must_have_the_same_settings(flags):
     layer = nn.Linear(1, 1)
     point = ResumePoint(resume_path(flags.filepath), run_settings(args))
     point.write(layer, AdamW(layer.parameters()), {})
-    for name, value in (("clip", 0.5), ("tasks", ["sst"]), ("seed", 2), ("fast", True)):
-        changed = Namespace(**(vars(flags) | {name: value}))
+    for name, value in (("clip", 0.5), ("tasks", ["sst"])):
         with one_line_error(f"belongs to a run with {name}="):
-            multitask.train_multitask(changed)
+            multitask.train_multitask(Namespace(**(vars(flags) | {name: value})))
 
 
 # ---------------------------------------------------------------------------------------------
@@ -573,25 +461,17 @@ def test_a_run_writes_all_its_files(run_script_here, tiny_model_folder, tiny_dat
     assert set(metrics) == {"best", "epochs", "seconds", "peak_mb", "args"}
     losses = {"loss", "sst_loss", "para_loss", "sts_loss"}
     assert set(metrics["best"]) == losses | {"epoch", "sst", "para", "sts", "overall"}
-    assert metrics["args"]["lr"] == 1e-3
-    mistakes = (folder / "multitask-sst-mistakes.tsv").read_text().splitlines()
-    assert mistakes[0] == "id\tgold\tpredicted\tconfidence\ttext"
-    assert len(mistakes) == 1 + round((1 - metrics["best"]["sst"]) * 11)
 
 
 def test_other_places_for_outputs(run_script_here, tiny_model_folder, tiny_data, tmp_path):
     line = ["--out_dir", "out", "--filepath", "models/m.pt", "--sts_dev_out", "elsewhere/s.csv"]
     line += ["--tasks", "sst,sts", "--steps_per_epoch", "2"]
-    result = run_script_here(multitask, *quick(tiny_model_folder, tiny_data, *line))
-    assert (result.code, result.err) == (0, "")
-    assert {file.name for file in tmp_path.iterdir()} >= {"out", "models", "elsewhere"}
-    assert [file.name for file in (tmp_path / "models").iterdir()] == ["m.pt"]
-    assert [file.name for file in (tmp_path / "elsewhere").iterdir()] == ["s.csv"]
+    succeeded(run_script_here(multitask, *quick(tiny_model_folder, tiny_data, *line)))
+    assert (tmp_path / "models" / "m.pt").is_file()
+    assert (tmp_path / "elsewhere" / "s.csv").is_file()
     left_out = {name for name in OUTPUTS if "para" in name} | {"sts-dev-output.csv"}
     assert {file.name for file in (tmp_path / "out").iterdir()} == OUTPUTS - left_out
-    metrics = json.loads((tmp_path / "out" / "multitask-metrics.json").read_text())
-    row = metrics["best"]
-    assert set(row) == {"epoch", "loss", "sst_loss", "sts_loss", "sst", "sts", "overall"}
+    row = json.loads((tmp_path / "out" / "multitask-metrics.json").read_text())["best"]
     assert row["overall"] == pytest.approx((row["sst"] + (row["sts"] + 1) / 2) / 2)
 
 
@@ -621,7 +501,6 @@ PAIR_LINE = "paraphrase 0.881  similarity 3.66   {} | {}"
     [
         ([" A dull film"], [SENTENCE_LINE.format("A dull film")]),
         (["One?", "Two"], [PAIR_LINE.format("One?", "Two")]),
-        (["-"], [SENTENCE_LINE.format("one film"), PAIR_LINE.format("one", "two")]),
         ([], [SENTENCE_LINE.format("one film"), PAIR_LINE.format("one", "two")]),
     ],
 )
@@ -633,57 +512,38 @@ def test_predict(run_script_here, checkpoint, monkeypatch, words, expected):
     assert lines == expected
 
 
-def test_predict_says_nothing_of_tasks_that_were_not_trained(
-    run_script_here, tiny_model_folder, tmp_path
-):
+def test_predict_says_nothing_of_tasks_that_were_not_trained(run_script_here, tiny_model_folder):
     model = make_model(tiny_model_folder)
 
     def said_by(tasks: list[str], *texts: str):
         config = make_config(tiny_model_folder, tasks=tasks)
         multitask.save_model(model, AdamW(model.parameters()), Namespace(), config, "x.pt")
-        return run_script_here(multitask, "--predict", *texts, "--checkpoint", tmp_path / "x.pt")
+        return run_script_here(multitask, "--predict", *texts, "--checkpoint", "x.pt")
 
-    assert "class" in said_by(["sst"], "one").out
     line = said_by(["sst", "sts"], "one", "two").out.splitlines()[-1]
     assert line.startswith("similarity")
     assert "paraphrase" not in line
-    refused = "no answer to a pair from a model of sst alone"
-    assert_refused(said_by(["sst"], "one", "two"), refused, code=1)
+    assert_refused(said_by(["sst"], "one", "two"), "no answer to a pair", code=1)
     assert_refused(said_by(["para", "sts"], "one"), "no answer to one text", code=1)
-
-
-def test_predict_agrees_with_evaluation(run_script_here, tiny_model_folder, tiny_data, tmp_path):
-    """The texts go through the same cleaning and the same model."""
-    config = make_config(tiny_model_folder)
-    model = make_model(tiny_model_folder)
-    path = tmp_path / "x.pt"
-    multitask.save_model(model, AdamW(model.parameters()), Namespace(), config, path)
-    rows = load_pairs(tiny_data / "sts-dev.csv", "dev", "similarity")[:1]
-    data = SentencePairDataset(rows, config, isRegression=True)
-    found = evaluation.score_pairs([data.collate_fn(rows)], model.predict_similarity, CPU)
-    line = ["--predict", rows[0][0].upper(), f" {rows[0][1]}  ", "--checkpoint", path]
-    result = run_script_here(multitask, *line)
-    assert f"similarity {found['y_pred'][0]:.2f}   " in result.out
 
 
 def test_checkpoints_that_are_not_ours(tiny_model_folder, checkpoint, tmp_path):
     model, config = multitask.load_model(checkpoint, CPU)
     assert not model.training
-    assert config.hidden_size == 32
     other = make_config(tiny_model_folder, num_labels=5)
-    path = tmp_path / "sst.pt"
     sentiment = classifier.BertSentimentClassifier(other)
-    classifier.save_model(sentiment, AdamW(sentiment.parameters()), Namespace(), other, path)
-    with pytest.raises(InputError, match=r"not a checkpoint of multitask_classifier\.py"):
-        multitask.load_model(path, CPU)
     technique = make_config(tiny_model_folder, adapt="lora")
-    multitask.save_model(model, AdamW(model.parameters()), Namespace(), technique, path)
-    with pytest.raises(InputError, match=r"techniques have a script of their own"):
-        multitask.load_model(path, CPU)
-    model.sentiment = nn.Linear(32, 7)
-    multitask.save_model(model, AdamW(model.parameters()), Namespace(), config, path)
-    with pytest.raises(InputError, match="holds other tensors than"):
-        multitask.load_model(path, CPU)
+    wrong_shape = copy.deepcopy(model)
+    wrong_shape.sentiment = nn.Linear(32, 7)
+    for saved, saved_config, fact in (
+        (sentiment, other, "not a checkpoint of multitask_classifier.py"),
+        (model, technique, "techniques have a script of their own"),
+        (wrong_shape, config, "does not hold the tensors of a MultitaskBERT"),
+    ):
+        optimizer = AdamW(saved.parameters())
+        multitask.save_model(saved, optimizer, Namespace(), saved_config, tmp_path / "x.pt")
+        with one_line_error(fact):
+            multitask.load_model(tmp_path / "x.pt", CPU)
 
 
 def test_the_checkpoint_knows_its_model(flags, checkpoint, monkeypatch):
@@ -735,12 +595,6 @@ def test_the_skeleton_trains_on_sst_once_it_is_filled_in(flags, tmp_path, skelet
             path = getattr(flags, f"{task}_{split}_out")
             rows = multitask.read_set(task, flags, split)
             assert list(read_predictions(path, FILE_COLUMNS[task])) == [row[-1] for row in rows]
-
-
-def test_tasks_without_a_loss_are_refused(flags, monkeypatch):
-    monkeypatch.setattr(multitask, "LOSSES", {})
-    with one_line_error("nothing to train: LOSSES has no loss for sst, para, sts"):
-        multitask.train_multitask(flags)
 
 
 def test_the_skeleton_says_which_task_comes_first(flags, tmp_path, skeleton):

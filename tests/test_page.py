@@ -9,7 +9,7 @@ from types import SimpleNamespace
 
 import pandas as pd
 import pytest
-from support import ROOT, as_process, one_line_error, succeeded
+from support import ROOT, one_line_error
 
 from training.files.course_files import class_names
 from training.reports.page import Result, write_page
@@ -32,13 +32,12 @@ MISTAKES = pd.DataFrame(
 RESULT = Result("sst", [0, 1, 0, 1, 0], [1, 0, 1, 1, 0], ["bad", "good"], MISTAKES, 0.25)
 
 
-def write(folder, history=HISTORY, results=(), curves=CURVES) -> str:
+def write(folder) -> str:
+    """The page of a run, written into a folder."""
     steps = pd.DataFrame({"step": range(1, 9), "epoch": 1, "loss": 1.0, "lr": 1e-3})
     steps.to_csv(folder / "x-steps.csv", index=False)
-    args = SimpleNamespace(
-        lr=1e-3, seed=3, hidden_dropout_prob=0.0, train=str(ROOT / "bert.py"), resume=False
-    )
-    write_page(f"{folder}/x-", "a <title>", history, args, 61.0, 512.0, curves, results)
+    args = SimpleNamespace(lr=1e-3, seed=3, train=str(ROOT / "bert.py"))
+    write_page(f"{folder}/x-", "a <title>", HISTORY, args, 61.0, 512.0, CURVES, [RESULT])
     return (folder / "x-report.html").read_text(encoding="utf-8")
 
 
@@ -63,31 +62,14 @@ class Tags(HTMLParser):
 
 
 def test_a_page_is_whole_and_loads_nothing(tmp_path):
-    text = write(tmp_path, results=[RESULT])
+    text = write(tmp_path)
     tags = Tags()
     tags.feed(text)
     assert tags.open == []
     assert [one for one in tags.loaded if not one.startswith("#")] == []
-    assert "a &lt;title&gt;" in text
-    assert "&lt;b&gt;one&lt;/b&gt;" in text
     assert text.count("<svg") == 3
-    assert "sha256 " in text
-    assert "512 MB" in text
-    assert "seed=3" in text
-    assert "hidden_dropout_prob=0.0" in text
-    assert "resume=" not in text
-
-
-def test_a_page_while_it_trains(tmp_path):
-    text = write(tmp_path, history=[])
-    assert "Still training." in text
-    assert text.count("<svg") == 2  # no scores yet
-
-
-def test_a_task_that_is_not_trained_has_no_curve(tmp_path):
-    text = write(tmp_path, curves=CURVES | {"para": "paraphrases"})
-    assert "dev" in text
-    assert "paraphrases" not in text
+    for part in ("a &lt;title&gt;", "&lt;b&gt;one&lt;/b&gt;", "sha256 ", "512 MB", "seed=3"):
+        assert part in text
 
 
 def test_the_numbers_of_a_result():
@@ -124,30 +106,8 @@ def drawn(monkeypatch):
     return histories
 
 
-def test_the_curves_are_drawn_once_an_epoch_and_the_page_more_often(tmp_path, drawn):
-    """A page that concludes a run shows the epochs of that run alone."""
-    report = Report(f"{tmp_path}/x-", "title", {})
-    own, other = SimpleNamespace(filepath="own.pt"), SimpleNamespace(filepath="other.pt")
-    report.write(HISTORY, HISTORY[1], 1.0, None, own)
-    report.draw_page(HISTORY, 2.0, None, own)
-    report.conclude(own, [])
-    report.conclude(other, [])
-    assert drawn == {"curves": [HISTORY], "pages": [HISTORY, HISTORY, HISTORY, []]}
-
-
-def test_a_prediction_or_help_does_not_import_what_draws():
-    code = (
-        "import sys, training.reports.report, evaluation\n"
-        "print([name for name in sys.modules if name.startswith('training.reports.')], "
-        "'matplotlib' in sys.modules, 'jinja2' in sys.modules)"
-    )
-    done = succeeded(as_process("-c", code, folder=ROOT))
-    assert done.out == "['training.reports.report'] False False\n"
-
-
 def test_the_names_of_classes():
     assert class_names("x/ids-cfimdb-dev.csv", 2) == ["negative", "positive"]
-    assert class_names("mine.csv", 3) == ["0", "1", "2"]
     assert class_names("ids-sst-dev.csv", 3) == ["0", "1", "2"]
     assert class_names("mine.csv", 2, "no, yes") == ["no", "yes"]
     with one_line_error("--labels names 2 classes"):
@@ -169,7 +129,7 @@ document.title = JSON.stringify(said);
 
 @pytest.mark.skipif(not shutil.which("chromium"), reason="no chromium: apt install chromium")
 def test_a_click_on_a_cell_shows_its_mistakes(tmp_path):
-    text = write(tmp_path, results=[RESULT])
+    text = write(tmp_path)
     page = tmp_path / "page.html"
     page.write_text(f"{text}<script>{SCRIPT}</script>", encoding="utf-8")
     dumped = subprocess.run(

@@ -1,7 +1,6 @@
 """Checks before a submission, and the zip (prepare_submit.py)."""
 
 import os
-import random
 import shutil
 import zipfile
 from pathlib import Path
@@ -81,16 +80,11 @@ def contents(folder: Path, name: str = DEFAULT) -> dict[str, bytes]:
 
 
 def test_a_good_submission(submission, run):
-    result = run()
-    assert (result.code, result.err) == (0, "")
+    result = succeeded(run())
     assert zips(submission) == [DEFAULT]
     assert contents(submission) == {name: (submission / name).read_bytes() for name in CODE + SST}
     # 2 of the 11 dev rows have label 1
-    assert (
-        f"{SST[0]:45s}    11 predictions, classes 0:0 1:11 2:0 3:0 4:0, accuracy 0.182"
-        in result.out
-    )
-    assert f"{SST[1]:45s}     9 predictions, classes 0:0 1:9 2:0 3:0 4:0\n" in result.out
+    assert "11 predictions, classes 0:0 1:11 2:0 3:0 4:0, accuracy 0.182" in result.out
     assert result.out.count("note") == len(SST)  # the same class everywhere
     first = (submission / DEFAULT).read_bytes()
     for name in CODE + SST:
@@ -101,7 +95,7 @@ def test_a_good_submission(submission, run):
     assert (submission / named).read_bytes() == first
 
 
-@pytest.mark.parametrize("name", ["../evil", "a b", "", "\u00e4", "a/b"])
+@pytest.mark.parametrize("name", ["../evil", "a b", ""])
 def test_a_name_that_is_not_a_file_name(submission, run, message, name):
     result = run("--name", name)
     assert_refused(result, code=1)
@@ -114,15 +108,6 @@ def test_cfimdb_goes_along_where_present(submission, run, tiny_data):
     write_for(submission / extra, tiny_data)
     succeeded(run())
     assert contents(submission).keys() == {*CODE, *SST, extra}
-
-
-def test_functions_not_yet_written_are_named(submission, run):
-    with (submission / "bert.py").open("a") as file:
-        file.write(
-            'def f():\n    raise NotImplementedError("Task 1.1 · BertSelfAttention.attention")\n'
-        )
-    result = succeeded(run())
-    assert "note: Task 1.1 · BertSelfAttention.attention is not written yet" in result.out
 
 
 # ---------------------------------------------------------------------------------------------
@@ -153,15 +138,11 @@ FAULTS = {  # a file, and what is done to it
     "missing code": ("optimizer.py", None),
     "missing predictions": (SST[3], None),
     "missing id": (SST[0], (FIRST, "")),
-    "unknown id": (SST[0], (FIRST, FIRST + "abc,1\n")),
     "duplicate id": (SST[0], (FIRST, 2 * FIRST)),
     "out of range": (SST[2], (FIRST, row(100, "5"))),
-    "negative": (SST[2], (FIRST, row(100, "-1"))),
     "not an integer": (SST[2], (FIRST, row(100, "1.5"))),
-    "not a number": (SST[2], (FIRST, row(100, "good"))),
     "wrong header": (SST[1], ("id,Predicted_Sentiment", "id,label")),
     "python that does not parse": ("bert.py", b"def f(:\n"),
-    "python that is not UTF-8": ("bert.py", b"# \xe9\n"),
     "python with a null byte": ("bert.py", b"x = 1\x00\n"),
     "empty file": ("setup.sh", b" \n"),
     "faulty CFIMDB": (CFIMDB, b"id,Predicted_Sentiment\nx,1\n"),
@@ -199,12 +180,6 @@ def test_an_older_zip_survives_a_fault(submission, run, run_script_here):
 
 # ---------------------------------------------------------------------------------------------
 # The zip of another part
-
-
-def test_the_same_parts_zip_is_replaced(submission, run):
-    prepare_submit.build_zip([Path("setup.sh")], submission / DEFAULT, part=1)
-    succeeded(run())
-    assert len(contents(submission)) == len(CODE + SST)
 
 
 def test_a_zip_of_another_origin_is_kept(submission, run):
@@ -266,8 +241,7 @@ def part2(tmp_path, tiny_data) -> Path:
 
 
 def test_a_good_part_2(part2, run):
-    result = run("--part", "2")
-    assert (result.code, result.err) == (0, "")
+    result = succeeded(run("--part", "2"))
     assert zips(part2) == [DEFAULT]
     wanted = {name: (part2 / name).read_bytes() for name in [*SOURCES, CARD, *SIX]}
     assert contents(part2) == wanted
@@ -278,31 +252,11 @@ def test_a_good_part_2(part2, run):
     gold = [0.0, 2.6, 5.0, 3.25] * 3
     expected = np.corrcoef(gold[:11], [2.5, 3.5, 4.5] * 3 + [2.5, 3.5])[0, 1]
     assert f"   11 predictions from 2.5 to 4.5, Pearson {expected:.3f}" in result.out
-    for name in wanted:
-        os.utime(part2 / name, (0, 0))
-    first = (part2 / DEFAULT).rename(part2 / "first").read_bytes()
-    succeeded(run("--part", "2"))
-    assert (part2 / DEFAULT).read_bytes() == first
-
-
-def test_older_spellings_in_any_order_read_the_same(part2, run, tiny_data):
-    expected = run("--part", "2", "--name", "new").out.replace("new_", "old_")
-    for name in SIX:
-        header, *lines = (part2 / name).read_text().splitlines()
-        column = header.split(",")[1].replace("Similarity", "Similiary")
-        random.Random(0).shuffle(lines)
-        rows = [f"{line.split(',')[0].upper()} , {float(line.split(',')[1])} \n" for line in lines]
-        (part2 / name).write_text(f"id \t {column} \n" + "".join(rows))
-    result = run("--part", "2", "--name", "old")
-    assert (result.code, result.err) == (0, "")
-    assert result.out.splitlines()[1:] == expected.splitlines()[1:]
 
 
 FAULTS_2 = {
     "missing CSV": (SIX[5], None),
-    "missing id": (SIX[0], (FIRST, "")),
     "class out of range": (SIX[2], (FIRST, row(100, "2"))),
-    "duplicate id": (SIX[3], (row(201), row(200))),
     "extra id": (SIX[1], (row(200), row(200) + f"{'f' * 25},1\n")),
     "nan similarity": (SIX[4], (row(100, "2.5"), row(100, "nan"))),
     "missing PDF": (CARD, None),
@@ -310,46 +264,31 @@ FAULTS_2 = {
     "missing code": ("multitask_classifier.py", None),
     "missing README": ("README.md", None),
 }
-ALL = [name for name in FAULTS_2 if name != "missing code"]  # which hides what it imports
 
 
-@pytest.mark.parametrize("chosen", [*([name] for name in FAULTS_2), ALL], ids=[*FAULTS_2, "all"])
-def test_faults_of_part_2_are_listed(part2, run, message, chosen):
-    for name in chosen:
-        spoil(part2, *FAULTS_2[name])
-    assert_listed(run("--part", "2"), part2, len(chosen), message)
+@pytest.mark.parametrize("fault", FAULTS_2)
+def test_faults_of_part_2_are_listed(part2, run, message, fault):
+    spoil(part2, *FAULTS_2[fault])
+    assert_listed(run("--part", "2"), part2, 1, message)
 
 
 def test_any_finite_similarity_will_do(part2, run):
     spoil(part2, SIX[4], (row(100, "2.5"), row(100, "-1e3")))
-    result = succeeded(run("--part", "2"))
-    assert "from -1000 to 4.5" in result.out
+    assert "from -1000 to 4.5" in succeeded(run("--part", "2")).out
 
 
 def test_the_card(part2, run, message, tmp_path_factory):
-    (part2 / "paper.PDF").write_bytes(b"%PDF-1.7\n")
-    assert_listed(run("--part", "2"), part2, 1, message)
     elsewhere = tmp_path_factory.mktemp("elsewhere") / "my-card.pdf"
     elsewhere.write_bytes(b"%PDF-1.7\n")
-    relative = os.path.relpath(elsewhere, part2)
-    for card, name in (("paper.PDF", "paper.PDF"), (relative, "my-card.pdf")):
-        succeeded(run("--part", "2", "--ai_card", card))
-        assert name in contents(part2)  # and not ../elsewhere/my-card.pdf
-        assert CARD not in contents(part2)
-
+    succeeded(run("--part", "2", "--ai_card", os.path.relpath(elsewhere, part2)))
+    names = contents(part2)
+    assert "my-card.pdf" in names  # and not ../elsewhere/my-card.pdf
+    assert CARD not in names
     (part2 / DEFAULT).unlink()
     (part2 / CARD).write_bytes(b"PK a text document")
     for card in (CARD, "nowhere.pdf"):
         assert_listed(run("--part", "2", "--ai_card", card), part2, 1, message)
     assert run("--ai_card", CARD).code == 2
-
-
-def test_a_predictions_folder_that_is_a_link(part2, run, tmp_path_factory):
-    target = tmp_path_factory.mktemp("large-disk") / "predictions"
-    (part2 / "predictions").rename(target)
-    (part2 / "predictions").symlink_to(target)
-    succeeded(run("--part", "2"))
-    assert set(SIX) <= contents(part2).keys()
 
 
 @pytest.mark.parametrize(("first", "second"), [("1", "2"), ("2", "1")])
@@ -359,13 +298,12 @@ def test_neither_part_overwrites_the_others_zip(part2, run, tiny_data, first, se
     succeeded(run("--part", first, "--name", "1234_us"))
     kept = f"1234_us_{DEFAULT}"
     before = (part2 / kept).read_bytes()
-    succeeded(run("--part", second, "--name", "1234_us"))
-    assert (part2 / kept).read_bytes() == before
     named = f"1234_us_part{second}_{DEFAULT}"
-    assert zips(part2) == sorted([kept, named])
+    for _ in range(2):
+        succeeded(run("--part", second, "--name", "1234_us"))
+        assert (part2 / kept).read_bytes() == before
+        assert zips(part2) == sorted([kept, named])
     assert intake.student_id(named) == intake.student_id(kept) == "1234_us"
-    succeeded(run("--part", second, "--name", "1234_us"))  # again
-    assert zips(part2) == sorted([kept, named])
 
 
 def test_the_report_is_the_groups_own(part2, run, message):
@@ -394,28 +332,3 @@ def test_a_module_of_ones_own_goes_along_in_part_1(submission, run):
 def test_what_the_handout_gives_is_not_handed_in():
     given = {name for name in intake.course_files(1) if name.endswith(".py")} - {*CODE}
     assert {name.partition("/")[0] for name in given} - {"data"} == prepare_submit.GIVEN
-
-
-def test_predictions_at_random_are_noted(part2, run, tiny_data):
-    notes = [line for line in run("--part", "2").out.splitlines() if "note" in line]
-    assert any("sst-test-output.csv predicts 1 everywhere" in line for line in notes)
-    for name, data, values in (
-        (SIX[4], "sts-dev.csv", lambda gold: gold),
-        (SIX[4], "sts-dev.csv", lambda gold: [-x for x in gold]),
-        (SIX[0], "ids-sst-dev.csv", lambda gold: [1] + [0] * (len(gold) - 1)),
-    ):
-        table = pd.read_csv(tiny_data / data, sep="\t", dtype={"id": str})
-        gold = list(table["similarity" if "sts" in data else "sentiment"])
-        write_predictions(part2 / name, table["id"], values(gold), KINDS[data[-11:-8]][1])
-        result = succeeded(run("--part", "2"))
-        is_noted = f"note: {name}: a" in result.out
-        assert is_noted == (values(gold) != gold)
-
-
-def test_a_data_file_that_is_missing(part2, run_script_here, tiny_data, tmp_path_factory, message):
-    data = tmp_path_factory.mktemp("data")
-    for path in tiny_data.glob("*.csv"):
-        if path.name != "quora-test-student.csv":
-            shutil.copy(path, data / path.name.replace("quora-", "quora-small-"))
-    result = run_script_here(prepare_submit, "--data_dir", data, "--part", "2")
-    assert_listed(result, part2, 1, message)

@@ -4,8 +4,6 @@ The stand-in Python makes real virtual environments, whose pip only notes what i
 leaves the records of installed packages behind. Nothing is fetched.
 """
 
-import os
-import re
 import shutil
 import subprocess
 import sys
@@ -161,14 +159,11 @@ def last(result, count: int = 1):
 def test_sourcing_makes_the_environment_and_leaves_it_active(sandbox, shell):
     result = sandbox.run(f"{ASK_STATUS}; command -v python; pwd", shell)
     assert sandbox.asked() == ["venv", *INSTALLS]
-    *output, status, python, folder = result.stdout.splitlines()
-    assert status == "status 0", result.stderr
-    assert python == f"{sandbox.root}/.venv/bin/python"
-    assert folder == str(sandbox.elsewhere)
-    assert "setup: data: falling back to the practice set in data/practice" in output
-    assert "model: found" in output
-    assert re.search(r"setup: python 3\.\d+\.\d+, torch 2\.13\.0, numpy 2\.", result.stdout)
-    assert output[-1].strip().startswith("python classifier.py ")
+    python = f"{sandbox.root}/.venv/bin/python"
+    assert last(result, 3) == ["status 0", python, str(sandbox.elsewhere)], result.stderr
+    assert "setup: data: falling back to the practice set in data/practice" in result.stdout
+    assert "model: found" in result.stdout
+    assert "python classifier.py " in result.stdout
     result = sandbox.run(ASK_STATUS, shell)  # the second time nothing is installed
     assert last(result) == "status 0", result.stderr
     assert sandbox.asked() == []
@@ -195,21 +190,19 @@ def test_a_changed_pin_is_installed_and_another_build_of_torch_left_alone(sandbo
 
 
 @pytest.mark.parametrize("shell", SHELLS)
-@pytest.mark.parametrize("package", ["torch", "numpy"])
-def test_a_failing_pip_does_not_end_the_shell(sandbox, shell, package):
+def test_a_failing_pip_does_not_end_the_shell(sandbox, shell):
     """Nor leave anything of its own behind, also where it works the next time."""
     line = f'{ASK_STATUS}; command -v python || echo "not active"'
-    result = sandbox.run(line, shell, PIP_FAILS=package)
+    result = sandbox.run(line, shell, PIP_FAILS="numpy")
     assert last(result, 2) == ["status 1", "not active"]
-    assert sandbox.run(f'{shell} "$SETUP"', shell, PIP_FAILS=package).returncode == 1
-    names = "BASH_EXECUTION_STRING= ZSH_EXECUTION_STRING=; set; typeset -f"
-    result = sandbox.run(f'source "$SETUP"; {names}', shell, PIP_FAILS=package)
-    assert "_minbert" not in result.stdout
+    assert sandbox.run(f'{shell} "$SETUP"', shell, PIP_FAILS="numpy").returncode == 1
     sandbox.asked()
-    result = sandbox.run(f"{ASK_STATUS}; {names}", shell)
-    assert "status 0\n" in result.stdout
-    assert "_minbert" not in result.stdout
-    assert sandbox.asked() == (INSTALLS if package == "torch" else INSTALLS[1:])
+    for fails, done in (("numpy", INSTALLS[1:2]), ("", INSTALLS[1:])):
+        names = "BASH_EXECUTION_STRING= ZSH_EXECUTION_STRING=; set; typeset -f"
+        result = sandbox.run(f"{ASK_STATUS}; {names}", shell, PIP_FAILS=fails)
+        assert f"status {int(bool(fails))}\n" in result.stdout
+        assert "_minbert" not in result.stdout
+        assert sandbox.asked() == done
 
 
 FAKE_UV = """#!/bin/sh
@@ -223,18 +216,11 @@ exec "$python" -m pip install "$@"
 
 def test_uv_is_taken_where_it_is_and_pip_where_it_fails(sandbox):
     sandbox.put("uv", FAKE_UV)
-    result = sandbox.run(ASK_STATUS)
-    assert last(result) == "status 0", result.stderr
-    asked = [line for line in sandbox.asked() if line.startswith("uv")]
-    python = "ROOT/.venv/bin/python"
-    assert asked == [
-        line.replace("pip", "uv pip", 1).replace("install", f"install --python {python}", 1)
-        for line in INSTALLS
-    ]
+    assert last(sandbox.run(ASK_STATUS)) == "status 0"
+    assert [line.split()[0] for line in sandbox.asked()] == ["venv", *["uv", "pip"] * 3]
     requirements = sandbox.root / "requirements.txt"
     requirements.write_text(requirements.read_text().replace("tqdm==", "tqdm==9."))
-    result = sandbox.run(ASK_STATUS, UV_FAILS="yes")
-    assert last(result) == "status 0", result.stderr
+    assert last(sandbox.run(ASK_STATUS, UV_FAILS="yes")) == "status 0"
     assert INSTALLS[1] in sandbox.asked()
 
 
@@ -254,14 +240,6 @@ def test_strict_shells_survive_and_keep_their_options(sandbox, shell):
     shutil.rmtree(sandbox.root / ".venv")
     result = sandbox.run('set -eu; source "$SETUP" || echo "on $-"', shell, PIP_FAILS="torch")
     assert last(result) == f"on {before}"
-
-
-def test_a_shell_that_stops_at_errors_stops_only_after_the_cleaning_up(sandbox):
-    result = sandbox.run(
-        "set -e; trap 'BASH_EXECUTION_STRING=; set' EXIT; . \"$SETUP\"", PIP_FAILS="torch"
-    )
-    assert "HOME=" in result.stdout
-    assert "_minbert" not in result.stdout
 
 
 @pytest.mark.parametrize("shell", SHELLS)
@@ -297,32 +275,10 @@ def test_conda_is_taken_where_it_is(sandbox, shell):
     result = sandbox.run(ASK_STATUS, shell, CONDA_FAILS="yes")
     assert last(result) == "status 1"
     sandbox.asked()
-    line = f'{ASK_STATUS}; echo "$CONDA_DEFAULT_ENV"; command -v python'
-    result = sandbox.run(line, shell)
+    result = sandbox.run(f'{ASK_STATUS}; echo "$CONDA_DEFAULT_ENV"; command -v python', shell)
     conda_python = f"{sandbox.environment['CONDA_ROOT']}/envs/dnlp/bin/python"
     assert last(result, 3) == ["status 0", "dnlp", conda_python], result.stderr
     assert not (sandbox.root / ".venv").exists()
     asked = sandbox.asked()
     assert "conda create -y -n dnlp python=3.12 pip" in asked
     assert [entry for entry in asked if entry.startswith("pip")] == INSTALLS
-    sandbox.run(line, shell)
-    assert not [entry for entry in sandbox.asked() if entry.startswith(("pip", "conda create"))]
-
-
-def test_requirements_are_pinned_by_name_and_version():
-    dev = (ROOT / "requirements-dev.txt").read_text(encoding="utf-8")
-    assert "-r requirements.txt\n" in dev
-    lines = [line for line in dev.splitlines() if not line.startswith(("#", "-r "))]
-    for pin in (*pins("requirements.txt"), *lines):
-        assert re.fullmatch(r"[\w-]+==\d+(\.\d+)+", pin)
-
-
-def test_other_shells_are_told_to_take_bash(sandbox):
-    dash = shutil.which("dash")
-    if not dash:
-        pytest.skip("no dash here to try a shell that is neither bash nor zsh")
-    result = subprocess.run(
-        [dash, ROOT / "setup.sh"], env=os.environ, capture_output=True, text=True, check=False
-    )
-    assert result.returncode == 1
-    assert result.stderr.endswith("run: bash setup.sh\n")

@@ -9,7 +9,6 @@ import pickle
 import random
 import resource
 import shutil
-import socket
 import threading
 import types
 from pathlib import Path
@@ -23,7 +22,6 @@ from support import (
     ROOT,
     Malicious,
     as_process,
-    assert_refused,
     assert_same_tensors,
     needs_fork,
     one_line_error,
@@ -33,8 +31,6 @@ from torch import nn
 
 import utils
 from bert import BertModel
-from config import BertConfig
-from tokenizer import BertTokenizer
 from training.cli import scripts
 from training.files import hub as lookup
 from training.files import writing as files
@@ -134,11 +130,9 @@ def test_a_path_comes_first_and_is_printed_once(hub, tmp_path, monkeypatch, caps
     (tmp_path / COURSE).mkdir()
     monkeypatch.chdir(tmp_path)
     hub.cached = {COURSE}
-    assert find_model(tmp_path) == tmp_path
-    assert find_model(str(tmp_path)) == tmp_path
+    assert find_model(str(tmp_path)) == find_model(tmp_path) == tmp_path
     assert find_model(COURSE) == Path(COURSE)  # a folder of that name here
     assert capsys.readouterr().out == f"model: {tmp_path}\nmodel: {COURSE}\n"
-    assert not hub.asked
 
 
 def test_the_own_model_is_found_beside_a_folder_of_texts(hub, tmp_path, monkeypatch, capsys):
@@ -152,13 +146,6 @@ def test_the_own_model_is_found_beside_a_folder_of_texts(hub, tmp_path, monkeypa
     (tmp_path / "books" / "config.json").write_text("{}")
     assert find_model("books") == Path("books")
     assert not hub.asked
-
-
-def test_model_config_and_tokenizer_say_where_from_only_once(tiny_model_folder, capsys):
-    BertTokenizer.from_pretrained(tiny_model_folder)
-    BertConfig.from_pretrained(tiny_model_folder)
-    BertModel.from_pretrained(tiny_model_folder)
-    assert capsys.readouterr().out == f"model: {tiny_model_folder}\n"
 
 
 def test_the_cache_comes_before_the_hub(hub, capsys):
@@ -193,24 +180,19 @@ def test_what_the_hub_cannot_give_is_refused(hub, refused, name, broken):
 
 
 def test_the_default_falls_back_to_the_offline_model(hub, offline_package, capsys):
-    assert find_model(None) == offline_package
-    assert find_model(None) == offline_package
+    assert find_model(None) == find_model(None) == offline_package
     out = capsys.readouterr().out
     assert out.count("\n") == 2
     assert out.count("All numbers will differ") == 1
-    assert out.count("model: all-MiniLM-L6-v2 from the package") == 1
     assert "no hub answers" in out
     assert len(hub.asked) == 1
 
 
-@pytest.mark.parametrize("name", [COURSE, "google/bert_uncased_L-2_H-128_A-2"])
-def test_an_explicit_name_never_falls_back(hub, refused, offline_package, name):
-    refused(name)
+def test_an_explicit_name_never_falls_back(hub, refused, offline_package):
+    refused(COURSE)
     with pytest.raises(InputError, match="no hub answers"):
-        BertModel.from_pretrained(name)
-    asked = len(hub.asked)
+        BertModel.from_pretrained("google/bert_uncased_L-2_H-128_A-2")
     assert find_model("all-MiniLM-L6-v2") == offline_package  # but it can be named
-    assert len(hub.asked) == asked
 
 
 def test_local_files_only_asks_nobody(hub, refused, offline_package):
@@ -239,20 +221,15 @@ def test_a_wrong_variable_is_named_and_does_not_fall_back(
     hub, refused, offline_package, monkeypatch
 ):
     monkeypatch.setenv("MINBERT_MODEL", "/no/such/folder")
-    for name in (None, COURSE):
-        refused(name)
+    refused(None)
 
 
 def test_wrong_paths_and_names(hub, refused, tmp_path):
     file = tmp_path / "model.safetensors"
     file.write_bytes(b"")
-    for name in (file, tmp_path / "nope", "./nope", "a/b/c", "/nope"):
+    for name in (file, tmp_path / "nope", "a/b/c", "not a name!"):
         refused(name)
     assert not hub.asked
-
-
-def test_a_name_that_no_model_can_have(refused):
-    refused("not a name!")
 
 
 def test_no_offline_package(hub, refused, monkeypatch):
@@ -263,18 +240,14 @@ def test_no_offline_package(hub, refused, monkeypatch):
     refused(None)
 
 
-@pytest.mark.parametrize("damage", ["one byte", "missing"])
-def test_an_offline_package_with_other_weights_is_refused(hub, refused, offline_package, damage):
+def test_an_offline_package_with_other_weights_is_refused(hub, refused, offline_package):
     weights = offline_package / "model.safetensors"
-    if damage == "missing":
-        weights.unlink()
-    else:
-        weights.write_bytes(weights.read_bytes()[:-1] + b"\x01")
+    weights.write_bytes(weights.read_bytes()[:-1] + b"\x01")
     for name in (None, "all-MiniLM-L6-v2"):
         refused(name)
 
 
-def test_a_real_cache_is_read(tmp_path, tiny_model_folder, monkeypatch, capsys):
+def test_a_real_cache_is_read(tmp_path, tiny_model_folder, monkeypatch):
     repository = tmp_path / "models--google--bert_tiny"
     snapshot = repository / "snapshots" / ("0123456789" * 4)
     shutil.copytree(tiny_model_folder, snapshot)
@@ -282,26 +255,10 @@ def test_a_real_cache_is_read(tmp_path, tiny_model_folder, monkeypatch, capsys):
     (repository / "refs" / "main").write_text(snapshot.name, encoding="utf-8")
     monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_CACHE", str(tmp_path))
     assert find_model("google/bert_tiny") == snapshot
-    BertModel.from_pretrained("google/bert_tiny")
-    assert capsys.readouterr().out == "model: google/bert_tiny from this machine's cache\n"
     (snapshot / "vocab.txt").unlink()  # the download was not completed
     lookup._locate.cache_clear()
     with one_line_error("google/bert_tiny"):
         find_model("google/bert_tiny")
-
-
-def test_a_hub_that_accepts_and_stays_silent_is_given_up(tmp_path):
-    # The time is set by HUB_PROBE_SECONDS; without a limit this test would never end.
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        done = python(
-            "from training.cli import scripts\nfrom training.files import hub\n"
-            "hub.HUB_PROBE_SECONDS = 0.3\n"
-            f"scripts.run_script(lambda: hub.find_model('{COURSE}'))",
-            HF_HUB_OFFLINE="0",
-            HF_HUB_CACHE=str(tmp_path),
-            HF_ENDPOINT=f"http://127.0.0.1:{server.getsockname()[1]}",
-        )
-    assert_refused(done, "no hub answers", code=1)
 
 
 def test_the_probe_has_one_limit_for_everything(hub, monkeypatch):
@@ -348,15 +305,6 @@ def test_a_failure_leaves_the_old_file_and_nothing_else(old_file, failure):
         raise failure
 
 
-def test_a_disk_that_is_full_at_the_end(old_file, monkeypatch):
-    def full(descriptor):
-        raise OSError(errno.ENOSPC, "No space left on device")
-
-    monkeypatch.setattr(os, "fsync", full)
-    with one_line_error("No space left on device", str(old_file)):
-        files.write_json(old_file, {"a": 1})
-
-
 @needs_fork
 def test_a_checkpoint_that_does_not_fit(old_file):
     """In a process of its own: the limits would hold for everything this one writes."""
@@ -378,22 +326,10 @@ def test_a_read_only_folder(tmp_path, monkeypatch):
         raise PermissionError(errno.EACCES, "Permission denied", str(path))
 
     monkeypatch.setattr(files, "open", denied, raising=False)
-    for write in (
-        lambda: files.check_writable(tmp_path),
-        lambda: files.write_json(tmp_path / "x.json", 1),
-        lambda: checkpoints.save_checkpoint(tmp_path / "x.pt", {}),
-    ):
-        with one_line_error("Permission denied", str(tmp_path)):
-            write()
-    assert os.listdir(tmp_path) == []
-
-
-def test_write_json_and_sha256_of(tmp_path):
-    files.write_json(tmp_path / "x", {"ü": [1, 2]})
-    text = (tmp_path / "x").read_text(encoding="utf-8")
-    assert text == '{\n  "ü": [\n    1,\n    2\n  ]\n}\n'
-    (tmp_path / "x").write_bytes(b"abc")
-    assert files.sha256_of(tmp_path / "x").startswith("ba7816bf8f01cfea414140de5dae2223")
+    with one_line_error("Permission denied", str(tmp_path)):
+        files.check_writable(tmp_path)
+    with one_line_error("Permission denied", str(tmp_path)):
+        files.write_json(tmp_path / "x.json", 1)
 
 
 # ---------------------------------------------------------------------------------------------
@@ -401,51 +337,38 @@ def test_write_json_and_sha256_of(tmp_path):
 
 
 def test_checkpoint_round_trip(tmp_path):
-    torch.manual_seed(0)
     model = BertModel(tiny_config())
-    optimizer = torch.optim.AdamW(model.parameters())
-    model(torch.ones(1, 3, dtype=torch.long), torch.ones(1, 3))["pooler_output"].sum().backward()
-    optimizer.step()
     plain = {"config": model.config.to_dict(), "epoch": 3, "scores": [0.1, None, "x", (1, 2)]}
-    state, rng = optimizer.state_dict(), torch.get_rng_state()
-    saved = plain | {"model": model.state_dict(), "optim": state, "rng": rng}
+    saved = plain | {"model": model.state_dict(), "rng": torch.get_rng_state()}
     checkpoints.save_checkpoint(tmp_path / "x.pt", saved)
     loaded = checkpoints.load_checkpoint(tmp_path / "x.pt")
     assert set(loaded) == set(saved)
     assert {name: loaded[name] for name in plain} == plain
     assert_same_tensors(loaded["model"], saved["model"])
-    for index, state in saved["optim"]["state"].items():
-        assert_same_tensors(loaded["optim"]["state"][index], state)
     assert torch.equal(loaded["rng"], saved["rng"])
     assert os.listdir(tmp_path) == ["x.pt"]
-
-
-def refused_checkpoint(path: Path, *facts: str) -> None:
-    with one_line_error(str(path), *facts):
-        checkpoints.load_checkpoint(path)
 
 
 def test_a_pickled_object_is_refused_and_not_executed(tmp_path):
     path, trace = tmp_path / "x.pt", tmp_path / "executed"
     torch.save({"model": torch.zeros(2), "args": Malicious(trace)}, path)
-    refused_checkpoint(path)
+    with one_line_error(str(path)):
+        checkpoints.load_checkpoint(path)
     path.write_bytes(pickle.dumps(Malicious(trace), protocol=2))
-    refused_checkpoint(path)
+    with one_line_error(str(path)):
+        checkpoints.load_checkpoint(path)
     assert not trace.exists()
     pickle.loads(path.read_bytes())  # the trap does work where nobody looks
     assert trace.is_dir()
 
 
 def test_an_older_checkpoint_loads_with_plain_torch_load(tmp_path):
-    np.random.seed(7)
-    state = np.random.get_state()[1]
     older = {
         "model": {"w": torch.ones(2)},
         "args": argparse.Namespace(lr=1e-5, option="finetune", use_gpu=False),
         "model_config": types.SimpleNamespace(hidden_size=768, num_labels={0: 0}, data_dir="."),
         "system_rng": random.getstate(),
         "numpy_rng": np.random.get_state(),
-        "torch_rng": torch.random.get_rng_state(),
     }
     torch.save(older, tmp_path / "older.pt")
     done = python(
@@ -462,7 +385,7 @@ def test_an_older_checkpoint_loads_with_plain_torch_load(tmp_path):
     assert done.code == 0, done.err
     first, second = done.out.splitlines()
     assert first == "refused without utils"
-    assert second == f"finetune {{0: 0}} {int(state.sum())}"
+    assert second == f"finetune {{0: 0}} {int(older['numpy_rng'][1].sum())}"
 
 
 def test_any_other_class_is_refused(tmp_path):
@@ -475,13 +398,10 @@ def test_any_other_class_is_refused(tmp_path):
         np.dtype,
         np.dtypes.UInt32DType,
     }
-    path = tmp_path / "x.pt"
-    others = [Path("x"), nn.Linear(1, 1), argparse.ArgumentParser, np.zeros(2, np.float64)]
-    for value in (tiny_config(), *others):
-        torch.save({"args": argparse.Namespace(inside=value)}, path)
+    for value in (Path("x"), nn.Linear(1, 1), argparse.ArgumentParser, np.zeros(2, np.float64)):
+        torch.save({"args": argparse.Namespace(inside=value)}, tmp_path / "x.pt")
         with pytest.raises(pickle.UnpicklingError):
-            torch.load(path)
-        refused_checkpoint(path)
+            torch.load(tmp_path / "x.pt")
 
 
 # ---------------------------------------------------------------------------------------------
@@ -510,36 +430,27 @@ def test_seed_everything_repeats_all_three_generators():
     assert torch.are_deterministic_algorithms_enabled()
 
 
-def test_pick_device(monkeypatch, capsys):
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+def test_pick_device(monkeypatch):
     monkeypatch.setattr(torch.backends.mps, "is_available", lambda: False)
-    assert devices.pick_device(False).type == "cpu"
-    assert capsys.readouterr().out == ""
-    assert devices.pick_device(True).type == "cpu"
-    assert "--use_gpu was given" in capsys.readouterr().out
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
-    assert devices.pick_device(True).type == "cuda"
-    assert devices.pick_device(False).type == "cpu"
-    assert "--use_gpu would use it" in capsys.readouterr().out
+    for has_cuda in (False, True):
+        monkeypatch.setattr(torch.cuda, "is_available", lambda has_cuda=has_cuda: has_cuda)
+        assert devices.pick_device(True).type == ("cuda" if has_cuda else "cpu")
+        assert devices.pick_device(False).type == "cpu"
 
 
 def test_get_parameter_dtype():
     assert utils.get_parameter_dtype(nn.Linear(2, 2).double()) == torch.float64
-    assert utils.get_parameter_dtype(nn.Linear(2, 2).bfloat16()) == torch.bfloat16
     assert utils.get_parameter_dtype(nn.Tanh()) == torch.float32
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
 @pytest.mark.parametrize("given", [torch.long, torch.bool, torch.float32])
 def test_the_extended_attention_mask(dtype, given):
-    mask = torch.tensor([[1, 1, 0], [1, 0, 0]])
-    extended = utils.get_extended_attention_mask(mask.to(given), dtype)
-    assert extended.shape == (2, 1, 1, 3)
-    assert extended.dtype == dtype
+    mask = torch.tensor([[1, 1, 0], [1, 0, 0]]).to(given)
+    extended = utils.get_extended_attention_mask(mask, dtype)
+    assert (extended.shape, extended.dtype) == ((2, 1, 1, 3), dtype)
     lowest = torch.finfo(dtype).min
     assert extended[:, 0, 0].tolist() == [[0, 0, lowest], [0, lowest, lowest]]
-    weights = (extended + 3).float().softmax(-1)
-    assert (weights[:, 0, 0][mask == 0] == 0).all()
     with pytest.raises(ValueError, match=r"\(2, 1, 1, 3\)"):
         utils.get_extended_attention_mask(extended, dtype)
 
@@ -558,10 +469,6 @@ def test_the_extended_attention_mask(dtype, given):
     ],
 )
 def test_how_a_script_leaves(outcome, leaves, says):
-    calls = []
-    scripts.run_script(lambda: calls.append(1))
-    assert calls == [1]
-
     def main():
         raise outcome
 
