@@ -196,9 +196,7 @@ def test_evaluation_mode_throughout_is_a_hint():
     ],
 )
 def test_a_loop_that_cannot_be_run(change, reason):
-    (finding,) = loop_with(
-        "TASKS)\n    device = pick_device(args.use_gpu)\n    tasks", f"TASKS)\n    {change}\n    _"
-    )
+    (finding,) = loop_with("TASKS)\n    train_sets", f"TASKS)\n    {change}\n    _")
     assert finding.kind == "waits"
     assert finding.text.startswith(reason)
 
