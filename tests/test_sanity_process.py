@@ -225,20 +225,6 @@ def test_a_cause_is_said_once_and_lines_fit_the_terminal(monkeypatch):
     assert max(map(len, said_of(long))) <= 70
 
 
-def test_what_is_skipped_is_not_wrong():
-    hint = Finding("hint", "the loop trains another model")
-    said = said_of(Outcome("the training loop", "skipped", "not checked", (hint,)))
-    assert said == [
-        "  --    the training loop: not checked",
-        "        hint: the loop trains another model",
-    ]
-
-
-def test_ctrl_c_before_the_process_runs_names_no_line():
-    with Child(5.0) as starting:
-        assert starting.interrupted() == ""
-
-
 @pytest.mark.parametrize("job", ["bert.attention", "part 2"])
 def test_ctrl_c_ends_any_job_in_one_line(job, monkeypatch, capsys):
     class Interrupted:

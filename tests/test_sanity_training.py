@@ -20,7 +20,7 @@ import sanity_check
 from checks.findings import Finding, faulty
 from checks.graded_tasks import GRADED_TASKS
 from checks.part2 import loop, models
-from checks.part2.loop import another_fraction, another_label, made_up, other_words, swapped_levels
+from checks.part2.loop import another_fraction, another_label, made_up, other_words
 from course.answers import (
     MISTAKES,
     ROOT,
@@ -77,12 +77,6 @@ def test_fractions_change_their_order_and_nothing_that_rounding_leaves():
         labels = sorted((a, b) for a, b in pairs if int(a) == whole)
         assert [round(a - whole, 2) for a, _ in labels] == [0.6, 0.75, 0.9]
         assert [round(b - whole, 2) for _, b in labels] == [0.9, 0.75, 0.6]
-
-
-def test_levels_change_places():
-    labels = (0.0, 1.5, 2.5, 3.75, 4.75, 5.0)
-    swapped = [swapped_levels(2)(("a", "b", label))[-1] for label in labels]
-    assert swapped == [0.0, 1.5, 3.5, 2.75, 4.75, 5.0]
 
 
 # ---------------------------------------------------------------------------------------------
@@ -172,11 +166,6 @@ def test_labels_that_are_not_learnt_from_are_a_hint():
             "STS: its labels make no difference to what is learnt; if you meant it, fine",
         )
     ]
-
-
-def test_evaluation_mode_throughout_is_a_hint():
-    (hint,) = loop_with("model.train()", "model.eval()")
-    assert hint == Finding("hint", "the model trains in evaluation mode, without dropout")
 
 
 # ---------------------------------------------------------------------------------------------

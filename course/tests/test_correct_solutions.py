@@ -105,41 +105,6 @@ def test_add_norm(pieces):
 @given(
     st.tuples(
         one_of(
-            "context = self.self_attention(hidden_states, attention_mask)",
-            "context = self.self_attention.forward(hidden_states, attention_mask)",
-            "given = {'hidden_states': hidden_states, 'attention_mask': attention_mask}\n"
-            "    context = self.self_attention(**given)",
-        ),
-        one_of(
-            "normed = self.add_norm(hidden_states, context, self.attention_dense,"
-            " self.attention_dropout, self.attention_layer_norm)",
-            "normed = self.add_norm(input=hidden_states, output=context,"
-            " dense_layer=self.attention_dense, dropout=self.attention_dropout,"
-            " ln_layer=self.attention_layer_norm)",
-        ),
-        one_of(
-            "wide = self.interm_af(self.interm_dense(normed))",
-            "wide = F.gelu(F.linear(normed, self.interm_dense.weight, self.interm_dense.bias))",
-            "wide = self.interm_dense(normed)\n"
-            "    wide = 0.5 * wide * (1 + torch.erf(wide / math.sqrt(2.0)))",
-        ),
-        one_of(
-            "last = self.out_dense, self.out_dropout, self.out_layer_norm\n"
-            "    return self.add_norm(normed, wide, *last)",
-            "out = normed, wide, self.out_dense, self.out_dropout, self.out_layer_norm\n"
-            "    return self.add_norm(*out)",
-        ),
-    )
-)
-def test_layer(pieces):
-    head = "def forward(self, hidden_states, attention_mask):"
-    assert examine("bert.layer", forward=text(head, *(f"    {piece}" for piece in pieces))) == []
-
-
-@HOLD
-@given(
-    st.tuples(
-        one_of(
             "length = input_ids.size(1)",
             "batch, length = input_ids.shape",
             "length = input_ids.shape[-1]",
@@ -237,56 +202,3 @@ UPDATE = one_of(
 )
 def test_step(**pieces):
     assert examine("optimizer.step", step=STEP.format(**pieces)) == []
-
-
-@HOLD
-@given(
-    dropout=one_of(
-        "self.dropout = nn.Dropout(config.hidden_dropout_prob)",
-        "self.dropout = torch.nn.Dropout(p=config.hidden_dropout_prob)",
-        "self.config = config\n    self.dropout = lambda x: F.dropout("
-        "x, config.hidden_dropout_prob, self.training)",
-    ),
-    linear=one_of(
-        "self.classifier = nn.Linear(config.hidden_size, config.num_labels)",
-        "self.classifier = nn.Linear(self.bert.config.hidden_size, self.num_labels, bias=True)",
-        "class Head(nn.Linear):\n        pass\n"
-        "    self.classifier = Head(config.hidden_size, config.num_labels)",
-    ),
-    frozen=one_of(
-        'self.bert.requires_grad_(config.option == "finetune")',
-        'for p in self.bert.parameters():\n        p.requires_grad = config.option != "pretrain"',
-    ),
-)
-def test_classifier_init(dropout, linear, frozen):
-    head = "def __init__(self, config):\n    super().__init__()\n"
-    head += "    self.num_labels = config.num_labels\n"
-    head += "    self.bert = BertModel.from_pretrained(None)"
-    lines = (f"    {line}" for line in (frozen, dropout, linear))
-    assert examine("classifier.init", __init__=text(head, *lines)) == []
-
-
-@HOLD
-@given(
-    st.tuples(
-        one_of(
-            'pooled = self.bert(input_ids, attention_mask)["pooler_output"]',
-            "outputs = self.bert(input_ids=input_ids, attention_mask=attention_mask)\n"
-            '    pooled = outputs["pooler_output"]',
-            "_, pooled = self.bert(input_ids, attention_mask).values()",
-            'pooled = self.bert.forward(input_ids, attention_mask).get("pooler_output")',
-        ),
-        one_of(
-            "pooled = self.dropout(pooled)",
-            "pooled = F.dropout(pooled, self.dropout.p, training=self.training)",
-        ),
-        one_of(
-            "return self.classifier(pooled)",
-            "logits = self.classifier(pooled)\n    return logits",
-            "return pooled @ self.classifier.weight.T + self.classifier.bias",
-        ),
-    )
-)
-def test_classifier_forward(pieces):
-    head = "def forward(self, input_ids, attention_mask):"
-    assert examine("classifier.forward", forward=text(head, *(f"    {p}" for p in pieces))) == []
