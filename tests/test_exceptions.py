@@ -210,22 +210,6 @@ def test_a_line_that_python_cannot_read_is_shown(line, said, tmp_path):
     assert f"(bert.py:{number}" in text or f"(bert.py:{number + 1})" in text
 
 
-@pytest.mark.parametrize(
-    ("line", "body", "name"),
-    [
-        ("import math\n", "return math.sqrt(8)", "import math"),
-        ("import torch\n", "return torch.zeros(1)", "import torch"),
-    ],
-)
-def test_an_import_that_is_missing_is_named(line, body, name):
-    def without(source):
-        return source.replace(line, "import torch as torch_\n" if name == "import torch" else "")
-
-    found, said = raised(ATTENTION, body, without)[1]
-    assert found == "unknown_name"
-    assert said == f"at the top of the file is missing: {name}"
-
-
 # ---------------------------------------------------------------------------------------------
 # Where no entry knows an exception
 
@@ -336,21 +320,6 @@ def test_an_optimizer_that_raises_is_started(body):
         (finding, *_) = jobs.examine(graded_task(STEP))
     assert finding.kind == "values"
     assert "a power is **" in finding.text or "raise is still there" in finding.text
-
-
-def test_part_2_says_what_an_exception_means_and_says_it_once():
-    source = written("multitask.init", GIVEN_OF_PART_2 + "self.head = nn.Linear(config.hidden, 5)")
-    with installed_source("multitask_classifier.py", source):
-        (finding, *_) = jobs.examine(graded_task("multitask.init"))
-    assert finding.name == "unknown_option"
-    assert finding.text.count("getattr(config, 'hidden', default)") == 1
-    assert finding.text.count("getattr") == 1
-
-
-GIVEN_OF_PART_2 = (
-    "super().__init__()\nself.bert = BertModel.from_pretrained('model')\n"
-    "self.bert.requires_grad_(config.option == 'finetune')\n"
-)
 
 
 # ---------------------------------------------------------------------------------------------

@@ -8,7 +8,6 @@ import sys
 import pytest
 import torch
 from support import ROOT
-from torch import nn
 from torch.nn import functional as F
 
 import bert
@@ -87,27 +86,7 @@ def test_what_is_said_about_odd_results(function, words, monkeypatch):
 
 
 # ---------------------------------------------------------------------------------------------
-# Other ways to do it right, beside those of course/variants/
-
-
-def head_in_sequence(self, config):
-    nn.Module.__init__(self)
-    self.bert = bert.BertModel.from_pretrained("bert-base-uncased")
-    for parameter in self.bert.parameters():
-        parameter.requires_grad = config.option == "finetune"
-    self.classifier = nn.Linear(config.hidden_size, config.num_labels)
-    self.p = config.hidden_dropout_prob
-
-
-def forward_with_function_dropout(self, input_ids, attention_mask):
-    outputs = self.bert(input_ids=input_ids, attention_mask=attention_mask)
-    return self.classifier(F.dropout(outputs["pooler_output"], 0.3, self.training))
-
-
-def test_a_classifier_of_another_shape_passes(monkeypatch):
-    replace(monkeypatch, INIT, head_in_sequence)
-    replace(monkeypatch, FORWARD, forward_with_function_dropout)
-    assert wrong_tasks() == {}
+# The solution
 
 
 def test_the_solution_passes_and_default_type_is_left_alone():
@@ -171,12 +150,9 @@ def test_references_are_what_transformers_computes():
         torch.testing.assert_close(stored[name], tensor, rtol=1e-12, atol=1e-12)
 
 
-def test_pretrained_values(offline_model):
+def test_a_pretrained_model(offline_model, monkeypatch):
     outcome = jobs.check_pretrained()
     assert (outcome.status, outcome.title) == ("ok", "two sentences through all-MiniLM-L6-v2")
-
-
-def test_pretrained_differences_are_told(offline_model, monkeypatch):
     monkeypatch.setattr(bert.BertLayer, "add_norm", lambda self, input, output, *_: input)
     outcome = jobs.check_pretrained()
     assert outcome.status == "wrong"
@@ -281,21 +257,15 @@ def test_script_on_half_a_solution(handout):
     assert "Traceback" not in done.stdout + done.stderr
 
 
-@pytest.mark.parametrize("key", ["1.2", "bert.add_norm"])
-def test_one_task(key, check_here):
+def test_one_task(check_here):
     with installed(read(MISTAKES, f"{ATTENTION}/no_mask")):
-        code, lines = check_here("--task", key)
-    assert (code, len(lines)) == (0, 2)
-    assert lines[0].startswith("  ok    Task 1.2 · BertLayer.add_norm: ")
-
-
-def test_one_wrong_task(check_here):
-    with installed(read(MISTAKES, f"{ATTENTION}/no_mask")):
+        for key in ("1.2", "bert.add_norm"):
+            code, lines = check_here("--task", key)
+            assert (code, len(lines)) == (0, 2)
+            assert lines[0].startswith("  ok    Task 1.2 · BertLayer.add_norm: ")
         code, lines = check_here("--task", "1.1", "--all")
     assert (code, lines[0]) == (1, "  WRONG Task 1.1 · BertSelfAttention.attention")
     assert lines[1].startswith("        probably: ")
-    assert lines[2].startswith("        values of context: first difference at [0, 0, 0]: got ")
-    assert lines[3].startswith("        padding of context: a change of padded tokens changes real")
     assert lines[-1].startswith("next: Task 1.1 · BertSelfAttention.attention (python sanity_check")
 
 

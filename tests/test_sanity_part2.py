@@ -5,10 +5,8 @@ Most of these are files: course/mistakes/multitask.*/, course/variants/multitask
 
 import contextlib
 import functools
-import re
 import sys
 from argparse import Namespace
-from pathlib import Path
 from types import ModuleType
 
 import pytest
@@ -112,25 +110,6 @@ def split(findings):
 # Right ways
 
 
-class Pooled(Plain):
-    """forward as the mean of the real pieces beside [CLS]: (B, 2·D)."""
-
-    def make_heads(self, config):
-        self.sentiment = nn.Sequential(nn.LayerNorm(2 * self.width), nn.Linear(2 * self.width, 5))
-        self.paraphrase = nn.Bilinear(2 * self.width, 2 * self.width, 1)
-        self.similarity = nn.Linear(4 * self.width, 1)
-
-    def forward(self, ids, mask):
-        hidden = self.bert(ids, mask)["last_hidden_state"]
-        weights = mask[..., None].to(hidden.dtype)
-        mean = (hidden * weights).sum(1) / weights.sum(1)
-        return torch.cat((mean, hidden[:, 0]), dim=-1)
-
-    def predict_paraphrase(self, ids_1, mask_1, ids_2, mask_2):
-        u, v = self.dropout(self(ids_1, mask_1)), self.dropout(self(ids_2, mask_2))
-        return self.paraphrase(u, v)[:, 0]
-
-
 class AlwaysPositive(Plain):
     """For these seven pairs, with this start, all logits are between 0 and 1."""
 
@@ -146,21 +125,6 @@ class AlwaysPositive(Plain):
         hidden = self.bert.embed(torch.cat((ids_1, ids_2[:, 1:]), 1))
         mask = torch.cat((mask_1, mask_2[:, 1:]), 1)
         return self.dropout(self.bert.encode(hidden, mask)[:, 0])
-
-
-class ThreeEncoders(Plain):
-    """A BERT for each kind of task, flags of its own, a batch norm, zeros to start from."""
-
-    def make_heads(self, config):
-        super().make_heads(config)
-        self.pairs = bert.BertModel.from_pretrained(config.pair_model)
-        self.pairs.requires_grad_(config.option == "finetune")
-        self.norm = nn.BatchNorm1d(2 * self.width)
-        nn.init.zeros_(self.paraphrase.weight)
-
-    def features(self, ids_1, mask_1, ids_2, mask_2):
-        pair = self.pairs(ids_1, mask_1), self.pairs(ids_2, mask_2)
-        return self.norm(torch.cat([outputs["pooler_output"] for outputs in pair], dim=-1))
 
 
 class HalfFrozen(Plain):
@@ -192,9 +156,7 @@ class Squeezed(Plain):
 
 RIGHT = {  # what is in no file: class, words of the hints that are given
     "plain": (Plain, []),
-    "a wider forward": (Pooled, ["shape (7, 192) instead of (7, 96)"]),
     "logits between 0 and 1": (AlwaysPositive, [SHIFT] * 2),
-    "three encoders": (ThreeEncoders, [NO_DROPOUT] * 2),
     "half frozen": (HalfFrozen, ["option finetune: only 22 of 39 "]),
     "no dropout": (NoDropout, [NO_DROPOUT]),
     "root": (Root, [FROZEN, "the gradient of a pair of identical sentences is not finite"]),
@@ -317,16 +279,6 @@ def test_a_known_mistake_is_named_however_it_is_written(answer, monkeypatch):
         assert wrong[0].text.endswith(f"(read {answer.read})")
 
 
-def test_every_name_is_that_of_a_file():
-    folder = Path(part2_tasks.__file__).parent
-    files = ("tasks", "init_properties", "properties")
-    source = "".join((folder / f"{name}.py").read_text(encoding="utf-8") for name in files)
-    names = set(re.findall(r'name="(\w+)"|return "(\w+)", |"(\w+)" if name ==', source))
-    names = {name for found in names for name in found if name}
-    assert names == {answer.named for answer in FILES}
-    assert part2_tasks.READ.keys() | part2_tasks.FOLLOWS.keys() < names
-
-
 HINTS = {  # version of a correct solution: words of the hints that are given
     "AllOfBert": ["returns a dict instead of a tensor with an emb"],
     "Distance": [FROZEN],
@@ -356,26 +308,18 @@ def test_a_forward_of_another_form_is_not_blamed_for_one_wrong_prediction():
 # Our solution, and what is not begun or has to wait
 
 
-@pytest.mark.parametrize("pair_encoding", ["bi", "cross"])
-def test_our_solution_is_right(pair_encoding, monkeypatch):
-    arguments = Namespace(pair_encoding=pair_encoding)
-    monkeypatch.setattr(multitask_classifier, "get_args", lambda: arguments)
-    assert found() == {}
-
-
 @pytest.mark.parametrize(
-    "options",
+    ("cls", "options", "hints"),
     [
-        {"similarity": "cosine", "pooling": "mean"},
-        {"separate_layers": 1, "pooling": "cls"},
+        (multitask_classifier.MultitaskBERT, {}, []),
+        (TechniquesBERT, {"similarity": "cosine", "pooling": "mean"}, [FROZEN, NO_DROPOUT]),
+        (TechniquesBERT, {"separate_layers": 1, "pooling": "cls"}, []),
     ],
-    ids=str,
 )
-def test_techniques_are_right(options, monkeypatch):
-    monkeypatch.setattr(multitask_classifier, "MultitaskBERT", TechniquesBERT)
+def test_our_models_are_right(cls, options, hints, monkeypatch):
+    monkeypatch.setattr(multitask_classifier, "MultitaskBERT", cls)
     monkeypatch.setattr(multitask_classifier, "get_args", lambda: Namespace(**options))
-    # a cosine has no head
-    assert_only_hints([FROZEN, NO_DROPOUT] if "similarity" in options else [])
+    assert_only_hints(hints)
 
 
 def unwritten_as(task_id):
@@ -416,6 +360,10 @@ def test_random_numbers_and_the_class_are_left_as_they_were(use):
 
 
 def test_script_on_part_2(use, check_here):
+    use(NoDropout)
+    code, lines = check_here("--task", "2.3")
+    assert (code, lines[2]) == (0, "1 of 1 task right")
+    assert lines[1].startswith(f"        hint: {NO_DROPOUT}")
     use(PROBABILITY)
     code, lines = check_here("--part", "2")
     assert code == 1
@@ -426,14 +374,6 @@ def test_script_on_part_2(use, check_here):
         "next: Task 2.4 · MultitaskBERT.predict_paraphrase "
         f"({graded_task('2.4').check}), see {graded_task('2.4').paper}",
     ]
-
-
-def test_a_hint_is_no_fault(use, check_here):
-    use(NoDropout)
-    code, lines = check_here("--task", "2.3")
-    assert code == 0
-    assert lines[1].startswith(f"        hint: {NO_DROPOUT}")
-    assert lines[2] == "1 of 1 task right"
 
 
 @pytest.fixture

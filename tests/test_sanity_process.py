@@ -15,7 +15,7 @@ import pytest
 from support import ROOT
 
 import sanity_check
-from checks import child, jobs
+from checks import child
 from checks.child import Child
 from checks.findings import Finding, Outcome
 from checks.report import Report
@@ -238,13 +238,3 @@ def test_ctrl_c_ends_any_job_in_one_line(job, monkeypatch, capsys):
     with pytest.raises(SystemExit) as ended:
         session.ask(job, "this job")
     assert (ended.value.code, capsys.readouterr().out) == (1, "\ninterrupted: this job\n")
-
-
-def test_an_import_fault_shows_the_line_of_another_error(tmp_path, monkeypatch):
-    (tmp_path / "bert.py").write_text("x = 1\ny = x / 0\n", encoding="utf-8")
-    monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.delitem(sys.modules, "bert")
-    fault = jobs.fault_of_import.__wrapped__("bert")
-    first, code, caret, _ = fault.text.splitlines()  # what it means comes last
-    assert first == "bert.py cannot be imported: ZeroDivisionError: division by zero (bert.py:2)"
-    assert (code.strip(), caret.strip()) == ("y = x / 0", "^")

@@ -143,23 +143,13 @@ def test_a_correct_solution_may_be_a_change_to_another(folders):
 
 
 def test_a_mistake_is_read(folders, mistake):
-    assert (mistake.folder, mistake.task, mistake.name) == (
-        ADD_NORM,
-        graded_task(ADD_NORM),
-        "a_mistake",
-    )
+    assert (mistake.folder, mistake.task) == (ADD_NORM, graded_task(ADD_NORM))
     assert mistake.mistake == Mistake(
         "a_mistake", "The input is not added.", "It has to be, every time.", "a paper, §3"
     )
-    assert mistake.named == "a_mistake"
     assert list(mistake.versions) == ["AMistake", "Again", "Shorter", "Whole"]
-    assert mistake.first == "AMistake"
     plain, again, shorter, whole = mistake.versions.values()
-    assert plain == {
-        "add_norm": "def add_norm(self, input, output, dense_layer, dropout, ln_layer):\n"
-        "    output = dense_layer(output)\n    output = dropout(output)\n"
-        "    return ln_layer(output)\n"
-    }
+    assert plain["add_norm"].endswith("    return ln_layer(output)\n")
     assert again == {
         "add_norm": "def add_norm(self, input, output, *modules):\n    return output\n",
         "helper": "@staticmethod\ndef helper(x):\n    return F.gelu(x)\n",
@@ -170,6 +160,8 @@ def test_a_mistake_is_read(folders, mistake):
         "add_norm": "def add_norm(self, *tensors):\n    return tensors[1]\n",
     }
     assert mistake.imports == ("import math", "from torch.nn import functional as F")  # as used
+    another = read(folders / "MISTAKES", f"{ADD_NORM}/another")
+    assert (mistake.named, another.named, another.read) == ("a_mistake", "no_norm", "a book")
 
 
 @pytest.mark.parametrize(
