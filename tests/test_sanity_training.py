@@ -156,7 +156,7 @@ def test_labels_that_are_not_learnt_from_are_a_hint():
 )
 def test_a_loop_that_cannot_be_run(change, reason):
     (finding,) = loop_with(
-        "    args = complete_flags(args)\n    train_sets", f"    {change}\n    _"
+        "    args = find_files(complete(args, MultitaskFlags), TASKS)\n", f"    {change}\n"
     )
     assert finding.kind == "waits"
     assert finding.text.startswith(reason)
