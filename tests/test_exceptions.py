@@ -245,12 +245,6 @@ def test_of_other_exceptions_what_was_given_is_told(body, said):
     assert finding.text.endswith(told)
 
 
-def test_of_an_exit_nothing_is_said():
-    finding = raised(ATTENTION, "import sys\nsys.exit(3)")[2]
-    assert finding.text.startswith("SystemExit: 3 (bert.py:")
-    assert finding.text.endswith(")")
-
-
 def test_an_exception_that_cannot_be_looked_at_is_no_trouble():
     class Odd(nn.Module):
         def __getattr__(self, name):

@@ -111,17 +111,11 @@ class NoCorrectionOddDecay(NoCorrection):
         return group["lr"] ** 2 * group["weight_decay"]
 
 
-class NothingImported(Pieces):
-    def rate(self, t, group):
-        return super().rate(t, group) if not group["correct_bias"] else missing.sqrt(t)  # noqa: F821
-
-
 @pytest.mark.parametrize(
     ("opt_class", "wanted"),
     [
         (CoupledAndCrashing, {"coupled_decay"}),
         (NoCorrectionOddDecay, {"no_bias_correction"}),
-        (NothingImported, set()),
     ],
 )
 def test_what_is_known_of_a_wrong_optimizer_is_named_and_no_more(opt_class, wanted):
