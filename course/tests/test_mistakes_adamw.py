@@ -1,5 +1,6 @@
 """Mistakes in AdamW that no stored answer makes, two at once, and what the probes measure."""
 
+import contextlib
 import itertools
 import math
 import sys
@@ -18,11 +19,10 @@ from course.answers import (
     VARIANTS,
     installed,
     installed_source,
-    merge,
     read_all,
     solution_with,
 )
-from course.fingerprints import base_of
+from course.hint_table import merged
 
 OPTIMIZER = graded_task("optimizer.step")
 STEPS = read_all(MISTAKES, OPTIMIZER.id)
@@ -55,17 +55,11 @@ def test_a_correct_optimizer_shows_no_mistake_and_no_fact(answer, version):
         assert recognise(module.AdamW) == []
 
 
-def merged(*answers):
-    """The source of optimizer.py with the plain answer changed as several answers change it."""
-    methods = base = base_of(OPTIMIZER)
-    for answer in answers:
-        methods = methods and merge(base, methods, answer.versions[answer.first])
-    if methods is None:
-        return None
-    try:
-        return solution_with(OPTIMIZER, methods)
-    except SyntaxError:  # lines that do not fit together
-        return None
+def source_of(*answers):
+    """optimizer.py with the plain answer changed as several answers change it, if they fit."""
+    methods = merged(OPTIMIZER, answers)
+    with contextlib.suppress(SyntaxError):  # of lines that do not fit together
+        return methods and solution_with(OPTIMIZER, methods)
 
 
 def recognised(source):
@@ -75,7 +69,7 @@ def recognised(source):
 
 def test_mistakes_are_recognised_with_the_other_order_of_decay():
     (before,) = (a for a in read_all(VARIANTS, OPTIMIZER.id) if a.name == "decay_before")
-    sources = {answer.name: merged(answer, before) for answer in STEPS}
+    sources = {answer.name: source_of(answer, before) for answer in STEPS}
     found = {name: recognised(source) for name, source in sources.items() if source}
     assert found == {name: {name} for name in found}
     assert len(found) > 0.8 * len(STEPS)
@@ -83,7 +77,7 @@ def test_mistakes_are_recognised_with_the_other_order_of_decay():
 
 def test_of_two_mistakes_at_least_one_is_named():
     pairs = list(itertools.combinations(STEPS, 2))[::9]
-    sources = {(a.name, b.name): merged(a, b) for a, b in pairs}
+    sources = {(a.name, b.name): source_of(a, b) for a, b in pairs}
     found = {pair: recognised(source) for pair, source in sources.items() if source}
     missed = [pair for pair, said in found.items() if not said & set(pair)]
     assert len(found) > 60
