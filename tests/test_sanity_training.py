@@ -156,7 +156,8 @@ def test_labels_that_are_not_learnt_from_are_a_hint():
 )
 def test_a_loop_that_cannot_be_run(change, reason):
     (finding,) = loop_with(
-        "    args = find_files(complete(args, MultitaskFlags), TASKS)\n", f"    {change}\n"
+        "    args = find_files(complete(args, MultitaskFlags), TASKS)\n    train_sets",
+        f"    {change}\n    _",
     )
     assert finding.kind == "waits"
     assert finding.text.startswith(reason)
