@@ -168,14 +168,13 @@ def unknown_name(case: Case) -> str:
         return f"{name} is no argument of this function" + (
             "; what it needs of the configuration is kept in self by __init__" * (name == "config")
         )
-    own = [key for key, value in vars(builtins).items() if not is_exception(value)]
+    own = [  # nobody means a class of errors by a slip of the pen
+        key
+        for key, value in vars(builtins).items()
+        if not (isinstance(value, type) and issubclass(value, BaseException))
+    ]
     near = nearest(name, [*place.names, *place.frame.f_globals, *own])
     return near if near.startswith("do you") else "it is given no value before this line"
-
-
-def is_exception(value: Any) -> bool:
-    """Whether it is a class of errors, which nobody means by a slip of the pen."""
-    return isinstance(value, type) and issubclass(value, BaseException)
 
 
 @entry(r"local variable '(\w+)'", UnboundLocalError)

@@ -84,10 +84,7 @@ def only_a_stub(error: NotImplementedError) -> bool:
     return not place.has_code_around()
 
 
-@functools.lru_cache(maxsize=8)
-def tree_of(source: str) -> ast.Module:
-    """A file, parsed."""
-    return ast.parse(source)
+tree_of = functools.lru_cache(maxsize=8)(ast.parse)
 
 
 def function_at(source: str, code: types.CodeType) -> ast.AST | None:

@@ -1,9 +1,7 @@
 """How well the checks teach: every mistake of mistakes/, every correct solution of variants/.
 
     python course/hint_table.py               minutes; a line for each mistake, then the totals
-    python course/hint_table.py --seed 2      the same with new references and fingerprints
     python course/hint_table.py --task 1.1    one task
-    python course/hint_table.py --singles     pairs of mistakes without fingerprints of their own
 
 Of a wrong function the check may say what it is (named), what it is not (named wrongly), what was
 measured (facts), what an exception means here (explained), only where it differs (numbers), or only
@@ -17,10 +15,7 @@ from __future__ import annotations
 
 import itertools
 import random
-import shutil
-import subprocess
 import sys
-import tempfile
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -34,7 +29,6 @@ sys.path.insert(0, str(ROOT))  # Python puts the folder of the script there
 from checks import jobs
 from checks.findings import EXPLAINING, Finding, faulty
 from checks.graded_tasks import GRADED_TASKS, GradedTask, graded_task
-from checks.part1 import adamw_mistakes, references, runners
 from checks.part2 import loop
 from course.answers import (
     MISTAKES,
@@ -52,7 +46,6 @@ from course.fingerprints import base_of, part_1
 from course.hint_counts import HEADINGS, best_told
 from training.cli.arguments import OneLineParser
 from training.cli.scripts import run_script
-from training.files.writing import atomic_write
 
 ENOUGH = 0.9  # share of mistakes that have to be named
 OUTCOMES = ("named", "named wrongly", *list(HEADINGS)[1:], "missed")
@@ -161,27 +154,6 @@ def merged(entry: GradedTask, group: Sequence[Answer]) -> Methods | None:
     return methods
 
 
-def forget_pairs() -> None:
-    """Leave only what single mistakes compute, to see how pairs do that nobody has run before."""
-    groups = [group for entry in part_1() for group in runners.groups_of(entry.id)]
-    for known in (*map(references.known_mistakes, groups), adamw_mistakes.known_mistakes()):
-        known.answers[:] = [answer for answer in known.answers if len(answer[0]) == 1]
-
-
-def write_table(path: Path, rows: list[Row]) -> None:
-    """A line for each mistake: its versions, how many are named, what is said."""
-    versions: dict[tuple[str, str], list[Row]] = {}
-    for row in rows:
-        versions.setdefault((row.answer.folder, row.answer.name), []).append(row)
-    lines = ["| task | mistake | versions | named | hint |", "|---|---|---|---|---|"]
-    for (folder, name), group in versions.items():
-        said = sum(row.outcome == "named" for row in group)
-        hint = " ".join(group[0].hint.replace("|", "\\|").split())
-        lines.append(f"| {folder} | {name} | {len(group)} | {said} | {hint} |")
-    with atomic_write(path) as file:
-        file.write("\n".join(lines) + "\n")
-
-
 def print_totals(totals: Mapping[str, Counter[str]]) -> None:
     """A Markdown table: of each kind of wrong functions how many had which outcome."""
     print(f"| | all | {' | '.join(OUTCOMES)} |\n|---|{'---:|' * (1 + len(OUTCOMES))}")
@@ -190,46 +162,14 @@ def print_totals(totals: Mapping[str, Counter[str]]) -> None:
         print(f"| {what} | {counts.total():,} | {cells} |")
 
 
-def with_other_inputs(seed: int, rest: list[str]) -> int:
-    """Run this script in a copy of the repository whose references are made from another seed."""
-    with tempfile.TemporaryDirectory() as folder:
-        copy = Path(folder) / "copy"
-        ignored = shutil.ignore_patterns(".git", "runs", "*.pt", "*.csv", "__pycache__", ".*cache")
-        shutil.copytree(ROOT, copy, ignore=ignored)
-        python = [sys.executable]
-        steps = (
-            [*python, "-m", "tests.make_sanity_check", "--seed", str(seed)],
-            [*python, "-m", "tests.make_optimizer_test", "--seed", str(seed)],
-            [*python, "course/fingerprints.py"],
-            [*python, "course/hint_table.py", *rest],
-        )
-        for step in steps:
-            status = subprocess.run(step, cwd=copy, check=False).returncode
-            if status:
-                return status
-    return 0
-
-
 def main() -> None:
     """Fingerprint the table and the totals."""
     parser = OneLineParser(description="Count the mistakes that the checks catch and name.")
     parser.add_argument("--task", help=f"number or id of one task, or {TRAINING}")
-    parser.add_argument("--seed", type=int, help="make new references and fingerprints from it")
-    parser.add_argument("--singles", action="store_true", help="forget the fingerprints of pairs")
-    parser.add_argument("--out", type=Path, help="write the lines of mistakes as a Markdown table")
     args = parser.parse_args()
-    if args.seed is not None:
-        rest = ["--task", args.task] if args.task else []
-        sys.exit(with_other_inputs(args.seed, rest))
-    if args.singles:
-        forget_pairs()
-    entries = (
-        []
-        if args.task == TRAINING
-        else [graded_task(args.task)]
-        if args.task
-        else list(GRADED_TASKS)
-    )
+    entries = list(GRADED_TASKS)
+    if args.task:
+        entries = [] if args.task == TRAINING else [graded_task(args.task)]
     folders = [entry.id for entry in entries] + [TRAINING] * (args.task in (None, TRAINING))
     rows = rows_of([answer for folder in folders for answer in read_all(MISTAKES, folder)])
     answers = [
@@ -240,8 +180,6 @@ def main() -> None:
     blamed = false_positives(answers)
     for row in rows:
         print(f"{row.outcome:14}  {row.place:58}  {row.hint[:140]}")
-    if args.out:
-        write_table(args.out, rows)
     for text in blamed:
         print(f"FALSE POSITIVE  {text}")
     firsts = [row.version == row.answer.first for row in rows]

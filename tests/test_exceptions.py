@@ -19,7 +19,7 @@ from torch import nn
 from checks import jobs
 from checks.errors import describe
 from checks.exceptions import find, meaning, table
-from checks.fingerprints import Fingerprint, digest, fingerprint_of, projections, same_projections
+from checks.fingerprints import digest
 from checks.graded_tasks import graded_task
 from checks.part1 import adamw_cases, adamw_checks, explain, runners
 from checks.part2 import batches, calls, models
@@ -208,36 +208,6 @@ def test_a_line_that_python_cannot_read_is_shown(line, said, tmp_path):
     assert said in text
     number = marked.partition("return None  # here")[0].count("\n") + 1
     assert f"(bert.py:{number}" in text or f"(bert.py:{number + 1})" in text
-    assert "bert.py, line" not in text  # Python's own form, which says it again
-
-
-@pytest.mark.parametrize(
-    ("line", "body", "name"),
-    [
-        ("import math\n", "return math.sqrt(8)", "import math"),
-        ("import torch\n", "return torch.zeros(1)", "import torch"),
-        (
-            "from torch.nn import functional as F\n",
-            "return F.relu(query)",
-            "from torch.nn import functional as F",
-        ),
-    ],
-)
-def test_an_import_that_is_missing_is_named(line, body, name):
-    def without(source):
-        return source.replace(line, "import torch as torch_\n" if name == "import torch" else "")
-
-    found, said = raised(ATTENTION, body, without)[1]
-    assert found == "unknown_name"
-    assert said == f"at the top of the file is missing: {name}"
-
-
-SLIP = "import torch\nfrom utils import softmaxx\n"
-
-
-def test_a_file_that_lacks_its_class_says_so():
-    found, said = raised(ATTENTION, "return 1", lambda s: s.replace("import torch\n", SLIP))[1]
-    assert (found, said.split(":")[0]) == ("missing_import", "utils has no softmaxx")
 
 
 # ---------------------------------------------------------------------------------------------
@@ -249,8 +219,6 @@ def test_a_file_that_lacks_its_class_says_so():
     [
         "raise ValueError('mine')",
         "assert query is None, 'no'",
-        "raise KeyError('mine')",
-        "raise RuntimeError('the student says so')",
         "raise TypeError",
     ],
 )
@@ -277,12 +245,6 @@ def test_of_other_exceptions_what_was_given_is_told(body, said):
     assert finding.text.endswith(told)
 
 
-def test_of_an_exit_nothing_is_said():
-    finding = raised(ATTENTION, "import sys\nsys.exit(3)")[2]
-    assert finding.text.startswith("SystemExit: 3 (bert.py:")
-    assert finding.text.endswith(")")
-
-
 def test_an_exception_that_cannot_be_looked_at_is_no_trouble():
     class Odd(nn.Module):
         def __getattr__(self, name):
@@ -300,23 +262,6 @@ def test_an_exception_that_cannot_be_looked_at_is_no_trouble():
     assert isinstance(meaning(caught.value), str)
     for kind in (AttributeError, TypeError, KeyError, SyntaxError):  # never raised
         assert meaning(kind()) == ""
-
-
-@pytest.mark.parametrize(
-    "answer", [a for a in read_all(VARIANTS) if a.task.part == 1], ids=lambda a: a.name
-)
-def test_right_code_gets_no_sentence(answer, monkeypatch):
-    said = []
-    monkeypatch.setattr("checks.errors.meaning", lambda error: said.append(error) or meaning(error))
-    source = put_methods(
-        (ROOT / answer.task.file).read_text(encoding="utf-8"),
-        answer.task.function.split(".")[0],
-        answer.versions[answer.first],
-        answer.imports,
-    )
-    with installed_source(answer.task.file, source):
-        assert jobs.examine(answer.task) == []
-    assert said == []
 
 
 # ---------------------------------------------------------------------------------------------
@@ -337,10 +282,7 @@ TODO = "### TODO\n# what to do\n"
         (ATTENTION, TODO + "{stub}"),
         (ATTENTION, "{stub}"),
         (ATTENTION, "'''Attend.'''\n{stub}"),
-        (ATTENTION, "raise NotImplementedError"),
         (STEP, TODO + "{stub}"),
-        (STEP, "{stub}"),
-        (INIT, TODO + "{stub}"),
         (INIT, "{stub}"),
     ],
 )
@@ -353,10 +295,7 @@ def test_a_stub_is_not_started(task_id, body):
     ("task_id", "body"),
     [
         (ATTENTION, TODO + SCORES + "{stub}"),
-        (ATTENTION, SCORES + "{stub}"),
         (ATTENTION, TODO + "{stub}\n" + SCORES),
-        (STEP, TODO + "state['step'] = 1\n{stub}"),
-        (STEP, TODO + "{stub}\nstate['step'] = 1"),
         (STEP, "{stub}\nstate['step'] = 1"),
         (INIT, TODO + "self.dropout = nn.Dropout(0.1)\n{stub}"),
     ],
@@ -377,21 +316,6 @@ def test_an_optimizer_that_raises_is_started(body):
     assert "a power is **" in finding.text or "raise is still there" in finding.text
 
 
-def test_part_2_says_what_an_exception_means_and_says_it_once():
-    source = written("multitask.init", GIVEN_OF_PART_2 + "self.head = nn.Linear(config.hidden, 5)")
-    with installed_source("multitask_classifier.py", source):
-        (finding, *_) = jobs.examine(graded_task("multitask.init"))
-    assert finding.name == "unknown_option"
-    assert finding.text.count("getattr(config, 'hidden', default)") == 1
-    assert finding.text.count("getattr") == 1
-
-
-GIVEN_OF_PART_2 = (
-    "super().__init__()\nself.bert = BertModel.from_pretrained('model')\n"
-    "self.bert.requires_grad_(config.option == 'finetune')\n"
-)
-
-
 # ---------------------------------------------------------------------------------------------
 # Our own stand-ins are never blamed on the student
 
@@ -406,31 +330,33 @@ RIGHT_ORDER = "self.attention_dense, self.attention_dropout, self.attention_laye
 
 
 @pytest.mark.parametrize(
-    ("modules", "said"),
+    ("old", "new", "words"),
     [
+        ("hidden_states, attended,", "None, 1,", "input of add_norm's call 1"),
+        ("hidden_states, attended,", "'text', 1,", "input of add_norm's call 1"),
         (
+            RIGHT_ORDER,
             "self.attention_dropout, self.attention_dense, self.attention_layer_norm",
             "dense_layer of add_norm's call 1: a Dropout instead of a tensor",
         ),
-        ("None, 0.5, 'norm'", "dense_layer of add_norm's call 1: None instead of a tensor"),
     ],
 )
-def test_odd_modules_are_compared_not_read(modules, said):
-    with installed_source("bert.py", written(LAYER, LAYER_WITH.format(modules=modules))):
-        findings = jobs.examine(graded_task(LAYER))
-    assert any(said in finding.text for finding in findings)
-    assert "error" not in {finding.kind for finding in findings}
-
-
-@pytest.mark.parametrize("given", ["None", "3", "(hidden_states,)", "'text'"])
-def test_odd_tensors_are_compared_not_read(given):
-    body = LAYER_WITH.format(modules=RIGHT_ORDER).replace(
-        "hidden_states, attended,", f"{given}, 1,"
-    )
+def test_odd_arguments_are_compared_not_read(old, new, words):
+    body = LAYER_WITH.format(modules=RIGHT_ORDER).replace(old, new)
     with installed_source("bert.py", written(LAYER, body)):
         findings = jobs.examine(graded_task(LAYER))
     assert "error" not in {finding.kind for finding in findings}
-    assert any("input of add_norm's call 1" in finding.text for finding in findings)
+    assert any(words in finding.text for finding in findings)
+
+
+def test_a_layer_called_by_forward_is_traced():
+    body = LAYER_WITH.format(modules=RIGHT_ORDER)
+    body = body.replace("self.self_attention(", "self.self_attention.forward(")
+    body = body.replace("self.interm_af(self.interm_dense(attended))", "attended")
+    with installed_source("bert.py", written(LAYER, body)):
+        facts = [finding.text for finding in explain.measured(LAYER)]
+    assert "a = self_attention(hidden_states, attention_mask); b = add_norm(" in facts[0]
+    assert "something else" not in facts[0]
 
 
 def test_a_stand_in_complains_by_the_students_name():
@@ -439,22 +365,6 @@ def test_a_stand_in_complains_by_the_students_name():
     assert text.startswith("TypeError: BertLayer.add_norm() missing 4 required")
     text = raised(FORWARD, "self.bert(input_ids)")[2].text
     assert text.startswith("TypeError: BertModel.forward() missing 1 required")
-
-
-def test_a_layer_called_by_forward_is_traced():
-    body = LAYER_WITH.format(modules=RIGHT_ORDER).replace("self.self_attention(", "{0}(")
-    body = body.format("self.self_attention.forward").replace(
-        "interm_af(self.", "interm_dense(self.", 0
-    )
-    body = body.replace(
-        "self.interm_af(self.interm_dense(attended))", "self.interm_dense(attended)"
-    )
-    body = body.replace("self.interm_dense(", "self.interm_dense.forward(")
-    with installed_source("bert.py", written(LAYER, body)):
-        facts = [f.text for f in explain.measured(LAYER)]
-    assert "a = self_attention(hidden_states, attention_mask); b = add_norm(" in facts[0]
-    assert "c = interm_dense(b); d = add_norm(b, c," in facts[0]
-    assert "something else" not in facts[0]
 
 
 @pytest.mark.filterwarnings("error")
@@ -485,18 +395,6 @@ def test_the_digest_of_an_error_is_its_words_without_its_place():
     assert digest("E: at 0x7f01 (a.py:1)") == digest("E: at 0x7f02 (b.py:2)")
     unset = "UnboundLocalError: cannot access local variable '{}' where it is not (a.py:1)"
     assert digest(unset.format("alpha")) == digest(unset.format("rate"))
-
-
-def test_errors_are_told_apart_by_their_words():
-    first, again, other = (fingerprint_of(f"E: {text} (a.py:1)") for text in ("1 2", "1 2", "2 1"))
-    assert first.matches(again)
-    assert not first.matches(other)
-    assert not first.matches(Fingerprint({}))
-    texts = ("KeyError: 'rate' (a.py:1)", "KeyError: 'rate' (b.py:2)", "KeyError: 'step' (a.py:1)")
-    rows = [projections(text).float().double() for text in texts]
-    assert same_projections(rows[0], rows[1])
-    assert not same_projections(rows[0], rows[2])
-    assert not same_projections(rows[0], projections(None))
 
 
 def test_another_error_at_the_same_place_has_no_name():

@@ -84,7 +84,7 @@ class Before(Pieces):
         return group["lr"] * group["weight_decay"] if rate is None else 0.0
 
 
-# Wrong ones, each with one mistake; course/tests/test_mistakes_optimizer.py has those that
+# Wrong ones, each with one mistake; course/tests/test_mistakes_adamw.py has those that
 # students make, this file those that no stored answer can have
 
 

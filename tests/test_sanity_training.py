@@ -5,9 +5,7 @@ Wrong and right ones are files: course/mistakes/multitask.training/, course/vari
 
 import os
 import random
-import re
 import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -20,7 +18,7 @@ import sanity_check
 from checks.findings import Finding, faulty
 from checks.graded_tasks import GRADED_TASKS
 from checks.part2 import loop, models
-from checks.part2.loop import another_fraction, another_label, made_up, other_words, swapped_levels
+from checks.part2.loop import another_label, made_up, other_words
 from course.answers import (
     MISTAKES,
     ROOT,
@@ -69,38 +67,12 @@ def test_what_a_change_changes():
                 assert other[:side] + other[side + 1 :] == row[:side] + row[side + 1 :]
 
 
-def test_fractions_change_their_order_and_nothing_that_rounding_leaves():
-    rows = made_up(16, seed=0)["sts"]
-    pairs = [(row[-1], another_fraction(row)[-1]) for row in rows]
-    assert all((int(a), round(a)) == (int(b), round(b)) for a, b in pairs)
-    for whole in (1, 2, 3, 4):
-        labels = sorted((a, b) for a, b in pairs if int(a) == whole)
-        assert [round(a - whole, 2) for a, _ in labels] == [0.6, 0.75, 0.9]
-        assert [round(b - whole, 2) for _, b in labels] == [0.9, 0.75, 0.6]
-
-
-def test_levels_change_places():
-    labels = (0.0, 1.5, 2.5, 3.75, 4.75, 5.0)
-    swapped = [swapped_levels(2)(("a", "b", label))[-1] for label in labels]
-    assert swapped == [0.0, 1.5, 3.5, 2.75, 4.75, 5.0]
-
-
 # ---------------------------------------------------------------------------------------------
 # Right loops
 
 
-@pytest.mark.parametrize(
-    "options",
-    [
-        {},
-        {"clip": 1.0, "warmup": 0.1},
-        {"accumulate": 2},
-    ],
-    ids=str,
-)
-def test_our_loop_is_right(options, monkeypatch):
-    flags = models.default_flags() | options
-    assert flags.keys() == models.default_flags().keys()
+def test_our_loop_is_right(monkeypatch):
+    flags = models.default_flags() | {"clip": 1.0, "warmup": 0.1}
     monkeypatch.setattr(loop, "default_flags", lambda: flags)
     assert loop.check() == []
 
@@ -156,14 +128,6 @@ def test_a_known_mistake_is_named(answer):
         assert faulty(findings)[0].text.endswith(f"(read {answer.read})")
 
 
-def test_every_name_is_that_of_a_file():
-    source = Path(loop.__file__).read_text(encoding="utf-8")
-    names = {
-        name for found in re.findall(r'name="(\w+)"|name, text = "(\w+)"', source) for name in found
-    }
-    assert names - {""} == {answer.named for answer in FILES}
-
-
 def test_labels_that_are_not_learnt_from_are_a_hint():
     findings = loop_with("F.mse_loss(scores, labels)", "scores.square().mean()")
     assert [(found.kind, found.text) for found in findings] == [
@@ -172,11 +136,6 @@ def test_labels_that_are_not_learnt_from_are_a_hint():
             "STS: its labels make no difference to what is learnt; if you meant it, fine",
         )
     ]
-
-
-def test_evaluation_mode_throughout_is_a_hint():
-    (hint,) = loop_with("model.train()", "model.eval()")
-    assert hint == Finding("hint", "the model trains in evaluation mode, without dropout")
 
 
 # ---------------------------------------------------------------------------------------------
@@ -196,7 +155,10 @@ def test_evaluation_mode_throughout_is_a_hint():
     ],
 )
 def test_a_loop_that_cannot_be_run(change, reason):
-    (finding,) = loop_with("TASKS)\n    train_sets", f"TASKS)\n    {change}\n    _")
+    (finding,) = loop_with(
+        "    args = find_files(complete(args, MultitaskFlags), TASKS)\n    train_sets",
+        f"    {change}\n    _",
+    )
     assert finding.kind == "waits"
     assert finding.text.startswith(reason)
 

@@ -89,11 +89,6 @@ class TrainingRecord:
             for name, parameter in model.named_parameters()
         }
 
-    def note_model(self, model: nn.Module) -> None:
-        """A MultitaskBERT has been made."""
-        self.models.append(model)
-        self.start = {name: value.clone() for name, value in self.parameters().items()}
-
     def note_backward(self, losses: Any) -> None:
         """A backward pass begins."""
         losses = [losses] if isinstance(losses, Tensor) else losses
@@ -102,11 +97,6 @@ class TrainingRecord:
         if self.stepped:
             self.later += 1
             self.left += any(p.grad is not None and bool(p.grad.any()) for p in self.stepped)
-
-    def note_step(self, optimizer: Optimizer) -> None:
-        """An optimizer has made a step."""
-        self.steps += 1
-        self.stepped = [p for group in optimizer.param_groups for p in group["params"]]
 
     def learnt(self) -> bool:
         """Whether any parameter has changed."""
@@ -138,13 +128,18 @@ def recorded(cls: type[nn.Module], labels: Sequence[float]) -> Iterator[Training
 
     def noting_init(model: nn.Module, *args: Any, **kwargs: Any) -> None:
         make(model, *args, **kwargs)
-        run.note_model(model)
+        run.models.append(model)
+        run.start = {name: value.clone() for name, value in run.parameters().items()}
 
     def noting_backward(*args: Any, **kwargs: Any) -> Any:
         run.note_backward(args[0] if args else kwargs["tensors"])
         return backward(*args, **kwargs)
 
-    hook = register_optimizer_step_post_hook(lambda optimizer, *_: run.note_step(optimizer))
+    def noting_step(optimizer: Optimizer, *_: Any) -> None:
+        run.steps += 1
+        run.stepped = [p for group in optimizer.param_groups for p in group["params"]]
+
+    hook = register_optimizer_step_post_hook(noting_step)
     try:
         with (
             mock.patch.object(cls, "__init__", noting_init),

@@ -1,8 +1,6 @@
 """Answers as files: right ones, mistakes as changes to them, and both put into the source."""
 
-import math
 import re
-import sys
 import textwrap
 
 import pytest
@@ -16,11 +14,9 @@ from course.answers import (
     MISTAKES,
     VARIANTS,
     installed,
-    installed_source,
     merge,
     merge_lines,
     put,
-    put_methods,
     read,
     read_all,
 )
@@ -143,29 +139,16 @@ def test_a_correct_solution_may_be_a_change_to_another(folders):
     assert (answer.says, answer.hint) == ("The result of the layer has no name.", "")
     assert (list(answer.versions), answer.imports) == (["NoName", "Again"], ("import math",))
     assert "    output = dropout(output) * math.e\n" in answer.versions["NoName"]["add_norm"]
-    write(folders / "VARIANTS" / f"{ADD_NORM}.txt", CHANGED.replace("no_name: ", "no_name "))
-    with pytest.raises(InputError, match="a correct solution with 'name: how it differs'"):
-        read_all(folders / "VARIANTS")
 
 
 def test_a_mistake_is_read(folders, mistake):
-    assert (mistake.folder, mistake.task, mistake.name) == (
-        ADD_NORM,
-        graded_task(ADD_NORM),
-        "a_mistake",
-    )
+    assert (mistake.folder, mistake.task) == (ADD_NORM, graded_task(ADD_NORM))
     assert mistake.mistake == Mistake(
         "a_mistake", "The input is not added.", "It has to be, every time.", "a paper, §3"
     )
-    assert mistake.named == "a_mistake"
     assert list(mistake.versions) == ["AMistake", "Again", "Shorter", "Whole"]
-    assert mistake.first == "AMistake"
     plain, again, shorter, whole = mistake.versions.values()
-    assert plain == {
-        "add_norm": "def add_norm(self, input, output, dense_layer, dropout, ln_layer):\n"
-        "    output = dense_layer(output)\n    output = dropout(output)\n"
-        "    return ln_layer(output)\n"
-    }
+    assert plain["add_norm"].endswith("    return ln_layer(output)\n")
     assert again == {
         "add_norm": "def add_norm(self, input, output, *modules):\n    return output\n",
         "helper": "@staticmethod\ndef helper(x):\n    return F.gelu(x)\n",
@@ -176,32 +159,19 @@ def test_a_mistake_is_read(folders, mistake):
         "add_norm": "def add_norm(self, *tensors):\n    return tensors[1]\n",
     }
     assert mistake.imports == ("import math", "from torch.nn import functional as F")  # as used
-
-
-def test_the_checks_name_may_be_another(folders):
     another = read(folders / "MISTAKES", f"{ADD_NORM}/another")
-    assert (another.named, another.read) == ("no_norm", "a book")
-    assert (another.first, another.imports) == ("Bare", ())
+    assert (mistake.named, another.named, another.read) == ("a_mistake", "no_norm", "a book")
 
 
 @pytest.mark.parametrize(
     ("old", "new", "words"),
     [
         ("Hint: It", "Idea: It", "'a_mistake: The input': a mistake begins with 'name: what is wr"),
-        ("Read: a paper, §3", "", "a mistake begins with 'name: what is wrong'"),
-        ("another: The", "another The", "'another The norm is missing.': a mistake begins with"),
         ("another: The", "a_mistake: The", "a_mistake is there twice"),
         ("Shorter(Plain)", "Again(Plain)", "a_mistake, Again, a change of Plain: this name is tak"),
-        (
-            "Shorter(Plain)",
-            "Shorter(Other)",
-            "a change of Other: there is no such correct solution",
-        ),
         ("in helper", "in help", "a_mistake, Again, a change of Again: there is no help"),
         ("input + output → o", "x → o", "AMistake, a change of Plain: 'x' is there 0 times"),
         ("return math.e", "return (", "a_mistake, Whole, a change of Whole: .*never closed"),
-        ("  Shorter(Plain): ", "  Shorter: ", "Shorter, a change of Shorter: there is no such"),
-        ("  Shorter(Plain): ", "  Shorter ", "Again, a change of Again: 'Shorter ln_layer.* 0 tim"),
     ],
 )
 def test_mistakes_of_another_form_are_refused(folders, old, new, words):
@@ -214,26 +184,6 @@ def test_mistakes_of_another_form_are_refused(folders, old, new, words):
     assert "\n" not in str(refused.value)
 
 
-def test_a_change_that_no_longer_fits_says_what_to_do(folders):
-    plain = folders / "VARIANTS" / ADD_NORM / "plain.py"
-    write(plain, RIGHT.replace("ln_layer(input + output)", "ln_layer(output + input)"))
-    with pytest.raises(InputError) as refused:
-        read(folders / "MISTAKES", f"{ADD_NORM}/a_mistake")
-    assert str(refused.value) == (
-        f"{folders / 'MISTAKES' / ADD_NORM}.txt, a_mistake, AMistake, a change of Plain: "
-        "'input + output' is there 0 times, not once; "
-        "write the change for that source, or the whole function"
-    )
-
-
-def test_correct_solutions_of_another_form_are_refused(folders):
-    path = folders / "VARIANTS" / ADD_NORM / "plain.py"
-    write(path, RIGHT.split("class ")[0])
-    with pytest.raises(InputError, match="no docstring, no such task, or no class") as refused:
-        read_all(folders / "VARIANTS")
-    assert str(path) in str(refused.value)
-
-
 def test_what_is_no_task_is_refused(folders):
     for kind, old, new in (
         ("VARIANTS", ADD_NORM, "bert.pooler"),
@@ -242,13 +192,6 @@ def test_what_is_no_task_is_refused(folders):
         (folders / kind / old).rename(folders / kind / new)
         with pytest.raises(InputError, match="no such task"):
             read_all(folders / kind)
-
-
-def test_an_answer_that_is_not_there_is_named_with_those_that_are(folders):
-    with pytest.raises(InputError, match=r"no bert.add_norm/x in .*; there are a_mistake, another"):
-        read(folders / "MISTAKES", f"{ADD_NORM}/x")
-    with pytest.raises(InputError, match=r"no bert.embed/x in .*; there are no answers"):
-        read(folders / "MISTAKES", "bert.embed/x")
 
 
 # ---------------------------------------------------------------------------------------------
@@ -268,8 +211,6 @@ def f(x):
     ("patch", "old", "new"),
     [
         (["y + 1 → 2"], "y + 1", "2"),
-        (["y = g(x) → z = h(x)"], "y = g(x)", "z = h(x)"),
-        (["- return y + 1"], "    return y + 1\n", ""),
         (["- y = g(x)", "- z = y"], "        y = g(x)\n        z = y\n", ""),
         (["  y = g(x)", "  z = y", "- z = y"], "    z = y\n    return", "    return"),
         (["  if x:", "+     w = 1"], "if x:\n", "if x:\n        w = 1\n"),
@@ -285,23 +226,14 @@ def test_a_change_is_made(patch, old, new):
     assert patched(LINES, patch) == LINES.replace(old, new, 1)
 
 
-def test_changes_are_looked_for_in_what_was_there():
-    patch = ["y = g(x) → y = z", "- return y + 1", "+ return z", "if x → if z"]
-    wanted = "def f(x):\n    if z:\n        y = z\n        z = y\n    z = y\n    return z\n"
-    assert patched(LINES, patch) == patched(LINES, [*patch[1:], patch[0]]) == wanted
-
-
 @pytest.mark.parametrize(
     ("patch", "words"),
     [
         (["q → r"], "'q' is there 0 times, not once"),
-        (["x → r"], "'x' is there 3 times, not once"),
         (["- z = y"], "'z = y' is there 2 times, not once"),
-        (["  if y:"], "'if y:' is there 0 times, not once"),
         (["+ w = 1"], "'+ w = 1': no line above it says after which one it comes"),
         (["w = 1"], "'w = 1': a change begins with '- ', '+ ' or two spaces, or has '→'"),
         (["g(x) → h(x)", "y = g → z = g"], "two changes at the same place"),
-        (["return y → return", "- return y + 1"], "two changes at the same place"),
     ],
 )
 def test_a_change_that_does_not_fit_is_refused(patch, words):
@@ -330,40 +262,19 @@ def test_put_replaces_the_method_and_nothing_else(folders):
         assert module.BertLayer.add_norm(None, 1, 2, 3) is None
 
 
-def test_functions_of_a_file_are_replaced_without_a_class():
-    source = "from __future__ import annotations\n\nX = 1\n\n\ndef f():\n    return X\n"
-    changed = put_methods(source, "", {"f": "def f():\n    return math.pi\n"}, ("import math",))
-    assert changed.index("import math") < changed.index("X = 1")
-    with installed_source("bert.py", changed) as module:
-        assert module.f() == math.pi
-
-
-def test_installing_is_undone():
-    before = sys.modules["bert"]
-    with installed(read(VARIANTS, f"{ATTENTION}/plain")) as module:
-        assert sys.modules["bert"] is module is not before
-    assert sys.modules["bert"] is before
-
-
-BASE = ["a", "b", "c", "d", "e"]
-
-
 @pytest.mark.parametrize(
     ("first", "second", "wanted"),
     [
         ("aBcde", "abcDe", "aBcDe"),
-        ("acde", "abcdeX", "acdeX"),
         ("abXcde", "abcd", "abXcd"),
         ("aBcde", "abCde", "aBCde"),
         ("aBcde", "aXcde", None),
-        ("abXcde", "abYcde", None),
         ("aXde", "abcYde", "aXYde"),
-        ("aXe", "abYde", None),
     ],
 )
 def test_two_changes_are_merged_line_by_line(first, second, wanted):
-    assert merge_lines(BASE, list(first), list(second)) == (wanted and list(wanted))
-    found = merge_lines(BASE, list(second), list(first))
+    assert merge_lines(list("abcde"), list(first), list(second)) == (wanted and list(wanted))
+    found = merge_lines(list("abcde"), list(second), list(first))
     assert found == (wanted and list(wanted))
 
 
@@ -381,13 +292,6 @@ def test_every_stored_answer_can_be_read_and_put(folder):
     assert len(found) > 15
     for answer in found:
         compile(put(answer), answer.name, "exec")
-
-
-def test_a_known_mistake_is_put_in_with_its_imports(mistake):
-    text = put(mistake, "Whole")
-    assert "        return tensors[1]\n" in text
-    assert text.index("import math\n") < text.index("class BertLayer")
-    assert put(mistake).count("return ln_layer(output)\n") == 1
 
 
 def test_the_autograder_has_every_answer():

@@ -73,18 +73,6 @@ def test_a_mistake_changes_nothing_in_the_check_of_another_task(answers):
     assert named == {answer.task.id: {answer.name} for answer in answers}
 
 
-@pytest.mark.parametrize("answer", [answers[0] for answers in WRONG.values()], ids=lambda a: a.name)
-def test_a_mistake_fails_no_task_but_its_own(answer):
-    others = [entry for entry in PART_1 if entry != answer.task]
-    if answer.task.file == "bert.py":  # classifier.py has imported the solution's
-        others = [entry for entry in others if entry.file != "classifier.py"]
-    with installed(answer):
-        wrong = {entry.id: jobs.examine(entry) for entry in others}
-    waiting = wrong.pop(FORWARD.id, []) if answer.task.id == "classifier.init" else []
-    assert [finding.kind for finding in waiting] in ([], ["waits"])
-    assert not any(wrong.values()), wrong
-
-
 @pytest.mark.parametrize(
     ("answer", "version"),
     versions(

@@ -1,7 +1,6 @@
 """Mutants of right functions: how they are made, which are wrong, and that each is caught."""
 
 import ast
-import time
 
 import pytest
 
@@ -32,18 +31,14 @@ def f(self, x, y):
         ("swap_statements", None, "z.add_(self.drop(y, train=self.training))\n        z ="),
         ("leave_loop", "continue", "break"),
         ("change_condition", "if i is None", "if not i is None"),
-        ("change_condition", "if i is None", "if True"),
         ("replace_operator", "i is None", "i is not None"),
         ("replace_operator", "/ 2", "* 2"),
         ("swap_operands", "-x[:i] / 2", "2 / -x[:i]"),
         ("drop_operand", "-x[:i] / 2", "-x[:i]"),
         ("drop_sign", "-x", "x"),
         ("change_number", "/ 2", "/ 3"),
-        ("change_number", "dim=0", "dim=-1"),
         ("change_flag", "keepdim=True", "keepdim=False"),
-        ("change_flag", "train=self.training", "train=not self.training"),
         ("drop_call", "self.drop(y, train=self.training)", "y"),
-        ("drop_call", "z.add_(self.drop(y, train=self.training))", "z"),
         ("call_twice", "drop(y,", "drop(self.drop(y, train=self.training),"),
         ("drop_argument", ", keepdim=True", ""),
         ("swap_arguments", "dim=0, keepdim=True", "dim=True, keepdim=0"),
@@ -52,7 +47,6 @@ def f(self, x, y):
         ("replace_by_neighbour", "torch.sqrt", "torch.rsqrt"),
         ("change_in_place", "z.add_(", "z.add("),
         ("change_index", "x[:i]", "x[i:]"),
-        ("change_index", "x[:i]", "x"),
     ],
 )
 def test_operators(operator, old, new):
@@ -94,11 +88,6 @@ def test_operators_take_turns_in_a_draw():
     assert len({mutant.operator for mutant in drawn}) > 10
 
 
-def test_helpers_are_mutated_and_other_tasks_functions_are_not():
-    assert {m.method for m in mutants_of(graded_task("1.6"))} == {"__init__"}
-    assert {m.method for m in mutants_of(graded_task("1.5"))} > {"step", "update"}
-
-
 # ---------------------------------------------------------------------------------------------
 # Which are wrong
 
@@ -107,9 +96,7 @@ def test_helpers_are_mutated_and_other_tasks_functions_are_not():
     ("name", "old", "new", "right"),
     [
         ("bert.attention/plain", "scores + attention_mask", "attention_mask + scores", True),
-        ("bert.attention/plain", "transpose(1, 2)", "swapaxes(1, 2)", True),
         ("bert.attention/plain", "dim=-1", "dim=-2", False),
-        ("bert.attention/plain", "self.dropout(probabilities)", "probabilities", False),
         ("bert.attention/plain", "scores = scores + a", "scores = scores.detach() + a", False),
         ("bert.attention/in_place", "scores +=", "attention_mask += 0; scores +=", True),
         ("bert.attention/in_place", "scores +=", "value *= 2; scores +=", False),
@@ -121,11 +108,8 @@ def test_helpers_are_mutated_and_other_tasks_functions_are_not():
         ("bert.embed/plain", "words + positions", "positions + words", True),
         ("bert.embed/plain", "if token_type_ids is None", "if True", False),
         ("classifier.init/plain", 'option == "finetune"', 'option != "pretrain"', True),
-        ("classifier.init/plain", "config.hidden_dropout_prob", "0.3", False),
         ("classifier.forward/plain", "self.bert(input_ids, ", "self.bert(attention_mask, ", False),
-        ("optimizer.step/plain", "m = beta1 * state", "m = state", False),
         ("optimizer.step/plain", "denominator = root + eps", "denominator = eps + root", True),
-        ("optimizer.step/decay_before", "p.sub_(update)", "p.sub_(update.clone())", True),
         ("optimizer.step/plain", "return loss", "return None", False),
         ("optimizer.step/plain", "grad = p.grad", "grad = p.grad.mul_(1.5)", False),
         ("optimizer.step/plain", "raise RuntimeError(", "print(", False),
@@ -158,7 +142,6 @@ def test_hangs_and_crashes_are_survived():
         mutant_of("dim=-1", "dim=-2"),
         mutant_of("dim=-1", "dim=3"),
     ]
-    start = time.monotonic()
     found = dict(run_all(chosen, limit=20, processes=2))
     assert [found[mutant].status for mutant in chosen] == [
         "timeout",
@@ -166,7 +149,6 @@ def test_hangs_and_crashes_are_survived():
         "wrong",
         "equivalent",
     ]
-    assert time.monotonic() - start < 120
     assert [found[mutant].told for mutant in chosen[2:]] == ["named", "numbers"]
     assert not any(outcome.trouble for outcome in found.values())
 
@@ -181,8 +163,7 @@ def test_of_thirty_mutants_none_is_missed_or_a_false_positive(tmp_path, run_scri
     assert len(kept.splitlines()) == len(read_outcomes(path)) == 30
     path.write_text(kept[:-50], encoding="utf-8")  # as a killed run leaves it
     assert len(read_outcomes(path)) == 29
-    again = run_script_here(mutations, *line)
-    assert again.out == result.out
+    assert run_script_here(mutations, *line).out == result.out
     assert len(path.read_text(encoding="utf-8").splitlines()) == len(read_outcomes(path)) == 30
 
 

@@ -15,7 +15,7 @@ from checks.part2 import batches, calls, models
 from course import transcripts
 from course.answers import installed_source, put_methods
 
-ATTENTION, ADD_NORM, LAYER, EMBED = "bert.attention", "bert.add_norm", "bert.layer", "bert.embed"
+ATTENTION, EMBED = "bert.attention", "bert.embed"
 STEP, INIT = "optimizer.step", "classifier.init"
 
 
@@ -81,19 +81,8 @@ TOLD = [  # task, function, words that must be said, words that must not
         "sum to", id="root of a negative number",
     ),
     pytest.param(
-        ATTENTION, attention(*REST).replace("self.attention_head_size", "query.dim()"),
-        "√4", "√H", id="root of the number of axes",
-    ),
-    pytest.param(
         ATTENTION, attention(REST[0], "attention_mask.eq_(0)", *REST[1:]),
         "`mask`, which was given, is changed in place", "√", id="mask changed in place",
-    ),
-    pytest.param(
-        ADD_NORM,
-        "def add_norm(self, input, output, dense_layer, dropout, ln_layer):\n"
-        "    input += dropout(dense_layer(output))\n    return ln_layer(input)\n",
-        "`input`, which was given, is changed in place", "dropout acts",
-        id="input changed in place",
     ),
     pytest.param(
         EMBED, EMBEDDED.replace("total = self.word", "with torch.no_grad(): total = self.word"),
@@ -116,14 +105,6 @@ TOLD = [  # task, function, words that must be said, words that must not
         "    self.dropout = nn.Dropout(self.bert.config.hidden_dropout_prob)\n"
         "    self.classifier = nn.Linear(config.hidden_size, config.num_labels)\n",
         "BERT's own configuration", "a number in the code", id="BERT's own dropout",
-    ),
-    pytest.param(
-        INIT,
-        "def __init__(self, config):\n    super().__init__()\n"
-        "    self.bert = BertModel.from_pretrained(None)\n"
-        '    self.bert.requires_grad_(config.option == "finetune")\n'
-        "    self.classifier = nn.Linear(config.hidden_size, config.num_labels)\n",
-        "no dropout is made", "a number in the code", id="no dropout",
     ),
 ]  # fmt: skip
 
@@ -212,12 +193,6 @@ def similarity(last: str) -> str:
 
 TOLD_OF_PART_2 = [
     ("predict_similarity", similarity(SCORE), "axis_left"),
-    ("predict_similarity", similarity(f"self.dropout({SCORE}).squeeze(-1)"), "dropout_on_score"),
-    (
-        "predict_similarity",
-        similarity(f"torch.dropout({SCORE}.squeeze(-1), 0.3, self.training)"),
-        "dropout_on_score",
-    ),
     (
         "predict_similarity",
         similarity(f"nn.functional.dropout({SCORE}.squeeze(-1), 0.3, self.training, inplace=True)"),
