@@ -9,7 +9,7 @@ torchrun --nproc_per_node 2 classifier.py --option finetune
 
 from __future__ import annotations
 
-import training.threads  # noqa: F401, before torch
+import training  # noqa: F401, before torch
 
 # isort: split
 from collections.abc import Iterable, Sequence
@@ -28,8 +28,7 @@ from datasets import SentenceClassificationTestDataset as SentimentTestDataset
 from datasets import load_data
 from evaluation import classify, say_classes, scored, write_in_order
 from optimizer import AdamW
-from training.cli.arguments import standard_input
-from training.cli.flags import complete, hint_at_rate
+from training.cli.flags import complete, hint_at_rate, standard_input
 from training.cli.scripts import run_script
 from training.cli.sentiment_flags import ClassifierFlags, get_args, plan
 from training.files.course_files import SPLITS, class_names

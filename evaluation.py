@@ -26,7 +26,7 @@ from datasets import (
     SentencePairTestDataset,
     load_multitask_data,
 )
-from training.cli.arguments import OneLineParser
+from training.cli.flags import OneLineParser
 from training.cli.scripts import run_script
 from training.files.errors import InputError
 from training.files.writing import atomic_write

@@ -8,7 +8,7 @@ torchrun --nproc_per_node 2 multitask_classifier.py --option finetune
 
 from __future__ import annotations
 
-import training.threads  # noqa: F401, before torch
+import training  # noqa: F401, before torch
 
 # isort: split
 from collections.abc import Iterable, Mapping, Sequence
@@ -44,8 +44,7 @@ from evaluation import (
     write_in_order,
 )
 from optimizer import AdamW
-from training.cli.arguments import given_lines
-from training.cli.flags import complete, hint_at_rate
+from training.cli.flags import complete, given_lines, hint_at_rate
 from training.cli.scripts import run_script
 from training.cli.task_flags import (
     TaskFlags,

@@ -24,7 +24,7 @@ from types import ModuleType
 from checks.graded_tasks import GRADED_TASKS
 from datasets import load_data, load_pairs
 from evaluation import accuracy, pearson
-from training.cli.arguments import OneLineParser
+from training.cli.flags import OneLineParser
 from training.cli.scripts import run_script
 from training.files.course_files import data_folder
 from training.files.errors import InputError

@@ -25,7 +25,7 @@ from checks.child import Child
 from checks.findings import ROOT, Outcome
 from checks.graded_tasks import GRADED_TASKS, GradedTask, graded_task
 from checks.report import Report, is_right
-from training.cli.arguments import OneLineParser, positive_float
+from training.cli.flags import OneLineParser, positive_float
 from training.files.errors import InputError, reader_left
 
 PART_2 = ("multitask_classifier.py", "checks/part2")  # what its handout adds

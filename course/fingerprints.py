@@ -55,7 +55,7 @@ from course.answers import (
     read_all,
     solution_with,
 )
-from training.cli.arguments import OneLineParser
+from training.cli.flags import OneLineParser
 from training.cli.scripts import run_script
 from training.files.errors import InputError
 from training.files.writing import atomic_write

@@ -52,7 +52,7 @@ from course.grading.judging.types import Submission
 from course.grading.pages import leaderboard, output, pages
 from course.grading.sandbox import isolation, packages, sandbox
 from course.grading.sandbox.context import SECONDS, GradingContext, open_context
-from training.cli.arguments import OneLineParser, positive_float, positive_int
+from training.cli.flags import OneLineParser, positive_float, positive_int
 from training.cli.scripts import run_script
 from training.files.errors import InputError
 from training.files.writing import write_json

@@ -27,7 +27,7 @@ from course.handout_checks import Handout, faults_of, leaks, refuse, ruff_faults
 from course.handout_repository import update_repository, write_repository, write_zip
 from course.readme import student_readme
 from course.regions import Fault, Piece, Region, parse, render, text_of
-from training.cli.arguments import OneLineParser
+from training.cli.flags import OneLineParser
 from training.cli.scripts import run_script
 from training.files.errors import InputError
 

@@ -44,7 +44,7 @@ from course.answers import (
 )
 from course.fingerprints import base_of, part_1
 from course.hint_counts import HEADINGS, best_told
-from training.cli.arguments import OneLineParser
+from training.cli.flags import OneLineParser
 from training.cli.scripts import run_script
 
 ENOUGH = 0.9  # share of mistakes that have to be named

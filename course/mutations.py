@@ -51,7 +51,7 @@ from course.answers import (
 from course.equivalence import equivalent
 from course.hint_counts import HEADINGS, best_told
 from course.mutation_operators import mutants
-from training.cli.arguments import OneLineParser, positive_float, positive_int
+from training.cli.flags import OneLineParser, positive_float, positive_int
 from training.cli.scripts import run_script
 from training.files.writing import atomic_write
 

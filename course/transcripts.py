@@ -20,7 +20,7 @@ from checks import jobs
 from checks.graded_tasks import GRADED_TASKS, GradedTask
 from checks.report import Report
 from course.answers import MISTAKES, installed, read
-from training.cli.arguments import OneLineParser
+from training.cli.flags import OneLineParser
 from training.cli.scripts import run_script
 from training.files.errors import InputError
 from training.files.writing import atomic_write

@@ -27,7 +27,7 @@ ROOT = Path(__file__).resolve().parent.parent
 # Python puts the folder of the script (data/) on its path, and utils.py is one folder above.
 sys.path.insert(0, str(ROOT))
 
-from training.cli.arguments import OneLineParser  # noqa: E402
+from training.cli.flags import OneLineParser  # noqa: E402
 from training.cli.scripts import run_script  # noqa: E402
 from training.files.errors import InputError  # noqa: E402
 from training.files.writing import check_writable, sha256_of  # noqa: E402

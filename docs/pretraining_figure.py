@@ -24,7 +24,7 @@ from scipy.stats import t
 
 from docs.drawing import Drawing, rounded, svg_of, ticks, write_svg
 from research.experiments import results
-from training.cli.arguments import OneLineParser
+from training.cli.flags import OneLineParser
 from training.cli.scripts import run_script
 from training.files.errors import InputError
 

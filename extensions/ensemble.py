@@ -30,7 +30,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-import training.threads  # noqa: F401, before torch
+import training  # noqa: F401, before torch
 
 # isort: split
 import numpy as np
@@ -48,8 +48,7 @@ from extensions.multitask import (
     test,
 )
 from extensions.tasks import COURSE, TASKS, read_set
-from training.cli.arguments import OneLineParser, positive_int
-from training.cli.flags import complete
+from training.cli.flags import OneLineParser, complete, positive_int
 from training.cli.scripts import run_script
 from training.cli.task_flags import find_files
 from training.files.errors import InputError

@@ -17,8 +17,7 @@ from extensions.features import pooling
 from extensions.tasks import COURSE, TASKS
 from extensions.text import sampling
 from optimizer import AdamW
-from training.cli.arguments import positive_float, positive_int, probability
-from training.cli.flags import flag
+from training.cli.flags import flag, positive_float, positive_int, probability
 from training.cli.task_flags import TaskFlags, data_file, parse_task_flags
 from training.files.course_files import SPLITS
 

@@ -20,7 +20,7 @@ from types import SimpleNamespace
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-import training.threads  # noqa: F401, before torch
+import training  # noqa: F401, before torch
 
 # isort: split
 import torch
@@ -38,8 +38,7 @@ from extensions.tasks import STEMS, TASKS, evaluate, input_lengths, read_set
 from extensions.text.no_duplicates import without_duplicates
 from extensions.text.sampling import Turns, plan_epoch
 from multitask_classifier import predict, report_of
-from training.cli.arguments import given_lines
-from training.cli.flags import complete, hint_at_rate
+from training.cli.flags import complete, given_lines, hint_at_rate
 from training.cli.scripts import run_script
 from training.cli.task_flags import check_files, find_files
 from training.files.course_files import SPLITS, class_names

@@ -32,7 +32,7 @@ from torch import Tensor, nn
 
 from bert import BertModel
 from tokenizer import BertTokenizer
-from training.cli.arguments import OneLineParser, positive_int
+from training.cli.flags import OneLineParser, positive_int
 from training.cli.scripts import run_script
 from training.files.errors import InputError
 from training.files.hub import default_model
@@ -157,8 +157,8 @@ def plain(token: str) -> str:
 # ---------------------------------------------------------------------------------------------
 # The page
 
-HERE = Path(__file__).resolve().parent
-SCRIPT = (HERE / "attention_maps.js").read_text(encoding="utf-8")
+HERE = Path(__file__).resolve().with_suffix("")  # the page and its script
+SCRIPT = (HERE / "page.js").read_text(encoding="utf-8")
 TEMPLATES = Environment(loader=FileSystemLoader(HERE), autoescape=True, undefined=StrictUndefined)
 
 
@@ -178,7 +178,7 @@ def page(maps: np.ndarray, tokens: Sequence[str], text: str) -> str:
     coarse = np.rint(maps * STEPS).astype(np.uint8).tobytes()
     values = {"layers": layers, "heads": heads, "tokens": list(tokens)}
     values["maps"] = base64.b64encode(coarse).decode()
-    return TEMPLATES.get_template("attention_maps.html").render(
+    return TEMPLATES.get_template("page.html").render(
         policy=Markup(policy(SCRIPT)),
         title=f"Attention: {text[:80]}",
         style=Markup(STYLE),

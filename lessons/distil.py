@@ -20,7 +20,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-import training.threads  # noqa: F401, before torch
+import training  # noqa: F401, before torch
 
 # isort: split
 import torch
@@ -34,14 +34,16 @@ from classifier import load_model, model_eval, read_data
 from extensions.loss.distillation import DISTILBERT_WEIGHTS, distilbert_losses
 from lessons.variants import DistilBertModel, count
 from optimizer import AdamW
-from training.cli.arguments import (
+from training.cli.flags import (
     OneLineParser,
+    TrainingFlags,
+    add_fields,
     check_seed,
+    flag,
     positive_float,
     positive_int,
     probability,
 )
-from training.cli.flags import TrainingFlags, add_fields, flag
 from training.cli.scripts import run_script
 from training.files.course_files import data_folder
 from training.files.errors import InputError

@@ -28,7 +28,7 @@ from classifier import BertSentimentClassifier, load_model
 from config import BertConfig
 from optimizer import AdamW
 from tokenizer import BertTokenizer
-from training.cli.arguments import OneLineParser
+from training.cli.flags import OneLineParser
 from training.cli.scripts import run_script
 from training.files.errors import InputError
 from training.files.hub import find_model

@@ -18,7 +18,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-import training.threads  # noqa: F401, before torch
+import training  # noqa: F401, before torch
 
 # isort: split
 import torch
@@ -26,7 +26,7 @@ import torch
 from base_bert import canonical_name, read_weights
 from pretraining.model import MASKED_WORD_NAMES, PretrainingModel
 from tokenizer import BertTokenizer
-from training.cli.arguments import OneLineParser, given_lines, positive_int
+from training.cli.flags import OneLineParser, given_lines, positive_int
 from training.cli.scripts import run_script
 from training.files.errors import InputError
 from training.files.hub import OWN_MODEL, find_model

@@ -22,8 +22,7 @@ from bert import BertModel
 from config import BertConfig
 from optimizer import AdamW
 from tokenizer import BertTokenizer
-from training.cli.arguments import check_seed, positive_float, positive_int
-from training.cli.flags import TrainingFlags, flag
+from training.cli.flags import TrainingFlags, check_seed, flag, positive_float, positive_int
 from training.files.errors import InputError
 from training.files.hub import default_model
 from training.files.writing import check_writable

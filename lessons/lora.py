@@ -29,7 +29,7 @@ from classifier import load_model, model_eval
 from config import BertConfig
 from datasets import SentenceClassificationDataset, load_data
 from extensions.parameters.lora import add_lora
-from training.cli.arguments import OneLineParser, positive_int
+from training.cli.flags import OneLineParser, positive_int
 from training.cli.scripts import run_script
 from training.files.course_files import data_folder
 from training.files.errors import InputError

@@ -28,7 +28,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from config import BertConfig
 from lessons.text_tables import LABEL_COLUMNS, TEXT_COLUMNS, compare, read_table, report, write
 from tokenizer import WordPieces, read_vocabulary
-from training.cli.arguments import OneLineParser, positive_int
+from training.cli.flags import OneLineParser, positive_int
 from training.files.errors import InputError, reader_left
 from training.files.hub import find_model
 

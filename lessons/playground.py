@@ -27,7 +27,7 @@ from typing import Any
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-import training.threads  # noqa: F401, before torch
+import training  # noqa: F401, before torch
 
 # isort: split
 import numpy as np
@@ -46,7 +46,7 @@ from lessons.int8 import quantize_rows
 from lessons.source_lines import code_by_screen
 from pretraining.model import MASKED_WORD_NAMES, PretrainingModel
 from tokenizer import BertTokenizer
-from training.cli.arguments import OneLineParser, positive_float
+from training.cli.flags import OneLineParser, positive_float
 from training.cli.scripts import run_script
 from training.files.errors import InputError
 from training.files.hub import OWN_MODEL, find_model

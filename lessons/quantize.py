@@ -32,7 +32,7 @@ from bert import BertModel
 from config import BertConfig
 from lessons import numpy_bert, text_tables
 from lessons.int8 import LARGEST, quantize_rows
-from training.cli.arguments import OneLineParser, positive_int
+from training.cli.flags import OneLineParser, positive_int
 from training.cli.scripts import run_script
 from training.files.errors import InputError, first_line
 from training.files.writing import atomic_write

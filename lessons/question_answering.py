@@ -27,7 +27,7 @@ from typing import Any, ClassVar
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-import training.threads  # noqa: F401, before torch
+import training  # noqa: F401, before torch
 
 # isort: split
 import numpy as np
@@ -49,8 +49,7 @@ from lessons.heads import (
 from lessons.squad import Question, Windows, best_spans, read_questions, score
 from optimizer import AdamW
 from tokenizer import BertTokenizer
-from training.cli.arguments import OneLineParser, positive_int
-from training.cli.flags import add_fields, flag
+from training.cli.flags import OneLineParser, add_fields, flag, positive_int
 from training.cli.scripts import run_script
 from training.files.errors import InputError
 from training.files.writing import write_json

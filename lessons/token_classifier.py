@@ -25,7 +25,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-import training.threads  # noqa: F401, before torch
+import training  # noqa: F401, before torch
 
 # isort: split
 import torch
@@ -56,8 +56,7 @@ from lessons.heads import (
 )
 from optimizer import AdamW
 from tokenizer import BertTokenizer, split_at_punctuation
-from training.cli.arguments import OneLineParser, positive_int, probability
-from training.cli.flags import add_fields, flag
+from training.cli.flags import OneLineParser, add_fields, flag, positive_int, probability
 from training.cli.scripts import run_script
 from training.files.errors import InputError
 from training.files.writing import atomic_write, write_json

@@ -30,7 +30,7 @@ from tqdm import tqdm
 from base_bert import LAYER_NAMES, MODEL_NAMES, read_weights, weight_names, write_folder
 from bert import BertModel
 from config import BertConfig
-from training.cli.arguments import OneLineParser, positive_int
+from training.cli.flags import OneLineParser, positive_int
 from training.cli.scripts import run_script
 from training.files.errors import InputError, first_line
 from training.files.hub import find_model

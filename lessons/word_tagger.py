@@ -24,7 +24,7 @@ sys.path.insert(0, str(ROOT))
 from extensions.entities import TAG, Sentence, entity_scores, read_sentences
 from extensions.features.tagger import Tagger
 from extensions.features.word_tags import WORD, load_tagger
-from training.cli.arguments import OneLineParser, check_seed, positive_int
+from training.cli.flags import OneLineParser, check_seed, positive_int
 from training.cli.scripts import run_script
 from training.files.writing import check_writable, write_json
 from training.loop.progress import minutes

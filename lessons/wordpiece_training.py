@@ -36,7 +36,7 @@ from tokenizer import (
     normalise,
     split_at_punctuation,
 )
-from training.cli.arguments import OneLineParser, positive_int
+from training.cli.flags import OneLineParser, positive_int
 from training.cli.scripts import run_script
 from training.files.course_files import PRACTICE_DATA
 from training.files.errors import InputError

@@ -10,14 +10,16 @@ from pathlib import Path
 from pretraining.masking import MASKED
 from pretraining.model import OBJECTIVES
 from pretraining.presets import PRESETS
-from training.cli.arguments import (
+from training.cli.flags import (
     OneLineParser,
+    TrainingFlags,
+    add_fields,
     check_seed,
+    flag,
     positive_float,
     positive_int,
     probability,
 )
-from training.cli.flags import TrainingFlags, add_fields, flag
 
 
 @dataclass

@@ -17,7 +17,7 @@ import numpy as np
 import torch
 
 from checks.part1.adamw_cases import CASES, ORDERS, REFERENCE, Case, gradient, start_value
-from training.cli.arguments import OneLineParser
+from training.cli.flags import OneLineParser
 from training.cli.scripts import run_script
 from training.files.writing import atomic_write
 

@@ -30,7 +30,7 @@ from checks.part1.references import (
     load_references,
     metadata,
 )
-from training.cli import arguments, scripts
+from training.cli import flags, scripts
 from training.files import hub
 from training.files import writing as files
 
@@ -339,7 +339,7 @@ def pretrained_tensors(folder: Path, name: str) -> dict[str, Tensor]:
 
 def main() -> None:
     """Write the tiny model's tensors and those of one pretrained model; keep the others' ones."""
-    parser = arguments.OneLineParser(description="Write sanity_check.data with transformers.")
+    parser = flags.OneLineParser(description="Write sanity_check.data with transformers.")
     parser.add_argument("--seed", type=int, default=11711)
     parser.add_argument("--model", help=f"pretrained model to add (default {hub.OFFLINE_NAME})")
     parser.add_argument("--out", type=Path, default=DATA)

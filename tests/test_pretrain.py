@@ -47,7 +47,7 @@ from pretraining.pretrain import weight_decay_groups
 from tokenizer import BertTokenizer
 from training.files.errors import InputError
 from training.loop.checkpoints import load_checkpoint
-from training.loop.schedule import linear_factor
+from training.loop.run import linear_factor
 
 TOLERANCE = {torch.float32: (1e-6, 1e-4, 1e-7), torch.float64: (1e-13, 1e-10, 1e-12)}
 SCRIPT = ROOT / "pretraining" / "pretrain.py"

@@ -32,8 +32,7 @@ from training.loop.batches import (
 from training.loop.checkpoints import ResumePoint, load_checkpoint
 from training.loop.encoder_outputs import cache_encoder_outputs
 from training.loop.progress import Progress
-from training.loop.run import Run
-from training.loop.schedule import linear_factor
+from training.loop.run import Run, linear_factor
 from utils import seed_everything
 
 CPU = torch.device("cpu")

@@ -19,7 +19,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from research.benchmarks.tokenizer_speed import load_rust
 from tokenizer import SPECIAL_TOKENS, BertTokenizer
-from training.cli.arguments import OneLineParser, positive_int
+from training.cli.flags import OneLineParser, positive_int
 from training.cli.scripts import run_script
 from training.files.errors import InputError
 from training.files.hub import find_model

@@ -25,7 +25,7 @@ from course.gradescope import results
 from course.grading.judging import predictions
 from course.grading.sandbox import packages
 from course.grading.sandbox.context import open_context
-from training.cli.arguments import OneLineParser
+from training.cli.flags import OneLineParser
 from training.cli.scripts import run_script
 from training.files.errors import InputError
 from training.files.writing import atomic_write

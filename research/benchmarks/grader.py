@@ -49,7 +49,7 @@ from course.grading.sandbox import protocol
 from course.grading.sandbox.context import GradingContext
 from datasets import load_data
 from prepare_submit import CODE, PART_1_FILES, ZIP_NAME
-from training.cli.arguments import OneLineParser, positive_int
+from training.cli.flags import OneLineParser, positive_int
 from training.cli.scripts import run_script
 
 GOLD = (ROOT / "course" / "gold", ROOT / "data" / "practice")

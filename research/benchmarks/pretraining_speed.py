@@ -32,12 +32,12 @@ from pretraining.model import OBJECTIVES, PretrainingModel
 from pretraining.presets import PRESETS, preset
 from research.benchmarks import timing
 from tokenizer import BertTokenizer
-from training.cli.arguments import OneLineParser, positive_int
+from training.cli.flags import OneLineParser, positive_int
 from training.cli.scripts import run_script
 from training.files.hub import find_model
 from training.loop.batches import LengthBatches
 from training.loop.devices import autocast_for, keep_freed_memory
-from training.loop.schedule import linear_factor, set_learning_rates
+from training.loop.run import linear_factor, set_learning_rates
 
 WARM_UP = 3  # steps before the clock starts
 

@@ -26,7 +26,7 @@ from datasets import SentencePairDataset, load_pairs
 from pretraining.building import build
 from research.benchmarks import timing
 from tokenizer import BertTokenizer
-from training.cli.arguments import OneLineParser, positive_int
+from training.cli.flags import OneLineParser, positive_int
 from training.cli.scripts import run_script
 
 # ---------------------------------------------------------------------------------------------

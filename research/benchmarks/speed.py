@@ -35,7 +35,7 @@ sys.path.insert(0, str(ROOT))
 from datasets import load_data
 from research.benchmarks import timing
 from research.benchmarks.timing import peak_memory, print_table, ratios, seconds, spread
-from training.cli.arguments import OneLineParser, positive_int
+from training.cli.flags import OneLineParser, positive_int
 from training.cli.scripts import run_script
 from training.files.course_files import data_folder
 from training.files.errors import InputError

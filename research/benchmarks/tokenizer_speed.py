@@ -23,7 +23,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent.parent))
 from datasets import load_data
 from research.benchmarks import timing
 from tokenizer import BertTokenizer
-from training.cli.arguments import OneLineParser, positive_int
+from training.cli.flags import OneLineParser, positive_int
 from training.cli.scripts import run_script
 from training.files.course_files import data_folder
 from training.files.errors import InputError

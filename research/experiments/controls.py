@@ -36,7 +36,7 @@ from extensions.entities import OUTSIDE, entity_scores, read_sentences
 from research.experiments import results
 from research.experiments.results import Experiment
 from research.experiments.run import is_done, scores_of
-from training.cli.arguments import OneLineParser
+from training.cli.flags import OneLineParser
 from training.cli.scripts import run_script
 from training.files.course_files import multitask_files
 from training.files.errors import InputError

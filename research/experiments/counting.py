@@ -15,7 +15,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent.parent))
 
-import training.threads  # noqa: F401, before torch
+import training  # noqa: F401, before torch
 
 # isort: split
 import numpy as np
@@ -29,7 +29,7 @@ from pretraining.held_out import HeldOut
 from pretraining.masking import IGNORED
 from pretraining.model import PretrainingModel
 from tokenizer import BertTokenizer
-from training.cli.arguments import OneLineParser, positive_int, probability
+from training.cli.flags import OneLineParser, positive_int, probability
 from training.cli.scripts import run_script
 from training.files.hub import OWN_MODEL
 from training.loop.devices import autocast_for

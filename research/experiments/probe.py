@@ -16,7 +16,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent.parent))
 
-import training.threads  # noqa: F401, before torch
+import training  # noqa: F401, before torch
 
 # isort: split
 import numpy as np
@@ -28,8 +28,7 @@ from sklearn.preprocessing import StandardScaler
 from bert import BertModel
 from datasets import SentenceClassificationDataset, load_data
 from extensions.features.pooling import pool
-from training.cli.arguments import OneLineParser, check_seed, positive_int
-from training.cli.flags import add_fields, flag
+from training.cli.flags import OneLineParser, add_fields, check_seed, flag, positive_int
 from training.cli.scripts import run_script
 from training.files.hub import default_model
 from training.files.writing import check_writable, write_json

@@ -26,7 +26,7 @@ from evaluation import overall
 from research.experiments import bootstrap, results
 from research.experiments.bootstrap import Interval
 from research.experiments.results import TASKS
-from training.cli.arguments import OneLineParser
+from training.cli.flags import OneLineParser
 from training.cli.scripts import run_script
 from training.files.errors import InputError
 

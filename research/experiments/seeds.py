@@ -21,7 +21,7 @@ from scipy.stats import t as student_t
 from scipy.stats import ttest_rel
 
 from research.experiments import results
-from training.cli.arguments import OneLineParser
+from training.cli.flags import OneLineParser
 from training.cli.scripts import run_script
 from training.files.errors import InputError
 

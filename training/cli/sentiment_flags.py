@@ -6,8 +6,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from training.cli.arguments import OneLineParser, check_seed, positive_int
-from training.cli.flags import FineTuningFlags, add_fields, flag
+from training.cli.flags import (
+    FineTuningFlags,
+    OneLineParser,
+    add_fields,
+    check_seed,
+    flag,
+    positive_int,
+)
 from training.files.course_files import SPLITS, data_folder
 
 # The course's two data sets: number of classes, and a batch size where it is fixed

@@ -8,8 +8,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
-from training.cli.arguments import OneLineParser, check_seed, positive_int
-from training.cli.flags import FineTuningFlags, add_fields, flag
+from training.cli.flags import (
+    FineTuningFlags,
+    OneLineParser,
+    add_fields,
+    check_seed,
+    flag,
+    positive_int,
+)
 from training.files.course_files import COURSE_STEMS, find_course_files
 from training.files.errors import InputError
 from training.files.writing import check_writable

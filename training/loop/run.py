@@ -45,7 +45,6 @@ from training.loop.processes import (
     is_main_process,
 )
 from training.loop.progress import Progress
-from training.loop.schedule import linear_factor, set_learning_rates
 from training.reports.report import Board, Report, StepLog
 
 READ_EVERY = 10  # steps between two readings of losses from the device
@@ -287,3 +286,26 @@ def should_stop_early(scores: Sequence[float], patience: int | None) -> bool:
     if patience is None or len(scores) <= patience:
         return False
     return max(scores[-patience:]) <= max(scores[:-patience])
+
+
+# ---------------------------------------------------------------------------------------------
+# The learning rate is set here and nowhere else. torch's LambdaLR computes the same, but counts
+# its steps itself; the run's position says which step it is, so there is no second count to save.
+
+
+def linear_factor(step: int, steps: int, warmup: float, decay: bool) -> float:
+    """The factor in step 0, 1, 2 …: a linear warm-up, then constant or a linear decay.
+
+    step / w up to w = warmup · steps, then 1, or (steps − step) / (steps − w) with decay, as
+    transformers' get_linear_schedule_with_warmup: with a warm-up, step 0 has the factor 0.
+    """
+    rising = round(warmup * steps)
+    if step < rising:
+        return step / rising
+    return max(0.0, (steps - step) / max(1, steps - rising)) if decay else 1.0
+
+
+def set_learning_rates(optimizer: Optimizer, factor: float) -> None:
+    """Set every group's learning rate to the one it began with times a factor."""
+    for group in optimizer.param_groups:
+        group["lr"] = factor * group.setdefault("initial_lr", group["lr"])

@@ -40,6 +40,23 @@ class Hidden:
         return self.inputs | self.expected
 
 
+SIZES = ("num_attention_heads", "hidden_size", "intermediate_size")
+
+
+def additive_mask(real: Tensor) -> Tensor:
+    """(B, L), True for tokens → (B, 1, 1, L) float64: 0 for tokens, very negative for padding."""
+    mask = torch.zeros(real.shape, dtype=torch.float64)
+    return mask.masked_fill(~real, torch.finfo(torch.float64).min)[:, None, None, :]
+
+
+def random_weights(noise: Callable[..., Tensor]) -> dict[str, Tensor]:
+    """Weights of the tiny model, those of LayerNorm around 1."""
+    return {
+        f"weights/{name}": 0.3 * noise(*weight.shape) + name.endswith("norm.weight")
+        for name, weight in sorted(solution_model().named_parameters())
+    }
+
+
 def make_inputs(seed: int, stand_ins: bool) -> dict[str, Tensor]:
     """Random weights and inputs of all tasks of part 1, named as in sanity_check.data.
 
@@ -54,20 +71,14 @@ def make_inputs(seed: int, stand_ins: bool) -> dict[str, Tensor]:
     def number(low: int, high: int) -> int:
         return int(torch.randint(low, high, (), generator=generator))
 
-    heads, width, wide = (
-        TINY[k] for k in ("num_attention_heads", "hidden_size", "intermediate_size")
-    )
+    heads, width, wide = (TINY[name] for name in SIZES)
     lengths = torch.tensor([number(5, 11), number(3, 6), 2])
     batch, length, labels = len(lengths), int(lengths.max()), number(3, 9)
     real = torch.arange(length) < lengths[:, None]  # (B, L)
-    mask = torch.zeros(batch, 1, 1, length, dtype=torch.float64)
-    mask[~real[:, None, None, :]] = torch.finfo(torch.float64).min
+    mask = additive_mask(real)
     ids = torch.randint(5, TINY["vocab_size"], real.shape, generator=generator) * real
     head_shape, shape = (batch, heads, length, width // heads), (batch, length, width)
-    tensors = {
-        f"weights/{name}": 0.3 * noise(*weight.shape) + name.endswith("norm.weight")
-        for name, weight in sorted(solution_model().named_parameters())
-    }
+    tensors = random_weights(noise)
     tensors |= {"weights/head.weight": noise(labels, width), "weights/head.bias": noise(labels)}
     put = {
         "bert.attention": {
