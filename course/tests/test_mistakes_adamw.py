@@ -8,7 +8,7 @@ import sys
 import pytest
 import torch
 from support import versions
-from test_optimizer import MomentsForgotten, NoCorrection, Pieces
+from test_optimizer import MomentsForgotten, Pieces
 
 from checks import jobs
 from checks.graded_tasks import graded_task
@@ -98,6 +98,11 @@ class CoupledAndCrashing(Pieces):
 
     def rate(self, t, group):
         return super().rate(t, group) if len(self.param_groups) == 1 else {}["rate"]
+
+
+class NoCorrection(Pieces):
+    def rate(self, t, group):
+        return group["lr"]
 
 
 class NoCorrectionOddDecay(NoCorrection):
