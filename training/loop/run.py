@@ -24,9 +24,8 @@ The loop stays in the script that trains:
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any, Protocol
 
 from torch import Tensor, nn
@@ -91,7 +90,6 @@ class Run:
         steps_file: for every step's loss and learning rate, if not next to the report.
         point: where an interrupted run is kept, if not next to the checkpoint.
         steps: how long the run is, if not ``args.epochs`` whole epochs.
-        factor: of a step's learning rate, by the step's number from 0 on, if not the linear one.
         stateful: what else belongs to the position: objects with state_dict and load_state_dict.
     """
 
@@ -107,7 +105,6 @@ class Run:
         steps_file: str | None = None,
         point: ResumePoint | None = None,
         steps: int | None = None,
-        factor: Callable[[int], float] | None = None,
         stateful: Mapping[str, Any] | None = None,
     ):
         self.args, self.model, self.optimizer, self.loader = args, model, optimizer, loader
@@ -116,9 +113,6 @@ class Run:
         self.step_log = StepLog(steps_file or f"{report.prefix}steps.csv")
         self.last_step, self.stateful = steps, stateful or {}
         self.total_steps = steps or args.epochs * len(loader)
-        self.factor = factor or partial(
-            linear_factor, steps=self.total_steps, warmup=args.warmup, decay=args.decay
-        )
         self.device = next(model.parameters()).device
         self.autocast = autocast_for(self.device, args.precision)
         broadcast_parameters(model)
@@ -199,7 +193,10 @@ class Run:
         all_reduce_gradients(self.model)
         if self.args.clip:
             nn.utils.clip_grad_norm_(self.model.parameters(), self.args.clip)
-        set_learning_rates(self.optimizer, self.factor(self.position.step))
+        factor = linear_factor(
+            self.position.step, self.total_steps, self.args.warmup, self.args.decay
+        )
+        set_learning_rates(self.optimizer, factor)
 
     def end_step(self) -> None:
         """Count the step; once in a while write the resume point, and stop if that was asked."""
