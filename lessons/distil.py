@@ -50,7 +50,7 @@ from training.files.errors import InputError
 from training.files.writing import check_writable
 from training.loop.batches import TrainingLoader, evaluation_loader
 from training.loop.checkpoints import ResumePoint, run_settings
-from training.loop.devices import autocast_for, keep_freed_memory, pick_device, speed_up
+from training.loop.devices import autocast_for, pick_device, speed_up
 from training.loop.processes import is_main_process, join_processes
 from training.loop.run import Run
 from training.reports.report import Report
@@ -172,7 +172,6 @@ class Teacher:
 
 def train(args: DistilFlags) -> None:
     """Train a student of args.teacher; the epoch with the best dev accuracy is kept in args.out."""
-    keep_freed_memory()
     device = pick_device(args.use_gpu)
     teacher = Teacher(args.teacher, device)
     args.model, args.num_labels = teacher.config.model, teacher.config.num_labels

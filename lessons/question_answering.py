@@ -54,7 +54,7 @@ from training.cli.scripts import run_script
 from training.files.errors import InputError
 from training.files.writing import write_json
 from training.loop.batches import evaluation_loader
-from training.loop.devices import keep_freed_memory, pick_device
+from training.loop.devices import pick_device
 from training.loop.progress import progress_bar
 
 FILES = (  # of $MINBERT_DATA/squad: train and dev
@@ -164,7 +164,6 @@ def windows_of(questions: list[Question], tokenizer: BertTokenizer, args) -> Win
 
 def train(args: AnswerFlags) -> None:
     """Train on args.train; the epoch with the best F1 on args.dev is kept in args.out."""
-    keep_freed_memory()
     device = pick_device(args.use_gpu)
     tokenizer = BertTokenizer.from_pretrained(args.model)
     model = QuestionAnswerer.from_pretrained(args.model, labels=("first", "last"))

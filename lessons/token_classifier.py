@@ -61,7 +61,7 @@ from training.cli.scripts import run_script
 from training.files.errors import InputError
 from training.files.writing import atomic_write, write_json
 from training.loop.batches import evaluation_loader
-from training.loop.devices import keep_freed_memory, pick_device
+from training.loop.devices import pick_device
 from training.loop.progress import progress_bar
 from training.loop.run import Run
 
@@ -131,7 +131,6 @@ def train(args: TokenFlags) -> None:
     """Train on args.train; the epoch with the best entity F1 on args.dev is kept in args.out."""
     if args.test:
         read_sentences(args.test)  # an error in it must not show after an hour of training
-    keep_freed_memory()
     device = pick_device(args.use_gpu)
     sentences, dev = (read_sentences(file, args.limit) for file in (args.train, args.dev))
     labels = labels_of(sentences)

@@ -47,7 +47,7 @@ from training.files.errors import InputError
 from training.files.writing import check_writable
 from training.loop.batches import TrainingLoader
 from training.loop.checkpoints import ResumePoint, resume_path, run_settings
-from training.loop.devices import keep_freed_memory, pick_device, speed_up
+from training.loop.devices import pick_device, speed_up
 from training.loop.processes import (
     broadcast_from_main,
     is_main_process,
@@ -130,7 +130,6 @@ def train(args: PretrainingFlags, tokenizer: BertTokenizer, corpus: Corpus) -> N
     It also gets curves.png, metrics.json, steps.csv, the last model in last/ and, until the run is
     complete, the file from which --resume continues.
     """
-    keep_freed_memory()
     device = pick_device(args.use_gpu)
     model = new_model(args, tokenizer)
     model.to(device)

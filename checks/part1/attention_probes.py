@@ -80,7 +80,7 @@ def score_scale(model, stored, correct) -> Iterator[str]:
     once, twice = (log_ratio(model, stored, score) for score in (1.0, 2.0))
     expected = stored.key.size(-1) ** -0.5
     if not abs(twice - 2 * once) < 1e-6:
-        return  # it is no softmax of scores that are scaled, or one weight is 0
+        return  # it is not a softmax of scores that are scaled, or one weight is 0
     if once > 1e-6 and abs(once - expected) > 1e-6:
         yield f"the softmax gets scores times {once:.4g}, where 1/√W is {expected:.4g}"
 

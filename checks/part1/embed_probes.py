@@ -75,7 +75,7 @@ def embed_sum(model, stored, correct) -> Iterator[str]:
             parameter.mul_(2)
     after = embed(model, stored.ids)
     if not same(after, 2 * before):
-        return  # it is no sum, or there is another norm
+        return  # it is not a sum, or there is another norm
     for name in ("word_embedding", "pos_embedding", "tk_type_embedding"):
         for factor in rows_used(getattr(model, name), after[0, 0]).values():
             if abs(factor - 1) > 1e-6:

@@ -113,8 +113,8 @@ class RoundRobin:
         self.order = [names[step % len(names)] for step in range(steps)]
         self.remaining: list[str] = []
         self.streams: dict[str, Iterator[dict]] = {}
-        pieces = [loaders[name].pieces_per_batch for name in self.order]
-        self.pieces_per_batch = sum(pieces) / len(pieces)
+        pieces = {name: loader.pieces_per_batch for name, loader in loaders.items()}  # summed once
+        self.pieces_per_batch = sum(pieces[name] for name in self.order) / steps
 
     def set_epoch(self, epoch: int, skip: int = 0) -> None:
         """Set the epoch whose batches come next, and how many of them to leave out."""
