@@ -127,8 +127,9 @@ def ended_by_signals() -> Iterator[None]:
     """SIGTERM ends as Ctrl-C does: sandboxes first, nothing is left."""
 
     def end(*_: object) -> None:
-        sandbox.STOP.set()
-        raise KeyboardInterrupt
+        if not sandbox.STOP.is_set():  # a second signal would interrupt the wait for the sandboxes
+            sandbox.STOP.set()
+            raise KeyboardInterrupt
 
     before = {number: signal.signal(number, end) for number in (signal.SIGINT, signal.SIGTERM)}
     try:

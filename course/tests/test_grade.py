@@ -288,7 +288,7 @@ def test_asked_to_end_it_leaves_nothing(submissions, tmp_path, monkeypatch):
     time.sleep(1)
     batch.terminate()
     _, printed = batch.communicate(timeout=60)
-    assert batch.returncode == 1
+    assert batch.returncode == 1, printed.decode()
     assert printed.decode().splitlines()[-1] == "interrupted"
     assert not [*tmp_path.glob("minbert-grading-*")]
 

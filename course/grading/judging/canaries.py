@@ -32,7 +32,10 @@ def check(context: GradingContext, at_a_time: int) -> None:
     pairs = ((right_fault, right), (mistake_fault, wrong))
     with ThreadPoolExecutor(min(at_a_time, 2)) as pool:
         waiting = [pool.submit(outcome, context, submission, find) for find, submission in pairs]
-    if faults := [fault for future in waiting if (fault := future.result())]:
+        # Not in the pool's end: Python 3.11 takes a thread whose join is interrupted for ended,
+        # and a thread that is still in torch when Python ends aborts the process
+        outcomes = [future.result() for future in waiting]
+    if faults := [fault for fault in outcomes if fault]:
         raise InputError(f"grading does not begin: in this sandbox {'; '.join(faults)}")
 
 
