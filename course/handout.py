@@ -16,17 +16,17 @@ from __future__ import annotations
 import argparse
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))  # Python puts the folder of the script there
 
+from checks.graded_tasks import GRADED_TASKS
 from course import table as tables
-from course.handout_checks import Handout, faults_of, leaks, refuse, ruff_faults
+from course.handout_checks import Handout, faults_of, formatted, leaks, refuse
 from course.handout_repository import update_repository, write_repository, write_zip
 from course.readme import student_readme
-from course.regions import Fault, Piece, Region, parse, render, text_of
+from course.regions import Fault, Piece, Region, parse, render
 from training.cli.flags import OneLineParser
 from training.cli.scripts import run_script
 from training.files.errors import InputError
@@ -47,16 +47,14 @@ def build(
     handout.files = {name: path.read_bytes() for name, path in paths.items()}
     pieces, faults = read_regions(handout)
     refuse(faults)
-    for name, file_pieces in pieces.items():
-        if name in handout.files:
-            handout.lines[name] = render(file_pieces, handout.table.modes, handout.solved)
-            handout.files[name] = text_of(handout.lines[name]).encode()
+    for name in pieces.keys() & handout.files.keys():
+        handout.files[name] = render(pieces[name], handout.solved).encode()
     if language:
         handout.files[f"docs/handout.{language}.md"] = translation(root)
     adapt(handout)
     refuse(faults_of(handout))
     refuse(leaks(handout))
-    refuse(ruff_faults(handout))
+    refuse(formatted(handout))
     handout.files = dict(sorted(handout.files.items()))
     return handout
 
@@ -67,43 +65,24 @@ def build(
 
 def read_regions(handout: Handout) -> tuple[dict[str, list[Piece]], list[Fault]]:
     """Every file with regions, of both parts, in pieces; what is wrong with its markers."""
-    table = handout.table
     pieces: dict[str, list[Piece]] = {}
     faults: list[Fault] = []
-    names = dict.fromkeys([*table.file_of.values(), *(n for n in handout.files if "/" not in n)])
-    for name in (name for name in names if name.endswith(".py")):
-        file_pieces, wrong = parse(name, (handout.root / name).read_text(encoding="utf-8"))
+    for path in sorted(handout.root.glob("*.py")):
+        file_pieces, wrong = parse(path.name, path.read_text(encoding="utf-8"))
         faults += wrong
         regions = [piece for piece in file_pieces if isinstance(piece, Region)]
         for region in regions:
             earlier = handout.regions.setdefault(region.id, region)
             if earlier is not region:
-                where = f"{earlier.file}:{earlier.line}"
-                faults.append(Fault(name, region.line, f"{region.id} is a duplicate of {where}"))
-            faults += mode_faults(region, table)
+                text = f"{region.id} is a duplicate of {earlier.file}:{earlier.line}"
+                faults.append(Fault(path.name, region.line, text))
+            faults += region.faults()
         if regions:
-            pieces[name] = file_pieces
-    for name in table.modes.keys() - handout.regions.keys():
-        faults.append(Fault(table.file_of[name], 1, f"no region {name}, which parts.toml lists"))
+            pieces[path.name] = file_pieces
+    for task in GRADED_TASKS:
+        if task.id not in handout.regions or handout.regions[task.id].file != task.file:
+            faults.append(Fault(task.file, 1, f"no region {task.id}, Task {task.number}"))
     return pieces, faults
-
-
-def mode_faults(region: Region, table: tables.Table) -> Iterator[Fault]:
-    """Whether a region is registered and has the stub that its mode asks for."""
-    mode = table.modes.get(region.id)
-    if mode is None or table.file_of[region.id] != region.file:
-        yield Fault(
-            region.file, region.line, f"{region.id} is not registered here in {tables.PARTS}"
-        )
-    elif mode == "nothing" and region.stub:
-        text = f"{region.id} leaves nothing, says parts.toml, but has a STUB line"
-        yield Fault(region.file, region.stub[0][0], text)
-    elif mode != "nothing" and not region.stub:
-        yield Fault(region.file, region.line, f"{region.id} has no STUB line")
-    elif mode == "task":
-        for number, line in region.stub:
-            if not line.strip().startswith("#"):
-                yield Fault(region.file, number, f"{region.id}'s STUB lines are to be comments")
 
 
 def translation(root: Path) -> bytes:

@@ -15,9 +15,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from course.regions import LIKE_A_MARKER, Fault, Line, Region
+from course.regions import LIKE_A_MARKER, Fault, Region
 from course.table import Table
 from training.files.errors import InputError
+from training.files.imports import imports
 
 SHORT = 12  # a shorter line of a solution, without its blanks, says nothing
 COURSE = re.compile(r"(?<![\w/])(\.\./)?course/|^\s*(from|import) course\b")
@@ -34,13 +35,14 @@ class Handout:
     settings: Mapping
     table: Table
     files: dict[str, bytes] = field(default_factory=dict)
-    lines: dict[str, list[Line]] = field(default_factory=dict)  # of files with regions
     regions: dict[str, Region] = field(default_factory=dict)  # of both parts
 
     @property
-    def solved(self) -> set[str]:
-        """The regions that keep their solution."""
-        return {n for n, part in self.table.part_of.items() if part == 1 and self.with_solution}
+    def solved(self) -> dict[str, str]:
+        """The regions that keep their solution, each with its file."""
+        of_part_2 = self.table.files[2]
+        files = {n: r.file for n, r in self.regions.items() if r.file not in of_part_2}
+        return files if self.with_solution else {}
 
     def text(self, name: str) -> str:
         """A file of the handout; "" if it is not text."""
@@ -49,11 +51,14 @@ class Handout:
         except UnicodeDecodeError:
             return ""
 
-    def place(self, name: str, line: int, text: str) -> Fault:
-        """A fault in a line of the handout, at the line of the source that it comes from."""
-        if name in self.lines and line <= len(self.lines[name]):
-            line = self.lines[name][line - 1][0]
-        return Fault(name, line, text)
+    def place(self, name: str, number: int, text: str) -> Fault:
+        """A fault in a line of the handout, at the source's first line with that text."""
+        line = self.text(name).split("\n")[number - 1].strip()
+        source = self.root / name
+        if line and source.is_file():
+            lines = source.read_text(encoding="utf-8").split("\n")
+            number = next((n for n, other in enumerate(lines, start=1) if line in other), number)
+        return Fault(name, number, text)
 
 
 def refuse(faults: Iterable[Fault]) -> None:
@@ -83,43 +88,29 @@ def faults_of(handout: Handout) -> Iterator[Fault]:
 
 
 def import_faults(handout: Handout, name: str, tree: ast.Module) -> Iterator[Fault]:
-    """Imports of our own modules that do not ship.
+    """Imports of our own files that do not ship.
 
     A file that looks for a part of a package first, and imports it under ``if``, can do without.
     """
+    folders = {file.partition("/")[0] for file in handout.files}
     for node in ast.walk(tree):
-        if isinstance(node, ast.Import):
-            modules = [alias.name for alias in node.names]
-        elif isinstance(node, ast.ImportFrom):
-            modules = [node.module or "", *(f"{node.module}.{alias.name}" for alias in node.names)]
-        else:
-            continue
-        if node not in tree.body:
-            modules = [module.split(".")[0] for module in modules]
-        missing = [module for module in modules if stays(module, handout)]
-        for module in missing[:1]:
-            yield handout.place(name, node.lineno, f"an import of {module}, which does not ship")
-
-
-def stays(module: str, handout: Handout) -> bool:
-    """Whether a module or package is ours and not in the handout."""
-    path = "/".join(module.split("."))
-    ours = (handout.root / f"{path}.py").is_file() or any(handout.root.glob(f"{path}/*.py"))
-    return ours and not any(
-        name == f"{path}.py" or name.startswith(f"{path}/") for name in handout.files
-    )
-
-
-def squeezed(line: str) -> str:
-    """A line of code without blanks and without its comment."""
-    return "".join(re.split(r"(?:^|\s)#", line)[0].split())
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            for path in imports(ast.unparse(node), Path(name)):
+                needed = node in tree.body or path.parts[0] not in folders
+                ships = path.as_posix() in handout.files
+                if needed and not ships and (handout.root / path).is_file():
+                    yield handout.place(
+                        name, node.lineno, f"an import of {path}, which does not ship"
+                    )
+                    break
 
 
 def leaks(handout: Handout) -> Iterator[Fault]:
     """Lines of a solution anywhere in the handout, also broken or put together otherwise."""
     public, secret = set(handout.table.common_lines), {}
     for region in handout.regions.values():
-        lines = [squeezed(line) for _, line in region.solution]
+        # without blanks and comments
+        lines = ["".join(re.split(r"(?:^|\s)#", line)[0].split()) for line in region.solution]
         if region.id in handout.solved:
             public.update(lines)
         else:
@@ -137,29 +128,21 @@ def leaks(handout: Handout) -> Iterator[Fault]:
                 yield handout.place(name, bisect(ends, at), text)
 
 
-def ruff_faults(handout: Handout) -> list[Fault]:
-    """What ruff finds in the handout: unused imports and unknown names that a stub left, form.
+def formatted(handout: Handout) -> Iterator[Fault]:
+    """Format the files with regions; what ruff finds in the handout, as imports of a stub alone.
 
-    A part 1 that ships with its solution is formatted first: its markers were among imports.
+    A region may leave blank lines behind, and markers among imports.
     """
+    names = sorted({region.file for region in handout.regions.values()} & handout.files.keys())
     with tempfile.TemporaryDirectory() as folder:
         write_files(Path(folder), handout.files)
-        if handout.solved:
-            names = sorted({handout.table.file_of[name] for name in handout.solved})
-            ruff(folder, "check", "--select", "I", "--fix", *names)
-            ruff(folder, "format", *names)
-            for name in names:
-                handout.files[name] = (Path(folder) / name).read_bytes()
-                del handout.lines[name]
-        output = ruff(folder, "check", "--output-format", "concise", ".")
-        form = ruff(folder, "format", "--check", ".")
-    faults = []
-    for line in output.splitlines():
-        if match := re.match(r"(.+?):(\d+):\d+: (.*)", line):
-            faults.append(handout.place(match[1], int(match[2]), match[3]))
-    for name in re.findall(r"^Would reformat: (.+)$", form, re.M):
-        faults.append(Fault(name, 1, "ruff format would change the handout's file"))
-    return faults
+        ruff(folder, "check", "--select", "I", "--fix", *names)
+        ruff(folder, "format", *names)
+        for name in names:
+            handout.files[name] = (Path(folder) / name).read_bytes()
+        for line in ruff(folder, "check", "--output-format", "concise", ".").splitlines():
+            if match := re.match(r"(.+?):(\d+):\d+: (.*)", line):
+                yield handout.place(match[1], int(match[2]), match[3])
 
 
 def ruff(folder: str | Path, *arguments: str) -> str:

@@ -11,52 +11,71 @@ import re
 import subprocess
 import tempfile
 import zipfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 
 from checks.graded_tasks import GRADED_TASKS
 from course.handout_checks import Handout, refuse, write_files
-from course.regions import Fault, Region, text_of
+from course.regions import Fault
 from training.files.errors import InputError
 from training.files.writing import atomic_write
 
 FIXED_DATE = (2020, 1, 1, 0, 0, 0)
 
 
-def write_zip(target: Path, handout: Handout) -> None:
-    """The same bytes for the same files: order, dates and rights fixed, nothing compressed.
+def zipped(
+    files: Mapping[str, bytes],
+    method: int = zipfile.ZIP_STORED,
+    rights: int = 0o644,
+    executable: Collection[str] = (),
+) -> bytes:
+    """A zip of files, the same bytes each time: their order, dates and rights are fixed.
 
-    Compressed bytes would depend on the version of zlib.
+    Not compressed unless asked for: compressed bytes depend on the version of zlib.
     """
     content = io.BytesIO()
+    with zipfile.ZipFile(content, "w") as archive:
+        for name, data in files.items():
+            info = zipfile.ZipInfo(name, FIXED_DATE)
+            info.create_system, info.compress_type = 3, method
+            info.external_attr = (rights | (0o100 if name in executable else 0)) << 16
+            archive.writestr(info, data)
+    return content.getvalue()
+
+
+def write_zip(target: Path, handout: Handout) -> None:
+    """The handout in a folder of its own."""
     part = handout.part if handout.part == "all" else f"part{handout.part}"
     top = f"{handout.settings['course']['folder']}-{part}"
-    with zipfile.ZipFile(content, "w", zipfile.ZIP_STORED) as archive:
-        for name, data in handout.files.items():
-            info = zipfile.ZipInfo(f"{top}/{name}", FIXED_DATE)
-            info.create_system, info.external_attr = 3, 0o644 << 16
-            archive.writestr(info, data)
     with atomic_write(target, "wb") as file:
-        file.write(content.getvalue())
+        file.write(zipped({f"{top}/{name}": data for name, data in handout.files.items()}))
 
 
-def git(folder: Path, *arguments: str, settings: Mapping | None = None) -> str:
+def git(folder: Path, *arguments: str) -> str:
     """Run git in a folder; its output. InputError with git's own words if it fails."""
-    course = (settings or {}).get("course", {})
-    who = [f"user.name={course.get('committer', '')}", f"user.email={course.get('email', '')}"]
-    fixed = [*who, "commit.gpgsign=false", "core.autocrlf=false", "core.quotepath=false"]
+    fixed = ("commit.gpgsign=false", "core.autocrlf=false", "core.quotepath=false")
     options = [word for setting in fixed for word in ("-c", setting)]
     command = ["git", *options, *arguments]
     done = subprocess.run(command, cwd=folder, capture_output=True, encoding="utf-8")
     if done.returncode:
-        raise InputError(f"git {arguments[0]} in {folder} failed: {done.stderr.strip()}")
+        raise InputError(f"git in {folder} failed: {done.stderr.strip()}")
     return done.stdout
 
 
-def message(handout: Handout, what: str) -> str:
-    """A commit's message; its last line tells a later --update what this handout is."""
+def commit(folder: Path, handout: Handout, what: str) -> bool:
+    """Commit the handout's files, also those that .gitignore names; False if nothing has changed.
+
+    The message's last line tells a later --update what this handout is.
+    """
+    course = handout.settings["course"]
     part = "both parts" if handout.part == "all" else f"part {handout.part}"
-    return f"{what} of {handout.settings['course']['name']}, {part}\n\n{signature(handout)}"
+    text = f"{what} of {course['name']}, {part}\n\n{signature(handout)}"
+    who = ("-c", f"user.name={course['committer']}", "-c", f"user.email={course['email']}")
+    git(folder, "add", "--force", "--", *handout.files)
+    changed = bool(git(folder, "status", "--porcelain"))
+    if changed:
+        git(folder, *who, "commit", "--quiet", "-m", text)
+    return changed
 
 
 def signature(handout: Handout) -> str:
@@ -82,12 +101,6 @@ def write_repository(out: Path, handout: Handout) -> None:
         made.rename(out)
 
 
-def commit(folder: Path, handout: Handout, what: str) -> None:
-    """Commit the handout's files, also those that .gitignore names."""
-    git(folder, "add", "--force", "--", *handout.files)
-    git(folder, "commit", "--quiet", "-m", message(handout, what), settings=handout.settings)
-
-
 # ---------------------------------------------------------------------------------------------
 # Updating
 
@@ -99,7 +112,7 @@ def update_repository(out: Path, handout: Handout, allow_conflicts: bool) -> boo
         InputError: no handout, one of another kind, uncommitted changes, or students who filled a
             stub would get a conflict.
     """
-    check_same_kind(out, last_handout(out), handout)
+    check_same_kind(out, handout)
     if git(out, "status", "--porcelain"):
         raise InputError(f"{out} has changes that are not committed; commit or undo them first")
     if not allow_conflicts:
@@ -111,37 +124,28 @@ def update_repository(out: Path, handout: Handout, allow_conflicts: bool) -> boo
         write_files(out, handout.files)
         for name in gone:
             git(out, "rm", "--quiet", "--ignore-unmatch", "--", name)
-        git(out, "add", "--force", "--", *handout.files)
-        if not git(out, "status", "--porcelain"):
-            return False
-        commit(out, handout, "Update")
+        return commit(out, handout, "Update")
     except (InputError, OSError) as error:
         git(out, "reset", "--quiet", "--hard")
         raise InputError(f"{out} is as it was: {error}") from error
-    return True
 
 
-def last_handout(out: Path) -> str:
-    """The signature of the newest handout in a repository."""
+def check_same_kind(out: Path, handout: Handout) -> None:
+    """An update may add part 2 or a language, but neither take away nor give solutions.
+
+    The newest handout in the repository says what was there before.
+    """
     if not (out / ".git").is_dir():
         raise InputError(f"{out} is not a git repository; leave out --update to make one")
-    log = git(out, "log", "--format=%B")
-    newest = re.search(r"^Handout: (?:1|2|all) (?:solved|stubs)(?: de)?$", log, re.M)
-    if not newest:
+    kind = re.compile(r"^Handout: (1|2|all) (solved|stubs)(?: (de))?$", re.MULTILINE)
+    before, now = kind.search(git(out, "log", "--format=%B")), kind.search(signature(handout))
+    if not before:
         raise InputError(f"{out} is a repository that this script did not make")
-    return newest[0]
-
-
-def check_same_kind(out: Path, before: str, handout: Handout) -> None:
-    """An update may add part 2 or a language, but neither take away nor give solutions."""
-    now = signature(handout)
-    (part, state, *language), (new_part, new_state, *new_language) = (
-        kind.split()[1:] for kind in (before, now)
-    )
-    grows = part in ("1", new_part) and language in ([], new_language)
+    (part, state, language), (new_part, new_state, new_language) = before.groups(), now.groups()
+    grows = part in ("1", new_part) and language in (None, new_language)
     if not grows or state != new_state or (part != new_part and state == "solved"):
         raise InputError(
-            f"{out} was made as '{before}', this would be '{now}'; "
+            f"{out} was made as '{before[0]}', this would be '{now[0]}'; "
             "only stubs of part 2 can be added to stubs of part 1, and a language to either"
         )
 
@@ -157,7 +161,10 @@ def conflicts(out: Path, handout: Handout) -> Iterator[Fault]:
         if task.file not in handout.files or task.id in handout.solved or not old.is_file():
             continue
         before = old.read_text(encoding="utf-8")
-        filled = fill(before, region)
+        raising = re.escape(f'raise NotImplementedError("{task.title}")')
+        stub = re.compile(rf"^ *### TODO\n(?: *#.*\n)*? *{raising}$", re.MULTILINE)
+        solution = "\n".join(region.solution)
+        filled = stub.sub(lambda _, solution=solution: solution, before)
         versions = {"theirs": filled, "old": before, "new": handout.text(task.file)}
         with tempfile.TemporaryDirectory() as folder:
             write_files(Path(folder), {name: text.encode() for name, text in versions.items()})
@@ -166,12 +173,3 @@ def conflicts(out: Path, handout: Handout) -> Iterator[Fault]:
                 text = f"who has filled Task {task.number} gets a conflict from this update: the "
                 text += "stub or lines next to it changed; undo that, or --allow-conflicts"
                 yield Fault(region.file, region.line, text)
-
-
-def fill(text: str, region: Region) -> str:
-    """A file for students with the stub of one task replaced by the solution."""
-    title = next(task.title for task in GRADED_TASKS if task.id == region.id)
-    stub = re.compile(
-        rf'^ *### TODO\n(?: *#.*\n)*? *raise NotImplementedError\("{re.escape(title)}"\)\n', re.M
-    )
-    return stub.sub(lambda _: text_of(region.solution), text)

@@ -7,7 +7,7 @@ Region. Faults are collected, never raised: the caller shows all of them at once
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 
 from checks.graded_tasks import GRADED_TASKS
@@ -16,7 +16,6 @@ MARKER = re.compile(r"^( *)### (BEGIN|END) SOLUTION ([\w.]+)$")
 STUB = re.compile(r"^( *)### STUB: (.+)$")
 # Whatever was meant as a marker, with another number of #, spaces, letters or in the wrong place
 LIKE_A_MARKER = re.compile(r"#+\s*(BEGIN|END)[\s_]*SOLUTION\b|#+\s*STUB\b(?=\s*:|\s*$)", re.I)
-MODES = ("task", "stub", "nothing")
 TITLES = {task.id: task.title for task in GRADED_TASKS}
 
 
@@ -34,18 +33,33 @@ class Fault:
 
 @dataclass
 class Region:
-    """One marked region: its stub's lines and its solution's lines, each with its line number."""
+    """One marked region: what students see in its place, and the solution."""
 
     id: str
     file: str
     line: int  # of its BEGIN
     indent: str
-    stub: list[tuple[int, str]] = field(default_factory=list)
-    solution: list[tuple[int, str]] = field(default_factory=list)
+    stub: list[str] = field(default_factory=list)
+    solution: list[str] = field(default_factory=list)
+
+    @property
+    def shown(self) -> list[str]:
+        """The stub's lines; a graded task's end with an error that names it."""
+        if self.id not in TITLES:
+            return self.stub
+        raising = f'{self.indent}raise NotImplementedError("{TITLES[self.id]}")'
+        return [f"{self.indent}### TODO", *self.stub, raising]
+
+    def faults(self) -> Iterator[Fault]:
+        """What is wrong with the stub of a task."""
+        if self.id in TITLES and not self.stub:
+            yield Fault(self.file, self.line, f"{self.id} has no STUB line")
+        for number, line in enumerate(self.stub, start=self.line + 1):
+            if self.id in TITLES and not line.strip().startswith("#"):
+                yield Fault(self.file, number, f"{self.id}'s STUB lines are to be comments")
 
 
-Line = tuple[int, str]  # number in the source file, text
-Piece = Line | Region
+Piece = str | Region
 
 
 def parse(file: str, text: str) -> tuple[list[Piece], list[Fault]]:
@@ -62,66 +76,33 @@ def parse(file: str, text: str) -> tuple[list[Piece], list[Fault]]:
             region = Region(marker[3], file, number, marker[1])
             pieces.append(region)
         elif marker:
-            if region is None:
-                text = f"END of {marker[3]} without its BEGIN: an unmatched marker"
+            if region is None or marker[3] != region.id:
+                begun = f"BEGIN of {region.id} in line {region.line}" if region else "any BEGIN"
+                text = f"END of {marker[3]} does not match {begun}: an unmatched marker"
                 faults.append(Fault(file, number, text))
-            elif marker[3] != region.id:
-                text = f"END of {marker[3]} does not match BEGIN of {region.id}"
-                faults.append(Fault(file, number, f"{text} in line {region.line}"))
             region = None
         elif stub and region:
-            region.stub.append((number, stub[1] + stub[2]))
+            region.stub.append(stub[1] + stub[2])
         elif LIKE_A_MARKER.search(line):
             faults.append(Fault(file, number, f"a stray marker: {line.strip()!r}"))
         elif region:
-            region.solution.append((number, line))
+            region.solution.append(line)
         else:
-            pieces.append((number, line))
+            pieces.append(line)
     if region:
         faults.append(Fault(file, region.line, f"{region.id} has no END: an unmatched marker"))
     return pieces, faults
 
 
-def stub_lines(region: Region, mode: str) -> list[Line]:
-    """What a student sees in a region's place."""
-    if mode != "task":
-        return region.stub
-    raising = f'{region.indent}raise NotImplementedError("{TITLES[region.id]}")'
-    return [(region.line, f"{region.indent}### TODO"), *region.stub, (region.line, raising)]
+def render(pieces: Iterable[Piece], solved: Collection[str]) -> str:
+    """A file for students; ``solved`` are the regions that keep their solution.
 
-
-def render(pieces: list[Piece], modes: Mapping[str, str], solved: Collection[str]) -> list[Line]:
-    """The lines of a file for students; ``solved`` are the regions that keep their solution.
-
-    Where a region leaves nothing behind, the blank lines before and after it become one gap, as
-    wide as the wider of the two.
+    What a region that leaves nothing behind does to blank lines is for a formatter to mend.
     """
-    lines: list[Line] = []
-    gap = None  # blank lines before a region that left nothing; None where there was none
+    lines: list[str] = []
     for piece in pieces:
         if isinstance(piece, Region):
-            new = piece.solution if piece.id in solved else stub_lines(piece, modes[piece.id])
-            if not new:
-                gap = blank_lines_at_end(lines) if gap is None else gap
-                continue
+            lines += piece.solution if piece.id in solved else piece.shown
         else:
-            new = [piece]
-        if gap and new == [(new[0][0], "")]:
-            gap -= 1  # this one is there already
-            continue
-        gap = None
-        lines += new
-    return lines[: len(lines) - blank_lines_at_end(lines)]
-
-
-def blank_lines_at_end(lines: list[Line]) -> int:
-    """How many there are."""
-    count = 0
-    while count < len(lines) and not lines[-1 - count][1].strip():
-        count += 1
-    return count
-
-
-def text_of(lines: list[Line]) -> str:
-    """The lines as a file."""
-    return "".join(f"{line}\n" for _, line in lines)
+            lines.append(piece)
+    return "\n".join(lines).rstrip() + "\n"

@@ -5,13 +5,12 @@ from __future__ import annotations
 import re
 import tomllib
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path, PurePosixPath
 from typing import Any
 
 from checks.graded_tasks import GRADED_TASKS, GradedTask
-from course.regions import MODES
 from training.files.errors import InputError
 
 PARTS, SETTINGS = "course/parts.toml", "course/settings.toml"
@@ -51,12 +50,9 @@ class Table:
     """parts.toml."""
 
     files: Mapping[int, list[str]]  # of each part, patterns
-    modes: Mapping[str, str]  # of each region
-    file_of: Mapping[str, str]  # of each region
-    part_of: Mapping[str, int]  # of each region
     never: list[str]
     common_lines: list[str]
-    cuts: list[Cut] = field(default_factory=list)
+    cuts: list[Cut]
 
     def is_staff(self, path: str) -> bool:
         """Whether a path or a folder it lies in is in the list of what never ships."""
@@ -73,24 +69,11 @@ def read_toml(root: Path, name: str) -> dict[str, Any]:
 
 
 def read_table(root: Path) -> Table:
-    """parts.toml; InputError where something is missing or contradicts TASKS_FILE."""
+    """parts.toml; InputError where something is missing."""
     parts = read_toml(root, PARTS)
-    modes: dict[str, str] = {}
-    file_of: dict[str, str] = {}
-    part_of: dict[str, int] = {}
-    tasks = {task.id: task for task in GRADED_TASKS}
     try:
-        for part in (1, 2):
-            for file, regions in parts[f"part{part}"]["regions"].items():
-                for name, mode in regions.items():
-                    if name in modes:
-                        raise InputError(f"{PARTS} has {name} twice")
-                    modes[name], file_of[name], part_of[name] = mode, file, part
-        table = Table(
+        return Table(
             {part: parts[f"part{part}"]["files"] for part in (1, 2)},
-            modes,
-            file_of,
-            part_of,
             parts["never"],
             ["".join(line.split()) for line in parts["common_lines"]],
             [
@@ -98,20 +81,8 @@ def read_table(root: Path) -> Table:
                 for cut in parts["cuts"]
             ],
         )
-    except (KeyError, AttributeError) as error:
+    except KeyError as error:
         raise InputError(f"{PARTS} has no {error}") from error
-    for name, mode in modes.items():
-        task = tasks.get(name)
-        if mode not in MODES:
-            raise InputError(f"{PARTS}: {name} = {mode!r} is none of {', '.join(MODES)}")
-        if (mode == "task") != (task is not None):
-            what = "is" if task else "is not"
-            raise InputError(f'{PARTS}: {name} = "{mode}", but it {what} a task of {TASKS_FILE}')
-        if task and (task.file, task.part) != (file_of[name], part_of[name]):
-            raise InputError(f"{PARTS}: {name} is elsewhere than in {TASKS_FILE}")
-    if missing := sorted(tasks.keys() - modes.keys()):
-        raise InputError(f"{PARTS} lacks {', '.join(missing)} of {TASKS_FILE}")
-    return table
 
 
 def files_of(root: Path, table: Table, part: int) -> Iterator[tuple[str, Path]]:
@@ -138,63 +109,6 @@ def files_of(root: Path, table: Table, part: int) -> Iterator[tuple[str, Path]]:
 # Settings
 
 
-def read_settings(root: Path) -> dict[str, Any]:
-    """settings.toml; InputError names the first key that is missing or has a wrong value."""
-    settings = read_toml(root, SETTINGS)
-    for name, keys in TABLES.items():
-        for key in keys:
-            if key not in settings.get(name, {}):
-                raise InputError(f"{SETTINGS} has no {name}.{key}")
-    if unknown := sorted(settings.keys() - TABLES.keys()):
-        raise InputError(f"{SETTINGS} has an unknown table {unknown[0]}")
-    for name in TABLES:
-        settings.setdefault(name, {})
-    for key, value, fits, kind in checks_of(settings):
-        if not fits(value):
-            verb = "are" if key.startswith("points of") else "is"
-            raise InputError(f"{SETTINGS}: {key} {verb} {value!r}, not {kind}")
-    return settings
-
-
-Check = tuple[str, Any, Callable[[Any], bool], str]  # key, value, whether it fits, what would
-
-
-def checks_of(settings: Mapping[str, Any]) -> Iterator[Check]:
-    """What is checked of the values, in this order: later checks rely on earlier ones."""
-    numbers = {task.number for task in GRADED_TASKS}
-    for number in settings["points"].keys() - numbers:
-        raise InputError(f"{SETTINGS} gives points to {number}, which is not a task")
-    board, late = settings["leaderboard"], settings["late"]
-    yield "leaderboard.exceptions", board["exceptions"], is_table, "a table of names and numbers"
-    packages = settings["sandbox"]["packages"]
-    are_names = isinstance(packages, list) and all(isinstance(p, str) and p for p in packages)
-    yield "sandbox.packages", packages, lambda _: are_names, "a list of names"
-    for name, row in settings["extra"].items():
-        if not is_table(row) or row.keys() != {"part", "points", "title"}:
-            raise InputError(f"{SETTINGS}: extra.{name} does not have part, points and title")
-    for name, share in settings["grading"]["shares"].items():
-        yield f"grading.shares.{name}", share, lambda n: is_number(n) and n > 0, "a number above 0"
-    visibility = settings["gradescope"]["visibility"]
-    yield "gradescope.visibility", visibility, VISIBLE.__contains__, f"one of {', '.join(VISIBLE)}"
-    for part in ("part1", "part2"):
-        fits = late[part] == "" or moment(late[part]) is not None
-        yield f"late.{part}", late[part], lambda _, fits=fits: fits, f"a time such as {EXAMPLE}"
-    yield "late.cost", late["cost"], lambda n: is_number(n) and n <= 100, "a number from 0 to 100"
-    counts = {f"points of {number}": value for number, value in settings["points"].items()}
-    counts |= {"leaderboard.attempts": board["attempts"], "late.days": late["days"]}
-    counts |= {f"manual.{row}": value for row, value in settings["manual"].items()}
-    counts |= {f"leaderboard.exceptions.{name}": n for name, n in board["exceptions"].items()}
-    for name, row in settings["extra"].items():
-        counts |= {f"extra.{name}.{key}": row[key] for key in ("part", "points")}
-    for key, value in counts.items():
-        yield key, value, lambda n: type(n) is int and n >= 0, "a whole number"
-
-
-def is_table(value: Any) -> bool:
-    """Whether a value is a TOML table."""
-    return isinstance(value, dict)
-
-
 def is_number(value: Any) -> bool:
     """Whether a value is a number from 0 up; true and false are not."""
     return type(value) in (int, float) and value >= 0
@@ -207,6 +121,67 @@ def moment(text: Any) -> datetime | None:
         return when if when.tzinfo else when.astimezone()
     except (TypeError, ValueError, OverflowError, OSError):
         return None
+
+
+ROW = {"part", "points", "title"}  # of [extra]
+Rule = tuple[str, Callable[[Any], bool], str]  # of keys that match, what their values are
+
+
+def is_whole(value: Any) -> bool:
+    """Whether a value is a whole number from 0 up."""
+    return type(value) is int and value >= 0
+
+
+RULES: tuple[Rule, ...] = (
+    (
+        r"points\..+|manual\..+|late\.days|leaderboard\.(attempts|exceptions\..+)"
+        r"|extra\.[^.]+\.(part|points)",
+        is_whole,
+        "a whole number",
+    ),
+    (r"leaderboard\.exceptions", lambda value: isinstance(value, dict), "a table"),
+    (r"late\.part[12]", lambda text: text == "" or moment(text), f"a time such as {EXAMPLE}"),
+    (r"late\.cost", lambda n: is_number(n) and n <= 100, "a number from 0 to 100"),
+    (r"grading\.shares\..+", lambda n: is_number(n) and n > 0, "a number above 0"),
+    (r"gradescope\.visibility", VISIBLE.__contains__, f"one of {', '.join(VISIBLE)}"),
+    (
+        r"sandbox\.packages",
+        lambda names: isinstance(names, list) and all(isinstance(n, str) and n for n in names),
+        "a list of names",
+    ),
+    (
+        r"extra\.[^.]+",
+        lambda row: isinstance(row, dict) and row.keys() == ROW,
+        "a table of part, points and title",
+    ),
+)
+
+
+def read_settings(root: Path) -> dict[str, Any]:
+    """settings.toml; InputError names the first key that is missing or has a wrong value."""
+    settings = read_toml(root, SETTINGS)
+    for name, keys in TABLES.items():
+        for key in keys:
+            if key not in settings.get(name, {}):
+                raise InputError(f"{SETTINGS} has no {name}.{key}")
+        settings.setdefault(name, {})
+    if unknown := sorted(settings.keys() - TABLES.keys()):
+        raise InputError(f"{SETTINGS} has an unknown table {unknown[0]}")
+    if unknown := sorted(settings["points"].keys() - {task.number for task in GRADED_TASKS}):
+        raise InputError(f"{SETTINGS} gives points to {unknown[0]}, which is not a task")
+    for key, value in with_keys(settings):
+        for pattern, fits, kind in RULES:
+            if re.fullmatch(pattern, key) and not fits(value):
+                raise InputError(f"{SETTINGS}: {key} is {value!r}, not {kind}")
+    return settings
+
+
+def with_keys(settings: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, Any]]:
+    """Every value with its key, as late.cost; tables, too."""
+    for name, value in settings.items():
+        yield f"{before}{name}", value
+        if isinstance(value, dict):
+            yield from with_keys(value, f"{before}{name}.")
 
 
 def course_tasks(settings: Mapping[str, Any]) -> list[GradedTask]:

@@ -9,7 +9,6 @@ the labels and the solution, so keep it private. The same source and secret give
 
 from __future__ import annotations
 
-import io
 import json
 import re
 import sys
@@ -25,13 +24,13 @@ from course.gradescope import results
 from course.grading.judging import predictions
 from course.grading.sandbox import packages
 from course.grading.sandbox.context import open_context
+from course.handout_repository import zipped
 from training.cli.flags import OneLineParser
 from training.cli.scripts import run_script
 from training.files.errors import InputError
 from training.files.writing import atomic_write
 
 HERE = Path(__file__).resolve().parent
-FIXED_DATE = (2020, 1, 1, 0, 0, 0)
 NOT_NEEDED = ("gold", "attacks")  # of course/
 TO_RUN = ("setup.sh", "run_autograder")
 
@@ -88,18 +87,6 @@ def all_files(part: int, gold: Sequence[Path], made: dict, options: str) -> dict
     return dict(sorted(files.items()))
 
 
-def zipped(files: dict[str, bytes]) -> bytes:
-    """A zip of files that only their owner may read; the two scripts can be run."""
-    content = io.BytesIO()
-    with zipfile.ZipFile(content, "w", zipfile.ZIP_DEFLATED) as archive:
-        for name, data in files.items():
-            info = zipfile.ZipInfo(name, FIXED_DATE)
-            info.external_attr = (0o100700 if name in TO_RUN else 0o100600) << 16
-            info.compress_type = zipfile.ZIP_DEFLATED
-            archive.writestr(info, data)
-    return content.getvalue()
-
-
 def main() -> None:
     """Write the zip."""
     parser = OneLineParser(description="Make the autograder's zip for Gradescope.")
@@ -116,7 +103,7 @@ def main() -> None:
     files = all_files(args.part, args.gold, made, args.pip)
     target = args.out / "autograder.zip"
     with atomic_write(target, "wb") as file:
-        file.write(zipped(files))
+        file.write(zipped(files, zipfile.ZIP_DEFLATED, 0o100600, executable=TO_RUN))
     print(f"{target}: {len(files)} files, {target.stat().st_size / 1e6:.1f} MB; keep it private")
 
 

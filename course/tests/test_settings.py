@@ -14,7 +14,7 @@ from training.files.errors import InputError
     ("old", "new", "fault"),
     [
         ("[points]", '[points]\n"3.1" = 2', "gives points to 3.1"),
-        ("[points]", '[points]\n"1.1" = "many"', "points of 1.1 are 'many', not a whole number"),
+        ("[points]", '[points]\n"1.1" = "many"', "points.1.1 is 'many', not a whole number"),
         ("[points]", "[point]", "unknown table point"),
         ("[points]", "[points", "cannot be read"),
         ("attempts = 1", "attempts = -1", "leaderboard.attempts is -1"),
@@ -23,7 +23,7 @@ from training.files.errors import InputError
         ("exceptions = {}", "exceptions = {a = 1.5}", "leaderboard.exceptions.a is 1.5"),
         ("approach = 20", "approach = nan", "manual.approach is nan"),
         ("packages = []", 'packages = "nltk"', "sandbox.packages is 'nltk', not a list of names"),
-        ("[extra]", "[extra]\nx = 3", "extra.x does not have part, points and title"),
+        ("[extra]", "[extra]\nx = 3", "extra.x is 3, not a table of part, points and title"),
         ("[extra]", '[extra]\nx = {part = 1, points = -1, title = ""}', "extra.x.points is -1"),
         ('part1 = ""', 'part1 = "1 Feb"', "late.part1 is '1 Feb', not a time such as 2027-02-01T"),
         ('part2 = ""', "part2 = 3", "late.part2 is 3, not a time"),
