@@ -6,7 +6,6 @@ All three are read, and their faults told in one line, before anything is graded
 from __future__ import annotations
 
 import csv
-import math
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -69,12 +68,14 @@ def read(
 def read_table(
     path: Path,
     columns: Sequence[str],
+    key: Sequence[str],
     fault: Callable[[Row], str],
     more: Sequence[str] = (),
 ) -> list[Row]:
-    """The lines of a CSV file by column.
+    """The lines of a CSV file by column, groups as their submissions are called.
 
     Args:
+        key: columns that no two lines have alike.
         fault: what is wrong with a line, with a remedy; "" if nothing is.
         more: columns that may follow.
 
@@ -92,21 +93,30 @@ def read_table(
     head = [cell.lower() for cell in numbered[0][1]] if numbered else []
     if head not in ([*columns], [*columns, *more]):
         raise InputError(f"{path}, row 1 is not the header {','.join(columns)}")
-    rows = []
+    rows: dict[tuple[str, ...], Row] = {}
     for number, cells in numbered[1:]:
         if not any(cells):
             continue
         row = dict(zip(head, cells, strict=False))
-        message = f"{len(cells)} cells instead of {len(head)}; put a cell with commas in quotes"
-        if message := message if len(cells) != len(head) else fault(row):
+        if row.get("group"):
+            row["group"] = student_id(row["group"])
+        this = tuple(row.get(name, "") for name in key)
+        if len(cells) != len(head):
+            message = f"{len(cells)} cells instead of {len(head)}; put a cell with commas in quotes"
+        elif this in rows:
+            message = (
+                f"{' and '.join(key)} {', '.join(this)} are there twice; remove one of the two"
+            )
+        else:
+            message = fault(row)
+        if message:
             raise InputError(clean(f"{path}, row {number}: {message}"))
-        rows.append(row)
-    return rows
+        rows[this] = row
+    return list(rows.values())
 
 
 def read_marks(path: Path, students: Collection[str], limits: Mapping[str, int]) -> Marks:
     """Points and comments; a line without points is a row that is not marked yet."""
-    seen: set[tuple[str, str]] = set()
 
     def fault(line: Row) -> str:
         student, row, points = line["student"], line["row"], line["points"]
@@ -114,55 +124,44 @@ def read_marks(path: Path, students: Collection[str], limits: Mapping[str, int])
             return f"no submission of {student!r}; correct the name"
         if row not in limits:
             return f"no row {row!r}; there are {', '.join(limits) or 'none in settings.toml'}"
-        if (student, row) in seen:
-            return f"{row} of {student} is there twice; remove one of the two"
-        seen.add((student, row))
         try:
-            value = float(points or 0)
+            fits = 0 <= float(points or 0) <= limits[row]  # not so where it is nan
         except ValueError:
-            value = math.nan
-        if not 0 <= value <= limits[row]:  # also where it is nan
-            return f"{points!r} is not a number from 0 to {limits[row]}, which {row} can have"
-        return ""
+            fits = False
+        return (
+            ""
+            if fits
+            else f"{points!r} is not a number from 0 to {limits[row]}, which {row} can have"
+        )
 
     return {
         (line["student"], line["row"]): (float(line["points"]), line["comment"])
-        for line in read_table(path, MARKS, fault)
+        for line in read_table(path, MARKS, ("student", "row"), fault)
         if line["points"]
     }
 
 
 def read_roster(path: Path) -> list[Member]:
     """Every student with their group; groups may be there that have not handed in."""
-    seen: set[str] = set()
 
     def fault(line: Row) -> str:
         if empty := [name for name in ROSTER if not line[name]]:
             return f"no {empty[0]}; fill it in"
-        if line["id"] in seen:
-            return f"the id {line['id']!r} is there twice; remove one of the two"
-        seen.add(line["id"])
         number = line.get(PARTICIPANT, "")
-        return (
-            f"{PARTICIPANT} {number!r} is not a number" if number and not number.isdecimal() else ""
-        )
+        wrong = number and not number.isdecimal()
+        return f"{PARTICIPANT} {number!r} is not a number" if wrong else ""
 
-    lines = read_table(path, ROSTER, fault, more=(PARTICIPANT,))
-    return [Member(**{**line, "group": student_id(line["group"])}) for line in lines]
+    lines = read_table(path, ROSTER, ("id",), fault, more=(PARTICIPANT,))
+    return [Member(**line) for line in lines]
 
 
 def read_times(path: Path, groups: Collection[str]) -> dict[str, float]:
     """When each group handed in, in seconds since 1970."""
-    seen: set[str] = set()
 
     def fault(line: Row) -> str:
-        group = student_id(line["group"])
-        if group not in groups:
+        if line["group"] not in groups:
             return f"no submission of {line['group']!r}; correct the name"
-        if group in seen:
-            return f"{group} is there twice; remove one of the two"
-        seen.add(group)
         return "" if moment(line["time"]) else f"{line['time']!r} is not a time such as {EXAMPLE}"
 
-    lines = read_table(path, TIMES, fault)
-    return {student_id(line["group"]): moment(line["time"]).timestamp() for line in lines}
+    lines = read_table(path, TIMES, ("group",), fault)
+    return {line["group"]: moment(line["time"]).timestamp() for line in lines}

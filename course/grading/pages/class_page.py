@@ -1,4 +1,4 @@
-"""What staff read about the class: staff.html and statistics.csv.
+"""What staff read about the class: staff.html, grades.csv and statistics.csv.
 
 It shows what results hold and computes no verdict. Every text passes ``clean``.
 """
@@ -11,8 +11,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from markupsafe import Markup
 
+from course.grading.pages.leaderboard import scores_of
 from course.grading.pages.output import (
     TEMPLATES,
     Column,
@@ -39,6 +41,10 @@ STATUSES = (
 )
 # Of a histogram: bars besides that of full points, and the highest one's height
 BARS, HIGH = 10, 34
+
+
+# ---------------------------------------------------------------------------------------------
+# A line a task
 
 
 def class_rows(results: Iterable[Result]) -> list[dict[str, Any]]:
@@ -74,10 +80,9 @@ def class_rows(results: Iterable[Result]) -> list[dict[str, Any]]:
 def in_words(entry: Mapping[str, Any]) -> list[str]:
     """The first sentence about each mistake of a task, or its name."""
     hints = [*entry.get("hints", []), *[""] * len(entry["mistakes"])]
-    pairs = zip(entry["mistakes"], hints, strict=False)
     return [
         clean(re.split(r"(?<=[.!?])\s", hint)[0] or name.replace("_", " "), 200)
-        for name, hint in pairs
+        for name, hint in zip(entry["mistakes"], hints, strict=False)
     ]
 
 
@@ -87,19 +92,15 @@ def bars(points: Sequence[float], most: float) -> list[dict[str, Any]]:
     Returns:
         of each bar: from and to in points, how many, and its height up to HIGH.
     """
-    edges = [most * number / BARS for number in range(BARS + 1)]
-    places = Counter(
-        min(int(BARS * value / most + 1e-9), BARS) if most else BARS for value in points
-    )
-    highest = max(places.values(), default=1)
+    edges = np.linspace(0, most, BARS + 1)
+    counts, _ = np.histogram(points, [*(edges - 1e-9), np.inf])
+    heights = (HIGH * counts / counts.max()).round(1)
+    bounds = zip(edges.tolist(), [*edges[1:].tolist(), most], strict=True)
     return [
-        {
-            "from": edges[i],
-            "to": edges[min(i + 1, BARS)],
-            "count": places[i],
-            "height": round(HIGH * places[i] / highest, 1),
-        }
-        for i in range(BARS + 1)
+        {"from": low, "to": high, "count": count, "height": height}
+        for (low, high), count, height in zip(
+            bounds, counts.tolist(), heights.tolist(), strict=True
+        )
     ]
 
 
@@ -131,80 +132,89 @@ def task_section(results: Sequence[Result], rows: Iterable[Mapping[str, Any]]) -
     return "Tasks", overview(results), Markup(html)
 
 
-def look_section(results: Sequence[Result], look: Mapping[str, Sequence[str]]) -> Section:
-    """What staff should look at before they believe a result."""
-    rows = [
-        {"student": student, "page": address(student), "look": "; ".join(look[student])}
-        for student in (result["student"] for result in results)
-        if student in look
-    ]
-    columns = [Column("student", "Group", "key", link="page"), Column("look", "Why", "long")]
-    text = "No verdict, and no point depends on it: open the submission, ask the group."
-    return "To look at", text, table(columns, rows, "To look at")
-
-
-def address(student: str) -> str:
-    """The address of a submission's feedback, seen from OUT."""
-    return f"feedback/{student}.html"
-
-
-def student_section(results: Sequence[Result]) -> Section:
-    """Every submission with its points, and why it has none."""
-    rows = []
-    for result in results:
-        sheet = result["sheet"]
-        notes = [result.get("why", "")]
-        notes += [f"no mark for {', '.join(sheet.unmarked)}"] if sheet and sheet.unmarked else []
-        notes += [f"notes: {len(result['notes'])}"] if result.get("notes") else []
-        late = result.get("late") or {}
-        rows.append(
-            {
-                "student": result["student"],
-                "page": address(result["student"]),
-                "status": result["status"],
-                "points": sheet and sheet.total,
-                "of": sheet and sheet.maximum,
-                "late": late.get("days"),
-                "seconds": result.get("seconds"),
-                "layers": ", ".join(result.get("layers", [])),
-                "notes": "; ".join(filter(None, notes)),
-            }
-        )
-    columns = [
-        Column("points", "Points", "points"),
-        Column("of", "Of", "points"),
-        Column("student", "Group", "key", link="page"),
-        Column("status", "Status"),
-        Column("late", "Days late", "count"),
-        Column("seconds", "Seconds", "seconds"),
-        Column("notes", "Notes", "long"),
-    ]
-    if all(row["late"] is None for row in rows):
-        columns = [column for column in columns if column.key != "late"]
-    text = "Missing manual marks count in neither number. Layers of the sandbox: " + (
-        "; ".join(sorted({row["layers"] for row in rows if row["layers"]})) or "none"
-    )
-    return "Submissions", text, table(columns, rows, "Submissions")
-
-
 def write_statistics(
     out: Path, results: Sequence[Result], rows: Sequence[Mapping[str, Any]]
 ) -> None:
     """OUT/statistics.csv: rows as class_rows gives them, one a task, and one for all."""
     sheets = [result["sheet"] for result in results if result["status"] == "graded"]
-    rows = [*rows]
-    if sheets:
+    together = {
+        "task": "all",
+        "graded": len(sheets),
+        "mean points": sum(sheet.total for sheet in sheets) / max(1, len(sheets)),
+        "of": max((sheet.maximum for sheet in sheets), default=0),
+        "common mistakes": overview(results),
+    }
+    columns = ["task", "title", "graded", *STATUSES, "mean points", "of", "common mistakes"]
+    write_csv(out / "statistics.csv", columns, [*rows, together])
+
+
+# ---------------------------------------------------------------------------------------------
+# A line a submission
+
+
+def submission_rows(results: Iterable[Result]) -> list[dict[str, Any]]:
+    """Points in all and by row; whom the grader failed has no points, not zero."""
+    rows = []
+    for result in results:
+        sheet, late, scores = result["sheet"], result["late"] or {}, scores_of(result)
         rows.append(
             {
-                "task": "all",
-                "graded": len(sheets),
-                "mean points": sum(sheet.total for sheet in sheets) / len(sheets),
-                "of": max(sheet.maximum for sheet in sheets),
-                "common mistakes": overview(results),
+                **({row.id: row.points for row in sheet.rows} if sheet else {}),
+                **{key: scores[key]["value"] for key in scores if key.endswith("-test")},
+                "student": result["student"],
+                "page": f"feedback/{result['student']}.html",
+                "part": result.get("part"),
+                "status": result["status"],
+                "points": sheet and sheet.total,
+                "of graded rows": sheet and sheet.maximum,
+                "rows without a mark": ", ".join(sheet.unmarked) or None if sheet else None,
+                "handed in": late.get("handed_in"),
+                "days late": late.get("days"),
+                "seconds": result.get("seconds"),
+                "why": result.get("why") or None,
+                "sha256": result.get("sha256", ""),
             }
         )
-    columns = ["task", "title", "graded", *STATUSES, "mean points", "of", "common mistakes"]
-    write_csv(out / "statistics.csv", columns, rows)
+    return rows
+
+
+def write_grades(out: Path, results: Sequence[Result], rows: Sequence[Mapping[str, Any]]) -> None:
+    """OUT/grades.csv: rows as submission_rows gives them."""
+    sheets = [result["sheet"] for result in results if result["sheet"]]
+    ids = dict.fromkeys(row.id for sheet in sheets for row in sheet.rows)
+    tests = dict.fromkeys(key for row in rows for key in row if key.endswith("-test"))
+    columns = ["student", "part", "status", "points", "of graded rows", "rows without a mark"]
+    columns += ["handed in", "days late", *ids, *tests, "seconds", "why", "sha256"]
+    write_csv(out / "grades.csv", columns, rows)
+
+
+def student_section(rows: Sequence[Mapping[str, Any]]) -> Section:
+    """Every submission with its points, and why it has none."""
+    columns = [
+        Column("points", "Points", "points"),
+        Column("of graded rows", "Of", "points"),
+        Column("student", "Group", "key", link="page"),
+        Column("status", "Status"),
+        Column("days late", "Days late", "count"),
+        Column("seconds", "Seconds", "seconds"),
+        Column("rows without a mark", "Without a mark", "long"),
+        Column("why", "Why", "long"),
+    ]
+    used = [column for column in columns if any(row[column.key] is not None for row in rows)]
+    text = "Missing manual marks count in neither number."
+    return "Submissions", text, table(used, rows, "Submissions")
+
+
+def look_section(results: Sequence[Result], look: Mapping[str, Sequence[str]]) -> Section:
+    """What staff should look at before they believe a result."""
+    students = [result["student"] for result in results if result["student"] in look]
+    rows = [
+        {"student": student, "page": f"feedback/{student}.html", "look": "; ".join(look[student])}
+        for student in students
+    ]
+    columns = [Column("student", "Group", "key", link="page"), Column("look", "Why", "long")]
+    text = "No verdict, and no point depends on it: open the submission, ask the group."
+    return "To look at", text, table(columns, rows, "To look at")
 
 
 def write(
@@ -214,14 +224,15 @@ def write(
     look: Mapping[str, Sequence[str]] | None = None,
     more: Iterable[Section] = (),
 ) -> None:
-    """OUT/staff.html: tasks, submissions, and the sections that other parts made.
+    """The tables, and OUT/staff.html with the sections that other parts made.
 
     Args:
         look: what to look at, by student.
     """
-    rows = class_rows(results)
-    write_statistics(out, results, rows)
-    sections = [task_section(results, rows), look_section(results, look or {})]
-    sections.append(student_section(results))
+    tasks, submissions = class_rows(results), submission_rows(results)
+    write_statistics(out, results, tasks)
+    write_grades(out, results, submissions)
+    sections = [task_section(results, tasks), look_section(results, look or {})]
+    sections.append(student_section(submissions))
     lead = f"Not for students. {course['term']}".strip()
     write_text(out / "staff.html", page(f"{course['name']}: the class", lead, [*sections, *more]))

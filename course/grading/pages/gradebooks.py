@@ -1,4 +1,4 @@
-"""Tables of grades: grades.csv for staff, and what Canvas and Moodle read, a row a student.
+"""Gradebooks: what Canvas and Moodle read, a row a student.
 
 Canvas takes a CSV whose first line begins with Student, ID, SIS User ID, SIS Login ID, Section; a
 line of "Points Possible" may follow. It looks for a student by the first of the three ids that it
@@ -16,42 +16,11 @@ from pathlib import Path
 from typing import Any
 
 from course.grading.intake.lists import Member
-from course.grading.pages.leaderboard import scores_of
 from course.grading.pages.output import clean, write_csv, write_text
 
 Result = Mapping[str, Any]
 CANVAS = ["Student", "ID", "SIS User ID", "SIS Login ID", "Section"]
 MOODLE = ["ID number", "Full name"]
-
-
-def write_grades(out: Path, results: Sequence[Result]) -> None:
-    """OUT/grades.csv: a row a submission; whom the grader failed has no points, not zero."""
-    table, ids, tests = [], {}, {}
-    for result in results:
-        sheet, late = result["sheet"], result["late"] or {}
-        points = {row.id: row.points for row in sheet.rows} if sheet else {}
-        test = {k: v["value"] for k, v in scores_of(result).items() if k.endswith("-test")}
-        ids, tests = ids | dict.fromkeys(points), tests | dict.fromkeys(test)
-        table.append(
-            {
-                **points,
-                **test,
-                "student": result["student"],
-                "part": result.get("part"),
-                "status": result["status"],
-                "points": sheet and sheet.total,
-                "of graded rows": sheet and sheet.maximum,
-                "rows without a mark": ", ".join(sheet.unmarked) if sheet else "",
-                "handed in": late.get("handed_in"),
-                "days late": late.get("days"),
-                "seconds": result.get("seconds"),
-                "why": result.get("why", ""),
-                "sha256": result.get("sha256", ""),
-            }
-        )
-    columns = ["student", "part", "status", "points", "of graded rows", "rows without a mark"]
-    columns += ["handed in", "days late", *ids, *tests, "seconds", "why", "sha256"]
-    write_csv(out / "grades.csv", columns, table)
 
 
 def write_by_student(

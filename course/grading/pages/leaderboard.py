@@ -46,11 +46,24 @@ MEANING = {
     2: "Accuracy of SST and of paraphrases, Pearson's correlation of STS. Overall = (SST + "
     "paraphrases + (STS + 1) / 2) / 3; the plain mean of the three is what older years showed.",
 }
-VIEWS = {  # which rows of the test data, for whom
-    "public": "Test, public half",
-    "private": "Test, private half",
-    "value": "Test, all rows",
+VIEWS = {  # which rows: what heads their table, and a sentence about them
+    "public": (
+        "Test, public half",
+        "A fixed secret half of the test rows; the other half is kept for the grade.",
+    ),
+    "private": (
+        "Test, private half",
+        "The half of the test rows that no student ever sees a score of.",
+    ),
+    "value": ("Test, all rows", "Both halves together."),
+    "dev": ("Dev, all rows", "From each group's latest submission."),
 }
+FOR_STUDENTS = ("public", "dev")
+ON_TEST = (
+    "Only the first submissions of a group count on test ({} unless agreed otherwise), later ones "
+    "on dev only. A rank such as 2–5: with other test sentences the group might be second or fifth "
+    "(paired bootstrap, 95 %); whose ranks overlap are equally good."
+)
 
 
 # ---------------------------------------------------------------------------------------------
@@ -61,13 +74,11 @@ def scores_of(result: Result) -> dict[str, dict[str, float | None]]:
     """A result's predictions by [option-]data-split; those with faults are left out."""
     scores = {}
     for entry in result.get("predictions", []):
-        if entry.get("value") is None:
-            continue
-        option = entry.get("option") or ""
-        key = "-".join(filter(None, (option, entry["data"], entry["split"])))
-        scores[key] = {view: entry.get(view) for view in VIEWS}
-        if "predicted" in entry:
-            scores[key]["predicted"] = entry["predicted"]
+        if entry.get("value") is not None:
+            key = "-".join(filter(None, (entry.get("option"), entry["data"], entry["split"])))
+            scores[key] = {view: entry.get(view) for view in ("value", "public", "private")}
+            if "predicted" in entry:
+                scores[key]["predicted"] = entry["predicted"]
     return scores
 
 
@@ -116,8 +127,10 @@ def graded_later(out: Path, times: Mapping[str, float]) -> set[str]:
     }
 
 
-def add_to_history(path: Path, results: Iterable[Result], times: Mapping[str, float]) -> int:
-    """Append every graded submission that is not there yet; how many were.
+def add_to_history(
+    path: Path, results: Iterable[Result], times: Mapping[str, float]
+) -> list[dict[str, Any]]:
+    """Append every graded submission that is not there yet; the whole history.
 
     Args:
         times: when each student's file reached the collecting system, in seconds since 1970;
@@ -125,21 +138,27 @@ def add_to_history(path: Path, results: Iterable[Result], times: Mapping[str, fl
     """
     history = read_history(path)
     seen = len(history)
-    known = {_identity(entry) for entry in history}
+    known = {identity(entry) for entry in history}
     for result in results:
-        if result["status"] == "graded" and _identity(result) not in known:
-            known.add(_identity(result))
+        if result["status"] == "graded" and identity(result) not in known:
+            known.add(identity(result))
             when = datetime.fromtimestamp(times[result["student"]], UTC)
             entry = {key: result[key] for key in ("student", "part", "sha256")}
             entry |= {"time": when.isoformat(timespec="seconds"), "scores": scores_of(result)}
             history.append(entry)
     if len(history) > seen:
         write_text(path, "".join(f"{json.dumps(entry)}\n" for entry in history))
-    return len(history) - seen
+    return history
 
 
-def _identity(entry: Mapping[str, Any]) -> tuple:
+def identity(entry: Mapping[str, Any]) -> tuple:
+    """What two entries of the same submission share."""
     return entry["student"], entry["part"], entry["sha256"]
+
+
+def attempts_of(student: str, board: Settings) -> int:
+    """How many submissions of a group count on test."""
+    return board["exceptions"].get(student, board["attempts"])
 
 
 def attempts_on_test(
@@ -156,15 +175,10 @@ def attempts_on_test(
     return own[: attempts_of(result["student"], board)], len(own)
 
 
-def attempts_of(student: str, board: Settings) -> int:
-    """How many submissions of a group count on test."""
-    return board["exceptions"].get(student, board["attempts"])
-
-
 def counts_on_test(result: Result, history: Iterable[Mapping], board: Settings) -> bool:
     """Whether the test scores of this very submission may be shown to its group."""
     counting, _ = attempts_on_test(history, result, board)
-    return result["sha256"] in {entry["sha256"] for entry in counting}
+    return identity(result) in map(identity, counting)
 
 
 # ---------------------------------------------------------------------------------------------
@@ -178,11 +192,10 @@ def scores_on_test(
     counting, seen = attempts_on_test(history, result, board)
     if not counting:
         return {}, ""
-    same = counting[-1]["sha256"] == result["sha256"]
     # graded again, perhaps with corrected labels, the present result is the better one
-    scores = scores_of(result) if same else counting[-1]["scores"]
-    later = seen > len(counting)
-    return scores, f"{len(counting)} of {seen}; later ones: dev" if later else ""
+    same = identity(counting[-1]) == identity(result)
+    later = f"{len(counting)} of {seen}; later ones: dev" if seen > len(counting) else ""
+    return scores_of(result) if same else counting[-1]["scores"], later
 
 
 def standings(
@@ -199,24 +212,23 @@ def standings(
     Of test data with labels "places" are those that the score allows, as 2–5.
 
     Args:
-        view: "dev", or which rows of the test data: a key of VIEWS.
+        view: a key of VIEWS.
         board: [leaderboard] of settings.toml.
         names: under which groups are shown; ties are in their order.
     """
-    rows, scores_of_rows = [], []
+    rows, scores_of_rows, split = [], [], "dev" if view == "dev" else "test"
     for result in results:
         if result["part"] != part or result["status"] != "graded":
             continue
-        if view == "dev":
+        if split == "dev":
             scores, note = scores_of(result), ""
-            row = figures(scores, part, "dev", "value")
         else:
             scores, note = scores_on_test(result, history, board)
-            row = figures(scores, part, "test", view)
+        row = figures(scores, part, split, "value" if split == "dev" else view)
         student = (names or {}).get(result["student"], result["student"])
         rows.append({"student": student, "note": note, **row})
         scores_of_rows.append(scores)
-    if gold and view != "dev":
+    if gold and split == "test":
         for number, places in ranking.places_of(scores_of_rows, part, view, gold).items():
             first, last = places
             rows[number]["places"] = f"{first}–{last}" if last > first else f"{first}"
@@ -230,60 +242,16 @@ def standings(
     return rows
 
 
-def sections(
-    results: Sequence[Result],
-    history: Sequence[Mapping],
-    board: Settings,
-    names: Mapping[str, str] | None,
-    gold: Labels | None = None,
-) -> list[tuple[str, str, str, list[dict]]]:
-    """(heading, text, HTML, rows) of every table that students, or staff, may see.
-
-    Args:
-        names: the pseudonyms under which students see each other; None: for staff.
-    """
-    tables = []
-    parts = sorted({result["part"] for result in results})
-    for part in parts:
-        for view in [*(VIEWS if names is None else ["public"]), "dev"]:
-            rows = standings(results, history, part, view, board, gold, names)
-            if names is not None:  # who has no score is nobody else's business
-                rows = [row for row in rows if any(row[key] is not None for key in COLUMNS[part])]
-            title = VIEWS.get(view, "Dev, all rows")
-            heading = f"Part {part}: {title}" if len(parts) > 1 else title
-            html = table(_columns(part, rows), rows, heading)
-            tables.append((heading, _explained(part, view, board), html, rows))
-    return tables
-
-
-def _columns(part: int, rows: Sequence[Mapping[str, Any]]) -> list[Column]:
+def columns_of(part: int, rows: Sequence[Mapping[str, Any]]) -> list[Column]:
+    """Those in which any row has something."""
     main, *others = COLUMNS[part]
-    columns = [
-        Column("places", "Rank", "rank"),
-        Column(main, COLUMNS[part][main], "score", bar=True),
-    ]
+    columns = [Column("places", "Rank", "rank")]
+    columns += [Column(main, COLUMNS[part][main], "score", bar=True)]
     columns += [Column("student", "Group", "key")]
     used = [key for key in others if any(row[key] is not None for row in rows)]
     columns += [Column(key, COLUMNS[part][key], "score") for key in used]
     noted = any(row["note"] for row in rows)
     return columns + ([Column("note", "Submission")] if noted else [])
-
-
-def _explained(part: int, view: str, board: Settings) -> str:
-    if view == "dev":
-        return f"{MEANING[part]} From each group's latest submission."
-    attempts = board["attempts"]
-    many = "submission counts" if attempts == 1 else f"{attempts} submissions count"
-    half = {
-        "public": "A fixed secret half of the test rows; the other half is kept for the grade.",
-        "private": "The half of the test rows that no student ever sees a score of.",
-        "value": "Both halves together.",
-    }[view]
-    limit = f"A group's first {many} on test, later ones on dev only."
-    return (
-        f"{MEANING[part]} {half} {limit} A rank such as 2–5: with other test sentences the group "
-        "might be second or fifth (paired bootstrap, 95 %); whose ranks overlap are equally good."
-    )
 
 
 def write_all(
@@ -304,20 +272,29 @@ def write_all(
         names: pseudonyms by student; who has none is shown by name.
         gold: labels, for ranks with intervals.
     """
-    add_to_history(out / HISTORY, results, times)
-    history = read_history(out / HISTORY)
+    history = add_to_history(out / HISTORY, results, times)
     board, course = settings["leaderboard"], settings["course"]
-    groups = len({result["student"] for result in results})
-    for name, shown in (("leaderboard", names), ("staff-leaderboard", None)):
-        tables = sections(results, history, board, shown, gold)
-        lead = f"{course['term']} · {groups} groups".removeprefix(" · ")
-        if shown is None:
-            lead = f"Not for students: holds the private half. {lead}"
-        html = page(f"{course['name']}: leaderboard", lead, [section[:3] for section in tables])
+    lead = f"{course['term']} · {len(results)} groups".removeprefix(" · ")
+    parts = sorted({result["part"] for result in results})
+    keys = [key for part in parts for key in COLUMNS[part]]
+    for staff, name in ((False, "leaderboard"), (True, "staff-leaderboard")):
+        sections, lines = [], []
+        for part, view in ((part, view) for part in parts for view in VIEWS):
+            if not staff and view not in FOR_STUDENTS:
+                continue
+            rows = standings(results, history, part, view, board, gold, None if staff else names)
+            if not staff:  # who has no score is nobody else's business
+                rows = [row for row in rows if any(row[key] is not None for key in COLUMNS[part])]
+            heading, about = VIEWS[view]
+            text = f"{MEANING[part]} {about}"
+            if view != "dev":
+                text += f" {ON_TEST.format(board['attempts'])}"
+            sections.append((heading, text, table(columns_of(part, rows), rows, heading)))
+            lines += [{"table": heading, **row} for row in rows]
+        secret = "Not for students: holds the private half. " if staff else ""
+        html = page(f"{course['name']}: leaderboard", secret + lead, sections)
         write_text(out / f"{name}.html", html)
-        rows = [{"table": heading, **row} for heading, _, _, rows in tables for row in rows]
-        keys = [key for part in sorted({r["part"] for r in results}) for key in COLUMNS[part]]
-        write_csv(out / f"{name}.csv", ["table", "rank", "places", "student", *keys, "note"], rows)
+        write_csv(out / f"{name}.csv", ["table", "rank", "places", "student", *keys, "note"], lines)
     return {
         result["student"]
         for result in results

@@ -11,6 +11,7 @@ from course.grading.intake import deadlines
 from course.grading.intake.lists import Lists
 from course.grading.judging.predictions import Gold
 from course.grading.pages import class_page, gradebooks, leaderboard, pseudonyms, reports
+from course.grading.pages.output import clean
 from course.grading.pages.review import to_look_at
 
 Result = Mapping[str, Any]
@@ -44,10 +45,13 @@ def write_all(
     on_test = leaderboard.write_all(out, known, settings, times, names, gold)
     results = [completed(result, settings, times, lists, names) for result in results]
     feedback_pages = reports.write_feedback(out, results, on_test)
-    gradebooks.write_grades(out, results)
     look = to_look_at(results, settings["look"])
     class_page.write(out, results, settings["course"], look, more)
-    messages = reports.unmarked(results)
+    messages = [
+        clean(f"{result['student']}: {gradebooks.unsettled(result)}")
+        for result in results
+        if result["sheet"] and result["sheet"].unmarked
+    ]
     if lists.roster and known:
         part = known[0]["part"]
         title = f"{settings['course']['name']} part {part}"

@@ -29,15 +29,6 @@ SAYS = {
 }
 
 
-def unmarked(results: Iterable[Result]) -> list[str]:
-    """A line for each graded student with rows without a mark."""
-    return [
-        f"{clean(result['student'])}: no mark yet for {', '.join(result['sheet'].unmarked)}"
-        for result in results
-        if result["sheet"] and result["sheet"].unmarked
-    ]
-
-
 # ---------------------------------------------------------------------------------------------
 # Feedback
 
