@@ -104,9 +104,7 @@ def read_table(
         if len(cells) != len(head):
             message = f"{len(cells)} cells instead of {len(head)}; put a cell with commas in quotes"
         elif this in rows:
-            message = (
-                f"{' and '.join(key)} {', '.join(this)} are there twice; remove one of the two"
-            )
+            message = f"{', '.join(this)} is there twice; remove one of the two"
         else:
             message = fault(row)
         if message:
@@ -128,11 +126,8 @@ def read_marks(path: Path, students: Collection[str], limits: Mapping[str, int])
             fits = 0 <= float(points or 0) <= limits[row]  # not so where it is nan
         except ValueError:
             fits = False
-        return (
-            ""
-            if fits
-            else f"{points!r} is not a number from 0 to {limits[row]}, which {row} can have"
-        )
+        wrong = f"{points!r} is not a number from 0 to {limits[row]}, which {row} can have"
+        return "" if fits else wrong
 
     return {
         (line["student"], line["row"]): (float(line["points"]), line["comment"])
