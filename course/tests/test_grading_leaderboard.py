@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from made_results import prediction
+from made_results import result as raw_result
 from markupsafe import escape
 
 from course.grading.judging import predictions
@@ -27,30 +29,17 @@ ONE = {"attempts": 1, "exceptions": {}}
 COURSE = {"course": {"name": "minBERT", "term": "Winter"}, "leaderboard": ONE}
 
 
-def entry(data, split, value, option="", public=None, private=None) -> dict:
-    halves = {
-        "public": value if public is None else public,
-        "private": value if private is None else private,
-    }
-    return {"data": data, "split": split, "option": option, "value": value, **halves}
-
-
 def result(student, sst=0.5, para=0.7, sts=0.6, sha256="1", split="test", **more) -> dict:
+    """A submission of part 2."""
     scores = {"sst": sst, "para": para, "sts": sts}
-    entries = [entry(data, split, value, **more) for data, value in scores.items()]
-    return {
-        "student": student,
-        "part": 2,
-        "sha256": sha256,
-        "status": "graded",
-        "predictions": entries,
-    }
+    entries = [prediction(split, v, data, option="", **more) for data, v in scores.items()]
+    return raw_result(student, (), entries, part=2, sha256=sha256)
 
 
 def history_of(path, *results) -> list[dict]:
     """Each result was handed in an hour after the one before."""
-    for hour, one in enumerate(results):
-        add_to_history(path, [one], {one["student"]: 3600.0 * hour})
+    for hour, submission in enumerate(results):
+        add_to_history(path, [submission], {submission["student"]: 3600.0 * hour})
     return read_history(path)
 
 
@@ -72,21 +61,11 @@ def test_overall_is_the_contract_s_and_the_mean_that_of_older_years():
 
 
 def test_ties_share_a_rank_and_the_missing_have_none(history):
-    found = [
-        result("d", 0.1),
-        result("c", 0.5),
-        result("b", 0.5004),
-        result("a", 0.9),
-        result("e", None),
-    ]
-    rows = standings(found, history_of(history, *found), 2, "value", ONE)
-    assert [(row["rank"], row["student"]) for row in rows] == [
-        (1, "a"),
-        (2, "b"),
-        (2, "c"),
-        (4, "d"),
-        (None, "e"),
-    ]
+    scores = {"d": 0.1, "c": 0.5, "b": 0.5004, "a": 0.9, "e": None}
+    results = [result(name, sst) for name, sst in scores.items()]
+    rows = standings(results, history_of(history, *results), 2, "value", ONE)
+    ranks = [(1, "a"), (2, "b"), (2, "c"), (4, "d"), (None, "e")]
+    assert [(row["rank"], row["student"]) for row in rows] == ranks
 
 
 def test_halves_dev_and_test_stay_apart(history):
@@ -107,24 +86,21 @@ def test_halves_dev_and_test_stay_apart(history):
 
 def test_history_grows_by_each_submission_once(history):
     first, second = result("a"), result("a", 0.6, sha256="2")
-    assert add_to_history(history, [first], {"a": 0.0}) == 1
+    add_to_history(history, [first], {"a": 0.0})
     before = history.read_bytes()
-    assert add_to_history(history, [first, first], {"a": 50.0}) == 0
+    add_to_history(history, [first, first], {"a": 50.0})
     assert history.read_bytes() == before
-    assert add_to_history(history, [second, result("b")], {"a": 60.0, "b": 0.0}) == 2
+    seen = add_to_history(history, [second, result("b")], {"a": 60.0, "b": 0.0})
     assert history.read_bytes().startswith(before)
-    kept = read_history(history)
-    assert [(one["student"], one["sha256"]) for one in kept] == [("a", "1"), ("a", "2"), ("b", "1")]
-    assert kept[1]["time"] == "1970-01-01T00:01:00+00:00"
-    assert kept[1]["scores"]["sst-test"] == {"public": 0.6, "private": 0.6, "value": 0.6}
-
-
-def test_a_line_broken_off_is_written_again(history):
-    history_of(history, result("a"), result("b"))
+    assert read_history(history) == seen
+    assert [(s["student"], s["sha256"]) for s in seen] == [("a", "1"), ("a", "2"), ("b", "1")]
+    assert seen[1]["time"] == "1970-01-01T00:01:00+00:00"
+    assert seen[1]["scores"]["sst-test"] == {"public": 0.6, "private": 0.6, "value": 0.6}
+    # a line that was broken off is written again
     history.write_bytes(history.read_bytes()[:-30] + b"\n[]\n3\n\0\n")
-    assert [one["student"] for one in read_history(history)] == ["a"]
-    assert add_to_history(history, [result("b"), result("c")], {"b": 1.0, "c": 1.0}) == 2
-    assert [one["student"] for one in read_history(history)] == ["a", "b", "c"]
+    assert [s["student"] for s in read_history(history)] == ["a", "a"]
+    add_to_history(history, [result("b"), result("c")], {"b": 1.0, "c": 1.0})
+    assert [s["student"] for s in read_history(history)] == ["a", "a", "b", "c"]
 
 
 def test_only_the_first_submissions_count_on_test(history):
@@ -150,8 +126,7 @@ def test_which_submissions_use_up_an_attempt(history):
     faulty["predictions"] += result("a", split="dev")["predictions"]
     late["sha256"] = "late"
     for submission, time in ((late, 9000.0), (faulty, 5.0), (early, 10.0)):
-        add_to_history(history, [submission], {"a": time})
-    seen = read_history(history)
+        seen = add_to_history(history, [submission], {"a": time})
     assert standings([late], seen, 2, "public", ONE)[0]["sst"] == 0.2
     assert standings([result("a", 0.6)], seen, 2, "public", ONE)[0]["sst"] == 0.6
     assert counts_on_test(early, seen, ONE)
@@ -175,27 +150,24 @@ def right_in(gold: Gold, wrong: Sequence[int]) -> dict:
     """An entry of predictions that are right but in some rows."""
     values = gold.labels.copy()
     values[list(wrong)] = (values[list(wrong)] + 1) % (gold.classes or 2)
-    entry = {"data": gold.data, "split": "test", "predicted": predictions.packed(values, gold)}
-    return entry | {"option": "finetune", **predictions.measure(values, b"", gold)}
-
-
-def with_wrong(student: str, gold: Gold, wrong: Sequence[int]) -> dict:
-    return result(student) | {"part": 1, "predictions": [right_in(gold, wrong)]}
+    measured = predictions.measure(values, b"", gold)
+    return prediction("test", data=gold.data, predicted=predictions.packed(values, gold)) | measured
 
 
 def test_scores_that_chance_may_exchange_share_their_places(history):
     gold = labels("sst")
-    found = [
-        with_wrong("a", gold, range(488)),  # 0.512
-        with_wrong("b", gold, range(400, 886)),  # 0.514: wrong elsewhere
-        with_wrong("c", gold, range(600)),  # 0.400
-        with_wrong("d", gold, range(10)),
-    ]
-    seen = history_of(history, *found)
-    rows = standings(found, seen, 1, "value", ONE, {("sst", "test"): gold})
+    wrong = {  # accuracy 0.512, 0.514 with others wrong, 0.400, 0.990
+        "a": range(488),
+        "b": range(400, 886),
+        "c": range(600),
+        "d": range(10),
+    }
+    results = [raw_result(name, (), [right_in(gold, rows)]) for name, rows in wrong.items()]
+    seen = history_of(history, *results)
+    rows = standings(results, seen, 1, "value", ONE, {("sst", "test"): gold})
     shown = [(row["student"], row["places"], row["rank"]) for row in rows]
     assert shown == [("d", "1", 1), ("b", "2–3", 2), ("a", "2–3", 3), ("c", "4", 4)]
-    plain = standings(found, seen, 1, "value", ONE)
+    plain = standings(results, seen, 1, "value", ONE)
     assert [row["places"] for row in plain] == [1, 2, 3, 4]
 
 
@@ -204,18 +176,16 @@ def test_the_resampled_metrics_are_those_of_the_rows_drawn():
         gold = labels(data, 60)
         values = np.random.default_rng(0).permutation(gold.labels)[None].astype(float)
         public = gold.labels[gold.public]
-        found = ranking.resampled(values[:, gold.public], public, gold.classes)  # (1, R)
-        assert found.shape == (1, predictions.RESAMPLES)
+        samples = ranking.resampled(values[:, gold.public], public, gold.classes)  # (1, R)
+        assert samples.shape == (1, predictions.RESAMPLES)
         exact = predictions.measure(values[0], b"", gold)["public"]
-        assert found.mean() == pytest.approx(exact, abs=0.02)
-    whole = {name: labels(name, 60) for name in ("sst", "para", "sts")}
-    entries = {f"{name}-test": right_in(gold, range(5)) for name, gold in whole.items()}
-    given = {(name, "test"): gold for name, gold in whole.items()}
-    assert ranking.places_of([entries, entries], 2, "private", given) == {0: (1, 2), 1: (1, 2)}
-    assert ranking.places_of([entries, {}], 2, "value", given) == {0: (1, 1)}
-    assert ranking.places_of([entries], 2, "value", given | {("sts", "test"): None}) == {}
-    other = given | {("sst", "test"): labels("sst", 61)}  # other labels since then
-    assert ranking.places_of([entries], 2, "value", other) == {}
+        assert samples.mean() == pytest.approx(exact, abs=0.02)
+    whole = {(name, "test"): labels(name, 60) for name in ("sst", "para", "sts")}
+    entries = {f"{name}-test": right_in(gold, range(5)) for (name, _), gold in whole.items()}
+    assert ranking.places_of([entries, entries], 2, "private", whole) == {0: (1, 2), 1: (1, 2)}
+    assert ranking.places_of([entries, {}], 2, "value", whole) == {0: (1, 1)}
+    for other in (None, labels("sst", 61)):  # no labels, other labels since then
+        assert ranking.places_of([entries], 2, "value", whole | {("sst", "test"): other}) == {}
 
 
 def test_pseudonyms_stay_and_tell_nobody(tmp_path):
@@ -283,12 +253,10 @@ def test_students_see_neither_names_nor_the_private_half(tmp_path):
     results = [result("=HYPERLINK(1)", 0.5, public=0.3, private=0.1), result("1235_young", 0.5)]
     names = {"=HYPERLINK(1)": "=Ruby", "1235_young": "Amber Vole"}
     times = {"=HYPERLINK(1)": 0.0, "1235_young": 1.0}
-    seen = leaderboard.write_all(tmp_path, results, COURSE, times, names)
-    assert seen == {*names}
-    again = result("1235_young", 0.9, sha256="2")
+    assert leaderboard.write_all(tmp_path, results, COURSE, times, names) == {*names}
+    results[1] = result("1235_young", 0.9, sha256="2")
     times["1235_young"] = 9.0
-    seen = leaderboard.write_all(tmp_path, [results[0], again], COURSE, times, names)
-    assert seen == {"=HYPERLINK(1)"}
+    assert leaderboard.write_all(tmp_path, results, COURSE, times, names) == {"=HYPERLINK(1)"}
     with open(tmp_path / "leaderboard.csv", newline="") as file:
         rows = [row for row in csv.DictReader(file) if row["table"] == "Test, public half"]
     shown = {row["student"]: (row["sst"], row["note"]) for row in rows}
@@ -312,10 +280,7 @@ def test_names_are_escaped():
     shown = str(table([Column("a", "A<b>")], [{"a": EVIL}, {"a": EVENT}], "T<i>"))
     shown += page(EVIL, EVIL, [(EVIL, EVENT, "")])
     inside = re.sub(r"<script>function.*?</script>", "", shown, flags=re.S)
-    assert "<script" not in inside
-    assert "<img" not in inside
-    assert "<b>" not in inside
-    assert "<i>" not in inside
+    assert not re.search("<script|<img|<b>|<i>", inside)
     assert str(escape(EVIL)) in inside
 
 
@@ -328,10 +293,9 @@ return [2, 3, 3].map(at => { heads[at].click();
 
 
 def test_a_click_on_a_header_sorts_and_no_name_runs(browser, tmp_path):
-    results = [result("b", 0.9), result("a10", 0.1), result("a9", 0.5), result("c", None)]
-    results.append(result(EVIL, 0.05))
-    times = {graded["student"]: 0.0 for graded in results}
-    leaderboard.write_all(tmp_path, results, COURSE, times, {})
+    scores = {"b": 0.9, "a10": 0.1, "a9": 0.5, "c": None, EVIL: 0.05}
+    results = [result(name, sst) for name, sst in scores.items()]
+    leaderboard.write_all(tmp_path, results, COURSE, dict.fromkeys(scores, 0.0), {})
     file = tmp_path / "leaderboard.html"
     browser.open(file)
     *orders, title = browser.eval(SORTED).replace(EVIL, "evil").split("|")
