@@ -16,7 +16,7 @@ import argparse
 import difflib
 import re
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
@@ -28,57 +28,50 @@ from training.files.errors import InputError
 
 FOLDER = Path(__file__).resolve().parent
 TEXT, CATALOGUE = FOLDER / "handout.md", FOLDER / "de" / "handout.po"
-CODE = re.compile(r"^ *```.*?^ *```$", re.DOTALL | re.MULTILINE)
+CODE = re.compile(r"(^ *```.*?^ *```$)", re.DOTALL | re.MULTILINE)
 START = re.compile(r"^(?:- |\d+\. |\|)")  # of an item, or of a row
 ALIKE = 0.5  # from here on an older paragraph's translation is worth keeping
 
 
+def blocks(text: str) -> Iterator[tuple[str, str]]:
+    """(text, message) of each piece of a text in its order; "" where there is nothing to translate.
+
+    Together the texts are the whole; a message has no indentation and no line breaks.
+    """
+    for piece in re.split(CODE, text):
+        if piece.lstrip().startswith("```"):
+            yield piece, piece if piece.lstrip().startswith("```\n") else ""
+            continue
+        group = ""
+        for line in piece.splitlines(keepends=True):
+            if group.strip() and line.strip() and not START.match(line):
+                group += line
+            else:
+                yield group, message_of(group)
+                group = line
+        yield group, message_of(group)
+
+
+def message_of(lines: str) -> str:
+    """The message in some lines. An empty line and the rule of a table are none."""
+    return " ".join(map(str.strip, lines.splitlines())) if re.search(r"\w", lines) else ""
+
+
 def translated(text: str, catalogue: polib.POFile) -> str:
-    """A text with each message replaced by its translation, where there is one."""
+    """A text with each message, in one line, replaced by its translation where there is one."""
     known = {entry.msgid: entry.msgstr for entry in catalogue if entry.translated()}
-    return with_messages(text, lambda message: known.get(message, message))
-
-
-def with_messages(text: str, change: Callable[[str], str]) -> str:
-    """A text with each message replaced by what ``change`` makes of it."""
-    parts, at = [], 0
-    for code in CODE.finditer(text):
-        drawn = code[0].lstrip().startswith("```\n")
-        parts.append(prose_with_messages(text[at : code.start()], change))
-        parts.append(change(code[0]) if drawn else code[0])
-        at = code.end()
-    return "".join([*parts, prose_with_messages(text[at:], change)])
-
-
-def prose_with_messages(text: str, change: Callable[[str], str]) -> str:
-    """The same for a text without code."""
-    groups: list[list[str]] = []  # the lines of each message, and empty ones
-    for line in text.split("\n"):
-        if groups and line.strip() and groups[-1][0].strip() and not START.match(line):
-            groups[-1].append(line)
-        else:
-            groups.append([line])
-    return "\n".join(changed(" ".join(map(str.strip, lines)), lines[0], change) for lines in groups)
-
-
-def changed(message: str, first_line: str, change: Callable[[str], str]) -> str:
-    """One message, with its indentation. An empty line and the rule of a table are none."""
-    if not re.search(r"\w", message):
-        return first_line
-    indentation = first_line[: len(first_line) - len(first_line.lstrip())]
-    return indentation + change(message)
+    made = []
+    for block, message in blocks(text):
+        start, end = re.match(r" *", block)[0], "\n" * block.endswith("\n")
+        drawn = message == block
+        before, after = ("", "") if drawn else (start, end)
+        made.append(f"{before}{known.get(message, message)}{after}" if message else block)
+    return "".join(made)
 
 
 def messages_of(text: str) -> list[str]:
     """The messages of a text in their order, each once."""
-    found: dict[str, None] = {}
-
-    def note(message: str) -> str:
-        found[message] = None
-        return message
-
-    with_messages(text, note)
-    return list(found)
+    return list(dict.fromkeys(message for _, message in blocks(text) if message))
 
 
 def update(catalogue: polib.POFile, text: str) -> polib.POFile:

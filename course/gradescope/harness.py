@@ -63,13 +63,6 @@ def context_of(source: Path) -> Iterator[GradingContext]:
         )
 
 
-def only_archive(folder: Path) -> Path:
-    """The submission, or the one zip in it: Gradescope unpacks what is uploaded, but once."""
-    inside = list(folder.iterdir())
-    submission = inside[0] if len(inside) == 1 else folder
-    return submission if intake.ARCHIVE.search(submission.name) else folder
-
-
 def graded(base: Path, context: GradingContext) -> dict[str, Any]:
     """What results.json says.
 
@@ -80,7 +73,10 @@ def graded(base: Path, context: GradingContext) -> dict[str, Any]:
     source, settings = base / "source", context.settings
     metadata = read_json(base / "submission_metadata.json")
     student = results.student_of(metadata)
-    submission = intake.take(student, only_archive(base / "submission"), context.part)
+    handed_in = intake.only_archive(
+        base / "submission"
+    )  # Gradescope unpacks what is uploaded, once
+    submission = intake.take(student, handed_in, context.part)
     gold = predictions.load_gold(source / "gold", secret=context.secret)
     secrets = [base, source, source / "gold", ROOT, base / "results"]
     grade.refuse(context.isolation, secrets, packages.allowed_by(settings))

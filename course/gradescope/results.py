@@ -41,21 +41,24 @@ def earlier(metadata: Mapping[str, Any]) -> list[dict[str, Any]]:
 
     Later ones are left out, so that a submission graded again counts as it did.
     """
-    now, dated = _time(metadata.get("created_at")), []
+    kept = []
+    now = _time(metadata, "created_at")
     previous = metadata.get("previous_submissions")
     for submission in previous if isinstance(previous, list) else []:
-        when = _time(submission.get("submission_time")) if isinstance(submission, dict) else None
-        results = submission.get("results") if when else None
-        kept = results.get("extra_data") if isinstance(results, dict) else None
-        if isinstance(kept, dict) and (now is None or when < now):
-            dated.append((when, kept))
-    return [kept for _, kept in sorted(dated, key=lambda pair: pair[0])]
+        when = _time(submission, "submission_time")
+        try:
+            data = submission["results"]["extra_data"]
+        except (KeyError, TypeError):
+            continue
+        if when and isinstance(data, dict) and (now is None or when < now):
+            kept.append((when, data))
+    return [data for _, data in sorted(kept, key=lambda pair: pair[0])]
 
 
-def _time(text: Any) -> float | None:
+def _time(table: Any, key: str) -> float | None:
     try:
-        return datetime.fromisoformat(text).timestamp()
-    except (TypeError, ValueError):
+        return datetime.fromisoformat(table[key]).timestamp()
+    except (KeyError, TypeError, ValueError):
         return None
 
 
@@ -65,75 +68,75 @@ def _time(text: Any) -> float | None:
 
 def skeleton(part: int, settings: Mapping[str, Any]) -> dict[str, Any]:
     """Zero for every row of points, with a text that this is no verdict."""
-    tests = _tests(points.no_points(part, settings), settings)
-    return _file(tests) | {"output": NO_VERDICT}
+    sheet = points.no_points(part, settings)
+    return _file(_tests(sheet, settings), output=NO_VERDICT)
+
+
+def refused(result: Mapping[str, Any], settings: Mapping[str, Any]) -> dict[str, Any]:
+    """The file where nothing of a submission could be taken."""
+    why = f"Nothing could be graded: {clean(result['why'])}"
+    sheet = points.no_points(result["part"], settings, why)
+    return _file(_tests(sheet, settings, status="failed"), output=why)
 
 
 def of_result(
     result: Mapping[str, Any], settings: Mapping[str, Any], metadata: Mapping[str, Any]
 ) -> dict[str, Any]:
     """The file for a graded submission."""
-    visibility = settings["gradescope"]["visibility"]
-    tests = _tests(points.points_of(result, settings), settings)
-    kept = earlier(metadata)
-    attempts = leaderboard.attempts_of(result["student"], settings["leaderboard"])
+    kept = [extra for extra in earlier(metadata) if extra.get("on test")]
     scores = leaderboard.scores_of(result)
-    scored = any(key.endswith("-test") for key in scores)
-    counts = scored and sum(bool(results.get("on test")) for results in kept) < attempts
+    attempts = leaderboard.attempts_of(result["student"], settings["leaderboard"])
+    counts = any(key.endswith("-test") for key in scores) and len(kept) < attempts
+    if counts:
+        on_test = _rows(scores, result["part"], "test")
+    else:  # those of the last one that counted: later submissions do not take them away
+        on_test = kept[-1].get("rows") if kept else []
+        on_test = on_test if isinstance(on_test, list) else []
+    tests = _tests(points.points_of(result, settings), settings)
     if result["predictions"]:
         text = _prediction_text(result["predictions"], counts)
-        tests.append(_test("", "Predictions", 0, 0, text, visibility))
-    made = _file(tests)
+        tests.append(_test(settings, "Predictions", 0, 0, text))
+    made = _file(tests, extra_data={"on test": counts, "rows": on_test, "layers": result["layers"]})
     if result["notes"]:
         made["output"] = "\n".join(clean(note) for note in result["notes"][:50])
-    on_test = _rows(scores, result["part"], "test") if counts else _last_rows(kept)
     if settings["gradescope"]["leaderboard"]:
         made["leaderboard"] = on_test + _rows(scores, result["part"], "dev")
-    made["extra_data"] = {"on test": counts, "rows": on_test, "layers": result["layers"]}
     return made
 
 
-def refused(result: Mapping[str, Any], settings: Mapping[str, Any]) -> dict[str, Any]:
-    """The file where nothing of a submission could be taken."""
-    why = f"Nothing could be graded: {clean(result['why'])}"
-    tests = _tests(points.no_points(result["part"], settings, why), settings, "failed")
-    return _file(tests) | {"output": why}
-
-
 def _tests(
-    sheet: points.PointSheet, settings: Mapping[str, Any], status: str = ""
+    sheet: points.PointSheet, settings: Mapping[str, Any], **status: str
 ) -> list[dict[str, Any]]:
     """A test for each row that the grader decides; staff give manual marks at Gradescope."""
     tests = []
     for row in sheet.of_kind("task", "extra"):
-        number, text, passed = "", clean(row.note), status
+        more = dict(status)
         if row.kind == "task":
-            number = row.id
+            more["number"] = row.id
         if row.task:
-            text = _task_text(row.task)
-            passed = "passed" if row.task["status"] == "right" else "failed"
-        visibility = settings["gradescope"]["visibility"]
-        tests.append(_test(number, row.title, row.points, row.maximum, text, visibility, passed))
+            more["status"] = "passed" if row.task["status"] == "right" else "failed"
+        text = _task_text(row.task) if row.task else clean(row.note)
+        tests.append(_test(settings, row.title, row.points, row.maximum, text, **more))
     return tests
 
 
-def _file(tests: list[dict[str, Any]]) -> dict[str, Any]:
-    """What all files have."""
-    return {"tests": tests, "output_format": "text", "stdout_visibility": "hidden"}
-
-
 def _test(
-    number: str,
-    name: str,
-    score: float,
-    most: float,
-    output: str,
-    visibility: str,
-    status: str = "",
+    settings: Mapping[str, Any], name: str, score: float, most: float, output: str, **more: str
 ) -> dict[str, Any]:
-    test = {"name": clean(name), "score": score, "max_score": most, "visibility": visibility}
-    test |= {"output": output, "output_format": "text", "name_format": "text"}
-    return test | ({"number": number} if number else {}) | ({"status": status} if status else {})
+    return {
+        "name": clean(name),
+        "score": score,
+        "max_score": most,
+        "visibility": settings["gradescope"]["visibility"],
+        "output": output,
+        "output_format": "text",
+        "name_format": "text",
+        **more,
+    }
+
+
+def _file(tests: list[dict[str, Any]], **more: Any) -> dict[str, Any]:
+    return {"tests": tests, "output_format": "text", "stdout_visibility": "hidden", **more}
 
 
 def _task_text(task: Mapping[str, Any]) -> str:
@@ -159,17 +162,9 @@ def _prediction_text(entries: Sequence[Mapping], counts: bool) -> str:
 
 def _rows(scores: leaderboard.Scores, part: int, split: str) -> list[dict[str, Any]]:
     """Leaderboard rows; Gradescope sorts by the first one, the largest value first."""
-    view = "public" if split == "test" else "value"
-    figures = leaderboard.figures(scores, part, split, view)
-    what = "test, public half" if split == "test" else "dev"
+    view, what = ("public", "test, public half") if split == "test" else ("value", "dev")
     return [
         {"name": f"{leaderboard.COLUMNS[part][key]} ({what})", "value": round(value, 3)}
-        for key, value in figures.items()
+        for key, value in leaderboard.figures(scores, part, split, view).items()
         if value is not None
     ]
-
-
-def _last_rows(kept: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Those on test of the last submission that counted: later ones do not take them away."""
-    rows = next((results.get("rows") for results in reversed(kept) if results.get("on test")), None)
-    return list(rows) if isinstance(rows, list) else []

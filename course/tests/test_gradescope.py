@@ -10,15 +10,17 @@ import subprocess
 import sys
 import zipfile
 from pathlib import Path
+from unittest import mock
 
 import pytest
+from made_results import prediction, result, task
+from support import ROOT, succeeded
 
 from course import table
 from course.gradescope import build, results
 from course.grading.sandbox.isolation import ChangeOfUser
 from research.benchmarks.grader import GOLD, predictions, solution
 
-ROOT = Path(__file__).resolve().parent.parent.parent
 SETTINGS = table.read_settings(ROOT)
 MADE = {"part": 1, "secret": "5" * 32}
 
@@ -48,35 +50,29 @@ def test_the_zip_has_what_gradescope_asks_for(files):
     assert sum(t["score"] for t in empty["tests"]) == 0
     assert sum(t["max_score"] for t in empty["tests"]) == 100
     assert "no verdict" in empty["output"]
-    content = build.zipped(files)
-    assert content == build.zipped(files)
-    with zipfile.ZipFile(io.BytesIO(content)) as archive:
-        modes = {info.filename: info.external_attr >> 16 for info in archive.infolist()}
-    assert stat.S_IMODE(modes["run_autograder"]) == 0o700
-    assert not any(stat.S_IMODE(mode) & 0o077 for mode in modes.values())
+
+
+def test_the_zip_is_private_and_the_same_each_time(files, tmp_path, run_script_here):
+    small = {name: files[name] for name in ("setup.sh", "run_autograder", "assignment.json")}
+    made = []
+    with mock.patch.object(build, "all_files", return_value=small):
+        for _ in range(2):
+            succeeded(run_script_here(build, "--gold", *GOLD, "--out", tmp_path / "out"))
+            made.append((tmp_path / "out" / "autograder.zip").read_bytes())
+    assert made[0] == made[1]
+    with zipfile.ZipFile(io.BytesIO(made[0])) as archive:
+        modes = {i.filename: stat.S_IMODE(i.external_attr >> 16) for i in archive.infolist()}
+    assert modes == {"setup.sh": 0o700, "run_autograder": 0o700, "assignment.json": 0o600}
 
 
 # ---------------------------------------------------------------------------------------------
 # results.json
 
 
-def task(number="1.1", points=12.0, **more):
-    entry = {"number": number, "title": f"Task {number}", "status": "wrong", "points": points}
-    rows = [{"what": "values", "points": points, "of": 20}]
-    return entry | {"of": 20, "rows": rows, "messages": [], "mistakes": [], "hints": []} | more
-
-
-def scored(split, value, public):
-    entry = {"file": f"predictions/finetune-sst-{split}-out.csv", "data": "sst", "split": split}
-    entry |= {"option": "finetune", "metric": "accuracy", "value": value, "public": public}
-    entry |= dict.fromkeys(("low", "high", "public_low", "public_high"), 0.3)
-    return entry | {"private": 0.125, "faults": [], "note": ""}
-
-
-def result(**more):
-    made = {"student": "7", "part": 1, "status": "graded", "notes": [], "layers": ["a layer"]}
-    made |= {"tasks": [task(), task("1.2", 20.0, status="right")]}
-    return made | {"predictions": [scored("dev", 0.5, 0.4), scored("test", 0.6, 0.7)]} | more
+def graded(**more):
+    tasks = [task("1.1", "wrong", 12.0), task("1.2")]
+    scores = [prediction("dev", 0.5, public=0.4), prediction("test", 0.6, public=0.7)]
+    return result("7", tasks, scores) | more
 
 
 def previous(day, **kept):
@@ -88,10 +84,9 @@ NOW = {"created_at": "2026-11-20T10:00:00.000000-08:00", "users": [{"id": 9}, {"
 
 
 def test_tests_add_up_and_texts_are_cleaned():
-    bad = task(
-        messages=["\x1b[31mred\u202e\x00 <b>", "x" * 5000], mistakes=["a\nb"], hints=["\x07"]
-    )
-    made = results.of_result(result(tasks=[bad, task("1.2", 20.0, status="right")]), SETTINGS, NOW)
+    messages = ["\x1b[31mred\u202e\x00 <b>", "x" * 5000]
+    bad = task("1.1", "wrong", 12.0, messages=messages, mistakes=["a\nb"], hints=["\x07"])
+    made = results.of_result(graded(tasks=[bad, task("1.2")]), SETTINGS, NOW)
     assert "score" not in made
     assert made["stdout_visibility"] == "hidden"
     shown = [(t["score"], t["max_score"], t.get("status")) for t in made["tests"]]
@@ -102,22 +97,25 @@ def test_tests_add_up_and_texts_are_cleaned():
     assert "red <b>" in text
     assert not {"\x1b", "\u202e", "\x00", "\x07"} & set(text)
     assert len(text) <= 4000
+    refused = results.refused(graded(status="refused", why="a link\x1b[31m inside"), SETTINGS)
+    assert refused["output"] == "Nothing could be graded: a link inside"
+    assert {t["score"] for t in refused["tests"]} == {0}
 
 
 def test_only_the_first_submissions_count_on_test():
-    first = results.of_result(result(), SETTINGS, NOW)
+    first = results.of_result(graded(), SETTINGS, NOW)
     rows = {row["name"]: row["value"] for row in first["leaderboard"]}
     assert rows == {"SST, finetune (test, public half)": 0.7, "SST, finetune (dev)": 0.5}
     assert "public half: accuracy 0.700" in first["tests"][-1]["output"]
     later = NOW | {"previous_submissions": [previous(19, **first["extra_data"])]}
-    better = result(predictions=[scored("dev", 0.9, 0.9), scored("test", 0.9, 0.9)])
-    second = results.of_result(better, SETTINGS, later)
+    scores = [prediction(split, 0.9, private=0.125) for split in ("dev", "test")]
+    second = results.of_result(graded(predictions=scores), SETTINGS, later)
     assert second["extra_data"]["on test"] is False
     rows = {row["name"]: row["value"] for row in second["leaderboard"]}
     assert rows == {"SST, finetune (test, public half)": 0.7, "SST, finetune (dev)": 0.9}
     assert "only your first submissions count on test" in second["tests"][-1]["output"]
     assert "public half: accuracy" not in second["tests"][-1]["output"]
-    assert "0.125" not in json.dumps([first, second])  # the private half
+    assert "0.125" not in json.dumps(second)  # the private half
 
 
 @pytest.mark.parametrize(
@@ -131,7 +129,7 @@ def test_only_the_first_submissions_count_on_test():
     ],
 )
 def test_metadata_with_which_a_submission_counts(metadata):
-    assert results.of_result(result(), SETTINGS, metadata)["extra_data"]["on test"]
+    assert results.of_result(graded(), SETTINGS, metadata)["extra_data"]["on test"]
     assert results.student_of(metadata) in ("nobody", "7-9")
 
 
@@ -206,13 +204,7 @@ def failing(base):
 
 
 @pytest.mark.parametrize(
-    "how",
-    [
-        {"python": "/nowhere"},
-        {"seconds": 1, "spoil": stopped},
-        {"spoil": failing},
-    ],
-    ids=["no Python", "stopped", "bad gold"],
+    "how", [{"python": "/nowhere"}, {"seconds": 1, "spoil": stopped}, {"spoil": failing}]
 )
 def test_a_failure_of_ours_is_said_to_be_none_of_theirs(container, how):
     made, _ = container(solution(), **how)

@@ -121,7 +121,7 @@ def find(folder: str | Path, zip_name: str = ZIP_NAME) -> list[tuple[str, Path]]
         owners[fold(student_id(path.name, zip_name))].append(repr(path.name))
     if clashes := [" and ".join(names) for names in owners.values() if len(names) > 1]:
         raise InputError(f"{folder}: the same student's id for {'; '.join(clashes)}; rename them")
-    return [(student_id(path.name, zip_name), _only_archive(path)) for path in paths]
+    return [(student_id(path.name, zip_name), only_archive(path)) for path in paths]
 
 
 def student_id(name: str, zip_name: str = ZIP_NAME) -> str:
@@ -142,7 +142,8 @@ def _is_submission(path: Path) -> bool:
     return shown and bool(ARCHIVE.search(path.name) or path.is_dir())
 
 
-def _only_archive(path: Path) -> Path:
+def only_archive(path: Path) -> Path:
+    """The archive in a folder with nothing else, else the folder."""
     if path.is_symlink() or not path.is_dir() or not os.access(path, os.R_OK | os.X_OK):
         return path
     inside = [item for item in path.iterdir() if not item.name.startswith(".")]
