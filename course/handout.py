@@ -25,8 +25,8 @@ from checks.graded_tasks import GRADED_TASKS
 from course import table as tables
 from course.handout_checks import Handout, faults_of, formatted, leaks, refuse
 from course.handout_repository import update_repository, write_repository, write_zip
-from course.readme import student_readme
 from course.regions import Fault, Piece, Region, parse, render
+from course.templates import templates_of
 from training.cli.flags import OneLineParser
 from training.cli.scripts import run_script
 from training.files.errors import InputError
@@ -103,11 +103,28 @@ def adapt(handout: Handout) -> None:
         files[name] = tables.text_with_points(handout.text(name), points).encode()
     submit = tables.with_submission_name(handout.text("prepare_submit.py"), zip_name)
     files["prepare_submit.py"] = submit.encode()
-    text = student_readme(files, handout.part, handout.with_solution, handout.language, settings)
-    files["README.md"] = text.encode()
+    files["README.md"] = student_readme(handout).encode()
     for cut in handout.table.cuts:
         if cut.file in files and cut.part in ("", handout.part):
             files[cut.file] = without(handout.text(cut.file), cut).encode()
+
+
+def student_readme(handout: Handout) -> str:
+    """The README of a handout: student_readme.md with tasks and settings."""
+    settings, part = handout.settings, handout.part
+    parts = {"1": (1,), "2": (2,) if handout.with_solution else (1, 2), "all": (1, 2)}[part]
+    here = {
+        "title": {"1": ", part 1", "2": ", part 2", "all": ""}[part],
+        "part": part,
+        "solved": handout.with_solution,
+        "language": handout.language,
+        "tasks": [task for task in tables.course_tasks(settings) if task.part in parts],
+        "dates": {name: date for name, date in settings["dates"].items() if date},
+        "manual": settings["manual"] if part != "1" else {},
+        "extra": [row for row in settings["extra"].values() if part in ("all", str(row["part"]))],
+    }
+    template = templates_of(__file__).get_template("student_readme.md")
+    return template.render(**settings | here)
 
 
 def without(text: str, cut: tables.Cut) -> str:

@@ -76,8 +76,12 @@ def test_only_what_students_need_ships(part):
     assert ("multitask_classifier.py" in names) == (part != "1")
     wanted = {"README.md", "docs/handout.md", "docs/gpu.md", "docs/errata.md", "README.template.md"}
     assert names > wanted | {"sanity_check.data", "optimizer_test.npy", "data/download.py"}
+    readme = built(part).text("README.md")
     for name in names:
         assert not re.search("SOLUTION|course/", built(part).text(name)), name
+        if name.endswith(".py") and "/" not in name:
+            assert f"`{name}`" in readme.split("## The map")[1]
+    assert ("part2/" in readme) == (part != "1")
 
 
 @pytest.mark.parametrize("part", ["1", "2", "all"])
