@@ -73,23 +73,17 @@ MOVED = "read as if it lay in predictions/"
 Pairs = list[tuple[str, Entry]]  # by the name that counts
 
 
-class Notes:
-    """What was left out or repaired, by reason."""
+Notes = defaultdict[str, list[str]]  # names of files by what was left out or repaired
 
-    def __init__(self):
-        self.names: dict[str, list[str]] = {}
 
-    def add(self, reason: str, name: str) -> None:
-        """Note one file."""
-        self.names.setdefault(reason, []).append(name if len(name) <= 60 else f"{name[:59]}…")
-
-    def lines(self) -> tuple[str, ...]:
-        """A line for each reason: the first three names, and how many more."""
-        return tuple(
-            f"{reason}: {', '.join(names[:3])}"
-            + (f" and {len(names) - 3} more" if len(names) > 3 else "")
-            for reason, names in self.names.items()
-        )
+def lines_of(notes: Notes) -> tuple[str, ...]:
+    """A line for each reason: the first three names, and how many more."""
+    lines = []
+    for reason, names in notes.items():
+        shown = [name if len(name) <= 60 else f"{name[:59]}…" for name in names[:3]]
+        more = f" and {len(names) - 3} more" if len(names) > 3 else ""
+        lines.append(f"{reason}: {', '.join(shown)}{more}")
+    return tuple(lines)
 
 
 # ---------------------------------------------------------------------------------------------
@@ -160,7 +154,7 @@ def take(student: str, path: str | Path, part: int, limits: ArchiveLimits = LIMI
     Raises:
         InputError: this machine cannot read it, which is no fault of the student's.
     """
-    path, notes, reader = Path(path), Notes(), Reader(limits)
+    path, notes, reader = Path(path), Notes(list), Reader(limits)
     files: dict[str, bytes] = {}
     refused = sha256 = ""
     try:
@@ -180,7 +174,7 @@ def take(student: str, path: str | Path, part: int, limits: ArchiveLimits = LIMI
         refused = str(error)
     except OSError as error:
         raise InputError(f"{path} cannot be read: {error}") from error
-    return Submission(student, part, files, notes.lines(), refused, sha256)
+    return Submission(student, part, files, lines_of(notes), refused, sha256)
 
 
 def choose(entries: Iterable[Entry], part: int, reader: Reader, notes: Notes) -> dict[str, bytes]:
@@ -193,23 +187,24 @@ def choose(entries: Iterable[Entry], part: int, reader: Reader, notes: Notes) ->
     for name, entry in sorted(named.items()):
         target = name if name in WANTED[part] else at_top.get(name, name)
         if entry.fault:
-            notes.add(entry.fault, name)
+            notes[entry.fault].append(name)
         elif target in WANTED[part] and (target == name or target not in named):
             if target != name:
-                notes.add(MOVED, name)
+                notes[MOVED].append(name)
             put(files, target, reader.read(entry), reader.limits, notes)
         elif name in course_files(part):
-            if not same_text(reader.read(entry), ROOT / name):
-                notes.add(COURSES_OWN, name)
+            ours = (ROOT / name).read_bytes()  # git may have changed line ends of theirs
+            if reader.read(entry).replace(b"\r\n", b"\n") != ours.replace(b"\r\n", b"\n"):
+                notes[COURSES_OWN].append(name)
         elif part == 2 and name.lower().endswith(".pdf"):
             pdfs.append(name)
         elif MODULE.fullmatch(name) and name not in WANTED[2]:
             if name.split("/")[0].removesuffix(".py").lower() in reserved():
-                notes.add(SHADOWS, name)
+                notes[SHADOWS].append(name)
             else:
                 put(modules, name, reader.read(entry), reader.limits, notes)
         else:
-            notes.add(NESTED if ARCHIVE.search(name) else NOT_ASKED, name)
+            notes[NESTED if ARCHIVE.search(name) else NOT_ASKED].append(name)
     sources = [files[name] for name in files if name.endswith(".py")]
     if sum(map(len, (*sources, *modules.values()))) > reader.limits.sources:
         raise Refused(f"more than {reader.limits.sources // MB} MB of Python files; {REMEDY}")
@@ -226,9 +221,9 @@ def put(
     if not name.endswith(".py"):
         files[name] = content
     elif len(content) > limits.source:
-        notes.add(TOO_LONG, name)
+        notes[TOO_LONG].append(name)
     elif not is_utf8(content := content.removeprefix(b"\xef\xbb\xbf")):
-        notes.add(NOT_UTF8, name)
+        notes[NOT_UTF8].append(name)
     else:
         files[name] = content
 
@@ -252,17 +247,12 @@ def one_pdf(
     taken: dict[str, bytes] = {}
     for name in sorted(names, key=lambda name: (name.count("/"), name)):
         if taken:
-            notes.add(SECOND_PDF, name)
+            notes[SECOND_PDF].append(name)
         elif (content := reader.read(named[name])).startswith(b"%PDF-"):
             taken[PurePosixPath(name).name] = content
         else:
-            notes.add(NOT_PDF, name)
+            notes[NOT_PDF].append(name)
     return taken
-
-
-def same_text(content: bytes, path: Path) -> bool:
-    """Whether a student's copy of a course's file is unchanged; git may have changed line ends."""
-    return content.replace(b"\r\n", b"\n") == path.read_bytes().replace(b"\r\n", b"\n")
 
 
 # ---------------------------------------------------------------------------------------------
@@ -275,9 +265,9 @@ def safe(entries: Iterable[Entry], notes: Notes) -> Pairs:
     for entry in entries:
         parts = [part for part in entry.name.replace("\\", "/").split("/") if part not in ("", ".")]
         if not is_safe(entry.name, parts):
-            notes.add(UNSAFE, entry.name)
+            notes[UNSAFE].append(entry.name)
         elif JUNK.intersection(parts) or parts[-1].startswith("._") or parts[-1].endswith(".pyc"):
-            notes.add(FROM_JUNK, "/".join(parts))
+            notes[FROM_JUNK].append("/".join(parts))
         else:
             pairs.append(("/".join(parts), entry))
     return pairs
@@ -303,13 +293,13 @@ def without_top_folder(pairs: Pairs, notes: Notes) -> Pairs:
         (top,) = tops
         if top == "predictions" or any("/" not in name for name, _ in pairs):
             break
-        notes.add(TOP_FOLDER, top)
+        notes[TOP_FOLDER].append(top)
         pairs = [(name.partition("/")[2], entry) for name, entry in pairs]
     scripts = {name for name in WANTED[2] if name.endswith(".py")}
     holders = {name.partition("/")[0] for name, _ in pairs if name.partition("/")[2] in scripts}
     if len(holders) == 1 and scripts.isdisjoint(name for name, _ in pairs):
         (top,) = holders
-        notes.add(SCRIPTS_FOLDER, top)
+        notes[SCRIPTS_FOLDER].append(top)
         pairs = [(name.removeprefix(f"{top}/"), entry) for name, entry in pairs]
     return pairs
 
@@ -318,13 +308,13 @@ def unambiguous(pairs: Pairs, part: int, notes: Notes) -> Iterator[tuple[str, En
     """Those whose names no system takes for one another or for one that is asked for."""
     exact = {*WANTED[part], *(PurePosixPath(name).name for name in WANTED[part])}
     folded = {fold(name) for name in exact}
-    almost = [name not in exact and fold(name) in folded for name, _ in pairs]
-    times = Counter(fold(name) for (name, _), no in zip(pairs, almost, strict=True) if not no)
-    for (name, entry), resembles in zip(pairs, almost, strict=True):
-        if resembles:
-            notes.add(ALMOST, name)
+    similar = {name for name, _ in pairs if name not in exact and fold(name) in folded}
+    times = Counter(fold(name) for name, _ in pairs if name not in similar)
+    for name, entry in pairs:
+        if name in similar:
+            notes[ALMOST].append(name)
         elif times[fold(name)] > 1:
-            notes.add(TWICE, name)  # none counts: readers of zips disagree on which one does
+            notes[TWICE].append(name)  # none counts: readers of zips disagree on which one does
         else:
             yield name, entry
 
@@ -368,12 +358,12 @@ def with_modules(
     for name in waiting:  # the list grows while it is read
         statements, fault = parsed[name]
         if fault:
-            notes.add(f"does not parse ({fault})", name)
+            notes[f"does not parse ({fault})"].append(name)
         with parse.ONE_AT_A_TIME:
             paths = dict.fromkeys(path.as_posix() for path in imports(statements, Path(name)))
         waiting += [path for path in paths if path in modules and path not in waiting]
     for name in sorted(modules.keys() - set(waiting)):
-        notes.add(NOT_IMPORTED, name)
+        notes[NOT_IMPORTED].append(name)
     return {**files, **{name: modules[name] for name in waiting if name in modules}}
 
 
