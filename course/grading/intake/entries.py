@@ -10,11 +10,12 @@ import io
 import os
 import stat
 import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path, PurePosixPath
-from typing import IO, TypeVar
+from typing import IO
 
 from training.files.errors import first_line
 
@@ -26,7 +27,6 @@ METHODS = {zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED}
 CLOSED = "left out, not asked for"  # of a folder that is not entered
 NOT_REGULAR = "left out, a link or no regular file"
 METHOD = "left out, packed by a method other than deflate"
-Result = TypeVar("Result")
 
 
 @dataclass(frozen=True)
@@ -68,12 +68,9 @@ class Reader:
 
     def read(self, entry: Entry) -> bytes:
         """An entry's content; Refused where it, or all of them together, is too large."""
-        return undamaged(lambda: self._read(entry))
-
-    def _read(self, entry: Entry) -> bytes:
         content = bytearray()
         most = min(self.limits.file, max(MB, self.limits.ratio * entry.packed))
-        with entry.open() as file:
+        with undamaged(), entry.open() as file:
             while chunk := file.read(1 << 16):
                 content += chunk
                 self.total += len(chunk)
@@ -84,10 +81,11 @@ class Reader:
         return bytes(content)
 
 
-def undamaged(action: Callable[[], Result]) -> Result:
-    """The action's result; Refused where zipfile fails, which hostile zips make in many ways."""
+@contextmanager
+def undamaged() -> Iterator[None]:
+    """Refused where zipfile fails, which hostile zips make in many ways."""
     try:
-        return action()
+        yield
     except (Refused, OSError, MemoryError):  # the latter two are troubles of this machine
         raise
     except Exception as error:
@@ -115,7 +113,8 @@ class SmallReads(io.BytesIO):
 
 def zip_entries(content: bytes, limits: ArchiveLimits) -> list[Entry]:
     """The files in a zip, by its table of contents."""
-    archive = undamaged(lambda: zipfile.ZipFile(SmallReads(content, limits.contents)))
+    with undamaged():
+        archive = zipfile.ZipFile(SmallReads(content, limits.contents))
     infos = archive.infolist()
     if len(infos) > limits.entries:
         raise Refused(f"the zip has more than {limits.entries} files; {REMEDY}")

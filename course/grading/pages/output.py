@@ -98,19 +98,18 @@ class Column:
         named = {"text": "", "key": "key", "long": "long", "rank": "number rank"}
         return named.get(self.kind, "number")
 
-    def sort_key(self, value: Any) -> str:
-        """What the page's script sorts a cell by; "" is always last."""
-        if value in (None, ""):
-            return ""
-        if self.kind == "rank":
-            return str(value).partition("–")[0]
-        return f"{float(value):.12g}" if self.kind in DIGITS else clean(value)
-
     def show(self, value: Any) -> str:
         """A cell's text; a dash where there is no value."""
-        if value in (None, ""):
-            return "" if value == "" else "–"
+        if value is None:
+            return "–"
         return f"{value:.{DIGITS[self.kind]}f}" if self.kind in DIGITS else clean(value)
+
+    def sort_key(self, value: Any) -> str:
+        """What the page's script sorts a cell by; "" is always last."""
+        if value is None or self.kind in DIGITS:
+            return "" if value is None else f"{value:.12g}"
+        text = clean(value)
+        return text.partition("–")[0] if self.kind == "rank" else text
 
 
 HERE = Path(__file__).resolve().parent

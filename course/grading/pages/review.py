@@ -16,17 +16,28 @@ def to_look_at(results: Sequence[Result], highest: Mapping[str, float]) -> dict[
     Args:
         highest: the best score on test that is believed of a data set, [look] of settings.toml.
     """
-    owners = owners_of(results)
+    owners = defaultdict(list)  # (student, file) of files of predictions, by their content
+    for result in results:
+        for entry in result.get("predictions", []):
+            owners[entry.get("sha256")].append((result["student"], entry["file"]))
     sentences_of = {}
     for result in results:
         if result["status"] != "graded":
             continue
         entries = result.get("predictions", [])
-        sentences = [*not_there(entries), *twice(result["student"], entries, owners)]
-        sentences += [
-            f"{entry['file']}: {text}" for entry in entries for text in entry.get("odd", ())
+        lacking = [e["file"] for e in entries if e.get("faults") and not e.get("sha256")]
+        sentences = [f"no {name}" for name in lacking]
+        if lacking and len(lacking) == len(entries):
+            sentences = ["no predictions handed in"]
+        sentences += twice(result["student"], entries, owners)
+        sentences += [f"{e['file']}: {text}" for e in entries for text in e.get("odd", ())]
+        too_good = [  # only who has seen the labels would have such scores
+            f"{Path(e['file']).stem} {e['value']:.3f}"
+            for e in entries
+            if e["split"] == "test" and (e["value"] or 0) > highest.get(e["data"], 1.0)
         ]
-        sentences += too_good(entries, highest)
+        if too_good:
+            sentences.append(f"are the public test labels in it? {', '.join(too_good)}")
         crashed = [task["number"] for task in result["tasks"] if task["status"] == "crashed"]
         sentences += [f"crashed: {', '.join(crashed)}"] if crashed else []
         sentences += result.get("flags", [])
@@ -35,44 +46,16 @@ def to_look_at(results: Sequence[Result], highest: Mapping[str, float]) -> dict[
     return sentences_of
 
 
-def not_there(entries: Sequence[Mapping]) -> list[str]:
-    """Which required files of predictions were not handed in."""
-    lacking = [e["file"] for e in entries if e.get("faults") and not e.get("sha256")]
-    if len(lacking) == len(entries):
-        return ["no predictions handed in"] if entries else []
-    return [f"no {name}" for name in lacking]
-
-
-def owners_of(results: Sequence[Result]) -> dict[str, list[tuple[str, str]]]:
-    """(student, file) of all files of predictions by their content."""
-    owners = defaultdict(list)
-    for result in results:
-        for entry in result.get("predictions", []):
-            if entry.get("sha256"):
-                owners[entry["sha256"]].append((result["student"], entry["file"]))
-    return owners
-
-
 def twice(student: str, entries: Sequence[Mapping], owners: Mapping[str, list]) -> list[str]:
     """Files that are byte for byte others, of another group or of this one."""
     others = defaultdict(set)  # the group, or the file of this one → files
     for entry in entries:
-        for owner, file in owners.get(entry.get("sha256", ""), ()):
+        for owner, file in owners[entry["sha256"]] if entry.get("sha256") else ():
             if owner != student:
                 others[f"of {owner}"].add(entry["file"])
-            elif file != entry["file"] and file < entry["file"]:
+            elif file < entry["file"]:
                 others[file].add(entry["file"])
     return [
         f"{', '.join(sorted(files)[:2])}{' …' if len(files) > 2 else ''}: byte for byte as {other}"
         for other, files in sorted(others.items())[:5]
     ]
-
-
-def too_good(entries: Sequence[Mapping], highest: Mapping[str, float]) -> list[str]:
-    """Scores on test that only who has seen its labels would have."""
-    scores = [
-        f"{Path(entry['file']).stem} {entry['value']:.3f}"
-        for entry in entries
-        if entry["split"] == "test" and (entry["value"] or 0) > highest.get(entry["data"], 1.0)
-    ]
-    return [f"are the public test labels in it? {', '.join(scores)}"] if scores else []
