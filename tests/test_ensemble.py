@@ -14,7 +14,7 @@ from evaluation import overall, pearson
 from extensions import ensemble
 from extensions.flags import get_args
 from extensions.multitask import load_model, new_model
-from extensions.tasks import COURSE, TASKS
+from extensions.tasks import COURSE, FILE_COLUMNS, STEMS
 from tokenizer import BertTokenizer
 from training.files.predictions import read_predictions
 from training.loop.checkpoints import save_checkpoint
@@ -51,9 +51,10 @@ def run(run_script_here, tiny_data, monkeypatch):
 
 
 def rows_of(task: str, split: str, data: Path) -> list[tuple]:
-    kind = TASKS[task]
-    path = data / f"{kind.stem}-{'test-student' if split == 'test' else 'dev'}.csv"
-    return load_data(path, split) if task == "sst" else load_pairs(path, split, kind.label)
+    path = data / f"{STEMS[task]}-{'test-student' if split == 'test' else 'dev'}.csv"
+    if task == "sst":
+        return load_data(path, split)
+    return load_pairs(path, split, "is_duplicate" if task == "para" else "similarity")
 
 
 @torch.no_grad()
@@ -75,7 +76,7 @@ def said_by(path: str, task: str, row: tuple, model_folder: Path) -> np.ndarray:
 
 
 def read(task: str, split: str, folder: Path = Path("predictions")) -> dict[str, float]:
-    return read_predictions(folder / f"{task}-{split}-output.csv", TASKS[task].column)
+    return read_predictions(folder / f"{task}-{split}-output.csv", FILE_COLUMNS[task])
 
 
 def metrics_in(folder: str) -> dict:
@@ -144,7 +145,7 @@ def test_what_cannot_be_combined_is_refused(run, make, soup):
     torch.save([1], "list.pt")
     few = make("few", 3, "--tasks", "sst,para")
     for paths, fact in (
-        ([make("a", 1), "gone.pt"], "no checkpoint at gone.pt"),
+        ([make("a", 1), "gone.pt"], "no checkpoint at gone.pt: train first"),
         (["list.pt"], "list.pt is not a checkpoint of extensions/multitask.py"),
         ([few], "no checkpoint was trained on sts; leave that out with --tasks"),
     ):
