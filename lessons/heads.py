@@ -8,6 +8,7 @@ loss is.
 from __future__ import annotations
 
 import argparse
+import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -214,11 +215,27 @@ def checked(parser: argparse.ArgumentParser, args: Flags) -> Flags:
     return args
 
 
+def default_files(args: HeadFlags, folder: str, candidates: Sequence[tuple[str, ...]]) -> None:
+    """Without --train: those files of a folder of $MINBERT_DATA that are all there.
+
+    Args:
+        candidates: names of the files for train, dev and, where there is one, test.
+    """
+    if args.train or args.evaluate:
+        return
+    path = Path(os.environ.get("MINBERT_DATA", "data")) / folder
+    for names in candidates:
+        if all((path / name).is_file() for name in names):
+            for flag_name, name in zip(("train", "dev", "test"), names, strict=False):
+                setattr(args, flag_name, str(path / name))
+            return
+    raise InputError(
+        f"{path / candidates[0][0]} is missing: give --train and --dev, or set $MINBERT_DATA"
+    )
+
+
 def train_and_score(
-    args,
-    default_files: Callable[[HeadFlags], None],
-    train: Callable[[HeadFlags], None],
-    evaluate: Callable[[HeadFlags], None],
+    args: HeadFlags, train: Callable[[HeadFlags], None], evaluate: Callable[[HeadFlags], None]
 ) -> None:
     """Score the model of --checkpoint, or train one and score it."""
     check_writable(args.out)
@@ -226,7 +243,6 @@ def train_and_score(
         evaluate(args)
         return
     join_processes(args.use_gpu)
-    default_files(args)
     args.model = args.model or on_main_process(default_model)
     seed_everything(args.seed)
     train(args)

@@ -17,7 +17,6 @@ weights.
 from __future__ import annotations
 
 import inspect
-import os
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
@@ -41,6 +40,7 @@ from lessons.heads import (
     BertWithHead,
     HeadFlags,
     checked,
+    default_files,
     new_run,
     restore,
     settle_length,
@@ -273,25 +273,14 @@ def get_args(arguments: Sequence[str] | None = None) -> AnswerFlags:
     return args
 
 
-def default_files(args: AnswerFlags) -> None:
-    """Without --train: the files of SQuAD below $MINBERT_DATA."""
-    folder = Path(os.environ.get("MINBERT_DATA", "data")) / "squad"
-    pairs = [pair for pair in FILES if all((folder / name).is_file() for name in pair)]
-    if not args.train and not pairs:
-        raise InputError(
-            f"{folder / FILES[0][0]} is missing: give --train and --dev, or set $MINBERT_DATA"
-        )
-    if not args.train:
-        args.train, args.dev = (str(folder / name) for name in pairs[0])
-
-
 def main() -> None:
     """Train and score, or score or predict with a model that was trained."""
     args = get_args()
     if args.predict is not None:
         predict(args)
         return
-    train_and_score(args, default_files, train, evaluate)
+    default_files(args, "squad", FILES)
+    train_and_score(args, train, evaluate)
 
 
 if __name__ == "__main__":

@@ -30,8 +30,9 @@ from extensions.entities import (
     labels_of,
     read_sentences,
 )
+from extensions.ner import tag_loss
 from lessons import token_classifier as lesson
-from lessons.token_classifier import TokenClassifier, tag_loss
+from lessons.token_classifier import TokenClassifier
 from tokenizer import BertTokenizer
 
 LABELS = ["O", "B-LOC", "I-LOC", "B-PER", "I-PER"]
