@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import argparse
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
@@ -36,7 +36,7 @@ from training.loop.processes import (
     on_main_process,
 )
 from training.loop.run import Run
-from training.reports.report import Report
+from training.reports.report import TRAIN_AND_DEV, Report
 from utils import seed_everything
 
 # ---------------------------------------------------------------------------------------------
@@ -140,11 +140,11 @@ def resume_file(args) -> Path:
 
 def new_run(
     args,
-    model: BertWithHead,
+    model: nn.Module,
     optimizer: AdamW,
     dataset: Dataset,
     columns: dict[str, str],
-    curves: dict[str, str],
+    curves: Mapping[str, str] = TRAIN_AND_DEV,
 ) -> Run:
     """The run that these flags describe, on a model on its device; it writes into --out.
 
