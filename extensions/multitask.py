@@ -10,7 +10,6 @@ Without a technique it trains what multitask_classifier.py trains.
 
 from __future__ import annotations
 
-import math
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields
@@ -30,7 +29,7 @@ from datasets import SentenceClassificationTestDataset, TextDataset
 from evaluation import overall, write_in_order
 from extensions.flags import OPTIMIZERS, ModelFlags, TechniqueFlags, get_args
 from extensions.gradients.pcgrad import pcgrad
-from extensions.gradients.task_gradients import TaskGradients
+from extensions.gradients.task_gradients import TaskGradients, plain_sum
 from extensions.loss import smart
 from extensions.model import TechniquesBERT
 from extensions.objective import Objective
@@ -49,7 +48,7 @@ from extensions.tasks import (
     score,
 )
 from extensions.text.no_duplicates import without_duplicates
-from extensions.text.sampling import Turns, plan_epoch
+from extensions.text.sampling import Turns, plan_run
 from tokenizer import BertTokenizer
 from training.cli.flags import complete, given_lines, hint_at_rate
 from training.cli.scripts import run_script
@@ -69,16 +68,12 @@ from training.loop.checkpoints import (
 )
 from training.loop.devices import autocast_for, pick_device, speed_up
 from training.loop.encoder_outputs import cache_encoder_outputs, unique_texts
-from training.loop.processes import (
-    all_reduce_gradients,
-    is_main_process,
-    join_processes,
-    on_main_process,
-    world_size,
-)
+from training.loop.processes import is_main_process, join_processes, on_main_process
 from training.loop.run import Run
 from training.reports.report import describe, print_settings
 from utils import seed_everything
+
+RULES = {"sum": plain_sum, "pcgrad": pcgrad}  # how the gradients of all tasks become one
 
 # ---------------------------------------------------------------------------------------------
 # Data and models
@@ -165,32 +160,10 @@ def new_turns(args: TechniqueFlags, joins_pairs: bool, sets: Mapping[str, TextDa
             pairs = [(a, b, relation(name, label)) for a, b, label, _ in rows]
             samplers[name] = without_duplicates(samplers[name], pairs)
     steps = args.steps_per_epoch or sum(map(len, samplers.values()))
-    if args.gradients:  # a step takes a batch of every task
-        plan = [[tuple(sets)] * math.ceil(steps / len(sets))] * args.epochs
-        return Turns(plan, sets, samplers)
+    kind = "together" if args.gradients else args.sampling
     sizes = {name: len(rows) for name, rows in sets.items()}
     first = (args.first_task, args.first_epochs)
-    names = [
-        plan_epoch(args.sampling, sizes, steps, epoch, args.epochs, args.seed, *first)
-        for epoch in range(1, args.epochs + 1)
-    ]
-    return Turns([[(name,) for name in epoch] for epoch in names], sets, samplers)
-
-
-def combine_gradients(gradients: TaskGradients, args: TechniqueFlags, step: int) -> None:
-    """Put what the rule makes of all tasks' gradients into .grad.
-
-    Orders drawn by chance depend on the seed and the step alone, so that processes agree and a
-    resumed run continues alike.
-    """
-    chance = torch.Generator().manual_seed(args.seed + step)
-    if args.gradients == "pcgrad":
-        gradients.combine(lambda products: pcgrad(products, chance))
-    else:
-        gradients.combine(lambda products: torch.ones(len(products)))
-    for parameter in gradients.parameters:
-        if parameter.grad is not None:  # of all processes: before_update adds them up again
-            parameter.grad /= world_size()
+    return Turns(plan_run(kind, sizes, steps, args.epochs, args.seed, *first), sets, samplers)
 
 
 def new_run(args: TechniqueFlags, model, optimizer, turns: Turns, slow) -> Run:
@@ -223,7 +196,7 @@ def train(args: TechniqueFlags, held_out: part2.HeldOut) -> None:
         speed_up(model, optimizer)
     autocast = autocast_for(device, args.precision)
     objective = Objective(args, model, autocast, load_teachers(args, device))
-    gradients = TaskGradients(learning) if args.gradients else None
+    gradients = TaskGradients(model) if args.gradients else None
     if args.option == "pretrain" and model.is_cacheable and not args.reencode:
         texts = unique_texts([*train_sets.values(), *dev_sets.values()])
         rows = SentenceClassificationTestDataset(texts, args)
@@ -243,10 +216,9 @@ def train(args: TechniqueFlags, held_out: part2.HeldOut) -> None:
                         (weight * loss * len(labels) / len(batch["labels"])).backward()
                         run.log(len(labels), **{"loss": loss, f"{name}_loss": loss})
                     if gradients:
-                        all_reduce_gradients(model)
                         gradients.take(name)
                 if gradients:
-                    combine_gradients(gradients, args, run.position.step)
+                    gradients.combine(RULES[args.gradients], args.seed + run.position.step)
                 run.before_update()
                 optimizer.step()
                 optimizer.zero_grad()

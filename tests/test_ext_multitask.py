@@ -2,7 +2,6 @@
 
 import copy
 from collections import Counter
-from functools import partial
 from types import SimpleNamespace
 
 import numpy as np
@@ -29,15 +28,16 @@ def rows(tasks: int, seed: int = 0, dtype=torch.float64, size: int = 7, shift: f
     return (noise + shift * direction).to(dtype)
 
 
-def combined(weigh, gradients: torch.Tensor) -> torch.Tensor:
+def combined(rule, gradients: torch.Tensor, seed: int = 0) -> torch.Tensor:
     """What a rule makes of gradients (T, N), by way of TaskGradients: (N,)."""
-    parameter = nn.Parameter(torch.zeros_like(gradients[0]))
-    accounts = TaskGradients([parameter])
+    model = nn.Module()
+    model.parameter = nn.Parameter(torch.zeros_like(gradients[0]))
+    accounts = TaskGradients(model)
     for task, gradient in enumerate(gradients):
-        parameter.grad = gradient.clone()
+        model.parameter.grad = gradient.clone()
         accounts.take(str(task))
-    accounts.combine(weigh)
-    return parameter.grad
+    accounts.combine(rule, seed)
+    return model.parameter.grad
 
 
 def seeded(seed: int) -> torch.Generator:
@@ -62,7 +62,7 @@ def test_pcgrad_is_torchjds(tasks, dtype):
         gradients = rows(tasks, seed, dtype, shift=0.8)
         torch.manual_seed(seed)
         theirs = aggregation.PCGrad()(gradients)
-        ours = combined(partial(pcgrad, generator=seeded(seed)), gradients)
+        ours = combined(pcgrad, gradients, seed)
         torch.testing.assert_close(ours, theirs, rtol=0, atol=tolerance)
         changed += not torch.allclose(ours, gradients.sum(0))
     assert changed >= 15  # most of these have a conflict
@@ -121,18 +121,18 @@ class Network(nn.Module):
 
 def combine(network: Network, weigh) -> None:
     """Leave in .grad what a rule makes of the gradients of all tasks."""
-    accounts = TaskGradients(network.parameters())
+    accounts = TaskGradients(network)
     for task in "abc":
         network.loss(task).backward()
         accounts.take(task)
         assert all(p.grad is None for p in network.parameters())
-    accounts.combine(weigh)
+    accounts.combine(weigh, 0)
 
 
 def test_a_rule_weighs_what_all_tasks_share_and_nothing_else():
     """Whatever the rule gives the task: half of a head's update is not to be lost."""
     network = Network()
-    combine(network, lambda products: torch.tensor([0.25, 0.5, 0.0]))
+    combine(network, lambda products, generator: torch.tensor([0.25, 0.5, 0.0]))
     assert network.unused.grad is None
     alone = []
     for task in "abc":

@@ -184,7 +184,7 @@ def test_a_rule_weighs_the_gradients_of_the_tasks(run, monkeypatch, tiny_model_f
         drawn.append((products.shape, generator.initial_seed()))
         return weights
 
-    monkeypatch.setattr(multitask, "pcgrad", rule)
+    monkeypatch.setitem(multitask.RULES, "pcgrad", rule)
     flags = {"steps_per_epoch": 4}  # batches, rounded up to two of every task
     weights = torch.zeros(3)
     saved = run(gradients="pcgrad", **flags)["model"]
