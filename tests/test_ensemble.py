@@ -216,18 +216,3 @@ def test_a_soup_of_different_kinds_is_refused(run, make):
     # the same kind with another dropout and option goes together
     same = make("same", 4, "--hidden_dropout_prob", "0.1", "--option", "pretrain")
     assert run("--soup", bi, same).code == 0
-
-
-@pytest.mark.parametrize("soup", [[], ["--soup"]])
-def test_words_keep_their_capitals(run, make, monkeypatch, soup):
-    """A model that sees kinds of words is given the texts as they were written."""
-    known = []
-    outputs_of = ensemble.outputs_of
-
-    def watched(model, *more):
-        known.append(len(model.words.texts))
-        return outputs_of(model, *more)
-
-    monkeypatch.setattr(ensemble, "outputs_of", watched)
-    assert run(*soup, make("shapes", 1, "--tag_words", "shapes")).code == 0
-    assert min(known) > 50

@@ -8,11 +8,9 @@ import pytest
 import torch
 from support import one_line_error
 from test_techniques import make_model, run  # noqa: F401  (run is a fixture)
-from transformers import BertForTokenClassification
 
 from extensions import multitask
-from extensions.model import TechniquesBERT
-from extensions.ner import TAGS, entity_f1, mean_tag_loss, predict_tags, read_ner
+from extensions.ner import entity_f1, predict_tags, read_ner
 from training.loop.batches import evaluation_loader
 
 TEXT = """ab\tB-PER
@@ -38,37 +36,6 @@ def tagged(tmp_path) -> Path:
 @pytest.fixture
 def rows(tagged, tiny_model_folder):
     return read_ner(tagged, Namespace(model=str(tiny_model_folder)))
-
-
-@pytest.fixture
-def model(tiny_model_folder) -> TechniquesBERT:
-    return make_model(tiny_model_folder, tasks=["sst", "ner"])
-
-
-def test_outputs_loss_and_gradients_are_those_of_transformers(rows, model, tmp_path):
-    model.bert.save_pretrained(tmp_path / "bert", model.ner)
-    theirs = BertForTokenClassification.from_pretrained(
-        tmp_path / "bert", attn_implementation="eager"
-    ).eval()
-    assert theirs.classifier.out_features == len(TAGS)
-    batch = rows.collate_fn(list(rows))
-    ids, mask, labels = batch["token_ids"], batch["attention_mask"], batch["labels"]
-    expected = theirs(ids, attention_mask=mask, labels=labels)
-    logits = model.predict_tags(ids, mask)
-    torch.testing.assert_close(logits, expected.logits, rtol=0, atol=1e-5)
-    loss = mean_tag_loss(logits, labels)
-    torch.testing.assert_close(loss, expected.loss, rtol=0, atol=1e-5)
-    loss.backward()
-    expected.loss.backward()
-    for ours, other in (
-        (model.ner.weight, theirs.classifier.weight),
-        (model.bert.word_embedding.weight, theirs.bert.embeddings.word_embeddings.weight),
-    ):
-        torch.testing.assert_close(ours.grad, other.grad, rtol=1e-4, atol=1e-7)
-
-
-def test_a_batch_without_a_labelled_token_has_a_loss_of_0():
-    assert mean_tag_loss(torch.randn(2, 3, 7), torch.full((2, 3), -100)) == 0
 
 
 def test_each_word_gets_the_tag_of_its_first_piece(rows):
@@ -100,12 +67,6 @@ def test_ner_is_learned_with_sentiment(run, tagged):  # noqa: F811
     lines = Path("predictions/ner-dev-output.csv").read_text().splitlines()
     assert lines[0] == "id,Predicted_Tags"
     assert [len(line.split(",")[1].split()) for line in lines[1:]] == [3, 4, 1]
-
-
-def test_a_frozen_bert_still_gives_every_word_a_vector(run, tagged):  # noqa: F811
-    files = {f"ner_{split}": str(tagged) for split in ("train", "dev")} | {"ner_test": ""}
-    saved = run(tasks=["sst", "ner"], option="pretrain", **files)["model"]
-    assert saved["ner.weight"].abs().sum() > 0
 
 
 def test_other_tags_are_refused(tmp_path, tiny_model_folder):

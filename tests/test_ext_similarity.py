@@ -91,18 +91,6 @@ def test_ranking_is_that_of_sentence_transformers(theirs, dtype, arrays, symmetr
     )
 
 
-def henderson(scores: np.ndarray) -> float:
-    """J as it is printed, with a loop."""
-    rows = range(len(scores))
-    return -np.mean([scores[i, i] - math.log(sum(map(math.exp, scores[i]))) for i in rows])
-
-
-def test_ranking_is_the_papers_formula():
-    few = W[:2]  # as many negatives as there are, not one for each row
-    scores = np.hstack([numpy_cosines(U, V), numpy_cosines(U, few)])
-    assert value_of(ranking.ranking, U, V, few) == pytest.approx(henderson(20 * scores), abs=1e-12)
-
-
 @pytest.mark.parametrize("rows", [0, 1])
 @pytest.mark.parametrize("symmetric", [False, True])
 def test_ranking_of_nothing_to_rank_is_zero(rows, symmetric):
@@ -150,17 +138,6 @@ def test_every_row_once_and_no_sentence_twice(pairs, size, epoch, largest, chanc
     assert list(sampler) == found  # an epoch's order follows from its number alone
 
 
-def test_what_waits_fills_the_gaps():
-    """A batch's own rows come first: 1 waits for the gap that 3 leaves, and that for the end."""
-    base = LengthBatches([1] * 6, 2, 0)
-    base.__class__ = type("InOrder", (LengthBatches,), {"__iter__": lambda _: iter(ROWS)})
-    keys = ["x1", "x2", "y3", "y4", "56", "78"]
-    assert list(NoDuplicates(base, keys)) == [[0], [2, 1], [4, 5], [3]]
-
-
-ROWS = [[0, 1], [2, 3], [4, 5]]
-
-
 def test_groups_go_by_way_of_others():
     group = groups([("a", "b"), ("c", "d"), ("e", "c"), ("b", "f"), ("a", "a")])
     together = [{text for text in group if group[text] == number} for number in (0, 1)]
@@ -206,13 +183,6 @@ def test_cosine_embedding_by_hand(margin):
     assert_gradient(loss, U, V)
 
 
-def test_cosine_embedding_refuses_grades():
-    vectors = torch.tensor(U)
-    for labels in (GRADES, 2 * YES - 1):
-        with pytest.raises(ValueError, match="labels 0 and 1 only"):
-            cosine.cosine_embedding(vectors, vectors, labels)
-
-
 # ---------------------------------------------------------------------------------------------
 # SimCSE
 
@@ -221,12 +191,6 @@ def test_cosine_embedding_refuses_grades():
 def test_simcse_is_the_ranking_loss_at_scale_20(dtype):
     assert_same(lambda u, v: simcse.unsupervised(torch.cat([u, v])), ranking.ranking, (U, V), dtype)
     assert_same(simcse.supervised, ranking.ranking, (U, V, W), dtype)
-
-
-def test_twice_has_every_row_twice():
-    ids, mask = torch.tensor([[2, 9, 3], [2, 3, 0]]), torch.tensor([[1, 1, 1], [1, 1, 0]])
-    doubled = simcse.twice(ids, mask)
-    assert [tensor.tolist() for tensor in doubled] == [2 * ids.tolist(), 2 * mask.tolist()]
 
 
 def test_triplets_of_nli_rows():
@@ -274,11 +238,6 @@ def test_symmetric_kl_beside_torch(dtype):
         (LOGITS_1[:, 0], LOGITS_2[:, 0]),
         dtype,
     )
-
-
-def test_symmetric_kl_of_sure_outputs():
-    sure = torch.tensor([900.0, -900.0])  # log-odds at which p is 1 and 0
-    assert divergences.symmetric_kl(sure, -sure).item() == 1800
 
 
 def test_squared_difference_by_hand():

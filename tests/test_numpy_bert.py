@@ -1,6 +1,5 @@
 """lessons/numpy_bert.py: the same numbers as torch, without torch."""
 
-import math
 import re
 import shutil
 from pathlib import Path
@@ -22,11 +21,10 @@ from support import (
     succeeded,
     tiny_vocabulary,
 )
-from torch.nn import functional as F
 
 from config import BertConfig
 from datasets import SentenceClassificationTestDataset
-from lessons import numpy_bert, text_tables
+from lessons import numpy_bert
 from lessons.numpy_bert import forward, read_weights
 from tokenizer import BertTokenizer
 
@@ -73,17 +71,6 @@ def test_everything_equals_torch_and_transformers(trained, config, with_segments
         assert np.abs(array[rows] - theirs[name].numpy()[rows]).max() < ATOL, name
     assert np.abs(mine["logits"] - wanted).max() < ATOL
     assert np.ptp(mine["logits"], axis=0).min() > 0.01  # the rows do differ
-
-
-def test_activations_and_softmax_are_torch_s():
-    x = np.linspace(-9, 9, 2001, dtype=np.float32)
-    for mine, kind in ((numpy_bert.gelu, "none"), (numpy_bert.gelu_tanh, "tanh")):
-        wanted = F.gelu(torch.from_numpy(x), approximate=kind).numpy()
-        assert mine(x).dtype == np.float32
-        np.testing.assert_allclose(mine(x), wanted, atol=1e-6)
-    scores = np.array([[1000.0, 999.0, -1e38]], np.float32)  # no overflow
-    wanted = [[1 / (1 + math.exp(-1)), 1 / (1 + math.e), 0.0]]
-    np.testing.assert_allclose(numpy_bert.softmax(scores), wanted, atol=1e-6)
 
 
 # ---------------------------------------------------------------------------------------------
@@ -142,19 +129,6 @@ def test_predictions_without_torch_are_those_of_classifier_py(trained, table, tm
     assert list(mine["id"]) == list(frame["id"])
     assert list(p) == classes_of(trained, frame["text"])
     assert f"accuracy {accuracy_score(y, p):.5f}" in done.out
-
-
-def test_precision_is_not_recall(capsys):
-    labels, predicted = np.array([1, 1, 1, 1, 0, 0]), np.array([1, 0, 0, 0, 1, 0])
-    assert text_tables.report(labels, predicted) == pytest.approx(1 / 3)
-    said = capsys.readouterr().out
-    assert "precision 0.5000  recall 0.2500  F1 0.3333\n" in said
-    assert "[[1, 1], [3, 1]]" in said
-
-
-def test_course_files_are_read_too(run_script_here, trained, tiny_data):
-    flags = ("--model", trained[0], "--file", tiny_data / "ids-cfimdb-dev.csv")
-    assert "of 11)" in succeeded(run_script_here(numpy_bert, *flags)).out
 
 
 def test_compare_counts_the_same_classes(run_script_here, trained, table, tmp_path):

@@ -140,25 +140,6 @@ def test_the_forward_pass_is_torch_s(request, tmp_path, name, padding):
         close(found["classes"], small.class_logits(batch))
 
 
-@needs_node
-def test_a_head_that_is_off_adds_nothing(tmp_path, words):
-    small = words.rounded()
-    ids = words.tokenizer("the captain")["input_ids"]
-    width = small.bert.bert_layers[1].self_attention.attention_head_size
-
-    def silence(module, arguments):
-        context = arguments[0].clone()
-        context[..., 2 * width : 3 * width] = 0
-        return (context,)
-
-    hook = small.bert.bert_layers[1].attention_dense.register_forward_pre_hook(silence)
-    wanted = small.word_logits(torch.tensor([ids]))[0]
-    hook.remove()
-    found = forward(tmp_path, words, ids, off=[[1, 2]])
-    close(found["words"], wanted)
-    assert np.abs(np.array(forward(tmp_path, words, ids)["words"]) - found["words"]).max() > 1e-3
-
-
 IDS = "given.texts.map(text => new Tokenizer(given.pieces, given.lower, given.unicode).ids(text))"
 UNICODE = {"letters": tokenizer.ADDED_LATER, "moved": tokenizer.MOVED}
 

@@ -13,7 +13,6 @@ from types import SimpleNamespace
 import pytest
 import torch
 from support import assert_same_tensors, draw_nothing, make_rows, write_table
-from torch.nn import functional as F
 
 import multitask_classifier
 from bert import BertModel
@@ -444,13 +443,6 @@ def test_shapes_and_padding(tiny_model_folder, values, is_cacheable):
             lengths = [int(mask[row].sum()) for mask in inputs[1::2] for _ in range(2)]
             alone = [x[row : row + 1, :n] for x, n in zip(inputs, lengths, strict=True)]
             torch.testing.assert_close(head(*alone)[0], together[row], rtol=1e-5, atol=1e-5)
-
-
-def test_a_cosine_is_on_the_labels_scale(tiny_model_folder):
-    model = make_model(tiny_model_folder, similarity="cosine")
-    torch.testing.assert_close(model.predict_similarity(*PAIRS[:2] * 2), torch.full((4,), 5.0))
-    u, v = (F.normalize(model(*PAIRS[i : i + 2])) for i in (0, 2))
-    torch.testing.assert_close(model.predict_similarity(*PAIRS), 5 * (u * v).sum(dim=1))
 
 
 @pytest.mark.parametrize("values", [{"separate_layers": 1}, {"pals": 12}], ids=str)

@@ -119,13 +119,6 @@ def test_bytes_as_the_tokenizers_library_learns_them():
 # Words in, pieces out
 
 
-def test_words_are_those_of_the_tokenizer():
-    texts = ["It's GOOD—naïve, 漢字!", "good \t it", "x" * 101 + " " + "y" * 100]
-    wanted = {"it": 2, "'": 1, "s": 1, "good": 2, "—": 1, "naive": 1, ",": 1, "漢": 1, "字": 1}
-    assert count_words(texts) == wanted | {"!": 1, "y" * 100: 1}
-    assert count_words(["Naïve naïve"], lower_case=False) == {"Naïve": 1, "naïve": 1}
-
-
 @pytest.mark.parametrize("method", ["wordpiece", "bpe"])
 def test_what_was_learned_is_read_by_both_tokenizers(tmp_path, method):
     text = (lesson.ROOT / "LICENSE").read_text(encoding="utf-8")
@@ -188,20 +181,6 @@ def test_bytes_are_read_by_roberta(tmp_path, bytes_of_a_licence):
 
 # ---------------------------------------------------------------------------------------------
 # The script
-
-
-def test_the_script_learns_from_folders(run_script_here, tmp_path):
-    for name, text in (("old/one.txt", "hug pug\n" * 10), ("two.txt", "Pun bun\n")):
-        path = tmp_path / "books" / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text)
-    line = ["--text", "books", "--size", "30", "--method", "bpe", "--cased", "--encode", "hug"]
-    result = succeeded(run_script_here(lesson, *line, "--out", "v"))
-    assert "20 words, 4 different ones, in 10 texts" in result.out  # one of 11 is held out
-    assert "bpe        hug" in result.out
-    tokenizer = BertTokenizer.from_pretrained(tmp_path / "v")
-    assert "hug" in tokenizer.pieces
-    assert tokenizer.lower_case is False
 
 
 def test_the_script_learns_bytes_from_the_practice_texts(run_script_here, tmp_path):
