@@ -13,6 +13,7 @@ from support import assert_refused, save_classifier_folder, succeeded
 from config import BertConfig
 from lessons import numpy_bert, quantize, text_tables
 from lessons.quantize import Int8Matrix, quantize_rows
+from tokenizer import WordPieces, read_vocabulary
 from training.files.errors import InputError
 
 
@@ -96,7 +97,7 @@ def test_command_measures_before_and_after(run_script_here, trained, table, tmp_
     done = succeeded(run_script_here(quantize, *flags))
     lines = done.out.splitlines()
     config, weights = read(trained)
-    tokenizer = numpy_bert.read_words(trained)
+    tokenizer = WordPieces(*read_vocabulary(trained))
     _, texts, labels = text_tables.read_table(table)
     rows = [numpy_bert.encode(text, tokenizer, config) for text in texts]
     for name, tensors in (("float32", weights), ("int8", quantize.load(Path("small"), config))):

@@ -79,17 +79,6 @@ def test_every_merge_is_the_one_the_definition_makes(method, words, extra, least
     assert len(pieces) == len(vocabulary) <= size
 
 
-def test_tables_grow():
-    """More pairs and pieces than there is room for at first."""
-    words = {chr(0x4E00 + i) + chr(0x5E00 + i) + "x" * (i % 3): 1 + i % 5 for i in range(1300)}
-    size = len(SPECIAL_TOKENS) + 2 * 1300 + 1 + 20
-    pieces, merges = learn(words, size, "wordpiece")
-    vocabulary, wanted = by_definition(words, size, "wordpiece", 1)
-    assert set(pieces) == vocabulary
-    assert as_tuples(merges) == wanted
-    assert len(wanted) == 20
-
-
 def test_bytes_as_the_tokenizers_library_learns_them():
     chance = random.Random(4)
     words = {
