@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
-from typing import ClassVar, TypeVar
+from typing import TypeVar
 
 from torch import Tensor, nn
 from torch.utils.data import Dataset
@@ -106,22 +106,13 @@ class BertWithHead(BertPreTrainedModel):
         super().save_pretrained(folder, architectures=[self.ARCHITECTURE])
 
 
-def settle_length(args: HeadFlags, model: BertWithHead) -> None:
-    """Set --length if it is not given; InputError if the model has fewer positions."""
-    positions = model.config.max_position_embeddings
-    if args.length is None:
-        args.length = min(args.USUAL_LENGTH, positions)
-    if args.length > positions:
-        raise InputError(f"--length {args.length} is more than the model's {positions} positions")
-
-
 def restore(args: HeadFlags, kind: type[BertWithHead]) -> SimpleNamespace:
     """The model of --checkpoint (a ``kind``), its tokenizer, device and autocast."""
     device = pick_device(args.use_gpu)
     model = kind.from_pretrained(args.checkpoint)
     if args.fast:
         speed_up(model)
-    settle_length(args, model)
+    args.length = min(args.length, model.config.max_position_embeddings)
     tokenizer = BertTokenizer.from_pretrained(args.checkpoint)
     autocast = autocast_for(device, args.precision)
     return SimpleNamespace(
@@ -180,11 +171,10 @@ OUT_HELP = "folder of the model and of all that a run writes (%(default)s)"
 class HeadFlags(TrainingFlags):
     """The options of every lesson that trains a head."""
 
-    USUAL_LENGTH: ClassVar[int] = 128
     out: str = flag("predictions/head", path="writes", help=OUT_HELP)
     lr: float = flag(5e-5, type=positive_float)
-    length: int | None = flag(
-        None, type=positive_int, help="most tokens of a row (128, or the model's limit)"
+    length: int = flag(
+        128, type=positive_int, help="most tokens of a row, and never more than the model's limit"
     )
     limit: int | None = flag(
         None, type=positive_int, help="use the first LIMIT examples of each file"

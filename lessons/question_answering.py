@@ -22,7 +22,7 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
@@ -43,7 +43,6 @@ from lessons.heads import (
     default_files,
     new_run,
     restore,
-    settle_length,
     train_and_score,
 )
 from lessons.squad import Question, Windows, best_spans, read_questions, score
@@ -167,7 +166,7 @@ def train(args: AnswerFlags) -> None:
     device = pick_device(args.use_gpu)
     tokenizer = BertTokenizer.from_pretrained(args.model)
     model = QuestionAnswerer.from_pretrained(args.model, labels=("first", "last"))
-    settle_length(args, model)
+    args.length = min(args.length, model.config.max_position_embeddings)
     train_set, dev_set = (
         windows_of(read_questions(file, args.limit), tokenizer, args)
         for file in (args.train, args.dev)
@@ -239,12 +238,11 @@ def predict(args: AnswerFlags) -> None:
 class AnswerFlags(HeadFlags):
     """The command line's options."""
 
-    USUAL_LENGTH: ClassVar[int] = 384
     out: str = flag("predictions/squad", path="writes", help=OUT_HELP)
     epochs: int = flag(2, type=positive_int)
     batch_size: int = flag(16, type=positive_int)
-    length: int | None = flag(
-        None, type=positive_int, help="most tokens of a row (384, or the model's limit)"
+    length: int = flag(
+        384, type=positive_int, help="most tokens of a row, and never more than the model's limit"
     )
     train: str | None = flag(None, path="reads", help="SQuAD's JSON ($MINBERT_DATA/squad)")
     dev: str | None = flag(None, path="reads", help="the same, to choose the best epoch on")

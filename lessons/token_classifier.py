@@ -51,7 +51,6 @@ from lessons.heads import (
     default_files,
     new_run,
     restore,
-    settle_length,
     train_and_score,
 )
 from optimizer import AdamW
@@ -121,7 +120,7 @@ def train(args: TokenFlags) -> None:
     tokenizer = BertTokenizer.from_pretrained(args.model)
     model = TokenClassifier.from_pretrained(args.model, labels=labels)
     model.dropout.p = args.hidden_dropout_prob
-    settle_length(args, model)
+    args.length = min(args.length, model.config.max_position_embeddings)
     train_set, dev_set = (
         TaggedWords(rows, tokenizer, labels, args.length) for rows in (sentences, dev)
     )

@@ -283,7 +283,6 @@ BOTH = [
     ("--evaluate x", 2, "need --checkpoint"),
     ("--train x", 2, "--train and --dev go together"),
     ("--train x --dev y --reencode", 2, "--reencode is for frozen encoders"),
-    ("FILES --model MODEL --length 600", 1, "more than the model's 512 positions"),
     ("", 1, "give --train and --dev, or set $MINBERT_DATA"),
 ]
 TAGS = [

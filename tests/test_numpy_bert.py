@@ -139,7 +139,7 @@ def test_compare_counts_the_same_classes(run_script_here, trained, table, tmp_pa
     turned = [
         f"{id_.lower()} , {1 - int(label)}.0" for id_, label in (x.split(",") for x in lines[1:3])
     ]
-    other.write_text("\n".join(["id \t Predicted_Sentiment, x", *turned, *lines[3:]]))
+    other.write_text("\n".join(["id \t Predicted_Sentiment", *turned, *lines[3:]]))
     done = run_script_here(numpy_bert, *flags, "--compare", other)
     assert f"same class as {other}: 4 of 6 test/POS/0 test/POS/1\n" in done.out
     other.write_text("\n".join(lines[:-1]))
