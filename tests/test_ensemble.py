@@ -157,19 +157,6 @@ def test_what_cannot_be_combined_is_refused(run, make, soup):
 # Weights averaged
 
 
-def test_means_and_decisions_by_hand():
-    """The likeliest class, the first of equals; "yes" above one half; similarities as they are."""
-    weights = ([1.0, 2.0], [4.0, -2.0], [1.0, 3.0])
-    states = [{"w": torch.tensor(w), "ids": torch.tensor([0, 1])} for w in weights]
-    mean = ensemble.mean_weights(states)
-    assert mean["w"].tolist() == [2.0, 1.0]
-    assert torch.equal(mean["ids"], torch.tensor([0, 1]))
-    probabilities = np.array([[0.1, 0.2, 0.3, 0.4, 0.0], [0.3, 0.0, 0.3, 0.2, 0.2]])
-    assert ensemble.decide("sst", probabilities) == [3, 0]
-    assert ensemble.decide("para", np.array([0.49, 0.5, 0.51])) == [0, 0, 1]
-    assert ensemble.decide("sts", np.array([0.49, 4.5])) == [0.49, 4.5]
-
-
 def test_the_recipe_by_hand():
     """Best first; a tie stays (≥); what lowers the score goes, and the next is tried without it."""
     table = {(2, 0): 0.6, (2, 0, 1): 0.5, (2, 0, 3): 0.7}

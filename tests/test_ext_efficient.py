@@ -122,8 +122,6 @@ def test_at_the_start_nothing_changes_and_what_is_learned_goes_into_a_small_file
 
 
 def test_impossible_updates():
-    with pytest.raises(InputError, match="no linear layer of this model is called keys or q"):
-        lora.add_lora(random_bert(), targets=("keys", "q"))
     with pytest.raises(InputError, match=r"rank 33: a matrix \(32, 32\) has no such rank"):
         lora.add_lora(random_bert(), rank=33)
 

@@ -140,13 +140,6 @@ def test_a_rule_weighs_what_all_tasks_share_and_nothing_else():
     torch.testing.assert_close(network.pairs.weight.grad, b + c)
 
 
-def test_tasks_that_share_nothing_are_told_so():
-    network = Network()
-    network.shared.requires_grad_(False)
-    with pytest.raises(InputError, match=r"the tasks a, b, c share no parameter .* finetune"):
-        combine(network, pcgrad)
-
-
 @DTYPES
 def test_inner_products_and_cosines(dtype):
     gradients = rows(3, dtype=dtype, size=10)
@@ -272,6 +265,3 @@ def test_pals_of_a_copied_model_are_its_own():
 def test_what_pals_refuse():
     with pytest.raises(InputError, match="size 10 cannot be split into 3 heads"):
         bert_with_pals(size=10)
-    _, pals = bert_with_pals()
-    with pytest.raises(ValueError, match="no PALs for a task 'para'"), pals.use("para"):
-        pass

@@ -1,6 +1,5 @@
 """lessons/numpy_bert.py: the same numbers as torch, without torch."""
 
-import re
 import shutil
 from pathlib import Path
 from types import SimpleNamespace
@@ -19,14 +18,12 @@ from support import (
     padded_batch,
     save_classifier_folder,
     succeeded,
-    tiny_vocabulary,
 )
 
 from config import BertConfig
 from datasets import SentenceClassificationTestDataset
 from lessons import numpy_bert
 from lessons.numpy_bert import forward, read_weights
-from tokenizer import BertTokenizer
 
 ATOL = 1e-5
 TEXTS = ("a warm film", "Dull!", "it never quite finds its feet, but sings.", "x" * 101, "", "é İ")
@@ -75,15 +72,6 @@ def test_everything_equals_torch_and_transformers(trained, config, with_segments
 
 # ---------------------------------------------------------------------------------------------
 # The command
-
-
-def test_a_text_has_the_probabilities_of_torch(run_script_here, trained):
-    folder, model, head = trained
-    done = succeeded(run_script_here(numpy_bert, "--model", folder, "--text", "A warm film"))
-    ids = torch.tensor([BertTokenizer(tiny_vocabulary())("a warm film")["input_ids"]])
-    with torch.no_grad():
-        wanted = head(model(ids, torch.ones_like(ids))["pooler_output"]).softmax(-1)[0, 1].item()
-    assert float(re.search(r"class 1: (\S+)", done.out)[1]) == pytest.approx(wanted, abs=6e-5)
 
 
 def test_a_folder_without_classifier_ends_with_the_encoder(

@@ -28,7 +28,6 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Tensor, nn
 
-from training.files.errors import InputError
 from training.loop.processes import all_reduce_gradients, world_size
 
 
@@ -94,18 +93,10 @@ class TaskGradients:
 
         Returns:
             The inner products (T, T); see ``cosines``.
-
-        Raises:
-            InputError: the tasks have no parameter in common.
         """
         accounts = list(self.taken.values())
         grads = list(zip(*accounts, strict=True))  # for each parameter those of the T tasks
         shared = [all(grad is not None for grad in of_tasks) for of_tasks in grads]
-        if not any(shared):
-            raise InputError(
-                f"the tasks {', '.join(self.taken)} share no parameter that learns, so that their "
-                "gradients cannot be in conflict: use --option finetune, or train without this"
-            )
         products = inner_products(
             [[g for g, is_shared in zip(a, shared, strict=True) if is_shared] for a in accounts]
         )

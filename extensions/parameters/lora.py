@@ -67,12 +67,9 @@ def add_lora(
         targets: last parts of the names of linear layers, wherever they are.
     """
     model.requires_grad_(False)
-    names = [name for name, _ in _linears(model) if name.rpartition(".")[2] in targets]
-    if not names:
-        raise InputError(f"no linear layer of this model is called {' or '.join(targets)}")
-    for name in names:
-        linear = model.get_submodule(name)
-        model.set_submodule(name, LoraLinear(linear, rank, alpha))
+    for name, linear in _linears(model):
+        if name.rpartition(".")[2] in targets:
+            model.set_submodule(name, LoraLinear(linear, rank, alpha))
 
 
 @torch.no_grad()
