@@ -76,7 +76,7 @@ class WordTags:
         self.count = len(self.tagger.tags) + 1 if self.tagger else len(SHAPES)  # with "no tag"
 
     def remember(self, texts: Iterable[str]) -> None:
-        """Take in texts as they were written; others are put together from tokens, in lower case"""
+        """Take in texts as they were written; others are read off their tokens, in lower case."""
         for text in texts:
             self.texts[tuple(self.tokenizer.text_to_ids(text.lower()))] = text
 
