@@ -55,7 +55,7 @@ from scipy.sparse.csgraph import connected_components
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from datasets import preprocess_string
-from extensions.features.word_tags import WORD
+from extensions.features.tags import WORD
 from training.cli.flags import OneLineParser, positive_int
 from training.cli.scripts import run_script
 from training.files.errors import InputError

@@ -39,22 +39,18 @@ from torch import Tensor, nn
 
 from datasets import TextDataset
 from evaluation import overall, write_in_order
-from extensions.flags import ModelFlags, TechniqueFlags, task_names
-from extensions.multitask import (
-    load_model,
-    loader_of,
-    read_held_out,
-    remember_words,
-    test,
-)
-from extensions.tasks import COURSE, TASKS, read_set
+from extensions.flags import ModelFlags, TechniqueFlags
+from extensions.multitask import load_model, loader_of, read_held_out, remember_words, test
+from extensions.tasks import CLASSES, COURSE, FILE_COLUMNS, predict_rows, read_set, score
 from training.cli.flags import OneLineParser, complete, positive_int
 from training.cli.scripts import run_script
-from training.cli.task_flags import find_files
+from training.cli.task_flags import find_files, task_names
 from training.files.errors import InputError
 from training.files.writing import check_writable, write_json
 from training.loop.checkpoints import load_checkpoint, save_checkpoint
 from training.loop.devices import autocast_for, pick_device
+
+ReadRows = Callable[[str, str, str], TextDataset]
 
 
 @dataclass
@@ -64,16 +60,6 @@ class EnsembleFlags(TechniqueFlags):
     checkpoints: list[str] | None = None
     soup: bool = False
     batch_size: int = 32
-
-
-def row_reader(args: EnsembleFlags) -> Callable[[str, str, str], TextDataset]:
-    """A function (task, split, pretrained model) → rows, each read and tokenized once."""
-
-    @cache
-    def read_rows(name: str, split: str, model: str) -> TextDataset:
-        return read_set(name, replace(args, model=model), split)
-
-    return read_rows
 
 
 def trained_on(path: str) -> list[str]:
@@ -86,14 +72,6 @@ def trained_on(path: str) -> list[str]:
         ) from None
 
 
-def check_all_trained(args: EnsembleFlags, trained: Sequence[str]) -> None:
-    """InputError if no checkpoint was trained on one of the tasks."""
-    if absent := [name for name in args.tasks if name not in trained]:
-        raise InputError(
-            f"no checkpoint was trained on {', '.join(absent)}; leave that out with --tasks"
-        )
-
-
 def outputs_of(
     model: nn.Module, name: str, rows: TextDataset, args: EnsembleFlags, device: torch.device
 ) -> np.ndarray:
@@ -101,11 +79,9 @@ def outputs_of(
 
     → (N, 5) probabilities of sentiments, (N,) probabilities of "yes", or (N,) similarities.
     """
-    task = TASKS[name]
     with autocast_for(device, args.precision)():
-        loader = loader_of(name, rows, args, model)
-        predictions = task.predict(loader, getattr(model, task.head), device)
-    outputs = predictions["probabilities"] if task.classes else predictions["y_pred"]
+        predictions = predict_rows(model, name, loader_of(rows, args, model), device)
+    outputs = predictions["probabilities" if CLASSES[name] else "y_pred"]
     by_id = dict(zip(predictions["sent_ids"], outputs, strict=True))
     return np.array([by_id[row[-1]] for row in rows])
 
@@ -114,19 +90,19 @@ def decide(name: str, outputs: np.ndarray) -> list[float]:
     """Predictions from (averaged) outputs: the likeliest class, or the number itself."""
     if outputs.ndim == 2:
         return outputs.argmax(axis=1).tolist()
-    return (outputs > 0.5).astype(int).tolist() if TASKS[name].classes else outputs.tolist()
+    return (outputs > 0.5).astype(int).tolist() if CLASSES[name] else outputs.tolist()
 
 
-def score(name: str, outputs: np.ndarray, rows: TextDataset) -> float:
+def dev_score(name: str, outputs: np.ndarray, rows: TextDataset) -> float:
     """The task's metric on labelled rows."""
-    return TASKS[name].metric([row[-2] for row in rows], decide(name, outputs))
+    return score(name, {"y_true": [row[-2] for row in rows], "y_pred": decide(name, outputs)})
 
 
 def print_row(title: str, scores: Mapping[str, float]) -> None:
     """A line of dev scores; overall only of a model that does all tasks of the course."""
     if scores.keys() >= set(COURSE):
         scores = scores | {"overall": overall(scores)}
-    shown = "  ".join(f"{name} {score:.3f}" for name, score in scores.items())
+    shown = "  ".join(f"{name} {value:.3f}" for name, value in scores.items())
     print(f"{shown}   {title}", flush=True)
 
 
@@ -134,39 +110,33 @@ def print_row(title: str, scores: Mapping[str, float]) -> None:
 # Outputs averaged
 
 
-def average_outputs(args: EnsembleFlags, device: torch.device) -> dict[str, Any]:
+def average_outputs(
+    args: EnsembleFlags, trained: Mapping[str, list[str]], read_rows: ReadRows, device: torch.device
+) -> dict[str, Any]:
     """Write the six files of averaged outputs: → dev scores of the ensemble and its members."""
-    tasks = {path: trained_on(path) for path in args.checkpoints}
-    count = {name: sum(name in trained for trained in tasks.values()) for name in args.tasks}
-    check_all_trained(args, [name for name in args.tasks if count[name]])
-    read_rows = row_reader(args)
-    splits = [(name, split) for name in args.tasks for split in ("dev", "test")]
-    splits = [(name, split) for name, split in splits if getattr(args, f"{name}_{split}")]
-    total: dict[tuple[str, str], Any] = dict.fromkeys(splits, 0.0)
+    named = [(name, split) for name in args.tasks for split in ("dev", "test")]
+    outputs = {key: [] for key in named if getattr(args, "_".join(key))}
     members = []
     for path in args.checkpoints:
         model, config = load_model(path, device)
         remember_words(model, args)
         scores = {}
-        for name, split in splits:
-            if name not in tasks[path]:
-                continue
-            rows = read_rows(name, split, config.model)
-            outputs = outputs_of(model, name, rows, args, device)
-            total[name, split] += outputs / count[name]
-            if split == "dev":
-                scores[name] = score(name, outputs, rows)
+        for (name, split), of_members in outputs.items():
+            if name in trained[path]:
+                rows = read_rows(name, split, config.model)
+                of_members.append(outputs_of(model, name, rows, args, device))
+                if split == "dev":
+                    scores[name] = dev_score(name, of_members[-1], rows)
         members.append({"checkpoint": path, **scores})
         print_row(path, scores)
     scores = {}
-    for name, split in splits:
+    for (name, split), of_members in outputs.items():
         rows = read_rows(name, split, config.model)  # labels and ids: the same for all
-        decided = decide(name, total[name, split])
-        predictions = {"sent_ids": [row[-1] for row in rows], "y_pred": decided}
-        out = getattr(args, f"{name}_{split}_out")
-        write_in_order(out, rows, predictions, TASKS[name].column)
+        mean = sum(one / len(of_members) for one in of_members)
+        predictions = {"sent_ids": [row[-1] for row in rows], "y_pred": decide(name, mean)}
+        write_in_order(getattr(args, f"{name}_{split}_out"), rows, predictions, FILE_COLUMNS[name])
         if split == "dev":
-            scores[name] = score(name, total[name, split], rows)
+            scores[name] = dev_score(name, mean, rows)
     print_row(f"outputs of {len(args.checkpoints)} averaged", scores)
     return {"best": scores | {"overall": overall(scores)}, "members": members}
 
@@ -222,22 +192,20 @@ def choose(
     return chosen, best
 
 
-def greedy_soup(args: EnsembleFlags, device: torch.device) -> dict[str, Any]:
+def greedy_soup(args: EnsembleFlags, read_rows: ReadRows, device: torch.device) -> dict[str, Any]:
     """Choose the ingredients on dev, save the soup, write its files: → its dev scores."""
     model, config, states = load_alike(args.checkpoints)
-    check_all_trained(args, config.tasks)
     model.to(device)
     remember_words(model, args)
-    read_rows = row_reader(args)
     measured: dict[tuple[int, ...], dict[str, float]] = {}
 
     def measure(chosen: list[int]) -> float:
         model.load_state_dict(mean_weights([states[i] for i in chosen]))
-        scores = {}
-        for name in args.tasks:
-            rows = read_rows(name, "dev", config.model)
-            scores[name] = score(name, outputs_of(model, name, rows, args, device), rows)
-        measured[tuple(chosen)] = scores
+        sets = {name: read_rows(name, "dev", config.model) for name in args.tasks}
+        scores = measured[tuple(chosen)] = {
+            name: dev_score(name, outputs_of(model, name, rows, args, device), rows)
+            for name, rows in sets.items()
+        }
         print_row(" + ".join(args.checkpoints[i] for i in chosen), scores)
         return overall(scores)
 
@@ -258,18 +226,13 @@ def greedy_soup(args: EnsembleFlags, device: torch.device) -> dict[str, Any]:
 # The command line
 
 
-def course_tasks(text: str) -> list[str]:
-    """An argparse type: the course's tasks, whose outputs have a mean."""
-    return task_names(text, COURSE)
-
-
 def get_args() -> EnsembleFlags:
     """The command line, completed by what a test takes for the rest."""
     parser = OneLineParser(prog="ensemble.py", description="Several checkpoints as one.")
     add = parser.add_argument
     add("checkpoints", nargs="+", metavar="CHECKPOINT")
     add("--soup", action="store_true", help="average weights, not outputs")
-    add("--tasks", type=course_tasks, help="which ones, e.g. sst,sts")
+    add("--tasks", type=task_names, help="which ones, e.g. sst,sts")
     add("--batch_size", type=positive_int)
     add("--precision", choices=("auto", "fp32", "bf16"))
     add("--use_gpu", action="store_true", help="CUDA, or Apple's MPS")
@@ -283,11 +246,21 @@ def main() -> None:
     begun = time.monotonic()
     args = get_args()
     check_writable(args.out_dir)
-    for path in args.checkpoints:
-        if not Path(path).is_file():
-            raise InputError(f"no checkpoint at {path}; python extensions/multitask.py makes one")
+    trained = {path: trained_on(path) for path in args.checkpoints}
+    if absent := set(args.tasks).difference(*trained.values()):
+        raise InputError(
+            f"no checkpoint was trained on {', '.join(absent)}; leave that out with --tasks"
+        )
     device = pick_device(args.use_gpu)
-    metrics = greedy_soup(args, device) if args.soup else average_outputs(args, device)
+
+    @cache
+    def read_rows(name: str, split: str, model: str) -> TextDataset:
+        return read_set(name, replace(args, model=model), split)
+
+    if args.soup:
+        metrics = greedy_soup(args, read_rows, device)
+    else:
+        metrics = average_outputs(args, trained, read_rows, device)
     metrics |= {"seconds": round(time.monotonic() - begun, 1), "args": vars(args)}
     write_json(f"{args.out_dir}/ensemble-metrics.json", metrics)
     print(f"wrote {args.out_dir}/ensemble-metrics.json and the predictions")

@@ -7,7 +7,7 @@ of BERT or of losses.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -16,6 +16,7 @@ from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
 from training.files.errors import InputError
+from training.loop.progress import progress_bar
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -147,20 +148,39 @@ class TaggedWords:
         }
 
 
-def likeliest_tags(
-    logits: Tensor, places: Iterable[Sequence[int | None]], labels: Sequence[str]
-) -> Iterator[tuple[list[str], list[float]]]:
-    """Of each sentence of a batch its words' tags and their probabilities; O and 0 without a place.
+@torch.no_grad()
+def tag_words(
+    batches: Iterable[dict],
+    logits_of: Callable[[Tensor, Tensor], Tensor],
+    labels: Sequence[str],
+    device: torch.device,
+) -> dict[str, list]:
+    """Predict the tags of all sentences' words; a word without a place is tagged O.
 
     Args:
-        logits: (B, L, number of labels).
-        places: of TaggedWords' batch.
+        batches: of TaggedWords.
+        logits_of: (ids, mask) → (B, L, number of labels).
+
+    Returns:
+        Lists in the order of the batches: y_pred and y_true, a list of tags a sentence;
+        probabilities, those of its tags (0 without a place); sent_ids.
     """
-    best = logits.float().softmax(dim=-1).max(dim=-1)  # values and indices, (B, L) each
-    found = zip(best.values.tolist(), best.indices.tolist(), places, strict=True)
-    for shares, numbers, row in found:
-        tags = [OUTSIDE if place is None else labels[numbers[place]] for place in row]
-        yield tags, [0.0 if place is None else shares[place] for place in row]
+    keys = ("y_pred", "y_true", "probabilities", "sent_ids")
+    predictions: dict[str, list] = {key: [] for key in keys}
+    for batch in progress_bar(batches, "eval"):
+        logits = logits_of(batch["token_ids"].to(device), batch["attention_mask"].to(device))
+        best = logits.float().softmax(dim=-1).max(dim=-1)  # values and indices, (B, L) each
+        rows = zip(best.values.tolist(), best.indices.tolist(), batch["places"], strict=True)
+        for values, numbers, places in rows:
+            predictions["y_pred"].append(
+                [OUTSIDE if place is None else labels[numbers[place]] for place in places]
+            )
+            predictions["probabilities"].append(
+                [0.0 if place is None else values[place] for place in places]
+            )
+        predictions["y_true"] += batch["tags"]
+        predictions["sent_ids"] += batch["sent_ids"]
+    return predictions
 
 
 # ---------------------------------------------------------------------------------------------
@@ -173,16 +193,16 @@ def entities(tags: Sequence[str]) -> list[tuple[str, int, int]]:
     An entity begins at every B-, and at an I- that does not continue one of its type; it goes on
     over the I- of its type that follow.
     """
-    found: list[tuple[str, int, int]] = []
+    spans: list[tuple[str, int, int]] = []
     before = ""  # the type of the word before, '' outside
     for i, tag in enumerate(tags):
         kind = tag[2:]
         if tag != OUTSIDE and (tag[0] == "B" or kind != before):
-            found.append((kind, i, i))
+            spans.append((kind, i, i))
         elif tag != OUTSIDE:
-            found[-1] = (kind, found[-1][1], i)
+            spans[-1] = (kind, spans[-1][1], i)
         before = kind
-    return found
+    return spans
 
 
 def entity_scores(
@@ -196,21 +216,21 @@ def entity_scores(
     """
     import pandas as pd
 
-    true, found = (
+    true, claimed = (
         {(i, *entity) for i, tags in enumerate(rows) for entity in entities(tags)}
         for rows in (gold, predicted)
     )
     table = {}
-    for kind in [*sorted({entity[1] for entity in true | found}), None]:
-        wanted, claimed = (
-            {entity for entity in some if kind in (None, entity[1])} for some in (true, found)
+    for kind in [*sorted({entity[1] for entity in true | claimed}), None]:
+        wanted, guessed = (
+            {entity for entity in of_all if kind in (None, entity[1])} for of_all in (true, claimed)
         )
-        right = len(wanted & claimed)
+        right = len(wanted & guessed)
         table[kind or "all"] = {
-            "precision": right / max(1, len(claimed)),
+            "precision": right / max(1, len(guessed)),
             "recall": right / max(1, len(wanted)),
-            "f1": 2 * right / max(1, len(claimed) + len(wanted)),
+            "f1": 2 * right / max(1, len(guessed) + len(wanted)),
             "gold": len(wanted),
-            "predicted": len(claimed),
+            "predicted": len(guessed),
         }
     return pd.DataFrame.from_dict(table, orient="index")

@@ -2,28 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from bert import BertModel
-from datasets import SentenceClassificationTestDataset
 from extensions.features.cross_encoding import check_segments, concat
 from extensions.features.pooling import pool
-from extensions.features.tags import TagEmbedding, tagged
-from extensions.features.word_tags import WordTags
+from extensions.features.tags import TagEmbedding, WordTags, tagged
 from extensions.flags import TechniqueFlags
 from extensions.loss.cosine import cosine
 from extensions.parameters.lora import add_lora
 from extensions.parameters.pals import PALs
 from extensions.parameters.task_layers import encode, split_top_layers
-from extensions.tasks import COURSE, TASKS
+from extensions.tasks import CLASSES, COURSE
+from tokenizer import BertTokenizer
 from training.cli.flags import complete
-from training.files.errors import InputError
-from training.files.writing import sha256_of
 
 
 class TechniquesBERT(nn.Module):
@@ -49,8 +45,10 @@ class TechniquesBERT(nn.Module):
         if flags.adapt == "lora":
             add_lora(self.bert, flags.rank)
         self.pals = PALs(self.bert, tasks, flags.pals, flags.pal_heads) if flags.pals else None
-        self.words = words_of(flags) if flags.tag_words else None
-        self.tags = TagEmbedding(self.words.count, size) if self.words else None
+        self.words = self.tags = None
+        if flags.tag_words:
+            self.words = WordTags(BertTokenizer.from_pretrained(flags.model), flags.tag_words)
+            self.tags = TagEmbedding(self.words.count, size)
 
         # The heads
         pair_size = size if self.joins_pairs else 3 * size
@@ -59,8 +57,8 @@ class TechniquesBERT(nn.Module):
         self.paraphrase = nn.Linear(pair_size, 1)
         # a cosine has no head
         self.similarity = nn.Linear(pair_size, 1) if flags.similarity == "linear" else None
-        self.relation = nn.Linear(pair_size, 3) if "nli" in tasks else None
-        self.ner = nn.Linear(size, TASKS["ner"].classes) if "ner" in tasks else None
+        self.relation = nn.Linear(pair_size, CLASSES["nli"]) if "nli" in tasks else None
+        self.ner = nn.Linear(size, CLASSES["ner"]) if "ner" in tasks else None
 
         # Whether each text has one vector, whatever the task: a frozen BERT runs once for it
         self.is_cacheable = flags.pooling in ("pooler", "cls") and not (
@@ -81,22 +79,16 @@ class TechniquesBERT(nn.Module):
     def encode(
         self, ids: Tensor, mask: Tensor, segments: Tensor | None, task: str
     ) -> dict[str, Tensor]:
-        """What BERT returns for these ids (B, L) when it is the task's turn."""
+        """What BERT, with its parts for this task, returns for these ids (B, L)."""
         layers = self.task_layers[task] if self.task_layers else ()
-        with self.turn(task, ids, mask):
-            if layers or segments is not None:
-                return encode(self.bert, ids, mask, segments, layers)
-            return self.bert(ids, mask)
-
-    @contextmanager
-    def turn(self, task: str, ids: Tensor, mask: Tensor) -> Iterator[None]:
-        """Within it a pass of ids (B, L) through BERT is the task's, and its words have tags."""
         with ExitStack() as stack:
             if self.pals is not None:
                 stack.enter_context(self.pals.use(task))
             if self.tags is not None:
                 stack.enter_context(tagged(self.bert, self.tags, self.words.tags(ids, mask)))
-            yield
+            if layers or segments is not None:
+                return encode(self.bert, ids, mask, segments, layers)
+            return self.bert(ids, mask)
 
     def apply_head(self, head: nn.Module, vectors: Tensor) -> Tensor:
         """Dropout and a head, in float32: bf16 has so few numbers that many pairs would tie."""
@@ -140,15 +132,3 @@ class TechniquesBERT(nn.Module):
         """Logits of each token's tags: (B, L), (B, L) → (B, L, 7)."""
         output = self.encode(input_ids, attention_mask, None, "ner")
         return self.apply_head(self.ner, output["last_hidden_state"])
-
-
-def words_of(flags: TechniqueFlags) -> WordTags:
-    """The words behind rows of tokens.
-
-    Raises:
-        InputError: the file is not a tagger, or not the one that the model has learned with.
-    """
-    words = WordTags(SentenceClassificationTestDataset([], flags).tokenizer, flags.tag_words)
-    if words.tagger and flags.tagger not in (None, sha256_of(flags.tag_words)):
-        raise InputError(f"{flags.tag_words} is not the tagger that this model learned with")
-    return words

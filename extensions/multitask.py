@@ -10,11 +10,9 @@ Without a technique it trains what multitask_classifier.py trains.
 
 from __future__ import annotations
 
-import math
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields
-from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -25,19 +23,33 @@ import training  # noqa: F401, before torch
 # isort: split
 import torch
 
+import multitask_classifier as part2
 from config import BertConfig
 from datasets import SentenceClassificationTestDataset, TextDataset
 from evaluation import overall, write_in_order
 from extensions.flags import OPTIMIZERS, ModelFlags, TechniqueFlags, get_args
 from extensions.gradients.pcgrad import pcgrad
-from extensions.gradients.task_gradients import TaskGradients
+from extensions.gradients.task_gradients import TaskGradients, plain_sum
 from extensions.loss import smart
 from extensions.model import TechniquesBERT
-from extensions.objective import Objective, relation
-from extensions.tasks import STEMS, TASKS, evaluate, input_lengths, read_set
+from extensions.objective import Objective
+from extensions.tasks import (
+    CLASSES,
+    COURSE,
+    FILE_COLUMNS,
+    KEYS,
+    STEMS,
+    TASKS,
+    evaluate,
+    input_lengths,
+    predict_rows,
+    read_set,
+    relation,
+    score,
+)
 from extensions.text.no_duplicates import without_duplicates
-from extensions.text.sampling import Turns, plan_epoch
-from multitask_classifier import predict, report_of
+from extensions.text.sampling import Turns, plan_run
+from tokenizer import BertTokenizer
 from training.cli.flags import complete, given_lines, hint_at_rate
 from training.cli.scripts import run_script
 from training.cli.task_flags import check_files, find_files
@@ -56,42 +68,22 @@ from training.loop.checkpoints import (
 )
 from training.loop.devices import autocast_for, pick_device, speed_up
 from training.loop.encoder_outputs import cache_encoder_outputs, unique_texts
-from training.loop.processes import (
-    all_reduce_gradients,
-    is_main_process,
-    join_processes,
-    on_main_process,
-    world_size,
-)
+from training.loop.processes import is_main_process, join_processes, on_main_process
 from training.loop.run import Run
-from training.reports.report import print_settings
+from training.reports.report import describe, print_settings
 from utils import seed_everything
 
-HeldOut = Mapping[str, Mapping[str, TextDataset]]  # "dev" and "test": data sets by task
+RULES = {"sum": plain_sum, "pcgrad": pcgrad}  # how the gradients of all tasks become one
 
 # ---------------------------------------------------------------------------------------------
-# Data
+# Data and models
 
 
-def batch_size_of(name: str, args: TechniqueFlags) -> int:
-    """A task's own, or --batch_size."""
-    return getattr(args, f"{name}_batch_size") or args.batch_size
-
-
-def read_held_out(args: TechniqueFlags) -> HeldOut:
+def read_held_out(args: TechniqueFlags) -> part2.HeldOut:
     """The dev sets, and the test sets of those tasks that have a file of them."""
-    return {
-        split: {
-            name: read_set(name, args, split)
-            for name in args.tasks
-            if getattr(args, f"{name}_{split}")
-        }
-        for split in ("dev", "test")
-    }
-
-
-# ---------------------------------------------------------------------------------------------
-# Models
+    named = [(n, split) for n in args.tasks for split in ("dev", "test")]
+    named = [(name, split) for name, split in named if getattr(args, f"{name}_{split}")]
+    return {(name, split): read_set(name, args, split) for name, split in named}
 
 
 def new_model(args: TechniqueFlags) -> tuple[TechniquesBERT, SimpleNamespace]:
@@ -104,10 +96,7 @@ def new_model(args: TechniqueFlags) -> tuple[TechniquesBERT, SimpleNamespace]:
         data_dir=".",
         model=args.model,
     )
-    model = TechniquesBERT(config)
-    if args.tag_words not in (None, "shapes"):
-        config.tagger = sha256_of(args.tag_words)  # after the model, which says if there is none
-    return model, config
+    return TechniquesBERT(config), config
 
 
 def load_model(
@@ -128,7 +117,7 @@ def remember_words(model: TechniquesBERT, args: TechniqueFlags) -> None:
     if model.words is None:
         return
     for name in args.tasks:
-        columns = ["sentence"] if TASKS[name].keys == SINGLE else ["sentence1", "sentence2"]
+        columns = ["sentence"] if KEYS[name] == SINGLE else ["sentence1", "sentence2"]
         for path in filter(None, (getattr(args, f"{name}_{split}") for split in SPLITS)):
             table = read_table(Path(path), ("id", *columns), None)
             model.words.remember(table[columns].to_numpy().flatten())
@@ -140,14 +129,11 @@ def load_teachers(args: TechniqueFlags, device: torch.device) -> dict[str, list[
     Raises:
         InputError: no teacher knows a task, or one has another vocabulary than the student.
     """
-
-    def vocabulary(config) -> list[str]:
-        return SentenceClassificationTestDataset([], config).tokenizer.pieces
-
     teachers: dict[str, list[TechniquesBERT]] = {name: [] for name in args.tasks if args.teachers}
     for path in args.teachers or ():
         model, config = load_model(path, device)
-        if vocabulary(config) != vocabulary(args):
+        pieces = [BertTokenizer.from_pretrained(x.model).pieces for x in (config, args)]
+        if pieces[0] != pieces[1]:
             raise InputError(f"--teachers {path} has another vocabulary than {args.model}")
         remember_words(model, args)
         for name in teachers.keys() & config.tasks:
@@ -168,38 +154,16 @@ def new_turns(args: TechniqueFlags, joins_pairs: bool, sets: Mapping[str, TextDa
     """The tasks' training batches, in the order of the steps."""
     samplers = {}
     for name, rows in sets.items():
-        lengths, extra = input_lengths(rows, joins_pairs), getattr(args, f"{name}_extra") or ""
-        samplers[name] = LengthBatches(lengths, batch_size_of(name, args), args.seed)
+        extra = getattr(args, f"{name}_extra", None) or ""
+        samplers[name] = LengthBatches(input_lengths(rows, joins_pairs), args.batch_size, args.seed)
         if extra.startswith("ranking") or (name, extra) == ("nli", "simcse"):
-            pairs = [(a, b, relation(TASKS[name], label)) for a, b, label, _ in rows]
+            pairs = [(a, b, relation(name, label)) for a, b, label, _ in rows]
             samplers[name] = without_duplicates(samplers[name], pairs)
     steps = args.steps_per_epoch or sum(map(len, samplers.values()))
-    if args.gradients:  # a step takes a batch of every task
-        plan = [[tuple(sets)] * math.ceil(steps / len(sets))] * args.epochs
-        return Turns(plan, sets, samplers)
+    kind = "together" if args.gradients else args.sampling
     sizes = {name: len(rows) for name, rows in sets.items()}
     first = (args.first_task, args.first_epochs)
-    names = [
-        plan_epoch(args.sampling, sizes, steps, epoch, args.epochs, args.seed, *first)
-        for epoch in range(1, args.epochs + 1)
-    ]
-    return Turns([[(name,) for name in epoch] for epoch in names], sets, samplers)
-
-
-def combine_gradients(gradients: TaskGradients, args: TechniqueFlags, step: int) -> None:
-    """Put what the rule makes of all tasks' gradients into .grad.
-
-    Orders drawn by chance depend on the seed and the step alone, so that processes agree and a
-    resumed run continues alike.
-    """
-    chance = torch.Generator().manual_seed(args.seed + step)
-    if args.gradients == "pcgrad":
-        gradients.combine(partial(pcgrad, generator=chance))
-    else:
-        gradients.combine(lambda products: torch.ones(len(products)))
-    for parameter in gradients.parameters:
-        if parameter.grad is not None:  # of all processes: before_update adds them up again
-            parameter.grad /= world_size()
+    return Turns(plan_run(kind, sizes, steps, args.epochs, args.seed, *first), sets, samplers)
 
 
 def new_run(args: TechniqueFlags, model, optimizer, turns: Turns, slow) -> Run:
@@ -211,28 +175,28 @@ def new_run(args: TechniqueFlags, model, optimizer, turns: Turns, slow) -> Run:
         optimizer,
         turns,
         point=ResumePoint(resume_path(args.filepath), run_settings(args) | same),
-        report=report_of(args, list(turns.datasets)),
+        report=part2.report_of(args, list(turns.datasets)),
         stateful={"slow": slow} if slow else None,
     )
 
 
-def train(args: TechniqueFlags, dev_sets: Mapping[str, TextDataset]) -> None:
+def train(args: TechniqueFlags, held_out: part2.HeldOut) -> None:
     """Train with the techniques of the flags; the best epoch on dev is kept in args.filepath."""
     device = pick_device(args.use_gpu)
     train_sets = {name: read_set(name, args, "train") for name in args.tasks}
+    dev_sets = {name: held_out[name, "dev"] for name in args.tasks}
     model, config = new_model(args)
     model.to(device)
     remember_words(model, args)
     turns = new_turns(args, model.joins_pairs, train_sets)
-    dev_loaders = {name: loader_of(name, rows, args, model) for name, rows in dev_sets.items()}
+    dev_loaders = {name: loader_of(rows, args, model) for name, rows in dev_sets.items()}
     learning = [p for p in model.parameters() if p.requires_grad]
     optimizer = OPTIMIZERS[args.optimizer](learning, lr=args.lr)
     if args.fast:  # first: copies of the model have to draw the same dropout
         speed_up(model, optimizer)
     autocast = autocast_for(device, args.precision)
     objective = Objective(args, model, autocast, load_teachers(args, device))
-    slow = objective.slow
-    gradients = TaskGradients(learning) if args.gradients else None
+    gradients = TaskGradients(model) if args.gradients else None
     if args.option == "pretrain" and model.is_cacheable and not args.reencode:
         texts = unique_texts([*train_sets.values(), *dev_sets.values()])
         rows = SentenceClassificationTestDataset(texts, args)
@@ -242,25 +206,25 @@ def train(args: TechniqueFlags, dev_sets: Mapping[str, TextDataset]) -> None:
     if args.compile:
         model.compile()
 
-    with new_run(args, model, optimizer, turns, slow) as run:
+    with new_run(args, model, optimizer, turns, objective.slow) as run:
         for _ in run.epochs():
             for step in run.batches():
                 for name, batch in step["turns"]:  # of one task, or with --gradients of all
-                    for *inputs, labels in run.micro_batches(batch, TASKS[name].keys):
+                    for *inputs, labels in run.micro_batches(batch, KEYS[name]):
                         loss = objective(name, inputs, labels)
                         weight = getattr(args, f"{name}_weight")
                         (weight * loss * len(labels) / len(batch["labels"])).backward()
                         run.log(len(labels), **{"loss": loss, f"{name}_loss": loss})
                     if gradients:
-                        all_reduce_gradients(model)
                         gradients.take(name)
                 if gradients:
-                    combine_gradients(gradients, args, run.position.step)
+                    gradients.combine(RULES[args.gradients], args.seed + run.position.step)
                 run.before_update()
                 optimizer.step()
                 optimizer.zero_grad()
-                if slow:
-                    slow.follow(model, smart.momentum(run.position.step, run.total_steps))
+                if objective.slow:
+                    beta = smart.momentum(run.position.step, run.total_steps)
+                    objective.slow.follow(model, beta)
                 run.end_step()
             with run.autocast():
                 scores = evaluate(model, dev_loaders, device)
@@ -273,14 +237,13 @@ def train(args: TechniqueFlags, dev_sets: Mapping[str, TextDataset]) -> None:
 # Testing, predicting, the command line
 
 
-def loader_of(name: str, rows: TextDataset, args: TechniqueFlags, model: TechniquesBERT):
-    """All rows once, in batches of the task's size."""
-    lengths = input_lengths(rows, model.joins_pairs)
-    return evaluation_loader(rows, batch_size_of(name, args), lengths)
+def loader_of(rows: TextDataset, args: TechniqueFlags, model: TechniquesBERT):
+    """All rows once, in batches by the length of what the model reads."""
+    return evaluation_loader(rows, args.batch_size, input_lengths(rows, model.joins_pairs))
 
 
-def test(args: TechniqueFlags, held_out: HeldOut) -> None:
-    """Write each task's predictions for dev and test, and a report on dev."""
+def test(args: TechniqueFlags, held_out: part2.HeldOut) -> None:
+    """Write each task's predictions for dev and test, and a report on dev of the course's tasks."""
     device = pick_device(args.use_gpu)
     model, config = load_model(args.filepath, device)
     if args.fast:
@@ -288,31 +251,27 @@ def test(args: TechniqueFlags, held_out: HeldOut) -> None:
     args = complete(SimpleNamespace(**vars(args) | vars(config)), TechniqueFlags)
     remember_words(model, args)
     scores, results = {}, []
-    for split, sets in held_out.items():
-        for name, rows in sets.items():
-            task = TASKS[name]
-            with autocast_for(device, args.precision)():
-                loader = loader_of(name, rows, args, model)
-                predictions = task.predict(loader, getattr(model, task.head), device)
-            out = getattr(args, f"{name}_{split}_out")
-            write_in_order(out, rows, predictions, task.column)
-            if split == "dev":
-                scores[name] = task.metric(predictions["y_true"], predictions["y_pred"])
-                names = class_names(getattr(args, f"{name}_dev"), task.classes)
-                stem = f"{args.out_dir}/multitask-{name}"
-                results.append(task.describe(stem, predictions, rows, names))
-    report_of(args, list(scores)).conclude(args, results)
+    for (name, split), rows in held_out.items():
+        with autocast_for(device, args.precision)():
+            predictions = predict_rows(model, name, loader_of(rows, args, model), device)
+        write_in_order(getattr(args, f"{name}_{split}_out"), rows, predictions, FILE_COLUMNS[name])
+        if split == "dev":
+            scores[name] = score(name, predictions)
+        if split == "dev" and name in COURSE:
+            names = class_names(getattr(args, f"{name}_dev"), CLASSES[name])
+            results.append(describe(f"{args.out_dir}/multitask-{name}", predictions, rows, names))
+    part2.report_of(args, list(scores)).conclude(args, results)
     shown = "".join(f"  {name} {score:.3f}" for name, score in scores.items())
     print(f"dev{shown}  overall {overall(scores):.3f}")
     print(f"wrote predictions to {args.out_dir}")
 
 
-def remembered(model: TechniquesBERT, lines: Iterable[Sequence[str]]) -> Iterator[Sequence[str]]:
-    """The lines, with their capitals given to the model where words have tags."""
-    for texts in lines:
+def lines_for(model: TechniquesBERT, texts: Sequence[str]) -> Iterator[Sequence[str]]:
+    """The lines to predict, with their capitals given to the model where words have tags."""
+    for line in given_lines(texts):
         if model.words is not None:
-            model.words.remember(texts)
-        yield texts
+            model.words.remember(line)
+        yield line
 
 
 def main() -> None:
@@ -321,17 +280,17 @@ def main() -> None:
     if args.predict is not None:
         device = pick_device(args.use_gpu)
         model, config = load_model(args.checkpoint, device)
-        predict(model, config, remembered(model, given_lines(args.predict)), device)
+        part2.predict(model, config, lines_for(model, args.predict), device)
         return
     join_processes(args.use_gpu)
     args.model = args.model or on_main_process(default_model)
-    find_files(args, tuple(TASKS), STEMS)
+    find_files(args, TASKS, STEMS)
     hint_at_rate(args)
     check_files(args)
     print_settings(args, args.tasks)
     held_out = read_held_out(args)  # a fault must show before the training
     seed_everything(args.seed)
-    train(args, held_out["dev"])
+    train(args, held_out)
     if is_main_process():
         test(args, held_out)
         resume_path(args.filepath).unlink(missing_ok=True)

@@ -14,12 +14,11 @@ from torch import Tensor, nn
 
 from extensions.flags import COMPARES_ROWS, TechniqueFlags, holds, spelled
 from extensions.loss import ranking, simcse, smart
-from extensions.loss.cosine import cosine_embedding
+from extensions.loss.cosine import cosent, cosine_embedding
 from extensions.loss.distillation import mixed_loss, score_loss, soft_loss
 from extensions.loss.divergences import squared_difference, symmetric_kl
-from extensions.loss.perturbation import Passes
 from extensions.loss.r_drop import r_drop
-from extensions.tasks import TASKS, Task
+from extensions.tasks import CLASSES, HEADS, LOSSES, relation
 from training.files.errors import InputError
 from training.loop.processes import world_size
 
@@ -44,6 +43,7 @@ class Objective:
     ):
         self.args, self.model, self.autocast, self.teachers = args, model, autocast, teachers
         self.slow = smart.MomentumTeacher(model) if args.bregman else None
+        self.losses = LOSSES | ({"sts": cosent} if args.sts_loss == "cosent" else {})
         for condition in COMPARES_ROWS if world_size() > 1 else ():
             if holds(args, condition):
                 raise InputError(
@@ -52,27 +52,24 @@ class Objective:
 
     def __call__(self, name: str, inputs: Sequence[Tensor], labels: Tensor) -> Tensor:
         """The mean loss of a task's rows: inputs are what its head takes."""
-        args, task = self.args, TASKS[name]
-        own_loss = task.losses[getattr(args, f"{name}_loss")]
-        divergence = divergence_of(task)
+        args, own_loss, divergence = self.args, self.losses[name], divergence_of(name)
         if args.regulariser == "r_drop":
-            outputs = self.outputs(self.model, task, simcse.twice(*inputs))
+            outputs = self.outputs(self.model, name, simcse.twice(*inputs))
             # KL has two directions, and a squared difference one
-            alpha = args.regulariser_weight * (1 if task.classes else 2)
+            alpha = args.regulariser_weight * (1 if CLASSES[name] else 2)
             return r_drop(own_loss, divergence, outputs, labels, alpha)
-        forward = partial(self.outputs, self.model, task, inputs)
-        passes = Passes(self.model.bert, forward) if args.regulariser or args.bregman else None
-        extra = getattr(args, f"{name}_extra")
+        forward = partial(self.outputs, self.model, name, inputs)
+        passes = smart.Passes(self.model.bert, forward) if args.regulariser or self.slow else None
+        extra = getattr(args, f"{name}_extra", None)
         with vectors_of(self.model) if extra else nullcontext() as vectors:
             outputs = passes.clean() if passes else forward()
         loss = own_loss(outputs, labels)
         if args.regulariser == "smart":
-            search = {"epsilon": args.epsilon, "steps": args.ascents}
-            change = smart.smoothness(passes, outputs, divergence, **search)
+            change = smart.smoothness(passes, outputs, divergence, args.epsilon, args.ascents)
             loss = loss + args.regulariser_weight * change
         if self.slow:
             with passes.same_dropout(), torch.no_grad():
-                slow_outputs = self.outputs(self.slow.model, task, inputs)
+                slow_outputs = self.outputs(self.slow.model, name, inputs)
             loss = loss + args.bregman * divergence(outputs, slow_outputs)
         if extra == "simcse" and name != "nli":
             with vectors_of(self.model) as again:
@@ -80,29 +77,29 @@ class Objective:
             term = simcse.unsupervised(torch.cat([vectors[0], again[0]]))
             loss = loss + args.extra_weight * term
         elif extra:
-            term = loss_on_pairs(extra, task, *vectors, labels, inputs[0])
+            term = loss_on_pairs(extra, name, *vectors, labels, inputs[0])
             loss = loss + args.extra_weight * term
         if self.teachers:
             with torch.no_grad():
                 models = self.teachers[name]
-                targets = torch.stack([self.outputs(model, task, inputs) for model in models])
-            soft = (soft_loss if task.classes else score_loss)(outputs, targets) / len(labels)
+                targets = torch.stack([self.outputs(model, name, inputs) for model in models])
+            soft = (soft_loss if CLASSES[name] else score_loss)(outputs, targets) / len(labels)
             loss = mixed_loss(loss, soft, args.teacher_share)
         return loss
 
-    def outputs(self, model: nn.Module, task: Task, inputs: Sequence[Tensor]) -> Tensor:
+    def outputs(self, model: nn.Module, name: str, inputs: Sequence[Tensor]) -> Tensor:
         """What the task's head gives, in float32: (B, C) or (B,)."""
         with self.autocast():
-            return getattr(model, task.head)(*inputs).float()
+            return getattr(model, HEADS[name])(*inputs).float()
 
 
-def divergence_of(task: Task) -> Callable[[Tensor, Tensor], Tensor]:
+def divergence_of(name: str) -> Callable[[Tensor, Tensor], Tensor]:
     """ℓ_s of SMART: symmetric KL of classes and of yes or no, the squared difference of numbers."""
-    return symmetric_kl if task.classes else squared_difference
+    return symmetric_kl if CLASSES[name] else squared_difference
 
 
 def loss_on_pairs(
-    extra: str, task: Task, u: Tensor, v: Tensor, labels: Tensor, first_ids: Tensor
+    extra: str, name: str, u: Tensor, v: Tensor, labels: Tensor, first_ids: Tensor
 ) -> Tensor:
     """A loss on both vectors (B, D) of each pair: one of the task's extras.
 
@@ -111,24 +108,18 @@ def loss_on_pairs(
     """
     if extra == "cosine_embedding":
         return cosine_embedding(u, v, labels)
+    relations = [relation(name, label) for label in labels.tolist()]
     if extra == "simcse":
         premises = map(tuple, first_ids.tolist())
-        relations = [relation(task, label) for label in labels.tolist()]
         rows = simcse.triplets(zip(premises, range(len(labels)), relations, strict=True))
         if not rows:
             return 0.0 * u.sum()
         _, right, wrong = map(list, zip(*rows, strict=True))
         return simcse.supervised(u[right], v[right], v[wrong])
-    same, different = labels >= task.same, labels <= task.different  # (B,)
+    same = [row for row, kind in enumerate(relations) if kind == "entailment"]
+    different = [row for row, kind in enumerate(relations) if kind == "contradiction"]
     symmetric = extra == "ranking_symmetric"
     return ranking.ranking(u[same], v[same], v[different], symmetric=symmetric)
-
-
-def relation(task: Task, label: float) -> str:
-    """What a pair's label says, in NLI's words."""
-    if label >= task.same:
-        return "entailment"
-    return "contradiction" if label <= task.different else "neutral"
 
 
 @contextmanager

@@ -1,133 +1,59 @@
-"""The tasks: the course's three, inference between sentences and NER, a row each.
+"""The tasks: the course's three as multitask_classifier.py has them, inference (NLI) and NER.
 
-A further task is a row of ``TASKS`` and a head in model.py; its flags follow from the row.
+A further task is an entry in each of these tables, a head in model.py, and its flags in flags.py.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 from torch.nn import functional as F
 
-from datasets import (
-    SentenceClassificationDataset,
-    SentenceClassificationTestDataset,
-    SentencePairDataset,
-    SentencePairTestDataset,
-    TextDataset,
-    load_data,
-    load_pairs,
-)
-from evaluation import (
-    COLUMNS,
-    accuracy,
-    classify,
-    detect_pairs,
-    overall,
-    pearson,
-    score_pairs,
-)
-from extensions.loss.cosine import cosent
-from extensions.ner import TAGS, describe_words, entity_f1, read_ner, tag_loss, tag_words
-from multitask_classifier import paraphrase_loss, similarity_loss
+import multitask_classifier as part2
+from datasets import SentencePairDataset, SentencePairTestDataset, TextDataset, load_pairs
+from evaluation import overall, score_pairs
+from extensions.ner import TAGS, entity_f1, mean_tag_loss, predict_tags, read_ner
+from training.files.course_files import COURSE_STEMS
 from training.loop.batches import PAIR, SINGLE
-from training.reports.error_analysis import describe
 
-COURSE = ("sst", "para", "sts")  # the tasks of the leaderboard
-RANKING = ("ranking", "ranking_symmetric")
-
-
-@dataclass(frozen=True)
-class Task:
-    """All that flags, loop, evaluation and files have to know of a task."""
-
-    stem: str  # of its data files: data/{stem}-train.csv
-    label: str  # the column of the label in them
-    classes: int  # how many; 0 if the label is a number on a scale
-    keys: tuple[str, ...]  # what the head takes of a batch, and the labels
-    head: str  # which method of the model
-    predict: Callable  # a pass over batches, from evaluation.py
-    metric: Callable  # (y_true, y_pred) → a number
-    column: str  # of its prediction files
-    losses: Mapping[str, Callable]  # (outputs, labels) → a number; the first is the default
-    extras: tuple[str, ...] = ()  # losses on vectors that can be added
-    same: float = 1  # a pair's labels from here on mean "the same"
-    different: float = 0  # and up to here "something else"
-    describe: Callable = describe  # writes a report on the predictions for dev
-
-
-def classify_pairs(
-    batches: Iterable[dict], logits_of: Callable[..., Tensor], device: torch.device
-) -> dict[str, list]:
-    """Predict a class for each sentence pair, from logits (B, number of classes).
-
-    The arguments are score_pairs'; the result also holds confidence (of the prediction).
-    """
-    confidence: list[float] = []
-
-    def best(*pair: Tensor) -> Tensor:
-        probabilities = logits_of(*pair).float().softmax(dim=-1)  # (B, C)
-        confidence.extend(probabilities.amax(dim=-1).tolist())
-        return probabilities.argmax(dim=-1)  # (B,)
-
-    predictions = score_pairs(batches, best, device)
-    predictions["y_pred"] = [int(label) for label in predictions["y_pred"]]
-    return predictions | {"confidence": confidence}
-
-
-TASKS = {
-    "sst": Task(
-        *("ids-sst", "sentiment", 5, SINGLE, "predict_sentiment", classify, accuracy, COLUMNS[0]),
-        losses={"cross_entropy": F.cross_entropy},
-        extras=("simcse",),
-    ),
-    "para": Task(
-        *("quora", "is_duplicate", 2, PAIR, "predict_paraphrase"),
-        *(detect_pairs, accuracy, COLUMNS[1]),
-        losses={"binary_cross_entropy": paraphrase_loss},
-        extras=(*RANKING, "cosine_embedding", "simcse"),
-    ),
-    "sts": Task(
-        *("sts", "similarity", 0, PAIR, "predict_similarity", score_pairs, pearson, COLUMNS[2]),
-        losses={"mse": similarity_loss, "cosent": cosent},
-        extras=(*RANKING, "simcse"),
-        same=4.0,
-        different=-1.0,
-    ),
-    "nli": Task(
-        *("nli", "relation", 3, PAIR, "predict_relation"),
-        *(classify_pairs, accuracy, "Predicted_Relation"),
-        losses={"cross_entropy": F.cross_entropy},
-        extras=(*RANKING, "simcse"),
-        same=2,
-    ),
-    "ner": Task(
-        *("ner", "tag", len(TAGS), SINGLE, "predict_tags", tag_words, entity_f1, "Predicted_Tags"),
-        losses={"cross_entropy": tag_loss},
-        describe=describe_words,
-    ),
+COURSE = part2.TASKS  # those of the leaderboard
+STEMS = COURSE_STEMS | {"nli": "nli", "ner": "ner"}  # of the data files
+TASKS = tuple(STEMS)
+CLASSES = part2.CLASSES | {"nli": 3, "ner": len(TAGS)}
+HEADS = part2.HEADS | {"nli": "predict_relation", "ner": "predict_tags"}
+FILE_COLUMNS = part2.FILE_COLUMNS | {"nli": "Predicted_Relation", "ner": "Predicted_Tags"}
+LOSSES = part2.LOSSES | {"nli": F.cross_entropy, "ner": mean_tag_loss}
+KEYS = {name: SINGLE if name in ("sst", "ner") else PAIR for name in TASKS}
+EXTRAS = {  # losses on vectors that can be added
+    "sst": ("simcse",),
+    "para": ("ranking", "ranking_symmetric", "cosine_embedding", "simcse"),
+    "sts": ("ranking", "ranking_symmetric", "simcse"),
+    "nli": ("ranking", "ranking_symmetric", "simcse"),
 }
-STEMS = {name: task.stem for name, task in TASKS.items()}
+# From which label on a pair says the same, and up to which something else
+SAME = {"para": 1, "sts": 4.0, "nli": 2}
+DIFFERENT = {"para": 0, "sts": -1.0, "nli": 0}
+
+
+def relation(name: str, label: float) -> str:
+    """What a pair's label says, in NLI's words."""
+    if label >= SAME[name]:
+        return "entailment"
+    return "contradiction" if label <= DIFFERENT[name] else "neutral"
 
 
 def read_set(name: str, args: Any, split: str) -> TextDataset:
     """The rows of args.sst_train, for instance, tokenized; split is 'train', 'dev' or 'test'."""
-    task, path = TASKS[name], getattr(args, f"{name}_{split}")
+    if name in COURSE:
+        return part2.read_set(name, args, split)
+    path = getattr(args, f"{name}_{split}")
     if name == "ner":
         return read_ner(path, args)
-    if task.keys == PAIR:
-        rows = load_pairs(path, split, task.label, task.classes)
-        if split == "test":
-            return SentencePairTestDataset(rows, args)
-        return SentencePairDataset(rows, args, isRegression=task.classes == 0)
-    rows = load_data(path, "test" if split == "test" else "dev", task.classes)
-    if split == "test":
-        return SentenceClassificationTestDataset(rows, args)
-    return SentenceClassificationDataset(rows, args)
+    rows = load_pairs(path, split, "relation", CLASSES[name])
+    return (SentencePairTestDataset if split == "test" else SentencePairDataset)(rows, args)
 
 
 def input_lengths(rows: TextDataset, joins_pairs: bool) -> list[int]:
@@ -137,15 +63,29 @@ def input_lengths(rows: TextDataset, joins_pairs: bool) -> list[int]:
     return rows.lengths()
 
 
-@torch.no_grad()
+def predict_rows(model: nn.Module, name: str, loader: Iterable[dict], device) -> dict[str, list]:
+    """A task's predictions for all rows, in the order of the batches; see evaluation.py."""
+    if name == "ner":
+        return predict_tags(loader, model.predict_tags, device)
+    if name == "nli":
+        predictions = score_pairs(
+            loader, lambda *pair: model.predict_relation(*pair).argmax(dim=-1), device
+        )
+        return predictions | {"y_pred": list(map(int, predictions["y_pred"]))}
+    return part2.predict_rows(model, name, loader, device)
+
+
+def score(name: str, predictions: Mapping[str, list]) -> float:
+    """Accuracy, Pearson's correlation for STS, F1 of entities for NER."""
+    if name == "ner":
+        return entity_f1(predictions["y_true"], predictions["y_pred"])
+    return part2.score(name, predictions)
+
+
 def evaluate(
     model: nn.Module, loaders: Mapping[str, Iterable], device: torch.device
 ) -> dict[str, float]:
-    """The metric of each task on its dev batches, and the overall score."""
+    """The score of each task on its dev batches, and the overall one."""
     model.eval()
-    scores = {}
-    for name, loader in loaders.items():
-        task = TASKS[name]
-        predictions = task.predict(loader, getattr(model, task.head), device)
-        scores[name] = task.metric(predictions["y_true"], predictions["y_pred"])
+    scores = {n: score(n, predict_rows(model, n, rows, device)) for n, rows in loaders.items()}
     return scores | {"overall": overall(scores)}

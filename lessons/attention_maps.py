@@ -159,13 +159,25 @@ def plain(token: str) -> str:
 
 HERE = Path(__file__).resolve().with_suffix("")  # the page and its script
 SCRIPT = (HERE / "page.js").read_text(encoding="utf-8")
-TEMPLATES = Environment(loader=FileSystemLoader(HERE), autoescape=True, undefined=StrictUndefined)
 
 
-def policy(script: str) -> str:
-    """A content security policy: this script, inline styles, no requests."""
+def templates(folder: Path) -> Environment:
+    """The templates of a folder; what is filled in is escaped, and nothing may be missing."""
+    loader = FileSystemLoader(folder)
+    return Environment(loader=loader, autoescape=True, undefined=StrictUndefined)
+
+
+def policy(script: str, more: str = "") -> str:
+    """A content security policy: this script, inline styles, no requests.
+
+    Args:
+        more: what else scripts may be, and further directives.
+    """
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
-    return f"default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{digest}'"
+    return (
+        f"default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{digest}' {more}; "
+        "base-uri 'none'; form-action 'none'"
+    )
 
 
 def page(maps: np.ndarray, tokens: Sequence[str], text: str) -> str:
@@ -178,12 +190,16 @@ def page(maps: np.ndarray, tokens: Sequence[str], text: str) -> str:
     coarse = np.rint(maps * STEPS).astype(np.uint8).tobytes()
     values = {"layers": layers, "heads": heads, "tokens": list(tokens)}
     values["maps"] = base64.b64encode(coarse).decode()
-    return TEMPLATES.get_template("page.html").render(
-        policy=Markup(policy(SCRIPT)),
-        title=f"Attention: {text[:80]}",
-        style=Markup(STYLE),
-        data=values,  # the template escapes what could end its script element
-        script=Markup(SCRIPT),
+    return (
+        templates(HERE)
+        .get_template("page.html")
+        .render(
+            policy=Markup(policy(SCRIPT)),
+            title=f"Attention: {text[:80]}",
+            style=Markup(STYLE),
+            data=values,  # the template escapes what could end its script element
+            script=Markup(SCRIPT),
+        )
     )
 
 

@@ -32,6 +32,7 @@ from base_bert import read_weights
 from bert import BertModel
 from classifier import load_model, model_eval, read_data
 from extensions.loss.distillation import DISTILBERT_WEIGHTS, distilbert_losses
+from lessons.heads import new_run
 from lessons.variants import DistilBertModel, count
 from optimizer import AdamW
 from training.cli.flags import (
@@ -48,12 +49,10 @@ from training.cli.scripts import run_script
 from training.files.course_files import data_folder
 from training.files.errors import InputError
 from training.files.writing import check_writable
-from training.loop.batches import TrainingLoader, evaluation_loader
-from training.loop.checkpoints import ResumePoint, run_settings
+from training.loop.batches import evaluation_loader
 from training.loop.devices import autocast_for, pick_device, speed_up
 from training.loop.processes import is_main_process, join_processes
 from training.loop.run import Run
-from training.reports.report import Report
 from utils import seed_everything
 
 HEAD = ("pre_classifier", "classifier")  # the names of DistilBertForSequenceClassification
@@ -176,17 +175,14 @@ def train(args: DistilFlags) -> None:
     teacher = Teacher(args.teacher, device)
     args.model, args.num_labels = teacher.config.model, teacher.config.num_labels
     data = read_data(args, ("train", "dev"))
-    train_loader = TrainingLoader(data.train, args.batch_size, args.seed)
     dev_loader = evaluation_loader(data.dev, args.batch_size)
     bert = student_of(teacher.model.bert, args.layers)
     model = DistilBertClassifier(bert, args.num_labels, args.hidden_dropout_prob)
     model.to(device)
     optimizer = AdamW(model.parameters(), lr=args.lr)
-    if args.fast:
-        speed_up(model, optimizer)
     describe(teacher, model)
 
-    with new_run(args, model, optimizer, train_loader) as run:
+    with new_run(args, model, optimizer, data.train, COLUMNS) as run:
         for _ in run.epochs():
             for batch in run.batches():
                 for ids, mask, labels in run.micro_batches(batch):
@@ -212,19 +208,6 @@ def train(args: DistilFlags) -> None:
         data.train.tokenizer.save_pretrained(args.out, positions)
         compare(args, teacher, dev_loader, device)
         run.point.path.unlink(missing_ok=True)
-
-
-def new_run(args: DistilFlags, model: nn.Module, optimizer, loader) -> Run:
-    """The run that these flags describe; it writes into --out."""
-    return Run(
-        args,
-        model,
-        optimizer,
-        loader,
-        point=ResumePoint(Path(args.out) / "distil.resume", run_settings(args)),
-        checkpoint=args.out,
-        report=Report(f"{args.out}/", f"distilled from {Path(args.teacher).name}", COLUMNS),
-    )
 
 
 def weighted_sum(

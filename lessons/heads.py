@@ -8,11 +8,12 @@ loss is.
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Sequence
+import os
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
-from typing import ClassVar, TypeVar
+from typing import TypeVar
 
 from torch import Tensor, nn
 from torch.utils.data import Dataset
@@ -35,7 +36,7 @@ from training.loop.processes import (
     on_main_process,
 )
 from training.loop.run import Run
-from training.reports.report import Report
+from training.reports.report import TRAIN_AND_DEV, Report
 from utils import seed_everything
 
 # ---------------------------------------------------------------------------------------------
@@ -105,22 +106,13 @@ class BertWithHead(BertPreTrainedModel):
         super().save_pretrained(folder, architectures=[self.ARCHITECTURE])
 
 
-def settle_length(args: HeadFlags, model: BertWithHead) -> None:
-    """Set --length if it is not given; InputError if the model has fewer positions."""
-    positions = model.config.max_position_embeddings
-    if args.length is None:
-        args.length = min(args.USUAL_LENGTH, positions)
-    if args.length > positions:
-        raise InputError(f"--length {args.length} is more than the model's {positions} positions")
-
-
 def restore(args: HeadFlags, kind: type[BertWithHead]) -> SimpleNamespace:
     """The model of --checkpoint (a ``kind``), its tokenizer, device and autocast."""
     device = pick_device(args.use_gpu)
     model = kind.from_pretrained(args.checkpoint)
     if args.fast:
         speed_up(model)
-    settle_length(args, model)
+    args.length = min(args.length, model.config.max_position_embeddings)
     tokenizer = BertTokenizer.from_pretrained(args.checkpoint)
     autocast = autocast_for(device, args.precision)
     return SimpleNamespace(
@@ -139,11 +131,11 @@ def resume_file(args) -> Path:
 
 def new_run(
     args,
-    model: BertWithHead,
+    model: nn.Module,
     optimizer: AdamW,
     dataset: Dataset,
     columns: dict[str, str],
-    curves: dict[str, str],
+    curves: Mapping[str, str] = TRAIN_AND_DEV,
 ) -> Run:
     """The run that these flags describe, on a model on its device; it writes into --out.
 
@@ -179,11 +171,10 @@ OUT_HELP = "folder of the model and of all that a run writes (%(default)s)"
 class HeadFlags(TrainingFlags):
     """The options of every lesson that trains a head."""
 
-    USUAL_LENGTH: ClassVar[int] = 128
     out: str = flag("predictions/head", path="writes", help=OUT_HELP)
     lr: float = flag(5e-5, type=positive_float)
-    length: int | None = flag(
-        None, type=positive_int, help="most tokens of a row (128, or the model's limit)"
+    length: int = flag(
+        128, type=positive_int, help="most tokens of a row, and never more than the model's limit"
     )
     limit: int | None = flag(
         None, type=positive_int, help="use the first LIMIT examples of each file"
@@ -214,11 +205,27 @@ def checked(parser: argparse.ArgumentParser, args: Flags) -> Flags:
     return args
 
 
+def default_files(args: HeadFlags, folder: str, candidates: Sequence[tuple[str, ...]]) -> None:
+    """Without --train: those files of a folder of $MINBERT_DATA that are all there.
+
+    Args:
+        candidates: names of the files for train, dev and, where there is one, test.
+    """
+    if args.train or args.evaluate:
+        return
+    path = Path(os.environ.get("MINBERT_DATA", "data")) / folder
+    for names in candidates:
+        if all((path / name).is_file() for name in names):
+            for flag_name, name in zip(("train", "dev", "test"), names, strict=False):
+                setattr(args, flag_name, str(path / name))
+            return
+    raise InputError(
+        f"{path / candidates[0][0]} is missing: give --train and --dev, or set $MINBERT_DATA"
+    )
+
+
 def train_and_score(
-    args,
-    default_files: Callable[[HeadFlags], None],
-    train: Callable[[HeadFlags], None],
-    evaluate: Callable[[HeadFlags], None],
+    args: HeadFlags, train: Callable[[HeadFlags], None], evaluate: Callable[[HeadFlags], None]
 ) -> None:
     """Score the model of --checkpoint, or train one and score it."""
     check_writable(args.out)
@@ -226,7 +233,6 @@ def train_and_score(
         evaluate(args)
         return
     join_processes(args.use_gpu)
-    default_files(args)
     args.model = args.model or on_main_process(default_model)
     seed_everything(args.seed)
     train(args)

@@ -243,23 +243,6 @@ def read_weights(folder: Path, config: BertConfig) -> dict[str, np.ndarray]:
     return weights
 
 
-def find_folder(name: str | None) -> Path:
-    """A folder that exists, or the one that the other scripts find under a name, or without."""
-    if name and Path(name).is_dir():
-        return Path(name)
-    return find_model(name)
-
-
-def read_words(folder: Path) -> WordPieces:
-    """The tokenizer of the folder's vocabulary."""
-    try:
-        return WordPieces(*read_vocabulary(folder))
-    except InputError:
-        raise
-    except (OSError, ValueError) as error:
-        raise InputError(f"{folder} holds no vocabulary of a BERT ({error})") from error
-
-
 # ---------------------------------------------------------------------------------------------
 # One sentence, and many
 
@@ -337,10 +320,10 @@ def main() -> None:
     args = parser.parse_args()
     if (args.text is None) == (args.file is None):
         parser.error("give one of --text and --file")
-    folder = find_folder(args.model)
+    folder = find_model(args.model)
     config = BertConfig.from_json(folder / "config.json")
     weights = read_weights(folder, config)
-    words = read_words(folder)
+    words = WordPieces(*read_vocabulary(folder))
     activation = GELUS[args.gelu]
     print(f"{sum(tensor.size for tensor in weights.values()):,} parameters from {folder}")
     if args.text is not None:

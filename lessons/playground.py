@@ -15,12 +15,10 @@ from __future__ import annotations
 import argparse
 import base64
 import copy
-import hashlib
 import re
 import sys
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from functools import cached_property
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -32,16 +30,15 @@ import training  # noqa: F401, before torch
 # isort: split
 import numpy as np
 import torch
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
-from torch import Tensor
-from torch.nn import functional as F
+from torch import Tensor, nn
 
 import tokenizer
 from base_bert import canonical_name, read_weights
 from bert import BertModel
-from classifier import BertSentimentClassifier, load_model
+from classifier import load_model
 from datasets import load_data
+from lessons.attention_maps import policy, templates
 from lessons.int8 import quantize_rows
 from lessons.source_lines import code_by_screen
 from pretraining.model import MASKED_WORD_NAMES, PretrainingModel
@@ -89,101 +86,78 @@ class Loaded:
     Args:
         bert: the encoder.
         tokenizer: its vocabulary.
-        heads: tensors of the masked-word head and of the classifier, where the model has them.
+        masked: the same encoder with its head for masked words, where the model has one.
+        head: its classifier, where it has one.
         base: the model that it was fine-tuned from, if known.
     """
 
     bert: BertModel
     tokenizer: BertTokenizer
-    heads: dict[str, Tensor] = field(default_factory=dict)
+    masked: PretrainingModel | None = None
+    head: nn.Linear | None = None
     base: str | None = None
-
-    @property
-    def has_words(self) -> bool:
-        """Whether it has a head for masked words."""
-        return "decoder_bias" in self.heads
 
     @property
     def classes(self) -> int:
         """How many classes it distinguishes; 0 without a classifier."""
-        return len(self.heads.get("classifier.bias", ()))
+        return self.head.out_features if self.head else 0
 
-    @cached_property
+    @property
     def tensors(self) -> dict[str, Tensor]:
-        """All weights, under the names of bert.py's parameters."""
-        return {name: p.detach() for name, p in self.bert.named_parameters()} | self.heads
+        """All weights, under the names of bert.py's parameters and of the heads."""
+        named = dict(self.bert.named_parameters())
+        if self.masked:
+            named |= {name: self.masked.get_parameter(name) for name in MASKED_WORD_NAMES.values()}
+        if self.head:
+            named |= {f"classifier.{name}": p for name, p in self.head.named_parameters()}
+        return {name: parameter.detach() for name, parameter in named.items()}
 
     def rounded(self) -> Loaded:
         """The same model with the rounded weights of the page."""
-        bert = copy.deepcopy(self.bert)
-        with torch.no_grad():
-            for parameter in bert.parameters():
-                parameter.copy_(rounded(parameter))
-        heads = {name: rounded(tensor) for name, tensor in self.heads.items()}
-        return Loaded(bert, self.tokenizer, heads, self.base)
+        small = copy.deepcopy(self)
+        for tensor in small.tensors.values():
+            if tensor.ndim == 2:
+                values, scale = quantize_rows(tensor.numpy())
+                tensor.copy_(torch.from_numpy(values * scale[:, None]))
+        return small
 
     @torch.no_grad()
     def word_logits(self, ids: Tensor) -> Tensor:
         """Logits of the words at every position: (B, L) → (B, L, V)."""
-        hidden = self.bert(ids, torch.ones_like(ids))["last_hidden_state"]  # (B, L, D)
-        heads = self.heads
-        hidden = F.gelu(F.linear(hidden, *(heads[f"transform_dense.{k}"] for k in KINDS)))
-        norm = [heads[f"transform_norm.{kind}"] for kind in KINDS]
-        hidden = F.layer_norm(hidden, hidden.shape[-1:], *norm, self.bert.config.layer_norm_eps)
-        return F.linear(hidden, self.bert.word_embedding.weight, heads["decoder_bias"])
+        return self.masked(ids, torch.ones_like(ids))[0].unflatten(0, ids.shape)
 
     @torch.no_grad()
     def class_logits(self, ids: Tensor) -> Tensor:
         """Logits of the classes: (B, L) → (B, K)."""
-        pooled = self.bert(ids, torch.ones_like(ids))["pooler_output"]  # (B, D)
-        return F.linear(pooled, *(self.heads[f"classifier.{kind}"] for kind in KINDS))
-
-
-KINDS = ("weight", "bias")
+        return self.head(self.bert(ids, torch.ones_like(ids))["pooler_output"])
 
 
 def load(name: str) -> Loaded:
-    """A model with the heads that it has."""
+    """A model with the heads that it has; a checkpoint's is the one linear layer outside BERT."""
     if name.endswith(CHECKPOINT):
-        return load_checkpoint(name)
-    folder = find_model(name)
-    tensors = {canonical_name(key): tensor for key, tensor in read_weights(folder).items()}
-    heads = {}
+        model, config = load_model(name, torch.device("cpu"))
+        layers = [
+            layer
+            for path, layer in model.named_modules()
+            if isinstance(layer, nn.Linear) and not path.startswith("bert.")
+        ]
+        if len(layers) != 1:
+            raise InputError(f"{name}: the page knows classifiers with one linear layer, not this")
+        tokenizer = BertTokenizer.from_pretrained(config.model)
+        return Loaded(model.bert, tokenizer, head=layers[0], base=config.model)
+    tensors = {canonical_name(key): value for key, value in read_weights(find_model(name)).items()}
+    masked = head = None
     if MASKED_WORD_NAMES.keys() <= tensors.keys():
-        bert = PretrainingModel.from_pretrained(name, objective="none").bert
-        heads |= {ours: tensors[theirs].float() for theirs, ours in MASKED_WORD_NAMES.items()}
-    else:
-        bert = BertModel.from_pretrained(name)
+        masked = PretrainingModel.from_pretrained(name, objective="none")
     if "classifier.weight" in tensors:
-        heads |= {f"classifier.{kind}": tensors[f"classifier.{kind}"].float() for kind in KINDS}
-    return Loaded(bert, BertTokenizer.from_pretrained(name), heads)
-
-
-def load_checkpoint(path: str) -> Loaded:
-    """A classifier of classifier.py; its head is the one linear layer outside its BERT."""
-    model, config = load_model(path, torch.device("cpu"))
-    heads = [
-        layer
-        for name, layer in model.named_modules()
-        if isinstance(layer, torch.nn.Linear) and not name.startswith("bert.")
-    ]
-    if len(heads) != 1 or not isinstance(model, BertSentimentClassifier):
-        raise InputError(f"{path}: the page knows classifiers with one linear layer, not this one")
-    head = {f"classifier.{kind}": getattr(heads[0], kind).detach() for kind in KINDS}
-    tokenizer = BertTokenizer.from_pretrained(config.model)
-    return Loaded(model.bert, tokenizer, head, config.model)
+        head = nn.Linear(*reversed(tensors["classifier.weight"].shape))
+        head.load_state_dict({kind: tensors[f"classifier.{kind}"] for kind in ("weight", "bias")})
+    bert = masked.bert if masked else BertModel.from_pretrained(name)
+    return Loaded(bert, BertTokenizer.from_pretrained(name), masked, head)
 
 
 # ---------------------------------------------------------------------------------------------
 # Weights as bytes
-
-
-def rounded(tensor: Tensor) -> Tensor:
-    """A tensor as in the page: matrices rounded, vectors unchanged."""
-    if tensor.ndim != 2:
-        return tensor.detach().clone()
-    values, scale = quantize_rows(tensor.detach().numpy())
-    return torch.from_numpy(values * scale[:, None])
 
 
 def pack(tensors: Mapping[str, Tensor]) -> tuple[bytes, list[dict[str, Any]]]:
@@ -252,7 +226,6 @@ def points_of(loaded: Loaded, dev: str, base: str | None) -> dict[str, Any]:
 # ---------------------------------------------------------------------------------------------
 # The page
 
-TEMPLATES = Environment(loader=FileSystemLoader(HERE), autoescape=True, undefined=StrictUndefined)
 IN_WORKER = ("bert.js", "worker.js")
 IN_PAGE = (
     "bert.js",  # the page explains with the same functions as the worker computes
@@ -271,15 +244,6 @@ def read(*names: str) -> str:
     return "\n".join((HERE / name).read_text(encoding="utf-8") for name in names)
 
 
-def policy(script: str) -> str:
-    """A content security policy that allows this script and its worker, and no requests."""
-    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
-    return (
-        f"default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{digest}' blob:; "
-        "worker-src blob:; base-uri 'none'; form-action 'none'"
-    )
-
-
 def page(loaded: Loaded, name: str, labels: Sequence[str], points: dict[str, Any] | None) -> str:
     """The HTML page of a model, in one file."""
     content, table = pack(loaded.tensors)
@@ -294,22 +258,26 @@ def page(loaded: Loaded, name: str, labels: Sequence[str], points: dict[str, Any
         "lowerCase": loaded.tokenizer.lower_case,
         "unicode": {"letters": tokenizer.ADDED_LATER, "moved": tokenizer.MOVED},
         "table": table,
-        "words": loaded.has_words,
+        "words": loaded.masked is not None,
         "labels": labels,
         "points": points,
-        "sentences": sentences(masked=loaded.has_words),
+        "sentences": sentences(masked=loaded.masked is not None),
         "code": code_by_screen(),
     }
     script = read(*IN_PAGE)
-    return TEMPLATES.get_template("page.html").render(
-        policy=Markup(policy(script)),
-        name=name,
-        style=Markup(STYLE + read("page.css")),
-        data=values,  # the template escapes what could end its script element
-        weights=base64.b64encode(content).decode(),
-        worker=Markup(read(*IN_WORKER)),
-        script=Markup(script),
-        loaded=loaded,
+    return (
+        templates(HERE)
+        .get_template("page.html")
+        .render(
+            policy=Markup(policy(script, "blob:; worker-src blob:")),
+            name=name,
+            style=Markup(STYLE + read("page.css")),
+            data=values,  # the template escapes what could end its script element
+            weights=base64.b64encode(content).decode(),
+            worker=Markup(read(*IN_WORKER)),
+            script=Markup(script),
+            loaded=loaded,
+        )
     )
 
 
@@ -327,7 +295,7 @@ def agreement(loaded: Loaded, texts: Iterable[str]) -> str:
         if loaded.classes:
             first, second = (x.class_logits(ids).argmax(dim=-1) for x in (loaded, small))
             classes += (first == second).tolist()
-        if loaded.has_words:
+        if loaded.masked:
             places = torch.arange(1, ids.shape[1] - 1)  # all but [CLS] and [SEP], M of them
             masked = ids.repeat(len(places), 1)  # (M, L)
             masked[range(len(places)), places] = loaded.tokenizer.mask_token_id
@@ -401,7 +369,7 @@ def main() -> None:
     text = page(loaded, Path(args.model).name, labels, points)
     with atomic_write(args.out) as file:
         file.write(text)
-    parts = ["words for [MASK]"] * loaded.has_words + ["classes"] * bool(labels)
+    parts = ["words for [MASK]"] * bool(loaded.masked) + ["classes"] * bool(labels)
     print(f"it has {' and '.join(parts) or 'no head: vectors and attention only'}")
     if args.agreement:
         print(agreement(loaded, points["texts"] if points else sentences(masked=False)))

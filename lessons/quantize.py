@@ -32,9 +32,11 @@ from bert import BertModel
 from config import BertConfig
 from lessons import numpy_bert, text_tables
 from lessons.int8 import LARGEST, quantize_rows
+from tokenizer import WordPieces, read_vocabulary
 from training.cli.flags import OneLineParser, positive_int
 from training.cli.scripts import run_script
 from training.files.errors import InputError, first_line
+from training.files.hub import find_model
 from training.files.writing import atomic_write
 
 INT8_FILE = "model.int8.safetensors"
@@ -246,13 +248,13 @@ def main() -> None:
     args = make_parser().parse_args()
     if args.onnx:
         need("onnx", "onnxruntime")  # before an hour of measuring
-    folder = numpy_bert.find_folder(args.model)
+    folder = find_model(args.model)
     config = BertConfig.from_json(folder / "config.json")
     weights = numpy_bert.read_weights(folder, config)
     needed = "classifier" if args.file or args.onnx else "pooler.dense"
     if f"{needed}.weight" not in weights:
         raise InputError(f"{folder} has no {needed}; lessons/export.py writes one with all of them")
-    words = numpy_bert.read_words(folder)
+    words = WordPieces(*read_vocabulary(folder))
     texts, labels = SENTENCES, None
     if args.file:
         _, texts, labels = text_tables.read_table(args.file, args.column, args.label)

@@ -17,13 +17,12 @@ weights.
 from __future__ import annotations
 
 import inspect
-import os
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
@@ -41,9 +40,9 @@ from lessons.heads import (
     BertWithHead,
     HeadFlags,
     checked,
+    default_files,
     new_run,
     restore,
-    settle_length,
     train_and_score,
 )
 from lessons.squad import Question, Windows, best_spans, read_questions, score
@@ -167,7 +166,7 @@ def train(args: AnswerFlags) -> None:
     device = pick_device(args.use_gpu)
     tokenizer = BertTokenizer.from_pretrained(args.model)
     model = QuestionAnswerer.from_pretrained(args.model, labels=("first", "last"))
-    settle_length(args, model)
+    args.length = min(args.length, model.config.max_position_embeddings)
     train_set, dev_set = (
         windows_of(read_questions(file, args.limit), tokenizer, args)
         for file in (args.train, args.dev)
@@ -239,12 +238,11 @@ def predict(args: AnswerFlags) -> None:
 class AnswerFlags(HeadFlags):
     """The command line's options."""
 
-    USUAL_LENGTH: ClassVar[int] = 384
     out: str = flag("predictions/squad", path="writes", help=OUT_HELP)
     epochs: int = flag(2, type=positive_int)
     batch_size: int = flag(16, type=positive_int)
-    length: int | None = flag(
-        None, type=positive_int, help="most tokens of a row (384, or the model's limit)"
+    length: int = flag(
+        384, type=positive_int, help="most tokens of a row, and never more than the model's limit"
     )
     train: str | None = flag(None, path="reads", help="SQuAD's JSON ($MINBERT_DATA/squad)")
     dev: str | None = flag(None, path="reads", help="the same, to choose the best epoch on")
@@ -273,25 +271,14 @@ def get_args(arguments: Sequence[str] | None = None) -> AnswerFlags:
     return args
 
 
-def default_files(args: AnswerFlags) -> None:
-    """Without --train: the files of SQuAD below $MINBERT_DATA."""
-    folder = Path(os.environ.get("MINBERT_DATA", "data")) / "squad"
-    pairs = [pair for pair in FILES if all((folder / name).is_file() for name in pair)]
-    if not args.train and not pairs:
-        raise InputError(
-            f"{folder / FILES[0][0]} is missing: give --train and --dev, or set $MINBERT_DATA"
-        )
-    if not args.train:
-        args.train, args.dev = (str(folder / name) for name in pairs[0])
-
-
 def main() -> None:
     """Train and score, or score or predict with a model that was trained."""
     args = get_args()
     if args.predict is not None:
         predict(args)
         return
-    train_and_score(args, default_files, train, evaluate)
+    default_files(args, "squad", FILES)
+    train_and_score(args, train, evaluate)
 
 
 if __name__ == "__main__":

@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from training.files.errors import InputError
+from training.files.predictions import read_predictions
 from training.files.writing import atomic_write
 
 TEXT_COLUMNS = ("text", "sentence")
@@ -32,16 +33,15 @@ def read_table(path: Path, text: str | None = None, label: str | None = None):
             path, sep=separator, dtype=str, keep_default_na=False, encoding="utf-8-sig"
         ).fillna("")
     except (OSError, UnicodeDecodeError, pd.errors.ParserError, pd.errors.EmptyDataError) as error:
-        raise InputError(f"{path} cannot be read as a table ({last_line(error)})") from error
-    columns = {
-        "text": next((name for name in (text, *TEXT_COLUMNS) if name in table), None),
-        "label": next((name for name in (label, *LABEL_COLUMNS) if name in table), None),
-    }
-    for wanted, kind in ((text, "text"), (label, "label")):
-        if wanted and columns[kind] != wanted:
+        reason = str(error).splitlines()[-1]
+        raise InputError(f"{path} cannot be read as a table ({reason})") from error
+    columns = {}
+    for kind, wanted, usual in (("text", text, TEXT_COLUMNS), ("label", label, LABEL_COLUMNS)):
+        if wanted and wanted not in table:
             raise InputError(f"{path} has no column {wanted!r} (it has: {', '.join(table)})")
-    if columns["text"] is None or table.empty:
-        why = "has no rows" if len(table.columns) and columns["text"] else "has no column of texts"
+        columns[kind] = next((name for name in (wanted, *usual) if name in table), None)
+    if not columns["text"] or table.empty:
+        why = "has no rows" if columns["text"] else "has no column of texts"
         raise InputError(f"{path} {why} (columns: {', '.join(table)}); name it with --column")
     ids = [*table["id"].str.strip()] if "id" in table else [str(i) for i in range(len(table))]
     labels = None
@@ -82,18 +82,8 @@ def write(path: Path, ids: Sequence[str], predicted: np.ndarray) -> None:
 
 
 def compare(path: Path, ids: Sequence[str], predicted: np.ndarray) -> None:
-    """Print in how many rows another prediction file (id, class) agrees, and which ids differ."""
-    import pandas as pd
-
-    try:
-        table = pd.read_csv(path, dtype=str, skipinitialspace=True)
-        other = dict(
-            zip(table.iloc[:, 0].str.strip().str.lower(), table.iloc[:, 1].astype(float))  # noqa: B905
-        )
-    except (OSError, ValueError, IndexError, pd.errors.ParserError) as error:
-        raise InputError(
-            f"{path} cannot be read as predictions, id and class ({last_line(error)})"
-        ) from error
+    """Print in how many rows another prediction file agrees, and some ids that differ."""
+    other = read_predictions(path, "Predicted_Sentiment")
     missing = [id_ for id_ in ids if id_.lower() not in other]
     if missing:
         raise InputError(
@@ -101,8 +91,3 @@ def compare(path: Path, ids: Sequence[str], predicted: np.ndarray) -> None:
         )
     differ = [id_ for id_, label in zip(ids, predicted, strict=True) if other[id_.lower()] != label]
     print(f"same class as {path}: {len(ids) - len(differ)} of {len(ids)}", *differ[:5])
-
-
-def last_line(error: Exception) -> str:
-    """The last line of an error's message, which says what pandas could not read."""
-    return str(error).splitlines()[-1]

@@ -16,7 +16,6 @@ each token its label and scores entities; heads.py has flags, folders and the he
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
@@ -30,7 +29,6 @@ import training  # noqa: F401, before torch
 # isort: split
 import torch
 from torch import Tensor, nn
-from torch.nn import functional as F
 
 from config import BertConfig
 from extensions.entities import (
@@ -41,28 +39,27 @@ from extensions.entities import (
     entities,
     entity_scores,
     labels_of,
-    likeliest_tags,
     read_sentences,
+    tag_words,
 )
+from extensions.ner import tag_loss
 from lessons.heads import (
     OUT_HELP,
     BertWithHead,
     HeadFlags,
     checked,
+    default_files,
     new_run,
     restore,
-    settle_length,
     train_and_score,
 )
 from optimizer import AdamW
 from tokenizer import BertTokenizer, split_at_punctuation
 from training.cli.flags import OneLineParser, add_fields, flag, positive_int, probability
 from training.cli.scripts import run_script
-from training.files.errors import InputError
 from training.files.writing import atomic_write, write_json
 from training.loop.batches import evaluation_loader
 from training.loop.devices import pick_device
-from training.loop.progress import progress_bar
 from training.loop.run import Run
 
 # The columns of the table (headings and keys) and the curves of the picture (keys and names)
@@ -92,35 +89,21 @@ class TokenClassifier(BertWithHead):
         return self.head(self.dropout(hidden))  # (B, L, number of labels)
 
 
-def tag_loss(logits: Tensor, labels: Tensor) -> Tensor:
-    """The cross-entropy, summed over labelled tokens: (B, L, C), (B, L) with −100 → ()."""
-    flat = logits.float().flatten(0, 1)  # (B · L, C)
-    return F.cross_entropy(flat, labels.flatten(), ignore_index=NO_LABEL, reduction="sum")
-
-
-# ---------------------------------------------------------------------------------------------
-# Tagging
-
-
-@torch.no_grad()
-def tag_words(
+def tag(
     model: TokenClassifier,
     dataset: TaggedWords,
     batch_size: int,
     device: torch.device,
     autocast: Callable[[], AbstractContextManager],
-) -> tuple[list[list[str]], list[list[float]]]:
-    """The most probable tag of every word of every sentence, and its probability."""
+) -> list[tuple[list[str], list[float]]]:
+    """Of every sentence the most probable tag of every word, and their probabilities."""
     model.eval()
-    tags: list[list[str]] = [[]] * len(dataset)
-    probabilities: list[list[float]] = [[]] * len(dataset)
-    for batch in progress_bar(evaluation_loader(dataset, batch_size), "eval"):
-        with autocast():
-            logits = model(batch["token_ids"].to(device), batch["attention_mask"].to(device))
-        predictions = likeliest_tags(logits, batch["places"], model.labels)
-        for i, prediction in zip(batch["sent_ids"], predictions, strict=True):
-            tags[i], probabilities[i] = prediction
-    return tags, probabilities
+    loader = evaluation_loader(dataset, batch_size)
+    with autocast():
+        predictions = tag_words(loader, model, model.labels, device)
+    pairs = zip(predictions["y_pred"], predictions["probabilities"], strict=True)
+    by_number = dict(zip(predictions["sent_ids"], pairs, strict=True))
+    return [by_number[number] for number in range(len(dataset))]
 
 
 # ---------------------------------------------------------------------------------------------
@@ -137,7 +120,7 @@ def train(args: TokenFlags) -> None:
     tokenizer = BertTokenizer.from_pretrained(args.model)
     model = TokenClassifier.from_pretrained(args.model, labels=labels)
     model.dropout.p = args.hidden_dropout_prob
-    settle_length(args, model)
+    args.length = min(args.length, model.config.max_position_embeddings)
     train_set, dev_set = (
         TaggedWords(rows, tokenizer, labels, args.length) for rows in (sentences, dev)
     )
@@ -158,7 +141,7 @@ def train(args: TokenFlags) -> None:
                 optimizer.step()
                 optimizer.zero_grad()
                 run.end_step()
-            tags, _ = tag_words(model, dev_set, args.batch_size, device, run.autocast)
+            tags = [row[0] for row in tag(model, dev_set, args.batch_size, device, run.autocast)]
             scores = entity_scores([sentence.tags for sentence in dev], tags).loc["all"]
             if run.is_best(scores["f1"]):
                 model.save_pretrained(args.out)
@@ -195,9 +178,8 @@ def evaluate(args: TokenFlags) -> None:
     sentences = read_sentences(file, args.limit)
     dataset = TaggedWords(sentences, restored.tokenizer, restored.model.labels, args.length)
     print_size(dataset)
-    tags, _ = tag_words(
-        restored.model, dataset, args.batch_size, restored.device, restored.autocast
-    )
+    rows = tag(restored.model, dataset, args.batch_size, restored.device, restored.autocast)
+    tags = [row[0] for row in rows]
     scores = entity_scores([sentence.tags for sentence in sentences], tags)
     print(f"entities of {file}\n{scores.to_string(float_format='{:.3f}'.format)}")
     stem = Path(args.out) / Path(file).name
@@ -212,14 +194,15 @@ def evaluate(args: TokenFlags) -> None:
 def predict(args: TokenFlags, texts: Iterable[str]) -> None:
     """Print each text's entities: type, lowest probability of a word, words."""
     restored = restore(args, TokenClassifier)
-    model, device, autocast = restored.model, restored.device, restored.autocast
     for text in texts:
         words = split_at_punctuation(text)
         if not words:
             continue
         sentence = Sentence(words, [OUTSIDE] * len(words))
-        dataset = TaggedWords([sentence], restored.tokenizer, model.labels, args.length)
-        (tags,), (probabilities,) = tag_words(model, dataset, 1, device, autocast)
+        dataset = TaggedWords([sentence], restored.tokenizer, restored.model.labels, args.length)
+        ((tags, probabilities),) = tag(
+            restored.model, dataset, 1, restored.device, restored.autocast
+        )
         print(" ".join(words))
         for kind, first, last in entities(tags):
             name = " ".join(words[first : last + 1])
@@ -268,24 +251,14 @@ def get_args(arguments: Sequence[str] | None = None) -> TokenFlags:
     return checked(parser, parser.parse_args(arguments, namespace=TokenFlags()))
 
 
-def default_files(args: TokenFlags) -> None:
-    """Without --train: WikiANN below $MINBERT_DATA."""
-    if not args.train:
-        folder = Path(os.environ.get("MINBERT_DATA", "data")) / "ner" / "wikiann_en"
-        if not (folder / "train").is_file():
-            raise InputError(
-                f"{folder / 'train'} is missing: give --train and --dev, or set $MINBERT_DATA"
-            )
-        args.train, args.dev, args.test = (str(folder / n) for n in ("train", "dev", "test"))
-
-
 def main() -> None:
     """Train and score, or score or predict with a model that was trained."""
     args = get_args()
     if args.predict is not None:
         predict(args, sys.stdin if args.predict == "-" else [args.predict])
         return
-    train_and_score(args, default_files, train, evaluate)
+    default_files(args, "ner/wikiann_en", [("train", "dev", "test")])
+    train_and_score(args, train, evaluate)
 
 
 if __name__ == "__main__":

@@ -16,6 +16,7 @@ import argparse
 import sys
 import time
 from collections.abc import Sequence
+from itertools import chain
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -23,7 +24,7 @@ sys.path.insert(0, str(ROOT))
 
 from extensions.entities import TAG, Sentence, entity_scores, read_sentences
 from extensions.features.tagger import Tagger
-from extensions.features.word_tags import WORD, load_tagger
+from extensions.features.tags import WORD
 from training.cli.flags import OneLineParser, check_seed, positive_int
 from training.cli.scripts import run_script
 from training.files.writing import check_writable, write_json
@@ -34,11 +35,10 @@ def score(tagger: Tagger, sentences: Sequence[Sentence]) -> str:
     """The fraction of right words, and of the most frequent tag; F1 if tags are of names."""
     gold = [sentence.tags for sentence in sentences]
     predicted = [tagger.tag(sentence.words) for sentence in sentences]
-    pairs = [pair for rows in zip(gold, predicted, strict=True) for pair in zip(*rows, strict=True)]
-    tags = [tag for tag, _ in pairs]
+    tags, guesses = (list(chain.from_iterable(rows)) for rows in (gold, predicted))
     usual = max(map(tags.count, set(tags))) / len(tags)
-    right = sum(one == other for one, other in pairs) / len(pairs)
-    message = f"{right:.3f} of {len(pairs):,} words right (always the same tag: {usual:.3f})"
+    right = sum(map(str.__eq__, tags, guesses)) / len(tags)
+    message = f"{right:.3f} of {len(tags):,} words right (always the same tag: {usual:.3f})"
     if all(TAG.fullmatch(tag) for tag in tags):
         message += f", F1 of entities {entity_scores(gold, predicted).loc['all', 'f1']:.3f}"
     return message
@@ -83,7 +83,7 @@ def main() -> None:
         print(f"learned {len(tagger.tags)} tags from {len(sentences):,} sentences in {took}")
         print(f"wrote {args.out}")
     else:
-        tagger = load_tagger(args.tagger)
+        tagger = Tagger.load(args.tagger)
     if dev:
         print(f"dev: {score(tagger, dev)}")
     if args.tag:

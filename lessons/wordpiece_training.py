@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from array import array
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -124,67 +125,53 @@ class PairTable:
     """
 
     def __init__(self):
-        self.pairs: list[Pair] = []
-        self.rows: dict[Pair, int] = {}
-        self.pieces: dict[str, int] = {}
-        self.piece_counts = np.zeros(1024, np.int64)  # (room for pieces,)
-        self.counts = np.zeros(1024, np.int64)  # (room for pairs,), as are the two below
-        self.first = np.zeros(1024, np.int64)  # which piece
-        self.second = np.zeros(1024, np.int64)
+        self.pairs: dict[Pair, int] = {}  # a pair → its row
+        self.pieces: dict[str, int] = {}  # a piece → its number
+        # NumPy reads these without a copy, and they grow
+        self.piece_counts = array("q")
+        self.counts, self.first, self.second = array("q"), array("q"), array("q")  # by row
 
     def add(self, spelled: Sequence[str], count: int) -> None:
         """Count a word with that spelling; a negative count takes it out again."""
-        numbers = [self._piece(piece) for piece in spelled]  # these two grow the arrays first
-        rows = [self._row(pair) for pair in pairwise(spelled)]
-        for number in numbers:
-            self.piece_counts[number] += count
-        for row in rows:
-            self.counts[row] += count
+        for piece in spelled:
+            if piece not in self.pieces:
+                self.pieces[piece] = len(self.pieces)
+                self.piece_counts.append(0)
+            self.piece_counts[self.pieces[piece]] += count
+        for pair in pairwise(spelled):
+            if pair not in self.pairs:
+                self.pairs[pair] = len(self.pairs)
+                self.counts.append(0)
+                self.first.append(self.pieces[pair[0]])
+                self.second.append(self.pieces[pair[1]])
+            self.counts[self.pairs[pair]] += count
 
     def scores(self, method: str) -> np.ndarray:
         """The score of every pair, by one of METHODS; 0 for one that has vanished."""
-        used = len(self.pairs)
-        counts = self.counts[:used]
+        counts, alone, first, second = (
+            np.frombuffer(numbers, np.int64)
+            for numbers in (self.counts, self.piece_counts, self.first, self.second)
+        )
         if method != "wordpiece":
             return counts.astype(np.float64)
-        alone = self.piece_counts[self.first[:used]] * self.piece_counts[self.second[:used]]
-        return counts / np.maximum(alone, 1)
+        return counts / np.maximum(alone[first] * alone[second], 1)
 
     def best(self, method: str, least: int) -> tuple[Pair, int, float] | None:
         """The pair to join, its count and score; None if no pair occurs ``least`` times.
 
         Of equal scores the higher count wins, then the alphabet.
         """
+        if not self.pairs:
+            return None
         scores = self.scores(method)
-        scores[self.counts[: len(scores)] < least] = 0.0
-        top = scores.max(initial=0.0)
+        scores[np.frombuffer(self.counts, np.int64) < least] = 0.0
+        top = scores.max()
         if top == 0.0:
             return None
-        equal = np.flatnonzero(scores == top)
-        row = min(equal.tolist(), key=lambda i: (-self.counts[i], self.pairs[i]))
-        return self.pairs[row], int(self.counts[row]), float(top)
-
-    def _piece(self, piece: str) -> int:
-        if piece not in self.pieces:
-            self.pieces[piece] = len(self.pieces)
-            if len(self.pieces) > len(self.piece_counts):
-                self.piece_counts = _twice(self.piece_counts)
-        return self.pieces[piece]
-
-    def _row(self, pair: Pair) -> int:
-        if pair not in self.rows:
-            row = self.rows[pair] = len(self.pairs)
-            self.pairs.append(pair)
-            if row == len(self.counts):
-                self.counts, self.first, self.second = map(
-                    _twice, (self.counts, self.first, self.second)
-                )
-            self.first[row], self.second[row] = map(self._piece, pair)
-        return self.rows[pair]
-
-
-def _twice(array: np.ndarray) -> np.ndarray:
-    return np.concatenate([array, np.zeros_like(array)])
+        pairs = list(self.pairs)
+        equal = np.flatnonzero(scores == top).tolist()
+        row = min(equal, key=lambda i: (-self.counts[i], pairs[i]))
+        return pairs[row], self.counts[row], float(top)
 
 
 def learn(

@@ -48,19 +48,6 @@ def test_maps_are_those_of_transformers(models, dtype, atol, pair):
     assert maps.max() > 0.3  # uneven enough for the comparison to mean something
 
 
-def test_the_model_is_left_as_it_was(models):
-    ours, _ = models
-    ids, mask, _ = padded_batch(9, 6, 2)
-    ours.train()
-    first = attention_maps.attention_maps(ours, ids, mask)
-    assert torch.equal(first, attention_maps.attention_maps(ours, ids, mask))  # without dropout
-    assert ours.training
-    assert not any(module._forward_hooks for module in ours.modules())
-    with pytest.raises(IndexError):
-        attention_maps.attention_maps(ours, ids + 1000, mask)
-    assert not any(module._forward_hooks for module in ours.modules())
-
-
 # ---------------------------------------------------------------------------------------------
 # The page as a file
 

@@ -14,7 +14,7 @@ from evaluation import overall, pearson
 from extensions import ensemble
 from extensions.flags import get_args
 from extensions.multitask import load_model, new_model
-from extensions.tasks import COURSE, TASKS
+from extensions.tasks import COURSE, FILE_COLUMNS, STEMS
 from tokenizer import BertTokenizer
 from training.files.predictions import read_predictions
 from training.loop.checkpoints import save_checkpoint
@@ -51,9 +51,10 @@ def run(run_script_here, tiny_data, monkeypatch):
 
 
 def rows_of(task: str, split: str, data: Path) -> list[tuple]:
-    kind = TASKS[task]
-    path = data / f"{kind.stem}-{'test-student' if split == 'test' else 'dev'}.csv"
-    return load_data(path, split) if task == "sst" else load_pairs(path, split, kind.label)
+    path = data / f"{STEMS[task]}-{'test-student' if split == 'test' else 'dev'}.csv"
+    if task == "sst":
+        return load_data(path, split)
+    return load_pairs(path, split, "is_duplicate" if task == "para" else "similarity")
 
 
 @torch.no_grad()
@@ -75,7 +76,7 @@ def said_by(path: str, task: str, row: tuple, model_folder: Path) -> np.ndarray:
 
 
 def read(task: str, split: str, folder: Path = Path("predictions")) -> dict[str, float]:
-    return read_predictions(folder / f"{task}-{split}-output.csv", TASKS[task].column)
+    return read_predictions(folder / f"{task}-{split}-output.csv", FILE_COLUMNS[task])
 
 
 def metrics_in(folder: str) -> dict:
@@ -144,7 +145,7 @@ def test_what_cannot_be_combined_is_refused(run, make, soup):
     torch.save([1], "list.pt")
     few = make("few", 3, "--tasks", "sst,para")
     for paths, fact in (
-        ([make("a", 1), "gone.pt"], "no checkpoint at gone.pt"),
+        ([make("a", 1), "gone.pt"], "no checkpoint at gone.pt: train first"),
         (["list.pt"], "list.pt is not a checkpoint of extensions/multitask.py"),
         ([few], "no checkpoint was trained on sts; leave that out with --tasks"),
     ):
@@ -154,19 +155,6 @@ def test_what_cannot_be_combined_is_refused(run, make, soup):
 
 # ---------------------------------------------------------------------------------------------
 # Weights averaged
-
-
-def test_means_and_decisions_by_hand():
-    """The likeliest class, the first of equals; "yes" above one half; similarities as they are."""
-    weights = ([1.0, 2.0], [4.0, -2.0], [1.0, 3.0])
-    states = [{"w": torch.tensor(w), "ids": torch.tensor([0, 1])} for w in weights]
-    mean = ensemble.mean_weights(states)
-    assert mean["w"].tolist() == [2.0, 1.0]
-    assert torch.equal(mean["ids"], torch.tensor([0, 1]))
-    probabilities = np.array([[0.1, 0.2, 0.3, 0.4, 0.0], [0.3, 0.0, 0.3, 0.2, 0.2]])
-    assert ensemble.decide("sst", probabilities) == [3, 0]
-    assert ensemble.decide("para", np.array([0.49, 0.5, 0.51])) == [0, 0, 1]
-    assert ensemble.decide("sts", np.array([0.49, 4.5])) == [0.49, 4.5]
 
 
 def test_the_recipe_by_hand():
@@ -215,18 +203,3 @@ def test_a_soup_of_different_kinds_is_refused(run, make):
     # the same kind with another dropout and option goes together
     same = make("same", 4, "--hidden_dropout_prob", "0.1", "--option", "pretrain")
     assert run("--soup", bi, same).code == 0
-
-
-@pytest.mark.parametrize("soup", [[], ["--soup"]])
-def test_words_keep_their_capitals(run, make, monkeypatch, soup):
-    """A model that sees kinds of words is given the texts as they were written."""
-    known = []
-    outputs_of = ensemble.outputs_of
-
-    def watched(model, *more):
-        known.append(len(model.words.texts))
-        return outputs_of(model, *more)
-
-    monkeypatch.setattr(ensemble, "outputs_of", watched)
-    assert run(*soup, make("shapes", 1, "--tag_words", "shapes")).code == 0
-    assert min(known) > 50

@@ -1,7 +1,5 @@
 """Out into Hugging Face's folders and back: the same logits, tokenizers and configurations."""
 
-from types import SimpleNamespace
-
 import pytest
 import torch
 import transformers
@@ -17,11 +15,9 @@ from support import (
 
 import classifier
 from bert import BertModel
-from classifier import BertSentimentClassifier
 from lessons import export
-from optimizer import AdamW
 from tokenizer import BertTokenizer
-from training.loop.checkpoints import load_checkpoint, save_model
+from training.loop.checkpoints import load_checkpoint
 
 TEXTS = [
     "a warm film",
@@ -143,22 +139,6 @@ def test_a_head_that_does_not_fit(checkpoint, run_script_here, tmp_path):
     result = run_script_here(export, "out", "--to", "x.pt")
     assert_refused(result, "do not fit a hidden size of 32")
     assert not (tmp_path / "x.pt").exists()
-
-
-def test_a_classifier_with_two_layers(checkpoint, run_script_here, tmp_path, monkeypatch):
-    class Deep(BertSentimentClassifier):
-        def __init__(self, config):
-            super().__init__(config)
-            self.more = torch.nn.Linear(32, 32)
-
-    monkeypatch.setattr(classifier, "BertSentimentClassifier", Deep)
-    saved = load_checkpoint(checkpoint)
-    config = SimpleNamespace(**saved["config"])
-    model = Deep(config)
-    save_model(model, AdamW(model.parameters()), SimpleNamespace(), config, tmp_path / "deep.pt")
-    result = run_script_here(export, "deep.pt", "--to", "out")
-    assert_refused(result, "has 2 linear layers besides BERT")
-    assert not (tmp_path / "out").exists()
 
 
 @pytest.mark.parametrize(

@@ -5,10 +5,9 @@ import random
 import numpy as np
 import pytest
 import torch
-from support import DTYPES, random_bert, tiny_vocabulary
+from support import DTYPES, one_line_error, random_bert, tiny_vocabulary
 from torch.nn import functional as F
 
-from datasets import preprocess_string
 from extensions.features import tagger
 from extensions.features import tags as features
 from tokenizer import BertTokenizer
@@ -38,28 +37,43 @@ TEXTS = [
     "It is n't a Great film, is it?",
     "Zürich 's caf\u00e9s cost 3.50 -- really!",
     "\ufffd odd \u200b characters \u4e2d\u6587 \U0001f600 here",
-    "x " * 40,
 ]
 
 
+@pytest.fixture
+def words() -> features.WordTags:
+    return features.WordTags(BertTokenizer(tiny_vocabulary()), "shapes")
+
+
 @pytest.mark.parametrize("text", TEXTS)
-def test_tags_fall_on_their_words_tokens(text):
-    """A word's tag is its number, so that each piece can be looked up; also where a text is cut."""
-    tokenizer = BertTokenizer(tiny_vocabulary())
-    words = preprocess_string(text).split()
-    for length in (512, 20):
-        ids = tokenizer.encode(" ".join(words), truncation=True, max_length=length)
-        tags = features.spread(range(1, len(words) + 1), words, tokenizer.text_to_ids, length)
-        assert len(tags) == len(ids)
-        assert (tags[0], tags[-1]) == (0, 0)
-        place = 1
-        for number, word in enumerate(words, start=1):
-            for piece in tokenizer.text_to_ids(word):
-                if place == len(ids) - 1:
-                    return
-                assert (tags[place], ids[place]) == (number, piece)
-                place += 1
-        assert place == len(ids) - 1
+def test_tags_fall_on_their_words_tokens(words, monkeypatch, text):
+    """A word's tag is its number, so that each token can be looked up."""
+    monkeypatch.setattr(words, "tags_of_words", lambda found: list(range(1, len(found) + 1)))
+    words.remember([text])
+    ids = words.tokenizer.encode(text.lower())
+    expected = [
+        number
+        for number, word in enumerate(features.WORD.findall(text), start=1)
+        for _ in words.tokenizer.text_to_ids(word.lower())
+    ]
+    tags = words.tags(torch.tensor([[*ids, 0]]), torch.tensor([[1] * len(ids) + [0]]))
+    assert tags.tolist() == [[0, *expected, 0, 0]]
+
+
+def test_words_keep_their_capitals_in_a_pair_too(words):
+    """A text that was not remembered is put together from its tokens, in lower case."""
+    texts = ["Berlin is NOT 100 miles away.", "not 7 Films ,"]
+    alone = [words.tokenizer.encode(text.lower()) for text in texts]
+    tensors = [torch.tensor([ids]) for ids in alone]
+    lower = [words.tags(ids, torch.ones_like(ids))[0].tolist() for ids in tensors]
+    words.cached_tags.clear()
+    words.remember(texts)
+    tags = [words.tags(ids, torch.ones_like(ids))[0].tolist() for ids in tensors]
+    assert tags != lower
+    assert len(set(tags[0])) >= 5  # none, Title, lower, negation, number, mark
+    pair = torch.tensor([[*alone[0], *alone[1][1:], 0, 0]])
+    mask = (torch.arange(pair.size(1)) < pair.size(1) - 2).long()[None]
+    assert words.tags(pair, mask).tolist() == [[*tags[0], *tags[1][1:], 0, 0]]
 
 
 # ---------------------------------------------------------------------------------------------
@@ -176,3 +190,9 @@ def test_the_tagger_is_the_averaged_perceptron():
             weight = learnt.weights.get(feature, {}).get(tag, 0.0)
             assert weight == pytest.approx(mean[row, column], abs=1e-12)
     assert np.abs(mean).max() > 1
+
+
+def test_a_damaged_tagger_is_one_line(tmp_path):
+    (tmp_path / "t.json").write_text('{"tags": ["A"]}')
+    with one_line_error("is not a tagger"):
+        tagger.Tagger.load(tmp_path / "t.json")

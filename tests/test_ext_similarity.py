@@ -1,13 +1,9 @@
-"""Losses on sentence vectors, and their sampler, beside sentence-transformers, SciPy and NumPy."""
+"""Losses on outputs and on vectors, beside sentence-transformers, torch and NumPy; the sampler."""
 
-import math
 from collections import Counter
 
 import numpy as np
 import pytest
-import scipy.sparse
-import scipy.special
-import scipy.stats
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -23,87 +19,136 @@ from training.loop.batches import LengthBatches
 CHANCE = np.random.default_rng(8)
 U, V, W = CHANCE.normal(size=(3, 6, 32))  # (B, D) each
 V = 0.2 * U + V  # partners are a little alike, so that there is something left to learn
+LOGITS_1, LOGITS_2 = CHANCE.normal(size=(2, 6, 5)) * 2
+SCORES_1, SCORES_2 = CHANCE.uniform(0, 5, size=(2, 6))
 GRADES = torch.tensor([0.0, 5.0, 2.6, 2.6, 1.25, 3.8])
 YES = torch.tensor([1, 0, 1, 1, 0, 0])
 CLASSES = torch.tensor([0, 1, 0, 2, 1, 0])
 
+# ---------------------------------------------------------------------------------------------
+# Values and gradients
 
-def assert_same(ours, theirs, arrays, dtype, atol64: float = 1e-12) -> None:
-    """Two functions of tensors: the same value, and the same gradient for every argument."""
-    found = []
-    for function in (ours, theirs):
+
+def theirs(name: str, labels: Tensor | None = None, **options):
+    """A loss of sentence-transformers as a function of vectors."""
+
+    def loss(*vectors: Tensor) -> Tensor:
+        module = pytest.importorskip("sentence_transformers.sentence_transformer.losses")
+        made = getattr(module, name)(model=None, **options)
+        return made.compute_loss_from_embeddings(list(vectors), labels)
+
+    return loss
+
+
+RANKING = "MultipleNegativesRankingLoss"
+SYMMETRIC = {"directions": ("query_to_doc", "doc_to_query"), "partition_mode": "per_direction"}
+
+
+def symmetric_ranking(*vectors: Tensor) -> Tensor:
+    return ranking.ranking(*vectors, scale=3.0, symmetric=True)
+
+
+def both_directions(first: Tensor, second: Tensor) -> Tensor:
+    """The same from torch's kl_div, with gradients through both of its arguments."""
+    p, q = first.log_softmax(dim=-1), second.log_softmax(dim=-1)
+    there = F.kl_div(q, p, reduction="batchmean", log_target=True)
+    return there + F.kl_div(p, q, reduction="batchmean", log_target=True)
+
+
+def yes_or_no(logits: Tensor) -> Tensor:
+    return torch.stack([logits, torch.zeros_like(logits)], dim=-1)  # (B, 2)
+
+
+def hinge(u: Tensor, v: Tensor) -> Tensor:
+    """1 − c of what means the same, max(0, c − margin) of what does not."""
+    c = (F.normalize(u) * F.normalize(v)).sum(dim=1)
+    different = (c - 0.15).clamp(min=0)
+    assert 0 < (different[YES == 0] > 0).sum() < 3  # on both sides of the kink
+    return torch.where(YES == 1, 1 - c, different).mean()
+
+
+def r_drop_as_printed(first: Tensor, second: Tensor) -> Tensor:
+    p, q = first.softmax(-1), second.softmax(-1)
+    nll = -sum(p[i, CLASSES[i]].log() + q[i, CLASSES[i]].log() for i in range(6))
+    kl = sum((p[i] * (p[i] / q[i]).log() + q[i] * (q[i] / p[i]).log()).sum() for i in range(6))
+    return (nll + 0.7 * kl / 2) / 6
+
+
+def our_r_drop(first: Tensor, second: Tensor) -> Tensor:
+    outputs = torch.cat([first, second])
+    return r_drop(F.cross_entropy, divergences.symmetric_kl, outputs, CLASSES, alpha=0.7)
+
+
+LOSSES = {  # ours, the oracle, and their arguments
+    "ranking": (
+        lambda u, v: ranking.ranking(u, v, scale=3.0),
+        theirs(RANKING, scale=3.0),
+        (U, V),
+    ),
+    "ranking, hard": (
+        lambda u, v, w: ranking.ranking(u, v, w, scale=3.0),
+        theirs(RANKING, scale=3.0),
+        (U, V, W),
+    ),
+    "symmetric": (symmetric_ranking, theirs(RANKING, scale=3.0, **SYMMETRIC), (U, V)),
+    "symmetric, hard": (symmetric_ranking, theirs(RANKING, scale=3.0, **SYMMETRIC), (U, V, W)),
+    "cosent": (
+        lambda u, v: cosine.cosent(5 * cosine.cosine(u, v), GRADES),
+        theirs("CoSENTLoss", GRADES, scale=20.0),
+        (U, V),
+    ),
+    "cosine embedding": (lambda u, v: cosine.cosine_embedding(u, v, YES, 0.15), hinge, (U, V)),
+    "simcse": (
+        lambda u, v: simcse.unsupervised(torch.cat([u, v])),
+        theirs(RANKING, scale=20.0),
+        (U, V),
+    ),
+    "supervised simcse": (simcse.supervised, theirs(RANKING, scale=20.0), (U, V, W)),
+    "symmetric kl": (divergences.symmetric_kl, both_directions, (LOGITS_1, LOGITS_2)),
+    "symmetric kl of yes or no": (
+        divergences.symmetric_kl,
+        lambda first, second: both_directions(yes_or_no(first), yes_or_no(second)),
+        (LOGITS_1[:, 0], LOGITS_2[:, 0]),
+    ),
+    "squared difference": (
+        divergences.squared_difference,
+        lambda first, second: F.mse_loss(first, second) / 25,
+        (SCORES_1, SCORES_2),
+    ),
+    "r_drop": (our_r_drop, r_drop_as_printed, (LOGITS_1, LOGITS_2)),
+}
+
+
+@DTYPES
+@pytest.mark.parametrize("name", LOSSES)
+def test_values_and_gradients_are_those_of_the_oracle(name, dtype):
+    ours, oracle, arrays = LOSSES[name]
+    results = []
+    for function in (ours, oracle):
         tensors = [torch.tensor(array, dtype=dtype, requires_grad=True) for array in arrays]
         value = function(*tensors)
         assert value.shape == ()
         assert value.dtype == dtype
-        found.append((value.detach(), torch.autograd.grad(value, tensors)))
-    (value, gradients), (expected, expected_gradients) = found
-    if dtype == torch.float64:
-        of_value, of_gradient = {"rtol": 0, "atol": atol64}, {"rtol": 0, "atol": max(1e-10, atol64)}
-    else:
-        of_value, of_gradient = {"rtol": 1e-6, "atol": 1e-6}, {"rtol": 1e-4, "atol": 1e-7}
-    torch.testing.assert_close(value, expected, **of_value)
-    for gradient, wanted in zip(gradients, expected_gradients, strict=True):
-        assert wanted.abs().max() > 1e-3
-        torch.testing.assert_close(gradient, wanted, **of_gradient)
+        results.append((value.detach(), torch.autograd.grad(value, tensors)))
+    (value, gradients), (expected, wanted) = results
+    fine = dtype == torch.float64
+    torch.testing.assert_close(value, expected, rtol=1e-6, atol=1e-12 if fine else 1e-6)
+    for gradient, other in zip(gradients, wanted, strict=True):
+        assert other.abs().max() > 1e-3
+        torch.testing.assert_close(gradient, other, rtol=1e-4, atol=1e-10 if fine else 1e-7)
 
 
-def assert_gradient(function, *arrays) -> None:
-    """Beside finite differences, in float64."""
-    tensors = [torch.tensor(array, dtype=torch.float64, requires_grad=True) for array in arrays]
-    assert torch.autograd.gradcheck(function, tensors, eps=1e-6, atol=1e-7, rtol=1e-6)
-
-
-def value_of(function, *arrays) -> float:
-    return function(*(torch.tensor(array, dtype=torch.float64) for array in arrays)).item()
-
-
-@pytest.fixture(scope="module")
-def theirs():
-    """The losses of sentence-transformers, on vectors: a function of labels and them."""
-    module = pytest.importorskip("sentence_transformers.sentence_transformer.losses")
-
-    def make(name: str, **options):
-        loss = getattr(module, name)(model=None, **options)
-        return lambda labels, *vectors: loss.compute_loss_from_embeddings(list(vectors), labels)
-
-    return make
-
-
-def numpy_cosines(u: np.ndarray, v: np.ndarray) -> np.ndarray:
-    return np.array([[a @ b / math.sqrt((a @ a) * (b @ b)) for b in v] for a in u])
-
-
-# ---------------------------------------------------------------------------------------------
-# Multiple negatives ranking
-
-SYMMETRIC = {"directions": ("query_to_doc", "doc_to_query"), "partition_mode": "per_direction"}
-
-
-@DTYPES
-@pytest.mark.parametrize("arrays", [(U, V), (U, V, W)], ids=["pairs", "hard"])
-@pytest.mark.parametrize("symmetric", [False, True], ids=["one way", "symmetric"])
-def test_ranking_is_that_of_sentence_transformers(theirs, dtype, arrays, symmetric):
-    options = SYMMETRIC if symmetric else {}
-    oracle = theirs("MultipleNegativesRankingLoss", scale=3.0, **options)
-    assert_same(
-        lambda u, v, *w: ranking.ranking(u, v, *w, scale=3.0, symmetric=symmetric),
-        lambda *vectors: oracle(None, *vectors),
-        arrays,
-        dtype,
-    )
-
-
-def henderson(scores: np.ndarray) -> float:
-    """J as it is printed, with a loop."""
-    rows = range(len(scores))
-    return -np.mean([scores[i, i] - math.log(sum(map(math.exp, scores[i]))) for i in rows])
-
-
-def test_ranking_is_the_papers_formula():
-    few = W[:2]  # as many negatives as there are, not one for each row
-    scores = np.hstack([numpy_cosines(U, V), numpy_cosines(U, few)])
-    assert value_of(ranking.ranking, U, V, few) == pytest.approx(henderson(20 * scores), abs=1e-12)
+@pytest.mark.parametrize("name", ["symmetric", "cosine embedding", "cosent", "symmetric kl"])
+def test_all_compute_in_float32(name):
+    """Of bf16 vectors, and under autocast, the loss is that of the same vectors in float32."""
+    loss, _, arrays = LOSSES[name]
+    u, v = (torch.tensor(array).bfloat16() for array in arrays)
+    expected = loss(u.float(), v.float())
+    value = loss(u, v)
+    assert value.dtype == torch.float32
+    assert value.item() == pytest.approx(expected.item(), abs=1e-6)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        assert loss(u.float(), v.float()).item() == pytest.approx(expected.item(), abs=1e-6)
 
 
 @pytest.mark.parametrize("rows", [0, 1])
@@ -117,9 +162,16 @@ def test_ranking_of_nothing_to_rank_is_zero(rows, symmetric):
         assert torch.allclose(gradient, torch.zeros(1, dtype=gradient.dtype), atol=1e-15)
 
 
-# ---------------------------------------------------------------------------------------------
-# Batches without a sentence twice
+def test_cosent_without_an_order_costs_nothing():
+    same = torch.tensor([0.3, 0.9, -0.2], requires_grad=True)
+    value = cosine.cosent(same, torch.tensor([2, 2, 2]))
+    value.backward()
+    assert value.item() == 0
+    assert torch.equal(same.grad, torch.zeros(3))
 
+
+# ---------------------------------------------------------------------------------------------
+# Which rows meet in a batch
 
 PAIRS = st.lists(st.tuples(st.integers(0, 12), st.integers(0, 12)), min_size=1, max_size=40)
 
@@ -136,108 +188,27 @@ def test_every_row_once_and_no_sentence_twice(pairs, size, epoch, largest, chanc
         met = Counter(sentence for row in unit for sentence in set(pairs[row]))
         if max(met.values()) == 1:
             units.append(tuple(unit))
-    batches = LengthBatches([3 + i * 7 % 20 for i in range(len(pairs))], size, 0)
-    sampler = NoDuplicates(batches, pairs, units if largest > 1 else ())
+    lengths = LengthBatches([3 + i * 7 % 20 for i in range(len(pairs))], size, 0)
+    sampler = NoDuplicates(lengths, pairs, units if largest > 1 else ())
     sampler.set_epoch(epoch)
-    found = list(sampler)
-    assert sorted(row for batch in found for row in batch) == list(range(len(pairs)))
-    assert len(sampler) == len(found)
-    home = {row: number for number, batch in enumerate(found) for row in batch}
+    batches = list(sampler)
+    assert sorted(row for batch in batches for row in batch) == list(range(len(pairs)))
+    assert len(sampler) == len(batches)
+    home = {row: number for number, batch in enumerate(batches) for row in batch}
     for unit in units:
         if len(unit) <= size:
             assert len({home[row] for row in unit}) == 1
-    for batch in found:
+    for batch in batches:
         assert 1 <= len(batch) <= size
         met = Counter(sentence for row in batch for sentence in set(pairs[row]))
         assert set(met.values()) == {1}
-    assert list(sampler) == found  # an epoch's order follows from its number alone
+    assert list(sampler) == batches  # an epoch's order follows from its number alone
 
 
-def test_what_waits_fills_the_gaps():
-    """A batch's own rows come first: 1 waits for the gap that 3 leaves, and that for the end."""
-    base = LengthBatches([1] * 6, 2, 0)
-    base.__class__ = type("InOrder", (LengthBatches,), {"__iter__": lambda _: iter(ROWS)})
-    keys = ["x1", "x2", "y3", "y4", "56", "78"]
-    assert list(NoDuplicates(base, keys)) == [[0], [2, 1], [4, 5], [3]]
-
-
-ROWS = [[0, 1], [2, 3], [4, 5]]
-
-
-@settings(deadline=None)
-@given(PAIRS)
-def test_groups_are_the_connected_components(pairs):
-    leaders = groups(pairs)
-    first, second = zip(*pairs, strict=True)
-    graph = scipy.sparse.coo_array((np.ones(len(pairs)), (first, second)), shape=(13, 13))
-    _, component = scipy.sparse.csgraph.connected_components(graph, directed=False)
-    assert set(leaders) == {one for pair in pairs for one in pair}
-    for a in leaders:
-        assert leaders[a] in leaders
-        for b in leaders:
-            assert (leaders[a] == leaders[b]) == (component[a] == component[b])
-
-
-# ---------------------------------------------------------------------------------------------
-# CosineEmbeddingLoss, CoSENT
-
-
-@DTYPES
-def test_cosent_is_that_of_sentence_transformers(theirs, dtype):
-    oracle = theirs("CoSENTLoss", scale=20.0)
-    assert_same(
-        lambda u, v: cosine.cosent(5 * cosine.cosine(u, v), GRADES),
-        lambda u, v: oracle(GRADES, u, v),
-        (U, V),
-        dtype,
-    )
-
-
-def test_cosent_without_an_order_costs_nothing():
-    same = torch.tensor([0.3, 0.9, -0.2], requires_grad=True)
-    value = cosine.cosent(same, torch.tensor([2, 2, 2]))
-    value.backward()
-    assert value.item() == 0
-    assert torch.equal(same.grad, torch.zeros(3))
-
-
-@pytest.mark.parametrize("margin", [0.0, 0.15])
-def test_cosine_embedding_by_hand(margin):
-    c = np.diagonal(numpy_cosines(U, V))
-    different = c[YES.numpy() == 0]
-    assert different.min() < 0.15 < different.max()  # on both sides of the kink
-    expected = np.mean(
-        [1 - one if yes else max(0, one - margin) for one, yes in zip(c, YES, strict=True)]
-    )
-
-    def loss(u: Tensor, v: Tensor) -> Tensor:
-        return cosine.cosine_embedding(u, v, YES, margin)
-
-    assert value_of(loss, U, V) == pytest.approx(expected, abs=1e-12)
-    assert_gradient(loss, U, V)
-
-
-def test_cosine_embedding_refuses_grades():
-    vectors = torch.tensor(U)
-    for labels in (GRADES, 2 * YES - 1):
-        with pytest.raises(ValueError, match="labels 0 and 1 only"):
-            cosine.cosine_embedding(vectors, vectors, labels)
-
-
-# ---------------------------------------------------------------------------------------------
-# SimCSE
-
-
-@DTYPES
-def test_simcse_is_the_ranking_loss_at_scale_20(dtype):
-    assert_same(lambda u, v: simcse.unsupervised(torch.cat([u, v])), ranking.ranking, (U, V), dtype)
-    assert_same(simcse.supervised, ranking.ranking, (U, V, W), dtype)
-
-
-def test_twice_has_every_row_twice():
-    ids, mask = torch.tensor([[2, 9, 3], [2, 3, 0]]), torch.tensor([[1, 1, 1], [1, 1, 0]])
-    doubled = simcse.twice(ids, mask)
-    assert [tensor.tolist() for tensor in doubled] == [2 * ids.tolist(), 2 * mask.tolist()]
+def test_groups_go_by_way_of_others():
+    group = groups([("a", "b"), ("c", "d"), ("e", "c"), ("b", "f"), ("a", "a")])
+    together = [{text for text in group if group[text] == number} for number in (0, 1)]
+    assert sorted(map(sorted, together)) == [["a", "b", "f"], ["c", "d", "e"]]
 
 
 def test_triplets_of_nli_rows():
@@ -257,82 +228,3 @@ def test_triplets_of_nli_rows():
         ("r", "r yes", "r no"),
         ("r", "r still", "r never"),
     ]
-
-
-# ---------------------------------------------------------------------------------------------
-# R-Drop
-
-LOGITS_1, LOGITS_2 = CHANCE.normal(size=(2, 6, 5)) * 2
-
-
-def both_directions(first: Tensor, second: Tensor) -> Tensor:
-    """The same from torch's kl_div, with gradients through both of its arguments."""
-    p, q = first.log_softmax(dim=-1), second.log_softmax(dim=-1)
-    there = F.kl_div(q, p, reduction="batchmean", log_target=True)
-    return there + F.kl_div(p, q, reduction="batchmean", log_target=True)
-
-
-def bernoulli(logits: Tensor) -> Tensor:
-    return torch.stack([logits, torch.zeros_like(logits)], dim=-1)  # (B, 2)
-
-
-@DTYPES
-def test_symmetric_kl_beside_torch(dtype):
-    assert_same(divergences.symmetric_kl, both_directions, (LOGITS_1, LOGITS_2), dtype)
-    assert_same(
-        divergences.symmetric_kl,
-        lambda first, second: both_directions(bernoulli(first), bernoulli(second)),
-        (LOGITS_1[:, 0], LOGITS_2[:, 0]),
-        dtype,
-    )
-
-
-def test_symmetric_kl_of_sure_outputs():
-    sure = torch.tensor([900.0, -900.0])  # log-odds at which p is 1 and 0
-    assert divergences.symmetric_kl(sure, -sure).item() == 1800
-
-
-def test_squared_difference_by_hand():
-    first, second = CHANCE.uniform(0, 5, size=(2, 6))
-    expected = np.mean((first - second) ** 2) / 25
-    assert value_of(divergences.squared_difference, first, second) == pytest.approx(
-        expected, abs=1e-12
-    )
-    assert_gradient(divergences.squared_difference, first, second)
-
-
-@DTYPES
-def test_r_drop_is_the_papers_formula(dtype):
-    def paper(first: Tensor, second: Tensor) -> Tensor:
-        rows = range(6)
-        p, q = first.softmax(-1), second.softmax(-1)
-        nll = -sum(p[i, CLASSES[i]].log() + q[i, CLASSES[i]].log() for i in rows)
-        kl = sum((p[i] * (p[i] / q[i]).log() + q[i] * (q[i] / p[i]).log()).sum() for i in rows)
-        return (nll + 0.7 * kl / 2) / 6
-
-    def ours(first: Tensor, second: Tensor) -> Tensor:
-        outputs = torch.cat([first, second])
-        return r_drop(F.cross_entropy, divergences.symmetric_kl, outputs, CLASSES, alpha=0.7)
-
-    assert_same(ours, paper, (LOGITS_1, LOGITS_2), dtype)
-
-
-FUNCTIONS = {
-    "ranking": lambda u, v: ranking.ranking(u, v, symmetric=True),
-    "cosine_embedding": lambda u, v: cosine.cosine_embedding(u, v, YES),
-    "cosent": lambda u, v: cosine.cosent(u[:, 0], GRADES),
-    "symmetric_kl": divergences.symmetric_kl,
-    "squared_difference": lambda u, v: divergences.squared_difference(u[:, 0], v[:, 0]),
-}
-
-
-@pytest.mark.parametrize("loss", FUNCTIONS.values(), ids=FUNCTIONS)
-def test_all_compute_in_float32(loss):
-    """Of bf16 vectors, and under autocast, the loss is that of the same vectors in float32."""
-    u, v = (torch.tensor(array).bfloat16() for array in (U, V))
-    expected = loss(u.float(), v.float())
-    value = loss(u, v)
-    assert value.dtype == torch.float32
-    assert value.item() == expected.item()
-    with torch.autocast("cpu", dtype=torch.bfloat16):
-        assert loss(u.float(), v.float()).item() == pytest.approx(expected.item(), abs=1e-6)

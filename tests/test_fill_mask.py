@@ -53,7 +53,7 @@ def test_the_bias_by_its_other_name(folder, ours, tmp_path):
     save_file(tensors, weights)
     renamed = fill_mask.load(str(weights.parent))
     assert fill_mask.fill_mask(*renamed, "[MASK] .", 5) == fill_mask.fill_mask(*ours, "[MASK] .", 5)
-    assert playground.load(str(weights.parent)).has_words
+    assert playground.load(str(weights.parent)).masked
 
 
 def test_a_conversation_goes_on_after_a_mistake(folder, run_script_here, monkeypatch):

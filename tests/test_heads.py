@@ -10,7 +10,7 @@ from types import SimpleNamespace
 
 import pytest
 import torch
-from heads_support import read_json
+import transformers
 from safetensors.torch import load_file
 from support import (
     NO_DROPOUT,
@@ -18,16 +18,80 @@ from support import (
     left_by,
     needs_fork,
     needs_gloo,
+    padded_batch,
     run_as_two,
     run_forked,
     save_sentiment_checkpoint,
     save_tiny_model,
+    stir,
     succeeded,
+    tiny_config,
 )
 
-from extensions.entities import entity_scores, read_sentences
+from base_bert import weight_names
+from extensions.entities import NO_LABEL, entity_scores, read_sentences
+from extensions.ner import tag_loss
 from lessons import distil, question_answering, token_classifier
+from lessons.question_answering import QuestionAnswerer, span_loss
+from lessons.token_classifier import TokenClassifier
 from training.loop.run import Run
+
+
+def read_json(path: Path):
+    return json.loads(path.read_text())
+
+
+# ---------------------------------------------------------------------------------------------
+# The two heads, beside transformers'
+
+TAGS = ["O", "B-LOC", "I-LOC"]
+HEADS = {
+    "tags": (TokenClassifier, TAGS, transformers.BertForTokenClassification),
+    "spans": (QuestionAnswerer, ("first", "last"), transformers.BertForQuestionAnswering),
+}
+
+
+@pytest.mark.parametrize(
+    ("dtype", "atol"), [(torch.float32, 1e-5), (torch.float64, 1e-12)], ids=["fp32", "fp64"]
+)
+@pytest.mark.parametrize("name", HEADS)
+def test_loss_and_gradients_are_those_of_transformers(name, dtype, atol, tmp_path):
+    """Of the folder that ours wrote, in training without dropout; losses are in float32."""
+    kind, labels, theirs = HEADS[name]
+    stir(kind(tiny_config(**NO_DROPOUT), labels)).save_pretrained(tmp_path)
+    ours = kind.from_pretrained(str(tmp_path)).to(dtype).train()
+    theirs = theirs.from_pretrained(tmp_path, attn_implementation="eager").to(dtype).train()
+    ids, mask, segments = padded_batch(9, 7, 6, 5)
+    if name == "tags":
+        targets = torch.arange(36).view(4, 9) % 3
+        targets = targets.masked_fill((mask == 0) | (ids % 2 == 0), NO_LABEL)
+        logits = (ours(ids, mask),)
+        loss = tag_loss(*logits, targets) / (targets != NO_LABEL).sum()
+        expected = theirs(ids, attention_mask=mask, labels=targets)
+        wanted = (expected.logits,)
+    else:
+        places = torch.tensor([[4, 6], [0, 0], [2, 2], [3, 3]])
+        logits = ours(ids, mask, segments)
+        loss = span_loss(*logits, places) / len(places)
+        ends = {"start_positions": places[:, 0], "end_positions": places[:, 1]}
+        expected = theirs(ids, attention_mask=mask, token_type_ids=segments, **ends)
+        wanted = (expected.start_logits, expected.end_logits)
+    for mine, other in zip(logits, wanted, strict=True):
+        torch.testing.assert_close(mine[mask.bool()], other[mask.bool()], atol=atol, rtol=0)
+    torch.testing.assert_close(loss.double(), expected.loss.double(), atol=1e-6, rtol=0)
+    loss.backward()
+    expected.loss.backward()
+    state = {key: p.grad for key, p in theirs.named_parameters()}
+    names = [(f"bert.{a}", f"bert.{b}") for a, b in weight_names(2) if not a.startswith("pooler")]
+    names += [(f"{kind.HEAD}.{key}",) * 2 for key in ("weight", "bias")]
+    assert {hf for hf, _ in names} == state.keys()
+    for hf, own in names:  # float64 logits have gone through a loss in float32
+        torch.testing.assert_close(ours.get_parameter(own).grad, state[hf], atol=1e-5, rtol=1e-4)
+    assert state[f"{kind.HEAD}.weight"].abs().max() > 1e-3
+
+
+# ---------------------------------------------------------------------------------------------
+# Runs
 
 NAMES = {"PER": ("ada", "bob"), "LOC": ("rome", "oslo")}
 FLAGS = "--epochs 3 --batch_size 8 --lr 3e-3 --length 32 --precision fp32 --out out".split()
@@ -219,7 +283,6 @@ BOTH = [
     ("--evaluate x", 2, "need --checkpoint"),
     ("--train x", 2, "--train and --dev go together"),
     ("--train x --dev y --reencode", 2, "--reencode is for frozen encoders"),
-    ("FILES --model MODEL --length 600", 1, "more than the model's 512 positions"),
     ("", 1, "give --train and --dev, or set $MINBERT_DATA"),
 ]
 TAGS = [

@@ -103,7 +103,7 @@ def forward(tmp_path, loaded, ids, real=None, off=()):
         "ids": ids,
         "real": real or [1] * len(ids),
         "off": list(off),
-        "words": loaded.has_words,
+        "words": loaded.masked is not None,
         "classes": loaded.classes,
     }
     return in_node(tmp_path, ["bert.js"], FORWARD, given)
@@ -134,39 +134,10 @@ def test_the_forward_pass_is_torch_s(request, tmp_path, name, padding):
     close(found["pooled"], encoded["pooler_output"])
     if padding:
         return  # the heads take no mask
-    if loaded.has_words:
+    if loaded.masked:
         close(found["words"], small.word_logits(batch)[0])
     if loaded.classes:
         close(found["classes"], small.class_logits(batch))
-
-
-@needs_node
-def test_a_head_that_is_off_adds_nothing(tmp_path, words):
-    small = words.rounded()
-    ids = words.tokenizer("the captain")["input_ids"]
-    width = small.bert.bert_layers[1].self_attention.attention_head_size
-
-    def silence(module, arguments):
-        context = arguments[0].clone()
-        context[..., 2 * width : 3 * width] = 0
-        return (context,)
-
-    hook = small.bert.bert_layers[1].attention_dense.register_forward_pre_hook(silence)
-    wanted = small.word_logits(torch.tensor([ids]))[0]
-    hook.remove()
-    found = forward(tmp_path, words, ids, off=[[1, 2]])
-    close(found["words"], wanted)
-    assert np.abs(np.array(forward(tmp_path, words, ids)["words"]) - found["words"]).max() > 1e-3
-
-
-def test_the_masked_words_are_those_of_pre_training(words, tmp_path):
-    """The head in the lesson, which knows nothing of pretraining/, is the same."""
-    save_word_model(tmp_path)
-    ids = torch.tensor([words.tokenizer("the [MASK] sea")["input_ids"]])
-    model = PretrainingModel.from_pretrained(str(tmp_path))
-    with torch.no_grad():
-        wanted, _ = model(ids, torch.ones_like(ids), chosen=torch.ones_like(ids, dtype=torch.bool))
-    torch.testing.assert_close(words.word_logits(ids)[0], wanted)
 
 
 IDS = "given.texts.map(text => new Tokenizer(given.pieces, given.lower, given.unicode).ids(text))"

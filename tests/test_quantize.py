@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as shapes
-from support import assert_refused, save_classifier_folder, succeeded, tiny_vocabulary
+from support import assert_refused, save_classifier_folder, succeeded
 
 from config import BertConfig
 from lessons import numpy_bert, quantize, text_tables
 from lessons.quantize import Int8Matrix, quantize_rows
-from pretraining.presets import preset
+from tokenizer import WordPieces, read_vocabulary
 from training.files.errors import InputError
 
 
@@ -22,15 +22,6 @@ def trained(tmp_path_factory) -> Path:
     """A small random classifier."""
     folder = tmp_path_factory.mktemp("classifier")
     save_classifier_folder(folder)
-    return folder
-
-
-@pytest.fixture(scope="module")
-def bert_tiny(tmp_path_factory) -> Path:
-    """A random classifier of BERT-Tiny's shape: 4,386,178 parameters."""
-    folder, config = tmp_path_factory.mktemp("bert-tiny"), preset("tiny")
-    pieces = [*tiny_vocabulary(), *(f"unused{i}" for i in range(config.vocab_size))]
-    save_classifier_folder(folder, config, pieces[: config.vocab_size], spread=0.04)
     return folder
 
 
@@ -88,17 +79,9 @@ def test_rounded_inputs_are_whole_numbers_of_a_step_a_token():
 # Whole models
 
 
-def test_bert_tiny_fits_into_4_6_megabytes(bert_tiny, tmp_path):
-    _, weights = read(bert_tiny)
-    assert sum(tensor.size for tensor in weights.values()) == 4_386_178
-    size = quantize.save(quantize.quantize(weights), bert_tiny, tmp_path / "small")
-    assert size == (tmp_path / "small" / quantize.INT8_FILE).stat().st_size
-    assert 4.3e6 < size <= 4.6e6
-
-
-def test_logits_stay_near_after_writing_and_reading(bert_tiny, tmp_path):
-    config, weights = read(bert_tiny)
-    quantize.save(quantize.quantize(weights), bert_tiny, tmp_path / "small")
+def test_logits_stay_near_after_writing_and_reading(trained, tmp_path):
+    config, weights = read(trained)
+    quantize.save(quantize.quantize(weights), trained, tmp_path / "small")
     loaded = quantize.load(tmp_path / "small", config, quantize_input=True)
     ids = np.random.default_rng(3).integers(1, config.vocab_size, (40, 20))
     mask = np.ones_like(ids)
@@ -114,7 +97,7 @@ def test_command_measures_before_and_after(run_script_here, trained, table, tmp_
     done = succeeded(run_script_here(quantize, *flags))
     lines = done.out.splitlines()
     config, weights = read(trained)
-    tokenizer = numpy_bert.read_words(trained)
+    tokenizer = WordPieces(*read_vocabulary(trained))
     _, texts, labels = text_tables.read_table(table)
     rows = [numpy_bert.encode(text, tokenizer, config) for text in texts]
     for name, tensors in (("float32", weights), ("int8", quantize.load(Path("small"), config))):

@@ -7,25 +7,16 @@ from types import SimpleNamespace
 
 import pytest
 import torch
-from heads_support import (
-    PRECISIONS,
-    compare_gradients,
-    make_twins,
-)
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from support import (
-    NO_DROPOUT,
     one_line_error,
-    padded_batch,
     tiny_config,
-    tiny_vocabulary,
 )
-from torch.nn import functional as F
-from transformers import AutoTokenizer, BertForQuestionAnswering
+from transformers import AutoTokenizer
 
 import bert
-from lessons.question_answering import QuestionAnswerer, answer, span_loss
+from lessons.question_answering import QuestionAnswerer, answer
 from lessons.squad import (
     Question,
     Windows,
@@ -53,33 +44,6 @@ def theirs(tiny_model_folder):
 
 # ---------------------------------------------------------------------------------------------
 # The head, beside transformers'
-
-
-@pytest.fixture
-def twins(tmp_path):
-    """Our model and transformers', loaded from the folder that ours wrote."""
-    torch.manual_seed(1)
-    mine = QuestionAnswerer(tiny_config(**NO_DROPOUT), LABELS).eval()
-    return make_twins(mine, BertForQuestionAnswering, tmp_path)
-
-
-@PRECISIONS
-def test_values_loss_and_gradients_are_those_of_transformers(twins, dtype, values, gradients):
-    mine, other = (model.to(dtype).train() for model in twins)
-    ids, mask, segments = padded_batch(9, 7, 6, 5)
-    labels = torch.tensor([[4, 6], [0, 0], [2, 2], [3, 3]])
-    first, last = mine(ids, mask, segments)
-    places = {"start_positions": labels[:, 0], "end_positions": labels[:, 1]}
-    expected = other(ids, attention_mask=mask, token_type_ids=segments, **places)
-    real = mask.bool()
-    for got, wanted in ((first, expected.start_logits), (last, expected.end_logits)):
-        torch.testing.assert_close(got[real], wanted[real], atol=values, rtol=0)
-    loss = span_loss(first, last, labels) / len(labels)
-    torch.testing.assert_close(loss.double(), expected.loss.double(), atol=1e-6, rtol=0)
-    direct = (F.cross_entropy(first, labels[:, 0]) + F.cross_entropy(last, labels[:, 1])) / 2
-    (loss if dtype == torch.float32 else direct).backward()  # span_loss computes in float32
-    expected.loss.backward()
-    compare_gradients(mine, other, "qa_outputs", gradients)
 
 
 def test_an_embed_without_segments_is_said_in_one_line(monkeypatch):
@@ -129,13 +93,6 @@ LETTERS = st.text(
 @example("\U0001e94b\u1df9a")
 def test_pieces_know_their_characters_in_any_mixture(ours, theirs, text):
     check_alignment(ours, theirs, text)
-
-
-def test_cased_vocabularies():
-    tokenizer = BertTokenizer([*tiny_vocabulary(), "A", "é"], lower_case=False)
-    found = align(tokenizer, "A é a")
-    assert tokenizer.convert_ids_to_tokens(found.ids) == ["A", "é", "a"]
-    assert list(zip(found.starts, found.ends, strict=True)) == [(0, 1), (2, 3), (4, 5)]
 
 
 # ---------------------------------------------------------------------------------------------
@@ -257,11 +214,6 @@ def test_the_best_window_wins_and_spans_in_two_count_once(ours):
     assert [text for text, _ in short] == ["g", "e"]
 
 
-def test_a_context_without_words_has_no_answer(ours):
-    data = Windows([Question("1", "x", "\u200e", [])], ours, 20, 2)
-    assert answers_of(Fixed({}, {}), data) == [[("", 1.0)]]
-
-
 # ---------------------------------------------------------------------------------------------
 # Scores
 
@@ -303,16 +255,6 @@ def squad(questions: list[dict], context: str = "ab cd ef") -> str:
 def asked(**values) -> dict:
     one = {"id": "1", "question": "q?", "answers": [{"answer_start": 3, "text": "cd"}]}
     return one | values
-
-
-def test_a_file(tmp_path):
-    file = tmp_path / "x"
-    file.write_text(squad([asked(), asked(id="2", answers=[])]))
-    assert read_questions(file) == [
-        Question("1", "q?", "ab cd ef", [(3, "cd")]),
-        Question("2", "q?", "ab cd ef", []),
-    ]
-    assert len(read_questions(file, limit=1)) == 1
 
 
 @pytest.mark.parametrize(

@@ -1,23 +1,13 @@
 """The lesson on tagging words: the head and transformers', scores and their definition."""
 
-import sys
-
 import pytest
 import torch
-from heads_support import (
-    PRECISIONS,
-    compare_gradients,
-    make_twins,
-)
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from support import (
-    NO_DROPOUT,
     one_line_error,
     padded_batch,
-    succeeded,
     tiny_config,
-    tiny_vocabulary,
 )
 from transformers import AutoTokenizer, BertForTokenClassification
 
@@ -30,8 +20,7 @@ from extensions.entities import (
     labels_of,
     read_sentences,
 )
-from lessons import token_classifier as lesson
-from lessons.token_classifier import TokenClassifier, tag_loss
+from lessons.token_classifier import TokenClassifier
 from tokenizer import BertTokenizer
 
 LABELS = ["O", "B-LOC", "I-LOC", "B-PER", "I-PER"]
@@ -40,14 +29,6 @@ LABELS = ["O", "B-LOC", "I-LOC", "B-PER", "I-PER"]
 def classifier_like(config, labels=LABELS) -> TokenClassifier:
     torch.manual_seed(1)
     return TokenClassifier(config, labels).eval()
-
-
-@pytest.fixture
-def twins(tmp_path):
-    """Our model and transformers', loaded from the folder that ours wrote."""
-    return make_twins(
-        classifier_like(tiny_config(**NO_DROPOUT)), BertForTokenClassification, tmp_path
-    )
 
 
 def batch_with_padding():
@@ -60,36 +41,6 @@ def batch_with_padding():
 
 # ---------------------------------------------------------------------------------------------
 # The head, beside transformers'
-
-
-@PRECISIONS
-def test_values_loss_and_gradients_are_those_of_transformers(twins, dtype, values, gradients):
-    ours, theirs = (model.to(dtype).train() for model in twins)
-    ids, mask, targets = batch_with_padding()
-    logits = ours(ids, mask)
-    loss = tag_loss(logits, targets) / (targets != NO_LABEL).sum()
-    # tag_loss computes in float32, whatever it is given
-    expected = theirs(ids, attention_mask=mask, labels=targets)
-    real = mask.bool()
-    torch.testing.assert_close(logits[real], expected.logits[real], atol=values, rtol=0)
-    torch.testing.assert_close(loss.double(), expected.loss.double(), atol=1e-6, rtol=0)
-    direct = torch.nn.functional.cross_entropy(logits.flatten(0, 1), targets.flatten())
-    (loss if dtype == torch.float32 else direct).backward()
-    expected.loss.backward()
-    compare_gradients(ours, theirs, "classifier", gradients)
-
-
-def test_dropout_stands_before_the_head():
-    model = classifier_like(tiny_config(**NO_DROPOUT)).train()
-    model.dropout.p = 0.5
-    ids, mask, _ = batch_with_padding()
-    hidden = model.bert(ids, mask)["last_hidden_state"]
-    torch.manual_seed(0)
-    logits = model(ids, mask)
-    torch.manual_seed(0)
-    wanted = model.head(torch.nn.functional.dropout(hidden, 0.5))
-    torch.testing.assert_close(logits, wanted)
-    assert not torch.allclose(logits, model.head(hidden))
 
 
 def test_folders_in_and_out(tmp_path, capsys):
@@ -231,16 +182,6 @@ def test_labels_stand_at_first_pieces_as_transformers_counts_words(ours, tiny_mo
     assert data.unseen == 0
 
 
-def test_a_long_sentence_is_cut_at_a_word(ours):
-    words = ["abc", "defgh", "i"]  # 3, 5 and 1 pieces
-    one = Sentence(words, ["B-LOC"] * 3)
-    whole, cut = (TaggedWords([one], ours, LABELS, length) for length in (11, 9))
-    assert whole.rows[0][2] == [1, 4, 9]
-    assert (whole.lengths(), whole.unseen) == ([11], 0)
-    assert cut.rows[0][2] == [1, None, None]  # nothing after the gap
-    assert (cut.lengths(), cut.unseen) == ([5], 2)
-
-
 def test_a_batch(ours):
     rows = [
         Sentence(["ab"], ["B-LOC"]),
@@ -255,25 +196,3 @@ def test_a_batch(ours):
         [-100, 0, 0, 3, -100],
         [-100] * 5,
     ]
-
-
-# ---------------------------------------------------------------------------------------------
-# The script
-
-
-def test_predicting_line_by_line(run_script_here, monkeypatch, tmp_path):
-    model = classifier_like(tiny_config(vocab_size=len(tiny_vocabulary()), name_or_path="x"))
-    model.save_pretrained(tmp_path / "m")
-    BertTokenizer(tiny_vocabulary()).save_pretrained(tmp_path / "m")
-    monkeypatch.setattr(sys, "stdin", iter(["One two.\n", "\n", "three\n"]))
-    said = succeeded(run_script_here(lesson, "--predict", "--checkpoint", "m", "--length", "64"))
-    told = [row for row in said.out.splitlines() if not row.startswith("    ")]
-    assert told[-2:] == ["One two .", "three"]
-
-
-def test_names_of_outputs_go_by_their_numbers():
-    """JSON that was sorted has "10" before "2"."""
-    config = tiny_config()
-    config.architectures = ["BertForTokenClassification"]
-    config.id2label = {str(i): f"L{i}" for i in (0, 1, 10, 11, 2, 3, 4, 5, 6, 7, 8, 9)}
-    assert TokenClassifier(config).labels == [f"L{i}" for i in range(12)]

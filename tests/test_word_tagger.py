@@ -5,7 +5,7 @@ import json
 import pytest
 from support import assert_refused, succeeded
 
-from extensions.features.word_tags import WordTags
+from extensions.features.tags import WordTags
 from lessons import word_tagger
 from tokenizer import BertTokenizer
 

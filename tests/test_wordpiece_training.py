@@ -79,17 +79,6 @@ def test_every_merge_is_the_one_the_definition_makes(method, words, extra, least
     assert len(pieces) == len(vocabulary) <= size
 
 
-def test_tables_grow():
-    """More pairs and pieces than there is room for at first."""
-    words = {chr(0x4E00 + i) + chr(0x5E00 + i) + "x" * (i % 3): 1 + i % 5 for i in range(1300)}
-    size = len(SPECIAL_TOKENS) + 2 * 1300 + 1 + 20
-    pieces, merges = learn(words, size, "wordpiece")
-    vocabulary, wanted = by_definition(words, size, "wordpiece", 1)
-    assert set(pieces) == vocabulary
-    assert as_tuples(merges) == wanted
-    assert len(wanted) == 20
-
-
 def test_bytes_as_the_tokenizers_library_learns_them():
     chance = random.Random(4)
     words = {
@@ -117,13 +106,6 @@ def test_bytes_as_the_tokenizers_library_learns_them():
 
 # ---------------------------------------------------------------------------------------------
 # Words in, pieces out
-
-
-def test_words_are_those_of_the_tokenizer():
-    texts = ["It's GOOD—naïve, 漢字!", "good \t it", "x" * 101 + " " + "y" * 100]
-    wanted = {"it": 2, "'": 1, "s": 1, "good": 2, "—": 1, "naive": 1, ",": 1, "漢": 1, "字": 1}
-    assert count_words(texts) == wanted | {"!": 1, "y" * 100: 1}
-    assert count_words(["Naïve naïve"], lower_case=False) == {"Naïve": 1, "naïve": 1}
 
 
 @pytest.mark.parametrize("method", ["wordpiece", "bpe"])
@@ -188,20 +170,6 @@ def test_bytes_are_read_by_roberta(tmp_path, bytes_of_a_licence):
 
 # ---------------------------------------------------------------------------------------------
 # The script
-
-
-def test_the_script_learns_from_folders(run_script_here, tmp_path):
-    for name, text in (("old/one.txt", "hug pug\n" * 10), ("two.txt", "Pun bun\n")):
-        path = tmp_path / "books" / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text)
-    line = ["--text", "books", "--size", "30", "--method", "bpe", "--cased", "--encode", "hug"]
-    result = succeeded(run_script_here(lesson, *line, "--out", "v"))
-    assert "20 words, 4 different ones, in 10 texts" in result.out  # one of 11 is held out
-    assert "bpe        hug" in result.out
-    tokenizer = BertTokenizer.from_pretrained(tmp_path / "v")
-    assert "hug" in tokenizer.pieces
-    assert tokenizer.lower_case is False
 
 
 def test_the_script_learns_bytes_from_the_practice_texts(run_script_here, tmp_path):

@@ -22,10 +22,14 @@ of the loop:
 
 from __future__ import annotations
 
+import json
 import random
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from itertools import groupby
+from pathlib import Path
+
+from training.files.errors import InputError
 
 BEGIN, END = ("<s2>", "<s1>"), ("</s1>", "</s2>")  # around a sentence, as words and tags
 
@@ -77,6 +81,20 @@ class Tagger:
     ):
         self.tags = list(tags)
         self.weights = weights or {}
+
+    @classmethod
+    def load(cls, path: str | Path) -> Tagger:
+        """The tagger in a JSON file {"tags": […], "weights": {feature: {tag: number}}}."""
+        try:
+            saved = json.loads(Path(path).read_text(encoding="utf-8"))
+            return cls(saved["tags"], saved["weights"])
+        except FileNotFoundError:
+            raise InputError(
+                f"{path} does not exist; --tag_words takes 'shapes' or a file of "
+                "lessons/word_tagger.py"
+            ) from None
+        except (ValueError, KeyError, TypeError) as error:
+            raise InputError(f"{path} is not a tagger: learn one again") from error
 
     def best(self, features: Iterable[str]) -> str:
         """The tag with the highest score; of equal ones the last in the alphabet."""

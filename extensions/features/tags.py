@@ -6,10 +6,13 @@ embeddings, with weights of 0 at first, so that step 0 is BERT exactly and any g
     x = LayerNorm(word + position + segment + E[tag]),   E = 0
 
 Tags may be shapes of words (``shape``), parts of speech or entities (tagger.py); number 0 is no
-tag. A word's tokens all get its tag; [CLS], [SEP] and padding get 0. Words have to be those that
-the model sees, but with their case: lower-casing comes after tagging. In the loop:
+tag. A word's tokens all get its tag; [CLS], [SEP] and padding get 0. The tokens of an uncased model
+have no capitals, the plainest sign of a name: so all texts that a run will see are remembered as
+they were written, by their tokens, and a row of ids finds the text it came from. In the loop:
 
-    with tagged(model.bert, table, tags):  # table = TagEmbedding(8, 768), tags (B, L)
+    words = WordTags(tokenizer, "shapes")
+    words.remember(texts)
+    with tagged(model.bert, table, words.tags(ids, mask)):  # table = TagEmbedding(8, 768)
         outputs = model(ids, mask)
 
 To try: shapes alone on SST against a random tag for each word: is the gain, if any, more than that
@@ -18,14 +21,22 @@ of a few more parameters?
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+import re
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from extensions.features.tagger import Tagger
+
 SHAPES = ("none", "lower", "Title", "UPPER", "mixed", "number", "punctuation", "negation")
 NEGATIONS = frozenset("no not never none nobody nothing nor neither nowhere without cannot".split())
+WORD = re.compile(r"\w+(?:['’]\w+)*|[^\w\s]")  # don't is one word, a mark is one
+
+# ---------------------------------------------------------------------------------------------
+# Tags of words
 
 
 def is_negation(word: str) -> bool:
@@ -49,24 +60,60 @@ def shape(word: str) -> int:
     return SHAPES.index("mixed" if any(c.isupper() for c in word) else "lower")
 
 
-def spread(
-    tags: Sequence[int], words: Sequence[str], tokens_of: Callable[[str], Sequence], max_length: int
-) -> list[int]:
-    """Tags of words → tags of [CLS] tokens [SEP], cut where a tokenizer cuts the text.
+class WordTags:
+    """The words of rows of tokens, with their tags.
 
     Args:
-        tags: one for each word, from 1 on (0: none).
-        tokens_of: a word's tokens, such as BertTokenizer.text_to_ids of the lower-cased word.
+        tokenizer: a BertTokenizer.
+        tags: 'shapes', or a tagger's file (see Tagger.load).
     """
-    spread_out = [
-        tag for tag, word in zip(tags, words, strict=True) for _ in range(len(tokens_of(word)))
-    ]
-    return [0, *spread_out[: max_length - 2], 0]
+
+    def __init__(self, tokenizer: Any, tags: str):
+        self.tokenizer = tokenizer
+        self.texts: dict[tuple[int, ...], str] = {}  # tokens → text as it was written
+        self.cached_tags: dict[tuple[int, ...], list[int]] = {}  # tokens → a tag each
+        self.tagger = None if tags == "shapes" else Tagger.load(tags)
+        self.count = len(self.tagger.tags) + 1 if self.tagger else len(SHAPES)  # with "no tag"
+
+    def remember(self, texts: Iterable[str]) -> None:
+        """Take in texts as they were written; others are read off their tokens, in lower case."""
+        for text in texts:
+            self.texts[tuple(self.tokenizer.text_to_ids(text.lower()))] = text
+
+    def tags(self, ids: Tensor, mask: Tensor) -> Tensor:
+        """A tag for each token of [CLS] a [SEP] or [CLS] a [SEP] b [SEP]: (B, L) twice → (B, L)."""
+        tags = torch.zeros_like(ids, device="cpu")
+        for row, tokens, length in zip(tags, ids.tolist(), mask.sum(dim=1).tolist(), strict=True):
+            begin = 1
+            for i in range(1, length):
+                if tokens[i] == self.tokenizer.sep_token_id:
+                    row[begin:i] = torch.tensor(self.tags_of_tokens(tuple(tokens[begin:i])))
+                    begin = i + 1
+        return tags.to(ids.device)
+
+    def tags_of_tokens(self, tokens: tuple[int, ...]) -> list[int]:
+        """A tag for each token of a text, by its word."""
+        if tokens not in self.cached_tags:
+            text = self.texts.get(tokens)
+            words = WORD.findall(self.tokenizer.decode(tokens) if text is None else text)
+            tags = [
+                tag
+                for tag, word in zip(self.tags_of_words(words), words, strict=True)
+                for _ in self.tokenizer.text_to_ids(word.lower())
+            ]
+            # where the words do not give these tokens, the rest has no tag
+            self.cached_tags[tokens] = (tags + [0] * len(tokens))[: len(tokens)]
+        return self.cached_tags[tokens]
+
+    def tags_of_words(self, words: Sequence[str]) -> list[int]:
+        """A tag for each word, by its number."""
+        if self.tagger is None:
+            return [shape(word) for word in words]
+        return [self.tagger.tags.index(tag) + 1 for tag in self.tagger.tag(words)]
 
 
-def pad_tags(rows: Sequence[Sequence[int]], length: int) -> Tensor:
-    """Rows of tags → (B, L) int64, filled up with 0."""
-    return torch.tensor([[*row, *[0] * (length - len(row))] for row in rows])
+# ---------------------------------------------------------------------------------------------
+# Tags joined to BERT
 
 
 class TagEmbedding(nn.Embedding):

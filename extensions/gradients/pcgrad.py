@@ -17,7 +17,7 @@ What to try: the plain sum with tuned weights of the losses is a strong opponent
 Xin et al. 2022); look at the cosines before expecting anything. In the loop, of one batch of every
 task (see task_gradients.py):
 
-    gradients.combine(lambda products: pcgrad(products, generator))
+    gradients.combine(pcgrad, seed + step)
     optimizer.step()
 """
 
@@ -32,9 +32,7 @@ def pcgrad(products: Tensor, generator: torch.Generator | None = None) -> Tensor
 
     Args:
         products: g_i · g_j, (T, T) on the CPU, T ≥ 1.
-        generator: of the random orders. Several processes need equal ones, for instance
-            torch.Generator().manual_seed(seed + step): then there is nothing to save for a resume
-            either. None takes PyTorch's own, which differs between processes.
+        generator: of the random orders; None takes PyTorch's own, which differs between processes.
     """
     tasks = len(products)
     total = torch.zeros(tasks, dtype=products.dtype)

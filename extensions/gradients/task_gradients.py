@@ -10,11 +10,11 @@ All these methods return a sum Σ w_i g_i of the given gradients, and the weight
 but the inner products g_i · g_j. So this file computes a (T, T) table of inner products, a method
 is a function from that table to T weights, and no T × (all parameters) matrix is ever built:
 
-    gradients = TaskGradients(model.parameters())
+    gradients = TaskGradients(model)
     for batch in one_batch_of_every_task:        # a step
         ...                                      # backward passes as usual, of that task alone
         gradients.take(batch["task"])            # moves .grad away
-    gradients.combine(pcgrad)                    # puts the result into .grad
+    gradients.combine(pcgrad, seed + step)       # puts the result into .grad
     clip, schedule, optimizer.step()             # clipping comes after: it changes lengths
 
 What to try: log the cosines of the returned table first. Where tasks are hardly ever in conflict
@@ -23,12 +23,12 @@ What to try: log the cosines of the returned table first. Where tasks are hardly
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 
 import torch
 from torch import Tensor, nn
 
-from training.files.errors import InputError
+from training.loop.processes import all_reduce_gradients, world_size
 
 
 def inner_products(gradients: Sequence[Sequence[Tensor]]) -> Tensor:
@@ -55,55 +55,59 @@ def cosines(products: Tensor) -> Tensor:
     return products / (lengths[:, None] * lengths[None, :])
 
 
+def plain_sum(products: Tensor, generator: torch.Generator) -> Tensor:
+    """The rule that weighs all tasks alike: (T, T) → (T,)."""
+    return torch.ones(len(products))
+
+
 class TaskGradients:
     """The gradients of one step, task by task.
 
     Args:
-        parameters: of the model; those that do not learn are left alone.
+        model: its parameters that do not learn are left alone.
     """
 
-    def __init__(self, parameters: Iterable[nn.Parameter]):
-        self.parameters = [p for p in parameters if p.requires_grad]
+    def __init__(self, model: nn.Module):
+        self.model = model
+        self.parameters = [p for p in model.parameters() if p.requires_grad]
         self.taken: dict[str, list[Tensor | None]] = {}  # task → a gradient for each parameter
 
     def take(self, task: str) -> None:
-        """Move what the task's backward passes left in .grad to the task's account."""
+        """Move what the task's backward passes left in .grad, of all processes, to its account."""
+        all_reduce_gradients(self.model)
         self.taken[task] = [parameter.grad for parameter in self.parameters]
         for parameter in self.parameters:
             parameter.grad = None
 
-    def combine(self, weigh: Callable[[Tensor], Tensor]) -> Tensor:
+    def combine(self, rule: Callable[[Tensor, torch.Generator], Tensor], seed: int) -> Tensor:
         """Set .grad of every parameter, and forget what was taken.
 
         A parameter that all tasks have reached gets Σ w_i g_i, any other the plain sum of what
         there is: of a task-only parameter its task's gradient, None if there is none.
 
         Args:
-            weigh: inner products (T, T) float64 → weights (T,), in the order of the first takes.
+            rule: inner products (T, T) float64, in the order of the first takes, and a generator
+                for what it draws → weights (T,).
+            seed: of the generator, a run's and the step's: processes agree, and a resumed run
+                continues alike.
 
         Returns:
             The inner products (T, T); see ``cosines``.
-
-        Raises:
-            InputError: the tasks have no parameter in common.
         """
         accounts = list(self.taken.values())
         grads = list(zip(*accounts, strict=True))  # for each parameter those of the T tasks
         shared = [all(grad is not None for grad in of_tasks) for of_tasks in grads]
-        if not any(shared):
-            raise InputError(
-                f"the tasks {', '.join(self.taken)} share no parameter that learns, so that their "
-                "gradients cannot be in conflict: use --option finetune, or train without this"
-            )
         products = inner_products(
             [[g for g, is_shared in zip(a, shared, strict=True) if is_shared] for a in accounts]
         )
-        weights = weigh(products).tolist()
+        weights = rule(products, torch.Generator().manual_seed(seed)).tolist()
         for parameter, of_tasks, is_shared in zip(self.parameters, grads, shared, strict=True):
             parameter.grad = None
             for weight, grad in zip(weights, of_tasks, strict=True):
                 if grad is not None:
                     grad = weight * grad if is_shared else grad
                     parameter.grad = grad if parameter.grad is None else parameter.grad + grad
+            if parameter.grad is not None:  # they will be added up over the processes once more
+                parameter.grad /= world_size()
         self.taken = {}
         return products

@@ -35,11 +35,9 @@ def cosine_embedding(u: Tensor, v: Tensor, labels: Tensor, margin: float = 0.0) 
 
     Args:
         u, v: (B, D).
-        labels: (B,), 0 or 1; torch itself would take 0 for neither and leave the row out.
+        labels: (B,), 0 or 1, where torch has -1 for 0.
         margin: how similar two different sentences may be.
     """
-    if not ((labels == 0) | (labels == 1)).all():
-        raise ValueError("CosineEmbeddingLoss takes labels 0 and 1 only")
     return F.cosine_embedding_loss(wide(u), wide(v), 2 * labels - 1, margin=margin)
 
 

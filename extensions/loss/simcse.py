@@ -54,13 +54,13 @@ def triplets(rows: Iterable[tuple[Hashable, Hashable, str]]) -> list[tuple]:
     Premises without one of the two are left out; one with several of both gives a triplet for each
     of the shorter list. The order is that of the premises' first rows.
     """
-    found: dict[Hashable, dict[str, list]] = {}
+    by_premise: dict[Hashable, dict[str, list]] = {}
     for premise, hypothesis, relation in rows:
-        kinds = found.setdefault(premise, {"entailment": [], "contradiction": []})
+        kinds = by_premise.setdefault(premise, {"entailment": [], "contradiction": []})
         if relation in kinds:
             kinds[relation].append(hypothesis)
     return [
         (premise, *pair)
-        for premise, kinds in found.items()
+        for premise, kinds in by_premise.items()
         for pair in zip(kinds["entailment"], kinds["contradiction"], strict=False)
     ]

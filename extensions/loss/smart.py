@@ -35,12 +35,87 @@ and one more copy of the weights. In the loop:
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 
 import torch
 from torch import Tensor, nn
 
 Divergence = Callable[[Tensor, Tensor], Tensor]
+
+# ---------------------------------------------------------------------------------------------
+# Passes that differ in nothing but what is added to the embeddings
+
+
+class Passes:
+    """Passes of one batch through a model, of which some have their embeddings moved.
+
+    A sentence is moved in the space of what ``bert.embed`` returns, after its LayerNorm and
+    dropout, where all words' vectors are about equally long. Every pass draws the same dropout
+    masks: otherwise the difference of two outputs would be that of two masks. A bi-encoder embeds a
+    pair in two calls: each row of each call is a sentence of its own, with its own ball and norm.
+
+    Args:
+        bert: whose ``embed`` is perturbed.
+        forward: makes the outputs of the batch, in float32; calls ``bert.embed`` at least once.
+
+    Attributes:
+        real: 1 at a token, 0 at padding, (B, L, D) for each call of ``embed`` in the last pass.
+        generator: for noise, so that it is drawn apart from the dropout.
+    """
+
+    def __init__(self, bert: nn.Module, forward: Callable[[], Tensor]):
+        self.bert, self.forward = bert, forward
+        self.device = next(bert.parameters()).device
+        seed = int(torch.randint(2**62, ()))
+        self.generator = torch.Generator(self.device).manual_seed(seed)
+        self.random_states: list[Tensor] | None = None
+        self.real: list[Tensor] = []
+
+    def clean(self) -> Tensor:
+        """The outputs as the model makes them."""
+        return self._run(lambda x: x)
+
+    def perturbed(self, deltas: Sequence[Tensor]) -> Tensor:
+        """The outputs with these (B, L, D) added, one for each call of ``embed``."""
+        remaining = iter(deltas)
+        return self._run(lambda x: x + next(remaining))
+
+    def _run(self, move: Callable[[Tensor], Tensor]) -> Tensor:
+        embed, self.real = self.bert.embed, []
+
+        def moved_embed(input_ids: Tensor, *segments: Tensor) -> Tensor:
+            x = embed(input_ids, *segments)  # (B, L, D)
+            real = (input_ids != self.bert.config.pad_token_id)[:, :, None]  # (B, L, 1)
+            self.real.append(real.expand_as(x).to(x.dtype))
+            return move(x)
+
+        self.bert.embed = moved_embed
+        try:
+            with self.same_dropout():
+                return self.forward()
+        finally:
+            del self.bert.embed  # the class's shows again
+
+    @contextmanager
+    def same_dropout(self) -> Iterator[None]:
+        """Chance inside is that of the first pass; what comes after does not notice."""
+        sources = [torch]
+        if self.device.type != "cpu":
+            sources.append(getattr(torch, self.device.type))  # torch.cuda, torch.mps
+        now = [source.get_rng_state() for source in sources]
+        if self.random_states is None:
+            self.random_states = now
+            yield
+            return
+        try:
+            for source, state in zip(sources, self.random_states, strict=True):
+                source.set_rng_state(state)
+            yield
+        finally:
+            for source, state in zip(sources, now, strict=True):
+                source.set_rng_state(state)
+
 
 # ---------------------------------------------------------------------------------------------
 # R_s
@@ -54,26 +129,18 @@ def ascend(delta: Tensor, gradient: Tensor, step_size: float, epsilon: float) ->
 
 
 def adversary(
-    passes,
-    outputs: Tensor,
-    divergence: Divergence,
-    epsilon: float = 5e-2,
-    step_size: float | None = None,
-    noise: float | None = None,
-    steps: int = 1,
+    passes: Passes, outputs: Tensor, divergence: Divergence, epsilon: float = 5e-2, steps: int = 1
 ) -> list[Tensor]:
     """The δ = x̃ − x, (B, L, D) for each call of ``embed``, that change the outputs most.
 
     The parameters get no gradient from it.
 
     Args:
-        passes: a perturbation.Passes whose ``clean()`` made the outputs.
-        epsilon, step_size, noise, steps: ε, η (100 ε if not given), σ (ε if not given), T.
+        passes: whose ``clean()`` made the outputs.
+        epsilon, steps: ε, T; with σ = ε and η = 100 ε.
     """
-    step_size = 100 * epsilon if step_size is None else step_size
-    noise = epsilon if noise is None else noise
     deltas = [
-        noise * real * torch.empty_like(real).normal_(generator=passes.generator)
+        epsilon * real * torch.empty_like(real).normal_(generator=passes.generator)
         for real in passes.real
     ]
     for _ in range(steps):
@@ -81,15 +148,17 @@ def adversary(
         change = divergence(passes.perturbed(deltas), outputs.detach())
         gradients = torch.autograd.grad(change, deltas)  # of δ alone, not of θ
         deltas = [
-            ascend(delta.detach(), gradient, step_size, epsilon)
+            ascend(delta.detach(), gradient, 100 * epsilon, epsilon)
             for delta, gradient in zip(deltas, gradients, strict=True)
         ]
     return deltas
 
 
-def smoothness(passes, outputs: Tensor, divergence: Divergence, **search) -> Tensor:
-    """R_s of a batch; its gradient goes through f(x̃) and f(x). For ``search`` see adversary."""
-    deltas = adversary(passes, outputs, divergence, **search)
+def smoothness(
+    passes: Passes, outputs: Tensor, divergence: Divergence, epsilon: float = 5e-2, steps: int = 1
+) -> Tensor:
+    """R_s of a batch; its gradient goes through f(x̃) and f(x). See ``adversary``."""
+    deltas = adversary(passes, outputs, divergence, epsilon, steps)
     return divergence(passes.perturbed(deltas), outputs)
 
 

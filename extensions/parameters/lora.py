@@ -20,7 +20,7 @@ In front of the loop, which stays as it is:
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor, nn
@@ -35,10 +35,9 @@ class LoraLinear(nn.Linear):
     Args:
         linear: whose weight and bias it takes over, D_in → D_out.
         rank, alpha: r and α.
-        dropout: on the update's input only; W sees all of x.
     """
 
-    def __init__(self, linear: nn.Linear, rank: int, alpha: float, dropout: float = 0.0):
+    def __init__(self, linear: nn.Linear, rank: int, alpha: float):
         with_bias = linear.bias is not None
         super().__init__(linear.in_features, linear.out_features, with_bias, device="meta")
         if not 1 <= rank <= min(linear.weight.shape):
@@ -46,14 +45,13 @@ class LoraLinear(nn.Linear):
         self.weight, self.bias = linear.weight, linear.bias
         self.requires_grad_(False)
         self.scale = alpha / rank
-        self.dropout = nn.Dropout(dropout)
         self.lora_a = nn.Parameter(self.weight.new_empty(rank, self.in_features))
         self.lora_b = nn.Parameter(self.weight.new_zeros(self.out_features, rank))
         nn.init.kaiming_uniform_(self.lora_a, a=math.sqrt(5))
 
     def forward(self, x: Tensor) -> Tensor:
         """(…, D_in) → (…, D_out)."""
-        update = self.scale * F.linear(F.linear(self.dropout(x), self.lora_a), self.lora_b)
+        update = self.scale * F.linear(F.linear(x, self.lora_a), self.lora_b)
         return super().forward(x) + update
 
 
@@ -61,7 +59,6 @@ def add_lora(
     model: nn.Module,
     rank: int = 8,
     alpha: float = 8.0,
-    dropout: float = 0.0,
     targets: Sequence[str] = ("query", "value"),
 ) -> None:
     """Freeze a model, such as a BertModel, and let updates of the targets learn.
@@ -70,12 +67,9 @@ def add_lora(
         targets: last parts of the names of linear layers, wherever they are.
     """
     model.requires_grad_(False)
-    names = [name for name, _ in _linears(model) if name.rpartition(".")[2] in targets]
-    if not names:
-        raise InputError(f"no linear layer of this model is called {' or '.join(targets)}")
-    for name in names:
-        linear = model.get_submodule(name)
-        model.set_submodule(name, LoraLinear(linear, rank, alpha, dropout))
+    for name, linear in _linears(model):
+        if name.rpartition(".")[2] in targets:
+            model.set_submodule(name, LoraLinear(linear, rank, alpha))
 
 
 @torch.no_grad()
@@ -96,7 +90,6 @@ def lora_tensors(model: nn.Module) -> dict[str, Tensor]:
     return {name: value for name, value in model.state_dict().items() if ".lora_" in name}
 
 
-def _linears(model: nn.Module) -> Iterator[tuple[str, nn.Linear]]:
-    """A list's worth, since the model changes while it is gone through."""
-    modules = list(model.named_modules())
-    yield from ((name, module) for name, module in modules if isinstance(module, nn.Linear))
+def _linears(model: nn.Module) -> list[tuple[str, nn.Linear]]:
+    """A list, since the model changes while it is gone through."""
+    return [item for item in model.named_modules() if isinstance(item[1], nn.Linear)]

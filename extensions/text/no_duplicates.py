@@ -17,9 +17,13 @@ sees to as well. In front of the loop:
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Collection, Hashable, Iterable, Iterator, Sequence
 from typing import Any
 
+import numpy as np
+from scipy.sparse import coo_array
+from scipy.sparse.csgraph import connected_components
 from torch.utils.data import Sampler
 
 from extensions.loss.simcse import triplets
@@ -85,7 +89,7 @@ class NoDuplicates(Sampler):
             if row in done:
                 continue
             unit = self.units.get(row, (row,))
-            keys = frozenset().union(*(self.keys[one] for one in unit))
+            keys = frozenset().union(*(self.keys[member] for member in unit))
             if len(batch) + len(unit) <= self.batches.batch_size and taken.isdisjoint(keys):
                 batch += unit
                 done.update(unit)
@@ -95,24 +99,17 @@ class NoDuplicates(Sampler):
         return batch, rest
 
 
-def groups(pairs: Iterable[tuple[Hashable, Hashable]]) -> dict[Hashable, Hashable]:
-    """Of each sentence one sentence that represents all that mean the same (union-find).
+def groups(pairs: Sequence[tuple[Hashable, Hashable]]) -> dict[Hashable, int]:
+    """Of each sentence the number of its group: all that mean the same, by way of others too.
 
     Args:
         pairs: those that mean the same (label 1), no others.
     """
-    leader: dict[Hashable, Hashable] = {}
-
-    def find(text: Hashable) -> Hashable:
-        leader.setdefault(text, text)
-        while leader[text] != text:
-            leader[text] = leader[leader[text]]  # halves the way of the next look-up
-            text = leader[text]
-        return text
-
-    for first, second in pairs:
-        leader[find(second)] = find(first)
-    return {text: find(text) for text in leader}
+    texts = list(dict.fromkeys(itertools.chain.from_iterable(pairs)))
+    number = {text: i for i, text in enumerate(texts)}
+    rows, columns = [number[a] for a, _ in pairs], [number[b] for _, b in pairs]
+    graph = coo_array((np.ones(len(pairs)), (rows, columns)), shape=(len(texts), len(texts)))
+    return dict(zip(texts, connected_components(graph, directed=False)[1].tolist(), strict=True))
 
 
 def without_duplicates(batches: Any, pairs: Sequence[tuple[str, str, str]]) -> NoDuplicates:
@@ -125,10 +122,10 @@ def without_duplicates(batches: Any, pairs: Sequence[tuple[str, str, str]]) -> N
         batches: a sampler of rows.
         pairs: each row's two texts and "entailment", "neutral" or "contradiction".
     """
-    leader = groups((a, b) for a, b, relation in pairs if relation == "entailment")
+    group = groups([(a, b) for a, b, relation in pairs if relation == "entailment"])
     # of a pair both texts, of a negative the one that others are held against, else none
     texts = {"entailment": slice(0, 2), "contradiction": slice(1, 2), "neutral": slice(0)}
-    keys = [{leader.get(text, text) for text in pair[texts[pair[2]]]} for pair in pairs]
+    keys = [{group.get(text, text) for text in pair[texts[pair[2]]]} for pair in pairs]
     numbered = ((a, row, relation) for row, (a, _, relation) in enumerate(pairs))
     together = [rows for _, *rows in triplets(numbered)]
     apart = (tuple(rows) for rows in together if keys[rows[0]].isdisjoint(keys[rows[1]]))

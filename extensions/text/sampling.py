@@ -9,8 +9,7 @@
 
 In the loop:
 
-    names = plan_epoch("annealed", sizes, steps, epoch, epochs, seed)  # of every epoch
-    loader = Turns([[(name,) for name in names], …], datasets, samplers)
+    loader = Turns(plan_run("annealed", sizes, steps, epochs, seed), datasets, samplers)
     for step in loader:
         for task, batch in step["turns"]:
             …
@@ -19,6 +18,7 @@ In the loop:
 from __future__ import annotations
 
 import itertools
+import math
 import random
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -28,38 +28,45 @@ from training.files.errors import InputError
 KINDS = ("round_robin", "annealed", "before")
 
 
-def plan_epoch(
+def plan_run(
     kind: str,
     sizes: Mapping[str, int],
     steps: int,
-    epoch: int,
     epochs: int,
     seed: int,
     first_task: str = "",
     first_epochs: int = 0,
-) -> list[str]:
-    """The task of every step of an epoch, from 1 on.
+) -> list[list[tuple[str, ...]]]:
+    """The tasks of every step of every epoch.
 
     Args:
-        kind: one of KINDS.
+        kind: one of KINDS, or 'together': every step is of all tasks, and counts as so many.
         sizes: training examples of each task.
+        steps: of an epoch.
         first_task, first_epochs: of 'before'.
     """
-    names = list(sizes)
-    if kind == "annealed":
-        alpha = 1.0 - 0.8 * (epoch - 1) / max(1, epochs - 1)  # from 1 to 0.2
-        chance = random.Random(seed + 1_000_003 * epoch)
-        return chance.choices(names, weights=[sizes[name] ** alpha for name in names], k=steps)
-    if kind == "before":
-        if epoch <= first_epochs:
-            return [first_task] * steps
-        names.remove(first_task)
-    if steps < len(names):
-        raise InputError(
-            f"--steps_per_epoch {steps} is too few: turns begin again in each epoch, and "
-            f"{names[-1]} would never have one; give at least {len(names)}"
-        )
-    return [names[step % len(names)] for step in range(steps)]
+    if kind == "together":
+        return [[tuple(sizes)] * math.ceil(steps / len(sizes))] * epochs
+    plan = []
+    for epoch in range(1, epochs + 1):
+        names = list(sizes)
+        if kind == "annealed":
+            alpha = 1.0 - 0.8 * (epoch - 1) / max(1, epochs - 1)  # from 1 to 0.2
+            chance = random.Random(seed + 1_000_003 * epoch)
+            weights = [sizes[name] ** alpha for name in names]
+            plan.append([(name,) for name in chance.choices(names, weights, k=steps)])
+            continue
+        if kind == "before" and epoch <= first_epochs:
+            names = [first_task]
+        elif kind == "before":
+            names.remove(first_task)
+        if steps < len(names):
+            raise InputError(
+                f"--steps_per_epoch {steps} is too few: turns begin again in each epoch, and "
+                f"{names[-1]} would never have one; give at least {len(names)}"
+            )
+        plan.append([(names[step % len(names)],) for step in range(steps)])
+    return plan
 
 
 class Turns:

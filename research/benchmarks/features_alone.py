@@ -26,8 +26,7 @@ from sklearn.linear_model import LogisticRegressionCV, RidgeCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from extensions.features.tags import SHAPES, is_negation, shape
-from extensions.features.word_tags import WORD
+from extensions.features.tags import SHAPES, WORD, is_negation, shape
 from training.cli.flags import OneLineParser
 from training.cli.scripts import run_script
 from training.files.course_files import multitask_files

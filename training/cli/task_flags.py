@@ -26,15 +26,13 @@ def data_file(default: str, split: str) -> Any:
     return flag(default, path="reads", may_change=split == "test")
 
 
-def task_names(text: str) -> list[str]:
-    """An argparse type: sst,para,sts or fewer of them."""
+def task_names(text: str, known: Sequence[str] = tuple(COURSE_STEMS)) -> list[str]:
+    """An argparse type: the names of tasks, such as sst,sts, in the order of those known."""
     names = [name.strip() for name in text.split(",")]
-    unknown = [name for name in names if name not in COURSE_STEMS]
+    unknown = [name for name in names if name not in known]
     if unknown:
-        raise argparse.ArgumentTypeError(
-            f"no task {unknown[0]!r}; there are {', '.join(COURSE_STEMS)}"
-        )
-    return [name for name in COURSE_STEMS if name in names]
+        raise argparse.ArgumentTypeError(f"no task {unknown[0]!r}; there are {', '.join(known)}")
+    return [name for name in known if name in names]
 
 
 @dataclass
