@@ -17,7 +17,7 @@ def script():
 def test_marks_are_in_the_order_of_the_panel(script, monkeypatch):
     names = ("again-sst", "again-sst-smart", "offline-sst", "offline-sst-smart")
     names += ("offline-sst-simcse", "again-sts-smart")
-    rows = {name: Row(name, (0,), ({},)) for name in names}
+    rows = {name: Row(name, {0: {}}) for name in names}
     asked = []
 
     def interval_of(row, baseline):
