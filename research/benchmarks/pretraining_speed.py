@@ -36,7 +36,7 @@ from training.cli.flags import OneLineParser, positive_int
 from training.cli.scripts import run_script
 from training.files.hub import find_model
 from training.loop.batches import LengthBatches
-from training.loop.devices import autocast_for, keep_freed_memory
+from training.loop.devices import autocast_for, keep_freed_memory, speed_up
 from training.loop.run import linear_factor, set_learning_rates
 
 WARM_UP = 3  # steps before the clock starts
@@ -61,7 +61,7 @@ def ours(job: SimpleNamespace) -> dict:
     config = preset(job.preset, vocab_size=len(tokenizer))
     model = PretrainingModel(config, job.objective).to(device).train()
     optimizer = AdamW(pretrain.weight_decay_groups(model, 0.01), lr=job.lr)
-    timing.with_kernels(model, optimizer)
+    speed_up(model, optimizer)
     autocast = autocast_for(device, "auto")
     batches = LengthBatches(examples.lengths(), job.batch_size, seed=0)
     clock = Clock(job)

@@ -49,13 +49,6 @@ def timed(work: Callable[[], object], use_gpu: bool = False) -> dict:
     return {"seconds": time.perf_counter() - begun}
 
 
-def with_kernels(model: torch.nn.Module, optimizer: torch.optim.Optimizer | None = None) -> None:
-    """What --fast does to a model and its optimizer. Ours has to be on the path by then."""
-    from training.loop.devices import speed_up
-
-    speed_up(model, optimizer)
-
-
 # ---------------------------------------------------------------------------------------------
 # Running, and showing what came out
 
