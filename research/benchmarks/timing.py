@@ -42,6 +42,8 @@ def do_job(works: Mapping[str, Work], text: str) -> None:
 
 def timed(work: Callable[[], object], use_gpu: bool = False) -> dict:
     """The seconds that it takes."""
+    if use_gpu:
+        torch.cuda.synchronize()
     begun = time.perf_counter()
     work()
     if use_gpu:
