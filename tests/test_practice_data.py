@@ -79,7 +79,7 @@ def shout_again(rows):
 
 LONG = " ".join(f"word{k}" for k in range(151))
 FAULTS = [
-    ("ids-cfimdb-train.csv", drop_labels, {"file format", "row counts", "class balance"}),
+    ("ids-cfimdb-train.csv", drop_labels, {"file format", "row counts"}),
     ("ids-sst-dev.csv", swap_columns, {"file format", "ids"}),
     ("quora-dev.csv", set_cell(5, 3, ""), {"file format"}),
     ("quora-dev.csv", set_cell(5, 0, "9"), {"file format"}),
