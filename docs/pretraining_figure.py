@@ -200,8 +200,7 @@ def scores_figure(d: Drawing, found: Sequence[dict]) -> None:
 
     A panel a task: the number of word pieces that the model has read before, from 0, random
     weights, on a log scale, against the score after fine-tuning. A line is a number of labels, its
-    bars are 95 % intervals over seeds. Dashed lines are controls that have no BERT. The numbers are
-    in the table below.
+    bars are 95 % intervals over seeds. Dashed lines are controls that have no BERT.
     """
     panels = [panel for panel in PANELS if lines_of(found, panel)]
     shown = [n for panel in panels for line in lines_of(found, panel) for n in line.scores]
