@@ -1,12 +1,9 @@
 """docs/pretraining_figure.py: numbers and pictures of made-up results."""
 
-import math
-import re
 import xml.etree.ElementTree as ET
 
 import pytest
 from made_up import a_result
-from scipy import stats
 from support import ROOT, assert_refused, load_script, succeeded
 
 from research.experiments import results
@@ -47,28 +44,15 @@ def test_the_table(made_up_runs):
     assert "| SST-2, accuracy, 200 | 0.570 | " in table  # the control that reads what BERT reads
 
 
-def test_the_interval():
-    values = [0.5, 0.52, 0.57]
-    low, high = stats.t.interval(0.95, 2, loc=sum(values) / 3, scale=stats.sem(values))
-    assert figure.interval(values) == pytest.approx((high - low) / 2)
-    assert figure.interval([0.5]) == 0.0
-
-
 def test_the_figures(made_up_runs, run_script_here, tmp_path):
     assert_refused(run_script_here(figure), "no results yet; python research/", code=1)
     held_out = [{"pieces": 10**5 * 2**i, "mlm_loss": 7 - i / 4} for i in range(9)]
     curve = {"unigram_entropy": 6.44, "held_out": held_out}
     results.append_result(a_result("books", 0, {"mlm_loss": 5.0}, **curve))
     succeeded(run_script_here(figure, "--out", tmp_path))
-    for name, expected in (
-        ("scores", {"200", "0", "1", "SST-2, accuracy", "Names, F1 of entities"}),
-        ("loss", {"unigram entropy 6.44", "5.00", "10"}),
-    ):
-        text = (tmp_path / f"books-{name}.svg").read_text()
-        words = {element.text for element in ET.fromstring(text).iter(f"{SVG}text")}
-        assert expected <= words
-        numbers = map(float, re.findall(r'[ "ML](-?[\d.]+)', text.split("<rect", 1)[1]))
-        assert all(math.isfinite(value) and -90 <= value < 1000 for value in numbers)
+    for name, expected in (("scores", "Names, F1 of entities"), ("loss", "unigram entropy 6.44")):
+        root = ET.parse(tmp_path / f"books-{name}.svg").getroot()
+        assert expected in {element.text for element in root.iter(f"{SVG}text")}
 
 
 def test_every_line_has_its_runs():

@@ -56,15 +56,6 @@ def sst_interval(ours: list, theirs: list, paired: bool) -> tuple[float, float, 
     return bootstrap.intervals(ours, theirs, gold, paired)["sst"]
 
 
-def test_an_interval_counted_by_hand():
-    """Ours is right on four of six examples, theirs on two others: all 6⁶ draws are listed."""
-    draws = np.array(list(itertools.product([0, 1, 1, 1, -1, 0], repeat=6))).mean(axis=1)
-    expected = np.quantile(draws, [0.025, 0.975], method="inverted_cdf")
-    assert expected == pytest.approx([-1 / 3, 5 / 6])
-    found = sst_interval([[1, 1, 1, 1, 0, 0]], [[1, 0, 0, 0, 1, 0]], paired=True)
-    assert found == pytest.approx((2 / 6, *expected))
-
-
 def test_seeds_are_drawn_in_pairs_or_apart():
     """A lucky seed lifts both runs: in pairs it cancels out, in other seeds it does not."""
     lucky = [[1, 1, 1, 1], [0, 0, 0, 0]]
