@@ -6,10 +6,9 @@ import xml.etree.ElementTree as ET
 import pytest
 from support import ROOT, load_script
 
-from training.files.errors import InputError
-
 FOLDER = ROOT / "docs" / "figures"
 FIGURES = sorted(FOLDER.glob("*.svg"))
+NUMBER = re.compile(r"\d+(?:\.\d+)?")
 SVG = "{http://www.w3.org/2000/svg}"
 
 
@@ -20,24 +19,17 @@ def name_of(path):
 figures = load_script("docs/figures.py")
 
 
-def test_committed_figures_are_as_drawn(offline_model, monkeypatch, tmp_path):
-    figures.main(["--check"])
-    assert {path.stem for path in FIGURES} == {draw.__name__ for draw in figures.FIGURES}
-    for path in FIGURES:
-        text = path.read_text(encoding="utf-8")
-        changed = text.replace("the minimum", "a minimum") if path.stem == "adamw" else text
-        (tmp_path / path.name).write_text(changed, encoding="utf-8")
-    monkeypatch.setattr(figures, "FOLDER", tmp_path)
-    with pytest.raises(InputError, match=r"^adamw\.svg: no longer as drawn"):
-        figures.main(["--check"])
-    figures.main([])
-    figures.main(["--check"])
+def numbers_of(svg: str) -> list[float]:
+    return [float(number) for number in NUMBER.findall(svg)]
 
 
-def test_rounding_is_no_change():
-    assert figures.same("M1.2 30", "M1.3 30")  # rounded up on one machine, down on another
-    for other in ("M1.4 30", "M1.2 31", "L1.2 30", "M1.2 30 7"):
-        assert not figures.same("M1.2 30", other)
+@pytest.mark.parametrize("draw", figures.FIGURES, ids=lambda draw: draw.__name__)
+def test_a_committed_figure_is_as_drawn(offline_model, draw):
+    """But for rounding, which differs by one in a last decimal between machines."""
+    committed = (FOLDER / f"{draw.__name__}.svg").read_text(encoding="utf-8")
+    drawn = figures.svg_of(draw)
+    assert NUMBER.split(drawn) == NUMBER.split(committed), "run python docs/figures.py"
+    assert numbers_of(drawn) == pytest.approx(numbers_of(committed), rel=0, abs=0.101)
 
 
 @pytest.mark.parametrize("path", FIGURES, ids=name_of)
