@@ -34,13 +34,13 @@ def made_up_runs(place):
 
 
 def test_the_table(made_up_runs):
-    rows = figure.table(made_up_runs).splitlines()
-    assert rows[0] == "| | control | 0 | 1 M | 3 M |"
+    rows = figure.table(figure.drawn_panels(made_up_runs)).splitlines()
+    assert rows[0] == "|  | control | 0 | 1 M | 3 M |"
     assert rows[2] == "| SST-2, accuracy, 200 | 0.610 | 0.540 (0.032; 5) | 0.750 (0.071; 2) | – |"
     assert rows[-1] == "| Names, F1 of entities, 5,000 sentences | – | – | – | 0.400 (1) |"
     assert len(rows) == 2 + 2  # nothing of what was not run
     results.append_result(a_result("books-sst2-200-control-cut", None, {"dev_acc": 0.57}))
-    table = figure.table(results.load_results())
+    table = figure.table(figure.drawn_panels(results.load_results()))
     assert "| SST-2, accuracy, 200 | 0.570 | " in table  # the control that reads what BERT reads
 
 

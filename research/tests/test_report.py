@@ -35,14 +35,14 @@ def test_intervals_are_those_of_scipy(noisy):
     def pearson_gain(labels, ours, theirs):
         return pearsonr(ours, labels).statistic - pearsonr(theirs, labels).statistic
 
-    found = bootstrap.intervals(strong, weak, gold, paired=True, resamples=4000)
-    assert found.keys() == {"sst", "sts"}
+    intervals = bootstrap.intervals(strong, weak, gold, paired=True, resamples=4000)
+    assert intervals.keys() == {"sst", "sts"}
     for task, gain in (("sst", accuracy_gain), ("sts", pearson_gain)):
         sample = (gold[task], strong[task][0], weak[task][0])
         expected = scipy_bootstrap(
             sample, gain, paired=True, n_resamples=4000, method="percentile", rng=1
         ).confidence_interval
-        middle, low, high = found[task]
+        middle, low, high = intervals[task]
         assert middle == pytest.approx(gain(*sample), abs=1e-12)
         assert low == pytest.approx(expected.low, abs=0.006)
         assert high == pytest.approx(expected.high, abs=0.006)
@@ -68,10 +68,10 @@ def test_weighted_pearson_is_pearson_of_repeated_examples():
     rng = np.random.default_rng(0)
     x, y = rng.normal(1000, 1, (2, 12)), rng.normal(size=12)
     counts = rng.multinomial(12, np.full(12, 1 / 12), size=5).T
-    found = bootstrap.weighted_pearson(x, y, counts.astype(float))
+    correlations = bootstrap.weighted_pearson(x, y, counts.astype(float))
     for s, r in itertools.product(range(2), range(5)):
         expected = pearsonr(np.repeat(x[s], counts[:, r]), np.repeat(y, counts[:, r])).statistic
-        assert found[s, r] == pytest.approx(expected, abs=1e-9)
+        assert correlations[s, r] == pytest.approx(expected, abs=1e-9)
     same = bootstrap.weighted_pearson(np.full((1, 12), 2.5), y, np.ones((12, 1)))
     assert same.tolist() == [[0.0]]
 
@@ -96,8 +96,8 @@ def fill(place, seeds: dict[str, tuple]) -> None:
             folder.mkdir(parents=True)
             rows = "".join(f"{key},{value}\n" for key, value in zip(ids, predicted, strict=True))
             (folder / "sst-dev-output.csv").write_text("id,Predicted_Sentiment\n" + rows)
-            one = a_result(name, seed, {"sst": right / 11, "nli": 1.0}, data)
-            results.append_result(one | {"last": {"sst": 0.25}, "peak_mb": 512})
+            result = a_result(name, seed, {"sst": right / 11, "nli": 1.0}, data)
+            results.append_result(result | {"last": {"sst": 0.25}, "peak_mb": 512})
 
 
 def test_the_report(place, run_script_here):

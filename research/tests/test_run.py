@@ -190,32 +190,32 @@ def test_the_tomls_of_the_repository(path):
     from lessons import token_classifier
     from pretraining import pretrain
 
-    one = results.read_experiment(path)
-    assert one.name == path.stem
-    for name in one.members:
+    experiment = results.read_experiment(path)
+    assert experiment.name == path.stem
+    for name in experiment.members:
         assert path.with_name(f"{name.rstrip('-012')}.toml").is_file()
     scripts = {"pretrain": pretrain, "classify": classifier, "tag": token_classifier}
-    for each in one.with_variants():
-        arguments = results.command_of(each, 0, Path("runs"))[2:]
-        if each.kind in scripts:
-            scripts[each.kind].get_args([one for one in arguments if one != "--uncorrected"])
-        if each.kind == "train":
+    for variant in experiment.with_variants():
+        arguments = results.command_of(variant, 0, Path("runs"))[2:]
+        if variant.kind in scripts:
+            scripts[variant.kind].get_args([word for word in arguments if word != "--uncorrected"])
+        if variant.kind == "train":
             args = get_args(arguments)
-            tasks = {"tasks": each.flags["tasks"].split(",")} if "tasks" in each.flags else {}
-            paths = {k: results.expanded(v) for k, v in each.flags.items() if isinstance(v, str)}
-            flags = each.flags | paths | tasks | {"seed": 0}
+            tasks = {"tasks": variant.flags["tasks"].split(",")} if "tasks" in variant.flags else {}
+            paths = {k: results.expanded(v) for k, v in variant.flags.items() if isinstance(v, str)}
+            flags = variant.flags | paths | tasks | {"seed": 0}
             flags = {name: value for name, value in flags.items() if name != "teachers"}
             assert {name: getattr(args, name) for name in flags} == flags
-    if one.search:
-        assert search.read_search(one)[0] > 0
+    if experiment.search:
+        assert search.read_search(experiment)[0] > 0
 
 
 def test_every_recorded_run_has_its_toml_with_the_same_flags():
     folder = ROOT / "research" / "experiments"
     digests = {
-        one.name: one.digest()
+        experiment.name: experiment.digest()
         for path in folder.glob("*/*.toml")
-        for one in results.read_experiment(path).with_variants()
+        for experiment in results.read_experiment(path).with_variants()
     }
     lines = results.load_results()
     assert len(lines) > 1000
