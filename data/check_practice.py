@@ -11,9 +11,9 @@ import csv
 import io
 import re
 import sys
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 import pandas as pd
@@ -35,78 +35,48 @@ RUN = 4  # words in a row
 
 @dataclass(frozen=True)
 class Task:
-    """One of the four tasks of the practice set."""
+    """One of the four tasks of the practice set; its name is that of its files."""
 
-    name: str
-    stem: str  # of its files
     texts: tuple[str, ...]  # columns
     label: str  # column
     sizes: tuple[int, int, int]  # of the splits
     labels: tuple[str, ...]  # as they are written
 
-    def columns(self, with_label: bool) -> list[str]:
-        """The header after its empty first cell."""
-        return ["id", *self.texts, *([self.label] if with_label else [])]
+
+SINGLE, PAIR = ("sentence",), ("sentence1", "sentence2")
+GRADES = tuple(f"{step / 5:.1f}" for step in range(26))
+TASKS = {
+    "ids-sst": Task(SINGLE, "sentiment", (1000, 200, 200), tuple("01234")),
+    "ids-cfimdb": Task(SINGLE, "sentiment", (160, 40, 40), ("0", "1")),
+    "quora": Task(PAIR, "is_duplicate", (400, 100, 100), ("0.0", "1.0")),
+    "sts": Task(PAIR, "similarity", (400, 100, 100), GRADES),
+}
 
 
-PAIR = ("sentence1", "sentence2")
-FIVE_CLASS = Task(
-    "5-class", "ids-sst", ("sentence",), "sentiment", (1000, 200, 200), tuple("01234")
-)
-BINARY = Task("binary", "ids-cfimdb", ("sentence",), "sentiment", (160, 40, 40), ("0", "1"))
-QUESTIONS = Task("questions", "quora", PAIR, "is_duplicate", (400, 100, 100), ("0.0", "1.0"))
-SIMILARITY = Task(
-    "similarity",
-    "sts",
-    PAIR,
-    "similarity",
-    (400, 100, 100),
-    tuple(f"{step / 5:.1f}" for step in range(26)),
-)
-TASKS = (FIVE_CLASS, BINARY, QUESTIONS, SIMILARITY)
-
-
-@dataclass
-class Table:
-    """One file as strings; ``rows`` lacks the rows that could not be read."""
-
-    path: Path
-    columns: list[str]
-    rows: pd.DataFrame
-    faults: list[str] = field(default_factory=list)  # of its format
-
-    def sentences(self, task: Task) -> list[tuple[str, str, str]]:
-        """(file, id, sentence) for every sentence; a pair has two."""
-        return [
-            (self.path.name, name, text)
-            for column in task.texts
-            for name, text in zip(self.rows["id"], self.rows[column], strict=True)
-        ]
-
-
-@dataclass
+@dataclass(frozen=True)
 class PracticeSet:
-    """All tables; ``gold`` (by task) is empty where the test labels are not at hand."""
+    """All files: rows of strings, with task, split and file of each.
 
-    tables: dict[tuple[Task, str], Table]
-    gold: dict[Task, Table]
+    Args:
+        rows: task, split, file, id, texts (of a pair two) and label, which test files lack.
+        gold: the same of the labelled test files; empty where these are not available.
+        texts: task, file, id and text of every sentence of ``rows``.
+        format_faults: of what could not be read as a row.
+    """
 
-    def of(self, task: Task) -> list[Table]:
-        """The task's three splits, the test split without its labels."""
-        return [self.tables[task, split] for split in SPLITS]
+    rows: pd.DataFrame
+    gold: pd.DataFrame
+    texts: pd.DataFrame
+    format_faults: list[str]
 
-    def sentences(self, task: Task) -> list[tuple[str, str, str]]:
-        """(file, id, sentence) for every sentence of the three splits."""
-        return [place for table in self.of(task) for place in table.sentences(task)]
+    def labelled(self) -> pd.DataFrame:
+        """The rows of train, dev and, where they are available, the labelled test files."""
+        return pd.concat([self.rows, self.gold]).dropna(subset="label")
 
-    def labelled(self, task: Task) -> list[Table]:
-        """The tables that hold labels: train, dev and, if at hand, the test split's."""
-        tables = [self.tables[task, "train"], self.tables[task, "dev"]]
-        return tables + ([self.gold[task]] if self.gold else [])
-
-    def everything(self) -> list[Table]:
-        """Every file."""
-        return [*self.tables.values(), *self.gold.values()]
+    def labels(self, task: str) -> Iterator[tuple[str, pd.Series]]:
+        """(file, labels) of each labelled file of a task."""
+        rows = self.labelled()
+        yield from rows[rows["task"] == task].groupby("file", sort=False)["label"]
 
 
 # ---------------------------------------------------------------------------------------------
@@ -117,54 +87,56 @@ def read_set(data: Path, gold: Path) -> PracticeSet:
     """Read every file; a folder ``gold`` that does not exist leaves the test labels out."""
     if not data.is_dir():
         raise InputError(f"no folder {data}; give --data the folder of the practice set")
-    tables = {
-        (task, split): read_table(
-            data / f"{task.stem}-{split}.csv", task.columns(with_label=split != "test-student")
-        )
-        for task in TASKS
+    faults: list[str] = []
+    rows = [
+        row
+        for name, task in TASKS.items()
         for split in SPLITS
-    }
-    labels = {
-        task: read_table(gold / f"{task.stem}-test.csv", task.columns(with_label=True))
-        for task in TASKS
+        for row in read_rows(data / f"{name}-{split}.csv", task, name, split, faults)
+    ]
+    gold_rows = [
+        row
+        for name, task in TASKS.items()
         if gold.is_dir()
-    }
-    return PracticeSet(tables, labels)
+        for row in read_rows(gold / f"{name}-test.csv", task, name, "test", faults)
+    ]
+    columns = ["task", "split", "file", "id", "texts", "label"]
+    table, gold_table = (pd.DataFrame(part, columns=columns) for part in (rows, gold_rows))
+    texts = table[["task", "file", "id", "texts"]].explode("texts", ignore_index=True)
+    return PracticeSet(table, gold_table, texts.rename(columns={"texts": "text"}), faults)
 
 
-def read_table(path: Path, columns: list[str]) -> Table:
-    """Read one tab-separated file strictly and note every departure from the format."""
-    table = Table(path, columns, pd.DataFrame(columns=columns, dtype=str))
+def read_rows(path: Path, task: Task, name: str, split: str, faults: list[str]) -> Iterator[tuple]:
+    """Read one tab-separated file strictly, and note every departure from the format."""
+    label = [] if split == "test-student" else [task.label]
+    expected = ["", "id", *task.texts, *label]
     try:
         text = path.read_bytes().decode("utf-8")
-    except FileNotFoundError:
-        table.faults.append(f"{path.name} is missing")
-        return table
-    except UnicodeDecodeError as error:
-        table.faults.append(f"{path.name} is not UTF-8 (byte {error.start})")
-        return table
-    if "\r" in text:
-        table.faults.append(f"{path.name} has carriage returns")
-    try:
         header, *rows = csv.reader(io.StringIO(text, newline=""), delimiter="\t", strict=True)
+    except FileNotFoundError:
+        faults.append(f"{path.name} is missing")
+        return
+    except UnicodeDecodeError as error:
+        faults.append(f"{path.name} is not UTF-8 (byte {error.start})")
+        return
     except (csv.Error, ValueError) as error:  # ValueError: not even a header
-        table.faults.append(f"{path.name} is not a table ({error})")
-        return table
-    if header != ["", *columns]:
-        table.faults.append(f"{path.name} header {header} instead of {['', *columns]}")
-    kept = []
+        faults.append(f"{path.name} is not a table ({error})")
+        return
+    if "\r" in text:
+        faults.append(f"{path.name} has carriage returns")
+    if header != expected:
+        faults.append(f"{path.name} header {header} instead of {expected}")
     for number, row in enumerate(rows):
         where = f"{path.name} row {number}"
-        if len(row) != len(columns) + 1:
-            table.faults.append(f"{where} has {len(row)} cells instead of {len(columns) + 1}")
+        if len(row) != len(expected):
+            faults.append(f"{where} has {len(row)} cells instead of {len(expected)}")
             continue
         if row[0] != str(number):
-            table.faults.append(f"{where} has the index {row[0]!r}")
+            faults.append(f"{where} has the index {row[0]!r}")
         if any(not cell or cell != cell.strip() for cell in row):
-            table.faults.append(f"{where} has a cell that is empty or has blanks at an end")
-        kept.append(row[1:])
-    table.rows = pd.DataFrame(kept, columns=columns, dtype=str)
-    return table
+            faults.append(f"{where} has a cell that is empty or has blanks at an end")
+        end = 2 + len(task.texts)
+        yield name, split, path.name, row[1], tuple(row[2:end]), row[-1] if label else None
 
 
 # ---------------------------------------------------------------------------------------------
@@ -173,96 +145,85 @@ def read_table(path: Path, columns: list[str]) -> Table:
 
 def format_faults(data: PracticeSet) -> Iterator[str]:
     """Tab-separated, an empty first header cell, columns by name, no label in test files."""
-    for table in data.everything():
-        yield from table.faults
+    yield from data.format_faults
 
 
 def count_faults(data: PracticeSet) -> Iterator[str]:
     """As many rows as there should be."""
-    for task in TASKS:
-        for table, size in zip(data.of(task), task.sizes, strict=True):
-            if len(table.rows) != size:
-                yield f"{table.path.name} has {len(table.rows)} rows instead of {size}"
+    counts = Counter(data.rows["file"])
+    for name, task in TASKS.items():
+        for split, size in zip(SPLITS, task.sizes, strict=True):
+            file = f"{name}-{split}.csv"
+            if counts[file] != size:
+                yield f"{file} has {counts[file]} rows instead of {size}"
 
 
 def length_faults(data: PracticeSet) -> Iterator[str]:
     """Reviews of 60 to 150 words."""
-    for table in data.of(BINARY):
-        for name, text in zip(table.rows["id"], table.rows["sentence"], strict=True):
-            if not 60 <= len(text.split()) <= 150:
-                yield f"{table.path.name} {name} has {len(text.split())} words"
+    for row in data.texts[data.texts["task"] == "ids-cfimdb"].itertuples():
+        if not 60 <= len(row.text.split()) <= 150:
+            yield f"{row.file} {row.id} has {len(row.text.split())} words"
 
 
 def label_faults(data: PracticeSet) -> Iterator[str]:
     """Only the labels of the task, spelled as the course files spell them."""
-    for task in TASKS:
-        for table in data.labelled(task):
-            for name, label in zip(table.rows["id"], table.rows[task.label], strict=True):
-                if label not in task.labels:
-                    yield f"{table.path.name} {name} has the label {label!r}"
+    for row in data.labelled().itertuples():
+        if row.label not in TASKS[row.task].labels:
+            yield f"{row.file} {row.id} has the label {row.label!r}"
 
 
 def id_faults(data: PracticeSet) -> Iterator[str]:
     """25 hexadecimal digits, each id once in the whole set."""
-    places = defaultdict(list)
-    for table in data.tables.values():
-        for name in table.rows["id"]:
-            places[name].append(table.path.name)
-            if not re.fullmatch("[0-9a-f]{25}", name):
-                yield f"{table.path.name} {name!r} is not 25 hexadecimal digits"
-    for name, files in places.items():
+    for name, files in data.rows.groupby("id")["file"]:
+        if not re.fullmatch("[0-9a-f]{25}", name):
+            yield f"{', '.join(files)} {name!r} is not 25 hexadecimal digits"
         if len(files) > 1:
             yield f"{name} is there {len(files)} times ({', '.join(sorted(set(files)))})"
 
 
 def balance_faults(data: PracticeSet) -> Iterator[str]:
     """Sentiment classes exactly even, 40 to 60 % of the question pairs positive."""
-    for task in (FIVE_CLASS, BINARY):
-        for table, size in zip(data.labelled(task), task.sizes, strict=False):
-            counts = Counter(table.rows[task.label])
-            if any(counts[label] != size // len(task.labels) for label in task.labels):
-                yield f"{table.path.name} classes {dict(sorted(counts.items()))}"
-    for table in data.labelled(QUESTIONS):
-        share = (table.rows[QUESTIONS.label] == "1.0").mean()
-        if not 0.4 <= share <= 0.6:
-            yield f"{table.path.name} {share:.0%} positive"
+    for task in ("ids-sst", "ids-cfimdb"):
+        for file, labels in data.labels(task):
+            counts = Counter(labels)
+            if len({counts[label] for label in TASKS[task].labels}) > 1:
+                yield f"{file} classes {dict(sorted(counts.items()))}"
+    for file, labels in data.labels("quora"):
+        positive = (labels == "1.0").mean()
+        if not 0.4 <= positive <= 0.6:
+            yield f"{file} {positive:.0%} positive"
 
 
 def grade_faults(data: PracticeSet) -> Iterator[str]:
     """Every grade 0 to 5 present among the rounded similarities of each split."""
-    for table in data.labelled(SIMILARITY):
-        scores = pd.to_numeric(table.rows[SIMILARITY.label], errors="coerce").dropna()
-        missing = sorted(set(range(6)) - set(scores.round()))
-        if missing:
-            yield f"{table.path.name} has no similarity of grade {missing}"
+    for file, labels in data.labels("sts"):
+        scores = pd.to_numeric(labels, errors="coerce").dropna()
+        if missing := sorted(set(range(6)) - set(scores.round())):
+            yield f"{file} has no similarity of grade {missing}"
 
 
 def duplicate_faults(data: PracticeSet) -> Iterator[str]:
     """No sentence twice in a task, whatever its case and punctuation."""
-    for task in TASKS:
-        places = defaultdict(list)
-        for file, name, text in data.sentences(task):
-            places[" ".join(words(text))].append(f"{file} {name}")
-        for text, found in places.items():
-            if len(found) > 1:
-                yield f"{' and '.join(found)}: {text[:60]!r}"
+    plain = data.texts["text"].map(lambda text: " ".join(words(text)))
+    for _, same in data.texts.groupby([data.texts["task"], plain]):
+        if len(same) > 1:
+            places = (same["file"] + " " + same["id"]).tolist()
+            yield f"{' and '.join(places)}: {same['text'].iloc[0][:60]!r}"
 
 
 def near_duplicate_faults(data: PracticeSet) -> Iterator[str]:
     """No sentence of one split in nearly the same words in another one."""
-    for task in TASKS:
-        sentences = [place for place in data.sentences(task) if words(place[2])]
-        if not sentences:
-            continue
-        texts = [text for _, _, text in sentences]
-        sets = CountVectorizer(analyzer=words, binary=True).fit_transform(texts)  # (n, words)
+    for _, table in data.texts[data.texts["text"].map(words).astype(bool)].groupby("task"):
+        places = list(zip(table["file"], table["id"], strict=True))
+        vectorizer = CountVectorizer(analyzer=words, binary=True)
+        sets = vectorizer.fit_transform(table["text"])  # (n, words)
         common = (sets @ sets.T).tocoo()  # (n, n): how many words two sentences share
         sizes = common.diagonal()
         union = sizes[common.row] + sizes[common.col] - common.data
         for k in (common.data > NEAR * union).nonzero()[0]:
-            first, second = sentences[common.row[k]], sentences[common.col[k]]
+            first, second = places[common.row[k]], places[common.col[k]]
             if common.row[k] < common.col[k] and first[0] != second[0]:
-                yield f"{first[0]} {first[1]} and {second[0]} {second[1]}"
+                yield f"{' '.join(first)} and {' '.join(second)}"
 
 
 def run_faults(data: PracticeSet) -> Iterator[str]:
@@ -270,34 +231,31 @@ def run_faults(data: PracticeSet) -> Iterator[str]:
 
     Sentences are counted over all splits, and a review counts as the sentences it consists of.
     """
-    for task in TASKS:
-        sentences = [
-            sentence
-            for table in data.of(task)
-            for _, _, text in table.sentences(task)
-            for sentence in re.split(r"(?<=[.!?])[\"')]*\s+", text)
-        ]
+    for task, texts in data.texts.groupby("task")["text"]:
+        sentences = [s for text in texts for s in re.split(r"(?<=[.!?])[\"')]*\s+", text)]
         counts = Counter(run for sentence in sentences for run in runs(sentence))
         for run, count in counts.most_common():
             if count > len(sentences) / 100:
-                where = f"in {count} of {len(sentences)} sentences"
-                yield f"{task.stem}-*.csv: {' '.join(run)!r} {where}"
+                yield f"{task}-*.csv: {' '.join(run)!r} in {count} of {len(sentences)} sentences"
 
 
 def gold_faults(data: PracticeSet) -> Iterator[str]:
     """The labelled test files hold exactly the test files' examples, in the same order."""
-    for task, labelled in data.gold.items():
-        table = data.tables[task, "test-student"]
-        ids, gold_ids = list(table.rows["id"]), list(labelled.rows["id"])
+    tests = data.rows[data.rows["split"] == "test-student"]
+    for task, gold in data.gold.groupby("task", sort=False):
+        table, file = tests[tests["task"] == task], gold["file"].iloc[0]
+        student_file = f"{task}-test-student.csv"
+        ids, gold_ids = table["id"].tolist(), gold["id"].tolist()
         if set(ids) != set(gold_ids):
             only, gold_only = sorted(set(ids) - set(gold_ids)), sorted(set(gold_ids) - set(ids))
-            yield f"{labelled.path.name} lacks {only[:SHOWN]} and has {gold_only[:SHOWN]} too many"
+            yield f"{file} lacks {only[:SHOWN]} and has {gold_only[:SHOWN]} too many"
         elif ids != gold_ids:
-            yield f"{labelled.path.name} has the ids of {table.path.name} in another order"
-        elif not table.rows.equals(labelled.rows[table.columns]):
-            different = (table.rows != labelled.rows[table.columns]).any(axis=1)
-            names = list(table.rows["id"][different])
-            yield f"{labelled.path.name} differs from {table.path.name} at {names[:SHOWN]}"
+            yield f"{file} has the ids of {student_file} in another order"
+        elif names := [
+            name for name, *both in zip(ids, table["texts"], gold["texts"], strict=True)
+            if both[0] != both[1]
+        ]:  # fmt: skip
+            yield f"{file} differs from {student_file} at {names[:SHOWN]}"
 
 
 def words(text: str) -> list[str]:
@@ -307,8 +265,8 @@ def words(text: str) -> list[str]:
 
 def runs(text: str) -> set[tuple[str, ...]]:
     """Every run of four words of a text."""
-    found = words(text)
-    return {tuple(found[k : k + RUN]) for k in range(len(found) - RUN + 1)}
+    in_order = words(text)
+    return {tuple(in_order[k : k + RUN]) for k in range(len(in_order) - RUN + 1)}
 
 
 CHECKS = {
@@ -353,15 +311,15 @@ def get_args() -> argparse.Namespace:
 def main() -> None:
     """Print a line a check; exit status 1 if any found a fault."""
     args = get_args()
-    found = check(args.data, args.gold)
+    faults_of = check(args.data, args.gold)
     if not args.gold.is_dir():
-        del found["test labels"]
+        del faults_of["test labels"]
         print(f"note   no folder {args.gold}: the test labels were not checked")
-    for title, faults in found.items():
+    for title, faults in faults_of.items():
         print(report(title, faults))
-    bad = sum(bool(faults) for faults in found.values())
+    bad = sum(map(bool, faults_of.values()))
     if bad:
-        raise InputError(f"{bad} of {len(found)} checks found faults in {args.data}")
+        raise InputError(f"{bad} of {len(faults_of)} checks found faults in {args.data}")
 
 
 if __name__ == "__main__":

@@ -46,6 +46,7 @@ import csv
 import sys
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -64,34 +65,47 @@ from training.files.writing import atomic_write
 from training.loop.progress import progress_bar
 
 DEV_SHARE = 0.2  # of the pairs that are cut
+PAIR = ("sentence1", "sentence2")
 RELATIONS = ("contradiction", "neutral", "entailment")
 OF_A_FILE = ("quora", "pairs", "few", "text", "speech")
-LABEL_OF = {"label": ("nli", "relation"), "score": ("sts", "similarity")}  # in a file of pairs
 IMDB_FILES = {"train": "imdb-train-*.csv", "test": "imdb-test-*.csv"}
 
 
-def read(path: Path, columns: tuple[str, ...], separator: str = ",") -> pd.DataFrame:
-    """A table of texts with these columns; InputError where it is none."""
+def read(path: Path, columns: tuple[str, ...], **options: Any) -> pd.DataFrame:
+    """A table of texts with these columns; InputError where there is none."""
     try:
-        table = pd.read_csv(path, sep=separator, dtype=str, keep_default_na=False)
-    except (OSError, ValueError) as error:
+        if path.suffix == ".jsonl":
+            table = pd.read_json(path, lines=True, dtype=False)
+        else:
+            table = pd.read_csv(path, dtype=str, keep_default_na=False, **options)
+    except (OSError, EOFError, ValueError) as error:
         raise InputError(f"{path} cannot be read ({error}); fetch it again") from None
     missing = [name for name in columns if name not in table]
     if missing or table.empty:
         wanted = f"lacks the column {missing[0]}" if missing else "has no rows"
         raise InputError(f"{path} {wanted}; it should have {', '.join(columns)}")
+    return table
+
+
+# Tables with tabs in which quotation marks are only that
+UNQUOTED = {"sep": "\t", "quoting": csv.QUOTE_NONE}
+
+
+def read_sentiment(path: Path, columns: tuple[str, ...], separator: str = ",") -> pd.DataFrame:
+    """A table of texts whose label is 0 or 1."""
+    table = read(path, columns, sep=separator)
     label = table["label"].str.strip()
-    if not label.isin(("0", "1")).all():
-        number = int((~label.isin(("0", "1"))).to_numpy().argmax())
+    if not (good := label.isin(("0", "1"))).all():
+        number = int(good.to_numpy().argmin())
         raise InputError(f"{path}, row {number + 1}: the label {label[number]!r} is not 0 or 1")
-    return table[list(columns)].assign(label=label)
+    return table.assign(label=label)
 
 
 def sst2(folder: Path) -> dict[str, pd.DataFrame]:
     """GLUE's SST-2: 67,349 phrases to train on, 872 sentences to look at."""
     tables = {}
     for split in ("train", "dev"):
-        table = read(folder / f"{split}.tsv", ("sentence", "label"), separator="\t")
+        table = read_sentiment(folder / f"{split}.tsv", ("sentence", "label"), "\t")
         ids = [f"{split}-{number}" for number in range(len(table))]
         tables[split] = table.assign(id=ids).rename(columns={"sentence": "text"})
     return tables
@@ -104,7 +118,7 @@ def imdb(folder: Path, seed: int) -> dict[str, pd.DataFrame]:
     halves = {}
     for name, pattern in IMDB_FILES.items():
         files = sorted(folder.glob(pattern))
-        tables = [read(file, ("id", "label", "text")) for file in files] or [
+        tables = [read_sentiment(file, ("id", "label", "text")) for file in files] or [
             one_a_file(folder, name)
         ]
         halves[name] = pd.concat(tables).sort_values("id")  # the split depends on the order
@@ -137,9 +151,8 @@ def one_a_file(folder: Path, half: str) -> pd.DataFrame:
 
 def snli(folder: Path) -> dict[str, pd.DataFrame]:
     """SNLI's pairs with one of three relations."""
-    files = ("labels.train", "snli_1.0_train.jsonl", "snli_1.0_train.txt")
-    whole = any((folder / name).is_file() for name in files)
-    train, dev = ("train", "dev") if whole else ("dev", "test")
+    is_whole = (folder / "labels.train").is_file() or [*folder.glob("snli_1.0_train.*")]
+    train, dev = ("train", "dev") if is_whole else ("dev", "test")
     return {
         "nli-train": with_relation(relations(folder, "snli_1.0", train), train),
         "nli-dev": with_relation(relations(folder, "snli_1.0", dev), dev),
@@ -149,8 +162,8 @@ def snli(folder: Path) -> dict[str, pd.DataFrame]:
 def multinli(folder: Path) -> dict[str, pd.DataFrame]:
     """MultiNLI's pairs, from ten genres; dev has the five that are trained on."""
     return {
-        "nli-train": with_relation(relations(folder, "multinli_1.0", "train"), "train"),
-        "nli-dev": with_relation(relations(folder, "multinli_1.0", "dev_matched"), "dev"),
+        f"nli-{split}": with_relation(relations(folder, "multinli_1.0", part), split)
+        for split, part in (("train", "train"), ("dev", "dev_matched"))
     }
 
 
@@ -170,10 +183,14 @@ def relations(folder: Path, name: str, split: str) -> pd.DataFrame:
     """sentence1, sentence2 and relation, in any of the forms that SNLI and MultiNLI have."""
     for file in (folder / f"{name}_{split}.jsonl", folder / f"{name}_{split}.txt"):
         if file.is_file():
-            return official(file)
+            table = read(file, (*PAIR, "gold_label"), **UNQUOTED)[[*PAIR, "gold_label"]]
+            return table.rename(columns={"gold_label": "relation"})
     if not (folder / f"labels.{split}").is_file():
         raise InputError(f"{folder} has neither {name}_{split}.jsonl nor .txt; name their folder")
-    first, second, labels = (lines(folder / f"{part}.{split}") for part in ("s1", "s2", "labels"))
+    first, second, labels = (
+        [line.strip() for line in one_text(folder / f"{part}.{split}").splitlines()]
+        for part in ("s1", "s2", "labels")
+    )
     if not len(first) == len(second) == len(labels):
         raise InputError(
             f"{folder}: s1.{split}, s2.{split} and labels.{split} have {len(first)}, "
@@ -182,52 +199,30 @@ def relations(folder: Path, name: str, split: str) -> pd.DataFrame:
     return pd.DataFrame({"sentence1": first, "sentence2": second, "relation": labels})
 
 
-def official(file: Path) -> pd.DataFrame:
-    """sentence1, sentence2 and relation of a file as its authors pack it."""
-    try:
-        jsonl = file.suffix == ".jsonl"
-        table = pd.read_json(file, lines=True, dtype=False) if jsonl else unquoted(file)
-        table = table[["sentence1", "sentence2", "gold_label"]]
-    except (OSError, ValueError, KeyError) as error:
-        raise InputError(f"{file} is damaged ({error}); fetch it again") from None
-    return table.rename(columns={"gold_label": "relation"})
-
-
-def unquoted(file: Path) -> pd.DataFrame:
-    """A table with tabs in which quotation marks are only that."""
-    return pd.read_csv(file, sep="\t", dtype=str, keep_default_na=False, quoting=csv.QUOTE_NONE)
-
-
 def pairs(file: Path) -> dict[str, pd.DataFrame]:
     """AllNLI.tsv.gz or stsbenchmark.tsv.gz of sentence-transformers, a table a split."""
-    try:
-        table = unquoted(file)
-    except (OSError, EOFError, ValueError) as error:
-        raise InputError(f"{file} cannot be read ({error}); fetch it again") from None
-    label = next((name for name in LABEL_OF if name in table), "label or score")
-    missing = [name for name in ("split", "sentence1", "sentence2", label) if name not in table]
-    if missing:
-        raise InputError(f"{file} lacks the column {missing[0]}: is it AllNLI or stsbenchmark?")
-    task, ours = LABEL_OF[label]
-    tables = {}
-    for split, rows in table.groupby("split", sort=False):
-        rows = rows[["sentence1", "sentence2", label]].rename(columns={label: ours})
-        number = with_relation if task == "nli" else with_ids
-        tables[f"{task}-{split}"] = number(rows, split)
-    return tables
+    table = read(file, ("split", *PAIR), **UNQUOTED)
+    if "label" in table:
+        task, label, ours, number = "nli", "label", "relation", with_relation
+    elif "score" in table:
+        task, label, ours, number = "sts", "score", "similarity", with_ids
+    else:
+        raise InputError(f"{file} lacks the column label or score: is it AllNLI or stsbenchmark?")
+    table = table[["split", *PAIR, label]].rename(columns={label: ours})
+    return {
+        f"{task}-{split}": number(rows.drop(columns="split"), split)
+        for split, rows in table.groupby("split", sort=False)
+    }
 
 
 def quora(file: Path, seed: int) -> dict[str, pd.DataFrame]:
     """The rows of a file of pairs, by names of two new ones in which no question is twice."""
-    pairs = pd.read_csv(file, sep="\t", dtype=str, keep_default_na=False)
+    pairs = read(file, ("id", "is_duplicate"), sep="\t")
     if "question1" in pairs:  # Quora's own file, whose first column is the id
         names = {"question1": "sentence1", "question2": "sentence2"}
         pairs = pairs[["id", *names, "is_duplicate"]].rename(columns=names)
     else:
         pairs = pairs.set_index(pairs.columns[0]).rename_axis(None)
-    missing = {"id", "sentence1", "sentence2", "is_duplicate"} - {*pairs.columns}
-    if missing:
-        raise InputError(f"{file} lacks the column {min(missing)}: is it a file of question pairs?")
     questions = pd.concat([pairs["sentence1"], pairs["sentence2"]]).map(preprocess_string)
     names = pd.factorize(questions)[0]
     first, second = names[: len(pairs)], names[len(pairs) :]
@@ -241,7 +236,7 @@ def quora(file: Path, seed: int) -> dict[str, pd.DataFrame]:
 
 def few(file: Path, seed: int, count: int) -> dict[str, pd.DataFrame]:
     """A random sample of a tab-separated file's rows, by the name of its new file."""
-    rows = pd.read_csv(file, sep="\t", dtype=str, keep_default_na=False, index_col=0)
+    rows = read(file, (), sep="\t", index_col=0)
     if count > len(rows):
         raise InputError(f"{file} has {len(rows):,} rows, fewer than --rows {count:,}")
     drawn = np.random.default_rng(seed).permutation(len(rows))[:count]
@@ -251,7 +246,7 @@ def few(file: Path, seed: int, count: int) -> dict[str, pd.DataFrame]:
 def texts_of(file: Path) -> list[str]:
     """The different texts of a course file, on one line each."""
     header = file.read_text(encoding="utf-8", errors="replace").partition("\n")[0]
-    columns = ("sentence1", "sentence2") if "sentence1" in header else ("sentence",)
+    columns = PAIR if "sentence1" in header else ("sentence",)
     table = read_table(file, ("id", *columns), None)
     texts = table[list(columns)].melt()["value"].str.split().str.join(" ")
     return texts[texts != ""].drop_duplicates().tolist()
@@ -271,11 +266,6 @@ def tagged(texts: list[str]) -> list[str]:
         if [word for word, _ in tags] == words:  # it takes some words apart
             found.append("\n".join(map("\t".join, tags)))
     return found
-
-
-def lines(path: Path) -> list[str]:
-    """The lines of a text file, stripped; InputError where there is none."""
-    return [line.strip() for line in one_text(path).splitlines()]
 
 
 def one_text(path: Path) -> str:
@@ -322,10 +312,11 @@ def main() -> None:
         return
     drawn = {"imdb": imdb, "quora": quora, "few": partial(few, count=args.rows)}
     if args.kind in drawn:
-        write(args.out, drawn[args.kind](args.folder, args.seed))
+        tables = drawn[args.kind](args.folder, args.seed)
     else:
-        given = {"sst2": sst2, "snli": snli, "multinli": multinli, "pairs": pairs}
-        write(args.out, given[args.kind](args.folder))
+        read_kind = {"sst2": sst2, "snli": snli, "multinli": multinli, "pairs": pairs}[args.kind]
+        tables = read_kind(args.folder)
+    write(args.out, tables)
 
 
 if __name__ == "__main__":

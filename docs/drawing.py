@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import inspect
 import math
-import re
 from collections.abc import Callable, Sequence
 from html import escape
 from pathlib import Path
@@ -39,8 +38,6 @@ CLASSES = """
 """
 TIP = """<defs><marker id="tip" refX="7" refY="4" orient="auto" markerWidth="8" markerHeight="8"
  markerUnits="userSpaceOnUse"><path d="M0 0L8 4L0 8z"/></marker></defs>"""
-
-NUMBER = re.compile(r"\d+(?:\.\d+)?")
 
 Chip = tuple[str, float]  # a token, and the middle of all that is drawn of it
 
@@ -162,17 +159,6 @@ def write_svg(path: Path, svg: str) -> None:
     """Write a figure whole or not at all."""
     with atomic_write(path) as file:
         file.write(svg)
-
-
-def same(one: str, other: str) -> bool:
-    """Whether two drawings differ by rounding at most: by one in a number's last decimal."""
-    if NUMBER.split(one) != NUMBER.split(other):
-        return False
-    for a, b in zip(NUMBER.findall(one), NUMBER.findall(other), strict=True):
-        decimals = max(len(n.partition(".")[2]) for n in (a, b))
-        if abs(float(a) - float(b)) > (1.01 * 10**-decimals if decimals else 0):
-            return False
-    return True
 
 
 def rounded(low: float, high: float) -> tuple[float, float, float]:

@@ -1,7 +1,6 @@
 """Draw the figures of the texts: from real tensors of real sentences, as SVG.
 
     python docs/figures.py            draw all of docs/figures/
-    python docs/figures.py --check    say whether they are as they would be drawn now
 
 The model is MiniLM (all-MiniLM-L6-v2), run by our BertModel; drawing.py has the pen. Shapes:
 L tokens, D hidden size, H heads, W = D / H.
@@ -9,10 +8,8 @@ L tokens, D hidden size, H heads, W = D / H.
 
 from __future__ import annotations
 
-import argparse
 import functools
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
@@ -21,13 +18,13 @@ import torch
 from torch import Tensor, nn
 
 from bert import BertModel
-from docs.drawing import Drawing, same, side_by_side, svg_of, write_svg
+from docs.drawing import Drawing, side_by_side, svg_of, write_svg
 from lessons.attention_maps import attention_maps, outputs_of
 from optimizer import AdamW
 from pretraining.masking import mask_tokens
 from tokenizer import BertTokenizer
+from training.cli.flags import OneLineParser
 from training.cli.scripts import run_script
-from training.files.errors import InputError
 from training.files.hub import OFFLINE_NAME
 
 FOLDER = Path(__file__).resolve().parent / "figures"
@@ -425,25 +422,13 @@ def course(d: Drawing) -> None:
 FIGURES = (model, embeddings, projections, attention, heads, add_norm, gelu)
 FIGURES += (adamw, pairs, pretraining, course)
 
-# ---------------------------------------------------------------------------------------------
-# The command line
 
-
-def main(arguments: Sequence[str] | None = None) -> None:
-    """Draw every figure, or check what is there."""
-    parser = argparse.ArgumentParser(description="Draw the figures of the texts.")
-    parser.add_argument("--check", action="store_true", help="write nothing, say what has changed")
-    check, changed = parser.parse_args(arguments).check, []
+def main() -> None:
+    """Draw every figure."""
+    OneLineParser(description="Draw the figures of the texts.").parse_args()
     for draw in FIGURES:
-        path, drawn = FOLDER / f"{draw.__name__}.svg", svg_of(draw)
-        if path.is_file() and same(path.read_text(encoding="utf-8"), drawn):
-            continue
-        changed.append(path.name)
-        if not check:
-            write_svg(path, drawn)
-    if check and changed:
-        raise InputError(f"{', '.join(changed)}: no longer as drawn; run python docs/figures.py")
-    print(f"{len(FIGURES)} figures, {len(changed)} of them new")
+        write_svg(FOLDER / f"{draw.__name__}.svg", svg_of(draw))
+    print(f"wrote {len(FIGURES)} figures into {FOLDER}")
 
 
 if __name__ == "__main__":

@@ -68,28 +68,6 @@ PANELS = (
 Scores = dict[int, list[float]]  # pieces read before → a score a seed
 
 
-def score_of(result: dict, key: str) -> float:
-    """Of the last epoch; a control has none."""
-    return (result.get("last") or result["metrics"])[key]
-
-
-def scores_of(found: Sequence[dict], name: str, key: str) -> Scores:
-    """The scores of the runs NAME-pieces-N, by N from few to many."""
-    scores: Scores = {}
-    for result in found:
-        begun = BEGUN.fullmatch(result["name"])
-        if begun and begun[1] == name:
-            scores.setdefault(int(begun[2]), []).append(score_of(result, key))
-    return dict(sorted(scores.items()))
-
-
-def control_of(found: Sequence[dict], name: str, key: str) -> float | None:
-    """The score of the control that reads what BERT reads; of NAME-control if nothing was cut."""
-    controls = {one["name"]: one for one in found if one["seed"] is None}
-    control = controls.get(f"{name}-control-cut") or controls.get(f"{name}-control")
-    return control and score_of(control, key)
-
-
 @dataclass(frozen=True)
 class Line:
     """What a panel shows of a number of labels."""
@@ -100,13 +78,35 @@ class Line:
     control: float | None
 
 
-def lines_of(found: Sequence[dict], panel: Panel) -> list[Line]:
-    """The lines of a panel of which there are results."""
-    return [
-        Line(label, colour, scores, control_of(found, name, panel.key))
-        for (label, name), colour in zip(panel.lines.items(), panel.colours, strict=True)
-        if (scores := scores_of(found, name, panel.key))
-    ]
+def score_of(result: dict, key: str) -> float:
+    """Of the last epoch; a control has none."""
+    return (result.get("last") or result["metrics"])[key]
+
+
+def line_of(runs: Sequence[dict], name: str, key: str, label: str, colour: str) -> Line:
+    """The scores of the runs NAME-pieces-N, by N from few to many, and of their control.
+
+    The control is the one that reads what BERT reads; NAME-control if nothing was cut.
+    """
+    scores: Scores = {}
+    for result in runs:
+        begun = BEGUN.fullmatch(result["name"])
+        if begun and begun[1] == name:
+            scores.setdefault(int(begun[2]), []).append(score_of(result, key))
+    controls = {result["name"]: result for result in runs if result["seed"] is None}
+    control = controls.get(f"{name}-control-cut") or controls.get(f"{name}-control")
+    return Line(label, colour, dict(sorted(scores.items())), control and score_of(control, key))
+
+
+def drawn_panels(runs: Sequence[dict]) -> list[tuple[Panel, list[Line]]]:
+    """The panels, and the lines of each, of which there are results."""
+    panels = []
+    for panel in PANELS:
+        named = zip(panel.lines.items(), panel.colours, strict=True)
+        lines = [line_of(runs, name, panel.key, label, colour) for (label, name), colour in named]
+        if lines := [line for line in lines if line.scores]:
+            panels.append((panel, lines))
+    return panels
 
 
 def interval(values: Sequence[float]) -> float:
@@ -117,17 +117,16 @@ def interval(values: Sequence[float]) -> float:
     return float(quantile * np.std(values, ddof=1) / math.sqrt(len(values)))
 
 
-def table(found: Sequence[dict]) -> str:
+def table(panels: Sequence[tuple[Panel, list[Line]]]) -> str:
     """Markdown: mean (standard deviation; seeds) of each line at each number of pieces."""
-    rows = [(panel, line) for panel in PANELS for line in lines_of(found, panel)]
+    rows = [(panel, line) for panel, lines in panels for line in lines]
     all_pieces = sorted({pieces for _, line in rows for pieces in line.scores})
-    heads = " | ".join(["control", *map(in_words, all_pieces)])
-    lines = [f"| | {heads} |", f"|---|{'--:|' * (len(all_pieces) + 1)}"]
-    for panel, line in rows:
-        cells = ["–" if line.control is None else f"{line.control:.3f}"]
-        cells += [mean_and_sd(line.scores.get(pieces, [])) for pieces in all_pieces]
-        lines.append(f"| {panel.title}, {line.label} | {' | '.join(cells)} |")
-    return "\n".join(lines)
+    cells = [
+        [f"{panel.title}, {line.label}", "–" if line.control is None else f"{line.control:.3f}"]
+        + [mean_and_sd(line.scores.get(pieces, [])) for pieces in all_pieces]
+        for panel, line in rows
+    ]
+    return results.markdown(["", "control", *map(in_words, all_pieces)], cells)
 
 
 def in_words(pieces: int) -> str:
@@ -195,19 +194,17 @@ class Axes:
 # The figures
 
 
-def scores_figure(d: Drawing, found: Sequence[dict]) -> None:
+def scores_figure(d: Drawing, panels: Sequence[tuple[Panel, list[Line]]]) -> None:
     """What pre-training buys.
 
     A panel a task: the number of word pieces that the model has read before, from 0, random
     weights, on a log scale, against the score after fine-tuning. A line is a number of labels, its
-    bars are 95 % intervals over seeds. Dashed lines are controls that have no BERT. The numbers are
-    in the table below.
+    bars are 95 % intervals over seeds. Dashed lines are controls that have no BERT.
     """
-    panels = [panel for panel in PANELS if lines_of(found, panel)]
-    shown = [n for panel in panels for line in lines_of(found, panel) for n in line.scores]
+    shown = [n for _, lines in panels for line in lines for n in line.scores]
     places = [(4 + 318 * (i % 2), 14 + 306 * (i // 2)) for i in range(len(panels) + 1)]
-    for panel, place in zip(panels, places[:-1], strict=True):
-        draw_panel(d, panel, found, shown, *place)
+    for (panel, lines), place in zip(panels, places[:-1], strict=True):
+        draw_panel(d, panel.title, lines, shown, *place)
     left, top = places[-1][0] + 22, places[-1][1]
     d.text(left, top + 20, "→ million word pieces", "start")
     d.text(left, top + 44, "that BERT has read before", "start")
@@ -221,14 +218,15 @@ def scores_figure(d: Drawing, found: Sequence[dict]) -> None:
     d.text(left + 60, top + 192, "TF-IDF, words' tags", "start")
 
 
-def draw_panel(d: Drawing, panel: Panel, found, shown: list[int], left: float, top: float) -> None:
+def draw_panel(
+    d: Drawing, title: str, lines: Sequence[Line], shown: list[int], left: float, top: float
+) -> None:
     """One task: its lines in their colours, whose names are above."""
-    lines = lines_of(found, panel)
     ends = [line.control for line in lines if line.control is not None]
     for line in lines:
         for values in line.scores.values():
             ends += [np.mean(values) - interval(values), np.mean(values) + interval(values)]
-    d.text(left + 22, top + 20, panel.title, "start bold")
+    d.text(left + 22, top + 20, title, "start bold")
     axes = Axes(d, (left + 56, top + 64, 246, 190), shown, ends)
     axes.frame()
     at = left + 22
@@ -278,8 +276,9 @@ def main() -> None:
     if not (of_models and long_run):
         command = "python research/experiments/run.py research/experiments/books/*.toml"
         raise InputError(f"no results yet; {command}")
-    print(table(of_models))
-    write_svg(args.out / "books-scores.svg", svg_of(scores_figure, of_models))
+    panels = drawn_panels(of_models)
+    print(table(panels))
+    write_svg(args.out / "books-scores.svg", svg_of(scores_figure, panels))
     write_svg(args.out / "books-loss.svg", svg_of(loss_figure, long_run[0]))
     print(f"wrote {args.out}/books-scores.svg and books-loss.svg")
 

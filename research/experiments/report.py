@@ -39,16 +39,14 @@ Seeds = tuple[int | None, ...]
 
 @dataclass(frozen=True)
 class Row:
-    """All seeds of one run."""
+    """All seeds of one run: seed → result, as results.jsonl has it."""
 
     name: str
-    seeds: Seeds
-    results: tuple[dict, ...]  # of each seed, as results.jsonl has them
-    epoch: str = "metrics"  # whose scores count, the best one's, or the "last" one's
+    by_seed: Mapping[int | None, dict]
 
-    def scores(self) -> dict[str, np.ndarray]:
-        """Each score that all seeds have: (S,)."""
-        scores = [result.get(self.epoch) or {} for result in self.results]
+    def scores(self, epoch: str = "metrics") -> dict[str, np.ndarray]:
+        """Each score that all seeds have, (S,): of the best epoch, or the "last" one."""
+        scores = [result.get(epoch) or {} for result in self.by_seed.values()]
         values = {
             task: np.array([seed[task] for seed in scores])
             for task in TASKS
@@ -56,25 +54,13 @@ class Row:
         }
         return values | ({"overall": overall(values)} if values.keys() == set(TASKS) else {})
 
-    def minutes(self) -> float:
-        """The mean over seeds."""
-        return float(np.mean([result["seconds"] for result in self.results])) / 60
 
-    def peak_mb(self) -> float | None:
-        """The largest of all; None if a run did not say."""
-        peaks = [result.get("peak_mb") for result in self.results]
-        return None if None in peaks else max(peaks)
-
-
-def rows_of(runs: Sequence[dict], epoch: str = "metrics") -> dict[str, Row]:
+def rows_of(runs: Sequence[dict]) -> dict[str, Row]:
     """Name → row, in the order of the results."""
     by_name: dict[str, dict[int | None, dict]] = {}
     for result in runs:
         by_name.setdefault(result["name"], {})[result["seed"]] = result
-    return {
-        name: Row(name, *zip(*sorted(by_seed.items()), strict=True), epoch)
-        for name, by_seed in by_name.items()
-    }
+    return {name: Row(name, dict(sorted(runs.items()))) for name, runs in by_name.items()}
 
 
 # ---------------------------------------------------------------------------------------------
@@ -83,21 +69,20 @@ def rows_of(runs: Sequence[dict], epoch: str = "metrics") -> dict[str, Row]:
 
 def seeds_compared(row: Row, baseline: Row) -> tuple[Seeds, Seeds]:
     """The seeds that both ran, in pairs; all of both where there are none."""
-    both = tuple(seed for seed in row.seeds if seed in baseline.seeds)
-    return (both, both) if both else (row.seeds, baseline.seeds)
+    both = tuple(seed for seed in row.by_seed if seed in baseline.by_seed)
+    return (both, both) if both else (tuple(row.by_seed), tuple(baseline.by_seed))
 
 
 def read_intervals() -> dict[tuple, dict[str, Interval]]:
     """(baseline, name, seeds of both) → score → interval."""
     kept = {}
-    for line in results.read_locked(INTERVALS).splitlines():
-        one = json.loads(line)
-        key = one["baseline"], one["name"], tuple(one["seeds"]), tuple(one["baseline_seeds"])
-        kept[key] = {score: tuple(interval) for score, interval in one["scores"].items()}
+    for line in map(json.loads, results.read_lines(INTERVALS)):
+        key = line["baseline"], line["name"], tuple(line["seeds"]), tuple(line["baseline_seeds"])
+        kept[key] = {score: tuple(interval) for score, interval in line["scores"].items()}
     return kept
 
 
-def interval_of(row: Row, baseline: Row, folder: str | None = None) -> dict[str, Interval]:
+def interval_of(row: Row, baseline: Row) -> dict[str, Interval]:
     """The intervals of a row: kept ones, or computed from the runs' folders and then kept.
 
     Empty if there are neither.
@@ -112,12 +97,12 @@ def interval_of(row: Row, baseline: Row, folder: str | None = None) -> dict[str,
     if missing:
         print(f"note: no predictions of {', '.join(missing)}; run.py --again", file=sys.stderr)
         return {}
-    files = results.dev_files({"data_dir": folder})
+    files = results.dev_files({})
     ours = predictions_of(row, seeds, files)
     theirs = predictions_of(baseline, baseline_seeds, files)
     gold = {task: results.gold(task, files[task])[1] for task in ours if task in theirs}
     computed = bootstrap.intervals(ours, theirs, gold, paired=seeds == baseline_seeds)
-    rounded = {score: [round(value, 5) for value in one] for score, one in computed.items()}
+    rounded = {score: [round(end, 5) for end in ends] for score, ends in computed.items()}
     keys = ("baseline", "name", "seeds", "baseline_seeds")
     results.append_line(INTERVALS, dict(zip(keys, key, strict=True)) | {"scores": rounded})
     return computed
@@ -131,65 +116,57 @@ def predictions_of(row: Row, seeds: Seeds, files: Mapping[str, Path]) -> dict[st
     """
     predictions: dict[str, list[np.ndarray]] = {}
     for seed in seeds:
-        result, name = row.results[row.seeds.index(seed)], results.run_name(row.name, seed)
-        check_data(name, result["data"], files)
-        folder = results.RUNS / name
-        for task in result["data"]:
-            predicted = results.dev_predictions(folder, task, files[task])
+        name, data = results.run_name(row.name, seed), row.by_seed[seed]["data"]
+        for task, digits in data.items():
+            if digits != results.fingerprints(files, [task])[task]:
+                raise InputError(
+                    f"{name} was measured on another {task} dev file than {files[task]} "
+                    f"(its sha256 begins {digits}); set $MINBERT_DATA"
+                )
+            predicted = results.dev_predictions(results.RUNS / name, task, files[task])
             predictions.setdefault(task, []).append(predicted)
     return {task: np.stack(values) for task, values in predictions.items()}
-
-
-def check_data(name: str, data: Mapping[str, str], files: Mapping[str, Path]) -> None:
-    """InputError if a run was measured on other dev files than those here."""
-    for task, digits in data.items():
-        if digits != results.fingerprints(dict(files), [task])[task]:
-            raise InputError(
-                f"{name} was measured on another {task} dev file than {files[task]} "
-                f"(its sha256 begins {digits}); give --data_dir"
-            )
 
 
 # ---------------------------------------------------------------------------------------------
 # Tables
 
 
-def score_table(rows: Sequence[Row]) -> str:
+def score_table(rows: Sequence[Row], epoch: str) -> str:
     """Markdown: each row's scores, mean (standard deviation) over seeds; minutes, peak memory."""
-    values = {row.name: row.scores() for row in rows}
-    shown = columns(values.values())
-    titles = " | ".join(TITLES.get(score, score) for score in shown)
-    lines = [f"| run | seeds | {titles} | min | MB |", f"|---|--:|{'--:|' * len(shown)}--:|--:|"]
+    values = {row.name: row.scores(epoch) for row in rows}
+    columns = [score for score in SCORES if any(score in scores for scores in values.values())]
+    table = []
     for row in rows:
-        found = values[row.name]
-        cells = [_mean_sd(found[score]) if score in found else "–" for score in shown]
-        peak = row.peak_mb()
-        cells += [f"{row.minutes():.1f}", "–" if peak is None else f"{peak:,.0f}"]
-        lines.append(f"| {row.name} | {len(row.seeds)} | {' | '.join(cells)} |")
-    return "\n".join(lines)
+        runs, scores = row.by_seed.values(), values[row.name]
+        peaks = [run.get("peak_mb") for run in runs]
+        table.append(
+            [row.name, len(runs)]
+            + [mean_and_sd(scores[score]) if score in scores else "–" for score in columns]
+            + [f"{np.mean([run['seconds'] for run in runs]) / 60:.1f}"]
+            + ["–" if None in peaks else f"{max(peaks):,.0f}"]
+        )
+    titles = (TITLES.get(score, score) for score in columns)
+    return results.markdown(["run", "seeds", *titles, "min", "MB"], table)
 
 
-def columns(rows: Sequence[Mapping[str, object]]) -> list[str]:
-    """The scores that any row has."""
-    return [score for score in SCORES if any(score in row for row in rows)]
-
-
-def _mean_sd(values: np.ndarray) -> str:
+def mean_and_sd(values: np.ndarray) -> str:
+    """A cell; a single seed has no standard deviation."""
     sd = f" ({values.std(ddof=1):.3f})" if len(values) > 1 else ""
     return f"{values.mean():.3f}{sd}"
 
 
-def difference_table(rows: Sequence[Row], folder: str | None = None) -> str:
+def difference_table(base: Row, others: Sequence[Row]) -> str:
     """Markdown: each row's differences to the first one, with intervals."""
-    base, *others = rows
-    found = {row.name: interval_of(row, base, folder) for row in others}
-    shown = columns([base.scores(), *found.values()])
-    titles = " | ".join(TITLES.get(score, score) for score in shown)
-    lines = [f"| against {base.name} | {titles} |", f"|---|{'---|' * len(shown)}"]
-    for name, intervals in found.items():
-        cells = [shown_interval(intervals.get(score)) for score in shown]
-        lines.append(f"| {name} | {' | '.join(cells)} |")
-    return "\n".join(lines)
+    intervals = {row.name: interval_of(row, base) for row in others}
+    known = [base.scores(), *intervals.values()]
+    columns = [score for score in SCORES if any(score in scores for scores in known)]
+    titles = (TITLES.get(score, score) for score in columns)
+    table = [
+        [name, *(shown_interval(of_row.get(score)) for score in columns)]
+        for name, of_row in intervals.items()
+    ]
+    return results.markdown([f"against {base.name}", *titles], table)
 
 
 def shown_interval(interval: Interval | None) -> str:
@@ -209,15 +186,13 @@ def get_args() -> argparse.Namespace:
     add = parser.add_argument
     add("names", nargs="*", metavar="NAME", help="rows in this order, the baseline first (all)")
     add("--last", action="store_true", help="scores of the last epoch instead of the best")
-    add("--data_dir", help="folder of the dev files measured on, for intervals that are not kept")
     return parser.parse_args()
 
 
 def main() -> None:
     """Print a table of scores, and one of differences if rows are named."""
     args = get_args()
-    runs = [result for result in results.load_results() if result["data"]]
-    rows = rows_of(runs, "last" if args.last else "metrics")
+    rows = rows_of([result for result in results.load_results() if result["data"]])
     missing = [name for name in args.names if name not in rows]
     if missing or not rows:
         there = ", ".join(rows) or "none"
@@ -226,9 +201,9 @@ def main() -> None:
             f"there are: {there}; python research/experiments/run.py TOML makes them"
         )
     ordered = [rows[name] for name in args.names or rows]
-    print("\n" + score_table(ordered))
+    print("\n" + score_table(ordered, "last" if args.last else "metrics"))
     if len(args.names) > 1 and not args.last:
-        print("\n" + difference_table(ordered, args.data_dir))
+        print("\n" + difference_table(ordered[0], ordered[1:]))
         print(
             "\nMean (standard deviation over seeds) on dev. Differences: 95 % interval of a paired"
             f" bootstrap, {bootstrap.RESAMPLES:,} resamples of examples and of the seeds that both"

@@ -15,26 +15,22 @@ import subprocess
 import sys
 import time
 import tomllib
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
-
-try:
-    import fcntl
-except ImportError:  # Windows
-    fcntl = None
+from filelock import FileLock
 
 from datasets import load_data, load_pairs
 from evaluation import COLUMNS
 from training.files.course_files import multitask_files
 from training.files.errors import InputError
 from training.files.predictions import read_predictions
-from training.files.writing import sha256_of
+from training.files.writing import atomic_write, sha256_of
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 FOLDER = ROOT / "research" / "experiments"
@@ -64,17 +60,17 @@ SCORES = (*TASKS, "dev_acc", "dev_f1", "mlm_loss", "mlm_acc", "nsp_acc")
 
 @dataclass(frozen=True)
 class Experiment:
-    """A TOML: what is run, with which flags, for which seeds."""
+    """A TOML: the table [run], and those of flags, of a search and of variants."""
 
     name: str
-    kind: str  # of SCRIPTS
-    script: str
-    seeds: tuple[int, ...]
-    members: tuple[str, ...]
-    models: tuple[str, ...]  # folders of weights: all is run once from each
-    flags: dict[str, Any]
-    search: dict[str, Any]
-    variants: dict[str, dict[str, Any]]  # further flags of runs that are compared with this one
+    kind: str = "train"  # of SCRIPTS
+    script: str = ""  # in place of the kind's
+    seeds: Sequence[int] = ()
+    members: Sequence[str] = ()  # of an ensemble: runs
+    models: Sequence[str] = ()  # folders of weights: all is run once from each
+    flags: dict[str, Any] = field(default_factory=dict)
+    search: dict[str, Any] = field(default_factory=dict)
+    variants: dict[str, dict[str, Any]] = field(default_factory=dict)  # further flags, by name
 
     def with_variants(self) -> list[Experiment]:
         """The run itself and, as NAME-VARIANT, its variants; with models NAME-MODEL of each."""
@@ -95,10 +91,22 @@ class Experiment:
         made_with = self.flags | ({"members": self.members} if self.kind == "ensemble" else {})
         return hashlib.sha256(json.dumps(made_with, sort_keys=True).encode()).hexdigest()[:8]
 
+    def fault(self) -> str:
+        """What is wrong with the TOML's values, or nothing."""
+        if self.kind not in SCRIPTS:
+            return f"kind {self.kind!r} is not one of {', '.join(SCRIPTS)}"
+        needed = "members" if self.kind == "ensemble" else "seeds"
+        if not getattr(self, needed):
+            return f"[run] has no {needed}, which a run of kind {self.kind} needs"
+        if any(type(seed) is not int or seed < 0 for seed in self.seeds):
+            return f"the seeds {self.seeds} are not integers from 0 on"
+        if not all(isinstance(flags, dict) for flags in self.variants.values()):
+            return "a variant is a table of flags, [variants.NAME]"
+        return ""
+
 
 def read_experiment(path: str | Path) -> Experiment:
-    """Read and check a TOML with the tables [run], [flags] and, if it has them, [search] and
-    [variants.NAME].
+    """Read and check a TOML.
 
     Raises:
         InputError: the file is missing or not a TOML, or a key is unknown or missing.
@@ -106,40 +114,14 @@ def read_experiment(path: str | Path) -> Experiment:
     path = Path(path)
     try:
         content = tomllib.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise InputError(
-            f"no file {path}; research/experiments/README.md lists the TOMLs"
-        ) from None
+        experiment = Experiment(**content.pop("run", {}), **content)
     except (tomllib.TOMLDecodeError, UnicodeDecodeError, OSError) as error:
-        raise InputError(f"{path} is not a TOML: {error}") from None
-    tables = {name: content.pop(name, {}) for name in ("flags", "search", "variants")}
-    run = content.pop("run", {})
-    defaults = {"kind": "train", "script": "", "seeds": [], "members": [], "models": []}
-    unknown = [*content, *(run.keys() - defaults.keys() - {"name"})]
-    if unknown:
-        names = ", ".join(sorted(unknown))
-        raise InputError(f"{path}: unknown {names}; see research/experiments/README.md")
-    run = defaults | run
-    check_run(path, run)
-    if not all(isinstance(flags, dict) for flags in tables["variants"].values()):
-        raise InputError(f"{path}: a variant is a table of flags, [variants.NAME]")
-    run["script"] = run["script"] or SCRIPTS[run["kind"]]
-    lists = {key: tuple(run[key]) for key in ("seeds", "members", "models")}
-    return Experiment(**(run | lists | tables))
-
-
-def check_run(path: Path, run: dict[str, Any]) -> None:
-    """Raise InputError if the table [run] lacks something or names something unknown."""
-    if not isinstance(run.get("name"), str) or not run["name"]:
-        raise InputError(f"{path}: [run] has no name")
-    if run["kind"] not in SCRIPTS:
-        raise InputError(f"{path}: kind {run['kind']!r} is not one of {', '.join(SCRIPTS)}")
-    wanted = "members" if run["kind"] == "ensemble" else "seeds"
-    if not run[wanted]:
-        raise InputError(f"{path}: [run] has no {wanted}, which a run of kind {run['kind']} needs")
-    for seed in run["seeds"]:
-        if type(seed) is not int or seed < 0:
-            raise InputError(f"{path}: the seed {seed!r} is not an integer from 0 on")
+        raise InputError(f"{path} is not a TOML ({error})") from None
+    except TypeError as error:  # a key that is not a field, or no name
+        raise InputError(f"{path}: {error}; see research/experiments/README.md") from None
+    if fault := experiment.fault():
+        raise InputError(f"{path}: {fault}")
+    return experiment
 
 
 def as_arguments(flags: dict[str, Any]) -> list[str]:
@@ -166,81 +148,55 @@ def run_name(name: str, seed: int | None) -> str:
 # Files with a JSON object on each line: results.jsonl, intervals.jsonl
 
 KEYS = {"name", "seed", "flags", "metrics", "seconds", "data"}
-REMEDY = "delete that line, and run.py takes it from the run's folder again if that is there"
+
+
+def read_lines(path: Path) -> list[str]:
+    """The lines of a file; none if there is no such file."""
+    text = path.read_text(encoding="utf-8") if path.is_file() else ""
+    return [line for line in text.split("\n") if line]
+
+
+def append_line(path: Path, value: dict) -> None:
+    """Add a line of JSON, whole or not at all, also while other processes add theirs."""
+    RUNS.mkdir(parents=True, exist_ok=True)
+    with FileLock(RUNS / ".lock"):
+        lines = [*read_lines(path), json.dumps(value, ensure_ascii=False)]
+        with atomic_write(path) as file:
+            file.writelines(f"{line}\n" for line in lines)
 
 
 def load_results() -> list[dict]:
-    """All results so far, in the order of the file; waits while another process adds one.
+    """All results so far, in the order of the file.
 
     Raises:
-        InputError: a line is not a result, was cut off, or repeats a run.
+        InputError: a line is not a result, or repeats a run.
     """
-    return parse_results(read_locked(RESULTS))
-
-
-def read_locked(path: Path) -> str:
-    """A file's text, read while nobody writes; empty if there is no such file."""
-    if not path.is_file():
-        return ""
-    with open(path, encoding="utf-8") as file:
-        _lock(file.fileno(), alone=False)
-        return file.read()
-
-
-def _lock(file: int, alone: bool) -> None:
-    """Wait for one's turn with an open file, until it is closed; not on Windows."""
-    if fcntl:
-        fcntl.flock(file, fcntl.LOCK_EX if alone else fcntl.LOCK_SH)
-
-
-def parse_results(text: str) -> list[dict]:
-    """The lines of results.jsonl, checked; see load_results."""
     results: dict[tuple, dict] = {}
-    for number, line in enumerate(text.split("\n")[: text.count("\n")], start=1):
+    for number, line in enumerate(read_lines(RESULTS), start=1):
         try:
             result = json.loads(line)
-            name, seed = result["name"], result["seed"]
-            if not KEYS <= result.keys():
+            key = result["name"], result["seed"]
+            if key in results or not result.keys() >= KEYS:
                 raise KeyError
         except (ValueError, KeyError, TypeError):
-            place = f"{RESULTS}, line {number}"
-            raise InputError(f"{place} is not a result: {line[:40]!r}; {REMEDY}") from None
-        if (name, seed) in results:
-            raise InputError(f"{RESULTS}, line {number} repeats {run_name(name, seed)}; {REMEDY}")
-        results[name, seed] = result
-    if text and not text.endswith("\n"):
-        raise InputError(f"{RESULTS}: the last line is cut off; {REMEDY}")
+            raise InputError(
+                f"{RESULTS}, line {number} is not a result, or that of a run with another line: "
+                f"{line[:40]!r}; delete it and run again"
+            ) from None
+        results[key] = result
     return list(results.values())
+
+
+def markdown(header: Sequence[object], rows: Iterable[Sequence[object]]) -> str:
+    """A table in Markdown."""
+    lines = [header, ["---"] * len(header), *rows]
+    return "\n".join(f"| {' | '.join(map(str, line))} |" for line in lines)
 
 
 def append_result(result: dict) -> None:
     """Add a line to results.jsonl, but never behind a broken one."""
     load_results()
     append_line(RESULTS, result)
-
-
-def append_line(path: Path, value: dict) -> None:
-    """Add a line of JSON, whole or not at all, also while other processes add theirs.
-
-    A disk that is full may cut a write short, which is then undone.
-    """
-    line = (json.dumps(value, ensure_ascii=False) + "\n").encode()
-    path.parent.mkdir(parents=True, exist_ok=True)
-    file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
-    try:
-        _lock(file, alone=True)
-        before = os.fstat(file).st_size
-        try:
-            if os.write(file, line) < len(line):
-                raise OSError(None, "the disk is full")
-            os.fsync(file)
-        except OSError as error:
-            os.ftruncate(file, before)
-            raise InputError(
-                f"cannot write {path}: {error.strerror}; free some space and run again"
-            ) from error
-    finally:
-        os.close(file)
 
 
 # ---------------------------------------------------------------------------------------------
@@ -271,7 +227,7 @@ def dev_predictions(folder: Path, task: str, path: Path) -> np.ndarray:
     return np.array([predictions[key] for key in ids], dtype=float)
 
 
-def fingerprints(files: dict[str, Path], tasks: Sequence[str]) -> dict[str, str]:
+def fingerprints(files: Mapping[str, Path], tasks: Sequence[str]) -> dict[str, str]:
     """The first 12 digits of each dev file's SHA-256: results compare on the same file only."""
     return {task: sha256_of(files[task])[:12] for task in tasks}
 
@@ -304,22 +260,29 @@ def call(command: Sequence[str], folder: Path = ROOT) -> tuple[int, bool]:
     return status, asked
 
 
-def train_command(experiment: Experiment, seed: int, folder: Path) -> list[str]:
-    """The command line of a training run that writes into ``folder``, and resumes what is there."""
-    kind = experiment.kind
+def command_of(experiment: Experiment, seed: int | None, folder: Path) -> list[str]:
+    """The command line of a run that writes into ``folder``, and resumes what is there."""
+    checkpoints = [str(RUNS / member / "model.pt") for member in experiment.members]
     where = {
         "train": ["--out_dir", str(folder), "--filepath", str(folder / "model.pt")],
         "classify": [],  # it writes into the current folder
-    }.get(kind, ["--out", str(folder)])
+        "ensemble": ["--out_dir", str(folder)],
+    }.get(experiment.kind, ["--out", str(folder)])
     return [
         sys.executable,
-        str(ROOT / experiment.script),
+        str(ROOT / (experiment.script or SCRIPTS[experiment.kind])),
+        *checkpoints,
         *as_arguments(experiment.flags),
-        *(["--fast"] if kind in FAST_KINDS else []),
-        *("--seed", str(seed)),
+        *(["--fast"] if experiment.kind in FAST_KINDS else []),
+        *([] if seed is None else ["--seed", str(seed)]),
         *where,
         *(["--resume"] if any(folder.glob("*.resume")) else []),
     ]
+
+
+def rounded_scores(row: dict[str, Any]) -> dict[str, float]:
+    """The scores that tables show, to five decimals."""
+    return {key: round(row[key], 5) for key in SCORES if key in row}
 
 
 METRICS = {

@@ -11,7 +11,6 @@ than it is, so run the winner again with other seeds before you believe it.
 
 from __future__ import annotations
 
-import argparse
 import json
 import sys
 import tempfile
@@ -28,56 +27,44 @@ from training.cli.scripts import run_script
 from training.files.errors import InputError, Stopped
 
 
-def check_ranges(experiment: Experiment) -> tuple[int, dict[str, dict]]:
-    """(number of trials, flag → range) of [search].
+def read_search(experiment: Experiment) -> tuple[int, dict[str, Any]]:
+    """(number of trials, flag → Optuna's distribution) of [search]; integers where both ends are.
 
     Raises:
         InputError: no such table, or a range is not a range.
     """
+    from optuna import distributions
+
     ranges = dict(experiment.search)
     trials = ranges.pop("trials", None)
     if type(trials) is not int or trials < 1 or not ranges:
         raise InputError(f"{experiment.name}: [search] needs trials = N and a range for some flag")
-    for flag, span in ranges.items():
-        keys = span.keys() if isinstance(span, dict) else set()
-        good = keys == {"choices"} and span["choices"]
-        if {"low", "high"} <= keys <= {"low", "high", "log"}:
-            good = 0 < span["low"] < span["high"] if span.get("log") else span["low"] < span["high"]
-        if not good:
-            raise InputError(
-                f"{experiment.name}: [search] {flag} is neither {{low = …, high = …}} (with "
-                f"log = true above 0) nor {{choices = […]}}"
-            )
+    try:
+        for flag, span in ranges.items():
+            kind = distributions.FloatDistribution
+            if "choices" in span:
+                kind = distributions.CategoricalDistribution
+            elif type(span["low"]) is type(span["high"]) is int:
+                kind = distributions.IntDistribution
+            ranges[flag] = kind(**span)
+    except (KeyError, TypeError, ValueError) as error:
+        raise InputError(
+            f"{experiment.name}: [search] {flag} is neither {{low = …, high = …}} (with "
+            f"log = true above 0) nor {{choices = […]}}: {error}"
+        ) from None
     return trials, ranges
 
 
-def suggest(trial: Any, ranges: dict[str, dict]) -> dict[str, Any]:
-    """Values of the searched flags for one trial; integers where both ends are."""
-    values = {}
-    for flag, span in ranges.items():
-        if "choices" in span:
-            values[flag] = trial.suggest_categorical(flag, span["choices"])
-        elif type(span["low"]) is int and type(span["high"]) is int:
-            values[flag] = trial.suggest_int(flag, **span)
-        else:
-            values[flag] = trial.suggest_float(flag, **span)
-    return values
-
-
-def try_once(trial: Any, experiment: Experiment, ranges: dict[str, dict]) -> float:
-    """Train with one set of values: the overall score on dev."""
-    import optuna
-
-    flags = experiment.flags | suggest(trial, ranges)
+def try_once(experiment: Experiment, values: dict[str, Any]) -> float | None:
+    """Train with one set of values: the overall score on dev, or None if the run failed."""
+    changed = replace(experiment, flags=experiment.flags | values)
     with tempfile.TemporaryDirectory() as folder:  # checkpoints of all trials would fill the disk
-        command = results.train_command(
-            replace(experiment, flags=flags), experiment.seeds[0], Path(folder)
-        )
-        status, asked = results.call(command)
-        if asked:
+        command = results.command_of(changed, experiment.seeds[0], Path(folder))
+        status, stop_asked = results.call(command)
+        if stop_asked:
             raise Stopped("stopped; the same command goes on with the next trial")
-        if status:  # such as a loss that is not finite; its one line stands above
-            raise optuna.TrialPruned
+        if status:  # such as a loss that is not finite; its one line is above
+            return None
         return float(results.read_metrics(Path(folder), "train")["metrics"]["overall"])
 
 
@@ -95,20 +82,18 @@ def open_study(experiment: Experiment) -> Any:
     )
     # With the same seed again, a search that goes on would propose its first values once more.
     study.sampler = optuna.samplers.TPESampler(seed=experiment.seeds[0] + len(study.trials))
-    described = json.dumps({"flags": experiment.flags, "search": _without_trials(experiment)})
+    ranges = {flag: span for flag, span in experiment.search.items() if flag != "trials"}
+    described = json.dumps({"flags": experiment.flags, "search": ranges})
     if study.user_attrs.get("described", described) != described:
         raise InputError(f"{path} is of other flags or ranges; delete it, or give another name")
     study.set_user_attr("described", described)
     return study
 
 
-def _without_trials(experiment: Experiment) -> dict[str, Any]:
-    return {flag: span for flag, span in experiment.search.items() if flag != "trials"}
-
-
-def _line(trial: Any) -> str:
-    score = "failed" if trial.value is None else f"{trial.value:.4f}"
-    return f"  {score}  {' '.join(results.as_arguments(trial.params))}"
+def show(score: float | None, values: dict[str, Any]) -> None:
+    """Print a trial."""
+    shown = "failed" if score is None else f"{score:.4f}"
+    print(f"  {shown}  {' '.join(results.as_arguments(values))}", flush=True)
 
 
 def main() -> None:
@@ -117,7 +102,7 @@ def main() -> None:
         prog="research/experiments/search.py", description="Search on dev with Optuna."
     )
     parser.add_argument("experiment", metavar="TOML")
-    args: argparse.Namespace = parser.parse_args()
+    args = parser.parse_args()
     try:
         import optuna
     except ImportError:
@@ -125,23 +110,21 @@ def main() -> None:
     experiment = results.read_experiment(args.experiment)
     if experiment.kind != "train":
         raise InputError(f"{args.experiment}: only a run of kind train can be searched")
-    trials, ranges = check_ranges(experiment)
+    trials, ranges = read_search(experiment)
     optuna.logging.set_verbosity(optuna.logging.ERROR)  # the lines below say what it would
-    study = open_study(experiment)
-    over = (optuna.trial.TrialState.COMPLETE, optuna.trial.TrialState.PRUNED)
-    done = len(study.get_trials(deepcopy=False, states=over))
-    if done < trials:
-        study.optimize(
-            lambda trial: try_once(trial, experiment, ranges),
-            n_trials=trials - done,
-            callbacks=[lambda _, trial: print(_line(trial), flush=True)],
-        )
-    complete = study.get_trials(states=(optuna.trial.TrialState.COMPLETE,))
+    study, states = open_study(experiment), optuna.trial.TrialState
+    over = study.get_trials(deepcopy=False, states=(states.COMPLETE, states.PRUNED))
+    for _ in range(len(over), trials):
+        trial = study.ask(ranges)
+        score = try_once(experiment, trial.params)
+        study.tell(trial, score, states.PRUNED if score is None else states.COMPLETE)
+        show(score, trial.params)
+    complete = study.get_trials(states=(states.COMPLETE,))
     if not complete:
         raise InputError(f"none of {trials} trials finished; the lines above say why")
     print(f"\nthe best of {len(complete)} trials, overall on dev:")
     for trial in sorted(complete, key=lambda trial: -trial.value)[:5]:
-        print(_line(trial))
+        show(trial.value, trial.params)
 
 
 if __name__ == "__main__":

@@ -68,31 +68,28 @@ def seeds_needed(deviation: float, difference: float = 0.01) -> int | None:
 
 def spread_table(named: Runs) -> str:
     """Markdown: how the last epoch's accuracy spreads, and what the best of n would be."""
-    best = " | ".join(f"best of {n}" for n in TRIES)
-    lines = [
-        f"| run | seeds | mean (sd) | lowest | highest | seeds for ±1 % | {best} |",
-        f"|---|{'---|' * (5 + len(TRIES))}",
-    ]
+    table = []
     for name, runs in named.items():
         scores = np.array([run["dev_acc"] for run in runs])  # (S,)
-        cells = [str(len(scores)), f"{scores.mean():.3f}", f"{scores.min():.3f}"]
-        cells += [f"{scores.max():.3f}", "–"]
+        mean, needed = f"{scores.mean():.3f}", "–"
         if len(scores) > 1:
             deviation = scores.std(ddof=1)
-            cells[1] += f" ({deviation:.3f})"
-            cells[-1] = str(seeds_needed(deviation) or f"> {MOST_SEEDS}")
-        tries = [n for n in TRIES if n <= len(scores)]  # more would only repeat the highest
-        cells += [f"{expected_best(scores, n):.3f}" for n in tries]
-        cells += ["–"] * (len(TRIES) - len(tries))
-        lines.append(f"| {name} | {' | '.join(cells)} |")
-    return "\n".join(lines)
+            mean += f" ({deviation:.3f})"
+            needed = seeds_needed(deviation) or f"> {MOST_SEEDS}"
+        best = [  # of more than were run, it would only repeat the highest
+            f"{expected_best(scores, n):.3f}" if n <= len(scores) else "–" for n in TRIES
+        ]
+        ends = f"{scores.min():.3f}", f"{scores.max():.3f}"
+        table.append([name, len(scores), mean, *ends, needed, *best])
+    header = ["run", "seeds", "mean (sd)", "lowest", "highest", "seeds for ±1 %"]
+    return results.markdown([*header, *(f"best of {n}" for n in TRIES)], table)
 
 
 def difference_table(named: Runs) -> str:
     """Markdown: what each row has more than the first, seed by seed, with a 95 % t-interval."""
     (first, base), *others = named.items()
     known = {run["seed"]: run["dev_acc"] for run in base}
-    lines = [f"| against {first} | seeds | dev accuracy |", "|---|---|---|"]
+    table = []
     for name, runs in others:
         pairs = [(run["dev_acc"], known[run["seed"]]) for run in runs if run["seed"] in known]
         cell = "–"
@@ -100,8 +97,8 @@ def difference_table(named: Runs) -> str:
             interval = ttest_rel(*np.transpose(pairs)).confidence_interval(0.95)
             mean = np.subtract(*np.transpose(pairs)).mean()
             cell = f"{mean:+.3f} [{interval.low:+.3f}, {interval.high:+.3f}]"
-        lines.append(f"| {name} | {len(pairs)} | {cell} |")
-    return "\n".join(lines)
+        table.append([name, len(pairs), cell])
+    return results.markdown([f"against {first}", "seeds", "dev accuracy"], table)
 
 
 def main() -> None:

@@ -15,16 +15,20 @@ def write_control(place: Path, name: str, kind: str, flags: str) -> Path:
     return path
 
 
-def test_the_control_of_sentences(place, run_script_here):
-    for split, first in (("train", 0), ("dev", 50)):
-        words = (("dull", 0), ("bright", 1), ("is n't bright", 0), ("is n't dull", 1))
+def write_films(place: Path, text: str, labels: dict[str, int]) -> str:
+    """Files to train on and for dev, and the flags that name them: sentences of a word each."""
+    for split in ("train", "dev"):
         rows = [
-            f"{i}\t{split}-{i}\ta film that {text} , {first + i}\t{label}"
-            for i, (text, label) in enumerate(words * 6)
+            f"{i}\t{split}-{i}\t{text.format(word)} {split}{i}\t{label}"
+            for i, (word, label) in enumerate([*labels.items()] * 6)
         ]
         (place / f"{split}.csv").write_text("\n".join(["\tid\tsentence\tsentiment", *rows]) + "\n")
-    flags = f'train = "{place}/train.csv"\ndev = "{place}/dev.csv"'
-    toml = write_control(place, "films", "classify", flags)
+    return f'train = "{place}/train.csv"\ndev = "{place}/dev.csv"'
+
+
+def test_the_control_of_sentences(place, run_script_here):
+    labels = {"dull": 0, "bright": 1, "is n't bright": 0, "is n't dull": 1}
+    toml = write_control(place, "films", "classify", write_films(place, "a film that {} ,", labels))
     done = succeeded(run_script_here(controls, toml))
     assert "films-control: dev_acc 1.000" in done.out  # pairs of words tell "n't bright"
     (line,) = results.load_results()
@@ -35,20 +39,14 @@ def test_the_control_of_sentences(place, run_script_here):
 
 
 def test_a_control_that_reads_no_more_than_a_model(place, run_script_here):
-    """The word that tells stands behind the model's last position: the whole texts show it."""
+    """The word that tells is behind the model's last position: the whole texts show it."""
     model = save_tiny_model(place / "model", max_position_embeddings=16)
-    far = "a word " * 4
-    for split in ("train", "dev"):
-        rows = [f"{i}\t{split}-{i}\t{far}{'good' if i % 2 else 'bad'}\t{i % 2}" for i in range(8)]
-        (place / f"{split}.csv").write_text("\n".join(["\tid\tsentence\tsentiment", *rows]) + "\n")
-    flags = f'train = "{place}/train.csv"\ndev = "{place}/dev.csv"'
+    flags = write_films(place, "a word a word a word a word a word a word a word a word {}",
+                        {"good": 1, "bad": 0})  # fmt: skip
     toml = write_control(place, "films", "classify", flags)
     assert "dev_acc 1.000" in succeeded(run_script_here(controls, toml)).out
     done = succeeded(run_script_here(controls, toml, "--model", model))
     assert "films-control-cut: dev_acc 0.500" in done.out
-    toml = write_control(place, "sim", "train", 'tasks = "sts"')
-    refused = run_script_here(controls, toml, "--model", model)
-    assert_refused(refused, "sim: only controls of sentences take a --model", code=1)
 
 
 def test_the_control_of_pairs(place, run_script_here, tmp_path, monkeypatch):
@@ -62,8 +60,12 @@ def test_the_control_of_pairs(place, run_script_here, tmp_path, monkeypatch):
     succeeded(run_script_here(controls, write_control(place, "sim", "train", 'tasks = "sts"')))
     (line,) = results.load_results()
     assert 0.9 < line["metrics"]["sts"] < 1  # 1 and 0 at the ends, something between
-    refused = run_script_here(controls, write_control(place, "sst", "train", 'tasks = "sst"'))
-    assert_refused(refused, "sst: there are controls of sentences, sts and NER only", code=1)
+    for name, tasks, flags, message in (
+        ("sst", "sst", (), "sst: there are controls of sentences, sts and NER only"),
+        ("cut", "sts", ("--model", "x"), "cut: only controls of sentences take a --model"),
+    ):
+        toml = write_control(place, name, "train", f'tasks = "{tasks}"')
+        assert_refused(run_script_here(controls, toml, *flags), message, code=1)
 
 
 def test_the_control_of_ner(place, run_script_here):

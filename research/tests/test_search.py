@@ -9,6 +9,8 @@ from support import assert_refused, succeeded
 from research.experiments import results, search
 from training.files.errors import InputError
 
+pytest.importorskip("optuna", reason="Optuna is an extra: requirements-search.txt")
+
 
 def search_toml(place: Path, trials: int, low: str = "0.0") -> Path:
     ranges = f"[search]\ntrials = {trials}\nlr = {{ low = {low}, high = 1.0 }}\n"
@@ -16,12 +18,6 @@ def search_toml(place: Path, trials: int, low: str = "0.0") -> Path:
     return write_toml(place, "tuned", more=more, seeds="[7]")
 
 
-@pytest.fixture
-def _optuna():
-    pytest.importorskip("optuna", reason="Optuna is an extra: requirements-search.txt")
-
-
-@pytest.mark.usefixtures("_optuna")
 def test_a_search_goes_on_where_it_stopped(place, run_script_here):
     succeeded(run_script_here(search, search_toml(place, 2)))
     assert len(calls(place)) == 2
@@ -41,7 +37,6 @@ def test_a_search_goes_on_where_it_stopped(place, run_script_here):
     assert_refused(result, "is of other flags or ranges; delete it", code=1)
 
 
-@pytest.mark.usefixtures("_optuna")
 def test_an_interrupted_search_goes_on(place, run_script_here, monkeypatch):
     call, stops = results.call, [False, True]
 
@@ -56,7 +51,6 @@ def test_an_interrupted_search_goes_on(place, run_script_here, monkeypatch):
     assert len(calls(place)) == 4  # one that was done, one that was stopped, and two more
 
 
-@pytest.mark.usefixtures("_optuna")
 def test_trials_that_fail_count_as_tried(place, run_script_here):
     ranges = "[search]\ntrials = 2\nlr = { choices = [13.0] }\n"
     result = run_script_here(search, write_toml(place, "tuned", more=ranges))
@@ -75,6 +69,6 @@ def test_trials_that_fail_count_as_tried(place, run_script_here):
     ],
 )
 def test_faulty_ranges(place, ranges):
-    one = results.read_experiment(write_toml(place, "a", more=ranges))
+    experiment = results.read_experiment(write_toml(place, "a", more=ranges))
     with pytest.raises(InputError, match=r"a: \[search\]"):
-        search.check_ranges(one)
+        search.read_search(experiment)
