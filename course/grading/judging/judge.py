@@ -20,6 +20,7 @@ from checks.graded_tasks import GradedTask
 from checks.part1 import adamw_cases, adamw_mistakes, compare, references, runners
 from checks.part2 import tasks as part2_tasks
 from course.grading.judging.hidden import Hidden, runs_of
+from course.grading.sandbox.protocol import LACKING
 
 PUBLIC = "public"
 INIT = "classifier.init"
@@ -47,13 +48,6 @@ CAN_BE_FORGED = {
     INIT: "sizes and flags of layers are read in the process of the student's code",
     "multitask.init": "which parameters train, and which layers there are, is read in the process "
     "of the student's code; that BERT and the layers count is seen in 2.2 to 2.5",
-}
-LACKING = {  # statuses that the sandbox gives, in words for the student
-    "timeout": "it did not end within the time limit, and was stopped",
-    "memory": "it needed more memory than the limit",
-    "crashed": "the program ended before it gave an answer",
-    "missing": "the file was not handed in",
-    "invalid answer": "what it gave back cannot be read",
 }
 
 

@@ -18,7 +18,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from course.grading.sandbox import system_calls
+from course.grading.sandbox import confine
 from course.grading.sandbox.confine import MIB, Limits
 
 ENVIRONMENT = {"PATH": "/usr/bin:/bin", "LANG": "C.UTF-8", "OMP_NUM_THREADS": "1", "HOME": "/tmp"}
@@ -195,7 +195,7 @@ KINDS = {kind.name: kind for kind in (Bubblewrap, Podman)}
 
 def problems(isolation: Isolation) -> list[str]:
     """Why foreign code cannot be graded on this machine, each reason with the remedy."""
-    return [*isolation.problems(), *system_calls.problems()]
+    return [*isolation.problems(), *confine.problems()]
 
 
 def stop(process: subprocess.Popen) -> None:
@@ -224,10 +224,10 @@ def python_folders() -> Iterator[Path]:
 
 
 def layers(isolation: Isolation) -> list[str]:
-    """What is around a program, by name; the program itself adds what it gives up."""
+    """What is around a program and what it gives up, by name: without one of them nothing runs."""
     names = ["fresh interpreter", "no inherited descriptors or environment", "limits"]
     if os.geteuid() == 0:
         names.append("own user")
     if isinstance(isolation, Bubblewrap):
         names.append(f"{isolation.name}: own files, processes, network")
-    return names
+    return [*names, "filters of system calls"]

@@ -27,6 +27,10 @@ from checks.part1.references import CLASSIFIER_DROPOUT, in_dtype
 from checks.part2 import calls, models
 
 DTYPES = {"float64": torch.float64, "float32": torch.float32}
+CASE_FAILS = (  # a step that fails in one case: the others are run still
+    ArithmeticError, AttributeError, LookupError, NameError, RuntimeError, TypeError, ValueError,
+    adamw_cases.CheckFailed,
+)  # fmt: skip
 HEAD = {nn.Linear: "classifier", nn.Dropout: "dropout"}  # names for what __init__ does not make
 
 
@@ -49,13 +53,8 @@ def spare_compiler() -> None:
     Their methods are wrapped so that it never compiles them, and the first call of one loads it for
     that. A torch that keeps the unwrapped ones elsewhere is as slow as before, nothing else.
     """
-    for method in (
-        Optimizer.add_param_group,
-        Optimizer.load_state_dict,
-        Optimizer.state_dict,
-        Optimizer.zero_grad,
-    ):
-        inner = method.__wrapped__
+    for name in ("add_param_group", "load_state_dict", "state_dict", "zero_grad"):
+        inner = getattr(Optimizer, name).__wrapped__
         inner.__dynamo_disable = inner
 
 
@@ -75,7 +74,6 @@ def part_1(tensors: dict[str, Tensor], task_id: str, runs: list[list]) -> dict[s
             for key, tensor in tensors.items()
             if key.startswith(f"{inputs}/")
         }
-        outputs: dict[str, Any] = {}
         others = {key: value for key, value in options.items() if key != "mended"}
         mended = mended_classifier() if "mended" in options else contextlib.nullcontext()
         try:
@@ -85,17 +83,19 @@ def part_1(tensors: dict[str, Tensor], task_id: str, runs: list[list]) -> dict[s
         except MemoryError:
             raise
         except (Exception, SystemExit) as error:
-            finding = describe(error)
-            outputs = {"error": finding.text, "error kind": finding.kind}
-            outputs |= {"error slight": "yes"} if finding.slight else {}
-            outputs |= {} if imported(task_id) else {"error at import": "yes"}
+            outputs = error_outputs(error, task_id)
         results |= {f"{name}|{output}": value for output, value in outputs.items()}
     return results
 
 
-def imported(task_id: str) -> bool:
-    """Whether a task's file could be imported; Python forgets one that could not."""
-    return Path(graded_task(task_id).file).stem in sys.modules
+def error_outputs(error: BaseException, task_id: str) -> dict[str, str]:
+    """An exception in words, and whether a task's file could be imported, as outputs."""
+    finding = describe(error)
+    outputs = {"error": finding.text, "error kind": finding.kind}
+    outputs |= {"error slight": "yes"} if finding.slight else {}
+    # Python forgets a module that could not be imported
+    imported = Path(graded_task(task_id).file).stem in sys.modules
+    return outputs if imported else outputs | {"error at import": "yes"}
 
 
 @contextlib.contextmanager
@@ -146,12 +146,7 @@ def layers_in(
 
 
 def optimizer(_: dict[str, Tensor], cases: list[dict[str, Any]], seed: int) -> dict[str, Any]:
-    """Task 1.5 on prescribed gradients: trajectories by the cases' names.
-
-    Args:
-        cases: as JSON holds them.
-        seed: of the gradients.
-    """
+    """Task 1.5 on prescribed gradients: trajectories by the cases' names."""
     try:
         opt_class = importlib.import_module("optimizer").AdamW
         if not adamw_checks.is_started(opt_class):
@@ -159,16 +154,7 @@ def optimizer(_: dict[str, Tensor], cases: list[dict[str, Any]], seed: int) -> d
         results: dict[str, Any] = {}
         for fields in cases:
             case = case_from(fields)
-            with contextlib.suppress(
-                ArithmeticError,
-                AttributeError,
-                LookupError,
-                NameError,
-                RuntimeError,
-                TypeError,
-                ValueError,
-                adamw_cases.CheckFailed,
-            ):
+            with contextlib.suppress(*CASE_FAILS):
                 trajectory = adamw_cases.run_case(opt_class, case, seed=seed)
                 results[f"hidden|{case.name}"] = torch.from_numpy(trajectory)
         outputs = adamw_mistakes.outputs_of(opt_class)
@@ -177,8 +163,8 @@ def optimizer(_: dict[str, Tensor], cases: list[dict[str, Any]], seed: int) -> d
     except MemoryError:
         raise
     except (Exception, SystemExit) as error:
-        results = {"hidden|error": describe(error).text, "hidden|error kind": "error"}
-        return results | ({} if imported("optimizer.step") else {"hidden|error at import": "yes"})
+        outputs = error_outputs(error, "optimizer.step")
+        return {f"hidden|{name}": value for name, value in outputs.items()}
 
 
 def case_from(fields: dict[str, Any]) -> adamw_cases.Case:
