@@ -42,7 +42,7 @@ from tqdm import tqdm
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))  # Python puts the folder of the script there
 
-from course import handout, table
+from course import table
 from course.grading import points
 from course.grading.intake import intake, lists
 from course.grading.judging import canaries, extra, predictions, similarity
@@ -176,14 +176,14 @@ def grade(context: GradingContext, submission: Submission, gold: dict) -> dict[s
     if submission.refused:
         return result | {"status": "refused", "why": submission.refused}
     try:
-        verdicts, layers = grade_tasks(context, submission)
+        verdicts = grade_tasks(context, submission)
         tasks = [
             task_result(entry, verdicts[entry.id], context.settings) for entry in context.tasks
         ]
         allowed = packages.allowed_by(context.settings)
         flags = [text for entry in context.tasks for text in verdicts[entry.id].flags]
         result |= {
-            "layers": layers,
+            "layers": isolation.layers(context.isolation),
             "tasks": tasks,
             "extra": extra.award(submission, context.settings),
             "flags": [*library_calls(submission, allowed), *flags],
@@ -323,16 +323,10 @@ def report(
     results = results_of(args.out, taken)
     good = [result for result in results if result["status"] != STAFF_ERROR]
     bad = [(result["student"], result["why"]) for result in results if result not in good]
-    solved = (
-        (False,) if context.part == 1 else (False, True)
-    )  # whether part 1 was handed out solved
-    known = similarity.known_code(
-        [handout.build(ROOT, "2", with_solution).files for with_solution in solved]
-    )
 
     def more() -> Iterator[tuple[str, str, str]]:
         """Sections of the staff's page, made when all feedback is written."""
-        alike, why = similarity.compared(taken, known)
+        alike, why = similarity.compared(taken, context.part)
         similarity.write(args.out, alike)
         yield similarity.section(alike, why)
 

@@ -21,6 +21,7 @@ from checks.part1 import adamw_cases, adamw_mistakes, runners
 from checks.part1.references import TINY
 from course.answers import VARIANTS, installed_source, put, read
 from course.grading.intake import parse
+from course.grading.sandbox.runs import make_cases
 from optimizer import AdamW
 
 LAYER = "bert.layer"
@@ -180,38 +181,9 @@ def solve(
 # The optimizer
 
 
-def make_cases(seed: int) -> list[adamw_cases.Case]:
-    """The public cases with other hyper-parameters; their shapes and events stay.
-
-    They do not depend on torch's default type, which another thread may be changing.
-    """
-    generator = torch.Generator().manual_seed(seed)
-
-    def near(value: float, by: float = 0.3) -> float:
-        chance = torch.rand((), generator=generator, dtype=torch.float64).item()
-        return value * (1 + by * (2 * chance - 1))
-
-    change: dict[str, Callable[[Any], Any]] = {
-        "lr": near,
-        "weight_decay": near,
-        "eps": near,
-        "betas": lambda betas: tuple(1 - near(1 - beta) for beta in betas),
-    }
-    cases = []
-    for case in adamw_cases.CASES:
-        groups = tuple(
-            adamw_cases.Group(
-                group.shapes,
-                {k: change[k](v) if k in change else v for k, v in group.settings.items()},
-            )
-            for group in case.groups
-        )
-        cases.append(adamw_cases.Case(**{**vars(case), "groups": groups}))
-    return cases
-
-
-def trajectories(cases: list[adamw_cases.Case], seed: int) -> dict[str, dict[str, Tensor]]:
+def trajectories(seed: int) -> dict[str, dict[str, Tensor]]:
     """Of each order of weight decay: the right trajectories by the cases' names."""
+    cases = make_cases(seed)
     with installed_source("optimizer.py", decay_before()) as module:
         orders = {"after": AdamW, "before": module.AdamW}
         by_order = {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
@@ -17,7 +17,7 @@ from course.grading.sandbox.context import GradingContext
 from course.grading.sandbox.worker import HEAD, MOST_NUMBERS, MOST_TEXT, Frame, frame, read_frame
 
 # What the program in the sandbox loads once for all tasks: always, and what scripts import
-IMPORTS = ("course.grading.sandbox.runs", "utils", "base_bert")
+IMPORTS = ("utils", "base_bert")
 IMPORTS_OF_SCRIPTS = (
     "tokenizer",
     "datasets",
@@ -30,6 +30,7 @@ SCRIPTS = {"classifier.py", "multitask_classifier.py"}
 OPTIMIZER = "optimizer.step"  # the one task without gradients of its own
 NUMBERS = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 NUMBERS += (torch.bool, torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64)
+Job = dict[str, Any]
 LACKING = {  # statuses without an answer, in words for the student
     "timeout": "it did not end within the time limit, and was stopped",
     "memory": "it needed more memory than the limit",
@@ -47,8 +48,13 @@ class Reply:
     outputs: Mapping[str, Any] = field(default_factory=dict)
 
 
+def job(name: str, run: str, arguments: Mapping[str, Any], files: Mapping[str, str]) -> Job:
+    """What the sandbox does for a task: a function of runs.py, with a student's files there."""
+    return {"name": name, "run": run, "arguments": arguments, "files": files}
+
+
 def ask(
-    context: GradingContext, jobs: list[dict], tensors: Mapping[str, Tensor]
+    context: GradingContext, jobs: Sequence[Job], tensors: Mapping[str, Tensor]
 ) -> dict[str, Reply]:
     """The reply to each job by its name; after one that takes a sandbox down, the rest in another.
 
@@ -73,15 +79,16 @@ def ask(
     return replies
 
 
-def run_worker(context: GradingContext, jobs: list[dict], data: bytes) -> sandbox.Ended:
+def run_worker(context: GradingContext, jobs: Sequence[Job], data: bytes) -> sandbox.Ended:
     """Send jobs to the program in a new sandbox."""
-    longest = max(job["seconds"] for job in jobs)
-    limits = replace(context.limits, quiet_s=context.limits.quiet_s + longest)
+    limits = replace(context.limits, quiet_s=context.limits.quiet_s + context.seconds)
     # what the program does before its tasks pays where several of them need it
     scripts = any(SCRIPTS & job["files"].keys() for job in jobs)
     request = {
         "limits": asdict(limits),
         "jobs": jobs,
+        "seconds": context.seconds,
+        "folders": [str(path) for path in (context.stage / "solution",) if path.is_dir()],
         "imports": [*IMPORTS, *IMPORTS_OF_SCRIPTS * scripts],
         "gradients": any(job["name"] != OPTIMIZER for job in jobs),
         "hidden": packages.hidden(packages.allowed_by(context.settings)),

@@ -11,6 +11,7 @@ import contextlib
 import importlib
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -145,15 +146,40 @@ def layers_in(
     ]
 
 
-def optimizer(_: dict[str, Tensor], cases: list[dict[str, Any]], seed: int) -> dict[str, Any]:
+def make_cases(seed: int) -> list[adamw_cases.Case]:
+    """The optimizer's public cases with other hyper-parameters; their shapes and events stay.
+
+    They do not depend on torch's default type, which another thread may be changing.
+    """
+    generator = torch.Generator().manual_seed(seed)
+
+    def near(value: float) -> float:
+        chance = torch.rand((), generator=generator, dtype=torch.float64).item()
+        return value * (1 + 0.3 * (2 * chance - 1))
+
+    def changed(name: str, value: Any) -> Any:
+        if name == "betas":
+            return tuple(1 - near(1 - beta) for beta in value)
+        return near(value) if name in ("lr", "weight_decay", "eps") else value
+
+    cases = []
+    for case in adamw_cases.CASES:
+        groups = [
+            replace(group, settings={name: changed(name, v) for name, v in group.settings.items()})
+            for group in case.groups
+        ]
+        cases.append(replace(case, groups=tuple(groups)))
+    return cases
+
+
+def optimizer(_: dict[str, Tensor], seed: int) -> dict[str, Any]:
     """Task 1.5 on prescribed gradients: trajectories by the cases' names."""
     try:
         opt_class = importlib.import_module("optimizer").AdamW
         if not adamw_checks.is_started(opt_class):
             return {"hidden|error": "", "hidden|error kind": "not started"}
         results: dict[str, Any] = {}
-        for fields in cases:
-            case = case_from(fields)
+        for case in make_cases(seed):
             with contextlib.suppress(*CASE_FAILS):
                 trajectory = adamw_cases.run_case(opt_class, case, seed=seed)
                 results[f"hidden|{case.name}"] = torch.from_numpy(trajectory)
@@ -165,19 +191,6 @@ def optimizer(_: dict[str, Tensor], cases: list[dict[str, Any]], seed: int) -> d
     except (Exception, SystemExit) as error:
         outputs = error_outputs(error, "optimizer.step")
         return {f"hidden|{name}": value for name, value in outputs.items()}
-
-
-def case_from(fields: dict[str, Any]) -> adamw_cases.Case:
-    """A case from JSON."""
-    groups = tuple(
-        adamw_cases.Group(
-            tuple(map(tuple, group["shapes"])),
-            {k: tuple(v) if k == "betas" else v for k, v in group["settings"].items()},
-        )
-        for group in fields["groups"]
-    )
-    missing = tuple(map(tuple, fields["missing"]))
-    return adamw_cases.Case(**{**fields, "groups": groups, "missing": missing})
 
 
 def part_2(

@@ -28,6 +28,7 @@ import time
 from pathlib import Path
 from typing import Any, BinaryIO
 
+RUNS = "course.grading.sandbox.runs"
 HEAD = struct.Struct("<II")
 PR_SET_PDEATHSIG, PR_SET_DUMPABLE = 1, 4
 MOST_NUMBERS = 1_000_000  # in one output
@@ -80,8 +81,7 @@ def main() -> None:
     limits = Limits(**request["limits"])
     for name in request["imports"]:  # before the fork, once for all tasks
         importlib.import_module(name)
-    runs = importlib.import_module("course.grading.sandbox.runs")
-    runs.warm_up(gradients=request["gradients"])
+    importlib.import_module(RUNS).warm_up(gradients=request["gradients"])
     libc = ctypes.CDLL(None)
     libc.prctl(PR_SET_DUMPABLE, 0, 0, 0, 0)  # children cannot look into this process
     libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)  # a change of user has taken it away
@@ -90,7 +90,8 @@ def main() -> None:
     answers.flush()
     tensors = load(data)
     for number, job in enumerate(request["jobs"]):
-        job |= {"hidden": request["hidden"], "memory": limits.total_mib * MIB}
+        common = {name: request[name] for name in ("hidden", "seconds", "folders")}
+        job |= common | {"memory": limits.total_mib * MIB}
         header, content = in_child(f"job-{number}", job, tensors, save, answers.fileno())
         answers.write(frame(header | {"job": job["name"]}, content))
         answers.flush()
@@ -194,9 +195,8 @@ def work(place: Path, job: dict, tensors: dict, save: Any) -> Frame:
     os.chdir(code)
     sys.path[:0] = [str(code), *job["folders"]]
     hide(job["hidden"], code)
-    module, _, name = job["run"].partition(":")
     try:
-        outputs = getattr(importlib.import_module(module), name)(tensors, **job["arguments"])
+        outputs = getattr(sys.modules[RUNS], job["run"])(tensors, **job["arguments"])
     except MemoryError:
         return {"status": "memory"}, b""
     return encode(outputs, save)
