@@ -24,7 +24,6 @@ from course.grading.judging.submission import grade_tasks, task_result
 from course.grading.judging.types import Submission
 from course.grading.sandbox import isolation, protocol
 from course.grading.sandbox.context import open_context
-from course.grading.sandbox.runs import make_cases
 from research.benchmarks.grader import (
     GOLD,
     ask_here,
@@ -431,10 +430,20 @@ def rows_of(context, task_id: str, files: dict[str, str]) -> dict[str, float]:
 
 
 FACTOR = {"padding": 2, "dropout": 4, "inputs": 2}
+ATTENTION = """
+given = BertSelfAttention.attention
+
+def attention(self, key, query, value, attention_mask):
+    batch, heads, length, width = value.shape
+    merged = value.transpose(1, 2).reshape(batch, length, heads * width)
+    return {}
+
+BertSelfAttention.attention = attention
+"""
 
 
 @pytest.mark.parametrize(
-    ("name", "rows"),
+    ("answer", "rows"),
     [
         ("bert.attention/no_scale", FACTOR),
         ("bert.attention/no_mask", {"dropout": 4, "inputs": 2}),
@@ -442,40 +451,21 @@ FACTOR = {"padding": 2, "dropout": 4, "inputs": 2}
         ("bert.attention/value_not_used", {}),
         ("bert.add_norm/residual_twice", {"dropout": 2, "inputs": 1}),
         ("bert.layer/relu", {"padding": 1.5, "dropout": 3, "inputs": 1.5}),
+        ("3 * given(self, key, query, value, attention_mask)", FACTOR),
+        ("given(self, key, query, value, attention_mask) / 7", FACTOR),
+        ("merged * 0 + 1", {}),
+        ("self.dropout(merged)", {}),
+        ("self.dropout(torch.zeros_like(merged) + key.sum() * 0 + query.sum() * 0)", {}),
+        ("torch.full_like(merged, torch.nan)", {}),
     ],
 )
-def test_what_one_known_mistake_leaves_right_counts(context, name, rows):
-    answer = read(MISTAKES, name)
-    files = solution() | {answer.task.file: put(answer)}
-    assert rows_of(context, answer.task.id, files) == rows
-
-
-ATTENTION = """
-given = BertSelfAttention.attention
-
-def attention(self, key, query, value, attention_mask):
-    batch, heads, length, width = value.shape
-    merged = value.transpose(1, 2).reshape(batch, length, heads * width)
-    {}
-
-BertSelfAttention.attention = attention
-"""
-
-
-@pytest.mark.parametrize(
-    ("line", "rows"),
-    [
-        ("return 3 * given(self, key, query, value, attention_mask)", FACTOR),
-        ("return given(self, key, query, value, attention_mask) / 7", FACTOR),
-        ("return merged * 0 + 1", {}),
-        ("return self.dropout(merged)", {}),
-        ("return self.dropout(torch.zeros_like(merged) + key.sum() * 0 + query.sum() * 0)", {}),
-        ("return torch.full_like(merged, torch.nan)", {}),
-    ],
-)
-def test_only_a_wrong_factor_leaves_the_other_rows_right(context, line, rows):
-    source = solution()["bert.py"] + ATTENTION.format(line)
-    assert rows_of(context, "bert.attention", solution() | {"bert.py": source}) == rows
+def test_rows_of_a_known_mistake_or_a_wrong_factor_count(context, answer, rows):
+    files, task_id = solution(), answer.partition("/")[0]
+    if "(" in answer or "*" in answer:
+        files["bert.py"], task_id = files["bert.py"] + ATTENTION.format(answer), "bert.attention"
+    else:
+        files["bert.py"] = put(read(MISTAKES, answer))
+    assert rows_of(context, task_id, files) == rows
 
 
 @needs_sandbox
@@ -517,13 +507,3 @@ def test_values_that_no_known_mistake_computes_earn_nothing(context):
     for kind in ("padding", "dropout"):
         for odd in (made[f"{kind}/context"] + 0.01, "a text"):
             assert kind not in rows(made | {f"{kind}/context": odd})
-
-
-def test_hidden_cases_do_not_depend_on_what_other_threads_do():
-    """One thread computes in float64 while another one makes the optimizer's cases."""
-    before = make_cases(11)
-    torch.set_default_dtype(torch.float64)
-    try:
-        assert make_cases(11) == before
-    finally:
-        torch.set_default_dtype(torch.float32)

@@ -176,7 +176,7 @@ def right_in(gold: Gold, wrong: Sequence[int]) -> dict:
     values = gold.labels.copy()
     values[list(wrong)] = (values[list(wrong)] + 1) % (gold.classes or 2)
     entry = {"data": gold.data, "split": "test", "predicted": predictions.packed(values, gold)}
-    return entry | {"option": "finetune", **predictions.measure(values, b"", gold)}
+    return entry | {"option": "finetune", **predictions.measure(values, gold)}
 
 
 def with_wrong(student: str, gold: Gold, wrong: Sequence[int]) -> dict:
@@ -206,7 +206,7 @@ def test_the_resampled_metrics_are_those_of_the_rows_drawn():
         public = gold.labels[gold.public]
         found = ranking.resampled(values[:, gold.public], public, gold.classes)  # (1, R)
         assert found.shape == (1, predictions.RESAMPLES)
-        exact = predictions.measure(values[0], b"", gold)["public"]
+        exact = predictions.measure(values[0], gold)["public"]
         assert found.mean() == pytest.approx(exact, abs=0.02)
     whole = {name: labels(name, 60) for name in ("sst", "para", "sts")}
     entries = {f"{name}-test": right_in(gold, range(5)) for name, gold in whole.items()}
