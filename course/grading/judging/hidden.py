@@ -19,6 +19,7 @@ from checks.fixed_dropout import FixedDropout, default_dtype
 from checks.graded_tasks import GradedTask
 from checks.part1 import adamw_cases, adamw_mistakes, runners
 from checks.part1.references import TINY
+from checks.part1.stand_ins import STAND_INS
 from course.answers import VARIANTS, installed_source, put, read
 from course.grading.intake import parse
 from course.grading.sandbox.runs import make_cases
@@ -34,11 +35,6 @@ class Hidden:
 
     inputs: dict[str, Tensor]
     expected: dict[str, Tensor]
-
-    @property
-    def references(self) -> dict[str, Tensor]:
-        """Both, as compare.compare wants them."""
-        return self.inputs | self.expected
 
 
 SIZES = ("num_attention_heads", "hidden_size", "intermediate_size")
@@ -115,26 +111,13 @@ def make_inputs(seed: int, stand_ins: bool) -> dict[str, Tensor]:
         for name, value in values.items()
     }
     if stand_ins:
-        tensors |= stand_in_tensors(noise, shape, head_shape, (batch, length, wide))
+        kinds = [f"{kind}/{n}" for kind in ("values", "dropout") for n in STAND_INS]
+        kinds += [f"replay/{n}" for n in ("normed input", "normed output", "result input")]
+        shapes = dict.fromkeys(kinds, shape)
+        shapes |= {f"replay/attended {name}": head_shape for name in ("key", "query", "value")}
+        shapes["replay/result output"] = (batch, length, wide)
+        tensors |= {f"{LAYER}/{name}": noise(*size) for name, size in shapes.items()}
     return tensors
-
-
-def stand_in_tensors(
-    noise: Callable[..., Tensor],
-    shape: tuple[int, ...],
-    head_shape: tuple[int, ...],
-    wide_shape: tuple[int, ...],
-) -> dict[str, Tensor]:
-    """What takes the place of attention and add_norm in bert.layer: (B, L, D), (B, H, L, W)."""
-    shapes = {
-        f"{kind}/{name}": shape
-        for kind in ("values", "dropout")
-        for name in ("attended", "normed", "result")
-    }
-    shapes |= {f"replay/attended {name}": head_shape for name in ("key", "query", "value")}
-    shapes |= {f"replay/{n}": shape for n in ("normed input", "normed output", "result input")}
-    shapes["replay/result output"] = wide_shape
-    return {f"{LAYER}/{name}": noise(*size) for name, size in shapes.items()}
 
 
 @cache
@@ -149,21 +132,17 @@ def solution_model() -> torch.nn.Module:
 def make(seed: int) -> dict[str, Hidden]:
     """The sets "alone" and "together" of one seed."""
     sets = {}
-    for name, stand_ins, shift in ((ALONE, True, 0), (TOGETHER, False, 1)):
-        inputs = make_inputs(2 * seed + shift, stand_ins)
-        tasks = [LAYER] if stand_ins else [t for t in runners.RUNS if t != runners.WHOLE]
+    for shift, name in enumerate((ALONE, TOGETHER)):
+        inputs = make_inputs(2 * seed + shift, stand_ins=name == ALONE)
+        tasks = [LAYER] if name == ALONE else [t for t in runners.RUNS if t != runners.WHOLE]
         expected: dict[str, Tensor] = {}
         for task_id in tasks:
-            options = {"alone": stand_ins} if task_id == LAYER else {}
+            options = {"alone": name == ALONE} if task_id == LAYER else {}
             outputs = solve(task_id, inputs, options)
-            expected |= {f"{task_id}/{key}": value for key, value in outputs.items()}
             if task_id == "bert.attention":
-                keys_first = solve(task_id, inputs, options, axis=-2)
-                expected |= {
-                    f"{task_id}/{key} (keys first)": value
-                    for key, value in keys_first.items()
-                    if key.startswith("dropout")
-                }
+                keys_first = solve(task_id, inputs, options, axis=-2).items()
+                outputs |= {f"{k} (keys first)": t for k, t in keys_first if k[:7] == "dropout"}
+            expected |= {f"{task_id}/{key}": value for key, value in outputs.items()}
         sets[name] = Hidden(inputs, expected)
     return sets
 

@@ -8,6 +8,7 @@ The limits of each process, and of the memory of all of them, are set and watche
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import os
 import subprocess
 import tempfile
@@ -60,6 +61,7 @@ def run(
         )  # files, not pipes: nobody has to read on, or waits for who holds an end
         given.write(request)
         given.seek(0)
+        fcntl.lockf(given, fcntl.LOCK_EX)  # until this process ends, which worker.py looks for
         process = subprocess.Popen(
             wrapped,
             stdin=given,

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import fcntl
 import importlib
 import importlib.machinery
 import json
@@ -30,7 +31,7 @@ from typing import Any, BinaryIO
 
 RUNS = "course.grading.sandbox.runs"
 HEAD = struct.Struct("<II")
-PR_SET_PDEATHSIG, PR_SET_DUMPABLE = 1, 4
+PR_SET_DUMPABLE = 4
 MOST_NUMBERS = 1_000_000  # in one output
 MOST_TEXT = 2**20  # bytes that an answer's JSON may have
 Frame = tuple[dict, bytes]  # the JSON text's table, safetensors bytes
@@ -74,7 +75,7 @@ def main() -> None:
     from course.grading.sandbox.confine import MIB, Limits, confine
 
     request, data = read_frame(sys.stdin.buffer)
-    answers = os.fdopen(os.dup(1), "wb")
+    asked, answers = os.dup(0), os.fdopen(os.dup(1), "wb")
     nothing = os.open(os.devnull, os.O_RDWR)
     for number in (0, 1):
         os.dup2(nothing, number)  # what foreign code prints is not an answer
@@ -82,9 +83,7 @@ def main() -> None:
     for name in request["imports"]:  # before the fork, once for all tasks
         importlib.import_module(name)
     importlib.import_module(RUNS).warm_up(gradients=request["gradients"])
-    libc = ctypes.CDLL(None)
-    libc.prctl(PR_SET_DUMPABLE, 0, 0, 0, 0)  # children cannot look into this process
-    libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)  # a change of user has taken it away
+    ctypes.CDLL(None).prctl(PR_SET_DUMPABLE, 0, 0, 0, 0)  # children cannot look into this process
     confine(limits)
     answers.write(frame({"ready": True}))
     answers.flush()
@@ -92,16 +91,16 @@ def main() -> None:
     for number, job in enumerate(request["jobs"]):
         common = {name: request[name] for name in ("hidden", "seconds", "folders")}
         job |= common | {"memory": limits.total_mib * MIB}
-        header, content = in_child(f"job-{number}", job, tensors, save, answers.fileno())
+        header, content = in_child(f"job-{number}", job, tensors, save, (asked, answers.fileno()))
         answers.write(frame(header | {"job": job["name"]}, content))
         answers.flush()
 
 
-def in_child(name: str, job: dict, tensors: dict, save: Any, answers: int) -> Frame:
+def in_child(name: str, job: dict, tensors: dict, save: Any, grader: tuple[int, int]) -> Frame:
     """Run one job in a forked child; what it left: (status and message, safetensors bytes).
 
     Args:
-        answers: the descriptor that leads to the grader.
+        grader: the descriptors of the grader's files, its request and the answers.
     """
     place = Path(os.environ.get("TMPDIR", "/tmp")) / name
     place.mkdir()
@@ -112,14 +111,15 @@ def in_child(name: str, job: dict, tensors: dict, save: Any, answers: int) -> Fr
         status = 1
         try:
             os.setsid()
-            os.close(answers)
+            for number in grader:
+                os.close(number)
             os.nice(10)  # the grader and whatever else runs here go first
             header, content = work(place, job, tensors, save)
             result.write_bytes(frame(header, content))
             status = 0
         finally:
             os._exit(status)
-    stopped = watch(child, deadline, job["memory"])
+    stopped = watch(child, deadline, job["memory"], grader[0])
     end_all()
     header, content = left_behind(result) or ({"status": "crashed"}, b"")
     for path in place.parent.iterdir():  # what is left counts against the folder's size
@@ -130,8 +130,14 @@ def in_child(name: str, job: dict, tensors: dict, save: Any, answers: int) -> Fr
     return ({"status": stopped}, b"") if stopped else (header, content)
 
 
-def watch(child: int, deadline: float, most_memory: int) -> str:
-    """Wait for the child; why it had to be stopped: "timeout", "memory", or "" if it ended."""
+def watch(child: int, deadline: float, most_memory: int, asked: int) -> str:
+    """Wait for the child; why it had to be stopped: "timeout", "memory", or "" if it ended.
+
+    Where the grader is gone, this process leaves at once. The kernel then ends the whole namespace.
+
+    Args:
+        asked: the descriptor of the request, a file that the grader has locked as long as it lives.
+    """
     looked = time.monotonic()
     while (now := time.monotonic()) < deadline:
         ended, status = os.waitpid(child, os.WNOHANG)
@@ -140,6 +146,9 @@ def watch(child: int, deadline: float, most_memory: int) -> str:
             return "timeout" if out_of_time else ""
         if now - looked > 0.2:
             looked = now
+            with contextlib.suppress(OSError):
+                fcntl.lockf(asked, fcntl.LOCK_SH | fcntl.LOCK_NB)
+                os._exit(1)
             if memory() > most_memory:
                 return "memory"
         time.sleep(0.005)
@@ -194,7 +203,9 @@ def work(place: Path, job: dict, tensors: dict, save: Any) -> Frame:
     code.mkdir(exist_ok=True)
     os.chdir(code)
     sys.path[:0] = [str(code), *job["folders"]]
-    hide(job["hidden"], code)
+    finder = sys.meta_path.index(importlib.machinery.PathFinder)
+    sys.meta_path[finder] = OnlyAllowed(job["hidden"], code)  # for what is not loaded yet
+    importlib.invalidate_caches()
     try:
         outputs = getattr(sys.modules[RUNS], job["run"])(tensors, **job["arguments"])
     except MemoryError:
@@ -220,13 +231,6 @@ class OnlyAllowed(importlib.machinery.PathFinder):
         if path is None and name in self.hidden:
             path = [self.code]
         return super().find_spec(name, path, target)
-
-
-def hide(hidden: list[str], code: Path) -> None:
-    """Have modules not found that are not loaded yet."""
-    place = sys.meta_path.index(importlib.machinery.PathFinder)
-    sys.meta_path[place] = OnlyAllowed(hidden, code)
-    importlib.invalidate_caches()
 
 
 def encode(outputs: dict[str, Any], save: Any) -> Frame:
