@@ -7,7 +7,6 @@ made.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -15,15 +14,18 @@ from typing import Any
 import torch
 from torch import Tensor
 
+import bert
 from checks.fixed_dropout import FixedDropout, default_dtype
 from checks.graded_tasks import GradedTask
 from checks.part1 import adamw_cases, adamw_mistakes, runners
 from checks.part1.references import TINY
 from checks.part1.stand_ins import STAND_INS
+from config import BertConfig
 from course.answers import VARIANTS, installed_source, put, read
 from course.grading.intake import parse
 from course.grading.sandbox.runs import make_cases
 from optimizer import AdamW
+from utils import get_extended_attention_mask
 
 LAYER = "bert.layer"
 ALONE, TOGETHER = "alone", "together"  # bert.layer with stand-ins for what it calls, and all else
@@ -35,23 +37,6 @@ class Hidden:
 
     inputs: dict[str, Tensor]
     expected: dict[str, Tensor]
-
-
-SIZES = ("num_attention_heads", "hidden_size", "intermediate_size")
-
-
-def additive_mask(real: Tensor) -> Tensor:
-    """(B, L), True for tokens → (B, 1, 1, L) float64: 0 for tokens, very negative for padding."""
-    mask = torch.zeros(real.shape, dtype=torch.float64)
-    return mask.masked_fill(~real, torch.finfo(torch.float64).min)[:, None, None, :]
-
-
-def random_weights(noise: Callable[..., Tensor]) -> dict[str, Tensor]:
-    """Weights of the tiny model, those of LayerNorm around 1."""
-    return {
-        f"weights/{name}": 0.3 * noise(*weight.shape) + name.endswith("norm.weight")
-        for name, weight in sorted(solution_model().named_parameters())
-    }
 
 
 def make_inputs(seed: int, stand_ins: bool) -> dict[str, Tensor]:
@@ -68,14 +53,14 @@ def make_inputs(seed: int, stand_ins: bool) -> dict[str, Tensor]:
     def number(low: int, high: int) -> int:
         return int(torch.randint(low, high, (), generator=generator))
 
-    heads, width, wide = (TINY[name] for name in SIZES)
+    heads, width, wide = TINY["num_attention_heads"], TINY["hidden_size"], TINY["intermediate_size"]
     lengths = torch.tensor([number(5, 11), number(3, 6), 2])
     batch, length, labels = len(lengths), int(lengths.max()), number(3, 9)
     real = torch.arange(length) < lengths[:, None]  # (B, L)
-    mask = additive_mask(real)
+    mask = get_extended_attention_mask(real, torch.float64)
     ids = torch.randint(5, TINY["vocab_size"], real.shape, generator=generator) * real
     head_shape, shape = (batch, heads, length, width // heads), (batch, length, width)
-    tensors = random_weights(noise)
+    tensors = {n: 0.3 * noise(*size) + n.endswith("norm.weight") for n, size in weight_shapes()}
     tensors |= {"weights/head.weight": noise(labels, width), "weights/head.bias": noise(labels)}
     put = {
         "bert.attention": {
@@ -111,22 +96,27 @@ def make_inputs(seed: int, stand_ins: bool) -> dict[str, Tensor]:
         for name, value in values.items()
     }
     if stand_ins:
-        kinds = [f"{kind}/{n}" for kind in ("values", "dropout") for n in STAND_INS]
-        kinds += [f"replay/{n}" for n in ("normed input", "normed output", "result input")]
-        shapes = dict.fromkeys(kinds, shape)
-        shapes |= {f"replay/attended {name}": head_shape for name in ("key", "query", "value")}
-        shapes["replay/result output"] = (batch, length, wide)
+        shapes = stand_in_shapes(shape, head_shape, (batch, length, wide))
         tensors |= {f"{LAYER}/{name}": noise(*size) for name, size in shapes.items()}
     return tensors
 
 
-@cache
-def solution_model() -> torch.nn.Module:
-    """Our tiny BertModel; of it only names and shapes count here."""
-    import bert
-    from config import BertConfig
+Shape = tuple[int, ...]
 
-    return bert.BertModel(BertConfig(**TINY))
+
+def stand_in_shapes(shape: Shape, head_shape: Shape, wide_shape: Shape) -> dict[str, Shape]:
+    """What takes the place of attention and add_norm in bert.layer: (B, L, D), (B, H, L, W)."""
+    shapes = {f"{kind}/{name}": shape for kind in ("values", "dropout") for name in STAND_INS}
+    shapes |= {f"replay/attended {name}": head_shape for name in ("key", "query", "value")}
+    shapes |= {f"replay/{n}": shape for n in ("normed input", "normed output", "result input")}
+    return shapes | {"replay/result output": wide_shape}
+
+
+@cache
+def weight_shapes() -> list[tuple[str, Shape]]:
+    """Names and shapes of the tiny BertModel's weights."""
+    model = bert.BertModel(BertConfig(**TINY))
+    return sorted((f"weights/{name}", tuple(w.shape)) for name, w in model.named_parameters())
 
 
 def make(seed: int) -> dict[str, Hidden]:

@@ -161,7 +161,8 @@ def verdict(entry: GradedTask, findings: Findings) -> judge.Verdict:
     made = without_flags(entry, findings)
     names = (entry.id, f"{entry.id}{REPAIRED}")
     flags = dict.fromkeys(text for name in names for text in findings.flags.get(name, ()))
-    return replace(made, flags=[f"Task {entry.number}: {text}" for text in flags])
+    made.flags = [f"Task {entry.number}: {text}" for text in flags]
+    return made
 
 
 def without_flags(entry: GradedTask, findings: Findings) -> judge.Verdict:
@@ -172,9 +173,8 @@ def without_flags(entry: GradedTask, findings: Findings) -> judge.Verdict:
         task_findings = [part2_tasks.with_source(entry, finding) for finding in findings.of(again)]
         if lost_rows(task_findings) <= {*KINDS[entry.id]}:
             judged_again = judged(entry, task_findings, [AGAIN])
-            init_is_wrong = bool(part2_tasks.faults(INIT, findings.of))
-            if faulty(task_findings) and init_is_wrong:  # it may come from there
-                messages = [finding.text for finding in findings.conclude(entry)]
+            if faulty(task_findings) and part2_tasks.faults(INIT, findings.of):
+                messages = [f.text for f in findings.conclude(entry)]  # it may come from there
                 return judge.Verdict("waits", judged_again.rows, messages)
             return judged_again
     if answer.status != "ran":
@@ -195,10 +195,8 @@ def judged(entry: GradedTask, findings: list[Finding], messages: list[str]) -> j
     if not wrong:
         return judge.Verdict("right", dict.fromkeys(rows, True), [*messages, *hints[:2]])
     status = wrong[0].kind
-    if status == "not started":
-        return judge.nothing(entry, status)
-    if status == "waits":
-        return judge.nothing(entry, status, f"waits {wrong[0].text}")
+    if status in ("not started", "waits"):
+        return judge.nothing(entry, status, f"waits {wrong[0].text}" if status == "waits" else "")
     kinds = lost_rows(wrong)
     right = {row: kinds <= {*rows} - {row} for row in rows}
     mistakes = {f.name: mistake_in(entry, f) for f in wrong if f.name}
