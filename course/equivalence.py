@@ -20,6 +20,7 @@ from checks.graded_tasks import GradedTask
 from checks.part1 import adamw_cases, references, runners
 from course.answers import installed_source
 from course.grading.judging import hidden
+from course.grading.sandbox.runs import make_cases
 
 SEEDS = (101, 102, 103)
 # What is compared: seed, type, axis of dropout
@@ -134,8 +135,7 @@ def optimizes(source: str) -> bool:
 @functools.cache
 def trajectories(seed: int) -> tuple[list[adamw_cases.Case], dict[str, dict[str, Tensor]]]:
     """Cases of a seed, and of each order of weight decay what is right."""
-    cases = hidden.make_cases(seed)
-    return cases, hidden.trajectories(cases, seed)
+    return make_cases(seed), hidden.trajectories(seed)
 
 
 def walks(opt_class: type) -> bool:

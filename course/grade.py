@@ -31,18 +31,18 @@ import signal
 import sys
 import time
 import traceback
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from tqdm import tqdm
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))  # Python puts the folder of the script there
 
-from course import handout, table
+from course import table
 from course.grading import points
 from course.grading.intake import intake, lists
 from course.grading.judging import canaries, extra, predictions, similarity
@@ -62,18 +62,10 @@ STAFF_ERROR = "staff error"
 
 def grader_digest() -> str:
     """Of all that decides a grade: results of another grader, table or settings are not reused."""
-    files = [
-        *(ROOT / "course").rglob("*.py"),
-        *(ROOT / "course").rglob("*.txt"),
-        *(ROOT / "course").glob("*.toml"),
-        *ROOT.glob("*.py"),
-        *(ROOT / "training").rglob("*.py"),
-        *(ROOT / "checks").rglob("*.py"),
-        *(ROOT / "checks").glob("*.toml"),
-    ]
-    files += [ROOT / "sanity_check.data", ROOT / "optimizer_test.npy"]
+    patterns = ["*.py", "course/**/*.py", "course/**/*.txt", "course/*.toml", "training/**/*.py"]
+    patterns += ["checks/**/*.py", "checks/*.toml", "sanity_check.data", "optimizer_test.npy"]
     digest = hashlib.sha256()
-    for path in sorted(files):
+    for path in sorted(path for pattern in patterns for path in ROOT.glob(pattern)):
         digest.update(str(path.relative_to(ROOT)).encode() + b"\0" + path.read_bytes())
     return digest.hexdigest()[:16]
 
@@ -176,14 +168,14 @@ def grade(context: GradingContext, submission: Submission, gold: dict) -> dict[s
     if submission.refused:
         return result | {"status": "refused", "why": submission.refused}
     try:
-        verdicts, layers = grade_tasks(context, submission)
+        verdicts = grade_tasks(context, submission)
         tasks = [
             task_result(entry, verdicts[entry.id], context.settings) for entry in context.tasks
         ]
         allowed = packages.allowed_by(context.settings)
         flags = [text for entry in context.tasks for text in verdicts[entry.id].flags]
         result |= {
-            "layers": layers,
+            "layers": isolation.layers(context.isolation),
             "tasks": tasks,
             "extra": extra.award(submission, context.settings),
             "flags": [*library_calls(submission, allowed), *flags],
@@ -219,17 +211,6 @@ def outline(context: GradingContext, submission: Submission) -> dict[str, Any]:
 # The batch
 
 
-class Batch(NamedTuple):
-    """What is the same for all submissions."""
-
-    context: GradingContext
-    gold: dict
-    grader: str  # its digest
-    results: Path
-    only: str | None  # the one to be graded again
-    later: Collection[str]  # of these a later hand-in was graded before
-
-
 def earlier(path: Path, grader: str, submission: Submission) -> dict[str, Any] | None:
     """A result that is there, of the same submission, grader and settings; no staff error."""
     try:
@@ -240,16 +221,28 @@ def earlier(path: Path, grader: str, submission: Submission) -> dict[str, Any] |
     return result if same and result.get("status") != STAFF_ERROR else None
 
 
-def grade_one(batch: Batch, student: str, path: Path) -> tuple[Submission, str]:
+def grade_one(
+    context: GradingContext,
+    gold: dict,
+    args: argparse.Namespace,
+    grader: str,
+    is_older: bool,
+    student: str,
+    path: Path,
+) -> tuple[Submission, str]:
     """Grade a submission unless it has a result, which is written at once.
+
+    Args:
+        grader: its digest.
+        is_older: a later hand-in was graded before.
 
     Returns:
         its code, and a line about it; "": nothing was done.
     """
-    context, start = batch.context, time.monotonic()
+    start = time.monotonic()
     if sandbox.STOP.is_set():
         raise KeyboardInterrupt
-    target = batch.results / f"{student}.json"
+    target = args.out / "results" / f"{student}.json"
     try:
         submission = intake.take(student, path, context.part)
     except Exception as error:  # this machine cannot read it: the others go on
@@ -259,14 +252,14 @@ def grade_one(batch: Batch, student: str, path: Path) -> tuple[Submission, str]:
         return submission, f"{student}: {STAFF_ERROR}"
     code = {name: text for name, text in submission.files.items() if name.endswith(".py")}
     kept = replace(submission, files=code)  # the rest of 300 submissions would fill the memory
-    if batch.only not in (None, student):
+    if args.only not in (None, student):
         return kept, ""
-    if student in batch.later and not batch.only and target.is_file():
+    if is_older and not args.only and target.is_file():
         return kept, f"{student}: older than what was graded before, which counts; --only grades it"
-    if not batch.only and earlier(target, batch.grader, submission):
+    if not args.only and earlier(target, grader, submission):
         return kept, ""
-    result = grade(context, submission, batch.gold)
-    write_json(target, result | {"grader": batch.grader})
+    result = grade(context, submission, gold)
+    write_json(target, result | {"grader": grader})
     outcome = f"{result['points']:g} points" if result["status"] == "graded" else result["status"]
     return kept, f"{student}: {outcome} ({time.monotonic() - start:.1f} s)"
 
@@ -283,16 +276,18 @@ def grade_all(
     Args:
         times: when each student's submission was handed in, by the file's time.
     """
-    results = args.out / "results"
-    results.mkdir(exist_ok=True)
-    later = leaderboard.graded_later(args.out, times)
-    batch = Batch(context, gold, grader_digest(), results, args.only, later)
+    (args.out / "results").mkdir(exist_ok=True)
+    later, digest = leaderboard.graded_later(args.out, times), grader_digest()
     taken = []
+
+    def one(pair: tuple[str, Path]) -> tuple[Submission, str]:
+        return grade_one(context, gold, args, digest, pair[0] in later, *pair)
+
     with (
         ThreadPoolExecutor(args.j) as pool,
         tqdm(total=len(submissions), desc="graded", disable=None) as bar,
     ):
-        for submission, line in pool.map(lambda pair: grade_one(batch, *pair), submissions):
+        for submission, line in pool.map(one, submissions):
             taken.append(submission)
             bar.update()
             if line:
@@ -323,20 +318,11 @@ def report(
     results = results_of(args.out, taken)
     good = [result for result in results if result["status"] != STAFF_ERROR]
     bad = [(result["student"], result["why"]) for result in results if result not in good]
-    solved = (
-        (False,) if context.part == 1 else (False, True)
-    )  # whether part 1 was handed out solved
-    known = similarity.known_code(
-        [handout.build(ROOT, "2", with_solution).files for with_solution in solved]
-    )
 
-    def more() -> Iterator[tuple[str, str, str]]:
-        """Sections of the staff's page, made when all feedback is written."""
-        alike, why = similarity.compared(taken, known)
-        similarity.write(args.out, alike)
-        yield similarity.section(alike, why)
-
-    batch = (args.out, results, context.settings, times, listed, context.secret, gold, more())
+    alike, why = similarity.compared(taken, context.part)
+    similarity.write(args.out, alike)
+    more = [similarity.section(alike, why)]
+    batch = (args.out, results, context.settings, times, listed, context.secret, gold, more)
     for line in pages.write_all(*batch):
         print(line)
     for student, why in bad:

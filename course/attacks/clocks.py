@@ -1,6 +1,6 @@
 """Patches and sets the clocks, then takes longer than allowed.
 
-Defended by: worker.py measures in another process; system_calls.py: no setting of clocks.
+Defended by: worker.py measures in another process; confine.py: no setting of clocks.
 """
 
 STEP = """

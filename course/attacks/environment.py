@@ -1,6 +1,7 @@
 """Looks for the grader's secrets in its environment and arguments.
 
-Defended by: isolation.py: an environment of six names; worker.py gets its request by a pipe.
+Defended by: isolation.py: an environment of six names; worker.py gets its request by a file
+without a name.
 """
 
 STEP = """

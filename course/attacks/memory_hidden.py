@@ -1,6 +1,6 @@
 """Takes memory that no process is said to hold: without a file, shared, in huge pages, in /dev.
 
-Defended by: system_calls.py forbids what no limit counts; isolation.py: /dev is read-only, and its
+Defended by: confine.py forbids what no limit counts; isolation.py: /dev is read-only, and its
 zero is null.
 """
 

@@ -1,7 +1,7 @@
 """Asks for rights: setuid, chmod, chown, higher limits, namespaces, mounts, priority, keys.
 
 Defended by: isolation.py: a user without rights, no new ones by setuid programs; confine.py: hard
-limits; system_calls.py: no namespaces, no keys.
+limits, no namespaces, no keys.
 """
 
 STEP = """

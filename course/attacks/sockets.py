@@ -1,6 +1,6 @@
 """Calls home: inet and Unix sockets, names.
 
-Defended by: isolation.py: no network; system_calls.py: no sockets at all.
+Defended by: isolation.py: no network; confine.py: no sockets at all.
 """
 
 STEP = """

@@ -1,6 +1,6 @@
 """Looks into its parent and writes into it: ptrace, process_vm_writev, files in /proc/PID.
 
-Defended by: worker.py: PR_SET_DUMPABLE; system_calls.py: no such calls.
+Defended by: worker.py: PR_SET_DUMPABLE; confine.py: no such calls.
 """
 
 STEP = """

@@ -7,7 +7,7 @@ Gradescope's results. What each row is worth stands in settings.toml and checks/
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from course import table
@@ -77,7 +77,7 @@ def points_of(
         Row(task["number"], task["title"], task["points"], task["of"], task=task)
         for task in result["tasks"]
     ]
-    rows += [*extra_rows(result, settings), *manual_rows(result, settings, marks or {})]
+    rows += other_rows(result, settings, marks or {})
     if late:
         lost = late["lost"] * PointSheet(tuple(rows)).total
         note = f"Handed in {late['handed_in']}, due {late['deadline']}"
@@ -90,23 +90,16 @@ def no_points(part: int, settings: Mapping[str, Any], note: str = "") -> PointSh
     """All rows of a part with 0 points."""
     tasks = [task for task in table.course_tasks(settings) if task.part == part]
     rows = [Row(task.number, task.title, 0.0, task.points, note) for task in tasks]
-    empty = {"part": part, "student": ""}
-    others = [*extra_rows(empty, settings), *manual_rows(empty, settings, {})]
-    rows += [Row(row.id, row.title, 0.0, row.maximum, note, row.kind) for row in others]
-    return PointSheet(tuple(rows))
+    others = other_rows({"part": part, "student": ""}, settings, {})
+    return PointSheet((*rows, *(replace(row, points=0.0, note=note) for row in others)))
 
 
-def extra_rows(result: Result, settings: Mapping[str, Any]) -> Iterator[Row]:
-    """The rows of [extra], which functions of extra.py have awarded."""
+def other_rows(result: Result, settings: Mapping[str, Any], marks: Marks) -> Iterator[Row]:
+    """The rows of [extra], which functions of extra.py have awarded, and of [manual]."""
     for name, row in settings["extra"].items():
         if row["part"] == result["part"]:
             points, note = result.get("extra", {}).get(name, (0.0, ""))
             yield Row(name, row["title"], points, row["points"], note, "extra")
-
-
-def manual_rows(result: Result, settings: Mapping[str, Any], marks: Marks) -> Iterator[Row]:
-    """The rows of [manual], which people mark in part 2."""
-    if result["part"] == 2:
-        for name, maximum in settings["manual"].items():
-            points, comment = marks.get((result["student"], name), (None, ""))
-            yield Row(name, name, points, maximum, comment, "manual")
+    for name, maximum in settings["manual"].items() if result["part"] == 2 else ():
+        points, comment = marks.get((result["student"], name), (None, ""))
+        yield Row(name, name, points, maximum, comment, "manual")

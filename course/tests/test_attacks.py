@@ -8,10 +8,7 @@ import contextlib
 import functools
 import hashlib
 import json
-import os
 import re
-import subprocess
-import sys
 import time
 import unicodedata
 import zipfile
@@ -20,13 +17,12 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from support import needs_sandbox
+from support import ROOT, as_process, needs_sandbox, succeeded
 
 from course import attacks, handout
 from course.answers import VARIANTS, put, read
+from research.benchmarks.grader import GOLD
 
-ROOT = Path(__file__).resolve().parent.parent.parent
-GOLD = [ROOT / "course" / "gold", ROOT / "data" / "practice"]
 PART_1 = ("bert.py", "optimizer.py", "classifier.py")
 FILES = {1: PART_1, 2: (attacks.MODEL,)}
 HONEST = {  # names of honest submissions, by part
@@ -81,21 +77,6 @@ def zipped(path: Path, files: dict[str, bytes]) -> None:
             archive.writestr(name, content)
 
 
-def grade(submissions: Path, out: Path, *more: str) -> subprocess.CompletedProcess:
-    """The command that staff type, with a secret in its environment."""
-    command = [sys.executable, "course/grade.py", submissions, "--out", out, "--gold", *GOLD, *more]
-    return subprocess.run(
-        [*map(str, command)],
-        cwd=ROOT,
-        env=os.environ | {"GRADER_SECRET": "x", "OMP_NUM_THREADS": "1"},
-        capture_output=True,
-        text=True,
-        errors="replace",
-        check=False,
-        timeout=1500,
-    )
-
-
 @pytest.fixture(scope="module")
 def sources():
     """The files of both parts as handed out, and solved; part 2 in one file."""
@@ -126,10 +107,10 @@ def graded(folder: Path, part: int) -> SimpleNamespace:
     """A batch, graded; and what was there before and after."""
     submissions, out = folder / "submissions", folder / "out"
     before = digests(submissions), left_over(), sandboxed()
-    options = ["-j", "3", "--part", str(part), "--seconds", str(SECONDS[part])]
-    ended = grade(submissions, out, *options)
+    options = ["-j", 3, "--part", part, "--seconds", SECONDS[part], "--gold", *GOLD]
+    command = (ROOT / "course" / "grade.py", submissions, "--out", out, *options)
+    ended = succeeded(as_process(*command, folder=ROOT, GRADER_SECRET="x"))
     after = digests(submissions), left_over(), stay_sandboxed(before[2])
-    assert ended.returncode == 0, ended.stdout + ended.stderr
     results = {path.stem: json.loads(path.read_text()) for path in (out / "results").iterdir()}
     assert {result["status"] for result in results.values()} <= {"graded", "refused"}
     honest = [result for name, result in results.items() if name not in attacks.names()]
@@ -223,7 +204,7 @@ def test_no_harm(batch):
 @needs_sandbox
 def test_nothing_written_is_active(batch):
     """No control or direction characters, no HTML of students', no formulas."""
-    texts = [batch.ended.stdout, batch.ended.stderr]
+    texts = [batch.ended.out, batch.ended.err]
     for path in batch.out.rglob("*"):
         if path.suffix in (".md", ".html", ".csv"):
             texts.append(path.read_text(encoding="utf-8"))

@@ -150,7 +150,7 @@ def right_in(gold: Gold, wrong: Sequence[int]) -> dict:
     """An entry of predictions that are right but in some rows."""
     values = gold.labels.copy()
     values[list(wrong)] = (values[list(wrong)] + 1) % (gold.classes or 2)
-    measured = predictions.measure(values, b"", gold)
+    measured = predictions.measure(values, gold)
     return prediction("test", data=gold.data, predicted=predictions.packed(values, gold)) | measured
 
 
@@ -178,7 +178,7 @@ def test_the_resampled_metrics_are_those_of_the_rows_drawn():
         public = gold.labels[gold.public]
         samples = ranking.resampled(values[:, gold.public], public, gold.classes)  # (1, R)
         assert samples.shape == (1, predictions.RESAMPLES)
-        exact = predictions.measure(values[0], b"", gold)["public"]
+        exact = predictions.measure(values[0], gold)["public"]
         assert samples.mean() == pytest.approx(exact, abs=0.02)
     whole = {(name, "test"): labels(name, 60) for name in ("sst", "para", "sts")}
     entries = {f"{name}-test": right_in(gold, range(5)) for (name, _), gold in whole.items()}

@@ -12,7 +12,7 @@ from support import make_id, make_rows, write_table
 
 import prepare_submit
 from course.grading.judging import predictions
-from course.grading.judging.predictions import Gold, is_public, load_gold, score, wanted_files
+from course.grading.judging.predictions import Gold, is_public, load_gold, score
 from course.grading.judging.types import Submission
 from evaluation import accuracy_and_f1, pearson
 from training.files.errors import InputError
@@ -48,8 +48,8 @@ def file_of(gold, values, head="id,Predicted_Sentiment") -> bytes:
 
 def entry_of(gold, content: bytes, data="sst", split="dev", part=2) -> dict:
     name = f"predictions/{data}-{split}-output.csv"
-    found = score(Submission("a", part, {name: content}), gold)
-    return next(entry for entry in found if entry["file"] == name)
+    entries = score(Submission("a", part, {name: content}), gold)
+    return next(entry for entry in entries if entry["file"] == name)
 
 
 def assert_refused(entry, *words):
@@ -67,9 +67,11 @@ def assert_refused(entry, *words):
 
 @pytest.mark.parametrize("part", [1, 2])
 def test_the_names_are_those_that_prepare_submit_asks_for(part, tiny_data):
-    made = prepare_submit.predictions_of(part, str(tiny_data))
-    asked = {(wanted.path, wanted.split, wanted.required) for wanted in made}
-    assert {(wanted.path, wanted.split, wanted.required) for wanted in wanted_files(part)} == asked
+    asked = {p.path: (p.split, p.required) for p in prepare_submit.predictions_of(part, tiny_data)}
+    assert {
+        path: (split, predictions.is_required(data))
+        for path, (data, split, *_) in predictions.FILES[part].items()
+    } == asked
 
 
 def test_a_folder_without_labelled_files_is_refused(tmp_path, gold_folder):
@@ -95,33 +97,27 @@ def test_halves_are_stable_secret_and_even():
 # Metrics
 
 
-def test_classes_against_the_course_s_metrics(gold):
-    labelled = gold["sst", "test"]
-    predicted = np.random.default_rng(1).integers(0, 5, len(labelled.ids))
-    predicted[:30] = labelled.labels[:30]
-    entry = entry_of(gold, file_of(labelled, predicted), split="test")
-    assert (entry["value"], entry["f1"]) == pytest.approx(
-        accuracy_and_f1(labelled.labels, predicted)
-    )
-    right, public = predicted == labelled.labels, labelled.public
-    assert entry["public"] == pytest.approx(right[public].mean())
-    assert entry["private"] == pytest.approx(right[~public].mean())
-    assert 0 <= entry["low"] < entry["value"] < entry["high"] <= 1
-    assert (entry["metric"], entry["faults"]) == ("accuracy", [])
-
-
-def test_similarities_against_the_course_s_metric(gold):
-    labelled = gold["sts", "test"]
-    predicted = labelled.labels + np.random.default_rng(2).normal(size=len(labelled.ids))
-    content = file_of(labelled, predicted, "id,Predicted_Similarity")
-    entry = entry_of(gold, content, "sts", "test")
-    public = labelled.public
-    assert entry["value"] == pytest.approx(pearson(labelled.labels, predicted))
-    assert entry["public"] == pytest.approx(pearson(labelled.labels[public], predicted[public]))
-    assert entry["private"] == pytest.approx(pearson(labelled.labels[~public], predicted[~public]))
+@pytest.mark.parametrize("data", ["sst", "sts"])
+def test_metrics_against_the_course_s(gold, data):
+    labelled, chance = gold[data, "test"], np.random.default_rng(1)
+    if data == "sst":
+        predicted = np.where(chance.random(60) < 0.5, labelled.labels, chance.integers(0, 5, 60))
+    else:
+        predicted = labelled.labels + chance.normal(size=60)
+    content = file_of(labelled, predicted, f"id,Predicted_{HEADS[data]}")
+    entry = entry_of(gold, content, data, "test")
+    for name, rows in (
+        ("value", slice(None)),
+        ("public", labelled.public),
+        ("private", ~labelled.public),
+    ):
+        labels, values = labelled.labels[rows], predicted[rows]
+        wanted = accuracy_and_f1(labels, values) if data == "sst" else (pearson(labels, values),)
+        assert entry[name] == pytest.approx(wanted[0])
+        assert name != "value" or entry["f1"] == pytest.approx(dict(enumerate(wanted)).get(1))
     assert -1 <= entry["low"] < entry["value"] < entry["high"] <= 1
-    assert (entry["metric"], entry["f1"]) == ("Pearson", None)
-    assert entry_of(gold, content, "sts", "test") == entry  # the file is the seed
+    assert entry["metric"] == {"sst": "accuracy", "sts": "Pearson"}[data]
+    assert entry_of(gold, content, data, "test") == entry
 
 
 def gold_of(labels: np.ndarray, classes: int | None) -> Gold:
@@ -135,7 +131,7 @@ def test_intervals_against_scipy(rows):
     chance = np.random.default_rng(3)
     right = (chance.random(rows) < 0.7).astype(int)
     theirs = stats.bootstrap((right,), np.mean, method="percentile", rng=4).confidence_interval
-    ours = predictions.measure(right, b"x", gold_of(np.ones(rows, int), 2))
+    ours = predictions.measure(right, gold_of(np.ones(rows, int), 2))
     assert (ours["low"], ours["high"]) == pytest.approx(tuple(theirs), abs=0.02)
     first = chance.normal(size=rows)
     second = first + chance.normal(size=rows)
@@ -147,7 +143,7 @@ def test_intervals_against_scipy(rows):
         method="percentile",
         rng=6,
     ).confidence_interval
-    ours = predictions.measure(second, b"x", gold_of(first, None))
+    ours = predictions.measure(second, gold_of(first, None))
     assert (ours["low"], ours["high"]) == pytest.approx(tuple(theirs), abs=0.03)
 
 
@@ -156,7 +152,7 @@ def test_the_scale_of_similarities_does_not_matter(scale):
     """Equal ones are worth nothing."""
     labels, predicted = np.array([0.0, 1.0, 2.0, 5.0]), np.array([0.1, 0.3, 0.2, 1.0])
     pearson_of = stats.pearsonr(labels, predicted).statistic
-    ours = predictions.measure(predicted * scale, b"x", gold_of(labels, None))
+    ours = predictions.measure(predicted * scale, gold_of(labels, None))
     assert ours["value"] == pytest.approx(np.sign(scale) * pearson_of)
 
 
@@ -178,29 +174,20 @@ def test_older_spellings_are_read(gold):
 
 
 def test_missing_files_and_missing_labels_are_told_apart(gold):
-    found = score(Submission("a", 1), gold)
-    assert [entry["file"] for entry in found] == [
-        f"predictions/{option}-sst-{split}-out.csv"
-        for option in ("pretrain", "finetune")
-        for split in ("dev", "test")
-    ]
-    assert all("is missing" in entry["faults"][0] for entry in found)
-    only = {("sts", "dev"): gold["sts", "dev"]}
+    entries = score(Submission("a", 1), gold)
+    assert {entry["data"] for entry in entries} == {"sst"}
+    assert all("is missing" in entry["faults"][0] for entry in entries)
     labelled = gold["sst", "dev"]
-    entry = entry_of(only, file_of(labelled, labelled.labels))
+    entry = entry_of({("sts", "dev"): gold["sts", "dev"]}, file_of(labelled, labelled.labels))
     assert (entry["value"], entry["faults"]) == (None, [])
     assert "no labelled ids-sst-dev.csv" in entry["note"]
 
 
-def spoiled(gold, row: str, at: int = 3) -> bytes:
-    """A right file with one row replaced."""
-    lines = file_of(gold, gold.labels).decode().split("\n")
-    lines[at] = row
-    return "\n".join(lines).encode("utf-8", "surrogatepass")
+HEAD = b"id,Predicted_Sentiment\n"
 
 
 @pytest.mark.parametrize(
-    ("row", "word"),
+    ("content", "word"),
     [
         ("KEY,nan", "is not 'id,number'"),
         ("KEY,inf", "is not 'id,number'"),
@@ -214,27 +201,23 @@ def spoiled(gold, row: str, at: int = 3) -> bytes:
         ("=cmd|' /C calc'!A0,1", "has unknown 1 ids"),
         ("\x1b]0;owned\x07\u202eKEY,1", "has unknown 1 ids"),
         ("\ud800,1", "not UTF-8"),
-    ],
-)
-def test_faults_are_named_and_give_no_value(gold, row, word):
-    labelled = gold["sst", "dev"]
-    row = row.replace("KEY", labelled.ids[2]).replace("OTHER", labelled.ids[5])
-    assert_refused(entry_of(gold, spoiled(labelled, row)), "predictions/sst-dev-output.csv", word)
-
-
-@pytest.mark.parametrize(
-    ("content", "word"),
-    [
         (b"", "header"),
         (b"PK\x03\x04\xff\xfe", "not UTF-8"),
-        (b"id,Predicted_Sentiment\n" + b"9" * 10**6, "too long"),
-        (b"id,Predicted_Sentiment\n" + b"\n" * 15_000, "too long"),
+        (HEAD + b"9" * 10**6, "too long"),
+        (HEAD + b"\n" * 15_000, "too long"),
         (b"id,Predicted_Similarity\n", "header"),
-        (b"id,Predicted_Sentiment\n", "lacks 60 ids"),
+        (HEAD, "lacks 60 ids"),
     ],
 )
-def test_whole_files_that_are_none(gold, content, word):
-    assert_refused(entry_of(gold, content), word)
+def test_faults_are_named_and_give_no_value(gold, content, word):
+    """Of a right file with one row replaced, or of a whole file."""
+    labelled = gold["sst", "dev"]
+    if isinstance(content, str):
+        row = content.replace("KEY", labelled.ids[2]).replace("OTHER", labelled.ids[5])
+        lines = file_of(labelled, labelled.labels).decode().split("\n")
+        lines[3] = row
+        content = "\n".join(lines).encode("utf-8", "surrogatepass")
+    assert_refused(entry_of(gold, content), "predictions/sst-dev-output.csv", word)
 
 
 @settings(deadline=None, max_examples=300)
@@ -249,8 +232,7 @@ def test_no_bytes_crash_it(gold, content, with_header):
 def test_no_finite_similarities_crash_it(gold, values):
     content = file_of(gold["sts", "dev"], map(repr, values), "id,Predicted_Similarity")
     entry = entry_of(gold, content, "sts")
-    found = [entry[key] for key in NUMBERS if key != "f1"]
-    assert all(-1 <= value <= 1 for value in found)
+    assert all(-1 <= entry[key] <= 1 for key in NUMBERS if key != "f1")
 
 
 # ---------------------------------------------------------------------------------------------

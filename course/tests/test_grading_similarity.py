@@ -2,9 +2,7 @@
 
 import ast
 import csv
-import importlib.util
 import re
-import textwrap
 import time
 
 import pytest
@@ -14,14 +12,11 @@ from support import ROOT
 
 from course import answers, handout
 from course.grading.judging import similarity
-from course.grading.judging.normal_form import symbols_of
-from course.grading.judging.similarity import fingerprints, known_code, pairs, winnow
+from course.grading.judging.similarity import fingerprints, known_code, pairs, symbols_of, winnow
 from course.grading.judging.types import Submission
 
-needs_ruff = pytest.mark.skipif(
-    importlib.util.find_spec("ruff") is None, reason="no ruff: pip install -r requirements-dev.txt"
-)
-OPTIMIZERS = answers.read_all(answers.VARIANTS, "optimizer.step")
+# one_formula and decay_before are plain with a line or two changed: they are copies
+APART = ("plain", "corrected_moments", "group_at_once", "helper_method", "in_place", "one_vector")
 
 
 @pytest.fixture(scope="module")
@@ -31,27 +26,35 @@ def given_code() -> dict[str, bytes]:
 
 
 @pytest.fixture(scope="module")
-def known(given_code) -> frozenset[int]:
-    return known_code([given_code])
+def known() -> frozenset[int]:
+    return known_code(1)
 
 
-def submission(name: str, given_code, source: str, file="optimizer.py") -> Submission:
-    return Submission(name, 1, {**given_code, file: source.encode()})
+@pytest.fixture(scope="module")
+def optimizer(given_code):
+    """A function that gives the handout's optimizer.py with one of the variants in it."""
+
+    def answered(name: str) -> str:
+        answer = answers.read(answers.VARIANTS, f"optimizer.step/{name}")
+        return answers.put(answer, source=given_code["optimizer.py"].decode())
+
+    return answered
 
 
-def answered(given_code, name: str) -> str:
-    """The handout's optimizer.py with one of the variants in it."""
-    answer = next(answer for answer in OPTIMIZERS if answer.name == name)
-    return answers.put(answer, source=given_code["optimizer.py"].decode())
+@pytest.fixture(scope="module")
+def submission(given_code):
+    def made(name: str, source: str) -> Submission:
+        return Submission(name, 1, {**given_code, "optimizer.py": source.encode()})
+
+    return made
 
 
 class Disguise(ast.NodeTransformer):
-    """Other names, and lines and operations without effect."""
+    """Other names, and lines without effect."""
 
     def visit_Name(self, node):
         node.id = f"renamed_{len(node.id)}_{node.id[:1]}"
-        read = isinstance(node.ctx, ast.Load)
-        return ast.parse(f"[{node.id}][0]", mode="eval").body if read else node
+        return node
 
     def visit_Attribute(self, node):
         self.generic_visit(node)
@@ -72,23 +75,19 @@ def disguised(source: str) -> str:
     return text.replace("    ", "  ").replace('"', "'")
 
 
-@needs_ruff
 def test_the_handout_s_code_is_nobody_s(given_code, known):
     assert fingerprints(given_code, known) == {}
     disguise = {"c.py": disguised(given_code["bert.py"].decode()).encode()}
     assert len(fingerprints(disguise, known)) < 0.02 * len(fingerprints(disguise, frozenset()))
-    everybody = [Submission(name, 1, given_code) for name in "abc"]
-    assert pairs(everybody, known) == []
+    assert pairs([Submission(name, 1, given_code) for name in "abc"], known) == []
 
 
-@needs_ruff
-def test_a_copy_is_found(given_code, known, tmp_path):
-    source = answered(given_code, "one_vector")
-    first = submission("a", given_code, source)
-    second = submission("b", given_code, disguised(source))
-    third = submission("c", given_code, answered(given_code, "plain"))
-    (pair,) = pairs([first, second, third], known)
-    assert (pair.first, pair.second) == ("a", "b")
+def test_a_copy_is_found_in_a_process_with_limits(submission, optimizer, tmp_path, monkeypatch):
+    source = optimizer("one_vector")
+    class_ = [submission("a", source), submission("b", disguised(source))]
+    class_ += [submission("c", optimizer("plain"))]
+    (pair,), why = similarity.compared(class_, 1)
+    assert (pair.first, pair.second, why) == ("a", "b", "")
     assert pair.share > 0.9
     name, line = re.match(r"(\S+):(\d+) ", pair.first_place).groups()
     assert name == "optimizer.py"
@@ -97,77 +96,47 @@ def test_a_copy_is_found(given_code, known, tmp_path):
     with open(tmp_path / "similarity.csv", newline="") as file:
         (row,) = csv.DictReader(file)
     assert (row["first"], row["second"]) == ("a", "b")
+    monkeypatch.setattr(similarity, "SECONDS", 0.01)
+    alike, why = similarity.compared(class_, 1)
+    assert alike == []
+    assert why.startswith("not compared: ")
 
 
-# one_formula and decay_before are plain with a line or two changed: they are copies
-APART = ("plain", "corrected_moments", "group_at_once", "helper_method", "in_place", "one_vector")
-
-
-@needs_ruff
-def test_variants_written_apart_are_no_copies(given_code, known):
-    names = [answer.name for answer in OPTIMIZERS if answer.name in APART]
-    assert len(names) >= 2
-    found = [submission(name, given_code, answered(given_code, name)) for name in names]
-    assert pairs(found, known) == []
-    sizes = [len(fingerprints(each.files, known)) for each in found]
+def test_variants_written_apart_are_no_copies(submission, optimizer, known):
+    submissions = [submission(name, optimizer(name)) for name in APART]
+    assert pairs(submissions, known) == []
+    sizes = [len(fingerprints(each.files, known)) for each in submissions]
     assert min(sizes) >= similarity.FEWEST  # all of them were compared
-    assert pairs(found, known, threshold=0.0)
+    assert pairs(submissions, known, threshold=0.0)
 
 
-def symbols(source: str) -> tuple[str, ...]:
-    return symbols_of(textwrap.dedent(source)).symbols
+def words(source: str) -> list[str]:
+    return [word for word, _ in symbols_of(source)]
 
 
-def test_layout_names_comments_and_docstrings_vanish():
-    first = '''
-        def f(a: int, b) -> int:
-            """What it does."""
-            x: list = g(a, "one" "two")[0]; return (x + 1)  # a comment
-    '''
-    second = """
-        import math
-        def other(
-            one,  # with "quotes'
-            two,
-        ):
-            'Else'
-            y = h(
-                one,
-                r'three',
-            )[0]
-            return y + 1
-    """
-    assert symbols(first) == symbols(second)
-    assert symbols("x = f'{y}'") == symbols("x = 'y'")
-    for one, other in (
-        ("x = a - 1", "x = a - 2"),
-        ("x = a - b", "x = a + b"),
-        ("x = a < b", "x = a > b"),
-        ("for x in y: pass", "while y: pass"),
-        ("x = a or b", "x = a and b"),
-        ("x -= a", "x += a"),
-    ):
-        assert symbols(one) != symbols(other)
-
-
-EFFECTLESS = [
-    "0\nx = f(y)",
-    "x = f([y][0])",
-    "pass\nx = f(y)\nx = x",
-    "if True:\n    x = f(y)\nelse:\n    z = 3",
-    "while False:\n    z()\nx = f(y)",
-    "x = f(y if 1 else z)",
-    "assert True\nx = f(1 * y + 0)",
-    "x = (lambda: f(y / 1))()",
-    "'a text'\ny\ny.real\nx = f(y)",
-    "import q\nx = f(y)",
-]
-ACTING = ["x = f(y[0])", "x = f(2 * y)", "x = f(0 - y)", "x = f(1 / y)", "x = f(y, z)", "f(y)"]
-
-
-@pytest.mark.parametrize("source", [*EFFECTLESS, *ACTING])
-def test_only_what_has_no_effect_vanishes(source):
-    assert (symbols(source) == symbols("x = f(y)")) == (source in EFFECTLESS)
+@pytest.mark.parametrize(
+    ("first", "second", "same"),
+    [
+        (
+            'def f(a: int, b) -> int:\n  """What."""\n  x: list = g(a, "one" "two")[0]; return x',
+            "import q\ndef other(\n  one,  # with \"quotes'\n  two,\n):\n\n"
+            "    y = h(one, r'three')[0]\n    return y",
+            True,
+        ),
+        ("x = f'{y}'", "x = 'y'", True),
+        ("x = f(y)", "0\n'a text'\ny\ny.real\npass\nx = f(y)\nx = x", True),
+        ("x = f(y)", "f(y)", False),
+        ("x = f(y)", "x = f(y, z)", False),
+        ("x = a - 1", "x = a - 2", False),
+        ("x = a - b", "x = a + b", False),
+        ("x = a < b", "x = a > b", False),
+        ("for x in y: pass", "while y: pass", False),
+        ("x = a or b", "x = a and b", False),
+        ("x -= a", "x += a", False),
+    ],
+)
+def test_what_vanishes(first, second, same):
+    assert (words(first) == words(second)) == same
 
 
 def test_winnowing_keeps_the_smallest_of_each_window():
@@ -180,11 +149,9 @@ def test_winnowing_keeps_the_smallest_of_each_window():
 
 @given(st.text(alphabet="'\"\\\n#()[]{},;abf0 .\0\u2028é", max_size=80) | st.text(max_size=80))
 def test_no_text_stops_the_comparison(text):
-    read = symbols_of(text)
-    assert len(read.symbols) == len(read.lines)
-    assert all(1 <= line <= text.count("\n") + 1 for line in read.lines)
-    found = {"a.py": text.encode("utf-8", "surrogatepass") * 3, "b.py": b"\xff\0" * 50}
-    assert isinstance(fingerprints(found, frozenset()), dict)
+    assert all(1 <= line <= text.count("\n") + 1 for _, line in symbols_of(text))
+    files = {"a.py": text.encode("utf-8", "surrogatepass") * 3, "b.py": b"\xff\0" * 50}
+    assert isinstance(fingerprints(files, frozenset()), dict)
 
 
 HOSTILE = {
@@ -202,15 +169,3 @@ def test_no_text_takes_long(name):
     start = time.monotonic()
     symbols_of(HOSTILE[name])
     assert time.monotonic() - start < 20
-
-
-def test_a_process_with_limits_finds_the_same(given_code, known, monkeypatch):
-    source = answered(given_code, "one_vector")
-    both = [submission(name, given_code, source) for name in "ab"]
-    found, why = similarity.compared(both, known)
-    assert (found, why) == (pairs(both, known), "")
-    assert len(found) == 1
-    monkeypatch.setattr(similarity, "SECONDS", 0.01)
-    found, why = similarity.compared(both, known)
-    assert found == []
-    assert why.startswith("not compared: ")

@@ -6,8 +6,6 @@ counts. It does not know whose predictions they are.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import numpy as np
 
 RESAMPLES = 1000
@@ -20,23 +18,17 @@ def resampled(predicted: np.ndarray, labels: np.ndarray, classes: int | None) ->
     The draws depend on the number of labels alone.
     """
     count = len(labels)
-    if classes:
-        right = (predicted == labels).astype(np.float32)
+    right = (predicted == labels).astype(np.float32)
+    chance, at_once = np.random.default_rng(count), max(1, AT_ONCE // count)
     metrics = []
-    for rows in draws(count):  # (R, N)
+    for start in range(0, RESAMPLES, at_once):
+        rows = chance.integers(count, size=(min(at_once, RESAMPLES - start), count))  # (R, N)
         drawn = np.array([np.bincount(row, minlength=count) for row in rows]).T  # (N, R)
         if classes:
             metrics.append(right @ drawn.astype(np.float32) / count)
         else:
             metrics.append(pearson(predicted, labels, drawn / count))
     return np.concatenate(metrics, axis=1)
-
-
-def draws(count: int) -> Iterator[np.ndarray]:
-    """The numbers of rows drawn with replacement, (R, N) at a time, RESAMPLES in all."""
-    chance, at_once = np.random.default_rng(count), max(1, AT_ONCE // count)
-    for start in range(0, RESAMPLES, at_once):
-        yield chance.integers(count, size=(min(at_once, RESAMPLES - start), count))
 
 
 def pearson(predicted: np.ndarray, labels: np.ndarray, weights: np.ndarray) -> np.ndarray:
@@ -71,9 +63,3 @@ def in_units_of_the_largest(values: np.ndarray) -> np.ndarray:
     """Each row divided by its largest size; a row of zeros stays."""
     largest = np.abs(values).max(axis=1, keepdims=True)
     return np.divide(values, largest, out=np.zeros(values.shape), where=largest > 0)
-
-
-def interval(samples: np.ndarray) -> tuple[float, float]:
-    """The middle 95 % of a metric's values."""
-    low, high = np.quantile(samples, (0.025, 0.975))
-    return float(low), float(high)

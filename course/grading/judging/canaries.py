@@ -7,9 +7,7 @@ would pay for it: then grading does not begin.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
 
 from course.answers import MARKER, MISTAKES, VARIANTS, put, read
 from course.grading.judging.submission import grade_tasks, task_result
@@ -18,7 +16,6 @@ from course.grading.pages.output import clean
 from course.grading.sandbox.context import ROOT, GradingContext
 from training.files.errors import InputError
 
-FindFault = Callable[[GradingContext, Sequence[Mapping[str, Any]]], str]
 KNOWN_MISTAKES = {1: ("bert.attention", "no_scale"), 2: ("multitask.forward", "padding_pooled")}
 
 
@@ -28,14 +25,13 @@ def check(context: GradingContext, at_a_time: int) -> None:
     Raises:
         InputError: something else than what has to come out.
     """
-    right, wrong = submissions(context)
-    pairs = ((right_fault, right), (mistake_fault, wrong))
+    pairs = zip(submissions(context), ("", KNOWN_MISTAKES[context.part][1]), strict=True)
     with ThreadPoolExecutor(min(at_a_time, 2)) as pool:
-        waiting = [pool.submit(outcome, context, submission, find) for find, submission in pairs]
+        waiting = [pool.submit(fault, context, submission, name) for submission, name in pairs]
         # Not in the pool's end: Python 3.11 takes a thread whose join is interrupted for ended,
         # and a thread that is still in torch when Python ends aborts the process
         outcomes = [future.result() for future in waiting]
-    if faults := [fault for fault in outcomes if fault]:
+    if faults := [outcome for outcome in outcomes if outcome]:
         raise InputError(f"grading does not begin: in this sandbox {'; '.join(faults)}")
 
 
@@ -56,32 +52,26 @@ def submissions(context: GradingContext) -> tuple[Submission, Submission]:
     return tuple(Submission("canary", context.part, files) for files in both)
 
 
-def outcome(context: GradingContext, submission: Submission, find_fault: FindFault) -> str:
-    """What is wrong with how a submission is graded; "": nothing."""
+def fault(context: GradingContext, submission: Submission, mistake: str) -> str:
+    """What is wrong with how a submission is graded; "": nothing.
+
+    Args:
+        mistake: the known one in it; "" is the solution.
+    """
     try:
-        verdicts, _ = grade_tasks(context, submission)
+        verdicts = grade_tasks(context, submission)
     except Exception as error:  # whatever it is, each submission would meet it
         return clean(f"the grader fails with {error!r}", 500)
-    return find_fault(
-        context, [task_result(e, verdicts[e.id], context.settings) for e in context.tasks]
-    )
-
-
-def right_fault(context: GradingContext, tasks: Sequence[Mapping[str, Any]]) -> str:
-    """Where the solution loses points."""
+    tasks = [task_result(entry, verdicts[entry.id], context.settings) for entry in context.tasks]
     lost = [task for task in tasks if task["points"] < task["of"]]
+    if mistake:
+        task_id = KNOWN_MISTAKES[context.part][0]
+        number = next(entry.number for entry in context.tasks if entry.id == task_id)
+        named = {task["number"] for task in lost if mistake in task["mistakes"]}
+        right = named == {number}
+        return "" if right else f"the known mistake {mistake} is not found in task {number}"
     if not lost:
         return ""
     points, of = (sum(task[key] for task in tasks) for key in ("points", "of"))
     first_lost = clean(" ".join([lost[0]["title"], *lost[0]["messages"][:1]]), 500)
     return f"our own solution gets {points:g} of {of:g} points ({first_lost})"
-
-
-def mistake_fault(context: GradingContext, tasks: Sequence[Mapping[str, Any]]) -> str:
-    """What is not noticed about the known mistake."""
-    task_id, name = KNOWN_MISTAKES[context.part]
-    number = next(entry.number for entry in context.tasks if entry.id == task_id)
-    named = {
-        task["number"] for task in tasks if name in task["mistakes"] and task["points"] < task["of"]
-    }
-    return "" if named == {number} else f"the known mistake {name} is not found in task {number}"

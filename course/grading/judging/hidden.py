@@ -7,7 +7,6 @@ made.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -15,13 +14,18 @@ from typing import Any
 import torch
 from torch import Tensor
 
+import bert
 from checks.fixed_dropout import FixedDropout, default_dtype
 from checks.graded_tasks import GradedTask
 from checks.part1 import adamw_cases, adamw_mistakes, runners
 from checks.part1.references import TINY
+from checks.part1.stand_ins import STAND_INS
+from config import BertConfig
 from course.answers import VARIANTS, installed_source, put, read
 from course.grading.intake import parse
+from course.grading.sandbox.runs import make_cases
 from optimizer import AdamW
+from utils import get_extended_attention_mask
 
 LAYER = "bert.layer"
 ALONE, TOGETHER = "alone", "together"  # bert.layer with stand-ins for what it calls, and all else
@@ -33,28 +37,6 @@ class Hidden:
 
     inputs: dict[str, Tensor]
     expected: dict[str, Tensor]
-
-    @property
-    def references(self) -> dict[str, Tensor]:
-        """Both, as compare.compare wants them."""
-        return self.inputs | self.expected
-
-
-SIZES = ("num_attention_heads", "hidden_size", "intermediate_size")
-
-
-def additive_mask(real: Tensor) -> Tensor:
-    """(B, L), True for tokens → (B, 1, 1, L) float64: 0 for tokens, very negative for padding."""
-    mask = torch.zeros(real.shape, dtype=torch.float64)
-    return mask.masked_fill(~real, torch.finfo(torch.float64).min)[:, None, None, :]
-
-
-def random_weights(noise: Callable[..., Tensor]) -> dict[str, Tensor]:
-    """Weights of the tiny model, those of LayerNorm around 1."""
-    return {
-        f"weights/{name}": 0.3 * noise(*weight.shape) + name.endswith("norm.weight")
-        for name, weight in sorted(solution_model().named_parameters())
-    }
 
 
 def make_inputs(seed: int, stand_ins: bool) -> dict[str, Tensor]:
@@ -71,14 +53,14 @@ def make_inputs(seed: int, stand_ins: bool) -> dict[str, Tensor]:
     def number(low: int, high: int) -> int:
         return int(torch.randint(low, high, (), generator=generator))
 
-    heads, width, wide = (TINY[name] for name in SIZES)
+    heads, width, wide = TINY["num_attention_heads"], TINY["hidden_size"], TINY["intermediate_size"]
     lengths = torch.tensor([number(5, 11), number(3, 6), 2])
     batch, length, labels = len(lengths), int(lengths.max()), number(3, 9)
     real = torch.arange(length) < lengths[:, None]  # (B, L)
-    mask = additive_mask(real)
+    mask = get_extended_attention_mask(real, torch.float64)
     ids = torch.randint(5, TINY["vocab_size"], real.shape, generator=generator) * real
     head_shape, shape = (batch, heads, length, width // heads), (batch, length, width)
-    tensors = random_weights(noise)
+    tensors = {n: 0.3 * noise(*size) + n.endswith("norm.weight") for n, size in weight_shapes()}
     tensors |= {"weights/head.weight": noise(labels, width), "weights/head.bias": noise(labels)}
     put = {
         "bert.attention": {
@@ -114,55 +96,43 @@ def make_inputs(seed: int, stand_ins: bool) -> dict[str, Tensor]:
         for name, value in values.items()
     }
     if stand_ins:
-        tensors |= stand_in_tensors(noise, shape, head_shape, (batch, length, wide))
+        shapes = stand_in_shapes(shape, head_shape, (batch, length, wide))
+        tensors |= {f"{LAYER}/{name}": noise(*size) for name, size in shapes.items()}
     return tensors
 
 
-def stand_in_tensors(
-    noise: Callable[..., Tensor],
-    shape: tuple[int, ...],
-    head_shape: tuple[int, ...],
-    wide_shape: tuple[int, ...],
-) -> dict[str, Tensor]:
+Shape = tuple[int, ...]
+
+
+def stand_in_shapes(shape: Shape, head_shape: Shape, wide_shape: Shape) -> dict[str, Shape]:
     """What takes the place of attention and add_norm in bert.layer: (B, L, D), (B, H, L, W)."""
-    shapes = {
-        f"{kind}/{name}": shape
-        for kind in ("values", "dropout")
-        for name in ("attended", "normed", "result")
-    }
+    shapes = {f"{kind}/{name}": shape for kind in ("values", "dropout") for name in STAND_INS}
     shapes |= {f"replay/attended {name}": head_shape for name in ("key", "query", "value")}
     shapes |= {f"replay/{n}": shape for n in ("normed input", "normed output", "result input")}
-    shapes["replay/result output"] = wide_shape
-    return {f"{LAYER}/{name}": noise(*size) for name, size in shapes.items()}
+    return shapes | {"replay/result output": wide_shape}
 
 
 @cache
-def solution_model() -> torch.nn.Module:
-    """Our tiny BertModel; of it only names and shapes count here."""
-    import bert
-    from config import BertConfig
-
-    return bert.BertModel(BertConfig(**TINY))
+def weight_shapes() -> list[tuple[str, Shape]]:
+    """Names and shapes of the tiny BertModel's weights."""
+    model = bert.BertModel(BertConfig(**TINY))
+    return sorted((f"weights/{name}", tuple(w.shape)) for name, w in model.named_parameters())
 
 
 def make(seed: int) -> dict[str, Hidden]:
     """The sets "alone" and "together" of one seed."""
     sets = {}
-    for name, stand_ins, shift in ((ALONE, True, 0), (TOGETHER, False, 1)):
-        inputs = make_inputs(2 * seed + shift, stand_ins)
-        tasks = [LAYER] if stand_ins else [t for t in runners.RUNS if t != runners.WHOLE]
+    for shift, name in enumerate((ALONE, TOGETHER)):
+        inputs = make_inputs(2 * seed + shift, stand_ins=name == ALONE)
+        tasks = [LAYER] if name == ALONE else [t for t in runners.RUNS if t != runners.WHOLE]
         expected: dict[str, Tensor] = {}
         for task_id in tasks:
-            options = {"alone": stand_ins} if task_id == LAYER else {}
+            options = {"alone": name == ALONE} if task_id == LAYER else {}
             outputs = solve(task_id, inputs, options)
-            expected |= {f"{task_id}/{key}": value for key, value in outputs.items()}
             if task_id == "bert.attention":
-                keys_first = solve(task_id, inputs, options, axis=-2)
-                expected |= {
-                    f"{task_id}/{key} (keys first)": value
-                    for key, value in keys_first.items()
-                    if key.startswith("dropout")
-                }
+                keys_first = solve(task_id, inputs, options, axis=-2).items()
+                outputs |= {f"{k} (keys first)": t for k, t in keys_first if k[:7] == "dropout"}
+            expected |= {f"{task_id}/{key}": value for key, value in outputs.items()}
         sets[name] = Hidden(inputs, expected)
     return sets
 
@@ -180,38 +150,9 @@ def solve(
 # The optimizer
 
 
-def make_cases(seed: int) -> list[adamw_cases.Case]:
-    """The public cases with other hyper-parameters; their shapes and events stay.
-
-    They do not depend on torch's default type, which another thread may be changing.
-    """
-    generator = torch.Generator().manual_seed(seed)
-
-    def near(value: float, by: float = 0.3) -> float:
-        chance = torch.rand((), generator=generator, dtype=torch.float64).item()
-        return value * (1 + by * (2 * chance - 1))
-
-    change: dict[str, Callable[[Any], Any]] = {
-        "lr": near,
-        "weight_decay": near,
-        "eps": near,
-        "betas": lambda betas: tuple(1 - near(1 - beta) for beta in betas),
-    }
-    cases = []
-    for case in adamw_cases.CASES:
-        groups = tuple(
-            adamw_cases.Group(
-                group.shapes,
-                {k: change[k](v) if k in change else v for k, v in group.settings.items()},
-            )
-            for group in case.groups
-        )
-        cases.append(adamw_cases.Case(**{**vars(case), "groups": groups}))
-    return cases
-
-
-def trajectories(cases: list[adamw_cases.Case], seed: int) -> dict[str, dict[str, Tensor]]:
+def trajectories(seed: int) -> dict[str, dict[str, Tensor]]:
     """Of each order of weight decay: the right trajectories by the cases' names."""
+    cases = make_cases(seed)
     with installed_source("optimizer.py", decay_before()) as module:
         orders = {"after": AdamW, "before": module.AdamW}
         by_order = {

@@ -12,7 +12,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-import torch
 from torch import Tensor
 
 from checks.findings import Finding, Mistake
@@ -20,13 +19,14 @@ from checks.graded_tasks import GradedTask
 from checks.part1 import adamw_cases, adamw_mistakes, compare, references, runners
 from checks.part2 import tasks as part2_tasks
 from course.grading.judging.hidden import Hidden, runs_of
+from course.grading.sandbox.protocol import LACKING
+from course.grading.sandbox.runs import DTYPES
 
 PUBLIC = "public"
 INIT = "classifier.init"
 RATES = "values/dropout probabilities that are it"
 KEYS_FIRST = " (keys first)"  # dropout as it falls where scores are (B, H, keys, queries)
 OPTIONAL = ("values/embeddings with token_type_ids",)  # an argument that embed may have
-DTYPES = {"float64": torch.float64, "float32": torch.float32}
 KEPT = "gradients left as they are"
 # The optimizer's rows: what each is about, and the cases that show it
 OPTIMIZER_ROWS = {
@@ -47,13 +47,6 @@ CAN_BE_FORGED = {
     INIT: "sizes and flags of layers are read in the process of the student's code",
     "multitask.init": "which parameters train, and which layers there are, is read in the process "
     "of the student's code; that BERT and the layers count is seen in 2.2 to 2.5",
-}
-LACKING = {  # statuses that the sandbox gives, in words for the student
-    "timeout": "it did not end within the time limit, and was stopped",
-    "memory": "it needed more memory than the limit",
-    "crashed": "the program ended before it gave an answer",
-    "missing": "the file was not handed in",
-    "invalid answer": "what it gave back cannot be read",
 }
 
 
@@ -141,9 +134,9 @@ def findings_of(
             wanted = wanted_of(entry, run_outputs, inputs)
             if entry.id == INIT and not init_is_readable(wanted, inputs):
                 return [Finding("values", LACKING["invalid answer"])]
-            slack = 10.0 if dtype == "float32" else 1.0
+            references, slack = inputs.inputs | inputs.expected, 10 if dtype == "float32" else 1
             findings = compare.compare(
-                entry.id, wanted, DTYPES[dtype], inputs.references, reveal=False, slack=slack
+                entry.id, wanted, DTYPES[dtype], references, reveal=False, slack=slack
             )
         if any(not finding.slight for finding in findings):
             return findings

@@ -23,7 +23,7 @@ INSTEAD = {  # names of torch that do what a task of part 1 asks for
 }
 OPTIMIZERS = ("torch.optim.", "torch._foreach", "torch._fused")  # all but the base class
 MOST = 10
-MOST_PARTS = 8  # of a name; each attribute of a chain is one, and thousands may be in a line
+MOST_PARTS = 8  # of a name
 
 
 def library_calls(submission: Submission, allowed: tuple[str, ...] = ()) -> list[str]:
@@ -66,20 +66,20 @@ def places(tree: ast.AST, of_part_1: bool, hidden: Collection[str]) -> Iterator[
 
 
 def named(node: ast.AST) -> list[str]:
-    """The full names that an import or an attribute holds."""
-    if isinstance(node, ast.Import):
-        return [alias.name for alias in node.names]
-    if isinstance(node, ast.ImportFrom):
-        return [f"{node.module or ''}.{alias.name}" for alias in node.names]
-    if isinstance(node, ast.Attribute):
-        return [dotted(node)]
+    """The full names that an import or an attribute holds; of a long chain, or behind a call, less.
+
+    Each attribute of a chain is a node of its own, and thousands may be in a line.
+    """
+    match node:
+        case ast.Import():
+            return [alias.name for alias in node.names]
+        case ast.ImportFrom():
+            return [f"{node.module or ''}.{alias.name}" for alias in node.names]
+        case ast.Attribute():
+            parts, inner = [node.attr], node.value
+            while isinstance(inner, ast.Attribute) and len(parts) < MOST_PARTS:
+                parts.append(inner.attr)
+                inner = inner.value
+            first = [inner.id] if isinstance(inner, ast.Name) else []
+            return [".".join([*first, *reversed(parts)]) if first else node.attr]
     return []
-
-
-def dotted(node: ast.expr) -> str:
-    """An attribute with the names before it; of a longer chain, or behind a call, its own alone."""
-    parts: list[str] = []
-    while isinstance(node, ast.Attribute) and len(parts) < MOST_PARTS:
-        parts.append(node.attr)
-        node = node.value
-    return ".".join([node.id, *reversed(parts)]) if isinstance(node, ast.Name) else parts[0]

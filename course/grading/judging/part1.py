@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
-
 from torch import Tensor
 
+from checks.graded_tasks import GradedTask
 from checks.part1.references import load_references
 from checks.part1.runners import groups_of
 from checks.part1.stand_ins import STAND_INS
@@ -15,8 +14,6 @@ from course.grading.sandbox import protocol
 from course.grading.sandbox.context import GradingContext
 from course.grading.sandbox.protocol import OPTIMIZER, Reply
 from prepare_submit import CODE
-
-PERIOD = 143  # the optimizer's gradients and first values repeat after so many seeds
 
 
 def public_inputs() -> dict[str, Tensor]:
@@ -31,32 +28,21 @@ def public_inputs() -> dict[str, Tensor]:
     }
 
 
-def jobs_for(context: GradingContext, submission: Submission, seed: int) -> list[dict]:
-    """One job for each task whose file was handed in."""
-    jobs = []
-    for entry in context.tasks:
-        if entry.file not in submission.files:
-            continue
-        if entry.id == OPTIMIZER:
-            run = "course.grading.sandbox.runs:optimizer"
-            cases = [asdict(case) for case in hidden.make_cases(seed)]
-            arguments = {"cases": cases, "seed": seed % PERIOD}
-        else:
-            run = "course.grading.sandbox.runs:part_1"
-            runs = [
-                [f"{name} {dtype}", inputs, dtype, options]
-                for name, (inputs, options) in hidden.runs_of(entry).items()
-                for dtype in judge.DTYPES
-            ]
-            runs += [
-                [f"{judge.PUBLIC} {group}", judge.PUBLIC, "float64", options]
-                for group, options in groups_of(entry.id).items()
-            ]
-            arguments = {"task_id": entry.id, "runs": runs}
-        files = own_modules(submission) | {entry.file: submission.files[entry.file].decode()}
-        job = {"name": entry.id, "run": run, "arguments": arguments, "files": files}
-        jobs.append(job | {"folders": [], "seconds": context.seconds})
-    return jobs
+def job_for(entry: GradedTask, submission: Submission, optimizer_seed: int) -> protocol.Job:
+    """What the sandbox has to run for a task whose file was handed in."""
+    files = own_modules(submission) | {entry.file: submission.files[entry.file].decode()}
+    if entry.id == OPTIMIZER:
+        return protocol.job(entry.id, "optimizer", {"seed": optimizer_seed}, files)
+    runs = [
+        [f"{name} {dtype}", inputs, dtype, options]
+        for name, (inputs, options) in hidden.runs_of(entry).items()
+        for dtype in judge.DTYPES
+    ]
+    runs += [
+        [f"{judge.PUBLIC} {group}", judge.PUBLIC, "float64", options]
+        for group, options in groups_of(entry.id).items()
+    ]
+    return protocol.job(entry.id, "part_1", {"task_id": entry.id, "runs": runs}, files)
 
 
 def own_modules(submission: Submission) -> dict[str, str]:
@@ -68,30 +54,31 @@ def own_modules(submission: Submission) -> dict[str, str]:
     }
 
 
-def grade(
-    context: GradingContext, submission: Submission
-) -> tuple[dict[str, judge.Verdict], list[str]]:
-    """The verdict on each task, by its id, and the sandbox's layers."""
+def grade(context: GradingContext, submission: Submission) -> dict[str, judge.Verdict]:
+    """The verdict on each task, by its id."""
     seed = context.seed(submission.student)
-    jobs = jobs_for(context, submission, seed)
+    optimizer_seed = context.seed(f"{submission.student} optimizer")  # the sandbox knows this one
+    entries = [entry for entry in context.tasks if entry.file in submission.files]
+    jobs = [job_for(entry, submission, optimizer_seed) for entry in entries]
+    ids = {entry.id for entry in entries}
     sets, expected, tensors = {}, {}, {}
     with context.lock:
-        if any(job["name"] == OPTIMIZER for job in jobs):
-            expected = hidden.trajectories(hidden.make_cases(seed), seed % PERIOD)
-        if any(job["name"] != OPTIMIZER for job in jobs):
+        if OPTIMIZER in ids:
+            expected = hidden.trajectories(optimizer_seed)
+        if ids - {OPTIMIZER}:
             sets = hidden.make(seed)
             tensors = {f"{judge.PUBLIC}/{k}": t for k, t in public_inputs().items()}
     tensors |= {f"{name}/{k}": t for name, inputs in sets.items() for k, t in inputs.inputs.items()}
-    answers, layers = protocol.ask(context, jobs, tensors)
+    replies = protocol.ask(context, jobs, tensors)
     verdicts: dict[str, judge.Verdict] = {}
     for entry in context.tasks:
-        answer = answers.get(entry.id, Reply("missing"))
-        if answer.status != "ran":
-            verdicts[entry.id] = judge.nothing(entry, answer.status)
+        reply = replies.get(entry.id, Reply("missing"))
+        if reply.status != "ran":
+            verdicts[entry.id] = judge.nothing(entry, reply.status)
         elif entry.id == OPTIMIZER:
-            verdicts[entry.id] = judge.judge_optimizer(entry, answer.outputs, expected)
+            verdicts[entry.id] = judge.judge_optimizer(entry, reply.outputs, expected)
         else:
-            verdicts[entry.id] = judge.judge_part_1(entry, answer.outputs, sets, verdicts)
+            verdicts[entry.id] = judge.judge_part_1(entry, reply.outputs, sets, verdicts)
             with context.lock:
-                partial.add(entry, verdicts[entry.id], answer.outputs, sets)
-    return verdicts, layers
+                partial.add(entry, verdicts[entry.id], reply.outputs, sets)
+    return verdicts

@@ -30,7 +30,6 @@ from course.grading.judging.types import Submission
 from course.grading.sandbox import protocol
 from course.grading.sandbox.context import ROOT, GradingContext
 
-RUN = "course.grading.sandbox.runs:part_2"
 REPAIRED = " in a repaired model"  # what jobs are called besides their task
 Ask = Callable[[Mapping[str, dict], Mapping[str, Tensor]], dict[str, protocol.Reply]]
 AGAIN = "judged with what is wrong in earlier tasks put right"
@@ -40,26 +39,20 @@ AGAIN = "judged with what is wrong in earlier tasks put right"
 # One submission
 
 
-def grade(
-    context: GradingContext, submission: Submission
-) -> tuple[dict[str, judge.Verdict], list[str]]:
-    """The verdict on each task, by its id, and the sandbox's layers."""
+def grade(context: GradingContext, submission: Submission) -> dict[str, judge.Verdict]:
+    """The verdict on each task, by its id."""
     if context.tasks[0].file not in submission.files:
-        return {entry.id: judge.nothing(entry, "missing") for entry in context.tasks}, []
-    layers: list[str] = []
+        return {entry.id: judge.nothing(entry, "missing") for entry in context.tasks}
+    files = own_files(submission)
 
     def ask(jobs: Mapping[str, dict], tensors: Mapping[str, Tensor]) -> dict[str, protocol.Reply]:
-        whole = [
-            job_for(context, submission, name, run_arguments)
-            for name, run_arguments in jobs.items()
-        ]
-        answers, layers[:] = protocol.ask(context, whole, tensors)
-        return answers
+        whole = [protocol.job(name, "part_2", given, files) for name, given in jobs.items()]
+        return protocol.ask(context, whole, tensors)
 
     seed = context.seed(submission.student)
     secret = context.seed(f"{submission.student} later {submission.sha256}")
     findings = ask_all(ask, [entry.id for entry in context.tasks], seed, secret)
-    return {entry.id: verdict(entry, findings) for entry in context.tasks}, layers
+    return {entry.id: verdict(entry, findings) for entry in context.tasks}
 
 
 def ask_all(ask: Ask, tasks: Sequence[str], seed: int, secret: int) -> Findings:
@@ -96,20 +89,6 @@ def arguments(name: str, seed: int) -> dict[str, Any]:
     """Of runs.part_2, for a job: a task's id, and perhaps REPAIRED."""
     task_id = name.removesuffix(REPAIRED)
     return {"task_id": task_id, "seed": seed, "repaired": name != task_id}
-
-
-def job_for(
-    context: GradingContext, submission: Submission, name: str, run_arguments: Mapping[str, Any]
-) -> dict[str, Any]:
-    """A job for the sandbox."""
-    return {
-        "name": name,
-        "run": RUN,
-        "arguments": run_arguments,
-        "files": own_files(submission),
-        "folders": [str(context.stage / "solution")],
-        "seconds": context.seconds,
-    }
 
 
 def own_files(submission: Submission) -> dict[str, str]:
@@ -153,7 +132,7 @@ class Findings:
         """What the first round shows."""
         answer = self.answers.get(name, protocol.Reply("missing"))
         if answer.status != "ran":
-            return [Finding("error", judge.LACKING[answer.status])]
+            return [Finding("error", protocol.LACKING[answer.status])]
         findings = part2_tasks.judge(name.removesuffix(REPAIRED), answer.outputs, self.seed)
         if error := arrays.error_of(answer.outputs, "result"):  # then no row can be right
             findings = [replace(f, kind=error.kind) for f in findings]
@@ -163,7 +142,7 @@ class Findings:
         """What the second round adds to the first one's findings."""
         answer = self.replies.get(name, protocol.Reply("invalid answer"))
         if answer.status != "ran":
-            return [Finding("error", judge.LACKING[answer.status])]
+            return [Finding("error", protocol.LACKING[answer.status])]
         more, self.flags[name] = second_round.findings_and_flags(self.second[name], answer.outputs)
         return [*more, *findings]
 
@@ -182,7 +161,8 @@ def verdict(entry: GradedTask, findings: Findings) -> judge.Verdict:
     made = without_flags(entry, findings)
     names = (entry.id, f"{entry.id}{REPAIRED}")
     flags = dict.fromkeys(text for name in names for text in findings.flags.get(name, ()))
-    return replace(made, flags=[f"Task {entry.number}: {text}" for text in flags])
+    made.flags = [f"Task {entry.number}: {text}" for text in flags]
+    return made
 
 
 def without_flags(entry: GradedTask, findings: Findings) -> judge.Verdict:
@@ -193,9 +173,8 @@ def without_flags(entry: GradedTask, findings: Findings) -> judge.Verdict:
         task_findings = [part2_tasks.with_source(entry, finding) for finding in findings.of(again)]
         if lost_rows(task_findings) <= {*KINDS[entry.id]}:
             judged_again = judged(entry, task_findings, [AGAIN])
-            init_is_wrong = bool(part2_tasks.faults(INIT, findings.of))
-            if faulty(task_findings) and init_is_wrong:  # it may come from there
-                messages = [finding.text for finding in findings.conclude(entry)]
+            if faulty(task_findings) and part2_tasks.faults(INIT, findings.of):
+                messages = [f.text for f in findings.conclude(entry)]  # it may come from there
                 return judge.Verdict("waits", judged_again.rows, messages)
             return judged_again
     if answer.status != "ran":
@@ -216,10 +195,8 @@ def judged(entry: GradedTask, findings: list[Finding], messages: list[str]) -> j
     if not wrong:
         return judge.Verdict("right", dict.fromkeys(rows, True), [*messages, *hints[:2]])
     status = wrong[0].kind
-    if status == "not started":
-        return judge.nothing(entry, status)
-    if status == "waits":
-        return judge.nothing(entry, status, f"waits {wrong[0].text}")
+    if status in ("not started", "waits"):
+        return judge.nothing(entry, status, f"waits {wrong[0].text}" if status == "waits" else "")
     kinds = lost_rows(wrong)
     right = {row: kinds <= {*rows} - {row} for row in rows}
     mistakes = {f.name: mistake_in(entry, f) for f in wrong if f.name}

@@ -12,7 +12,6 @@ import zlib
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +37,8 @@ SETS = {
     "para": ("quora", *part_2.COLUMNS["para"]),
     "sts": ("sts", *part_2.COLUMNS["sts"]),
 }
+FILES = {1: PART_1_FILES, 2: part_2.FILES}  # of predictions, by part: path → data, split …
+NUMBERS = ("value", "f1", "low", "high", "public", "public_low", "public_high", "private")
 # A row is about 30 bytes; a file that is many times as long is not looked at
 BYTES_A_ROW, LINES_A_ROW, SPARE = 100, 4, 10_000
 BREAKS = (b"\n", b"\r", b"\v", b"\f", b"\x1c", b"\x1d", b"\x1e", b"\xc2\x85", b"\xe2\x80")
@@ -56,27 +57,6 @@ class Gold:
     labels: np.ndarray  # (N,)
     public: np.ndarray  # (N,) bool: which rows the public half holds
     twins: tuple[tuple[int, ...], ...] = ()  # rows with the same text
-
-
-@dataclass(frozen=True)
-class Wanted:
-    """One file of predictions of a submission."""
-
-    path: str
-    data: str
-    split: str
-    option: str = ""  # pretrain or finetune, in part 1
-    required: bool = True
-
-
-def wanted_files(part: int) -> list[Wanted]:
-    """The prediction files of a part, those that may be missing included."""
-    if part == 2:
-        return [Wanted(path, *kind) for path, kind in part_2.FILES.items()]
-    return [
-        Wanted(path, data, split, Path(path).name.split("-")[0], required=data == "sst")
-        for path, (data, split, _) in PART_1_FILES.items()
-    ]
 
 
 # ---------------------------------------------------------------------------------------------
@@ -128,64 +108,62 @@ def twins(texts: Iterable[tuple]) -> tuple[tuple[int, ...], ...]:
 
 def is_public(key: str, secret: str) -> bool:
     """Whether an id belongs to the public half; who lacks the secret cannot tell."""
-    digest = hashlib.blake2b(key.encode(), key=_key(secret), digest_size=8)
-    return bool(digest.digest()[0] & 1)
-
-
-@cache
-def _key(secret: str) -> bytes:
-    return hashlib.sha256(secret.encode()).digest()
+    by_secret = hashlib.sha256(secret.encode()).digest()
+    return bool(hashlib.blake2b(key.encode(), key=by_secret, digest_size=8).digest()[0] & 1)
 
 
 # ---------------------------------------------------------------------------------------------
 # One submission
 
 
+def is_required(data: str) -> bool:
+    """Whether a submission has to have a data set's files."""
+    return data != "cfimdb"
+
+
 def score(submission: Submission, gold: Mapping[tuple[str, str], Gold]) -> list[dict[str, Any]]:
     """An entry a file: see score_file. Files that may be missing and are make none."""
     entries = []
-    for wanted in wanted_files(submission.part):
-        content = submission.files.get(wanted.path)
-        if content is not None or wanted.required:
-            entries.append(score_file(wanted, content, gold.get((wanted.data, wanted.split))))
+    for path, (data, split, *_) in FILES[submission.part].items():
+        content = submission.files.get(path)
+        if content is not None or is_required(data):
+            entry = score_file(path, data, split, content, gold.get((data, split)))
+            option = Path(path).name.split("-")[0] if submission.part == 1 else ""
+            entries.append(entry | {"option": option})
     return entries
 
 
-def score_file(wanted: Wanted, content: bytes | None, gold: Gold | None) -> dict[str, Any]:
+def score_file(
+    path: str, data: str, split: str, content: bytes | None, gold: Gold | None
+) -> dict[str, Any]:
     """What one file is worth.
 
     Returns:
-        file, data, split, option, metric, rows; value, f1 (of classes), low, high, public,
-        public_low, public_high, private: numbers, or None where there are faults or no labels;
-        faults, and a note where it is not scored; sha256 of the file; odd: see there; of test data
-        predicted, for the leaderboard's bootstrap.
+        file, data, split, metric, rows; NUMBERS, or None where there are faults or no labels (f1:
+        of classes); faults, and a note where it is not scored; sha256 of the file; odd: see there;
+        of test data predicted, for the leaderboard's bootstrap.
     """
     entry: dict[str, Any] = {
-        "file": wanted.path,
-        "data": wanted.data,
-        "split": wanted.split,
-        "option": wanted.option,
-        "metric": "Pearson" if SETS[wanted.data][3] is None else "accuracy",
+        "file": path,
+        "data": data,
+        "split": split,
+        "metric": "Pearson" if SETS[data][3] is None else "accuracy",
         "rows": len(gold.ids) if gold else 0,
+        "faults": [],
+        "note": "",
+        "sha256": hashlib.sha256(content).hexdigest() if content is not None else "",
     }
-    numbers = ("value", "f1", "low", "high", "public", "public_low", "public_high", "private")
-    entry |= dict.fromkeys(numbers) | {"faults": [], "note": ""}
-    entry["sha256"] = hashlib.sha256(content).hexdigest() if content is not None else ""
+    entry |= dict.fromkeys(NUMBERS)
     if content is None:
-        entry["faults"] = [f"{wanted.path} is missing"]
-    elif gold is None:
-        entry["note"] = f"not scored: no labelled {SETS[wanted.data][0]}-{wanted.split}.csv here"
-    else:
-        try:
-            predicted = read(wanted.path, content, gold)
-        except InputError as error:
-            entry["faults"] = [clean(error, 1000)]
-        else:
-            entry |= measure(predicted, content, gold)
-            entry |= {"odd": odd(predicted, gold)}
-            if gold.split == "test":
-                entry["predicted"] = packed(predicted, gold)
-    return entry
+        return entry | {"faults": [f"{path} is missing"]}
+    if gold is None:
+        return entry | {"note": f"not scored: no labelled {SETS[data][0]}-{split}.csv here"}
+    try:
+        predicted = read(path, content, gold)
+    except InputError as error:
+        return entry | {"faults": [clean(error, 1000)]}
+    entry |= measure(predicted, gold) | {"odd": odd(predicted, gold)}
+    return entry | ({"predicted": packed(predicted, gold)} if split == "test" else {})
 
 
 def read(path: str, content: bytes, gold: Gold) -> np.ndarray:
@@ -261,9 +239,8 @@ def unpacked(text: str, gold: Gold) -> np.ndarray | None:
 # Metrics
 
 
-def measure(predicted: np.ndarray, content: bytes, gold: Gold) -> dict[str, float | None]:
-    """The metric of all rows and of each half, with intervals; the same file gives the same."""
-    seed = int.from_bytes(hashlib.blake2b(content, digest_size=8).digest())
+def measure(predicted: np.ndarray, gold: Gold) -> dict[str, float | None]:
+    """The metric of all rows and of each half, with intervals."""
     figures: dict[str, float | None] = {}
     for name, rows in (
         ("value", np.ones_like(gold.public)),
@@ -272,20 +249,18 @@ def measure(predicted: np.ndarray, content: bytes, gold: Gold) -> dict[str, floa
     ):
         if not rows.any():  # a half of very few rows can be empty
             continue
-        y_true, y_pred, f1 = gold.labels[rows], predicted[rows], None
+        labels, values, f1 = gold.labels[rows], predicted[rows], None
         if gold.classes:
-            value, f1 = accuracy_and_f1(y_true, y_pred.astype(int))
+            figures[name], f1 = accuracy_and_f1(labels, values.astype(int))
             # how many of the rows drawn with replacement are right is binomial
-            chance = np.random.default_rng(seed)
-            samples = chance.binomial(len(y_true), value, size=10 * RESAMPLES) / len(y_true)
+            chance, count = np.random.default_rng(len(labels)), len(labels)
+            samples = chance.binomial(count, figures[name], size=10 * RESAMPLES) / count
         else:
-            equal = np.full((len(y_true), 1), 1 / len(y_true))
-            value = float(bootstrap.pearson(y_pred[None], y_true, equal).item())
-            samples = bootstrap.resampled(y_pred[None], y_true, None)
-        low, high = bootstrap.interval(samples)
-        figures[name] = value
-        if name == "value":
-            figures |= {"f1": f1, "low": low, "high": high}
-        elif name == "public":
-            figures |= {"public_low": low, "public_high": high}
-    return figures
+            equal = np.full((len(labels), 1), 1 / len(labels))
+            figures[name] = bootstrap.pearson(values[None], labels, equal).item()
+            samples = bootstrap.resampled(values[None], labels, None)
+        prefix = "" if name == "value" else f"{name}_"
+        low, high = np.quantile(samples, (0.025, 0.975)).tolist()
+        figures |= {f"{prefix}low": low, f"{prefix}high": high}
+        figures |= {"f1": f1} if name == "value" else {}
+    return {name: number for name, number in figures.items() if name in NUMBERS}

@@ -76,7 +76,7 @@ class Second:
     attempt: int  # which of the student's own weights it took
     first: Measured
     requests: Mapping[str, Request]  # by what they are for
-    numbers: Mapping[str, str]  # what they are called in the sandbox
+    names: tuple[str, ...]  # of the requests, each at the number by which the sandbox knows it
     order: Tensor  # (ROWS, 2): which batch, which row of it
     slopes: Mapping[str, tuple[float, float]]  # of what the gradients foretell: slope, step
 
@@ -153,8 +153,8 @@ def plan(task_id: str, seed: int, first: Measured, encoders: Encoders) -> Second
                 asked[f"{call} {sign}"] = Request(batches[0], option=option, weights=weights)
     names = list(asked)
     places = torch.randperm(len(names), generator=generator).tolist()
-    numbers = {name: str(place) for name, place in zip(names, places, strict=True)}
-    return Second(task_id, seed, int(attempt), first, asked, numbers, order, slopes)
+    told = tuple(names[place] for place in places)
+    return Second(task_id, seed, int(attempt), first, asked, told, order, slopes)
 
 
 def loaded_in(first: Measured) -> Loaded:
@@ -212,9 +212,9 @@ class Parcel:
     def pack(self, second: Second) -> dict[str, Any]:
         """Arguments of runs.part_2: the requests by their numbers, in that order."""
         packed = {}
-        for name in sorted(second.numbers, key=lambda name: int(second.numbers[name])):
+        for number, name in enumerate(second.names):
             request = second.requests[name]
-            packed[second.numbers[name]] = {
+            packed[str(number)] = {
                 **vars(request),
                 "batch": [[self.put(tensor) for tensor in pair] for pair in request.batch],
                 "weights": {name: self.put(tensor) for name, tensor in request.weights.items()},
@@ -237,7 +237,7 @@ def findings_and_flags(second: Second, outputs: Measured) -> tuple[list[Finding]
 
 def by_purpose(second: Second, outputs: Measured) -> Measured:
     """The answers under the names of what they are for."""
-    purposes = {number: name for name, number in second.numbers.items()}
+    purposes = {str(number): name for number, name in enumerate(second.names)}
     answers = {}
     for name, output in outputs.items():
         number, slash, rest = name.partition("/")

@@ -1,12 +1,13 @@
 """Which submissions share code: winnowed fingerprints of syntax (Schleimer et al. 2003, section 4).
 
-What is compared are the symbols of normal_form.py: names, texts, layout and what has no effect
-vanish. What the handout gave to everybody is taken out before. Submissions are never run. A cluster
-in the report is a reason to look, not a verdict.
+A source is parsed, never run, and becomes a row of symbols in which names, texts, comments,
+annotations, imports, layout and statements without effect leave no trace. What the handout gave to
+everybody is taken out before. A pair in the report is a reason to look, not a verdict.
 """
 
 from __future__ import annotations
 
+import ast
 import hashlib
 import itertools
 import json
@@ -19,12 +20,13 @@ from dataclasses import asdict, dataclass, fields
 from functools import lru_cache
 from pathlib import Path
 
-from course.grading.judging.normal_form import symbols_of
+from course import handout
 from course.grading.judging.types import Submission
 from course.grading.pages.output import Column, clean, table, write_csv
+from course.grading.sandbox.context import ROOT
 
 # Chosen on course/variants: answers to Task 1.5 written apart share up to 0.15, reworked copies
-# 0.98 and more. The package copydetect has 0.36 and 0.72, and 0.12 behind dead operations.
+# 0.98 and more
 K = 12  # symbols of a fingerprint: shorter matches are noise
 WINDOW = 4  # the smallest of so many in a row is kept: a match of K + WINDOW - 1 symbols is found
 THRESHOLD = 0.5  # fraction of the smaller submission
@@ -32,6 +34,9 @@ FEWEST = 10  # fingerprints: a smaller submission has too little code of its own
 SHOWN = 100  # pairs on the page
 LONGEST_FILE = 400_000  # bytes; the rest is not compared
 SECONDS, MEMORY = 900, 4 << 30  # for all pairs of a class; half a minute for 300 submissions
+ACTING = (ast.Call, ast.Await, ast.Yield, ast.YieldFrom, ast.NamedExpr)  # may have an effect
+# Without a symbol: Expr and others say nothing, a name's context follows from its place
+SILENT = (ast.Module, ast.Expr, ast.expr_context, ast.operator, ast.cmpop, ast.boolop, ast.unaryop)
 
 
 @dataclass(frozen=True)
@@ -47,12 +52,68 @@ class Pair:
 
 
 # ---------------------------------------------------------------------------------------------
+# Symbols
+
+
+def symbols_of(source: str) -> list[tuple[str, int]]:
+    """The symbols of a source, each with its line; none where it is not Python."""
+    try:
+        waiting: list[ast.AST] = [ast.parse(source)]
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return []
+    symbols, line = [], 1
+    while waiting:  # without recursion, however deep the tree is
+        node = waiting.pop()
+        line = getattr(node, "lineno", line)
+        if has_no_effect(node):
+            continue
+        if not isinstance(node, SILENT):
+            symbols.append((symbol(node), line))
+        if not isinstance(node, ast.JoinedStr):
+            hints = [getattr(node, name, None) for name in ("annotation", "returns")]
+            parts = [part for part in ast.iter_child_nodes(node) if part not in hints]
+            waiting += reversed(parts)
+    return symbols
+
+
+def has_no_effect(node: ast.AST) -> bool:
+    """Whether a statement may as well not be there."""
+    match node:
+        case ast.Pass() | ast.Import() | ast.ImportFrom() | ast.AnnAssign(value=None):
+            return True
+        case ast.Expr():  # a docstring, a lone number or name
+            return not any(isinstance(part, ACTING) for part in ast.walk(node))
+        case ast.Assign(targets=[ast.Name(id=target)], value=ast.Name(id=value)):
+            return target == value
+    return False
+
+
+def symbol(node: ast.AST) -> str:
+    """What stands for a node: its kind, its operator, a number's value."""
+    match node:
+        case ast.Name() | ast.arg() | ast.keyword() | ast.alias():
+            return "name"
+        case ast.Constant(value=str() | bytes()) | ast.JoinedStr():
+            return "text"
+        case ast.Constant():
+            return repr(node.value)
+        case ast.AnnAssign():
+            return "Assign"
+        case ast.BinOp() | ast.UnaryOp() | ast.BoolOp() | ast.AugAssign():
+            return f"{type(node).__name__} {type(node.op).__name__}"
+        case ast.Compare():
+            return " ".join(type(op).__name__ for op in node.ops)
+    return type(node).__name__
+
+
+# ---------------------------------------------------------------------------------------------
 # Fingerprints
 
 
-def hashes(symbols: Sequence[str]) -> list[int]:
+def hashes(symbols: Sequence[tuple[str, int]]) -> list[int]:
     """A number for each K symbols in a row, the same in every process."""
-    runs = (" ".join(symbols[at : at + K]) for at in range(len(symbols) - K + 1))
+    words = [word for word, _ in symbols]
+    runs = (" ".join(words[at : at + K]) for at in range(len(words) - K + 1))
     return [
         int.from_bytes(hashlib.blake2b(run.encode("utf-8", "replace"), digest_size=7).digest())
         for run in runs
@@ -62,34 +123,30 @@ def hashes(symbols: Sequence[str]) -> list[int]:
 def winnow(values: Sequence[int], window: int = WINDOW) -> Iterator[int]:
     """Positions of the smallest value of each window, the rightmost of equal ones."""
     before = -1
-    for start in range(max(1, len(values) - window + 1)):
-        here = values[start : start + window]
-        if here:
-            smallest = min(here)
-            at = start + max(i for i, value in enumerate(here) if value == smallest)
-            if at != before:
-                yield at
-                before = at
-
-
-# ---------------------------------------------------------------------------------------------
-# What a submission has of its own
+    for start in range(max(1, len(values) - window + 1) if values else 0):
+        here = range(start, min(start + window, len(values)))
+        at = min(here, key=lambda i: (values[i], -i))
+        if at != before:
+            yield at
+            before = at
 
 
 def python_files(files: Mapping[str, bytes]) -> dict[str, str]:
-    """Its sources as text, whatever the bytes."""
-    return {name: _text(files[name]) for name in sorted(files) if name.endswith(".py")}
+    """Sources as text, whatever the bytes."""
+    return {name: text_of(files[name]) for name in sorted(files) if name.endswith(".py")}
 
 
 @lru_cache(maxsize=512)
-def _text(content: bytes) -> str:
+def text_of(content: bytes) -> str:
+    """A file's text with plain line ends."""
     return re.sub("\r\n?", "\n", content[:LONGEST_FILE].decode("utf-8", "replace"))
 
 
-def known_code(handouts: Iterable[Mapping[str, bytes]]) -> frozenset[int]:
-    """Numbers of the code that everybody was given: the files of course.handout.build."""
+def known_code(part: int) -> frozenset[int]:
+    """Numbers of the code that everybody was given, in part 2 perhaps with part 1 solved."""
+    handouts = [handout.build(ROOT, "2", solved).files for solved in {False, part == 2}]
     sources = (source for files in handouts for source in python_files(files).values())
-    return frozenset(number for source in sources for number in hashes(symbols_of(source).symbols))
+    return frozenset(number for source in sources for number in hashes(symbols_of(source)))
 
 
 def fingerprints(files: Mapping[str, bytes], known: frozenset[int]) -> dict[int, tuple[str, int]]:
@@ -104,9 +161,9 @@ def fingerprints(files: Mapping[str, bytes], known: frozenset[int]) -> dict[int,
 @lru_cache(maxsize=512)
 def _of_source(source: str, known: frozenset[int]) -> tuple[tuple[int, int], ...]:
     """(fingerprint, line) of what is not known; many submissions hold the same file."""
-    read = symbols_of(source)
-    values = hashes(read.symbols)
-    return tuple((values[at], read.lines[at]) for at in winnow(values) if values[at] not in known)
+    symbols = symbols_of(source)
+    values = hashes(symbols)
+    return tuple((values[at], symbols[at][1]) for at in winnow(values) if values[at] not in known)
 
 
 # ---------------------------------------------------------------------------------------------
@@ -117,13 +174,10 @@ def pairs(
     submissions: Iterable[Submission], known: frozenset[int], threshold: float = THRESHOLD
 ) -> list[Pair]:
     """All pairs that share at least that much of the smaller one, the largest share first."""
-    read = []
-    for submission in submissions:
-        numbers = fingerprints(submission.files, known)
-        if len(numbers) >= FEWEST:
-            read.append((submission, numbers))
+    numbers = [(each, fingerprints(each.files, known)) for each in submissions]
+    enough = [pair for pair in numbers if len(pair[1]) >= FEWEST]
     alike = []
-    for (first, mine), (second, theirs) in itertools.combinations(read, 2):
+    for (first, mine), (second, theirs) in itertools.combinations(enough, 2):
         common = mine.keys() & theirs.keys()
         share = len(common) / min(len(mine), len(theirs))
         if common and share >= threshold:
@@ -133,20 +187,24 @@ def pairs(
     return sorted(alike, key=lambda pair: (-pair.share, -pair.common, pair.first, pair.second))
 
 
-def compared(submissions: Iterable[Submission], known: frozenset[int]) -> tuple[list[Pair], str]:
+def _place(submission: Submission, name: str, line: int) -> str:
+    text = text_of(submission.files[name]).split("\n")[line - 1]
+    return f"{name}:{line} {clean(text, 80)}"
+
+
+def compared(submissions: Iterable[Submission], part: int) -> tuple[list[Pair], str]:
     """All pairs, found in a process of its own with limits; and why there are none ("": there are).
 
     No text of a student's can then hold up the grader, or bring it down.
     """
     texts = [[each.student, python_files(each.files)] for each in submissions]
-    command = [sys.executable, "-m", "course.grading.judging.similarity"]
     try:
         done = subprocess.run(
-            command,
-            input=json.dumps([texts, [*known]]).encode(),
+            [sys.executable, "-m", "course.grading.judging.similarity"],
+            input=json.dumps([part, texts]).encode(),
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
-            cwd=Path(__file__).parents[3],
+            cwd=ROOT,
             timeout=SECONDS,
             check=True,
         )
@@ -156,20 +214,19 @@ def compared(submissions: Iterable[Submission], known: frozenset[int]) -> tuple[
 
 
 def main() -> None:
-    """What ``compared`` starts: submissions and the known code as JSON, then pairs as JSON."""
+    """What ``compared`` starts: the part and the submissions as JSON, then pairs as JSON."""
     for kind, most in ((resource.RLIMIT_CPU, SECONDS), (resource.RLIMIT_AS, MEMORY)):
         resource.setrlimit(kind, (most, most))
-    texts, known = json.load(sys.stdin)
+    part, texts = json.load(sys.stdin)
     submissions = [
-        Submission(student, 0, {name: text.encode() for name, text in files.items()})
+        Submission(student, part, {name: text.encode() for name, text in files.items()})
         for student, files in texts
     ]
-    print(json.dumps([asdict(pair) for pair in pairs(submissions, frozenset(known))]))
+    print(json.dumps([asdict(pair) for pair in pairs(submissions, known_code(part))]))
 
 
-def _place(submission: Submission, name: str, line: int) -> str:
-    text = _text(submission.files[name]).split("\n")[line - 1]
-    return f"{name}:{line} {clean(text, 80)}"
+# ---------------------------------------------------------------------------------------------
+# What staff see
 
 
 def write(out: Path, alike: Sequence[Pair]) -> None:

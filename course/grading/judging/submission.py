@@ -11,10 +11,8 @@ from course.grading.judging.types import Submission
 from course.grading.sandbox.context import GradingContext
 
 
-def grade_tasks(
-    context: GradingContext, submission: Submission
-) -> tuple[dict[str, judge.Verdict], list[str]]:
-    """The verdict on each task of the context's part, by its id, and the sandbox's layers."""
+def grade_tasks(context: GradingContext, submission: Submission) -> dict[str, judge.Verdict]:
+    """The verdict on each task of the context's part, by its id."""
     part = part1 if context.part == 1 else part2
     return part.grade(context, submission)
 

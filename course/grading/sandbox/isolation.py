@@ -18,7 +18,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from course.grading.sandbox import system_calls
+from course.grading.sandbox import confine
 from course.grading.sandbox.confine import MIB, Limits
 
 ENVIRONMENT = {"PATH": "/usr/bin:/bin", "LANG": "C.UTF-8", "OMP_NUM_THREADS": "1", "HOME": "/tmp"}
@@ -49,16 +49,11 @@ class Bubblewrap:
         """Why it cannot be used on this machine, each reason with the remedy."""
         if not shutil.which(self.program):
             return [f"{self.name} is not installed: {self.install}"]
-        with self.around([sys.executable, "-I", "-B", "-c", PROBE], [], Limits()) as command:
+        start = [sys.executable, "-I", "-B", "-c", PROBE]
+        options = {"stdin": subprocess.DEVNULL, "capture_output": True, "text": True}
+        with self.around(start, [], Limits()) as command:
             try:
-                probe = subprocess.run(
-                    command,
-                    stdin=subprocess.DEVNULL,
-                    capture_output=True,
-                    text=True,
-                    check=False,
-                    timeout=PROBE_SECONDS,
-                )
+                probe = subprocess.run(command, timeout=PROBE_SECONDS, check=False, **options)
             except subprocess.TimeoutExpired:
                 return [f"{self.name} does not start Python within {PROBE_SECONDS} s"]
         if probe.returncode == 0:
@@ -101,7 +96,7 @@ class Bubblewrap:
 
     def reaches(self, path: Path) -> bool:
         """Whether the program could read a file or a folder of ours."""
-        seen = [Path(name).resolve() for name in (*SYSTEM, *map(str, python_folders()))]
+        seen = [Path(name).resolve() for name in (*SYSTEM, *python_folders())]
         return any(path.resolve().is_relative_to(folder) for folder in seen)
 
 
@@ -128,23 +123,6 @@ class Podman(Bubblewrap):
         (PODMAN_ROOT / "tmp").mkdir(parents=True, exist_ok=True)
         (PODMAN_ROOT / "tmp").chmod(0o1777)  # runc gives it to what is mounted there
         container, user = f"grading-{secrets.token_hex(8)}", next(_USERS)
-        try:
-            yield [
-                *podman(),
-                "run",
-                *self.options(container, user, readable, limits),
-                "--rootfs",
-                str(PODMAN_ROOT),
-                *command,
-            ]
-        finally:  # the container is not a child of the command that started it
-            remove = [*podman(), "rm", "--force", "--time", "0", "--ignore", container]
-            subprocess.run(remove, capture_output=True, check=False)
-
-    def options(
-        self, container: str, user: int, readable: Sequence[Path], limits: Limits
-    ) -> list[str]:
-        """Of ``podman run``."""
         wrap = ["--rm", "-i", "--name", container, "--user", f"{user}:{user}"]
         wrap += ["--network", "none", "--ipc", "none", "--no-hosts", "--unsetenv-all"]
         wrap += ["--read-only", "--read-only-tmpfs=false", "--workdir", "/tmp"]
@@ -156,10 +134,13 @@ class Podman(Bubblewrap):
         for name, value in {**ENVIRONMENT, "TMPDIR": "/tmp"}.items():
             wrap += ["--env", f"{name}={value}"]
         wrap += ["--tmpfs", f"/tmp:size={limits.file_mib}m,mode=1777"]
-        shown = [*filter(os.path.exists, SYSTEM), *map(str, (*python_folders(), *readable))]
-        for path in shown:
+        for path in (*filter(os.path.exists, SYSTEM), *python_folders(), *readable):
             wrap += ["--volume", f"{path}:{path}:ro"]
-        return wrap
+        try:
+            yield [*podman(), "run", *wrap, "--rootfs", str(PODMAN_ROOT), *command]
+        finally:  # the container is not a child of the command that started it
+            remove = [*podman(), "rm", "--force", "--time", "0", "--ignore", container]
+            subprocess.run(remove, capture_output=True, check=False)
 
 
 class ChangeOfUser:
@@ -195,7 +176,7 @@ KINDS = {kind.name: kind for kind in (Bubblewrap, Podman)}
 
 def problems(isolation: Isolation) -> list[str]:
     """Why foreign code cannot be graded on this machine, each reason with the remedy."""
-    return [*isolation.problems(), *system_calls.problems()]
+    return [*isolation.problems(), *confine.problems()]
 
 
 def stop(process: subprocess.Popen) -> None:
@@ -214,20 +195,17 @@ def podman() -> list[str]:
     return ["podman", "--cgroup-manager", "cgroupfs", *runtime]
 
 
-def python_folders() -> Iterator[Path]:
+def python_folders() -> list[Path]:
     """Where the interpreter and its packages are."""
-    for name in dict.fromkeys(
-        (sys.prefix, sys.base_prefix, str(Path(sys.executable).resolve().parent))
-    ):
-        if not Path(name).is_relative_to("/usr"):
-            yield Path(name)
+    folders = map(Path, (sys.prefix, sys.base_prefix, Path(sys.executable).resolve().parent))
+    return [path for path in dict.fromkeys(folders) if not path.is_relative_to("/usr")]
 
 
 def layers(isolation: Isolation) -> list[str]:
-    """What is around a program, by name; the program itself adds what it gives up."""
+    """What is around a program and what it gives up, by name: without one of them nothing runs."""
     names = ["fresh interpreter", "no inherited descriptors or environment", "limits"]
     if os.geteuid() == 0:
         names.append("own user")
     if isinstance(isolation, Bubblewrap):
         names.append(f"{isolation.name}: own files, processes, network")
-    return names
+    return [*names, "filters of system calls"]

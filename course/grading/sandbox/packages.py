@@ -8,12 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from functools import cache
-from importlib.metadata import (
-    PackageNotFoundError,
-    distribution,
-    packages_distributions,
-    requires,
-)
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -27,33 +22,20 @@ def normal(requirement: str) -> str:
 
 
 @cache
-def needed(allowed: tuple[str, ...] = ()) -> frozenset[str]:
-    """The packages of requirements.txt and further ones, and what they need in turn."""
-    lines = [*REQUIREMENTS.read_text(encoding="utf-8").splitlines(), *allowed]
-    packages = [normal(line) for line in lines if NAME.match(line.strip())]
-    for name in packages:  # the list grows while it is read
-        try:
-            more = [normal(line) for line in requires(name) or () if "extra ==" not in line]
-        except PackageNotFoundError:  # of another system
-            continue
-        packages += [package for package in more if package not in packages]
-    return frozenset(packages)
-
-
-@cache
 def hidden(allowed: tuple[str, ...] = ()) -> tuple[str, ...]:
     """Names of modules that can be imported here, and that only other packages bring.
 
     Args:
         allowed: packages besides those of requirements.txt.
     """
-    return tuple(
-        sorted(
-            module
-            for module, packages in packages_distributions().items()
-            if not needed(allowed) & set(map(normal, packages))
-        )
-    )
+    lines = [*REQUIREMENTS.read_text(encoding="utf-8").splitlines(), *allowed]
+    needed = [normal(line) for line in lines if NAME.match(line.strip())]
+    for name in needed:  # the list grows while it is read
+        if is_installed(name):
+            more = [line for line in metadata.requires(name) or () if "extra ==" not in line]
+            needed += [package for package in map(normal, more) if package not in needed]
+    brought = metadata.packages_distributions().items()
+    return tuple(sorted(m for m, packages in brought if not {*needed} & {*map(normal, packages)}))
 
 
 def allowed_by(settings: Mapping[str, Any]) -> tuple[str, ...]:
@@ -69,6 +51,6 @@ def not_installed(allowed: Iterable[str]) -> list[str]:
 def is_installed(name: str) -> bool:
     """Whether this environment has a package of that name."""
     try:
-        return bool(distribution(name))
-    except (PackageNotFoundError, ValueError):
+        return bool(metadata.distribution(name))
+    except (metadata.PackageNotFoundError, ValueError):
         return False

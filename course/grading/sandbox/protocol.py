@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
@@ -12,17 +12,12 @@ import torch
 from safetensors.torch import load, save
 from torch import Tensor
 
-from course.grading.judging import judge
 from course.grading.sandbox import packages, sandbox
 from course.grading.sandbox.context import GradingContext
 from course.grading.sandbox.worker import HEAD, MOST_NUMBERS, MOST_TEXT, Frame, frame, read_frame
 
 # What the program in the sandbox loads once for all tasks: always, and what scripts import
-IMPORTS = (
-    "course.grading.sandbox.runs",
-    "utils",
-    "base_bert",
-)
+IMPORTS = ("utils", "base_bert")
 IMPORTS_OF_SCRIPTS = (
     "tokenizer",
     "datasets",
@@ -35,6 +30,14 @@ SCRIPTS = {"classifier.py", "multitask_classifier.py"}
 OPTIMIZER = "optimizer.step"  # the one task without gradients of its own
 NUMBERS = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 NUMBERS += (torch.bool, torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64)
+Job = dict[str, Any]
+LACKING = {  # statuses without an answer, in words for the student
+    "timeout": "it did not end within the time limit, and was stopped",
+    "memory": "it needed more memory than the limit",
+    "crashed": "the program ended before it gave an answer",
+    "missing": "the file was not handed in",
+    "invalid answer": "what it gave back cannot be read",
+}
 
 
 @dataclass(frozen=True)
@@ -45,54 +48,55 @@ class Reply:
     outputs: Mapping[str, Any] = field(default_factory=dict)
 
 
+def job(name: str, run: str, arguments: Mapping[str, Any], files: Mapping[str, str]) -> Job:
+    """What the sandbox does for a task: a function of runs.py, with a student's files there."""
+    return {"name": name, "run": run, "arguments": arguments, "files": files}
+
+
 def ask(
-    context: GradingContext, jobs: list[dict], tensors: Mapping[str, Tensor]
-) -> tuple[dict[str, Reply], list[str]]:
-    """Run jobs in a sandbox; after one that takes it down, run the rest in another.
-
-    Returns:
-        the reply to each job by its name, and the layers that were active.
-    """
-    replies: dict[str, Reply] = {}
-    layers: list[str] = []
-    data = save({name: tensor.detach().clone() for name, tensor in tensors.items()})
-    while waiting := [job for job in jobs if job["name"] not in replies]:
-        ended, frames = run_worker(context, waiting, data)
-        layers = [*ended.layers, *map(str, frames[0][0]["layers"])]
-        names = {job["name"] for job in waiting}
-        for header, content in frames[1:]:
-            if header.get("job") in names and header["job"] not in replies:
-                replies[header["job"]] = decode(header, content)
-        if all(job["name"] not in replies for job in waiting):
-            status = "timeout" if ended.status == "timeout" else "crashed"
-            replies[waiting[0]["name"]] = Reply(status)
-    return replies, layers
-
-
-def run_worker(
-    context: GradingContext, jobs: list[dict], data: bytes
-) -> tuple[sandbox.Ended, list[Frame]]:
-    """Send jobs to the program in a new sandbox; how it ended, and all that it has sent.
+    context: GradingContext, jobs: Sequence[Job], tensors: Mapping[str, Tensor]
+) -> dict[str, Reply]:
+    """The reply to each job by its name; after one that takes a sandbox down, the rest in another.
 
     Raises:
         RuntimeError: the sandbox did not start, which is not the student's fault.
     """
-    longest = max(job["seconds"] for job in jobs)
-    limits = replace(context.limits, quiet_s=context.limits.quiet_s + longest)
+    replies: dict[str, Reply] = {}
+    data = save({name: tensor.detach().clone() for name, tensor in tensors.items()})
+    while waiting := {job["name"]: job for job in jobs if job["name"] not in replies}:
+        ended = run_worker(context, [*waiting.values()], data)
+        ready, *frames = frames_in(ended.answer) or [({}, b"")]
+        if "ready" not in ready[0]:
+            raise RuntimeError(
+                f"the sandbox did not start ({ended.status}): {ended.printed[-500:]}"
+            )
+        for header, content in frames:
+            if header.get("job") in waiting and header["job"] not in replies:
+                replies[header["job"]] = decode(header, content)
+        if replies.keys().isdisjoint(waiting):
+            status = "timeout" if ended.status == "timeout" else "crashed"
+            replies[next(iter(waiting))] = Reply(status)
+    return replies
+
+
+def run_worker(context: GradingContext, jobs: Sequence[Job], data: bytes) -> sandbox.Ended:
+    """Send jobs to the program in a new sandbox."""
+    limits = replace(context.limits, quiet_s=context.limits.quiet_s + context.seconds)
     # what the program does before its tasks pays where several of them need it
     scripts = any(SCRIPTS & job["files"].keys() for job in jobs)
-    request = {"limits": asdict(limits), "jobs": jobs}
-    request["imports"] = [*IMPORTS, *IMPORTS_OF_SCRIPTS * scripts]
-    request["gradients"] = any(job["name"] != OPTIMIZER for job in jobs)
-    request["hidden"] = packages.hidden(packages.allowed_by(context.settings))
+    request = {
+        "limits": asdict(limits),
+        "jobs": jobs,
+        "seconds": context.seconds,
+        "folders": [str(path) for path in (context.stage / "solution",) if path.is_dir()],
+        "imports": [*IMPORTS, *IMPORTS_OF_SCRIPTS * scripts],
+        "gradients": any(job["name"] != OPTIMIZER for job in jobs),
+        "hidden": packages.hidden(packages.allowed_by(context.settings)),
+    }
     staff, course = (context.stage / name for name in ("staff", "handout"))
     worker = staff / "course" / "grading" / "sandbox" / "worker.py"
     command = [sys.executable, "-s", "-B", str(worker), str(staff), str(course)]
-    ended = sandbox.run(command, frame(request, data), [context.stage], limits, context.isolation)
-    frames = frames_in(ended.answer)
-    if not frames or "layers" not in frames[0][0]:
-        raise RuntimeError(f"the sandbox did not start ({ended.status}): {ended.printed[-500:]}")
-    return ended, frames
+    return sandbox.run(command, frame(request, data), [context.stage], limits, context.isolation)
 
 
 def frames_in(answer: bytes) -> list[Frame]:
@@ -107,7 +111,7 @@ def decode(header: Mapping[str, Any], content: bytes) -> Reply:
     """One frame as a reply: arrays, texts, and stand-ins for what was not a tensor."""
     status = header.get("status")
     if status != "ran":
-        known = isinstance(status, str) and status in judge.LACKING
+        known = isinstance(status, str) and status in LACKING
         return Reply(status if known else "invalid answer")
     others, texts = header.get("others"), header.get("texts")
     readable = isinstance(others, dict) and isinstance(texts, dict)

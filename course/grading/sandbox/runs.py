@@ -11,6 +11,7 @@ import contextlib
 import importlib
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -27,6 +28,10 @@ from checks.part1.references import CLASSIFIER_DROPOUT, in_dtype
 from checks.part2 import calls, models
 
 DTYPES = {"float64": torch.float64, "float32": torch.float32}
+CASE_FAILS = (  # a step that fails in one case: the others are run still
+    ArithmeticError, AttributeError, LookupError, NameError, RuntimeError, TypeError, ValueError,
+    adamw_cases.CheckFailed,
+)  # fmt: skip
 HEAD = {nn.Linear: "classifier", nn.Dropout: "dropout"}  # names for what __init__ does not make
 
 
@@ -49,13 +54,8 @@ def spare_compiler() -> None:
     Their methods are wrapped so that it never compiles them, and the first call of one loads it for
     that. A torch that keeps the unwrapped ones elsewhere is as slow as before, nothing else.
     """
-    for method in (
-        Optimizer.add_param_group,
-        Optimizer.load_state_dict,
-        Optimizer.state_dict,
-        Optimizer.zero_grad,
-    ):
-        inner = method.__wrapped__
+    for name in ("add_param_group", "load_state_dict", "state_dict", "zero_grad"):
+        inner = getattr(Optimizer, name).__wrapped__
         inner.__dynamo_disable = inner
 
 
@@ -75,7 +75,6 @@ def part_1(tensors: dict[str, Tensor], task_id: str, runs: list[list]) -> dict[s
             for key, tensor in tensors.items()
             if key.startswith(f"{inputs}/")
         }
-        outputs: dict[str, Any] = {}
         others = {key: value for key, value in options.items() if key != "mended"}
         mended = mended_classifier() if "mended" in options else contextlib.nullcontext()
         try:
@@ -85,17 +84,19 @@ def part_1(tensors: dict[str, Tensor], task_id: str, runs: list[list]) -> dict[s
         except MemoryError:
             raise
         except (Exception, SystemExit) as error:
-            finding = describe(error)
-            outputs = {"error": finding.text, "error kind": finding.kind}
-            outputs |= {"error slight": "yes"} if finding.slight else {}
-            outputs |= {} if imported(task_id) else {"error at import": "yes"}
+            outputs = error_outputs(error, task_id)
         results |= {f"{name}|{output}": value for output, value in outputs.items()}
     return results
 
 
-def imported(task_id: str) -> bool:
-    """Whether a task's file could be imported; Python forgets one that could not."""
-    return Path(graded_task(task_id).file).stem in sys.modules
+def error_outputs(error: BaseException, task_id: str) -> dict[str, str]:
+    """An exception in words, and whether a task's file could be imported, as outputs."""
+    finding = describe(error)
+    outputs = {"error": finding.text, "error kind": finding.kind}
+    outputs |= {"error slight": "yes"} if finding.slight else {}
+    # Python forgets a module that could not be imported
+    imported = Path(graded_task(task_id).file).stem in sys.modules
+    return outputs if imported else outputs | {"error at import": "yes"}
 
 
 @contextlib.contextmanager
@@ -145,30 +146,41 @@ def layers_in(
     ]
 
 
-def optimizer(_: dict[str, Tensor], cases: list[dict[str, Any]], seed: int) -> dict[str, Any]:
-    """Task 1.5 on prescribed gradients: trajectories by the cases' names.
+def make_cases(seed: int) -> list[adamw_cases.Case]:
+    """The optimizer's public cases with other hyper-parameters; their shapes and events stay.
 
-    Args:
-        cases: as JSON holds them.
-        seed: of the gradients.
+    They do not depend on torch's default type, which another thread may be changing.
     """
+    generator = torch.Generator().manual_seed(seed)
+
+    def near(value: float) -> float:
+        chance = torch.rand((), generator=generator, dtype=torch.float64).item()
+        return value * (1 + 0.3 * (2 * chance - 1))
+
+    def changed(name: str, value: Any) -> Any:
+        if name == "betas":
+            return tuple(1 - near(1 - beta) for beta in value)
+        return near(value) if name in ("lr", "weight_decay", "eps") else value
+
+    cases = []
+    for case in adamw_cases.CASES:
+        groups = [
+            replace(group, settings={name: changed(name, v) for name, v in group.settings.items()})
+            for group in case.groups
+        ]
+        cases.append(replace(case, groups=tuple(groups)))
+    return cases
+
+
+def optimizer(_: dict[str, Tensor], seed: int) -> dict[str, Any]:
+    """Task 1.5 on prescribed gradients: trajectories by the cases' names."""
     try:
         opt_class = importlib.import_module("optimizer").AdamW
         if not adamw_checks.is_started(opt_class):
             return {"hidden|error": "", "hidden|error kind": "not started"}
         results: dict[str, Any] = {}
-        for fields in cases:
-            case = case_from(fields)
-            with contextlib.suppress(
-                ArithmeticError,
-                AttributeError,
-                LookupError,
-                NameError,
-                RuntimeError,
-                TypeError,
-                ValueError,
-                adamw_cases.CheckFailed,
-            ):
+        for case in make_cases(seed):
+            with contextlib.suppress(*CASE_FAILS):
                 trajectory = adamw_cases.run_case(opt_class, case, seed=seed)
                 results[f"hidden|{case.name}"] = torch.from_numpy(trajectory)
         outputs = adamw_mistakes.outputs_of(opt_class)
@@ -177,21 +189,8 @@ def optimizer(_: dict[str, Tensor], cases: list[dict[str, Any]], seed: int) -> d
     except MemoryError:
         raise
     except (Exception, SystemExit) as error:
-        results = {"hidden|error": describe(error).text, "hidden|error kind": "error"}
-        return results | ({} if imported("optimizer.step") else {"hidden|error at import": "yes"})
-
-
-def case_from(fields: dict[str, Any]) -> adamw_cases.Case:
-    """A case from JSON."""
-    groups = tuple(
-        adamw_cases.Group(
-            tuple(map(tuple, group["shapes"])),
-            {k: tuple(v) if k == "betas" else v for k, v in group["settings"].items()},
-        )
-        for group in fields["groups"]
-    )
-    missing = tuple(map(tuple, fields["missing"]))
-    return adamw_cases.Case(**{**fields, "groups": groups, "missing": missing})
+        outputs = error_outputs(error, "optimizer.step")
+        return {f"hidden|{name}": value for name, value in outputs.items()}
 
 
 def part_2(

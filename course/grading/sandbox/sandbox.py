@@ -8,6 +8,7 @@ The limits of each process, and of the memory of all of them, are set and watche
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import os
 import subprocess
 import tempfile
@@ -18,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from course.grading.sandbox.confine import MIB, Limits
-from course.grading.sandbox.isolation import ENVIRONMENT, Bubblewrap, Isolation, layers, stop
+from course.grading.sandbox.isolation import ENVIRONMENT, Bubblewrap, Isolation, stop
 
 STOP = threading.Event()  # set where this grader is asked to end: all sandboxes end, too
 
@@ -31,7 +32,6 @@ class Ended:
     returncode: int
     answer: bytes  # what it wrote to its standard output
     printed: str  # the end of its standard error
-    layers: list[str]
 
 
 def run(
@@ -54,66 +54,51 @@ def run(
         KeyboardInterrupt: this grader was asked to end.
     """
     limits, isolation = limits or Limits(), isolation or Bubblewrap()
-    with (
-        isolation.around(command, readable, limits) as wrapped,
-        tempfile.TemporaryFile() as printed,
-    ):
+    with contextlib.ExitStack() as opened:
+        wrapped = opened.enter_context(isolation.around(command, readable, limits))
+        given, answer, printed = (
+            opened.enter_context(tempfile.TemporaryFile()) for _ in range(3)
+        )  # files, not pipes: nobody has to read on, or waits for who holds an end
+        given.write(request)
+        given.seek(0)
+        fcntl.lockf(given, fcntl.LOCK_EX)  # until this process ends, which worker.py looks for
         process = subprocess.Popen(
             wrapped,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
+            stdin=given,
+            stdout=answer,
             stderr=printed,
             cwd="/tmp",
             env=ENVIRONMENT,
             start_new_session=True,
         )
         try:
-            answer, status = _talk(process, request, limits)
+            status = watch(process, answer.fileno(), limits)
         finally:
             stop(process)
-        size = os.fstat(printed.fileno()).st_size
-        printed.seek(max(0, size - limits.output_kib * 1024))
+        answer.seek(0)
+        printed.seek(max(0, os.fstat(printed.fileno()).st_size - limits.output_kib * 1024))
         text = printed.read().decode("utf-8", "replace")
-    return Ended(status, process.returncode, answer, text, layers(isolation))
+        return Ended(status, process.returncode, answer.read(limits.answer_mib * MIB), text)
 
 
-def _talk(process: subprocess.Popen, request: bytes, limits: Limits) -> tuple[bytes, str]:
-    """Send the request, collect the answer; stop at the limits. → (answer, status)"""
-    parts: list[bytes] = []
-    heard = time.monotonic()
+def watch(process: subprocess.Popen, answer: int, limits: Limits) -> str:
+    """Wait until the program ends or has met a limit, and say which.
 
-    def send() -> None:
-        with contextlib.suppress(OSError):
-            process.stdin.write(request)
-            process.stdin.close()
-
-    def collect() -> None:
-        nonlocal heard
-        size = 0
-        with contextlib.suppress(OSError, ValueError):
-            while (part := process.stdout.read1(65536)) and size <= limits.answer_mib * MIB:
-                parts.append(part)
-                size += len(part)
-                heard = time.monotonic()
-
-    threads = [threading.Thread(target=work, daemon=True) for work in (send, collect)]
-    for thread in threads:
-        thread.start()
-    deadline = time.monotonic() + limits.wall_s
-    status = "timeout"
-    while time.monotonic() < min(deadline, heard + limits.quiet_s):
+    Args:
+        answer: the descriptor of the file that it answers into.
+    """
+    start = heard = time.monotonic()
+    size = 0
+    while time.monotonic() < min(start + limits.wall_s, heard + limits.quiet_s):
         if STOP.is_set():
             raise KeyboardInterrupt
-        threads[1].join(0.05)  # it ends when the program has closed its output, or sent too much
-        if not threads[1].is_alive():
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                process.wait(1.0)  # for its exit status
-            status = "ended"
-            break
-        if process.poll() is not None:
-            threads[1].join(1.0)  # a grandchild may hold the pipe open: do not wait for that
-            status = "ended"
-            break
-    if sum(map(len, parts)) > limits.answer_mib * MIB:
-        status = "too much output"
-    return b"".join(parts), status
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(0.05)
+        before, size = size, os.fstat(answer).st_size
+        if size > limits.answer_mib * MIB:
+            return "too much output"
+        if process.returncode is not None:
+            return "ended"
+        if size != before:
+            heard = time.monotonic()
+    return "timeout"

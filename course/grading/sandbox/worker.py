@@ -15,11 +15,11 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import fcntl
 import importlib
 import importlib.machinery
 import json
 import os
-import select
 import shutil
 import signal
 import stat
@@ -29,6 +29,7 @@ import time
 from pathlib import Path
 from typing import Any, BinaryIO
 
+RUNS = "course.grading.sandbox.runs"
 HEAD = struct.Struct("<II")
 PR_SET_DUMPABLE = 4
 MOST_NUMBERS = 1_000_000  # in one output
@@ -74,31 +75,32 @@ def main() -> None:
     from course.grading.sandbox.confine import MIB, Limits, confine
 
     request, data = read_frame(sys.stdin.buffer)
-    answers = os.fdopen(os.dup(1), "wb")
+    asked, answers = os.dup(0), os.fdopen(os.dup(1), "wb")
     nothing = os.open(os.devnull, os.O_RDWR)
     for number in (0, 1):
         os.dup2(nothing, number)  # what foreign code prints is not an answer
     limits = Limits(**request["limits"])
     for name in request["imports"]:  # before the fork, once for all tasks
         importlib.import_module(name)
-    runs = importlib.import_module("course.grading.sandbox.runs")
-    runs.warm_up(gradients=request["gradients"])
+    importlib.import_module(RUNS).warm_up(gradients=request["gradients"])
     ctypes.CDLL(None).prctl(PR_SET_DUMPABLE, 0, 0, 0, 0)  # children cannot look into this process
-    answers.write(frame({"layers": confine(limits)}))
+    confine(limits)
+    answers.write(frame({"ready": True}))
     answers.flush()
     tensors = load(data)
     for number, job in enumerate(request["jobs"]):
-        job |= {"hidden": request["hidden"], "memory": limits.total_mib * MIB}
-        header, content = in_child(f"job-{number}", job, tensors, save, answers.fileno())
+        common = {name: request[name] for name in ("hidden", "seconds", "folders")}
+        job |= common | {"memory": limits.total_mib * MIB}
+        header, content = in_child(f"job-{number}", job, tensors, save, (asked, answers.fileno()))
         answers.write(frame(header | {"job": job["name"]}, content))
         answers.flush()
 
 
-def in_child(name: str, job: dict, tensors: dict, save: Any, answers: int) -> Frame:
+def in_child(name: str, job: dict, tensors: dict, save: Any, grader: tuple[int, int]) -> Frame:
     """Run one job in a forked child; what it left: (status and message, safetensors bytes).
 
     Args:
-        answers: the descriptor that leads to the grader.
+        grader: the descriptors of the grader's files, its request and the answers.
     """
     place = Path(os.environ.get("TMPDIR", "/tmp")) / name
     place.mkdir()
@@ -109,14 +111,15 @@ def in_child(name: str, job: dict, tensors: dict, save: Any, answers: int) -> Fr
         status = 1
         try:
             os.setsid()
-            os.close(answers)
+            for number in grader:
+                os.close(number)
             os.nice(10)  # the grader and whatever else runs here go first
             header, content = work(place, job, tensors, save)
             result.write_bytes(frame(header, content))
             status = 0
         finally:
             os._exit(status)
-    stopped = watch(child, deadline, job["memory"], answers)
+    stopped = watch(child, deadline, job["memory"], grader[0])
     end_all()
     header, content = left_behind(result) or ({"status": "crashed"}, b"")
     for path in place.parent.iterdir():  # what is left counts against the folder's size
@@ -127,14 +130,14 @@ def in_child(name: str, job: dict, tensors: dict, save: Any, answers: int) -> Fr
     return ({"status": stopped}, b"") if stopped else (header, content)
 
 
-def watch(child: int, deadline: float, most_memory: int, answers: int) -> str:
+def watch(child: int, deadline: float, most_memory: int, asked: int) -> str:
     """Wait for the child; why it had to be stopped: "timeout", "memory", or "" if it ended.
 
-    Where the grader is gone, which reads the answers, this process leaves at once. The kernel then
-    ends the whole namespace.
+    Where the grader is gone, this process leaves at once. The kernel then ends the whole namespace.
+
+    Args:
+        asked: the descriptor of the request, a file that the grader has locked as long as it lives.
     """
-    grader = select.poll()
-    grader.register(answers, 0)  # only errors: nobody reads
     looked = time.monotonic()
     while (now := time.monotonic()) < deadline:
         ended, status = os.waitpid(child, os.WNOHANG)
@@ -143,7 +146,8 @@ def watch(child: int, deadline: float, most_memory: int, answers: int) -> str:
             return "timeout" if out_of_time else ""
         if now - looked > 0.2:
             looked = now
-            if grader.poll(0):
+            with contextlib.suppress(OSError):
+                fcntl.lockf(asked, fcntl.LOCK_SH | fcntl.LOCK_NB)
                 os._exit(1)
             if memory() > most_memory:
                 return "memory"
@@ -199,10 +203,11 @@ def work(place: Path, job: dict, tensors: dict, save: Any) -> Frame:
     code.mkdir(exist_ok=True)
     os.chdir(code)
     sys.path[:0] = [str(code), *job["folders"]]
-    hide(job["hidden"], code)
-    module, _, name = job["run"].partition(":")
+    finder = sys.meta_path.index(importlib.machinery.PathFinder)
+    sys.meta_path[finder] = OnlyAllowed(job["hidden"], code)  # for what is not loaded yet
+    importlib.invalidate_caches()
     try:
-        outputs = getattr(importlib.import_module(module), name)(tensors, **job["arguments"])
+        outputs = getattr(sys.modules[RUNS], job["run"])(tensors, **job["arguments"])
     except MemoryError:
         return {"status": "memory"}, b""
     return encode(outputs, save)
@@ -226,13 +231,6 @@ class OnlyAllowed(importlib.machinery.PathFinder):
         if path is None and name in self.hidden:
             path = [self.code]
         return super().find_spec(name, path, target)
-
-
-def hide(hidden: list[str], code: Path) -> None:
-    """Have modules not found that are not loaded yet."""
-    place = sys.meta_path.index(importlib.machinery.PathFinder)
-    sys.meta_path[place] = OnlyAllowed(hidden, code)
-    importlib.invalidate_caches()
 
 
 def encode(outputs: dict[str, Any], save: Any) -> Frame:
