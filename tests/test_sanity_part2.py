@@ -267,7 +267,7 @@ def unwritten(task_id):
 def test_a_function_that_is_not_begun(task_id, model):
     unwritten(task_id)(model)
     findings = {key: (list_[0].kind, list_[0].text) for key, list_ in all_findings().items()}
-    assert findings.pop(task_id)[0] == "not started"
+    assert findings.pop(task_id) == ("not started", "")
     others = {INIT: IDS[1:], FORWARD: IDS[2:]}.get(task_id, ())
     waits = ("waits", f"for Task {graded_task(task_id).number}")
     assert findings == dict.fromkeys(others, waits)

@@ -247,6 +247,7 @@ def test_put_replaces_the_method_and_nothing_else(folders):
         ("abXcde", "abcd", "abXcd"),
         ("aBcde", "abCde", "aBCde"),
         ("aBcde", "aXcde", None),
+        ("abXcde", "abYcde", None),
         ("aXde", "abcYde", "aXYde"),
     ],
 )
@@ -261,6 +262,7 @@ def test_methods_are_merged_or_taken_from_whoever_has_them():
     assert merge(base, first, second) == {"f": "A\nb\nC\n", "g": "x\n", "h": "h\n"}
     assert merge(base, first, {"f": "B\nb\nc\n"}) is None
     assert merge(base, first, {"h": "other\n"}) is None
+    assert merge(base, first, {"i": "return (\n"}) is None
 
 
 @pytest.mark.parametrize("folder", [MISTAKES, VARIANTS], ids=lambda folder: folder.name)
