@@ -101,7 +101,7 @@ def mutants_of(entry: GradedTask) -> list[Mutant]:
     """All mutants of all correct solutions to a task: of its function, and of helpers to it."""
     own = entry.function.rpartition(".")[2]
     graded = {other.function for other in GRADED_TASKS} - {entry.function}
-    owner, found = entry.function.split(".")[0], {}
+    owner, by_source = entry.function.split(".")[0], {}
     for answer in correct_solutions(entry.id).values():
         for version, methods in answer.versions.items():
             for method, right in methods.items():
@@ -112,8 +112,8 @@ def mutants_of(entry: GradedTask) -> list[Mutant]:
                     place = f"{answer.name}/{version}"
                     change = difference_of(before, source)
                     made = Mutant(entry.id, place, method, operator, source, change)
-                    found.setdefault((version, source), made)
-    return list(found.values())
+                    by_source.setdefault((version, source), made)
+    return list(by_source.values())
 
 
 def attributes_of(entry: GradedTask) -> list[str]:
@@ -138,9 +138,9 @@ def difference_of(before: str, after: str) -> str:
     return "\n".join(line[:2] + line[2:].strip() for line in lines if line[:1] in "+-")
 
 
-def draw(found: Sequence[Mutant], most: int | None, seed: int) -> list[Mutant]:
+def draw(population: Sequence[Mutant], most: int | None, seed: int) -> list[Mutant]:
     """Some mutants, drawn at random; the operators take turns."""
-    shuffled = list(found)
+    shuffled = list(population)
     random.Random(seed).shuffle(shuffled)
     seen: Counter[str] = Counter()
     turns = []
@@ -249,14 +249,14 @@ PART_1 = [entry for entry in GRADED_TASKS if entry.part == 1]
 
 def read_outcomes(path: Path | None) -> dict[Mutant, Judgement]:
     """The outcomes of an earlier run; a line that was cut off does not count."""
-    found = {}
+    outcomes = {}
     if path and path.is_file():
         for line in path.read_text(encoding="utf-8").splitlines():
             with contextlib.suppress(json.JSONDecodeError):
                 row = json.loads(line)
                 findings = [Finding(**finding) for finding in row["findings"]]
-                found[Mutant(**row["mutant"])] = Judgement(row["status"], findings)
-    return found
+                outcomes[Mutant(**row["mutant"])] = Judgement(row["status"], findings)
+    return outcomes
 
 
 def as_line(mutant: Mutant, outcome: Judgement) -> str:

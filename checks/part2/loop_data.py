@@ -36,8 +36,10 @@ def made_up(count: int, seed: int) -> dict[str, list[Row]]:
         ],
     }
     return {
-        task: [(*(sentence() for _ in range(1 if task == "sst" else 2)), label) for label in given]
-        for task, given in labels.items()
+        task: [
+            (*(sentence() for _ in range(1 if task == "sst" else 2)), label) for label in of_task
+        ]
+        for task, of_task in labels.items()
     }
 
 
