@@ -111,12 +111,12 @@ def read(folder: Path, name: str) -> Answer:
 
 def read_all(folder: Path, task_id: str = "*") -> list[Answer]:
     """All answers of a folder, mistakes/ or variants/, or those to one task."""
-    found = read_whole(folder, task_id)
+    answers = read_whole(folder, task_id)
     for path in sorted(folder.glob(f"{task_id}.txt")):
-        found += read_changes(path)
+        answers += read_changes(path)
     if folder == VARIANTS:
-        found.sort(key=lambda answer: (answer.folder, answer.name))
-    return found
+        answers.sort(key=lambda answer: (answer.folder, answer.name))
+    return answers
 
 
 def read_whole(folder: Path, task_id: str) -> list[Answer]:
@@ -149,17 +149,15 @@ def _functions(source: str, node: ast.ClassDef | ast.Module) -> Methods:
     """The functions of a class or module, by name."""
     lines = source.splitlines()
     functions = [part for part in node.body if isinstance(part, ast.FunctionDef)]
-    return {part.name: _source(lines, part) for part in functions}
+    return {
+        f.name: textwrap.dedent("\n".join(lines[_start(f) - 1 : f.end_lineno])) + "\n"
+        for f in functions
+    }
 
 
-def _source(lines: list[str], node: ast.FunctionDef) -> str:
-    """A method without its indent and docstring, decorators included."""
-    start = min([node.lineno, *(decorator.lineno for decorator in node.decorator_list)])
-    kept = list(range(start, node.end_lineno + 1))
-    if ast.get_docstring(node) is not None:
-        said = node.body[0]
-        kept = [number for number in kept if not said.lineno <= number <= said.end_lineno]
-    return textwrap.dedent("\n".join(lines[number - 1] for number in kept)) + "\n"
+def _start(node: ast.FunctionDef) -> int:
+    """The number of a method's first line, which may be a decorator's."""
+    return min([node.lineno, *(decorator.lineno for decorator in node.decorator_list)])
 
 
 def read_changes(path: Path) -> list[Answer]:
@@ -185,18 +183,18 @@ def read_changes(path: Path) -> list[Answer]:
 def _change(path: Path, entry: str, imports: Sequence[str], bases: Mapping[str, Methods]) -> Answer:
     """One paragraph of a file of changes."""
     lines = entry.splitlines()
-    said = list(itertools.takewhile(lambda line: not line.startswith(" "), lines))
+    head = list(itertools.takewhile(lambda line: not line.startswith(" "), lines))
     form = WORDS_OF_RIGHT if path.parent == VARIANTS else WORDS_OF_WRONG
-    if not (words := form.fullmatch(" ".join(said))):
+    if not (match := form.fullmatch(" ".join(head))):
         raise InputError(
             f"{path}: {lines[0]!r}: a mistake begins with 'name: what is wrong', 'Hint: …' and "
             "'Read: …', a correct solution with 'name: how it differs'; the code is indented"
         )
-    told, task = words.groupdict(""), _task(path.stem)
-    name = told["name"]
+    words, task = match.groupdict(""), _task(path.stem)
+    name = words["name"]
     main = "train_multitask" if path.stem == TRAINING else task.function.rpartition(".")[2]
     versions: dict[str, Methods] = {}
-    for version, base, block in _blocks(lines[len(said) :], name, next(iter(bases))):
+    for version, base, block in _blocks(lines[len(head) :], name, next(iter(bases))):
         try:
             if version in versions:
                 raise InputError("this name is taken")
@@ -204,12 +202,9 @@ def _change(path: Path, entry: str, imports: Sequence[str], bases: Mapping[str, 
         except (InputError, SyntaxError) as error:
             place = f"{path}, {name}, {version}, a change of {base}"
             raise InputError(f"{place}: {error}; {REMEDY}") from None
-    parts = [ast.parse(text) for methods in versions.values() for text in methods.values()]
-    used = {node.id for part in parts for node in ast.walk(part) if isinstance(node, ast.Name)}
-    kept = tuple(line for line in imports if line.split()[-1] in used)
     if form is WORDS_OF_WRONG:
-        told["named"] = told["named"] or name
-    return Answer(path.stem, task, **told, versions=versions, imports=kept)
+        words["named"] = words["named"] or name
+    return Answer(path.stem, task, **words, versions=versions, imports=tuple(imports))
 
 
 def _blocks(lines: Sequence[str], name: str, plain: str) -> list[tuple[str, str, list[str]]]:
@@ -280,8 +275,7 @@ def put_methods(source: str, owner: str, methods: Methods, imports: tuple[str, .
         new = textwrap.indent(text, indent).splitlines()
         if name in own:
             old = own[name]
-            start = min([old.lineno, *(part.lineno for part in old.decorator_list)])
-            changes.append((start, old.end_lineno, new))
+            changes.append((_start(old), old.end_lineno, new))
         else:
             end = body.body[-1].end_lineno
             changes.append((end + 1, end, ["", *new]))
@@ -339,26 +333,21 @@ def merge(base: Methods, first: Methods, second: Methods) -> Methods | None:
     """
     merged = {}
     for name in base.keys() | first.keys() | second.keys():
-        given = [methods[name].splitlines() for methods in (first, second) if name in methods]
-        if len(given) == 2 and name in base:
-            lines = merge_lines(base[name].splitlines(), *given)
-        elif len(given) == 2 and given[0] != given[1]:
+        texts = [methods[name].splitlines() for methods in (first, second) if name in methods]
+        if len(texts) == 2 and name in base:
+            lines = merge_lines(base[name].splitlines(), *texts)
+        elif len(texts) == 2 and texts[0] != texts[1]:
             lines = None
         else:
-            lines = given[0] if given else base[name].splitlines()
-        if lines is None or not parses("\n".join(lines)):
+            lines = texts[0] if texts else base[name].splitlines()
+        if lines is None:
             return None
         merged[name] = "\n".join(lines) + "\n"
+        try:
+            ast.parse(merged[name])
+        except SyntaxError:
+            return None
     return merged
-
-
-def parses(text: str) -> bool:
-    """Whether it is Python."""
-    try:
-        ast.parse(text)
-    except SyntaxError:
-        return False
-    return True
 
 
 def merge_lines(base: list[str], first: list[str], second: list[str]) -> list[str] | None:

@@ -1,7 +1,6 @@
 """Run the mistakes of course/mistakes/ and store what they compute, so that checks can name them.
 
-    python course/fingerprints.py            a minute; again whenever a mistake is added
-    python course/fingerprints.py --check    writes nothing; exit status 1 if files are out of date
+    python course/fingerprints.py    a minute; again whenever a mistake is added
 
 Reads sanity_check.data and optimizer_test.npy, as tests/make_sanity_check.py and
 tests/make_optimizer_test.py write them, and adds the fingerprints (checks/fingerprints.py) of every
@@ -52,6 +51,7 @@ from course.answers import (
     Methods,
     installed_source,
     merge,
+    read,
     read_all,
     solution_with,
 )
@@ -93,8 +93,10 @@ def outputs_of(entry: GradedTask, methods: Methods, imports: tuple[str, ...] = (
 
 def fingerprints_of(outputs: Outputs) -> dict[str, Fingerprint]:
     """The fingerprints of what an answer computes."""
-    given = {k: found.text if isinstance(found, Finding) else found for k, found in outputs.items()}
-    return {group: fingerprint_of(found) for group, found in given.items()}
+    return {
+        group: fingerprint_of(output.text if isinstance(output, Finding) else output)
+        for group, output in outputs.items()
+    }
 
 
 def lacks_names(outputs: Outputs) -> bool:
@@ -106,10 +108,8 @@ def lacks_names(outputs: Outputs) -> bool:
 
 def base_of(entry: GradedTask) -> Methods:
     """The plain correct solution, along whose lines mistakes are written."""
-    plain = [answer for answer in read_all(VARIANTS, entry.id) if answer.name == "plain"]
-    if not plain:
-        raise InputError(f"{VARIANTS / entry.id} has no plain.py")
-    return plain[0].versions[plain[0].first]
+    plain = read(VARIANTS, f"{entry.id}/plain")
+    return plain.versions[plain.first]
 
 
 def candidates(entry: GradedTask) -> Iterator[Candidate]:
@@ -120,12 +120,13 @@ def candidates(entry: GradedTask) -> Iterator[Candidate]:
 
     base, mistakes = base_of(entry), read_all(MISTAKES, entry.id)
     others = [answer for answer in read_all(VARIANTS, entry.id) if answer.name != "plain"]
-    for one in mistakes:
-        yield Candidate((one.name,), first(one), one.imports, merged=False)
-    for one, other in [*itertools.product(mistakes, others), *itertools.combinations(mistakes, 2)]:
-        names = (one.name, other.name) if other in mistakes else (one.name,)
-        if methods := merge(base, first(one), first(other)):
-            yield Candidate(names, methods, one.imports + other.imports)
+    for mistake in mistakes:
+        yield Candidate((mistake.name,), first(mistake), mistake.imports, merged=False)
+    pairs = [*itertools.product(mistakes, others), *itertools.combinations(mistakes, 2)]
+    for mistake, other in pairs:
+        names = (mistake.name, other.name) if other in mistakes else (mistake.name,)
+        if methods := merge(base, first(mistake), first(other)):
+            yield Candidate(names, methods, mistake.imports + other.imports)
 
 
 def known_of(entry: GradedTask) -> dict[str, KnownMistakes]:
@@ -141,22 +142,16 @@ def known_of(entry: GradedTask) -> dict[str, KnownMistakes]:
     mistakes = {answer.name: answer.mistake for answer in read_all(MISTAKES, entry.id)}
     known = {group: KnownMistakes([], mistakes) for group in right}
     named: list[tuple[tuple[str, ...], Outputs]] = []  # two at once, without being stored
-    for one in tqdm(list(candidates(entry)), desc=f"{entry.id:18}", disable=None):
-        outputs = outputs_of(entry, one.methods, one.imports)
-        if one.merged and len(one.names) == 1 and lacks_names(outputs):
+    for candidate in tqdm(list(candidates(entry)), desc=f"{entry.id:18}", disable=None):
+        names, outputs = candidate.names, outputs_of(entry, candidate.methods, candidate.imports)
+        if candidate.merged and len(names) == 1 and lacks_names(outputs):
             continue
-        if len(one.names) == 2 and names_in(entry, outputs, known) <= {*one.names}:
-            named.append((one.names, outputs))
-        elif not store(one.names, fingerprints_of(outputs), known, right) and not one.merged:
-            prints = fingerprints_of(outputs)
-            same = {
-                names
-                for group, found in known.items()
-                for names, other in found.answers
-                if other.matches(prints[group])
-            }
-            what = f"the same as {same}" if same else "what is correct"
-            raise InputError(f"{entry.id}: the mistake {one.names[0]} computes {what}")
+        if len(names) == 2 and names_in(entry, outputs, known) <= {*names}:
+            named.append((names, outputs))
+        elif not store(names, fingerprints_of(outputs), known, right) and not candidate.merged:
+            same = names_in(entry, outputs, known) - {""}
+            what = f"the same as {', '.join(same)}" if same else "what is correct"
+            raise InputError(f"{entry.id}: the mistake {names[0]} computes {what}")
     # Two that are stored may be found where others were named before them.
     while lost := [pair for pair in named if not names_in(entry, pair[1], known) <= {*pair[0]}]:
         for names, outputs in lost:
@@ -175,9 +170,9 @@ def store(
     """Add what is new; of two mistakes in the first way of running only. False if nothing is."""
     new = [
         group
-        for group, found in prints.items()
-        if not found.matches(right[group])
-        and not any(found.matches(other) for _, other in known[group].answers)
+        for group, fingerprint in prints.items()
+        if not fingerprint.matches(right[group])
+        and not any(fingerprint.matches(other) for _, other in known[group].answers)
     ]
     for group in new[:1] if len(names) == 2 else new:  # the check stops at the first
         known[group].answers.append((names, prints[group]))
@@ -187,10 +182,10 @@ def store(
 def names_in(entry: GradedTask, outputs: Outputs, known: Mapping[str, KnownMistakes]) -> set[str]:
     """The names that the check has for what an answer computes; of none, an empty one."""
     if entry.id == OPTIMIZER:
-        found, _ = adamw_mistakes.mistakes_in(outputs[entry.id], known[entry.id])
+        mistakes, _ = adamw_mistakes.mistakes_in(outputs[entry.id], known[entry.id])
     else:
-        found, _, _ = explain.first_known(entry.id, outputs, known)
-    return {mistake.name for mistake in found} or {""}
+        mistakes, _, _ = explain.first_known(entry.id, outputs, known)
+    return {mistake.name for mistake in mistakes} or {""}
 
 
 # ---------------------------------------------------------------------------------------------
@@ -200,7 +195,7 @@ def names_in(entry: GradedTask, outputs: Outputs, known: Mapping[str, KnownMista
 def words_of(known: KnownMistakes) -> dict[str, Any]:
     """All but the numbers, as JSON can hold it."""
     return {
-        "answers": [[list(names), found.error] for names, found in known.answers],
+        "answers": [[list(names), made.error] for names, made in known.answers],
         "mistakes": [asdict(mistake) for mistake in known.mistakes.values()],
     }
 
@@ -211,7 +206,7 @@ def tables_of(known: KnownMistakes) -> dict[str, Tensor]:
     In float32: its rounding is far below the tolerance.
     """
     nothing = torch.full((WIDTH,), torch.nan)
-    rows = [{n: row.float() for n, row in found.outputs.items()} for _, found in known.answers]
+    rows = [{n: row.float() for n, row in made.outputs.items()} for _, made in known.answers]
     names = sorted({name for outputs in rows for name in outputs})
     return {n: torch.stack([outputs.get(n, nothing) for outputs in rows]) for n in names}
 
@@ -224,10 +219,10 @@ def sanity_data(known: Mapping[str, KnownMistakes]) -> bytes:
             for name in file.keys()
             if not name.startswith(references.FINGERPRINTS)
         }
-    for group, found in known.items():
-        for name, table in tables_of(found).items():
+    for group, made in known.items():
+        for name, table in tables_of(made).items():
             tensors[f"{references.FINGERPRINTS}{group}/{name}"] = table
-    about = references.metadata() | {"mistakes": {k: words_of(found) for k, found in known.items()}}
+    about = references.metadata() | {"mistakes": {k: words_of(made) for k, made in known.items()}}
     return save({k: tensors[k] for k in sorted(tensors)}, metadata={"about": json.dumps(about)})
 
 
@@ -268,47 +263,36 @@ def is_stored(known: KnownMistakes, stored: KnownMistakes) -> bool:
 
 def all_known() -> dict[str, KnownMistakes]:
     """The fingerprints of all tasks, each computed in a process of its own."""
-    entries = sorted(part_1(), key=lambda entry: len(read_all(MISTAKES, entry.id)), reverse=True)
+    entries = sorted(part_1(), key=lambda entry: -len(read_all(MISTAKES, entry.id)))
     with multiprocessing.get_context("fork").Pool(
         initializer=torch.set_num_threads, initargs=(1,)
     ) as pool:
-        tables = dict(
-            zip([entry.id for entry in entries], pool.map(known_of, entries, 1), strict=True)
-        )
-    return {group: known for entry in part_1() for group, known in tables[entry.id].items()}
+        tables = dict(zip(entries, pool.map(known_of, entries, 1), strict=True))
+    return {group: known for entry in part_1() for group, known in tables[entry].items()}
 
 
 def main() -> None:
-    """Make all fingerprints; write the files that lack some, or say which do."""
-    parser = OneLineParser(description="Store the fingerprints of known mistakes.")
-    parser.add_argument(
-        "--check", action="store_true", help="compare with the files, write nothing"
-    )
-    args = parser.parse_args()
+    """Make all fingerprints; write the files that lack some."""
+    OneLineParser(description="Store the fingerprints of known mistakes.").parse_args()
     known = all_known()
     optimizer = known.pop(OPTIMIZER)
-    stale = []
-    if known.keys() != references.metadata().get("mistakes", {}).keys() or not all(
-        is_stored(found, references.known_mistakes(group)) for group, found in known.items()
+    same_groups = known.keys() == references.metadata().get("mistakes", {}).keys()
+    if same_groups and all(
+        is_stored(made, references.known_mistakes(group)) for group, made in known.items()
     ):
-        stale.append(references.DATA)
-    if not is_stored(optimizer, adamw_mistakes.known_mistakes()):
-        stale.append(adamw_cases.REFERENCE)
-    if args.check and stale:
-        names = " and ".join(path.name for path in stale)
-        raise InputError(f"{names}: not as the mistakes are now; make them again")
-    if references.DATA in stale:
+        print(f"{references.DATA.name}: as stored")
+    else:
         data = sanity_data(known)
         with atomic_write(references.DATA, "wb") as file:
             file.write(data)
-    if adamw_cases.REFERENCE in stale:
+        print(f"{references.DATA.name}: written")
+    if is_stored(optimizer, adamw_mistakes.known_mistakes()):
+        print(f"{adamw_cases.REFERENCE.name}: as stored")
+    else:
         array = optimizer_reference(optimizer)
         with atomic_write(adamw_cases.REFERENCE, "wb") as file:
             np.save(file, array, allow_pickle=False)
-    for path, tables in ((references.DATA, known.values()), (adamw_cases.REFERENCE, [optimizer])):
-        count = sum(len(found.answers) for found in tables)
-        print(f"{path.name}: {count} fingerprints {'written' if path in stale else 'as stored'}")
-    print(f"all are changes to {VARIANTS.relative_to(ROOT)}/<task>/plain.py, not to the solution")
+        print(f"{adamw_cases.REFERENCE.name}: written")
 
 
 if __name__ == "__main__":

@@ -5,20 +5,19 @@
 
 Of a wrong function the check may say what it is (named), what it is not (named wrongly), what was
 measured (facts), what an exception means here (explained), only where it differs (numbers), or only
-what Python says (bare); or it finds no fault (missed). Two or three mistakes at once are named if
-one of them is, and nothing else. A correct solution is a false positive if its task's check finds
-fault or names a mistake. Exit status 1 if a mistake is missed or named wrongly, fewer than 90 % are
-named, or there is a false positive.
+what Python says (bare); or it finds no fault (missed). Two mistakes at once are named if one of
+them is, and nothing else. A correct solution is a false positive if its task's check finds fault or
+names a mistake. Exit status 1 if a mistake is missed or named wrongly, fewer than 90 % are named,
+or there is a false positive.
 """
 
 from __future__ import annotations
 
 import itertools
-import random
+import re
 import sys
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
 
 from tqdm import tqdm
@@ -43,13 +42,34 @@ from course.answers import (
     solution_with,
 )
 from course.fingerprints import base_of, part_1
-from course.hint_counts import HEADINGS, best_told
 from training.cli.flags import OneLineParser
 from training.cli.scripts import run_script
 
 ENOUGH = 0.9  # share of mistakes that have to be named
+# The best that is told of a fault, best first, and its heading in a table.
+HEADINGS = {
+    "named": "named",
+    "facts": "facts only",
+    "explained": "exception explained",
+    "numbers": "first wrong number only",
+    "bare": "bare exception",
+}
 OUTCOMES = ("named", "named wrongly", *list(HEADINGS)[1:], "missed")
-TRIPLES = 300  # of each task, drawn at random: there are very many
+RAISED = re.compile(r"\b\w*(Error|Exception|Exit|Interrupt|Iteration)\b: ")
+# Python's own words and the place, and nothing after them: "TypeError: … (bert.py:57)"
+BARE = re.compile(RAISED.pattern + r".*\((\S+:\d+|in the backward pass)\)$")
+
+
+def best_told(findings: Sequence[Finding]) -> str:
+    """The best that findings tell about a fault: a key of HEADINGS."""
+    if any(finding.name for finding in findings):
+        return "named"
+    if any(finding.kind in EXPLAINING for finding in findings):
+        return "facts"
+    texts = [finding.text for finding in faulty(list(findings))]
+    if any(BARE.search(text) for text in texts):
+        return "bare"
+    return "explained" if any(RAISED.search(text) for text in texts) else "numbers"
 
 
 def outcome_of(findings: Sequence[Finding], names: Collection[str]) -> str:
@@ -61,32 +81,6 @@ def outcome_of(findings: Sequence[Finding], names: Collection[str]) -> str:
     return "named wrongly"
 
 
-@dataclass(frozen=True)
-class Row:
-    """What the check made of one version of a mistake."""
-
-    answer: Answer
-    version: str
-    findings: list[Finding]
-
-    @property
-    def outcome(self) -> str:
-        """Which of OUTCOMES."""
-        return outcome_of(self.findings, {self.answer.named})
-
-    @property
-    def hint(self) -> str:
-        """What a student would read first to understand it."""
-        texts = [f.text for f in self.findings if f.name or f.kind in EXPLAINING]
-        return (texts or [found.text for found in self.findings] or [""])[0]
-
-    @property
-    def place(self) -> str:
-        """Which mistake, and where."""
-        number = "loop" if self.answer.folder == TRAINING else self.answer.task.number
-        return f"{number}  {self.answer.name} ({self.version})"
-
-
 def tasks_of(answer: Answer) -> list[GradedTask]:
     """The tasks that a correct solution answers: its folder's one, or all of its class."""
     if answer.folder == answer.task.id:
@@ -94,55 +88,33 @@ def tasks_of(answer: Answer) -> list[GradedTask]:
     return [entry for entry in GRADED_TASKS if entry.id.startswith(f"{answer.folder}.")]
 
 
-def checked(answer: Answer) -> dict[str, list[Finding]]:
-    """What the checks of all that an answer answers say."""
-    if answer.folder == TRAINING:
-        return {"training loop": loop.check()}
-    return {f"Task {entry.number}": jobs.examine(entry) for entry in tasks_of(answer)}
-
-
-def rows_of(answers: list[Answer]) -> list[Row]:
-    """Every version of every mistake, checked."""
-    pairs = [(answer, version) for answer in answers for version in answer.versions]
+def all_findings(answers: Iterable[Answer]) -> list[tuple[Answer, str, str, list[Finding]]]:
+    """Of every version of every answer: which check, and what it says."""
     rows = []
-    for answer, version in tqdm(pairs, desc="mistakes", disable=None):
+    pairs = [(answer, version) for answer in answers for version in answer.versions]
+    for answer, version in tqdm(pairs, desc="answers", disable=None):
         with installed(answer, version):
-            (findings,) = checked(answer).values()
-            rows.append(Row(answer, version, findings))
+            if answer.folder == TRAINING:
+                rows.append((answer, version, "loop", loop.check()))
+            else:
+                for entry in tasks_of(answer):
+                    rows.append((answer, version, entry.number, jobs.examine(entry)))
     return rows
 
 
-def false_positives(answers: list[Answer]) -> list[str]:
-    """The correct solutions with which the checks find fault, and what they say."""
-    found = []
-    pairs = [(answer, version) for answer in answers for version in answer.versions]
-    for answer, version in tqdm(pairs, desc="correct solutions", disable=None):
-        with installed(answer, version):
-            for what, findings in checked(answer).items():
-                for finding in findings:
-                    if finding.kind != "hint":
-                        place = f"{answer.folder}/{answer.name}, {version}, {what}"
-                        found.append(f"{place}: {finding.text}")
-    return found
-
-
-def several_at_once(entries: Iterable[GradedTask], count: int) -> Counter[str]:
-    """How often which outcome is that of ``count`` mistakes merged in one function of part 1."""
-    found: Counter[str] = Counter()
+def of_pairs(entries: Iterable[GradedTask]) -> Counter[str]:
+    """How often which outcome is that of two mistakes merged in one function of part 1."""
+    counts: Counter[str] = Counter()
     for entry in (entry for entry in entries if entry in part_1()):
-        groups = list(itertools.combinations(read_all(MISTAKES, entry.id), count))
-        random.Random(0).shuffle(groups)
-        for group in tqdm(
-            groups[: TRIPLES if count > 2 else None], f"{count} at once", disable=None
-        ):
-            if methods := merged(entry, group):
-                imports = tuple(line for answer in group for line in answer.imports)
-                source = solution_with(entry, methods, imports)
-                with installed_source(entry.file, source):
+        pairs = list(itertools.combinations(read_all(MISTAKES, entry.id), 2))
+        for pair in tqdm(pairs, desc="two at once", disable=None):
+            if methods := merged(entry, pair):
+                imports = tuple(line for answer in pair for line in answer.imports)
+                with installed_source(entry.file, solution_with(entry, methods, imports)):
                     findings = jobs.examine(entry)
                 if faulty(findings):  # one may undo the other
-                    found[outcome_of(findings, {answer.name for answer in group})] += 1
-    return found
+                    counts[outcome_of(findings, {answer.name for answer in pair})] += 1
+    return counts
 
 
 def merged(entry: GradedTask, group: Sequence[Answer]) -> Methods | None:
@@ -154,16 +126,8 @@ def merged(entry: GradedTask, group: Sequence[Answer]) -> Methods | None:
     return methods
 
 
-def print_totals(totals: Mapping[str, Counter[str]]) -> None:
-    """A Markdown table: of each kind of wrong functions how many had which outcome."""
-    print(f"| | all | {' | '.join(OUTCOMES)} |\n|---|{'---:|' * (1 + len(OUTCOMES))}")
-    for what, counts in totals.items():
-        cells = " | ".join(f"{counts[outcome]:,}" for outcome in OUTCOMES)
-        print(f"| {what} | {counts.total():,} | {cells} |")
-
-
 def main() -> None:
-    """Fingerprint the table and the totals."""
+    """Print what is said of each mistake, false positives, and the totals as Markdown."""
     parser = OneLineParser(description="Count the mistakes that the checks catch and name.")
     parser.add_argument("--task", help=f"number or id of one task, or {TRAINING}")
     args = parser.parse_args()
@@ -171,29 +135,37 @@ def main() -> None:
     if args.task:
         entries = [] if args.task == TRAINING else [graded_task(args.task)]
     folders = [entry.id for entry in entries] + [TRAINING] * (args.task in (None, TRAINING))
-    rows = rows_of([answer for folder in folders for answer in read_all(MISTAKES, folder)])
-    answers = [
+    totals = {"mistakes": Counter(), "rewrites": Counter()}
+    mistakes = itertools.chain.from_iterable(read_all(MISTAKES, folder) for folder in folders)
+    for answer, version, check, findings in all_findings(mistakes):
+        outcome = outcome_of(findings, {answer.named})
+        totals["mistakes" if version == answer.first else "rewrites"][outcome] += 1
+        explaining = [f.text for f in findings if f.name or f.kind in EXPLAINING]
+        read_first = (explaining or [finding.text for finding in findings] or [""])[0]
+        place = f"{check}  {answer.name} ({version})"
+        print(f"{outcome:14}  {place:58}  {read_first[:140]}")
+    counts = sum(totals.values(), Counter())
+    solutions = [
         answer
         for answer in read_all(VARIANTS)
         if answer.folder in folders or any(entry in entries for entry in tasks_of(answer))
     ]
-    blamed = false_positives(answers)
-    for row in rows:
-        print(f"{row.outcome:14}  {row.place:58}  {row.hint[:140]}")
+    blamed = [
+        f"{answer.folder}/{answer.name}, {version}, {check}: {finding.text}"
+        for answer, version, check, findings in all_findings(solutions)
+        for finding in findings
+        if finding.kind != "hint"
+    ]
     for text in blamed:
         print(f"FALSE POSITIVE  {text}")
-    firsts = [row.version == row.answer.first for row in rows]
-    singles = {
-        "mistakes": Counter(r.outcome for r, first in zip(rows, firsts, strict=True) if first),
-        "rewrites": Counter(r.outcome for r, first in zip(rows, firsts, strict=True) if not first),
-    }
-    several = {f"{n} at once": several_at_once(entries, n) for n in (2, 3)}
-    print_totals(singles | several)
-    versions = sum(len(answer.versions) for answer in answers)
+    print(f"| | all | {' | '.join(OUTCOMES)} |\n|---|{'---:|' * (1 + len(OUTCOMES))}")
+    for what, outcomes in (totals | {"two at once": of_pairs(entries)}).items():
+        cells = " | ".join(f"{outcomes[outcome]:,}" for outcome in OUTCOMES)
+        print(f"| {what} | {outcomes.total():,} | {cells} |")
+    versions = sum(len(answer.versions) for answer in solutions)
     print(f"{len(blamed)} false positives among {versions} correct solutions")
-    counts = sum(singles.values(), Counter())
     good = not (blamed or counts["missed"] or counts["named wrongly"])
-    sys.exit(0 if good and counts["named"] >= ENOUGH * len(rows) else 1)
+    sys.exit(0 if good and counts["named"] >= ENOUGH * counts.total() else 1)
 
 
 if __name__ == "__main__":

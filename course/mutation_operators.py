@@ -90,15 +90,15 @@ def mutants(source: str, attributes: Sequence[str] = ()) -> dict[str, str]:
     """
     tree = ast.parse(source)
     scope = Scope(names_in(tree.body[0]), tuple(attributes))
-    found = {ast.unparse(tree): ""}
+    operators = {ast.unparse(tree): ""}  # of each source
     for container, key in places(tree.body):
         node = container[key]
         for operator in OPERATORS:
             for new in operator(node, scope):
                 container[key] = new
-                found.setdefault(ast.unparse(tree), operator.__name__)
+                operators.setdefault(ast.unparse(tree), operator.__name__)
         container[key] = node
-    return {text: name for text, name in found.items() if name}
+    return {text: name for text, name in operators.items() if name}
 
 
 def places(body: list[ast.stmt]) -> list[tuple[Any, Any]]:
@@ -107,15 +107,15 @@ def places(body: list[ast.stmt]) -> list[tuple[Any, Any]]:
     Of a function only its body counts.
     """
     (function,) = body
-    found: list[tuple[Any, Any]] = [(body, 0)]
-    found += [(function.body, index) for index in range(len(function.body))]
+    pairs: list[tuple[Any, Any]] = [(body, 0)]
+    pairs += [(function.body, index) for index in range(len(function.body))]
     for parent in itertools.chain.from_iterable(map(ast.walk, function.body)):
         for field, value in ast.iter_fields(parent):
             if isinstance(value, list):
-                found += [(value, i) for i, part in enumerate(value) if isinstance(part, ast.AST)]
+                pairs += [(value, i) for i, part in enumerate(value) if isinstance(part, ast.AST)]
             elif isinstance(value, ast.AST):
-                found.append((vars(parent), field))
-    return found
+                pairs.append((vars(parent), field))
+    return pairs
 
 
 def names_in(function: ast.FunctionDef) -> tuple[str, ...]:
@@ -182,12 +182,6 @@ def swap_statements(node: ast.AST, scope: Scope) -> Iterator[ast.AST]:
             yield changed(node, body=swapped(node.body, first, first + 1))
 
 
-def leave_loop(node: ast.AST, scope: Scope) -> Iterator[ast.AST]:
-    """``continue`` → ``break``"""
-    if isinstance(node, ast.Continue):
-        yield ast.Break()
-
-
 def change_condition(node: ast.AST, scope: Scope) -> Iterator[ast.AST]:
     """The other way, always, never."""
     if isinstance(node, ast.If):
@@ -212,21 +206,12 @@ def replace_operator(node: ast.AST, scope: Scope) -> Iterator[ast.AST]:
             yield changed(node, ops=[other(), *node.ops[1:]])
 
 
-def swap_operands(node: ast.AST, scope: Scope) -> Iterator[ast.AST]:
-    """``a / b`` → ``b / a``"""
+def change_operands(node: ast.AST, scope: Scope) -> Iterator[ast.AST]:
+    """``a / b`` → ``b / a``, ``a``, ``b``; ``-a`` → ``a``"""
     if isinstance(node, ast.BinOp):
         yield changed(node, left=node.right, right=node.left)
-
-
-def drop_operand(node: ast.AST, scope: Scope) -> Iterator[ast.AST]:
-    """``a + b`` → ``a``, ``b``"""
-    if isinstance(node, ast.BinOp):
         yield from (node.left, node.right)
-
-
-def drop_sign(node: ast.AST, scope: Scope) -> Iterator[ast.AST]:
-    """``-a`` → ``a``, ``not a`` → ``a``"""
-    if isinstance(node, ast.UnaryOp):
+    elif isinstance(node, ast.UnaryOp):
         yield node.operand
 
 
@@ -259,24 +244,13 @@ def drop_call(node: ast.AST, scope: Scope) -> Iterator[ast.AST]:
         yield from (value for value in values[:1] if not isinstance(value, ast.Starred))
 
 
-def call_twice(node: ast.AST, scope: Scope) -> Iterator[ast.AST]:
-    """``f(x)`` → ``f(f(x))``"""
-    if isinstance(node, ast.Call) and node.args and not is_method(node.func, scope):
-        yield changed(node, args=[node, *node.args[1:]])
-
-
-def drop_argument(node: ast.AST, scope: Scope) -> Iterator[ast.AST]:
-    """``f(x, y)`` → ``f(x)``, ``f(y)``"""
+def change_arguments(node: ast.AST, scope: Scope) -> Iterator[ast.AST]:
+    """``f(x, y)`` → ``f(x)``, ``f(y)``, ``f(y, x)``; ``f(x=a, y=b)`` → ``f(x=b, y=a)``"""
     if isinstance(node, ast.Call):
         for index in range(len(node.args)):
             yield changed(node, args=without(node.args, index))
         for index in range(len(node.keywords)):
             yield changed(node, keywords=without(node.keywords, index))
-
-
-def swap_arguments(node: ast.AST, scope: Scope) -> Iterator[ast.AST]:
-    """``f(x, y)`` → ``f(y, x)``; ``f(x=a, y=b)`` → ``f(x=b, y=a)``"""
-    if isinstance(node, ast.Call):
         for first, second in itertools.combinations(range(len(node.args)), 2):
             yield changed(node, args=swapped(node.args, first, second))
         for first, second in itertools.combinations(range(len(node.keywords)), 2):
@@ -347,18 +321,13 @@ OPERATORS: tuple[Operator, ...] = (
     drop_statement,
     drop_return,
     swap_statements,
-    leave_loop,
     change_condition,
     replace_operator,
-    swap_operands,
-    drop_operand,
-    drop_sign,
+    change_operands,
     change_number,
     change_flag,
     drop_call,
-    call_twice,
-    drop_argument,
-    swap_arguments,
+    change_arguments,
     replace_name,
     replace_attribute,
     replace_by_neighbour,

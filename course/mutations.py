@@ -25,10 +25,10 @@ import random
 import sys
 import time
 import traceback
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
-from multiprocessing.connection import Connection, wait
+from multiprocessing.connection import Connection
 from pathlib import Path
 
 import torch
@@ -40,16 +40,9 @@ sys.path.insert(0, str(ROOT))  # Python puts the folder of the script there
 from checks import jobs
 from checks.findings import Finding, faulty
 from checks.graded_tasks import GRADED_TASKS, GradedTask, graded_task
-from checks.part1 import adamw_mistakes, compare, references, runners
-from course.answers import (
-    VARIANTS,
-    Answer,
-    installed_source,
-    put_methods,
-    read_all,
-)
+from course.answers import VARIANTS, Answer, installed_source, put_methods, read_all
 from course.equivalence import equivalent
-from course.hint_counts import HEADINGS, best_told
+from course.hint_table import HEADINGS, best_told
 from course.mutation_operators import mutants
 from training.cli.flags import OneLineParser, positive_float, positive_int
 from training.cli.scripts import run_script
@@ -108,7 +101,7 @@ def mutants_of(entry: GradedTask) -> list[Mutant]:
     """All mutants of all correct solutions to a task: of its function, and of helpers to it."""
     own = entry.function.rpartition(".")[2]
     graded = {other.function for other in GRADED_TASKS} - {entry.function}
-    owner, found = entry.function.split(".")[0], {}
+    owner, by_source = entry.function.split(".")[0], {}
     for answer in correct_solutions(entry.id).values():
         for version, methods in answer.versions.items():
             for method, right in methods.items():
@@ -119,8 +112,8 @@ def mutants_of(entry: GradedTask) -> list[Mutant]:
                     place = f"{answer.name}/{version}"
                     change = difference_of(before, source)
                     made = Mutant(entry.id, place, method, operator, source, change)
-                    found.setdefault((version, source), made)
-    return list(found.values())
+                    by_source.setdefault((version, source), made)
+    return list(by_source.values())
 
 
 def attributes_of(entry: GradedTask) -> list[str]:
@@ -145,9 +138,9 @@ def difference_of(before: str, after: str) -> str:
     return "\n".join(line[:2] + line[2:].strip() for line in lines if line[:1] in "+-")
 
 
-def draw(found: Sequence[Mutant], most: int | None, seed: int) -> list[Mutant]:
+def draw(population: Sequence[Mutant], most: int | None, seed: int) -> list[Mutant]:
     """Some mutants, drawn at random; the operators take turns."""
-    shuffled = list(found)
+    shuffled = list(population)
     random.Random(seed).shuffle(shuffled)
     seen: Counter[str] = Counter()
     turns = []
@@ -202,59 +195,50 @@ def answer(mutant: Mutant, connection: Connection) -> None:
     os._exit(0)
 
 
+class Child:
+    """A mutant in a process of its own, which is ended if it is late.
+
+    What the correct solution computes is kept here, before the fork: the child needs it.
+    """
+
+    def __init__(self, mutant: Mutant, limit: float):
+        run_correct_solution(mutant.task, file_with(mutant, False))
+        self.mutant, self.end = mutant, time.monotonic() + limit
+        self.connection, theirs = FORK.Pipe(duplex=False)
+        self.process = FORK.Process(target=answer, args=(mutant, theirs))
+        self.process.start()
+        theirs.close()
+
+    def judgement(self) -> Judgement:
+        """What the process answers, if anything; it is gone afterwards."""
+        try:
+            answered = self.connection.poll(max(0.0, self.end - time.monotonic()))
+            return self.connection.recv() if answered else Judgement("timeout")
+        except EOFError:
+            return Judgement("crash")
+        finally:
+            self.process.kill()
+            self.process.join()
+            self.connection.close()
+
+
 def run_all(
     chosen: Iterable[Mutant], limit: float = LIMIT, processes: int = 2
 ) -> Iterator[tuple[Mutant, Judgement]]:
-    """All outcomes as they come, each from a process of its own, which is ended if it is late."""
-    waiting = iter(chosen)
-    running: dict[Connection, tuple[Mutant, multiprocessing.Process, float]] = {}
-    while True:
-        while len(running) < processes and (mutant := next(waiting, None)):
-            run_correct_solution(mutant.task, file_with(mutant, False))
-            mine, theirs = FORK.Pipe(duplex=False)
-            process = FORK.Process(target=answer, args=(mutant, theirs))
-            process.start()
-            theirs.close()
-            running[mine] = mutant, process, time.monotonic() + limit
-        if not running:
-            return
-        soonest = min(end for *_, end in running.values())
-        ready = wait(list(running), max(0.0, soonest - time.monotonic()))
-        late = [c for c, (*_, end) in running.items() if end <= time.monotonic()]
-        for connection in {*ready, *late}:
-            mutant, process, _ = running.pop(connection)
-            yield mutant, ended(connection, process)
-
-
-def ended(connection: Connection, process: multiprocessing.Process) -> Judgement:
-    """What a process has answered, if anything; it is gone afterwards."""
-    try:
-        return connection.recv() if connection.poll() else Judgement("timeout")
-    except EOFError:
-        return Judgement("crash")
-    finally:
-        process.kill()
-        process.join()
-        connection.close()
+    """All outcomes in order, so many processes at a time."""
+    running: deque[Child] = deque()
+    for mutant in chosen:
+        running.append(Child(mutant, limit))
+        if len(running) == processes:
+            child = running.popleft()
+            yield child.mutant, child.judgement()
+    yield from ((child.mutant, child.judgement()) for child in running)
 
 
 @functools.cache
 def run_correct_solution(task_id: str, source: str) -> None:
-    """What a correct solution computes is kept here: the processes that are forked need it."""
+    """Fill the caches of equivalence.py."""
     equivalent(graded_task(task_id), source, source)
-
-
-def warm_up() -> None:
-    """Load what every check needs, before the first fork."""
-    torch.set_num_threads(1)
-    for dtype in compare.TOLERANCES:
-        references.load_references(dtype)
-    for group in runners.GROUPS.keys() | runners.RUNS.keys():
-        for name in runners.groups_of(group):
-            references.known_mistakes(name)
-    adamw_mistakes.known_mistakes()
-    for entry in PART_1:
-        jobs.examine(entry)
 
 
 PART_1 = [entry for entry in GRADED_TASKS if entry.part == 1]
@@ -265,14 +249,14 @@ PART_1 = [entry for entry in GRADED_TASKS if entry.part == 1]
 
 def read_outcomes(path: Path | None) -> dict[Mutant, Judgement]:
     """The outcomes of an earlier run; a line that was cut off does not count."""
-    found = {}
+    outcomes = {}
     if path and path.is_file():
         for line in path.read_text(encoding="utf-8").splitlines():
             with contextlib.suppress(json.JSONDecodeError):
                 row = json.loads(line)
                 findings = [Finding(**finding) for finding in row["findings"]]
-                found[Mutant(**row["mutant"])] = Judgement(row["status"], findings)
-    return found
+                outcomes[Mutant(**row["mutant"])] = Judgement(row["status"], findings)
+    return outcomes
 
 
 def as_line(mutant: Mutant, outcome: Judgement) -> str:
@@ -331,7 +315,9 @@ def main() -> None:
             file.writelines(itertools.starmap(as_line, kept.items()))
     outcomes = {mutant: kept[mutant] for mutant in chosen if mutant in kept}
     missing = [mutant for mutant in chosen if mutant not in kept]
-    warm_up()
+    torch.set_num_threads(1)
+    for entry in PART_1:  # load what every check needs, before the first fork
+        jobs.examine(entry)
     with open(args.out or os.devnull, "a", encoding="utf-8") as file:
         results = run_all(missing, args.limit, args.jobs)
         for mutant, outcome in tqdm(results, total=len(missing), desc="mutants", disable=None):

@@ -8,7 +8,7 @@ import transformers
 from support import assert_refused, assert_same_tensors, stir, succeeded
 
 from lessons import variants
-from lessons.variants import AlbertModel, DistilBertModel, RobertaModel, load, roberta_positions
+from lessons.variants import AlbertModel, DistilBertModel, RobertaModel, load
 
 SMALL = {
     "vocab_size": 60,
@@ -62,9 +62,9 @@ def batch_for(model):
 
 def outputs(model, ids, mask, segments=None):
     more = {} if segments is None else {"token_type_ids": segments}
-    found = model(input_ids=ids, attention_mask=mask, **more)
-    pooled = found["pooler_output"] if "pooler_output" in found else found[0][:, 0]
-    return found["last_hidden_state"], pooled
+    results = model(input_ids=ids, attention_mask=mask, **more)
+    pooled = results["pooler_output"] if "pooler_output" in results else results[0][:, 0]
+    return results["last_hidden_state"], pooled
 
 
 def loss_of(hidden, pooled, mask):
@@ -79,10 +79,9 @@ def test_values_and_gradients_are_those_of_transformers(pair, dtype):
     ours, reference = (model.to(dtype) for model in pair)
     single = dtype == torch.float32
     ids, mask = batch_for(ours)
-    found, wanted = outputs(ours, ids, mask), outputs(reference, ids, mask)
-    for mine, theirs in zip(found, wanted, strict=True):
-        torch.testing.assert_close(mine, theirs, atol=1e-5 if single else 1e-12, rtol=0)
-    for both in (found, wanted):
+    results, wanted = outputs(ours, ids, mask), outputs(reference, ids, mask)
+    torch.testing.assert_close(results, wanted, atol=1e-5 if single else 1e-12, rtol=0)
+    for both in (results, wanted):
         loss_of(*both, mask).backward()
     near = {"rtol": 1e-4, "atol": 1e-5} if single else {"rtol": 0, "atol": 1e-10}
     names = dict(ours.hf_names())
@@ -130,16 +129,6 @@ def test_a_checkpoint_with_a_head_is_read(tmp_path):
     assert torch.equal(ours.bert_layers[1].out_dense.weight, weight)
 
 
-# ---------------------------------------------------------------------------------------------
-# What makes each of them what it is
-
-
-def test_roberta_positions():
-    ids = torch.tensor([[0, 7, 9, 2, 1, 1], [1, 1, 0, 5, 2, 1]])
-    wanted = [[2, 3, 4, 5, 1, 1], [1, 1, 2, 3, 4, 1]]
-    assert roberta_positions(ids, 1).tolist() == wanted
-
-
 def test_sizes_are_the_published_ones():
     published = {"BERT": 109_482_240, "RoBERTa": 124_645_632, "ALBERT": 11_683_584}
     published["DistilBERT"] = 66_362_880
@@ -156,12 +145,8 @@ def test_the_table(run_script_here):
     assert names == ["BERT", "RoBERTa", "ALBERT", "DistilBERT"]
 
 
-# ---------------------------------------------------------------------------------------------
-# What is refused, in one line
-
-
 @pytest.mark.parametrize(
-    ("values", "said"),
+    ("values", "message"),
     [
         ({"model_type": "bert"}, "is not a checkpoint of roberta, albert, distilbert"),
         ({"hidden_act": "gelu"}, "its activation is 'gelu'"),
@@ -169,9 +154,9 @@ def test_the_table(run_script_here):
         ({"hidden_size": 16}, "does not fit its configuration"),
     ],
 )
-def test_other_checkpoints_are_refused(tmp_path, run_script_here, values, said):
+def test_other_checkpoints_are_refused(tmp_path, run_script_here, values, message):
     transformers.AlbertModel(CASES["albert"][2]).save_pretrained(tmp_path)
     succeeded(run_script_here(variants, "--load", tmp_path))
     path = tmp_path / "config.json"
     path.write_text(json.dumps(json.loads(path.read_text()) | values))
-    assert_refused(run_script_here(variants, "--load", tmp_path), said, code=1)
+    assert_refused(run_script_here(variants, "--load", tmp_path), message, code=1)

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import traceback
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -153,10 +154,7 @@ def not_begun(task_id: str) -> bool:
         else:
             call(bare_model(), task_id, batch_for(task_id))
     except (Exception, SystemExit) as error:
-        innermost = error.__traceback__
-        while innermost.tb_next:
-            innermost = innermost.tb_next
-        where = innermost.tb_frame.f_code.co_name
+        where = traceback.extract_tb(error.__traceback__)[-1].name
         return describe(error).kind == "not started" and where == function_of(task_id)
     return False
 

@@ -12,14 +12,18 @@ trained yet, which is no fault. This file does not know how any loop is written.
 from __future__ import annotations
 
 import contextlib
+import functools
 import importlib
 import io
+import itertools
 import os
 import random
+import re
 import sys
 import tempfile
 from argparse import Namespace
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -41,11 +45,11 @@ from checks.part2.loop_data import (
 )
 from checks.part2.loop_record import HEADS, TrainingRecord, recorded, same
 from checks.part2.models import default_flags
+from checks.part2.submission import FILES as PREDICTION_FILES
 from tokenizer import SPECIAL_TOKENS
 from training.files.course_files import COURSE_STEMS, SPLITS
 
 NAMES = {"sst": "SST", "para": "Quora", "sts": "STS"}
-SIDES = ("first", "second")
 ROWS, DEV_ROWS, BATCH, EPOCHS = 16, 8, 8, 2
 TINY = {
     "vocab_size": len(SPECIAL_TOKENS) + len(WORDS),
@@ -78,40 +82,28 @@ def only_this_model(folder: Path) -> Iterator[None]:
         for place in ("bert.BertModel", "tokenizer.BertTokenizer", "config.BertConfig"):
             module, name = place.split(".")
             cls = getattr(importlib.import_module(module), name)
-            load = cls.from_pretrained
 
-            def from_folder(*args: Any, load: Callable = load, **kwargs: Any) -> Any:
-                kwargs.pop("name_or_path", None)
-                return load(str(folder), *args[1:], **kwargs)
+            def load(inner: Callable, *_: Any, name_or_path: Any = None, **kwargs: Any) -> Any:
+                return inner(str(folder), **kwargs)
 
+            from_folder = functools.partial(load, cls.from_pretrained)
             stack.enter_context(mock.patch.object(cls, "from_pretrained", from_folder))
         yield
 
 
 @contextlib.contextmanager
 def nothing_stays() -> Iterator[Path]:
-    """While active, a temporary folder is the working directory and nothing is printed.
-
-    Afterwards the random numbers, torch's settings and the environment are as before.
-    """
-    python, numpy = random.getstate(), np.random.get_state()
-    deterministic = torch.are_deterministic_algorithms_enabled()
-    warn_only = torch.is_deterministic_algorithms_warn_only_enabled()
-    try:
-        with (
-            torch.random.fork_rng(devices=[]),
-            mock.patch.dict(os.environ, {"MPLBACKEND": "Agg"}),
-            mock.patch.object(sys, "path", [str(ROOT), *sys.path]),  # "" is another place there
-            tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder,
-            contextlib.chdir(folder),
-            contextlib.redirect_stdout(io.StringIO()),
-            contextlib.redirect_stderr(io.StringIO()),
-        ):
-            yield Path(folder).resolve()
-    finally:
-        random.setstate(python)
-        np.random.set_state(numpy)
-        torch.use_deterministic_algorithms(deterministic, warn_only=warn_only)
+    """While active, a temporary folder is the working directory and nothing is printed."""
+    with (
+        torch.random.fork_rng(devices=[]),
+        mock.patch.dict(os.environ, {"MPLBACKEND": "Agg"}),
+        mock.patch.object(sys, "path", [str(ROOT), *sys.path]),  # "" is another place there
+        tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder,
+        contextlib.chdir(folder),
+        contextlib.redirect_stdout(io.StringIO()),
+        contextlib.redirect_stderr(io.StringIO()),
+    ):
+        yield Path(folder).resolve()
 
 
 class Loop:
@@ -144,14 +136,10 @@ class Loop:
     def flags(self) -> Namespace:
         """What train_multitask is called with: the student's defaults, and this folder's files."""
         files = {f"{t}_{s}": str(self.file(t, s)) for t in NAMES for s in SPLITS}
-        outputs = {
-            f"{task}_{split}_out": f"predictions/{task}-{split}-output.csv"
-            for task in NAMES
-            for split in ("dev", "test")
-        }
+        outputs = {f"{task}_{s}_out": path for path, (task, s) in PREDICTION_FILES.items()}
         places = {"data_dir": str(self.folder), "out_dir": "predictions", "filepath": "model.pt"}
-        model = {"model": str(self.bert)}
-        return Namespace(**default_flags() | SETTINGS | files | outputs | places | model)
+        places["model"] = str(self.bert)
+        return Namespace(**default_flags() | SETTINGS | files | outputs | places)
 
     def run(self, task: str = "", change: Callable[[Row], Row] | None = None) -> TrainingRecord:
         """Train with one respect of one task's rows changed."""
@@ -186,9 +174,7 @@ def loop_and_first_run(folder: Path) -> tuple[Loop, TrainingRecord]:
         try:
             return loop, loop.run()
         except (Exception, SystemExit) as error:
-            numbers = [
-                int(n) for n in "".join(c if c.isdigit() else " " for c in str(error)).split()
-            ]
+            numbers = map(int, re.findall(r"\d+", str(error)))
             if width == WIDTHS[-1] or not any(n and n % 768 == 0 for n in numbers):
                 raise
     raise AssertionError("the last width returns or raises")
@@ -225,53 +211,40 @@ def in_itself(run: TrainingRecord) -> list[Finding]:
 
 def reaching(loop: Loop, base: TrainingRecord, task: str) -> list[Finding] | None:
     """What of a task's rows has no effect on what is learnt; None if nothing has."""
-    sides = 1 if task == "sst" else 2
-    no_effect = [same(base, loop.run(task, other_words(side))) for side in range(sides)]
+    sides, name = ("",) if task == "sst" else ("first ", "second "), NAMES[task]
+    no_effect = [same(base, loop.run(task, other_words(side))) for side in range(len(sides))]
     unlabelled = same(base, loop.run(task, another_label(task)))
     if all(no_effect) and unlabelled:
         if HEADS[task] not in base.called:
             return None
-        text = f"{NAMES[task]}: {HEADS[task]} is trained, but no row of {NAMES[task]} makes "
-        text += "a difference to what is learnt: do other rows go in?"
+        text = f"{name}: {HEADS[task]} is trained, but no row of {name} makes a difference to what "
+        text += "is learnt: do other rows go in?"
         return [Finding("values", text, name="other_rows")]
     findings = []
-    for side in (side for side in range(sides) if no_effect[side]):
-        text = "sentences make" if sides == 1 else f"{SIDES[side]} sentences make"
-        text = (
-            f"{NAMES[task]}: the {text} no difference to what is learnt: which ids and masks does "
-        )
-        text += "the loop give the model?"
+    for side in itertools.compress(sides, no_effect):
+        text = f"{name}: the {side}sentences make no difference to what is learnt: which ids and "
+        text += "masks does the loop give the model?"
         findings.append(Finding("values", text, name="sentence_unused"))
     if unlabelled:
-        text = (
-            f"{NAMES[task]}: its labels make no difference to what is learnt; if you meant it, fine"
-        )
+        text = f"{name}: its labels make no difference to what is learnt; if you meant it, fine"
         return [*findings, Finding("hint", text)]
     return findings + (fractions(loop, base) if task == "sts" else [])
-
-
-CUT = (
-    "STS: labels are cut to integers (or rounded) before they reach the loss, so 3.6 is learnt "
-    "like 3.9; keep them as floats, from the file to the loss (isRegression=True of "
-    "SentencePairDataset)"
-)
 
 
 def fractions(loop: Loop, base: TrainingRecord) -> list[Finding]:
     """Whether labels of STS reach the loss whole.
 
-    Other losses are blind to fractions, too: those with a threshold, as of pairs to contrast, and
-    absolute errors, of which only the sign has a gradient. They are blind to most whole numbers.
+    Losses with a threshold, as of pairs to contrast, are blind to fractions, too; but they are
+    blind to most whole numbers as well.
     """
-    if base.watch.are_cut:
-        return [Finding("values", CUT, name="labels_cut_to_integers")]
-    if not same(base, loop.run("sts", another_fraction)):
+    if base.losses != loop.run("sts", another_fraction).losses:
         return []
-    text = "STS: a label of 3.6 is learnt like one of 3.9"
-    if any(same(base, loop.run("sts", swapped_levels(low))) for low in (1, 2, 3)):
-        text += "; if your loss only asks whether it is high, or higher than the score, fine"
-        return [Finding("hint", text)]
-    return [Finding("values", CUT, name="labels_cut_to_integers")]
+    if any(base.losses == loop.run("sts", swapped_levels(low)).losses for low in (1, 2, 3)):
+        text = "STS: a label of 3.6 is learnt like one of 3.9; if your loss only asks whether it "
+        return [Finding("hint", f"{text}is high, fine")]
+    text = "STS: labels are cut to integers (or rounded) before they reach the loss, so 3.6 is "
+    text += "learnt like 3.9; keep them as floats, from the file to the loss (isRegression=True of "
+    return [Finding("values", f"{text}SentencePairDataset)", name="labels_cut_to_integers")]
 
 
 def examine(folder: Path) -> list[Finding]:
@@ -283,13 +256,9 @@ def examine(folder: Path) -> list[Finding]:
     if not same(base, loop.run()):
         text = "two runs with the same seed and data learn different parameters"
         return [*findings, Finding("waits", text)]
-    untrained = []
-    for task in NAMES:
-        of_task = reaching(loop, base, task)
-        if of_task is None:
-            untrained.append(NAMES[task])
-        findings += of_task or []
-    if untrained:
+    by_task = {task: reaching(loop, base, task) for task in NAMES}
+    findings += itertools.chain.from_iterable(of_task or () for of_task in by_task.values())
+    if untrained := [NAMES[task] for task, of_task in by_task.items() if of_task is None]:
         findings.append(Finding("hint", f"not trained yet: {', '.join(untrained)}"))
     return findings
 
@@ -305,8 +274,6 @@ def check() -> list[Finding]:
             findings = examine(folder)
         except (Exception, SystemExit) as error:
             return [Finding("waits", describe(error).text or "not written")]
-    named = [finding for finding in findings if finding.name]
-    return [
-        Finding(finding.kind, f"{finding.text} (read {READ})", name=finding.name)
-        for finding in named
-    ] + [finding for finding in findings if not finding.name]
+    named = [f for f in findings if f.name]
+    sourced = [replace(f, text=f"{f.text} (read {READ})") for f in named]
+    return sourced + [f for f in findings if not f.name]

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+import csv
 import itertools
 import random
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-COLUMNS = {"sst": "sentiment", "para": "is_duplicate", "sts": "similarity"}
+from checks.part2.submission import COLUMNS
+
 WORDS = ["".join(pair) for pair in itertools.product("bcdfghjklmnprstvwxyz", "aeiou")]  # 100
 HALF = len(WORDS) // 2  # the first half is what is trained on, the second takes its place
 ENDS = (0.0, 5.0)  # of the scale of STS
 Row = tuple[Any, ...]  # a sentence or two, label
-Rows = Mapping[str, list[Row]]  # of each task
 
 
 def made_up(count: int, seed: int) -> dict[str, list[Row]]:
@@ -35,8 +36,10 @@ def made_up(count: int, seed: int) -> dict[str, list[Row]]:
         ],
     }
     return {
-        task: [(*(sentence() for _ in range(1 if task == "sst" else 2)), label) for label in given]
-        for task, given in labels.items()
+        task: [
+            (*(sentence() for _ in range(1 if task == "sst" else 2)), label) for label in of_task
+        ]
+        for task, of_task in labels.items()
     }
 
 
@@ -79,9 +82,8 @@ def swapped_levels(low: int) -> Callable[[Row], Row]:
 def write(path: Path, task: str, rows: list[Row], labelled: bool = True) -> None:
     """A course file: tab-separated, an unnamed column of numbers first."""
     texts = ["sentence"] if task == "sst" else ["sentence1", "sentence2"]
-    lines = [["", "id", *texts, *([COLUMNS[task]] if labelled else [])]]
-    for i, row in enumerate(rows):
-        *texts, label = row
-        cells = [*texts, f"{label:g}"] if labelled else texts
-        lines.append([str(i), f"{task}{i}", *cells])
-    path.write_text("".join("\t".join(line) + "\n" for line in lines), encoding="utf-8")
+    with path.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.writer(file, delimiter="\t", lineterminator="\n")
+        writer.writerow(["", "id", *texts, *([COLUMNS[task][1]] if labelled else [])])
+        for i, (*sentences, label) in enumerate(rows):
+            writer.writerow([i, f"{task}{i}", *sentences, *([f"{label:g}"] if labelled else [])])

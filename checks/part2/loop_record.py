@@ -6,6 +6,7 @@ This file does not know how any loop is written.
 from __future__ import annotations
 
 import contextlib
+import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -22,7 +23,7 @@ HEADS = dict(zip(("sst", "para", "sts"), map(function_of, PREDICTIONS), strict=T
 
 
 class LabelWatch(TorchFunctionMode):
-    """While active, notes whether labels are cut to integers, and whether they are broadcast.
+    """While active, notes whether labels are broadcast.
 
     Args:
         labels: of all rows; some have fractions.
@@ -31,20 +32,14 @@ class LabelWatch(TorchFunctionMode):
     def __init__(self, labels: Sequence[float]):
         super().__init__()
         self.labels, self.rows = torch.tensor(sorted(set(labels))), len(labels)
-        self.are_cut = False
         self.broadcast = 0  # how many labels (B,) met as many scores (B, 1)
 
     def __torch_function__(self, func, types, args=(), kwargs=None):
-        result = func(*args, **(kwargs or {}))
-        if func is torch.tensor and isinstance(args[0], list):
-            labels = torch.tensor(args[0]) if all(isinstance(x, float) for x in args[0]) else None
-            self.are_cut |= self.holds(labels) and not result.is_floating_point()
         for labels in filter(self.holds, args):
-            self.are_cut |= self.is_cut(labels, result)
             scores = [x.shape for x in args if isinstance(x, Tensor) and not self.holds(x)]
-            if labels.dim() == 1 and (labels.numel(), 1) in scores:
-                self.broadcast = labels.numel()
-        return result
+            if labels.dim() == 1 and (len(labels), 1) in scores:
+                self.broadcast = len(labels)
+        return func(*args, **(kwargs or {}))
 
     def holds(self, value: Any) -> bool:
         """Whether a value is a tensor of labels, of which some have fractions."""
@@ -56,15 +51,6 @@ class LabelWatch(TorchFunctionMode):
         near = (flat[:, None] - self.labels).abs().amin(dim=-1) < 1e-4
         return bool(near.all()) and bool((flat != flat.round()).any())
 
-    def is_cut(self, labels: Tensor, result: Any) -> bool:
-        """Whether a result is these labels, each without its fraction or rounded."""
-        if not isinstance(result, Tensor) or result.numel() != labels.numel():
-            return False
-        if result.dtype == torch.bool or result is labels:
-            return False
-        numbers, labels = result.detach().flatten().float(), labels.detach().flatten().float()
-        return any(torch.equal(numbers, to(labels)) for to in (torch.trunc, torch.round))
-
 
 @dataclass
 class TrainingRecord:
@@ -74,7 +60,7 @@ class TrainingRecord:
     models: list[nn.Module] = field(default_factory=list)
     start: dict[str, Tensor] = field(default_factory=dict)  # parameters of all models, by name
     modes: list[bool] = field(default_factory=list)  # training or not, at each backward pass
-    finite: bool = True  # all losses
+    losses: list[float] = field(default_factory=list)  # of each backward pass
     steps: int = 0
     later: int = 0  # backward passes after the first step …
     left: int = 0  # … and those of them that find gradients of before
@@ -92,11 +78,16 @@ class TrainingRecord:
     def note_backward(self, losses: Any) -> None:
         """A backward pass begins."""
         losses = [losses] if isinstance(losses, Tensor) else losses
-        self.finite &= all(bool(loss.isfinite().all()) for loss in losses)
+        self.losses += [loss.detach().sum().item() for loss in losses]
         self.modes += [model.training for model in self.models[-1:]]
         if self.stepped:
             self.later += 1
             self.left += any(p.grad is not None and bool(p.grad.any()) for p in self.stepped)
+
+    @property
+    def finite(self) -> bool:
+        """Whether all losses are numbers."""
+        return all(map(math.isfinite, self.losses))
 
     def learnt(self) -> bool:
         """Whether any parameter has changed."""

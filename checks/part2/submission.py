@@ -54,14 +54,14 @@ def find_ai_card(given: str | None) -> Path:
     """
     remedy = "hand in the AI-usage card as a PDF, named by --ai_card PATH"
     here = sorted(path for path in Path(".").iterdir() if path.is_file())
-    found = [Path(given)] if given else [path for path in here if path.suffix.lower() == ".pdf"]
-    if not found:
+    cards = [Path(given)] if given else [path for path in here if path.suffix.lower() == ".pdf"]
+    if not cards:
         raise InputError(f"no PDF in this folder; {remedy}")
-    if len(found) > 1:
-        raise InputError(f"several PDFs ({', '.join(map(str, found))}); {remedy}")
-    if not found[0].is_file():
-        raise InputError(f"{found[0]} is missing; {remedy}")
-    with found[0].open("rb") as file:
+    if len(cards) > 1:
+        raise InputError(f"several PDFs ({', '.join(map(str, cards))}); {remedy}")
+    if not cards[0].is_file():
+        raise InputError(f"{cards[0]} is missing; {remedy}")
+    with cards[0].open("rb") as file:
         if file.read(5) != b"%PDF-":
-            raise InputError(f"{found[0]} is not a PDF, whatever its name; {remedy}")
-    return found[0]
+            raise InputError(f"{cards[0]} is not a PDF, whatever its name; {remedy}")
+    return cards[0]

@@ -9,7 +9,7 @@ from checks.fingerprints import KnownMistakes
 from checks.graded_tasks import graded_task
 from checks.part1 import adamw_mistakes, references, runners
 from course import fingerprints
-from course.answers import MISTAKES, VARIANTS, merge, read_all
+from course.answers import MISTAKES, merge, read_all
 from course.fingerprints import base_of, known_of, names_in, outputs_of, part_1
 from training.files.errors import InputError
 
@@ -18,23 +18,21 @@ SOME = ("dense_skipped", "no_dropout", "no_norm", "residual_subtracted")
 
 
 def only(monkeypatch, names):
-    """Let there be just these mistakes of one function, and its plain correct solution."""
+    """Let there be just these mistakes of one function, and no correct solutions but the plain."""
     mistakes = {answer.name: answer for answer in read_all(MISTAKES, ADD_NORM.id)}
-    plain = [answer for answer in read_all(VARIANTS, ADD_NORM.id) if answer.name == "plain"]
-    found = {MISTAKES: [mistakes[name] for name in names], VARIANTS: plain}
-    monkeypatch.setattr(fingerprints, "read_all", lambda folder, _: found[folder])
-    return found[MISTAKES]
+    chosen = [mistakes[name] for name in names]
+    read = {MISTAKES: chosen}
+    monkeypatch.setattr(fingerprints, "read_all", lambda folder, _: read.get(folder, []))
+    return chosen
 
 
 def test_two_mistakes_are_stored_where_neither_is_named_without(monkeypatch):
     mistakes, base = only(monkeypatch, SOME), base_of(ADD_NORM)
     known = known_of(ADD_NORM)
-    stored = Counter(names for found in known.values() for names, _ in found.answers)
+    stored = Counter(names for made in known.values() for names, _ in made.answers)
     singles = {
-        group: KnownMistakes(
-            [answer for answer in found.answers if len(answer[0]) == 1], found.mistakes
-        )
-        for group, found in known.items()
+        group: KnownMistakes([a for a in made.answers if len(a[0]) == 1], made.mistakes)
+        for group, made in known.items()
     }
     seen = set()
     for pair in itertools.combinations(mistakes, 2):
@@ -50,17 +48,18 @@ def test_two_mistakes_are_stored_where_neither_is_named_without(monkeypatch):
     assert seen == {True, False}
 
 
-def test_a_mistake_that_is_none_is_refused(monkeypatch):
-    (one,) = only(monkeypatch, SOME[:1])
-    monkeypatch.setitem(one.versions, one.first, base_of(ADD_NORM))
-    with pytest.raises(InputError, match="the mistake dense_skipped computes what is correct"):
-        known_of(ADD_NORM)
-
-
-def test_the_same_mistake_twice_is_refused(monkeypatch):
-    one, two = only(monkeypatch, SOME[:2])
-    monkeypatch.setitem(two.versions, two.first, one.versions[one.first])
-    with pytest.raises(InputError, match=r"no_dropout computes the same as .*dense_skipped"):
+@pytest.mark.parametrize(
+    ("names", "message"),
+    [
+        (SOME[:1], "the mistake dense_skipped computes what is correct"),
+        (SOME[:2], "the mistake no_dropout computes the same as dense_skipped"),
+    ],
+)
+def test_what_computes_nothing_new_is_refused(names, message, monkeypatch):
+    *others, last = only(monkeypatch, names)
+    same = others[0].versions[others[0].first] if others else base_of(ADD_NORM)
+    monkeypatch.setitem(last.versions, last.first, same)
+    with pytest.raises(InputError, match=message):
         known_of(ADD_NORM)
 
 
@@ -70,10 +69,8 @@ def test_what_is_stored_names_every_mistake_and_each_pair_once(entry):
         stored = [adamw_mistakes.known_mistakes()]
     else:
         stored = [*map(references.known_mistakes, runners.groups_of(entry.id))]
-    names = [names for known in stored for names, _ in known.answers]
-    pairs = Counter(one for one in names if len(one) == 2)
-    assert {one for (one, *rest) in names if not rest} == {
-        a.name for a in read_all(MISTAKES, entry.id)
-    }
-    assert pairs
+    answers = [names for known in stored for names, _ in known.answers]
+    pairs = Counter(names for names in answers if len(names) == 2)
+    singles = {names[0] for names in answers if len(names) == 1}
+    assert singles == {answer.name for answer in read_all(MISTAKES, entry.id)}
     assert set(pairs.values()) == {1}

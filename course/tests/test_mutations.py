@@ -9,11 +9,12 @@ from checks.graded_tasks import graded_task
 from course import mutations
 from course.answers import VARIANTS, put, read
 from course.equivalence import equivalent
-from course.mutation_operators import OPERATORS, mutants
+from course.mutation_operators import mutants
 from course.mutations import Judgement, Mutant, draw, mutants_of, read_outcomes, run_all, table
 
 FUNCTION = """
 def f(self, x, y):
+    w = y["lr"]
     for i in x:
         if i is None:
             continue
@@ -29,67 +30,50 @@ def f(self, x, y):
         ("drop_statement", "continue", "pass"),
         ("drop_return", "return torch", "torch"),
         ("swap_statements", None, "z.add_(self.drop(y, train=self.training))\n        z ="),
-        ("leave_loop", "continue", "break"),
         ("change_condition", "if i is None", "if not i is None"),
         ("replace_operator", "i is None", "i is not None"),
         ("replace_operator", "/ 2", "* 2"),
-        ("swap_operands", "-x[:i] / 2", "2 / -x[:i]"),
-        ("drop_operand", "-x[:i] / 2", "-x[:i]"),
-        ("drop_sign", "-x", "x"),
+        ("change_operands", "-x[:i] / 2", "2 / -x[:i]"),
+        ("change_operands", "-x[:i] / 2", "-x[:i]"),
+        ("change_operands", "-x", "x"),
         ("change_number", "/ 2", "/ 3"),
         ("change_flag", "keepdim=True", "keepdim=False"),
         ("drop_call", "self.drop(y, train=self.training)", "y"),
-        ("call_twice", "drop(y,", "drop(self.drop(y, train=self.training),"),
-        ("drop_argument", ", keepdim=True", ""),
-        ("swap_arguments", "dim=0, keepdim=True", "dim=True, keepdim=0"),
+        ("change_arguments", ", keepdim=True", ""),
+        ("change_arguments", "dim=0, keepdim=True", "dim=True, keepdim=0"),
         ("replace_name", "drop(y", "drop(z"),
         ("replace_attribute", "self.drop", "self.dense"),
         ("replace_by_neighbour", "torch.sqrt", "torch.rsqrt"),
         ("change_in_place", "z.add_(", "z.add("),
+        ("replace_key", '"lr"', '"eps"'),
         ("change_index", "x[:i]", "x[i:]"),
     ],
 )
 def test_operators(operator, old, new):
-    found = [
-        text for text, name in mutants(FUNCTION, ("drop", "dense")).items() if name == operator
-    ]
+    made = mutants(FUNCTION, ("drop", "dense"))
+    texts = [text for text, name in made.items() if name == operator]
     if old is None:
-        assert any(new in text for text in found)
+        assert any(new in text for text in texts)
     else:
         assert FUNCTION.count(old) == 1
-        assert ast.unparse(ast.parse(FUNCTION.replace(old, new))) in found
-
-
-def test_mutants_are_other_functions_that_parse():
-    found = mutants(FUNCTION, ("drop", "dense"))
-    assert len(found) > 60
-    assert ast.unparse(ast.parse(FUNCTION)) not in found
-    for text in found:
-        assert ast.unparse(ast.parse(text)) == text
+        assert ast.unparse(ast.parse(FUNCTION.replace(old, new))) in texts
 
 
 def test_modules_are_no_variables():
-    found = mutants("def f(self, x):\n    return F.relu(x)\n", ("training",))
-    assert "def f(self, x):\n    return F" not in found
-    assert "def f(self, x):\n    return x" in found
+    made = mutants("def f(self, x):\n    return F.relu(x)\n", ("training",))
+    assert "def f(self, x):\n    return F" not in made
+    assert "def f(self, x):\n    return x" in made
 
 
-def test_every_operator_finds_something_in_correct_solutions():
-    tasks = ("1.1", "1.4", "1.5")
-    found = {m.operator for number in tasks for m in mutants_of(graded_task(number))}
-    assert found == {operator.__name__ for operator in OPERATORS}
-
-
-def test_operators_take_turns_in_a_draw():
-    found = mutants_of(graded_task("1.2"))
-    drawn = draw(found, 30, 1)
-    assert drawn == draw(found, 30, 1) != draw(found, 30, 2)
+def test_of_a_correct_solution():
+    made = mutants_of(graded_task("1.2"))
+    drawn = draw(made, 30, 1)
+    assert drawn == draw(made, 30, 1) != draw(made, 30, 2)
     assert len(set(drawn)) == 30
-    assert len({mutant.operator for mutant in drawn}) > 10
-
-
-# ---------------------------------------------------------------------------------------------
-# Which are wrong
+    assert len({mutant.operator for mutant in drawn}) > 10  # they take turns
+    for mutant in drawn:
+        assert ast.unparse(ast.parse(mutant.source)) == mutant.source
+        assert mutant.change
 
 
 @pytest.mark.parametrize(
@@ -122,10 +106,6 @@ def test_equivalence(name, old, new, right):
     assert equivalent(answer.task, source.replace(old, new, 1), source) == right
 
 
-# ---------------------------------------------------------------------------------------------
-# Running them
-
-
 def mutant_of(old, new):
     """The plain attention with a change."""
     right = read(VARIANTS, "bert.attention/plain").versions["Plain"]["attention"]
@@ -142,15 +122,11 @@ def test_hangs_and_crashes_are_survived():
         mutant_of("dim=-1", "dim=-2"),
         mutant_of("dim=-1", "dim=3"),
     ]
-    found = dict(run_all(chosen, limit=20, processes=2))
-    assert [found[mutant].status for mutant in chosen] == [
-        "timeout",
-        "crash",
-        "wrong",
-        "equivalent",
-    ]
-    assert [found[mutant].told for mutant in chosen[2:]] == ["named", "numbers"]
-    assert not any(outcome.trouble for outcome in found.values())
+    outcomes = dict(run_all(chosen, limit=10, processes=2))
+    statuses = [outcomes[mutant].status for mutant in chosen]
+    assert statuses == ["timeout", "crash", "wrong", "equivalent"]
+    assert [outcomes[mutant].told for mutant in chosen[2:]] == ["named", "numbers"]
+    assert not any(outcome.trouble for outcome in outcomes.values())
 
 
 def test_of_thirty_mutants_none_is_missed_or_a_false_positive(tmp_path, run_script_here):
