@@ -4,13 +4,26 @@ from __future__ import annotations
 
 import linecache
 import traceback
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from checks.exceptions import meaning
 from checks.findings import Finding, is_students
 from checks.traces import marked, only_a_stub
+from training.files.errors import InputError
 
 LONGEST = 600  # characters of what an exception means
+
+
+def attempt(function: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
+    """What a function returns, or the exception that a student's code in it raises."""
+    try:
+        return function(*arguments, **options)
+    except InputError:  # a file of the course's own is damaged
+        raise
+    except (Exception, SystemExit) as error:
+        return error
 
 
 def describe(error: BaseException) -> Finding:

@@ -161,8 +161,8 @@ def test_the_parent_imports_no_torch():
     subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True)
 
 
-def test_checks_that_cannot_start_are_one_line(monkeypatch, tmp_path):
-    monkeypatch.setattr(child, "ROOT", tmp_path)  # where there is no package checks
+def test_checks_that_cannot_start_are_one_line(monkeypatch):
+    monkeypatch.setattr(child, "JOBS", "checks.no_such_module")
     with Child(5) as broken, pytest.raises(InputError, match=r"^the checks cannot start: .*checks"):
         broken.run("bert.embed", "a task")
 
