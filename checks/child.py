@@ -2,23 +2,24 @@
 
 A job that takes too long, or ends Python, is an outcome like others; the next job gets a new
 process. Python's faulthandler writes down where such a process was, and where it was at Ctrl-C.
-This module needs no torch until the process has started, and does not know what jobs do.
+Only the new process, ``python -m checks.child``, needs torch. This module does not know what jobs
+do.
 """
 
 from __future__ import annotations
 
-import contextlib
 import faulthandler
 import importlib
+import json
 import linecache
-import multiprocessing
 import os
 import re
 import signal
+import subprocess
 import sys
 import tempfile
 import time
-from multiprocessing.connection import Connection
+from dataclasses import asdict
 from pathlib import Path
 
 from checks.findings import ROOT, Finding, Outcome, is_students
@@ -38,7 +39,7 @@ class Child:
 
     def __init__(self, limit: float):
         self.limit = limit
-        self.process: multiprocessing.Process | None = None
+        self.process: subprocess.Popen | None = None
         self.read = 0  # bytes of what was printed
 
     def __enter__(self) -> Child:
@@ -50,22 +51,24 @@ class Child:
     def __exit__(self, *error: object) -> None:
         if self.process:
             self.process.kill()
-            self.process.join()
+            self.process.communicate()
         self.place.cleanup()
 
     def start(self) -> None:
         """A new process, ready for jobs; InputError if it cannot start."""
-        spawn = multiprocessing.get_context("spawn")
-        self.connection, other_end = spawn.Pipe()
-        arguments = (other_end, self.output, self.dump, self.limit, JOBS)
-        self.process = spawn.Process(target=serve, args=arguments, daemon=True)
-        self.process.start()
-        other_end.close()
-        try:
-            self.connection.recv()
-        except EOFError:
+        command = [sys.executable, "-m", "checks.child", self.dump, str(self.limit), JOBS]
+        with open(self.output, "ab") as output:
+            self.process = subprocess.Popen(
+                command,
+                cwd=ROOT,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=output,
+                encoding="utf-8",
+            )
+        if not self.process.stdout.readline():
             lines = self.printed() or ["it says nothing"]
-            raise InputError(f"the checks cannot start: {lines[-1]}") from None
+            raise InputError(f"the checks cannot start: {lines[-1]}")
 
     def run(self, job: str, title: str) -> Outcome:
         """The outcome of a job.
@@ -76,18 +79,21 @@ class Child:
         if self.process is None:
             self.start()
         try:
-            self.connection.send(job)
-            outcome = self.connection.recv()
-        except (EOFError, OSError):  # during the job, or since the one before
+            print(job, file=self.process.stdin, flush=True)
+            line = self.process.stdout.readline()
+        except OSError:  # it has ended since the job before
+            line = ""
+        if not line:
             return self.ended(title)
-        if isinstance(outcome, InputError):
-            raise outcome
-        return outcome
+        outcome = json.loads(line)
+        if "error" in outcome:
+            raise InputError(outcome["error"])
+        findings = tuple(Finding(**finding) for finding in outcome.pop("findings"))
+        return Outcome(**outcome, findings=findings)
 
     def ended(self, title: str) -> Outcome:
         """The outcome of a job that has ended its process."""
-        self.process.join()
-        status, self.process = self.process.exitcode, None
+        status, self.process = self.process.wait(), None
         where = self.where()
         if self.dump.read_text(encoding="utf-8", errors="replace").startswith("Timeout"):
             text = f"not done after {self.limit:g} seconds{where}   (an endless loop?)"
@@ -119,34 +125,37 @@ class Child:
         return ""
 
 
-def serve(connection: Connection, output: Path, dump: Path, limit: float, jobs: str) -> None:
+def serve(dump: str, limit: float, jobs: str) -> None:
     """The other end, in the new process: run jobs until there are no more.
 
+    What the student's code prints goes to standard error, and it has no input.
+
     Args:
-        output: the file to which goes what is printed.
         dump: the file for faulthandler.
         limit: seconds that a job may take.
         jobs: the module that has run(job).
     """
-    os.chdir(ROOT)
-    descriptor = os.open(output, os.O_WRONLY | os.O_APPEND)
-    for stream, number in ((sys.stdout, 1), (sys.stderr, 2)):
-        os.dup2(descriptor, number)
+    commands, answers = os.fdopen(os.dup(0), encoding="utf-8"), os.fdopen(os.dup(1), "w")
+    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+    os.dup2(2, 1)
+    for stream in (sys.stdout, sys.stderr):
         stream.reconfigure(encoding="utf-8", errors="replace", line_buffering=True)
     run = importlib.import_module(jobs).run
     with open(dump, "w", encoding="utf-8") as file:
         faulthandler.enable(file)
         if hasattr(faulthandler, "register"):  # not on Windows
             faulthandler.register(signal.SIGINT, file, all_threads=False)
-        connection.send("ready")
-        with contextlib.suppress(EOFError):
-            while True:
-                job = connection.recv()
-                faulthandler.dump_traceback_later(limit, exit=True, file=file)
-                try:
-                    outcome = run(job)
-                except InputError as error:  # a file of the course's own is damaged
-                    outcome = error
-                faulthandler.cancel_dump_traceback_later()
-                sys.stdout.flush()
-                connection.send(outcome)
+        print("ready", file=answers, flush=True)
+        for command in commands:
+            faulthandler.dump_traceback_later(limit, exit=True, file=file)
+            try:
+                outcome = asdict(run(command.strip()))
+            except InputError as error:  # a file of the course's own is damaged
+                outcome = {"error": str(error)}
+            faulthandler.cancel_dump_traceback_later()
+            sys.stdout.flush()
+            print(json.dumps(outcome), file=answers, flush=True)
+
+
+if __name__ == "__main__":
+    serve(sys.argv[1], float(sys.argv[2]), sys.argv[3])
