@@ -76,10 +76,16 @@ ERROR = "RuntimeError: The size of tensor a (7) must match the size of tensor b 
         ("", False),
     ],
 )
-def test_errors_match_by_type_and_words(other, same):
+def test_errors_match_by_type_and_words_without_their_place(other, same):
     assert fingerprint_of(ERROR).matches(fingerprint_of(other)) is same
     assert fingerprint_of(other).matches(fingerprint_of(ERROR)) is same
     assert not fingerprint_of(ERROR).matches(fingerprint_of(outputs()))
+
+
+def test_errors_match_whatever_address_or_local_variable_they_name():
+    unset = "E: cannot access local variable '{}' at {} (a.py:1)"
+    first, second = (unset.format(*names) for names in (("alpha", "0x7f01"), ("rate", "0x7f02")))
+    assert fingerprint_of(first).matches(fingerprint_of(second))
 
 
 WORDS = {name: Mistake(name, f"It is {name}.", "Look.", "a paper") for name in ("one", "two")}
