@@ -244,6 +244,7 @@ LEFT = "the stub's raise is still there, with code of yours around it"
         (STEP, "{stub}\nstate['step'] = 1", LEFT),
         (STEP, "v = grad ^ 2", "a power is **"),
         (INIT, TODO + "self.dropout = nn.Dropout(0.1)\n{stub}", LEFT),
+        (ATTENTION, "raise NotImplementedError('Could not run aten::empty')", "aten::empty"),
     ],
 )
 def test_a_stub_is_not_started_and_a_raise_that_was_left_is_named(task_id, body, words):
