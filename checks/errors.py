@@ -53,7 +53,7 @@ def import_fault(error: BaseException) -> Finding:
         return Finding("error", f"a file cannot be imported: {describe(error).text}")
     code = linecache.getline(str(path), line)
     lines = [f"{path.name} cannot be imported: {bare(error).text}", *marked(code, column)]
-    if (means := meaning(error)) and not isinstance(error, SyntaxError):
+    if means := meaning(error):
         lines.append(means)
     return Finding("error", f"\n{' ' * 12}".join(lines))
 

@@ -17,19 +17,9 @@ from pathlib import Path
 
 from checks import call_errors, name_errors, shape_errors
 from checks.graded_tasks import GRADED_TASKS
-from checks.traces import Place, marked, place_of
+from checks.traces import Place, place_of
 
 TABLE = Path(__file__).with_suffix(".toml")
-SYNTAX = {  # what is in the message → the remedy
-    "was never closed": "the bracket that closes it is missing",
-    "unmatched": "a bracket is closed that was not opened",
-    "expected ':'": "the colon at the end of the line is missing",
-    "expected an indented block": "what belongs below has to be indented",
-    "indent": "indent each line like the ones around it, by spaces only",
-    "Maybe you meant": "= assigns, == compares",
-    "unterminated string": "the quotation mark that closes the text is missing",
-    "invalid syntax": "often something is missing just before the mark, or in the line above",
-}
 
 
 @dataclass(frozen=True)
@@ -76,8 +66,6 @@ def find(error: BaseException) -> tuple[str, str]:
     """The name of the entry that knows an exception, and what it says; two empty texts without."""
     # whatever a student's exception answers when it is looked at
     with contextlib.suppress(Exception, SystemExit):
-        if isinstance(error, SyntaxError):
-            return "syntax", syntax(error)
         # gradients are computed elsewhere, where no line of the student's is in the traceback
         place = place_of(error) or Place(error, error.__traceback__.tb_frame)
         for entry in table():
@@ -97,13 +85,3 @@ def raised_on_purpose(place: Place) -> str:
     file = Path(place.frame.f_code.co_filename).name
     whose = "a line of yours" if file in {entry.file for entry in GRADED_TASKS} else file
     return f"{whose} raises this, so the condition for it was met"
-
-
-def syntax(error: SyntaxError) -> str:
-    """The line that Python cannot read, a mark below it, and the remedy."""
-    remedy = next((says for words, says in SYNTAX.items() if words in (error.msg or "")), "")
-    line = error.text or ""
-    if not line.strip():
-        return remedy
-    shown = marked(line, (error.offset or 1) - 1)
-    return f"\n{' ' * 12}".join([remedy or "Python cannot read this line", *shown])
