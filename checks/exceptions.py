@@ -17,7 +17,7 @@ from pathlib import Path
 
 from checks import call_errors, name_errors, shape_errors
 from checks.graded_tasks import GRADED_TASKS
-from checks.traces import Place, place_of
+from checks.traces import Place, place_of, quoted
 
 TABLE = Path(__file__).with_suffix(".toml")
 
@@ -39,8 +39,8 @@ class Entry:
         match = re.search(self.pattern, message) if isinstance(place.error, types) else None
         with contextlib.suppress(Exception, SystemExit):
             if match and self.says:
-                function = place.frame.f_code.co_name
-                sentence = self.says.format(*match.groups(), function=function)
+                names = {"function": place.frame.f_code.co_name, "line": quoted(place.node)}
+                sentence = self.says.format(*match.groups(), **names)
                 known = place.here() if self.operands else ""
                 end = "" if sentence.endswith("?") else "."
                 return f"{sentence}{end} Here {known}" if known else sentence

@@ -9,7 +9,7 @@ from __future__ import annotations
 import ast
 import re
 
-from torch import Tensor, nn
+from torch import nn
 
 from checks.traces import Place, path_in, quoted
 
@@ -45,24 +45,6 @@ def size_of_bert_base(place: Place, match: re.Match) -> str:
     )
 
 
-def layer_of_other_width(place: Place, match: re.Match) -> str:
-    """A linear layer that is given vectors of another size."""
-    given, taken = int(match[1]), int(match[2])
-    layer = place.value(place.called)
-    if not isinstance(layer, nn.Module):
-        return ""
-    value = place.value(place.node.args[0]) if place.node.args else None
-    fits = isinstance(value, Tensor) and value.shape[-1:] == (given,)
-    if not isinstance(layer, nn.Linear) or not fits:
-        sizes = f"{place.size(taken)} numbers and gets {place.size(given)}"
-        return f"a layer in {quoted(place.called)} takes vectors of {sizes}"
-    return (
-        f"{quoted(place.called)} takes vectors of {place.size(taken)} numbers, and the last axis "
-        f"of {place.show(place.node.args[0])} has {place.size(given)}: is it another tensor's "
-        "turn, another layer's, or is another axis last?"
-    )
-
-
 def row_out_of_table(place: Place, match: re.Match) -> str:
     """An id for which a table of embeddings has no row."""
     table, ids = place.value(place.called), place.value(place.node.args[0])
@@ -84,13 +66,3 @@ def unpacked(place: Place, match: re.Match) -> str:
         return f"{quoted(source)} is a dictionary, to be read by its keys: {keys(value)}"
     count = len(source.elts) if isinstance(source, ast.Tuple) else len(value)
     return f"{quoted(source)} holds {count} values, but here are {match[1]} names"
-
-
-def single_number(place: Place, match: re.Match) -> str:
-    """One number where several are expected."""
-    what = place.unpacked() if "unpack" in match[0] or "iterable" in match[0] else None
-    what = what or next(iter(place.operands()), None)
-    return (
-        f"{quoted(what)} is a single number, so there is nothing in it to take; x.shape has all "
-        "sizes"
-    )

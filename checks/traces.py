@@ -140,8 +140,10 @@ class Place:
             return [node.left, *node.comparators]
         if isinstance(self.statement, ast.AugAssign) and node is None:
             return [self.statement.target, self.statement.value]
+        if isinstance(node, ast.Attribute | ast.Subscript):
+            return [node.value]
         if not isinstance(node, ast.Call):
-            return [node.value] if isinstance(node, ast.Attribute | ast.Subscript) else []
+            return [*filter(None, [self.unpacked()])]
         receiver = [node.func.value] if isinstance(node.func, ast.Attribute) else []
         if receiver and not isinstance(self.value(receiver[0]), Tensor):
             receiver = []  # a module, as in torch.matmul(a, b)
@@ -222,11 +224,6 @@ class Place:
 
     # In words
 
-    def show(self, node: ast.AST | None) -> str:
-        """An expression in backquotes, and the shape of a tensor behind it."""
-        value = self.value(node)
-        return quoted(node) + (f" {self.shape(value.shape)}" if isinstance(value, Tensor) else "")
-
     def here(self) -> str:
         """What the failing expression was given, as far as it can be looked up; or ""."""
         parts = {quoted(part): self.brief(part) for part in self.operands()}
@@ -258,11 +255,6 @@ class Place:
         if axes == list(map(str, sizes)):
             return str(sizes)
         return f"{sizes} = ({', '.join(axes)}{',' * (len(axes) == 1)})"
-
-    def size(self, size: int) -> str:
-        """One size, and its letter: 32 (D)."""
-        letter = self.letters().get(size)
-        return f"{size} ({letter})" if letter else str(size)
 
     def letters(self) -> dict[int, str]:
         """Which axis a size is likely to be of; nothing of sizes that two axes share."""
