@@ -59,19 +59,20 @@ def place_of(error: BaseException) -> Place | None:
     linecache.checkcache(frame.f_code.co_filename)
     source = "".join(linecache.getlines(frame.f_code.co_filename, frame.f_globals))
     span = [*frame.f_code.co_positions()][innermost.tb_lasti // 2]  # lines and columns, two of each
-    function = function_at(source, frame.f_code)
-    node = statement = None
-    if function and None not in span:
+    around: list[ast.AST] = []  # outer ones first, as ast.walk gives them
+    with contextlib.suppress(SyntaxError, ValueError, TypeError):  # the file has changed; no span
         line, last_line, column, last_column = span
         around = [
             node
-            for node in ast.walk(function)
+            for node in ast.walk(tree_of(source))
             if isinstance(node, ast.expr | ast.stmt)
             and (node.lineno, node.col_offset) <= (line, column)
             and (last_line, last_column) <= (node.end_lineno, node.end_col_offset)
-        ]  # ast.walk gives outer ones first
-        node = next((node for node in reversed(around) if isinstance(node, ast.expr)), None)
-        statement = next((node for node in reversed(around) if isinstance(node, ast.stmt)), None)
+        ]
+    function, statement, node = (
+        next((part for part in reversed(around) if isinstance(part, kind)), None)
+        for kind in (ast.FunctionDef, ast.stmt, ast.expr)
+    )
     return Place(error, frame, innermost.tb_lineno, function, statement, node)
 
 
@@ -91,23 +92,6 @@ def only_a_stub(error: NotImplementedError) -> bool:
 tree_of = functools.lru_cache(maxsize=8)(ast.parse)
 
 
-def function_at(source: str, code: types.CodeType) -> ast.AST | None:
-    """The function of a code object, or the whole file; None if the file has changed since."""
-    try:
-        tree = tree_of(source)
-    except (SyntaxError, ValueError):
-        return None
-    if code.co_name == "<module>":
-        return tree
-    for node in ast.walk(tree):
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-            first = min([node.lineno, *(part.lineno for part in node.decorator_list)])
-            inside = first <= code.co_firstlineno <= node.end_lineno
-            if inside and (node.name == code.co_name or code.co_name.startswith("<")):
-                return node
-    return None
-
-
 @dataclass(frozen=True)
 class Place:
     """Where a student's code failed."""
@@ -115,7 +99,7 @@ class Place:
     error: BaseException
     frame: types.FrameType
     line: int = 0
-    function: ast.AST | None = None
+    function: ast.FunctionDef | None = None
     statement: ast.stmt | None = None  # the smallest one around what failed
     node: ast.expr | None = None  # the expression that failed
 
@@ -182,6 +166,8 @@ class Place:
 
         Where that comment is gone, what is given in a block inside, or in __init__, is not known.
         """
+        if self.function is None:  # outside of any function
+            return True
         lines = linecache.getlines(self.frame.f_code.co_filename, self.frame.f_globals)
         above = range(self.function.lineno, self.line)
         marks = [number for number in above if lines[number - 1].strip() == "### TODO"]
