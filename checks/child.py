@@ -1,23 +1,31 @@
-"""The process in which a student's code runs, seen from outside: it may hang, crash or print.
+"""The process in which a student's code runs: there it may hang, crash or print.
 
 A job that takes too long, or ends Python, is an outcome like others; the next job gets a new
-process. checks/worker.py is the other end. It needs no torch, and does not know what jobs do.
+process. Python's faulthandler writes down where such a process was, and where it was at Ctrl-C.
+Only the new process, ``python -m checks.child``, needs torch. This module does not know what jobs
+do.
 """
 
 from __future__ import annotations
 
+import faulthandler
+import importlib
 import json
 import linecache
+import os
 import re
+import signal
 import subprocess
 import sys
 import tempfile
 import time
+from dataclasses import asdict
 from pathlib import Path
 
 from checks.findings import ROOT, Finding, Outcome, is_students
 from training.files.errors import InputError
 
+JOBS = "checks.jobs"  # the module that has run(job)
 FRAME = re.compile(r'File "(.+)", line (\d+) in (\S+)')  # of faulthandler, which escapes names
 ESCAPE = re.compile(r"\\(?:x([0-9a-f]{2})|u([0-9a-f]{4})|U([0-9a-f]{8}))")
 
@@ -36,37 +44,31 @@ class Child:
 
     def __enter__(self) -> Child:
         self.place = tempfile.TemporaryDirectory(ignore_cleanup_errors=True)
-        self.dump = Path(self.place.name) / "dump"
-        self.output = open(Path(self.place.name) / "output", "wb")
+        self.dump, self.output = Path(self.place.name) / "dump", Path(self.place.name) / "output"
+        self.output.touch()
         return self
 
     def __exit__(self, *error: object) -> None:
-        self.stop()
-        self.output.close()
+        if self.process:
+            self.process.kill()
+            self.process.communicate()
         self.place.cleanup()
 
     def start(self) -> None:
         """A new process, ready for jobs; InputError if it cannot start."""
-        command = [sys.executable, "-m", "checks.worker", str(self.dump), str(self.limit)]
-        self.process = subprocess.Popen(
-            command,
-            cwd=ROOT,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=self.output,
-            encoding="utf-8",
-        )
+        command = [sys.executable, "-m", "checks.child", self.dump, str(self.limit), JOBS]
+        with open(self.output, "ab") as output:
+            self.process = subprocess.Popen(
+                command,
+                cwd=ROOT,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=output,
+                encoding="utf-8",
+            )
         if not self.process.stdout.readline():
-            self.process.wait()
             lines = self.printed() or ["it says nothing"]
             raise InputError(f"the checks cannot start: {lines[-1]}")
-
-    def stop(self) -> None:
-        """End the process, if there is one."""
-        if self.process:
-            self.process.kill()
-            self.process.communicate()
-            self.process = None
 
     def run(self, job: str, title: str) -> Outcome:
         """The outcome of a job.
@@ -77,27 +79,23 @@ class Child:
         if self.process is None:
             self.start()
         try:
-            self.process.stdin.write(f"{job}\n")
-            self.process.stdin.flush()
+            print(job, file=self.process.stdin, flush=True)
             line = self.process.stdout.readline()
         except OSError:  # it has ended since the job before
             line = ""
         if not line:
             return self.ended(title)
-        answered = json.loads(line)
-        if "error" in answered:
-            raise InputError(answered["error"])
-        outcome = answered["outcome"]
+        outcome = json.loads(line)
+        if "error" in outcome:
+            raise InputError(outcome["error"])
         findings = tuple(Finding(**finding) for finding in outcome.pop("findings"))
         return Outcome(**outcome, findings=findings)
 
     def ended(self, title: str) -> Outcome:
         """The outcome of a job that has ended its process."""
-        status = self.process.wait()
-        self.process = None
-        dump = self.dump.read_text(encoding="utf-8", errors="replace")
-        where = where_in(dump)
-        if dump.startswith("Timeout"):
+        status, self.process = self.process.wait(), None
+        where = self.where()
+        if self.dump.read_text(encoding="utf-8", errors="replace").startswith("Timeout"):
             text = f"not done after {self.limit:g} seconds{where}   (an endless loop?)"
         else:
             text = f"Python itself ended, with status {status}{where}"
@@ -105,25 +103,59 @@ class Child:
 
     def printed(self) -> list[str]:
         """The lines that the student's code has printed since the last call."""
-        with open(self.output.name, "rb") as file:
-            file.seek(self.read)
-            new = file.read()
+        new = self.output.read_bytes()[self.read :]
         self.read += len(new)
         return new.decode(errors="replace").splitlines()
 
     def interrupted(self) -> str:
         """Where the student's code was when Ctrl-C came, for people; "" while it did not run."""
         time.sleep(0.2)  # until the process has written it
+        return self.where()
+
+    def where(self) -> str:
+        """The innermost line of the student's that faulthandler saw, in words; "" without one."""
         if not self.dump.exists():  # it has not started yet
             return ""
-        return where_in(self.dump.read_text(encoding="utf-8", errors="replace"))
+        dump = self.dump.read_text(encoding="utf-8", errors="replace")
+        for file, line, function in FRAME.findall(dump):
+            path = Path(ESCAPE.sub(lambda code: chr(int(code[1] or code[2] or code[3], 16)), file))
+            if is_students(path):
+                code = linecache.getline(str(path), int(line)).strip()
+                return f" at {path.name}:{line}, in {function}: {code}"
+        return ""
 
 
-def where_in(dump: str) -> str:
-    """The innermost line of the student's that faulthandler saw, in words; "" if there is none."""
-    for file, line, function in FRAME.findall(dump):
-        path = Path(ESCAPE.sub(lambda code: chr(int(code[1] or code[2] or code[3], 16)), file))
-        if is_students(path):
-            code = linecache.getline(str(path), int(line)).strip()
-            return f" at {path.name}:{line}, in {function}: {code}"
-    return ""
+def serve(dump: str, limit: float, jobs: str) -> None:
+    """The other end, in the new process: run jobs until there are no more.
+
+    What the student's code prints goes to standard error, and it has no input.
+
+    Args:
+        dump: the file for faulthandler.
+        limit: seconds that a job may take.
+        jobs: the module that has run(job).
+    """
+    commands, answers = os.fdopen(os.dup(0), encoding="utf-8"), os.fdopen(os.dup(1), "w")
+    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+    os.dup2(2, 1)
+    for stream in (sys.stdout, sys.stderr):
+        stream.reconfigure(encoding="utf-8", errors="replace", line_buffering=True)
+    run = importlib.import_module(jobs).run
+    with open(dump, "w", encoding="utf-8") as file:
+        faulthandler.enable(file)
+        if hasattr(faulthandler, "register"):  # not on Windows
+            faulthandler.register(signal.SIGINT, file, all_threads=False)
+        print("ready", file=answers, flush=True)
+        for command in commands:
+            faulthandler.dump_traceback_later(limit, exit=True, file=file)
+            try:
+                outcome = asdict(run(command.strip()))
+            except InputError as error:  # a file of the course's own is damaged
+                outcome = {"error": str(error)}
+            faulthandler.cancel_dump_traceback_later()
+            sys.stdout.flush()
+            print(json.dumps(outcome), file=answers, flush=True)
+
+
+if __name__ == "__main__":
+    serve(sys.argv[1], float(sys.argv[2]), sys.argv[3])

@@ -4,13 +4,26 @@ from __future__ import annotations
 
 import linecache
 import traceback
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from checks.exceptions import meaning
 from checks.findings import Finding, is_students
 from checks.traces import marked, only_a_stub
+from training.files.errors import InputError
 
 LONGEST = 600  # characters of what an exception means
+
+
+def attempt(function: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
+    """What a function returns, or the exception that a student's code in it raises."""
+    try:
+        return function(*arguments, **options)
+    except InputError:  # a file of the course's own is damaged
+        raise
+    except (Exception, SystemExit) as error:
+        return error
 
 
 def describe(error: BaseException) -> Finding:
@@ -40,7 +53,7 @@ def import_fault(error: BaseException) -> Finding:
         return Finding("error", f"a file cannot be imported: {describe(error).text}")
     code = linecache.getline(str(path), line)
     lines = [f"{path.name} cannot be imported: {bare(error).text}", *marked(code, column)]
-    if (means := meaning(error)) and not isinstance(error, SyntaxError):
+    if means := meaning(error):
         lines.append(means)
     return Finding("error", f"\n{' ' * 12}".join(lines))
 

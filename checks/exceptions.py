@@ -1,36 +1,60 @@
 """What an exception in a student's code probably means here, in a sentence or two.
 
-``meaning(error)`` goes through a table: checks/exceptions.toml has what the words of a message tell
-alone; call_errors.py, name_errors.py and shape_errors.py there have functions that look at the
-line which failed, too. Of an exception that no entry knows, it says what the failing expression was
-given. It does not know how any task is solved.
+``meaning(error)`` goes through the table checks/exceptions.toml. Of an exception that no entry
+knows, it says what the failing expression was given. It does not know how any task is solved.
 """
 
 from __future__ import annotations
 
 import ast
 import builtins
+import contextlib
 import functools
 import re
 import tomllib
-from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 from checks import call_errors, name_errors, shape_errors
 from checks.graded_tasks import GRADED_TASKS
-from checks.traces import Case, Entry, Place, marked, place_of, quoted
+from checks.traces import Place, place_of, quoted
 
-WORDS = Path(__file__).with_suffix(".toml")
-SYNTAX = {  # what is in the message → the remedy
-    "was never closed": "the bracket that closes it is missing",
-    "unmatched": "a bracket is closed that was not opened",
-    "expected ':'": "the colon at the end of the line is missing",
-    "expected an indented block": "what belongs below has to be indented",
-    "indent": "indent each line like the ones around it, by spaces only",
-    "Maybe you meant": "= assigns, == compares",
-    "unterminated string": "the quotation mark that closes the text is missing",
-    "invalid syntax": "often something is missing just before the mark, or in the line above",
-}
+TABLE = Path(__file__).with_suffix(".toml")
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One kind of exception: how it is recognised, and what is said."""
+
+    name: str
+    types: list[str]
+    pattern: str
+    says: str = ""  # "" where a function says it
+    operands: bool = False  # whether it follows what the failing expression was given
+
+    def sentence(self, place: Place) -> str:
+        """What it says of an exception; "" where it does not know this one, or its line."""
+        message = " ".join(str(place.error).split())
+        types = tuple(getattr(builtins, name) for name in self.types)
+        match = re.search(self.pattern, message) if isinstance(place.error, types) else None
+        with contextlib.suppress(Exception, SystemExit):
+            if match and self.says:
+                names = {"function": place.frame.f_code.co_name, "line": quoted(place.node)}
+                sentence = self.says.format(*match.groups(), **names)
+                known = place.here() if self.operands else ""
+                end = "" if sentence.endswith("?") else "."
+                return f"{sentence}{end} Here {known}" if known else sentence
+            if match:
+                modules = (call_errors, name_errors, shape_errors)
+                (says,) = {vars(m)[self.name] for m in modules if self.name in vars(m)}
+                return says(place, match)
+        return ""
+
+
+@functools.cache
+def table() -> tuple[Entry, ...]:
+    """All entries; the first that has something to say is heard."""
+    return tuple(Entry(**row) for row in tomllib.loads(TABLE.read_text(encoding="utf-8"))["entry"])
 
 
 def meaning(error: BaseException) -> str:
@@ -40,78 +64,24 @@ def meaning(error: BaseException) -> str:
 
 def find(error: BaseException) -> tuple[str, str]:
     """The name of the entry that knows an exception, and what it says; two empty texts without."""
-    try:
-        if isinstance(error, SyntaxError):
-            return "syntax", syntax(error)
-        place, message = place_of(error), " ".join(str(error).split())
+    # whatever a student's exception answers when it is looked at
+    with contextlib.suppress(Exception, SystemExit):
+        # gradients are computed elsewhere, where no line of the student's is in the traceback
+        place = place_of(error) or Place(error, error.__traceback__.tb_frame)
         for entry in table():
-            match = re.search(entry.pattern, message) if isinstance(error, entry.types) else None
-            if match and (
-                sentence := sentence_of(entry, Case(error, match, place or nowhere(error)))
-            ):
+            if sentence := entry.sentence(place):
                 return entry.name, sentence
-        return ("operands", sentence) if place and (sentence := operands(place)) else ("", "")
-    except Exception:  # whatever a student's exception answers when it is looked at
-        pass
+        if sentence := raised_on_purpose(place):
+            return "operands", sentence
+        if known := place.here():
+            return "operands", f"here {known}"
     return "", ""
 
 
-def sentence_of(entry: Entry, case: Case) -> str:
-    """What an entry says; "" where it does not get along with what it finds in the line."""
-    try:
-        return entry.says(case)
-    except Exception:
+def raised_on_purpose(place: Place) -> str:
+    """Who raises it, of a raise or an assertion."""
+    if not isinstance(place.statement, ast.Raise | ast.Assert):
         return ""
-
-
-def operands(place: Place) -> str:
-    """What the expression that failed was given, as far as it can be looked up."""
-    if isinstance(place.statement, ast.Raise | ast.Assert):
-        file = Path(place.frame.f_code.co_filename).name
-        whose = "a line of yours" if file in {entry.file for entry in GRADED_TASKS} else file
-        return f"{whose} raises this, so the condition for it was met"
-    parts = {quoted(part): part for part in place.operands()}
-    known = [f"{name} is {brief}" for name, part in parts.items() if (brief := place.brief(part))]
-    return f"here {', '.join(known)}" if known else ""
-
-
-def nowhere(error: BaseException) -> Place:
-    """In place of a student's line, where none is in the traceback: gradients run elsewhere."""
-    return Place(error.__traceback__.tb_frame, 0, None, None, None)
-
-
-@functools.cache
-def table() -> tuple[Entry, ...]:
-    """All entries; the first that has something to say is heard."""
-    looking = [
-        entry
-        for module in (call_errors, name_errors, shape_errors)
-        for entry in vars(module).values()
-        if isinstance(entry, Entry)
-    ]
-    rows = tomllib.loads(WORDS.read_text(encoding="utf-8"))["entry"]
-    reading = [
-        Entry(
-            entry["name"],
-            tuple(getattr(builtins, name) for name in entry["types"]),
-            entry["pattern"],
-            plainly(entry["says"]),
-        )
-        for entry in rows
-    ]
-    return (*looking, *reading)
-
-
-def plainly(sentence: str) -> Callable[[Case], str]:
-    """Say a sentence with what the pattern's groups found."""
-    return lambda case: sentence.format(*case.match.groups())
-
-
-def syntax(error: SyntaxError) -> str:
-    """The line that Python cannot read, a mark below it, and the remedy."""
-    remedy = next((says for words, says in SYNTAX.items() if words in (error.msg or "")), "")
-    line = error.text or ""
-    if not line.strip():
-        return remedy
-    shown = marked(line, (error.offset or 1) - 1)
-    return f"\n{' ' * 12}".join([remedy or "Python cannot read this line", *shown])
+    file = Path(place.frame.f_code.co_filename).name
+    whose = "a line of yours" if file in {entry.file for entry in GRADED_TASKS} else file
+    return f"{whose} raises this, so the condition for it was met"

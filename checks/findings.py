@@ -59,7 +59,7 @@ CHANGED_IN_PLACE = (
 EXPLAINING = {"named": "probably", "fact": "measured", "hint": "hint"}  # kind → how it is said
 
 
-def faulty(findings: list[Finding]) -> list[Finding]:
+def faulty(findings: Iterable[Finding]) -> list[Finding]:
     """The findings that count: not those that only explain."""
     return [finding for finding in findings if finding.kind not in EXPLAINING]
 

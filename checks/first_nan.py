@@ -5,13 +5,13 @@ It does not know any task.
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Iterator
+import traceback
 from pathlib import Path
 from typing import Any
 
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
+from torch.utils._pytree import tree_leaves
 
 from checks.findings import is_students
 
@@ -42,7 +42,9 @@ class FirstNaN(TorchFunctionMode):
 
     def __torch_function__(self, func, types, args=(), kwargs=None):
         kwargs = kwargs or {}
-        given = [] if self.text else list(tensors_in((args, kwargs)))
+        given = (
+            [] if self.text else [x for x in tree_leaves((args, kwargs)) if isinstance(x, Tensor)]
+        )
         known = not given or any(map(has_nan, given))  # what is given nothing makes fresh memory
         result = func(*args, **kwargs)
         if not known and has_nan(result) and (place := students_line()):
@@ -58,23 +60,10 @@ def has_nan(value: Any) -> bool:
     return isinstance(value, Tensor) and value.is_floating_point() and bool(value.isnan().any())
 
 
-def tensors_in(value: Any) -> Iterator[Tensor]:
-    """All tensors among arguments."""
-    if isinstance(value, Tensor):
-        yield value
-    elif isinstance(value, dict):
-        yield from tensors_in(list(value.values()))
-    elif isinstance(value, list | tuple):
-        for item in value:
-            yield from tensors_in(item)
-
-
 def students_line() -> str:
     """The innermost line of the student's code that is running: file:line; "" if there is none."""
-    frame = sys._getframe(1)
-    while frame:
+    for frame, line in traceback.walk_stack(None):
         path = Path(frame.f_code.co_filename)
         if is_students(path):
-            return f"{path.name}:{frame.f_lineno}"
-        frame = frame.f_back
+            return f"{path.name}:{line}"
     return ""

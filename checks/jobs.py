@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import importlib
 import io
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cache
 from pathlib import Path
 from types import ModuleType
@@ -19,7 +19,7 @@ import torch
 from torch import Tensor
 
 from checks.differences import difference
-from checks.errors import describe, import_fault
+from checks.errors import attempt, describe, import_fault
 from checks.findings import ROOT, Finding, Outcome, faulty
 from checks.graded_tasks import GRADED_TASKS, GradedTask, graded_task
 from checks.part1.compare import check_model
@@ -49,11 +49,9 @@ def check_task(entry: GradedTask) -> Outcome:
         return Outcome(entry.title, "waits", cause[0], (cause[1],))
     findings = tuple(examine(entry))
     wrong = faulty(findings)
-    if not wrong:
-        return Outcome(entry.title, "ok", checks_of(entry).CHECKED[entry.id], findings)
-    if wrong[0].kind in ("not started", "waits"):
+    if wrong and wrong[0].kind in ("not started", "waits"):
         return Outcome(entry.title, wrong[0].kind, wrong[0].text)
-    return Outcome(entry.title, "wrong", findings=findings)
+    return judged(entry.title, checks_of(entry).CHECKED[entry.id], findings)
 
 
 def examine(entry: GradedTask) -> list[Finding]:
@@ -83,25 +81,17 @@ def cause_in(file: str) -> tuple[str, Finding] | None:
 @cache
 def fault_of_import(module: str) -> Finding | None:
     """Why a module cannot be imported, if it cannot."""
-    try:
-        importlib.import_module(module)
-    except InputError:
-        raise
-    except (Exception, SystemExit) as error:
-        return import_fault(error)
-    return None
+    imported = attempt(importlib.import_module, module)
+    return import_fault(imported) if isinstance(imported, BaseException) else None
 
 
 @cache
 def fault_of_model() -> Finding | None:
     """Why the student's BertModel cannot be made, if it cannot."""
-    try:
-        student_model(load_references(torch.float32))
-    except InputError:
-        raise
-    except (Exception, SystemExit) as error:
-        return Finding("error", f"BertModel(config) cannot be made: {describe(error).text}")
-    return None
+    model = attempt(student_model, load_references(torch.float32))
+    if not isinstance(model, BaseException):
+        return None
+    return Finding("error", f"BertModel(config) cannot be made: {describe(model).text}")
 
 
 # ---------------------------------------------------------------------------------------------
@@ -110,18 +100,14 @@ def fault_of_model() -> Finding | None:
 
 def check_whole() -> Outcome:
     """The whole BertModel, tiny: each function can be correct and the model still wrong."""
-    return judged(
-        "the whole BertModel",
-        "values, gradients, padding, dropout",
-        check_model(WHOLE),
-    )
+    about = "values, gradients, padding, dropout"
+    return judged("the whole BertModel", about, check_model(WHOLE))
 
 
-def judged(title: str, about: str, findings: list[Finding]) -> Outcome:
-    """Wrong if there is any finding."""
-    if findings:
-        return Outcome(title, "wrong", findings=tuple(findings))
-    return Outcome(title, "ok", about)
+def judged(title: str, about: str, findings: Sequence[Finding]) -> Outcome:
+    """Wrong if a finding counts."""
+    wrong = faulty(findings)
+    return Outcome(title, "wrong" if wrong else "ok", "" if wrong else about, tuple(findings))
 
 
 def check_pretrained() -> Outcome:
@@ -143,20 +129,15 @@ def check_pretrained() -> Outcome:
     if name is None:
         staff = f" ({MAKE} --model {default} makes it)" if (ROOT / "tests").is_dir() else ""
         return Outcome(title, "skipped", f"no reference yet for {default}{staff}")
-    try:
-        outputs = pretrained_outputs(folder, name)
-    except (Exception, SystemExit) as error:
-        findings = [describe(error)]
-    else:
-        expected = load_references(torch.float32)
-        compared = [
-            difference(
-                "values", what, got, expected[f"pretrained/{name}/{what}"], PRETRAINED_TOLERANCE
-            )
-            for what, got in outputs.items()
-        ]
-        findings = [finding for finding in compared if finding]
-    return judged(f"two sentences through {name}", "values", findings)
+    outputs = attempt(pretrained_outputs, folder, name)
+    if isinstance(outputs, BaseException):
+        return judged(f"two sentences through {name}", "", [describe(outputs)])
+    expected = load_references(torch.float32)
+    compared = [
+        difference("values", what, got, expected[f"pretrained/{name}/{what}"], PRETRAINED_TOLERANCE)
+        for what, got in outputs.items()
+    ]
+    return judged(f"two sentences through {name}", "values", [*filter(None, compared)])
 
 
 def pretrained_outputs(folder: Path, name: str) -> dict[str, Tensor]:
@@ -186,13 +167,11 @@ def part_2_is_begun() -> Outcome:
 def check_loop() -> Outcome:
     """The training loop of part 2. It is no graded task, and may be written in any way."""
     title = "the training loop"
-    loop = importlib.import_module("checks.part2.loop")
-    findings = tuple(loop.check())
+    findings = tuple(importlib.import_module("checks.part2.loop").check())
     wrong = faulty(findings)
     if wrong and wrong[0].kind == "waits":
         return Outcome(title, "skipped", f"it is not checked: {wrong[0].text}", findings[1:])
-    about = "both sentences and unrounded labels reach the losses"
-    return Outcome(title, "wrong" if wrong else "ok", "" if wrong else about, findings)
+    return judged(title, "both sentences and unrounded labels reach the losses", findings)
 
 
 OTHERS: dict[str, Callable[[], Outcome]] = {

@@ -1,6 +1,6 @@
 """Exceptions about names, attributes, keys and imports: what they mean here.
 
-Entries of the table in checks/exceptions.py. It does not know how any task is solved.
+Functions of the table checks/exceptions.toml. It does not know how any task is solved.
 """
 
 from __future__ import annotations
@@ -8,6 +8,7 @@ from __future__ import annotations
 import ast
 import builtins
 import difflib
+import re
 import sys
 import types
 from typing import Any
@@ -17,18 +18,8 @@ from torch.optim import Optimizer
 
 from checks.call_errors import nearest, of_type
 from checks.findings import ROOT
-from checks.shape_errors import DICTIONARY
-from checks.traces import (
-    UNKNOWN,
-    Case,
-    Place,
-    attribute,
-    attributes,
-    entry,
-    holds_embeddings,
-    keys,
-    quoted,
-)
+from checks.shape_errors import DICTIONARY, holds_embeddings, keys
+from checks.traces import Place, path_in, quoted
 
 IMPORTS = {  # a name that a file may lack → where it comes from
     "math": "import math",
@@ -45,18 +36,16 @@ IMPORTS = {  # a name that a file may lack → where it comes from
 # Dictionaries: what BERT returns, a parameter group, a parameter's state
 
 
-@entry("^(?!unhashable type: '(?!slice))", KeyError, TypeError)
-def missing_key(case: Case) -> str:
+def missing_key(place: Place, match: re.Match) -> str:
     """A key that a dictionary does not have, or a slice of one, which older Pythons refuse."""
-    place, node = case.place, case.place.node
-    if not isinstance(node, ast.Subscript):
+    if not isinstance(place.node, ast.Subscript):
         return ""
-    holder, wanted, what = place.value(node.value), case.error.args[0], quoted(node.value)
-    encoded = holds_embeddings(place.value(getattr(node.value, "func", None)))
+    source, wanted = place.node.value, place.error.args[0]
+    holder, what = place.value(source), quoted(source)
+    encoded = holds_embeddings(place.value(getattr(source, "func", None)))
     if encoded or (isinstance(holder, dict) and "pooler_output" in holder):
         return f"{what} is {DICTIONARY}"
-    holder = vars(holder)["_modules"] if isinstance(holder, nn.ModuleDict) else holder
-    if not isinstance(holder, dict):
+    if not isinstance(holder, dict | nn.ModuleDict):
         return ""
     optimizer = place.names.get("self")
     states = optimizer.state.values() if isinstance(optimizer, Optimizer) else ()
@@ -70,102 +59,83 @@ def missing_key(case: Case) -> str:
     return f"{sentence}: {near}" if near.startswith("do you") else sentence
 
 
-@entry(r"'(?:dict|defaultdict)' object has no attribute '(\w+)'", AttributeError)
-def key_as_attribute(case: Case) -> str:
+def key_as_attribute(place: Place, match: re.Match) -> str:
     """A key behind a dot."""
-    node, name = case.place.node, case.match[1]
-    what = quoted(getattr(node, "value", None))
-    holder = case.place.value(getattr(node, "value", None))
-    inside = ("last_hidden_state", "pooler_output")
-    called = case.place.value(getattr(getattr(node, "value", None), "func", None))
-    if name not in inside and holds_embeddings(called):
+    source, name = getattr(place.node, "value", None), match[1]
+    holder, what = place.value(source), quoted(source)
+    known = ("last_hidden_state", "pooler_output")
+    if name not in known and holds_embeddings(place.value(getattr(source, "func", None))):
         return f"{what} is {DICTIONARY}"
     if isinstance(holder, dict) and holder and name not in holder:
         return f"{what} is a dictionary, read by its keys: {keys(holder)}"
     return f"{what} is a dictionary: what is in it is read by {what[:-1]}['{name}']`"
 
 
-@entry("(tuple|list) indices must be integers", TypeError)
-def name_for_place(case: Case) -> str:
-    """A tuple, read by name."""
-    what = quoted(case.place.node.value)
-    return f"{what} is a {case.match[1]}: it is read by place, or unpacked: a, b = …"
-
-
 # ---------------------------------------------------------------------------------------------
 # Names and attributes
 
 
-@entry("has no attribute", AttributeError)
-def missing_attribute(case: Case) -> str:
+def missing_attribute(place: Place, match: re.Match) -> str:
     """An attribute that an object does not have, with the nearest that it has."""
-    owner, name, place = case.error.obj, case.error.name, case.place
-    node = place.node if isinstance(place.node, ast.Attribute) else None
-    own = node is not None and node.attr == name  # in the student's line, not inside of torch
-    if not own and isinstance(place.node, ast.Call):
-        own = getattr(place.node.func, "attr", "") == name
-        node = place.node.func if own else None
-    if not own:  # in what the line calls
+    owner, name = place.error.obj, place.error.name
+    node = place.called or place.node
+    if not isinstance(node, ast.Attribute) or node.attr != name:  # in what the line calls
         operand = next((part for part in place.operands() if place.value(part) is owner), None)
-        kind = type(owner).__name__
-        return f"a tensor is wanted, and {of_type(quoted(operand), kind, owner)}" if operand else ""
+        return f"a tensor is wanted, and {of_type(quoted(operand), owner)}" if operand else ""
     what = quoted(node.value)
     if isinstance(owner, Tensor):
         return f"tensors have no {name}: {nearest(name, dir(Tensor)) or 'see torch.Tensor'}"
-    if isinstance(owner, types.ModuleType):
-        if name in dir(nn.functional) or name in dir(nn):
-            return f"{what} has no {name}: layers are in torch.nn, functions in torch.nn.functional"
-        return f"{what} has no {name}: {nearest(name, dir(owner))}"
-    if isinstance(owner, type | super):
+    if isinstance(owner, types.ModuleType) and (name in dir(nn.functional) or name in dir(nn)):
+        return f"{what} has no {name}: layers are in torch.nn, functions in torch.nn.functional"
+    if isinstance(owner, types.ModuleType | type | super):
         return f"{what} has no {name}: {nearest(name, dir(owner))}".rstrip(": ")
     if isinstance(owner, int | float):
         return f"{what} is a plain number, which has no {name}: is a function of math meant?"
     if isinstance(owner, list | tuple):
-        return of_type(what, type(owner).__name__, owner)
+        return of_type(what, owner)
     if isinstance(owner, Optimizer) and name in owner.defaults:
         return f"each parameter group has its own {name}: group['{name}']"
-    return of_object(what, owner, name, place)
+    return of_object(what, owner, name)
 
 
-def of_object(what: str, owner: Any, name: str, place: Place) -> str:
-    """A layer, the model, or its configuration, without such an attribute."""
-    functions = [function for function, part in vars(type(owner)).items() if callable(part)]
-    near = nearest(name, dict.fromkeys([*attributes(owner), *functions]))
-    if not near.startswith("do you"):
-        inherited = difflib.get_close_matches(name, dir(type(owner)), n=1)
-        near = f"do you mean {inherited[0]}?" if inherited else near
+def of_object(what: str, owner: Any, name: str) -> str:
+    """A layer, the model, an optimizer, or the configuration, without such an attribute."""
+    near = nearest(name, names_in(owner))
+    inherited = difflib.get_close_matches(name, dir(type(owner)), n=1)
+    if inherited and not near.startswith("do you"):
+        near = f"do you mean {inherited[0]}?"
     if isinstance(owner, types.SimpleNamespace) or "config" in type(owner).__name__.lower():
-        near = near if near.startswith("do you") else "is it named otherwise"
-        mine = f"An option of your own is read by getattr({what[1:-1]}, '{name}', default)"
-        return f"the configuration has no {name}: {near.rstrip('?')}? {mine}"
-    if isinstance(owner, Optimizer):
-        return f"an optimizer has no {name}: {near}"
-    if not isinstance(owner, nn.Module):
-        return ""
+        near = near if near.startswith("do you") else "is it named otherwise?"
+        option = f"An option of your own is read by getattr({what[1:-1]}, '{name}', default)"
+        return f"the configuration has no {name}: {near} {option}"
     if name == "config":
         return f"{what} keeps no configuration; what functions need of it, __init__ keeps: {near}"
-    inside = next((k for k, v in vars(owner)["_modules"].items() if hasattr(v, name)), "")
+    inside = next((k for k, v in getattr(owner, "_modules", {}).items() if hasattr(v, name)), "")
     if inside and not near.startswith("do you"):
         near = f"it is in {what[1:-1]}.{inside}"
     return f"{what} ({type(owner).__name__}) has no {name}: {near}".rstrip(": ")
 
 
-@entry(r"name '(\w+)' is not defined", NameError)
-def unknown_name(case: Case) -> str:
+def names_in(owner: Any) -> list[str]:
+    """The names of what an object holds itself, settings, modules, parameters; of its functions."""
+    own = [name for name in vars(owner) if name != "training"]
+    inside = [vars(owner).get(kind, ()) for kind in ("_parameters", "_modules", "_buffers")]
+    functions = [name for name, part in vars(type(owner)).items() if callable(part)]
+    return list(dict.fromkeys([*own, *(n for part in inside for n in part), *functions]))
+
+
+def unknown_name(place: Place, match: re.Match) -> str:
     """A name that nothing has: an import, self. or config. forgotten, or a slip."""
-    name, place = case.match[1], case.place
-    if isinstance(case.error, UnboundLocalError):
-        return ""
+    name = match[1]
     if name == "sqrt":
         return "it is math.sqrt of a number, torch.sqrt of a tensor"
     if name in IMPORTS:
         return f"at the top of the file is missing: {IMPORTS[name]}"
     for owner in ("self", "config"):
-        given = place.names.get(owner, UNKNOWN)
-        if given is not UNKNOWN and attribute(given, name) is not UNKNOWN:
+        if path_in(place.names.get(owner), name) is not None:
             return f"do you mean {owner}.{name}?"
     if name in ("self", "config"):
-        return f"{name} is no argument of this function" + (
+        return f"{name} is not an argument of this function" + (
             "; what it needs of the configuration is kept in self by __init__" * (name == "config")
         )
     own = [  # nobody means a class of errors by a slip of the pen
@@ -177,10 +147,9 @@ def unknown_name(case: Case) -> str:
     return near if near.startswith("do you") else "it is given no value before this line"
 
 
-@entry(r"local variable '(\w+)'", UnboundLocalError)
-def no_value_yet(case: Case) -> str:
+def no_value_yet(place: Place, match: re.Match) -> str:
     """A name that gets its value only under a condition, or later."""
-    name, place = case.match[1], case.place
+    name = match[1]
     lines = sorted(
         part.lineno
         for part in ast.walk(place.function)
@@ -201,21 +170,18 @@ def no_value_yet(case: Case) -> str:
 # Numbers, imports
 
 
-@entry("division by zero", ZeroDivisionError)
-def divided_by_zero(case: Case) -> str:
+def divided_by_zero(place: Place, match: re.Match) -> str:
     """In AdamW, a step count that is still 0."""
-    place, node = case.place, case.place.node
-    divisor = place.origin(node.right if isinstance(node, ast.BinOp) else None)
+    divisor = place.origin(place.node.right if isinstance(place.node, ast.BinOp) else None)
     power = divisor is not None and any(isinstance(p, ast.Pow) for p in ast.walk(divisor))
     if power and isinstance(place.names.get("self"), Optimizer):
         return "1 − β ** t is 0 as long as t is 0: steps count from 1, so count before you divide"
-    return f"what {quoted(case.place.node)} divides by is 0"
+    return f"what {quoted(place.node)} divides by is 0"
 
 
-@entry("No module named '(.*)'", ModuleNotFoundError)
-def missing_module(case: Case) -> str:
+def missing_module(place: Place, match: re.Match) -> str:
     """A package that is not installed, or a file that is not there."""
-    name, _, part = case.match[1].rpartition(".")
+    name, _, part = match[1].rpartition(".")
     if name:
         near = nearest(part, dir(sys.modules.get(name)))
         return f"{name} has no part {part}: {near}".rstrip(": ")
@@ -229,10 +195,9 @@ def missing_module(case: Case) -> str:
     )
 
 
-@entry("cannot import name '(.*)' from (?:partially initialized module )?'(.*?)'", ImportError)
-def missing_import(case: Case) -> str:
+def missing_import(place: Place, match: re.Match) -> str:
     """A name that a module does not have."""
-    name, module = case.match.groups()
-    if "circular" in str(case.error):
+    name, module = match.groups()
+    if "circular" in str(place.error):
         return f"this file and {module} import each other: one of the two has to do without"
     return f"{module} has no {name}: {nearest(name, dir(sys.modules.get(module)))}".rstrip(": ")

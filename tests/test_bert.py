@@ -169,9 +169,9 @@ def test_every_dropout_is_used():
     assert len(dropouts) == 4
     with torch.no_grad():
         expected = model.eval()(**batch)["last_hidden_state"]
-        for name, one in dropouts.items():
+        for name, active in dropouts.items():
             for dropout in dropouts.values():
-                dropout.p = 0.5 if dropout is one else 0.0
+                dropout.p = 0.5 if dropout is active else 0.0
             result = model.train()(**batch)["last_hidden_state"]
             assert not torch.allclose(result, expected, atol=1e-3), f"{name} does nothing"
 
@@ -183,43 +183,39 @@ def test_every_dropout_is_used():
 def test_names_shapes_and_attributes():
     config = tiny_config()
     model = BertModel(config)
+    layer = model.bert_layers[0]
+    attention = layer.self_attention
     assert isinstance(model, BertPreTrainedModel)
-    assert set(dict(model.named_children())) == {
-        *("word_embedding", "pos_embedding", "tk_type_embedding"),
-        *("embed_layer_norm", "embed_dropout", "bert_layers", "pooler_dense", "pooler_af"),
-    }
+    assert isinstance(layer, BertLayer)
+    for module, names in (
+        (
+            model,
+            "word_embedding pos_embedding tk_type_embedding embed_layer_norm embed_dropout "
+            "bert_layers pooler_dense pooler_af",
+        ),
+        (
+            layer,
+            "self_attention attention_dense attention_layer_norm attention_dropout interm_dense "
+            "interm_af out_dense out_layer_norm out_dropout",
+        ),
+        (attention, "query key value dropout"),
+    ):
+        assert {name for name, _ in module.named_children()} == set(names.split())
     assert model.word_embedding.padding_idx == config.pad_token_id
     assert not model.word_embedding.weight[config.pad_token_id].any()
-    assert model.config is config
-    assert model.name_or_path == config.name_or_path
+    assert (model.config, model.name_or_path) == (config, config.name_or_path)
     assert model.state_dict()["position_ids"].tolist() == [list(range(64))]
     assert model.half().dtype == torch.float16
-
-    layer = model.bert_layers[0]
-    assert isinstance(layer, BertLayer)
-    assert set(dict(layer.named_children())) == {
-        *("self_attention", "attention_dense", "attention_layer_norm", "attention_dropout"),
-        *("interm_dense", "interm_af", "out_dense", "out_layer_norm", "out_dropout"),
-    }
-    attention = layer.self_attention
-    assert isinstance(attention, BertSelfAttention)
-    assert set(dict(attention.named_children())) == {"query", "key", "value", "dropout"}
-    assert attention.num_attention_heads == 4
-    assert attention.attention_head_size == 8
-    assert attention.all_head_size == 32
+    sizes = ("num_attention_heads", "attention_head_size", "all_head_size")
+    assert [getattr(attention, size) for size in sizes] == [4, 8, 32]
 
 
 def test_attention_takes_the_key_first():
     attention = BertSelfAttention(tiny_config()).eval()
-    torch.manual_seed(0)
     key, query, value = torch.randn(3, 2, 4, 5, 8)
+    context = attention.attention(key, query, value, torch.zeros(2, 1, 1, 5))
     expected = nn.functional.scaled_dot_product_attention(query, key, value)
-    torch.testing.assert_close(
-        attention.attention(key, query, value, torch.zeros(2, 1, 1, 5)),
-        expected.transpose(1, 2).flatten(2),
-        atol=1e-6,
-        rtol=0,
-    )
+    torch.testing.assert_close(context, expected.transpose(1, 2).flatten(2), atol=1e-6, rtol=0)
 
 
 # ---------------------------------------------------------------------------------------------

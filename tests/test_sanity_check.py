@@ -1,17 +1,14 @@
 """sanity_check.py and checks/part1/: our solution, what is said, references, the script."""
 
 import math
-import os
-import subprocess
-import sys
 
 import pytest
 import torch
 from support import ROOT
+from test_sanity_process import run
 from torch.nn import functional as F
 
 import bert
-import classifier
 import sanity_check
 from checks import jobs
 from checks.graded_tasks import GRADED_TASKS, graded_task
@@ -35,25 +32,11 @@ def one_thread():
     torch.set_num_threads(before)
 
 
-def replace(monkeypatch, task_id: str, function) -> None:
-    """Put another function in the place of a task's solution."""
-    owner, name = graded_task(task_id).function.split(".")
-    module = {"bert.py": bert, "classifier.py": classifier}[graded_task(task_id).file]
-    monkeypatch.setattr(getattr(module, owner), name, function)
-
-
-def wrong_tasks() -> dict[str, list]:
-    found = {entry.id: check(entry) for entry in CHECKED}
-    return {task_id: findings for task_id, findings in found.items() if findings}
-
-
 # ---------------------------------------------------------------------------------------------
-# What is reported about incorrect solutions, besides the transcripts of docs/checks.md, which
-# course/tests compare; there, test_mistakes_*.py ask whether the mistakes that course/mistakes/
-# holds are caught and named.
+# What is reported about odd results; course/tests compare the transcripts of docs/checks.md, and
+# test_mistakes_*.py there ask whether the mistakes that course/mistakes/ holds are named.
 
-ATTENTION, ADD_NORM, LAYER, EMBED = "bert.attention", "bert.add_norm", "bert.layer", "bert.embed"
-INIT, FORWARD = "classifier.init", "classifier.forward"
+ATTENTION = "bert.attention"
 
 
 def attention_of(change):
@@ -70,19 +53,17 @@ def detached(self, key, query, value, attention_mask):
 @pytest.mark.parametrize(
     ("function", "words"),
     [
-        (attention_of(lambda _: None), "did you forget `return`?"),
         (attention_of(lambda context: context * math.nan), "nan at [0, 0, 0]"),
         (attention_of(lambda context: context[:, 1:]), "shape (5, 9, 42) instead of (5, 10, 42)"),
         (detached, "gradients of query: no gradient arrives"),
     ],
 )
-def test_what_is_said_about_odd_results(function, words, monkeypatch):
-    replace(monkeypatch, ATTENTION, function)
-    found = wrong_tasks()
-    assert list(found) == [ATTENTION]
-    assert any(words in finding.text for finding in found[ATTENTION]), found
-    names = {finding.name for finding in jobs.examine(graded_task(ATTENTION))}
-    assert names <= {"", "nothing_returned"}
+def test_odd_results_are_told_and_fail_no_other_task(function, words, monkeypatch):
+    monkeypatch.setattr(bert.BertSelfAttention, "attention", function)
+    findings = {entry.id: check(entry) for entry in CHECKED}
+    assert [task_id for task_id in findings if findings[task_id]] == [ATTENTION]
+    assert any(words in finding.text for finding in findings[ATTENTION])
+    assert {finding.name for finding in jobs.examine(graded_task(ATTENTION))} == {""}
 
 
 # ---------------------------------------------------------------------------------------------
@@ -91,15 +72,10 @@ def test_what_is_said_about_odd_results(function, words, monkeypatch):
 
 def test_the_solution_passes_and_default_type_is_left_alone():
     assert {entry.number: check(entry) for entry in PART_1} == {e.number: [] for e in PART_1}
-    assert compare.check_model(runners.WHOLE) == []
+    for name in (*(entry.id for entry in CHECKED), runners.WHOLE):
+        assert compare.run_and_compare(name, torch.float64) == [], name
     assert torch.get_default_dtype() == torch.float32
     assert not F.dropout(torch.ones(1000)).equal(F.dropout(torch.ones(1000)))
-
-
-def test_the_solution_is_right_to_float64s_precision():
-    names = [entry.id for entry in CHECKED] + [runners.WHOLE]
-    found = {name: compare.run_and_compare(name, torch.float64) for name in names}
-    assert found == {name: [] for name in names}
 
 
 def test_the_whole_model_sees_a_changed_pooler(monkeypatch):
@@ -117,7 +93,7 @@ def test_every_stored_result_is_asked_for():
     }
     asked = {
         f"{task_id}/{name}"
-        for task_id in (*(e.id for e in CHECKED if e.id != INIT), runners.WHOLE)
+        for task_id in (*(e.id for e in CHECKED if e.id != "classifier.init"), runners.WHOLE)
         for name in student_outputs(task_id)
         if not name.startswith(("padding/", "inputs/"))
     }
@@ -125,14 +101,6 @@ def test_every_stored_result_is_asked_for():
     stored = {name for name in stored if "keys first" not in name}
     assert {name for name in stored - asked if name.split("/")[2] not in unasked} == set()
     assert asked <= stored
-
-
-def test_an_unknown_operation_is_no_unstarted_task(monkeypatch):
-    def broken(self, input_ids, token_type_ids=None):
-        raise NotImplementedError("Could not run 'aten::empty' with arguments from …")
-
-    replace(monkeypatch, EMBED, broken)
-    assert [finding.kind for finding in check(graded_task(EMBED))] == ["error"]
 
 
 # ---------------------------------------------------------------------------------------------
@@ -178,18 +146,6 @@ def test_a_damaged_file_is_one_line(tmp_path, monkeypatch):
 # The script
 
 
-def run(*arguments: str, folder=ROOT):
-    environment = os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": ""}
-    return subprocess.run(
-        [sys.executable, "sanity_check.py", *arguments],
-        cwd=folder,
-        env=environment,
-        capture_output=True,
-        text=True,
-        encoding="utf-8",
-    )
-
-
 def write_handout(folder, part: str) -> None:
     """What students get."""
     write_files(folder, build(ROOT, part).files)
@@ -204,7 +160,7 @@ def handout(tmp_path):
 
 
 def test_script_on_the_solution():
-    done = run()
+    done = run(ROOT)
     assert done.returncode == 0, done.stdout + done.stderr
     for entry in GRADED_TASKS:
         assert f"  ok    {entry.title}: " in done.stdout
@@ -214,7 +170,7 @@ def test_script_on_the_solution():
 
 
 def test_script_on_the_handout(handout):
-    done = run(folder=handout)
+    done = run(handout)
     assert done.returncode == 1
     lines = done.stdout.splitlines()
     for entry in GRADED_TASKS[:7]:
@@ -228,7 +184,7 @@ def test_script_on_the_handout(handout):
 
 def test_script_on_the_handout_of_part_2(handout):
     write_handout(handout, "2")
-    done = run("--part", "2", folder=handout)
+    done = run(handout, "--part", "2")
     assert (done.returncode, done.stderr) == (1, "")
     lines = done.stdout.splitlines()
     part_2 = [entry for entry in GRADED_TASKS if entry not in PART_1]
@@ -243,16 +199,13 @@ def test_script_on_half_a_solution(handout):
     broken = "output + dropout(dense_layer(output)))"
     source = solution.replace("input + dropout(dense_layer(output)))", broken)
     (handout / "bert.py").write_text(source, encoding="utf-8")
-    (handout / "classifier.py").write_text("import torch\ndef broken(:\n", encoding="utf-8")
-    done = run(folder=handout)
+    done = run(handout)
     assert done.returncode == 1
     line = source[: source.index(broken)].count("\n") + 1
     assert "  ok    Task 1.1 · BertSelfAttention.attention: values, gradients" in done.stdout
     assert "  WRONG Task 1.2 · BertLayer.add_norm\n" in done.stdout
     assert f"(bert.py:{line})" in done.stdout
     assert "  ok    Task 1.3 · BertLayer.forward" in done.stdout
-    assert "  WRONG classifier.py cannot be imported: SyntaxError: " in done.stdout
-    assert "(classifier.py:2)" in done.stdout
     assert "next: Task 1.2 · BertLayer.add_norm" in done.stdout
     assert "Traceback" not in done.stdout + done.stderr
 
@@ -267,9 +220,6 @@ def test_one_task(check_here):
     assert (code, lines[0]) == (1, "  WRONG Task 1.1 · BertSelfAttention.attention")
     assert lines[1].startswith("        probably: ")
     assert lines[-1].startswith("next: Task 1.1 · BertSelfAttention.attention (python sanity_check")
-
-
-def test_an_unknown_task_is_one_line(check_here):
     code, (line,) = check_here("--task", "9")
     assert code == 2
     assert line.startswith("error: no task 9; there are 1.1, 1.2")

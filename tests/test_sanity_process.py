@@ -55,6 +55,7 @@ def begin_function(file, owner: str, name: str, line: str) -> int:
 
 
 def run(folder, *arguments: str, script="sanity_check.py") -> subprocess.CompletedProcess:
+    """The script in a folder, as a student starts it."""
     return subprocess.run(
         [sys.executable, script, *arguments],
         cwd=folder,
@@ -111,15 +112,10 @@ def test_a_missing_package_and_a_model_that_cannot_be_made(folder):
     source = classifier.read_text(encoding="utf-8")
     classifier.write_text(source.replace("import torch\n", "import einops\n", 1), encoding="utf-8")
     begin_function(folder / "bert.py", "BertModel", "__init__", "self.width = config.width")
-    done = run(folder, "--part", "1")
-    assert "WRONG BertModel(config) cannot be made: AttributeError: 'BertConfig' object" in (
-        done.stdout
-    )
-    assert (
-        "WRONG classifier.py cannot be imported: ModuleNotFoundError: No module named 'einops'"
-        in (done.stdout)
-    )
-    assert done.stdout.count("waits Task 1.1") == 1
+    said = run(folder, "--part", "1").stdout
+    assert "WRONG BertModel(config) cannot be made: AttributeError: 'BertConfig' object" in said
+    assert "WRONG classifier.py cannot be imported: ModuleNotFoundError: No module named" in said
+    assert said.count("waits Task 1.1") == 1
 
 
 @pytest.mark.skipif(os.name == "nt", reason="a signal of Ctrl-C is sent otherwise there")
@@ -161,8 +157,8 @@ def test_the_parent_imports_no_torch():
     subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True)
 
 
-def test_checks_that_cannot_start_are_one_line(monkeypatch, tmp_path):
-    monkeypatch.setattr(child, "ROOT", tmp_path)  # where there is no package checks
+def test_checks_that_cannot_start_are_one_line(monkeypatch):
+    monkeypatch.setattr(child, "JOBS", "checks.no_such_module")
     with Child(5) as broken, pytest.raises(InputError, match=r"^the checks cannot start: .*checks"):
         broken.run("bert.embed", "a task")
 
@@ -181,41 +177,26 @@ def test_a_damaged_file_of_the_course_is_one_line(folder):
 # The report
 
 
-def said_of(*outcomes: Outcome, everything: bool = False, printed=()) -> list[str]:
+def report_of(*outcomes: Outcome, everything: bool = False) -> list[str]:
     report = Report(everything)
     with contextlib.redirect_stdout(io.StringIO()) as out:
         for outcome in outcomes:
-            report.end(outcome, list(printed))
+            report.end(outcome)
     return out.getvalue().splitlines()
 
 
-FINDINGS = (
-    Finding("values", "first"),
-    Finding("gradients", "second"),
-    Finding("named", "a mistake"),
-    *(Finding("fact", f"fact {i}") for i in range(5)),
-)
-
-
-def test_without_all_the_rest_is_short():
-    outcome = Outcome("Task", "wrong", findings=FINDINGS)
-    said = said_of(outcome)
-    assert said[1:4] == ["        probably: a mistake", "        first", "        measured: fact 0"]
-    assert (len(said), said[-1]) == (7, "        … and 3 more (--all)")
-    assert len(said_of(outcome, everything=True)) == 9
-
-
-def test_a_cause_is_said_once_and_lines_fit_the_terminal(monkeypatch):
+def test_without_all_the_rest_is_short_and_a_cause_is_said_once(monkeypatch):
     monkeypatch.setenv("COLUMNS", "70")
-    cause = Finding("error", "bert.py cannot be imported")
-    waiting = [Outcome(f"Task {i}", "waits", "until it can", (cause,)) for i in range(2)]
-    said = said_of(*waiting)
-    assert said == [
-        "  WRONG bert.py cannot be imported",
-        *(f"  waits Task {i}: until it can" for i in (0, 1)),
-    ]
-    long = Outcome("Task", "wrong", findings=(Finding("values", "word " * 40),))
-    assert max(map(len, said_of(long))) <= 70
+    texts = {"values": "first", "gradients": "second", "named": "word " * 20, "fact": "fact 0"}
+    findings = [Finding(kind, text) for kind, text in texts.items()]
+    outcome = Outcome("Task", "wrong", findings=(*findings, *[Finding("hint", "look")] * 4))
+    lines = report_of(outcome)
+    assert [line.split()[0] for line in lines[1:5]] == ["probably:", "word", "first", "measured:"]
+    assert (len(lines), lines[-1]) == (8, "        … and 3 more (--all)")
+    assert len(report_of(outcome, everything=True)) == 10
+    assert max(map(len, lines)) <= 70
+    waiting = [Outcome(f"Task {i}", "waits", "until", (Finding("error", "why"),)) for i in "01"]
+    assert report_of(*waiting) == ["  WRONG why", "  waits Task 0: until", "  waits Task 1: until"]
 
 
 @pytest.mark.parametrize("job", ["bert.attention", "part 2"])

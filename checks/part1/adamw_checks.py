@@ -7,12 +7,11 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import numpy as np
 import torch
 
-from checks.errors import describe
+from checks.errors import attempt, describe
 from checks.part1.adamw_cases import (
     CASES,
     ORDERS,
@@ -24,7 +23,6 @@ from checks.part1.adamw_cases import (
     run_case,
     start_value,
 )
-from training.files.errors import InputError
 
 
 def test_optimizer(opt_class: type) -> torch.Tensor:
@@ -165,54 +163,36 @@ def check_sparse(opt_class: type) -> None:
     raise CheckFailed("step() with a sparse gradient raised no RuntimeError")
 
 
-CHECKS: tuple[tuple[str, str, Callable], ...] = (
-    *((f"trajectory {c.name}", c.about, functools.partial(check_trajectory, c)) for c in CASES),
-    ("published protocol", "1000 steps of a regression in float32", check_published),
-    ("determinism", "two runs are equal to the bit", check_determinism),
-    ("convergence", "a least-squares problem is solved", check_convergence),
-    ("closure", "called once, its loss returned", check_closure),
-    ("gradient kept", "p.grad is not changed in place", check_gradient_kept),
-    ("arguments", "impossible lr, betas, eps raise ValueError", check_arguments),
-    ("sparse gradients", "raise RuntimeError", check_sparse),
-)
+CHECKS: dict[str, Callable[[type], str | None]] = {
+    **{f"trajectory {case.name}": functools.partial(check_trajectory, case) for case in CASES},
+    "published protocol": check_published,
+    "determinism": check_determinism,
+    "convergence": check_convergence,
+    "closure": check_closure,
+    "gradient kept": check_gradient_kept,
+    "arguments": check_arguments,
+    "sparse gradients": check_sparse,
+}
 
 
-@dataclass(frozen=True)
-class Result:
-    """What one check found; ``detail`` is empty, or why it failed."""
-
-    name: str
-    about: str
-    passed: bool
-    detail: str = ""
-    order: str | None = None  # of weight decay, where the check could tell
-
-
-def check_all(opt_class: type) -> list[Result]:
-    """Run every check, also after one has failed; last comes the order of decay, if seen."""
-    results = []
-    for name, about, check in CHECKS:
-        try:
-            results.append(Result(name, about, True, order=check(opt_class)))
-        except InputError:
-            raise
-        except CheckFailed as failure:
-            results.append(Result(name, about, False, str(failure)))
-        except (Exception, SystemExit) as error:  # whatever the student's code may raise
-            results.append(Result(name, about, False, describe(error).text))
-    seen = {result.order: result.name for result in results if result.order}
-    if seen:
-        about = " and ".join(ORDERS[order] for order in seen)
-        detail = ", ".join(f"{order} the update in {name}" for order, name in seen.items())
-        one = len(seen) == 1
-        results.append(Result("order of decay", about, one, "" if one else detail))
-    return results
+def failures(opt_class: type) -> dict[str, str]:
+    """What is wrong, by the name of the check; every check runs, also after one has failed."""
+    failed, orders = {}, {}
+    for name, check in CHECKS.items():
+        result = attempt(check, opt_class)
+        if isinstance(result, CheckFailed):
+            failed[name] = str(result)
+        elif isinstance(result, BaseException):
+            failed[name] = describe(result).text
+        elif result:
+            orders[result] = name
+    if len(orders) > 1:
+        texts = [f"{order} the update in {name}" for order, name in orders.items()]
+        failed["order of decay"] = ", ".join(texts)
+    return failed
 
 
 def is_started(opt_class: type) -> bool:
     """False where step() is still its stub."""
-    try:
-        run_case(opt_class, CASES[0])
-    except (Exception, SystemExit) as error:  # of others the checks will say what they are
-        return describe(error).kind != "not started"
-    return True
+    result = attempt(run_case, opt_class, CASES[0])  # of other errors the checks say what they are
+    return not isinstance(result, BaseException) or describe(result).kind != "not started"

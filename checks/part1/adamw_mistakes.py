@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from checks.errors import describe
+from checks.errors import attempt, describe
 from checks.findings import Finding, Mistake, named
 from checks.fingerprints import KnownMistakes, load_known
 from checks.first_nan import FirstNaN
@@ -26,7 +26,6 @@ from checks.part1.adamw_cases import (
     start_value,
 )
 from checks.part1.adamw_probes import facts, ignores_correct_bias
-from training.files.errors import InputError
 
 # A case's fingerprint is filed under the part of AdamW that it shows.
 PARTS = {"adam": ("plain", "large_eps", "tiny_gradients"), "decay": ("decay", "long")}
@@ -49,16 +48,15 @@ def outputs_of(opt_class: type) -> dict[str, torch.Tensor | str | None]:
     """
     outputs: dict[str, torch.Tensor | str | None] = {}
     for case in CASES:
-        try:
-            path = torch.from_numpy(run_case(opt_class, case))
-            some = bool(path.isfinite().any())  # where single NaNs are tells mistakes apart
-            output = path.nan_to_num(nan=9.0, posinf=8.0, neginf=7.0) if some else NO_NUMBER
-        except InputError:
-            raise
-        except ZeroDivisionError:
+        path = attempt(run_case, opt_class, case)
+        if isinstance(path, ZeroDivisionError):
             output = NO_NUMBER
-        except (Exception, SystemExit) as error:
-            output = describe(error).text
+        elif isinstance(path, BaseException):
+            output = describe(path).text
+        elif np.isfinite(path).any():  # where single NaNs are tells mistakes apart
+            output = torch.from_numpy(np.nan_to_num(path, nan=9.0, posinf=8.0, neginf=7.0))
+        else:
+            output = NO_NUMBER
         outputs[fingerprint_name(case)] = output
     parameter = torch.nn.Parameter(torch.as_tensor(start_value(0, (2, 3))))
     parameter.grad = torch.as_tensor(gradient(CASES[0], 1, 0))

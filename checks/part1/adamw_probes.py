@@ -1,14 +1,14 @@
 """What a wrong optimizer does, in words and numbers, where it is none of the known mistakes.
 
-Each probe measures one property that every AdamW has on a parameter of one number, and says
-something only if it is not as it should be. It does not know how AdamW is computed.
+Properties that every AdamW has are measured on a parameter of one number; something is said only of
+those that are not as they should be. It does not know how AdamW is computed.
 """
 
 from __future__ import annotations
 
 import contextlib
 import copy
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import torch
@@ -43,10 +43,10 @@ def walk(
     return values
 
 
-def moved(opt_class: type, gradient: float, **settings: Any) -> float:
-    """How far the first step goes against the gradient's sign, in learning rates."""
-    (value,) = walk(*make(opt_class, **settings), [gradient])
-    return (START - value if gradient > 0 else value - START) / LR
+def last_step(opt_class: type, gradients: Sequence[float], **settings: Any) -> float:
+    """How much the last of some steps takes off a parameter, in learning rates."""
+    before, after = [START, *walk(*make(opt_class, **settings), gradients)][-2:]
+    return (before - after) / LR
 
 
 def same(first: Any, second: Any) -> bool:
@@ -55,111 +55,55 @@ def same(first: Any, second: Any) -> bool:
     return bool(((first - second).abs() < 1e-3 * LR).all())
 
 
-# ---------------------------------------------------------------------------------------------
-# Probes: each gives a sentence, or nothing where all is well
-
-
-def first_step(opt_class: type) -> Iterator[str]:
-    """With bias correction the first step is the learning rate, against the gradient."""
-    distance = moved(opt_class, 1.0)
-    if not same(distance, 1.0):
-        way = "along" if distance < 0 else "against"
-        yield (
-            f"the first step, on a gradient of 1, moves a parameter by {abs(distance):.4g} · lr "
-            f"{way} the gradient; with bias correction it is 1 · lr against it"
-        )
-
-
-def first_step_uncorrected(opt_class: type) -> Iterator[str]:
-    """Without bias correction it is 0.1 / √0.001 learning rates."""
-    corrected = moved(opt_class, 1.0)  # who fails here, too, fails for another reason
-    try:
-        distance = moved(opt_class, 1.0, correct_bias=False)
-    except Exception as error:
-        yield f"with correct_bias=False step() fails ({type(error).__name__})"
-        return
-    # Where nothing changes, the group's settings are not read, which is probed below.
-    if not same(distance, corrected) and not same(distance / 10**0.5, 1.0):
-        yield (
-            f"with correct_bias=False the first step, on a gradient of 1, is {distance:.4g} · lr; "
-            "wanted 3.162 · lr"
-        )
-
-
 def ignores_correct_bias(opt_class: type) -> bool:
     """Whether the first step is corrected with and without; False where step() fails."""
     try:
-        with_it, without = (moved(opt_class, 1.0, correct_bias=flag) for flag in (True, False))
+        with_it, without = (
+            last_step(opt_class, [1.0], correct_bias=flag) for flag in (True, False)
+        )
     except Exception:
         return False
     corrected = 0.1 < abs(with_it) < 3  # not 0, nor the 3.162 of moments that are not corrected
     return corrected and same(with_it, without)
 
 
-def later_steps(opt_class: type) -> Iterator[str]:
-    """On one and the same gradient every corrected step is the learning rate."""
-    values = walk(*make(opt_class), [1.0] * 10)
-    last = (values[-2] - values[-1]) / LR
-    if not same(last, 1.0):
-        yield f"the tenth step on a gradient of 1 is {last:.4g} · lr; with bias correction 1 · lr"
+# ---------------------------------------------------------------------------------------------
+# Single steps: what they take off a parameter, in learning rates
+
+STEPS: tuple[tuple[str, dict[str, Any], list[float], float], ...] = (
+    ("the first step, on a gradient of 1,", {}, [1.0], 1.0),
+    ("the first step, on a gradient of −1,", {}, [-1.0], -1.0),
+    ("the first step, on a gradient of 100,", {}, [100.0], 1.0),
+    ("the tenth step on a gradient of 1", {}, [1.0] * 10, 1.0),
+    ("after a step on a gradient of 1, one on a gradient of 0", {}, [1.0, 0.0], 0.6701),
+    ("with correct_bias=False the first step", {"correct_bias": False}, [1.0], 10**0.5),
+    ("with eps=1 the first step", {"eps": 1.0}, [1.0], 0.001**0.5 / (0.001**0.5 + 1)),
+    (
+        f"of a parameter of {START:g}, weight decay 0.5 with a gradient of 0",
+        {"weight_decay": 0.5},
+        [0.0],
+        START * 0.5,
+    ),
+)
 
 
-def epsilon(opt_class: type) -> Iterator[str]:
-    """With eps=1 it is √0.001 / (√0.001 + 1) learning rates: ε is added to the plain root."""
-    distance, expected = moved(opt_class, 1.0, eps=1.0), 0.001**0.5 / (0.001**0.5 + 1)
-    # In a wrong step ε would show nothing.
-    if not same(distance, expected) and same(moved(opt_class, 1.0), 1.0):
-        yield (
-            f"with eps=1 the first step, on a gradient of 1, is {distance:.4g} · lr; "
-            f"wanted {expected:.4g} · lr (ε is added to √v itself)"
-        )
+def steps(opt_class: type) -> Iterator[str]:
+    """Steps of another length than they should have; what is off by one factor is said once."""
+    factors: list[float] = []
+    for about, settings, gradients, expected in STEPS:
+        try:
+            distance = last_step(opt_class, gradients, **settings)
+        except Exception as error:
+            yield f"{about} fails ({type(error).__name__})"
+            continue
+        factor = distance / expected
+        if not same(distance, expected) and not any(same(factor, other) for other in factors):
+            factors.append(factor)
+            yield f"{about} takes off {distance:.4g} · lr; wanted {expected:.4g} · lr"
 
 
-def size_of_gradients(opt_class: type) -> Iterator[str]:
-    """Adam's first step is as long for a large gradient, and for one of either sign."""
-    small, large, other = (moved(opt_class, gradient) for gradient in (1.0, 100.0, -1.0))
-    if not same(small, other):
-        yield f"a gradient of 1 moves a parameter by {small:.4g} · lr, one of −1 by {other:.4g}"
-    elif not abs(large / small - 1) < 0.01:
-        yield (
-            f"a gradient of 100 moves a parameter {large / small:.4g} times as far as one of 1; "
-            "Adam's first step is as long for both"
-        )
-
-
-def decay(opt_class: type) -> Iterator[str]:
-    """Without a gradient to follow, decay alone multiplies by 1 − lr·λ."""
-    (value,) = walk(*make(opt_class, weight_decay=0.5), [0.0])
-    if not same(value / START, 1 - LR * 0.5):
-        yield (
-            f"with a gradient of 0, lr {LR} and weight decay 0.5 a parameter of {START:g} is "
-            f"multiplied by {value / START:.4g}; decoupled decay multiplies it by 1 − lr·λ = 0.95"
-        )
-
-
-def decay_with_gradients(opt_class: type) -> Iterator[str]:
-    """What decay takes off does not depend on the gradient."""
-    taken = []
-    for gradient in (1.0, 100.0):
-        with_decay = walk(*make(opt_class, weight_decay=0.5), [gradient])
-        taken.append(walk(*make(opt_class), [gradient])[0] - with_decay[0])
-    if not same(*taken):
-        yield "how much weight decay takes off depends on the gradient"
-
-
-def memory(opt_class: type) -> Iterator[str]:
-    """After a gradient, a step on a gradient of 0 still moves: that is the first moment."""
-    if same(*walk(*make(opt_class), [1.0, 0.0])):
-        yield (
-            "after a step on a gradient of 1, one on a gradient of 0 moves nothing; a running "
-            "average would remember the first"
-        )
-
-
-def neighbours(opt_class: type) -> Iterator[str]:
-    """A parameter moves as it would if it were alone."""
-    if not same(walk_of_two(opt_class, 0, -3.0), walk(*make(opt_class))):
-        yield "a parameter moves otherwise when there is another one: something is shared"
+# ---------------------------------------------------------------------------------------------
+# Two ways of walking that end at the same places
 
 
 def walk_of_two(opt_class: type, index: int, gradient: float | None) -> list[float]:
@@ -171,35 +115,52 @@ def walk_of_two(opt_class: type, index: int, gradient: float | None) -> list[flo
     return walk(parameters[index], optimizer)
 
 
-def missing_gradient(opt_class: type) -> Iterator[str]:
-    """A step without a gradient leaves the parameter, and its later steps, alone."""
-    without = walk(*make(opt_class), GRADIENTS[:3])
-    first, missing, *rest = walk(*make(opt_class), [GRADIENTS[0], None, *GRADIENTS[1:3]])
-    if not same(first, missing):
-        yield "a parameter whose grad is None moves"
-    elif not same(rest, without[1:]):
-        yield "a step at which grad is None changes the next ones"
+def walk_with_a_pause(opt_class: type) -> list[float]:
+    """A walk in whose second step there is no gradient."""
+    return walk(*make(opt_class), [GRADIENTS[0], None, *GRADIENTS[1:]])
 
 
-def after_a_missing_gradient(opt_class: type) -> Iterator[str]:
-    """A parameter moves also where one before it has no gradient."""
-    if not same(walk_of_two(opt_class, 1, None), walk(*make(opt_class))):
-        yield (
-            "where the grad of one parameter is None, those after it do not move as they should: "
-            "only that one is to be left out"
-        )
-
-
-def loaded_state(opt_class: type) -> Iterator[str]:
-    """state_dict() holds all that the next steps need."""
-    whole = walk(*make(opt_class))
+def walk_over_a_save(opt_class: type) -> list[float]:
+    """The end of a walk, after the state was loaded into a new optimizer."""
     parameter, optimizer = make(opt_class)
     walk(parameter, optimizer, GRADIENTS[:2])
     saved = copy.deepcopy(optimizer.state_dict())
     parameter, optimizer = make(opt_class, start=parameter.item())
     optimizer.load_state_dict(saved)
-    if not same(walk(parameter, optimizer, GRADIENTS[2:]), whole[2:]):
-        yield "steps differ after state_dict() and load_state_dict() into a new optimizer"
+    return walk(parameter, optimizer, GRADIENTS[2:])
+
+
+def decay_of(opt_class: type, gradient: float) -> float:
+    """What weight decay takes off in a first step."""
+    with_decay = last_step(opt_class, [gradient], weight_decay=0.5)
+    return (with_decay - last_step(opt_class, [gradient])) * LR
+
+
+ALIKE: dict[str, Callable[[type], tuple[Any, Any]]] = {  # what is said if the two are not the same
+    "how much weight decay takes off depends on the gradient": lambda opt_class: (
+        decay_of(opt_class, 1.0),
+        decay_of(opt_class, 100.0),
+    ),
+    "a parameter moves otherwise when there is another one: something is shared": (
+        lambda opt_class: (walk_of_two(opt_class, 0, -3.0), walk(*make(opt_class)))
+    ),
+    "a parameter whose grad is None moves": lambda opt_class: (
+        walk_with_a_pause(opt_class)[0],
+        walk_with_a_pause(opt_class)[1],
+    ),
+    "a step at which grad is None changes the next ones": lambda opt_class: (
+        walk_with_a_pause(opt_class)[2:],
+        walk(*make(opt_class))[1:],
+    ),
+    "where the grad of one parameter is None, those after it do not move as they should: only that "
+    "one is to be left out": lambda opt_class: (
+        walk_of_two(opt_class, 1, None),
+        walk(*make(opt_class)),
+    ),
+    "steps differ after state_dict() and load_state_dict() into a new optimizer": (
+        lambda opt_class: (walk_over_a_save(opt_class), walk(*make(opt_class))[2:])
+    ),
+}
 
 
 def settings_of_the_group(opt_class: type) -> Iterator[str]:
@@ -217,27 +178,14 @@ def settings_of_the_group(opt_class: type) -> Iterator[str]:
         yield f"what the second group sets has no effect: {', '.join(idle)}"
 
 
-PROBES = (
-    first_step,
-    later_steps,
-    first_step_uncorrected,
-    epsilon,
-    size_of_gradients,
-    decay,
-    decay_with_gradients,
-    memory,
-    neighbours,
-    missing_gradient,
-    after_a_missing_gradient,
-    loaded_state,
-    settings_of_the_group,
-)
-
-
 def facts(opt_class: type) -> list[str]:
-    """What is not as it should be, a sentence each; probes in which step() fails say nothing."""
-    sentences = []
-    for probe in PROBES:
-        with contextlib.suppress(Exception, SystemExit):
-            sentences.extend(probe(opt_class))
+    """What is not as it should be, a sentence each; where step() always fails, nothing."""
+    sentences: list[str] = []
+    with contextlib.suppress(Exception, SystemExit):
+        walk(*make(opt_class))
+        sentences += steps(opt_class)
+        for sentence, walks in ALIKE.items():
+            with contextlib.suppress(Exception):
+                sentences += [sentence] * (not same(*walks(opt_class)))
+        sentences += settings_of_the_group(opt_class)
     return sentences

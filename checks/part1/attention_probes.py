@@ -37,73 +37,50 @@ def arguments(model, stored, correct) -> Iterator[str]:
             yield f"called with {', '.join(order)} for key, query, value it would be right"
 
 
-def is_weighted_sum(model: nn.Module, stored: SimpleNamespace) -> bool:
-    """Whether the result is made of values: 0 if they are."""
-    return not attend(model, stored, value=torch.zeros_like(stored.value)).any()
-
-
-def weight_sums(model, stored, correct) -> Iterator[str]:
-    """Whether the weights of each query sum to 1."""
-    if not is_weighted_sum(model, stored):
-        return
-    sums = attend(model, stored, value=torch.ones_like(stored.value))
+def weights(model, stored, correct) -> Iterator[str]:
+    """Whether attention weights sum to 1, where they are 0, what the scores were multiplied by."""
+    if attend(model, stored, value=torch.zeros_like(stored.value)).any():
+        return  # the result is not a weighted sum of values
+    ones = torch.ones_like(stored.value)
+    sums = attend(model, stored, value=ones)
+    places = torch.eye(stored.value.size(2)).to(ones)[:, None, None, :, None]  # (L, 1, 1, L, 1)
+    on = torch.stack(
+        [attend(model, stored, value=place * ones) for place in places]
+    )  # (L, B, L, D)
+    real = stored.mask[:, 0, 0] == 0  # (B, L)
+    on_padding = (on.permute(1, 0, 2, 3) * ~real[:, :, None, None]).sum(1)[real].max().item()
+    if on_padding > 1e-9:
+        yield f"the weights that a real token gives to padding sum to up to {on_padding:.4g}"
+    unseen = ((on == 0).all(-1).all(-1) & real.T).nonzero().tolist()  # (place, sentence)
+    if unseen:
+        place, sentence = unseen[0]
+        yield f"no token looks at token {place} of sentence {sentence} {COUNTED}, a real one"
     if not same(sums, torch.ones_like(sums)):
         yield (
             f"if all values are 1, the results are not 1 but from {sums.min():.4g} to "
             f"{sums.max():.4g}: the attention weights of a token do not sum to 1"
         )
+    else:
+        yield from heads(model, stored)
+        yield from scale(stored, on)
 
 
-def weight_places(model, stored, correct) -> Iterator[str]:
-    """Whether padding is looked at, and whether tokens are not."""
-    if not is_weighted_sum(model, stored):
-        return
-    real = stored.mask[:, 0, 0] == 0  # (B, L)
-    values = (~real)[:, None, :, None].expand_as(stored.value).to(stored.value)
-    on_padding = attend(model, stored, value=values)[real].abs().max().item()
-    if on_padding > 1e-9:
-        yield f"the weights that a real token gives to padding sum to up to {on_padding:.4g}"
-    for place in range(stored.value.size(2)):
-        values = torch.zeros_like(stored.value)
-        values[:, :, place] = 1
-        unseen = (attend(model, stored, value=values) == 0).all(-1).all(-1) & real[:, place]  # (B,)
-        if unseen.any():
-            sentence = unseen.nonzero()[0].item()
-            yield f"no token looks at token {place} of sentence {sentence} {COUNTED}, a real one"
-            break
-
-
-def score_scale(model, stored, correct) -> Iterator[str]:
-    """What a score is multiplied by, seen in the ratio of two weights."""
-    if not is_weighted_sum(model, stored) or list(weight_sums(model, stored, correct)):
-        return
-    once, twice = (log_ratio(model, stored, score) for score in (1.0, 2.0))
+def scale(stored: SimpleNamespace, on: Tensor) -> Iterator[str]:
+    """What a score is multiplied by, seen in the logarithms of weights on (L, B, L, D)."""
+    longest = (stored.mask[:, 0, 0] == 0).sum(-1).argmax()  # its sentence has no padding
+    logarithms = on[:, longest, :, :: stored.value.size(3)].permute(2, 1, 0).log()  # (H, L, L)
+    scores = stored.query[longest] @ stored.key[longest].mT  # (H, L, L)
+    logarithms, scores = (x - x.mean(-1, keepdim=True) for x in (logarithms, scores))
+    factor = ((logarithms * scores).sum() / scores.square().sum()).item()
     expected = stored.key.size(-1) ** -0.5
-    if not abs(twice - 2 * once) < 1e-6:
-        return  # it is not a softmax of scores that are scaled, or one weight is 0
-    if once > 1e-6 and abs(once - expected) > 1e-6:
-        yield f"the softmax gets scores times {once:.4g}, where 1/√W is {expected:.4g}"
+    if same(logarithms, factor * scores) and factor > 1e-6 and abs(factor - expected) > 1e-6:
+        yield f"the softmax gets scores times {factor:.4g}, where 1/√W is {expected:.4g}"
 
 
-def log_ratio(model, stored, score: float) -> float:
-    """The logarithm of a weight over another, if their scores are this one and 0."""
-    key, query = torch.zeros_like(stored.key), torch.zeros_like(stored.query)
-    key[:, :, 1, 0], query[..., 0] = score, 1
-    weights = []
-    for place in (1, 2):
-        value = torch.zeros_like(stored.value)
-        value[:, :, place] = 1
-        changed = {"key": key, "query": query, "value": value, "mask": stored.mask * 0}
-        weights.append(attend(model, stored, **changed)[0, 0, 0])
-    return (weights[0] / weights[1]).log().item()
-
-
-def head_order(model, stored, correct) -> Iterator[str]:
+def heads(model: nn.Module, stored: SimpleNamespace) -> Iterator[str]:
     """Whether the heads' results lie side by side."""
-    if not is_weighted_sum(model, stored) or list(weight_sums(model, stored, correct)):
-        return
-    heads, width = stored.value.size(1), stored.value.size(3)
-    numbers = torch.arange(1.0, heads + 1).to(stored.value)
+    count, width = stored.value.size(1), stored.value.size(3)
+    numbers = torch.arange(1.0, count + 1).to(stored.value)
     value = numbers[None, :, None, None].expand_as(stored.value)
     result = attend(model, stored, value=value).flatten(0, 1)  # (B · L, D)
     wrong = (~torch.isclose(result, numbers.repeat_interleave(width))).any(-1)

@@ -6,6 +6,7 @@ what was measured.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -15,11 +16,26 @@ from torch import Tensor
 from checks.findings import Finding, Mistake, named
 from checks.fingerprints import KnownMistakes, projections, same_projections
 from checks.first_nan import FirstNaN
-from checks.fixed_dropout import default_dtype
-from checks.part1 import probes
+from checks.fixed_dropout import NoDropout, default_dtype
+from checks.part1 import attention_probes as attention
+from checks.part1 import embed_probes as embed
+from checks.part1 import layer_probes as layer
 from checks.part1.compare import compare
+from checks.part1.measuring import Probe
 from checks.part1.references import inputs_of, known_mistakes, load_references, student_model
 from checks.part1.runners import Outputs, groups_of, outputs_or_error
+
+PROBES: dict[str, tuple[Probe, ...]] = {
+    "bert.attention": (attention.arguments, attention.weights),
+    "bert.add_norm": (layer.frame_modules, layer.frame_sum, layer.frame_norm),
+    "bert.embed": (embed.lookups, embed.embed_sum, embed.embed_norm, embed.embed_length),
+}
+PROBES_OF_DROPOUT: dict[str, Probe] = {
+    "bert.attention": attention.attention_dropout,
+    "bert.add_norm": layer.frame_dropout,
+    "bert.layer": layer.layer_trace,
+    "bert.embed": embed.embed_dropout,
+}
 
 
 def explain(task_id: str, findings: Sequence[Finding]) -> list[Finding]:
@@ -126,14 +142,22 @@ def facts_about(task_id: str, outputs: Outputs, unexplained: Sequence[str]) -> l
 
 
 def measured(task_id: str, only_dropout: bool = False) -> list[Finding]:
-    """Facts about a wrong function that makes no known mistake, or none in its dropout."""
+    """Facts about a wrong function that makes no known mistake, or none in its dropout.
+
+    A probe in which the student's code fails says nothing.
+    """
     references, prefix = load_references(), f"{task_id}/values/"
     correct = {k.removeprefix(prefix): v for k, v in references.items() if k.startswith(prefix)}
-    with default_dtype(torch.float64):
-        return probes.facts_of(
-            task_id,
-            lambda: student_model(references),
-            inputs_of(task_id, references),
-            correct,
-            only_dropout,
-        )
+    probes = () if only_dropout else PROBES.get(task_id, ())
+    of_dropout = PROBES_OF_DROPOUT.get(task_id)
+    texts: dict[str, None] = {}  # in order, each once
+    with default_dtype(torch.float64), torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        for probe in filter(None, (*probes, of_dropout)):
+            # Wrong dropout must disturb no other probe.
+            mode = contextlib.nullcontext() if probe is of_dropout else NoDropout()
+            with contextlib.suppress(Exception, SystemExit), mode:
+                model, stored = student_model(references), inputs_of(task_id, references)
+                for text in probe(model, stored, correct):
+                    texts[text] = None
+    return [Finding("fact", text) for text in texts]

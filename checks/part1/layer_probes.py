@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import itertools
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from types import SimpleNamespace
 from typing import Any
 
@@ -145,18 +145,18 @@ class Trace:
                 return name
         return "something else"
 
-    def note(self, called: str, args: Iterable[Any], named: Mapping[str, Any], result: Any) -> Any:
-        """One call; its result."""
-        arguments = [self.origin(value) for value in args]
-        arguments += [f"{name}={self.origin(value)}" for name, value in named.items()]
-        letter = chr(ord("a") + len(self.steps))
-        self.steps.append(f"{letter} = {called}({', '.join(arguments)})")
-        self.known[letter] = result
-        return result
-
     def noting(self, called: str, function: Callable[..., Any]) -> Callable[..., Any]:
         """A function whose calls are noted."""
-        return lambda *args, **named: self.note(called, args, named, function(*args, **named))
+
+        def noted(*args: Any, **named: Any) -> Any:
+            arguments = [self.origin(value) for value in args]
+            arguments += [f"{name}={self.origin(value)}" for name, value in named.items()]
+            letter = chr(ord("a") + len(self.steps))
+            self.steps.append(f"{letter} = {called}({', '.join(arguments)})")
+            self.known[letter] = function(*args, **named)
+            return self.known[letter]
+
+        return noted
 
 
 def layer_trace(model, stored, correct) -> Iterator[str]:
@@ -166,8 +166,8 @@ def layer_trace(model, stored, correct) -> Iterator[str]:
     trace = Trace(hidden_states=stored.hidden, attention_mask=stored.mask, **modules)
     names = iter(STAND_INS[1:])
     layer.self_attention.attention = lambda *_, **__: correct["attended"].clone()
-    layer.add_norm = lambda *args, **named: trace.note(
-        "add_norm", args, named, correct[next(names, "result")].clone()
+    layer.add_norm = trace.noting(
+        "add_norm", lambda *_, **__: correct[next(names, "result")].clone()
     )
     for name, module in modules.items():
         module.forward = trace.noting(name, module.forward)  # no hook: module.forward(x) is seen

@@ -18,7 +18,7 @@ from unittest import mock
 import torch
 from torch import Tensor, nn
 
-from checks.errors import describe
+from checks.errors import attempt, describe
 from checks.findings import Finding
 from checks.fixed_dropout import FixedDropout, default_dtype
 from checks.part1.references import (
@@ -30,7 +30,6 @@ from checks.part1.references import (
     student_model,
 )
 from checks.part1.stand_ins import LayerStandIns
-from training.files.errors import InputError
 
 INIT_DROPOUT = 0.45  # not the default of classifier.py, so that it is noticed in the code
 RATES = {"it": INIT_DROPOUT, "1 - it": 1 - INIT_DROPOUT, "BERT's": TINY["hidden_dropout_prob"]}
@@ -335,9 +334,5 @@ def outputs_or_error(
     task_id: str, dtype: torch.dtype = torch.float64, **options: Any
 ) -> Outputs | Finding:
     """What ``student_outputs`` gives; of an exception of the student's code, the finding."""
-    try:
-        return student_outputs(task_id, dtype, **options)
-    except InputError:
-        raise
-    except (Exception, SystemExit) as error:
-        return describe(error)
+    outputs = attempt(student_outputs, task_id, dtype, **options)
+    return describe(outputs) if isinstance(outputs, BaseException) else outputs

@@ -12,7 +12,7 @@ import importlib
 import torch
 from torch import nn
 
-from checks.errors import describe
+from checks.errors import attempt, describe
 from checks.findings import Finding
 from checks.graded_tasks import GradedTask, graded_task
 from checks.part1 import adamw_checks, adamw_mistakes
@@ -33,7 +33,8 @@ CHECKED = {
 def check(entry: GradedTask) -> list[Finding]:
     """What is wrong with the student's function for a task; nothing if it is correct."""
     if entry.id == "optimizer.step":
-        return check_optimizer()
+        findings = attempt(check_optimizer)
+        return [describe(findings)] if isinstance(findings, BaseException) else findings
     if entry.id == "classifier.forward" and check(graded_task("classifier.init")):
         if not forward_begun():
             return [Finding("not started", "")]
@@ -50,32 +51,25 @@ def check(entry: GradedTask) -> list[Finding]:
 
 def check_optimizer() -> list[Finding]:
     """Task 1.5: all checks of the optimizer, and what explains those that fail."""
-    try:
-        opt_class = importlib.import_module("optimizer").AdamW
-        if not adamw_checks.is_started(opt_class):
-            return [Finding("not started", "")]
-        failures = [result for result in adamw_checks.check_all(opt_class) if not result.passed]
-        explanations = adamw_mistakes.explain(opt_class) if failures else []
-    except (Exception, SystemExit) as error:
-        return [describe(error)]
-    checks_by_text: dict[str, list[str]] = {}  # many checks may fail with one and the same error
-    for result in failures:
-        checks_by_text.setdefault(" ".join(result.detail.split()), []).append(result.name)
+    opt_class = importlib.import_module("optimizer").AdamW
+    if not adamw_checks.is_started(opt_class):
+        return [Finding("not started", "")]
+    names_by_text: dict[str, list[str]] = {}  # many checks may fail with one and the same error
+    for name, text in adamw_checks.failures(opt_class).items():
+        names_by_text.setdefault(" ".join(text.split()), []).append(name)
     texts = [
         f"{names[0]}{f' and {len(names) - 1} more' if len(names) > 1 else ''}: {text}"
-        for text, names in checks_by_text.items()
+        for text, names in names_by_text.items()
     ]
+    explanations = adamw_mistakes.explain(opt_class) if texts else []
     return [*(Finding("values", text) for text in texts), *explanations]
 
 
 def forward_begun() -> bool:
     """Whether the classifier's forward is more than its stub; needs no working __init__."""
+    classifier = importlib.import_module("classifier").BertSentimentClassifier
     ids = torch.ones(1, 2, dtype=torch.int64)
-    try:
-        classifier = importlib.import_module("classifier").BertSentimentClassifier
-        bare = classifier.__new__(classifier)
-        nn.Module.__init__(bare)
-        classifier.forward(bare, ids, ids)
-    except (Exception, SystemExit) as error:
-        return describe(error).kind != "not started"
-    return True
+    bare = classifier.__new__(classifier)
+    nn.Module.__init__(bare)
+    result = attempt(classifier.forward, bare, ids, ids)
+    return not isinstance(result, BaseException) or describe(result).kind != "not started"

@@ -30,8 +30,7 @@ FORWARD = graded_task("classifier.forward")
 @pytest.fixture(autouse=True)
 def quick(monkeypatch):
     """Without the thousand steps of the optimizer's published protocol."""
-    checks = [check for check in adamw_checks.CHECKS if check[0] != "published protocol"]
-    monkeypatch.setattr(adamw_checks, "CHECKS", checks)
+    monkeypatch.delitem(adamw_checks.CHECKS, "published protocol")
 
 
 def names(findings):
