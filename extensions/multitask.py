@@ -38,7 +38,7 @@ from extensions.tasks import STEMS, TASKS, evaluate, input_lengths, read_set
 from extensions.text.no_duplicates import without_duplicates
 from extensions.text.sampling import Turns, plan_epoch
 from multitask_classifier import predict, report_of
-from training.cli.flags import complete, given_lines, hint_at_rate
+from training.cli.flags import complete, given_lines, hint_at_rate, print_settings
 from training.cli.scripts import run_script
 from training.cli.task_flags import check_files, find_files
 from training.files.course_files import SPLITS, class_names
@@ -64,7 +64,6 @@ from training.loop.processes import (
     world_size,
 )
 from training.loop.run import Run
-from training.reports.report import print_settings
 from utils import seed_everything
 
 HeldOut = Mapping[str, Mapping[str, TextDataset]]  # "dev" and "test": data sets by task

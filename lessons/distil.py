@@ -222,7 +222,6 @@ def new_run(args: DistilFlags, model: nn.Module, optimizer, loader) -> Run:
         optimizer,
         loader,
         point=ResumePoint(Path(args.out) / "distil.resume", run_settings(args)),
-        checkpoint=args.out,
         report=Report(f"{args.out}/", f"distilled from {Path(args.teacher).name}", COLUMNS),
     )
 

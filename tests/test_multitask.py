@@ -38,9 +38,8 @@ from multitask_classifier import FILE_COLUMNS, HEADS, TASKS, MultitaskBERT
 from optimizer import AdamW
 from tokenizer import BertTokenizer
 from training.cli.flags import complete
-from training.cli.task_flags import task_names
+from training.cli.task_flags import multitask_files, task_names
 from training.files import course_files
-from training.files.course_files import multitask_files
 from training.files.predictions import read_predictions
 from training.loop.checkpoints import ResumePoint, load_checkpoint, resume_path, run_settings
 from training.loop.run import Run

@@ -30,7 +30,7 @@ from extensions.features.tags import SHAPES, is_negation, shape
 from extensions.features.word_tags import WORD
 from training.cli.flags import OneLineParser
 from training.cli.scripts import run_script
-from training.files.course_files import multitask_files
+from training.cli.task_flags import multitask_files
 from training.files.tables import read_table
 
 

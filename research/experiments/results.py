@@ -31,7 +31,7 @@ except ImportError:  # Windows
 
 from datasets import load_data, load_pairs
 from evaluation import COLUMNS
-from training.files.course_files import multitask_files
+from training.cli.task_flags import multitask_files
 from training.files.errors import InputError
 from training.files.predictions import read_predictions
 from training.files.writing import sha256_of
