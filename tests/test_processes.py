@@ -187,7 +187,7 @@ def test_all_take_the_model_that_the_first_one_finds(tmp_path, monkeypatch):
         name = processes.on_main_process(hub.default_model)
         Path(f"{processes.rank()}.txt").write_text(f"model {name}")
 
-    monkeypatch.setattr(hub, "_course_or_offline_model", lambda local_files_only: processes.rank())
+    monkeypatch.setattr(hub, "default_model", processes.rank)
     run_as_two(main, tmp_path, [])
     assert {path.read_text() for path in tmp_path.glob("?.txt")} == {"model 0"}
 
