@@ -121,9 +121,6 @@ FAULTS = {
 }
 LABEL_FAULTS = {"label": cell(0, "sentiment", "stars")}
 LABEL_FAULTS |= {
-    f"label {value}": cell(2, "sentiment", value) for value in (" ", "1.5", "nan", "1_0", "5", "-1")
-}
-LABEL_FAULTS |= {
     f"label {value}": cell(2, "sentiment", value)
     for value in (" ", "good", "1.5", "inf", "nan", "1_0", "5", "-1")
 }
@@ -132,8 +129,9 @@ LABEL_FAULTS |= {
 @pytest.mark.parametrize(
     ("split", "fault"),
     [
-        *itertools.product(("dev", "test-student"), FAULTS),
-        *itertools.product(("train", "dev"), LABEL_FAULTS),  # the test file has no labels
+        *itertools.product(["dev"], FAULTS),
+        *itertools.product(["train"], LABEL_FAULTS),
+        ("test-student", "no text"),
     ],
 )
 def test_a_fault_of_a_data_file(refused, line, data, split, fault):
