@@ -275,18 +275,12 @@ def test_a_checkpoint_of_something_else(refused, tmp_path, content):
     refused(predicting(tmp_path / "data" / "x.pt"))
 
 
-def drop_one(saved):
-    del saved["model"]["classifier.bias"]
-
-
-def change_one(saved):
-    saved["model"]["classifier.bias"] = torch.zeros(3)
-
-
-@pytest.mark.parametrize("spoil", [drop_one, change_one])
-def test_a_checkpoint_with_other_tensors(refused, copied, spoil):
+@pytest.mark.parametrize("bias", [None, torch.zeros(3)], ids=["missing", "other shape"])
+def test_a_checkpoint_with_other_tensors(refused, copied, bias):
     saved = torch.load(copied, weights_only=True)
-    spoil(saved)
+    del saved["model"]["classifier.bias"]
+    if bias is not None:
+        saved["model"]["classifier.bias"] = bias
     torch.save(saved, copied)
     refused(predicting(copied))
 

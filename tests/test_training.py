@@ -26,7 +26,6 @@ from optimizer import AdamW
 from training.loop import devices
 from training.loop.batches import LengthBatches, TrainingLoader
 from training.loop.checkpoints import ResumePoint, load_checkpoint
-from training.loop.encoder_outputs import cache_encoder_outputs
 from training.loop.progress import Progress
 from training.loop.round_robin import RoundRobin
 from training.loop.run import Run, linear_factor
@@ -305,25 +304,6 @@ def count_encoding(monkeypatch) -> list[int]:
 
     monkeypatch.setattr(BertModel, "encode", counted)
     return rows
-
-
-def test_a_text_that_was_not_cached_is_encoded(flags, monkeypatch):
-    """A batch with one is encoded as a whole; whatever the padding, the cached ones are not."""
-    flags.option = "pretrain"
-    data = classifier.read_data(flags, ("train", "dev"))
-    model, _ = classifier.new_model(flags, data.num_labels)
-    texts = [data.train[0], ("not yet seen", 0, "x")]
-    batches = [data.train.collate_fn(rows) for rows in (texts[:1], texts)]
-    keys, names = ("token_ids", "attention_mask"), list(model.state_dict())
-    inputs = [tuple(F.pad(batch[key], (0, 5)) for key in keys) for batch in batches]
-    with torch.no_grad():
-        expected = [model.eval()(*tensors) for tensors in inputs]
-    cache_encoder_outputs(model, [model.forward], (data.train, data.dev), 3, CPU)
-    rows = count_encoding(monkeypatch)
-    for tensors, logits in zip(inputs, expected, strict=True):
-        torch.testing.assert_close(model(*tensors), logits, rtol=0, atol=1e-6)
-    assert rows == [2]
-    assert list(model.state_dict()) == names
 
 
 def mean_of_tokens(self, input_ids, attention_mask):

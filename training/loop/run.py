@@ -1,24 +1,6 @@
 """``Run``: where a training run is, and what happens around its steps. It never calls the model.
 
-The loop stays in the script that trains:
-
-    with Run(args, model, optimizer, loader, …) as run:
-        for _ in run.epochs():
-            for batch in run.batches():
-                for ids, mask, labels in run.micro_batches(batch):
-                    with run.autocast():
-                        logits = model(ids, mask)
-                    loss = F.cross_entropy(logits.float(), labels)
-                    (loss * len(labels) / len(batch["labels"])).backward()
-                    run.log(len(labels), loss=loss, train_acc=logits.argmax(-1) == labels)
-                run.before_update()
-                optimizer.step()
-                optimizer.zero_grad()
-                run.end_step()
-            …                                        # scores on dev data
-            if run.is_best(score):
-                …                                    # save the model
-            run.end_epoch(run.means() | scores)
+The loop stays in the script that trains: see ``train`` in classifier.py.
 """
 
 from __future__ import annotations
