@@ -325,9 +325,9 @@ def test_predict_agrees_with_evaluation(run_script_here, checkpoint, tiny_data):
     save_model(model, AdamW(model.parameters()), Namespace(), config, "x.pt")
     text = load_data(tiny_data / "ids-sst-dev.csv", "dev")[0][0]
     data = classifier.SentimentTestDataset([(text, "x")], config)
-    found = classifier.classify([data.collate_fn([data[0]])], model, CPU)
+    predictions = classifier.classify([data.collate_fn([data[0]])], model, CPU)
     result = run_script_here(classifier, "--predict", text.upper(), "--checkpoint", "x.pt")
-    shown = "  ".join(f"{i}: {p:.3f}" for i, p in enumerate(found["probabilities"][0]))
+    shown = "  ".join(f"{i}: {p:.3f}" for i, p in enumerate(predictions["probabilities"][0]))
     assert f"[{shown}]" in result.out
 
 

@@ -53,12 +53,12 @@ def test_detect_pairs_and_a_tie():
     ids = [0, 1, 2, 3]
     logits = torch.tensor([0.0, 1e-3, -2.0, 2.0])
     batches = [batch(ids, ids, labels=[1, 1, 1, 0], name="x")]
-    found = detect_pairs(batches, lambda ids_1, *_: logits[ids_1[:, 1]], CPU)
-    assert found["y_pred"] == [0, 1, 0, 1]
-    assert found["y_true"] == [1, 1, 1, 0]
+    predictions = detect_pairs(batches, lambda ids_1, *_: logits[ids_1[:, 1]], CPU)
+    assert predictions["y_pred"] == [0, 1, 0, 1]
+    assert predictions["y_true"] == [1, 1, 1, 0]
     shares = [1 / (1 + math.exp(-logit)) for logit in logits]
-    assert found["probabilities"] == pytest.approx(shares, abs=1e-7)
-    assert found["confidence"] == pytest.approx([max(p, 1 - p) for p in shares], abs=1e-7)
+    assert predictions["probabilities"] == pytest.approx(shares, abs=1e-7)
+    assert predictions["confidence"] == pytest.approx([max(p, 1 - p) for p in shares], abs=1e-7)
 
 
 # ---------------------------------------------------------------------------------------------

@@ -427,15 +427,9 @@ class Reads(TorchDispatchMode):
         return function(*inputs, **(options or {}))
 
 
-@pytest.mark.parametrize("script", [classifier, multitask_classifier])
-def test_no_step_reads_from_the_device_but_every_tenth(
-    script, tiny_model_folder, tiny_data, tmp_path, monkeypatch
-):
+def test_no_step_reads_from_the_device_but_every_tenth(flags, monkeypatch):
     """In what the script does with a batch, from the forward pass to the end of the step."""
-    monkeypatch.chdir(tmp_path)
-    draw_nothing(monkeypatch)
-    batches = Run.batches
-    reads = Reads(monkeypatch)
+    batches, reads = Run.batches, Reads(monkeypatch)
 
     def watched(run):
         for batch in batches(run):
@@ -445,15 +439,7 @@ def test_no_step_reads_from_the_device_but_every_tenth(
             reads.step = 0
 
     monkeypatch.setattr(Run, "batches", watched)
-    line = f"--model {tiny_model_folder} --data_dir {tiny_data} --option finetune --epochs 1 "
-    if script is classifier:
-        (args,) = classifier.plan(
-            classifier.get_args([*line.split(), *"--only sst --batch_size 2".split()])
-        )
-        classifier.train(args)
-    else:
-        args = multitask_classifier.get_args([*line.split(), "--steps_per_epoch", "13"])
-        multitask_classifier.train_multitask(args)
+    trained(flags, batch_size=2)
     assert [(step, name) for step, name in reads.noted if step] == [(10, "tolist")]
 
 
