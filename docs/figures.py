@@ -27,8 +27,8 @@ from optimizer import AdamW
 from pretraining.masking import mask_tokens
 from tokenizer import BertTokenizer
 from training.cli.scripts import run_script
+from training.files.course_files import OFFLINE_NAME
 from training.files.errors import InputError
-from training.files.hub import OFFLINE_NAME
 
 FOLDER = Path(__file__).resolve().parent / "figures"
 SEA, SHIP = "The captain looked at the sea.", "The ship sailed."

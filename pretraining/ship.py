@@ -22,7 +22,7 @@ from pretraining.pretrain import save
 from tokenizer import BertTokenizer
 from training.cli.flags import OneLineParser
 from training.cli.scripts import run_script
-from training.files.hub import WEIGHT_FILES
+from training.files.course_files import WEIGHT_FILES
 from training.files.writing import check_writable, sha256_of
 
 

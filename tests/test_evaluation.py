@@ -90,7 +90,7 @@ def test_pearson_without_variation_is_0_with_a_warning(y_true, y_pred, capsys, r
 def test_calibration_by_hand():
     """Three bins of ten: [.1, .2) with two rows, [.5, .6) with one, [.9, 1] with three."""
     expected = [0.1, 0.16, 0.5, 0.9, 0.95, 1.0]
-    observed = [0, 1, 1, 1, 0, 1]
+    observed = [0, 1, 1, 1, 1, 0]
     gaps = 2 * abs(0.5 - 0.13) + 1 * abs(1 - 0.5) + 3 * abs(2 / 3 - 0.95)
     assert calibration_error(expected, observed) == pytest.approx(gaps / 6)
     assert calibration_error([0.3, 0.7], [0.3, 0.7]) == 0.0

@@ -35,6 +35,7 @@ from training.cli import scripts
 from training.files import download
 from training.files import hub as lookup
 from training.files import writing as files
+from training.files.course_files import WEIGHT_FILES
 from training.files.errors import InputError
 from training.files.hub import find_model
 from training.loop import checkpoints
@@ -162,7 +163,7 @@ def test_the_hub_is_asked_last_and_downloads_what_is_needed(hub, offline_package
     [
         ("bert-bace-uncased", {}),
         (COURSE, {"config.json": OSError("connection reset\nRequest ID: 1\nmore")}),
-        ("someone/empty", dict.fromkeys(lookup.WEIGHT_FILES, EntryNotFoundError("404"))),
+        ("someone/empty", dict.fromkeys(WEIGHT_FILES, EntryNotFoundError("404"))),
     ],
     ids=["unknown", "reset", "no weights"],
 )
@@ -183,13 +184,15 @@ def test_the_default_falls_back_to_the_offline_model(
     out = capsys.readouterr().out
     assert out.count("\n") == 2
     assert out.count("All numbers will differ") == 1
-    assert len(hub.asked) == (0 if local_files_only else 1)
+    assert len(hub.asked) == (not local_files_only)
     refused(COURSE, local_files_only=local_files_only)
     assert find_model("all-MiniLM-L6-v2") == offline_package  # but it can be named
-    hub.cached = {COURSE}
+    hub.cached, asked = {COURSE}, len(hub.asked)
     lookup._locate.cache_clear()
-    assert find_model(COURSE) == hub.folder  # the cache comes before the hub
-    assert not hub.downloaded
+    download.course_or_offline_model.cache_clear()
+    for name in (COURSE, None):
+        assert find_model(name) == hub.folder  # the cache comes before the hub
+    assert len(hub.asked) == asked
 
 
 def test_the_variable_redirects_the_default_and_the_course_model(

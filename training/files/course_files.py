@@ -1,4 +1,4 @@
-"""The course's data files: their folder, their names and their classes."""
+"""What the course brings: its data files, with their folder and classes, and names of models."""
 
 from __future__ import annotations
 
@@ -16,6 +16,9 @@ CLASSES = {  # the names of each course file's classes, from 0 on
     "ids-cfimdb": ("negative", "positive"),
     "quora": ("different", "the same"),
 }
+COURSE_MODEL = "bert-base-uncased"
+OFFLINE_NAME = "all-MiniLM-L6-v2"  # stands in for it where no hub answers
+WEIGHT_FILES = ("model.safetensors", "pytorch_model.bin")  # of a model's folder: either one
 SPLITS = {"train": "train", "dev": "dev", "test": "test-student"}
 
 

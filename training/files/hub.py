@@ -6,13 +6,11 @@ import functools
 import os
 from pathlib import Path
 
+from training.files.course_files import COURSE_MODEL
 from training.files.errors import InputError
 
-COURSE_MODEL = "bert-base-uncased"
 OWN_MODEL = "books"  # pre-trained in this repository, and part of it
 MODELS = Path(__file__).resolve().parent.parent.parent / "models"
-OFFLINE_NAME = "all-MiniLM-L6-v2"
-WEIGHT_FILES = ("model.safetensors", "pytorch_model.bin")
 
 
 def find_model(name_or_path: str | os.PathLike | None, local_files_only: bool = False) -> Path:
