@@ -19,8 +19,9 @@ from safetensors.torch import load_file, save
 from torch import Tensor, nn
 
 from config import BertConfig
+from training.files.course_files import WEIGHT_FILES
 from training.files.errors import InputError, first_line
-from training.files.hub import WEIGHT_FILES, find_model
+from training.files.hub import find_model
 from training.files.writing import atomic_write, write_json
 from utils import get_parameter_dtype
 

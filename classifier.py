@@ -28,7 +28,7 @@ from datasets import SentenceClassificationTestDataset as SentimentTestDataset
 from datasets import load_data
 from evaluation import classify, say_classes, scored, write_in_order
 from optimizer import AdamW
-from training.cli.flags import complete, hint_at_rate, standard_input
+from training.cli.flags import complete, hint_at_rate, print_settings, standard_input
 from training.cli.scripts import run_script
 from training.cli.sentiment_flags import ClassifierFlags, get_args, plan
 from training.files.course_files import SPLITS, class_names
@@ -37,10 +37,8 @@ from training.files.writing import check_writable
 from training.loop.batches import TrainingLoader, evaluation_loader
 from training.loop.checkpoints import restore_model, resume_path, save_model
 from training.loop.devices import autocast_for, pick_device, speed_up
-from training.loop.encoder_outputs import cache_encoder_outputs
 from training.loop.processes import is_main_process, join_processes, on_main_process
 from training.loop.run import Run
-from training.reports.report import Report, describe, print_settings
 from utils import seed_everything
 
 # The table that grows by the epoch: headings and keys
@@ -92,8 +90,8 @@ def model_eval(dataloader, model: nn.Module, device: torch.device) -> tuple:
 def model_test_eval(dataloader, model: nn.Module, device: torch.device) -> tuple:
     """→ (y_pred, sents, sent_ids) on batches without labels."""
     model.eval()
-    found = classify(dataloader, model, device)
-    return found["y_pred"], found["sents"], found["sent_ids"]
+    predictions = classify(dataloader, model, device)
+    return predictions["y_pred"], predictions["sents"], predictions["sent_ids"]
 
 
 def load_model(filepath: str | Path, device: torch.device) -> tuple[nn.Module, SimpleNamespace]:
@@ -167,6 +165,8 @@ def train(args, data: Data | None = None) -> None:
     if args.fast:
         speed_up(model, optimizer)
     if args.option == "pretrain" and not args.reencode:
+        from training.loop.encoder_outputs import cache_encoder_outputs
+
         with autocast_for(device, args.precision)():
             rows = (data.train, data.dev)
             cache_encoder_outputs(model, [model.forward], rows, args.batch_size, device)
@@ -193,8 +193,10 @@ def train(args, data: Data | None = None) -> None:
             run.end_epoch(run.means() | {"dev_acc": accuracy, "dev_f1": f1})
 
 
-def report_of(args) -> Report:
+def report_of(args):
     """Where the run's reports go, and what they are called."""
+    from training.reports.report import Report  # here: a prediction needs nothing that draws
+
     return Report(f"{output_stem(args)}-", f"{Path(args.train).stem}, {args.option}", COLUMNS)
 
 
@@ -203,6 +205,8 @@ def test(args, data: Data | None = None) -> None:
 
     Also writes what the model does on dev: every class, mistakes, pictures, the run's page.
     """
+    from training.reports.error_analysis import describe
+
     args = complete(args, ClassifierFlags)
     device = pick_device(args.use_gpu)
     autocast = autocast_for(device, args.precision)
@@ -213,17 +217,17 @@ def test(args, data: Data | None = None) -> None:
     data = data or read_data(args, ("dev", "test"))
 
     with autocast():
-        found = classify(evaluation_loader(data.dev, args.batch_size), model, device)
-    accuracy, f1 = scored(found)[:2]
+        predictions = classify(evaluation_loader(data.dev, args.batch_size), model, device)
+    accuracy, f1 = scored(predictions)[:2]
     print(f"dev accuracy {accuracy:.3f}, macro F1 {f1:.3f} ({args.dev})")
-    write_in_order(args.dev_out, data.dev, found, "Predicted_Sentiment")
+    write_in_order(args.dev_out, data.dev, predictions, "Predicted_Sentiment")
     stem = output_stem(args)
     names = class_names(args.dev, args.num_labels, args.labels)
-    report_of(args).conclude(args, [describe(stem, found, data.dev, names)])
+    report_of(args).conclude(args, [describe(stem, predictions, data.dev, names)])
     if data.test:
         with autocast():
-            found = classify(evaluation_loader(data.test, args.batch_size), model, device)
-        write_in_order(args.test_out, data.test, found, "Predicted_Sentiment")
+            predictions = classify(evaluation_loader(data.test, args.batch_size), model, device)
+        write_in_order(args.test_out, data.test, predictions, "Predicted_Sentiment")
     print(f"wrote {stem}-*")
 
 

@@ -8,7 +8,6 @@ compares runs, in the console and on a page. This file does not know how a model
 from __future__ import annotations
 
 import csv
-import importlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -283,7 +282,9 @@ def main() -> None:
     parser.add_argument("--out", default="predictions/compare.html", help="the page")
     args = parser.parse_args()
     # imported only here: no other script needs the tables and pictures of several runs
-    importlib.import_module("training.reports.compare").compare(args.compare, args.out)
+    from training.reports.compare import compare
+
+    compare(args.compare, args.out)
 
 
 if __name__ == "__main__":

@@ -44,7 +44,7 @@ from evaluation import (
     write_in_order,
 )
 from optimizer import AdamW
-from training.cli.flags import complete, given_lines, hint_at_rate
+from training.cli.flags import complete, given_lines, hint_at_rate, print_settings
 from training.cli.scripts import run_script
 from training.cli.task_flags import (
     TaskFlags,
@@ -56,13 +56,15 @@ from training.cli.task_flags import (
 from training.files.course_files import class_names
 from training.files.errors import InputError
 from training.files.hub import default_model
-from training.loop.batches import PAIR, SINGLE, RoundRobin, TrainingLoader, evaluation_loader
+from training.loop.batches import PAIR, SINGLE, TrainingLoader, evaluation_loader
 from training.loop.checkpoints import restore_model, resume_path, save_model
 from training.loop.devices import autocast_for, pick_device, speed_up
 from training.loop.encoder_outputs import cache_encoder_outputs, unique_texts
 from training.loop.processes import is_main_process, join_processes, on_main_process
+from training.loop.round_robin import RoundRobin
 from training.loop.run import Run
-from training.reports.report import Report, describe, print_settings
+from training.reports.error_analysis import describe
+from training.reports.report import Report
 from utils import seed_everything
 
 TASKS = ("sst", "para", "sts")

@@ -25,8 +25,9 @@ from checks.graded_tasks import GRADED_TASKS, GradedTask, graded_task
 from checks.part1.compare import check_model
 from checks.part1.references import load_references, metadata, student_model
 from checks.part1.runners import WHOLE
+from training.files.course_files import WEIGHT_FILES
 from training.files.errors import InputError
-from training.files.hub import WEIGHT_FILES, default_model, find_model
+from training.files.hub import default_model, find_model
 from training.files.writing import sha256_of
 
 MAKE = "python -m tests.make_sanity_check"

@@ -25,7 +25,7 @@ from pretraining.masking import mask_tokens
 from tokenizer import BertTokenizer
 from training.cli.flags import OneLineParser
 from training.cli.scripts import run_script
-from training.files.hub import OFFLINE_NAME
+from training.files.course_files import OFFLINE_NAME
 
 FOLDER = Path(__file__).resolve().parent / "figures"
 SEA, SHIP = "The captain looked at the sea.", "The ship sailed."

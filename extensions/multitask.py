@@ -50,7 +50,7 @@ from extensions.tasks import (
 from extensions.text.no_duplicates import without_duplicates
 from extensions.text.sampling import Turns, plan_run
 from tokenizer import BertTokenizer
-from training.cli.flags import complete, given_lines, hint_at_rate
+from training.cli.flags import complete, given_lines, hint_at_rate, print_settings
 from training.cli.scripts import run_script
 from training.cli.task_flags import check_files, find_files
 from training.files.course_files import SPLITS, class_names
@@ -70,7 +70,7 @@ from training.loop.devices import autocast_for, pick_device, speed_up
 from training.loop.encoder_outputs import cache_encoder_outputs, unique_texts
 from training.loop.processes import is_main_process, join_processes, on_main_process
 from training.loop.run import Run
-from training.reports.report import describe, print_settings
+from training.reports.error_analysis import describe
 from utils import seed_everything
 
 RULES = {"sum": plain_sum, "pcgrad": pcgrad}  # how the gradients of all tasks become one

@@ -155,7 +155,6 @@ def new_run(
         optimizer,
         loader,
         point=ResumePoint(resume_file(args), run_settings(args)),
-        checkpoint=args.out,
         report=Report(f"{args.out}/", Path(args.out).name, columns, curves),
     )
 

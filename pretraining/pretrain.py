@@ -190,7 +190,6 @@ def new_run(
         optimizer,
         loader,
         point=ResumePoint(resume_path(args.out / "pretrain"), settings(args, corpus)),
-        checkpoint=str(args.out),
         steps_file=args.out / "steps.csv",
         steps=args.steps,
         stateful={"tables": tables},
@@ -219,7 +218,7 @@ def look(
     tables: Tables,
 ) -> None:
     """After an update: keep the model, print a row, evaluate, each if it is time for it."""
-    step, read = run.position.step + 1, run.progress.begun_pieces
+    step, read = run.position.step + 1, run.progress.pieces
     keep_checkpoint(args, tokenizer, model, read - pieces_of(batch), read)
     if step == args.steps or step % args.log_every == 0:
         tables.training.append(print_row(run, step, args.objective))

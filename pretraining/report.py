@@ -41,7 +41,7 @@ def print_header(args: PretrainingFlags, batches: int) -> None:
 def print_row(run: Run, step: int, objective: str) -> dict:
     """Print and return a row of the table: means since the last row."""
     means = run.means()
-    run.running.clear()
+    run.record.sums = {}
     row = {"step": step} | {name: mean for name, mean in means.items() if name != "loss"}
     pair = ""
     if objective != "none":

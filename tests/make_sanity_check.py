@@ -31,8 +31,9 @@ from checks.part1.references import (
     metadata,
 )
 from training.cli import flags, scripts
-from training.files import hub
 from training.files import writing as files
+from training.files.course_files import OFFLINE_NAME, WEIGHT_FILES
+from training.files.hub import find_model
 
 SENTENCES = (
     "It takes its time, but the last twenty minutes are worth every cent of the ticket.",
@@ -341,19 +342,19 @@ def main() -> None:
     """Write the tiny model's tensors and those of one pretrained model; keep the others' ones."""
     parser = flags.OneLineParser(description="Write sanity_check.data with transformers.")
     parser.add_argument("--seed", type=int, default=11711)
-    parser.add_argument("--model", help=f"pretrained model to add (default {hub.OFFLINE_NAME})")
+    parser.add_argument("--model", help=f"pretrained model to add (default {OFFLINE_NAME})")
     parser.add_argument("--out", type=Path, default=DATA)
     args = parser.parse_args()
-    name = args.model or hub.OFFLINE_NAME
+    name = args.model or OFFLINE_NAME
     tensors, sums = tiny_tensors(args.seed), {}
     if DATA.exists():
         sums = metadata()["pretrained"]
         kept = load_references().items()
         tensors |= {key: tensor for key, tensor in kept if key.startswith("pretrained/")}
     os.environ.pop("MINBERT_MODEL", None)  # the name must mean the model itself
-    folder = hub.find_model(name)
+    folder = find_model(name)
     tensors |= pretrained_tensors(folder, name)
-    weights = next(folder / file for file in hub.WEIGHT_FILES if (folder / file).is_file())
+    weights = next(folder / file for file in WEIGHT_FILES if (folder / file).is_file())
     facts = {
         "seed": args.seed,
         "torch": torch.__version__,

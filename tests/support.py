@@ -307,9 +307,8 @@ needs_fork = pytest.mark.skipif(
 
 
 def draw_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Runs make no curves and no page: drawing takes longest."""
-    for name in ("draw_curves", "draw_page"):
-        monkeypatch.setattr(report.Report, name, lambda *_: None)
+    """Runs make no page: drawing takes longest."""
+    monkeypatch.setattr(report.Report, "draw_page", lambda *_: None)
 
 
 def fork(
@@ -338,7 +337,7 @@ def fork(
         sys.argv = ["script.py", *map(str, line)]
         ResumePoint.__init__.__defaults__ = (0.0,)
         os.fsync = lambda descriptor: None  # a killed process loses nothing without it
-        report.Report.draw_curves = report.Report.draw_page = lambda *_: None
+        report.Report.draw_page = lambda *_: None
         if last_event is not None:
             die_at(last_event, delay, counted)
         run_script(main)

@@ -121,9 +121,6 @@ FAULTS = {
 }
 LABEL_FAULTS = {"label": cell(0, "sentiment", "stars")}
 LABEL_FAULTS |= {
-    f"label {value}": cell(2, "sentiment", value) for value in (" ", "1.5", "nan", "1_0", "5", "-1")
-}
-LABEL_FAULTS |= {
     f"label {value}": cell(2, "sentiment", value)
     for value in (" ", "good", "1.5", "inf", "nan", "1_0", "5", "-1")
 }
@@ -132,8 +129,9 @@ LABEL_FAULTS |= {
 @pytest.mark.parametrize(
     ("split", "fault"),
     [
-        *itertools.product(("dev", "test-student"), FAULTS),
-        *itertools.product(("train", "dev"), LABEL_FAULTS),  # the test file has no labels
+        *itertools.product(["dev"], FAULTS),
+        *itertools.product(["train"], LABEL_FAULTS),
+        ("test-student", "no text"),
     ],
 )
 def test_a_fault_of_a_data_file(refused, line, data, split, fault):
@@ -277,18 +275,12 @@ def test_a_checkpoint_of_something_else(refused, tmp_path, content):
     refused(predicting(tmp_path / "data" / "x.pt"))
 
 
-def drop_one(saved):
-    del saved["model"]["classifier.bias"]
-
-
-def change_one(saved):
-    saved["model"]["classifier.bias"] = torch.zeros(3)
-
-
-@pytest.mark.parametrize("spoil", [drop_one, change_one])
-def test_a_checkpoint_with_other_tensors(refused, copied, spoil):
+@pytest.mark.parametrize("bias", [None, torch.zeros(3)], ids=["missing", "other shape"])
+def test_a_checkpoint_with_other_tensors(refused, copied, bias):
     saved = torch.load(copied, weights_only=True)
-    spoil(saved)
+    del saved["model"]["classifier.bias"]
+    if bias is not None:
+        saved["model"]["classifier.bias"] = bias
     torch.save(saved, copied)
     refused(predicting(copied))
 

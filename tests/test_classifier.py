@@ -24,7 +24,6 @@ from torch import nn
 from torch.nn import functional as F
 
 import classifier
-import datasets
 from classifier import BertSentimentClassifier, model_eval, model_test_eval, save_model
 from datasets import load_data
 from optimizer import AdamW
@@ -98,14 +97,6 @@ def test_plan(tiny_data, option):
         assert run.test == str(tiny_data / f"ids-{name}-test-student.csv")
 
 
-def test_names_that_older_scripts_import():
-    assert classifier.SentimentDataset is datasets.SentenceClassificationDataset
-    assert classifier.SentimentTestDataset is datasets.SentenceClassificationTestDataset
-    assert classifier.load_data is datasets.load_data
-    assert classifier.seed_everything is seed_everything
-    assert seed_everything.__defaults__ == (11711,)
-
-
 # ---------------------------------------------------------------------------------------------
 # The model
 
@@ -118,17 +109,6 @@ def test_logits(tiny_model_folder, labels):
     assert logits.shape == (2, labels)
     pooled = model.bert(ids, (ids != 0).long())["pooler_output"]
     assert torch.equal(logits, model.classifier(pooled))  # and no softmax over them
-
-
-def test_dropout_before_the_head(tiny_model_folder):
-    model = BertSentimentClassifier(make_config(tiny_model_folder, hidden_dropout_prob=0.9))
-    model.bert.eval()
-    assert model.dropout.p == 0.9
-    model.dropout.train()
-    seen = []
-    model.classifier.register_forward_hook(lambda head, inputs, output: seen.append(inputs[0]))
-    model(torch.tensor([[2, 9, 3]] * 20), torch.ones(20, 3))
-    assert 0.8 < (seen[0] == 0).float().mean() < 0.98
 
 
 # ---------------------------------------------------------------------------------------------
@@ -261,7 +241,7 @@ def test_a_few_sentences_are_learned_by_heart(flags, tmp_path, monkeypatch):
 
 def outputs(stem: str) -> list[str]:
     endings = ("dev-out.csv", "test-out.csv", "steps.csv", "metrics.json", "report.txt")
-    pages = ("report.html", "mistakes.tsv", "curves.png", "confusion.png", "calibration.png")
+    pages = ("report.html", "mistakes.tsv", "confusion.png")
     return [f"{stem}-{ending}" for ending in (*endings, *pages)]
 
 
@@ -345,9 +325,9 @@ def test_predict_agrees_with_evaluation(run_script_here, checkpoint, tiny_data):
     save_model(model, AdamW(model.parameters()), Namespace(), config, "x.pt")
     text = load_data(tiny_data / "ids-sst-dev.csv", "dev")[0][0]
     data = classifier.SentimentTestDataset([(text, "x")], config)
-    found = classifier.classify([data.collate_fn([data[0]])], model, CPU)
+    predictions = classifier.classify([data.collate_fn([data[0]])], model, CPU)
     result = run_script_here(classifier, "--predict", text.upper(), "--checkpoint", "x.pt")
-    shown = "  ".join(f"{i}: {p:.3f}" for i, p in enumerate(found["probabilities"][0]))
+    shown = "  ".join(f"{i}: {p:.3f}" for i, p in enumerate(predictions["probabilities"][0]))
     assert f"[{shown}]" in result.out
 
 

@@ -7,7 +7,7 @@ import subprocess
 import sys
 
 import pytest
-from support import ROOT, save_classifier_folder, tiny_vocabulary
+from support import ROOT
 
 from training.cli.scripts import run_script
 
@@ -52,20 +52,6 @@ def test_training(say, script, tiny_model_folder, tiny_data):
     line = ["--option", "pretrain", "--epochs", 1, "--data_dir", tiny_data]
     more = ["--only", "sst"] if script == "classifier" else ["--steps_per_epoch", 3]
     assert "loss" in say(script, *line, *more, "--model", tiny_model_folder)
-
-
-def test_the_attention_page(say, tiny_model_folder):
-    said = say(
-        "lessons/attention_maps", "--text", "a caf\u00e9 \u4e2d", "--model", tiny_model_folder
-    )
-    assert "open the page in a browser" in said
-
-
-def test_the_forward_pass_in_numpy(say, tmp_path):
-    folder = tmp_path / "model"
-    save_classifier_folder(folder, vocabulary=[*tiny_vocabulary(), "\u4e2d"])
-    said = say("lessons/numpy_bert", "--text", "a caf\u00e9 \u4e2d", "--model", folder)
-    assert "class 1: " in said
 
 
 def test_faults_of_a_submission(say):

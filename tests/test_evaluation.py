@@ -14,20 +14,15 @@ from torch.nn import functional as F
 import evaluation
 from evaluation import (
     COLUMNS,
-    accuracy,
-    accuracy_and_f1,
     detect_pairs,
     pearson,
     write_predictions,
 )
-from training.files.errors import InputError
 from training.files.predictions import read_predictions
 from training.reports.error_analysis import (
-    calibration,
+    calibration_error,
     mistakes_in,
-    plot_confusion,
-    write_mistakes,
-    write_score_report,
+    report_on_scores,
 )
 
 SENTIMENT = COLUMNS[0]
@@ -35,22 +30,6 @@ CPU = torch.device("cpu")
 
 # ---------------------------------------------------------------------------------------------
 # Metrics
-
-
-@pytest.mark.parametrize(
-    ("y_true", "y_pred", "acc", "f1"),
-    [
-        ([0, 1, 2], [0, 1, 2], 1.0, 1.0),
-        ([0, 0, 1, 1], [0, 1, 0, 1], 0.5, 0.5),
-        # F1 of class 0: 2·2/(3+2) = 4/5, of class 1: 0; averaged over classes, not over rows
-        ([0, 0, 1], [0, 0, 0], 2 / 3, 0.4),
-        # class 4 is predicted but never true: it counts, with F1 0
-        ([0, 1], [0, 4], 0.5, 1 / 3),
-    ],
-)
-def test_accuracy_and_macro_f1_by_hand(y_true, y_pred, acc, f1):
-    assert accuracy_and_f1(y_true, y_pred) == pytest.approx((acc, f1), abs=1e-12)
-    assert accuracy(y_true, y_pred) == pytest.approx(acc, abs=1e-12)
 
 
 def batches_of(logits: list[list[float]], labels: list[int] | None):
@@ -74,12 +53,12 @@ def test_detect_pairs_and_a_tie():
     ids = [0, 1, 2, 3]
     logits = torch.tensor([0.0, 1e-3, -2.0, 2.0])
     batches = [batch(ids, ids, labels=[1, 1, 1, 0], name="x")]
-    found = detect_pairs(batches, lambda ids_1, *_: logits[ids_1[:, 1]], CPU)
-    assert found["y_pred"] == [0, 1, 0, 1]
-    assert found["y_true"] == [1, 1, 1, 0]
+    predictions = detect_pairs(batches, lambda ids_1, *_: logits[ids_1[:, 1]], CPU)
+    assert predictions["y_pred"] == [0, 1, 0, 1]
+    assert predictions["y_true"] == [1, 1, 1, 0]
     shares = [1 / (1 + math.exp(-logit)) for logit in logits]
-    assert found["probabilities"] == pytest.approx(shares, abs=1e-7)
-    assert found["confidence"] == pytest.approx([max(p, 1 - p) for p in shares], abs=1e-7)
+    assert predictions["probabilities"] == pytest.approx(shares, abs=1e-7)
+    assert predictions["confidence"] == pytest.approx([max(p, 1 - p) for p in shares], abs=1e-7)
 
 
 # ---------------------------------------------------------------------------------------------
@@ -108,23 +87,13 @@ def test_pearson_without_variation_is_0_with_a_warning(y_true, y_pred, capsys, r
     assert not recwarn
 
 
-@pytest.mark.parametrize("bad", [float("nan"), float("inf")])
-def test_pearson_of_a_prediction_that_is_not_finite(bad):
-    with pytest.raises(InputError):
-        pearson([1.0, 2.0], [1.0, bad])
-
-
 def test_calibration_by_hand():
     """Three bins of ten: [.1, .2) with two rows, [.5, .6) with one, [.9, 1] with three."""
     expected = [0.1, 0.16, 0.5, 0.9, 0.95, 1.0]
-    observed = [0, 1, 1, 1, 0, 1]
-    error, bins = calibration(expected, observed)
-    assert bins["count"].tolist() == [2, 1, 3]
-    assert bins["expected"].tolist() == pytest.approx([0.13, 0.5, 0.95])
-    assert bins["observed"].tolist() == pytest.approx([0.5, 1.0, 2 / 3])
+    observed = [0, 1, 1, 1, 1, 0]
     gaps = 2 * abs(0.5 - 0.13) + 1 * abs(1 - 0.5) + 3 * abs(2 / 3 - 0.95)
-    assert error == pytest.approx(gaps / 6)
-    assert calibration([0.3, 0.7], [0.3, 0.7])[0] == 0.0
+    assert calibration_error(expected, observed) == pytest.approx(gaps / 6)
+    assert calibration_error([0.3, 0.7], [0.3, 0.7]) == 0.0
 
 
 # ---------------------------------------------------------------------------------------------
@@ -260,11 +229,7 @@ def test_a_faulty_file(tmp_path, message, fault):
 # Reports and pictures
 
 
-SCORED = {
-    "sent_ids": ["a", "b", "c", "d"],
-    "y_true": [0.0, 5.0, 4.0, 2.5],
-    "y_pred": [1.0, 4.5, 2.0, 2.5],
-}
+SCORED = ([0.0, 5.0, 4.0, 2.5], [1.0, 4.5, 2.0, 2.5])  # true and predicted similarities
 CLASSED = {
     "sent_ids": ["a", "b", "c", "d", "e"],
     "y_true": [0, 1, 2, 1, 0],
@@ -273,47 +238,34 @@ CLASSED = {
 }
 
 
-def test_report_of_scores(tmp_path):
-    path = tmp_path / "report.txt"
-    write_score_report(path, SCORED["y_true"], SCORED["y_pred"])
-    lines = [line.rsplit(maxsplit=1) for line in path.read_text().splitlines()]
-    figures = {name.strip(): value for name, value in lines}
-    assert (
-        figures["Pearson correlation"] == f"{pearsonr(SCORED['y_true'], SCORED['y_pred'])[0]:.3f}"
-    )
-    assert figures["Spearman correlation"] == "0.800"  # ranks 1 4 3 2 and 1 4 2 3
-    assert figures["root mean squared error"] == f"{math.sqrt((1 + 0.25 + 4 + 0) / 4):.3f}"
-    assert figures["mean error"] == "-0.375"
-    assert figures["examples"] == "4"
-    write_score_report(path, [1.0, 2.0], [3.0, 3.0])
-    assert "Spearman correlation       0.000\n" in path.read_text()
+def test_report_of_scores():
+    lines = [line.rsplit(maxsplit=1) for line in report_on_scores(*SCORED).splitlines()]
+    assert {name.strip(): value for name, value in lines} == {
+        "Pearson correlation": f"{pearsonr(*SCORED)[0]:.3f}",
+        "Spearman correlation": "0.800",  # ranks 1 4 3 2 and 1 4 2 3
+        "root mean squared error": f"{math.sqrt((1 + 0.25 + 4 + 0) / 4):.3f}",
+        "mean error": "-0.375",
+        "examples": "4",
+    }
+    assert "Spearman correlation       0.000\n" in report_on_scores([1.0, 2.0], [3.0, 3.0])
 
 
-def test_mistakes_the_most_confident_first(tmp_path):
+def test_mistakes_the_most_confident_first():
     """Right answers do not stand there; of equals the first of the data comes first."""
-    path = tmp_path / "mistakes.tsv"
     rows = [(f"text {key}", 0, key) for key in "edcba"]  # the order of the file is another
-    write_mistakes(path, mistakes_in(CLASSED, rows))
-    assert path.read_text().splitlines() == [
-        "id\tgold\tpredicted\tconfidence\ttext",
-        "c\t2\t1\t0.800\ttext c",
-        "b\t1\t2\t0.500\ttext b",
-        "e\t0\t1\t0.500\ttext e",
+    assert mistakes_in(CLASSED, rows).to_dict("split")["data"] == [
+        ["c", 2, 1, 0.8, "text c"],
+        ["b", 1, 2, 0.5, "text b"],
+        ["e", 0, 1, 0.5, "text e"],
     ]
-    write_mistakes(path, mistakes_in(CLASSED, rows, count=1))
-    assert path.read_text().count("\n") == 2
+    assert len(mistakes_in(CLASSED, rows, count=1)) == 1
 
 
 def test_mistakes_of_scores_are_the_largest_errors():
     rows = [(f"one {key}", "two", 0.0, key) for key in "abcd"]
-    table = mistakes_in(SCORED, rows, count=2)
+    scores = {"sent_ids": list("abcd"), "y_true": SCORED[0], "y_pred": SCORED[1]}
+    table = mistakes_in(scores, rows, count=2)
     assert table[["id", "error", "text_1"]].values.tolist() == [
         ["c", 2.0, "one c"],
         ["a", 1.0, "one a"],
     ]
-
-
-def test_a_picture_that_cannot_be_written_does_not_stop_a_run(tmp_path, capsys):
-    (tmp_path / "x").write_text("in the way")
-    plot_confusion(tmp_path / "x" / "x.png", [0, 1], [0, 1], 3, "title")
-    assert capsys.readouterr().out.startswith(f"plot: cannot write {tmp_path}")

@@ -2,9 +2,9 @@
 
 import html
 import json
+import re
 import shutil
 import subprocess
-from html.parser import HTMLParser
 from types import SimpleNamespace
 
 import pandas as pd
@@ -41,32 +41,9 @@ def write(folder) -> str:
     return (folder / "x-report.html").read_text(encoding="utf-8")
 
 
-class Tags(HTMLParser):
-    """Which tags are open at the end, and what is loaded from elsewhere."""
-
-    def __init__(self):
-        super().__init__()
-        self.open, self.loaded = [], []
-
-    def handle_starttag(self, tag, attributes):
-        self.loaded += [value for name, value in attributes if name in ("src", "href")]
-        if tag not in ("meta", "html", "br"):
-            self.open.append(tag)
-
-    def handle_startendtag(self, tag, attributes):
-        pass
-
-    def handle_endtag(self, tag):
-        if self.open and tag == self.open[-1]:
-            self.open.pop()
-
-
-def test_a_page_is_whole_and_loads_nothing(tmp_path):
+def test_a_page_loads_nothing_and_escapes_what_is_filled_in(tmp_path):
     text = write(tmp_path)
-    tags = Tags()
-    tags.feed(text)
-    assert tags.open == []
-    assert [one for one in tags.loaded if not one.startswith("#")] == []
+    assert not re.search(r'(src|href)="[^#]', text)
     assert text.count("<svg") == 3
     for part in ("a &lt;title&gt;", "&lt;b&gt;one&lt;/b&gt;", "sha256 ", "512 MB", "seed=3"):
         assert part in text
@@ -90,22 +67,6 @@ def test_a_page_that_cannot_be_written_stops_no_run(tmp_path, capsys):
     assert capsys.readouterr().out.startswith("report: cannot write ")
 
 
-@pytest.fixture
-def drawn(monkeypatch):
-    """What a report draws, instead of drawing it: the histories of its curves and its pages."""
-    histories = {"curves": [], "pages": []}
-    modules = {
-        "figures": SimpleNamespace(
-            plot_curves=lambda path, history, *rest: histories["curves"].append(history)
-        ),
-        "page": SimpleNamespace(
-            write_page=lambda prefix, title, history, *rest: histories["pages"].append(history)
-        ),
-    }
-    monkeypatch.setattr("training.reports.report.drawing", modules.get)
-    return histories
-
-
 def test_the_names_of_classes():
     assert class_names("x/ids-cfimdb-dev.csv", 2) == ["negative", "positive"]
     assert class_names("ids-sst-dev.csv", 3) == ["0", "1", "2"]
@@ -118,12 +79,12 @@ SCRIPT = """
 const cells = [...document.querySelectorAll(".matrix button")];
 const shown = () => [...document.querySelectorAll(".mistakes tbody tr")].filter(r => !r.hidden)
   .map(r => r.cells[3].textContent);
-const said = {before: shown()};
+const rows = {before: shown()};
 const cell = cells.find(c => c.dataset.true === "good" && c.dataset.predicted === "bad");
-cell.click(); said.one = shown();
-cell.click(); said.all = shown();
-document.querySelectorAll(".mistakes th button")[2].click(); said.sorted = shown();
-document.title = JSON.stringify(said);
+cell.click(); rows.one = shown();
+cell.click(); rows.all = shown();
+document.querySelectorAll(".mistakes th button")[2].click(); rows.sorted = shown();
+document.title = JSON.stringify(rows);
 """
 
 
@@ -140,8 +101,8 @@ def test_a_click_on_a_cell_shows_its_mistakes(tmp_path):
         timeout=60,
         check=False,
     ).stdout
-    said = json.loads(html.unescape(dumped.split("<title>")[1].split("</title>")[0]))
-    assert said == {
+    rows = json.loads(html.unescape(dumped.split("<title>")[1].split("</title>")[0]))
+    assert rows == {
         "before": ["<b>one</b>", "two", "three"],
         "one": ["two"],
         "all": ["<b>one</b>", "two", "three"],

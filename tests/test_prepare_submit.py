@@ -1,7 +1,6 @@
 """Checks before a submission, and the zip (prepare_submit.py)."""
 
 import os
-import shutil
 import zipfile
 from pathlib import Path
 
@@ -42,12 +41,47 @@ def write_for(path: Path, data: Path) -> None:
     write_predictions(path, ids, [values[i % len(values)] for i in range(len(ids))], column)
 
 
+SOURCES = {
+    "bert.py": "import torch\nfrom config import BertConfig\n",
+    "classifier.py": "from bert import BertModel\n",
+    "optimizer.py": "import math\n",
+    "setup.sh": "echo ready\n",
+    "multitask_classifier.py": (
+        "import os.path, numpy as np\nfrom bert import BertModel\n"
+        "from extensions import sampling\nimport tricks.deep.losses as losses\n"
+        "def f():\n    from evaluation import pearson\n"
+    ),
+    "README.md": "# Ours\n",
+    "config.py": "x = 1\n",
+    "evaluation.py": "import lonely_in_a_comment  # not here\n",
+    "extensions/__init__.py": "",
+    "extensions/sampling.py": "from .shared import draw\nfrom . import more\n",
+    "extensions/shared.py": "from ..config import BertConfig\n",
+    "extensions/more.py": "import bert\n",
+    "tricks/deep/losses.py": "import helper\n",
+    "helper.py": "import multitask_classifier\n",
+}
+UNUSED = {
+    "unused.py": "x = 1\n",
+    "extensions/unused.py": "x = 1\n",
+    "numpy.txt": "not code\n",
+}
+SIX = [
+    f"predictions/{task}-{split}-output.csv"
+    for task in ("sst", "para", "sts")
+    for split in ("dev", "test")
+]
+CARD = "ai-usage-card.pdf"
+
+
 @pytest.fixture
 def submission(tmp_path, tiny_data) -> Path:
-    """A folder with all that part 1 needs."""
-    for name in CODE:
-        shutil.copy(ROOT / name, tmp_path / name)
-    for name in SST:
+    """A folder with all that both parts need, and some things they do not."""
+    for name, text in (SOURCES | UNUSED).items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+    (tmp_path / CARD).write_bytes(b"%PDF-1.4\n%%EOF\n")
+    for name in SST + SIX:
         write_for(tmp_path / name, tiny_data)
     return tmp_path
 
@@ -147,7 +181,18 @@ FAULTS = {  # a file, and what is done to it
     "empty file": ("setup.sh", b" \n"),
     "faulty CFIMDB": (CFIMDB, b"id,Predicted_Sentiment\nx,1\n"),
 }
+FAULTS_2 = {
+    "missing CSV": (SIX[5], None),
+    "class out of range": (SIX[2], (FIRST, row(100, "2"))),
+    "extra id": (SIX[1], (row(200), row(200) + f"{'f' * 25},1\n")),
+    "nan similarity": (SIX[4], (row(100, "2.5"), row(100, "nan"))),
+    "missing PDF": (CARD, None),
+    "an imported file that does not parse": ("extensions/more.py", b"def f(:\n"),
+    "missing script": ("multitask_classifier.py", None),
+    "missing README": ("README.md", None),
+}
 SOME = ["missing code", "missing id", "not an integer", "wrong header", "empty file"]
+CHOICES = {fault: [fault] for fault in (*FAULTS, *FAULTS_2)} | {"some": SOME}
 
 
 def assert_listed(result, folder: Path, count: int, message) -> None:
@@ -160,13 +205,14 @@ def assert_listed(result, folder: Path, count: int, message) -> None:
     assert zips(folder) == []
 
 
-@pytest.mark.parametrize("chosen", [*([name] for name in FAULTS), SOME], ids=[*FAULTS, "some"])
+@pytest.mark.parametrize("chosen", CHOICES)
 def test_faults_are_listed(submission, run, message, chosen):
-    for name in chosen:
-        spoil(submission, *FAULTS[name])
+    for name in CHOICES[chosen]:
+        spoil(submission, *(FAULTS | FAULTS_2)[name])
     # the unknown id of CFIMDB's file comes with all the missing ones
-    count = len(chosen) + (chosen == ["faulty CFIMDB"])
-    assert_listed(run(), submission, count, message)
+    count = len(CHOICES[chosen]) + (chosen == "faulty CFIMDB")
+    part = "2" if chosen in FAULTS_2 else "1"
+    assert_listed(run("--part", part), submission, count, message)
 
 
 def test_an_older_zip_survives_a_fault(submission, run, run_script_here):
@@ -195,56 +241,12 @@ def test_a_zip_of_another_origin_is_kept(submission, run):
 # ---------------------------------------------------------------------------------------------
 # Part 2
 
-SOURCES = {
-    "bert.py": "import torch\nfrom config import BertConfig\n",
-    "classifier.py": "from bert import BertModel\n",
-    "optimizer.py": "import math\n",
-    "setup.sh": "echo ready\n",
-    "multitask_classifier.py": (
-        "import os.path, numpy as np\nfrom bert import BertModel\n"
-        "from extensions import sampling\nimport tricks.deep.losses as losses\n"
-        "def f():\n    from evaluation import pearson\n"
-    ),
-    "README.md": "# Ours\n",
-    "config.py": "x = 1\n",
-    "evaluation.py": "import lonely_in_a_comment  # not here\n",
-    "extensions/__init__.py": "",
-    "extensions/sampling.py": "from .shared import draw\nfrom . import more\n",
-    "extensions/shared.py": "from ..config import BertConfig\n",
-    "extensions/more.py": "import bert\n",
-    "tricks/deep/losses.py": "import helper\n",
-    "helper.py": "import multitask_classifier\n",
-}
-UNUSED = {
-    "unused.py": "x = 1\n",
-    "extensions/unused.py": "x = 1\n",
-    "numpy.txt": "not code\n",
-}
-SIX = [
-    f"predictions/{task}-{split}-output.csv"
-    for task in ("sst", "para", "sts")
-    for split in ("dev", "test")
-]
-CARD = "ai-usage-card.pdf"
 
-
-@pytest.fixture
-def part2(tmp_path, tiny_data) -> Path:
-    """A folder with all that part 2 needs, and some things it does not."""
-    for name, text in (SOURCES | UNUSED).items():
-        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / name).write_text(text)
-    (tmp_path / CARD).write_bytes(b"%PDF-1.4\n%%EOF\n")
-    for name in SIX:
-        write_for(tmp_path / name, tiny_data)
-    return tmp_path
-
-
-def test_a_good_part_2(part2, run):
+def test_a_good_part_2(submission, run):
     result = succeeded(run("--part", "2"))
-    assert zips(part2) == [DEFAULT]
-    wanted = {name: (part2 / name).read_bytes() for name in [*SOURCES, CARD, *SIX]}
-    assert contents(part2) == wanted
+    assert zips(submission) == [DEFAULT]
+    wanted = {name: (submission / name).read_bytes() for name in [*SOURCES, CARD, *SIX]}
+    assert contents(submission) == wanted
     # 5 of the 11 dev rows are duplicates; the Pearson is of labels 0, 2.6, 5, 3.25 … and
     # predictions 2.5, 3.5, 4.5 …, by NumPy
     assert "classes 0:0 1:11 2:0 3:0 4:0, accuracy 0.182" in result.out
@@ -254,70 +256,49 @@ def test_a_good_part_2(part2, run):
     assert f"   11 predictions from 2.5 to 4.5, Pearson {expected:.3f}" in result.out
 
 
-FAULTS_2 = {
-    "missing CSV": (SIX[5], None),
-    "class out of range": (SIX[2], (FIRST, row(100, "2"))),
-    "extra id": (SIX[1], (row(200), row(200) + f"{'f' * 25},1\n")),
-    "nan similarity": (SIX[4], (row(100, "2.5"), row(100, "nan"))),
-    "missing PDF": (CARD, None),
-    "an imported file that does not parse": ("extensions/more.py", b"def f(:\n"),
-    "missing code": ("multitask_classifier.py", None),
-    "missing README": ("README.md", None),
-}
-
-
-@pytest.mark.parametrize("fault", FAULTS_2)
-def test_faults_of_part_2_are_listed(part2, run, message, fault):
-    spoil(part2, *FAULTS_2[fault])
-    assert_listed(run("--part", "2"), part2, 1, message)
-
-
-def test_any_finite_similarity_will_do(part2, run):
-    spoil(part2, SIX[4], (row(100, "2.5"), row(100, "-1e3")))
+def test_any_finite_similarity_will_do(submission, run):
+    spoil(submission, SIX[4], (row(100, "2.5"), row(100, "-1e3")))
     assert "from -1000 to 4.5" in succeeded(run("--part", "2")).out
 
 
-def test_the_card(part2, run, message, tmp_path_factory):
+def test_the_card(submission, run, message, tmp_path_factory):
     elsewhere = tmp_path_factory.mktemp("elsewhere") / "my-card.pdf"
     elsewhere.write_bytes(b"%PDF-1.7\n")
-    succeeded(run("--part", "2", "--ai_card", os.path.relpath(elsewhere, part2)))
-    names = contents(part2)
+    succeeded(run("--part", "2", "--ai_card", os.path.relpath(elsewhere, submission)))
+    names = contents(submission)
     assert "my-card.pdf" in names  # and not ../elsewhere/my-card.pdf
     assert CARD not in names
-    (part2 / DEFAULT).unlink()
-    (part2 / CARD).write_bytes(b"PK a text document")
+    (submission / DEFAULT).unlink()
+    (submission / CARD).write_bytes(b"PK a text document")
     for card in (CARD, "nowhere.pdf"):
-        assert_listed(run("--part", "2", "--ai_card", card), part2, 1, message)
+        assert_listed(run("--part", "2", "--ai_card", card), submission, 1, message)
     assert run("--ai_card", CARD).code == 2
 
 
 @pytest.mark.parametrize(("first", "second"), [("1", "2"), ("2", "1")])
-def test_neither_part_overwrites_the_others_zip(part2, run, tiny_data, first, second):
-    for name in SST:
-        write_for(part2 / name, tiny_data)
+def test_neither_part_overwrites_the_others_zip(submission, run, first, second):
     succeeded(run("--part", first, "--name", "1234_us"))
     kept = f"1234_us_{DEFAULT}"
-    before = (part2 / kept).read_bytes()
+    before = (submission / kept).read_bytes()
     named = f"1234_us_part{second}_{DEFAULT}"
     for _ in range(2):
         succeeded(run("--part", second, "--name", "1234_us"))
-        assert (part2 / kept).read_bytes() == before
-        assert zips(part2) == sorted([kept, named])
+        assert (submission / kept).read_bytes() == before
+        assert zips(submission) == sorted([kept, named])
     assert intake.student_id(named) == intake.student_id(kept) == "1234_us"
 
 
-def test_the_report_is_the_groups_own(part2, run, message):
+def test_the_report_is_the_groups_own(submission, run, message):
     for text in (
         handout.build(ROOT, "2").files["README.md"],
         (ROOT / "README.template.md").read_bytes(),
     ):
-        (part2 / "README.md").write_bytes(text)
-        assert_listed(run("--part", "2"), part2, 1, message)
+        (submission / "README.md").write_bytes(text)
+        assert_listed(run("--part", "2"), submission, 1, message)
 
 
 def test_a_module_of_ones_own_goes_along_in_part_1(submission, run):
     (submission / "bert.py").write_text("import tricks.heads\nfrom utils import x\n")
-    (submission / "tricks").mkdir()
     (submission / "tricks/heads.py").write_text("import helper\n")
     for name in ("helper.py", "utils.py", "unused.py"):
         (submission / name).write_text("x = 1\n")

@@ -68,16 +68,16 @@ def runs(tmp_path_factory, line) -> dict[int, tuple[Path, str]]:
     folders = {count: tmp_path_factory.mktemp(f"{count}-processes") for count in (1, 2, 3)}
     two = start(folders[2], 2, line)
     assert run_forked(classifier.main, folders[1], line) == 0
-    codes, said = run_together(classifier.main, folders[3], line, count=3)
-    assert codes == [0, 0, 0], said
+    codes, log = run_together(classifier.main, folders[3], line, count=3)
+    assert codes == [0, 0, 0], log
     code, out, err = finish(two)
     assert code == 0, err
     assert "terminate called" not in err
-    return {1: (folders[1], ""), 2: (folders[2], out), 3: (folders[3], said)}
+    return {1: (folders[1], ""), 2: (folders[2], out), 3: (folders[3], log)}
 
 
-def curve(folder: Path) -> list[dict]:
-    return json.loads((folder / "predictions/finetune-sst-metrics.json").read_text())["epochs"]
+def curve(folder: Path, name: str = "finetune-sst") -> list[dict]:
+    return json.loads((folder / f"predictions/{name}-metrics.json").read_text())["epochs"]
 
 
 @pytest.mark.parametrize("count", [2, 3])
@@ -117,15 +117,10 @@ def test_several_tasks_have_the_loss_curve_of_one(tmp_path, model_without_dropou
     main = load_script("extensions/multitask.py").main if more else multitask_classifier.main
     assert run_forked(main, tmp_path / "1", line) == 0
     run_as_two(main, tmp_path / "2", line)
-    curves = {
-        count: json.loads((tmp_path / f"{count}/predictions/multitask-metrics.json").read_text())[
-            "epochs"
-        ]
-        for count in (1, 2)
-    }
-    assert len(curves[1]) == 2
-    assert abs(curves[1][0]["loss"] - curves[1][1]["loss"]) > 1e-3
-    for mine, theirs in zip(curves[1], curves[2], strict=True):
+    alone, together = (curve(tmp_path / count, "multitask") for count in ("1", "2"))
+    assert len(alone) == 2
+    assert abs(alone[0]["loss"] - alone[1]["loss"]) > 1e-3
+    for mine, theirs in zip(alone, together, strict=True):
         assert theirs.keys() == mine.keys() >= {"sst_loss", "para_loss", "sts_loss", "overall"}
         for name, value in mine.items():
             # a correlation of scores that hardly differ yet turns on their last digits
@@ -145,7 +140,7 @@ def pieces() -> None:
     if number == 1:
         model["b"].sum().backward()
     processes.all_reduce_gradients(model)
-    found = {
+    heard = {
         "start": model["a"].tolist(),
         "draw": draw,
         "grads": [None if p.grad is None else p.grad.tolist() for p in model.values()],
@@ -158,18 +153,18 @@ def pieces() -> None:
             stop.asked = number == 1
             stop.leave_if_asked(ResumePoint("x", {}))
     except errors.InputError as error:
-        found["stopped"] = str(error)
-    Path(f"found-{number}.json").write_text(json.dumps(found))
+        heard["stopped"] = str(error)
+    Path(f"heard-{number}.json").write_text(json.dumps(heard))
     processes.leave_processes()
 
 
 def test_the_pieces_between_two_processes(tmp_path):
     run_as_two(pieces, tmp_path, [])
-    found = [json.loads((tmp_path / f"found-{n}.json").read_text()) for n in (0, 1)]
+    heard = [json.loads((tmp_path / f"heard-{n}.json").read_text()) for n in (0, 1)]
     # Else two processes would drop the same units in their halves of every batch
-    assert found[0].pop("draw") != found[1].pop("draw")
-    assert found[0] == found[1]
-    assert found[0] == {
+    assert heard[0].pop("draw") != heard[1].pop("draw")
+    assert heard[0] == heard[1]
+    assert heard[0] == {
         "start": [1.0, 1.0],
         "grads": [[3.0, 3.0], [1.0, 1.0], None],
         "gathered": [[0, "of 0"], [1, "of 1"]],
@@ -187,7 +182,7 @@ def test_all_take_the_model_that_the_first_one_finds(tmp_path, monkeypatch):
         name = processes.on_main_process(hub.default_model)
         Path(f"{processes.rank()}.txt").write_text(f"model {name}")
 
-    monkeypatch.setattr(hub, "_course_or_offline_model", lambda local_files_only: processes.rank())
+    monkeypatch.setattr(hub, "default_model", processes.rank)
     run_as_two(main, tmp_path, [])
     assert {path.read_text() for path in tmp_path.glob("?.txt")} == {"model 0"}
 
@@ -200,9 +195,9 @@ def test_a_refusal_of_the_first_is_that_of_all(tmp_path):
         processes.join_processes(use_gpu=False)
         processes.on_main_process(refuse)
 
-    codes, said = run_together(main, tmp_path, [])
+    codes, log = run_together(main, tmp_path, [])
     assert codes == [1, 1]
-    assert said.count("error: no weights") == 1
+    assert log.count("error: no weights") == 1
 
 
 def test_a_stopped_run_goes_on(tmp_path, line):
@@ -220,8 +215,8 @@ def test_a_stopped_run_goes_on(tmp_path, line):
     assert not (stopped / "predictions/finetune-sst-dev-out.csv").exists()
 
     assert run_forked(classifier.main, stopped, [*line, "--resume"]) == 1
-    said = (stopped / "log.txt").read_text()
-    assert "belongs to a run with processes=2, this one has 1" in said
+    log = (stopped / "log.txt").read_text()
+    assert "belongs to a run with processes=2, this one has 1" in log
 
     run_as_two(classifier.main, stopped, [*line, "--resume"])
     run_as_two(classifier.main, untouched, line)

@@ -32,6 +32,7 @@ from optimizer import AdamW
 from training.files import writing as files
 from training.loop.checkpoints import ResumePoint, load_checkpoint, save_checkpoint
 from training.loop.run import Run
+from training.reports import error_analysis
 
 pytestmark = needs_fork
 
@@ -62,7 +63,7 @@ def run(folder: Path, line: list[str], last_event=None, delay=0.0) -> int:
     """Run in a process of its own, which may end at an event; → its exit code."""
 
     def main() -> None:
-        classifier.describe = lambda *_: None
+        error_analysis.describe = lambda *_: None
         classifier.main()
 
     return run_forked(main, folder, line, last_event, delay, (".pt", ".resume", ".json"))
@@ -73,9 +74,7 @@ def untouched(line, tmp_path_factory):
     """What a run leaves that nobody interrupts."""
     folder = tmp_path_factory.mktemp("untouched")
     assert run(folder, line) == 0, (folder / "log.txt").read_text()
-    found = left_by(folder, *FILES)
-    assert len([key for key in found if str(key).endswith("-out.csv")]) == 4
-    return found
+    return left_by(folder, *FILES)
 
 
 def position(folder: Path) -> str:
@@ -137,7 +136,7 @@ def interruptible(run_script_here, monkeypatch, line):
     monkeypatch.setattr(ResumePoint.__init__, "__defaults__", (0.0,))
     monkeypatch.setattr(os, "fsync", lambda descriptor: None)
     draw_nothing(monkeypatch)
-    monkeypatch.setattr(classifier, "describe", lambda *_: None)
+    monkeypatch.setattr(error_analysis, "describe", lambda *_: None)
     return lambda *more: run_script_here(classifier, *line, *more)
 
 
@@ -157,50 +156,41 @@ def at_call(monkeypatch, owner, name: str, number: int, act) -> Counter:
     return ended
 
 
-@FINETUNE
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_ctrl_c_stops_after_the_step(interruptible, monkeypatch, untouched, tmp_path, number):
-    handler = signal.getsignal(number)
-    with monkeypatch.context() as patch:
-        steps = at_call(patch, Run, "before_update", 10, lambda: signal.raise_signal(number))
-        result = interruptible()
-    assert result.code == 1
-    assert steps["ended"] == 10
-    assert result.out.count("stopping after this step") == 1
-    assert result.err == "stopped; --resume goes on from sst-classifier.resume\n"
-    assert position(tmp_path) == "within an epoch"
-    assert signal.getsignal(number) is handler
-    assert interruptible("--resume").code == 0
-    assert left_by(tmp_path, *FILES) == untouched
+def stops(data_set: str) -> str:
+    return f"stopped; --resume goes on from {data_set}-classifier.resume\n"
+
+
+STEP, EVALUATION = (Run, "before_update"), (classifier, "model_eval")
+SST, CFIMDB = 7 * 3, 4 * 3  # steps in three epochs
 
 
 @FINETUNE
-def test_ctrl_c_while_evaluating(interruptible, monkeypatch, untouched, tmp_path):
-    """The epoch is finished, and nothing more is begun, not even the other data set."""
+@pytest.mark.parametrize(
+    ("place", "call", "signals", "message", "steps"),
+    [
+        (STEP, 10, [signal.SIGINT], stops("sst"), 10),
+        (STEP, 10, [signal.SIGTERM], stops("sst"), 10),
+        (STEP, 10, [signal.SIGINT] * 2, "\ninterrupted\n", 9),
+        # the epoch is finished, and nothing more is begun, not even the other data set
+        (EVALUATION, 3, [signal.SIGINT], stops("sst"), SST),
+        (STEP, SST + 5, [signal.SIGINT], stops("cfimdb"), SST + 5),
+    ],
+    ids=["Ctrl-C", "SIGTERM", "Ctrl-C twice", "while evaluating", "second data set"],
+)
+def test_a_signal_stops_after_the_step_and_the_run_goes_on(
+    interruptible, monkeypatch, untouched, tmp_path, place, call, signals, message, steps
+):
+    handler = signal.getsignal(signals[0])
     with monkeypatch.context() as patch:
-        at_call(patch, classifier, "model_eval", 3, lambda: signal.raise_signal(signal.SIGINT))
-        steps = at_call(patch, Run, "before_update", 0, None)
+        at_call(patch, *place, call, lambda: [signal.raise_signal(number) for number in signals])
+        ended = at_call(patch, *STEP, 0, None)
         result = interruptible()
-    assert result.code == 1
-    assert result.err == "stopped; --resume goes on from sst-classifier.resume\n"
-    assert steps["ended"] == 7 * 3
+    assert (result.code, result.err) == (1, message)
+    assert ended["ended"] == steps
+    assert signal.getsignal(signals[0]) is handler
+    rest = at_call(monkeypatch, *STEP, 0, None)
     assert interruptible("--resume").code == 0
-    assert left_by(tmp_path, *FILES) == untouched
-
-
-@FINETUNE
-def test_a_second_ctrl_c_stops_at_once(interruptible, monkeypatch, untouched, tmp_path):
-    def twice():
-        signal.raise_signal(signal.SIGINT)
-        signal.raise_signal(signal.SIGINT)
-
-    with monkeypatch.context() as patch:
-        steps = at_call(patch, Run, "before_update", 10, twice)
-        result = interruptible()
-    assert result.code == 1
-    assert steps["ended"] == 9
-    assert result.err == "\ninterrupted\n"
-    assert interruptible("--resume").code == 0
+    assert rest["ended"] == SST + CFIMDB - steps
     assert left_by(tmp_path, *FILES) == untouched
 
 
@@ -260,24 +250,24 @@ def test_other_settings(interruptible, stopped, message, flag):
 
 
 @FINETUNE
-def test_other_contents_of_the_training_file(interruptible, stopped, tiny_data, tmp_path):
-    data = shutil.copytree(tiny_data, tmp_path / "data")
-    rows = make_rows(25, 1, "01234", first_id=7)
-    write_table(data / "ids-sst-train.csv", "id sentence sentiment", rows)
-    result = interruptible("--resume", "--data_dir", data)
-    refused(result, stopped)
-    assert "a run with train=" in result.err
-
-
-@FINETUNE
-def test_the_same_contents_elsewhere(interruptible, stopped, tiny_data, tmp_path, untouched):
+@pytest.mark.parametrize("is_same", [True, False])
+def test_the_training_file_counts_by_its_contents(
+    interruptible, stopped, tiny_data, tmp_path, untouched, is_same
+):
     """What a killed write left is removed, too."""
     data = shutil.copytree(tiny_data, tmp_path / "data")
     for name in (".sst-classifier.resume.1.part", ".sst-classifier.pt.1.part"):
         (tmp_path / name).write_text("half")
-    assert interruptible("--resume", "--data_dir", data).code == 0
+    if not is_same:
+        rows = make_rows(25, 1, "01234", first_id=7)
+        write_table(data / "ids-sst-train.csv", "id sentence sentiment", rows)
+    result = interruptible("--resume", "--data_dir", data)
+    if is_same:
+        assert left_by(tmp_path, *FILES) == untouched
+    else:
+        refused(result, stopped)
+        assert "a run with train=" in result.err
     assert not list(tmp_path.glob(".*"))
-    assert left_by(tmp_path, *FILES) == untouched
 
 
 # ---------------------------------------------------------------------------------------------
@@ -317,23 +307,6 @@ def test_a_full_disk_keeps_the_last_good_file(interruptible, monkeypatch, untouc
     assert [path.read_bytes()] == full
     assert not list(tmp_path.glob(".*"))
     assert interruptible("--resume").code == 0
-    assert left_by(tmp_path, *FILES) == untouched
-
-
-# ---------------------------------------------------------------------------------------------
-# Two data sets, nothing to resume
-
-
-@FINETUNE
-def test_a_finished_data_set_is_not_trained_again(interruptible, monkeypatch, untouched, tmp_path):
-    with monkeypatch.context() as patch:
-        stop = 3 * 7 + 5  # in the second data set
-        at_call(patch, Run, "before_update", stop, lambda: signal.raise_signal(signal.SIGINT))
-        result = interruptible()
-    assert result.err == "stopped; --resume goes on from cfimdb-classifier.resume\n"
-    steps = at_call(monkeypatch, Run, "before_update", 0, None)
-    assert interruptible("--resume").code == 0
-    assert steps["ended"] == 3 * 4 - 5
     assert left_by(tmp_path, *FILES) == untouched
 
 

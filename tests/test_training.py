@@ -24,14 +24,10 @@ from bert import BertModel
 from datasets import SentenceClassificationDataset
 from optimizer import AdamW
 from training.loop import devices
-from training.loop.batches import (
-    LengthBatches,
-    RoundRobin,
-    TrainingLoader,
-)
+from training.loop.batches import LengthBatches, TrainingLoader
 from training.loop.checkpoints import ResumePoint, load_checkpoint
-from training.loop.encoder_outputs import cache_encoder_outputs
 from training.loop.progress import Progress
+from training.loop.round_robin import RoundRobin
 from training.loop.run import Run, linear_factor
 from utils import seed_everything
 
@@ -49,33 +45,28 @@ def some_lengths(count: int) -> list[int]:
 def test_every_row_exactly_once_an_epoch_and_it_goes_on(count, batch_size, epoch, seed, data):
     batches = LengthBatches(some_lengths(count), batch_size, seed)
     batches.set_epoch(epoch)
-    found = list(batches)
-    assert sorted(row for batch in found for row in batch) == list(range(count))
-    assert len(found) == len(batches) == math.ceil(count / batch_size)
-    assert sum(len(batch) != batch_size for batch in found) <= 1
-    skip = data.draw(st.integers(0, len(found)))
+    whole = list(batches)
+    assert sorted(row for batch in whole for row in batch) == list(range(count))
+    assert len(whole) == len(batches) == math.ceil(count / batch_size)
+    assert sum(len(batch) != batch_size for batch in whole) <= 1
+    skip = data.draw(st.integers(0, len(whole)))
     batches.set_epoch(epoch, skip=skip)
-    assert list(batches) == found[skip:]
+    assert list(batches) == whole[skip:]
     batches.set_epoch(epoch)
-    assert list(batches) == found
+    assert list(batches) == whole
 
 
 def test_order_is_new_each_epoch_and_follows_its_seed_alone():
-    def orders(seed, epochs=(1, 2, 3)):
+    def order(seed: int, epoch: int) -> str:
         batches = LengthBatches(some_lengths(300), 8, seed)
-        found = []
-        for epoch in epochs:
-            batches.set_epoch(epoch)
-            found.append(str(list(batches)))
-        return found
+        batches.set_epoch(epoch)
+        return str(list(batches))
 
-    first = orders(seed=1)
-    assert len(set(first)) == 3
-    torch.manual_seed(5)  # the run's random numbers are another matter
-    before = torch.get_rng_state()
-    assert orders(seed=1, epochs=(3, 2)) == [first[2], first[1]]  # no memory of earlier epochs
+    before = torch.get_rng_state()  # the run's random numbers are another matter
+    orders = {(seed, epoch): order(seed, epoch) for seed in (1, 2) for epoch in (1, 2, 3)}
+    assert len(set(orders.values())) == 6
+    assert order(1, 2) == orders[1, 2]
     assert torch.equal(torch.get_rng_state(), before)
-    assert not set(orders(seed=2)) & set(first)
 
 
 def test_little_padding_in_batches_that_do_not_come_sorted():
@@ -195,42 +186,6 @@ def test_the_factor_is_that_of_transformers(steps, warmup):
         assert linear_factor(step, steps, warmup, decay=False) == constant
 
 
-class TenBatches:
-    pieces_per_batch = 12.0
-
-    def __len__(self) -> int:
-        return 10
-
-
-def before_step(clip: float | None) -> nn.Module:
-    """A model with the gradients that a run leaves before its update."""
-    torch.manual_seed(0)
-    model = nn.Linear(3, 2)
-    flags = {"clip": clip, "warmup": 0.0, "decay": False, "accumulate": 1, "precision": "fp32"}
-    flags |= {"epochs": 1, "patience": None, "resume": False, "tensorboard": None}
-    run = Run(
-        SimpleNamespace(**flags),
-        model,
-        AdamW(model.parameters()),
-        TenBatches(),
-        point=ResumePoint("x.resume", {}),
-        checkpoint="x.pt",
-        steps_file="x-steps.csv",
-    )
-    model(torch.full((4, 3), 9.0)).square().sum().backward()
-    run.before_update()
-    return model
-
-
-@pytest.mark.parametrize("clip", [0.7, 1e6])
-def test_clipping_is_that_of_torch(clip):
-    """Small gradients are left alone."""
-    plain, clipped = before_step(None), before_step(clip)
-    nn.utils.clip_grad_norm_(plain.parameters(), clip)
-    for ours, theirs in zip(clipped.parameters(), plain.parameters(), strict=True):
-        assert torch.equal(ours.grad, theirs.grad)
-
-
 # ---------------------------------------------------------------------------------------------
 # The options in a training run
 
@@ -255,8 +210,8 @@ def trained(args, **more) -> dict[str, torch.Tensor]:
     return load_checkpoint(args.filepath)["model"]
 
 
-def test_curves_for_tensorboard(flags, monkeypatch):
-    """By a stand-in for the package; a resumed run forgets the steps after its resume point."""
+def test_every_step_is_logged_for_tensorboard_too(flags, monkeypatch):
+    """By a stand-in for the package."""
     points, begun = [], []
 
     class Writer:
@@ -271,12 +226,28 @@ def test_curves_for_tensorboard(flags, monkeypatch):
 
     stand_in = SimpleNamespace(SummaryWriter=Writer)
     monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", stand_in)
-    trained(flags, tensorboard="board", epochs=2)
+    options = {"warmup": 0.5, "decay": True, "accumulate": 2, "lr": 0.01}
+    trained(flags, tensorboard="board", epochs=2, **options)
     assert begun == [(os.path.join("board", "x"), 1), "closed"]
-    losses = [f"{step},{value:.3g}" for name, step, value in points if name == "loss"]
-    assert losses == [f"{step},{float(loss):.3g}" for step, _, loss, _ in steps_in("x-steps.csv")]
+    steps = steps_in("x-steps.csv")
+    assert [(int(step), int(epoch)) for step, epoch, _, _ in steps] == [
+        (number, 1 + (number > 4)) for number in range(1, 9)
+    ]
+    rates = [0.01 * linear_factor(step, 8, 0.5, True) for step in range(8)]
+    assert [float(rate) for *_, rate in steps] == pytest.approx(rates)
+    means = [float(loss) for _, _, loss, _ in steps]
+    assert min(means[:4]) <= last_epochs()[0]["loss"] <= max(means[:4])
+    for name, values in (("loss", means), ("lr", rates)):
+        curve = [(step, value) for point, step, value in points if point == name]
+        assert curve == [(i, pytest.approx(value, 1e-5)) for i, value in enumerate(values, 1)]
     scores = [(step, value) for name, step, value in points if name == "epoch/dev_acc"]
-    assert scores == [(len(losses) // 2 * row["epoch"], row["dev_acc"]) for row in last_epochs()]
+    assert scores == [(4 * row["epoch"], row["dev_acc"]) for row in last_epochs()]
+
+
+def steps_in(path) -> list[list[str]]:
+    header, *lines = Path(path).read_text().splitlines()
+    assert header == "step,epoch,loss,lr"
+    return [line.split(",") for line in lines]
 
 
 def last_epochs() -> list[dict]:
@@ -289,23 +260,25 @@ def without_dropout(monkeypatch, args) -> None:
     args.hidden_dropout_prob = 0.0
 
 
-def test_parts_have_the_gradients_of_a_batch(flags, monkeypatch):
+def test_parts_have_the_gradients_of_a_batch_which_may_be_clipped(flags, monkeypatch):
     """Each step's, over 25 rows in batches of 8: the last part and the last batch are smaller."""
     without_dropout(monkeypatch, flags)
-    gradients, losses = [], []
+    steps, losses = [], []
 
     def keep(self, closure=None):  # and no update, so that all steps are taken at the same place
-        gradients[-1] += [p.grad.clone() for p in self.param_groups[0]["params"]]
+        steps[-1].append(torch.cat([p.grad.flatten() for p in self.param_groups[0]["params"]]))
 
     monkeypatch.setattr(AdamW, "step", keep)
-    for accumulate in (1, 3):
-        gradients.append([])
-        trained(flags, accumulate=accumulate)
+    for options in ({"accumulate": 1}, {"accumulate": 3}, {"clip": 0.01}, {"clip": 1e6}):
+        steps.append([])
+        trained(flags, **options)
         losses.append(last_epochs()[0]["loss"])
-    assert losses[0] == pytest.approx(losses[1], abs=1e-6)
-    assert max(tensor.abs().max() for tensor in gradients[0]) > 0.01
-    for whole, summed in zip(*gradients, strict=True):
-        torch.testing.assert_close(whole, summed, rtol=0, atol=1e-6)
+    assert losses == pytest.approx([losses[0]] * 4, abs=1e-6)
+    for whole, summed, clipped, unclipped in zip(*steps, strict=True):
+        assert whole.abs().max() > 0.01
+        torch.testing.assert_close(summed, whole, rtol=0, atol=1e-6)
+        torch.testing.assert_close(clipped, whole * 0.01 / whole.norm(), rtol=1e-3, atol=1e-6)
+        assert torch.equal(unclipped, whole)
 
 
 @pytest.mark.parametrize(("patience", "last"), [(None, 7), (1, 3), (2, 6), (3, 7)])
@@ -331,25 +304,6 @@ def count_encoding(monkeypatch) -> list[int]:
 
     monkeypatch.setattr(BertModel, "encode", counted)
     return rows
-
-
-def test_a_text_that_was_not_cached_is_encoded(flags, monkeypatch):
-    """A batch with one is encoded as a whole; whatever the padding, the cached ones are not."""
-    flags.option = "pretrain"
-    data = classifier.read_data(flags, ("train", "dev"))
-    model, _ = classifier.new_model(flags, data.num_labels)
-    texts = [data.train[0], ("not yet seen", 0, "x")]
-    batches = [data.train.collate_fn(rows) for rows in (texts[:1], texts)]
-    keys, names = ("token_ids", "attention_mask"), list(model.state_dict())
-    inputs = [tuple(F.pad(batch[key], (0, 5)) for key in keys) for batch in batches]
-    with torch.no_grad():
-        expected = [model.eval()(*tensors) for tensors in inputs]
-    cache_encoder_outputs(model, [model.forward], (data.train, data.dev), 3, CPU)
-    rows = count_encoding(monkeypatch)
-    for tensors, logits in zip(inputs, expected, strict=True):
-        torch.testing.assert_close(model(*tensors), logits, rtol=0, atol=1e-6)
-    assert rows == [2]
-    assert list(model.state_dict()) == names
 
 
 def mean_of_tokens(self, input_ids, attention_mask):
@@ -416,11 +370,11 @@ def test_compile_changes_neither_names_nor_results(flags, monkeypatch):
         return compile_module(self, backend="eager")
 
     monkeypatch.setattr(nn.Module, "compile", compile_eagerly)
-    found = trained(flags, compile=True)
+    tensors = trained(flags, compile=True)
     assert len(compiled) == 1
-    assert list(found) == list(plain)
+    assert list(tensors) == list(plain)
     for name, tensor in plain.items():
-        torch.testing.assert_close(found[name], tensor, rtol=0, atol=1e-5)
+        torch.testing.assert_close(tensors[name], tensor, rtol=0, atol=1e-5)
 
 
 # ---------------------------------------------------------------------------------------------
@@ -431,28 +385,19 @@ def batch_of(pieces: int) -> dict:
     return {"attention_mask": torch.ones(1, pieces)}
 
 
-def told_by(capsys) -> list[str]:
-    return capsys.readouterr().out.splitlines()
-
-
-@pytest.fixture
-def clock(monkeypatch) -> SimpleNamespace:
-    """A clock that tests move forward; and every step is timed, the first one, too."""
+def test_estimate_counts_word_pieces(monkeypatch, capsys):
+    """40 of 200 pieces took 6 s: 30 s in all, though half of the epoch's batches are done."""
     clock = SimpleNamespace(now=100.0)
     monkeypatch.setattr("training.loop.progress.time.monotonic", lambda: clock.now)
     monkeypatch.setattr(Progress, "UNTIMED_STEPS", 0)
-    return clock
-
-
-def test_estimate_counts_word_pieces(clock, capsys):
-    """40 of 200 pieces took 6 s: 30 s in all, though half of the epoch's batches are done."""
-    progress = Progress(total=200, evaluations=2)
+    progress = Progress(total=200)
     for epoch in (1, 2):
         for pieces in progress.bar([batch_of(40), batch_of(60)], f"epoch {epoch}", 0, 2):
             clock.now += 0.15 * int(pieces["attention_mask"].sum())
-    assert progress.done == 200
+    assert progress.pieces == 200
     assert progress.seconds() == 30.0
-    assert told_by(capsys) == ["estimate: training takes about 30 s in all, 24 s are left"]
+    line = "estimate: training takes about 30 s in all, 24 s are left\n"
+    assert capsys.readouterr().out == line
 
 
 # ---------------------------------------------------------------------------------------------
@@ -482,15 +427,9 @@ class Reads(TorchDispatchMode):
         return function(*inputs, **(options or {}))
 
 
-@pytest.mark.parametrize("script", [classifier, multitask_classifier])
-def test_no_step_reads_from_the_device_but_every_tenth(
-    script, tiny_model_folder, tiny_data, tmp_path, monkeypatch
-):
+def test_no_step_reads_from_the_device_but_every_tenth(flags, monkeypatch):
     """In what the script does with a batch, from the forward pass to the end of the step."""
-    monkeypatch.chdir(tmp_path)
-    draw_nothing(monkeypatch)
-    batches = Run.batches
-    reads = Reads(monkeypatch)
+    batches, reads = Run.batches, Reads(monkeypatch)
 
     def watched(run):
         for batch in batches(run):
@@ -500,15 +439,7 @@ def test_no_step_reads_from_the_device_but_every_tenth(
             reads.step = 0
 
     monkeypatch.setattr(Run, "batches", watched)
-    line = f"--model {tiny_model_folder} --data_dir {tiny_data} --option finetune --epochs 1 "
-    if script is classifier:
-        (args,) = classifier.plan(
-            classifier.get_args([*line.split(), *"--only sst --batch_size 2".split()])
-        )
-        classifier.train(args)
-    else:
-        args = multitask_classifier.get_args([*line.split(), "--steps_per_epoch", "13"])
-        multitask_classifier.train_multitask(args)
+    trained(flags, batch_size=2)
     assert [(step, name) for step, name in reads.noted if step] == [(10, "tolist")]
 
 
@@ -529,7 +460,7 @@ def test_a_loss_that_is_not_finite_stops_and_nothing_of_it_is_saved(flags, monke
 
     monkeypatch.setattr(F, "cross_entropy", spoiled)
     monkeypatch.setattr(Run, "end_epoch", keep)
-    with one_line_error("loss is nan in epoch 2, batch 3", "lower --lr", flags.filepath):
+    with one_line_error("loss is nan in epoch 2, batch 3", "lower --lr"):
         trained(flags, epochs=3, batch_size=2)
     assert len(steps) <= 16 + (10 if seconds else 0)
     assert [Path(flags.filepath).read_bytes()] == kept  # epoch 1 is the last that ended
@@ -542,34 +473,11 @@ def test_a_loss_that_is_not_finite_stops_and_nothing_of_it_is_saved(flags, monke
 
 
 # ---------------------------------------------------------------------------------------------
-# steps.csv, the table
-
-
-def steps_in(path) -> list[list[str]]:
-    header, *lines = Path(path).read_text().splitlines()
-    assert header == "step,epoch,loss,lr"
-    return [line.split(",") for line in lines]
-
-
-def test_every_step_is_logged(flags):
-    trained(flags, epochs=2, warmup=0.5, decay=True, accumulate=2, lr=0.01)
-    found = steps_in("x-steps.csv")
-    assert [(int(step), int(epoch)) for step, epoch, _, _ in found] == [
-        (number, 1 + (number > 4)) for number in range(1, 9)
-    ]
-    rates = [0.01 * linear_factor(step, 8, 0.5, True) for step in range(8)]
-    assert [float(lr) for *_, lr in found] == pytest.approx(rates)
-    means = [float(loss) for _, _, loss, _ in found]
-    assert min(means[:4]) <= last_epochs()[0]["loss"] <= max(means[:4])
-
-
-# ---------------------------------------------------------------------------------------------
 # Threads
 
 
-@pytest.mark.parametrize("script", ["classifier", "multitask_classifier"])
-def test_how_long_threads_spin_is_set_before_torch(script):
-    """Where torch is imported the variable stands, whatever script it is."""
+def test_how_long_threads_spin_is_set_before_torch():
+    """Where torch is imported the variable stands."""
     program = (
         "import os, sys\n"
         "class Watch:\n"
@@ -577,7 +485,7 @@ def test_how_long_threads_spin_is_set_before_torch(script):
         "        if name == 'torch':\n"
         "            sys.exit(os.environ['GOMP_SPINCOUNT'] != '100000')\n"
         "sys.meta_path.insert(0, Watch())\n"
-        f"import {script}\n"
+        "import classifier\n"
     )
     clean = {k: v for k, v in os.environ.items() if k not in ("GOMP_SPINCOUNT", "OMP_WAIT_POLICY")}
     subprocess.run([sys.executable, "-c", program], cwd=ROOT, env=clean, check=True)

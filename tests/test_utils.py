@@ -9,9 +9,9 @@ import pickle
 import random
 import resource
 import shutil
-import threading
 import types
 from pathlib import Path
+from unittest.mock import Mock
 
 import huggingface_hub
 import numpy as np
@@ -32,11 +32,13 @@ from torch import nn
 import utils
 from bert import BertModel
 from training.cli import scripts
+from training.files import download
 from training.files import hub as lookup
 from training.files import writing as files
+from training.files.course_files import WEIGHT_FILES
 from training.files.errors import InputError
 from training.files.hub import find_model
-from training.loop import checkpoints, devices
+from training.loop import checkpoints
 
 COURSE = "bert-base-uncased"
 
@@ -54,12 +56,11 @@ def python(code: str, **environment: str) -> types.SimpleNamespace:
 def _forget_found_models(monkeypatch):
     """Each test looks for itself, redirected by nothing; afterwards nothing false is remembered."""
     monkeypatch.delenv("MINBERT_MODEL", raising=False)
-    caches = (lookup._locate, lookup._course_or_offline_model)
-    for cache in caches:
-        cache.cache_clear()
+    lookup._locate.cache_clear()
+    download.course_or_offline_model.cache_clear()
     yield
-    for cache in caches:
-        cache.cache_clear()
+    lookup._locate.cache_clear()
+    download.course_or_offline_model.cache_clear()
 
 
 class Hub:
@@ -110,7 +111,7 @@ def offline_package(monkeypatch, tmp_path, tiny_model_folder):
     shutil.copytree(tiny_model_folder, folder)
     fake = types.SimpleNamespace(locate_file=lambda path: tmp_path / "site" / path)
     monkeypatch.setattr(importlib.metadata, "distribution", lambda name: fake)
-    monkeypatch.setattr(lookup, "OFFLINE_SHA256", files.sha256_of(folder / "model.safetensors"))
+    monkeypatch.setattr(download, "OFFLINE_SHA256", files.sha256_of(folder / "model.safetensors"))
     return folder
 
 
@@ -148,14 +149,6 @@ def test_the_own_model_is_found_beside_a_folder_of_texts(hub, tmp_path, monkeypa
     assert not hub.asked
 
 
-def test_the_cache_comes_before_the_hub(hub, capsys):
-    hub.cached = {COURSE}
-    assert find_model(COURSE) == hub.folder
-    assert find_model(None) == hub.folder
-    assert capsys.readouterr().out == f"model: {COURSE} from this machine's cache\n"
-    assert not hub.asked
-
-
 @pytest.mark.parametrize("name", [COURSE, None])
 def test_the_hub_is_asked_last_and_downloads_what_is_needed(hub, offline_package, capsys, name):
     hub.trouble, hub.knows = None, {COURSE}
@@ -170,7 +163,7 @@ def test_the_hub_is_asked_last_and_downloads_what_is_needed(hub, offline_package
     [
         ("bert-bace-uncased", {}),
         (COURSE, {"config.json": OSError("connection reset\nRequest ID: 1\nmore")}),
-        ("someone/empty", dict.fromkeys(lookup.WEIGHT_FILES, EntryNotFoundError("404"))),
+        ("someone/empty", dict.fromkeys(WEIGHT_FILES, EntryNotFoundError("404"))),
     ],
     ids=["unknown", "reset", "no weights"],
 )
@@ -179,28 +172,27 @@ def test_what_the_hub_cannot_give_is_refused(hub, refused, name, broken):
     refused(name)
 
 
-def test_the_default_falls_back_to_the_offline_model(hub, offline_package, capsys):
-    assert find_model(None) == find_model(None) == offline_package
+@pytest.mark.parametrize("local_files_only", [False, True])
+def test_the_default_falls_back_to_the_offline_model(
+    hub, offline_package, refused, capsys, local_files_only
+):
+    """An explicit name never does; with local_files_only nobody is asked."""
+    if local_files_only:
+        hub.trouble, hub.knows = None, {COURSE}
+    for _ in range(2):
+        assert find_model(None, local_files_only) == offline_package
     out = capsys.readouterr().out
     assert out.count("\n") == 2
     assert out.count("All numbers will differ") == 1
-    assert "no hub answers" in out
-    assert len(hub.asked) == 1
-
-
-def test_an_explicit_name_never_falls_back(hub, refused, offline_package):
-    refused(COURSE)
-    with pytest.raises(InputError, match="no hub answers"):
-        BertModel.from_pretrained("google/bert_uncased_L-2_H-128_A-2")
+    assert len(hub.asked) == (not local_files_only)
+    refused(COURSE, local_files_only=local_files_only)
     assert find_model("all-MiniLM-L6-v2") == offline_package  # but it can be named
-
-
-def test_local_files_only_asks_nobody(hub, refused, offline_package):
-    hub.trouble, hub.knows = None, {COURSE}
-    refused(COURSE, local_files_only=True)
-    assert find_model(None, local_files_only=True) == offline_package
-    assert not hub.asked
-    assert not hub.downloaded
+    hub.cached, asked = {COURSE}, len(hub.asked)
+    lookup._locate.cache_clear()
+    download.course_or_offline_model.cache_clear()
+    for name in (COURSE, None):
+        assert find_model(name) == hub.folder  # the cache comes before the hub
+    assert len(hub.asked) == asked
 
 
 def test_the_variable_redirects_the_default_and_the_course_model(
@@ -232,17 +224,14 @@ def test_wrong_paths_and_names(hub, refused, tmp_path):
     assert not hub.asked
 
 
-def test_no_offline_package(hub, refused, monkeypatch):
-    def missing(name):
-        raise importlib.metadata.PackageNotFoundError(name)
-
-    monkeypatch.setattr(importlib.metadata, "distribution", missing)
-    refused(None)
-
-
-def test_an_offline_package_with_other_weights_is_refused(hub, refused, offline_package):
-    weights = offline_package / "model.safetensors"
-    weights.write_bytes(weights.read_bytes()[:-1] + b"\x01")
+@pytest.mark.parametrize("package", ["missing", "other weights"])
+def test_an_offline_package_that_is_not_right(hub, refused, offline_package, monkeypatch, package):
+    if package == "missing":
+        error = importlib.metadata.PackageNotFoundError()
+        monkeypatch.setattr(importlib.metadata, "distribution", Mock(side_effect=error))
+    else:
+        weights = offline_package / "model.safetensors"
+        weights.write_bytes(weights.read_bytes()[:-1] + b"\x01")
     for name in (None, "all-MiniLM-L6-v2"):
         refused(name)
 
@@ -259,16 +248,6 @@ def test_a_real_cache_is_read(tmp_path, tiny_model_folder, monkeypatch):
     lookup._locate.cache_clear()
     with one_line_error("google/bert_tiny"):
         find_model("google/bert_tiny")
-
-
-def test_the_probe_has_one_limit_for_everything(hub, monkeypatch):
-    release = threading.Event()
-    monkeypatch.setattr(lookup, "HUB_PROBE_SECONDS", 0.05)
-    monkeypatch.setattr(
-        huggingface_hub, "get_hf_file_metadata", lambda url, timeout: release.wait(3)
-    )
-    assert lookup._hub_trouble(COURSE, local_files_only=False) == "no hub answers"
-    release.set()
 
 
 # ---------------------------------------------------------------------------------------------
@@ -428,19 +407,6 @@ def test_seed_everything_repeats_all_three_generators():
     assert draw() == draw() == draw(11711)
     assert all(a != b for a, b in zip(draw(1), draw(2), strict=True))
     assert torch.are_deterministic_algorithms_enabled()
-
-
-def test_pick_device(monkeypatch):
-    monkeypatch.setattr(torch.backends.mps, "is_available", lambda: False)
-    for has_cuda in (False, True):
-        monkeypatch.setattr(torch.cuda, "is_available", lambda has_cuda=has_cuda: has_cuda)
-        assert devices.pick_device(True).type == ("cuda" if has_cuda else "cpu")
-        assert devices.pick_device(False).type == "cpu"
-
-
-def test_get_parameter_dtype():
-    assert utils.get_parameter_dtype(nn.Linear(2, 2).double()) == torch.float64
-    assert utils.get_parameter_dtype(nn.Tanh()) == torch.float32
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])

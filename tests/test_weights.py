@@ -10,7 +10,7 @@ from safetensors.torch import load_file, save_file
 from support import Malicious, assert_same_tensors, one_line_error, stir, tiny_config
 from torch import nn
 
-from base_bert import BertPreTrainedModel, read_weights
+from base_bert import read_weights
 from bert import BertModel
 
 SAFETENSORS, BIN = "model.safetensors", "pytorch_model.bin"
@@ -253,24 +253,3 @@ def test_a_subclass_s_keywords_go_to_its_init(tmp_path, model):
     assert loaded.config.option == "finetune"
     assert not hasattr(loaded.config, "labels")
     assert torch.equal(loaded.word_embedding.weight, model.word_embedding.weight)
-
-
-class Holder(BertPreTrainedModel):
-    """Holds its encoder as .bert, like transformers' models with a head."""
-
-    def __init__(self, config, labels=2):
-        super().__init__(config)
-        self.bert = BertModel(config)
-        self.classifier = nn.Linear(config.hidden_size, labels)
-        self.init_weights()
-
-
-@pytest.mark.parametrize("prefix", ["", "bert."])
-def test_a_subclass_that_holds_its_encoder(tmp_path, model, prefix):
-    tensors = {prefix + name: tensor for name, tensor in model.to_hf_weights().items()}
-    loaded = Holder.from_pretrained(checkpoint(tmp_path / "in", model, tensors), labels=5)
-    assert_same_parameters(loaded.bert, model)
-    assert loaded.classifier.out_features == 5
-    assert not loaded.bert.training
-    loaded.save_pretrained(tmp_path / "out")
-    assert_same_parameters(BertModel.from_pretrained(tmp_path / "out"), model)

@@ -154,8 +154,7 @@ class Loop:
         torch.manual_seed(0)
         with (
             mock.patch.dict(os.environ, {"MINBERT_MODEL": str(self.bert)}),
-            mock.patch("training.reports.report.Report.draw_curves"),  # drawing takes longest
-            mock.patch("training.reports.report.Report.draw_page"),
+            mock.patch("training.reports.report.Report.draw_page"),  # drawing takes longest
             mock.patch.object(self.module, "plot_curves", create=True),
             only_this_model(self.bert),
             mock.patch.object(self.module, "args", arguments, create=True),

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from training.files.course_files import multitask_files
+from training.cli.task_flags import multitask_files
 from training.files.errors import InputError
 
 CODE = ("multitask_classifier.py", "README.md")

@@ -28,7 +28,7 @@ from sklearn.preprocessing import FunctionTransformer, StandardScaler
 from extensions.features.tags import SHAPES, WORD, is_negation, shape
 from training.cli.flags import OneLineParser
 from training.cli.scripts import run_script
-from training.files.course_files import multitask_files
+from training.cli.task_flags import multitask_files
 from training.files.tables import read_table
 
 SPLITS = ("train", "dev")

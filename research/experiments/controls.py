@@ -38,7 +38,7 @@ from research.experiments.results import Experiment
 from research.experiments.run import is_done
 from training.cli.flags import OneLineParser
 from training.cli.scripts import run_script
-from training.files.course_files import multitask_files
+from training.cli.task_flags import multitask_files
 from training.files.errors import InputError
 
 

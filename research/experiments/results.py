@@ -27,7 +27,7 @@ from filelock import FileLock
 
 from datasets import load_data, load_pairs
 from evaluation import COLUMNS
-from training.files.course_files import multitask_files
+from training.cli.task_flags import multitask_files
 from training.files.errors import InputError
 from training.files.predictions import read_predictions
 from training.files.writing import atomic_write, sha256_of

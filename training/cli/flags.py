@@ -14,11 +14,15 @@ from __future__ import annotations
 
 import argparse
 import sys
+import textwrap
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any, TypeVar
 
 from training.files.errors import InputError
+
+# Of what a run prints: as wide as a split screen or a phone, with names left whole
+WRAPPING = {"width": 60, "break_long_words": False, "break_on_hyphens": False}
 
 # ---------------------------------------------------------------------------------------------
 # The command line
@@ -170,6 +174,28 @@ class FineTuningFlags(TrainingFlags):
         help="pretrain: BERT stays as it is, only the head learns; finetune: all of it learns",
     )
     hidden_dropout_prob: float = flag(0.3, type=probability, help="before the head")
+
+
+def print_settings(args: Any, tasks: Sequence[str] = ()) -> None:
+    """What a run will do: its settings, and the files that it reads and writes.
+
+    Args:
+        args: a dataclass of flags.
+        tasks: whose files are told, where names of flags begin with a task's; none: all are.
+    """
+    told: dict[str, list[str]] = {"settings": [], "reads": [], "writes": []}
+    for setting in fields(args):
+        value, verb = getattr(args, setting.name), setting.metadata.get("path")
+        task, _, kind = setting.name.partition("_")
+        if verb:
+            if value and (not kind or kind == "out" or not tasks or task in tasks):
+                told[verb].append(str(value))
+        elif value is not None and (value or value != setting.default):
+            text = " ".join(map(str, value)) if isinstance(value, list) else str(value)
+            told["settings"].append(f"{setting.name} {text}")
+    print()
+    for name, items in told.items():
+        print(textwrap.fill(f"{name}: {', '.join(items)}", subsequent_indent="    ", **WRAPPING))
 
 
 def hint_at_rate(args: Any) -> None:

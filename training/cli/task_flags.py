@@ -16,7 +16,7 @@ from training.cli.flags import (
     flag,
     positive_int,
 )
-from training.files.course_files import COURSE_STEMS, find_course_files
+from training.files.course_files import COURSE_STEMS, SPLITS, data_folder
 from training.files.errors import InputError
 from training.files.writing import check_writable
 
@@ -110,14 +110,50 @@ def name_outputs(args: TaskFlags, tasks: Sequence[str]) -> None:
 
 
 def find_files(args: Flags, tasks: Sequence[str], stems: Mapping[str, str] = COURSE_STEMS) -> Flags:
-    """Name the outputs, and turn the names of data files into where these files are; → args.
+    """Name the outputs, and turn data/NAME, NAME a course file, into where that file is; → args.
 
     Args:
         stems: of the tasks' data files; see multitask_files.
     """
     name_outputs(args, tasks)
-    find_course_files(args, stems)
+    names = {
+        f"data/{stem}-{ending}.csv": f"{task}_{split}"
+        for task, stem in stems.items()
+        for split, ending in SPLITS.items()
+    }
+    paths = {flag: getattr(args, flag) for flag in names.values()}
+    if names.keys() & set(paths.values()):
+        files = multitask_files(args.data_dir, stems)
+        for flag, path in paths.items():
+            setattr(args, flag, files[names[path]] if path in names else path)
     return args
+
+
+def multitask_files(
+    data_dir: str | None = None, stems: Mapping[str, str] = COURSE_STEMS
+) -> dict[str, str]:
+    """The files of the tasks in ``stems`` by the names of their flags: sst_train, … sts_test.
+
+    Where quora-train.csv is missing but the small split of quora-dev.csv is there, that one is
+    used, with a loud line; para_test is '' where quora-test-student.csv is missing too.
+    """
+    folder = data_folder(data_dir)
+    files = {
+        f"{task}_{split}": str(folder / f"{stem}-{ending}.csv")
+        for task, stem in stems.items()
+        for split, ending in SPLITS.items()
+    }
+    small = {split: folder / f"quora-small-{split}.csv" for split in ("train", "dev")}
+    missing = "para" in stems and not Path(files["para_train"]).is_file()
+    if missing and all(file.is_file() for file in small.values()):
+        files |= {f"para_{split}": str(file) for split, file in small.items()}
+        print(
+            "*** quora-train.csv is not there: taking quora-small-train.csv and -dev.csv instead. "
+            "Numbers will differ from those on all of Quora. ***"
+        )
+        if not Path(files["para_test"]).is_file():
+            files["para_test"] = ""
+    return files
 
 
 def tasks_with_loss(names: Sequence[str], losses: Mapping[str, Callable]) -> list[str]:

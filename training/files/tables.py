@@ -39,17 +39,12 @@ def parse_table(path: Path) -> pd.DataFrame:
         raise InputError(
             f"no file {path}; python data/download.py fetches the course files"
         ) from None
-    except pd.errors.EmptyDataError:
-        raise InputError(f"{path} is empty; fetch it again") from None
-    except UnicodeDecodeError as error:
-        raise InputError(f"{path} is not UTF-8 ({error}); save it as UTF-8") from None
-    except pd.errors.ParserWarning:
-        raise InputError(
-            f"{path}, row 1 has more cells than the header; remove the extra tab"
-        ) from None
-    except (pd.errors.ParserError, OSError) as error:
+    except (ValueError, OSError, pd.errors.ParserWarning) as error:
         reason = str(error).strip().splitlines()[-1]
-        raise InputError(f"{path} cannot be read as a tab-separated file: {reason}") from None
+        raise InputError(
+            f"{path} cannot be read as a tab-separated table in UTF-8 ({reason}); fix it, or fetch "
+            "it again"
+        ) from None
     return table.fillna("")
 
 

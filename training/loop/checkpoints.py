@@ -182,30 +182,21 @@ class ResumePoint:
         start_over = "run without --resume to start over"
         try:
             saved = load_checkpoint(self.path)
-            theirs = saved["settings"]
-        except InputError as error:
-            raise InputError(f"{error}; {start_over}") from error
-        except (KeyError, TypeError):
-            raise InputError(f"{self.path} is not a file to resume from; {start_over}") from None
-        different = sorted(
-            key
-            for key in theirs.keys() | self.settings.keys()
-            if theirs.get(key) != self.settings.get(key)
-        )
-        if different:
-            key = different[0]
-            raise InputError(
-                f"{self.path} belongs to a run with {key}={theirs.get(key)!r}, this one has "
-                f"{self.settings.get(key)!r} (settings that differ: {', '.join(different)}); "
-                f"{start_over}, or with the old flags"
+            theirs, ours = saved["settings"], self.settings
+            different = sorted(
+                key for key in theirs.keys() | ours if theirs.get(key) != ours.get(key)
             )
-        try:
+            if different:
+                key, start_over = different[0], f"{start_over}, or with the old flags"
+                raise InputError(
+                    f"it belongs to a run with {key}={theirs.get(key)!r}, this one has "
+                    f"{ours.get(key)!r} (settings that differ: {', '.join(different)})"
+                )
             model.load_state_dict(saved["model"])
             optimizer.load_state_dict(saved["optimizer"])
-        except (RuntimeError, ValueError) as error:
-            raise InputError(
-                f"{self.path} does not fit this model ({first_line(error)}); {start_over}"
-            ) from error
+        except (RuntimeError, ValueError, KeyError, TypeError) as error:
+            reason = first_line(error)
+            raise InputError(f"cannot resume from {self.path}: {reason}; {start_over}") from error
         random_state = saved["random"][rank()]
         torch.set_rng_state(random_state["cpu"])
         if "cuda" in random_state and torch.cuda.is_available():

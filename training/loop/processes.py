@@ -15,7 +15,7 @@ from typing import Any
 
 import torch
 import torch.distributed as dist
-from torch import Tensor, nn
+from torch import nn
 
 from training.files.errors import InputError
 
@@ -111,8 +111,8 @@ def all_reduce_gradients(model: nn.Module) -> None:
     if world_size() == 1:
         return
     learning = [p for p in model.parameters() if p.requires_grad]
-    used = _all_reduce(torch.tensor([float(p.grad is not None) for p in learning]))
-    learning = [p for p, times in zip(learning, used.tolist(), strict=True) if times]
+    has_gradient = zip(*gather([p.grad is not None for p in learning]), strict=True)
+    learning = [p for p, flags in zip(learning, has_gradient, strict=True) if any(flags)]
     grads = [torch.zeros_like(p) if p.grad is None else p.grad for p in learning]
     together = torch.cat([grad.flatten() for grad in grads])  # one message, not hundreds
     dist.all_reduce(together)
@@ -130,20 +130,9 @@ def gather(value: Any) -> list[Any]:
 
 def any_process(flag: bool) -> bool:
     """Whether the flag is set in any process; all have to ask."""
-    return flag if world_size() == 1 else bool(_all_reduce(torch.tensor([float(flag)])).item())
+    return any(gather(flag))
 
 
 def broadcast_from_main(value: Any) -> Any:
     """A plain value as the first process has it, so that all decide alike."""
-    if world_size() == 1:
-        return value
-    box = [value]
-    dist.broadcast_object_list(box, src=0)
-    return box[0]
-
-
-def _all_reduce(numbers: Tensor) -> Tensor:
-    """The sum over all processes of a small tensor on the CPU."""
-    numbers = numbers.to("cuda" if dist.get_backend() == "nccl" else "cpu")
-    dist.all_reduce(numbers)
-    return numbers.cpu()
+    return gather(value)[0]

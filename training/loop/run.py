@@ -1,24 +1,6 @@
 """``Run``: where a training run is, and what happens around its steps. It never calls the model.
 
-The loop stays in the script that trains:
-
-    with Run(args, model, optimizer, loader, …) as run:
-        for _ in run.epochs():
-            for batch in run.batches():
-                for ids, mask, labels in run.micro_batches(batch):
-                    with run.autocast():
-                        logits = model(ids, mask)
-                    loss = F.cross_entropy(logits.float(), labels)
-                    (loss * len(labels) / len(batch["labels"])).backward()
-                    run.log(len(labels), loss=loss, train_acc=logits.argmax(-1) == labels)
-                run.before_update()
-                optimizer.step()
-                optimizer.zero_grad()
-                run.end_step()
-            …                                        # scores on dev data
-            if run.is_best(score):
-                …                                    # save the model
-            run.end_epoch(run.means() | scores)
+The loop stays in the script that trains: see ``train`` in classifier.py.
 """
 
 from __future__ import annotations
@@ -26,16 +8,15 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from training.files.errors import InputError
 from training.loop.batches import SINGLE, micro_batches
 from training.loop.checkpoints import ResumePoint, StopRequest, resume_path, run_settings
 from training.loop.devices import autocast_for, peak_memory
-from training.loop.means import RunningMeans
 from training.loop.processes import (
     all_reduce_gradients,
     any_process,
@@ -44,22 +25,12 @@ from training.loop.processes import (
     is_main_process,
 )
 from training.loop.progress import Progress
-from training.reports.report import Board, Report, StepLog
+from training.loop.record import Record
+
+if TYPE_CHECKING:
+    from training.reports.report import Report
 
 READ_EVERY = 10  # steps between two readings of losses from the device
-
-
-class Batches(Protocol):
-    """What a run draws its batches from: a TrainingLoader, or something like it."""
-
-    pieces_per_batch: float
-
-    def set_epoch(self, epoch: int, skip: int) -> None:
-        """Set the epoch whose batches come next, and how many of them to leave out."""
-
-    def __len__(self) -> int: ...
-
-    def __iter__(self) -> Iterator[dict]: ...
 
 
 @dataclass
@@ -84,11 +55,11 @@ class Run:
     Args:
         args: epochs, and the flags of training/cli/flags.py.
         model, optimizer: on their device; a resumed run puts its tensors into them.
-        loader: the batches of an epoch.
+        loader: the batches of an epoch: a TrainingLoader, or what has its ``set_epoch``, length,
+            iterator and ``pieces_per_batch``.
         report: where epochs are reported; None if the script does that itself.
-        checkpoint: where the best model is kept, if not in ``args.filepath``.
         steps_file: for every step's loss and learning rate, if not next to the report.
-        point: where an interrupted run is kept, if not next to the checkpoint.
+        point: where an interrupted run is kept, if not next to ``args.filepath``.
         steps: how long the run is, if not ``args.epochs`` whole epochs.
         stateful: what else belongs to the position: objects with state_dict and load_state_dict.
     """
@@ -98,19 +69,18 @@ class Run:
         args: Any,
         model: nn.Module,
         optimizer: Optimizer,
-        loader: Batches,
+        loader: Any,
         *,
         report: Report | None = None,
-        checkpoint: str | None = None,
-        steps_file: str | None = None,
+        steps_file: Path | None = None,
         point: ResumePoint | None = None,
         steps: int | None = None,
         stateful: Mapping[str, Any] | None = None,
     ):
         self.args, self.model, self.optimizer, self.loader = args, model, optimizer, loader
-        self.report, self.checkpoint = report, checkpoint or args.filepath
-        self.point = point or ResumePoint(resume_path(self.checkpoint), run_settings(args))
-        self.step_log = StepLog(steps_file or f"{report.prefix}steps.csv")
+        self.report = report
+        self.point = point or ResumePoint(resume_path(args.filepath), run_settings(args))
+        self.steps_file = steps_file or Path(f"{report.prefix}steps.csv")
         self.last_step, self.stateful = steps, stateful or {}
         self.total_steps = steps or args.epochs * len(loader)
         self.device = next(model.parameters()).device
@@ -125,12 +95,9 @@ class Run:
         here = self.position = Position(**saved) if saved else Position()
         for name, part in self.stateful.items() if saved else ():
             part.load_state_dict(here.stateful[name])
-        self.running = RunningMeans(here.means)
-        self.step_log.cut(here.step)
-        self.board = Board(self.args.tensorboard, self.step_log.run_name, here.step)
+        self.record = Record(self.steps_file, here.step, here.means, self.args.tensorboard)
         total = self.total_steps * self.loader.pieces_per_batch
-        evaluations = 0 if self.last_step else self.args.epochs - here.epoch + 1
-        self.progress = Progress(total, here.pieces, here.seconds, evaluations)
+        self.progress = Progress(total, here.pieces, here.seconds)
         if self.report:
             self.report.print_header()
             for row, seconds in zip(here.history, here.times, strict=True):
@@ -140,8 +107,9 @@ class Run:
 
     def __exit__(self, *error: object) -> None:
         self.stop.__exit__(*error)
-        self.step_log.flush()
-        self.board.close()
+        self.record.flush()
+        if self.record.board:
+            self.record.board.close()
 
     # Epochs and batches
 
@@ -186,7 +154,7 @@ class Run:
             values: by name a mean over them, or one number each: (count,). ``loss`` is also the
                 loss of the step in steps.csv, weighted by the micro-batch's part of the batch.
         """
-        self.running.add(count, of or self.rows, values)
+        self.record.add(count, of or self.rows, values)
 
     def before_update(self) -> None:
         """Sum the gradients of all processes, clip them, set the step's learning rate."""
@@ -200,47 +168,26 @@ class Run:
 
     def end_step(self) -> None:
         """Count the step; once in a while write the resume point, and stop if that was asked."""
-        self.position.batch += 1
-        self.position.step += 1
-        self.running.end_step(self.optimizer.param_groups[0]["lr"])
-        if self.position.step % READ_EVERY == 0:
-            self.read_losses()
+        here = self.position
+        here.batch, here.step = here.batch + 1, here.step + 1
+        rate = self.optimizer.param_groups[0]["lr"]
+        self.record.end_step(here.step, here.epoch, here.batch, rate)
+        if here.step % READ_EVERY == 0:
+            self.record.read()
         if any_process(self.stop.asked or self.point.due()):
             self.write()
         self.stop.leave_if_asked(self.point)
-
-    def read_losses(self) -> None:
-        """Read what ``log`` has kept on the device since the last time.
-
-        Raises:
-            InputError: a value is nan or infinite: nothing after it would be worth keeping.
-        """
-        steps = self.running.read()
-        for ago, (loss, rate) in zip(range(len(steps) - 1, -1, -1), steps, strict=True):
-            self.check_finite("loss", loss, self.position.batch - ago)
-            self.step_log.add(self.position.step - ago, self.position.epoch, loss, rate)
-            self.board.add({"loss": loss, "lr": rate}, self.position.step - ago)
-        for name, (total, _) in self.running.sums.items():
-            self.check_finite(name, total, self.position.batch)
-
-    def check_finite(self, name: str, value: float, batch: int) -> None:
-        """InputError if a value is nan or infinite."""
-        if not math.isfinite(value):
-            raise InputError(
-                f"the {name} is {value} in epoch {self.position.epoch}, batch {batch}; lower --lr. "
-                f"The best epoch before it, if there was one, is kept in {self.checkpoint}"
-            )
 
     # The end of an epoch
 
     def means(self) -> dict[str, float]:
         """The running means of the epoch by the names given to ``log``."""
-        self.read_losses()
-        return self.running.means()
+        self.record.read()
+        return self.record.means()
 
     def is_best(self, score: float) -> bool:
         """Whether a score is higher than all before it; --patience waits for such a one."""
-        self.read_losses()  # before the model is saved: nan must not replace the best one so far
+        self.record.read()  # before the model is saved: nan must not replace the best one so far
         score = broadcast_from_main(score)
         best = max(self.position.scores, default=-math.inf)
         self.position.scores.append(score)
@@ -249,12 +196,12 @@ class Run:
     def end_epoch(self, results: Mapping[str, float] | None = None) -> None:
         """Report an epoch, and write the resume point; saving the model comes before it."""
         here = self.position
-        self.read_losses()
+        self.record.read()
         if results is not None:
-            self.running.clear()
+            self.record.sums = {}
             here.history.append(broadcast_from_main({"epoch": here.epoch, **results}))
             here.times.append(self.progress.seconds())
-            self.board.add({f"epoch/{name}": v for name, v in results.items()}, here.step)
+            self.record.draw({f"epoch/{name}": v for name, v in results.items()}, here.step)
             if self.report and is_main_process():
                 best = here.history[here.scores.index(max(here.scores))]
                 self.report.print_row(here.history[-1], here.times[-1])
@@ -267,10 +214,10 @@ class Run:
     def write(self) -> None:
         """Write the resume point, and within an epoch the page of the run so far."""
         here = self.position
-        self.read_losses()
-        self.step_log.flush()
-        here.seconds, here.pieces = self.progress.seconds(), self.progress.begun_pieces
-        here.means = self.running.sums
+        self.record.read()
+        self.record.flush()
+        here.seconds, here.pieces = self.progress.seconds(), self.progress.pieces
+        here.means = self.record.sums
         here.stateful = {name: part.state_dict() for name, part in self.stateful.items()}
         if self.report and is_main_process() and here.batch:
             memory = peak_memory(self.device)

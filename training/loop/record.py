@@ -1,0 +1,134 @@
+"""The numbers of a run: running means of an epoch, and every step's loss and learning rate.
+
+Reading a number from a GPU waits for all the work that was given to it; so values stay there, and
+are read together once in a while.
+"""
+
+from __future__ import annotations
+
+import csv
+import math
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from training.files.errors import InputError
+from training.files.writing import atomic_write
+from training.loop.processes import gather, is_main_process
+
+NAMES = "step", "epoch", "loss", "lr"  # the columns of steps.csv
+
+
+class Record:
+    """Sums and counts by name, and a file of the steps; what is logged is read by ``read``.
+
+    Lines are kept in memory until ``flush``, which comes before every resume point: a run that goes
+    on from there finds all steps before it in the file, and those after it are removed.
+
+    Args:
+        path: of steps.csv.
+        step: how many steps of the run are done.
+        sums: where an interrupted epoch continues: {name: [sum, count]}.
+        tensorboard: the folder of --tensorboard, if there is one.
+    """
+
+    def __init__(
+        self, path: Path, step: int, sums: Mapping[str, list[float]], tensorboard: str | None
+    ):
+        self.path = path
+        self.sums = {name: list(pair) for name, pair in sums.items()}
+        self.unread: list[tuple[str, int, Tensor]] = []  # name, count and sum
+        self.steps: list[tuple[int, int, int, float]] = []  # step, epoch, batch, learning rate
+        self.losses: list[Tensor] = []  # of these steps
+        self.step_loss = torch.zeros(())
+        self.lines: list[tuple] = []
+        kept = path.read_text("utf-8").splitlines(True)[1 : step + 1] if path.is_file() else []
+        with atomic_write(path) as file:
+            file.writelines([",".join(NAMES) + "\n", *kept])
+        self.board = None
+        if tensorboard and is_main_process():
+            name = path.stem.removesuffix("steps").rstrip("-") or path.parent.name
+            self.board = new_board(Path(tensorboard) / name, step)
+
+    def add(self, count: int, of: int, values: Mapping[str, Tensor]) -> None:
+        """Add means over ``count`` items, or ``count`` numbers; the batch has ``of`` of them."""
+        for name, value in values.items():
+            # float64, which MPS does not have
+            wide = torch.float32 if value.device.type == "mps" else torch.float64
+            value = value.detach()
+            total = value.to(wide).sum() if value.dim() else value.to(wide) * count
+            self.unread.append((name, count, total))
+            if name == "loss":
+                self.step_loss = self.step_loss.to(total) + (value * count / of).to(wide)
+
+    def end_step(self, step: int, epoch: int, batch: int, rate: float) -> None:
+        """End a step that was made with this learning rate."""
+        self.steps.append((step, epoch, batch, rate))
+        self.losses.append(self.step_loss)
+        self.step_loss = torch.zeros(())
+
+    def read(self) -> None:
+        """Add what was not read yet to sums and lines, over all processes.
+
+        All processes have to call this after the same steps.
+
+        Raises:
+            InputError: a value is nan or infinite: nothing after it would be worth keeping.
+        """
+        numbers = [total for *_, total in self.unread] + self.losses
+        if numbers:
+            numbers = torch.stack([number.to(numbers[0]) for number in numbers]).tolist()
+        entries = [(*entry[:2], total) for entry, total in zip(self.unread, numbers, strict=False)]
+        everywhere = gather((entries, numbers[len(entries) :]))
+        losses = [sum(parts) for parts in zip(*(losses for _, losses in everywhere), strict=True)]
+        for (step, epoch, batch, rate), loss in zip(self.steps, losses, strict=True):
+            check_finite("loss", loss, epoch, batch)
+            self.lines.append((step, epoch, f"{loss:.6g}", f"{rate:.6g}"))
+            self.draw({"loss": loss, "lr": rate}, step)
+        for name, count, total in (entry for entries, _ in everywhere for entry in entries):
+            pair = self.sums.setdefault(name, [0.0, 0])
+            pair[0], pair[1] = pair[0] + total, pair[1] + count
+        for name, (total, _) in self.sums.items() if self.steps else ():
+            check_finite(name, total, *self.steps[-1][1:3])
+        self.unread, self.steps, self.losses = [], [], []
+
+    def means(self) -> dict[str, float]:
+        """Each sum divided by its count."""
+        return {name: total / max(1, count) for name, (total, count) in self.sums.items()}
+
+    def flush(self) -> None:
+        """Append what is kept in memory to the file."""
+        if is_main_process() and self.lines:
+            try:
+                with open(self.path, "a", encoding="utf-8", newline="") as file:
+                    csv.writer(file, lineterminator="\n").writerows(self.lines)
+            except OSError as error:
+                reason = error.strerror or error
+                raise InputError(f"cannot write {self.path}: {reason}; make room") from error
+        self.lines = []
+
+    def draw(self, numbers: Mapping[str, float], step: int) -> None:
+        """A point of each of these curves for TensorBoard."""
+        for name, value in numbers.items() if self.board else ():
+            self.board.add_scalar(name, value, step)
+
+
+def check_finite(name: str, value: float, epoch: int, batch: int) -> None:
+    """InputError if a value is nan or infinite."""
+    if not math.isfinite(value):
+        raise InputError(
+            f"the {name} is {value} in epoch {epoch}, batch {batch}; lower --lr. "
+            "The best epoch before it, if there was one, is kept"
+        )
+
+
+def new_board(folder: Path, step: int) -> Any:
+    """TensorBoard's writer; later steps than ``step``, of a run that was resumed, are dropped."""
+    try:
+        from torch.utils.tensorboard import SummaryWriter  # not everybody has the package
+    except ImportError:
+        raise InputError("--tensorboard needs a package: pip install tensorboard") from None
+    return SummaryWriter(str(folder), purge_step=step + 1)
