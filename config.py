@@ -5,13 +5,13 @@ It does not know about training, data or files other than ``config.json``.
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
 from training.files.errors import InputError
 from training.files.hub import find_model
+from training.files.texts import read_json
 
 
 @dataclass(init=False)
@@ -69,7 +69,7 @@ class BertConfig:
         """Read a Hugging Face ``config.json``; InputError if it is not one of a BERT."""
         path = Path(path)
         try:
-            values = json.loads(path.read_text(encoding="utf-8"))
+            values = read_json(path)
             if not isinstance(values, dict):
                 raise ValueError("it is not a JSON object")
             kind = values.get("model_type", "bert")

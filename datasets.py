@@ -41,7 +41,7 @@ def load_data(filename: str | Path, flag: str = "train", num_labels: int | None 
     path = Path(filename)
     labelled = flag != "test"
     table = read_table(path, ("id", "sentence"), "sentiment" if labelled else None)
-    sentences = table["sentence"].str.lower().str.strip()
+    sentences = table["sentence"].str.strip()
     refuse(path, table, sentences == "", "has an empty sentence", "fill it in or remove the row")
     if not labelled:
         return list(zip(sentences, table["id"], strict=True))
@@ -119,8 +119,8 @@ def load_multitask_test_data() -> tuple[list[tuple], list[tuple], list[tuple]]:
 
 
 def preprocess_string(text: str) -> str:
-    """Lower-case, put a space before . ? , and ', collapse white space."""
-    return " ".join(re.sub(r"([.?,'])", r" \1", text.lower()).split())
+    """Put a space before . ? , and ', collapse white space; the tokenizer lower-cases."""
+    return " ".join(re.sub(r"([.?,'])", r" \1", text).split())
 
 
 # ---------------------------------------------------------------------------------------------

@@ -355,8 +355,8 @@ def predict(model: nn.Module, config, lines: Iterable[Sequence[str]], device) ->
     for texts in lines:
         if not all(text.strip() for text in texts):
             continue
-        clean = str.lower if len(texts) == 1 else preprocess_string
-        padded = [encoder.pad([clean(text).strip()]) for text in texts]  # (1, L), (1, L) each
+        clean = str.strip if len(texts) == 1 else preprocess_string
+        padded = [encoder.pad([clean(text)]) for text in texts]  # (1, L), (1, L) each
         inputs = [tensor.to(device) for pair in padded for tensor in pair]
         answers = []
         if len(texts) == 1 and "sst" in tasks:

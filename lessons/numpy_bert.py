@@ -261,8 +261,7 @@ def printer() -> Show:
 def encode(text: str, words: WordPieces, config: BertConfig) -> list[int]:
     """[CLS] text [SEP] as ids, cut to what the model has positions for."""
     room = min(MAX_TOKENS, config.max_position_embeddings) - 2
-    # lower-cased and stripped first, as classifier.py does with its rows
-    ids = words.text_to_ids(text.lower().strip())[:room]
+    ids = words.text_to_ids(text)[:room]
     return [words.vocab["[CLS]"], *ids, words.vocab["[SEP]"]]
 
 

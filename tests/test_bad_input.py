@@ -94,7 +94,7 @@ def extra_cell(row: int):
 
 def repeat_id(lines):
     column = lines[0].index("id")
-    lines[5][column] = lines[1][column].upper()
+    lines[5][column] = lines[1][column]
 
 
 def latin_1(file):

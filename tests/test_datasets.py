@@ -33,10 +33,10 @@ def args(tiny_model_folder) -> SimpleNamespace:
 
 @pytest.mark.parametrize("column", ["sentiment", "label"])
 def test_rows_of_single_sentences(tmp_path, column):
-    """Words that pandas reads as missing values stay text."""
-    cells = [(" AB1 ", "  A Film 's END . ", "4"), ("ab2", "NA", "0.0"), ("ab3", "null", "1.0")]
+    """Words that pandas reads as missing values stay text; capitals are the tokenizer's matter."""
+    cells = [(" AB1 ", "  A Film 's END . ", "4"), ("aB1", "NA", "0.0"), ("ab3", "null", "1.0")]
     path = write_table(tmp_path / "x.csv", f"id sentence {column}", cells)
-    rows = [("a film 's end .", 4, "ab1"), ("na", 0, "ab2"), ("null", 1, "ab3")]
+    rows = [("A Film 's END .", 4, "AB1"), ("NA", 0, "aB1"), ("null", 1, "ab3")]
     assert load_data(path) == load_data(path, "train") == (rows, 5)
     assert load_data(path, "train", 7) == (rows, 7)
     assert load_data(path, "dev") == load_data(path, "anything else") == rows
@@ -50,7 +50,7 @@ def test_columns_are_found_by_name(tmp_path, header):
     row = [cells.get(name, "0.0") for name in header.split("\t")]
     path = tmp_path / "x.csv"
     path.write_text(header + "\n" + "\t".join(row) + "\n")
-    assert load_data(path, "test") == [("hello there", "abc")]
+    assert load_data(path, "test") == [("Hello there", "abc")]
 
 
 def test_quoted_cells_byte_order_mark_and_crlf(tmp_path):
@@ -61,7 +61,7 @@ def test_quoted_cells_byte_order_mark_and_crlf(tmp_path):
 
 
 def test_preprocess_string():
-    assert preprocess_string("What's  THIS,\tthen?\nOk.") == "what 's this , then ? ok ."
+    assert preprocess_string("What's  THIS,\tthen?\nOk.") == "What 's THIS , then ? Ok ."
     assert preprocess_string("no marks!") == "no marks!"
     assert preprocess_string("  ") == ""
 
@@ -74,14 +74,14 @@ def test_rows_of_pairs(tmp_path):
     cells = [("A", "Why?", "Why not,  Bob?", "0.0"), ("B", "Yes.", "yes", "1.0")]
     write_table(path, f"{PAIR} is_duplicate", cells)
     rows = load_pairs(path, "train", "is_duplicate")
-    assert rows == [("why ?", "why not , bob ?", 0, "a"), ("yes .", "yes", 1, "b")]
+    assert rows == [("Why ?", "Why not , Bob ?", 0, "A"), ("Yes .", "yes", 1, "B")]
     assert type(rows[0][2]) is int
     write_table(path, f"{PAIR} similarity", [("A", "x.", "y", "3.8")])
     rows = load_pairs(path, "dev", "similarity")
-    assert rows == [("x .", "y", 3.8, "a")]
+    assert rows == [("x .", "y", 3.8, "A")]
     assert type(rows[0][2]) is float
     write_table(path, PAIR, [("A", "x.", "y")])
-    assert load_pairs(path, "test", "similarity") == [("x .", "y", "a")]
+    assert load_pairs(path, "test", "similarity") == [("x .", "y", "A")]
 
 
 def test_broken_pairs_are_left_out_aloud(tmp_path, capsys):
