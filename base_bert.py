@@ -7,7 +7,6 @@ does not know how a forward pass works.
 from __future__ import annotations
 
 import inspect
-import json
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -22,6 +21,8 @@ from config import BertConfig
 from training.files.course_files import WEIGHT_FILES
 from training.files.errors import InputError, first_line
 from training.files.hub import find_model
+from training.files.tensor_names import prefix_of, unwrapped
+from training.files.texts import read_json
 from training.files.writing import atomic_write, write_json
 from utils import get_parameter_dtype
 
@@ -67,12 +68,13 @@ def weight_names(num_hidden_layers: int) -> Iterator[tuple[str, str]]:
 
 
 def _weight_files(folder: Path) -> list[Path]:
-    """The shards that the index names, else the one file of weights."""
-    index = folder / f"{WEIGHT_FILES[0]}.index.json"
-    if not index.is_file():
-        return [folder / name for name in WEIGHT_FILES if (folder / name).is_file()][:1]
+    """The shards that an index names, else the one file of weights."""
+    files = [folder / f"{name}{end}" for name in WEIGHT_FILES for end in (".index.json", "")]
+    index = next(filter(Path.is_file, files), None)
+    if index is None or index.suffix != ".json":
+        return [index] if index else []
     try:
-        shards = set(json.loads(index.read_text(encoding="utf-8"))["weight_map"].values())
+        shards = set(read_json(index)["weight_map"].values())
         return [folder / Path(shard).name for shard in sorted(shards)]
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise InputError(
@@ -81,9 +83,10 @@ def _weight_files(folder: Path) -> list[Path]:
 
 
 def read_weights(folder: str | Path) -> dict[str, Tensor]:
-    """All tensors of a checkpoint folder: safetensors (one file or shards), else .bin.
+    """All tensors of a checkpoint folder: safetensors, else .bin, each one file or shards.
 
-    Raises InputError naming the file if it is missing, truncated or not what it claims to be.
+    Raises InputError naming the file if it is missing, truncated or not what it claims to be, or
+    if its weights are not floating-point numbers.
     """
     folder = Path(folder)
     files = _weight_files(folder)
@@ -106,7 +109,14 @@ def read_weights(folder: str | Path) -> dict[str, Tensor]:
             ) from error
         if not all(isinstance(tensor, Tensor) for tensor in tensors.values()):
             raise InputError(f"{file} is refused: it holds more than tensors")
-    return tensors
+    for name, tensor in tensors.items():
+        is_float = tensor.is_floating_point() and tensor.element_size() > 1
+        if name.endswith((".weight", ".bias", ".gamma", ".beta")) and not is_float:
+            raise InputError(
+                f"{folder}: {name} is {str(tensor.dtype).removeprefix('torch.')}: the model is "
+                "quantized, and its numbers mean nothing here; take the one it was made of"
+            )
+    return {short: tensors[name] for name, short in unwrapped(tensors).items()}
 
 
 def canonical_name(name: str) -> str:
@@ -192,9 +202,11 @@ class BertPreTrainedModel(nn.Module):
         missing = [name for name in names if name not in tensors]
         required = [name for name in missing if not name.startswith(POOLER)]
         if required:
+            remedy = "it is not a checkpoint of this architecture"
+            if prefix := prefix_of(tensors):
+                remedy = f"its names begin with {prefix!r}; if it is a BERT, take that off"
             raise InputError(
-                f"{source} lacks {len(required)} of BERT's tensors: {_shorten(required)}; "
-                f"it is not a checkpoint of this architecture"
+                f"{source} lacks {len(required)} of BERT's tensors: {_shorten(required)}; " + remedy
             )
         wrong = [
             f"{name} is {tuple(tensors[name].shape)}, "

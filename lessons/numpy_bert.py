@@ -31,6 +31,7 @@ from tokenizer import WordPieces, read_vocabulary
 from training.cli.flags import OneLineParser, positive_int
 from training.files.errors import InputError, reader_left
 from training.files.hub import find_model
+from training.files.tensor_names import unwrapped
 
 Weights = Mapping[str, Any]  # Hugging Face's names → arrays, or what multiplies like one
 Show = Callable[[str, np.ndarray, str], None]  # called with every step: its name, result and role
@@ -231,8 +232,11 @@ def read_weights(folder: Path, config: BertConfig) -> dict[str, np.ndarray]:
     except (SafetensorError, OSError) as error:
         raise InputError(f"{file} cannot be read ({error}); write it again") from error
     weights = {}
+    short = unwrapped([name for name, _ in tensors])
     for name, tensor in tensors:
-        name = name.removeprefix("bert.").replace(".gamma", ".weight").replace(".beta", ".bias")
+        name = (
+            short[name].removeprefix("bert.").replace(".gamma", ".weight").replace(".beta", ".bias")
+        )
         if tensor["dtype"] in FLOATS:  # not the position ids of older files
             weights[name] = FLOATS[tensor["dtype"]](tensor["data"]).reshape(tensor["shape"])
     for name, shape in shapes(config).items():
@@ -322,6 +326,8 @@ def main() -> None:
     folder = find_model(args.model)
     config = BertConfig.from_json(folder / "config.json")
     weights = read_weights(folder, config)
+    if "classifier.weight" in weights:
+        config.check_classes(len(weights["classifier.weight"]))
     words = WordPieces(*read_vocabulary(folder))
     activation = GELUS[args.gelu]
     print(f"{sum(tensor.size for tensor in weights.values()):,} parameters from {folder}")

@@ -251,6 +251,8 @@ def main() -> None:
     folder = find_model(args.model)
     config = BertConfig.from_json(folder / "config.json")
     weights = numpy_bert.read_weights(folder, config)
+    if "classifier.weight" in weights:
+        config.check_classes(len(weights["classifier.weight"]))
     needed = "classifier" if args.file or args.onnx else "pooler.dense"
     if f"{needed}.weight" not in weights:
         raise InputError(f"{folder} has no {needed}; lessons/export.py writes one with all of them")

@@ -6,10 +6,11 @@ import functools
 import os
 from pathlib import Path
 
-from training.files.course_files import COURSE_MODEL
+from training.files.course_files import COURSE_MODEL, WEIGHT_FILES
 from training.files.errors import InputError
 
 OWN_MODEL = "books"  # pre-trained in this repository, and part of it
+MODEL_FILES = ("config.json", "vocab.txt", "tokenizer.json", *WEIGHT_FILES)  # any of them
 MODELS = Path(__file__).resolve().parent.parent.parent / "models"
 
 
@@ -55,6 +56,9 @@ def _locate(name: str, local_files_only: bool, why: str = "") -> Path:
         print(f"model: {name}{why} from models/")
         return own
     if path.is_dir():
+        below = sorted(file.parent for file in path.glob("*/config.json"))
+        if below and not any((path / name).is_file() for name in MODEL_FILES):
+            raise InputError(f"{path}{why} is not a model's folder; take the one in it: {below[0]}")
         print(f"model: {path}{why}")
         return path
     if path.is_file():
