@@ -64,6 +64,7 @@ def read_sentences(
                 sentences.append(Sentence([], []))
             continue
         word, _, tag = line.removeprefix("\ufeff").partition("\t")
+        tag = tag.rstrip()
         is_tag = tag.strip() and "\t" not in tag if any_tags else TAG.fullmatch(tag)
         if not word or not is_tag:
             wanted = "a tag" if any_tags else "O, B-TYPE or I-TYPE"

@@ -269,6 +269,13 @@ def encode(text: str, words: WordPieces, config: BertConfig) -> list[int]:
     return [words.vocab["[CLS]"], *ids, words.vocab["[SEP]"]]
 
 
+def report_cut(texts: Sequence[str], words: WordPieces, config: BertConfig) -> None:
+    """Print how many of these texts ``encode`` cuts, if any."""
+    limit = min(MAX_TOKENS, config.max_position_embeddings)
+    if too_long := sum(len(words.text_to_ids(text)) > limit - 2 for text in texts):
+        print(f"data: {too_long} of {len(texts)} texts were cut at {limit} tokens")
+
+
 def batches(rows: Sequence[list[int]], size: int, pad: int):
     """Indices, ids (B, L) and mask (B, L) of the rows, those of similar length together."""
     order = sorted(range(len(rows)), key=lambda i: -len(rows[i]))
@@ -333,6 +340,7 @@ def main() -> None:
     print(f"{sum(tensor.size for tensor in weights.values()):,} parameters from {folder}")
     if args.text is not None:
         row = encode(args.text, words, config)
+        report_cut([args.text], words, config)
         print("tokens:", *(words.pieces[i] for i in row))
         print("ids:   ", *row)
         ids = np.array([row])  # (1, L)
@@ -351,6 +359,7 @@ def main() -> None:
         )
     ids, texts, labels = read_table(args.file, args.column, args.label)
     rows = [encode(text, words, config) for text in texts]
+    report_cut(texts, words, config)
     logits = predict(
         rows,
         lambda ids, mask: forward(weights, config, ids, mask, activation=activation)["logits"],

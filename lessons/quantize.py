@@ -262,6 +262,7 @@ def main() -> None:
         _, texts, labels = text_tables.read_table(args.file, args.column, args.label)
         texts, labels = texts[: args.limit], labels if labels is None else labels[: args.limit]
     rows = [numpy_bert.encode(text, words, config) for text in texts]
+    numpy_bert.report_cut(texts, words, config)
 
     small = quantize(weights)
     matrices = [name for name, tensor in weights.items() if tensor.ndim == 2]

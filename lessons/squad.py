@@ -157,7 +157,12 @@ class Windows:
         )
         contexts = {question.context: None for question in questions}
         self.contexts = {text: align(tokenizer, text) for text in progress_bar(contexts, "align")}
-        self.asked = [align(tokenizer, q.text).ids[:QUESTION_TOKENS] for q in questions]
+        asked = [align(tokenizer, question.text).ids for question in questions]
+        self.asked = [ids[:QUESTION_TOKENS] for ids in asked]
+        if too_long := sum(len(ids) > QUESTION_TOKENS for ids in asked):
+            print(
+                f"data: {too_long} of {len(asked)} questions were cut at {QUESTION_TOKENS} tokens"
+            )
         self.rows = [
             row
             for i in range(len(questions))
