@@ -356,9 +356,9 @@ def predict(model: nn.Module, config, lines: Iterable[Sequence[str]], device) ->
         if not all(text.strip() for text in texts):
             continue
         clean = str.strip if len(texts) == 1 else preprocess_string
-        texts = [clean(text) for text in texts]
-        padded = [encoder.pad([text]) for text in texts]  # (1, L), (1, L) each
-        encoder.report_cut(texts)
+        cleaned = [clean(text) for text in texts]
+        padded = [encoder.pad([text]) for text in cleaned]  # (1, L), (1, L) each
+        encoder.report_cut(cleaned)
         inputs = [tensor.to(device) for pair in padded for tensor in pair]
         answers = []
         if len(texts) == 1 and "sst" in tasks:
