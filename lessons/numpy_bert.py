@@ -30,8 +30,7 @@ from lessons.text_tables import LABEL_COLUMNS, TEXT_COLUMNS, compare, read_table
 from tokenizer import WordPieces, read_vocabulary
 from training.cli.flags import OneLineParser, positive_int
 from training.files.errors import InputError, reader_left
-from training.files.hub import find_model
-from training.files.tensor_names import unwrapped
+from training.files.hub import find_model, unwrapped
 
 Weights = Mapping[str, Any]  # Hugging Face's names → arrays, or what multiplies like one
 Show = Callable[[str, np.ndarray, str], None]  # called with every step: its name, result and role
