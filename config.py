@@ -101,13 +101,18 @@ class BertConfig:
     def check_classes(self, classes: int) -> None:
         """InputError where a head's outputs are not the logits of classes that exclude another.
 
-        transformers takes a single output for a number, and config.json may name another problem.
+        transformers takes a single output for a number; config.json may name another problem.
         """
-        problem = getattr(self, "problem_type", None) or "single_label_classification"
-        if classes < 2 or problem != "single_label_classification":
-            problem = problem if classes > 1 else "regression"
+        fitting = "single_label_classification"
+        problem = getattr(self, "problem_type", None) or fitting
+        if classes < 2:
+            problem = "regression"
+        for name in getattr(self, "architectures", None) or ():
+            if name.endswith(("ForTokenClassification", "ForMultipleChoice")):
+                problem = name  # whose linear layer has the same name
+        if problem != fitting:
             raise InputError(
-                f"the head in {self.name_or_path} is for {problem}, not for one class of several; "
+                f"the head in {self.name_or_path} is for {problem}, not for one class of a text; "
                 "take another model, or train a head on it"
             )
 

@@ -113,11 +113,16 @@ def test_a_byte_order_mark(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("classes", "problem"),
-    [(1, None), (1, "regression"), (3, "multi_label_classification"), (3, "regression")],
+    ("classes", "problem", "model"),
+    [
+        *((1, None, None), (1, "regression", None)),
+        *((3, "multi_label_classification", None), (3, "regression", None)),
+        *((3, None, "BertForTokenClassification"), (1, None, "BertForMultipleChoice")),
+    ],
 )
-def test_heads_that_are_no_softmax(classes, problem):
-    with one_line_error(problem or "regression"):
-        tiny_config(problem_type=problem).check_classes(classes)
+def test_heads_that_are_no_softmax(classes, problem, model):
+    with one_line_error(model or problem or "regression"):
+        config = tiny_config(problem_type=problem, architectures=[model] if model else None)
+        config.check_classes(classes)
     tiny_config(problem_type=None).check_classes(2)
     tiny_config(problem_type="single_label_classification").check_classes(3)

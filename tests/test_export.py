@@ -153,7 +153,7 @@ def test_a_head_that_is_no_softmax(run_script_here, tmp_path, reader, classes, p
     line = ("head", "--to", "x.pt") if reader is export else ("--model", "head")
     more = ("--text", "a film") if reader is numpy_bert else ()
     result = run_script_here(reader, *line, *more)
-    assert_refused(result, f"is for {problem or 'regression'}, not for one class of several")
+    assert_refused(result, f"is for {problem or 'regression'}, not for one class of a text")
     assert not (tmp_path / "x.pt").exists()
 
 

@@ -224,7 +224,9 @@ def test_words_that_are_not_looked_at_are_counted(run_script_here, folder, words
     assert (f"note: {beyond} words lie beyond" in done.out) == bool(beyond)
 
 
-def test_standard_input_that_is_not_utf8(run_script_here, folder, monkeypatch):
-    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"caf\xe9\n"), "utf-8"))
+@pytest.mark.parametrize("errors", ["strict", "surrogateescape"])
+def test_standard_input_that_is_not_utf8(run_script_here, folder, monkeypatch, errors):
+    """With a locale and, as Python reads it then, without one."""
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"caf\xe9\n"), "utf-8", errors))
     done = run_script_here(script, "--predict", "--checkpoint", folder)
     assert_refused(done, "standard input is not UTF-8", code=1)

@@ -53,7 +53,8 @@ def read_weights(folder: str | Path) -> dict[str, Tensor]:
             ) from error
         except Exception as error:  # UnpicklingError: it wants to run code, or is no torch file
             raise InputError(
-                f"{file} is refused: it holds more than tensors, or is truncated"
+                f"{file} is refused: it holds more than tensors, is truncated, or torch.save did "
+                "not write it"
             ) from error
         if not all(isinstance(tensor, Tensor) for tensor in tensors.values()):
             raise InputError(f"{file} is refused: it holds more than tensors")
