@@ -7,21 +7,20 @@ does not know how a forward pass works.
 from __future__ import annotations
 
 import inspect
-import json
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors import SafetensorError
-from safetensors.torch import load_file, save
+from safetensors.torch import save
 from torch import Tensor, nn
 
 from config import BertConfig
 from training.files.course_files import WEIGHT_FILES
-from training.files.errors import InputError, first_line
-from training.files.hub import find_model
+from training.files.errors import InputError
+from training.files.hub import find_model, prefix_of
+from training.files.weights import read_weights
 from training.files.writing import atomic_write, write_json
 from utils import get_parameter_dtype
 
@@ -64,49 +63,6 @@ def weight_names(num_hidden_layers: int) -> Iterator[tuple[str, str]]:
     for i in range(num_hidden_layers):
         for theirs, ours in LAYER_NAMES.items():
             yield f"encoder.layer.{i}.{theirs}", f"bert_layers.{i}.{ours}"
-
-
-def _weight_files(folder: Path) -> list[Path]:
-    """The shards that the index names, else the one file of weights."""
-    index = folder / f"{WEIGHT_FILES[0]}.index.json"
-    if not index.is_file():
-        return [folder / name for name in WEIGHT_FILES if (folder / name).is_file()][:1]
-    try:
-        shards = set(json.loads(index.read_text(encoding="utf-8"))["weight_map"].values())
-        return [folder / Path(shard).name for shard in sorted(shards)]
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        raise InputError(
-            f"{index} does not list shards ({first_line(error)}); fetch it again"
-        ) from error
-
-
-def read_weights(folder: str | Path) -> dict[str, Tensor]:
-    """All tensors of a checkpoint folder: safetensors (one file or shards), else .bin.
-
-    Raises InputError naming the file if it is missing, truncated or not what it claims to be.
-    """
-    folder = Path(folder)
-    files = _weight_files(folder)
-    if not files:
-        raise InputError(f"{folder} holds no weights ({' or '.join(WEIGHT_FILES)})")
-    tensors: dict[str, Tensor] = {}
-    for file in files:
-        try:
-            if file.suffix == ".safetensors":
-                tensors.update(load_file(file))
-            else:
-                tensors.update(torch.load(file, map_location="cpu", weights_only=True))
-        except (SafetensorError, OSError, RuntimeError, EOFError, ValueError, KeyError) as error:
-            raise InputError(
-                f"{file} cannot be read ({first_line(error)}); fetch it again"
-            ) from error
-        except Exception as error:  # UnpicklingError: it wants to run code, or is no torch file
-            raise InputError(
-                f"{file} is refused: it holds more than tensors, or is truncated"
-            ) from error
-        if not all(isinstance(tensor, Tensor) for tensor in tensors.values()):
-            raise InputError(f"{file} is refused: it holds more than tensors")
-    return tensors
 
 
 def canonical_name(name: str) -> str:
@@ -192,9 +148,11 @@ class BertPreTrainedModel(nn.Module):
         missing = [name for name in names if name not in tensors]
         required = [name for name in missing if not name.startswith(POOLER)]
         if required:
+            remedy = "it is not a checkpoint of this architecture"
+            if prefix := prefix_of(tensors):
+                remedy = f"its names begin with {prefix!r}; if it is a BERT, take that off"
             raise InputError(
-                f"{source} lacks {len(required)} of BERT's tensors: {_shorten(required)}; "
-                f"it is not a checkpoint of this architecture"
+                f"{source} lacks {len(required)} of BERT's tensors: {_shorten(required)}; " + remedy
             )
         wrong = [
             f"{name} is {tuple(tensors[name].shape)}, "

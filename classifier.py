@@ -248,7 +248,8 @@ def predict(texts: Iterable[str], checkpoint: str, use_gpu: bool) -> None:
     for text in texts:
         if not text.strip():
             continue
-        ids, mask = encoder.pad([text.lower().strip()])  # (1, L), (1, L)
+        ids, mask = encoder.pad([text.strip()])  # (1, L), (1, L)
+        encoder.report_cut([text.strip()])
         with torch.no_grad():
             logits = model(ids.to(device), mask.to(device))  # (1, num_labels)
         print(f"{say_classes(logits)}   {text.strip()}", flush=True)

@@ -5,13 +5,13 @@ It does not know about training, data or files other than ``config.json``.
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
 from training.files.errors import InputError
 from training.files.hub import find_model
+from training.files.texts import read_json
 
 
 @dataclass(init=False)
@@ -68,10 +68,14 @@ class BertConfig:
     def from_json(cls, path: str | Path) -> BertConfig:
         """Read a Hugging Face ``config.json``; InputError if it is not one of a BERT."""
         path = Path(path)
+        remedy = "fetch the model again"
+        if path.with_name("bert_config.json").is_file() and not path.is_file():
+            remedy = "this is a checkpoint for TensorFlow; take the model as transformers saves it"
         try:
-            values = json.loads(path.read_text(encoding="utf-8"))
+            values = read_json(path)
             if not isinstance(values, dict):
                 raise ValueError("it is not a JSON object")
+            remedy = "take another model, such as bert-base-uncased"
             kind = values.get("model_type", "bert")
             if kind != "bert":
                 raise ValueError(f"it describes a model of type {kind!r}, not 'bert'")
@@ -81,7 +85,7 @@ class BertConfig:
             return cls(**(values | {"name_or_path": str(path.parent)}))
         except (OSError, ValueError) as error:
             raise InputError(
-                f"{path} is not the configuration of a BERT ({error}); fetch the model again"
+                f"{path} is not the configuration of a BERT ({error}); {remedy}"
             ) from error
 
     @classmethod
@@ -93,6 +97,24 @@ class BertConfig:
         if name_or_path:
             config.name_or_path = str(name_or_path)
         return cls(**(config.to_dict() | values))
+
+    def check_classes(self, classes: int) -> None:
+        """InputError where a head's outputs are not the logits of classes that exclude another.
+
+        transformers takes a single output for a number; config.json may name another problem.
+        """
+        fitting = "single_label_classification"
+        problem = getattr(self, "problem_type", None) or fitting
+        if classes < 2:
+            problem = "regression"
+        for name in getattr(self, "architectures", None) or ():
+            if name.endswith(("ForTokenClassification", "ForMultipleChoice")):
+                problem = name  # whose linear layer has the same name
+        if problem != fitting:
+            raise InputError(
+                f"the head in {self.name_or_path} is for {problem}, not for one class of a text; "
+                "take another model, or train a head on it"
+            )
 
     def to_dict(self) -> dict[str, Any]:
         """All attributes, those set later included, as plain values."""

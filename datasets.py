@@ -41,7 +41,7 @@ def load_data(filename: str | Path, flag: str = "train", num_labels: int | None 
     path = Path(filename)
     labelled = flag != "test"
     table = read_table(path, ("id", "sentence"), "sentiment" if labelled else None)
-    sentences = table["sentence"].str.lower().str.strip()
+    sentences = table["sentence"].str.strip()
     refuse(path, table, sentences == "", "has an empty sentence", "fill it in or remove the row")
     if not labelled:
         return list(zip(sentences, table["id"], strict=True))
@@ -119,8 +119,8 @@ def load_multitask_test_data() -> tuple[list[tuple], list[tuple], list[tuple]]:
 
 
 def preprocess_string(text: str) -> str:
-    """Lower-case, put a space before . ? , and ', collapse white space."""
-    return " ".join(re.sub(r"([.?,'])", r" \1", text.lower()).split())
+    """Put a space before . ? , and ', collapse white space; the tokenizer lower-cases."""
+    return " ".join(re.sub(r"([.?,'])", r" \1", text).split())
 
 
 # ---------------------------------------------------------------------------------------------
@@ -152,9 +152,7 @@ class TextDataset(Dataset):
         texts = [text for row in dataset for text in row[: self.texts_per_row]]
         for text in texts:
             self.encode(text)
-        if self._cut:
-            too_long = sum(text in self._cut for text in texts)
-            print(f"data: {too_long} of {len(texts)} texts were cut at {self.max_length} tokens")
+        self.report_cut(texts)
 
     def __len__(self) -> int:
         return len(self.dataset)
@@ -172,6 +170,11 @@ class TextDataset(Dataset):
             first, last = self.tokenizer.cls_token_id, self.tokenizer.sep_token_id
             self._encoded[text] = [first, *ids[:longest], last]
         return self._encoded[text]
+
+    def report_cut(self, texts: Sequence[str]) -> None:
+        """Print how many of these encoded texts were cut, if any."""
+        if too_long := sum(text in self._cut for text in texts):
+            print(f"data: {too_long} of {len(texts)} texts were cut at {self.max_length} tokens")
 
     def pieces(self) -> list[list[int]]:
         """Word pieces of each row's texts, [CLS] and [SEP] included."""

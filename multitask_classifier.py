@@ -355,8 +355,10 @@ def predict(model: nn.Module, config, lines: Iterable[Sequence[str]], device) ->
     for texts in lines:
         if not all(text.strip() for text in texts):
             continue
-        clean = str.lower if len(texts) == 1 else preprocess_string
-        padded = [encoder.pad([clean(text).strip()]) for text in texts]  # (1, L), (1, L) each
+        clean = str.strip if len(texts) == 1 else preprocess_string
+        cleaned = [clean(text) for text in texts]
+        padded = [encoder.pad([text]) for text in cleaned]  # (1, L), (1, L) each
+        encoder.report_cut(cleaned)
         inputs = [tensor.to(device) for pair in padded for tensor in pair]
         answers = []
         if len(texts) == 1 and "sst" in tasks:

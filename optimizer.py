@@ -26,7 +26,7 @@ class AdamW(Optimizer):
         correct_bias: False leaves the bias correction out, as BERT's original code did.
 
     Raises:
-        ValueError: lr or eps below 0, a beta outside [0, 1), weight_decay below 0.
+        ValueError: lr, eps or weight_decay below 0 or nan, a beta outside [0, 1).
     """
 
     def __init__(
@@ -38,14 +38,14 @@ class AdamW(Optimizer):
         weight_decay: float = 0.0,
         correct_bias: bool = True,
     ):
-        if lr < 0:
+        if not lr >= 0:  # which nan is not either
             raise ValueError(f"lr is {lr}, it must be at least 0")
         for i, beta in enumerate(betas, start=1):
             if not 0 <= beta < 1:
                 raise ValueError(f"beta {i} is {beta}, it must be at least 0 and below 1")
-        if eps < 0:
+        if not eps >= 0:
             raise ValueError(f"eps is {eps}, it must be at least 0")
-        if weight_decay < 0:
+        if not weight_decay >= 0:
             raise ValueError(f"weight_decay is {weight_decay}, it must be at least 0")
         defaults = {
             "lr": lr,
@@ -84,6 +84,7 @@ class AdamW(Optimizer):
                 loss = closure()
 
         for group in self.param_groups:
+            group["lr"] = float(group["lr"])  # a tensor could be changed in place below
             for parameter in group["params"]:
                 if parameter.grad is None:
                     continue

@@ -64,8 +64,10 @@ class Prediction:
     def rows(self) -> list[tuple]:
         """The rows it predicts: (text …, label, id), without label in the test split."""
         if self.label == "sentiment":
-            return load_data(self.data_file, self.split)
-        return load_pairs(self.data_file, self.split, self.label)
+            rows = load_data(self.data_file, self.split)
+        else:
+            rows = load_pairs(self.data_file, self.split, self.label)
+        return [(*row[:-1], row[-1].lower()) for row in rows]  # as read_predictions gives the ids
 
 
 def part_2() -> ModuleType:

@@ -8,7 +8,6 @@ asked for, so that lessons/numpy_bert.py does without.
 
 from __future__ import annotations
 
-import json
 import re
 import unicodedata
 from collections.abc import Iterable, Sequence
@@ -20,6 +19,7 @@ import numpy as np
 
 from training.files.errors import InputError
 from training.files.hub import find_model
+from training.files.texts import read_json, read_text
 from training.files.writing import atomic_write, write_json
 
 if TYPE_CHECKING:
@@ -383,14 +383,14 @@ def read_vocabulary(folder: Path) -> tuple[list[str], bool]:
 def _read_tokenizer_files(folder: Path) -> tuple[list[str], bool, int | None]:
     """The pieces, whether text is lower-cased, and how many vectors the model has, if known."""
     config, settings, whole = (
-        json.loads(file.read_text(encoding="utf-8")) if file.is_file() else {}
+        read_json(file) if file.is_file() else {}
         for file in map(folder.joinpath, ("config.json", "tokenizer_config.json", "tokenizer.json"))
     )
     normalizer = whole.get("normalizer") or {}
     lower_case = settings.get("do_lower_case", normalizer.get("lowercase", True))
     if (folder / "vocab.txt").is_file():
         # split("\n"), because splitlines() would also split inside odd pieces
-        vocab = (folder / "vocab.txt").read_text(encoding="utf-8").rstrip("\n").split("\n")
+        vocab = read_text(folder / "vocab.txt").rstrip("\n").split("\n")
     elif whole:
         vocab = sorted(whole["model"]["vocab"], key=whole["model"]["vocab"].get)
     else:

@@ -42,7 +42,6 @@ gold either.
 from __future__ import annotations
 
 import argparse
-import csv
 import sys
 from functools import partial
 from pathlib import Path
@@ -60,7 +59,8 @@ from extensions.features.tags import WORD
 from training.cli.flags import OneLineParser, positive_int
 from training.cli.scripts import run_script
 from training.files.errors import InputError
-from training.files.tables import read_table
+from training.files.tables import parse_table, read_table
+from training.files.texts import parse_json, read_text
 from training.files.writing import atomic_write
 from training.loop.progress import progress_bar
 
@@ -71,15 +71,21 @@ OF_A_FILE = ("quora", "pairs", "few", "text", "speech")
 IMDB_FILES = {"train": "imdb-train-*.csv", "test": "imdb-test-*.csv"}
 
 
-def read(path: Path, columns: tuple[str, ...], **options: Any) -> pd.DataFrame:
-    """A table of texts with these columns; InputError where there is none."""
-    try:
-        if path.suffix == ".jsonl":
-            table = pd.read_json(path, lines=True, dtype=False)
-        else:
-            table = pd.read_csv(path, dtype=str, keep_default_na=False, **options)
-    except (OSError, EOFError, ValueError) as error:
-        raise InputError(f"{path} cannot be read ({error}); fetch it again") from None
+def read(path: Path, columns: tuple[str, ...], *format_: Any) -> pd.DataFrame:
+    """A table of texts with these columns; InputError where there is none.
+
+    Args:
+        format_: of a file that is not JSON, what ``parse_table`` takes: by default it is separated
+            by tabs, and its cells may be quoted.
+    """
+    if path.suffix == ".jsonl":
+        try:
+            lines = filter(str.strip, one_text(path).split("\n"))
+            table = pd.DataFrame([parse_json(line) for line in lines])
+        except ValueError as error:
+            raise InputError(f"{path} cannot be read ({error}); fetch it again") from None
+    else:
+        table = parse_table(path, *format_)
     missing = [name for name in columns if name not in table]
     if missing or table.empty:
         wanted = f"lacks the column {missing[0]}" if missing else "has no rows"
@@ -88,12 +94,12 @@ def read(path: Path, columns: tuple[str, ...], **options: Any) -> pd.DataFrame:
 
 
 # Tables with tabs in which quotation marks are only that
-UNQUOTED = {"sep": "\t", "quoting": csv.QUOTE_NONE}
+UNQUOTED = ("\t", False)
 
 
-def read_sentiment(path: Path, columns: tuple[str, ...], separator: str = ",") -> pd.DataFrame:
+def read_sentiment(path: Path, columns: tuple[str, ...], *format_: Any) -> pd.DataFrame:
     """A table of texts whose label is 0 or 1."""
-    table = read(path, columns, sep=separator)
+    table = read(path, columns, *format_)
     label = table["label"].str.strip()
     if not (good := label.isin(("0", "1"))).all():
         number = int(good.to_numpy().argmin())
@@ -105,7 +111,7 @@ def sst2(folder: Path) -> dict[str, pd.DataFrame]:
     """GLUE's SST-2: 67,349 phrases to train on, 872 sentences to look at."""
     tables = {}
     for split in ("train", "dev"):
-        table = read_sentiment(folder / f"{split}.tsv", ("sentence", "label"), "\t")
+        table = read_sentiment(folder / f"{split}.tsv", ("sentence", "label"), *UNQUOTED)
         ids = [f"{split}-{number}" for number in range(len(table))]
         tables[split] = table.assign(id=ids).rename(columns={"sentence": "text"})
     return tables
@@ -118,7 +124,7 @@ def imdb(folder: Path, seed: int) -> dict[str, pd.DataFrame]:
     halves = {}
     for name, pattern in IMDB_FILES.items():
         files = sorted(folder.glob(pattern))
-        tables = [read_sentiment(file, ("id", "label", "text")) for file in files] or [
+        tables = [read_sentiment(file, ("id", "label", "text"), ",") for file in files] or [
             one_a_file(folder, name)
         ]
         halves[name] = pd.concat(tables).sort_values("id")  # the split depends on the order
@@ -183,7 +189,7 @@ def relations(folder: Path, name: str, split: str) -> pd.DataFrame:
     """sentence1, sentence2 and relation, in any of the forms that SNLI and MultiNLI have."""
     for file in (folder / f"{name}_{split}.jsonl", folder / f"{name}_{split}.txt"):
         if file.is_file():
-            table = read(file, (*PAIR, "gold_label"), **UNQUOTED)[[*PAIR, "gold_label"]]
+            table = read(file, (*PAIR, "gold_label"), *UNQUOTED)[[*PAIR, "gold_label"]]
             return table.rename(columns={"gold_label": "relation"})
     if not (folder / f"labels.{split}").is_file():
         raise InputError(f"{folder} has neither {name}_{split}.jsonl nor .txt; name their folder")
@@ -201,7 +207,7 @@ def relations(folder: Path, name: str, split: str) -> pd.DataFrame:
 
 def pairs(file: Path) -> dict[str, pd.DataFrame]:
     """AllNLI.tsv.gz or stsbenchmark.tsv.gz of sentence-transformers, a table a split."""
-    table = read(file, ("split", *PAIR), **UNQUOTED)
+    table = read(file, ("split", *PAIR), *UNQUOTED)
     if "label" in table:
         task, label, ours, number = "nli", "label", "relation", with_relation
     elif "score" in table:
@@ -217,13 +223,14 @@ def pairs(file: Path) -> dict[str, pd.DataFrame]:
 
 def quora(file: Path, seed: int) -> dict[str, pd.DataFrame]:
     """The rows of a file of pairs, by names of two new ones in which no question is twice."""
-    pairs = read(file, ("id", "is_duplicate"), sep="\t")
-    if "question1" in pairs:  # Quora's own file, whose first column is the id
-        names = {"question1": "sentence1", "question2": "sentence2"}
-        pairs = pairs[["id", *names, "is_duplicate"]].rename(columns=names)
-    else:
-        pairs = pairs.set_index(pairs.columns[0]).rename_axis(None)
-    questions = pd.concat([pairs["sentence1"], pairs["sentence2"]]).map(preprocess_string)
+    pairs = without_index(read(file, ("id", "is_duplicate")))
+    pairs = pairs.rename(columns=dict(zip(("question1", "question2"), PAIR, strict=True)))
+    if not {*PAIR} <= {*pairs}:
+        raise InputError(f"{file} has neither sentence1 and sentence2 nor question1 and question2")
+    pairs = pairs[["id", *PAIR, "is_duplicate"]]
+    questions = (
+        pd.concat([pairs["sentence1"], pairs["sentence2"]]).str.lower().map(preprocess_string)
+    )
     names = pd.factorize(questions)[0]
     first, second = names[: len(pairs)], names[len(pairs) :]
     edges = coo_array((np.ones(len(pairs)), (first, second)), shape=[names.max() + 1] * 2)
@@ -234,9 +241,16 @@ def quora(file: Path, seed: int) -> dict[str, pd.DataFrame]:
     return {"quora-small-train": pairs[~is_dev], "quora-small-dev": pairs[is_dev]}
 
 
+def without_index(table: pd.DataFrame) -> pd.DataFrame:
+    """A course file's rows without its first column, if that is the unnamed one of row numbers."""
+    if table.columns[0].startswith("Unnamed"):
+        return table.set_index(table.columns[0]).rename_axis(None)
+    return table
+
+
 def few(file: Path, seed: int, count: int) -> dict[str, pd.DataFrame]:
     """A random sample of a tab-separated file's rows, by the name of its new file."""
-    rows = read(file, (), sep="\t", index_col=0)
+    rows = without_index(read(file, ()))
     if count > len(rows):
         raise InputError(f"{file} has {len(rows):,} rows, fewer than --rows {count:,}")
     drawn = np.random.default_rng(seed).permutation(len(rows))[:count]
@@ -271,7 +285,7 @@ def tagged(texts: list[str]) -> list[str]:
 def one_text(path: Path) -> str:
     """What a file holds; InputError where there is none, or no UTF-8."""
     try:
-        return path.read_text(encoding="utf-8")
+        return read_text(path)
     except (OSError, ValueError) as error:
         raise InputError(f"{path} cannot be read ({error}); fetch it again") from None
 

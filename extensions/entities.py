@@ -16,6 +16,7 @@ from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
 from training.files.errors import InputError
+from training.files.texts import read_text
 from training.loop.progress import progress_bar
 
 if TYPE_CHECKING:
@@ -48,7 +49,7 @@ def read_sentences(
     Raises InputError naming file and line where a line is not of that form.
     """
     try:
-        text = Path(path).read_text(encoding="utf-8")
+        text = read_text(path)
     except FileNotFoundError:
         raise InputError(
             f"no file {path}: it should hold lines of word, tab and tag, and an empty line "
@@ -63,6 +64,7 @@ def read_sentences(
                 sentences.append(Sentence([], []))
             continue
         word, _, tag = line.removeprefix("\ufeff").partition("\t")
+        tag = tag.rstrip()
         is_tag = tag.strip() and "\t" not in tag if any_tags else TAG.fullmatch(tag)
         if not word or not is_tag:
             wanted = "a tag" if any_tags else "O, B-TYPE or I-TYPE"

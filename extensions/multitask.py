@@ -157,7 +157,7 @@ def new_turns(args: TechniqueFlags, joins_pairs: bool, sets: Mapping[str, TextDa
         extra = getattr(args, f"{name}_extra", None) or ""
         samplers[name] = LengthBatches(input_lengths(rows, joins_pairs), args.batch_size, args.seed)
         if extra.startswith("ranking") or (name, extra) == ("nli", "simcse"):
-            pairs = [(a, b, relation(name, label)) for a, b, label, _ in rows]
+            pairs = [(a.lower(), b.lower(), relation(name, label)) for a, b, label, _ in rows]
             samplers[name] = without_duplicates(samplers[name], pairs)
     steps = args.steps_per_epoch or sum(map(len, samplers.values()))
     kind = "together" if args.gradients else args.sampling

@@ -37,6 +37,7 @@ from training.cli.scripts import run_script
 from training.files.errors import InputError
 from training.files.hub import default_model
 from training.files.writing import atomic_write
+from training.reports.figures import as_typed
 from training.reports.page import STYLE
 from utils import get_extended_attention_mask
 
@@ -141,17 +142,13 @@ def plot_maps(path: str | Path, maps: np.ndarray, tokens: Sequence[str]) -> None
         if layer == 0:
             axes.set_title(f"head {head + 1}", fontsize=8)
         if layer == layers - 1:
-            axes.set_xticklabels(map(plain, tokens), rotation=90, fontsize=font)
+            axes.set_xticklabels(tokens, rotation=90, fontsize=font)
         if head == 0:
-            axes.set_yticklabels(map(plain, tokens), fontsize=font)
+            axes.set_yticklabels(tokens, fontsize=font)
             axes.set_ylabel(f"layer {layer + 1}", fontsize=8)
+    as_typed(figure)
     with atomic_write(path, "wb") as file:
         figure.savefig(file, format="png", dpi=110)
-
-
-def plain(token: str) -> str:
-    """Escape $ signs, between which matplotlib expects a formula."""
-    return token.replace("$", r"\$")
 
 
 # ---------------------------------------------------------------------------------------------

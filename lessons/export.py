@@ -130,6 +130,7 @@ def import_classifier(folder: str | Path, checkpoint: str | Path) -> None:
             f"{folder}: the head's tensors are {shapes[0]} and {shapes[1]}, which do not fit a "
             f"hidden size of {width}; export it again"
         )
+    config.check_classes(classes)
     dropout = getattr(config, "classifier_dropout", None)
     ours = SimpleNamespace(
         hidden_dropout_prob=config.hidden_dropout_prob if dropout is None else dropout,

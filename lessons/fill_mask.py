@@ -72,6 +72,8 @@ def fill_mask(
             f"a {tokenizer.mask_token} is beyond token {most - 1}, and the model has {most} "
             "positions; give a shorter text"
         )
+    if ids.shape[1] > most:
+        print(f"data: the text was cut at {most} tokens")
     ids = ids[:, :most]
     ids[0, -1] = tokenizer.sep_token_id
     places = places[:, :most]

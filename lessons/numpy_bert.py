@@ -30,7 +30,7 @@ from lessons.text_tables import LABEL_COLUMNS, TEXT_COLUMNS, compare, read_table
 from tokenizer import WordPieces, read_vocabulary
 from training.cli.flags import OneLineParser, positive_int
 from training.files.errors import InputError, reader_left
-from training.files.hub import find_model
+from training.files.hub import find_model, unwrapped
 
 Weights = Mapping[str, Any]  # Hugging Face's names → arrays, or what multiplies like one
 Show = Callable[[str, np.ndarray, str], None]  # called with every step: its name, result and role
@@ -231,8 +231,11 @@ def read_weights(folder: Path, config: BertConfig) -> dict[str, np.ndarray]:
     except (SafetensorError, OSError) as error:
         raise InputError(f"{file} cannot be read ({error}); write it again") from error
     weights = {}
+    short = unwrapped([name for name, _ in tensors])
     for name, tensor in tensors:
-        name = name.removeprefix("bert.").replace(".gamma", ".weight").replace(".beta", ".bias")
+        name = (
+            short[name].removeprefix("bert.").replace(".gamma", ".weight").replace(".beta", ".bias")
+        )
         if tensor["dtype"] in FLOATS:  # not the position ids of older files
             weights[name] = FLOATS[tensor["dtype"]](tensor["data"]).reshape(tensor["shape"])
     for name, shape in shapes(config).items():
@@ -261,9 +264,15 @@ def printer() -> Show:
 def encode(text: str, words: WordPieces, config: BertConfig) -> list[int]:
     """[CLS] text [SEP] as ids, cut to what the model has positions for."""
     room = min(MAX_TOKENS, config.max_position_embeddings) - 2
-    # lower-cased and stripped first, as classifier.py does with its rows
-    ids = words.text_to_ids(text.lower().strip())[:room]
+    ids = words.text_to_ids(text)[:room]
     return [words.vocab["[CLS]"], *ids, words.vocab["[SEP]"]]
+
+
+def report_cut(texts: Sequence[str], words: WordPieces, config: BertConfig) -> None:
+    """Print how many of these texts ``encode`` cuts, if any."""
+    limit = min(MAX_TOKENS, config.max_position_embeddings)
+    if too_long := sum(len(words.text_to_ids(text)) > limit - 2 for text in texts):
+        print(f"data: {too_long} of {len(texts)} texts were cut at {limit} tokens")
 
 
 def batches(rows: Sequence[list[int]], size: int, pad: int):
@@ -323,11 +332,14 @@ def main() -> None:
     folder = find_model(args.model)
     config = BertConfig.from_json(folder / "config.json")
     weights = read_weights(folder, config)
+    if "classifier.weight" in weights:
+        config.check_classes(len(weights["classifier.weight"]))
     words = WordPieces(*read_vocabulary(folder))
     activation = GELUS[args.gelu]
     print(f"{sum(tensor.size for tensor in weights.values()):,} parameters from {folder}")
     if args.text is not None:
         row = encode(args.text, words, config)
+        report_cut([args.text], words, config)
         print("tokens:", *(words.pieces[i] for i in row))
         print("ids:   ", *row)
         ids = np.array([row])  # (1, L)
@@ -346,6 +358,7 @@ def main() -> None:
         )
     ids, texts, labels = read_table(args.file, args.column, args.label)
     rows = [encode(text, words, config) for text in texts]
+    report_cut(texts, words, config)
     logits = predict(
         rows,
         lambda ids, mask: forward(weights, config, ids, mask, activation=activation)["logits"],

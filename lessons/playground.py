@@ -153,6 +153,8 @@ def load(name: str) -> Loaded:
         head = nn.Linear(*reversed(tensors["classifier.weight"].shape))
         head.load_state_dict({kind: tensors[f"classifier.{kind}"] for kind in ("weight", "bias")})
     bert = masked.bert if masked else BertModel.from_pretrained(name)
+    if head:
+        bert.config.check_classes(head.out_features)
     return Loaded(bert, BertTokenizer.from_pretrained(name), masked, head)
 
 

@@ -251,6 +251,8 @@ def main() -> None:
     folder = find_model(args.model)
     config = BertConfig.from_json(folder / "config.json")
     weights = numpy_bert.read_weights(folder, config)
+    if "classifier.weight" in weights:
+        config.check_classes(len(weights["classifier.weight"]))
     needed = "classifier" if args.file or args.onnx else "pooler.dense"
     if f"{needed}.weight" not in weights:
         raise InputError(f"{folder} has no {needed}; lessons/export.py writes one with all of them")
@@ -260,6 +262,7 @@ def main() -> None:
         _, texts, labels = text_tables.read_table(args.file, args.column, args.label)
         texts, labels = texts[: args.limit], labels if labels is None else labels[: args.limit]
     rows = [numpy_bert.encode(text, words, config) for text in texts]
+    numpy_bert.report_cut(texts, words, config)
 
     small = quantize(weights)
     matrices = [name for name, tensor in weights.items() if tensor.ndim == 2]

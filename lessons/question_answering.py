@@ -48,7 +48,7 @@ from lessons.heads import (
 from lessons.squad import Question, Windows, best_spans, read_questions, score
 from optimizer import AdamW
 from tokenizer import BertTokenizer
-from training.cli.flags import OneLineParser, add_fields, flag, positive_int
+from training.cli.flags import OneLineParser, add_fields, flag, positive_int, standard_input
 from training.cli.scripts import run_script
 from training.files.errors import InputError
 from training.files.writing import write_json
@@ -216,7 +216,10 @@ def evaluate(args: AnswerFlags) -> None:
     path = Path(args.out) / f"{Path(file).stem}-predictions.json"
     write_json(path, {q.id: text for q, text in zip(questions, answers, strict=True)})
     print(f"wrote {path}")
-    if any(question.answers for question in questions):
+    unanswered = sum(not question.answers for question in questions)
+    if unanswered:
+        print(f"data: {unanswered} of {len(questions)} questions have no answer and do not count")
+    if unanswered < len(questions):
         scores = score(questions, answers)
         write_json(Path(args.out) / f"{Path(file).stem}-scores.json", scores)
         print(f"exact match {100 * scores['exact']:.2f}, F1 {100 * scores['f1']:.2f} ({file})")
@@ -224,7 +227,7 @@ def evaluate(args: AnswerFlags) -> None:
 
 def predict(args: AnswerFlags) -> None:
     """Print the three best answers and their probabilities."""
-    context = sys.stdin.read() if args.context == "-" else args.context
+    context = "\n".join(standard_input()) if args.context == "-" else args.context
     (best,) = answer_with(args, [Question("", args.predict, context, [])])
     for text, chance in best[:3]:
         print(f"    {chance:.3f}  {' '.join(text.split())}")

@@ -7,7 +7,6 @@ question_answering.py.
 from __future__ import annotations
 
 import functools
-import json
 import re
 import string
 from collections import Counter
@@ -23,6 +22,7 @@ from torch.nn.utils.rnn import pad_sequence
 
 from tokenizer import BertTokenizer, category, normalise, split_at_punctuation
 from training.files.errors import InputError
+from training.files.texts import read_json
 from training.loop.progress import progress_bar
 
 QUESTION_TOKENS = 64  # a longer question is cut, as BERT's own script cuts it
@@ -95,7 +95,7 @@ def read_questions(path: str | Path, limit: int | None = None) -> list[Question]
     is not at its place in the context.
     """
     try:
-        articles = json.loads(Path(path).read_text(encoding="utf-8"))["data"]
+        articles = read_json(path)["data"]
         questions = [
             Question(
                 str(entry["id"]),
@@ -157,7 +157,12 @@ class Windows:
         )
         contexts = {question.context: None for question in questions}
         self.contexts = {text: align(tokenizer, text) for text in progress_bar(contexts, "align")}
-        self.asked = [align(tokenizer, q.text).ids[:QUESTION_TOKENS] for q in questions]
+        asked = [align(tokenizer, question.text).ids for question in questions]
+        self.asked = [ids[:QUESTION_TOKENS] for ids in asked]
+        if too_long := sum(len(ids) > QUESTION_TOKENS for ids in asked):
+            print(
+                f"data: {too_long} of {len(asked)} questions were cut at {QUESTION_TOKENS} tokens"
+            )
         self.rows = [
             row
             for i in range(len(questions))

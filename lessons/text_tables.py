@@ -12,6 +12,7 @@ import numpy as np
 
 from training.files.errors import InputError
 from training.files.predictions import read_predictions
+from training.files.tables import parse_table
 from training.files.writing import atomic_write
 
 TEXT_COLUMNS = ("text", "sentence")
@@ -29,12 +30,9 @@ def read_table(path: Path, text: str | None = None, label: str | None = None):
     try:
         with open(path, encoding="utf-8-sig") as file:
             separator = "\t" if "\t" in file.readline() else ","
-        table = pd.read_csv(
-            path, sep=separator, dtype=str, keep_default_na=False, encoding="utf-8-sig"
-        ).fillna("")
-    except (OSError, UnicodeDecodeError, pd.errors.ParserError, pd.errors.EmptyDataError) as error:
-        reason = str(error).splitlines()[-1]
-        raise InputError(f"{path} cannot be read as a table ({reason})") from error
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"{path} cannot be read as a table ({error})") from error
+    table = parse_table(path, separator)
     columns = {}
     for kind, wanted, usual in (("text", text, TEXT_COLUMNS), ("label", label, LABEL_COLUMNS)):
         if wanted and wanted not in table:
@@ -83,11 +81,14 @@ def write(path: Path, ids: Sequence[str], predicted: np.ndarray) -> None:
 
 def compare(path: Path, ids: Sequence[str], predicted: np.ndarray) -> None:
     """Print in how many rows another prediction file agrees, and some ids that differ."""
-    other = read_predictions(path, "Predicted_Sentiment")
-    missing = [id_ for id_ in ids if id_.lower() not in other]
+    fold = len({id_.lower() for id_ in ids}) == len(ids)  # programs that lower-case the ids
+    other = read_predictions(path, "Predicted_Sentiment", fold)
+    keys = [id_.lower() if fold else id_ for id_ in ids]
+    missing = [id_ for id_, key in zip(ids, keys, strict=True) if key not in other]
     if missing:
         raise InputError(
             f"{path} has no prediction for {len(missing)} of the {len(ids)} ids: {missing[0]} …"
         )
-    differ = [id_ for id_, label in zip(ids, predicted, strict=True) if other[id_.lower()] != label]
+    rows = zip(ids, keys, predicted, strict=True)
+    differ = [id_ for id_, key, label in rows if other[key] != label]
     print(f"same class as {path}: {len(ids) - len(differ)} of {len(ids)}", *differ[:5])

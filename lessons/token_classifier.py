@@ -55,7 +55,14 @@ from lessons.heads import (
 )
 from optimizer import AdamW
 from tokenizer import BertTokenizer, split_at_punctuation
-from training.cli.flags import OneLineParser, add_fields, flag, positive_int, probability
+from training.cli.flags import (
+    OneLineParser,
+    add_fields,
+    flag,
+    positive_int,
+    probability,
+    standard_input,
+)
 from training.cli.scripts import run_script
 from training.files.writing import atomic_write, write_json
 from training.loop.batches import evaluation_loader
@@ -159,8 +166,13 @@ def log_words(run: Run, words: int, loss: Tensor, logits: Tensor, targets: Tenso
 
 
 def print_size(*datasets: TaggedWords) -> None:
-    """Print how many sentences there are, and how many words are cut off."""
+    """Print how many sentences there are, and how many of their words are cut off."""
     print("sentences: " + ", ".join(f"{len(dataset):,}" for dataset in datasets))
+    print_unseen(*datasets)
+
+
+def print_unseen(*datasets: TaggedWords) -> None:
+    """Print how many words are cut off, if any are."""
     unseen = sum(dataset.unseen for dataset in datasets)
     if unseen:
         print(
@@ -200,6 +212,7 @@ def predict(args: TokenFlags, texts: Iterable[str]) -> None:
             continue
         sentence = Sentence(words, [OUTSIDE] * len(words))
         dataset = TaggedWords([sentence], restored.tokenizer, restored.model.labels, args.length)
+        print_unseen(dataset)
         ((tags, probabilities),) = tag(
             restored.model, dataset, 1, restored.device, restored.autocast
         )
@@ -255,7 +268,7 @@ def main() -> None:
     """Train and score, or score or predict with a model that was trained."""
     args = get_args()
     if args.predict is not None:
-        predict(args, sys.stdin if args.predict == "-" else [args.predict])
+        predict(args, standard_input() if args.predict == "-" else [args.predict])
         return
     default_files(args, "ner/wikiann_en", [("train", "dev", "test")])
     train_and_score(args, train, evaluate)

@@ -12,7 +12,6 @@ lessons/distil.py trains a DistilBERT. This file does not know about tasks or da
 from __future__ import annotations
 
 import argparse
-import json
 import statistics
 import sys
 import time
@@ -34,6 +33,7 @@ from training.cli.flags import OneLineParser, positive_int
 from training.cli.scripts import run_script
 from training.files.errors import InputError, first_line
 from training.files.hub import find_model
+from training.files.texts import read_json
 from training.loop.devices import pick_device
 
 # ---------------------------------------------------------------------------------------------
@@ -59,7 +59,7 @@ class Variant(BertModel):
         """The configuration of a checkpoint under our names; InputError if of another model."""
         path = folder / "config.json"
         try:
-            values = json.loads(path.read_text(encoding="utf-8"))
+            values = read_json(path)
             if values.get("model_type") != cls.MODEL_TYPE:
                 raise ValueError(f"its model_type is {values.get('model_type')!r}")
             values = {cls.CONFIG_NAMES.get(key, key): value for key, value in values.items()}
@@ -356,7 +356,7 @@ def load(folder: str | Path) -> Variant:
     """A RoBERTa, ALBERT or DistilBERT from a checkpoint folder, whichever it says it is."""
     folder = find_model(folder)
     try:
-        values = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+        values = read_json(folder / "config.json")
         variant = VARIANTS[values["model_type"]]
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise InputError(

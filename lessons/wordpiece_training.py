@@ -84,7 +84,7 @@ def texts_in(paths: Sequence[str]) -> Iterator[str]:
             raise InputError(f"{path} holds no *.txt; name the files")
         for file in files:
             try:
-                with open(file, encoding="utf-8") as lines:
+                with open(file, encoding="utf-8-sig") as lines:
                     yield from lines
             except UnicodeDecodeError as error:
                 raise InputError(f"{file} is not UTF-8 ({error}); convert it") from error

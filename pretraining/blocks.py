@@ -86,16 +86,16 @@ def read_blocks(files: Sequence[Path]) -> Iterator[Block]:
     characters, so that memory does not depend on the text.
     """
     for number, path in enumerate(files):
-        with open(path, "rb") as file:
-            line, goes_on, text = 1, False, file.read(BLOCK)
+        with open(path, encoding="latin-1") as file:  # a character a byte; \r and \r\n are \n
+            line, goes_on, text = 1, False, file.read(BLOCK).encode("latin-1")
             while text:
-                more = file.read(1) if len(text) == BLOCK else b""
+                more = file.read(1).encode("latin-1") if len(text) == BLOCK else b""
                 end = len(text) if not more else _where_to_cut(text)
                 block, rest = text[:end], text[end:] + more
                 yield Block(number, line, goes_on, not more, block)
                 line += block.count(b"\n")
                 goes_on = not block.endswith(b"\n")
-                text = rest + file.read(BLOCK - len(rest)) if rest else b""
+                text = rest + file.read(BLOCK - len(rest)).encode("latin-1") if rest else b""
 
 
 def _where_to_cut(text: bytes) -> int:

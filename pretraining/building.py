@@ -30,7 +30,7 @@ from training.files.errors import InputError, first_line
 from training.files.writing import atomic_write, sha256_of, write_json
 from training.loop.processes import on_main_process
 
-VERSION = 2  # of these files and of how text is cut; another one is built again
+VERSION = 3  # of these files and of how text is cut; another one is built again
 
 
 def build(

@@ -14,7 +14,6 @@ This file reads them. It does not know about masks, models or training.
 
 from __future__ import annotations
 
-import json
 import math
 from functools import cached_property
 from pathlib import Path
@@ -23,6 +22,7 @@ from typing import Any
 import numpy as np
 
 from training.files.errors import InputError, first_line
+from training.files.texts import read_json
 
 DATA_FILES = ("ids.bin", "sentences.bin", "documents.bin")
 READ = 1 << 22  # ids that are counted at a time
@@ -32,7 +32,7 @@ def read_description(folder: str | Path) -> dict[str, Any]:
     """corpus.json; InputError where there is none or its files have other sizes."""
     folder = Path(folder)
     try:
-        description = json.loads((folder / "corpus.json").read_text(encoding="utf-8"))
+        description = read_json(folder / "corpus.json")
         for name in DATA_FILES:
             size, wanted = (folder / name).stat().st_size, description["files"][name]["bytes"]
             if size != wanted:

@@ -94,7 +94,7 @@ def extra_cell(row: int):
 
 def repeat_id(lines):
     column = lines[0].index("id")
-    lines[5][column] = lines[1][column].upper()
+    lines[5][column] = lines[1][column]
 
 
 def latin_1(file):
@@ -262,6 +262,22 @@ def test_damaged_checkpoint(run_script_here, copied, size):
     copied.write_bytes(copied.read_bytes()[:size])
     result = run_script_here(classifier, *predicting(copied))
     assert_refused(result, f"{copied} is damaged or not a checkpoint of ours: ")
+
+
+@pytest.mark.parametrize("content", [b"<!doctype html>\n<html>404</html>", b"not a model\n"])
+def test_a_page_saved_as_a_checkpoint(refused, tmp_path, content):
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "x.pt").write_bytes(content)
+    refused(predicting(tmp_path / "data" / "x.pt"))
+
+
+@pytest.mark.parametrize("old", [False, True], ids=["zip", "pickle"])
+def test_a_checkpoint_that_holds_objects(refused, tmp_path, old):
+    (tmp_path / "data").mkdir()
+    content = {"model": torch.nn.Linear(1, 1)}
+    path = tmp_path / "data" / "x.pt"
+    torch.save(content, path, _use_new_zipfile_serialization=not old)
+    refused(predicting(path))
 
 
 @pytest.mark.parametrize(

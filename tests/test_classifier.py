@@ -17,13 +17,17 @@ from support import (
     draw_nothing,
     left_by,
     make_rows,
+    stir,
     succeeded,
+    tiny_config,
+    tiny_vocabulary,
     write_table,
 )
 from torch import nn
 from torch.nn import functional as F
 
 import classifier
+from bert import BertModel
 from classifier import BertSentimentClassifier, model_eval, model_test_eval, save_model
 from datasets import load_data
 from optimizer import AdamW
@@ -311,6 +315,21 @@ def test_predict(run_script_here, checkpoint, monkeypatch, is_piped):
     lines = [line for line in result.out.splitlines() if line.startswith("class 1   [0: 0.")]
     expected = ["A Dull film", "two films"] if is_piped else ["A Dull film"]
     assert [line.split("]   ")[1] for line in lines] == expected
+
+
+def test_a_cased_model_sees_capitals_and_a_cut_text_is_noted(run_script_here, tmp_path):
+    vocabulary = tiny_vocabulary()
+    torch.manual_seed(1)
+    stir(BertModel(tiny_config(vocab_size=len(vocabulary))), 0.5).save_pretrained("model")
+    BertTokenizer(vocabulary, lower_case=False).save_pretrained("model")
+    model = BertSentimentClassifier(config := make_config(tmp_path / "model", num_labels=2))
+    save_model(model, AdamW(model.parameters()), Namespace(), config, "x.pt")
+    answers = []
+    for text in ("a FILM", "a film", "a " * 150 + "film"):
+        done = succeeded(run_script_here(classifier, "--predict", text, "--checkpoint", "x.pt"))
+        answers.append(done.out.splitlines()[-1].split("]")[0])
+        assert ("1 of 1 texts were cut at 64 tokens" in done.out) == (len(text) > 99)
+    assert answers[0] != answers[1]
 
 
 def test_predict_agrees_with_evaluation(run_script_here, checkpoint, tiny_data):

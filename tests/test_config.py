@@ -89,6 +89,7 @@ def test_a_wrong_value_is_refused(values, message):
     [
         *("{", "[]", '{"model_type": "gpt2"}', '{"hidden_size": 100}'),
         *('{"position_embedding_type": "relative_key"}', '{"vocab_size": null}', None),
+        *('{"hidden_act": "gelu_new"}', '{"model_type": "roberta"}'),
     ],
 )
 def test_a_wrong_file_is_refused(tmp_path, message, text):
@@ -97,3 +98,31 @@ def test_a_wrong_file_is_refused(tmp_path, message, text):
     with one_line_error(str(tmp_path / "config.json")) as caught:
         BertConfig.from_pretrained(tmp_path)
     message(str(caught.value))
+
+
+def test_a_checkpoint_for_tensorflow(tmp_path):
+    (tmp_path / "bert_config.json").write_text("{}")
+    with one_line_error("this is a checkpoint for TensorFlow"):
+        BertConfig.from_pretrained(tmp_path)
+
+
+def test_a_byte_order_mark(tmp_path):
+    text = '{"hidden_size": 32, "num_attention_heads": 4}'
+    (tmp_path / "config.json").write_text("\ufeff" + text, encoding="utf-8")
+    assert BertConfig.from_pretrained(tmp_path).hidden_size == 32
+
+
+@pytest.mark.parametrize(
+    ("classes", "problem", "model"),
+    [
+        *((1, None, None), (1, "regression", None)),
+        *((3, "multi_label_classification", None), (3, "regression", None)),
+        *((3, None, "BertForTokenClassification"), (1, None, "BertForMultipleChoice")),
+    ],
+)
+def test_heads_that_are_no_softmax(classes, problem, model):
+    with one_line_error(model or problem or "regression"):
+        config = tiny_config(problem_type=problem, architectures=[model] if model else None)
+        config.check_classes(classes)
+    tiny_config(problem_type=None).check_classes(2)
+    tiny_config(problem_type="single_label_classification").check_classes(3)

@@ -192,6 +192,85 @@ def test_files_of_pairs(convert, tmp_path):
     assert_refused(convert("pairs", nli, "--out", tmp_path / "out"), said, code=1)
 
 
+OWN = "a1\tgood\t1\nb2\tbad\t0\nB2\tfine\t1\n"
+
+
+@pytest.mark.parametrize("header", ["id\tsentence\tlabel", "key\tid\tsentence\tlabel"])
+def test_few_rows_of_a_file_without_an_index(convert, tmp_path, header):
+    file = tmp_path / "own.tsv"
+    more = "k\t" if header.startswith("key") else ""
+    file.write_text(header + "\n" + "".join(f"{more}{row}\n" for row in OWN.splitlines()))
+    succeeded(convert("few", file, "--rows", 3, "--out", tmp_path))
+    rows = load_data(tmp_path / "own-3.csv", "dev")
+    assert sorted(rows) == [("bad", 0, "b2"), ("fine", 1, "B2"), ("good", 1, "a1")]
+
+
+@pytest.mark.parametrize("names", ["sentence1\tsentence2", "question1\tquestion2", "a\tb"])
+def test_quora_of_a_file_without_an_index(convert, tmp_path, names):
+    file = tmp_path / "own.tsv"
+    rows = "".join(f"q{i}\tone {i}\tother {i}\t1\n" for i in range(5))
+    file.write_text(f"id\t{names}\tis_duplicate\n{rows}")
+    done = convert("quora", file, "--out", tmp_path)
+    if names == "a\tb":
+        assert_refused(done, "has neither sentence1 and sentence2 nor question1", code=1)
+        return
+    rows = [
+        load_pairs(tmp_path / f"quora-small-{split}.csv", "train", "is_duplicate")
+        for split in ("train", "dev")
+    ]
+    assert sorted(row[-1] for part in rows for row in part) == [f"q{i}" for i in range(5)]
+
+
+@pytest.mark.parametrize(
+    ("kind", "columns", "rows"),
+    [
+        ("few", "id\tsentence\tlabel", 'a\t"how\t1\nb\tso good"\t0\n'),
+        ("quora", "id\tquestion1\tquestion2\tis_duplicate", 'a\t"how\tx\t1\nb\tyes" z\ty\t0\n'),
+    ],
+)
+def test_a_quotation_mark_that_swallows_a_row(convert, tmp_path, kind, columns, rows):
+    file = tmp_path / "own.tsv"
+    file.write_text(
+        f"{columns}\n{rows}" + rows.partition("\n")[2].replace('"', "").replace("b", "c")
+    )
+    rest = ("--rows", 1) if kind == "few" else ()
+    done = convert(kind, file, "--out", tmp_path / "out", *rest)
+    assert_refused(done, "row 1 (id a) runs on over the next row", code=1)
+
+
+def test_quotation_marks_of_glue_are_text(convert, tmp_path):
+    text = 'sentence\tlabel\n" a charming film\t1\nbad\t0\nso good " \t1\nmeh\t0\n'
+    for name in ("train", "dev"):
+        (tmp_path / f"{name}.tsv").write_text("\ufeff" + text, encoding="utf-8")
+    succeeded(convert("sst2", tmp_path, "--out", tmp_path / "out"))
+    texts = [row[0] for row in load_data(tmp_path / "out/train.csv", "dev")]
+    assert texts == ['" a charming film', "bad", 'so good "', "meh"]
+
+
+@pytest.mark.parametrize("name", ["snli_1.0_dev.jsonl", "snli_1.0_dev.txt", "lines"])
+def test_relations_behind_a_byte_order_mark(convert, tmp_path, name):
+    """Half of an emoji, as some JSON has it, becomes the replacement character."""
+    for split in ("dev", "test"):
+        rows = [("neutral", "a \\ud83c", "b"), ("entailment", "c", "d")]
+        if name == "lines":
+            for part, lines in zip(("labels", "s1", "s2"), zip(*rows, strict=True), strict=True):
+                text = "\ufeff" + "\n".join(lines)
+                (tmp_path / f"{part}.{split}").write_text(text, encoding="utf-8")
+            continue
+        keys = ("gold_label", "sentence1", "sentence2")
+        lines = [
+            f'{{"{keys[0]}": "{a}", "{keys[1]}": "{b}", "{keys[2]}": "{c}"}}' for a, b, c in rows
+        ]
+        if name.endswith(".txt"):
+            lines = ["\t".join(row) for row in (keys, *rows)]
+        file = tmp_path / name.replace("dev", split)
+        file.write_text("\ufeff" + "\n".join(lines), encoding="utf-8")
+    succeeded(convert("snli", tmp_path, "--out", tmp_path / "out"))
+    pairs = load_pairs(tmp_path / "out" / "nli-train.csv", "train", "relation", 3)
+    first = "a \ufffd" if name.endswith("jsonl") else "a \\ud83c"
+    assert pairs == [(first, "b", 1, "dev-0"), ("c", "d", 2, "dev-1")]
+
+
 def test_texts_alone(convert, tmp_path):
     """Of pairs both; white space of any kind is one blank, a repeated text stands once."""
     table = tmp_path / "pairs.csv"

@@ -82,13 +82,16 @@ def test_hostile_text_takes_linear_time(unit):
 
 @settings(max_examples=80, deadline=None)
 @given(
-    st.lists(st.sampled_from(["a", " b", "\n", "\n\n", "é", "💡", "word ", "\r\n"]), max_size=60),
+    st.lists(
+        st.sampled_from(["a", " b", "\n", "\n\n", "é", "💡", "word ", "\r\n", "\r"]), max_size=60
+    ),
     st.integers(4, 20),
 )
 def test_blocks_are_the_file_cut_at_good_places(tmp_path_factory, units, size):
     text = "".join(units).encode()
     path = tmp_path_factory.mktemp("blocks") / "file.txt"
     path.write_bytes(text)
+    text = text.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(blocks, "BLOCK", size)
         parts = list(read_blocks([path]))
@@ -389,3 +392,14 @@ def test_printed_quotes_and_dashes_become_typed_ones(tmp_path):
     typed = build_text(tmp_path / "other", "\"I don't,\" she said--'no' ... 1-2.\n")
     assert printed.ids.tolist() == typed.ids.tolist()
     assert len(printed.ids) > 10
+
+
+@pytest.mark.parametrize("block", [1 << 18, 12])
+@pytest.mark.parametrize("ending", ["\n", "\r\n", "\r"], ids=["LF", "CRLF", "CR"])
+def test_lines_end_in_any_way(tmp_path, monkeypatch, ending, block):
+    monkeypatch.setattr(blocks, "BLOCK", block)
+    lines = ["\ufeffone two.", "five", "", "three", "four"]
+    (tmp_path / "text.txt").write_bytes(ending.join([*lines, ""]).encode())
+    corpus = build([tmp_path / "text.txt"], TINY, tmp_path / "made", workers=1)
+    words = [[TINY.text_to_ids(text) for text in part] for part in (lines[:2], lines[3:])]
+    assert as_lists(corpus) == words

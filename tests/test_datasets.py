@@ -4,9 +4,12 @@ from types import SimpleNamespace
 
 import pytest
 import torch
-from support import one_line_error, write_table
+import transformers
+from support import one_line_error, tiny_config, write_table
 from torch.utils.data import DataLoader
 
+from bert import BertModel
+from config import BertConfig
 from datasets import (
     SentenceClassificationDataset,
     SentenceClassificationTestDataset,
@@ -18,6 +21,8 @@ from datasets import (
     load_pairs,
     preprocess_string,
 )
+from lessons import numpy_bert
+from tokenizer import SPECIAL_TOKENS, BertTokenizer, WordPieces, read_vocabulary
 from training.files import course_files
 from training.files.course_files import data_folder
 
@@ -33,10 +38,10 @@ def args(tiny_model_folder) -> SimpleNamespace:
 
 @pytest.mark.parametrize("column", ["sentiment", "label"])
 def test_rows_of_single_sentences(tmp_path, column):
-    """Words that pandas reads as missing values stay text."""
-    cells = [(" AB1 ", "  A Film 's END . ", "4"), ("ab2", "NA", "0.0"), ("ab3", "null", "1.0")]
+    """Words that pandas reads as missing values stay text; capitals are the tokenizer's matter."""
+    cells = [(" AB1 ", "  A Film 's END . ", "4"), ("aB1", "NA", "0.0"), ("ab3", "null", "1.0")]
     path = write_table(tmp_path / "x.csv", f"id sentence {column}", cells)
-    rows = [("a film 's end .", 4, "ab1"), ("na", 0, "ab2"), ("null", 1, "ab3")]
+    rows = [("A Film 's END .", 4, "AB1"), ("NA", 0, "aB1"), ("null", 1, "ab3")]
     assert load_data(path) == load_data(path, "train") == (rows, 5)
     assert load_data(path, "train", 7) == (rows, 7)
     assert load_data(path, "dev") == load_data(path, "anything else") == rows
@@ -50,7 +55,7 @@ def test_columns_are_found_by_name(tmp_path, header):
     row = [cells.get(name, "0.0") for name in header.split("\t")]
     path = tmp_path / "x.csv"
     path.write_text(header + "\n" + "\t".join(row) + "\n")
-    assert load_data(path, "test") == [("hello there", "abc")]
+    assert load_data(path, "test") == [("Hello there", "abc")]
 
 
 def test_quoted_cells_byte_order_mark_and_crlf(tmp_path):
@@ -61,7 +66,7 @@ def test_quoted_cells_byte_order_mark_and_crlf(tmp_path):
 
 
 def test_preprocess_string():
-    assert preprocess_string("What's  THIS,\tthen?\nOk.") == "what 's this , then ? ok ."
+    assert preprocess_string("What's  THIS,\tthen?\nOk.") == "What 's THIS , then ? Ok ."
     assert preprocess_string("no marks!") == "no marks!"
     assert preprocess_string("  ") == ""
 
@@ -74,14 +79,14 @@ def test_rows_of_pairs(tmp_path):
     cells = [("A", "Why?", "Why not,  Bob?", "0.0"), ("B", "Yes.", "yes", "1.0")]
     write_table(path, f"{PAIR} is_duplicate", cells)
     rows = load_pairs(path, "train", "is_duplicate")
-    assert rows == [("why ?", "why not , bob ?", 0, "a"), ("yes .", "yes", 1, "b")]
+    assert rows == [("Why ?", "Why not , Bob ?", 0, "A"), ("Yes .", "yes", 1, "B")]
     assert type(rows[0][2]) is int
     write_table(path, f"{PAIR} similarity", [("A", "x.", "y", "3.8")])
     rows = load_pairs(path, "dev", "similarity")
-    assert rows == [("x .", "y", 3.8, "a")]
+    assert rows == [("x .", "y", 3.8, "A")]
     assert type(rows[0][2]) is float
     write_table(path, PAIR, [("A", "x.", "y")])
-    assert load_pairs(path, "test", "similarity") == [("x .", "y", "a")]
+    assert load_pairs(path, "test", "similarity") == [("x .", "y", "A")]
 
 
 def test_broken_pairs_are_left_out_aloud(tmp_path, capsys):
@@ -244,3 +249,27 @@ def test_long_texts_are_cut_and_counted(args, capsys):
     ids = data.collate_fn(rows)["token_ids"]
     assert ids.shape == (3, 512)
     assert ids[1, -1] == data.tokenizer.sep_token_id
+
+
+@pytest.mark.parametrize("lower_case", [True, False], ids=["uncased", "cased"])
+def test_only_the_tokenizer_lower_cases(tmp_path, lower_case):
+    """The ids of a file's text are transformers', also where str.lower() knows a final sigma."""
+    pieces = [*SPECIAL_TOKENS, *"GREATgreat", *"οδςσΟΔΣ", *(f"##{c}" for c in "REATreatοδςσΔΟΣ.")]
+    pieces = list(dict.fromkeys(pieces))
+    BertModel(tiny_config(vocab_size=len(pieces))).save_pretrained(tmp_path)
+    BertTokenizer(pieces, lower_case).save_pretrained(tmp_path)
+    texts = ["GREAT", "great", "ΟΔΟΣ", "οδος ΟΔΟΣ"]
+    rows = [(f"i{i}", text, text) for i, text in enumerate(texts)]
+    file = write_table(tmp_path / "x.csv", "id sentence1 sentence2", rows)
+    pairs = load_pairs(file, "test", "similarity")
+    file = write_table(tmp_path / "x.csv", "id sentence", [row[:2] for row in rows])
+    data = SentenceClassificationTestDataset(
+        load_data(file, "test"), SimpleNamespace(model=str(tmp_path))
+    )
+    theirs = transformers.BertTokenizer.from_pretrained(tmp_path)
+    wanted = [theirs(text)["input_ids"] for text in texts]
+    assert [data.encode(text) for text, _ in data] == wanted
+    assert [data.encode(text) for text, _, _ in pairs] == wanted
+    assert (wanted[0] == wanted[1]) == lower_case
+    words, config = WordPieces(*read_vocabulary(tmp_path)), BertConfig.from_pretrained(tmp_path)
+    assert [numpy_bert.encode(text, words, config) for text in texts] == wanted

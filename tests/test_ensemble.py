@@ -64,7 +64,7 @@ def said_by(path: str, task: str, row: tuple, model_folder: Path) -> np.ndarray:
     tokenizer = BertTokenizer.from_pretrained(model_folder)
     inputs = []
     for text in row[: 1 if task == "sst" else 2]:
-        text = text.lower().strip() if task == "sst" else preprocess_string(text)
+        text = text.strip() if task == "sst" else preprocess_string(text)
         encoded = tokenizer([text], return_tensors="pt")
         inputs += [encoded["input_ids"], encoded["attention_mask"]]
     if task == "sst":

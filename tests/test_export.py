@@ -15,7 +15,7 @@ from support import (
 
 import classifier
 from bert import BertModel
-from lessons import export
+from lessons import export, numpy_bert, quantize
 from tokenizer import BertTokenizer
 from training.loop.checkpoints import load_checkpoint
 
@@ -138,6 +138,22 @@ def test_a_head_that_does_not_fit(checkpoint, run_script_here, tmp_path):
     save_file(tensors | {"classifier.weight": torch.zeros(3, 7)}, file)
     result = run_script_here(export, "out", "--to", "x.pt")
     assert_refused(result, "do not fit a hidden size of 32")
+    assert not (tmp_path / "x.pt").exists()
+
+
+@pytest.mark.parametrize(
+    ("classes", "problem"), [(1, None), (3, "multi_label_classification"), (3, "regression")]
+)
+@pytest.mark.parametrize("reader", [export, numpy_bert, quantize])
+def test_a_head_that_is_no_softmax(run_script_here, tmp_path, reader, classes, problem):
+    values = tiny_config(vocab_size=len(tiny_vocabulary())).to_dict()
+    config = transformers.BertConfig(**values, num_labels=classes, problem_type=problem)
+    transformers.BertForSequenceClassification(config).save_pretrained(tmp_path / "head")
+    BertTokenizer(tiny_vocabulary()).save_pretrained(tmp_path / "head")
+    line = ("head", "--to", "x.pt") if reader is export else ("--model", "head")
+    more = ("--text", "a film") if reader is numpy_bert else ()
+    result = run_script_here(reader, *line, *more)
+    assert_refused(result, f"is for {problem or 'regression'}, not for one class of a text")
     assert not (tmp_path / "x.pt").exists()
 
 

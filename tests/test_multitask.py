@@ -455,6 +455,14 @@ def test_predict(run_script_here, checkpoint, monkeypatch, words, expected):
     assert lines == expected
 
 
+def test_a_text_to_predict_that_is_cut_is_noted(run_script_here, checkpoint):
+    words = ("a " * 600, "Two")
+    for count in (1, 2):
+        line = ("--predict", *words[:count], "--checkpoint", checkpoint)
+        done = succeeded(run_script_here(multitask, *line))
+        assert f"data: 1 of {count} texts were cut at 512 tokens" in done.out
+
+
 def test_predict_says_nothing_of_tasks_that_were_not_trained(run_script_here, tiny_model_folder):
     model = make_model(tiny_model_folder)
 

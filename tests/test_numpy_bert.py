@@ -119,6 +119,17 @@ def test_predictions_without_torch_are_those_of_classifier_py(trained, table, tm
     assert f"accuracy {accuracy_score(y, p):.5f}" in done.out
 
 
+def test_ids_stay_as_they_are_and_cut_texts_are_counted(run_script_here, trained, tmp_path):
+    table, out = tmp_path / "own.csv", tmp_path / "p.csv"
+    table.write_text("\ufeffid,text\nQ1a,good\nQ1A," + "film " * 90 + "\n", encoding="utf-8")
+    flags = ("--model", trained[0], "--file", table)
+    done = succeeded(run_script_here(numpy_bert, *flags, "--out", out))
+    assert "data: 1 of 2 texts were cut at 64 tokens" in done.out
+    assert [line.split(",")[0] for line in out.read_text().splitlines()] == ["id", "Q1a", "Q1A"]
+    done = succeeded(run_script_here(numpy_bert, *flags, "--compare", out))
+    assert f"same class as {out}: 2 of 2" in done.out
+
+
 def test_compare_counts_the_same_classes(run_script_here, trained, table, tmp_path):
     flags = ("--model", trained[0], "--file", table)
     out, other = tmp_path / "p.csv", tmp_path / "q.csv"
@@ -195,6 +206,9 @@ def test_old_names_and_other_precisions_are_read(trained, config, tmp_path, dtyp
         ("--model MODEL --file words.csv --column body", "has no column 'body'"),
         ("--model MODEL --file label.csv", "row 2: the label 'good' is not a class"),
         ("--model MODEL --file latin1.csv", "cannot be read as a table"),
+        ("--model MODEL --file quoted.tsv", "row 1 (id a) runs on over the next row"),
+        ("--model MODEL --file surplus.csv", "cannot be read as a comma-separated table"),
+        ("--model MODEL --file surplus.tsv", "cannot be read as a tab-separated table"),
     ],
 )
 def test_bad_folders_tables_and_flags(run_script_here, trained, tmp_path, flags, message):
@@ -205,6 +219,10 @@ def test_bad_folders_tables_and_flags(run_script_here, trained, tmp_path, flags,
     (tmp_path / "no-rows.csv").write_text("id,text\n")
     (tmp_path / "words.csv").write_text("id,words\n1,a\n")
     (tmp_path / "label.csv").write_text("id,text,label\n1,a,1\n2,b,good\n")
+    (tmp_path / "quoted.tsv").write_text('id\ttext\na\t"good film\nb\tbad film"\nc\tfine\n')
+    for separator, name in ((",", "surplus.csv"), ("\t", "surplus.tsv")):  # no first column of ids
+        text = "id,text,label\n1,good,1,\n2,bad,0,\n".replace(",", separator)
+        (tmp_path / name).write_text(text)
     (tmp_path / "latin1.csv").write_bytes(b"id,text\n1,\xff\n")
     done = run_script_here(numpy_bert, *flags.replace("MODEL", str(trained[0])).split())
     assert_refused(done, message)

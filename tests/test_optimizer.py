@@ -14,6 +14,7 @@ import optimizer_test
 from checks.part1 import adamw_cases, adamw_checks
 from checks.part1.adamw_cases import CASES, Case, Group, run_case, start_value
 from optimizer import AdamW
+from training.fast.adamw import fused_step
 from training.files.errors import InputError
 
 BY_NAME = {case.name: case for case in CASES}
@@ -234,6 +235,27 @@ def test_equals_torch_with_decay_up_to_its_order():
     keep = 1 - hyper["lr"] * hyper["weight_decay"]
     ours = steps(AdamW, START * keep, **hyper)
     torch.testing.assert_close(ours, keep * torchs, rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("step", [AdamW.step, fused_step])
+def test_a_rate_that_is_a_tensor_stays_as_it_was(step):
+    rate = torch.tensor(0.05, dtype=torch.float64)
+    either = type("Either", (AdamW,), {"step": step})
+    hyper = {"eps": 1e-3, "weight_decay": 0.5}
+    ours = steps(either, START, lr=rate, **hyper)
+    torch.testing.assert_close(ours, steps(AdamW, START, lr=0.05, **hyper), rtol=0, atol=1e-12)
+    group = {"params": [torch.nn.Parameter(START.clone())], "lr": rate}
+    group["params"][0].grad = START.clone()
+    optimizer = either([group])
+    optimizer.step()
+    assert rate == optimizer.param_groups[0]["lr"] == 0.05
+
+
+@pytest.mark.parametrize("name", ["lr", "eps", "weight_decay"])
+@pytest.mark.parametrize("value", [float("nan"), torch.tensor(float("nan")), -1.0])
+def test_nan_is_refused(name, value):
+    with pytest.raises(ValueError, match=name):
+        AdamW([torch.nn.Parameter(torch.zeros(2))], **{name: value})
 
 
 # ---------------------------------------------------------------------------------------------

@@ -5,14 +5,18 @@ import json
 import re
 import shutil
 import subprocess
+from dataclasses import replace
 from types import SimpleNamespace
 
+import numpy as np
 import pandas as pd
 import pytest
 from support import ROOT, one_line_error
 
+from lessons.attention_maps import plot_maps
 from training.files.course_files import class_names
-from training.reports.page import Result, write_page
+from training.reports.error_analysis import plot_confusion
+from training.reports.page import Result, scores_by_epoch, write_page
 from training.reports.report import Report
 
 HISTORY = [
@@ -108,3 +112,11 @@ def test_a_click_on_a_cell_shows_its_mistakes(tmp_path):
         "all": ["<b>one</b>", "two", "three"],
         "sorted": ["three", "two", "<b>one</b>"],
     }
+
+
+@pytest.mark.parametrize("name", ["cost$5_vs_$10", "a$$b", r"o$\beta_$", r"q$\x$"])
+def test_dollars_in_a_name_are_no_formula(tmp_path, name):
+    plot_confusion(tmp_path / "x.png", replace(RESULT, name=name))
+    assert (tmp_path / "x.png").stat().st_size > 1000
+    assert name in scores_by_epoch(HISTORY, {"train_acc": name, "dev_acc": "dev"})
+    plot_maps(tmp_path / "y.png", np.ones((1, 1, 2, 2)), [name, "b"])

@@ -1,6 +1,7 @@
 """The lesson on answers in a text: head, windows and offsets as in transformers, and scores."""
 
 import functools
+import io
 import json
 import random
 from types import SimpleNamespace
@@ -9,13 +10,11 @@ import pytest
 import torch
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from support import (
-    one_line_error,
-    tiny_config,
-)
+from support import assert_refused, one_line_error, succeeded, tiny_config
 from transformers import AutoTokenizer
 
 import bert
+from lessons import question_answering as script
 from lessons.question_answering import QuestionAnswerer, answer
 from lessons.squad import (
     Question,
@@ -273,3 +272,40 @@ def test_bad_files(tmp_path, content, said):
     file.write_text(content)
     with one_line_error(said, str(file)):
         read_questions(file)
+
+
+# ---------------------------------------------------------------------------------------------
+# The script
+
+
+@pytest.fixture
+def folder(tmp_path, ours):
+    config = tiny_config(vocab_size=ours.vocab_size, max_position_embeddings=128)
+    QuestionAnswerer(config, LABELS).save_pretrained(tmp_path / "squad")
+    ours.save_pretrained(tmp_path / "squad")
+    return tmp_path / "squad"
+
+
+@pytest.mark.parametrize("answered", [0, 1, 3])
+def test_questions_without_an_answer_are_counted(run_script_here, tmp_path, folder, answered):
+    """Half of an emoji in a text ends nothing, nor does a byte-order mark."""
+    questions = [asked(id=f"\ud83c{i}", **({} if i < answered else NONE)) for i in range(3)]
+    text = squad(questions, "ab cd \ud83cef \ud83c").replace("q?", "q " * 70, 1)
+    (tmp_path / "dev.json").write_text("\ufeff" + text, encoding="utf-8")
+    flags = ("--evaluate", "dev.json", "--checkpoint", folder, "--out", "out")
+    done = succeeded(run_script_here(script, *flags))
+    note = f"{3 - answered} of 3 questions have no answer and do not count"
+    assert (note in done.out) == (answered < 3)
+    assert ("exact match" in done.out) == (answered > 0)
+    assert "1 of 3 questions were cut at 64 tokens" in done.out
+    answers = json.loads((tmp_path / "out" / "dev-predictions.json").read_text(encoding="utf-8"))
+    assert list(answers) == ["\ufffd0", "\ufffd1", "\ufffd2"]
+
+
+NONE = {"answers": []}
+
+
+def test_a_context_that_is_not_utf8(run_script_here, folder, monkeypatch):
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"caf\xe9\n"), "utf-8"))
+    done = run_script_here(script, "--predict", "q?", "--context", "-", "--checkpoint", folder)
+    assert_refused(done, "standard input is not UTF-8", code=1)

@@ -1,12 +1,16 @@
 """The lesson on tagging words: the head and transformers', scores and their definition."""
 
+import io
+
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from support import (
+    assert_refused,
     one_line_error,
     padded_batch,
+    succeeded,
     tiny_config,
 )
 from transformers import AutoTokenizer, BertForTokenClassification
@@ -20,6 +24,7 @@ from extensions.entities import (
     labels_of,
     read_sentences,
 )
+from lessons import token_classifier as script
 from lessons.token_classifier import TokenClassifier
 from tokenizer import BertTokenizer
 
@@ -127,6 +132,8 @@ def test_entities_and_scores_are_those_of_the_definition(pairs):
             "\ufeffen:Ada\tB-PER\nen:en:x\tO\n\n\t\n\ufeff\nen:São\tB-LOC\n\n\n",
             [(["Ada", "en:x"], ["B-PER", "O"]), (["São"], ["B-LOC"])],
         ),
+        ("EU\tB-ORG\nUN\tB-ORG \nx\tO \t\r\n", [(["EU", "UN", "x"], ["B-ORG", "B-ORG", "O"])]),
+        ("EU\tB-ORG\r\rUN\tB-ORG\u00a0\r", [(["EU"], ["B-ORG"]), (["UN"], ["B-ORG"])]),
         ("a\u2028b\tO\nc\x85\tO\n", [(["a\u2028b", "c\x85"], ["O", "O"])]),
     ],
 )
@@ -196,3 +203,30 @@ def test_a_batch(ours):
         [-100, 0, 0, 3, -100],
         [-100] * 5,
     ]
+
+
+# ---------------------------------------------------------------------------------------------
+# Texts to predict
+
+
+@pytest.fixture
+def folder(tmp_path, tiny_model_folder):
+    ours = BertTokenizer.from_pretrained(str(tiny_model_folder))
+    classifier_like(tiny_config(vocab_size=ours.vocab_size)).save_pretrained(tmp_path / "tagger")
+    ours.save_pretrained(tmp_path / "tagger")
+    return tmp_path / "tagger"
+
+
+@pytest.mark.parametrize(("words", "beyond"), [(20, 0), (150, 90)])
+def test_words_that_are_not_looked_at_are_counted(run_script_here, folder, words, beyond):
+    text = " ".join("a" * words + "bc")
+    done = succeeded(run_script_here(script, "--predict", text, "--checkpoint", folder))
+    assert (f"note: {beyond} words lie beyond" in done.out) == bool(beyond)
+
+
+@pytest.mark.parametrize("errors", ["strict", "surrogateescape"])
+def test_standard_input_that_is_not_utf8(run_script_here, folder, monkeypatch, errors):
+    """With a locale and, as Python reads it then, without one."""
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"caf\xe9\n"), "utf-8", errors))
+    done = run_script_here(script, "--predict", "--checkpoint", folder)
+    assert_refused(done, "standard input is not UTF-8", code=1)

@@ -12,6 +12,7 @@ from torch import nn
 
 from base_bert import read_weights
 from bert import BertModel
+from tokenizer import BertTokenizer
 
 SAFETENSORS, BIN = "model.safetensors", "pytorch_model.bin"
 
@@ -58,8 +59,12 @@ def old_names(tensors):
     }
 
 
+# DistributedDataParallel, torch.compile, a task's model, sentence-transformers
+PREFIXES = ("", "bert.", "module.", "module._orig_mod.bert.", "model.bert.", "0.auto_model.")
+
+
 @pytest.mark.parametrize("file", [SAFETENSORS, BIN])
-@pytest.mark.parametrize("prefix", ["", "bert."])
+@pytest.mark.parametrize("prefix", PREFIXES)
 @pytest.mark.parametrize("rename", [dict, old_names], ids=["weight", "gamma"])
 def test_files_prefixes_and_old_names(tmp_path, model, capsys, file, prefix, rename):
     tensors = rename(model.to_hf_weights())
@@ -98,6 +103,18 @@ def test_shards_saved_by_transformers_are_read(tmp_path):
     for broken in ("{", '{"weight_map": [1]}'):
         index.write_text(broken, encoding="utf-8")
         refused(tmp_path, str(index))
+
+
+def test_shards_of_pickles_are_read(tmp_path, model):
+    folder = checkpoint(tmp_path, model, file=BIN)
+    (folder / BIN).unlink()
+    shards = {name: f"pytorch_model-{i % 2}.bin" for i, name in enumerate(model.to_hf_weights())}
+    for shard in set(shards.values()):
+        tensors = {name: t for name, t in model.to_hf_weights().items() if shards[name] == shard}
+        torch.save(tensors, folder / shard)
+    text = json.dumps({"weight_map": shards})
+    (folder / f"{BIN}.index.json").write_text("\ufeff" + text, encoding="utf-8")
+    assert_same_parameters(BertModel.from_pretrained(folder), model)
 
 
 def test_heads_are_left_aside_in_one_line(tmp_path, model, capsys):
@@ -146,6 +163,30 @@ def test_tensors_that_do_not_fit(tmp_path, model, message, changed, config):
     with one_line_error(str(folder)) as caught:
         BertModel.from_pretrained(folder)
     message(str(caught.value))
+
+
+@pytest.mark.parametrize("dtype", [torch.int8, torch.uint8, torch.float8_e4m3fn], ids=str)
+@pytest.mark.parametrize(
+    "name", ["encoder.layer.0.output.dense.weight", "classifier.weight", "pooler.dense.bias"]
+)
+def test_quantized_weights_are_refused(tmp_path, model, dtype, name):
+    tensors = model.to_hf_weights() | {"classifier.weight": torch.ones(3, 32)}
+    tensors[name] = tensors[name].to(dtype)
+    refused(checkpoint(tmp_path, model, tensors), f"{name} is ", "quantized")
+
+
+def test_another_prefix_is_named(tmp_path, model):
+    tensors = {f"net.{name}": tensor for name, tensor in model.to_hf_weights().items()}
+    refused(checkpoint(tmp_path, model, tensors), "its names begin with 'net.'")
+
+
+@pytest.mark.parametrize("inside", ["0_Transformer", "best"])
+def test_the_folder_around_a_model(tmp_path, model, inside):
+    checkpoint(tmp_path / inside, model)
+    (tmp_path / "modules.json").write_text("[]")
+    refused(tmp_path, f"take the one in it: {tmp_path / inside}")
+    with one_line_error(f"take the one in it: {tmp_path / inside}"):
+        BertTokenizer.from_pretrained(tmp_path)
 
 
 @pytest.mark.parametrize("file", [SAFETENSORS, BIN, "legacy"])

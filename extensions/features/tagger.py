@@ -22,7 +22,6 @@ of the loop:
 
 from __future__ import annotations
 
-import json
 import random
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
@@ -30,6 +29,7 @@ from itertools import groupby
 from pathlib import Path
 
 from training.files.errors import InputError
+from training.files.texts import read_json
 
 BEGIN, END = ("<s2>", "<s1>"), ("</s1>", "</s2>")  # around a sentence, as words and tags
 
@@ -86,7 +86,7 @@ class Tagger:
     def load(cls, path: str | Path) -> Tagger:
         """The tagger in a JSON file {"tags": […], "weights": {feature: {tag: number}}}."""
         try:
-            saved = json.loads(Path(path).read_text(encoding="utf-8"))
+            saved = read_json(path)
             return cls(saved["tags"], saved["weights"])
         except FileNotFoundError:
             raise InputError(

@@ -76,9 +76,9 @@ class WordTags:
         self.count = len(self.tagger.tags) + 1 if self.tagger else len(SHAPES)  # with "no tag"
 
     def remember(self, texts: Iterable[str]) -> None:
-        """Take in texts as they were written; others are read off their tokens, in lower case."""
+        """Take in texts as they were written; others are read off their tokens."""
         for text in texts:
-            self.texts[tuple(self.tokenizer.text_to_ids(text.lower()))] = text
+            self.texts[tuple(self.tokenizer.text_to_ids(text))] = text
 
     def tags(self, ids: Tensor, mask: Tensor) -> Tensor:
         """A tag for each token of [CLS] a [SEP] or [CLS] a [SEP] b [SEP]: (B, L) twice → (B, L)."""
@@ -99,7 +99,7 @@ class WordTags:
             tags = [
                 tag
                 for tag, word in zip(self.tags_of_words(words), words, strict=True)
-                for _ in self.tokenizer.text_to_ids(word.lower())
+                for _ in self.tokenizer.text_to_ids(word)
             ]
             # where the words do not give these tokens, the rest has no tag
             self.cached_tags[tokens] = (tags + [0] * len(tokens))[: len(tokens)]

@@ -214,7 +214,7 @@ def gold(task: str, path: Path) -> tuple[list[str], np.ndarray]:
     """(ids, labels) of a dev file, in its order."""
     label = PAIR_LABELS.get(task)
     rows = load_pairs(path, "dev", label) if label else load_data(path, "dev")
-    return [row[-1] for row in rows], np.array([row[-2] for row in rows], dtype=float)
+    return [row[-1].lower() for row in rows], np.array([row[-2] for row in rows], dtype=float)
 
 
 def dev_predictions(folder: Path, task: str, path: Path) -> np.ndarray:

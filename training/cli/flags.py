@@ -77,8 +77,10 @@ def given_lines(texts: Sequence[str]) -> Iterator[Sequence[str]]:
 def standard_input() -> Iterator[str]:
     """The lines of standard input, without their ends; InputError if it is not UTF-8."""
     try:
-        yield from (line.rstrip("\n") for line in sys.stdin)
-    except UnicodeDecodeError as error:
+        for line in sys.stdin:
+            line.encode()  # without a locale Python lets other bytes through, as surrogates
+            yield line.rstrip("\n").removeprefix("\ufeff")
+    except UnicodeError as error:
         raise InputError(f"standard input is not UTF-8 ({error}); convert it") from None
 
 

@@ -40,6 +40,7 @@ def fused_step(self: Optimizer, closure: Callable[[], Tensor] | None = None) -> 
         with torch.enable_grad():
             loss = closure()
     for group in self.param_groups:
+        group["lr"] = float(group["lr"])
         same_step: dict[int, list[nn.Parameter]] = {}
         for parameter in group["params"]:
             if parameter.grad is None:

@@ -1,16 +1,24 @@
-"""Where pretrained weights are found: a folder, or by a name. Needs no torch."""
+"""Where pretrained weights are found, by a folder or a name, and what their names begin with.
+
+Needs no torch.
+"""
 
 from __future__ import annotations
 
 import functools
 import os
+import re
+from collections.abc import Collection
 from pathlib import Path
 
-from training.files.course_files import COURSE_MODEL
+from training.files.course_files import COURSE_MODEL, WEIGHT_FILES
 from training.files.errors import InputError
 
 OWN_MODEL = "books"  # pre-trained in this repository, and part of it
+MODEL_FILES = ("config.json", "vocab.txt", "tokenizer.json", *WEIGHT_FILES)  # any of them
 MODELS = Path(__file__).resolve().parent.parent.parent / "models"
+FIRST = "embeddings.word_embeddings.weight"  # every BERT has it
+WRAPPERS = re.compile(r"(?:(?:module|_orig_mod|model|auto_model|\d+)\.)*")
 
 
 def find_model(name_or_path: str | os.PathLike | None, local_files_only: bool = False) -> Path:
@@ -55,6 +63,9 @@ def _locate(name: str, local_files_only: bool, why: str = "") -> Path:
         print(f"model: {name}{why} from models/")
         return own
     if path.is_dir():
+        below = sorted(file.parent for file in path.glob("*/config.json"))
+        if below and not any((path / name).is_file() for name in MODEL_FILES):
+            raise InputError(f"{path}{why} is not a model's folder; take the one in it: {below[0]}")
         print(f"model: {path}{why}")
         return path
     if path.is_file():
@@ -64,3 +75,18 @@ def _locate(name: str, local_files_only: bool, why: str = "") -> Path:
     from training.files import download
 
     return download.fetch_model(name, local_files_only, why)
+
+
+# ---------------------------------------------------------------------------------------------
+# Names of tensors
+
+
+def prefix_of(names: Collection[str]) -> str:
+    """What stands before the name of the word embeddings: '', 'bert.', 'module.bert.' …"""
+    return next((name.removesuffix(FIRST) for name in names if name.endswith(FIRST)), "")
+
+
+def unwrapped(names: Collection[str]) -> dict[str, str]:
+    """Each name without what DistributedDataParallel, torch.compile or a module around BERT add."""
+    wrapper = WRAPPERS.match(prefix_of(names)).group()
+    return {name: name.removeprefix(wrapper) for name in names}

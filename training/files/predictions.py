@@ -6,12 +6,13 @@ import math
 from pathlib import Path
 
 from training.files.errors import InputError
+from training.files.texts import read_text
 
 OLD_SPELLINGS = {"Predicted_Similiary": "Predicted_Similarity"}  # of columns, in older code
 MOST_FAULTS = 5  # that a message lists
 
 
-def read_predictions(path: str | Path, column: str) -> dict[str, float]:
+def read_predictions(path: str | Path, column: str, fold: bool = True) -> dict[str, float]:
     """Read a file of predictions: {id: value}; see parse_predictions.
 
     Raises:
@@ -19,15 +20,15 @@ def read_predictions(path: str | Path, column: str) -> dict[str, float]:
     """
     path = Path(path)
     try:
-        text = path.read_text(encoding="utf-8-sig")
+        text = read_text(path)
     except FileNotFoundError:
         raise InputError(f"{path} is missing") from None
     except (UnicodeDecodeError, OSError) as error:
         raise InputError(f"{path} cannot be read: {error}") from None
-    return parse_predictions(text, column, str(path))
+    return parse_predictions(text, column, str(path), fold)
 
 
-def parse_predictions(text: str, column: str, name: str) -> dict[str, float]:
+def parse_predictions(text: str, column: str, name: str, fold: bool = True) -> dict[str, float]:
     """The predictions that a file's text holds: {id: value}.
 
     Also understands what older code writes: a tab in the header, spaces around commas, ``4.0``
@@ -35,6 +36,7 @@ def parse_predictions(text: str, column: str, name: str) -> dict[str, float]:
 
     Args:
         name: what the faults call the file.
+        fold: lower-case the ids, as older code writes those of the course.
 
     Raises:
         InputError: listing every fault of the file (header, values, repeated ids) at once.
@@ -51,7 +53,7 @@ def parse_predictions(text: str, column: str, name: str) -> dict[str, float]:
             continue
         cells = [cell.strip() for cell in line.replace("\t", ",").split(",")]
         try:
-            key, value = cells[0].lower(), float(cells[1])
+            key, value = cells[0].lower() if fold else cells[0], float(cells[1])
             strange = "_" in cells[1]  # which float() takes for a separator of thousands
             if len(cells) > 2 or not key or strange or not math.isfinite(value):
                 raise ValueError

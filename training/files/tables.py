@@ -1,4 +1,4 @@
-"""Tab-separated tables as text; an error names the file, the row and a remedy.
+"""Tables of tab- or comma-separated text; an error names the file, the row and a remedy.
 
 pandas is imported where a table is read or written, here and elsewhere: it is a fifth of the time
 until the first line of --help, or of a prediction.
@@ -6,6 +6,7 @@ until the first line of --help, or of a prediction.
 
 from __future__ import annotations
 
+import csv
 import warnings
 from collections.abc import Sequence
 from pathlib import Path
@@ -19,8 +20,13 @@ if TYPE_CHECKING:
 LABEL_COLUMNS = ("sentiment", "label", "is_duplicate", "similarity")
 
 
-def parse_table(path: Path) -> pd.DataFrame:
-    """All cells of a tab-separated file as text; InputError if it cannot be read as one."""
+def parse_table(path: Path, separator: str = "\t", quoted: bool = True) -> pd.DataFrame:
+    """All cells of a table as text; InputError if it cannot be read as one.
+
+    Args:
+        quoted: whether a quotation mark may enclose a cell, as in the course's files; in GLUE's it
+            is a character like any other.
+    """
     import pandas as pd
 
     try:
@@ -29,23 +35,25 @@ def parse_table(path: Path) -> pd.DataFrame:
             warnings.simplefilter("error", pd.errors.ParserWarning)
             table = pd.read_csv(
                 path,
-                sep="\t",
+                sep=separator,
+                quoting=csv.QUOTE_MINIMAL if quoted else csv.QUOTE_NONE,
                 dtype=str,
                 keep_default_na=False,
                 encoding="utf-8-sig",
                 index_col=False,
             )
-    except FileNotFoundError:
-        raise InputError(
-            f"no file {path}; python data/download.py fetches the course files"
-        ) from None
-    except (ValueError, OSError, pd.errors.ParserWarning) as error:
+    except (ValueError, OSError, EOFError, pd.errors.ParserWarning) as error:
         reason = str(error).strip().splitlines()[-1]
+        kind = "tab" if separator == "\t" else "comma"
         raise InputError(
-            f"{path} cannot be read as a tab-separated table in UTF-8 ({reason}); fix it, or fetch "
-            "it again"
+            f"{path} cannot be read as a {kind}-separated table in UTF-8 ({reason}); fix it, or "
+            "fetch it again"
         ) from None
-    return table.fillna("")
+    table = table.fillna("")
+    for column in table.columns if separator == "\t" else ():
+        swallowed = table[column].str.contains("\n.*\t", regex=True)
+        refuse(path, table, swallowed, "runs on over the next row", 'close its opening "')
+    return table
 
 
 def read_table(path: str | Path, columns: Sequence[str], label: str | None) -> pd.DataFrame:
@@ -60,6 +68,8 @@ def read_table(path: str | Path, columns: Sequence[str], label: str | None) -> p
         InputError: missing, empty, not UTF-8, without a column, an empty or repeated id.
     """
     path = Path(path)
+    if not path.exists():
+        raise InputError(f"no file {path}; python data/download.py fetches the course files")
     table = parse_table(path)
     if label:
         first = [name for name in (label, *LABEL_COLUMNS) if name in table.columns][:1]
@@ -74,10 +84,7 @@ def read_table(path: str | Path, columns: Sequence[str], label: str | None) -> p
         )
     if table.empty:
         raise InputError(f"{path} has a header but no rows; fetch it again")
-    for column in columns[1:]:
-        swallowed = table[column].str.contains("\n.*\t", regex=True)
-        refuse(path, table, swallowed, "runs on over the next row", 'close its opening "')
-    table["id"] = table["id"].str.strip().str.lower()
+    table["id"] = table["id"].str.strip()
     refuse(path, table, table["id"] == "", "has no id", "every row needs one")
     odd = table["id"].str.contains('[,"]')  # predictions are id,number
     refuse(path, table, odd, "has a comma or a quote in its id", "remove it")
@@ -91,7 +98,8 @@ def refuse(path: Path, table: pd.DataFrame, bad: pd.Series, what: str, remedy: s
         number = int(bad.to_numpy().argmax())
         more = int(bad.sum()) - 1
         others = f" (and {more} more rows)" if more else ""
-        row = f"row {table.index[number] + 1} (id {table['id'].iloc[number] or '?'})"
+        key = f" (id {table['id'].iloc[number] or '?'})" if "id" in table else ""
+        row = f"row {table.index[number] + 1}{key}"
         raise InputError(f"{path}, {row} {what}{others}; {remedy}")
 
 

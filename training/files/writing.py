@@ -35,9 +35,10 @@ def atomic_write(path: str | Path, mode: str = "w") -> Iterator[Any]:
     part = path.with_name(f".{path.name}.{os.getpid()}.part")
     encoding = None if "b" in mode else "utf-8"
     newline = None if "b" in mode else "\n"
+    errors = None if "b" in mode else "backslashreplace"  # of a file's name that is not UTF-8
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with open(part, mode, encoding=encoding, newline=newline) as file:
+        with open(part, mode, encoding=encoding, newline=newline, errors=errors) as file:
             yield file
             file.flush()
             os.fsync(file.fileno())

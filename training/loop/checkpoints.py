@@ -5,6 +5,7 @@ It does not know what a run counts or how a model is trained.
 
 from __future__ import annotations
 
+import pickle
 import signal
 import time
 from collections.abc import Callable
@@ -43,9 +44,13 @@ def load_checkpoint(path: str | Path) -> dict[str, Any]:
     try:
         return torch.load(path, map_location="cpu", weights_only=True)
     except Exception as error:  # torch raises half a dozen types for damaged files
-        raise InputError(
-            f"{path} is damaged or not a checkpoint of ours: {first_line(error)}"
-        ) from error
+        reason = first_line(error)
+        if isinstance(error, pickle.UnpicklingError):  # whose text advises to trust the file
+            reason = "it is truncated, or holds more than tensors and plain values"
+            with open(path, "rb") as file:
+                if not file.read(4).startswith((b"PK", b"\x80")):  # of a zip file, of a pickle
+                    reason = "torch.save writes no such files"
+        raise InputError(f"{path} is damaged or not a checkpoint of ours: {reason}") from error
 
 
 def save_model(model: nn.Module, optimizer, args, config, filepath: str | Path) -> None:

@@ -7,7 +7,6 @@ It reads metrics.json and steps.csv, and does not know about models or data.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from markupsafe import Markup
 
 from training.files.errors import InputError
+from training.files.texts import read_json
 from training.files.writing import atomic_write
 from training.loop.progress import minutes
 from training.reports.figures import COLORS, MARKS, new_axes, svg_of
@@ -62,7 +62,7 @@ def read_run(place: str) -> TrainedRun:
     path = metrics_file(place)
     prefix = str(path).removesuffix(METRICS)
     try:
-        metrics = json.loads(path.read_text(encoding="utf-8"))
+        metrics = read_json(path)
         best, epochs = dict(metrics["best"]), list(metrics["epochs"])
         settings = dict(metrics["args"])
         seconds, peak_mb = float(metrics["seconds"]), metrics.get("peak_mb")

@@ -14,7 +14,7 @@ import numpy as np
 import scipy  # scipy.stats loads when it is first used
 
 from training.files.writing import atomic_write
-from training.reports.figures import new_figure
+from training.reports.figures import as_typed, new_figure
 from training.reports.page import Result
 
 if TYPE_CHECKING:
@@ -99,6 +99,7 @@ def plot_confusion(path: str | Path, result: Result) -> None:
     axes.set(title=result.name, xlabel="predicted class", ylabel="true class")
     axes.set_xticks(range(len(matrix)))
     axes.set_yticks(range(len(matrix)))
+    as_typed(figure)
     with atomic_write(path, "wb") as file:
         figure.savefig(file, format="png", dpi=120)
 

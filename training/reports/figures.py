@@ -32,10 +32,19 @@ def new_axes(xlabel: str, ylabel: str) -> tuple[Figure, Any]:
     return figure, axes
 
 
+def as_typed(figure: Figure) -> None:
+    """Let all its texts stand as they are: between two $ matplotlib would read a formula."""
+    from matplotlib.text import Text
+
+    for text in figure.findobj(Text):
+        text.set_parse_math(False)
+
+
 def svg_of(figure: Figure) -> str:
     """SVG in which black is the page's text colour, and texts are texts."""
     import matplotlib
 
+    as_typed(figure)
     file = io.StringIO()
     with matplotlib.rc_context({"svg.fonttype": "none", "svg.hashsalt": "minbert"}):
         figure.savefig(file, format="svg", metadata={"Date": None})

@@ -87,10 +87,10 @@ def load_gold(*folders: Path, secret: str) -> dict[tuple[str, str], Gold]:
                 rows = load_data(path, "dev", classes)
             else:
                 rows = load_pairs(path, "dev", label)
-            ids = tuple(row[-1] for row in rows)
+            ids = tuple(row[-1].lower() for row in rows)  # as parse_predictions gives them
             labels = np.array([row[-2] for row in rows])
             public = np.array([is_public(key, secret) for key in ids])
-            same = twins([row[:-2] for row in rows])
+            same = twins([tuple(map(str.lower, row[:-2])) for row in rows])
             gold[data, split] = Gold(name, data, split, column, classes, ids, labels, public, same)
     if not gold:
         listed = ", ".join(map(str, folders))
