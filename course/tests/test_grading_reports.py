@@ -68,6 +68,7 @@ def written(tmp_path):
 def test_feedback_says_what_was_checked_and_what_may_be_the_matter():
     wrong = task("1.2", "wrong", 4.0, mistakes=["no_norm"], hints=["The norm is missing."])
     wrong["messages"] = ["values differ\n  first at [0, 1]"]
+    wrong["rows"] = [{"what": "values", "points": 0.0, "of": 10}]
     crashed = [task(number, "crashed", 0.0, messages=["no x"]) for number in ("1.3", "1.4")]
     marks = {("a", "approach"): (17.5, "clear")}
     tasks = [task("1.1"), wrong, *crashed]
@@ -79,6 +80,7 @@ def test_feedback_says_what_was_checked_and_what_may_be_the_matter():
         "- approach: 17.5 of 20. clear",
         "```text\nvalues differ\n  first at [0, 1]\n```",
         "Looks like **no norm**. The norm is missing.",
+        "\nvalues 0 of 10.\n",
         "Right: Task 1.1 · f (20).",
         "Read: Vaswani et al. 2017, §3.1, §5.4; `docs/handout.md`, Task 1.2.",
         "as Task 1.3",
