@@ -367,12 +367,17 @@ def get_args() -> argparse.Namespace:
         "--marks", type=Path, help="CSV of manual marks: student,row,points,comment"
     )
     parser.add_argument(
+        "--corrections",
+        type=Path,
+        help="CSV student,row,points,reason: points to add, or, negative, to take away",
+    )
+    parser.add_argument(
         "--roster", type=Path, help="CSV group,student,id: also Canvas's and Moodle's gradebooks"
     )
     parser.add_argument("--times", type=Path, help="CSV group,time: when each was handed in")
     args = parser.parse_args()
     if args.marks and args.part == 1:
-        parser.error("--marks is for part 2, which people mark")
+        parser.error("--marks is for part 2; --corrections changes points of part 1")
     return args
 
 
@@ -386,11 +391,13 @@ def main() -> None:
             raise InputError(f"--only {args.only}: no such submission in {args.submissions}")
         if args.results_only:
             submissions = [pair for pair in submissions if pair[0] == args.only]
-    files = (args.marks, args.roster, args.times)
+    files = (args.marks, args.roster, args.times, args.corrections)
     settings = table.read_settings(ROOT)
     extra.functions_of(args.part, settings)
-    listed = lists.read(dict(submissions), settings["manual"], *files)
+    correctable = points.correctable(args.part, settings)
+    listed = lists.read(dict(submissions), settings["manual"], *files, correctable, args.out)
     made = assignment(args.out, args.part)
+    lists.keep(args.out, args.marks, args.corrections)
     gold = predictions.load_gold(*args.gold, secret=made["secret"])
     with contextlib.ExitStack() as opened:
         opened.enter_context(ended_by_signals())

@@ -308,8 +308,53 @@ def test_marks_by_hand(quick, tmp_path):
     marks.write_text("student,row,points,comment\n1_a,approach,99,\n")
     assert_refused(quick(folder, out, "--part", "2", "--marks", marks), "row 2")
     assert times(out) == before  # told before anything is graded
+    succeeded(quick(folder, out, "--part", "2"))
+    assert grades(out)["1_a"]["points"] == "15"  # the marks of the run before
     done = quick(folder, out, "--part", "1")
     assert_refused(done, f"{out} holds part 2; grade part 1 into another --out")
+
+
+def test_corrections_stay_between_runs(quick, tmp_path):
+    folder, out, file = tmp_path / "submissions", tmp_path / "out", tmp_path / "corrections.csv"
+    folder.mkdir()
+    for name in ("1_a", "2_b", "3_c"):
+        write_zip(folder, name, solution())
+    (folder / "4_damaged.zip").write_bytes(b"PK\3\4 no zip")
+    quick.right |= {"1_a", "2_b"}
+    head = "student,row,points,reason\n"
+    file.write_text(
+        f"{head}1_a,1.5,-12.5,=our mistake\n1_a,1.1,2,the check erred\n2_b,all,-100,copied\n"
+        "3_c,1.1,-5,nothing is there\n4_damaged,1.2,3,shown in office hours\n"
+    )
+    succeeded(quick(folder, out, "--corrections", file))
+    file.unlink()
+    shutil.rmtree(out / "feedback")
+    assert grades(out)["2_b"]["points"] == "0"
+    for path in folder.glob("2_b*"):
+        path.unlink()
+    succeeded(quick(folder, out))  # without the file, and without one of its groups
+    rows = grades(out)
+    assert {name: row["points"] for name, row in rows.items()} == {
+        "1_a": "89.5",
+        "3_c": "0",
+        "4_damaged": "3",
+    }
+    assert (rows["1_a"]["correction 1.5"], rows["1_a"]["correction 1.1"]) == ("-12.5", "2")
+    for end in ("md", "html"):
+        text = (out / "feedback" / f"1_a.{end}").read_text()
+        assert "Correction of 1.5 by staff: -12.5. =our mistake" in text
+        assert "shown in office hours" in (out / "feedback" / f"4_damaged.{end}").read_text()
+    for line, fault in (
+        ("1_a,1.5,-20.5,x", "'-20.5' is not a number from -20 to 20, for 1.5"),
+        ("1_a,1.5,-3,", "no reason; the student reads it"),
+        ("1_a,2.1,-3,x", "no row '2.1'; there are 1.1, 1.2"),
+        ("9_x,1.5,-3,x", "no submission of '9_x'"),
+    ):
+        file.write_text(f"{head}{line}\n")
+        assert_refused(quick(folder, out, "--corrections", file), f"row 2: {fault}")
+    file.write_text(head)
+    succeeded(quick(folder, out, "--corrections", file))  # takes them back
+    assert grades(out)["1_a"]["points"] == "100"
 
 
 def test_a_batch_on_two_machines(quick, submissions, tmp_path):

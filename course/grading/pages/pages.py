@@ -73,5 +73,5 @@ def completed(
     student, late = result["student"], None
     if "part" in result and student in times:
         late = deadlines.lateness(settings, result["part"], times[student])
-    sheet = points.points_of(result, settings, lists.marks, late)
+    sheet = points.points_of(result, settings, lists.marks, late, lists.corrections)
     return {**result, "pseudonym": names.get(student, ""), "late": late, "sheet": sheet}
