@@ -127,6 +127,14 @@ def test_what_prepare_submit_writes_is_taken(part2, run):  # noqa: F811
     assert submission.files == {name: (part2 / name).read_bytes() for name in own}
 
 
+def test_what_part_2_lacks_is_noted(tmp_path):
+    path = tmp_path / "s.zip"
+    path.write_bytes(packed(("multitask_classifier.py", PART_2["multitask_classifier.py"])))
+    assert "not in it: README.md, a PDF, the AI-usage card" in take("s", path, 2).notes
+    path.write_bytes(packed(*PART_2.items()))
+    assert not any(note.startswith(intake.MISSING) for note in take("s", path, 2).notes)
+
+
 @pytest.mark.parametrize("part", [1, 2])
 def test_a_folder_gives_the_same_as_a_zip(tmp_path, taken, part):
     zipped = taken(part=part)

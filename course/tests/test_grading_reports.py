@@ -16,6 +16,7 @@ from course.gradescope import results as gradescope
 from course.grading.intake import deadlines
 from course.grading.intake.lists import Lists, Member, read_marks, read_roster, read_times
 from course.grading.judging import extra, similarity
+from course.grading.judging.predictions import load_gold
 from course.grading.judging.types import Submission
 from course.grading.pages import class_page, gradebooks, pages
 from course.grading.pages.class_page import class_rows
@@ -53,8 +54,9 @@ def rows_in(path: Path) -> list[dict]:
 def written(tmp_path):
     """Write all pages of some results; what was printed, the rows of a CSV, a text."""
 
-    def write(results, settings=SETTINGS, file_times=TIMES, **lists):
-        return pages.write_all(tmp_path, results, settings, file_times, Lists(**lists), "secret")
+    def write(results, settings=SETTINGS, file_times=TIMES, gold=None, **lists):
+        given = Lists(**lists)
+        return pages.write_all(tmp_path, results, settings, file_times, given, "secret", gold)
 
     write.rows = lambda name: rows_in(tmp_path / f"{name}.csv")
     write.text = lambda name: (tmp_path / name).read_text()
@@ -193,19 +195,37 @@ def test_what_staff_should_look_at():
         "d": [prediction("dev", **none), prediction("test", sha256="4", odd=["too round"])],
     }
     results = [result(name, predictions=scores) for name, scores in entries.items()]
-    results.append(result("g", [task("1.2", "crashed", 0.0)], flags=["calls a kernel"]))
+    crashed = [task(n, "crashed", 0.0, messages=["No module named 'x'"]) for n in ("1.1", "1.2")]
+    results.append(result("g", crashed, flags=["calls a kernel"]))
+    results.append(result("i", notes=["not in it: README.md", "left out: y"]))
+    lacking = [prediction("test", None, sha256="5", faults=["it lacks 51 ids of ids-sst-test.csv"])]
+    results.append(result("j", predictions=lacking))
     results.append(result("h", status="refused", predictions=entries["c"]))
     dev, test = (prediction(split)["file"] for split in ("dev", "test"))
     assert to_look_at(results, {"sst": 0.6}) == {
         "a": [
             f"{dev}: byte for byte as of b",
-            "are the public test labels in it? finetune-sst-test-out 0.700",
+            "are the test labels in it? finetune-sst-test-out 0.700",
         ],
         "b": [f"{dev}: byte for byte as of a"],
         "c": ["no predictions handed in"],
         "d": [f"no {dev}", f"{test}: too round"],
-        "g": ["crashed: 1.2", "calls a kernel"],
+        "g": ["crashed: 1.1, 1.2 No module named 'x'", "calls a kernel"],
+        "i": ["not in it: README.md"],
+        "j": ["not scored: it lacks 51 ids of ids-sst-test.csv"],
     }
+
+
+@pytest.mark.parametrize(("practice", "shown"), [(False, True), (True, False)])
+def test_how_good_is_too_good_depends_on_the_labels(written, tmp_path, practice, shown):
+    labels = tmp_path / "labels"
+    labels.mkdir()
+    text = (ROOT / "course" / "gold" / "ids-sst-test.csv").read_text()
+    (labels / "ids-sst-test.csv").write_text(text if practice else text.replace("\t0\n", "\t1\n"))
+    gold = load_gold(labels, secret="s")
+    known = raw_result("a", predictions=[prediction("test", value=0.68, predicted=None)])
+    written([known], gold=gold)
+    assert ("are the test labels in it?" in written.text("staff.html")) == shown
 
 
 # ---------------------------------------------------------------------------------------------

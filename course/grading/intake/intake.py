@@ -55,6 +55,7 @@ STAFF_ONLY = {"course", "tests"}  # never in a handout, and no student's package
 
 # Reasons in notes
 NOT_ASKED = CLOSED
+MISSING = "not in it"
 NOT_IMPORTED = "left out, not imported by your scripts"
 UNSAFE = "left out, its name leads outside the submission, is too long or has hidden characters"
 ALMOST = "left out, its name only resembles one that is asked for"
@@ -209,6 +210,10 @@ def choose(entries: Iterable[Entry], part: int, reader: Reader, notes: Notes) ->
     if sum(map(len, (*sources, *modules.values()))) > reader.limits.sources:
         raise Refused(f"more than {reader.limits.sources // MB} MB of Python files; {REMEDY}")
     files |= one_pdf(pdfs, named, reader, notes)
+    if files and part == 2:
+        card = not any(name.lower().endswith(".pdf") for name in files)
+        missing = ["README.md"] * ("README.md" not in files) + ["a PDF, the AI-usage card"] * card
+        notes |= {MISSING: missing} if missing else {}
     if not files:
         raise Refused(f"none of the files that part {part} asks for is in it; {REMEDY}")
     return with_modules(files, modules, reader.limits, notes)

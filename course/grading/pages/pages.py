@@ -45,7 +45,7 @@ def write_all(
     on_test = leaderboard.write_all(out, known, settings, times, names, gold)
     results = [completed(result, settings, times, lists, names) for result in results]
     feedback_pages = reports.write_feedback(out, results, on_test)
-    look = to_look_at(results, settings["look"])
+    look = to_look_at(results, limits(settings["look"], gold or {}))
     class_page.write(out, results, settings["course"], look, more)
     messages = [
         clean(f"{result['student']}: {gradebooks.unsettled(result)}")
@@ -60,6 +60,14 @@ def write_all(
             out, results, lists.roster, title, maximum, feedback_pages
         )
     return messages
+
+
+def limits(look: Mapping[str, Any], gold: Mapping[tuple[str, str], Gold]) -> dict[str, float]:
+    """The best score on test that is believed of each data set, for the labels that are used."""
+    practice = [
+        data for (data, split), labels in gold.items() if split == "test" and labels.practice
+    ]
+    return {**look, **{data: look["practice"].get(data, 1.0) for data in practice}}
 
 
 def completed(

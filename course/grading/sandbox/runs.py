@@ -246,7 +246,9 @@ def part_2(
     """
     with repaired_model(task_id) if repaired else contextlib.nullcontext():
         if asked is None:
-            return calls.measure(task_id, seed)
+            outputs = calls.measure(task_id, seed)
+            imported = "multitask_classifier" in sys.modules  # Python forgets one that could not be
+            return outputs if imported else outputs | {"error at import": "yes"}
         requests = {name: request_from(fields, tensors) for name, fields in asked.items()}
         return calls.perform(task_id, requests, seed, attempt)
 
