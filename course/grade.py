@@ -10,6 +10,7 @@ Interrupted, the same command goes on where it was. OUT then holds
     leaderboard.html, leaderboard.csv      for everybody, under pseudonyms
     staff.html, staff-leaderboard.html, grades.csv, statistics.csv, similarity.csv     for staff
     canvas.csv, moodle.csv, upload/        with --roster: for gradebooks, by student
+    canvas/                                feedback to upload, of submissions that Canvas exported
     pseudonyms.json                        who is who on the leaderboard
     results/ID.json, history.jsonl         all there is to know
     assignment.json                        its secret makes the hidden inputs: keep OUT private
@@ -295,6 +296,14 @@ def grade_all(
     return taken
 
 
+def write_for_canvas(out: Path, submissions: Iterable[tuple[str, Path]]) -> None:
+    """OUT/canvas/: feedback under the names that Canvas gave, the only ones it takes back."""
+    for student, path in submissions:
+        page = out / "feedback" / f"{student}.html"
+        if intake.CANVAS.match(path.name) and page.is_file():
+            output.write_text(out / "canvas" / f"{path.stem[:240]}.html", page.read_text("utf-8"))
+
+
 def results_of(out: Path, taken: Iterable[Submission]) -> list[dict[str, Any]]:
     """What is there of these submissions."""
     paths = [out / "results" / f"{submission.student}.json" for submission in taken]
@@ -415,6 +424,7 @@ def main() -> None:
             bad = sum(result["status"] == STAFF_ERROR for result in results_of(args.out, taken))
         else:
             bad = report(args, context, gold, taken, times, listed)
+            write_for_canvas(args.out, submissions)
         sys.exit(1 if bad else 0)
 
 

@@ -314,6 +314,17 @@ def test_marks_by_hand(quick, tmp_path):
     assert_refused(done, f"{out} holds part 2; grade part 1 into another --out")
 
 
+def test_feedback_goes_back_to_canvas_under_its_names(quick, tmp_path):
+    name = "linana_LATE_4711_98766_12_a_dnlp_final_project_submission-1"
+    (tmp_path / "submissions").mkdir()
+    (tmp_path / "submissions" / f"{name}.zip").write_bytes(b"PK\3\4 no zip")
+    out = tmp_path / "out"
+    succeeded(quick(tmp_path / "submissions", out))
+    (page,) = (out / "canvas").iterdir()
+    assert page.name == f"{name}.html"
+    assert page.read_text() == (out / "feedback" / "12_a.html").read_text()
+
+
 def test_corrections_stay_between_runs(quick, tmp_path):
     folder, out, file = tmp_path / "submissions", tmp_path / "out", tmp_path / "corrections.csv"
     folder.mkdir()

@@ -537,9 +537,39 @@ def test_find(tmp_path):
     assert find(tmp_path / "unpacked") == [("unpacked", tmp_path / "unpacked")]
 
 
+STEM = prepare_submit.ZIP_NAME.removesuffix(".zip")
+
+
+@pytest.mark.parametrize(
+    ("name", "group"),
+    [
+        (f"12_a_{STEM}-1.zip", "12_a"),  # handed in again on Canvas
+        (f"12_a_{STEM}-12.zip", "12_a"),
+        (f"12_a_{STEM} (1).zip", "12_a"),  # downloaded again
+        (f"12_a_part2_{STEM}(2).zip", "12_a"),
+        (f"linana_4711_98765_12_a_{STEM}.zip", "12_a"),
+        (f"linana_LATE_4711_98766_12_a_{STEM}-2.zip", "12_a"),
+        (f"linana_LATE_4711_98767_{STEM}.zip", "linana_4711"),
+        ("linana_4711_98768_homework-1.zip", "linana_4711"),
+        (f"Ana Lin_99_assignsubmission_file_/12_a_{STEM}.zip", "12_a"),
+        (f"Ana Lin_99_assignsubmission_file_/{STEM}.zip", "Ana_Lin_99"),
+        (f"Ana Lin_99_assignsubmission_file_12_a_{STEM}.zip", "12_a"),
+        (f"Ana Lin_99_assignsubmission_file_{STEM}.zip", "Ana_Lin_99"),
+        (f"12_34567_89012_a_{STEM}.zip", "12_34567_89012_a"),  # three numbers of students
+        ("team-1.zip", "team-1"),
+        ("late_4711.zip", "late_4711"),
+    ],
+)
+def test_names_that_platforms_make_are_undone(tmp_path, name, group):
+    folder_of(tmp_path, {name: b"", "other.zip": b""})
+    assert dict(find(tmp_path)).keys() == {group, "other"}
+    assert student_id(group) == group
+
+
 @pytest.mark.parametrize(
     ("names", "fault"),
     [
+        ((f"12_a_{STEM}.zip", f"12_a_{STEM} (1).zip"), "the same student's id"),
         (("a b.zip", "a+b.zip"), "the same student's id"),
         (("Group.zip", "group.zip"), "the same student's id"),
         ((f"7_{prepare_submit.ZIP_NAME}", "7.rar"), "the same student's id"),
