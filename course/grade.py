@@ -261,7 +261,9 @@ def grade_one(
         return kept, ""
     result = grade(context, submission, gold)
     write_json(target, result | {"grader": grader})
-    outcome = f"{result['points']:g} points" if result["status"] == "graded" else result["status"]
+    outcome = result["status"]
+    if outcome == "graded":
+        outcome = f"{result['points']:g} points by program"  # without marks, lateness, corrections
     return kept, f"{student}: {outcome} ({time.monotonic() - start:.1f} s)"
 
 
@@ -325,8 +327,7 @@ def report(
         listed: what staff gave besides submissions.
     """
     results = results_of(args.out, taken)
-    good = [result for result in results if result["status"] != STAFF_ERROR]
-    bad = [(result["student"], result["why"]) for result in results if result not in good]
+    bad = [(r["student"], r["why"]) for r in results if r["status"] == STAFF_ERROR]
 
     alike, why = similarity.compared(taken, context.part)
     similarity.write(args.out, alike)
@@ -336,9 +337,7 @@ def report(
         print(line)
     for student, why in bad:
         print(output.clean(f"{student}: {STAFF_ERROR}: {why}", 300))
-    graded = [result["points"] for result in good if result["status"] == "graded"]
-    mean, refused = sum(graded) / max(1, len(graded)), len(good) - len(graded)
-    print(f"{len(graded)} graded, mean {mean:.1f} points, {refused} refused; see {args.out}")
+    print(f"see {args.out}")
     return len(bad)
 
 

@@ -1,8 +1,10 @@
 """Points, feedback, the class page, gradebooks, and the lists that staff give."""
 
 import csv
+import html
 import json
 import re
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -274,6 +276,7 @@ def test_lists_that_staff_give(tmp_path):
         (STUDENTS, [",Bo,s2"], "row 2: no group; fill it in"),
         (STUDENTS, ["a,Bo"], "row 2: 2 cells instead of 3"),
         (PARTICIPANTS, ["a,Ana,s1,x7"], "row 2: participant 'x7' is not a number"),
+        (PARTICIPANTS, ["a,Ana,s1,7", "a,Bo,s2,7"], "row 3: participant 7 is Ana; correct one"),
         (WHEN, ["a,1 Feb"], "row 2: '1 Feb' is not a time such as 2027-02-01T23:59+01:00"),
         (WHEN, ["x,2027-02-01"], "row 2: no submission of 'x'; correct the name"),
     ],
@@ -342,7 +345,10 @@ def test_extra_points_reach_all_that_shows_points(written, monkeypatch):
 
 def test_gradebooks_by_student_and_feedback_to_upload(written, tmp_path):
     """Canvas finds students by SIS ids, Moodle by ID number, its feedback by participant."""
-    assert written(raw_class(), roster=ROSTER) == [
+    *lines, overview = written(raw_class(), roster=ROSTER)
+    assert "Mean of the points" in overview
+    assert overview in html.unescape(written.text("staff.html"))
+    assert lines == [
         "e: in no gradebook, the grader failed",
         "z: in no gradebook, no submission",
         *(f"{name}: in no gradebook, the roster has no student of it" for name in "bcd"),
@@ -365,8 +371,11 @@ def test_gradebooks_by_student_and_feedback_to_upload(written, tmp_path):
     rows = {row["student"]: row for row in written.rows("grades")}
     assert [rows[name]["points"] for name in "acef"] == ["25", "0", "", "0"]
     assert (rows["f"]["why"], rows["a"]["1.10"], rows["b"]["1.10"]) == ("'=a link", "5", "")
-    written(raw_class(), roster=ROSTER[:1])
-    assert len(list((tmp_path / "upload").iterdir())) == 1
+    unnumbered = [replace(member, participant="") for member in ROSTER[:2]]
+    *_, line, _ = written(raw_class(), roster=[*unnumbered, ROSTER[3]])
+    assert line == "upload/: no file for 2 without participant: Ana Çelik, =Bo_Lin/../x"
+    assert [path.name[:8] for path in (tmp_path / "upload").iterdir()] == ["Fi_4714_"]
+    assert len(written.rows("moodle")) == 3
 
 
 def test_late_days_are_in_feedback_and_tables(written):

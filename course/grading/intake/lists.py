@@ -180,13 +180,17 @@ def read_marks(
 
 def read_roster(path: Path) -> list[Member]:
     """Every student with their group; groups may be there that have not handed in."""
+    owners: dict[str, str] = {}  # students by Moodle's number, for which there is one page
 
     def fault(line: Row) -> str:
         if empty := [name for name in ROSTER if not line[name]]:
             return f"no {empty[0]}; fill it in"
         number = line.get(PARTICIPANT, "")
-        wrong = number and not number.isdecimal()
-        return f"{PARTICIPANT} {number!r} is not a number" if wrong else ""
+        if number and not (number.isdecimal() and number.isascii()):
+            return f"{PARTICIPANT} {number!r} is not a number"
+        if number and owners.setdefault(number, line["student"]) != line["student"]:
+            return f"{PARTICIPANT} {number} is {owners[number]}; correct one of the two"
+        return ""
 
     lines = read_table(path, ROSTER, ("id",), fault, more=(PARTICIPANT,))
     return [Member(**line) for line in lines]

@@ -27,7 +27,7 @@ def write_all(
     gold: Mapping[tuple[str, str], Gold] | None = None,
     more: Iterable[class_page.Section] = (),
 ) -> list[str]:
-    """Everything into OUT; lines on who lacks a mark or is in no gradebook.
+    """Everything into OUT; lines on who lacks a mark or is in no gradebook, and the overview.
 
     Args:
         results: all, those included where the grader failed.
@@ -59,7 +59,7 @@ def write_all(
         messages += gradebooks.write_by_student(
             out, results, lists.roster, title, maximum, feedback_pages
         )
-    return messages
+    return [*messages, class_page.overview(results)]
 
 
 def limits(look: Mapping[str, Any], gold: Mapping[tuple[str, str], Gold]) -> dict[str, float]:
