@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -25,7 +24,6 @@ from course.grading.sandbox.runs import (
     make_cases,
     optimizer,
     plain_run,
-    steps_with_gradient,
     without_decay,
 )
 
@@ -59,20 +57,21 @@ def judge_optimizer(
     }
     if not close(trajectories.get("gradient"), wanted["gradient"]):
         wrong.add("gradient")
-    if not wrong.isdisjoint(OPTIMIZER_ROWS[UPDATE]) and remembers(trajectories, cases):
+    if not wrong.isdisjoint(OPTIMIZER_ROWS[UPDATE]) and remembers(trajectories, cases, seed):
         own = {name for name in wrong & cases.keys() if follows(trajectories, cases[name], seed)}
         wrong -= own - {*OPTIMIZER_ROWS[UPDATE]}
     right = {row: wrong.isdisjoint(names) for row, names in OPTIMIZER_ROWS.items()}
-    decayed = {order: wrong_decay(trajectories, cases, wrong, order, seed) for order in expected}
-    order = min(decayed, key=lambda order: len(decayed[order]))
-    right[DECAY] = not decayed[order]
+    shows = [case for name, case in cases.items() if name == "decay" or name not in wrong]
+    off = {o: [c for c in shows if not decays(trajectories, c, o, seed)] for o in expected}
+    order = min(off, key=lambda order: len(off[order]))
+    right[DECAY] = not off[order]
     right[KEPT] &= sum(right.values()) > 1  # what does nothing changes no gradient either
     if all(right.values()):
         return Verdict("right", right, [f"convention: {adamw_cases.ORDERS[order]}"])
     about = {name: f"wrong: {case.about}" for name, case in cases.items()}
     about["gradient"] = "wrong: p.grad is changed"
     messages = [about[name] for name in about if name in wrong and name != "decay"]
-    messages += [f"wrong weight decay: {cases[name].about}" for name in decayed[order]]
+    messages += [f"wrong weight decay: {case.about}" for case in off[order]]
     public, known = judge.of_run(outputs, PUBLIC), adamw_mistakes.known_mistakes()
     exceptions = dict.fromkeys(text for text in public.values() if isinstance(text, str))
     messages = [*list(exceptions)[:1], *messages]
@@ -84,57 +83,58 @@ def judge_optimizer(
     return Verdict("wrong", right, messages[:4], mistakes)
 
 
-def close(got: Any, wanted: Tensor) -> bool:
-    """Whether a trajectory is the wanted one; its shape is not broadcast."""
-    if not isinstance(got, Tensor) or got.shape != wanted.shape:
+def close(got: Any, wanted: Any, nan: bool = False) -> bool:
+    """Whether a trajectory is the wanted one; its shape is not broadcast, NaN equals ``nan``."""
+    if not isinstance(got, Tensor) or got.shape != getattr(wanted, "shape", None):
         return False
-    off = (got.double() - wanted).abs()
-    return bool((off <= adamw_cases.TOLERANCE).all())
+    tolerance = {"rtol": 0.0, "atol": adamw_cases.TOLERANCE, "equal_nan": nan}
+    return torch.allclose(got.double(), wanted.double(), **tolerance)
 
 
 # ---------------------------------------------------------------------------------------------
 # From an optimizer's own update
 
 
-def columns(case: Case, values: Any) -> list[Tensor]:
-    """A trajectory by parameter; nothing where it has another shape."""
-    sizes = [int(np.prod(shape, dtype=int)) for shape in case.shapes]
-    if not isinstance(values, Tensor) or values.shape != (case.steps, sum(sizes)):
-        return []
-    return list(values.double().split(sizes, dim=1))
+def start_of(case: Case, index: int, seed: int) -> Tensor:
+    """A parameter before the first step: (1, numbers)."""
+    return torch.as_tensor(adamw_cases.start_value(index, case.shapes[index], seed)).reshape(1, -1)
 
 
 def updates(case: Case, values: Any, seed: int) -> list[Tensor]:
-    """What each step added to each parameter: (steps, numbers)."""
-    moved = []
-    for index, column in enumerate(columns(case, values)):
-        start = torch.as_tensor(adamw_cases.start_value(index, case.shapes[index], seed))
-        moved.append(column.diff(dim=0, prepend=start.reshape(1, -1)))
-    return moved
+    """What each step added to each parameter: (steps, numbers); [] of another shape."""
+    starts = [start_of(case, index, seed) for index in range(len(case.shapes))]
+    sizes = [start.shape[1] for start in starts]
+    if not isinstance(values, Tensor) or values.shape != (case.steps, sum(sizes)):
+        return []
+    parts = values.double().split(sizes, dim=1)
+    return [part.diff(dim=0, prepend=start) for part, start in zip(parts, starts, strict=True)]
 
 
-def remembers(trajectories: Trajectories, cases: Mapping[str, Case]) -> bool:
+def remembers(trajectories: Trajectories, cases: Mapping[str, Case], seed: int) -> bool:
     """Whether the last update depends on which gradients came before; nothing else is AdamW."""
-    last = []
-    for index in (0, 1):  # the last step is the same, those before it are not
-        run = plain_run(cases["missing_gradients"], index)
-        parts = columns(run, trajectories.get(run.name))
-        last += [torch.cat([part[-1] - part[-2] for part in parts])] if parts else []
-    return len(last) == 2 and not torch.allclose(*last, rtol=0, atol=adamw_cases.TOLERANCE)
+    runs = [plain_run(cases["missing_gradients"], index) for index in (0, 1)]
+    moved = [updates(run, trajectories.get(run.name), seed) for run in runs]
+    if not all(moved):
+        return False
+    first, second = (torch.cat([part[-1] for part in parts]) for parts in moved)
+    return not close(first, second)
+
+
+def halved(case: Case, step: int) -> float:
+    """By how much a step's learning rate is less than the case's."""
+    return 0.5 if 0 < case.halve_lr_at <= step else 1.0
 
 
 def follows(trajectories: Trajectories, case: Case, seed: int) -> bool:
     """Whether a case without decay is what the optimizer's own plain runs make of it."""
     moved = updates(case, trajectories.get(without_decay(case).name), seed)
     for index, got in enumerate(moved):
-        run, present = plain_run(case, index), steps_with_gradient(case, index)
+        run, wanted = plain_run(case, index), torch.zeros_like(got)
         own = updates(run, trajectories.get(run.name), seed)
-        group = run.groups[0].settings
-        wanted = torch.zeros_like(got)
-        for at, step in enumerate(present if own else ()):
-            factor = 0.5 if 0 < case.halve_lr_at <= step else 1.0
+        first, second = run.groups[0].settings.get("betas", (0.9, 0.999))
+        for at, step in enumerate(run.order if own else ()):
+            factor = halved(case, step)
             if not case.groups[0].settings.get("correct_bias", True):
-                first, second = group.get("betas", (0.9, 0.999))
                 factor *= (1 - first**step) / (1 - second**step) ** 0.5
             wanted[step - 1] = factor * own[index][at]
         if not close(got, wanted):
@@ -142,38 +142,26 @@ def follows(trajectories: Trajectories, case: Case, seed: int) -> bool:
     return bool(moved)
 
 
-def wrong_decay(
-    trajectories: Trajectories, cases: Mapping[str, Case], wrong: set[str], order: str, seed: int
-) -> list[str]:
-    """The cases in which decay adds something else to the update than it should.
-
-    A case that is wrong without decay shows nothing about it, but for the one that is about decay.
+def decays(trajectories: Trajectories, case: Case, order: str, seed: int) -> bool:
+    """Whether each step is the optimizer's own update, and the decay that belongs to it.
 
     Args:
         order: whether the decay comes before or after the update.
     """
-    names = [name for name in cases if name == "decay" or name not in wrong]
-    return [name for name in names if not decays(trajectories, cases[name], order, seed)]
-
-
-def decays(trajectories: Trajectories, case: Case, order: str, seed: int) -> bool:
-    """Whether a case is its own update, and the decay that belongs to it."""
     moved = updates(case, trajectories.get(without_decay(case).name), seed)
-    got = columns(case, trajectories.get(case.name))
-    groups = [group for group in case.groups for _ in group.shapes]
-    for index, (column, own) in enumerate(zip(got, moved, strict=bool(got and moved))):
-        settings, present = groups[index].settings, steps_with_gradient(case, index)
-        start = torch.as_tensor(adamw_cases.start_value(index, case.shapes[index], seed))
-        value, path = start.flatten().double(), []
-        for step, update in enumerate(own, 1):
-            halved = 0.5 if 0 < case.halve_lr_at <= step else 1.0
-            share = halved * settings["lr"] * settings.get("weight_decay", 0.0)
-            keep = 1 - share * (step in present)
-            value = (value + update) * keep if order == "after" else value * keep + update
-            path.append(value)
-        if not close(column, torch.stack(path)):
+    decayed = updates(case, trajectories.get(case.name), seed)
+    groups = [group.settings for group in case.groups for _ in group.shapes]
+    if not moved or not decayed or not any(own[-1].any() for own in moved):
+        return False  # what only decays is not an optimizer
+    for index, (got, own) in enumerate(zip(decayed, moved, strict=True)):
+        rate = groups[index]["lr"] * groups[index].get("weight_decay", 0.0)
+        shares = torch.zeros(case.steps, 1, dtype=got.dtype)
+        for step in plain_run(case, index).order:
+            shares[step - 1] = rate * halved(case, step)
+        before = start_of(case, index, seed) + got.cumsum(dim=0) - got
+        if not close(got, own - shares * (before + own if order == "after" else before)):
             return False
-    return any(bool(own[-1].any()) for own in moved)  # what only decays is not an optimizer
+    return True
 
 
 # ---------------------------------------------------------------------------------------------
@@ -188,19 +176,13 @@ def is_known(
     Args:
         decay_is_right: then it may come in either order, and is not compared.
     """
+    names = [case.name for case in make_cases(seed)]
+    compared = [*(f"{name} without decay" for name in names), "gradient"]
+    compared += names * (not decay_is_right)
     for source in partial.sources_of(entry.id, name):
         with installed_source(entry.file, source):
             wanted = judge.of_run(optimizer({}, seed), "hidden")
-        names = [case.name for case in make_cases(seed)]
-        compared = [f"{name} without decay" for name in names] + names * (not decay_is_right)
-        if all(same(trajectories.get(n), wanted.get(n)) for n in (*compared, "gradient")):
+        pairs = [(trajectories.get(each), wanted.get(each)) for each in compared]
+        if all(got is right or close(got, right, nan=True) for got, right in pairs):
             return True
     return False
-
-
-def same(got: Any, wanted: Any) -> bool:
-    """Whether two outputs are alike, NaN and lacking ones too."""
-    if not isinstance(wanted, Tensor) or not isinstance(got, Tensor):
-        return got is None and wanted is None
-    tolerance = {"rtol": 0.0, "atol": adamw_cases.TOLERANCE, "equal_nan": True}
-    return got.shape == wanted.shape and torch.allclose(got.double(), wanted.double(), **tolerance)

@@ -185,19 +185,10 @@ def plain_run(case: adamw_cases.Case, index: int) -> adamw_cases.Case:
     """
     group = [g for g in case.groups for _ in g.shapes][index]
     settings = {**group.settings, "weight_decay": 0.0, "correct_bias": True}
-    return adamw_cases.Case(
-        f"{case.name}, plain run {index}",
-        "",
-        (adamw_cases.Group(tuple(case.shapes), settings),),
-        len(order := steps_with_gradient(case, index)),
-        case.scale,
-        order=order,
-    )
-
-
-def steps_with_gradient(case: adamw_cases.Case, index: int) -> tuple[int, ...]:
-    """The numbers of the steps on which a parameter has a gradient."""
-    return tuple(s for s in range(1, case.steps + 1) if (s, index) not in case.missing)
+    groups = (adamw_cases.Group(tuple(case.shapes), settings),)
+    order = tuple(s for s in range(1, case.steps + 1) if (s, index) not in case.missing)
+    name = f"{case.name}, plain run {index}"
+    return adamw_cases.Case(name, "", groups, len(order), case.scale, order=order)
 
 
 def optimizer(_: dict[str, Tensor], seed: int) -> dict[str, Any]:
