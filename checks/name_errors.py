@@ -191,7 +191,8 @@ def missing_module(place: Place, match: re.Match) -> str:
         return f"do you mean {near[0]}?"
     return (
         f"is it a file of yours, {part}.py? Then it is not in the repository's folder. A package "
-        f"has to be installed (pip install {part}) and named in requirements.txt"
+        f"has to be installed (pip install {part}); where you are graded, only those are that "
+        "setup.sh installs and README.md names"
     )
 
 

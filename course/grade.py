@@ -10,6 +10,7 @@ Interrupted, the same command goes on where it was. OUT then holds
     leaderboard.html, leaderboard.csv      for everybody, under pseudonyms
     staff.html, staff-leaderboard.html, grades.csv, statistics.csv, similarity.csv     for staff
     canvas.csv, moodle.csv, upload/        with --roster: for gradebooks, by student
+    canvas/                                feedback to upload, of submissions that Canvas exported
     pseudonyms.json                        who is who on the leaderboard
     results/ID.json, history.jsonl         all there is to know
     assignment.json                        its secret makes the hidden inputs: keep OUT private
@@ -260,7 +261,9 @@ def grade_one(
         return kept, ""
     result = grade(context, submission, gold)
     write_json(target, result | {"grader": grader})
-    outcome = f"{result['points']:g} points" if result["status"] == "graded" else result["status"]
+    outcome = result["status"]
+    if outcome == "graded":
+        outcome = f"{result['points']:g} points by program"  # without marks, lateness, corrections
     return kept, f"{student}: {outcome} ({time.monotonic() - start:.1f} s)"
 
 
@@ -295,6 +298,14 @@ def grade_all(
     return taken
 
 
+def write_for_canvas(out: Path, submissions: Iterable[tuple[str, Path]]) -> None:
+    """OUT/canvas/: feedback under the names that Canvas gave, the only ones it takes back."""
+    for student, path in submissions:
+        page = out / "feedback" / f"{student}.html"
+        if intake.CANVAS.match(path.name) and page.is_file():
+            output.write_text(out / "canvas" / f"{path.stem[:240]}.html", page.read_text("utf-8"))
+
+
 def results_of(out: Path, taken: Iterable[Submission]) -> list[dict[str, Any]]:
     """What is there of these submissions."""
     paths = [out / "results" / f"{submission.student}.json" for submission in taken]
@@ -316,8 +327,7 @@ def report(
         listed: what staff gave besides submissions.
     """
     results = results_of(args.out, taken)
-    good = [result for result in results if result["status"] != STAFF_ERROR]
-    bad = [(result["student"], result["why"]) for result in results if result not in good]
+    bad = [(r["student"], r["why"]) for r in results if r["status"] == STAFF_ERROR]
 
     alike, why = similarity.compared(taken, context.part)
     similarity.write(args.out, alike)
@@ -327,9 +337,7 @@ def report(
         print(line)
     for student, why in bad:
         print(output.clean(f"{student}: {STAFF_ERROR}: {why}", 300))
-    graded = [result["points"] for result in good if result["status"] == "graded"]
-    mean, refused = sum(graded) / max(1, len(graded)), len(good) - len(graded)
-    print(f"{len(graded)} graded, mean {mean:.1f} points, {refused} refused; see {args.out}")
+    print(f"see {args.out}")
     return len(bad)
 
 
@@ -367,12 +375,17 @@ def get_args() -> argparse.Namespace:
         "--marks", type=Path, help="CSV of manual marks: student,row,points,comment"
     )
     parser.add_argument(
+        "--corrections",
+        type=Path,
+        help="CSV student,row,points,reason: points to add, or, negative, to take away",
+    )
+    parser.add_argument(
         "--roster", type=Path, help="CSV group,student,id: also Canvas's and Moodle's gradebooks"
     )
     parser.add_argument("--times", type=Path, help="CSV group,time: when each was handed in")
     args = parser.parse_args()
     if args.marks and args.part == 1:
-        parser.error("--marks is for part 2, which people mark")
+        parser.error("--marks is for part 2; --corrections changes points of part 1")
     return args
 
 
@@ -386,11 +399,13 @@ def main() -> None:
             raise InputError(f"--only {args.only}: no such submission in {args.submissions}")
         if args.results_only:
             submissions = [pair for pair in submissions if pair[0] == args.only]
-    files = (args.marks, args.roster, args.times)
+    files = (args.marks, args.roster, args.times, args.corrections)
     settings = table.read_settings(ROOT)
     extra.functions_of(args.part, settings)
-    listed = lists.read(dict(submissions), settings["manual"], *files)
+    correctable = points.correctable(args.part, settings)
+    listed = lists.read(dict(submissions), settings["manual"], *files, correctable, args.out)
     made = assignment(args.out, args.part)
+    lists.keep(args.out, args.marks, args.corrections)
     gold = predictions.load_gold(*args.gold, secret=made["secret"])
     with contextlib.ExitStack() as opened:
         opened.enter_context(ended_by_signals())
@@ -408,6 +423,7 @@ def main() -> None:
             bad = sum(result["status"] == STAFF_ERROR for result in results_of(args.out, taken))
         else:
             bad = report(args, context, gold, taken, times, listed)
+            write_for_canvas(args.out, submissions)
         sys.exit(1 if bad else 0)
 
 

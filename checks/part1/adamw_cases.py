@@ -46,6 +46,7 @@ class Case:
     missing: tuple[tuple[int, int], ...] = ()  # (step, parameter) with p.grad = None
     resume_at: int = 0  # before this step, save the state and load it into a new optimizer
     halve_lr_at: int = 0  # before this step, as a schedule would
+    order: tuple[int, ...] = ()  # whose step's gradients come at each step; (): its own
 
     @property
     def shapes(self) -> list[tuple[int, ...]]:
@@ -119,6 +120,7 @@ def gradient(case: Case, step: int, parameter: int, seed: int = 0) -> np.ndarray
     """The gradient of a parameter at a step, whatever θ is: quarters up to 1.5 times the scale."""
     if (step, parameter) in case.missing:
         return None
+    step = case.order[step - 1] if case.order else step
     shape = case.shapes[parameter]
     k = np.arange(np.prod(shape, dtype=int))
     mixed = (5 * k + 7 * step + 3 * parameter + k * step + seed) % 13

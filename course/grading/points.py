@@ -1,4 +1,4 @@
-"""The points of a submission, a row each: graded tasks, extra points, manual marks, lateness.
+"""The points of a submission, a row each: graded tasks, extra points, marks, corrections, lateness.
 
 Whatever shows or sums points reads these rows: feedback, the class page, the tables of grades and
 Gradescope's results. What each row is worth stands in settings.toml and checks/graded_tasks.toml.
@@ -15,6 +15,8 @@ from course.grading.intake.lists import Marks
 
 Result = Mapping[str, Any]
 LATE = "late"
+CORRECTION = "correction"
+ALL = "all"  # of the rows, in a correction
 
 
 @dataclass(frozen=True)
@@ -26,7 +28,7 @@ class Row:
     points: float | None  # None: a manual mark that nobody has given yet
     maximum: float
     note: str = ""  # for the student
-    kind: str = "task"  # or "extra", "manual", "late"
+    kind: str = "task"  # or "extra", "manual", CORRECTION, LATE
     task: Mapping[str, Any] = field(default_factory=dict)  # a graded task's part of the result
 
 
@@ -38,8 +40,8 @@ class PointSheet:
 
     @property
     def total(self) -> float:
-        """The points of all marked rows."""
-        return sum(row.points for row in self.rows if row.points is not None)
+        """The points of all marked rows; nobody has fewer than 0."""
+        return max(0.0, sum(row.points for row in self.rows if row.points is not None))
 
     @property
     def maximum(self) -> float:
@@ -61,6 +63,7 @@ def points_of(
     settings: Mapping[str, Any],
     marks: Marks | None = None,
     late: Mapping[str, Any] | None = None,
+    corrections: Marks | None = None,
 ) -> PointSheet | None:
     """The rows of a result; all are 0 if it was refused. None: the grader failed.
 
@@ -68,17 +71,24 @@ def points_of(
         settings: settings.toml, checked.
         marks: what people gave, by student and row.
         late: see deadlines.lateness.
+        corrections: what staff add or take away, by student and row, with the reason.
     """
     if result["status"] == "refused":
-        return no_points(result["part"], settings, result["why"])
-    if result["status"] != "graded":
+        rows = list(no_points(result["part"], settings, result["why"]).rows)
+    elif result["status"] != "graded":
         return None
-    rows = [
-        Row(task["number"], task["title"], task["points"], task["of"], task=task)
-        for task in result["tasks"]
-    ]
-    rows += other_rows(result, settings, marks or {})
-    if late:
+    else:
+        rows = [
+            Row(task["number"], task["title"], task["points"], task["of"], task=task)
+            for task in result["tasks"]
+        ]
+        rows += other_rows(result, settings, marks or {})
+    for (student, row), (points, reason) in (corrections or {}).items():
+        if student == result["student"]:
+            title = f"Correction of {'all points' if row == ALL else row}"
+            note = f"{title} by staff: {points:+g}. {reason}"
+            rows.append(Row(f"{CORRECTION} {row}", title, points, 0, note, CORRECTION))
+    if late and result["status"] == "graded":
         lost = late["lost"] * PointSheet(tuple(rows)).total
         note = f"Handed in {late['handed_in']}, due {late['deadline']}"
         note += f": {late['why']}." if late["why"] else "."
@@ -92,6 +102,12 @@ def no_points(part: int, settings: Mapping[str, Any], note: str = "") -> PointSh
     rows = [Row(task.number, task.title, 0.0, task.points, note) for task in tasks]
     others = other_rows({"part": part, "student": ""}, settings, {})
     return PointSheet((*rows, *(replace(row, points=0.0, note=note) for row in others)))
+
+
+def correctable(part: int, settings: Mapping[str, Any]) -> dict[str, float]:
+    """The rows that staff may correct, and by how many points at most."""
+    sheet = no_points(part, settings)
+    return {row.id: row.maximum for row in sheet.rows} | {ALL: sheet.maximum}
 
 
 def other_rows(result: Result, settings: Mapping[str, Any], marks: Marks) -> Iterator[Row]:

@@ -308,8 +308,64 @@ def test_marks_by_hand(quick, tmp_path):
     marks.write_text("student,row,points,comment\n1_a,approach,99,\n")
     assert_refused(quick(folder, out, "--part", "2", "--marks", marks), "row 2")
     assert times(out) == before  # told before anything is graded
+    succeeded(quick(folder, out, "--part", "2"))
+    assert grades(out)["1_a"]["points"] == "15"  # the marks of the run before
     done = quick(folder, out, "--part", "1")
     assert_refused(done, f"{out} holds part 2; grade part 1 into another --out")
+
+
+def test_feedback_goes_back_to_canvas_under_its_names(quick, tmp_path):
+    name = "linana_LATE_4711_98766_12_a_dnlp_final_project_submission-1"
+    (tmp_path / "submissions").mkdir()
+    (tmp_path / "submissions" / f"{name}.zip").write_bytes(b"PK\3\4 no zip")
+    out = tmp_path / "out"
+    succeeded(quick(tmp_path / "submissions", out))
+    (page,) = (out / "canvas").iterdir()
+    assert page.name == f"{name}.html"
+    assert page.read_text() == (out / "feedback" / "12_a.html").read_text()
+
+
+def test_corrections_stay_between_runs(quick, tmp_path):
+    folder, out, file = tmp_path / "submissions", tmp_path / "out", tmp_path / "corrections.csv"
+    folder.mkdir()
+    for name in ("1_a", "2_b", "3_c"):
+        write_zip(folder, name, solution())
+    (folder / "4_damaged.zip").write_bytes(b"PK\3\4 no zip")
+    quick.right |= {"1_a", "2_b"}
+    head = "student,row,points,reason\n"
+    file.write_text(
+        f"{head}1_a,1.5,-12.5,=our mistake\n1_a,1.1,2,the check erred\n2_b,all,-100,copied\n"
+        "3_c,1.1,-5,nothing is there\n4_damaged,1.2,3,shown in office hours\n"
+    )
+    succeeded(quick(folder, out, "--corrections", file))
+    file.unlink()
+    shutil.rmtree(out / "feedback")
+    assert grades(out)["2_b"]["points"] == "0"
+    for path in folder.glob("2_b*"):
+        path.unlink()
+    succeeded(quick(folder, out))  # without the file, and without one of its groups
+    rows = grades(out)
+    assert {name: row["points"] for name, row in rows.items()} == {
+        "1_a": "89.5",
+        "3_c": "0",
+        "4_damaged": "3",
+    }
+    assert (rows["1_a"]["correction 1.5"], rows["1_a"]["correction 1.1"]) == ("-12.5", "2")
+    for end in ("md", "html"):
+        text = (out / "feedback" / f"1_a.{end}").read_text()
+        assert "Correction of 1.5 by staff: -12.5. =our mistake" in text
+        assert "shown in office hours" in (out / "feedback" / f"4_damaged.{end}").read_text()
+    for line, fault in (
+        ("1_a,1.5,-20.5,x", "'-20.5' is not a number from -20 to 20, for 1.5"),
+        ("1_a,1.5,-3,", "no reason; the student reads it"),
+        ("1_a,2.1,-3,x", "no row '2.1'; there are 1.1, 1.2"),
+        ("9_x,1.5,-3,x", "no submission of '9_x'"),
+    ):
+        file.write_text(f"{head}{line}\n")
+        assert_refused(quick(folder, out, "--corrections", file), f"row 2: {fault}")
+    file.write_text(head)
+    succeeded(quick(folder, out, "--corrections", file))  # takes them back
+    assert grades(out)["1_a"]["points"] == "100"
 
 
 def test_a_batch_on_two_machines(quick, submissions, tmp_path):
@@ -470,8 +526,9 @@ BertSelfAttention.attention = attention
         ("bert.attention/no_mask", {"dropout": 4, "inputs": 2}),
         ("bert.attention/dropout_in_evaluation", {"padding": 2, "inputs": 2}),
         ("bert.attention/value_not_used", {}),
-        ("bert.add_norm/residual_twice", {"dropout": 2, "inputs": 1}),
+        ("bert.add_norm/residual_twice", {"dropout": 2.22, "inputs": 1.11}),
         ("bert.layer/relu", {"padding": 1.5, "dropout": 3, "inputs": 1.5}),
+        ("bert.embed/norm_of_words", {"padding": 1.5, "dropout": 3, "inputs": 1.5}),
         ("3 * given(self, key, query, value, attention_mask)", FACTOR),
         ("given(self, key, query, value, attention_mask) / 7", FACTOR),
         ("merged * 0 + 1", {}),
@@ -487,6 +544,85 @@ def test_rows_of_a_known_mistake_or_a_wrong_factor_count(context, answer, rows):
     else:
         files["bert.py"] = put(read(MISTAKES, answer))
     assert rows_of(context, task_id, files) == rows
+
+
+LOST = {  # of each known mistake in AdamW.step, the one row that it costs
+    "the update": """betas_swapped correction_without_power correction_without_root
+        eps_beside_corrected_root eps_in_code eps_inside_root first_moment_corrected_only
+        gradient_ascent moments_are_sums moments_not_kept moments_shared no_bias_correction
+        correct_bias_inverted no_eps no_momentum no_root no_square nothing_kept
+        second_moment_corrected_only square_of_the_moment step_count_shared step_from_zero""",
+    "weight decay": """coupled_and_decoupled coupled_decay coupled_decay_in_place decay_grows
+        decay_in_the_update decay_with_corrected_lr decay_without_lr no_decay""",
+    "correct_bias=False": "correct_bias_crash correct_bias_ignored",
+    "parameter groups, schedules": """betas_in_code first_group_for_all
+        hyper_parameters_from_defaults lr_from_defaults""",
+    "parameters without gradients": """missing_gradient_crashes missing_gradient_is_zero
+        missing_gradient_resets step_count_of_the_group""",
+    "resuming": "state_not_saved",
+    "gradients left as they are": "gradient_changed",
+}
+ADAMW_POINTS = {row: 8 if row == "the update" else 4 if "decay" in row else 1.6 for row in LOST}
+
+
+def test_the_table_has_all_known_mistakes_of_adamw():
+    names = [answer.name for answer in read_all(MISTAKES, "optimizer.step")]
+    assert sorted(names) == sorted(" ".join(LOST.values()).split())
+
+
+@pytest.mark.parametrize("row", LOST)
+def test_a_mistake_in_adamw_costs_its_own_row(context, row):
+    for name in LOST[row].split():
+        source = put(read(MISTAKES, f"optimizer.step/{name}"))
+        kept = rows_of(context, "optimizer.step", {"optimizer.py": source})
+        assert kept == {what: of for what, of in ADAMW_POINTS.items() if what != row}, name
+
+
+UNKNOWN = {  # to the plain answer: what is changed, and the rows that it costs
+    "decay with lr squared": ("lr * weight_decay", "lr * lr * weight_decay", "weight decay"),
+    "steps twice as long": ("alpha = lr", "alpha = 2 * lr", "the update"),
+    "half of epsilon": ("root + eps", "root + eps / 2", "the update"),
+}
+
+
+@pytest.mark.parametrize("change", UNKNOWN)
+def test_a_mistake_in_adamw_that_is_not_known_costs_one_row(context, change):
+    old, new, row = UNKNOWN[change]
+    plain = put(read(VARIANTS, "optimizer.step/plain"))
+    assert old in plain
+    kept = rows_of(context, "optimizer.step", {"optimizer.py": plain.replace(old, new)})
+    assert kept == {what: of for what, of in ADAMW_POINTS.items() if what != row}
+
+
+STEP = """
+def step(self, closure=None):
+    for group in self.param_groups:
+        for p in (p for p in group["params"] if p.grad is not None):
+            {}
+
+AdamW.step = step
+"""
+DECAYING = "p.data.mul_(1 - group['lr'] * group['weight_decay'])"
+
+
+@pytest.mark.parametrize(
+    ("line", "kept"),
+    [
+        ("pass", {}),
+        ("p.data.zero_()", {}),
+        ("p.data.fill_(float('nan'))", {}),
+        (DECAYING, {}),
+        ("p.data.sub_(group['lr'] * p.grad)", {}),
+        ("p.data.sub_(group['lr'] * p.grad.sign())", {}),
+        (
+            f"p.data.sub_(group['lr'] * p.grad); {DECAYING}",
+            {"weight decay": 4, "gradients left as they are": 1.6},
+        ),
+    ],
+)
+def test_what_is_not_adamw_earns_no_more_than_it_does(context, line, kept):
+    source = solution()["optimizer.py"] + STEP.format(line)
+    assert rows_of(context, "optimizer.step", {"optimizer.py": source}) == kept
 
 
 @needs_sandbox

@@ -127,6 +127,14 @@ def test_what_prepare_submit_writes_is_taken(part2, run):  # noqa: F811
     assert submission.files == {name: (part2 / name).read_bytes() for name in own}
 
 
+def test_what_part_2_lacks_is_noted(tmp_path):
+    path = tmp_path / "s.zip"
+    path.write_bytes(packed(("multitask_classifier.py", PART_2["multitask_classifier.py"])))
+    assert "not in it: README.md, a PDF, the AI-usage card" in take("s", path, 2).notes
+    path.write_bytes(packed(*PART_2.items()))
+    assert not any(note.startswith(intake.MISSING) for note in take("s", path, 2).notes)
+
+
 @pytest.mark.parametrize("part", [1, 2])
 def test_a_folder_gives_the_same_as_a_zip(tmp_path, taken, part):
     zipped = taken(part=part)
@@ -529,9 +537,39 @@ def test_find(tmp_path):
     assert find(tmp_path / "unpacked") == [("unpacked", tmp_path / "unpacked")]
 
 
+STEM = prepare_submit.ZIP_NAME.removesuffix(".zip")
+
+
+@pytest.mark.parametrize(
+    ("name", "group"),
+    [
+        (f"12_a_{STEM}-1.zip", "12_a"),  # handed in again on Canvas
+        (f"12_a_{STEM}-12.zip", "12_a"),
+        (f"12_a_{STEM} (1).zip", "12_a"),  # downloaded again
+        (f"12_a_part2_{STEM}(2).zip", "12_a"),
+        (f"linana_4711_98765_12_a_{STEM}.zip", "12_a"),
+        (f"linana_LATE_4711_98766_12_a_{STEM}-2.zip", "12_a"),
+        (f"linana_LATE_4711_98767_{STEM}.zip", "linana_4711"),
+        ("linana_4711_98768_homework-1.zip", "linana_4711"),
+        (f"Ana Lin_99_assignsubmission_file_/12_a_{STEM}.zip", "12_a"),
+        (f"Ana Lin_99_assignsubmission_file_/{STEM}.zip", "Ana_Lin_99"),
+        (f"Ana Lin_99_assignsubmission_file_12_a_{STEM}.zip", "12_a"),
+        (f"Ana Lin_99_assignsubmission_file_{STEM}.zip", "Ana_Lin_99"),
+        (f"12_34567_89012_a_{STEM}.zip", "12_34567_89012_a"),  # three numbers of students
+        ("team-1.zip", "team-1"),
+        ("late_4711.zip", "late_4711"),
+    ],
+)
+def test_names_that_platforms_make_are_undone(tmp_path, name, group):
+    folder_of(tmp_path, {name: b"", "other.zip": b""})
+    assert dict(find(tmp_path)).keys() == {group, "other"}
+    assert student_id(group) == group
+
+
 @pytest.mark.parametrize(
     ("names", "fault"),
     [
+        ((f"12_a_{STEM}.zip", f"12_a_{STEM} (1).zip"), "the same student's id"),
         (("a b.zip", "a+b.zip"), "the same student's id"),
         (("Group.zip", "group.zip"), "the same student's id"),
         ((f"7_{prepare_submit.ZIP_NAME}", "7.rar"), "the same student's id"),

@@ -1,8 +1,10 @@
 """Points, feedback, the class page, gradebooks, and the lists that staff give."""
 
 import csv
+import html
 import json
 import re
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -16,6 +18,7 @@ from course.gradescope import results as gradescope
 from course.grading.intake import deadlines
 from course.grading.intake.lists import Lists, Member, read_marks, read_roster, read_times
 from course.grading.judging import extra, similarity
+from course.grading.judging.predictions import load_gold
 from course.grading.judging.types import Submission
 from course.grading.pages import class_page, gradebooks, pages
 from course.grading.pages.class_page import class_rows
@@ -53,8 +56,9 @@ def rows_in(path: Path) -> list[dict]:
 def written(tmp_path):
     """Write all pages of some results; what was printed, the rows of a CSV, a text."""
 
-    def write(results, settings=SETTINGS, file_times=TIMES, **lists):
-        return pages.write_all(tmp_path, results, settings, file_times, Lists(**lists), "secret")
+    def write(results, settings=SETTINGS, file_times=TIMES, gold=None, **lists):
+        given = Lists(**lists)
+        return pages.write_all(tmp_path, results, settings, file_times, given, "secret", gold)
 
     write.rows = lambda name: rows_in(tmp_path / f"{name}.csv")
     write.text = lambda name: (tmp_path / name).read_text()
@@ -68,6 +72,7 @@ def written(tmp_path):
 def test_feedback_says_what_was_checked_and_what_may_be_the_matter():
     wrong = task("1.2", "wrong", 4.0, mistakes=["no_norm"], hints=["The norm is missing."])
     wrong["messages"] = ["values differ\n  first at [0, 1]"]
+    wrong["rows"] = [{"what": "values", "points": 0.0, "of": 10}]
     crashed = [task(number, "crashed", 0.0, messages=["no x"]) for number in ("1.3", "1.4")]
     marks = {("a", "approach"): (17.5, "clear")}
     tasks = [task("1.1"), wrong, *crashed]
@@ -79,6 +84,7 @@ def test_feedback_says_what_was_checked_and_what_may_be_the_matter():
         "- approach: 17.5 of 20. clear",
         "```text\nvalues differ\n  first at [0, 1]\n```",
         "Looks like **no norm**. The norm is missing.",
+        "\nvalues 0 of 10.\n",
         "Right: Task 1.1 · f (20).",
         "Read: Vaswani et al. 2017, §3.1, §5.4; `docs/handout.md`, Task 1.2.",
         "as Task 1.3",
@@ -191,19 +197,37 @@ def test_what_staff_should_look_at():
         "d": [prediction("dev", **none), prediction("test", sha256="4", odd=["too round"])],
     }
     results = [result(name, predictions=scores) for name, scores in entries.items()]
-    results.append(result("g", [task("1.2", "crashed", 0.0)], flags=["calls a kernel"]))
+    crashed = [task(n, "crashed", 0.0, messages=["No module named 'x'"]) for n in ("1.1", "1.2")]
+    results.append(result("g", crashed, flags=["calls a kernel"]))
+    results.append(result("i", notes=["not in it: README.md", "left out: y"]))
+    lacking = [prediction("test", None, sha256="5", faults=["it lacks 51 ids of ids-sst-test.csv"])]
+    results.append(result("j", predictions=lacking))
     results.append(result("h", status="refused", predictions=entries["c"]))
     dev, test = (prediction(split)["file"] for split in ("dev", "test"))
     assert to_look_at(results, {"sst": 0.6}) == {
         "a": [
             f"{dev}: byte for byte as of b",
-            "are the public test labels in it? finetune-sst-test-out 0.700",
+            "are the test labels in it? finetune-sst-test-out 0.700",
         ],
         "b": [f"{dev}: byte for byte as of a"],
         "c": ["no predictions handed in"],
         "d": [f"no {dev}", f"{test}: too round"],
-        "g": ["crashed: 1.2", "calls a kernel"],
+        "g": ["crashed: 1.1, 1.2 No module named 'x'", "calls a kernel"],
+        "i": ["not in it: README.md"],
+        "j": ["not scored: it lacks 51 ids of ids-sst-test.csv"],
     }
+
+
+@pytest.mark.parametrize(("practice", "shown"), [(False, True), (True, False)])
+def test_how_good_is_too_good_depends_on_the_labels(written, tmp_path, practice, shown):
+    labels = tmp_path / "labels"
+    labels.mkdir()
+    text = (ROOT / "course" / "gold" / "ids-sst-test.csv").read_text()
+    (labels / "ids-sst-test.csv").write_text(text if practice else text.replace("\t0\n", "\t1\n"))
+    gold = load_gold(labels, secret="s")
+    known = raw_result("a", predictions=[prediction("test", value=0.68, predicted=None)])
+    written([known], gold=gold)
+    assert ("are the test labels in it?" in written.text("staff.html")) == shown
 
 
 # ---------------------------------------------------------------------------------------------
@@ -252,6 +276,7 @@ def test_lists_that_staff_give(tmp_path):
         (STUDENTS, [",Bo,s2"], "row 2: no group; fill it in"),
         (STUDENTS, ["a,Bo"], "row 2: 2 cells instead of 3"),
         (PARTICIPANTS, ["a,Ana,s1,x7"], "row 2: participant 'x7' is not a number"),
+        (PARTICIPANTS, ["a,Ana,s1,7", "a,Bo,s2,7"], "row 3: participant 7 is Ana; correct one"),
         (WHEN, ["a,1 Feb"], "row 2: '1 Feb' is not a time such as 2027-02-01T23:59+01:00"),
         (WHEN, ["x,2027-02-01"], "row 2: no submission of 'x'; correct the name"),
     ],
@@ -320,7 +345,10 @@ def test_extra_points_reach_all_that_shows_points(written, monkeypatch):
 
 def test_gradebooks_by_student_and_feedback_to_upload(written, tmp_path):
     """Canvas finds students by SIS ids, Moodle by ID number, its feedback by participant."""
-    assert written(raw_class(), roster=ROSTER) == [
+    *lines, overview = written(raw_class(), roster=ROSTER)
+    assert "Mean of the points" in overview
+    assert overview in html.unescape(written.text("staff.html"))
+    assert lines == [
         "e: in no gradebook, the grader failed",
         "z: in no gradebook, no submission",
         *(f"{name}: in no gradebook, the roster has no student of it" for name in "bcd"),
@@ -343,8 +371,11 @@ def test_gradebooks_by_student_and_feedback_to_upload(written, tmp_path):
     rows = {row["student"]: row for row in written.rows("grades")}
     assert [rows[name]["points"] for name in "acef"] == ["25", "0", "", "0"]
     assert (rows["f"]["why"], rows["a"]["1.10"], rows["b"]["1.10"]) == ("'=a link", "5", "")
-    written(raw_class(), roster=ROSTER[:1])
-    assert len(list((tmp_path / "upload").iterdir())) == 1
+    unnumbered = [replace(member, participant="") for member in ROSTER[:2]]
+    *_, line, _ = written(raw_class(), roster=[*unnumbered, ROSTER[3]])
+    assert line == "upload/: no file for 2 without participant: Ana Çelik, =Bo_Lin/../x"
+    assert [path.name[:8] for path in (tmp_path / "upload").iterdir()] == ["Fi_4714_"]
+    assert len(written.rows("moodle")) == 3
 
 
 def test_late_days_are_in_feedback_and_tables(written):

@@ -25,7 +25,7 @@ from support import ROOT, needs_sandbox, one_line_error
 from checks.graded_tasks import GRADED_TASKS, graded_task
 from checks.part1 import references
 from course import grade
-from course.grading.judging import hidden, judge, part1
+from course.grading.judging import adamw, hidden, judge, part1
 from course.grading.judging.types import Submission
 from course.grading.sandbox import confine, isolation, protocol, runs, sandbox, worker
 from course.grading.sandbox.confine import Limits
@@ -335,7 +335,7 @@ def test_no_answer_is_an_error_of_ours(entry, sets, trajectories):
 
     def judged(outputs):
         if job["run"] == "optimizer":
-            return judge.judge_optimizer(entry, outputs, trajectories)
+            return adamw.judge_optimizer(entry, outputs, trajectories, 5)
         return judge.judge_part_1(entry, outputs, sets, {})
 
     assert judged(honest).status == "right"
@@ -356,7 +356,7 @@ def test_an_optimizer_that_does_nothing_has_no_row(trajectories):
     right = trajectories["after"]
     idle = {f"hidden|{n}": torch.zeros_like(t) for n, t in right.items()}
     idle["hidden|gradient"] = right["gradient"]
-    verdict = judge.judge_optimizer(graded_task(protocol.OPTIMIZER), idle, trajectories)
+    verdict = adamw.judge_optimizer(graded_task(protocol.OPTIMIZER), idle, trajectories, 5)
     assert not any(verdict.rows.values())
 
 

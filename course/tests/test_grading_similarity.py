@@ -2,6 +2,7 @@
 
 import ast
 import csv
+import itertools
 import re
 import time
 
@@ -137,6 +138,18 @@ def words(source: str) -> list[str]:
 )
 def test_what_vanishes(first, second, same):
     assert (words(first) == words(second)) == same
+
+
+def test_the_most_alike_are_on_top_of_the_page_however_many_pairs_there_are():
+    """A class whose short functions are all alike, and a copy in it."""
+    groups = [f"g{i:02}" for i in range(35)]
+    shares = dict.fromkeys(itertools.combinations(groups, 2), 0.6) | {("g07", "g20"): 0.99}
+    alike = [similarity.Pair(*pair, share, 30, "a:1", "b:1") for pair, share in shares.items()]
+    alike.sort(key=lambda pair: -pair.share)
+    _, text, html = similarity.section(alike)
+    first, *others = re.findall(r"<tr>(.*?)</tr>", html.partition("<tbody>")[2], re.S)
+    assert set(re.findall(r"g\d\d", first)) == {"g07", "g20"}
+    assert (len(others) + 1, "100 most alike of 595" in text) == (100, True)
 
 
 def test_winnowing_keeps_the_smallest_of_each_window():

@@ -299,7 +299,12 @@ def test_wrong_tables_are_refused(file, old, new, message, staff):
 
 
 def test_settings_reach_the_students(staff):
+    before = handout.build(staff, "1").text("README.md")
+    assert "each day begun" not in before  # nothing is late without a deadline
+    assert "| weight decay | 0.2 |" in before
+    assert "may import what `setup.sh` installs.\n" in before
     change(staff, SETTINGS, "[points]", '[points]\n"1.1" = 33')
+    change(staff, SETTINGS, "packages = []", 'packages = ["nltk", "spacy"]')
     change(staff, SETTINGS, 'part1 = ""', 'part1 = "2027-05-01T23:59"')
     change(staff, SETTINGS, '"dnlp_final_project_submission.zip"', '"ours.zip"')
     change(staff, SETTINGS, 'name = "minBERT"', 'name = "Our course"')
@@ -307,6 +312,8 @@ def test_settings_reach_the_students(staff):
     readme = made.text("README.md")
     assert readme.startswith("# Our course, part 1\n")
     assert "- deadline of part 1: 2027-05-01T23:59" in readme
+    assert "- late: each day begun costs 10 % of the points" in readme
+    assert "may import what `setup.sh` installs and `nltk`, `spacy`.\n" in readme
     assert "attention` | 33 | 60 |" in readme
     assert 'ZIP_NAME = "ours.zip"\n' in made.text("prepare_submit.py")
     assert made.text("docs/handout.md").count("`bert.py` · 33 points ·") == 1

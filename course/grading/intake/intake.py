@@ -49,12 +49,16 @@ LIMITS = ArchiveLimits()
 NAME_BYTES = 200  # of a student's id
 WANTED = {1: (*CODE, *PART_1_FILES), 2: (*CODE, *CODE_PART_2, *PART_2_FILES)}
 ARCHIVE = re.compile(r"\.(zip|rar|7z|tar|tgz|tar\.gz)$", re.IGNORECASE)
+# Names that Canvas and Moodle make: whose it is, a number, perhaps LATE, and the file's name
+CANVAS = re.compile(r"(?=[^_]*[^\W\d_])([^_]+)_(?:LATE_)?(\d+)_\d{3,}_(.+)")
+MOODLE = re.compile(r"(.+)_(\d+)_assignsubmission_file_(.*)")
 MODULE = re.compile(r"([a-z_]\w*/)*[a-z_]\w*\.py", re.IGNORECASE | re.ASCII)
 UNASKED = {"conftest", "sitecustomize", "usercustomize", "__init__", "__main__"}  # load themselves
 STAFF_ONLY = {"course", "tests"}  # never in a handout, and no student's package
 
 # Reasons in notes
 NOT_ASKED = CLOSED
+MISSING = "not in it"
 NOT_IMPORTED = "left out, not imported by your scripts"
 UNSAFE = "left out, its name leads outside the submission, is too long or has hidden characters"
 ALMOST = "left out, its name only resembles one that is asked for"
@@ -112,10 +116,29 @@ def find(folder: str | Path, zip_name: str = ZIP_NAME) -> list[tuple[str, Path]]
         raise InputError(f"{folder} holds no submission: no zip and no folder")
     owners = defaultdict(list)
     for path in paths:
-        owners[fold(student_id(path.name, zip_name))].append(repr(path.name))
+        owners[fold(student_id(name_of(path, zip_name), zip_name))].append(repr(path.name))
     if clashes := [" and ".join(names) for names in owners.values() if len(names) > 1]:
         raise InputError(f"{folder}: the same student's id for {'; '.join(clashes)}; rename them")
-    return [(student_id(path.name, zip_name), only_archive(path)) for path in paths]
+    return [(student_id(name_of(path, zip_name), zip_name), only_archive(path)) for path in paths]
+
+
+def name_of(path: Path, zip_name: str) -> str:
+    """A submission's name: of the zip in a folder, where it has a group's, else of the folder."""
+    inside = only_archive(path).name
+    _, group = parts_of(ARCHIVE.sub("", inside), zip_name)
+    return inside if group and inside != path.name else path.name
+
+
+def parts_of(stem: str, zip_name: str) -> tuple[str, str]:
+    """Whose a name says that a zip is, on Canvas or Moodle, and which group's by its usual ending.
+
+    Browsers and Canvas put a number behind the name of a file that was there before.
+    """
+    platform = CANVAS.fullmatch(stem) or MOODLE.fullmatch(stem)
+    owner, file = (f"{platform[1]}_{platform[2]}", platform[3]) if platform else ("", stem)
+    ending = re.escape(ARCHIVE.sub("", zip_name))
+    group = re.fullmatch(rf"(?:(.*)_)?{ending}(?:-\d+|[ _]?\(\d+\))?", file)
+    return owner, (group and group[1]) or ""
 
 
 def student_id(name: str, zip_name: str = ZIP_NAME) -> str:
@@ -123,7 +146,9 @@ def student_id(name: str, zip_name: str = ZIP_NAME) -> str:
 
     At most 80 characters, and as many bytes as a file's name has room for.
     """
-    stem = ARCHIVE.sub("", name).removesuffix(f"_{ARCHIVE.sub('', zip_name)}")
+    stem = ARCHIVE.sub("", name)
+    owner, group = parts_of(stem, zip_name)
+    stem = group or owner or stem
     stem = re.sub("_part[12]$", "", stem)  # prepare_submit.py keeps the parts' zips apart by it
     plain = unicodedata.normalize("NFC", stem)
     kept = "".join(c if c in "_-" or unicodedata.category(c)[0] in "LMN" else " " for c in plain)
@@ -209,6 +234,10 @@ def choose(entries: Iterable[Entry], part: int, reader: Reader, notes: Notes) ->
     if sum(map(len, (*sources, *modules.values()))) > reader.limits.sources:
         raise Refused(f"more than {reader.limits.sources // MB} MB of Python files; {REMEDY}")
     files |= one_pdf(pdfs, named, reader, notes)
+    if files and part == 2:
+        card = not any(name.lower().endswith(".pdf") for name in files)
+        missing = ["README.md"] * ("README.md" not in files) + ["a PDF, the AI-usage card"] * card
+        notes |= {MISSING: missing} if missing else {}
     if not files:
         raise Refused(f"none of the files that part {part} asks for is in it; {REMEDY}")
     return with_modules(files, modules, reader.limits, notes)

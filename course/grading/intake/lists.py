@@ -1,6 +1,6 @@
-"""What staff give besides submissions, as CSV: manual marks, a roster, times of handing in.
+"""What staff give besides submissions, as CSV: marks, corrections, a roster, times of handing in.
 
-All three are read, and their faults told in one line, before anything is graded.
+All are read, and their faults told in one line, before anything is graded.
 """
 
 from __future__ import annotations
@@ -11,11 +11,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from course.grading.intake.intake import student_id
-from course.grading.pages.output import clean
+from course.grading.pages.output import clean, write_text
 from course.table import EXAMPLE, moment
 from training.files.errors import InputError
 
 MARKS = ("student", "row", "points", "comment")
+CORRECTIONS = ("student", "row", "points", "reason")  # points to add; negative ones are taken away
 ROSTER = ("group", "student", "id")
 PARTICIPANT = "participant"  # a fourth column that a roster may have
 TIMES = ("group", "time")
@@ -40,6 +41,7 @@ class Lists:
     marks: Marks = field(default_factory=dict)
     roster: Sequence[Member] = ()
     times: Mapping[str, float] = field(default_factory=dict)  # by group, in seconds since 1970
+    corrections: Marks = field(default_factory=dict)
 
 
 def read(
@@ -48,21 +50,48 @@ def read(
     marks: Path | None = None,
     roster: Path | None = None,
     times: Path | None = None,
+    corrections: Path | None = None,
+    correctable: Mapping[str, float] | None = None,
+    out: Path | None = None,
 ) -> Lists:
-    """The files that are given.
+    """The files that are given; of marks and corrections else those of an earlier run.
 
     Args:
         groups: everybody who handed in.
         limits: rows of marks and their points, [manual] of settings.toml.
+        correctable: rows of corrections and how much each may change.
+        out: the folder of results, where an earlier run has kept its files.
 
     Raises:
         InputError: a file's first fault, with its line.
     """
+    points = {}
+    for columns, path, most in (
+        (MARKS, marks, limits),
+        (CORRECTIONS, corrections, correctable or {}),
+    ):
+        known, kept = groups, out and kept_in(out, columns)
+        if not path and kept and kept.is_file():
+            path, known = kept, None  # a group may have gone since
+        points[columns] = read_marks(path, known, most, columns) if path else {}
     return Lists(
-        read_marks(marks, groups, limits) if marks else {},
+        points[MARKS],
         read_roster(roster) if roster else (),
         read_times(times, groups) if times else {},
+        points[CORRECTIONS],
     )
+
+
+def kept_in(out: Path, columns: Sequence[str]) -> Path:
+    """Where marks or corrections are kept between runs."""
+    return out / ("corrections.csv" if columns == CORRECTIONS else "marks.csv")
+
+
+def keep(out: Path, marks: Path | None, corrections: Path | None) -> None:
+    """Keep the files that were given, in place of those of an earlier run."""
+    for columns, path in ((MARKS, marks), (CORRECTIONS, corrections)):
+        if path and path.resolve() != kept_in(out, columns).resolve():
+            write_text(kept_in(out, columns), path.read_text(encoding="utf-8-sig"))
 
 
 def read_table(
@@ -113,38 +142,55 @@ def read_table(
     return list(rows.values())
 
 
-def read_marks(path: Path, students: Collection[str], limits: Mapping[str, int]) -> Marks:
-    """Points and comments; a line without points is a row that is not marked yet."""
+def read_marks(
+    path: Path,
+    students: Collection[str] | None,
+    limits: Mapping[str, float],
+    columns: Sequence[str] = MARKS,
+) -> Marks:
+    """Points and comments; a line without points is a row that is not marked yet.
+
+    Args:
+        students: who may be in it; None: anybody.
+        columns: MARKS, or CORRECTIONS, whose points may be negative and need a reason.
+    """
 
     def fault(line: Row) -> str:
         student, row, points = line["student"], line["row"], line["points"]
-        if student not in students:
+        lowest = -limits.get(row, 0) if columns == CORRECTIONS else 0
+        if students is not None and student not in students:
             return f"no submission of {student!r}; correct the name"
         if row not in limits:
             return f"no row {row!r}; there are {', '.join(limits) or 'none in settings.toml'}"
         try:
-            fits = 0 <= float(points or 0) <= limits[row]  # not so where it is nan
+            fits = lowest <= float(points or 0) <= limits[row]  # not so where it is nan
         except ValueError:
             fits = False
-        wrong = f"{points!r} is not a number from 0 to {limits[row]}, which {row} can have"
+        if columns == CORRECTIONS and not line["reason"]:
+            return "no reason; the student reads it"
+        wrong = f"{points!r} is not a number from {lowest:g} to {limits[row]:g}, for {row}"
         return "" if fits else wrong
 
     return {
-        (line["student"], line["row"]): (float(line["points"]), line["comment"])
-        for line in read_table(path, MARKS, ("student", "row"), fault)
+        (line["student"], line["row"]): (float(line["points"]), line[columns[-1]])
+        for line in read_table(path, columns, ("student", "row"), fault)
         if line["points"]
     }
 
 
 def read_roster(path: Path) -> list[Member]:
     """Every student with their group; groups may be there that have not handed in."""
+    owners: dict[str, str] = {}  # students by Moodle's number, for which there is one page
 
     def fault(line: Row) -> str:
         if empty := [name for name in ROSTER if not line[name]]:
             return f"no {empty[0]}; fill it in"
         number = line.get(PARTICIPANT, "")
-        wrong = number and not number.isdecimal()
-        return f"{PARTICIPANT} {number!r} is not a number" if wrong else ""
+        if number and not (number.isdecimal() and number.isascii()):
+            return f"{PARTICIPANT} {number!r} is not a number"
+        if number and owners.setdefault(number, line["student"]) != line["student"]:
+            return f"{PARTICIPANT} {number} is {owners[number]}; correct one of the two"
+        return ""
 
     lines = read_table(path, ROSTER, ("id",), fault, more=(PARTICIPANT,))
     return [Member(**line) for line in lines]

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from checks.findings import Finding, Mistake
 from checks.graded_tasks import GradedTask
-from checks.part1 import adamw_cases, adamw_mistakes, compare, references, runners
+from checks.part1 import compare, references, runners
 from checks.part2 import tasks as part2_tasks
 from course.grading.judging.hidden import Hidden, runs_of
 from course.grading.sandbox.protocol import LACKING
@@ -27,17 +27,21 @@ INIT = "classifier.init"
 RATES = "values/dropout probabilities that are it"
 KEYS_FIRST = " (keys first)"  # dropout as it falls where scores are (B, H, keys, queries)
 OPTIONAL = ("values/embeddings with token_type_ids",)  # an argument that embed may have
-KEPT = "gradients left as they are"
-# The optimizer's rows: what each is about, and the cases that show it
+DECAY, KEPT = "weight decay", "gradients left as they are"
+# The optimizer's rows: what each is about, and the cases that show it, all but DECAY without decay
 OPTIMIZER_ROWS = {
     "the update": ("plain", "large_eps", "tiny_gradients", "long"),
-    "weight decay": ("decay",),
+    DECAY: ("decay",),
     "correct_bias=False": ("uncorrected",),
     "parameter groups, schedules": ("groups", "schedule"),
-    "parameters without gradients, resuming": ("missing_gradients", "resume"),
+    "parameters without gradients": ("missing_gradients",),
+    "resuming": ("resume",),
     KEPT: ("gradient",),
 }
+WITHOUT_PADDING = tuple(kind for kind in compare.KINDS if kind != "padding")  # nothing is masked
 ROWS = {
+    "bert.add_norm": WITHOUT_PADDING,
+    "classifier.forward": WITHOUT_PADDING,
     "optimizer.step": tuple(OPTIMIZER_ROWS),
     "classifier.init": ("values",),
     **part2_tasks.KINDS,
@@ -187,35 +191,3 @@ def mistakes_in(entry: GradedTask, outputs: Mapping[str, Any]) -> list[Mistake]:
         if mistakes:
             return mistakes
     return []
-
-
-def judge_optimizer(
-    entry: GradedTask, outputs: Mapping[str, Any], expected: Mapping[str, Mapping[str, Tensor]]
-) -> Verdict:
-    """Task 1.5: trajectories as in one of the two orders of weight decay, the same everywhere."""
-    trajectories = of_run(outputs, "hidden")
-    if errors := errors_in(trajectories):
-        status = errors[0].kind if errors[0].kind in ("not started", "crashed") else "wrong"
-        return nothing(entry, status, errors[0].text)
-    verdicts = []
-    for order, wanted in expected.items():
-        wrong = {case for case in wanted if not close(trajectories.get(case), wanted[case])}
-        rows = {row: wrong.isdisjoint(cases) for row, cases in OPTIMIZER_ROWS.items()}
-        rows[KEPT] &= sum(rows.values()) > 1  # what does nothing changes no gradient either
-        verdicts.append((sum(rows.values()), order, rows, sorted(wrong)))
-    _, order, rows, wrong = max(verdicts, key=lambda verdict: verdict[0])
-    if not wrong:
-        return Verdict("right", rows, [f"convention: {adamw_cases.ORDERS[order]}"])
-    about = {case.name: case.about for case in adamw_cases.CASES}
-    messages = [f"wrong: {about.get(case, 'p.grad is changed')}" for case in wrong]
-    known = adamw_mistakes.known_mistakes()
-    mistakes, _ = adamw_mistakes.mistakes_in(of_run(outputs, PUBLIC), known)
-    return Verdict("wrong", rows, messages[:4], mistakes)
-
-
-def close(got: Any, wanted: Tensor) -> bool:
-    """Whether a trajectory is the wanted one; its shape is not broadcast."""
-    if not isinstance(got, Tensor) or got.shape != wanted.shape:
-        return False
-    off = (got.double() - wanted).abs()
-    return bool((off <= adamw_cases.TOLERANCE).all())

@@ -8,7 +8,7 @@ from checks.graded_tasks import GradedTask
 from checks.part1.references import load_references
 from checks.part1.runners import groups_of
 from checks.part1.stand_ins import STAND_INS
-from course.grading.judging import hidden, judge, partial
+from course.grading.judging import adamw, hidden, judge, partial
 from course.grading.judging.types import Submission
 from course.grading.sandbox import protocol
 from course.grading.sandbox.context import GradingContext
@@ -76,7 +76,10 @@ def grade(context: GradingContext, submission: Submission) -> dict[str, judge.Ve
         if reply.status != "ran":
             verdicts[entry.id] = judge.nothing(entry, reply.status)
         elif entry.id == OPTIMIZER:
-            verdicts[entry.id] = judge.judge_optimizer(entry, reply.outputs, expected)
+            with context.lock:
+                verdicts[entry.id] = adamw.judge_optimizer(
+                    entry, reply.outputs, expected, optimizer_seed
+                )
         else:
             verdicts[entry.id] = judge.judge_part_1(entry, reply.outputs, sets, verdicts)
             with context.lock:

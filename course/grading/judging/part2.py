@@ -179,6 +179,9 @@ def without_flags(entry: GradedTask, findings: Findings) -> judge.Verdict:
             return judged_again
     if answer.status != "ran":
         return judge.nothing(entry, answer.status)
+    if "error at import" in answer.outputs:
+        texts = [str(text) for name, text in answer.outputs.items() if name.endswith("/error")]
+        return judge.nothing(entry, "crashed", "".join(texts[:1]))
     return judged(entry, findings.conclude(entry), [])
 
 

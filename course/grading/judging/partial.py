@@ -73,7 +73,7 @@ def sources_of(task_id: str, name: str) -> tuple[str, ...]:
     """Our solution's file with a known mistake in it, in each of the ways that bear its name."""
     with parse.ONE_AT_A_TIME:
         answers = [answer for answer in read_all(MISTAKES, task_id) if answer.name == name]
-        return tuple(put(answer) for answer in answers)
+        return tuple(put(answer, version) for answer in answers for version in answer.versions)
 
 
 def outputs_of(
@@ -137,10 +137,10 @@ def dropout_acts(outputs: Outputs) -> bool:
 
 
 def padding_is_masked(entry: GradedTask, source: str, together: Hidden) -> bool:
-    """Whether padding, which changes nothing, would change something without the mask."""
+    """Whether padding, which changes nothing, would change something without the mask, if any."""
     mask = f"{entry.id}/inputs/mask"
     if mask not in together.inputs:
-        return False
+        return True
     without = outputs_of(
         entry, source, together.inputs | {mask: together.inputs[mask].clamp(min=TINY)}
     )

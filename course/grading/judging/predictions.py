@@ -22,6 +22,7 @@ from course.grading.judging import bootstrap
 from course.grading.judging.bootstrap import RESAMPLES, in_units_of_the_largest
 from course.grading.judging.types import Submission
 from course.grading.pages.output import clean
+from course.grading.sandbox.context import ROOT
 from datasets import load_data, load_pairs
 from evaluation import accuracy_and_f1
 from prepare_submit import PART_1_FILES
@@ -30,6 +31,7 @@ from training.files.predictions import parse_predictions
 
 ODD = 0.1  # of the standard deviation: by so much may predictions for one text differ
 SPLITS = ("dev", "test")
+PRACTICE = ROOT / "course" / "gold"  # test labels of the practice set
 # Stem of the labelled file, column of predictions, column of labels, number of classes
 SETS = {
     "sst": ("ids-sst", *part_2.COLUMNS["sst"]),
@@ -57,6 +59,7 @@ class Gold:
     labels: np.ndarray  # (N,)
     public: np.ndarray  # (N,) bool: which rows the public half holds
     twins: tuple[tuple[int, ...], ...] = ()  # rows with the same text
+    practice: bool = False  # whether it is the practice set's
 
 
 # ---------------------------------------------------------------------------------------------
@@ -91,7 +94,11 @@ def load_gold(*folders: Path, secret: str) -> dict[tuple[str, str], Gold]:
             labels = np.array([row[-2] for row in rows])
             public = np.array([is_public(key, secret) for key in ids])
             same = twins([tuple(map(str.lower, row[:-2])) for row in rows])
-            gold[data, split] = Gold(name, data, split, column, classes, ids, labels, public, same)
+            known = PRACTICE / name
+            practice = known.is_file() and path.read_bytes() == known.read_bytes()
+            gold[data, split] = Gold(
+                name, data, split, column, classes, ids, labels, public, same, practice
+            )
     if not gold:
         listed = ", ".join(map(str, folders))
         raise InputError(f"no labelled file (ids-sst-test.csv, …) in {listed}; name its folder")

@@ -113,7 +113,9 @@ def overview(results: Sequence[Result]) -> str:
         return f"{len(results)} submissions: {listed or 'none'}."
     sheets = [result["sheet"] for result in graded]
     fractions = [sheet.total / sheet.maximum for sheet in sheets if sheet.maximum]
-    mean = f"Mean of the points {sum(fractions) / len(fractions):.0%}. " if fractions else ""
+    mean = ""
+    if fractions:
+        mean = f"Mean of the points {sum(fractions) / len(fractions):.0%}, lateness included. "
     rest = "Refused submissions and grader errors are excluded from averages."
     return f"{len(results)} submissions: {listed}. {mean}{rest}"
 

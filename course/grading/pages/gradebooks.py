@@ -31,7 +31,10 @@ def write_by_student(
     maximum: float,
     pages: Mapping[str, str],
 ) -> list[str]:
-    """Both gradebooks' files, and OUT/upload/ with a page of feedback a student.
+    """Both gradebooks' files, and OUT/upload/ with a page of feedback a student, for Moodle.
+
+    Moodle takes any number for a participant's: who has none gets no file, lest another one reads
+    it.
 
     Args:
         title: of the assignment.
@@ -39,7 +42,7 @@ def write_by_student(
         pages: the feedback of each group, HTML.
 
     Returns:
-        a line for each group of students that is in neither gradebook, and why.
+        lines on who is in neither gradebook or has no file, and why.
     """
     by_group = {result["student"]: result for result in results}
     final = {
@@ -66,8 +69,13 @@ def write_by_student(
     write_csv(out / "moodle.csv", [*MOODLE, title], moodle)
     shutil.rmtree(out / "upload", ignore_errors=True)  # of an earlier roster
     for member in members:
-        write_text(out / "upload" / file_name(member), pages[member.group])
-    return list(left_out(by_group, roster))
+        if member.participant:
+            write_text(out / "upload" / file_name(member), pages[member.group])
+    lines = list(left_out(by_group, roster))
+    if without := [member.student for member in members if not member.participant]:
+        shown = ", ".join(without[:3]) + (" …" if len(without) > 3 else "")
+        lines.append(clean(f"upload/: no file for {len(without)} without participant: {shown}"))
+    return lines
 
 
 def unsettled(result: Result) -> str:
@@ -92,5 +100,4 @@ def left_out(by_group: Mapping[str, Result], roster: Sequence[Member]) -> Iterat
 def file_name(member: Member) -> str:
     """A file's name from which Moodle tells whose it is; no sign in it has a meaning anywhere."""
     name = re.sub(r"[\W_]+", " ", clean(member.student, 60)).strip()
-    number = re.sub(r"[\W_]+", "-", member.participant or member.id)
-    return f"{name}_{number}_assignfeedback_file_feedback.html"
+    return f"{name}_{member.participant}_assignfeedback_file_feedback.html"

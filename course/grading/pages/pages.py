@@ -27,7 +27,7 @@ def write_all(
     gold: Mapping[tuple[str, str], Gold] | None = None,
     more: Iterable[class_page.Section] = (),
 ) -> list[str]:
-    """Everything into OUT; lines on who lacks a mark or is in no gradebook.
+    """Everything into OUT; lines on who lacks a mark or is in no gradebook, and the overview.
 
     Args:
         results: all, those included where the grader failed.
@@ -45,7 +45,7 @@ def write_all(
     on_test = leaderboard.write_all(out, known, settings, times, names, gold)
     results = [completed(result, settings, times, lists, names) for result in results]
     feedback_pages = reports.write_feedback(out, results, on_test)
-    look = to_look_at(results, settings["look"])
+    look = to_look_at(results, limits(settings["look"], gold or {}))
     class_page.write(out, results, settings["course"], look, more)
     messages = [
         clean(f"{result['student']}: {gradebooks.unsettled(result)}")
@@ -59,7 +59,15 @@ def write_all(
         messages += gradebooks.write_by_student(
             out, results, lists.roster, title, maximum, feedback_pages
         )
-    return messages
+    return [*messages, class_page.overview(results)]
+
+
+def limits(look: Mapping[str, Any], gold: Mapping[tuple[str, str], Gold]) -> dict[str, float]:
+    """The best score on test that is believed of each data set, for the labels that are used."""
+    practice = [
+        data for (data, split), labels in gold.items() if split == "test" and labels.practice
+    ]
+    return {**look, **{data: look["practice"].get(data, 1.0) for data in practice}}
 
 
 def completed(
@@ -73,5 +81,5 @@ def completed(
     student, late = result["student"], None
     if "part" in result and student in times:
         late = deadlines.lateness(settings, result["part"], times[student])
-    sheet = points.points_of(result, settings, lists.marks, late)
+    sheet = points.points_of(result, settings, lists.marks, late, lists.corrections)
     return {**result, "pseudonym": names.get(student, ""), "late": late, "sheet": sheet}

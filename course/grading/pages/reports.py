@@ -64,7 +64,7 @@ def contents(result: Result, show_test: bool) -> dict[str, Any]:
         "right": [task for task in tasks if task["status"] == "right"],
         "wrong": [task | about(task, first[str(task["messages"])]) for task in wrong],
         "further": sheet.of_kind("extra", "manual") if sheet else [],
-        "late": sheet.of_kind("late") if sheet else [],
+        "changes": sheet.of_kind("correction", "late") if sheet else [],
         "predictions": [predicted(entry, show_test) for entry in result.get("predictions", [])],
         "says": SAYS,
     }

@@ -7,6 +7,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from course.grading.intake.intake import MISSING
+
 Result = Mapping[str, Any]
 
 
@@ -29,7 +31,10 @@ def to_look_at(results: Sequence[Result], highest: Mapping[str, float]) -> dict[
         sentences = [f"no {name}" for name in lacking]
         if lacking and len(lacking) == len(entries):
             sentences = ["no predictions handed in"]
+        sentences += [note for note in result.get("notes", ()) if note.startswith(MISSING)]
         sentences += twice(result["student"], entries, owners)
+        unread = [e for e in entries if e.get("faults") and e.get("sha256")]
+        sentences += [f"not scored: {'; '.join(e['faults'][:2])}" for e in unread]
         sentences += [f"{e['file']}: {text}" for e in entries for text in e.get("odd", ())]
         too_good = [  # only who has seen the labels would have such scores
             f"{Path(e['file']).stem} {e['value']:.3f}"
@@ -37,9 +42,12 @@ def to_look_at(results: Sequence[Result], highest: Mapping[str, float]) -> dict[
             if e["split"] == "test" and (e["value"] or 0) > highest.get(e["data"], 1.0)
         ]
         if too_good:
-            sentences.append(f"are the public test labels in it? {', '.join(too_good)}")
-        crashed = [task["number"] for task in result["tasks"] if task["status"] == "crashed"]
-        sentences += [f"crashed: {', '.join(crashed)}"] if crashed else []
+            sentences.append(f"are the test labels in it? {', '.join(too_good)}")
+        crashed = defaultdict(list)  # numbers of tasks by what is known of it, as a file's import
+        for task in result["tasks"]:
+            if task["status"] == "crashed":
+                crashed[" ".join(task["messages"][:1])].append(task["number"])
+        sentences += [f"crashed: {', '.join(crashed[why])} {why}".rstrip() for why in crashed]
         sentences += result.get("flags", [])
         if sentences:
             sentences_of[result["student"]] = sentences

@@ -172,17 +172,41 @@ def make_cases(seed: int) -> list[adamw_cases.Case]:
     return cases
 
 
+def without_decay(case: adamw_cases.Case) -> adamw_cases.Case:
+    """A case of its own name with no weight decay in any group."""
+    groups = tuple(replace(g, settings={**g.settings, "weight_decay": 0.0}) for g in case.groups)
+    return replace(case, name=f"{case.name} without decay", groups=groups)
+
+
+def plain_run(case: adamw_cases.Case, index: int) -> adamw_cases.Case:
+    """A case without its events, on which one of its parameters moves as it should in the case.
+
+    There is one group, with the parameter's settings, and only steps on which it has a gradient.
+    """
+    group = [g for g in case.groups for _ in g.shapes][index]
+    settings = {**group.settings, "weight_decay": 0.0, "correct_bias": True}
+    groups = (adamw_cases.Group(tuple(case.shapes), settings),)
+    order = tuple(s for s in range(1, case.steps + 1) if (s, index) not in case.missing)
+    name = f"{case.name}, plain run {index}"
+    return adamw_cases.Case(name, "", groups, len(order), case.scale, order=order)
+
+
 def optimizer(_: dict[str, Tensor], seed: int) -> dict[str, Any]:
-    """Task 1.5 on prescribed gradients: trajectories by the cases' names."""
+    """Task 1.5 on prescribed gradients: trajectories by the cases' names.
+
+    Each case comes as it is, without weight decay, and with each parameter's plain run.
+    """
     try:
         opt_class = importlib.import_module("optimizer").AdamW
         if not adamw_checks.is_started(opt_class):
             return {"hidden|error": "", "hidden|error kind": "not started"}
         results: dict[str, Any] = {}
         for case in make_cases(seed):
-            with contextlib.suppress(*CASE_FAILS):
-                trajectory = adamw_cases.run_case(opt_class, case, seed=seed)
-                results[f"hidden|{case.name}"] = torch.from_numpy(trajectory)
+            runs = [plain_run(case, index) for index in range(len(case.shapes))]
+            for each in (case, without_decay(case), *runs):
+                with contextlib.suppress(*CASE_FAILS):
+                    trajectory = adamw_cases.run_case(opt_class, each, seed=seed)
+                    results[f"hidden|{each.name}"] = torch.from_numpy(trajectory)
         outputs = adamw_mistakes.outputs_of(opt_class)
         results["hidden|gradient"] = outputs["gradient"]
         return results | {f"public|{name}": output for name, output in outputs.items()}
@@ -213,7 +237,9 @@ def part_2(
     """
     with repaired_model(task_id) if repaired else contextlib.nullcontext():
         if asked is None:
-            return calls.measure(task_id, seed)
+            outputs = calls.measure(task_id, seed)
+            imported = "multitask_classifier" in sys.modules  # Python forgets one that could not be
+            return outputs if imported else outputs | {"error at import": "yes"}
         requests = {name: request_from(fields, tensors) for name, fields in asked.items()}
         return calls.perform(task_id, requests, seed, attempt)
 
