@@ -79,9 +79,27 @@ def find(error: BaseException) -> tuple[str, str]:
 
 
 def raised_on_purpose(place: Place) -> str:
-    """Who raises it, of a raise or an assertion."""
+    """Who raises it, of a raise or an assertion, and under which condition."""
     if not isinstance(place.statement, ast.Raise | ast.Assert):
         return ""
+    if isinstance(place.statement, ast.Assert):
+        return f"the assertion {quoted(place.statement.test)} does not hold"
     file = Path(place.frame.f_code.co_filename).name
     whose = "a line of yours" if file in {entry.file for entry in GRADED_TASKS} else file
-    return f"{whose} raises this, so the condition for it was met"
+    return f"{whose} raises this{condition_of(place)}"
+
+
+def condition_of(place: Place) -> str:
+    """The test of the ``if`` that is next around a statement, and how it came out."""
+    around = [
+        (node, branch)
+        for node in ast.walk(place.function or ast.Module([], []))
+        if isinstance(node, ast.If)
+        for branch in ("body", "orelse")
+        if any(place.statement is part for s in getattr(node, branch) for part in ast.walk(s))
+    ]
+    if not around:
+        return ""
+    node, branch = around[-1]
+    holds = "holds" if branch == "body" else "does not hold"
+    return f", as {quoted(node.test)} {holds}"
