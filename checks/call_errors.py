@@ -76,17 +76,6 @@ def of_type(what: str, value: Any) -> str:
 # What is made or called in another way
 
 
-def raised_value(place: Place, match: re.Match) -> str:
-    """``raise`` with something that is not an exception, perhaps in the place of ``return``."""
-    what = getattr(place.statement, "exc", None)
-    value = place.value(what)
-    if value is NotImplemented:
-        return "NotImplemented is a value for operators; the exception is NotImplementedError"
-    if isinstance(value, str):
-        return f"`raise` takes an exception, not a text: raise ValueError({quoted(what)[1:-1]})"
-    return f"`raise` is for errors; to give {quoted(what)} to the caller, write `return`"
-
-
 def configuration_as_argument(place: Place, match: re.Match) -> str:
     """An ``__init__`` whose only argument has another name than config, and is taken for a size."""
     if getattr(place.function, "name", "") != "__init__" or "config" in place.names:

@@ -32,15 +32,14 @@ def order_of_axes(model, stored, correct) -> Iterator[str]:
     for order in itertools.permutations(range(4)):
         if not same(result.flatten(), heads.permute(order).flatten()):
             continue
-        if order == (0, 1, 2, 3):
-            if result.shape != correct["context"].shape:
-                yield "all numbers of the result are right and in the right order, not its shape"
-        else:
-            axes = ", ".join("BLHW"[axis] for axis in order)
+        axes = ", ".join("BLHW"[axis] for axis in order)
+        if order != (0, 1, 2, 3):
             yield (
                 f"all numbers of the result are right, but in the order of the axes ({axes}); "
                 "(B, L, H, W) is the order in which H and W become one axis, D"
             )
+        elif result.shape != correct["context"].shape:
+            yield "all numbers of the result are right and in the right order, not its shape"
         break
 
 
@@ -132,14 +131,11 @@ def constant(model, stored, correct) -> Iterator[str]:
     scores = stored.query @ stored.key.mT / stored.key.size(-1) ** 0.5  # (B, H, L, L)
     real = (stored.mask == 0).expand_as(scores)
     for given in softmax.inputs:
-        if given.shape != scores.shape:
-            continue
-        added = (given - scores)[real]
-        number = added.mean().item()
-        if abs(number) > 1e-3 and torch.allclose(added, added.mean(), rtol=1e-6):
+        added = (given - scores)[real] if given.shape == scores.shape else torch.zeros(1)
+        if same(added, added.mean().expand_as(added)) and added.mean().abs() > 1e-3:
             yield (
-                f"{number:g} is added to the scores of real tokens: attention_mask has 0 there and "
-                "hugely negative numbers at padding, so adding it is enough"
+                f"{added.mean():g} is added to the scores of real tokens: attention_mask has 0 "
+                "there and hugely negative numbers at padding, so adding it is enough"
             )
 
 

@@ -18,8 +18,8 @@ from torch.overrides import TorchFunctionMode
 
 from checks.errors import attempt
 from checks.graded_tasks import GradedTask
-from checks.part1.references import add_norm_modules, inputs_of, load_references, student_model
-from checks.part1.runners import student_classifier
+from checks.part1 import runners
+from checks.part1.references import load_references
 from checks.traces import Place, place_of, quoted
 
 OTHER = "meta"  # stands for the GPU
@@ -40,19 +40,43 @@ def two_devices(entry: GradedTask) -> str:
     """Where the function meets tensors of two devices, in words; "" if it does not."""
     references = load_references(torch.float32)
     with torch.random.fork_rng(devices=[]), FakeTensorMode():
-        # tensors without numbers cannot be moved into a module
-        with torch.device(OTHER), mock.patch.object(nn.Module, "to", lambda self, *_: self):
-            copies = {
-                name: torch.empty(tensor.shape, dtype=tensor.dtype)
-                for name, tensor in references.items()
-            }
-            run = attempt(CALLS[entry.id], copies) if entry.id in CALLS else None
-        with SameDevice():
-            error = attempt(run) if callable(run) else None
+        with torch.device(OTHER):
+            copies = {k: torch.empty(x.shape, dtype=x.dtype) for k, x in references.items()}
+        made = ("student_model", "student_classifier")
+        there = {name: on_other(vars(runners)[name]) for name in made}
+        there["change"] = unchanged  # how much padding changes cannot be computed
+        # a module cannot be converted without numbers
+        with mock.patch.multiple(runners, **there), mock.patch.object(nn.Module, "to", unchanged):
+            with SameDevice():
+                error = attempt(RUNS[entry.id], copies) if entry.id in RUNS else None
         place = place_of(error) if isinstance(error, BaseException) else None
-        if place is None or MESSAGE not in str(error):
-            return ""
-        return sentence(place)
+        return sentence(place) if place and MESSAGE in str(error) else ""
+
+
+def on_other(make: Callable[..., Any]) -> Callable[..., Any]:
+    """A function that makes a model, on the other device."""
+
+    def made(*args: Any) -> Any:
+        with torch.device(OTHER):
+            return make(*args)
+
+    return made
+
+
+def unchanged(first: Any, *_: Any, **__: Any) -> Any:
+    """In place of what would change its first argument."""
+    return first
+
+
+def run_step(_: dict[str, Tensor]) -> None:
+    """Task 1.5 on one parameter."""
+    with torch.device(OTHER):
+        parameter = nn.Parameter(torch.empty(3, 2))
+        parameter.grad = torch.empty(3, 2)
+    importlib.import_module("optimizer").AdamW([parameter], weight_decay=0.01).step()
+
+
+RUNS = runners.RUNS | {"optimizer.step": run_step}
 
 
 def sentence(place: Place) -> str:
@@ -69,59 +93,3 @@ def sentence(place: Place) -> str:
         f"on a GPU {quoted(place.node)} ({file}:{place.line}) would fail{which}. A new tensor is "
         "made on the CPU unless you say where: device=x.device, or zeros_like(x)"
     )
-
-
-def of_attention(references: dict[str, Tensor]) -> Callable[[], Any]:
-    """Task 1.1, ready to be called."""
-    module = student_model(references).bert_layers[0].self_attention.train()
-    stored = inputs_of("bert.attention", references)
-    return lambda: module.attention(stored.key, stored.query, stored.value, stored.mask)
-
-
-def of_add_norm(references: dict[str, Tensor]) -> Callable[[], Any]:
-    """Task 1.2, ready to be called."""
-    layer = student_model(references).bert_layers[0].train()
-    stored = inputs_of("bert.add_norm", references)
-    modules = add_norm_modules(layer, "attention").values()
-    return lambda: layer.add_norm(stored.input, stored.attended, *modules)
-
-
-def of_layer(references: dict[str, Tensor]) -> Callable[[], Any]:
-    """Task 1.3, ready to be called, without attention and add_norm."""
-    layer = student_model(references).bert_layers[0].train()
-    stored = inputs_of("bert.layer", references)
-    layer.self_attention.attention = lambda *_, **__: stored.hidden
-    layer.add_norm = lambda *_, **__: stored.hidden
-    return lambda: layer(stored.hidden, stored.mask)
-
-
-def of_embed(references: dict[str, Tensor]) -> Callable[[], Any]:
-    """Task 1.4, ready to be called."""
-    model = student_model(references).train()
-    return lambda: model.embed(inputs_of("bert.embed", references).ids)
-
-
-def of_step(references: dict[str, Tensor]) -> Callable[[], Any]:
-    """Task 1.5, ready to be called."""
-    parameter = nn.Parameter(torch.empty(3, 2))
-    parameter.grad = torch.empty(3, 2)
-    return importlib.import_module("optimizer").AdamW([parameter], weight_decay=0.01).step
-
-
-def of_classifier(references: dict[str, Tensor]) -> Callable[[], Any]:
-    """Task 1.7, ready to be called, without BERT."""
-    model, encoder, _ = student_classifier(references, "finetune")
-    stored = inputs_of("classifier.forward", references)
-    names = ("last_hidden_state", "pooler_output")
-    encoder.forward = lambda *_, **__: {name: getattr(stored, name) for name in names}
-    return lambda: model.train()(stored.input_ids, stored.attention_mask)
-
-
-CALLS: dict[str, Callable[[dict[str, Tensor]], Callable[[], Any]]] = {
-    "bert.attention": of_attention,
-    "bert.add_norm": of_add_norm,
-    "bert.layer": of_layer,
-    "bert.embed": of_embed,
-    "optimizer.step": of_step,
-    "classifier.forward": of_classifier,
-}

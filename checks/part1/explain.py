@@ -22,7 +22,7 @@ from checks.part1 import attention_probes as attention
 from checks.part1 import embed_probes as embed
 from checks.part1 import layer_probes as layer
 from checks.part1.compare import compare
-from checks.part1.measuring import Probe
+from checks.part1.measuring import Probe, same
 from checks.part1.references import inputs_of, known_mistakes, load_references, student_model
 from checks.part1.runners import Outputs, groups_of, layers_lost, outputs_or_error
 
@@ -31,12 +31,8 @@ LOST_DIGITS = (
     "lost: is a large number added to small ones?"
 )
 RANDOM = (
-    "the same inputs give other results in every run of the check, and dropout is not the reason: "
-    "random numbers are in it, for example the initial weights of a layer that you have added"
-)
-RANDOM_DROPOUT = (
-    "in training mode the same inputs give other results in every run, though the check fixes what "
-    "nn.Dropout and F.dropout set to 0: is dropout written by hand? Use the layer"
+    "the same inputs give other results in every run{}: random numbers are in it that are not "
+    "those of nn.Dropout, as the initial weights of a layer that you have added"
 )
 UNSEEN_DROPOUT = ("dropout_before_mask", "dropout_on_scores", "no_dropout")
 PROBES: dict[str, tuple[Probe, ...]] = {
@@ -93,14 +89,13 @@ def random_numbers(task_id: str, results: Mapping[str, Outputs | Finding]) -> st
     again = outputs_or_error(task_id, **groups_of(task_id)[group])
     if isinstance(first, Finding) or isinstance(again, Finding):
         return ""
-    pairs = {name: (output, again.get(name)) for name, output in first.items()}
     changed = {
         name.split("/")[0]
-        for name, (one, other) in pairs.items()
-        if isinstance(one, Tensor) and isinstance(other, Tensor) and one.shape == other.shape
-        if not torch.allclose(one.double(), other.double(), equal_nan=True)
+        for name, output in first.items()
+        if isinstance(output, Tensor) and not same(output, again.get(name))
     }
-    return RANDOM if "values" in changed else RANDOM_DROPOUT if "dropout" in changed else ""
+    when = "" if "values" in changed else " in training mode"
+    return RANDOM.format(when) if changed & {"values", "dropout"} else ""
 
 
 def first_known(
@@ -109,8 +104,7 @@ def first_known(
     """The mistakes in the first way of running a function that shows any; see mistakes_in.
 
     Args:
-        results: outputs, or the error, in each way. An error that has no name in one way has none
-            in the next.
+        results: outputs, or the error, in each way.
         known: mistakes by the same names.
 
     Returns:

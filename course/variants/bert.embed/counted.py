@@ -11,7 +11,7 @@ class Counted:
             if token_type_ids is None
             else token_type_ids
         )
-        positions = torch.arange(length, device=input_ids.device)
+        positions = torch.arange(length).to(input_ids.device)
         words, places = self.word_embedding(input_ids), self.pos_embedding(positions)
         total = words + places + self.tk_type_embedding(zeros)
         return self.embed_dropout(self.embed_layer_norm(total))
