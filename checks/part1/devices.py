@@ -13,7 +13,7 @@ from unittest import mock
 
 import torch
 from torch import Tensor, nn
-from torch._subclasses import FakeTensorMode
+from torch._subclasses import FakeTensorMode, fake_tensor
 from torch.overrides import TorchFunctionMode
 
 from checks.errors import attempt
@@ -46,9 +46,13 @@ def two_devices(entry: GradedTask) -> str:
         there = {name: on_other(vars(runners)[name]) for name in made}
         there["change"] = unchanged  # how much padding changes cannot be computed
         # a module cannot be converted without numbers
-        with mock.patch.multiple(runners, **there), mock.patch.object(nn.Module, "to", unchanged):
-            with SameDevice():
-                error = attempt(RUNS[entry.id], copies) if entry.id in RUNS else None
+        with (
+            mock.patch.multiple(runners, **there),
+            mock.patch.object(nn.Module, "to", unchanged),
+            mock.patch.object(fake_tensor.log, "disabled", True),
+            SameDevice(),
+        ):
+            error = attempt(RUNS[entry.id], copies) if entry.id in RUNS else None
         place = place_of(error) if isinstance(error, BaseException) else None
         return sentence(place) if place and MESSAGE in str(error) else ""
 
