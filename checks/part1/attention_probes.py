@@ -94,21 +94,16 @@ def scale(stored: SimpleNamespace, on: Tensor) -> Iterator[str]:
     factor = ((logarithms * scores).sum() / scores.square().sum()).item()
     expected = stored.key.size(-1) ** -0.5
     if same(logarithms, factor * scores) and factor > 1e-6 and abs(factor - expected) > 1e-6:
-        known = f" = {names[0]}" if len(names := names_of(factor, stored)) == 1 else ""
+        sizes = dict(zip("BHLW", stored.key.shape, strict=True)) | {
+            "D": stored.key[0, :, 0].numel()
+        }
+        powers = {"1/√": -0.5, "1/": -1, "√": 0.5, "": 1}  # no two sizes are the same
+        known = "".join(
+            f" = {sign}{letter}"
+            for letter, sign in itertools.product(sizes, powers)
+            if abs(factor / sizes[letter] ** powers[sign] - 1) < 1e-6
+        )
         yield f"the softmax gets scores times {factor:.4g}{known}, where 1/√W is {expected:.4g}"
-
-
-def names_of(factor: float, stored: SimpleNamespace) -> list[str]:
-    """Of which size a factor is a power, in the course's letters; no two sizes are the same."""
-    sizes = dict(zip("BHLW", stored.key.shape, strict=True))
-    sizes["D"] = sizes["H"] * sizes["W"]
-    powers = {"1/√": -0.5, "1/": -1, "√": 0.5, "": 1}
-    return [
-        f"{sign}{letter}"
-        for letter, size in sizes.items()
-        for sign, power in powers.items()
-        if abs(factor / size**power - 1) < 1e-6
-    ]
 
 
 class SoftmaxInputs(TorchFunctionMode):

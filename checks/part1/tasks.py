@@ -53,8 +53,8 @@ def check(entry: GradedTask) -> list[Finding]:
 
 def warnings_of(entry: GradedTask) -> list[Finding]:
     """What costs no points but matters: ready-made functions, and what would fail on a GPU."""
-    text = devices.two_devices(entry)
-    return [*ready_made.warnings_of(entry), *([Finding("warning", text)] if text else [])]
+    texts = [*ready_made.warnings_of(entry), devices.two_devices(entry.id)]
+    return [Finding("warning", text) for text in texts if text]
 
 
 def of_another(entry: GradedTask, finding: Finding) -> Finding:

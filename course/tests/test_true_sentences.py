@@ -366,7 +366,7 @@ def test_correct_solutions_would_run_on_a_gpu():
     for answer in read_all(VARIANTS):
         if answer.task.part == 1:
             with installed(answer):
-                assert devices.two_devices(answer.task) == "", answer.name
+                assert devices.two_devices(answer.task.id) == "", answer.name
 
 
 def test_what_a_name_leaves_open_is_told():
