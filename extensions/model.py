@@ -20,6 +20,8 @@ from extensions.parameters.task_layers import encode, split_top_layers
 from extensions.tasks import CLASSES, COURSE
 from tokenizer import BertTokenizer
 from training.cli.flags import complete
+from training.files.errors import InputError
+from training.files.writing import sha256_of
 
 
 class TechniquesBERT(nn.Module):
@@ -27,6 +29,9 @@ class TechniquesBERT(nn.Module):
 
     Args:
         config: hidden_size, model (the name or folder of the pretrained BERT) and ModelFlags.
+
+    Raises:
+        InputError: the tagger's file is not the one that this model learned with.
     """
 
     def __init__(self, config: Any):
@@ -49,6 +54,10 @@ class TechniquesBERT(nn.Module):
         if flags.tag_words:
             self.words = WordTags(BertTokenizer.from_pretrained(flags.model), flags.tag_words)
             self.tags = TagEmbedding(self.words.count, size)
+            digest = sha256_of(flags.tag_words) if self.words.tagger else ""
+            if getattr(config, "tagger", digest) != digest:  # kept with the model
+                raise InputError(f"{flags.tag_words} is not this model's tagger: take the old file")
+            config.tagger = digest
 
         # The heads
         pair_size = size if self.joins_pairs else 3 * size

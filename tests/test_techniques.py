@@ -233,6 +233,16 @@ def test_a_teacher_of_another_vocabulary_is_refused(run, tmp_path, tiny_model_fo
         run(teachers=["teacher.pt"])
 
 
+def test_a_model_is_used_with_the_tagger_it_learned_with(run, tmp_path):
+    path = tmp_path / "tagger.json"
+    path.write_text('{"tags": ["A", "B"], "weights": {"bias": {"A": 1.0}}}')
+    run(tag_words=str(path))
+    multitask.load_model(run.args.filepath, CPU)
+    path.write_text('{"tags": ["A", "B"], "weights": {"bias": {"B": 1.0}}}')
+    with pytest.raises(InputError, match="is not this model's tagger"):
+        multitask.load_model(run.args.filepath, CPU)
+
+
 # ---------------------------------------------------------------------------------------------
 # Combinations that make no sense
 

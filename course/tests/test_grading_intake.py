@@ -20,7 +20,8 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from support import ROOT, succeeded
-from test_prepare_submit import SIX, SST, contents, part2, run  # noqa: F401
+from test_prepare_submit import SIX, SST, contents, run  # noqa: F401
+from test_prepare_submit import submission as part2  # noqa: F401
 
 import prepare_submit
 from course.grading.intake import entries, intake, parse
