@@ -6,7 +6,10 @@ a run cannot do, as a condition on a number, ends it, and nothing is said.
 
 from __future__ import annotations
 
+import contextlib
 import importlib
+import io
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -47,6 +50,8 @@ def two_devices(task_id: str) -> str:
         FakeTensorMode(),
         mock.patch.multiple(runners, **there),
         mock.patch.object(fake_tensor.log, "disabled", True),
+        contextlib.redirect_stdout(io.StringIO()),  # it was printed by the run before
+        warnings.catch_warnings(action="ignore"),
         SameDevice(),
     ):
         copies = {
