@@ -41,6 +41,8 @@ KINDS = {  # type → what it is, and how one gets at what is in it
     "type": "a class",
     "module": "a module of Python, not something in it",
     "str": "a text",
+    "SimpleNamespace": "an object whose settings are read by a dot: config.hidden_size",
+    "BertConfig": "an object whose settings are read by a dot: config.hidden_size",
 }
 
 
@@ -72,6 +74,21 @@ def of_type(what: str, value: Any) -> str:
 
 # ---------------------------------------------------------------------------------------------
 # What is made or called in another way
+
+
+def configuration_as_argument(place: Place, match: re.Match) -> str:
+    """An ``__init__`` whose only argument has another name than config, and is taken for a size."""
+    if getattr(place.function, "name", "") != "__init__" or "config" in place.names:
+        return ""
+    own = {part.arg for part in place.function.args.args}
+    for part in place.parts():
+        if isinstance(part, ast.Name) and part.id in own:
+            if path_in(place.names.get(part.id), "hidden_dropout_prob") is not None:
+                return (
+                    f"{quoted(part)} is the whole configuration here: __init__ is called with it "
+                    "alone, so its first line has to stay (self, config)"
+                )
+    return ""
 
 
 def layer_made_of_tensor(place: Place, match: re.Match) -> str:
@@ -119,6 +136,14 @@ def other_arguments(place: Place, match: re.Match) -> str:
     if place.called is None:
         return ""
     what, names = quoted(place.called), parameters(place.value(place.called))
+    callee = place.value(place.called)
+    if not is_blamed(callee, str(place.error)):
+        if not isinstance(callee, nn.Sequential):
+            return ""
+        return (
+            f"{what} is an nn.Sequential, which gives each of its layers one value, what the layer "
+            "before it returns: a layer that takes more has to be called by itself"
+        )
     if what == "`super().__init__`":
         return "the class that this one is made from takes nothing: super().__init__()"
     if names is None:
@@ -132,6 +157,16 @@ def other_arguments(place: Place, match: re.Match) -> str:
     return f"{what} takes {', '.join(names)}{count}" + (
         ", where self comes by itself" if with_self and "self" not in names else ""
     )
+
+
+def is_blamed(called: Any, message: str) -> bool:
+    """Whether a complaint about arguments is about what is called, not about a call inside it."""
+    blamed = re.match(r"([\w.<>]+)\(\) ", message)
+    function = called.forward if isinstance(called, nn.Module) else called
+    function = function.__init__ if isinstance(function, type) else function
+    name = path_in(function, "__qualname__")
+    is_python = isinstance(function, types.FunctionType | types.MethodType)
+    return not is_python or blamed is None or blamed[1] == name
 
 
 def parameters(called: Any) -> list[str] | None:
@@ -202,6 +237,15 @@ def other_type(place: Place, match: re.Match) -> str:
             other = f": math.{name} is for numbers" if is_number else ""
             return f"{name} wants {wanted}, and {of_type(quoted(part), value)}{other}"
     return f"{name} wants {wanted}, and gets something of type {kind}"
+
+
+def no_size(place: Place, match: re.Match) -> str:
+    """Something else where a size belongs."""
+    kind = match[1].rpartition(".")[2]
+    for part in place.parts():
+        if type(place.value(part)).__name__ == kind and part is not place.called:
+            return f"sizes are whole numbers, and {of_type(quoted(part), place.value(part))}"
+    return f"sizes are whole numbers, and one of them here is of type {kind}"
 
 
 def other_operands(place: Place, match: re.Match) -> str:

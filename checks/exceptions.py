@@ -79,9 +79,11 @@ def find(error: BaseException) -> tuple[str, str]:
 
 
 def raised_on_purpose(place: Place) -> str:
-    """Who raises it, of a raise or an assertion."""
+    """Who raises it of a raise, or what does not hold, of an assertion."""
     if not isinstance(place.statement, ast.Raise | ast.Assert):
         return ""
+    if isinstance(place.statement, ast.Assert):
+        return f"the assertion {quoted(place.statement.test)} does not hold"
     file = Path(place.frame.f_code.co_filename).name
     whose = "a line of yours" if file in {entry.file for entry in GRADED_TASKS} else file
-    return f"{whose} raises this, so the condition for it was met"
+    return f"{whose} raises this"

@@ -11,6 +11,7 @@ import contextlib
 import importlib
 import io
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from types import ModuleType
@@ -18,6 +19,7 @@ from types import ModuleType
 import torch
 from torch import Tensor
 
+from checks import student_warnings
 from checks.differences import difference
 from checks.errors import attempt, describe, import_fault
 from checks.findings import ROOT, Finding, Outcome, faulty
@@ -36,8 +38,12 @@ OPTIMIZER = "optimizer.py"
 
 
 def run(name: str) -> Outcome:
-    """The outcome of a job: the id of a task, or a name in OTHERS."""
-    return OTHERS[name]() if name in OTHERS else check_task(graded_task(name))
+    """The outcome of a job: the id of a task, or a name in OTHERS; with warnings, if it ran."""
+    with student_warnings.collected() as warned:
+        outcome = OTHERS[name]() if name in OTHERS else check_task(graded_task(name))
+    if outcome.status not in ("ok", "wrong"):
+        return outcome
+    return replace(outcome, findings=(*outcome.findings, *warned))
 
 
 # ---------------------------------------------------------------------------------------------
@@ -52,6 +58,7 @@ def check_task(entry: GradedTask) -> Outcome:
     wrong = faulty(findings)
     if wrong and wrong[0].kind in ("not started", "waits"):
         return Outcome(entry.title, wrong[0].kind, wrong[0].text)
+    findings += tuple(checks_of(entry).warnings_of(entry)) if entry.part == 1 else ()
     return judged(entry.title, checks_of(entry).CHECKED[entry.id], findings)
 
 

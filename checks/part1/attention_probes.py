@@ -8,6 +8,7 @@ from types import SimpleNamespace
 
 import torch
 from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
 
 from checks.fixed_dropout import FixedDropout
 from checks.part1.measuring import COUNTED, dropout_facts, same
@@ -21,6 +22,25 @@ def attend(model: nn.Module, stored: SimpleNamespace, **changed: Tensor) -> Tens
     if result.shape != (stored.key.size(0), stored.key.size(2), stored.key[0, :, 0].numel()):
         raise ValueError("the check itself reports shapes")
     return result
+
+
+def order_of_axes(model, stored, correct) -> Iterator[str]:
+    """Whether the result holds the right numbers in another order, or in another shape."""
+    inputs = (stored.key, stored.query, stored.value, stored.mask)
+    result = model.bert_layers[0].self_attention.attention(*(tensor.clone() for tensor in inputs))
+    heads = correct["context"].unflatten(-1, (-1, stored.value.size(-1)))  # (B, L, H, W)
+    for order in itertools.permutations(range(4)):
+        if not same(result.flatten(), heads.permute(order).flatten()):
+            continue
+        axes = ", ".join("BLHW"[axis] for axis in order)
+        if order != (0, 1, 2, 3):
+            yield (
+                f"all numbers of the result are right, but in the order of the axes ({axes}); "
+                "(B, L, H, W) is the order in which H and W become one axis, D"
+            )
+        elif result.shape != correct["context"].shape:
+            yield "all numbers of the result are right and in the right order, not its shape"
+        break
 
 
 def arguments(model, stored, correct) -> Iterator[str]:
@@ -74,7 +94,44 @@ def scale(stored: SimpleNamespace, on: Tensor) -> Iterator[str]:
     factor = ((logarithms * scores).sum() / scores.square().sum()).item()
     expected = stored.key.size(-1) ** -0.5
     if same(logarithms, factor * scores) and factor > 1e-6 and abs(factor - expected) > 1e-6:
-        yield f"the softmax gets scores times {factor:.4g}, where 1/√W is {expected:.4g}"
+        sizes = dict(zip("BHLW", stored.key.shape, strict=True)) | {
+            "D": stored.key[0, :, 0].numel()
+        }
+        powers = {"1/√": -0.5, "1/": -1, "√": 0.5, "": 1}  # no two sizes are the same
+        known = "".join(
+            f" = {sign}{letter}"
+            for letter, sign in itertools.product(sizes, powers)
+            if abs(factor / sizes[letter] ** powers[sign] - 1) < 1e-6
+        )
+        yield f"the softmax gets scores times {factor:.4g}{known}, where 1/√W is {expected:.4g}"
+
+
+class SoftmaxInputs(TorchFunctionMode):
+    """While active, what softmax is given is kept."""
+
+    def __init__(self):
+        super().__init__()
+        self.inputs: list[Tensor] = []
+
+    def __torch_function__(self, func, types, args=(), kwargs=None):
+        if getattr(func, "__name__", "") == "softmax" and args:
+            self.inputs.append(args[0])
+        return func(*args, **kwargs or {})
+
+
+def constant(model, stored, correct) -> Iterator[str]:
+    """Whether a number is added to the scores of real tokens."""
+    with SoftmaxInputs() as softmax:
+        attend(model, stored)
+    scores = stored.query @ stored.key.mT / stored.key.size(-1) ** 0.5  # (B, H, L, L)
+    real = (stored.mask == 0).expand_as(scores)
+    for given in softmax.inputs:
+        added = (given - scores)[real] if given.shape == scores.shape else torch.zeros(1)
+        if same(added, added.mean().expand_as(added)) and added.mean().abs() > 1e-3:
+            yield (
+                f"{added.mean():g} is added to the scores of real tokens: attention_mask has 0 "
+                "there and hugely negative numbers at padding, so adding it is enough"
+            )
 
 
 def heads(model: nn.Module, stored: SimpleNamespace) -> Iterator[str]:

@@ -102,7 +102,10 @@ def compare_classifier_init(outputs: dict[str, Any], num_labels: int) -> list[Fi
         if not fits
     ]
     if not outputs["values/dropout: made, or its probability kept"].all():
-        texts.append("no dropout is made, and config.hidden_dropout_prob is not kept for forward")
+        texts.append(
+            "no dropout is an attribute of the model, and config.hidden_dropout_prob is not kept "
+            "for forward"
+        )
     for option, trains in (("pretrain", False), ("finetune", True)):
         if outputs[f"values/option {option}: the encoder trains"].tolist() != [trains]:
             state = "trainable" if trains else "frozen"

@@ -17,11 +17,14 @@ from checks.part1.measuring import dropout_facts, matters, multiple, norm_facts,
 from checks.part1.references import add_norm_modules
 from checks.part1.stand_ins import STAND_INS
 
+WEIGHTED = ("dense_layer", "ln_layer")
+
 
 def frame(model: nn.Module, stored: SimpleNamespace) -> tuple[Callable[..., Tensor], dict]:
     """The student's add_norm as a function, whose arguments by name have stored defaults.
 
-    They are those after the feed-forward network, or, if it fails with them, after attention.
+    They are those after the feed-forward network, or, if it fails with them, after attention; what
+    has weights is a copy, so that it is seen whether the layer's own are used instead.
     """
     layer = model.bert_layers[0]
 
@@ -34,6 +37,7 @@ def frame(model: nn.Module, stored: SimpleNamespace) -> tuple[Callable[..., Tens
 
     for place, output in (("feed-forward", stored.expanded), ("attention", stored.attended)):
         inputs = {"input": stored.input, "output": output} | add_norm_modules(layer, place)
+        inputs |= {name: copy.deepcopy(inputs[name]) for name in WEIGHTED}
         try:
             call()
             break
@@ -52,21 +56,20 @@ def silent(dense: nn.Linear) -> nn.Linear:
 
 
 def frame_modules(model, stored, correct) -> Iterator[str]:
-    """Which modules have an effect, of those that were passed in and of the others."""
+    """Which modules have an effect, of those that are passed in and of the layer's own."""
     call, inputs = frame(model, stored)
-    handed = {id(part) for part in inputs.values()}
-    for name in ("dense_layer", "ln_layer"):
+    for name in WEIGHTED:
         if not matters(inputs[name], call):
             yield f"the {name} that is passed in has no effect on the result"
     for name, module in model.bert_layers[0].named_children():
-        if id(module) not in handed and matters(module, call):
+        if matters(module, call):
             yield f"self.{name} has an effect on the result, though it was not passed in"
 
 
 def frame_sum(model, stored, correct) -> Iterator[str]:
     """Whether both tensors arrive in the sum, once, and the sum is normalised."""
     call, inputs = frame(model, stored)
-    if not matters(inputs["ln_layer"], call):
+    if not all(matters(inputs[name], call) for name in WEIGHTED):
         return
     dense, nothing = inputs["dense_layer"], nn.Identity()
     factor = multiple(call(dense_layer=silent(dense), ln_layer=nothing), stored.input)
@@ -94,6 +97,8 @@ def frame_norm(model, stored, correct) -> Iterator[str]:
 def frame_dropout(model, stored, correct) -> Iterator[str]:
     """When dropout acts, and on which part of the sum."""
     call, inputs = frame(model, stored)
+    if not all(matters(inputs[name], call) for name in WEIGHTED):
+        return
     wrong_mode = list(dropout_facts(model, call))
     yield from wrong_mode
     zero, nothing = torch.zeros_like(stored.input), nn.Identity()

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import importlib
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from types import SimpleNamespace
 from typing import Any
 from unittest import mock
@@ -258,6 +258,29 @@ def run_classifier_init(references: dict[str, Tensor]) -> Outputs:
     biases = torch.tensor([part.bias is not None for part in linears])  # (N,)
     outputs["values/Linear layers: with a bias"] = biases
     return outputs | {"sizes": sizes, "rates": rates}
+
+
+def layers_lost(references: dict[str, Tensor]) -> Iterator[str]:
+    """What __init__ makes that is not part of the model, or keeps without making it, in words."""
+    made: list[nn.Module] = []
+    begin = nn.Module.__init__
+
+    def noting(module: nn.Module, *args: Any, **named: Any) -> None:
+        made.append(module)
+        begin(module, *args, **named)
+
+    with mock.patch.object(nn.Module, "__init__", noting):
+        model, _, own = student_classifier(references, "finetune")
+    kinds = {type(part).__name__ for part in made if part not in {*model.modules()}}
+    for kind in ("Linear", "Dropout"):
+        if kind in kinds and not any(type(part).__name__ == kind for part in own):
+            yield (
+                f"a {kind} is made, but it is not part of the model: it is in a plain list or "
+                "dict, or in a variable that is gone after __init__; self.name = … keeps it"
+            )
+    for name, value in vars(model).items():
+        if isinstance(value, type) and issubclass(value, nn.Module):
+            yield f"self.{name} is the class {value.__name__}, not a layer: parentheses make one"
 
 
 def whole_mask(mask: Any) -> Any:

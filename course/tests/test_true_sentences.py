@@ -10,13 +10,13 @@ from support import ROOT
 from checks import jobs
 from checks.findings import faulty
 from checks.graded_tasks import GRADED_TASKS, graded_task
-from checks.part1 import references
+from checks.part1 import devices, references
 from checks.part2 import batches, calls, models
 from course import transcripts
-from course.answers import installed_source, put_methods
+from course.answers import VARIANTS, installed, installed_source, put_methods, read_all
 
-ATTENTION, EMBED = "bert.attention", "bert.embed"
-STEP, INIT = "optimizer.step", "classifier.init"
+ATTENTION, ADD_NORM, EMBED = "bert.attention", "bert.add_norm", "bert.embed"
+STEP, INIT, FORWARD = "optimizer.step", "classifier.init", "classifier.forward"
 
 
 def examine(task_id: str, **methods: str):
@@ -66,6 +66,23 @@ STEPPING = """def step(self, closure=None):
                 p.sub_(rate * state["m"] / (state["v"].sqrt() + group["eps"]))
                 p.sub_(group["lr"] * group["weight_decay"] * p)
 """
+WEIGHTS = "weights = self.dropout((scores + attention_mask).softmax(-1))"
+
+
+def add_norm(line: str) -> str:
+    return f"def add_norm(self, input, output, dense_layer, dropout, ln_layer):\n    {line}\n"
+
+
+def init(*lines: str) -> str:
+    start = (
+        "super().__init__()",
+        "self.bert = BertModel.from_pretrained(None)",
+        'self.bert.requires_grad_(config.option == "finetune")',
+    )
+    body = "\n".join(f"    {line}" for line in (*start, *lines))
+    return f"def __init__(self, config):\n{body}\n"
+
+
 TOLD = [  # task, function, words that must be said, words that must not
     pytest.param(
         ATTENTION, attention("scores + attention_mask"), "forget `return`?", "dropout", id="None"
@@ -106,6 +123,77 @@ TOLD = [  # task, function, words that must be said, words that must not
         "    self.classifier = nn.Linear(config.hidden_size, config.num_labels)\n",
         "BERT's own configuration", "a number in the code", id="BERT's own dropout",
     ),
+    pytest.param(
+        ATTENTION, attention(REST[0], "weights = self.dropout(scores.softmax(-1))",
+                             "return (scores @ value).transpose(1, 2).flatten(2)"),
+        "there is no softmax, or its result is not used", "before the mask is added",
+        id="softmax not used",
+    ),
+    pytest.param(
+        ATTENTION,
+        attention(
+            "made = nn.MultiheadAttention(42, 6, dropout=0.2, batch_first=True).to(key)",
+            "key, query, value = (x.transpose(1, 2).flatten(2) for x in (key, query, value))",
+            "return made(query, key, value)[0]",
+        ),
+        "the same inputs give other results in every run: random", "dropout acts",
+        id="random weights",
+    ),
+    pytest.param(
+        ATTENTION,
+        attention(
+            "weights = (scores + attention_mask).softmax(-1)",
+            "weights = weights * (torch.rand_like(weights) > 0.2) if self.training else weights",
+            "return (weights @ value).transpose(1, 2).flatten(2)",
+        ),
+        "other results in every run in training mode", "no dropout acts",
+        id="random numbers of one's own",
+    ),
+    pytest.param(
+        ATTENTION, attention("scores = scores + (1 - attention_mask) * -10000", *REST[1:]),
+        "-10000 is added to the scores of real tokens", "dropout", id="mask turned again",
+    ),
+    pytest.param(
+        ATTENTION, attention("scores = scores + attention_mask + 4000", *REST[1:]),
+        "all of this is right in float64", "dropout", id="a large constant",
+    ),
+    pytest.param(
+        ATTENTION, attention(WEIGHTS, "return (weights @ value).transpose(1, 3).flatten(2)"),
+        "in the order of the axes (B, W, L, H)", "dropout", id="axes in another order",
+    ),
+    pytest.param(
+        ATTENTION, attention(WEIGHTS, "return (weights @ value).transpose(1, 2).reshape(-1, 42)"),
+        "right and in the right order, not its shape", "dropout", id="another shape",
+    ),
+    pytest.param(
+        ATTENTION, attention("scores = query @ key.mT / len(key)", *REST), "scores times 0.2 = 1/B",
+        "dropout", id="divided by the batch",
+    ),
+    pytest.param(
+        ADD_NORM,
+        add_norm("return self.out_layer_norm(input + self.out_dropout(self.out_dense(output)))"),
+        "always the one after the feed-forward", "applied twice", id="own layers",
+    ),
+    pytest.param(
+        ADD_NORM, add_norm("return self.out_layer_norm(input + 2 * dropout(dense_layer(output)))"),
+        "the ln_layer that is passed in has no effect", "should be `input`", id="own norm, twice",
+    ),
+    pytest.param(
+        INIT,
+        init("self.layers = [nn.Dropout(config.hidden_dropout_prob), nn.Linear(42, 9)]"),
+        "a Dropout is made, but it is not part of the model", "o dropout is made",
+        id="layers in a list",
+    ),
+    pytest.param(
+        INIT,
+        init("dropout, head = nn.Dropout(config.hidden_dropout_prob), nn.Linear(42, 9)"),
+        "a Linear is made, but it is not part of the model", "o dropout is made",
+        id="layers in variables",
+    ),
+    pytest.param(
+        INIT, init("self.dropout = nn.Dropout", "self.head = nn.Linear(42, config.num_labels)"),
+        "self.dropout is the class Dropout", "o dropout is made", id="a class for a layer",
+    ),
 ]  # fmt: skip
 
 
@@ -135,6 +223,11 @@ BOTH = [  # two mistakes at once, the names of both
         {"no_scale", "no_dropout"},
     ),
     (
+        ATTENTION,
+        attention("scores = query @ key.mT / key.size(2) ** 0.5", REST[0], UNDROPPED),
+        {"scale_by_length", "no_dropout"},
+    ),
+    (
         STEP,
         STEPPING.replace('group["correct_bias"]', "True").replace(
             '.sqrt() + group["eps"]', '.add(group["eps"]).sqrt()'
@@ -148,6 +241,132 @@ BOTH = [  # two mistakes at once, the names of both
 def test_both_of_two_mistakes_are_named(task_id, source, names):
     name = graded_task(task_id).function.split(".")[1]
     assert {finding.name for finding in examine(task_id, **{name: source})} - {""} == names
+
+
+@pytest.mark.parametrize(
+    ("stub", "owner", "lines"),
+    [
+        ("Task 1.4 · BertModel.embed", "embed", "self.bert.embed(input_ids)"),
+        (
+            "Task 1.1 · BertSelfAttention.attention",
+            "attention",
+            "self.bert.encode(torch.zeros(5, 10, 42).double(), attention_mask)",
+        ),
+    ],
+)
+def test_a_function_that_calls_a_stub_waits_for_it(stub, owner, lines):
+    bert_class = graded_task(stub.split()[1]).function.split(".")[0]
+    source = put_methods(
+        (ROOT / "bert.py").read_text(encoding="utf-8"),
+        bert_class,
+        {owner: f"def {owner}(self, *_):\n    raise NotImplementedError('{stub}')\n"},
+    )
+    forward = f"def forward(self, input_ids, attention_mask):\n    return {lines}\n"
+    written = (ROOT / "classifier.py").read_text(encoding="utf-8")
+    written = put_methods(written, "BertSentimentClassifier", {"forward": forward})
+    with installed_source("bert.py", source), installed_source("classifier.py", written):
+        outcome = jobs.check_task(graded_task(FORWARD))
+    assert outcome.status == "waits"
+    assert outcome.about.startswith(f"for {stub[:8]}, ")
+
+
+WARNED = [  # task, function, words of the warning; "" where there is none
+    (EMBED, EMBEDDED, ""),
+    (
+        EMBED,
+        EMBEDDED.replace("zeros_like(input_ids)", "zeros(*input_ids.shape, dtype=torch.long)"),
+        "on a GPU `self.tk_type_embedding(types)` (bert.py:",
+    ),
+    (
+        EMBED,
+        EMBEDDED.replace(
+            "self.position_ids[:, : input_ids.size(1)]", "torch.arange(input_ids.size(1))"
+        ),
+        "`places` would still be on the CPU",
+    ),
+    (
+        EMBED,
+        EMBEDDED.replace("torch.zeros_like(input_ids)", "torch.zeros(5, 10).to(input_ids)").replace(
+            "(types)", "(types[: len(input_ids), : input_ids.size(1)])"
+        ),
+        "",
+    ),
+    (
+        ATTENTION,
+        attention("scores = query @ key.mT / torch.tensor(key.size(-1)).sqrt()", *REST),
+        "",  # a single number may be on the CPU
+    ),
+    (
+        ATTENTION,
+        attention("scores = query @ key.mT / torch.tensor([key.size(-1)]).sqrt()", *REST),
+        "on a GPU `query @ key.mT / torch.tensor([key.size(-1)]).sqrt()` (bert.py:",
+    ),
+    (
+        ATTENTION,
+        attention(
+            "dropped = self.dropout(torch.ones(5, 6, 10, 10, dtype=key.dtype))",
+            "return (((scores + attention_mask).softmax(-1) * dropped) @ value)"
+            ".transpose(1, 2).flatten(2)",
+        ),
+        "`dropped` would still be on the CPU",
+    ),
+    (STEP, STEPPING, "`rate` would still be on the CPU"),
+    (
+        ATTENTION,
+        attention(
+            "p = self.dropout.p if self.training else 0.0",
+            "context = F.scaled_dot_product_attention(query, key, value, attention_mask, p)",
+            "return context.transpose(1, 2).flatten(2)",
+        ),
+        "torch.nn.functional.scaled_dot_product_attention (bert.py:",
+    ),
+    (
+        ATTENTION,
+        attention(
+            "from torch.nn import MultiheadAttention as Own",
+            "return Own(42, 6, batch_first=True).to(key)(*(x.transpose(1, 2).flatten(2) for x in "
+            "(query, key, value)))[0]",
+        ),
+        "torch.nn.MultiheadAttention (bert.py:",
+    ),
+    (
+        STEP,
+        "def step(self, closure=None):\n    import torch.optim as o\n"
+        "    return o.AdamW(self.param_groups).step(closure)\n",
+        "torch.optim.AdamW (optimizer.py:",
+    ),
+    (
+        ATTENTION,
+        attention("scores = query @ key.T", *REST),
+        "UserWarning: The use of `x.T` on tensors of dimension other than 2",
+    ),
+    (
+        ATTENTION,
+        attention("weights = F.softmax(scores + attention_mask)", "return weights"),
+        "UserWarning: Implicit dimension choice for softmax has been deprecated.",
+    ),
+]
+
+
+@pytest.mark.parametrize(("task_id", "source", "words"), WARNED)
+def test_a_warning_costs_nothing_and_has_its_line(task_id, source, words):
+    entry = graded_task(task_id)
+    owner, name = entry.function.split(".")
+    file = (ROOT / entry.file).read_text(encoding="utf-8")
+    head = ("import math", "from torch.nn import functional as F")
+    with installed_source(entry.file, put_methods(file, owner, {name: source}, head)):
+        findings = jobs.run(task_id).findings
+        warnings = [finding for finding in findings if finding.kind == "warning"]
+        assert warnings[0].text.count(f"{entry.file}:") == 1 if words else not warnings
+        assert not words or any(words in finding.text for finding in warnings), warnings
+        assert not {*warnings} & {*faulty(findings)}
+
+
+def test_correct_solutions_would_run_on_a_gpu():
+    for answer in read_all(VARIANTS):
+        if answer.task.part == 1:
+            with installed(answer):
+                assert devices.two_devices(answer.task.id) == "", answer.name
 
 
 def test_what_a_name_leaves_open_is_told():

@@ -9,6 +9,7 @@ import ast
 from collections.abc import Collection, Iterator
 
 from checks.graded_tasks import GRADED_TASKS
+from checks.part1.ready_made import imports_of, names_used
 from course.grading.intake import parse
 from course.grading.judging.types import Submission
 from course.grading.sandbox import packages
@@ -23,7 +24,6 @@ INSTEAD = {  # names of torch that do what a task of part 1 asks for
 }
 OPTIMIZERS = ("torch.optim.", "torch._foreach", "torch._fused")  # all but the base class
 MOST = 10
-MOST_PARTS = 8  # of a name
 
 
 def library_calls(submission: Submission, allowed: tuple[str, ...] = ()) -> list[str]:
@@ -53,33 +53,11 @@ def places(tree: ast.AST, of_part_1: bool, hidden: Collection[str]) -> Iterator[
         hidden: modules that submissions may not import.
     """
     for node in ast.walk(tree):
-        for name in named(node):
-            top, last = name.partition(".")[0], name.rpartition(".")[2]
-            if isinstance(node, ast.Import | ast.ImportFrom) and top in hidden:
-                yield node.lineno, f"imports {top}, which requirements.txt does not lead to"
-            if not of_part_1:
-                continue
-            if last in INSTEAD:
-                yield node.lineno, f"{last} of torch does what {INSTEAD[last]} asks for"
-            if name.startswith(OPTIMIZERS) and last != "Optimizer":
-                yield node.lineno, f"{name} is one of torch's own optimizers"
-
-
-def named(node: ast.AST) -> list[str]:
-    """The full names that an import or an attribute holds; of a long chain, or behind a call, less.
-
-    Each attribute of a chain is a node of its own, and thousands may be in a line.
-    """
-    match node:
-        case ast.Import():
-            return [alias.name for alias in node.names]
-        case ast.ImportFrom():
-            return [f"{node.module or ''}.{alias.name}" for alias in node.names]
-        case ast.Attribute():
-            parts, inner = [node.attr], node.value
-            while isinstance(inner, ast.Attribute) and len(parts) < MOST_PARTS:
-                parts.append(inner.attr)
-                inner = inner.value
-            first = [inner.id] if isinstance(inner, ast.Name) else []
-            return [".".join([*first, *reversed(parts)]) if first else node.attr]
-    return []
+        for top in {name.partition(".")[0] for name in imports_of(node).values()} & {*hidden}:
+            yield node.lineno, f"imports {top}, which requirements.txt does not lead to"
+    for line, name in names_used(tree) if of_part_1 else ():
+        last = name.rpartition(".")[2]
+        if last in INSTEAD:
+            yield line, f"{last} of torch does what {INSTEAD[last]} asks for"
+        if name.startswith(OPTIMIZERS) and last != "Optimizer":
+            yield line, f"{name} is one of torch's own optimizers"

@@ -16,7 +16,7 @@ class OneVector:
                 raise RuntimeError("no sparse gradients")
             for p in params:
                 if not self.state[p]:
-                    zeros = torch.zeros(p.numel(), dtype=p.dtype)
+                    zeros = torch.zeros(p.numel(), dtype=p.dtype, device=p.device)
                     self.state[p] = {"step": torch.zeros((), dtype=torch.float64)}
                     self.state[p] |= {"exp_avg": zeros, "exp_avg_sq": zeros}
                 self.state[p]["step"] += 1
