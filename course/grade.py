@@ -239,17 +239,35 @@ def grade_one(
     Returns:
         its code, and a line about it; "": nothing was done.
     """
-    start = time.monotonic()
     if sandbox.STOP.is_set():
         raise KeyboardInterrupt
     target = args.out / "results" / f"{student}.json"
     try:
-        submission = intake.take(student, path, context.part)
-    except Exception as error:  # this machine cannot read it: the others go on
+        return grade_and_write(context, gold, args, grader, is_older, student, path, target)
+    except Exception as error:  # whatever it is about this one, the others go on
         submission = Submission(student, context.part)
-        result = outline(context, submission) | {"status": STAFF_ERROR, "why": repr(error)}
-        write_json(target, result)
+        failed = {
+            "status": STAFF_ERROR,
+            "why": repr(error),
+            "trace": traceback.format_exc(limit=-4),
+        }
+        write_json(target, outline(context, submission) | failed)
         return submission, f"{student}: {STAFF_ERROR}"
+
+
+def grade_and_write(
+    context: GradingContext,
+    gold: dict,
+    args: argparse.Namespace,
+    grader: str,
+    is_older: bool,
+    student: str,
+    path: Path,
+    target: Path,
+) -> tuple[Submission, str]:
+    """The same; whatever goes wrong is raised."""
+    start = time.monotonic()
+    submission = intake.take(student, path, context.part)
     code = {name: text for name, text in submission.files.items() if name.endswith(".py")}
     kept = replace(submission, files=code)  # the rest of 300 submissions would fill the memory
     if args.only not in (None, student):
@@ -380,8 +398,9 @@ def main() -> None:
     """Grade, then write the pages; exit status 1 if anything was a staff error."""
     args = get_args()
     around = isolation.KINDS[args.isolation]()
-    submissions = intake.find(args.submissions)
+    submissions = intake.find(args.submissions, ours=[args.out, *args.gold])
     if args.only:
+        args.only = intake.student_id(args.only)
         if args.only not in dict(submissions):
             raise InputError(f"--only {args.only}: no such submission in {args.submissions}")
         if args.results_only:

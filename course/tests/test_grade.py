@@ -1,6 +1,7 @@
 """A batch of submissions (course/grade.py): the same results whatever happens on the way."""
 
 import contextlib
+import csv
 import functools
 import json
 import os
@@ -28,11 +29,8 @@ from research.benchmarks.grader import (
     GOLD,
     ask_here,
     loses,
-    new_out,
     predictions,
-    results,
     solution,
-    table,
     write_zip,
 )
 from training.files.errors import InputError
@@ -76,6 +74,29 @@ def begun(folder: Path, out: Path) -> subprocess.Popen:
     """The same, not waited for."""
     words = [sys.executable, *map(str, batch_of(folder, out, "-j", "2"))]
     return subprocess.Popen(words, stderr=subprocess.PIPE, start_new_session=True)
+
+
+def new_out(folder: Path) -> Path:
+    """A folder for results with one secret for all batches."""
+    folder.mkdir(mode=0o700)
+    (folder / "assignment.json").write_text(json.dumps({"part": 1, "secret": "0" * 32}))
+    return folder
+
+
+def results(out: Path) -> dict[str, str]:
+    """All results of a batch by their files' names, without the seconds that they took."""
+    texts = {}
+    for path in sorted((out / "results").glob("*.json")):
+        result = json.loads(path.read_text(encoding="utf-8"))
+        result.pop("seconds", None)
+        texts[path.name] = json.dumps(result)
+    return texts
+
+
+def table(out: Path) -> list[dict[str, str]]:
+    """grades.csv without the seconds."""
+    with open(out / "grades.csv", newline="", encoding="utf-8") as file:
+        return [{k: v for k, v in row.items() if k != "seconds"} for row in csv.DictReader(file)]
 
 
 def results_of(out: Path) -> dict[str, dict]:
@@ -229,6 +250,23 @@ def test_an_older_hand_in_replaces_no_later_one(quick, tmp_path):
     assert grades(out)["1_a"]["points"] == "100"
     succeeded(quick(folder, out, "--only", "1_a"))
     assert grades(out)["1_a"]["points"] == "0"
+
+
+def test_what_cannot_be_written_stays_with_its_submission(
+    quick, submissions, tmp_path, monkeypatch
+):
+    def broken(context, submission, gold):
+        result = grade_here(context, submission, gold)
+        return result | ({"notes": ["\udcfc"]} if submission.student == "4_stubs" else {})
+
+    grade_here = grade.grade
+    monkeypatch.setattr(grade, "grade", broken)
+    done = quick(submissions, tmp_path / "out")
+    assert done.code == 1
+    assert "4_stubs: staff error: UnicodeEncodeError" in done.out
+    statuses = {name: result["status"] for name, result in results_of(tmp_path / "out").items()}
+    assert statuses.pop("4_stubs") == "staff error"
+    assert set(statuses.values()) == {"graded", "refused"}
 
 
 def test_an_error_of_ours_is_no_zero(quick, submissions, tmp_path, monkeypatch):

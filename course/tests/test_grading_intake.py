@@ -20,15 +20,17 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from support import ROOT, succeeded
-from test_prepare_submit import SIX, SST, contents, part2, run  # noqa: F401
+from test_prepare_submit import SIX, SST, contents, run  # noqa: F401
+from test_prepare_submit import submission as part2  # noqa: F401
 
 import prepare_submit
 from course.grading.intake import entries, intake, parse
-from course.grading.intake.intake import LIMITS, find, student_id, take
+from course.grading.intake.intake import LIMITS, find, plain_name, student_id, take
 from course.grading.judging.library_calls import library_calls
 from course.grading.judging.types import Submission
 from course.grading.sandbox import packages
 from training.files.errors import InputError
+from training.files.writing import write_json
 
 PART_1 = {
     "bert.py": b"import torch\n",
@@ -318,6 +320,7 @@ def table_of_contents(count: int, name: bytes = b"a", extra: bytes = b"") -> byt
         (b"Rar!\x1a\x07\x00", "no zip"),
         (GOOD[:-30], "no zip"),
         (packed(("a.txt", b"x")), "none of the files that part 1 asks for"),
+        (packed(("BERT.py", b"x")), intake.ALMOST),
         (patched(GOOD, 8, b"\1\0", entry=4), "the zip is encrypted"),
         (patched(GOOD, 16, b"1234"), "damaged"),  # a checksum
         (overlapping(), "damaged"),
@@ -330,7 +333,7 @@ def table_of_contents(count: int, name: bytes = b"a", extra: bytes = b"") -> byt
         # the time that zipfile needs grows with the square of their length
         (table_of_contents(700, extra=b"\x99\x99\0\0" * 16000), "table of contents is too long"),
     ],
-    ids=range(13),
+    ids=range(14),
 )
 def test_contents_that_are_refused(taken, content, why):
     with little_memory(), no_waiting():
@@ -504,6 +507,17 @@ def test_a_parser_that_dies_or_hangs(tmp_path, taken, monkeypatch):
         taken()
 
 
+def test_a_name_that_is_not_utf8_is_noted_and_can_be_written(tmp_path):
+    """As unzip makes them of umlauts in zips from Windows."""
+    folder = folder_of(tmp_path / "s", PART_1)
+    Path(os.fsdecode(os.fsencode(folder) + b"/M\xfcller.py")).write_bytes(b"")
+    submission = take("s", folder, 1)
+    assert set(submission.files) == set(PART_1)
+    (note,) = [note for note in submission.notes if note.startswith(intake.UNSAFE)]
+    assert note.endswith(r"M\udcfcller.py")
+    write_json(tmp_path / "note.json", submission.notes)
+
+
 # ---------------------------------------------------------------------------------------------
 # Which submissions there are
 
@@ -516,6 +530,11 @@ def test_find(tmp_path):
         "unpacked/bert.py": "unpacked",
         "strange.rar": "strange",
         "Max Moodle_99_file_/handed in.zip": "Max_Moodle_99_file_",
+        "Jo\u0323\u0301se\u0301.zip": "Jọ\u0301sé",
+        "กลุ่มที่_๑.zip": "กลุ่มที่_๑",
+        "مُحَمَّد.zip": "مُحَمَّد",
+        ".x.zip": "_x",
+        "._17.zip": None,
         "marks.csv": None,
         ".git/bert.py": None,
         "__MACOSX/bert.py": None,
@@ -525,6 +544,8 @@ def test_find(tmp_path):
     assert set(students) == set(names.values()) - {None}
     assert students["17"] == tmp_path / "17.ZIP"
     assert students["Max_Moodle_99_file_"].name == "handed in.zip"
+    out = [tmp_path / "unpacked"]
+    assert {name for name, _ in find(tmp_path, ours=out)} == set(students) - {"unpacked"}
     assert find(tmp_path / "unpacked") == [("unpacked", tmp_path / "unpacked")]
 
 
@@ -559,6 +580,9 @@ def test_ids_are_safe_names_of_files(name):
     assert len(f"{made}.json.part".encode()) < 255
     assert made[0] != "-"
     assert student_id("समूह.zip") == "समूह"
+    assert student_id("क्\u200dष.zip") == "क्ष"
+    assert student_id(made) == made
+    assert plain_name(made).replace(" ", "_") == made  # what the writer of feedback asks for
     kinds = {unicodedata.category(letter)[0] for letter in made if letter not in "_-"}
     assert kinds <= set("LMN")
 

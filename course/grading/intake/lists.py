@@ -98,8 +98,8 @@ def read_table(
         if not any(cells):
             continue
         row = dict(zip(head, cells, strict=False))
-        if row.get("group"):
-            row["group"] = student_id(row["group"])
+        if group := row.get(columns[0]):  # as its submission may be called
+            row[columns[0]] = student_id(group)
         this = tuple(row.get(name, "") for name in key)
         if len(cells) != len(head):
             message = f"{len(cells)} cells instead of {len(head)}; put a cell with commas in quotes"
