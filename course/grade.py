@@ -24,6 +24,7 @@ import contextlib
 import fcntl
 import hashlib
 import json
+import math
 import os
 import secrets
 import shlex
@@ -334,6 +335,7 @@ def report(
         listed: what staff gave besides submissions.
     """
     results = results_of(args.out, taken)
+    times |= leaderboard.times_of_others(args.out, results, taken)
     good = [result for result in results if result["status"] != STAFF_ERROR]
     bad = [(result["student"], result["why"]) for result in results if result not in good]
 
@@ -409,6 +411,9 @@ def main() -> None:
     settings = table.read_settings(ROOT)
     extra.functions_of(args.part, settings)
     listed = lists.read(dict(submissions), settings["manual"], *files)
+    due = settings["late"][f"part{args.part}"]
+    deadline = table.moment(due).timestamp() if due else math.inf
+    times = lists.times_of(submissions, args.submissions, listed.times, deadline)
     made = assignment(args.out, args.part)
     gold = predictions.load_gold(*args.gold, secret=made["secret"])
     with contextlib.ExitStack() as opened:
@@ -421,7 +426,6 @@ def main() -> None:
             open_context(args.part, made["secret"], seconds=args.seconds, isolation=around)
         )
         canaries.check(context, args.j)
-        times = {student: path.lstat().st_mtime for student, path in submissions}
         taken = grade_all(args, context, gold, submissions, times)
         if args.results_only:
             bad = sum(result["status"] == STAFF_ERROR for result in results_of(args.out, taken))

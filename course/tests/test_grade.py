@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 from types import SimpleNamespace
 from unittest import mock
@@ -19,6 +20,7 @@ import torch
 from support import ROOT, as_process, assert_refused, needs_sandbox, succeeded
 
 from course import grade, handout
+from course import table as table_of_course
 from course.answers import MISTAKES, VARIANTS, put, read, read_all
 from course.grading.judging import canaries, hidden, judge, partial
 from course.grading.judging.submission import grade_tasks, task_result
@@ -237,7 +239,7 @@ def test_one_student_anew(quick, submissions, tmp_path):
     assert len(points) == 7
 
 
-def test_an_older_hand_in_replaces_no_later_one(quick, tmp_path):
+def test_an_older_hand_in_replaces_no_later_one(quick, tmp_path, monkeypatch):
     folder, out = tmp_path / "submissions", tmp_path / "out"
     folder.mkdir()
     write_zip(folder, "1_a", solution())
@@ -248,8 +250,37 @@ def test_an_older_hand_in_replaces_no_later_one(quick, tmp_path):
     os.utime(path, (10**9, 10**9))
     assert "1_a: older than what was graded before" in quick(folder, out).out
     assert grades(out)["1_a"]["points"] == "100"
+    monkeypatch.setattr(grade.table, "read_settings", late)
+    assert "1_a: older than what was graded before" in quick(folder, out).out
+    assert grades(out)["1_a"]["days late"] == "1"  # the later one's, as its points are
     succeeded(quick(folder, out, "--only", "1_a"))
     assert grades(out)["1_a"]["points"] == "0"
+    assert grades(out)["1_a"]["days late"] == "0"
+
+
+def late(root, read=table_of_course.read_settings):
+    """The settings, with a deadline of one hour ago."""
+    due = datetime.fromtimestamp(time.time() - 3600, UTC).isoformat(timespec="minutes")
+    settings = read(root)
+    return settings | {"late": {"part1": due, "part2": "", "cost": 10, "days": 7}}
+
+
+@pytest.mark.parametrize("inside", [None, "1_a/handed in.zip"])
+def test_times_that_whoever_packed_it_wrote_do_not_count(quick, tmp_path, monkeypatch, inside):
+    folder, out, when = tmp_path / "submissions", tmp_path / "out", tmp_path / "times.csv"
+    (folder / "1_a").mkdir(parents=True)
+    (folder / "1_a" / "optimizer.py").write_text("x = 1")
+    if inside:
+        write_zip(tmp_path, "1_a", solution()).rename(folder / inside)
+        (folder / "1_a" / "optimizer.py").unlink()
+    for path in (*(folder / "1_a").iterdir(), folder / "1_a"):
+        os.utime(path, (10**9, 10**9))
+    assert succeeded(quick(folder, out))  # without a deadline
+    monkeypatch.setattr(grade.table, "read_settings", late)
+    assert_refused(quick(folder, out), "1_a; give --times")
+    when.write_text("group,time\n1_a,2020-02-01T12:00Z\n")
+    succeeded(quick(folder, out, "--times", when))
+    assert grades(out)["1_a"]["days late"] == "0"
 
 
 def test_what_cannot_be_written_stays_with_its_submission(
