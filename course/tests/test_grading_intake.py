@@ -600,17 +600,67 @@ def test_all_sources_together_have_a_limit(taken):
 # What is to be looked at in sources
 
 
-def flagged(source: str, allowed: tuple[str, ...] = ()) -> list[str]:
-    return library_calls(Submission("x", 1, {"bert.py": source.encode()}), allowed)
+def flagged(source: str, allowed: tuple[str, ...] = (), **more: str) -> list[str]:
+    files = {"bert.py": source.encode()} | {f"{n}.py": text.encode() for n, text in more.items()}
+    return library_calls(Submission("x", 1, files), allowed)
 
 
 def test_calls_of_a_library_are_named():
     first, second = flagged("x = torch.optim.SGD(p).step\ny = f().scaled_dot_product_attention\n")
-    assert first == "bert.py:1: torch.optim.SGD is one of torch's own optimizers"
-    assert second.startswith("bert.py:2: scaled_dot_product_attention of torch does")
+    assert first == "bert.py:1: torch.optim.SGD is one of torch's own optimizers (Task 1.5)"
+    assert second.endswith("has the name of torch's own attention (Task 1.1)")
     with no_waiting(10):  # long names hide nothing and take no time
         (only,) = flagged(f"x = a{'.b' * 300}\n" * 100 + "torch.optim.SGD\n")
     assert only.startswith("bert.py:101:")
+
+
+@pytest.mark.parametrize(
+    ("source", "line", "words"),
+    [
+        ("from torch import optim\nclass AdamW(optim.Adam): pass", 2, "torch.optim.Adam is"),
+        ("import torch as t\no = t.optim\no.AdamW(p)", 3, "torch.optim.AdamW is"),
+        ("from torch.optim import *", 1, "optimizers"),
+        (
+            "from torch.nn.functional import *\nscaled_dot_product_attention(q, k, v)",
+            2,
+            "attention",
+        ),
+        ("import torch\ngetattr(torch.optim, 'SGD')(p)", 2, "torch.optim.SGD is"),
+        ("import importlib as i\nm = i.import_module('torch.optim')\nm.SGD", 3, "optim.SGD is"),
+        ("import torch\nf(torch._fused_adamw_)", 2, "optimizers"),
+        ("from torch import _foreach_addcdiv_ as g", 1, "optimizers"),
+        ("import torch\ntorch.ops.aten._scaled_dot_product_flash_attention(q)", 2, "attention"),
+        ("from torch.nn.attention.flex_attention import flex_attention as f", 1, "attention"),
+        ("from torch.nn.modules import transformer as x\nx.TransformerDecoderLayer", 2, "layers"),
+        ("class A:\n def __init__(s): s.F = torch.nn\n def f(s): s.F.Transformer", 3, "layers"),
+        ("import torch\ngetattr(torch, name)", 2, "only known when it runs"),
+        ("exec(text)", 1, "only known when it runs"),
+    ],
+)
+def test_calls_are_seen_by_other_names_and_in_other_files(source, line, words):
+    assert any(text.startswith(f"bert.py:{line}: ") and words in text for text in flagged(source))
+    assert words in "".join(flagged("import helper", helper=source))
+
+
+def test_names_of_another_file_are_followed():
+    assert flagged("from a import o\no.SGD(p)", a="import torch as t\no = t.optim") == [
+        "bert.py:2: torch.optim.SGD is one of torch's own optimizers (Task 1.5)"
+    ]
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "from torch.optim import Optimizer, lr_scheduler\nlr_scheduler.LambdaLR(o, f)",
+        "from torch.optim.optimizer import Optimizer",
+        "import torch\nfrom optimizer import AdamW\nclass B(torch.optim.Optimizer): pass",
+        "class A:\n def multi_head_attention(s): s.multi_head_attention(s.attention_mask)",
+        "model.eval()\nre.compile('x')\ntorch.compile(f)\ngetattr(args, name)",
+        "self.attention = BertSelfAttention(config).attention",
+    ],
+)
+def test_what_is_no_call_of_a_library_is_not_told(source):
+    assert flagged(source) == []
 
 
 def test_packages_that_the_course_allows():
