@@ -10,6 +10,7 @@ import ast
 import contextlib
 import re
 from collections.abc import Collection, Iterator, Mapping
+from functools import cache, partial
 
 from checks.graded_tasks import GRADED_TASKS
 from course.grading.intake import parse
@@ -20,9 +21,10 @@ PART_1 = {task.file for task in GRADED_TASKS if task.part == 1}
 KINDS = {  # of operators of torch that do what a task of part 1 asks for, by their names
     r"attention|_sdpa?_": "torch's own attention (Task 1.1)",
     r"transformer": "torch's own layers (Task 1.3)",
-    r"^torch\.optim\.(?!(Optimizer|optimizer|lr_scheduler|swa_utils)\b)|_(foreach|fused)_|adam": (
+    r"^torch\.optim\.(?!(Optimizer|optimizer|lr_scheduler|swa_utils)\b)": (
         "one of torch's own optimizers (Task 1.5)"
     ),
+    r"_(foreach|fused)_|adam": "a kernel of torch's own optimizers (Task 1.5)",
 }
 # Names that mean these even where it cannot be read what they are looked up in
 WELL_KNOWN = re.compile(
@@ -75,6 +77,7 @@ def places(tree: ast.AST, known: Names, own: Collection[str]) -> Iterator[tuple[
     Args:
         own: functions and classes that the submission defines.
     """
+    follow = cache(partial(followed, known=known))
     stars = [name[:-1] for name in known.values() if name.endswith(".*")]
     for node in ast.walk(tree):
         names = imported(node)
@@ -82,7 +85,7 @@ def places(tree: ast.AST, known: Names, own: Collection[str]) -> Iterator[tuple[
             names = [dotted(node) or getattr(node, "attr", "")]
         elif isinstance(node, ast.Name) and node.id not in known:
             names = [star + node.id for star in stars]
-        for full in (followed(name, known) for name in names):
+        for full in map(follow, names):
             last = full.rpartition(".")[2]
             of_torch = full.startswith("torch.")
             if of_torch or (last not in own and WELL_KNOWN.fullmatch(last)):
@@ -91,7 +94,7 @@ def places(tree: ast.AST, known: Names, own: Collection[str]) -> Iterator[tuple[
                 has = "is" if of_torch else "has the name of"
                 yield from ((node.lineno, f"{shown} {has} {text}") for text in kinds[:1])
         if isinstance(node, ast.Call) and not dotted(node):
-            called, *of = (followed(dotted(part), known) for part in (node.func, *node.args))
+            called, *of = map(follow, map(dotted, (node.func, *node.args)))
             of_torch = called == "getattr" and of and of[0].split(".")[0] == "torch"
             if of_torch or called in RUNS_TEXT or called.rpartition(".")[2] in IMPORTERS:
                 yield node.lineno, f"{called} of something that is only known when it runs"
