@@ -329,6 +329,24 @@ def test_an_error_of_ours_is_no_zero(quick, submissions, tmp_path, monkeypatch):
     assert changed == ["1_solution.json", "2_variant.json"]
 
 
+def test_hidden_inputs_are_new_for_each_hand_in():
+    with open_context(1, "secret") as context:
+        first = context.seed("1_a", "one digest")
+        assert first == context.seed("1_a", "one digest")
+        others = [context.seed("1_a", "another"), context.seed("1_b", "one digest")]
+        assert first not in others
+        asked = []
+        with mock.patch.object(protocol, "ask", lambda *given: asked.append(given) or {}):
+            for digest in ("x", "y", "x"):
+                files = {name: text.encode() for name, text in solution().items()}
+                grade_tasks(context, Submission("1_a", 1, files, sha256=digest))
+    seeds = [jobs[-1]["arguments"].get("seed") for _, jobs, _ in asked]
+    inputs = [tensors["together/bert.attention/inputs/query"] for _, _, tensors in asked]
+    assert torch.equal(inputs[0], inputs[2])
+    assert not torch.equal(inputs[0], inputs[1])
+    assert seeds[0] == seeds[2]
+
+
 def test_a_roster_and_times(quick, submissions, tmp_path):
     roster, when, out = tmp_path / "roster.csv", tmp_path / "times.csv", tmp_path / "out"
     roster.write_text("group,student,id\n1_solution,Ana,s1\n6_empty,Bo,s2\n")

@@ -210,10 +210,10 @@ def test_what_staff_should_look_at():
     dev, test = (prediction(split)["file"] for split in ("dev", "test"))
     assert to_look_at(results, {"sst": 0.6}) == {
         "a": [
-            f"{dev}: byte for byte as of b",
+            f"{dev}: the same predictions as of b",
             "are the public test labels in it? finetune-sst-test-out 0.700",
         ],
-        "b": [f"{dev}: byte for byte as of a"],
+        "b": [f"{dev}: the same predictions as of a"],
         "c": ["no predictions handed in"],
         "d": [f"no {dev}", f"{test}: too round"],
         "g": ["crashed: 1.2", "calls a kernel"],
