@@ -396,6 +396,18 @@ def get_args() -> argparse.Namespace:
     return args
 
 
+@contextlib.contextmanager
+def trouble_in_one_line() -> Iterator[None]:
+    """InputError where this machine takes no files: --out is read-only, or a disk is full."""
+    try:
+        yield
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise InputError(f"{error}; choose another --out or TMPDIR, or make room") from error
+
+
+@trouble_in_one_line()
 def main() -> None:
     """Grade, then write the pages; exit status 1 if anything was a staff error."""
     args = get_args()

@@ -8,6 +8,7 @@ import os
 import shutil
 import subprocess
 import sys
+import tempfile
 import time
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -327,6 +328,19 @@ def test_an_error_of_ours_is_no_zero(quick, submissions, tmp_path, monkeypatch):
     succeeded(quick(submissions, out))
     changed = [name for name, when in times(out).items() if when != before[name]]
     assert changed == ["1_solution.json", "2_variant.json"]
+
+
+@pytest.mark.parametrize("what", ["out", "TMPDIR"])
+def test_a_place_that_takes_no_files_is_told_in_one_line(
+    quick, submissions, tmp_path, monkeypatch, what
+):
+    (tmp_path / "file").write_text("")
+    out = tmp_path / "out"
+    if what == "out":
+        out = tmp_path / "file" / "out"
+    else:
+        monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "file"))
+    assert_refused(quick(submissions, out), "choose another --out or TMPDIR")
 
 
 def test_hidden_inputs_are_new_for_each_hand_in():

@@ -53,10 +53,10 @@ class Pair:
     first: str
     second: str
     share: float  # of the smaller one's fingerprints
-    copied: int  # fingerprints of functions that are there as a whole, whatever else there is
     common: int  # fingerprints
     first_place: str  # of the first common one: file, line and its text
     second_place: str
+    copied: int = 0  # fingerprints of functions that are there as a whole, whatever else there is
 
 
 # ---------------------------------------------------------------------------------------------
@@ -275,7 +275,7 @@ def pairs(
             at = min(common, key=mine.__getitem__)
             places = [_place(first, *mine[at]), _place(second, *theirs[at])]
             names = (first.student, second.student)
-            alike.append(Pair(*names, share, copied, len(common), *places))
+            alike.append(Pair(*names, share, len(common), *places, copied))
     return sorted(alike, key=lambda pair: (-pair.share, -pair.common, pair.first, pair.second))
 
 
