@@ -23,8 +23,8 @@ from __future__ import annotations
 import argparse
 import contextlib
 import fcntl
-import hashlib
 import json
+import math
 import os
 import secrets
 import shlex
@@ -45,6 +45,7 @@ sys.path.insert(0, str(ROOT))  # Python puts the folder of the script there
 
 from course import table
 from course.grading import points
+from course.grading.earlier import STAFF_ERROR, grader_digest, is_graded
 from course.grading.intake import intake, lists
 from course.grading.judging import canaries, extra, predictions, similarity
 from course.grading.judging.library_calls import library_calls
@@ -57,18 +58,6 @@ from training.cli.flags import OneLineParser, positive_float, positive_int
 from training.cli.scripts import run_script
 from training.files.errors import InputError
 from training.files.writing import write_json
-
-STAFF_ERROR = "staff error"
-
-
-def grader_digest() -> str:
-    """Of all that decides a grade: results of another grader, table or settings are not reused."""
-    patterns = ["*.py", "course/**/*.py", "course/**/*.txt", "course/*.toml", "training/**/*.py"]
-    patterns += ["checks/**/*.py", "checks/*.toml", "sanity_check.data", "optimizer_test.npy"]
-    digest = hashlib.sha256()
-    for path in sorted(path for pattern in patterns for path in ROOT.glob(pattern)):
-        digest.update(str(path.relative_to(ROOT)).encode() + b"\0" + path.read_bytes())
-    return digest.hexdigest()[:16]
 
 
 def assignment(out: Path, part: int) -> dict[str, Any]:
@@ -212,16 +201,6 @@ def outline(context: GradingContext, submission: Submission) -> dict[str, Any]:
 # The batch
 
 
-def earlier(path: Path, grader: str, submission: Submission) -> dict[str, Any] | None:
-    """A result that is there, of the same submission, grader and settings; no staff error."""
-    try:
-        result = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return None
-    same = result.get("grader") == grader and result.get("sha256") == submission.sha256
-    return result if same and result.get("status") != STAFF_ERROR else None
-
-
 def grade_one(
     context: GradingContext,
     gold: dict,
@@ -240,24 +219,42 @@ def grade_one(
     Returns:
         its code, and a line about it; "": nothing was done.
     """
-    start = time.monotonic()
     if sandbox.STOP.is_set():
         raise KeyboardInterrupt
     target = args.out / "results" / f"{student}.json"
     try:
-        submission = intake.take(student, path, context.part)
-    except Exception as error:  # this machine cannot read it: the others go on
+        return grade_and_write(context, gold, args, grader, is_older, student, path, target)
+    except Exception as error:  # whatever it is about this one, the others go on
         submission = Submission(student, context.part)
-        result = outline(context, submission) | {"status": STAFF_ERROR, "why": repr(error)}
-        write_json(target, result)
+        failed = {
+            "status": STAFF_ERROR,
+            "why": repr(error),
+            "trace": traceback.format_exc(limit=-4),
+        }
+        write_json(target, outline(context, submission) | failed)
         return submission, f"{student}: {STAFF_ERROR}"
+
+
+def grade_and_write(
+    context: GradingContext,
+    gold: dict,
+    args: argparse.Namespace,
+    grader: str,
+    is_older: bool,
+    student: str,
+    path: Path,
+    target: Path,
+) -> tuple[Submission, str]:
+    """The same; whatever goes wrong is raised."""
+    start = time.monotonic()
+    submission = intake.take(student, path, context.part)
     code = {name: text for name, text in submission.files.items() if name.endswith(".py")}
     kept = replace(submission, files=code)  # the rest of 300 submissions would fill the memory
     if args.only not in (None, student):
         return kept, ""
     if is_older and not args.only and target.is_file():
         return kept, f"{student}: older than what was graded before, which counts; --only grades it"
-    if not args.only and earlier(target, grader, submission):
+    if not args.only and is_graded(target, grader, submission):
         return kept, ""
     result = grade(context, submission, gold)
     write_json(target, result | {"grader": grader})
@@ -327,6 +324,7 @@ def report(
         listed: what staff gave besides submissions.
     """
     results = results_of(args.out, taken)
+    times |= leaderboard.times_of_others(args.out, results, taken)
     bad = [(r["student"], r["why"]) for r in results if r["status"] == STAFF_ERROR]
 
     alike, why = similarity.compared(taken, context.part)
@@ -389,12 +387,25 @@ def get_args() -> argparse.Namespace:
     return args
 
 
+@contextlib.contextmanager
+def trouble_in_one_line() -> Iterator[None]:
+    """InputError where this machine takes no files: --out is read-only, or a disk is full."""
+    try:
+        yield
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise InputError(f"{error}; choose another --out or TMPDIR, or make room") from error
+
+
+@trouble_in_one_line()
 def main() -> None:
     """Grade, then write the pages; exit status 1 if anything was a staff error."""
     args = get_args()
     around = isolation.KINDS[args.isolation]()
-    submissions = intake.find(args.submissions)
+    submissions = intake.find(args.submissions, ours=[args.out, *args.gold])
     if args.only:
+        args.only = intake.student_id(args.only)
         if args.only not in dict(submissions):
             raise InputError(f"--only {args.only}: no such submission in {args.submissions}")
         if args.results_only:
@@ -404,6 +415,9 @@ def main() -> None:
     extra.functions_of(args.part, settings)
     correctable = points.correctable(args.part, settings)
     listed = lists.read(dict(submissions), settings["manual"], *files, correctable, args.out)
+    due = settings["late"][f"part{args.part}"]
+    deadline = table.moment(due).timestamp() if due else math.inf
+    times = lists.times_of(submissions, args.submissions, listed.times, deadline)
     made = assignment(args.out, args.part)
     lists.keep(args.out, args.marks, args.corrections)
     gold = predictions.load_gold(*args.gold, secret=made["secret"])
@@ -417,7 +431,6 @@ def main() -> None:
             open_context(args.part, made["secret"], seconds=args.seconds, isolation=around)
         )
         canaries.check(context, args.j)
-        times = {student: path.lstat().st_mtime for student, path in submissions}
         taken = grade_all(args, context, gold, submissions, times)
         if args.results_only:
             bad = sum(result["status"] == STAFF_ERROR for result in results_of(args.out, taken))

@@ -11,6 +11,8 @@ from torch import Tensor
 from checks.findings import Finding
 from checks.part2.calls import CAME, SCALES, Measured
 
+TOLERANCE = 1e-4  # in float32, relative to how far rows are apart
+ROUNDING = 1e-5  # relative to a result: what is left of a large summand
 NOT_BEGUN = Finding("not started", "")
 UNREADABLE = Finding("unreadable", "results that are not numbers, or of another shape than before")
 
@@ -62,6 +64,27 @@ def rows_in(measured: Measured, *names: str) -> Tensor:
     if sum(part.numel() for part in parts) != result.numel():
         raise Stopped(UNREADABLE)
     return torch.cat([part.flatten() for part in parts]).reshape(len(result), -1)
+
+
+def spread(results: Tensor) -> Tensor:
+    """How far a usual row, (B, C) → (C,), is from the middle one; a single row has no say in it.
+
+    A column in which most rows are alike is measured with the others.
+    """
+    away = (results - results.median(dim=0).values).abs()
+    usual = away.median(dim=0).values
+    usual = torch.where(usual > 0, usual, away.mean(dim=0))
+    return torch.maximum(usual, usual.median())
+
+
+def differ(first: Tensor, second: Tensor) -> bool:
+    """Whether results, (B, C) each, are apart by more than rounding.
+
+    A summand that all rows share, or a scale, must not make a change look small: it is compared
+    with how far rows are apart.
+    """
+    limit = TOLERANCE * spread(first) + ROUNDING * first.abs()
+    return not ((second - first).abs() <= limit).all()
 
 
 def loud_rows(measured: Measured) -> Tensor:

@@ -294,8 +294,12 @@ def set_weights(parameters: Mapping[str, list[nn.Parameter]], weights: Mapping[s
 
 
 def cotangent(shape: Sequence[int], seed: int) -> Tensor:
-    """The weights of results in the sum whose gradients are taken."""
-    return torch.randn(tuple(shape), generator=torch.Generator().manual_seed(seed))
+    """The weights of results in the sum whose gradients are taken.
+
+    They add up to 0 over the rows, (B, …): what all rows have in common has no gradient.
+    """
+    weights = torch.randn(tuple(shape), generator=torch.Generator().manual_seed(seed))
+    return weights - weights.mean(dim=0)
 
 
 def gradients_of(

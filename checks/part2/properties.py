@@ -18,21 +18,28 @@ from torch import Tensor
 
 from checks.findings import CHANGED_IN_PLACE, Finding
 from checks.part2.arrays import (
+    TOLERANCE,
     UNREADABLE,
     Stopped,
+    differ,
     gradients_in,
     rows_in,
     same,
+    spread,
     take,
 )
 from checks.part2.batches import FIRST_WORD, LENGTHS, Batch
 from checks.part2.calls import CAME, Measured
 from checks.part2.models import FORWARD, SENTIMENTS, SINGLE, TINY, function_of
 
-TOLERANCE = 1e-4  # in float32; relative where a result is above 1
 WORDS = "encoder word_embedding.weight"
-UNUSED = 1e-6  # a change this small of a sentence that matters does not happen
+UNUSED = 1e-3  # of how far rows are apart: other words of a sentence that matters change more
+COMMON = 1000  # times as far as rows are apart: no results of a model have so much in common
 SIDES = ("first", "second")
+ALL_IN_COMMON = (
+    f"results of different rows have almost everything in common, more than {COMMON} times what "
+    "sets them apart (a large constant added?)"
+)
 
 
 def misused(batch: Batch, seen: list[tuple[Any, Any]]) -> list[Finding]:
@@ -197,29 +204,33 @@ def dependence(measured: Measured, batch: Batch, seen: list[tuple[Any, Any]]) ->
         seen: ids and masks that came to BERT.
     """
     before = rows_in(measured, "result")  # (B, …)
-    limit = TOLERANCE * max(1.0, before.abs().max().item())
     row = "sentence" if len(batch) == 1 else "pair"
 
     def change(*names: str) -> float:
-        """How much results change at most."""
-        return (rows_in(measured, *names) - before).abs().max().item()
+        """How much results change at most; 0: not more than by rounding."""
+        now = rows_in(measured, *names)
+        return (now - before).abs().max().item() if differ(before, now) else 0.0
+
+    def has_effect(side: int) -> bool:
+        away = (rows_in(measured, f"other words {side}") - before).abs()
+        return bool((away > UNUSED * spread(before)).any())
 
     without, findings = [], []
     for side in range(len(batch)):
         name = "sentence" if len(batch) == 1 else f"{SIDES[side]} sentence"
-        if change(f"other words {side}") < UNUSED:
+        if not has_effect(side):
             without.append(unused(side, name, batch, seen))
     if len(without) == len(batch):  # then nothing else says anything about the function
         without = [replace(finding, kind="values") for finding in without]
-    leak = change("half 0", "half 1")
-    if not leak < limit:
+    elif (before.abs().median(dim=0).values / spread(before)).median() > COMMON:
+        without.append(Finding("values", ALL_IN_COMMON))
+    if leak := change("half 0", "half 1"):
         text = (
             f"the result of a {row} changes by up to {leak:.1e} if half of the others are not in "
         )
         text += "the batch: each has to be computed from its own row only (softmax, mean or scale "
         findings.append(Finding("neighbours", f"{text}over the batch?)", name="rows_mixed"))
-    leak = change("other padding")
-    if not leak < limit:
+    if leak := change("other padding"):
         text = f"the content of padding changes the result by up to {leak:.1e}: "
         if all(map(hides_padding, seen)):
             text += "pooling has to leave padding out; only the attention_mask knows where it is"
@@ -229,7 +240,7 @@ def dependence(measured: Measured, batch: Batch, seen: list[tuple[Any, Any]]) ->
             findings.append(Finding("neighbours", text, name="mask_not_given"))
     else:
         leaks = [change(f"wider {side}") for side in range(len(batch))]
-        findings += [more_columns(batch, seen, leak) for leak in leaks if not leak < limit]
+        findings += [more_columns(batch, seen, leak) for leak in leaks if leak]
     return without + list(dict.fromkeys(findings))
 
 

@@ -8,8 +8,10 @@ import os
 import shutil
 import subprocess
 import sys
+import tempfile
 import time
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 from types import SimpleNamespace
 from unittest import mock
@@ -19,6 +21,7 @@ import torch
 from support import ROOT, as_process, assert_refused, needs_sandbox, succeeded
 
 from course import grade, handout
+from course import table as table_of_course
 from course.answers import MISTAKES, VARIANTS, put, read, read_all
 from course.grading.judging import canaries, hidden, judge, partial
 from course.grading.judging.submission import grade_tasks, task_result
@@ -237,7 +240,7 @@ def test_one_student_anew(quick, submissions, tmp_path):
     assert len(points) == 7
 
 
-def test_an_older_hand_in_replaces_no_later_one(quick, tmp_path):
+def test_an_older_hand_in_replaces_no_later_one(quick, tmp_path, monkeypatch):
     folder, out = tmp_path / "submissions", tmp_path / "out"
     folder.mkdir()
     write_zip(folder, "1_a", solution())
@@ -248,8 +251,54 @@ def test_an_older_hand_in_replaces_no_later_one(quick, tmp_path):
     os.utime(path, (10**9, 10**9))
     assert "1_a: older than what was graded before" in quick(folder, out).out
     assert grades(out)["1_a"]["points"] == "100"
+    monkeypatch.setattr(grade.table, "read_settings", late)
+    assert "1_a: older than what was graded before" in quick(folder, out).out
+    assert grades(out)["1_a"]["days late"] == "1"  # the later one's, as its points are
     succeeded(quick(folder, out, "--only", "1_a"))
     assert grades(out)["1_a"]["points"] == "0"
+    assert grades(out)["1_a"]["days late"] == "0"
+
+
+def late(root, read=table_of_course.read_settings):
+    """The settings, with a deadline of one hour ago."""
+    due = datetime.fromtimestamp(time.time() - 3600, UTC).isoformat(timespec="minutes")
+    settings = read(root)
+    return settings | {"late": {"part1": due, "part2": "", "cost": 10, "days": 7}}
+
+
+@pytest.mark.parametrize("inside", [None, "1_a/handed in.zip"])
+def test_times_that_whoever_packed_it_wrote_do_not_count(quick, tmp_path, monkeypatch, inside):
+    folder, out, when = tmp_path / "submissions", tmp_path / "out", tmp_path / "times.csv"
+    (folder / "1_a").mkdir(parents=True)
+    (folder / "1_a" / "optimizer.py").write_text("x = 1")
+    if inside:
+        write_zip(tmp_path, "1_a", solution()).rename(folder / inside)
+        (folder / "1_a" / "optimizer.py").unlink()
+    for path in (*(folder / "1_a").iterdir(), folder / "1_a"):
+        os.utime(path, (10**9, 10**9))
+    assert succeeded(quick(folder, out))  # without a deadline
+    monkeypatch.setattr(grade.table, "read_settings", late)
+    assert_refused(quick(folder, out), "1_a; give --times")
+    when.write_text("group,time\n1_a,2020-02-01T12:00Z\n")
+    succeeded(quick(folder, out, "--times", when))
+    assert grades(out)["1_a"]["days late"] == "0"
+
+
+def test_what_cannot_be_written_stays_with_its_submission(
+    quick, submissions, tmp_path, monkeypatch
+):
+    def broken(context, submission, gold):
+        result = grade_here(context, submission, gold)
+        return result | ({"notes": ["\udcfc"]} if submission.student == "4_stubs" else {})
+
+    grade_here = grade.grade
+    monkeypatch.setattr(grade, "grade", broken)
+    done = quick(submissions, tmp_path / "out")
+    assert done.code == 1
+    assert "4_stubs: staff error: UnicodeEncodeError" in done.out
+    statuses = {name: result["status"] for name, result in results_of(tmp_path / "out").items()}
+    assert statuses.pop("4_stubs") == "staff error"
+    assert set(statuses.values()) == {"graded", "refused"}
 
 
 def test_an_error_of_ours_is_no_zero(quick, submissions, tmp_path, monkeypatch):
@@ -279,6 +328,37 @@ def test_an_error_of_ours_is_no_zero(quick, submissions, tmp_path, monkeypatch):
     succeeded(quick(submissions, out))
     changed = [name for name, when in times(out).items() if when != before[name]]
     assert changed == ["1_solution.json", "2_variant.json"]
+
+
+@pytest.mark.parametrize("what", ["out", "TMPDIR"])
+def test_a_place_that_takes_no_files_is_told_in_one_line(
+    quick, submissions, tmp_path, monkeypatch, what
+):
+    (tmp_path / "file").write_text("")
+    out = tmp_path / "out"
+    if what == "out":
+        out = tmp_path / "file" / "out"
+    else:
+        monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "file"))
+    assert_refused(quick(submissions, out), "choose another --out or TMPDIR")
+
+
+def test_hidden_inputs_are_new_for_each_hand_in():
+    with open_context(1, "secret") as context:
+        first = context.seed("1_a", "one digest")
+        assert first == context.seed("1_a", "one digest")
+        others = [context.seed("1_a", "another"), context.seed("1_b", "one digest")]
+        assert first not in others
+        asked = []
+        with mock.patch.object(protocol, "ask", lambda *given: asked.append(given) or {}):
+            for digest in ("x", "y", "x"):
+                files = {name: text.encode() for name, text in solution().items()}
+                grade_tasks(context, Submission("1_a", 1, files, sha256=digest))
+    seeds = [jobs[-1]["arguments"].get("seed") for _, jobs, _ in asked]
+    inputs = [tensors["together/bert.attention/inputs/query"] for _, _, tensors in asked]
+    assert torch.equal(inputs[0], inputs[2])
+    assert not torch.equal(inputs[0], inputs[1])
+    assert seeds[0] == seeds[2]
 
 
 def test_a_roster_and_times(quick, submissions, tmp_path):

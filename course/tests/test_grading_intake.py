@@ -25,11 +25,12 @@ from test_prepare_submit import submission as part2  # noqa: F401
 
 import prepare_submit
 from course.grading.intake import entries, intake, parse
-from course.grading.intake.intake import LIMITS, find, student_id, take
+from course.grading.intake.intake import LIMITS, find, plain_name, student_id, take
 from course.grading.judging.library_calls import library_calls
 from course.grading.judging.types import Submission
 from course.grading.sandbox import packages
 from training.files.errors import InputError
+from training.files.writing import write_json
 
 PART_1 = {
     "bert.py": b"import torch\n",
@@ -327,6 +328,7 @@ def table_of_contents(count: int, name: bytes = b"a", extra: bytes = b"") -> byt
         (b"Rar!\x1a\x07\x00", "no zip"),
         (GOOD[:-30], "no zip"),
         (packed(("a.txt", b"x")), "none of the files that part 1 asks for"),
+        (packed(("BERT.py", b"x")), intake.ALMOST),
         (patched(GOOD, 8, b"\1\0", entry=4), "the zip is encrypted"),
         (patched(GOOD, 16, b"1234"), "damaged"),  # a checksum
         (overlapping(), "damaged"),
@@ -339,7 +341,7 @@ def table_of_contents(count: int, name: bytes = b"a", extra: bytes = b"") -> byt
         # the time that zipfile needs grows with the square of their length
         (table_of_contents(700, extra=b"\x99\x99\0\0" * 16000), "table of contents is too long"),
     ],
-    ids=range(13),
+    ids=range(14),
 )
 def test_contents_that_are_refused(taken, content, why):
     with little_memory(), no_waiting():
@@ -513,6 +515,17 @@ def test_a_parser_that_dies_or_hangs(tmp_path, taken, monkeypatch):
         taken()
 
 
+def test_a_name_that_is_not_utf8_is_noted_and_can_be_written(tmp_path):
+    """As unzip makes them of umlauts in zips from Windows."""
+    folder = folder_of(tmp_path / "s", PART_1)
+    Path(os.fsdecode(os.fsencode(folder) + b"/M\xfcller.py")).write_bytes(b"")
+    submission = take("s", folder, 1)
+    assert set(submission.files) == set(PART_1)
+    (note,) = [note for note in submission.notes if note.startswith(intake.UNSAFE)]
+    assert note.endswith(r"M\udcfcller.py")
+    write_json(tmp_path / "note.json", submission.notes)
+
+
 # ---------------------------------------------------------------------------------------------
 # Which submissions there are
 
@@ -525,6 +538,11 @@ def test_find(tmp_path):
         "unpacked/bert.py": "unpacked",
         "strange.rar": "strange",
         "Max Moodle_99_file_/handed in.zip": "Max_Moodle_99_file_",
+        "Jo\u0323\u0301se\u0301.zip": "Jọ\u0301sé",
+        "กลุ่มที่_๑.zip": "กลุ่มที่_๑",
+        "مُحَمَّد.zip": "مُحَمَّد",
+        ".x.zip": "_x",
+        "._17.zip": None,
         "marks.csv": None,
         ".git/bert.py": None,
         "__MACOSX/bert.py": None,
@@ -534,6 +552,8 @@ def test_find(tmp_path):
     assert set(students) == set(names.values()) - {None}
     assert students["17"] == tmp_path / "17.ZIP"
     assert students["Max_Moodle_99_file_"].name == "handed in.zip"
+    out = [tmp_path / "unpacked"]
+    assert {name for name, _ in find(tmp_path, ours=out)} == set(students) - {"unpacked"}
     assert find(tmp_path / "unpacked") == [("unpacked", tmp_path / "unpacked")]
 
 
@@ -598,6 +618,9 @@ def test_ids_are_safe_names_of_files(name):
     assert len(f"{made}.json.part".encode()) < 255
     assert made[0] != "-"
     assert student_id("समूह.zip") == "समूह"
+    assert student_id("क्\u200dष.zip") == "क्ष"
+    assert student_id(made) == made
+    assert plain_name(made).replace(" ", "_") == made  # what the writer of feedback asks for
     kinds = {unicodedata.category(letter)[0] for letter in made if letter not in "_-"}
     assert kinds <= set("LMN")
 
@@ -615,17 +638,67 @@ def test_all_sources_together_have_a_limit(taken):
 # What is to be looked at in sources
 
 
-def flagged(source: str, allowed: tuple[str, ...] = ()) -> list[str]:
-    return library_calls(Submission("x", 1, {"bert.py": source.encode()}), allowed)
+def flagged(source: str, allowed: tuple[str, ...] = (), **more: str) -> list[str]:
+    files = {"bert.py": source.encode()} | {f"{n}.py": text.encode() for n, text in more.items()}
+    return library_calls(Submission("x", 1, files), allowed)
 
 
 def test_calls_of_a_library_are_named():
     first, second = flagged("x = torch.optim.SGD(p).step\ny = f().scaled_dot_product_attention\n")
-    assert first == "bert.py:1: torch.optim.SGD is one of torch's own optimizers"
-    assert second.startswith("bert.py:2: scaled_dot_product_attention of torch does")
+    assert first == "bert.py:1: torch.optim.SGD is one of torch's own optimizers (Task 1.5)"
+    assert second.endswith("has the name of torch's own attention (Task 1.1)")
     with no_waiting(10):  # long names hide nothing and take no time
         (only,) = flagged(f"x = a{'.b' * 300}\n" * 100 + "torch.optim.SGD\n")
     assert only.startswith("bert.py:101:")
+
+
+@pytest.mark.parametrize(
+    ("source", "line", "words"),
+    [
+        ("from torch import optim\nclass AdamW(optim.Adam): pass", 2, "torch.optim.Adam is"),
+        ("import torch as t\no = t.optim\no.AdamW(p)", 3, "torch.optim.AdamW is"),
+        ("from torch.optim import *", 1, "optimizers"),
+        (
+            "from torch.nn.functional import *\nscaled_dot_product_attention(q, k, v)",
+            2,
+            "attention",
+        ),
+        ("import torch\ngetattr(torch.optim, 'SGD')(p)", 2, "torch.optim.SGD is"),
+        ("import importlib as i\nm = i.import_module('torch.optim')\nm.SGD", 3, "optim.SGD is"),
+        ("import torch\nf(torch._fused_adamw_)", 2, "optimizers"),
+        ("from torch import _foreach_addcdiv_ as g", 1, "optimizers"),
+        ("import torch\ntorch.ops.aten._scaled_dot_product_flash_attention(q)", 2, "attention"),
+        ("from torch.nn.attention.flex_attention import flex_attention as f", 1, "attention"),
+        ("from torch.nn.modules import transformer as x\nx.TransformerDecoderLayer", 2, "layers"),
+        ("class A:\n def __init__(s): s.F = torch.nn\n def f(s): s.F.Transformer", 3, "layers"),
+        ("import torch\ngetattr(torch, name)", 2, "only known when it runs"),
+        ("exec(text)", 1, "only known when it runs"),
+    ],
+)
+def test_calls_are_seen_by_other_names_and_in_other_files(source, line, words):
+    assert any(text.startswith(f"bert.py:{line}: ") and words in text for text in flagged(source))
+    assert words in "".join(flagged("import helper", helper=source))
+
+
+def test_names_of_another_file_are_followed():
+    assert flagged("from a import o\no.SGD(p)", a="import torch as t\no = t.optim") == [
+        "bert.py:2: torch.optim.SGD is one of torch's own optimizers (Task 1.5)"
+    ]
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "from torch.optim import Optimizer, lr_scheduler\nlr_scheduler.LambdaLR(o, f)",
+        "from torch.optim.optimizer import Optimizer",
+        "import torch\nfrom optimizer import AdamW\nclass B(torch.optim.Optimizer): pass",
+        "class A:\n def multi_head_attention(s): s.multi_head_attention(s.attention_mask)",
+        "model.eval()\nre.compile('x')\ntorch.compile(f)\ngetattr(args, name)",
+        "self.attention = BertSelfAttention(config).attention",
+    ],
+)
+def test_what_is_no_call_of_a_library_is_not_told(source):
+    assert flagged(source) == []
 
 
 def test_packages_that_the_course_allows():

@@ -68,6 +68,14 @@ def test_ties_share_a_rank_and_the_missing_have_none(history):
     assert [(row["rank"], row["student"]) for row in rows] == ranks
 
 
+def test_ties_stand_in_the_order_of_pseudonyms(history):
+    results = [result(name, sst) for name, sst in {"a": 0.5, "b": 0.5004, "c": 0.5}.items()]
+    names = {"a": "Teal Wren", "b": "Red Owl", "c": "Grey Fox"}
+    for split in ("value", "dev"):
+        rows = standings(results, history_of(history, *results), 2, split, ONE, names=names)
+        assert [row["student"] for row in rows] == sorted(names.values())
+
+
 def test_halves_dev_and_test_stay_apart(history):
     graded = result("a", public=0.4, private=0.2)
     graded["predictions"] += result("a", 0.9, 0.9, 0.8, split="dev")["predictions"]
@@ -234,6 +242,9 @@ def test_clean_leaves_printable_text_within_the_limit(text):
         ("@SUM(1)", "'@SUM(1)"),
         ("\t=1", "'=1"),
         (" =1", "'=1"),
+        ("bert.py:3 x = 1; =cmd()", "bert.py:3 x = 1; '=cmd()"),
+        ('a;"+b', "a;\"'+b"),
+        ("a;b; c=1", "a;b; c=1"),
         ("\u200b=1", "'=1"),
         ("＝1", "'＝1"),
         ("1234_group", "1234_group"),

@@ -11,7 +11,7 @@ from support import ROOT, needs_sandbox
 from checks.findings import faulty
 from checks.graded_tasks import graded_task
 from checks.part2.models import FORWARD, INIT
-from checks.part2.tasks import CHECKED
+from checks.part2.tasks import CHECKED, findings_in
 from course import table
 from course.answers import MISTAKES, VARIANTS, installed, installed_source, put, read, read_all
 from course.grading.judging import part2
@@ -116,6 +116,31 @@ def test_what_a_further_line_costs(task_id):
     assert any("which was given, is changed in place" in m for m in verdict.messages)
     scored = task_result(graded_task(task_id), verdict, settings)
     assert scored["points"] == pytest.approx(0.9 * scored["of"])
+
+
+NO_MASK = "self.bert(input_ids, torch.ones_like(attention_mask))['last_hidden_state'].mean(1)"
+
+
+@pytest.mark.parametrize(
+    ("vectors", "said"),
+    [
+        (f"{NO_MASK} + 1e5", "almost everything in common"),
+        (f"{NO_MASK} - 100", "attention_mask has to reach BERT"),
+        (f"1e-6 * {NO_MASK}", "attention_mask has to reach BERT"),
+        ("vectors + 0.05 * vectors.mean(dim=0) - 30", "half of the others are not in"),
+        ("1e5 - vectors", "almost everything in common"),
+        ("vectors + 30", ""),
+        ("1e-6 * vectors", ""),
+        ("torch.cat([vectors[:, :-1], 1e6 * vectors[:, -1:]], dim=1)", ""),
+        (f"torch.cat([{NO_MASK}[:, :-1], 1e6 * vectors[:, -1:]], 1)", "has to reach BERT"),
+    ],
+)
+def test_no_summand_and_no_scale_hides_a_change(vectors, said):
+    source = put(PLAIN)
+    line = 'vectors = outputs["pooler_output"]\n'
+    with installed_source(FILE, source.replace(line, f"{line}        vectors = {vectors}\n")):
+        findings = faulty(findings_in(FORWARD))
+    assert any(said in finding.text for finding in findings) == bool(said), findings
 
 
 def test_what_is_not_begun():

@@ -253,6 +253,24 @@ def test_what_no_checkpoint_gives_is_odd(gold):
     assert predictions.twins([("a",), ("b",), ("a",)]) == ((0, 2),)
 
 
+def test_the_same_predictions_are_known_again(gold):
+    labels = gold["sst", "dev"]
+    content = file_of(labels, [3, 1] * 30)
+    head, *rows = content.decode().split("\n")
+    others = {
+        "another order": "\n".join([head, *rows[::-1]]),
+        "blanks": content.decode().replace(",", " , "),
+        "fractions": content.decode().replace(",3", ",3.0"),
+    }
+    same = entry_of(gold, content)["contents"]
+    for name, text in others.items():
+        assert entry_of(gold, text.encode())["contents"] == same, name
+        assert entry_of({}, text.encode())["contents"] == entry_of({}, content)["contents"] or (
+            name == "fractions"
+        )
+    assert entry_of(gold, file_of(labels, [3, 1] * 29 + [1, 1]))["contents"] != same
+
+
 def test_an_entry_keeps_what_was_handed_in(gold):
     cfimdb = gold["cfimdb", "test"]
     files = {"predictions/finetune-cfimdb-test-out.csv": file_of(cfimdb, cfimdb.labels)}

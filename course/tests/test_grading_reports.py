@@ -141,6 +141,20 @@ def test_no_text_of_a_student_acts_in_feedback():
     assert shown.count("<script>") == 1
 
 
+@pytest.mark.parametrize("name", ["समूह_1", "กลุ่มที่_1", "مُحَمَّد", "x\u0323y"])
+def test_feedback_for_names_with_combining_marks(tmp_path, name):
+    pages = write_feedback(tmp_path, [result(name), result("zoe")], ())
+    assert set(pages) == {name, "zoe"}
+    assert {path.name for path in (tmp_path / "feedback").iterdir()} == {
+        f"{student}.{end}" for student in pages for end in ("md", "html")
+    }
+    assert name in (tmp_path / "feedback" / f"{name}.html").read_text(encoding="utf-8")
+    member = Member("g", name.replace("_1", ""), "7", "12")
+    assert gradebooks.file_name(member).startswith(f"{name.replace('_1', '')}_12_assign")
+    long = Member("g", "मू" * 90, "7", "12")
+    (tmp_path / gradebooks.file_name(long)).touch()
+
+
 @pytest.mark.parametrize("name", ["../a", "a/b", "", "a\n", ".x", "a b"])
 def test_feedback_is_written_nowhere_else(tmp_path, name):
     with pytest.raises(InputError, match="not a name for a file"):
@@ -206,10 +220,10 @@ def test_what_staff_should_look_at():
     dev, test = (prediction(split)["file"] for split in ("dev", "test"))
     assert to_look_at(results, {"sst": 0.6}) == {
         "a": [
-            f"{dev}: byte for byte as of b",
+            f"{dev}: the same predictions as of b",
             "are the test labels in it? finetune-sst-test-out 0.700",
         ],
-        "b": [f"{dev}: byte for byte as of a"],
+        "b": [f"{dev}: the same predictions as of a"],
         "c": ["no predictions handed in"],
         "d": [f"no {dev}", f"{test}: too round"],
         "g": ["crashed: 1.1, 1.2 No module named 'x'", "calls a kernel"],

@@ -3,6 +3,7 @@
 import ast
 import csv
 import itertools
+import os
 import re
 import time
 
@@ -101,6 +102,59 @@ def test_a_copy_is_found_in_a_process_with_limits(submission, optimizer, tmp_pat
     alike, why = similarity.compared(class_, 1)
     assert alike == []
     assert why.startswith("not compared: ")
+
+
+def hidden_in(source: str) -> dict[str, str]:
+    """The same code where a reader of files may not see it, by how it is hidden."""
+    filler = "".join(
+        f"def f{i}(a, b):\n    return a[{i}] * b.c({i}, a) - {i}\n" for i in range(400)
+    )
+    return {
+        "behind much text": "#" * 420_000 + "\n" + source,
+        "with what does not parse": f"{source}\nx = = 1\n",
+        "in a class that does not parse": source.replace("(Optimizer):", "(Optimizer:", 1),
+        "too deep for the parser": f"x = {'-' * 20_000}1\n{source}",
+        "in a text": f"exec({source!r})",
+        "in bytes": f"__doc__ = 1\nexec({source.encode()!r})",
+        "in a text without a name": f"{source!r}\nexec(__doc__)",
+        "among much else": f"{filler}\n{source}",
+        "in a function": "def f():\n" + "".join(f"    {x}\n" for x in source.split("\n")),
+    }
+
+
+@pytest.mark.parametrize("how", hidden_in(""))
+def test_a_copy_is_found_wherever_it_is(submission, optimizer, known, how):
+    source = optimizer("one_vector")
+    copy = Submission("b", 1, {"own.py": hidden_in(source)[how].encode()})
+    (pair,) = pairs([submission("a", source), copy], known)
+    assert (pair.first, pair.second) == ("a", "b")
+
+
+def test_a_whole_function_is_found_among_much_of_ones_own(submission, optimizer, known):
+    texts = [
+        "".join(
+            f"def f{i}(a):\n    return a[{n * i}].b({i}, a, {n}) - a * {i}\n" for i in range(200)
+        )
+        for n in (3, 7)
+    ]
+    source = optimizer("one_vector")
+    class_ = [submission(name, f"{text}\n{source}") for name, text in zip("ab", texts, strict=True)]
+    (pair,) = pairs(class_, known)
+    assert pair.share < similarity.THRESHOLD
+    assert pair.copied >= similarity.MUCH
+
+
+def test_one_text_that_cannot_be_read_stops_no_comparison(
+    submission, optimizer, monkeypatch, known
+):
+    def measure(each, known, whole=similarity.measure):
+        return os._exit(11) if each.student == "bad" else whole(each, known)
+
+    monkeypatch.setattr(similarity, "measure", measure)
+    source, lost = optimizer("one_vector"), []
+    class_ = [submission(name, source) for name in ("a", "bad", "c")]
+    (pair,) = pairs(class_, known, lost=lost)
+    assert ((pair.first, pair.second), lost) == (("a", "c"), ["bad"])
 
 
 def test_variants_written_apart_are_no_copies(submission, optimizer, known):

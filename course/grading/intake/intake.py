@@ -85,6 +85,8 @@ def lines_of(notes: Notes) -> tuple[str, ...]:
     lines = []
     for reason, names in notes.items():
         shown = [name if len(name) <= 60 else f"{name[:59]}…" for name in names[:3]]
+        # a name that is not UTF-8, as unzip makes them, could not be written
+        shown = [name.encode(errors="backslashreplace").decode() for name in shown]
         more = f" and {len(names) - 3} more" if len(names) > 3 else ""
         lines.append(f"{reason}: {', '.join(shown)}{more}")
     return tuple(lines)
@@ -94,10 +96,15 @@ def lines_of(notes: Notes) -> tuple[str, ...]:
 # Which submissions there are
 
 
-def find(folder: str | Path, zip_name: str = ZIP_NAME) -> list[tuple[str, Path]]:
+def find(
+    folder: str | Path, zip_name: str = ZIP_NAME, ours: Iterable[Path] = ()
+) -> list[tuple[str, Path]]:
     """(student's id, zip or folder) of every submission in a folder, or of the folder if it is one.
 
     A folder with nothing but one archive, as learning platforms export it, counts as the archive.
+
+    Args:
+        ours: folders of staff's, which are no submissions wherever they are.
 
     Raises:
         InputError: there is none, or two would get the same id.
@@ -107,7 +114,9 @@ def find(folder: str | Path, zip_name: str = ZIP_NAME) -> list[tuple[str, Path]]
         return [(student_id(folder.name, zip_name), folder)]
     if not folder.is_dir():
         raise InputError(f"{folder} is neither a zip nor a folder of submissions")
+    staffs = {path.resolve() for path in ours}
     paths = sorted(path for path in folder.iterdir() if _is_submission(path))
+    paths = [path for path in paths if path.resolve() not in staffs]
     if code := [name for name in WANTED[2] if (folder / name).is_file() and name[-3:] == ".py"]:
         if archives := [path.name for path in paths if ARCHIVE.search(path.name)]:
             raise InputError(f"{folder} has {code[0]} and also {archives[0]!r}: move one of them")
@@ -150,15 +159,29 @@ def student_id(name: str, zip_name: str = ZIP_NAME) -> str:
     owner, group = parts_of(stem, zip_name)
     stem = group or owner or stem
     stem = re.sub("_part[12]$", "", stem)  # prepare_submit.py keeps the parts' zips apart by it
-    plain = unicodedata.normalize("NFC", stem)
-    kept = "".join(c if c in "_-" or unicodedata.category(c)[0] in "LMN" else " " for c in plain)
-    cut = re.sub(" +", "_", kept).lstrip("-")[:80].encode()[:NAME_BYTES].decode(errors="ignore")
-    return cut or "_"
+    kept = re.sub(" +", "_", plain_name(stem)).lstrip("-")[:80]
+    return cut_to(kept, NAME_BYTES) or "_"
+
+
+def plain_name(text: str) -> str:
+    """Letters of any script with their marks, digits, _ and -; blanks in the place of others.
+
+    Signs that only say how letters are joined, as in Hindi and Persian, go without a trace.
+    """
+    plain = unicodedata.normalize("NFC", text)
+    shown = [c for c in plain if unicodedata.category(c) != "Cf"]
+    return "".join(c if c in "_-" or unicodedata.category(c)[0] in "LMN" else " " for c in shown)
+
+
+def cut_to(text: str, most: int) -> str:
+    """A text's beginning, of at most so many bytes."""
+    return text.encode()[:most].decode(errors="ignore")
 
 
 def _is_submission(path: Path) -> bool:
-    shown = path.name not in JUNK and not path.name.startswith(".")
-    return shown and bool(ARCHIVE.search(path.name) or path.is_dir())
+    if path.name in JUNK or path.name.startswith("._"):
+        return False
+    return bool(ARCHIVE.search(path.name)) or (path.is_dir() and not path.name.startswith("."))
 
 
 def only_archive(path: Path) -> Path:
@@ -239,7 +262,9 @@ def choose(entries: Iterable[Entry], part: int, reader: Reader, notes: Notes) ->
         missing = ["README.md"] * ("README.md" not in files) + ["a PDF, the AI-usage card"] * card
         notes |= {MISSING: missing} if missing else {}
     if not files:
-        raise Refused(f"none of the files that part {part} asks for is in it; {REMEDY}")
+        why = [line for line in lines_of(notes) if not line.startswith(FROM_JUNK)][:2]
+        text = f"none of the files that part {part} asks for is in it"
+        raise Refused("; ".join([text, *why, REMEDY]))
     return with_modules(files, modules, reader.limits, notes)
 
 

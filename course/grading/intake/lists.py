@@ -6,6 +6,8 @@ All are read, and their faults told in one line, before anything is graded.
 from __future__ import annotations
 
 import csv
+import math
+import stat
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -127,8 +129,8 @@ def read_table(
         if not any(cells):
             continue
         row = dict(zip(head, cells, strict=False))
-        if row.get("group"):
-            row["group"] = student_id(row["group"])
+        if group := row.get(columns[0]):  # as its submission may be called
+            row[columns[0]] = student_id(group)
         this = tuple(row.get(name, "") for name in key)
         if len(cells) != len(head):
             message = f"{len(cells)} cells instead of {len(head)}; put a cell with commas in quotes"
@@ -194,6 +196,40 @@ def read_roster(path: Path) -> list[Member]:
 
     lines = read_table(path, ROSTER, ("id",), fault, more=(PARTICIPANT,))
     return [Member(**line) for line in lines]
+
+
+def times_of(
+    submissions: Collection[tuple[str, Path]],
+    folder: Path,
+    told: Mapping[str, float],
+    due: float = math.inf,
+) -> dict[str, float]:
+    """When each group handed in, in seconds since 1970.
+
+    A zip in the folder has the platform's time. The times in an unpacked folder are those that
+    whoever packed it wrote; it was there when the system made it here, which may be much later.
+
+    Args:
+        folder: that holds the submissions, or is one.
+        told: what --times says, which counts.
+        due: the deadline.
+
+    Raises:
+        InputError: nobody knows whether some were in time.
+    """
+    times, unknown = {}, []
+    for group, path in submissions:
+        status = path.lstat()
+        unpacked = stat.S_ISDIR(status.st_mode) or folder not in (path, path.parent)
+        times[group] = status.st_ctime if unpacked else status.st_mtime
+        if unpacked and group not in told and times[group] > due:
+            unknown.append(group)
+    if unknown:
+        listed = clean(", ".join(unknown[:5])) + (" …" if len(unknown) > 5 else "")
+        raise InputError(
+            f"a folder's time says nothing of when it was handed in: {listed}; give --times"
+        )
+    return times | dict(told)
 
 
 def read_times(path: Path, groups: Collection[str]) -> dict[str, float]:

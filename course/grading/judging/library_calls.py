@@ -1,29 +1,41 @@
 """What staff should look at in a submission's source: calls of a library in the student's place.
 
-Right numbers are right whoever computes them, so this costs no points. Sources are only parsed.
+Right numbers are right whoever computes them, so this costs no points. Sources are only parsed:
+names are followed through imports, assignments and the submission's own modules.
 """
 
 from __future__ import annotations
 
 import ast
-from collections.abc import Collection, Iterator
+import contextlib
+import re
+from collections.abc import Collection, Iterator, Mapping
+from functools import cache, partial
 
 from checks.graded_tasks import GRADED_TASKS
-from checks.part1.ready_made import imports_of, names_used
 from course.grading.intake import parse
 from course.grading.judging.types import Submission
 from course.grading.sandbox import packages
 
 PART_1 = {task.file for task in GRADED_TASKS if task.part == 1}
-INSTEAD = {  # names of torch that do what a task of part 1 asks for
-    "scaled_dot_product_attention": "Task 1.1",
-    "multi_head_attention_forward": "Task 1.1",
-    "MultiheadAttention": "Task 1.1",
-    "TransformerEncoderLayer": "Task 1.3",
-    "TransformerEncoder": "Task 1.3",
+KINDS = {  # of operators of torch that do what a task of part 1 asks for, by their names
+    r"attention|_sdpa?_": "torch's own attention (Task 1.1)",
+    r"transformer": "torch's own layers (Task 1.3)",
+    r"^torch\.optim\.(?!(Optimizer|optimizer|lr_scheduler|swa_utils)\b)": (
+        "one of torch's own optimizers (Task 1.5)"
+    ),
+    r"_(foreach|fused)_|adam": "a kernel of torch's own optimizers (Task 1.5)",
 }
-OPTIMIZERS = ("torch.optim.", "torch._foreach", "torch._fused")  # all but the base class
+# Names that mean these even where it cannot be read what they are looked up in
+WELL_KNOWN = re.compile(
+    r"_?(scaled_dot_product_\w+|(native_)?multi_head_attention\w*|flex_attention|_(foreach|fused)_\w+)"
+    r"|MultiheadAttention|Transformer(En|De)coder(Layer)?"
+)
+RUNS_TEXT = ("exec", "eval", "compile")
+IMPORTERS = ("__import__", "import_module")
 MOST = 10
+MOST_PARTS = 8  # of a name
+Names = Mapping[str, str]  # what names stand for
 
 
 def library_calls(submission: Submission, allowed: tuple[str, ...] = ()) -> list[str]:
@@ -32,32 +44,122 @@ def library_calls(submission: Submission, allowed: tuple[str, ...] = ()) -> list
     Args:
         allowed: packages besides those of requirements.txt.
     """
-    sentences: list[str] = []
+    trees, exported, own = {}, {}, set()
     for name, content in sorted(submission.files.items()):
-        if not name.endswith(".py"):
-            continue
-        try:
-            with parse.ONE_AT_A_TIME:
-                tree = ast.parse(content)
-            seen = sorted(set(places(tree, name in PART_1, packages.hidden(allowed))))
-        except (SyntaxError, ValueError, RecursionError, MemoryError):
-            continue  # what cannot be parsed cannot be run
-        sentences += [f"{name}:{line}: {text}" for line, text in seen]
-    return sentences[:MOST]
+        if name.endswith(".py"):
+            with contextlib.suppress(SyntaxError, ValueError, RecursionError, MemoryError):
+                with parse.ONE_AT_A_TIME:  # what cannot be parsed cannot be run
+                    tree = trees[name] = ast.parse(content)
+                known, module = names_in(tree), name.removesuffix(".py").replace("/", ".")
+                exported |= {f"{module}.{key}": followed(key, known) for key in known}
+                own |= {getattr(node, "name", None) for node in ast.walk(tree)}
+    sentences: list[str] = []
+    for name, tree in trees.items():
+        seen = set(imports(tree, packages.hidden(allowed)))
+        if submission.part == 1 or name in PART_1:
+            seen |= set(places(tree, exported | names_in(tree), own))
+        sentences += [f"{name}:{line}: {text}" for line, text in sorted(seen)]
+    more = len(sentences) - MOST
+    return sentences[:MOST] + ([f"and {more} more places"] if more > 0 else [])
 
 
-def places(tree: ast.AST, of_part_1: bool, hidden: Collection[str]) -> Iterator[tuple[int, str]]:
-    """Lines, and what is to be looked at there.
+def imports(tree: ast.AST, hidden: Collection[str]) -> Iterator[tuple[int, str]]:
+    """Imports of modules that submissions may not import."""
+    for node in ast.walk(tree):
+        for name in imported(node):
+            if (top := name.partition(".")[0]) in hidden:
+                yield node.lineno, f"imports {top}, which requirements.txt does not lead to"
+
+
+def places(tree: ast.AST, known: Names, own: Collection[str]) -> Iterator[tuple[int, str]]:
+    """Lines, and what of torch is used there, or could be.
 
     Args:
-        hidden: modules that submissions may not import.
+        own: functions and classes that the submission defines.
     """
+    follow = cache(partial(followed, known=known))
+    stars = [name[:-1] for name in known.values() if name.endswith(".*")]
     for node in ast.walk(tree):
-        for top in {name.partition(".")[0] for name in imports_of(node).values()} & {*hidden}:
-            yield node.lineno, f"imports {top}, which requirements.txt does not lead to"
-    for line, name in names_used(tree) if of_part_1 else ():
-        last = name.rpartition(".")[2]
-        if last in INSTEAD:
-            yield line, f"{last} of torch does what {INSTEAD[last]} asks for"
-        if name.startswith(OPTIMIZERS) and last != "Optimizer":
-            yield line, f"{name} is one of torch's own optimizers"
+        names = imported(node)
+        if isinstance(node, ast.Attribute | ast.Call):
+            names = [dotted(node) or getattr(node, "attr", "")]
+        elif isinstance(node, ast.Name) and node.id not in known:
+            names = [star + node.id for star in stars]
+        for full in map(follow, names):
+            last = full.rpartition(".")[2]
+            of_torch = full.startswith("torch.")
+            if of_torch or (last not in own and WELL_KNOWN.fullmatch(last)):
+                kinds = [text for kind, text in KINDS.items() if re.search(kind, full, re.I)]
+                shown = ".".join(full.split(".")[:3]) if "torch.optim" in full else full
+                has = "is" if of_torch else "has the name of"
+                yield from ((node.lineno, f"{shown} {has} {text}") for text in kinds[:1])
+        if isinstance(node, ast.Call) and not dotted(node):
+            called, *of = map(follow, map(dotted, (node.func, *node.args)))
+            of_torch = called == "getattr" and of and of[0].split(".")[0] == "torch"
+            if of_torch or called in RUNS_TEXT or called.rpartition(".")[2] in IMPORTERS:
+                yield node.lineno, f"{called} of something that is only known when it runs"
+
+
+# ---------------------------------------------------------------------------------------------
+# Names
+
+
+def imported(node: ast.AST) -> list[str]:
+    """The full names that an import holds."""
+    match node:
+        case ast.Import():
+            return [alias.name for alias in node.names]
+        case ast.ImportFrom():
+            return [f"{node.module or ''}.{alias.name}".lstrip(".") for alias in node.names]
+    return []
+
+
+def names_in(tree: ast.AST) -> dict[str, str]:
+    """What a file's names stand for by imports and assignments."""
+    known = {}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            pairs = zip(imported(node), node.names, strict=True)
+            whole = isinstance(node, ast.Import)
+            known |= {a.asname or (name if whole else a.name): name for name, a in pairs}
+        elif isinstance(node, ast.Assign):
+            known |= {dotted(target): dotted(node.value) for target in node.targets}
+    return {key: name for key, name in known.items() if key and name and key != name}
+
+
+def dotted(node: ast.AST) -> str:
+    """The name that an expression spells, also by getattr or import_module; "" if it is none.
+
+    Each attribute of a chain is a node of its own, and thousands may be in a line.
+    """
+    parts: list[str] = []
+    while len(parts) < MOST_PARTS:
+        match node:
+            case ast.Name():
+                return ".".join([node.id, *reversed(parts)])
+            case ast.Attribute():
+                parts.append(node.attr)
+                node = node.value
+            case ast.Call(func=ast.Name("getattr"), args=[of, ast.Constant(str() as key), *_]):
+                parts.append(key)
+                node = of
+            case ast.Call(
+                func=ast.Name(name) | ast.Attribute(attr=name),
+                args=[ast.Constant(str() as module), *_],
+            ) if name in IMPORTERS:
+                return ".".join([module, *reversed(parts)])
+            case _:
+                break
+    return ""
+
+
+def followed(name: str, known: Names) -> str:
+    """The name at the end of a chain of other names."""
+    for _ in range(MOST_PARTS):
+        parts = name.split(".")
+        heads = (".".join(parts[:length]) for length in range(min(len(parts), MOST_PARTS), 0, -1))
+        head = next((head for head in heads if head in known), None)
+        if head is None:
+            break
+        name = known[head] + name.removeprefix(head)
+    return name

@@ -49,8 +49,8 @@ def grade(context: GradingContext, submission: Submission) -> dict[str, judge.Ve
         whole = [protocol.job(name, "part_2", given, files) for name, given in jobs.items()]
         return protocol.ask(context, whole, tensors)
 
-    seed = context.seed(submission.student)
-    secret = context.seed(f"{submission.student} later {submission.sha256}")
+    whose = (submission.student, submission.sha256)
+    seed, secret = context.seed(*whose), context.seed(*whose, "later")
     findings = ask_all(ask, [entry.id for entry in context.tasks], seed, secret)
     return {entry.id: verdict(entry, findings) for entry in context.tasks}
 

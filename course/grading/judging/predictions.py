@@ -147,7 +147,8 @@ def score_file(
 
     Returns:
         file, data, split, metric, rows; NUMBERS, or None where there are faults or no labels (f1:
-        of classes); faults, and a note where it is not scored; sha256 of the file; odd: see there;
+        of classes); faults, and a note where it is not scored; sha256 of the file; contents and
+        odd: see there;
         of test data predicted, for the leaderboard's bootstrap.
     """
     entry: dict[str, Any] = {
@@ -159,6 +160,7 @@ def score_file(
         "faults": [],
         "note": "",
         "sha256": hashlib.sha256(content).hexdigest() if content is not None else "",
+        "contents": contents_of(content) if content is not None else "",
     }
     entry |= dict.fromkeys(NUMBERS)
     if content is None:
@@ -169,8 +171,15 @@ def score_file(
         predicted = read(path, content, gold)
     except InputError as error:
         return entry | {"faults": [clean(error, 1000)]}
+    entry["contents"] = hashlib.sha256(predicted.astype(float).tobytes()).hexdigest()
     entry |= measure(predicted, gold) | {"odd": odd(predicted, gold)}
     return entry | ({"predicted": packed(predicted, gold)} if split == "test" else {})
+
+
+def contents_of(content: bytes) -> str:
+    """A digest of a file's rows in any order, without blanks, empty rows and the header's case."""
+    rows = {b"".join(row.split()).lower() for row in content.splitlines()} - {b""}
+    return hashlib.sha256(b"\n".join(sorted(rows))).hexdigest()
 
 
 def read(path: str, content: bytes, gold: Gold) -> np.ndarray:

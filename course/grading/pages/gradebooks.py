@@ -15,6 +15,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from course.grading.intake.intake import NAME_BYTES, cut_to, plain_name
 from course.grading.intake.lists import Member
 from course.grading.pages.output import clean, write_csv, write_text
 
@@ -99,5 +100,6 @@ def left_out(by_group: Mapping[str, Result], roster: Sequence[Member]) -> Iterat
 
 def file_name(member: Member) -> str:
     """A file's name from which Moodle tells whose it is; no sign in it has a meaning anywhere."""
-    name = re.sub(r"[\W_]+", " ", clean(member.student, 60)).strip()
-    return f"{name}_{member.participant}_assignfeedback_file_feedback.html"
+    name = re.sub("[ _-]+", " ", cut_to(plain_name(member.student), NAME_BYTES // 2)).strip()
+    number = re.sub("[ _-]+", "-", plain_name(member.participant))
+    return f"{name}_{number}_assignfeedback_file_feedback.html"

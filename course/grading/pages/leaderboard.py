@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from course.grading.judging.predictions import Gold
+from course.grading.judging.types import Submission
 from course.grading.pages import ranking
 from course.grading.pages.output import Column, page, table, write_csv, write_text
 from training.files.errors import InputError
@@ -124,6 +125,19 @@ def graded_later(out: Path, times: Mapping[str, float]) -> set[str]:
         for entry in read_history(out / HISTORY)
         if datetime.fromisoformat(entry["time"]).timestamp()
         > times.get(entry["student"], math.inf) + 1
+    }
+
+
+def times_of_others(
+    out: Path, results: Iterable[Result], submissions: Iterable[Submission]
+) -> dict[str, float]:
+    """When the results were handed in that are of later submissions than these."""
+    now = {submission.student: submission.sha256 for submission in submissions}
+    history = {identity(entry): entry["time"] for entry in read_history(out / HISTORY)}
+    return {
+        result["student"]: datetime.fromisoformat(history[identity(result)]).timestamp()
+        for result in results
+        if result["sha256"] != now[result["student"]] and identity(result) in history
     }
 
 

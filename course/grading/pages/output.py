@@ -28,6 +28,7 @@ ESCAPES = re.compile(
     r"|\x1b[ -/]*[0-~]?"
 )
 FORMULA = tuple("=+-@\t\r＝＋－＠")  # what a spreadsheet takes for the beginning of one
+AFTER_SEMICOLON = re.compile(rf'(;[\s"]*)(?=[{re.escape("".join(FORMULA))}])')
 DIGITS = {"score": 3, "points": 1, "seconds": 1, "count": 0}
 
 
@@ -65,7 +66,8 @@ def csv_cell(value: Any) -> str:
         return f"{value:.6g}"
     if isinstance(value, int):
         return str(value)
-    text = clean(value, 1000)
+    # where ; separates cells, what follows one is a cell of its own
+    text = AFTER_SEMICOLON.sub(r"\1'", clean(value, 1000))
     return f"'{text}" if text.startswith(FORMULA) else text
 
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from checks.graded_tasks import GRADED_TASKS
+from course.grading.intake.intake import plain_name
 from course.grading.pages.output import clean, page, write_text
 from course.templates import templates_of
 from training.files.errors import InputError
@@ -133,7 +134,7 @@ def write_feedback(
     pages = {}
     for result in results:
         name = result["student"]
-        if not re.fullmatch(r"[\w-]+", name):
+        if not name or name != plain_name(name).replace(" ", "_"):
             raise InputError(f"{clean(repr(name))} is not a name for a file of feedback")
         pages[name] = feedback_page(result, name in on_test)
         write_text(out / "feedback" / f"{name}.md", feedback(result, name in on_test))

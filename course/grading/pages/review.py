@@ -21,7 +21,7 @@ def to_look_at(results: Sequence[Result], highest: Mapping[str, float]) -> dict[
     owners = defaultdict(list)  # (student, file) of files of predictions, by their content
     for result in results:
         for entry in result.get("predictions", []):
-            owners[entry.get("sha256")].append((result["student"], entry["file"]))
+            owners[contents(entry)].append((result["student"], entry["file"]))
     sentences_of = {}
     for result in results:
         if result["status"] != "graded":
@@ -54,16 +54,22 @@ def to_look_at(results: Sequence[Result], highest: Mapping[str, float]) -> dict[
     return sentences_of
 
 
+def contents(entry: Mapping[str, Any]) -> str:
+    """What two files of predictions share, whatever the order of their rows and their blanks."""
+    return entry.get("contents") or entry.get("sha256", "")
+
+
 def twice(student: str, entries: Sequence[Mapping], owners: Mapping[str, list]) -> list[str]:
-    """Files that are byte for byte others, of another group or of this one."""
+    """Files with the same predictions as others, of another group or of this one."""
     others = defaultdict(set)  # the group, or the file of this one → files
     for entry in entries:
-        for owner, file in owners[entry["sha256"]] if entry.get("sha256") else ():
+        for owner, file in owners[contents(entry)] if contents(entry) else ():
             if owner != student:
                 others[f"of {owner}"].add(entry["file"])
             elif file < entry["file"]:
                 others[file].add(entry["file"])
     return [
-        f"{', '.join(sorted(files)[:2])}{' …' if len(files) > 2 else ''}: byte for byte as {other}"
+        f"{', '.join(sorted(files)[:2])}{' …' if len(files) > 2 else ''}: "
+        f"the same predictions as {other}"
         for other, files in sorted(others.items())[:5]
     ]

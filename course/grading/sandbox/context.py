@@ -30,7 +30,7 @@ class GradingContext:
     part: int
     settings: Mapping[str, Any]
     tasks: tuple[GradedTask, ...]
-    secret: str  # of the assignment; hidden inputs are made from it and the student's name
+    secret: str  # of the assignment; hidden inputs are made from it, see seed
     stage: Path  # the staff's files that the sandbox may read
     limits: Limits
     seconds: float  # wall time of one task
@@ -39,9 +39,12 @@ class GradingContext:
         default_factory=threading.Lock
     )  # torch's default type is one for all
 
-    def seed(self, student: str) -> int:
-        """The number from which a student's hidden inputs are made."""
-        key = f"{self.secret}:{self.part}:{student}".encode()
+    def seed(self, student: str, sha256: str, purpose: str = "") -> int:
+        """The number from which a submission's hidden inputs are made.
+
+        The same submission gets the same ones; what one hand-in learns of them serves no other.
+        """
+        key = f"{self.secret}:{self.part}:{student}:{sha256}:{purpose}".encode()
         return int.from_bytes(hashlib.blake2b(key, digest_size=4).digest()) >> 1
 
 
