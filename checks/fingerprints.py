@@ -121,7 +121,10 @@ class KnownMistakes:
     optional: str = ""  # the name of an output that an answer need not have
 
     def find(
-        self, outputs: Mapping[str, Any] | str, decisive: str = ""
+        self,
+        outputs: Mapping[str, Any] | str,
+        decisive: str = "",
+        right: Fingerprint | None = None,
     ) -> tuple[list[Mistake], list[str]]:
         """The mistakes of the answer that computes the same, and what they do not explain.
 
@@ -130,6 +133,8 @@ class KnownMistakes:
         Args:
             outputs: of a wrong function, by name; or its error's text.
             decisive: what the names of outputs begin with that are enough if not all agree.
+            right: of correct outputs. The answer has these or the function's: a mistake that would
+                show in one of them, and does not, is not made.
 
         Returns:
             No mistake if there is no such answer; and the names of those outputs that are others.
@@ -140,6 +145,7 @@ class KnownMistakes:
                 (mine.unlike(other), names)
                 for names, other in self.answers
                 if mine.matches(other, prefix, self.optional)
+                and (right is None or not {*mine.unlike(other)} & {*right.unlike(other)})
             ]
             if matches:
                 unexplained, names = min(matches, key=lambda match: len(match[0]))

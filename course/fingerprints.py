@@ -1,11 +1,11 @@
 """Run the mistakes of course/mistakes/ and store what they compute, so that checks can name them.
 
-    python course/fingerprints.py    a minute; again whenever a mistake is added
+    python course/fingerprints.py    minutes; again whenever a mistake is added
 
 Reads sanity_check.data and optimizer_test.npy, as tests/make_sanity_check.py and
 tests/make_optimizer_test.py write them, and adds the fingerprints (checks/fingerprints.py) of every
 mistake, of mistakes merged with another correct solution, and of two mistakes in one function whose
-lines can be merged and neither of which is named without. A file that has them already, up to
+lines can be merged and which are not both known without. A file that has them already, up to
 rounding, is left alone. It refuses a mistake that is none, and two that compute the same. Mistakes
 are changes to course/variants/<task>/plain.py: the solution in bert.py, optimizer.py and
 classifier.py has no part in them. Part 2 has no fingerprints: there, checks/part2/properties.py
@@ -113,7 +113,10 @@ def base_of(entry: GradedTask) -> Methods:
 
 
 def candidates(entry: GradedTask) -> Iterator[Candidate]:
-    """All incorrect solutions to run: mistakes, mistakes in other solutions, then two at once."""
+    """All incorrect solutions to run: mistakes, mistakes in other solutions, then two at once.
+
+    Rewrites of a mistake in AdamW may compute something else: they are run as mistakes are.
+    """
 
     def first(answer: Answer) -> Methods:
         return answer.versions[answer.first]
@@ -122,18 +125,24 @@ def candidates(entry: GradedTask) -> Iterator[Candidate]:
     others = [answer for answer in read_all(VARIANTS, entry.id) if answer.name != "plain"]
     for mistake in mistakes:
         yield Candidate((mistake.name,), first(mistake), mistake.imports, merged=False)
-    pairs = [*itertools.product(mistakes, others), *itertools.combinations(mistakes, 2)]
-    for mistake, other in pairs:
-        names = (mistake.name, other.name) if other in mistakes else (mistake.name,)
+    for mistake in mistakes:
+        versions = [*mistake.versions.values()] if entry.id == OPTIMIZER else [first(mistake)]
+        for methods in versions[1:]:
+            yield Candidate((mistake.name,), methods, mistake.imports)
+        for methods, other in itertools.product(versions, others):
+            if methods := merge(base, methods, first(other)):
+                yield Candidate((mistake.name,), methods, mistake.imports + other.imports)
+    for mistake, other in itertools.combinations(mistakes, 2):
         if methods := merge(base, first(mistake), first(other)):
-            yield Candidate(names, methods, mistake.imports + other.imports)
+            yield Candidate((mistake.name, other.name), methods, mistake.imports + other.imports)
 
 
 def known_of(entry: GradedTask) -> dict[str, KnownMistakes]:
     """The fingerprints of a task's mistakes, in each way of running its function.
 
     A merge that computes nothing new is left out, and so are two mistakes of which the check names
-    one without: who has put that right is told the other one.
+    one without: who has put that right is told the other one. Of AdamW's it has to name all that
+    it finds, with nothing left that it could call unexplained.
 
     Raises:
         InputError: a mistake computes what is correct, or the same as another one.
@@ -146,14 +155,14 @@ def known_of(entry: GradedTask) -> dict[str, KnownMistakes]:
         names, outputs = candidate.names, outputs_of(entry, candidate.methods, candidate.imports)
         if candidate.merged and len(names) == 1 and lacks_names(outputs):
             continue
-        if len(names) == 2 and names_in(entry, outputs, known) <= {*names}:
+        if len(names) == 2 and are_known(entry, names, outputs, known):
             named.append((names, outputs))
         elif not store(names, fingerprints_of(outputs), known, right) and not candidate.merged:
             same = names_in(entry, outputs, known) - {""}
             what = f"the same as {', '.join(same)}" if same else "what is correct"
             raise InputError(f"{entry.id}: the mistake {names[0]} computes {what}")
     # Two that are stored may be found where others were named before them.
-    while lost := [pair for pair in named if not names_in(entry, pair[1], known) <= {*pair[0]}]:
+    while lost := [pair for pair in named if not are_known(entry, *pair, known)]:
         for names, outputs in lost:
             store(names, fingerprints_of(outputs), known, right)
         gone = {names for names, _ in lost}
@@ -177,6 +186,18 @@ def store(
     for group in new[:1] if len(names) == 2 else new:  # the check stops at the first
         known[group].answers.append((names, prints[group]))
     return bool(new)
+
+
+def are_known(
+    entry: GradedTask,
+    names: tuple[str, ...],
+    outputs: Outputs,
+    known: Mapping[str, KnownMistakes],
+) -> bool:
+    """Whether the check names these mistakes, or one of them, and nothing else."""
+    if entry.id == OPTIMIZER and adamw_mistakes.mistakes_in(outputs[entry.id], known[entry.id])[1]:
+        return False
+    return names_in(entry, outputs, known) <= {*names}
 
 
 def names_in(entry: GradedTask, outputs: Outputs, known: Mapping[str, KnownMistakes]) -> set[str]:
@@ -234,7 +255,7 @@ def optimizer_reference(known: KnownMistakes) -> np.ndarray:
     tables = {name: table.numpy() for name, table in tables_of(known).items()}
     layout = [(name, before.dtype[name]) for name in kept]
     layout += [("mistakes", f"S{len(words)}")]
-    layout += [("fingerprints", [(name, "<f8", table.shape) for name, table in tables.items()])]
+    layout += [("fingerprints", [(name, "<f4", table.shape) for name, table in tables.items()])]
     array = np.zeros((), layout)
     for name in kept:
         array[name] = before[name]
