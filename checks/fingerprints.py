@@ -70,8 +70,10 @@ class Fingerprint:
     outputs: Mapping[str, Tensor]
     error: str = ""  # its digest
 
-    def matches(self, other: Fingerprint, prefix: str = "", optional: str = "") -> bool:
-        """Whether both compute the same, in the outputs whose names begin with ``prefix``.
+    def matches(
+        self, other: Fingerprint, prefix: str | tuple[str, ...] = "", optional: str = ""
+    ) -> bool:
+        """Whether both compute the same, in the outputs whose names begin with (a) ``prefix``.
 
         Errors are the same if they are of one type and say the same.
 
@@ -80,12 +82,15 @@ class Fingerprint:
         """
         if self.error or other.error:
             return self.error == other.error
-        mine, theirs = (
-            {name: row for name, row in fingerprint.outputs.items() if name.startswith(prefix)}
-            for fingerprint in (self, other)
+        names = {name for name in self.outputs if name.startswith(prefix)}
+        return (
+            bool(names)
+            and all(  # first, as most have another row at once
+                name in other.outputs and same_projections(self.outputs[name], other.outputs[name])
+                for name in names
+            )
+            and {name for name in other.outputs if name.startswith(prefix)} - {optional} <= names
         )
-        same_names = bool(mine) and theirs.keys() - {optional} <= mine.keys() <= theirs.keys()
-        return same_names and all(same_projections(row, theirs[name]) for name, row in mine.items())
 
     def unlike(self, other: Fingerprint) -> list[str]:
         """The names of the outputs that are not the same in both."""
@@ -123,7 +128,7 @@ class KnownMistakes:
     def find(
         self,
         outputs: Mapping[str, Any] | str,
-        decisive: str = "",
+        decisive: str | tuple[str, ...] = "",
         right: Fingerprint | None = None,
     ) -> tuple[list[Mistake], list[str]]:
         """The mistakes of the answer that computes the same, and what they do not explain.

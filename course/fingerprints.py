@@ -34,7 +34,7 @@ from tqdm import tqdm
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))  # Python puts the folder of the script there
 
-from checks.findings import Finding
+from checks.findings import Finding, Mistake
 from checks.fingerprints import (
     WIDTH,
     Fingerprint,
@@ -61,6 +61,7 @@ from training.files.errors import InputError
 from training.files.writing import atomic_write
 
 OPTIMIZER = "optimizer.step"
+ORDERS_OF_DECAY = ("decay_before", "decay_first")  # correct, and other trajectories than plain's
 LACKING = re.compile("NameError|UnboundLocalError")
 Outputs = Mapping[str, Any]  # way of running a function → its outputs, or its error's Finding
 
@@ -132,9 +133,13 @@ def candidates(entry: GradedTask) -> Iterator[Candidate]:
         for methods, other in itertools.product(versions, others):
             if methods := merge(base, methods, first(other)):
                 yield Candidate((mistake.name,), methods, mistake.imports + other.imports)
+    orders = [first(answer) for answer in others if answer.name in ORDERS_OF_DECAY]
     for mistake, other in itertools.combinations(mistakes, 2):
-        if methods := merge(base, first(mistake), first(other)):
-            yield Candidate((mistake.name, other.name), methods, mistake.imports + other.imports)
+        if both := merge(base, first(mistake), first(other)):
+            other_order = filter(None, (merge(base, both, order) for order in orders))
+            for methods in [both, *itertools.islice(other_order, 1)]:
+                names, imports = (mistake.name, other.name), mistake.imports + other.imports
+                yield Candidate(names, methods, imports)
 
 
 def known_of(entry: GradedTask) -> dict[str, KnownMistakes]:
@@ -195,18 +200,24 @@ def are_known(
     known: Mapping[str, KnownMistakes],
 ) -> bool:
     """Whether the check names these mistakes, or one of them, and nothing else."""
-    if entry.id == OPTIMIZER and adamw_mistakes.mistakes_in(outputs[entry.id], known[entry.id])[1]:
+    mistakes, unexplained = mistakes_of(entry, outputs, known)
+    if unexplained and entry.id == OPTIMIZER:
         return False
-    return names_in(entry, outputs, known) <= {*names}
+    return {mistake.name for mistake in mistakes} <= {*names} and bool(mistakes)
 
 
 def names_in(entry: GradedTask, outputs: Outputs, known: Mapping[str, KnownMistakes]) -> set[str]:
     """The names that the check has for what an answer computes; of none, an empty one."""
+    return {mistake.name for mistake in mistakes_of(entry, outputs, known)[0]} or {""}
+
+
+def mistakes_of(
+    entry: GradedTask, outputs: Outputs, known: Mapping[str, KnownMistakes]
+) -> tuple[list[Mistake], list[str]]:
+    """The mistakes that the check names for what an answer computes, and what they leave open."""
     if entry.id == OPTIMIZER:
-        mistakes, _ = adamw_mistakes.mistakes_in(outputs[entry.id], known[entry.id])
-    else:
-        mistakes, _, _ = explain.first_known(entry.id, outputs, known)
-    return {mistake.name for mistake in mistakes} or {""}
+        return adamw_mistakes.mistakes_in(outputs[entry.id], known[entry.id])
+    return explain.first_known(entry.id, outputs, known)[:2]
 
 
 # ---------------------------------------------------------------------------------------------

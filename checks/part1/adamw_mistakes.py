@@ -131,7 +131,9 @@ def mistakes_in(
         here = [outputs[name] for name in unexplained if name.startswith(part)]
         empty = any(output is NO_NUMBER for output in here)  # as of many mistakes
         if here and not (empty and "uncorrected" in wrong):
-            matches, others = known.find(outputs, part, correct_adam())
+            # without bias correction much is alike: it has to go with what is named already
+            prefix = (part, "adam/plain") if part == "uncorrected" and mistakes else part
+            matches, others = known.find(outputs, prefix, correct_adam())
             mistakes += [mistake for mistake in matches if mistake not in mistakes]
             if matches:
                 unexplained = [name for name in unexplained if name in others]
