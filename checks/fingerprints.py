@@ -138,19 +138,20 @@ class KnownMistakes:
         Args:
             outputs: of a wrong function, by name; or its error's text.
             decisive: what the names of outputs begin with that are enough if not all agree.
-            right: of correct outputs. The answer has these or the function's: a mistake that would
-                show in one of them, and does not, is not made.
+            right: of correct outputs. A mistake that would change one of them, which the function
+                has as it should be, is not made.
 
         Returns:
             No mistake if there is no such answer; and the names of those outputs that are others.
         """
         mine = fingerprint_of(outputs)
+        wrong = {*right.unlike(mine)} if right else set()
         for prefix in dict.fromkeys(("", decisive)):
             matches = [
                 (mine.unlike(other), names)
                 for names, other in self.answers
                 if mine.matches(other, prefix, self.optional)
-                and (right is None or not {*mine.unlike(other)} & {*right.unlike(other)})
+                and (right is None or {*right.unlike(other)} <= wrong)
             ]
             if matches:
                 unexplained, names = min(matches, key=lambda match: len(match[0]))

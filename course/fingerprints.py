@@ -62,6 +62,11 @@ from training.files.writing import atomic_write
 
 OPTIMIZER = "optimizer.step"
 ORDERS_OF_DECAY = ("decay_before", "decay_first")  # correct, and other trajectories than plain's
+# Two that can be merged, although what is said of one is false where the other one is made.
+CONTRADICTORY = (
+    {"corrected_twice", "no_bias_correction"},
+    {"corrected_twice", "correct_bias_inverted"},
+)
 LACKING = re.compile("NameError|UnboundLocalError")
 Outputs = Mapping[str, Any]  # way of running a function → its outputs, or its error's Finding
 
@@ -135,6 +140,8 @@ def candidates(entry: GradedTask) -> Iterator[Candidate]:
                 yield Candidate((mistake.name,), methods, mistake.imports + other.imports)
     orders = [first(answer) for answer in others if answer.name in ORDERS_OF_DECAY]
     for mistake, other in itertools.combinations(mistakes, 2):
+        if {mistake.name, other.name} in CONTRADICTORY:
+            continue
         if both := merge(base, first(mistake), first(other)):
             other_order = filter(None, (merge(base, both, order) for order in orders))
             for methods in [both, *itertools.islice(other_order, 1)]:

@@ -113,8 +113,7 @@ def mistakes_in(
 ) -> tuple[list[Mistake], list[str]]:
     """The known mistakes that a wrong optimizer's outputs show, and the outputs left unexplained.
 
-    Of two mistakes each may be the only one in a part of the outputs. What is named is one that
-    has the outputs without weight decay as they are, or would not change them.
+    Of two mistakes each may be the only one in a part of the outputs.
 
     Args:
         outputs: by name; they may be of any type.
