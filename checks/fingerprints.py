@@ -70,8 +70,10 @@ class Fingerprint:
     outputs: Mapping[str, Tensor]
     error: str = ""  # its digest
 
-    def matches(self, other: Fingerprint, prefix: str = "", optional: str = "") -> bool:
-        """Whether both compute the same, in the outputs whose names begin with ``prefix``.
+    def matches(
+        self, other: Fingerprint, prefix: str | tuple[str, ...] = "", optional: str = ""
+    ) -> bool:
+        """Whether both compute the same, in the outputs whose names begin with (a) ``prefix``.
 
         Errors are the same if they are of one type and say the same.
 
@@ -80,12 +82,15 @@ class Fingerprint:
         """
         if self.error or other.error:
             return self.error == other.error
-        mine, theirs = (
-            {name: row for name, row in fingerprint.outputs.items() if name.startswith(prefix)}
-            for fingerprint in (self, other)
+        names = {name for name in self.outputs if name.startswith(prefix)}
+        return (
+            bool(names)
+            and all(  # first, as most have another row at once
+                name in other.outputs and same_projections(self.outputs[name], other.outputs[name])
+                for name in names
+            )
+            and {name for name in other.outputs if name.startswith(prefix)} - {optional} <= names
         )
-        same_names = bool(mine) and theirs.keys() - {optional} <= mine.keys() <= theirs.keys()
-        return same_names and all(same_projections(row, theirs[name]) for name, row in mine.items())
 
     def unlike(self, other: Fingerprint) -> list[str]:
         """The names of the outputs that are not the same in both."""
@@ -121,7 +126,10 @@ class KnownMistakes:
     optional: str = ""  # the name of an output that an answer need not have
 
     def find(
-        self, outputs: Mapping[str, Any] | str, decisive: str = ""
+        self,
+        outputs: Mapping[str, Any] | str,
+        decisive: str | tuple[str, ...] = "",
+        right: Fingerprint | None = None,
     ) -> tuple[list[Mistake], list[str]]:
         """The mistakes of the answer that computes the same, and what they do not explain.
 
@@ -130,16 +138,20 @@ class KnownMistakes:
         Args:
             outputs: of a wrong function, by name; or its error's text.
             decisive: what the names of outputs begin with that are enough if not all agree.
+            right: of correct outputs. A mistake that would change one of them, which the function
+                has as it should be, is not made.
 
         Returns:
             No mistake if there is no such answer; and the names of those outputs that are others.
         """
         mine = fingerprint_of(outputs)
+        wrong = {*right.unlike(mine)} if right else set()
         for prefix in dict.fromkeys(("", decisive)):
             matches = [
                 (mine.unlike(other), names)
                 for names, other in self.answers
                 if mine.matches(other, prefix, self.optional)
+                and (right is None or {*right.unlike(other)} <= wrong)
             ]
             if matches:
                 unexplained, names = min(matches, key=lambda match: len(match[0]))

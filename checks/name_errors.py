@@ -139,8 +139,12 @@ def unknown_name(place: Place, match: re.Match) -> str:
         return "it is math.sqrt of a number, torch.sqrt of a tensor"
     if name in IMPORTS:
         return f"at the top of the file is missing: {IMPORTS[name]}"
+    for holder, value in place.names.items():
+        if isinstance(value, dict) and name in value:
+            return f"{name} has no value; {holder}['{name}'] has one"
     for owner in ("self", "config"):
-        if path_in(place.names.get(owner), name) is not None:
+        known = path_in(place.names.get(owner), name)
+        if known is not None and path_in(known, "__code__") is not place.frame.f_code:
             return f"do you mean {owner}.{name}?"
     if name in ("self", "config"):
         return f"{name} is not an argument of this function" + (

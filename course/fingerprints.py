@@ -1,11 +1,11 @@
 """Run the mistakes of course/mistakes/ and store what they compute, so that checks can name them.
 
-    python course/fingerprints.py    a minute; again whenever a mistake is added
+    python course/fingerprints.py    minutes; again whenever a mistake is added
 
 Reads sanity_check.data and optimizer_test.npy, as tests/make_sanity_check.py and
 tests/make_optimizer_test.py write them, and adds the fingerprints (checks/fingerprints.py) of every
 mistake, of mistakes merged with another correct solution, and of two mistakes in one function whose
-lines can be merged and neither of which is named without. A file that has them already, up to
+lines can be merged and which are not both known without. A file that has them already, up to
 rounding, is left alone. It refuses a mistake that is none, and two that compute the same. Mistakes
 are changes to course/variants/<task>/plain.py: the solution in bert.py, optimizer.py and
 classifier.py has no part in them. Part 2 has no fingerprints: there, checks/part2/properties.py
@@ -34,7 +34,7 @@ from tqdm import tqdm
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))  # Python puts the folder of the script there
 
-from checks.findings import Finding
+from checks.findings import Finding, Mistake
 from checks.fingerprints import (
     WIDTH,
     Fingerprint,
@@ -61,6 +61,12 @@ from training.files.errors import InputError
 from training.files.writing import atomic_write
 
 OPTIMIZER = "optimizer.step"
+ORDERS_OF_DECAY = ("decay_before", "decay_first")  # correct, and other trajectories than plain's
+# Two that can be merged, although what is said of one is false where the other one is made.
+CONTRADICTORY = (
+    {"corrected_twice", "no_bias_correction"},
+    {"corrected_twice", "correct_bias_inverted"},
+)
 LACKING = re.compile("NameError|UnboundLocalError")
 Outputs = Mapping[str, Any]  # way of running a function → its outputs, or its error's Finding
 
@@ -113,7 +119,10 @@ def base_of(entry: GradedTask) -> Methods:
 
 
 def candidates(entry: GradedTask) -> Iterator[Candidate]:
-    """All incorrect solutions to run: mistakes, mistakes in other solutions, then two at once."""
+    """All incorrect solutions to run: mistakes, mistakes in other solutions, then two at once.
+
+    Rewrites of a mistake in AdamW may compute something else: they are run as mistakes are.
+    """
 
     def first(answer: Answer) -> Methods:
         return answer.versions[answer.first]
@@ -122,18 +131,30 @@ def candidates(entry: GradedTask) -> Iterator[Candidate]:
     others = [answer for answer in read_all(VARIANTS, entry.id) if answer.name != "plain"]
     for mistake in mistakes:
         yield Candidate((mistake.name,), first(mistake), mistake.imports, merged=False)
-    pairs = [*itertools.product(mistakes, others), *itertools.combinations(mistakes, 2)]
-    for mistake, other in pairs:
-        names = (mistake.name, other.name) if other in mistakes else (mistake.name,)
-        if methods := merge(base, first(mistake), first(other)):
-            yield Candidate(names, methods, mistake.imports + other.imports)
+    for mistake in mistakes:
+        versions = [*mistake.versions.values()] if entry.id == OPTIMIZER else [first(mistake)]
+        for methods in versions[1:]:
+            yield Candidate((mistake.name,), methods, mistake.imports)
+        for methods, other in itertools.product(versions, others):
+            if methods := merge(base, methods, first(other)):
+                yield Candidate((mistake.name,), methods, mistake.imports + other.imports)
+    orders = [first(answer) for answer in others if answer.name in ORDERS_OF_DECAY]
+    for mistake, other in itertools.combinations(mistakes, 2):
+        if {mistake.name, other.name} in CONTRADICTORY:
+            continue
+        if both := merge(base, first(mistake), first(other)):
+            other_order = filter(None, (merge(base, both, order) for order in orders))
+            for methods in [both, *itertools.islice(other_order, 1)]:
+                names, imports = (mistake.name, other.name), mistake.imports + other.imports
+                yield Candidate(names, methods, imports)
 
 
 def known_of(entry: GradedTask) -> dict[str, KnownMistakes]:
     """The fingerprints of a task's mistakes, in each way of running its function.
 
     A merge that computes nothing new is left out, and so are two mistakes of which the check names
-    one without: who has put that right is told the other one.
+    one without: who has put that right is told the other one. Of AdamW's it has to name all that
+    it finds, with nothing left that it could call unexplained.
 
     Raises:
         InputError: a mistake computes what is correct, or the same as another one.
@@ -146,14 +167,14 @@ def known_of(entry: GradedTask) -> dict[str, KnownMistakes]:
         names, outputs = candidate.names, outputs_of(entry, candidate.methods, candidate.imports)
         if candidate.merged and len(names) == 1 and lacks_names(outputs):
             continue
-        if len(names) == 2 and names_in(entry, outputs, known) <= {*names}:
+        if len(names) == 2 and are_known(entry, names, outputs, known):
             named.append((names, outputs))
         elif not store(names, fingerprints_of(outputs), known, right) and not candidate.merged:
             same = names_in(entry, outputs, known) - {""}
             what = f"the same as {', '.join(same)}" if same else "what is correct"
             raise InputError(f"{entry.id}: the mistake {names[0]} computes {what}")
     # Two that are stored may be found where others were named before them.
-    while lost := [pair for pair in named if not names_in(entry, pair[1], known) <= {*pair[0]}]:
+    while lost := [pair for pair in named if not are_known(entry, *pair, known)]:
         for names, outputs in lost:
             store(names, fingerprints_of(outputs), known, right)
         gone = {names for names, _ in lost}
@@ -179,13 +200,31 @@ def store(
     return bool(new)
 
 
+def are_known(
+    entry: GradedTask,
+    names: tuple[str, ...],
+    outputs: Outputs,
+    known: Mapping[str, KnownMistakes],
+) -> bool:
+    """Whether the check names these mistakes, or one of them, and nothing else."""
+    mistakes, unexplained = mistakes_of(entry, outputs, known)
+    if unexplained and entry.id == OPTIMIZER:
+        return False
+    return {mistake.name for mistake in mistakes} <= {*names} and bool(mistakes)
+
+
 def names_in(entry: GradedTask, outputs: Outputs, known: Mapping[str, KnownMistakes]) -> set[str]:
     """The names that the check has for what an answer computes; of none, an empty one."""
+    return {mistake.name for mistake in mistakes_of(entry, outputs, known)[0]} or {""}
+
+
+def mistakes_of(
+    entry: GradedTask, outputs: Outputs, known: Mapping[str, KnownMistakes]
+) -> tuple[list[Mistake], list[str]]:
+    """The mistakes that the check names for what an answer computes, and what they leave open."""
     if entry.id == OPTIMIZER:
-        mistakes, _ = adamw_mistakes.mistakes_in(outputs[entry.id], known[entry.id])
-    else:
-        mistakes, _, _ = explain.first_known(entry.id, outputs, known)
-    return {mistake.name for mistake in mistakes} or {""}
+        return adamw_mistakes.mistakes_in(outputs[entry.id], known[entry.id])
+    return explain.first_known(entry.id, outputs, known)[:2]
 
 
 # ---------------------------------------------------------------------------------------------
@@ -234,7 +273,7 @@ def optimizer_reference(known: KnownMistakes) -> np.ndarray:
     tables = {name: table.numpy() for name, table in tables_of(known).items()}
     layout = [(name, before.dtype[name]) for name in kept]
     layout += [("mistakes", f"S{len(words)}")]
-    layout += [("fingerprints", [(name, "<f8", table.shape) for name, table in tables.items()])]
+    layout += [("fingerprints", [(name, "<f4", table.shape) for name, table in tables.items()])]
     array = np.zeros((), layout)
     for name in kept:
         array[name] = before[name]

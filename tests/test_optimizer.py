@@ -118,6 +118,21 @@ class TorchRefusesSparse(Pieces):
         return super().step(closure)
 
 
+class CountWithAnAxis(Pieces):
+    """Its step size has an axis, so what it computes of a number has one, too."""
+
+    def rate(self, t, group):
+        return torch.ones(1, dtype=torch.float64) * super().rate(t, group)
+
+
+class NumbersLeftOut(Pieces):
+    """Only vectors and larger tensors move."""
+
+    def update(self, p, group):
+        if p.dim():
+            super().update(p, group)
+
+
 class Noisy(Pieces):
     def gradient(self, p, group):
         return p.grad * (1 + 1e-9 * torch.rand((), dtype=torch.float64))
@@ -140,6 +155,8 @@ class MixedOrders(Before):
         (NoReturn, {"closure"}),
         (AcceptsAnything, {"arguments"}),
         (TorchRefusesSparse, {"sparse gradients"}),
+        (CountWithAnAxis, {"parameter without axes"}),
+        (NumbersLeftOut, {"parameter without axes"}),
         (Noisy, {"determinism"}),
         (MixedOrders, {"order of decay"}),
     ],

@@ -17,6 +17,7 @@ from checks.part1.adamw_cases import (
     ORDERS,
     Case,
     CheckFailed,
+    Group,
     first_difference,
     gradient,
     reference,
@@ -150,6 +151,19 @@ def check_arguments(opt_class: type) -> None:
         raise CheckFailed(f"{opt_class.__name__}(…, {text}) was accepted, wanted a ValueError")
 
 
+def check_scalar(opt_class: type) -> None:
+    """A parameter without axes, such as a temperature, moves as a vector of one number does."""
+    scalar, vector = (
+        Case("", "", (Group((shape,), {"lr": 0.05, "weight_decay": 0.5}),)) for shape in ((), (1,))
+    )
+    expected, got = run_case(opt_class, vector), run_case(opt_class, scalar)
+    if (place := first_difference(got, expected)) is not None:
+        raise CheckFailed(
+            f"a parameter without axes is {got[place]:.9g} after step {place[0] + 1}, one of shape "
+            f"(1,) {expected[place]:.9g}"
+        )
+
+
 def check_sparse(opt_class: type) -> None:
     """A sparse gradient is refused, by a RuntimeError of the optimizer's own."""
     parameter = torch.nn.Parameter(torch.zeros(3))
@@ -172,6 +186,7 @@ CHECKS: dict[str, Callable[[type], str | None]] = {
     "gradient kept": check_gradient_kept,
     "arguments": check_arguments,
     "sparse gradients": check_sparse,
+    "parameter without axes": check_scalar,
 }
 
 

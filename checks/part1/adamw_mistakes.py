@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -13,7 +13,7 @@ import torch
 
 from checks.errors import attempt, describe
 from checks.findings import Finding, Mistake, named
-from checks.fingerprints import KnownMistakes, load_known
+from checks.fingerprints import Fingerprint, KnownMistakes, fingerprint_of, load_known
 from checks.first_nan import FirstNaN
 from checks.part1.adamw_cases import (
     CASES,
@@ -25,13 +25,26 @@ from checks.part1.adamw_cases import (
     run_case,
     start_value,
 )
-from checks.part1.adamw_probes import facts, ignores_correct_bias
+from checks.part1.adamw_probes import (
+    changes_lr,
+    decays_in_the_gradient,
+    facts,
+    ignores_correct_bias,
+)
 
 # A case's fingerprint is filed under the part of AdamW that it shows.
 PARTS = {"adam": ("plain", "large_eps", "tiny_gradients"), "decay": ("decay", "long")}
 # Names of fingerprints begin with these. Two mistakes at once may be of different parts: where all
 # of a part is as one of them makes it, that one is named.
 DECISIVE = ("adam/", "decay/", "uncorrected", "missing_gradients")
+# Mistakes that are measured where their fingerprints do not tell: name, an output that has to be
+# unexplained, the probe.
+MEASURED: tuple[tuple[str, str, Callable[[type], bool]], ...] = (
+    ("correct_bias_ignored", "uncorrected", ignores_correct_bias),
+    ("lr_changed_in_place", "adam/plain", changes_lr),
+    ("coupled_decay", "decay/decay", functools.partial(decays_in_the_gradient, beside=0)),
+    ("coupled_and_decoupled", "decay/decay", functools.partial(decays_in_the_gradient, beside=1)),
+)
 NO_NUMBER = torch.full((1,), 9.0)  # in place of a trajectory without a finite number
 
 
@@ -79,14 +92,15 @@ def explain(opt_class: type) -> list[Finding]:
     """The known mistakes that a wrong optimizer makes; if it makes none of them, what it does."""
     with FirstNaN() as nan:
         mistakes, unexplained = mistakes_in(outputs_of(opt_class), known_mistakes())
-    ignored = known_mistakes().mistakes.get("correct_bias_ignored")
-    if "uncorrected" in unexplained and ignored and ignores_correct_bias(opt_class):
-        mistakes = [*mistakes, ignored]
-        unexplained = [name for name in unexplained if name != "uncorrected"]
+    computed_alone = len(mistakes) == 1  # of several named part by part nobody knows what they give
+    for name, output, shows in MEASURED:
+        mistake = known_mistakes().mistakes.get(name)
+        if output in unexplained and mistake not in (None, *mistakes) and shows(opt_class):
+            mistakes, computed_alone = [*mistakes, mistake], False
     if nan.text and not mistakes:
         return [Finding("fact", nan.text)]
     findings = named(mistakes)
-    if mistakes and unexplained:
+    if computed_alone and unexplained:
         cases = ", ".join(name.rpartition("/")[2] for name in unexplained)
         findings.append(Finding("fact", f"that is not all: it does not explain {cases}"))
     if unexplained or not mistakes:
@@ -116,11 +130,20 @@ def mistakes_in(
         here = [outputs[name] for name in unexplained if name.startswith(part)]
         empty = any(output is NO_NUMBER for output in here)  # as of many mistakes
         if here and not (empty and "uncorrected" in wrong):
-            matches, others = known.find(outputs, decisive=part)
+            # without bias correction much is alike: it has to go with what is named already
+            prefix = (part, "adam/plain") if part == "uncorrected" and mistakes else part
+            matches, others = known.find(outputs, prefix, correct_adam())
             mistakes += [mistake for mistake in matches if mistake not in mistakes]
             if matches:
                 unexplained = [name for name in unexplained if name in others]
     return mistakes, unexplained
+
+
+@functools.cache
+def correct_adam() -> Fingerprint:
+    """The correct outputs without weight decay, which are the same for both orders of decay."""
+    paths = {f"adam/{name}": reference()[name]["after"] for name in PARTS["adam"]}
+    return fingerprint_of({name: torch.from_numpy(path.copy()) for name, path in paths.items()})
 
 
 def is_correct(case: Case, output: Any) -> bool:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import math
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -65,6 +66,35 @@ def ignores_correct_bias(opt_class: type) -> bool:
         return False
     corrected = 0.1 < abs(with_it) < 3  # not 0, nor the 3.162 of moments that are not corrected
     return corrected and same(with_it, without)
+
+
+def changes_lr(opt_class: type) -> bool:
+    """Whether steps leave another learning rate in the group than was there."""
+    parameter, optimizer = make(opt_class)
+    with contextlib.suppress(Exception, SystemExit):
+        walk(parameter, optimizer)
+    return not same(optimizer.param_groups[0]["lr"], LR)
+
+
+def decays_in_the_gradient(opt_class: type, beside: float) -> bool:
+    """Whether the moments average the weight decay, by whatever factor it is multiplied.
+
+    Then a first step on a gradient of 0 is as long as one on a gradient of 1, towards 0.
+
+    Args:
+        beside: how much of the decoupled decay, before the update or after it, comes to that.
+    """
+    with contextlib.suppress(Exception, SystemExit):
+        length = last_step(opt_class, [1.0])
+        for start in (START, START / 2, -START):
+            step, decay = math.copysign(1.0, start) * length, beside * 0.5
+            (idle,) = walk(*make(opt_class, start), [0.0])
+            (end,) = walk(*make(opt_class, start, weight_decay=0.5, eps=1e-9), [0.0])
+            ends = (start - LR * (step + decay * start), (start - LR * step) * (1 - LR * decay))
+            if not same(idle, start) or not any(same(end, wanted) for wanted in ends):
+                return False
+        return abs(length) > 0.1
+    return False
 
 
 # ---------------------------------------------------------------------------------------------
@@ -130,16 +160,37 @@ def walk_over_a_save(opt_class: type) -> list[float]:
     return walk(parameter, optimizer, GRADIENTS[2:])
 
 
-def decay_of(opt_class: type, gradient: float) -> float:
-    """What weight decay takes off in a first step."""
-    with_decay = last_step(opt_class, [gradient], weight_decay=0.5)
-    return (with_decay - last_step(opt_class, [gradient])) * LR
+def shares_of_decay(opt_class: type) -> tuple[list[float], list[float]]:
+    """Which share weight decay takes off in a first step on a small and on a large gradient.
+
+    Of the value before the update or after it, whichever it is a share of.
+    """
+    pairs = []
+    for gradient in (1.0, 100.0):
+        with_decay, step = (
+            last_step(opt_class, [gradient], weight_decay=decay) for decay in (0.5, 0.0)
+        )
+        pairs.append([(with_decay - step) * LR / value for value in (START, START - step * LR)])
+    before, after = ([first, second] for first, second in zip(*pairs, strict=True))
+    small, large = before if same(*before) else after
+    return [small], [large]
+
+
+def bounds_steps(opt_class: type) -> bool:
+    """Whether large gradients make other steps than small ones in the same ratio."""
+    walks = [
+        walk(*make(opt_class, eps=1e-12), [scale * gradient for gradient in GRADIENTS])
+        for scale in (0.01, 0.1, 1000.0)
+    ]
+    return same(walks[0], walks[1]) and not same(walks[1], walks[2])
 
 
 ALIKE: dict[str, Callable[[type], tuple[Any, Any]]] = {  # what is said if the two are not the same
-    "how much weight decay takes off depends on the gradient": lambda opt_class: (
-        decay_of(opt_class, 1.0),
-        decay_of(opt_class, 100.0),
+    "how much weight decay takes off depends on the gradient": shares_of_decay,
+    "large gradients make other steps than small ones: does something bound them, a clamp or "
+    "clipping? AdamW has none; gradients are clipped in the training loop": lambda opt_class: (
+        float(bounds_steps(opt_class)),
+        0.0,
     ),
     "a parameter moves otherwise when there is another one: something is shared": (
         lambda opt_class: (walk_of_two(opt_class, 0, -3.0), walk(*make(opt_class)))

@@ -8,7 +8,7 @@ import sys
 import pytest
 import torch
 from support import versions
-from test_optimizer import MomentsForgotten, Pieces
+from test_optimizer import Before, MomentsForgotten, Pieces
 
 from checks import jobs
 from checks.graded_tasks import graded_task
@@ -134,7 +134,131 @@ def rate(change):
     "opt_class", [rate(lambda _, group: 0.0), rate(lambda _, group: 2 * group["lr"])]
 )
 def test_a_step_that_is_never_corrected_does_not_ignore_correct_bias(opt_class):
-    assert names(adamw_mistakes.explain(opt_class)) == {""}
+    assert "correct_bias_ignored" not in names(adamw_mistakes.explain(opt_class))
+
+
+def explained(opt_class):
+    """The names that an optimizer gets, and whether it is said that they are not all."""
+    findings = adamw_mistakes.explain(opt_class)
+    said = any(finding.text.startswith("that is not all") for finding in findings)
+    return {finding.name for finding in findings} - {""}, said
+
+
+def of_terms(decay=0.0, decoupled=1.0, correct=lambda t, group: (1.0, 1.0), base=Pieces):
+    """AdamW with a factor for the decay in the gradient, for that beside it, and two corrections.
+
+    The corrections are those of m and of v as a student may make them, with ε beside the root.
+    """
+
+    def rate(self, t, group):
+        self.corrections = correct(t, group)
+        return group["lr"] / self.corrections[0]
+
+    return type(
+        "OfTerms",
+        (base,),
+        {
+            "gradient": lambda self, p, group: p.grad + decay * group["weight_decay"] * p,
+            "rate": rate,
+            "root": lambda self, v, eps: (v / self.corrections[1]).sqrt() + eps,
+            "decay": lambda self, rate, group: decoupled * base.decay(self, rate, group),
+        },
+    )
+
+
+def both(t, group, first=False, second=False):
+    """Corrections of both moments, each perhaps also where correct_bias is False."""
+    beta1, beta2 = group["betas"]
+    corrects = group["correct_bias"]
+    return (
+        1 - beta1**t if corrects or first else 1.0,
+        1 - beta2**t if corrects or second else 1.0,
+    )
+
+
+BESIDE = "eps_beside_corrected_root"
+
+
+@pytest.mark.parametrize(
+    ("opt_class", "wanted"),
+    [
+        (of_terms(correct=both), {BESIDE}),
+        (of_terms(correct=both, base=Before), {BESIDE}),
+        (of_terms(1.0, 0.0, both), {BESIDE, "coupled_decay"}),
+        (of_terms(0.0, 0.0, both), {BESIDE, "no_decay"}),
+        (of_terms(0.0, -1.0, both), {BESIDE, "decay_grows"}),
+        (of_terms(0.0, -1.0, both, Before), {BESIDE, "decay_grows"}),
+        (
+            of_terms(correct=lambda t, group: both(t, group, second=True)),
+            {BESIDE, "correct_bias_half_ignored"},
+        ),
+        (
+            of_terms(correct=lambda t, group: both(t, group, first=True)),
+            {BESIDE, "correct_bias_half_ignored"},
+        ),
+    ],
+)
+def test_two_mistakes_leave_nothing_that_only_both_explain(opt_class, wanted):
+    assert explained(opt_class) == (wanted, False)
+
+
+def test_what_one_mistake_does_not_explain_is_said():
+    assert explained(NoCorrectionOddDecay) == ({"no_bias_correction"}, True)
+
+
+class CorrectedAgain(Pieces):
+    """Corrected moments are kept; the step size is corrected always, and so is the decay."""
+
+    def update(self, p, group):
+        super().update(p, group)
+        state, corrections = self.state[p], both(self.state[p]["t"], group)
+        for name, correction in zip("mv", corrections, strict=True):
+            state[name] = state[name] / correction
+
+    def rate(self, t, group):
+        return super().rate(t, group | {"correct_bias": True})
+
+    def decay(self, rate, group):
+        return rate * group["weight_decay"]
+
+
+class RateOfTheGroup(Pieces):
+    """The group's learning rate is corrected once a step, before its parameters are updated."""
+
+    def step(self, closure=None):
+        for group in self.param_groups:
+            self.calls = getattr(self, "calls", 0) + 1
+            group["lr"] *= 1 - 0.5**self.calls
+        return super().step(closure)
+
+
+@pytest.mark.parametrize(
+    ("opt_class", "wanted", "never"),
+    [
+        (CorrectedAgain, "decay_with_corrected_lr", {"correct_bias_inverted"}),
+        (RateOfTheGroup, "lr_changed_in_place", {"lr_from_defaults"}),
+    ],
+)
+def test_no_name_contradicts_what_is_computed(opt_class, wanted, never):
+    named, _ = explained(opt_class)
+    assert wanted in named
+    assert not named & never
+
+
+@pytest.mark.parametrize("factor", [0.05, 0.3, 2.0])
+@pytest.mark.parametrize(
+    ("base", "name"),
+    [
+        (changed(decay=lambda self, rate, group: 0.0), "coupled_decay"),
+        (Pieces, "coupled_and_decoupled"),
+        (Before, "coupled_and_decoupled"),
+    ],
+)
+def test_decay_in_the_gradient_is_named_whatever_its_factor(factor, base, name):
+    def gradient(self, p, group):
+        return p.grad + factor * group["weight_decay"] * p
+
+    assert explained(type("Coupled", (base,), {"gradient": gradient}))[0] == {name}
 
 
 @pytest.mark.parametrize("odd", [None, "text", torch.ones(2), torch.ones(()), math.nan])
@@ -181,7 +305,26 @@ class DecayOfTheGradient(Pieces):
 
 
 SQUARED_DECAY = changed(decay=lambda self, rate, group: group["lr"] ** 2 * group["weight_decay"])
+
+
+def clipped(tensor, limit):
+    return tensor * min(1.0, limit / (float(tensor.norm()) + 1e-12))
+
+
+class MomentClipped(Pieces):
+    def root(self, v, eps):
+        for state in self.state.values():
+            state["m"] = clipped(state["m"], 1.0)
+        return super().root(v, eps)
+
+    def update(self, p, group):
+        self.memory(p)
+        super().update(p, group)
+
+
 UNKNOWN = [
+    (changed(gradient=lambda self, p, group: clipped(p.grad, 5.0)), "does something bound them"),
+    (changed(gradient=lambda self, p, group: p.grad.clamp(-1, 1)), "does something bound them"),
     (rate(lambda correct, _: correct / 2), "gradient of 1, takes off 0.5 · lr; wanted 1 · lr"),
     (
         changed(rate=lambda self, t, group: Pieces.rate(self, min(t, 2), group)),
@@ -211,6 +354,12 @@ UNKNOWN = [
     ),
     (changed(root=lambda self, v, eps: v.sqrt() + 1e-5), "has no effect: eps"),
 ]
+
+
+def test_a_bounded_moment_is_not_taken_for_a_decay_of_the_gradient():
+    sentences = " ".join(facts(MomentClipped))
+    assert "does something bound them" in sentences
+    assert "weight decay" not in sentences
 
 
 @pytest.mark.parametrize(("opt_class", "words"), UNKNOWN)

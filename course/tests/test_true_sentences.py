@@ -55,7 +55,7 @@ STEPPING = """def step(self, closure=None):
         for p in (p for p in group["params"] if p.grad is not None):
             state = self.state[p]
             if not state:
-                state.update(step=torch.zeros(1), m=torch.zeros_like(p), v=torch.zeros_like(p))
+                state.update(step=torch.zeros(()), m=torch.zeros_like(p), v=torch.zeros_like(p))
             state["step"] += 1
             with torch.no_grad():
                 state["m"].mul_(beta1).add_(p.grad, alpha=1 - beta1)
@@ -213,6 +213,14 @@ def test_a_step_count_in_a_tensor_is_right():
         "closure: step(closure) called the closure 0 times, wanted once",
         "sparse gradients: step() with a sparse gradient raised no RuntimeError",
     ]
+
+
+def test_a_step_count_with_an_axis_fails_for_a_parameter_without_one():
+    assert "torch.zeros(())" in STEPPING
+    source = STEPPING.replace("torch.zeros(())", "torch.zeros(1)")
+    (text,) = (f.text for f in examine(STEP, step=source) if "axes" in f.text)
+    assert text.startswith("parameter without axes: RuntimeError: output with shape []")
+    assert "torch.zeros(1) has one" in text
 
 
 UNDROPPED = "return (scores.softmax(-1) @ value).transpose(1, 2).flatten(2)"
