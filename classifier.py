@@ -31,7 +31,7 @@ from optimizer import AdamW
 from training.cli.flags import complete, hint_at_rate, print_settings, standard_input
 from training.cli.scripts import run_script
 from training.cli.sentiment_flags import ClassifierFlags, get_args, plan
-from training.files.course_files import SPLITS, class_names
+from training.files.course_files import SPLITS, class_names, hint_at_gaps
 from training.files.hub import default_model
 from training.files.writing import check_writable
 from training.loop.batches import TrainingLoader, evaluation_loader
@@ -124,6 +124,7 @@ def read_data(args: ClassifierFlags, splits: Sequence[str] = tuple(SPLITS)) -> D
     train_set, test_set, num_labels = None, None, args.num_labels
     if "train" in splits:
         rows, num_labels = load_data(args.train, "train", num_labels)
+        hint_at_gaps(args.train, [label for _, label, _ in rows], num_labels)
         train_set = SentimentDataset(rows, args)
     dev_set = SentimentDataset(load_data(args.dev, "dev", num_labels), args)
     if "test" in splits and args.test:
@@ -140,6 +141,7 @@ def new_model(args, num_labels: int) -> tuple[nn.Module, SimpleNamespace]:
         data_dir=".",
         option=args.option,
         model=args.model,
+        labels=class_names(args.dev or "", num_labels, args.labels),
     )
     return BertSentimentClassifier(config), config
 
@@ -251,7 +253,7 @@ def predict(texts: Iterable[str], checkpoint: str, use_gpu: bool) -> None:
         ids, mask = encoder.pad([text.lower().strip()])  # (1, L), (1, L)
         with torch.no_grad():
             logits = model(ids.to(device), mask.to(device))  # (1, num_labels)
-        print(f"{say_classes(logits)}   {text.strip()}", flush=True)
+        print(f"{say_classes(logits, config)}   {text.strip()}", flush=True)
 
 
 def main() -> None:

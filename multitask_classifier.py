@@ -213,6 +213,7 @@ def new_model(args: MultitaskFlags) -> tuple[MultitaskBERT, SimpleNamespace]:
         hidden_size=BertConfig.from_pretrained(args.model).hidden_size,
         data_dir=".",
         model=args.model,
+        labels=class_names(args.sst_dev or "", CLASSES["sst"]),
     )
     return MultitaskBERT(config), config
 
@@ -307,7 +308,7 @@ def load_model(filepath: str | Path, device: torch.device) -> tuple[MultitaskBER
         device,
         MultitaskBERT,
         script="multitask_classifier.py (techniques have a script of their own)",
-        is_ours=lambda config: config.keys() <= {*vars(MultitaskFlags()), "hidden_size"},
+        is_ours=lambda config: config.keys() <= {*vars(MultitaskFlags()), "hidden_size", "labels"},
     )
 
 
@@ -360,7 +361,7 @@ def predict(model: nn.Module, config, lines: Iterable[Sequence[str]], device) ->
         inputs = [tensor.to(device) for pair in padded for tensor in pair]
         answers = []
         if len(texts) == 1 and "sst" in tasks:
-            answers.append(say_classes(model.predict_sentiment(*inputs)))  # (1, 5)
+            answers.append(say_classes(model.predict_sentiment(*inputs), config))  # (1, 5)
         if len(texts) == 2 and "para" in tasks:
             yes = model.predict_paraphrase(*inputs).float().sigmoid().item()
             answers.append(f"paraphrase {yes:.3f}")

@@ -236,6 +236,8 @@ def zip_name(name: str | None) -> str:
     """The zip's file name; ``name`` goes before it."""
     if name is None:
         return ZIP_NAME
+    if name.upper() == "ID_GROUP":
+        raise InputError(f"--name {name} is the placeholder; README.md says what your ID is")
     if not name.replace("_", "").replace("-", "").isalnum() or not name.isascii():
         raise InputError(f"--name {name!r}: only letters, digits, - and _")
     return f"{name}_{ZIP_NAME}"

@@ -95,6 +95,7 @@ def new_model(args: TechniqueFlags) -> tuple[TechniquesBERT, SimpleNamespace]:
         hidden_size=BertConfig.from_pretrained(args.model).hidden_size,
         data_dir=".",
         model=args.model,
+        labels=class_names(args.sst_dev or "", part2.CLASSES["sst"]),
     )
     return TechniquesBERT(config), config
 

@@ -1,5 +1,6 @@
 """classifier.py: its contract, its training, its outputs."""
 
+import contextlib
 import io
 import json
 import sys
@@ -26,8 +27,13 @@ from torch.nn import functional as F
 import classifier
 from classifier import BertSentimentClassifier, model_eval, model_test_eval, save_model
 from datasets import load_data
+from evaluation import say_classes
 from optimizer import AdamW
 from tokenizer import BertTokenizer
+from training.cli.flags import complete
+from training.cli.sentiment_flags import ClassifierFlags
+from training.files.course_files import hint_at_gaps
+from training.files.errors import InputError
 from training.files.predictions import read_predictions
 from training.loop.checkpoints import load_checkpoint
 from utils import seed_everything
@@ -311,6 +317,31 @@ def test_predict(run_script_here, checkpoint, monkeypatch, is_piped):
     lines = [line for line in result.out.splitlines() if line.startswith("class 1   [0: 0.")]
     expected = ["A Dull film", "two films"] if is_piped else ["A Dull film"]
     assert [line.split("]   ")[1] for line in lines] == expected
+
+
+@pytest.mark.parametrize(
+    ("labels", "named"), [(None, "somewhat positive"), ("a,b,c,d,e", "d"), ("a", None)]
+)
+def test_predict_names_the_classes_of_its_training(run_script_here, flags, tmp_path, labels, named):
+    flags.labels = labels
+    config = SimpleNamespace(model=None)
+    with pytest.raises(InputError) if named is None else contextlib.nullcontext():
+        _, config = classifier.new_model(complete(flags, ClassifierFlags), 5)
+    logits = torch.tensor([[0.0, 0.0, 0.0, 9.0, 0.0]])
+    if named:
+        assert say_classes(logits, config).startswith(f"class 3, {named}   [")
+    assert say_classes(logits).startswith("class 3   [0: 0.000")
+
+
+@pytest.mark.parametrize(
+    ("labels", "hint"),
+    [("01234", None), ("012347", "8 classes, 0 to 7, but has no row of 5, 6"),
+     ("12", "3 classes, 0 to 2, but has no row of 0")],
+)  # fmt: skip
+def test_a_label_that_makes_too_many_classes(capsys, labels, hint):
+    numbers = [int(label) for label in labels]
+    hint_at_gaps("my.csv", numbers, max(numbers) + 1)
+    assert capsys.readouterr().out == (f"hint: my.csv makes {hint}\n" if hint else "")
 
 
 def test_predict_agrees_with_evaluation(run_script_here, checkpoint, tiny_data):

@@ -5,6 +5,7 @@ import importlib.util
 import io
 import json
 import os
+import re
 import shutil
 import signal
 import sys
@@ -453,6 +454,20 @@ def test_predict(run_script_here, checkpoint, monkeypatch, words, expected):
     result = run_script_here(multitask, "--predict", *words, "--checkpoint", checkpoint)
     lines = [line for line in succeeded(result).out.splitlines() if " | " in line or "[" in line]
     assert lines == expected
+
+
+@pytest.mark.parametrize("texts", [[""], ["one", " "]])
+def test_an_empty_text_is_refused(run_script_here, checkpoint, texts):
+    result = run_script_here(multitask, "--predict", *texts, "--checkpoint", checkpoint)
+    assert_refused(result, "--predict is given an empty text")
+
+
+def test_predict_names_the_class(run_script_here, tiny_model_folder):
+    names = ["negative", "somewhat negative", "neutral", "somewhat positive", "positive"]
+    model, config = make_model(tiny_model_folder), make_config(tiny_model_folder, labels=names)
+    multitask.save_model(model, AdamW(model.parameters()), Namespace(), config, "x.pt")
+    result = run_script_here(multitask, "--predict", "a film", "--checkpoint", "x.pt")
+    assert re.search(r"class (\d), [a-z ]+   \[negative: 0\.\d+  somewhat neg", result.out)
 
 
 def test_predict_says_nothing_of_tasks_that_were_not_trained(run_script_here, tiny_model_folder):

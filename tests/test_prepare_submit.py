@@ -288,6 +288,12 @@ def test_neither_part_overwrites_the_others_zip(submission, run, first, second):
     assert intake.student_id(named) == intake.student_id(kept) == "1234_us"
 
 
+@pytest.mark.parametrize("name", ["ID_GROUP", "id_group"])
+def test_the_placeholder_is_not_a_name(submission, run, name):
+    assert_refused(run("--name", name), "is the placeholder", code=1)
+    assert zips(submission) == []
+
+
 def test_the_report_is_the_groups_own(submission, run, message):
     for text in (
         handout.build(ROOT, "2").files["README.md"],

@@ -36,15 +36,30 @@ class OneLineParser(argparse.ArgumentParser):
         self.exit(2, f"error: {message} (see python {self.prog} --help)\n")
 
 
+def check_texts(parser: argparse.ArgumentParser, texts: Sequence[str]) -> None:
+    """Leave with an error where one of the texts of --predict is empty."""
+    if not all(text.strip() for text in texts):
+        parser.error("--predict is given an empty text")
+
+
 def check_seed(parser: argparse.ArgumentParser, seed: int) -> None:
     """Leave with an error where NumPy would refuse the seed, after minutes of reading perhaps."""
     if not 0 <= seed < 2**32:
         parser.error("--seed must be at least 0 and below 2**32, as NumPy wants it")
 
 
+def number(text: str, kind: type = float) -> Any:
+    """A text as a number; where it is not one, argparse names the text and not a function."""
+    try:
+        return kind(text)
+    except ValueError:
+        what = "an integer" if kind is int else "a number"
+        raise argparse.ArgumentTypeError(f"{text!r} is not {what}") from None
+
+
 def positive_int(text: str) -> int:
     """An argparse type: 1, 2, 3 …"""
-    value = int(text)
+    value = number(text, int)
     if value < 1:
         raise argparse.ArgumentTypeError(f"{text} must be at least 1")
     return value
@@ -52,7 +67,7 @@ def positive_int(text: str) -> int:
 
 def positive_float(text: str) -> float:
     """An argparse type: a finite number above zero."""
-    value = float(text)
+    value = number(text)
     if not 0 < value < float("inf"):
         raise argparse.ArgumentTypeError(f"{text} must be a finite number above 0")
     return value
@@ -60,7 +75,7 @@ def positive_float(text: str) -> float:
 
 def probability(text: str) -> float:
     """An argparse type: a dropout probability, 0 ≤ p < 1."""
-    value = float(text)
+    value = number(text)
     if not 0 <= value < 1:
         raise argparse.ArgumentTypeError(f"{text} must be at least 0 and below 1")
     return value
@@ -135,7 +150,7 @@ class TrainingFlags:
     )
     accumulate: int = flag(1, type=positive_int, help="parts a batch is computed in")
     clip: float | None = flag(None, type=positive_float, help="largest norm of all gradients")
-    warmup: float = flag(0.0, type=probability, help="share of the steps with rising lr")
+    warmup: float = flag(0.0, type=probability, help="fraction of the steps with rising lr")
     decay: bool = flag(
         False,
         action=argparse.BooleanOptionalAction,

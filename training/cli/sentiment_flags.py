@@ -11,6 +11,7 @@ from training.cli.flags import (
     OneLineParser,
     add_fields,
     check_seed,
+    check_texts,
     flag,
     positive_int,
 )
@@ -75,6 +76,7 @@ def get_args(arguments: Sequence[str] | None = None) -> ClassifierFlags:
         parser.error("--test_out is where predictions for --test go: give both")
     if args.predict is not None and not args.checkpoint:
         parser.error("--predict needs --checkpoint")
+    check_texts(parser, [] if args.predict is None else [args.predict])
     if args.checkpoint and args.predict is None:
         parser.error("--checkpoint is the model that --predict uses; --resume continues a run")
     check_seed(parser, args.seed)

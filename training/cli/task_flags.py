@@ -13,6 +13,7 @@ from training.cli.flags import (
     OneLineParser,
     add_fields,
     check_seed,
+    check_texts,
     flag,
     positive_int,
 )
@@ -93,6 +94,7 @@ def parse_task_flags(
         parser.error("--predict and --checkpoint go together; --resume continues a run")
     if args.predict is not None and len(args.predict) > 2:
         parser.error("--predict takes one text, or the two of a pair: put each in quotes")
+    check_texts(parser, args.predict or ())
     check_seed(parser, args.seed)
     for fault in faults(args):
         parser.error(fault)
