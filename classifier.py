@@ -30,12 +30,12 @@ from evaluation import classify, say_classes, scored, write_in_order
 from optimizer import AdamW
 from training.cli.flags import complete, hint_at_rate, print_settings, standard_input
 from training.cli.scripts import run_script
-from training.cli.sentiment_flags import ClassifierFlags, get_args, plan
+from training.cli.sentiment_flags import ClassifierFlags, get_args, output_stem, plan, unfinished
 from training.files.course_files import SPLITS, class_names, hint_at_gaps
 from training.files.hub import default_model
 from training.files.writing import check_writable
 from training.loop.batches import TrainingLoader, evaluation_loader
-from training.loop.checkpoints import restore_model, resume_path, save_model
+from training.loop.checkpoints import end_run, restore_model, resume_path, save_model
 from training.loop.devices import autocast_for, pick_device, speed_up
 from training.loop.processes import is_main_process, join_processes, on_main_process
 from training.loop.run import Run
@@ -233,11 +233,6 @@ def test(args, data: Data | None = None) -> None:
     print(f"wrote {stem}-*")
 
 
-def output_stem(args) -> str:
-    """What the names of a run's output files begin with: predictions/finetune-sst."""
-    return str(Path(args.dev_out).with_suffix("")).removesuffix("-dev-out")
-
-
 # ---------------------------------------------------------------------------------------------
 # The command line
 
@@ -265,7 +260,7 @@ def main() -> None:
         return
     join_processes(args.use_gpu)
     args.model = args.model or on_main_process(default_model)
-    runs = plan(args)
+    runs = unfinished(plan(args))
     hint_at_rate(args)
     # all files are read before: a fault in the last one must not show after an hour of training
     data = [read_data(run) for run in runs]
@@ -281,7 +276,7 @@ def main() -> None:
             test(run, its_data)
     if is_main_process():
         for run in runs:
-            resume_path(run.filepath).unlink(missing_ok=True)
+            end_run(resume_path(run.filepath), f"{output_stem(run)}-")
 
 
 if __name__ == "__main__":

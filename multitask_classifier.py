@@ -57,7 +57,7 @@ from training.files.course_files import class_names
 from training.files.errors import InputError
 from training.files.hub import default_model
 from training.loop.batches import PAIR, SINGLE, TrainingLoader, evaluation_loader
-from training.loop.checkpoints import restore_model, resume_path, save_model
+from training.loop.checkpoints import end_run, has_ended, restore_model, resume_path, save_model
 from training.loop.devices import autocast_for, pick_device, speed_up
 from training.loop.encoder_outputs import cache_encoder_outputs, unique_texts
 from training.loop.processes import is_main_process, join_processes, on_main_process
@@ -383,6 +383,8 @@ def main() -> None:
     join_processes(args.use_gpu)
     args.model = args.model or on_main_process(default_model)
     args = find_files(complete(args, MultitaskFlags), TASKS)
+    if has_ended(resume_path(args.filepath), f"{args.out_dir}/multitask-", args):
+        return
     hint_at_rate(args)
     check_files(args)
     print_settings(args, args.tasks)
@@ -391,7 +393,7 @@ def main() -> None:
     train_multitask(args, held_out)
     if is_main_process():
         test_model(args, held_out)
-        resume_path(args.filepath).unlink(missing_ok=True)
+        end_run(resume_path(args.filepath), f"{args.out_dir}/multitask-")
 
 
 if __name__ == "__main__":

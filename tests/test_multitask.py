@@ -26,6 +26,7 @@ from support import (
     one_line_error,
     padded_batch,
     succeeded,
+    written_at,
 )
 from torch import nn
 from torch.nn import functional as F
@@ -384,6 +385,11 @@ def test_stopped_and_resumed_it_ends_with_the_same_bytes(
         else:
             assert (result.code, len(steps)) == (0, 5)
     assert left_by(tmp_path, "*.pt", "predictions/*") == expected
+    before = written_at(tmp_path)
+    assert "has ended and stays" in succeeded(run_script_here(multitask, *words, "--resume")).out
+    refused = run_script_here(multitask, *words, "--resume", "--epochs", "3")
+    assert_refused(refused, "has ended, with epochs=2; this one has 3", code=1)
+    assert written_at(tmp_path) == before
 
 
 # ---------------------------------------------------------------------------------------------

@@ -42,7 +42,7 @@ def check_readme(path: Path) -> list[str]:
     if OF_THE_COURSE in text:
         return [f"{path} is the course's: copy README.template.md over it and write your report"]
     if IN_THE_TEMPLATE in text:
-        return [f"{path} still has the template's first comment: fill in your report, remove comments"]
+        return [f"{path} still has the template's first comment: fill it in, remove the comments"]
     return []
 
 

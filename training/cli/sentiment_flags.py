@@ -16,6 +16,7 @@ from training.cli.flags import (
     positive_int,
 )
 from training.files.course_files import SPLITS, data_folder
+from training.loop.checkpoints import has_ended, resume_path
 
 # The course's two data sets: number of classes, and a batch size where it is fixed
 DATA_SETS = {"sst": (5, None), "cfimdb": (2, 8)}
@@ -104,3 +105,18 @@ def plan(args: ClassifierFlags) -> list[ClassifierFlags]:
         )
         for name, run in runs.items()
     ]
+
+
+def output_stem(args: ClassifierFlags) -> str:
+    """What the names of a run's output files begin with: predictions/finetune-sst."""
+    return str(Path(args.dev_out).with_suffix("")).removesuffix("-dev-out")
+
+
+def unfinished(runs: Sequence[ClassifierFlags]) -> list[ClassifierFlags]:
+    """With --resume not the runs that have ended, unless one before them goes on."""
+    left: list[ClassifierFlags] = []
+    for run in runs:
+        goes_on = any(resume_path(earlier.filepath).is_file() for earlier in left)
+        if goes_on or not has_ended(resume_path(run.filepath), f"{output_stem(run)}-", run):
+            left.append(run)
+    return left
