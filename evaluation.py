@@ -111,11 +111,7 @@ def detect_pairs(
 
 
 def say_classes(logits: Tensor, config: Any = None) -> str:
-    """The class of one text and the probability of every class, for people; logits (1, C).
-
-    Args:
-        config: the model's, which may have the names of the classes.
-    """
+    """The class of one text and the probabilities of all, by the model's names; logits (1, C)."""
     probabilities = logits.float().softmax(dim=-1).squeeze(0)
     best, names = int(probabilities.argmax()), trained_names(config, len(probabilities))
     pairs = zip(names, probabilities.tolist(), strict=True)

@@ -23,14 +23,7 @@ from bert import BertModel
 from config import BertConfig
 from optimizer import AdamW
 from tokenizer import BertTokenizer
-from training.cli.flags import (
-    TrainingFlags,
-    check_seed,
-    check_texts,
-    flag,
-    positive_float,
-    positive_int,
-)
+from training.cli.flags import TrainingFlags, check_seed, flag, positive_float, positive_int
 from training.files.errors import InputError
 from training.files.hub import default_model
 from training.files.writing import check_writable
@@ -203,7 +196,6 @@ def checked(parser: argparse.ArgumentParser, args: Flags) -> Flags:
     """The flags, after checking which of them go together."""
     if bool(args.checkpoint) != (args.predict is not None or args.evaluate is not None):
         parser.error("--predict and --evaluate need --checkpoint, which is for them alone")
-    check_texts(parser, [] if args.predict is None else [args.predict])
     if bool(args.train) != bool(args.dev):
         parser.error("--train and --dev go together")
     if args.reencode:

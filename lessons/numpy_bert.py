@@ -339,9 +339,8 @@ def main() -> None:
             print("no classifier in this folder: the encoder ends here")
             return
         chances = softmax(result["logits"])[0]
-        names = trained_names(config, len(chances))
-        for number, (name, chance) in enumerate(zip(names, chances, strict=True)):
-            print(f"class {number}{'' if name == str(number) else f', {name}'}: {chance:.4f}")
+        for name, chance in zip(trained_names(config, len(chances)), chances, strict=True):
+            print(f"class {name}: {chance:.4f}")
         return
     if "classifier.weight" not in weights:
         raise InputError(

@@ -40,7 +40,7 @@ from classifier import load_model
 from datasets import load_data
 from lessons.attention_maps import policy, templates
 from lessons.int8 import quantize_rows
-from lessons.source_lines import code_by_screen
+from lessons.source_lines import code_by_screen, wrong_tasks
 from pretraining.model import MASKED_WORD_NAMES, PretrainingModel
 from tokenizer import BertTokenizer
 from training.cli.flags import OneLineParser, positive_float
@@ -92,6 +92,7 @@ class Loaded:
         head: its classifier, where it has one.
         base: the model that it was fine-tuned from, if known.
         labels: the names of its classes.
+        wrong: the tasks whose functions, of the student's, do not pass their checks.
     """
 
     bert: BertModel
@@ -100,6 +101,7 @@ class Loaded:
     head: nn.Linear | None = None
     base: str | None = None
     labels: Sequence[str] = ()
+    wrong: Sequence[str] = ()
 
     @property
     def classes(self) -> int:
@@ -268,7 +270,7 @@ def page(loaded: Loaded, name: str, labels: Sequence[str], points: dict[str, Any
         "labels": labels,
         "points": points,
         "sentences": sentences(masked=loaded.masked is not None),
-        "code": code_by_screen(),
+        "code": code_by_screen(loaded.wrong),
     }
     script = read(*IN_PAGE)
     return (
@@ -373,6 +375,9 @@ def main() -> None:
         if not loaded.classes:
             raise InputError("--dev shows what a classifier does, and this model has none")
         points = points_of(loaded, args.dev, args.base or loaded.base)
+    loaded.wrong = wrong_tasks(("bert.py", "classifier.py") if loaded.base else ("bert.py",))
+    for task in loaded.wrong:
+        print(f"{task} does not pass its check (sanity_check.py); the page does not use it")
     text = page(loaded, Path(args.model).name, labels, points)
     with atomic_write(args.out) as file:
         file.write(text)

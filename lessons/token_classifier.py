@@ -55,7 +55,7 @@ from lessons.heads import (
 )
 from optimizer import AdamW
 from tokenizer import BertTokenizer, split_at_punctuation
-from training.cli.flags import OneLineParser, add_fields, flag, positive_int, probability
+from training.cli.flags import OneLineParser, add_fields, flag, positive_int, probability, some_text
 from training.cli.scripts import run_script
 from training.files.writing import atomic_write, write_json
 from training.loop.batches import evaluation_loader
@@ -237,6 +237,7 @@ class TokenFlags(HeadFlags):
         may_change=True,
         nargs="?",
         const="-",
+        type=some_text,
         metavar="TEXT",
         help="or lines from standard input",
     )

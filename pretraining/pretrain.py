@@ -46,13 +46,7 @@ from training.cli.scripts import run_script
 from training.files.errors import InputError
 from training.files.writing import check_writable
 from training.loop.batches import TrainingLoader
-from training.loop.checkpoints import (
-    ResumePoint,
-    end_run,
-    has_ended,
-    resume_path,
-    run_settings,
-)
+from training.loop.checkpoints import ResumePoint, end_run, has_ended, resume_path, run_settings
 from training.loop.devices import pick_device, speed_up
 from training.loop.processes import (
     broadcast_from_main,

@@ -36,12 +36,6 @@ class OneLineParser(argparse.ArgumentParser):
         self.exit(2, f"error: {message} (see python {self.prog} --help)\n")
 
 
-def check_texts(parser: argparse.ArgumentParser, texts: Sequence[str]) -> None:
-    """Leave with an error where one of the texts of --predict is empty."""
-    if not all(text.strip() for text in texts):
-        parser.error("--predict is given an empty text")
-
-
 def check_seed(parser: argparse.ArgumentParser, seed: int) -> None:
     """Leave with an error where NumPy would refuse the seed, after minutes of reading perhaps."""
     if not 0 <= seed < 2**32:
@@ -79,6 +73,13 @@ def probability(text: str) -> float:
     if not 0 <= value < 1:
         raise argparse.ArgumentTypeError(f"{text} must be at least 0 and below 1")
     return value
+
+
+def some_text(text: str) -> str:
+    """An argparse type: a text with more than white space."""
+    if not text.strip():
+        raise argparse.ArgumentTypeError("the text is empty")
+    return text
 
 
 def given_lines(texts: Sequence[str]) -> Iterator[Sequence[str]]:

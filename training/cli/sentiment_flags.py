@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 from training.cli.flags import (
     FineTuningFlags,
     OneLineParser,
     add_fields,
     check_seed,
-    check_texts,
     flag,
     positive_int,
+    some_text,
 )
-from training.files.course_files import SPLITS, data_folder
-from training.loop.checkpoints import has_ended, resume_path
+from training.files.course_files import COURSE_MODEL, OFFLINE_NAME, SPLITS, data_folder
+from training.loop.checkpoints import has_ended, resume_path, run_settings
 
 # The course's two data sets: number of classes, and a batch size where it is fixed
 DATA_SETS = {"sst": (5, None), "cfimdb": (2, 8)}
+HANDED_IN = {"pretrain": 1e-3, "finetune": 1e-5}  # --lr of the runs that part 1 asks for
 
 
 @dataclass
@@ -52,6 +54,7 @@ class ClassifierFlags(FineTuningFlags):
         may_change=True,
         nargs="?",
         const="-",
+        type=some_text,
         metavar="TEXT",
         help="or lines from standard input",
     )
@@ -77,7 +80,6 @@ def get_args(arguments: Sequence[str] | None = None) -> ClassifierFlags:
         parser.error("--test_out is where predictions for --test go: give both")
     if args.predict is not None and not args.checkpoint:
         parser.error("--predict needs --checkpoint")
-    check_texts(parser, [] if args.predict is None else [args.predict])
     if args.checkpoint and args.predict is None:
         parser.error("--checkpoint is the model that --predict uses; --resume continues a run")
     check_seed(parser, args.seed)
@@ -104,6 +106,19 @@ def plan(args: ClassifierFlags) -> list[ClassifierFlags]:
             test_out=args.test_out or f"predictions/{args.option}-{name}-test-out.csv",
         )
         for name, run in runs.items()
+    ]
+
+
+def not_as_asked(args: Mapping[str, Any], option: str, name: str) -> list[str]:
+    """The settings in which a run, by its metrics' args, differs from the one part 1 asks for."""
+    files = {split: f"ids-{name}-{split}.csv" for split in ("train", "dev")}
+    batch_size = DATA_SETS[name][1] or ClassifierFlags.batch_size
+    asked = ClassifierFlags(option=option, lr=HANDED_IN[option], batch_size=batch_size)
+    asked.model = OFFLINE_NAME if args["model"] == OFFLINE_NAME else COURSE_MODEL  # it stands in
+    values = {**args, **{split: Path(args[split]).name for split in files}}
+    wanted = run_settings(asked) | files
+    return [
+        f"{key} {values[key]}, not {wanted[key]}" for key in wanted if values[key] != wanted[key]
     ]
 
 

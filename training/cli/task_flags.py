@@ -13,9 +13,9 @@ from training.cli.flags import (
     OneLineParser,
     add_fields,
     check_seed,
-    check_texts,
     flag,
     positive_int,
+    some_text,
 )
 from training.files.course_files import COURSE_STEMS, SPLITS, data_folder
 from training.files.errors import InputError
@@ -67,7 +67,12 @@ class TaskFlags(FineTuningFlags):
         None, type=positive_int, help="default: as many as all training sets have batches"
     )
     predict: list[str] | None = flag(
-        None, may_change=True, nargs="*", metavar="TEXT", help="or two texts, or standard input"
+        None,
+        may_change=True,
+        nargs="*",
+        type=some_text,
+        metavar="TEXT",
+        help="or two texts, or standard input",
     )
     checkpoint: str | None = flag(None, may_change=True, help="which model predicts")
 
@@ -94,7 +99,6 @@ def parse_task_flags(
         parser.error("--predict and --checkpoint go together; --resume continues a run")
     if args.predict is not None and len(args.predict) > 2:
         parser.error("--predict takes one text, or the two of a pair: put each in quotes")
-    check_texts(parser, args.predict or ())
     check_seed(parser, args.seed)
     for fault in faults(args):
         parser.error(fault)
