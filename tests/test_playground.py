@@ -326,7 +326,7 @@ def test_a_student_s_page_marks_lines_of_what_is_right(tmp_path, is_solved, line
     assert mine["here"] == code["add_norm"]["isRight"] == is_right
     assert code["embeddings"]["isRight"] == any(one["here"] for one in code["embeddings"]["lines"])
     assert code["embeddings"]["isRight"] == is_solved
-    assert ('class="warn">The page computes with JavaScript of its own' in page) == (not is_right)
+    assert ('class="warn">The page computes in its own JavaScript' in page) == (not is_right)
 
 
 def test_the_page_says_what_is_not_computed_by_the_lines(opened, words):

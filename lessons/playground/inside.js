@@ -201,7 +201,7 @@ function showInside(now) {
   find("step-text").textContent = step.text;
   find("code-title").textContent = `${title} in bert.py`;
   find("code-state").textContent = isRight
-    ? "The page computes the same in JavaScript (bert.js)."
+    ? "The page computes this step in JavaScript (bert.js)."
     : "This does not pass its check (sanity_check.py). The numbers come from the page's own JavaScript (bert.js), not from these lines.";
   find("code").replaceChildren();
   for (const { number: line, text, here } of lines) {
