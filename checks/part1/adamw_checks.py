@@ -76,7 +76,7 @@ def check_determinism(opt_class: type) -> None:
     if not np.array_equal(first, second, equal_nan=True):
         row, column = np.argwhere(first != second)[0]
         raise CheckFailed(
-            f"two runs of case {case.name} first differ at step {row + 1}, "
+            f"two runs ({case.about}) first differ at step {row + 1}, "
             f"{case.position(column)}: {first[row, column]:.17g}, then {second[row, column]:.17g}"
         )
 
@@ -173,6 +173,7 @@ CHECKS: dict[str, Callable[[type], str | None]] = {
     "arguments": check_arguments,
     "sparse gradients": check_sparse,
 }
+TITLES = {f"trajectory {case.name}": f"trajectory ({case.about})" for case in CASES}  # for people
 
 
 def failures(opt_class: type) -> dict[str, str]:
@@ -187,7 +188,7 @@ def failures(opt_class: type) -> dict[str, str]:
         elif result:
             orders[result] = name
     if len(orders) > 1:
-        texts = [f"{order} the update in {name}" for order, name in orders.items()]
+        texts = [f"{order} the update in {TITLES[name]}" for order, name in orders.items()]
         failed["order of decay"] = ", ".join(texts)
     return failed
 
