@@ -61,11 +61,7 @@ def wrong_tasks(files: Sequence[str]) -> list[str]:
 
 
 def code_by_screen(wrong: Sequence[str]) -> dict[str, dict[str, Any]]:
-    """For every screen of the page a title and lines of bert.py.
-
-    Args:
-        wrong: tasks in whose functions no line is marked: none computes what the page shows.
-    """
+    """For every screen of the page a title and lines of bert.py, unmarked where they are wrong."""
     titles = {task.id: task.title for task in GRADED_TASKS}
     return {
         screen: {

@@ -71,11 +71,7 @@ def hint_at_gaps(file: str, labels: Iterable[int], count: int) -> None:
 
 
 def trained_names(config: Any, count: int) -> list[str]:
-    """The names of the classes of a trained model, or their numbers where it has none.
-
-    Args:
-        config: a checkpoint's, with ``labels``; or a model folder's, with ``id2label``.
-    """
+    """The names of a model's classes: a checkpoint's, a folder's id2label, or numbers."""
     table = getattr(config, "id2label", None) or {}
     names = getattr(config, "labels", None) or [table.get(str(i), "LABEL_") for i in range(count)]
     return [str(i) if name.startswith("LABEL_") else name for i, name in enumerate(names)]

@@ -138,10 +138,6 @@ def end_run(point: Path, prefix: str) -> None:
 def has_ended(point: Path, prefix: str, args: Any) -> bool:
     """Whether --resume asks for a run that has come to its end, which a line says.
 
-    Args:
-        point: where its resume point would be.
-        prefix: what the name of its metrics.json begins with.
-
     Raises:
         InputError: the run that has ended there had other settings; its results would be lost.
     """
@@ -159,8 +155,7 @@ def has_ended(point: Path, prefix: str, args: Any) -> bool:
         key = different[0]
         raise InputError(
             f"--resume: the run of {metrics} has ended, with {key}={before[key]!r}; this one has "
-            f"{ours[key]!r} (settings that differ: {', '.join(different)}); run without --resume "
-            "to start over"
+            f"{ours[key]!r}; run without --resume to start over"
         )
     if is_main_process():
         print(f"--resume: the run of {metrics} has ended and stays as it is")
