@@ -286,15 +286,16 @@ def test_only_one_data_set(run_script_here, tiny_model_folder, tiny_data, tmp_pa
 
 
 def test_a_data_set_of_ones_own(run_script_here, tiny_model_folder, tmp_path):
-    rows = make_rows(15, labels="012")
+    rows = make_rows(15, labels="013")
     write_table(tmp_path / "mine.csv", "id sentence label", rows)
     write_table(tmp_path / "check.csv", "id sentence label", rows[:7])
     line = ["--train", "mine.csv", "--dev", "check.csv", "--epochs", "1", "--option", "finetune"]
-    succeeded(run_script_here(classifier, *line, "--model", tiny_model_folder))
+    result = succeeded(run_script_here(classifier, *line, "--model", tiny_model_folder))
+    assert "hint: mine.csv makes 4 classes, 0 to 3, but has no row of 2\n" in result.out
     expected = set(outputs("finetune-mine")) - {"finetune-mine-test-out.csv"}
     assert {file.name for file in (tmp_path / "predictions").iterdir()} == expected
     model, config = classifier.load_model("mine-classifier.pt", CPU)
-    assert config.num_labels == model.classifier.out_features == 3
+    assert config.num_labels == model.classifier.out_features == 4
 
 
 @pytest.fixture(scope="module")
