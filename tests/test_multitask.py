@@ -420,7 +420,7 @@ def test_a_run_writes_all_its_files(run_script_here, tiny_model_folder, tiny_dat
         with Image.open(picture) as image:
             image.load()
     metrics = json.loads((folder / "multitask-metrics.json").read_text())
-    assert set(metrics) == {"best", "epochs", "seconds", "peak_mb", "args"}
+    assert set(metrics) == {"best", "epochs", "seconds", "peak_mb", "args", "ended"}
     losses = {"loss", "sst_loss", "para_loss", "sts_loss"}
     assert set(metrics["best"]) == losses | {"epoch", "sst", "para", "sts", "overall"}
 
@@ -465,7 +465,7 @@ def test_predict(run_script_here, checkpoint, monkeypatch, words, expected):
 @pytest.mark.parametrize("texts", [[""], ["one", " "]])
 def test_an_empty_text_is_refused(run_script_here, checkpoint, texts):
     result = run_script_here(multitask, "--predict", *texts, "--checkpoint", checkpoint)
-    assert_refused(result, "--predict is given an empty text")
+    assert_refused(result, "argument --predict: the text is empty")
 
 
 def test_predict_names_the_class(run_script_here, tiny_model_folder):
