@@ -30,12 +30,12 @@ from evaluation import classify, say_classes, scored, write_in_order
 from optimizer import AdamW
 from training.cli.flags import complete, hint_at_rate, print_settings, standard_input
 from training.cli.scripts import run_script
-from training.cli.sentiment_flags import ClassifierFlags, get_args, plan
-from training.files.course_files import SPLITS, class_names
+from training.cli.sentiment_flags import ClassifierFlags, get_args, output_stem, plan, unfinished
+from training.files.course_files import SPLITS, class_names, hint_at_gaps
 from training.files.hub import default_model
 from training.files.writing import check_writable
 from training.loop.batches import TrainingLoader, evaluation_loader
-from training.loop.checkpoints import restore_model, resume_path, save_model
+from training.loop.checkpoints import end_run, restore_model, resume_path, save_model
 from training.loop.devices import autocast_for, pick_device, speed_up
 from training.loop.processes import is_main_process, join_processes, on_main_process
 from training.loop.run import Run
@@ -124,6 +124,7 @@ def read_data(args: ClassifierFlags, splits: Sequence[str] = tuple(SPLITS)) -> D
     train_set, test_set, num_labels = None, None, args.num_labels
     if "train" in splits:
         rows, num_labels = load_data(args.train, "train", num_labels)
+        hint_at_gaps(args.train, [label for _, label, _ in rows], num_labels)
         train_set = SentimentDataset(rows, args)
     dev_set = SentimentDataset(load_data(args.dev, "dev", num_labels), args)
     if "test" in splits and args.test:
@@ -140,6 +141,7 @@ def new_model(args, num_labels: int) -> tuple[nn.Module, SimpleNamespace]:
         data_dir=".",
         option=args.option,
         model=args.model,
+        labels=class_names(args.dev or "", num_labels, args.labels),
     )
     return BertSentimentClassifier(config), config
 
@@ -231,11 +233,6 @@ def test(args, data: Data | None = None) -> None:
     print(f"wrote {stem}-*")
 
 
-def output_stem(args) -> str:
-    """What the names of a run's output files begin with: predictions/finetune-sst."""
-    return str(Path(args.dev_out).with_suffix("")).removesuffix("-dev-out")
-
-
 # ---------------------------------------------------------------------------------------------
 # The command line
 
@@ -252,7 +249,7 @@ def predict(texts: Iterable[str], checkpoint: str, use_gpu: bool) -> None:
         encoder.report_cut([text.strip()])
         with torch.no_grad():
             logits = model(ids.to(device), mask.to(device))  # (1, num_labels)
-        print(f"{say_classes(logits)}   {text.strip()}", flush=True)
+        print(f"{say_classes(logits, config)}   {text.strip()}", flush=True)
 
 
 def main() -> None:
@@ -264,7 +261,7 @@ def main() -> None:
         return
     join_processes(args.use_gpu)
     args.model = args.model or on_main_process(default_model)
-    runs = plan(args)
+    runs = unfinished(plan(args))
     hint_at_rate(args)
     # all files are read before: a fault in the last one must not show after an hour of training
     data = [read_data(run) for run in runs]
@@ -280,7 +277,7 @@ def main() -> None:
             test(run, its_data)
     if is_main_process():
         for run in runs:
-            resume_path(run.filepath).unlink(missing_ok=True)
+            end_run(resume_path(run.filepath), f"{output_stem(run)}-")
 
 
 if __name__ == "__main__":

@@ -27,6 +27,7 @@ from datasets import (
 )
 from training.cli.flags import OneLineParser
 from training.cli.scripts import run_script
+from training.files.course_files import trained_names
 from training.files.errors import InputError
 from training.files.writing import atomic_write
 from training.loop.progress import progress_bar
@@ -109,11 +110,13 @@ def detect_pairs(
     return predictions
 
 
-def say_classes(logits: Tensor) -> str:
-    """The class of one text and the probability of every class, for people; logits (1, C)."""
+def say_classes(logits: Tensor, config: Any = None) -> str:
+    """The class of one text and the probabilities of all, by the model's names; logits (1, C)."""
     probabilities = logits.float().softmax(dim=-1).squeeze(0)
-    listed = "  ".join(f"{i}: {p:.3f}" for i, p in enumerate(probabilities.tolist()))
-    return f"class {probabilities.argmax()}   [{listed}]"
+    best, names = int(probabilities.argmax()), trained_names(config, len(probabilities))
+    pairs = zip(names, probabilities.tolist(), strict=True)
+    listed = "  ".join(f"{name}: {p:.3f}" for name, p in pairs)
+    return f"class {best}{'' if names[best] == str(best) else f', {names[best]}'}   [{listed}]"
 
 
 # ---------------------------------------------------------------------------------------------

@@ -57,7 +57,7 @@ from training.files.course_files import class_names
 from training.files.errors import InputError
 from training.files.hub import default_model
 from training.loop.batches import PAIR, SINGLE, TrainingLoader, evaluation_loader
-from training.loop.checkpoints import restore_model, resume_path, save_model
+from training.loop.checkpoints import end_run, has_ended, restore_model, resume_path, save_model
 from training.loop.devices import autocast_for, pick_device, speed_up
 from training.loop.encoder_outputs import cache_encoder_outputs, unique_texts
 from training.loop.processes import is_main_process, join_processes, on_main_process
@@ -213,6 +213,7 @@ def new_model(args: MultitaskFlags) -> tuple[MultitaskBERT, SimpleNamespace]:
         hidden_size=BertConfig.from_pretrained(args.model).hidden_size,
         data_dir=".",
         model=args.model,
+        labels=class_names(args.sst_dev or "", CLASSES["sst"]),
     )
     return MultitaskBERT(config), config
 
@@ -307,7 +308,7 @@ def load_model(filepath: str | Path, device: torch.device) -> tuple[MultitaskBER
         device,
         MultitaskBERT,
         script="multitask_classifier.py (techniques have a script of their own)",
-        is_ours=lambda config: config.keys() <= {*vars(MultitaskFlags()), "hidden_size"},
+        is_ours=lambda config: config.keys() <= {*vars(MultitaskFlags()), "hidden_size", "labels"},
     )
 
 
@@ -362,7 +363,7 @@ def predict(model: nn.Module, config, lines: Iterable[Sequence[str]], device) ->
         inputs = [tensor.to(device) for pair in padded for tensor in pair]
         answers = []
         if len(texts) == 1 and "sst" in tasks:
-            answers.append(say_classes(model.predict_sentiment(*inputs)))  # (1, 5)
+            answers.append(say_classes(model.predict_sentiment(*inputs), config))  # (1, 5)
         if len(texts) == 2 and "para" in tasks:
             yes = model.predict_paraphrase(*inputs).float().sigmoid().item()
             answers.append(f"paraphrase {yes:.3f}")
@@ -384,6 +385,8 @@ def main() -> None:
     join_processes(args.use_gpu)
     args.model = args.model or on_main_process(default_model)
     args = find_files(complete(args, MultitaskFlags), TASKS)
+    if has_ended(resume_path(args.filepath), f"{args.out_dir}/multitask-", args):
+        return
     hint_at_rate(args)
     check_files(args)
     print_settings(args, args.tasks)
@@ -392,7 +395,7 @@ def main() -> None:
     train_multitask(args, held_out)
     if is_main_process():
         test_model(args, held_out)
-        resume_path(args.filepath).unlink(missing_ok=True)
+        end_run(resume_path(args.filepath), f"{args.out_dir}/multitask-")
 
 
 if __name__ == "__main__":

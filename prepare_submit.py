@@ -3,8 +3,9 @@
     python prepare_submit.py
     python prepare_submit.py --part 2 --name 1234_groupname
 
-All faults are listed at once, and with any fault no zip is written. This file knows the names and
-formats of what is handed in, not how it was made: it imports no student's code, it only parses it.
+All faults are listed at once, and with any fault no zip is written. A function that fails its check
+is no such fault: sanity_check.py names it, and it is zipped as it is. This file imports no code of
+students, it only parses it.
 """
 
 from __future__ import annotations
@@ -13,10 +14,13 @@ import argparse
 import ast
 import importlib
 import io
+import json
 import os
+import subprocess
+import sys
 import zipfile
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
@@ -26,6 +30,7 @@ from datasets import load_data, load_pairs
 from evaluation import accuracy, pearson
 from training.cli.flags import OneLineParser
 from training.cli.scripts import run_script
+from training.cli.sentiment_flags import not_as_asked
 from training.files.course_files import data_folder
 from training.files.errors import InputError
 from training.files.imports import with_imported
@@ -124,6 +129,37 @@ def unfinished(path: Path) -> list[str]:
         for task in GRADED_TASKS
         if task.file == path.name and f'NotImplementedError("{task.title}' in text
     ]
+
+
+def check_functions(part: int) -> bool:
+    """Whether the functions up to a part are right, as far as sanity_check.py is here to say so."""
+    if not Path("sanity_check.py").is_file():
+        return True
+    command = [sys.executable, "sanity_check.py", "--part"]
+    print("checking your functions, under a minute; Ctrl-C goes on without:", flush=True)
+    try:
+        done = [subprocess.run([*command, str(i + 1)], check=False) for i in range(part)]
+    except KeyboardInterrupt:
+        return True
+    return not any(process.returncode for process in done)
+
+
+def doubtful_runs(paths: Iterable[str]) -> list[str]:
+    """What metrics.json says against predictions of part 1, or that it is not there."""
+    notes = []
+    for stem in sorted({path.rsplit("-", 2)[0] for path in paths}):
+        metrics = Path(f"{stem}-metrics.json")
+        try:
+            saved = json.loads(metrics.read_text(encoding="utf-8"))
+            different = not_as_asked(saved["args"], *Path(stem).name.split("-"))
+            if not saved.get("ended", True):
+                different.append(f"no end, only {len(saved['epochs'])} epochs")
+        except (OSError, ValueError, KeyError, TypeError):
+            notes.append(f"{stem}-*: without a {metrics.name} nothing says how they were made")
+            continue
+        if different:
+            notes.append(f"{stem}-*: {metrics.name} is of a run with {'; '.join(different)}")
+    return notes
 
 
 def check_predictions(wanted: Prediction) -> tuple[list[str], str, str]:
@@ -238,6 +274,8 @@ def zip_name(name: str | None) -> str:
     """The zip's file name; ``name`` goes before it."""
     if name is None:
         return ZIP_NAME
+    if name.upper() == "ID_GROUP":
+        raise InputError(f"--name {name} is the placeholder; README.md says what your ID is")
     if not name.replace("_", "").replace("-", "").isalnum() or not name.isascii():
         raise InputError(f"--name {name!r}: only letters, digits, - and _")
     return f"{name}_{ZIP_NAME}"
@@ -262,7 +300,7 @@ def main() -> None:
     target = free_name(zip_name(args.name), args.part)
     code = code_of(args.part)
     faults = [fault for path in code for fault in check_code(path)]
-    cards = []
+    is_right, cards = check_functions(args.part), []
     if args.part == 2:
         faults += part_2().check_readme(Path("README.md"))
         try:
@@ -285,9 +323,16 @@ def main() -> None:
     print(f"{target} ({target.stat().st_size:,} bytes), which the grader will see as:")
     for path in files:
         print(f"  {name_in_zip(path):45s} {summaries.get(path.as_posix(), '')}")
+    if args.part == 1:
+        notes += doubtful_runs(summaries)
     notes += [f"{title} is not written yet" for path in code for title in unfinished(path)]
     for note in notes:
         print(f"  note: {note}")
+    if not is_right:
+        print(
+            "WRONG: the zip has functions that fail their checks, see above. If there is time, make"
+        )
+        print("them right and zip again; if not, hand it in: each function is graded alone.")
 
 
 if __name__ == "__main__":

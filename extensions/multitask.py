@@ -61,6 +61,8 @@ from training.files.writing import sha256_of
 from training.loop.batches import SINGLE, LengthBatches, evaluation_loader
 from training.loop.checkpoints import (
     ResumePoint,
+    end_run,
+    has_ended,
     restore_model,
     resume_path,
     run_settings,
@@ -95,6 +97,7 @@ def new_model(args: TechniqueFlags) -> tuple[TechniquesBERT, SimpleNamespace]:
         hidden_size=BertConfig.from_pretrained(args.model).hidden_size,
         data_dir=".",
         model=args.model,
+        labels=class_names(args.sst_dev or "", part2.CLASSES["sst"]),
     )
     return TechniquesBERT(config), config
 
@@ -285,6 +288,8 @@ def main() -> None:
     join_processes(args.use_gpu)
     args.model = args.model or on_main_process(default_model)
     find_files(args, TASKS, STEMS)
+    if has_ended(resume_path(args.filepath), f"{args.out_dir}/multitask-", args):
+        return
     hint_at_rate(args)
     check_files(args)
     print_settings(args, args.tasks)
@@ -293,7 +298,7 @@ def main() -> None:
     train(args, held_out)
     if is_main_process():
         test(args, held_out)
-        resume_path(args.filepath).unlink(missing_ok=True)
+        end_run(resume_path(args.filepath), f"{args.out_dir}/multitask-")
 
 
 if __name__ == "__main__":

@@ -32,7 +32,7 @@ from base_bert import read_weights
 from bert import BertModel
 from classifier import load_model, model_eval, read_data
 from extensions.loss.distillation import DISTILBERT_WEIGHTS, distilbert_losses
-from lessons.heads import new_run
+from lessons.heads import new_run, resume_file
 from lessons.variants import DistilBertModel, count
 from optimizer import AdamW
 from training.cli.flags import (
@@ -50,6 +50,7 @@ from training.files.course_files import data_folder
 from training.files.errors import InputError
 from training.files.writing import check_writable
 from training.loop.batches import evaluation_loader
+from training.loop.checkpoints import end_run, has_ended
 from training.loop.devices import autocast_for, pick_device, speed_up
 from training.loop.processes import is_main_process, join_processes
 from training.loop.run import Run
@@ -207,7 +208,7 @@ def train(args: DistilFlags) -> None:
         positions = model.bert.config.max_position_embeddings
         data.train.tokenizer.save_pretrained(args.out, positions)
         compare(args, teacher, dev_loader, device)
-        run.point.path.unlink(missing_ok=True)
+        end_run(run.point.path, f"{args.out}/")
 
 
 def weighted_sum(
@@ -322,6 +323,8 @@ def main() -> None:
         args.train, args.dev = (str(folder / f"ids-sst-{name}.csv") for name in ("train", "dev"))
     join_processes(args.use_gpu)
     check_writable(args.out)
+    if has_ended(resume_file(args), f"{args.out}/", args):
+        return
     seed_everything(args.seed)
     train(args)
 

@@ -30,6 +30,7 @@ from optimizer import AdamW
 from tokenizer import BertTokenizer
 from training.cli.flags import OneLineParser
 from training.cli.scripts import run_script
+from training.files.course_files import trained_names
 from training.files.errors import InputError
 from training.files.hub import find_model
 from training.files.writing import check_writable
@@ -70,13 +71,14 @@ def export_classifier(
     """Write the folder of a BertForSequenceClassification from a checkpoint of classifier.py.
 
     Args:
-        labels: the names of the classes, in order; LABEL_0, LABEL_1 … if not given.
+        labels: the names of the classes, in order; if not given, the checkpoint's own.
 
     Raises:
         InputError: not a checkpoint of classifier.py, or not a label per class.
     """
     model, config = load_model(checkpoint, torch.device("cpu"))
     head = head_of(model)
+    labels = labels or getattr(config, "labels", None)
     if labels is not None and len(labels) != head.out_features:
         raise InputError(f"{len(labels)} --labels for {head.out_features} classes; name them all")
     # Dropout before the head has a name of its own there, and differs from that inside BERT
@@ -139,6 +141,7 @@ def import_classifier(folder: str | Path, checkpoint: str | Path) -> None:
         data_dir=".",
         option="finetune",
         model=str(folder),
+        labels=trained_names(config, classes),
     )
     model = BertSentimentClassifier(ours)
     head_of(model).load_state_dict(tensors)

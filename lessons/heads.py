@@ -28,7 +28,7 @@ from training.files.errors import InputError
 from training.files.hub import default_model
 from training.files.writing import check_writable
 from training.loop.batches import TrainingLoader
-from training.loop.checkpoints import ResumePoint, run_settings
+from training.loop.checkpoints import ResumePoint, end_run, has_ended, run_settings
 from training.loop.devices import autocast_for, pick_device, speed_up
 from training.loop.processes import (
     is_main_process,
@@ -233,9 +233,11 @@ def train_and_score(
         return
     join_processes(args.use_gpu)
     args.model = args.model or on_main_process(default_model)
+    if has_ended(resume_file(args), f"{args.out}/", args):
+        return
     seed_everything(args.seed)
     train(args)
     if is_main_process():
         args.checkpoint = args.out
         evaluate(args)
-        resume_file(args).unlink(missing_ok=True)
+        end_run(resume_file(args), f"{args.out}/")

@@ -29,6 +29,7 @@ from config import BertConfig
 from lessons.text_tables import LABEL_COLUMNS, TEXT_COLUMNS, compare, read_table, report, write
 from tokenizer import WordPieces, read_vocabulary
 from training.cli.flags import OneLineParser, positive_int
+from training.files.course_files import trained_names
 from training.files.errors import InputError, reader_left
 from training.files.hub import find_model, unwrapped
 
@@ -349,8 +350,9 @@ def main() -> None:
         if "logits" not in result:
             print("no classifier in this folder: the encoder ends here")
             return
-        for number, chance in enumerate(softmax(result["logits"])[0]):
-            print(f"class {number}: {chance:.4f}")
+        chances = softmax(result["logits"])[0]
+        for name, chance in zip(trained_names(config, len(chances)), chances, strict=True):
+            print(f"class {name}: {chance:.4f}")
         return
     if "classifier.weight" not in weights:
         raise InputError(

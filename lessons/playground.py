@@ -1,7 +1,7 @@
 """A working BERT in one HTML file: type, mask words, look inside; no server, no network.
 
     python lessons/playground.py --model books --out playground.html
-    python lessons/playground.py --model sst-classifier.pt --labels awful,bad,fair,good,great
+    python lessons/playground.py --model sst-classifier.pt
     python lessons/playground.py --model sst-classifier.pt --dev data/practice/ids-sst-dev.csv
 
 Takes any checkpoint of a BERT: a name, a folder, or a classifier that classifier.py has trained.
@@ -40,11 +40,12 @@ from classifier import load_model
 from datasets import load_data
 from lessons.attention_maps import policy, templates
 from lessons.int8 import quantize_rows
-from lessons.source_lines import code_by_screen
+from lessons.source_lines import code_by_screen, wrong_tasks
 from pretraining.model import MASKED_WORD_NAMES, PretrainingModel
 from tokenizer import BertTokenizer
 from training.cli.flags import OneLineParser, positive_float
 from training.cli.scripts import run_script
+from training.files.course_files import trained_names
 from training.files.errors import InputError
 from training.files.hub import OWN_MODEL, find_model
 from training.files.writing import atomic_write
@@ -71,8 +72,9 @@ SENTENCES = (  # the word in braces is behind a [MASK], where the model has word
 
 
 def sentences(masked: bool) -> list[str]:
-    """The page's own sentences, with a [MASK] or without."""
-    return [re.sub(r"{(.*)}", "[MASK]" if masked else r"\1", text) for text in SENTENCES]
+    """The page's own sentences: first those with a [MASK], or all without, opinions first."""
+    texts = SENTENCES if masked else sorted(SENTENCES, key=lambda text: "{" in text)
+    return [re.sub(r"{(.*)}", "[MASK]" if masked else r"\1", text) for text in texts]
 
 
 # ---------------------------------------------------------------------------------------------
@@ -89,6 +91,8 @@ class Loaded:
         masked: the same encoder with its head for masked words, where the model has one.
         head: its classifier, where it has one.
         base: the model that it was fine-tuned from, if known.
+        labels: the names of its classes.
+        wrong: the tasks whose functions, of the student's, do not pass their checks.
     """
 
     bert: BertModel
@@ -96,6 +100,8 @@ class Loaded:
     masked: PretrainingModel | None = None
     head: nn.Linear | None = None
     base: str | None = None
+    labels: Sequence[str] = ()
+    wrong: Sequence[str] = ()
 
     @property
     def classes(self) -> int:
@@ -144,7 +150,8 @@ def load(name: str) -> Loaded:
         if len(layers) != 1:
             raise InputError(f"{name}: the page knows classifiers with one linear layer, not this")
         tokenizer = BertTokenizer.from_pretrained(config.model)
-        return Loaded(model.bert, tokenizer, head=layers[0], base=config.model)
+        labels = trained_names(config, layers[0].out_features)
+        return Loaded(model.bert, tokenizer, head=layers[0], base=config.model, labels=labels)
     tensors = {canonical_name(key): value for key, value in read_weights(find_model(name)).items()}
     masked = head = None
     if MASKED_WORD_NAMES.keys() <= tensors.keys():
@@ -155,7 +162,8 @@ def load(name: str) -> Loaded:
     bert = masked.bert if masked else BertModel.from_pretrained(name)
     if head:
         bert.config.check_classes(head.out_features)
-    return Loaded(bert, BertTokenizer.from_pretrained(name), masked, head)
+    labels = trained_names(bert.config, head.out_features) if head else ()
+    return Loaded(bert, BertTokenizer.from_pretrained(name), masked, head, labels=labels)
 
 
 # ---------------------------------------------------------------------------------------------
@@ -264,7 +272,7 @@ def page(loaded: Loaded, name: str, labels: Sequence[str], points: dict[str, Any
         "labels": labels,
         "points": points,
         "sentences": sentences(masked=loaded.masked is not None),
-        "code": code_by_screen(),
+        "code": code_by_screen(loaded.wrong),
     }
     script = read(*IN_PAGE)
     return (
@@ -322,7 +330,7 @@ def get_args(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     add = parser.add_argument
     add("--model", default=OWN_MODEL, help="name, folder or checkpoint of classifier.py")
     add("--out", default="playground.html", help="the page")
-    add("--labels", help="names of the classes, separated by commas")
+    add("--labels", help="names of the classes, separated by commas, if not those of the training")
     add("--dev", metavar="FILE", help="labelled sentences of a classifier, shown as points")
     add("--base", help="the model before fine-tuning (a checkpoint names its own)")
     add("--most_mb", type=positive_float, default=MAX_MB, help="refuse to write a larger page")
@@ -335,9 +343,10 @@ def get_args(arguments: Sequence[str] | None = None) -> argparse.Namespace:
 
 
 def class_labels(loaded: Loaded, names: str | None) -> list[str]:
-    """Names of the classes: those of --labels, or numbers."""
+    """Names of the classes: those of --labels or of the training, or numbers."""
     if names is None:
-        return [f"class {i}" for i in range(loaded.classes)]
+        numbered = enumerate(loaded.labels)
+        return [f"class {i}" if name == str(i) else name for i, name in numbered]
     labels = [label.strip() for label in names.split(",")]
     if not loaded.classes:
         raise InputError("--labels name classes, and this model has no classifier")
@@ -368,6 +377,9 @@ def main() -> None:
         if not loaded.classes:
             raise InputError("--dev shows what a classifier does, and this model has none")
         points = points_of(loaded, args.dev, args.base or loaded.base)
+    loaded.wrong = wrong_tasks(("bert.py", "classifier.py") if loaded.base else ("bert.py",))
+    for task in loaded.wrong:
+        print(f"{task} does not pass its check (sanity_check.py); the page does not use it")
     text = page(loaded, Path(args.model).name, labels, points)
     with atomic_write(args.out) as file:
         file.write(text)

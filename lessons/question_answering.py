@@ -48,7 +48,14 @@ from lessons.heads import (
 from lessons.squad import Question, Windows, best_spans, read_questions, score
 from optimizer import AdamW
 from tokenizer import BertTokenizer
-from training.cli.flags import OneLineParser, add_fields, flag, positive_int, standard_input
+from training.cli.flags import (
+    OneLineParser,
+    add_fields,
+    flag,
+    positive_int,
+    some_text,
+    standard_input,
+)
 from training.cli.scripts import run_script
 from training.files.errors import InputError
 from training.files.writing import write_json
@@ -250,7 +257,7 @@ class AnswerFlags(HeadFlags):
     train: str | None = flag(None, path="reads", help="SQuAD's JSON ($MINBERT_DATA/squad)")
     dev: str | None = flag(None, path="reads", help="the same, to choose the best epoch on")
     predict: str | None = flag(
-        None, may_change=True, metavar="QUESTION", help="answer it from --context"
+        None, may_change=True, type=some_text, metavar="QUESTION", help="answer it from --context"
     )
     context: str | None = flag(
         None, may_change=True, metavar="TEXT", help="the context, or - for standard input"

@@ -61,6 +61,7 @@ from training.cli.flags import (
     flag,
     positive_int,
     probability,
+    some_text,
     standard_input,
 )
 from training.cli.scripts import run_script
@@ -250,6 +251,7 @@ class TokenFlags(HeadFlags):
         may_change=True,
         nargs="?",
         const="-",
+        type=some_text,
         metavar="TEXT",
         help="or lines from standard input",
     )

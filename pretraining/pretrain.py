@@ -46,7 +46,7 @@ from training.cli.scripts import run_script
 from training.files.errors import InputError
 from training.files.writing import check_writable
 from training.loop.batches import TrainingLoader
-from training.loop.checkpoints import ResumePoint, resume_path, run_settings
+from training.loop.checkpoints import ResumePoint, end_run, has_ended, resume_path, run_settings
 from training.loop.devices import pick_device, speed_up
 from training.loop.processes import (
     broadcast_from_main,
@@ -148,6 +148,8 @@ def train(args: PretrainingFlags, tokenizer: BertTokenizer, corpus: Corpus) -> N
     args.steps = args.steps or args.epochs * len(loader)
     args.eval_every = args.eval_every or max(args.log_every, math.ceil(args.steps / 20))
 
+    if has_ended(resume_path(args.out / "pretrain"), f"{args.out}/", args):
+        return
     tables = Tables()
     print_header(args, len(loader))
     with new_run(args, model, optimizer, loader, corpus, tables) as run:
@@ -172,7 +174,7 @@ def train(args: PretrainingFlags, tokenizer: BertTokenizer, corpus: Corpus) -> N
     took = minutes(run.progress.seconds())
     print(f"took {took}; wrote {args.out} (best) and {args.out / 'last'}")
     if is_main_process():
-        run.point.path.unlink(missing_ok=True)
+        end_run(run.point.path, f"{args.out}/")
 
 
 def new_run(

@@ -395,6 +395,12 @@ def left_by(folder: Path, *patterns: str) -> dict:
     return found
 
 
+def written_at(folder: Path) -> dict[Path, int]:
+    """When each file below a folder was written: equal only where nothing was written again."""
+    files = (file for file in folder.rglob("*") if file.is_file() and file.name != "log.txt")
+    return {file: file.stat().st_mtime_ns for file in files}
+
+
 def run_together(
     main: Callable, folder: Path, line: Sequence[str], count: int = 2
 ) -> tuple[list[int], str]:

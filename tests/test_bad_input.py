@@ -24,8 +24,11 @@ from support import (
     save_sentiment_checkpoint,
     write_table,
 )
+from torch import nn
 
+import bert
 import classifier
+from checks.graded_tasks import graded_task
 from training.files import hub
 
 CPU = torch.device("cpu")
@@ -221,10 +224,33 @@ def test_a_fault_in_a_process(check, line, model, tmp_path):
         *("--option x", "--precision fp8", "--only mnist", "--unknown"),
         *("--train t.csv", "--dev_out d.csv", "--train t.csv --dev d.csv --only sst"),
         *("--train a --dev b --test_out t.csv", "--predict text", "--checkpoint x.pt"),
+        *("--predict  --checkpoint x.pt", "--predict \t --checkpoint x.pt"),
     ],
 )
 def test_nonsense_flags(refused, flags):
-    refused(flags.split())
+    refused(flags.split(" "))
+
+
+@pytest.mark.parametrize("task", ["bert.embed", "classifier.init"])
+def test_a_stub_that_is_called(line, run_script_here, monkeypatch, task):
+    def stub(*_):
+        raise NotImplementedError(graded_task(task).title)
+
+    names = {"bert.embed": (bert.BertModel, "embed"), "classifier.init": (nn.Dropout, "__init__")}
+    monkeypatch.setattr(*names[task], stub)
+    result = run_script_here(classifier, *line)
+    title = graded_task(task).title
+    assert result.err == f"error: {title} is not written yet; run python sanity_check.py\n"
+    assert result.code == 1
+
+
+def test_what_a_student_does_not_support_keeps_its_traceback(line, run_script_here, monkeypatch):
+    def not_yet(*_):
+        raise NotImplementedError("cross encoding")
+
+    monkeypatch.setattr(bert.BertModel, "embed", not_yet)
+    with pytest.raises(NotImplementedError):
+        run_script_here(classifier, *line)
 
 
 def test_every_message_belongs_to_a_test():

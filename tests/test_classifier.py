@@ -1,5 +1,6 @@
 """classifier.py: its contract, its training, its outputs."""
 
+import contextlib
 import io
 import json
 import sys
@@ -30,8 +31,13 @@ import classifier
 from bert import BertModel
 from classifier import BertSentimentClassifier, model_eval, model_test_eval, save_model
 from datasets import load_data
+from evaluation import say_classes
 from optimizer import AdamW
 from tokenizer import BertTokenizer
+from training.cli.flags import complete
+from training.cli.sentiment_flags import ClassifierFlags
+from training.files.course_files import hint_at_gaps
+from training.files.errors import InputError
 from training.files.predictions import read_predictions
 from training.loop.checkpoints import load_checkpoint
 from utils import seed_everything
@@ -284,15 +290,16 @@ def test_only_one_data_set(run_script_here, tiny_model_folder, tiny_data, tmp_pa
 
 
 def test_a_data_set_of_ones_own(run_script_here, tiny_model_folder, tmp_path):
-    rows = make_rows(15, labels="012")
+    rows = make_rows(15, labels="013")
     write_table(tmp_path / "mine.csv", "id sentence label", rows)
     write_table(tmp_path / "check.csv", "id sentence label", rows[:7])
     line = ["--train", "mine.csv", "--dev", "check.csv", "--epochs", "1", "--option", "finetune"]
-    succeeded(run_script_here(classifier, *line, "--model", tiny_model_folder))
+    result = succeeded(run_script_here(classifier, *line, "--model", tiny_model_folder))
+    assert "hint: mine.csv makes 4 classes, 0 to 3, but has no row of 2\n" in result.out
     expected = set(outputs("finetune-mine")) - {"finetune-mine-test-out.csv"}
     assert {file.name for file in (tmp_path / "predictions").iterdir()} == expected
     model, config = classifier.load_model("mine-classifier.pt", CPU)
-    assert config.num_labels == model.classifier.out_features == 3
+    assert config.num_labels == model.classifier.out_features == 4
 
 
 @pytest.fixture(scope="module")
@@ -330,6 +337,31 @@ def test_a_cased_model_sees_capitals_and_a_cut_text_is_noted(run_script_here, tm
         answers.append(done.out.splitlines()[-1].split("]")[0])
         assert ("1 of 1 texts were cut at 64 tokens" in done.out) == (len(text) > 99)
     assert answers[0] != answers[1]
+
+
+@pytest.mark.parametrize(
+    ("labels", "named"), [(None, "somewhat positive"), ("a,b,c,d,e", "d"), ("a", None)]
+)
+def test_predict_names_the_classes_of_its_training(run_script_here, flags, tmp_path, labels, named):
+    flags.labels = labels
+    config = SimpleNamespace(model=None)
+    with pytest.raises(InputError) if named is None else contextlib.nullcontext():
+        _, config = classifier.new_model(complete(flags, ClassifierFlags), 5)
+    logits = torch.tensor([[0.0, 0.0, 0.0, 9.0, 0.0]])
+    if named:
+        assert say_classes(logits, config).startswith(f"class 3, {named}   [")
+    assert say_classes(logits).startswith("class 3   [0: 0.000")
+
+
+@pytest.mark.parametrize(
+    ("labels", "hint"),
+    [("01234", None), ("012347", "8 classes, 0 to 7, but has no row of 5, 6"),
+     ("12", "3 classes, 0 to 2, but has no row of 0")],
+)  # fmt: skip
+def test_a_label_that_makes_too_many_classes(capsys, labels, hint):
+    numbers = [int(label) for label in labels]
+    hint_at_gaps("my.csv", numbers, max(numbers) + 1)
+    assert capsys.readouterr().out == (f"hint: my.csv makes {hint}\n" if hint else "")
 
 
 def test_predict_agrees_with_evaluation(run_script_here, checkpoint, tiny_data):

@@ -17,7 +17,7 @@ import classifier
 from bert import BertModel
 from lessons import export, numpy_bert, quantize
 from tokenizer import BertTokenizer
-from training.loop.checkpoints import load_checkpoint
+from training.loop.checkpoints import load_checkpoint, save_checkpoint
 
 TEXTS = [
     "a warm film",
@@ -79,7 +79,19 @@ def test_a_classifier_comes_back_bit_for_bit(checkpoint, run_script_here, tmp_pa
     first, again = load_checkpoint(checkpoint), load_checkpoint(tmp_path / "again.pt")
     assert_same_tensors(again["model"], first["model"])
     assert torch.equal(our_logits(tmp_path / "again.pt"), our_logits(checkpoint))
-    assert again["config"] == first["config"] | {"model": str(tmp_path / "out")}
+    names = {"labels": [str(i) for i in range(first["config"]["num_labels"])]}
+    assert again["config"] == first["config"] | {"model": str(tmp_path / "out")} | names
+
+
+def test_names_of_classes_go_along(checkpoint, run_script_here, tmp_path):
+    saved = load_checkpoint(checkpoint)
+    names = ["dull", "fair", "warm", "good", "great"][: saved["config"]["num_labels"]]
+    save_checkpoint(tmp_path / "named.pt", saved | {"config": saved["config"] | {"labels": names}})
+    succeeded(run_script_here(export, "named.pt", "--to", "out"))
+    succeeded(run_script_here(export, "out", "--to", "again.pt"))
+    assert load_checkpoint(tmp_path / "again.pt")["config"]["labels"] == names
+    done = succeeded(run_script_here(numpy_bert, "--model", "out", "--text", "a film"))
+    assert "class dull: 0." in done.out
 
 
 def test_a_classifier_that_transformers_saved_comes_in(

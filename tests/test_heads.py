@@ -26,6 +26,7 @@ from support import (
     stir,
     succeeded,
     tiny_config,
+    written_at,
 )
 
 from base_bert import weight_names
@@ -277,6 +278,11 @@ def test_killed_and_resumed_it_ends_as_if_untouched(lesson, tmp_path):
         code = run_forked(main, folder, [*line, "--resume"])
         assert code == 0, (folder / "log.txt").read_text()
         assert left_by(folder, "out/*") == untouched
+    before = written_at(folder)
+    assert run_forked(main, folder, [*line, "--resume"]) == 0
+    assert run_forked(main, folder, [*line, "--resume", "--lr", "0.5"]) == 1
+    assert "has ended, with lr=0.003" in (folder / "log.txt").read_text()
+    assert written_at(folder) == before
 
 
 BOTH = [

@@ -5,6 +5,7 @@ import importlib.util
 import io
 import json
 import os
+import re
 import shutil
 import signal
 import sys
@@ -25,6 +26,7 @@ from support import (
     one_line_error,
     padded_batch,
     succeeded,
+    written_at,
 )
 from torch import nn
 from torch.nn import functional as F
@@ -383,6 +385,11 @@ def test_stopped_and_resumed_it_ends_with_the_same_bytes(
         else:
             assert (result.code, len(steps)) == (0, 5)
     assert left_by(tmp_path, "*.pt", "predictions/*") == expected
+    before = written_at(tmp_path)
+    assert "has ended and stays" in succeeded(run_script_here(multitask, *words, "--resume")).out
+    refused = run_script_here(multitask, *words, "--resume", "--epochs", "3")
+    assert_refused(refused, "has ended, with epochs=2; this one has 3", code=1)
+    assert written_at(tmp_path) == before
 
 
 # ---------------------------------------------------------------------------------------------
@@ -413,7 +420,7 @@ def test_a_run_writes_all_its_files(run_script_here, tiny_model_folder, tiny_dat
         with Image.open(picture) as image:
             image.load()
     metrics = json.loads((folder / "multitask-metrics.json").read_text())
-    assert set(metrics) == {"best", "epochs", "seconds", "peak_mb", "args"}
+    assert set(metrics) == {"best", "epochs", "seconds", "peak_mb", "args", "ended"}
     losses = {"loss", "sst_loss", "para_loss", "sts_loss"}
     assert set(metrics["best"]) == losses | {"epoch", "sst", "para", "sts", "overall"}
 
@@ -461,6 +468,20 @@ def test_a_text_to_predict_that_is_cut_is_noted(run_script_here, checkpoint):
         line = ("--predict", *words[:count], "--checkpoint", checkpoint)
         done = succeeded(run_script_here(multitask, *line))
         assert f"data: 1 of {count} texts were cut at 512 tokens" in done.out
+
+
+@pytest.mark.parametrize("texts", [[""], ["one", " "]])
+def test_an_empty_text_is_refused(run_script_here, checkpoint, texts):
+    result = run_script_here(multitask, "--predict", *texts, "--checkpoint", checkpoint)
+    assert_refused(result, "argument --predict: the text is empty")
+
+
+def test_predict_names_the_class(run_script_here, tiny_model_folder):
+    names = ["negative", "somewhat negative", "neutral", "somewhat positive", "positive"]
+    model, config = make_model(tiny_model_folder), make_config(tiny_model_folder, labels=names)
+    multitask.save_model(model, AdamW(model.parameters()), Namespace(), config, "x.pt")
+    result = run_script_here(multitask, "--predict", "a film", "--checkpoint", "x.pt")
+    assert re.search(r"class (\d), [a-z ]+   \[negative: 0\.\d+  somewhat neg", result.out)
 
 
 def test_predict_says_nothing_of_tasks_that_were_not_trained(run_script_here, tiny_model_folder):

@@ -10,8 +10,9 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import optimizer
 import optimizer_test
-from checks.part1 import adamw_cases, adamw_checks
+from checks.part1 import adamw_cases, adamw_checks, tasks
 from checks.part1.adamw_cases import CASES, Case, Group, run_case, start_value
 from optimizer import AdamW
 from training.fast.adamw import fused_step
@@ -167,6 +168,21 @@ def test_checker_names_each_mistake(wrong, failing, monkeypatch):
     details = adamw_checks.failures(wrong)
     assert set(details) == failing
     assert max(detail.count("\n") for detail in details.values()) <= 2
+
+
+@pytest.mark.parametrize("wrong", [MomentsForgotten, Noisy, MixedOrders])
+def test_a_case_is_named_by_what_it_is(wrong, monkeypatch):
+    monkeypatch.setattr(optimizer, "AdamW", wrong)
+    texts = " ".join(finding.text for finding in tasks.check_optimizer())
+    wanted = {
+        MomentsForgotten: "(eps 0.01)",
+        Noisy: "(steps at which",
+        MixedOrders: "(40 steps)",
+    }
+    assert wanted[wrong] in texts
+    assert not [
+        name for name in BY_NAME if f"trajectory {name}" in texts or f"case {name}" in texts
+    ]
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 """lessons/playground.py: the page computes what torch computes, and a person can use it."""
 
 import base64
+import dataclasses
 import json
 import re
 import shutil
@@ -31,6 +32,7 @@ from lessons import playground
 from lessons.attention_maps import attention_maps
 from pretraining.model import PretrainingModel
 from tokenizer import SPECIAL_TOKENS, BertTokenizer
+from training.loop.checkpoints import load_checkpoint, save_checkpoint
 
 NODE = shutil.which("node")
 needs_node = pytest.mark.skipif(
@@ -298,18 +300,55 @@ def test_a_foreign_script_is_stopped(browser, words, tmp_path):
     assert browser.complaints() != []
 
 
-def test_a_student_s_page_shows_the_student_s_lines(tmp_path):
-    write_files(tmp_path / "mine", handout.build(playground.ROOT, "1", False).files)
+@pytest.mark.parametrize(
+    ("is_solved", "line", "own", "is_right"),
+    [
+        (False, 'raise NotImplementedError("Task 1.2', "mine = ln_layer  # mine", False),
+        (True, "return ln_layer(", "input = 2 * input  # ln_layer, mine", False),
+        (True, "return ln_layer(", "mine = ln_layer  # mine", True),
+    ],
+)
+def test_a_student_s_page_marks_lines_of_what_is_right(tmp_path, is_solved, line, own, is_right):
+    write_files(tmp_path / "mine", handout.build(playground.ROOT, "1", is_solved).files)
     file = tmp_path / "mine" / "bert.py"
     text = file.read_text(encoding="utf-8")
-    stub = 'raise NotImplementedError("Task 1.2'
-    assert stub in text
-    file.write_text(text.replace(stub, f"mine = ln_layer  # my own line\n        {stub}"), "utf-8")
+    assert text.count(line) == 1
+    file.write_text(text.replace(line, f"{own}\n        {line}"), "utf-8")
     model = save_word_model(tmp_path / "words")
     line = ("lessons/playground.py", "--model", model, "--out", tmp_path / "page.html")
     done = as_process(*line, folder=tmp_path / "mine")
     assert done.code == 0, done.err
+    title = "Task 1.2 · BertLayer.add_norm"
+    assert (f"{title} does not pass its check" in done.out) == (not is_right)
     page = (tmp_path / "page.html").read_text(encoding="utf-8")
     code = json.loads(re.search(r'id="data">(.*?)</script>', page, re.DOTALL)[1])["code"]
-    (mine,) = (one for one in code["add_norm"]["lines"] if "my own line" in one["text"])
-    assert mine["here"]
+    (mine,) = (one for one in code["add_norm"]["lines"] if "mine" in one["text"])
+    assert mine["here"] == code["add_norm"]["isRight"] == is_right
+    assert code["embeddings"]["isRight"] == any(one["here"] for one in code["embeddings"]["lines"])
+    assert code["embeddings"]["isRight"] == is_solved
+    assert ('class="warn">The page computes in its own JavaScript' in page) == (not is_right)
+
+
+def test_the_page_says_what_is_not_computed_by_the_lines(opened, words):
+    titles = ("Task 1.1 · BertSelfAttention.attention",)
+    browser = opened(dataclasses.replace(words, wrong=titles))
+    assert titles[0] in browser.eval("document.querySelector('header .warn').textContent")
+    browser.click("document.getElementById('tab-inside')")
+    for step, is_marked in (("embeddings", True), ("scores", False)):
+        browser.eval(f"state.step = '{step}'; show()")
+        state = browser.eval("document.getElementById('code-state').textContent")
+        assert ("not from these lines" in state) == (not is_marked)
+        assert bool(browser.eval("document.querySelectorAll('#code .here').length")) == is_marked
+
+
+def test_a_classifier_comes_with_names_and_opinions(run_script_here, tmp_path):
+    base = save_tiny_model(tmp_path / "base", hidden_size=32)
+    path = save_sentiment_checkpoint(tmp_path / "mine.pt", base, labels=2, dropout=0.1)
+    saved = load_checkpoint(path)
+    saved["config"]["labels"] = ["dull", "warm"]
+    save_checkpoint(path, saved)
+    loaded = playground.load(str(path))
+    assert playground.class_labels(loaded, None) == ["dull", "warm"]
+    assert playground.class_labels(loaded, "a,b") == ["a", "b"]
+    assert playground.sentences(masked=False)[0] == "A film to see twice."
+    assert playground.sentences(masked=True)[0].startswith("She opened the [MASK]")

@@ -7,13 +7,16 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from support import ROOT, assert_refused, make_id, succeeded
+from support import ROOT, as_process, assert_refused, make_id, succeeded
 
 import prepare_submit
 from course import handout
 from course.grading.intake import intake
 from course.grading.judging import part1
+from course.handout_checks import write_files
 from evaluation import write_predictions
+from training.cli.sentiment_flags import get_args, plan
+from training.files.writing import write_json
 
 CODE = ["bert.py", "classifier.py", "optimizer.py", "setup.sh"]
 SST = [
@@ -119,7 +122,8 @@ def test_a_good_submission(submission, run):
     assert contents(submission) == {name: (submission / name).read_bytes() for name in CODE + SST}
     # 2 of the 11 dev rows have label 1
     assert "11 predictions, classes 0:0 1:11 2:0 3:0 4:0, accuracy 0.182" in result.out
-    assert result.out.count("note") == len(SST)  # the same class everywhere
+    # the same class everywhere; of neither run there is a metrics.json
+    assert result.out.count("note") == len(SST) + 2
     first = (submission / DEFAULT).read_bytes()
     for name in CODE + SST:
         os.utime(submission / name, (10**9, 10**9))
@@ -286,6 +290,66 @@ def test_neither_part_overwrites_the_others_zip(submission, run, first, second):
         assert (submission / kept).read_bytes() == before
         assert zips(submission) == sorted([kept, named])
     assert intake.student_id(named) == intake.student_id(kept) == "1234_us"
+
+
+ASKED = {"pretrain": "--lr 1e-3", "finetune": "--lr 1e-5"}
+
+
+@pytest.mark.parametrize(
+    ("option", "name", "flags", "fact"),
+    [
+        ("pretrain", "sst", "", None),
+        ("finetune", "cfimdb", "--batch_size 64 --use_gpu", None),  # CFIMDB always takes 8
+        ("pretrain", "sst", "--lr 100 --epochs 1", "epochs 1, not 10; lr 100.0, not 0.001"),
+        ("finetune", "sst", "--option pretrain", "option pretrain, not finetune"),
+        ("finetune", "cfimdb", "--seed 1", "seed 1, not 11711"),
+        ("finetune", "sst", "--model books", "model books, not bert-base-uncased"),
+        ("pretrain", "sst", "--train sst.csv --dev d.csv", "train sst.csv, not ids-sst-train.csv"),
+        ("pretrain", "sst", "stopped", "no end, only 3 epochs"),
+    ],
+)
+def test_predictions_of_a_run_that_is_not_asked_for(
+    submission, run, tiny_data, option, name, flags, fact
+):
+    write_for(submission / f"predictions/{option}-{name}-dev-out.csv", tiny_data)
+    line = "" if flags == "stopped" else flags
+    runs = plan(get_args(["--option", option, *ASKED[option].split(), *line.split()]))
+    args = next((run for run in runs if name in run.filepath), runs[0])
+    args.model = args.model or "bert-base-uncased"
+    metrics = {"args": vars(args), "epochs": [{}] * 3, "ended": flags != "stopped"}
+    write_json(submission / f"predictions/{option}-{name}-metrics.json", metrics)
+    notes = [
+        line
+        for line in succeeded(run()).out.splitlines()
+        if f"predictions/{option}-{name}-*" in line
+    ]
+    assert len(notes) == (fact is not None)
+    if fact:
+        assert fact in notes[0]
+    assert zips(submission) == [DEFAULT]
+
+
+@pytest.mark.parametrize("change", ["stubs", "wrong", "nothing"])
+def test_functions_are_checked_and_zipped_as_they_are(tmp_path, tiny_data, change):
+    write_files(tmp_path, handout.build(ROOT, "1", change != "stubs").files)
+    for name in SST:
+        write_for(tmp_path / name, tiny_data)
+    if change == "wrong":
+        text = (tmp_path / "bert.py").read_text(encoding="utf-8")
+        wrong = text.replace("ln_layer(input + ", "ln_layer(")
+        assert wrong != text
+        (tmp_path / "bert.py").write_text(wrong, encoding="utf-8")
+    done = succeeded(as_process("prepare_submit.py", "--data_dir", tiny_data, folder=tmp_path))
+    assert zips(tmp_path) == [DEFAULT]
+    assert ("WRONG: the zip has functions that fail" in done.out) == (change != "nothing")
+    assert ("WRONG Task 1.2" in done.out) == (change == "wrong")
+    assert ("not started  Task 1.2" in done.out) == (change == "stubs")
+
+
+@pytest.mark.parametrize("name", ["ID_GROUP", "id_group"])
+def test_the_placeholder_is_not_a_name(submission, run, name):
+    assert_refused(run("--name", name), "is the placeholder", code=1)
+    assert zips(submission) == []
 
 
 def test_the_report_is_the_groups_own(submission, run, message):

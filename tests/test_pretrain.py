@@ -28,6 +28,7 @@ from support import (
     stir,
     succeeded,
     tiny_config,
+    written_at,
 )
 from torch.nn import functional as F
 from transformers import BertConfig as TheirConfig
@@ -443,6 +444,9 @@ def test_killed_again_and_again_it_has_the_same_curve(place, untouched, tmp_path
     assert code == 0
     assert left_by(tmp_path, "out/*", "out/last/*") == untouched
     assert not list((tmp_path / "out").rglob(".*.part"))
+    before = written_at(tmp_path / "out")
+    assert run(tmp_path, line) == 0
+    assert written_at(tmp_path / "out") == before
     assert where["within an epoch"] >= 5, where
     assert len(where) >= 4, where  # in several epochs
 

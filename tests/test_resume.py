@@ -24,7 +24,9 @@ from support import (
     make_rows,
     needs_fork,
     run_forked,
+    succeeded,
     write_table,
+    written_at,
 )
 
 import classifier
@@ -192,6 +194,41 @@ def test_a_signal_stops_after_the_step_and_the_run_goes_on(
     assert interruptible("--resume").code == 0
     assert rest["ended"] == SST + CFIMDB - steps
     assert left_by(tmp_path, *FILES) == untouched
+
+
+# ---------------------------------------------------------------------------------------------
+# A run that has ended
+
+
+@FINETUNE
+def test_what_has_ended_is_kept(interruptible, tmp_path):
+    succeeded(interruptible("--only", "sst"))
+    sst = written_at(tmp_path)
+    done = succeeded(interruptible("--resume"))  # only the other one is left
+    both = written_at(tmp_path)
+    assert sst.items() <= both.items()
+    assert len(both) > len(sst)
+    assert "predictions/finetune-sst-metrics.json has ended" in done.out
+    assert succeeded(interruptible("--resume")).out.count("has ended and stays as it is") == 2
+    result = interruptible("--resume", "--lr", "0.5")
+    assert_refused(result, "with lr=0.001; this one has 0.5", "run without --resume", code=1)
+    assert written_at(tmp_path) == both
+    succeeded(interruptible("--resume", "--option", "pretrain"))  # it writes other predictions
+    succeeded(interruptible("--only", "sst", "--lr", "0.5"))
+    assert written_at(tmp_path)[tmp_path / "predictions/finetune-sst-dev-out.csv"] > max(
+        both.values()
+    )
+
+
+@FINETUNE
+def test_a_data_set_after_one_that_goes_on_is_trained_again(interruptible, monkeypatch, tmp_path):
+    succeeded(interruptible("--only", "cfimdb"))
+    before = written_at(tmp_path)
+    with monkeypatch.context() as patch:
+        at_call(patch, *STEP, 10, lambda: signal.raise_signal(signal.SIGINT))
+        assert interruptible().code == 1
+    assert "has ended" not in succeeded(interruptible("--resume")).out
+    assert not before.items() & written_at(tmp_path).items()
 
 
 # ---------------------------------------------------------------------------------------------

@@ -187,13 +187,18 @@ def report_of(*outcomes: Outcome, everything: bool = False) -> list[str]:
 
 def test_without_all_the_rest_is_short_and_a_cause_is_said_once(monkeypatch):
     monkeypatch.setenv("COLUMNS", "70")
-    texts = {"values": "first", "gradients": "second", "named": "word " * 20, "fact": "fact 0"}
+    texts = {
+        "values": "first",
+        "gradients": "gradients: second",
+        "named": "word " * 20,
+        "fact": "fact 0",
+    }
     findings = [Finding(kind, text) for kind, text in texts.items()]
-    outcome = Outcome("Task", "wrong", findings=(*findings, *[Finding("hint", "look")] * 4))
+    outcome = Outcome("Task", "wrong", findings=(*findings, *[Finding("hint", "look")] * 7))
     lines = report_of(outcome)
     assert [line.split()[0] for line in lines[1:5]] == ["probably:", "word", "first", "measured:"]
-    assert (len(lines), lines[-1]) == (8, "        … and 3 more (--all)")
-    assert len(report_of(outcome, everything=True)) == 10
+    assert (len(lines), lines[-1]) == (11, "        … and 3 more (--all): gradients")
+    assert len(report_of(outcome, everything=True)) == 13
     assert max(map(len, lines)) <= 70
     waiting = [Outcome(f"Task {i}", "waits", "until", (Finding("error", "why"),)) for i in "01"]
     assert report_of(*waiting) == ["  WRONG why", "  waits Task 0: until", "  waits Task 1: until"]

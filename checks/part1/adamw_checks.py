@@ -77,7 +77,7 @@ def check_determinism(opt_class: type) -> None:
     if not np.array_equal(first, second, equal_nan=True):
         row, column = np.argwhere(first != second)[0]
         raise CheckFailed(
-            f"two runs of case {case.name} first differ at step {row + 1}, "
+            f"two runs ({case.about}) first differ at step {row + 1}, "
             f"{case.position(column)}: {first[row, column]:.17g}, then {second[row, column]:.17g}"
         )
 
@@ -188,6 +188,7 @@ CHECKS: dict[str, Callable[[type], str | None]] = {
     "sparse gradients": check_sparse,
     "parameter without axes": check_scalar,
 }
+TITLES = {f"trajectory {case.name}": f"trajectory ({case.about})" for case in CASES}  # for people
 
 
 def failures(opt_class: type) -> dict[str, str]:
@@ -202,7 +203,7 @@ def failures(opt_class: type) -> dict[str, str]:
         elif result:
             orders[result] = name
     if len(orders) > 1:
-        texts = [f"{order} the update in {name}" for order, name in orders.items()]
+        texts = [f"{order} the update in {TITLES[name]}" for order, name in orders.items()]
         failed["order of decay"] = ", ".join(texts)
     return failed
 

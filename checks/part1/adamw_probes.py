@@ -192,7 +192,7 @@ ALIKE: dict[str, Callable[[type], tuple[Any, Any]]] = {  # what is said if the t
         float(bounds_steps(opt_class)),
         0.0,
     ),
-    "a parameter moves otherwise when there is another one: something is shared": (
+    "a parameter's update changes when the model has a second one: they share state": (
         lambda opt_class: (walk_of_two(opt_class, 0, -3.0), walk(*make(opt_class)))
     ),
     "a parameter whose grad is None moves": lambda opt_class: (

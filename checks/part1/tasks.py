@@ -72,7 +72,8 @@ def check_optimizer() -> list[Finding]:
         return [Finding("not started", "")]
     names_by_text: dict[str, list[str]] = {}  # many checks may fail with one and the same error
     for name, text in adamw_checks.failures(opt_class).items():
-        names_by_text.setdefault(" ".join(text.split()), []).append(name)
+        title = adamw_checks.TITLES.get(name, name)
+        names_by_text.setdefault(" ".join(text.split()), []).append(title)
     texts = [
         f"{names[0]}{f' and {len(names) - 1} more' if len(names) > 1 else ''}: {text}"
         for text, names in names_by_text.items()

@@ -39,10 +39,10 @@ def predictions(data_dir: str | None) -> Iterator[tuple]:
 def check_readme(path: Path) -> list[str]:
     """Faults of a report that is not the group's own: nothing where it is missing."""
     text = path.read_text("utf-8", "replace") if path.is_file() else ""
-    if OF_THE_COURSE in text or IN_THE_TEMPLATE in text:
-        return [
-            f"{path} is still the course's: copy README.template.md over it and write your report"
-        ]
+    if OF_THE_COURSE in text:
+        return [f"{path} is the course's: copy README.template.md over it and write your report"]
+    if IN_THE_TEMPLATE in text:
+        return [f"{path} still has the template's first comment: fill it in, remove the comments"]
     return []
 
 

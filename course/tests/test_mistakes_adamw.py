@@ -345,7 +345,7 @@ UNKNOWN = [
     (SQUARED_DECAY, "weight decay 0.5 with a gradient of 0 takes off 0.2 · lr; wanted 2 · lr"),
     (DecayOfTheGradient, "takes off depends on the gradient"),
     (MomentsForgotten, "one on a gradient of 0 takes off 0 · lr; wanted 0.6701"),
-    (Neighbours, "something is shared"),
+    (Neighbours, "they share state"),
     (MovesAlways, "whose grad is None moves"),
     (StopsAtMissing, "only that one is to be left out"),
     (

@@ -186,7 +186,7 @@ const rowIn = (numbers, i, width) => numbers.subarray(i * width, (i + 1) * width
 function showInside(now) {
   const index = STEPS.findIndex(step => step.id === state.step);
   const step = STEPS[index];
-  const { title, lines } = data.code[step.id];
+  const { title, lines, isRight } = data.code[step.id];
   find("steps").replaceChildren();
   STEPS.forEach(({ id, name }, i) => {
     const button = add(find("steps"), "button", { type: "button" }, `${i + 1} ${name}`);
@@ -200,6 +200,9 @@ function showInside(now) {
   find("step-title").textContent = step.name;
   find("step-text").textContent = step.text;
   find("code-title").textContent = `${title} in bert.py`;
+  find("code-state").textContent = isRight
+    ? "The page computes this step in JavaScript (bert.js)."
+    : "This does not pass its check (sanity_check.py). The numbers come from the page's own JavaScript (bert.js), not from these lines.";
   find("code").replaceChildren();
   for (const { number: line, text, here } of lines) {
     const element = add(find("code"), "span", { className: here ? "here" : "" });

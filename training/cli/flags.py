@@ -42,9 +42,18 @@ def check_seed(parser: argparse.ArgumentParser, seed: int) -> None:
         parser.error("--seed must be at least 0 and below 2**32, as NumPy wants it")
 
 
+def number(text: str, kind: type = float) -> Any:
+    """A text as a number; where it is not one, argparse names the text and not a function."""
+    try:
+        return kind(text)
+    except ValueError:
+        what = "an integer" if kind is int else "a number"
+        raise argparse.ArgumentTypeError(f"{text!r} is not {what}") from None
+
+
 def positive_int(text: str) -> int:
     """An argparse type: 1, 2, 3 …"""
-    value = int(text)
+    value = number(text, int)
     if value < 1:
         raise argparse.ArgumentTypeError(f"{text} must be at least 1")
     return value
@@ -52,7 +61,7 @@ def positive_int(text: str) -> int:
 
 def positive_float(text: str) -> float:
     """An argparse type: a finite number above zero."""
-    value = float(text)
+    value = number(text)
     if not 0 < value < float("inf"):
         raise argparse.ArgumentTypeError(f"{text} must be a finite number above 0")
     return value
@@ -60,10 +69,17 @@ def positive_float(text: str) -> float:
 
 def probability(text: str) -> float:
     """An argparse type: a dropout probability, 0 ≤ p < 1."""
-    value = float(text)
+    value = number(text)
     if not 0 <= value < 1:
         raise argparse.ArgumentTypeError(f"{text} must be at least 0 and below 1")
     return value
+
+
+def some_text(text: str) -> str:
+    """An argparse type: a text with more than white space."""
+    if not text.strip():
+        raise argparse.ArgumentTypeError("the text is empty")
+    return text
 
 
 def given_lines(texts: Sequence[str]) -> Iterator[Sequence[str]]:
@@ -137,7 +153,7 @@ class TrainingFlags:
     )
     accumulate: int = flag(1, type=positive_int, help="parts a batch is computed in")
     clip: float | None = flag(None, type=positive_float, help="largest norm of all gradients")
-    warmup: float = flag(0.0, type=probability, help="share of the steps with rising lr")
+    warmup: float = flag(0.0, type=probability, help="fraction of the steps with rising lr")
     decay: bool = flag(
         False,
         action=argparse.BooleanOptionalAction,

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 from training.cli.flags import (
     FineTuningFlags,
@@ -13,11 +14,14 @@ from training.cli.flags import (
     check_seed,
     flag,
     positive_int,
+    some_text,
 )
-from training.files.course_files import SPLITS, data_folder
+from training.files.course_files import COURSE_MODEL, OFFLINE_NAME, SPLITS, data_folder
+from training.loop.checkpoints import has_ended, resume_path, run_settings
 
 # The course's two data sets: number of classes, and a batch size where it is fixed
 DATA_SETS = {"sst": (5, None), "cfimdb": (2, 8)}
+HANDED_IN = {"pretrain": 1e-3, "finetune": 1e-5}  # --lr of the runs that part 1 asks for
 
 
 @dataclass
@@ -50,6 +54,7 @@ class ClassifierFlags(FineTuningFlags):
         may_change=True,
         nargs="?",
         const="-",
+        type=some_text,
         metavar="TEXT",
         help="or lines from standard input",
     )
@@ -102,3 +107,31 @@ def plan(args: ClassifierFlags) -> list[ClassifierFlags]:
         )
         for name, run in runs.items()
     ]
+
+
+def not_as_asked(args: Mapping[str, Any], option: str, name: str) -> list[str]:
+    """The settings in which a run, by its metrics' args, differs from the one part 1 asks for."""
+    files = {split: f"ids-{name}-{split}.csv" for split in ("train", "dev")}
+    batch_size = DATA_SETS[name][1] or ClassifierFlags.batch_size
+    asked = ClassifierFlags(option=option, lr=HANDED_IN[option], batch_size=batch_size)
+    asked.model = OFFLINE_NAME if args["model"] == OFFLINE_NAME else COURSE_MODEL  # it stands in
+    values = {**args, **{split: Path(args[split]).name for split in files}}
+    wanted = run_settings(asked) | files
+    return [
+        f"{key} {values[key]}, not {wanted[key]}" for key in wanted if values[key] != wanted[key]
+    ]
+
+
+def output_stem(args: ClassifierFlags) -> str:
+    """What the names of a run's output files begin with: predictions/finetune-sst."""
+    return str(Path(args.dev_out).with_suffix("")).removesuffix("-dev-out")
+
+
+def unfinished(runs: Sequence[ClassifierFlags]) -> list[ClassifierFlags]:
+    """With --resume not the runs that have ended, unless one before them goes on."""
+    left: list[ClassifierFlags] = []
+    for run in runs:
+        goes_on = any(resume_path(earlier.filepath).is_file() for earlier in left)
+        if goes_on or not has_ended(resume_path(run.filepath), f"{output_stem(run)}-", run):
+            left.append(run)
+    return left

@@ -15,6 +15,7 @@ from training.cli.flags import (
     check_seed,
     flag,
     positive_int,
+    some_text,
 )
 from training.files.course_files import COURSE_STEMS, SPLITS, data_folder
 from training.files.errors import InputError
@@ -66,7 +67,12 @@ class TaskFlags(FineTuningFlags):
         None, type=positive_int, help="default: as many as all training sets have batches"
     )
     predict: list[str] | None = flag(
-        None, may_change=True, nargs="*", metavar="TEXT", help="or two texts, or standard input"
+        None,
+        may_change=True,
+        nargs="*",
+        type=some_text,
+        metavar="TEXT",
+        help="or two texts, or standard input",
     )
     checkpoint: str | None = flag(None, may_change=True, help="which model predicts")
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 from training.files.errors import InputError
 
@@ -59,3 +61,17 @@ def class_names(file: str, count: int, labels: str | None = None) -> list[str]:
     if labels and len(names) != count:
         raise InputError(f"--labels names {len(names)} classes, {file} has {count}")
     return names if len(names) == count else [str(label) for label in range(count)]
+
+
+def hint_at_gaps(file: str, labels: Iterable[int], count: int) -> None:
+    """Say so where some of the classes from 0 on never occur: a label may be a slip."""
+    if unused := sorted(set(range(count)) - set(labels)):
+        listed = ", ".join(map(str, unused[:3])) + (" …" if len(unused) > 3 else "")
+        print(f"hint: {file} makes {count} classes, 0 to {count - 1}, but has no row of {listed}")
+
+
+def trained_names(config: Any, count: int) -> list[str]:
+    """The names of a model's classes: a checkpoint's, a folder's id2label, or numbers."""
+    table = getattr(config, "id2label", None) or {}
+    names = getattr(config, "labels", None) or [table.get(str(i), "LABEL_") for i in range(count)]
+    return [str(i) if name.startswith("LABEL_") else name for i, name in enumerate(names)]

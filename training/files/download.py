@@ -64,8 +64,8 @@ def course_or_offline_model(local_files_only: bool) -> str:
             f"{error}; or connect to the hub once"
         ) from None
     print(
-        f"*** {COURSE_MODEL} is not available ({trouble}): using {OFFLINE_NAME} instead. "
-        f"All numbers will differ from the reference table. ***"
+        f"*** {COURSE_MODEL} is not available: {trouble}. Using {OFFLINE_NAME}; expect lower "
+        f"scores than published. ***"
     )
     return OFFLINE_NAME
 

@@ -5,6 +5,8 @@ It does not know what a run counts or how a model is trained.
 
 from __future__ import annotations
 
+import copy
+import json
 import pickle
 import signal
 import time
@@ -20,7 +22,7 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from training.files.errors import InputError, Stopped, first_line
-from training.files.writing import atomic_write, sha256_of
+from training.files.writing import atomic_write, sha256_of, write_json
 from training.loop.processes import any_process, is_main_process, rank, world_size
 
 # ---------------------------------------------------------------------------------------------
@@ -128,6 +130,41 @@ def run_settings(args: Any) -> dict[str, Any]:
 def resume_path(filepath: str | Path) -> Path:
     """The file that an interrupted run goes on from, next to its checkpoint's place."""
     return Path(filepath).with_suffix(".resume")
+
+
+def end_run(point: Path, prefix: str) -> None:
+    """Mark a run's metrics.json, behind this prefix, as final, and remove its resume point."""
+    metrics = Path(f"{prefix}metrics.json")
+    if metrics.is_file():
+        write_json(metrics, json.loads(metrics.read_text(encoding="utf-8")) | {"ended": True})
+    point.unlink(missing_ok=True)
+
+
+def has_ended(point: Path, prefix: str, args: Any) -> bool:
+    """Whether --resume asks for a run that has come to its end, which a line says.
+
+    Raises:
+        InputError: the run that has ended there had other settings; its results would be lost.
+    """
+    metrics = Path(f"{prefix}metrics.json")
+    if not args.resume or point.is_file() or not metrics.is_file():
+        return False
+    theirs = copy.copy(args)
+    saved = json.loads(metrics.read_text(encoding="utf-8"))
+    vars(theirs).update(saved.get("args", {}))
+    if not saved.get("ended") or vars(theirs).get("filepath") != vars(args).get("filepath"):
+        return False
+    ours, before = (json.loads(json.dumps(run_settings(x), default=str)) for x in (args, theirs))
+    different = sorted(key for key in ours.keys() & before if ours[key] != before[key])
+    if different:
+        key = different[0]
+        raise InputError(
+            f"--resume: the run of {metrics} has ended, with {key}={before[key]!r}; this one has "
+            f"{ours[key]!r}; run without --resume to start over"
+        )
+    if is_main_process():
+        print(f"--resume: the run of {metrics} has ended and stays as it is")
+    return True
 
 
 class ResumePoint:

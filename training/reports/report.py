@@ -48,7 +48,7 @@ class Report:
         self, history: Sequence[dict], best: dict, seconds: float, peak_mb: float | None, args: Any
     ) -> None:
         """metrics.json and report.html of the run so far."""
-        metrics = {"best": best, "epochs": history, "seconds": round(seconds, 1)}
+        metrics = {"best": best, "epochs": history, "seconds": round(seconds, 1), "ended": False}
         metrics |= {"peak_mb": peak_mb, "args": vars(args)}
         write_json(f"{self.prefix}metrics.json", metrics)
         self.draw_page(history, seconds, peak_mb, args)
