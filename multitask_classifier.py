@@ -315,8 +315,7 @@ def load_model(filepath: str | Path, device: torch.device) -> tuple[MultitaskBER
 def test_model(args, held_out: HeldOut | None = None) -> None:
     """Write each task's predictions for dev and test with the model kept in args.filepath.
 
-    Also writes, on dev, a report, the most confident mistakes and pictures into args.out_dir.
-    Reads dev and test sets unless they are given.
+    On dev it also writes a report, mistakes and pictures; it reads the sets unless they are given.
     """
     args = find_files(complete(args, MultitaskFlags), TASKS)
     device = pick_device(args.use_gpu)
@@ -333,8 +332,7 @@ def test_model(args, held_out: HeldOut | None = None) -> None:
         if split == "dev":
             scores[task] = score(task, predictions)
             names = class_names(getattr(args, f"{task}_dev"), CLASSES[task])
-            stem = f"{args.out_dir}/multitask-{task}"
-            results.append(describe(stem, predictions, rows, names))
+            results.append(describe(f"{args.out_dir}/multitask-{task}", predictions, rows, names))
     report_of(args, list(scores)).conclude(args, results)
     shown = "".join(f"  {task} {value:.3f}" for task, value in scores.items())
     trained = {task: value for task, value in scores.items() if task in LOSSES}
