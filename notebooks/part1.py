@@ -79,7 +79,7 @@ display(Image("predictions/finetune-sst-confusion.png"))
 # %% [markdown]
 # ## Hand in
 #
-# `README.md` says what to write for ID_GROUP. Download the zip that this names.
+# Add `--name` with the ID and group that `README.md` asks for, then download the zip that this names.
 
 # %%
-# !python prepare_submit.py --name ID_GROUP
+# !python prepare_submit.py

@@ -66,7 +66,8 @@ print(
 #
 # ## Hand in
 #
-# Part 2 also wants your `README.md`, which is your report, and the AI-usage card. What is missing is listed.
+# Part 2 also wants your `README.md`, which is your report, and the AI-usage card. What is missing
+# is listed. Add `--name` here, too.
 
 # %%
-# !python prepare_submit.py --part 2 --name ID_GROUP
+# !python prepare_submit.py --part 2
