@@ -289,13 +289,13 @@ def test_what_cannot_be_written_stays_with_its_submission(
 ):
     def broken(context, submission, gold):
         result = grade_here(context, submission, gold)
-        return result | ({"notes": ["\udcfc"]} if submission.student == "4_stubs" else {})
+        return result | ({"notes": [object()]} if submission.student == "4_stubs" else {})
 
     grade_here = grade.grade
     monkeypatch.setattr(grade, "grade", broken)
     done = quick(submissions, tmp_path / "out")
     assert done.code == 1
-    assert "4_stubs: staff error: UnicodeEncodeError" in done.out
+    assert "4_stubs: staff error: TypeError" in done.out
     statuses = {name: result["status"] for name, result in results_of(tmp_path / "out").items()}
     assert statuses.pop("4_stubs") == "staff error"
     assert set(statuses.values()) == {"graded", "refused"}
@@ -631,10 +631,13 @@ LOST = {  # of each known mistake in AdamW.step, the one row that it costs
         eps_beside_corrected_root eps_in_code eps_inside_root first_moment_corrected_only
         gradient_ascent moments_are_sums moments_not_kept moments_shared no_bias_correction
         correct_bias_inverted no_eps no_momentum no_root no_square nothing_kept
-        second_moment_corrected_only square_of_the_moment step_count_shared step_from_zero""",
+        second_moment_corrected_only square_of_the_moment step_count_shared step_from_zero
+        corrected_moments_kept corrected_twice correction_upside_down half_for_root
+        lr_changed_in_place moments_before_the_step return_in_the_loop""",
     "weight decay": """coupled_and_decoupled coupled_decay coupled_decay_in_place decay_grows
-        decay_in_the_update decay_with_corrected_lr decay_without_lr no_decay""",
-    "correct_bias=False": "correct_bias_crash correct_bias_ignored",
+        decay_in_the_update decay_with_corrected_lr decay_without_lr decay_without_parameter
+        no_decay""",
+    "correct_bias=False": "correct_bias_crash correct_bias_half_ignored correct_bias_ignored",
     "parameter groups, schedules": """betas_in_code first_group_for_all
         hyper_parameters_from_defaults lr_from_defaults""",
     "parameters without gradients": """missing_gradient_crashes missing_gradient_is_zero
@@ -642,12 +645,19 @@ LOST = {  # of each known mistake in AdamW.step, the one row that it costs
     "resuming": "state_not_saved",
     "gradients left as they are": "gradient_changed",
 }
+NO_OPTIMIZER = ["nothing_moves", "update_thrown_away"]  # nothing is left of it
 ADAMW_POINTS = {row: 8 if row == "the update" else 4 if "decay" in row else 1.6 for row in LOST}
 
 
 def test_the_table_has_all_known_mistakes_of_adamw():
     names = [answer.name for answer in read_all(MISTAKES, "optimizer.step")]
-    assert sorted(names) == sorted(" ".join(LOST.values()).split())
+    assert sorted(names) == sorted([*" ".join(LOST.values()).split(), *NO_OPTIMIZER])
+
+
+@pytest.mark.parametrize("name", NO_OPTIMIZER)
+def test_what_moves_nothing_has_no_points(context, name):
+    source = put(read(MISTAKES, f"optimizer.step/{name}"))
+    assert rows_of(context, "optimizer.step", {"optimizer.py": source}) == {}
 
 
 @pytest.mark.parametrize("row", LOST)

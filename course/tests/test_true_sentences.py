@@ -318,7 +318,11 @@ WARNED = [  # task, function, words of the warning; "" where there is none
         ),
         "`dropped` would still be on the CPU",
     ),
-    (STEP, STEPPING, "`rate` would still be on the CPU"),
+    (
+        STEP,
+        STEPPING.replace("torch.zeros(())", "torch.zeros(1)"),
+        "`rate` would still be on the CPU",
+    ),
     (
         ATTENTION,
         attention(

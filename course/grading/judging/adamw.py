@@ -77,7 +77,7 @@ def judge_optimizer(
     messages = [*list(exceptions)[:1], *messages]
     mistakes, _ = adamw_mistakes.mistakes_in(public, known)
     lost = [row for row in right if not right[row]]
-    if len(mistakes) == 1 and len(lost) > 1:
+    if len(mistakes) == 1 < len(lost) and not stands_still(trajectories, cases["decay"], seed):
         if is_known(entry, mistakes[0].name, trajectories, seed, right[DECAY]):
             right |= dict.fromkeys(lost[1:], True)
     return Verdict("wrong", right, messages[:4], mistakes)
@@ -118,6 +118,12 @@ def remembers(trajectories: Trajectories, cases: Mapping[str, Case], seed: int) 
         return False
     first, second = (torch.cat([part[-1] for part in parts]) for parts in moved)
     return not close(first, second)
+
+
+def stands_still(trajectories: Trajectories, case: Case, seed: int) -> bool:
+    """Whether a case without decay changes no parameter: that is no optimizer."""
+    moved = updates(case, trajectories.get(without_decay(case).name), seed)
+    return bool(moved) and not any(own.any() for own in moved)
 
 
 def halved(case: Case, step: int) -> float:
