@@ -222,30 +222,6 @@ def grade_one(
     if sandbox.STOP.is_set():
         raise KeyboardInterrupt
     target = args.out / "results" / f"{student}.json"
-    try:
-        return grade_and_write(context, gold, args, grader, is_older, student, path, target)
-    except Exception as error:  # whatever it is about this one, the others go on
-        submission = Submission(student, context.part)
-        failed = {
-            "status": STAFF_ERROR,
-            "why": repr(error),
-            "trace": traceback.format_exc(limit=-4),
-        }
-        write_json(target, outline(context, submission) | failed)
-        return submission, f"{student}: {STAFF_ERROR}"
-
-
-def grade_and_write(
-    context: GradingContext,
-    gold: dict,
-    args: argparse.Namespace,
-    grader: str,
-    is_older: bool,
-    student: str,
-    path: Path,
-    target: Path,
-) -> tuple[Submission, str]:
-    """The same; whatever goes wrong is raised."""
     start = time.monotonic()
     submission = intake.take(student, path, context.part)
     code = {name: text for name, text in submission.files.items() if name.endswith(".py")}
@@ -280,14 +256,22 @@ def grade_all(
     later, digest = leaderboard.graded_later(args.out, times), grader_digest()
     taken = []
 
-    def one(pair: tuple[str, Path]) -> tuple[Submission, str]:
-        return grade_one(context, gold, args, digest, pair[0] in later, *pair)
+    def grade_or_note(pair: tuple[str, Path]) -> tuple[Submission, str]:
+        student, path = pair
+        try:
+            return grade_one(context, gold, args, digest, student in later, student, path)
+        except Exception as error:  # whatever it is about this one, the others go on
+            submission, trace = Submission(student, context.part), traceback.format_exc(limit=-4)
+            failed = {"status": STAFF_ERROR, "why": repr(error), "trace": trace}
+            target = args.out / "results" / f"{student}.json"
+            write_json(target, outline(context, submission) | failed)
+            return submission, f"{student}: {STAFF_ERROR}"
 
     with (
         ThreadPoolExecutor(args.j) as pool,
         tqdm(total=len(submissions), desc="graded", disable=None) as bar,
     ):
-        for submission, line in pool.map(one, submissions):
+        for submission, line in pool.map(grade_or_note, submissions):
             taken.append(submission)
             bar.update()
             if line:

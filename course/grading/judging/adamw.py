@@ -77,7 +77,8 @@ def judge_optimizer(
     messages = [*list(exceptions)[:1], *messages]
     mistakes, _ = adamw_mistakes.mistakes_in(public, known)
     lost = [row for row in right if not right[row]]
-    if len(mistakes) == 1 < len(lost) and not stands_still(trajectories, cases["decay"], seed):
+    is_one_mistake = len(mistakes) == 1 and len(lost) > 1
+    if is_one_mistake and not stands_still(trajectories, cases["decay"], seed):
         if is_known(entry, mistakes[0].name, trajectories, seed, right[DECAY]):
             right |= dict.fromkeys(lost[1:], True)
     return Verdict("wrong", right, messages[:4], mistakes)
