@@ -35,10 +35,11 @@ SMALL = Limits(
     wall_s=20, quiet_s=10, total_mib=300, memory_mib=2048, file_mib=4, answer_mib=1, output_kib=1
 )
 PODMAN = isolation.Podman()
+WITHOUT_PODMAN = os.geteuid() != 0 or not shutil.which("podman")
 KINDS = [
     isolation.Bubblewrap(),
     pytest.param(
-        PODMAN, marks=pytest.mark.skipif(not shutil.which("podman"), reason=PODMAN.install)
+        PODMAN, marks=pytest.mark.skipif(WITHOUT_PODMAN, reason=f"as root: {PODMAN.install}")
     ),
 ]
 CONFINED = f"""

@@ -207,6 +207,7 @@ def test_the_tomls_of_the_repository(path):
             flags = {name: value for name, value in flags.items() if name != "teachers"}
             assert {name: getattr(args, name) for name in flags} == flags
     if experiment.search:
+        pytest.importorskip("optuna", reason="Optuna is an extra: requirements-search.txt")
         assert search.read_search(experiment)[0] > 0
 
 
