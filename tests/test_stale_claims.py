@@ -43,9 +43,8 @@ def commands(text):
 def fault(parser, words):
     """The first word of a command that its script does not know."""
     for action in parser._actions:
-        if isinstance(action, argparse._SubParsersAction):
-            kinds = action.choices
-            return fault(kinds[words[0]], words[1:]) if words[0] in kinds else words[0]
+        if not action.option_strings and action.choices and words[0] not in action.choices:
+            return words[0]
     for flag, value in zip(words, [*words[1:], ""], strict=False):
         if FLAG.fullmatch(flag):
             action = parser._option_string_actions.get(flag)
