@@ -4,7 +4,7 @@
 
 books-scores.svg has the scores of the runs of research/experiments/books/books-*.toml, which began
 with models that had read N tokens, and of their controls; books-loss.svg has the loss of the long
-run on held-out text. Scores are those of the last epoch, on dev, which was not used to select anything.
+run on held-out text. Scores are those of the last epoch, on dev, which was not used to select.
 """
 
 from __future__ import annotations
