@@ -4,7 +4,7 @@
 
 books-scores.svg has the scores of the runs of research/experiments/books/books-*.toml, which began
 with models that had read N tokens, and of their controls; books-loss.svg has the loss of the long
-run on held-out text. Scores are those of the last epoch, on dev, which has chosen nothing.
+run on held-out text. Scores are those of the last epoch, on dev, which was not used to select.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ PROBE = {
 STS = {"no training": "books-sts-untrained", "6,040 pairs": "books-sts"}
 PANELS = (
     Panel("SST-2, accuracy", "dev_acc", SST2, (FEW, MORE, ALL)),
-    Panel("IMDB, first 128 pieces", "dev_acc", IMDB, (FEW, ALL)),
+    Panel("IMDB, first 128 tokens", "dev_acc", IMDB, (FEW, ALL)),
     Panel("SST-2, BERT frozen", "dev_acc", PROBE, (MORE, FEW, ALL)),
     Panel("Similarity, Pearson's r", "sts", STS, (FEW, ALL)),
     Panel("Names, F1 of entities", "dev_f1", {"5,000 sentences": "books-names"}),
@@ -197,7 +197,7 @@ class Axes:
 def scores_figure(d: Drawing, panels: Sequence[tuple[Panel, list[Line]]]) -> None:
     """What pre-training buys.
 
-    A panel a task: the number of word pieces that the model has read before, from 0, random
+    A panel per task: the number of tokens that the model has read before, from 0, random
     weights, on a log scale, against the score after fine-tuning. A line is a number of labels, its
     bars are 95 % intervals over seeds. Dashed lines are controls that have no BERT.
     """
@@ -206,7 +206,7 @@ def scores_figure(d: Drawing, panels: Sequence[tuple[Panel, list[Line]]]) -> Non
     for (panel, lines), place in zip(panels, places[:-1], strict=True):
         draw_panel(d, panel.title, lines, shown, *place)
     left, top = places[-1][0] + 22, places[-1][1]
-    d.text(left, top + 20, "→ million word pieces", "start")
+    d.text(left, top + 20, "→ million tokens", "start")
     d.text(left, top + 44, "that BERT has read before", "start")
     d.text(left, top + 68, "(0: random weights)", "start")
     d.box(left + 20, top + 100, 8, 8, "blue full")
@@ -249,15 +249,15 @@ def draw_panel(
 def loss_figure(d: Drawing, run: dict) -> None:
     """The long run's loss.
 
-    The loss of masked words on held-out text, in nats, against the word pieces read, on a log
-    scale. The dashed line is the unigram entropy: what a model pays that only counts words.
+    The loss of masked words on held-out text, in nats, against the tokens read, on a log scale.
+    The dashed line is the unigram entropy: the loss of a model that only counts words.
     """
     entropy = run["unigram_entropy"]
     pieces, losses = ([row[key] for row in run["held_out"]] for key in ("pieces", "mlm_loss"))
     axes = Axes(d, (60, 52, 560, 300), pieces, [*losses, entropy])
     axes.frame()
     d.text(20, 30, "loss of masked words on held-out text, nats", "start bold")
-    d.text(620, 408, "million word pieces read", "end quiet")
+    d.text(620, 408, "million tokens read", "end quiet")
     d.line([(60, axes.y(entropy)), (620, axes.y(entropy))], "orange dash")
     d.text(616, axes.y(entropy) - 8, f"unigram entropy {entropy:.2f}", "end orange bold")
     points = [(axes.x(n), axes.y(loss)) for n, loss in zip(pieces, losses, strict=True)]

@@ -106,9 +106,9 @@ def marks_of(panel: Panel, rows: dict[str, Row]) -> list[Mark]:
 def figure(d: Drawing, drawn: Sequence[tuple[str, list[Mark]]]) -> None:
     """What the techniques of part 2 bring.
 
-    A panel a task, a row a technique: its difference to the same training without it, from our own
-    model and from the offline one, with a 95 % interval over dev examples and seeds. Where the
-    interval crosses the line at 0 the technique made no difference that these runs could show.
+    A panel per task, a row per technique: its difference to the same training without it, from our
+    own model and from MiniLM, with a 95 % interval over dev examples and seeds. Where the interval
+    includes 0, the difference is not resolved.
     """
     d.box(20, 20, 9, 9, "blue full")
     d.text(38, 31, "from books", "start")
