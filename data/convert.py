@@ -59,7 +59,7 @@ from extensions.features.tags import WORD
 from training.cli.flags import OneLineParser, positive_int, seed
 from training.cli.scripts import run_script
 from training.files.errors import InputError
-from training.files.tables import parse_table, read_table, refuse
+from training.files.tables import class_labels, parse_table, read_table, refuse
 from training.files.texts import parse_json, read_text
 from training.files.writing import atomic_write
 from training.loop.progress import progress_bar
@@ -101,9 +101,7 @@ UNQUOTED = ("\t", False)
 def read_sentiment(path: Path, columns: tuple[str, ...], *format_: Any) -> pd.DataFrame:
     """A table of texts whose label is 0 or 1."""
     table = read(path, columns, *format_)
-    label = table["label"].str.strip()
-    refuse(path, table, ~label.isin(("0", "1")), "has a label other than 0 or 1", "fix the label")
-    return table.assign(label=label)
+    return table.assign(label=class_labels(path, table, 2).astype(str))
 
 
 def sst2(folder: Path) -> dict[str, pd.DataFrame]:

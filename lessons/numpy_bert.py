@@ -241,8 +241,8 @@ def read_weights(folder: Path, config: BertConfig) -> dict[str, np.ndarray]:
             weights[name] = FLOATS[tensor["dtype"]](tensor["data"]).reshape(tensor["shape"])
         elif name.endswith((".weight", ".bias")):  # not the position ids of older files
             raise InputError(
-                f"{file}: {name} is {tensor['dtype']}, not one of {', '.join(FLOATS)}; take the model "
-                "as it was trained"
+                f"{file}: {name} is {tensor['dtype']}, not one of {', '.join(FLOATS)}; take "
+                "the model as it was trained"
             )
     for name in shapes(config):
         if name not in weights:

@@ -195,7 +195,7 @@ def test_old_names_and_other_precisions_are_read(trained, config, tmp_path, dtyp
 @pytest.mark.parametrize(
     ("flags", "message"),
     [
-        ("--model empty --text a", "config.json is not the configuration"),
+        ("--model empty --text a", "config.json is not valid JSON"),
         ("--model MODEL", "give one of --text and --file"),
         ("--model MODEL --text a --batch_size 0", "at least 1"),
         ("--model weightless --text a", "holds no model.safetensors"),
@@ -204,11 +204,11 @@ def test_old_names_and_other_precisions_are_read(trained, config, tmp_path, dtyp
         ("--model MODEL --file no-rows.csv", "has no rows"),
         ("--model MODEL --file words.csv", "has no column of texts (columns: id, words)"),
         ("--model MODEL --file words.csv --column body", "has no column 'body'"),
-        ("--model MODEL --file label.csv", "row 2: the label 'good' is not a class"),
-        ("--model MODEL --file latin1.csv", "cannot be read as a table"),
+        ("--model MODEL --file label.csv", "row 2 has the label 'good', not an integer"),
+        ("--model MODEL --file latin1.csv", "is not UTF-8"),
         ("--model MODEL --file quoted.tsv", "row 1 (id a) runs on over the next row"),
-        ("--model MODEL --file surplus.csv", "cannot be read as a comma-separated table"),
-        ("--model MODEL --file surplus.tsv", "cannot be read as a tab-separated table"),
+        ("--model MODEL --file surplus.csv", "is not a comma-separated table"),
+        ("--model MODEL --file surplus.tsv", "is not a tab-separated table"),
     ],
 )
 def test_bad_folders_tables_and_flags(run_script_here, trained, tmp_path, flags, message):
