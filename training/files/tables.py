@@ -150,7 +150,7 @@ def refuse(path: Path, table: pd.DataFrame, bad: pd.Series, what: str, remedy: s
         number = int(bad.to_numpy().argmax())
         more = int(bad.sum()) - 1
         others = f" (and {more} more rows)" if more else ""
-        key = f" (id {table['id'].iloc[number].strip() or '?'})" if "id" in table else ""
+        key = f" (id {' '.join(table['id'].iloc[number].split()) or '?'})" if "id" in table else ""
         row = f"row {table.index[number] + 1}{key}"
         raise InputError(f"{path}, {row} {what}{others}; {remedy}")
 
