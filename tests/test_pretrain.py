@@ -288,7 +288,8 @@ def test_a_vocabulary_of_ones_own(place, run_script_here, tmp_path, monkeypatch)
     text.write_text("\n".join("a warm dull film that never quite finds its feet".split()) * 9)
     learned = [vocabulary.train_vocabulary([text], 60).pieces for _ in range(8)]
     assert learned == learned[:1] * 8
-    assert {"f", "##t"} <= {*learned[0]} and "##f" not in learned[0]  # no word has an f inside
+    assert {"f", "##t"} <= {*learned[0]}
+    assert "##f" not in learned[0]  # no word has an f inside
     assert len(tokenizer.tokenize("never")) < 5  # word pieces, not letters
     monkeypatch.setitem(sys.modules, "tokenizers", None)
     result = run_script_here(pretrain, *line)
