@@ -31,6 +31,8 @@ READ = 1 << 22  # ids that are counted at a time
 def read_description(folder: str | Path) -> dict[str, Any]:
     """corpus.json; InputError where there is none or its files have other sizes."""
     folder = Path(folder)
+    if not (folder / "corpus.json").is_file():
+        raise InputError(f"{folder} holds no whole corpus (no corpus.json); build it again")
     description = read_json(folder / "corpus.json")
     with values_of(f"{folder} holds no whole corpus", "build it again"):
         for name in DATA_FILES:

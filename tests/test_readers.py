@@ -238,7 +238,7 @@ def test_weights_that_would_be_misread(tmp_path, tiny_model_folder, fact):
     [
         ("config", {"num_labels": -1}, "is not a checkpoint of classifier.py"),
         ("config", {"hidden_dropout_prob": float("nan")}, "is not a checkpoint of classifier.py"),
-        ("config", {"model": None}, "is not a checkpoint of classifier.py"),
+        ("config", {"model": 3}, "is not a checkpoint of classifier.py"),
         ("model", {"classifier.weight": torch.full((2, 32), float("nan"))}, "holds nan"),
         ("model", {"classifier.weight": torch.ones(2, 32, dtype=torch.int8)}, "is int8"),
     ],

@@ -149,8 +149,7 @@ def is_ours(config: Mapping[str, Any]) -> bool:
         and labels > 0
         and isinstance(dropout, (int, float))
         and 0 <= dropout < 1
-        and isinstance(config.get("model"), str)
-        and config.get("option") in ("pretrain", "finetune")
+        and isinstance(config.get("model", ""), (str, type(None)))
     )
 
 
