@@ -12,7 +12,7 @@ from checks.findings import faulty
 from checks.graded_tasks import graded_task
 from checks.part2.models import FORWARD, INIT
 from checks.part2.tasks import CHECKED, findings_in
-from course import table
+from course import attacks, table
 from course.answers import MISTAKES, VARIANTS, installed, installed_source, put, read, read_all
 from course.grading.judging import part2
 from course.grading.judging.submission import grade_tasks, task_result
@@ -157,6 +157,36 @@ def test_what_is_not_begun():
         (FORWARD, SIMILARITY), "not started"
     )
     assert lost(verdicts) == {FORWARD, SIMILARITY}
+
+
+# ---------------------------------------------------------------------------------------------
+# Gradients that are not those of the results
+
+
+# With the second one, a step along the made-up gradient once left one sum as it was, by chance
+@pytest.mark.parametrize("seed", [12345, 340575550])
+def test_made_up_gradients_cost_the_same_whatever_the_seed(seed):
+    attack, settings = attacks.read("made_up_gradients"), table.read_settings(ROOT)
+    with installed_source(FILE, put(PLAIN) + attack.CODE[FILE]):
+        verdicts = graded_here(seed)
+    points = {t.number: task_result(t, verdicts[t.id], settings)["points"] for t in ENTRIES}
+    assert points == attack.TASKS
+
+
+@pytest.mark.parametrize("flat", [False, True])
+def test_only_results_that_do_not_change_at_all_lose_every_row(flat):
+    """The sum whose gradient is told may stay the same by chance: one row is lost."""
+    right = right_answers()
+    number = {name: str(at) for at, name in enumerate(right.second[SENTIMENT].names)}
+    outputs = dict(right.replies[SENTIMENT].outputs)
+    outputs[number["gradients 0 1"]] = outputs[number["gradients 0 -1"]]
+    if flat:
+        outputs[number["gradients near"]] = outputs[number["again"]]
+    replies = right.replies | {SENTIMENT: protocol.Reply("ran", outputs)}
+    findings = part2.Findings(SEED, right.answers, right.second, replies)
+    verdict = part2.verdict(graded_task(SENTIMENT), findings)
+    lost_rows = [row for row, kept in verdict.rows.items() if not kept]
+    assert lost_rows == (list(verdict.rows) if flat else ["learning"])
 
 
 # ---------------------------------------------------------------------------------------------
