@@ -261,11 +261,8 @@ def grade_all(
         try:
             return grade_one(context, gold, args, digest, student in later, student, path)
         except Exception as error:  # whatever it is about this one, the others go on
-            submission, trace = Submission(student, context.part), traceback.format_exc(limit=-4)
-            failed = {"status": STAFF_ERROR, "why": repr(error), "trace": trace}
-            target = args.out / "results" / f"{student}.json"
-            write_json(target, outline(context, submission) | failed)
-            return submission, f"{student}: {STAFF_ERROR}"
+            trace = traceback.format_exc(limit=-4)
+            return note_failure(args.out, context, student, repr(error), trace)
 
     with (
         ThreadPoolExecutor(args.j) as pool,
@@ -277,6 +274,16 @@ def grade_all(
             if line:
                 bar.write(output.clean(line, 400), file=sys.stdout)
     return taken
+
+
+def note_failure(
+    out: Path, context: GradingContext, student: str, why: str, trace: str = ""
+) -> tuple[Submission, str]:
+    """Write the result of a submission that could not be graded, which is no zero; as grade_one."""
+    submission = Submission(student, context.part)
+    failed = {"status": STAFF_ERROR, "why": why, "trace": trace}
+    write_json(out / "results" / f"{student}.json", outline(context, submission) | failed)
+    return submission, f"{student}: {STAFF_ERROR}"
 
 
 def write_for_canvas(out: Path, submissions: Iterable[tuple[str, Path]]) -> None:
@@ -387,7 +394,8 @@ def main() -> None:
     """Grade, then write the pages; exit status 1 if anything was a staff error."""
     args = get_args()
     around = isolation.KINDS[args.isolation]()
-    submissions = intake.find(args.submissions, ours=[args.out, *args.gold])
+    clashes: dict[str, str] = {}
+    submissions = intake.find(args.submissions, ours=[args.out, *args.gold], clashes=clashes)
     if args.only:
         args.only = intake.student_id(args.only)
         if args.only not in dict(submissions):
@@ -398,7 +406,8 @@ def main() -> None:
     settings = table.read_settings(ROOT)
     extra.functions_of(args.part, settings)
     correctable = points.correctable(args.part, settings)
-    listed = lists.read(dict(submissions), settings["manual"], *files, correctable, args.out)
+    groups = dict(submissions) | clashes
+    listed = lists.read(groups, settings["manual"], *files, correctable, args.out)
     due = settings["late"][f"part{args.part}"]
     deadline = table.moment(due).timestamp() if due else math.inf
     times = lists.times_of(submissions, args.submissions, listed.times, deadline)
@@ -416,6 +425,7 @@ def main() -> None:
         )
         canaries.check(context, args.j)
         taken = grade_all(args, context, gold, submissions, times)
+        taken += [note_failure(args.out, context, *clash)[0] for clash in clashes.items()]
         if args.results_only:
             bad = sum(result["status"] == STAFF_ERROR for result in results_of(args.out, taken))
         else:

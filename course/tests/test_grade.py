@@ -301,6 +301,26 @@ def test_what_cannot_be_written_stays_with_its_submission(
     assert set(statuses.values()) == {"graded", "refused"}
 
 
+def test_two_submissions_of_one_name_stop_nobody_else(quick, submissions, tmp_path):
+    folder, out, when = tmp_path / "submissions", tmp_path / "out", tmp_path / "times.csv"
+    folder.mkdir()
+    for name in ("1_solution", "3_mistake"):
+        write_zip(folder, name, solution())
+    shutil.copy(write_zip(folder, "3_mistake", solution()), folder / "3 mistake.zip")
+    when.write_text("group,time\n3_mistake,2027-02-01T12:00Z\n")
+    quick.right |= {"1_solution", "3_mistake"}
+    done = quick(folder, out, "--times", when)
+    assert done.code == 1
+    (line,) = [line for line in done.out.splitlines() if line.startswith("3_mistake: ")]
+    assert "'3 mistake.zip' and '3_mistake_" in line
+    assert "rename one of them" in line
+    points = {student: row["points"] for student, row in grades(out).items()}
+    assert points == {"1_solution": "100", "3_mistake": ""}
+    (folder / "3 mistake.zip").unlink()
+    succeeded(quick(folder, out, "--times", when))
+    assert grades(out)["3_mistake"]["points"] == "100"
+
+
 def test_an_error_of_ours_is_no_zero(quick, submissions, tmp_path, monkeypatch):
     take = grade.intake.take
 

@@ -97,7 +97,10 @@ def lines_of(notes: Notes) -> tuple[str, ...]:
 
 
 def find(
-    folder: str | Path, zip_name: str = ZIP_NAME, ours: Iterable[Path] = ()
+    folder: str | Path,
+    zip_name: str = ZIP_NAME,
+    ours: Iterable[Path] = (),
+    clashes: dict[str, str] | None = None,
 ) -> list[tuple[str, Path]]:
     """(student's id, zip or folder) of every submission in a folder, or of the folder if it is one.
 
@@ -105,9 +108,11 @@ def find(
 
     Args:
         ours: folders of staff's, which are no submissions wherever they are.
+        clashes: gets each id that several would have, with a line that names them; they are left
+            out.
 
     Raises:
-        InputError: there is none, or two would get the same id.
+        InputError: there is none; or two would get the same id, and nobody asks for clashes.
     """
     folder = Path(folder)
     if ARCHIVE.search(folder.name) and folder.is_file():
@@ -125,10 +130,19 @@ def find(
         raise InputError(f"{folder} holds no submission: no zip and no folder")
     owners = defaultdict(list)
     for path in paths:
-        owners[fold(student_id(name_of(path, zip_name), zip_name))].append(repr(path.name))
-    if clashes := [" and ".join(names) for names in owners.values() if len(names) > 1]:
-        raise InputError(f"{folder}: the same student's id for {'; '.join(clashes)}; rename them")
-    return [(student_id(name_of(path, zip_name), zip_name), only_archive(path)) for path in paths]
+        student = student_id(name_of(path, zip_name), zip_name)
+        owners[fold(student)].append((student, path))
+    shared = {
+        pairs[0][0]: "the same student's id for " + " and ".join(repr(p.name) for _, p in pairs)
+        for pairs in owners.values()
+        if len(pairs) > 1
+    }
+    if shared and clashes is None:
+        raise InputError(f"{folder}: {'; '.join(shared.values())}; rename them")
+    if shared:
+        clashes |= {student: f"{text}; rename one of them" for student, text in shared.items()}
+    single = (pairs[0] for pairs in owners.values() if len(pairs) == 1)
+    return [(student, only_archive(path)) for student, path in single]
 
 
 def name_of(path: Path, zip_name: str) -> str:

@@ -36,6 +36,7 @@ STATUSES = (
     "crashed",
     "timeout",
     "memory",
+    "disk",
     "missing",
     "invalid answer",
 )
