@@ -153,30 +153,24 @@ def refuse(
 
 
 def grade(context: GradingContext, submission: Submission, gold: dict) -> dict[str, Any]:
-    """The result of one submission; an error of ours is no zero of the student's."""
+    """The result of one submission."""
     result, begun = outline(context, submission), time.monotonic()
     if submission.refused:
         return result | {"status": "refused", "why": submission.refused}
-    try:
-        verdicts = grade_tasks(context, submission)
-        tasks = [
-            task_result(entry, verdicts[entry.id], context.settings) for entry in context.tasks
-        ]
-        allowed = packages.allowed_by(context.settings)
-        flags = [text for entry in context.tasks for text in verdicts[entry.id].flags]
-        result |= {
-            "layers": isolation.layers(context.isolation),
-            "tasks": tasks,
-            "extra": extra.award(submission, context.settings),
-            "flags": [*library_calls(submission, allowed), *flags],
-            "predictions": predictions.score(submission, gold),
-        }
-        sheet = points.points_of(result, context.settings)
-        result |= {"points": round(sheet.total, 2), "of": sheet.maximum}
-        return result | {"seconds": round(time.monotonic() - begun, 1)}
-    except Exception as error:  # whatever it is, it is ours: the others go on
-        trace = traceback.format_exc(limit=-4)
-        return result | {"status": STAFF_ERROR, "why": repr(error), "trace": trace}
+    verdicts = grade_tasks(context, submission)
+    tasks = [task_result(entry, verdicts[entry.id], context.settings) for entry in context.tasks]
+    allowed = packages.allowed_by(context.settings)
+    flags = [text for entry in context.tasks for text in verdicts[entry.id].flags]
+    result |= {
+        "layers": isolation.layers(context.isolation),
+        "tasks": tasks,
+        "extra": extra.award(submission, context.settings),
+        "flags": [*library_calls(submission, allowed), *flags],
+        "predictions": predictions.score(submission, gold),
+    }
+    sheet = points.points_of(result, context.settings)
+    result |= {"points": round(sheet.total, 2), "of": sheet.maximum}
+    return result | {"seconds": round(time.monotonic() - begun, 1)}
 
 
 def outline(context: GradingContext, submission: Submission) -> dict[str, Any]:
@@ -260,7 +254,7 @@ def grade_all(
         student, path = pair
         try:
             return grade_one(context, gold, args, digest, student in later, student, path)
-        except Exception as error:  # whatever it is about this one, the others go on
+        except Exception as error:  # ours, whatever it is: the others go on
             trace = traceback.format_exc(limit=-4)
             return note_failure(args.out, context, student, repr(error), trace)
 

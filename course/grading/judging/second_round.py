@@ -54,6 +54,14 @@ OTHER_ENCODER = (
     "another order), gives other results: they are no function of what BERT makes of the words"
 )
 NO_LAYERS = "other weights in BERT's layers change nothing of how results differ between rows"
+NO_WORDS = (
+    "other embeddings of the words, the ids as they were, give the same results: they are made up "
+    "from the ids, not by BERT"
+)
+NO_ORDER = (
+    "the same words in reverse order give the same results: a bag of words, not what BERT makes "
+    "of sentences"
+)
 NO_WEIGHTS = "other weights, of BERT and your own, give the same results"
 NOT_THE_SAME = "the same words give other results in another batch, among other rows"
 NO_SLOPE = "a small step of the weights changes results by nothing, where the gradient says it does"
@@ -106,6 +114,13 @@ def in_order(batches: list[Batch], order: Tensor) -> Batch:
     ]
 
 
+def reverse(ids: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
+    """The same sentences, the words between their first and last token in reverse order."""
+    last, place = mask.sum(dim=1, keepdim=True) - 1, torch.arange(ids.shape[1])  # (B, 1), (L,)
+    between = (place > 0) & (place < last)
+    return ids.gather(1, torch.where(between, last - place, place)), mask
+
+
 def exchanged(batch: Batch, weights: Weights, generator: torch.Generator) -> tuple[Batch, Weights]:
     """Words with other ids, whose embeddings are where their ids are."""
     rows = torch.arange(TINY["vocab_size"])
@@ -140,6 +155,8 @@ def plan(task_id: str, seed: int, first: Measured, encoders: Encoders) -> Second
     asked["layers"] = replace(plain, weights=encoders.get("layers", loaded) | own | inside)
     words, weights = exchanged(batches[0], encoders.get("again", loaded), generator)
     asked["exchanged"] = Request(words, weights=weights | own)
+    asked["embeddings"] = replace(plain, weights=weights | own)
+    asked["reversed"] = replace(asked["again"], batch=[reverse(*pair) for pair in batches[0]])
     slopes: dict[str, list[tuple[float, float]]] = {}
     for call, kinds in SLOPES.items():
         size = weighed(centred(first["result"]), seed, call).norm().item()
@@ -268,6 +285,10 @@ def findings_of(second: Second, answers: Measured) -> list[Finding]:
         findings.append(Finding("values", OTHER_ENCODER))
     elif not visible(centred(later) - centred(rows), rows):
         findings.append(Finding("values", NO_WEIGHTS))
+    elif not visible(centred(rows_of(answers, first, "embeddings")) - centred(rows), rows):
+        findings.append(Finding("values", NO_WORDS))
+    elif not visible(rows_of(answers, first, "reversed") - rows, rows):
+        findings.append(Finding("values", NO_ORDER))
     elif follows(rows, layers):
         findings.append(Finding("values", NO_LAYERS))
     first_told = {name: value for name, value in first.items() if name.startswith(TOLD)}
