@@ -32,7 +32,7 @@ import signal
 import sys
 import time
 import traceback
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -200,7 +200,7 @@ def grade_one(
     gold: dict,
     args: argparse.Namespace,
     grader: str,
-    is_older: bool,
+    later: Collection[str],
     student: str,
     path: Path,
 ) -> tuple[Submission, str]:
@@ -208,7 +208,7 @@ def grade_one(
 
     Args:
         grader: its digest.
-        is_older: a later hand-in was graded before.
+        later: digests of later hand-ins that were graded before.
 
     Returns:
         its code, and a line about it; "": nothing was done.
@@ -222,6 +222,7 @@ def grade_one(
     kept = replace(submission, files=code)  # the rest of 300 submissions would fill the memory
     if args.only not in (None, student):
         return kept, ""
+    is_older = later and submission.sha256 not in later
     if is_older and not args.only and target.is_file():
         return kept, f"{student}: older than what was graded before, which counts; --only grades it"
     if not args.only and is_graded(target, grader, submission):
@@ -253,7 +254,7 @@ def grade_all(
     def grade_or_note(pair: tuple[str, Path]) -> tuple[Submission, str]:
         student, path = pair
         try:
-            return grade_one(context, gold, args, digest, student in later, student, path)
+            return grade_one(context, gold, args, digest, later[student], student, path)
         except Exception as error:  # ours, whatever it is: the others go on
             trace = traceback.format_exc(limit=-4)
             return note_failure(args.out, context, student, repr(error), trace)
@@ -285,7 +286,8 @@ def write_for_canvas(out: Path, submissions: Iterable[tuple[str, Path]]) -> None
     for student, path in submissions:
         page = out / "feedback" / f"{student}.html"
         if intake.CANVAS.match(path.name) and page.is_file():
-            output.write_text(out / "canvas" / f"{path.stem[:240]}.html", page.read_text("utf-8"))
+            name = intake.cut_to(path.stem, intake.NAME_BYTES)
+            output.write_text(out / "canvas" / f"{name}.html", page.read_text("utf-8"))
 
 
 def results_of(out: Path, taken: Iterable[Submission]) -> list[dict[str, Any]]:

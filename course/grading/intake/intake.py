@@ -52,6 +52,8 @@ ARCHIVE = re.compile(r"\.(zip|rar|7z|tar|tgz|tar\.gz)$", re.IGNORECASE)
 # Names that Canvas and Moodle make: whose it is, a number, perhaps LATE, and the file's name
 CANVAS = re.compile(r"(?=[^_]*[^\W\d_])([^_]+)_(?:LATE_)?(\d+)_\d{3,}_(.+)")
 MOODLE = re.compile(r"(.+)_(\d+)_assignsubmission_file_(.*)")
+ONLINE_TEXT = re.compile(r".+_\d+_assignsubmission_onlinetext_?")  # Moodle's, next to the files
+AGAIN = r"(?:-\d+|[ _]?\(\d+\)| \d+|(?: -)? (?:[Cc]opy|Kopie)(?: \(?\d+\)?)?)?"  # of a file
 MODULE = re.compile(r"([a-z_]\w*/)*[a-z_]\w*\.py", re.IGNORECASE | re.ASCII)
 UNASKED = {"conftest", "sitecustomize", "usercustomize", "__init__", "__main__"}  # load themselves
 STAFF_ONLY = {"course", "tests"}  # never in a handout, and no student's package
@@ -155,12 +157,12 @@ def name_of(path: Path, zip_name: str) -> str:
 def parts_of(stem: str, zip_name: str) -> tuple[str, str]:
     """Whose a name says that a zip is, on Canvas or Moodle, and which group's by its usual ending.
 
-    Browsers and Canvas put a number behind the name of a file that was there before.
+    Browsers, Canvas and systems put a number, or "copy", behind a name that was there before.
     """
     platform = CANVAS.fullmatch(stem) or MOODLE.fullmatch(stem)
     owner, file = (f"{platform[1]}_{platform[2]}", platform[3]) if platform else ("", stem)
     ending = re.escape(ARCHIVE.sub("", zip_name))
-    group = re.fullmatch(rf"(?:(.*)_)?{ending}(?:-\d+|[ _]?\(\d+\))?", file)
+    group = re.fullmatch(rf"(?:(.*)_)?{ending}{AGAIN}", file)
     return owner, (group and group[1]) or ""
 
 
@@ -182,8 +184,8 @@ def plain_name(text: str) -> str:
 
     Signs that only say how letters are joined, as in Hindi and Persian, go without a trace.
     """
-    plain = unicodedata.normalize("NFC", text)
-    shown = [c for c in plain if unicodedata.category(c) != "Cf"]
+    joined = "".join(c for c in text if unicodedata.category(c) != "Cf")
+    shown = unicodedata.normalize("NFC", joined)  # after that: such a sign may keep marks apart
     return "".join(c if c in "_-" or unicodedata.category(c)[0] in "LMN" else " " for c in shown)
 
 
@@ -193,7 +195,7 @@ def cut_to(text: str, most: int) -> str:
 
 
 def _is_submission(path: Path) -> bool:
-    if path.name in JUNK or path.name.startswith("._"):
+    if path.name in JUNK or path.name.startswith("._") or ONLINE_TEXT.fullmatch(path.name):
         return False
     return bool(ARCHIVE.search(path.name)) or (path.is_dir() and not path.name.startswith("."))
 
