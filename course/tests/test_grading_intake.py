@@ -678,6 +678,10 @@ def test_calls_of_a_library_are_named():
         ("class A:\n def __init__(s): s.F = torch.nn\n def f(s): s.F.Transformer", 3, "layers"),
         ("import torch\ngetattr(torch, name)", 2, "only known when it runs"),
         ("exec(text)", 1, "only known when it runs"),
+        ("import sys\nsys.modules['torch.optim'].SGD(p)", 2, "only known when it runs"),
+        ("import torch as t\nt.__dict__['optim']", 2, "only known when it runs"),
+        ("from torch import nn\nvars(nn)['Transformer']", 2, "only known when it runs"),
+        ("from operator import attrgetter as a\na('optim.SGD')(t)", 2, "only known when it runs"),
     ],
 )
 def test_calls_are_seen_by_other_names_and_in_other_files(source, line, words):

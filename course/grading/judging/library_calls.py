@@ -32,6 +32,8 @@ WELL_KNOWN = re.compile(
     r"|MultiheadAttention|Transformer(En|De)coder(Layer)?"
 )
 RUNS_TEXT = ("exec", "eval", "compile")
+LOOKS_UP = re.compile(r"sys\.modules|operator\.(attrgetter|methodcaller)|torch(\..+)?\.__dict__")
+LATER = "{} of something that is only known when it runs"
 MOST = 10
 
 
@@ -81,9 +83,11 @@ def places(tree: ast.AST, known: Names, own: Collection[str]) -> Iterator[tuple[
             shown = ".".join(full.split(".")[:3]) if "torch.optim" in full else full
             has = "is" if of_torch else "has the name of"
             yield from ((line, f"{shown} {has} {text}") for text in kinds[:1])
+        if LOOKS_UP.fullmatch(full):
+            yield line, LATER.format(full)
     for node in ast.walk(tree):
         if isinstance(node, ast.Call) and not dotted(node):
             called, *of = (followed(dotted(part), known) for part in (node.func, *node.args))
-            of_torch = called == "getattr" and of and of[0].split(".")[0] == "torch"
+            of_torch = called in ("getattr", "vars") and of and of[0].split(".")[0] == "torch"
             if of_torch or called in RUNS_TEXT or called.rpartition(".")[2] in IMPORTERS:
-                yield node.lineno, f"{called} of something that is only known when it runs"
+                yield node.lineno, LATER.format(called)
