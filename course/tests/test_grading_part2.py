@@ -2,6 +2,7 @@
 
 import functools
 import random
+import textwrap
 from dataclasses import replace
 
 import pytest
@@ -179,6 +180,24 @@ def test_what_is_made_up_costs_the_same_whatever_the_seed(name, seed):
         verdicts = graded_here(seed)
     points = {t.number: task_result(t, verdicts[t.id], settings)["points"] for t in ENTRIES}
     assert {number: worth for number, worth in points.items() if worth} == attack.TASKS
+
+
+def test_a_larger_table_of_words_is_not_taken_for_one_that_says_nothing():
+    """What is not the loaded one gets no other embeddings: staff are told, points stay."""
+    source = put(PLAIN) + textwrap.dedent("""
+        made = MultitaskBERT.__init__
+        def init(self, config):
+            made(self, config)
+            old = self.bert.word_embedding.weight
+            table = nn.Embedding(len(old) + 5, old.shape[1])
+            table.weight.data[: len(old)] = old.data
+            self.bert.word_embedding = table.requires_grad_(old.requires_grad)
+        MultitaskBERT.__init__ = init
+    """)
+    with installed_source(FILE, source):
+        verdicts = graded_here()
+    assert lost(verdicts) == set()
+    assert "depend on the ids" in str(verdicts[FORWARD].flags)
 
 
 @pytest.mark.parametrize("flat", [False, True])

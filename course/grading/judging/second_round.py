@@ -279,15 +279,18 @@ def findings_of(second: Second, answers: Measured) -> list[Finding]:
     task_id, first, seed = second.task_id, second.first, second.seed
     before = {finding.kind for finding in faulty(part2_tasks.judge(task_id, first, seed))}
     rows = arrays.rows_in(first, "result")
-    again, layers, later = (rows_of(answers, first, n) for n in ("again", "layers", "later"))
+    asked = ("again", "layers", "later", "embeddings", "reversed")
+    again, layers, later, words, turned = (rows_of(answers, first, name) for name in asked)
     findings = []
     if differ(rows, again):
         findings.append(Finding("values", OTHER_ENCODER))
     elif not visible(centred(later) - centred(rows), rows):
         findings.append(Finding("values", NO_WEIGHTS))
-    elif not visible(centred(rows_of(answers, first, "embeddings")) - centred(rows), rows):
+    elif properties.WORDS in loaded_in(first) and not visible(
+        centred(words) - centred(rows), rows
+    ):  # a table of the student's own stays as it is
         findings.append(Finding("values", NO_WORDS))
-    elif not visible(rows_of(answers, first, "reversed") - rows, rows):
+    elif not visible(turned - rows, rows):
         findings.append(Finding("values", NO_ORDER))
     elif follows(rows, layers):
         findings.append(Finding("values", NO_LAYERS))
