@@ -13,6 +13,7 @@ import sys
 import types
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
@@ -30,6 +31,8 @@ IMPORTS = {  # a name that a file may lack → where it comes from
     "np": "import numpy as np",
     "Tensor": "from torch import Tensor",
 }
+LIBRARIES = (nn.functional, torch, nn)  # whose functions may lack F., torch. or nn.
+OF_TENSORS = ("grad", "shape", "dtype", "device")
 
 
 # ---------------------------------------------------------------------------------------------
@@ -156,7 +159,16 @@ def unknown_name(place: Place, match: re.Match) -> str:
         if not (isinstance(value, type) and issubclass(value, BaseException))
     ]
     near = nearest(name, [*place.names, *place.frame.f_globals, *own])
-    return near if near.startswith("do you") else "it is given no value before this line"
+    if near.startswith("do you"):
+        return near
+    known = {**place.frame.f_globals, **place.names}.items()
+    owners = [owner for library in LIBRARIES for owner, value in known if value is library]
+    if name in OF_TENSORS:
+        owners += [owner for owner, value in known if isinstance(value, Tensor)]
+    for owner in owners:
+        if path_in(dict(known)[owner], name) is not None:
+            return f"do you mean {owner}.{name}?"
+    return "it is given no value before this line"
 
 
 def no_value_yet(place: Place, match: re.Match) -> str:
@@ -180,6 +192,17 @@ def no_value_yet(place: Place, match: re.Match) -> str:
 
 # ---------------------------------------------------------------------------------------------
 # Numbers, imports
+
+
+def root_of_negative(place: Place, match: re.Match) -> str:
+    """In AdamW, a product where the bias correction has a power."""
+    operators = {part: part.op for part in place.parts() if isinstance(part, ast.BinOp)}
+    powers = any(isinstance(sign, ast.Pow) for sign in operators.values())
+    for part, sign in operators.items():
+        if isinstance(sign, ast.Mult) and not powers:
+            if isinstance(place.names.get("self"), Optimizer):
+                return f"{quoted(part)} is a product: β to the power of t is β ** t"
+    return "the root, or logarithm, of a number below 0: is a difference the wrong way round?"
 
 
 def divided_by_zero(place: Place, match: re.Match) -> str:

@@ -28,6 +28,7 @@ from checks.part1.adamw_cases import (
 from checks.part1.adamw_probes import (
     changes_lr,
     decays_in_the_gradient,
+    eps_counts,
     facts,
     ignores_correct_bias,
 )
@@ -92,6 +93,8 @@ def explain(opt_class: type) -> list[Finding]:
     """The known mistakes that a wrong optimizer makes; if it makes none of them, what it does."""
     with FirstNaN() as nan:
         mistakes, unexplained = mistakes_in(outputs_of(opt_class), known_mistakes())
+    if eps_counts(opt_class):  # another mistake divides by 0
+        mistakes = [mistake for mistake in mistakes if mistake.name != "no_eps"]
     computed_alone = len(mistakes) == 1  # of several named part by part nobody knows what they give
     for name, output, shows in MEASURED:
         mistake = known_mistakes().mistakes.get(name)

@@ -68,6 +68,13 @@ def ignores_correct_bias(opt_class: type) -> bool:
     return corrected and same(with_it, without)
 
 
+def eps_counts(opt_class: type) -> bool:
+    """Whether another ε makes another step."""
+    with contextlib.suppress(Exception, SystemExit):
+        return not same(*(last_step(opt_class, [1.0], eps=eps) for eps in (1e-6, 1.0)))
+    return False
+
+
 def changes_lr(opt_class: type) -> bool:
     """Whether steps leave another learning rate in the group than was there."""
     parameter, optimizer = make(opt_class)
