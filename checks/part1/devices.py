@@ -39,28 +39,44 @@ class SameDevice(TorchFunctionMode):
 
 
 def two_devices(task_id: str) -> str:
-    """Where the function meets tensors of two devices, in words; "" if it does not."""
+    """Where a function of part 1 meets tensors of two devices, in words; "" if it does not."""
     references = load_references(torch.float32)
     there = {
         name: on_other(vars(runners)[name]) for name in ("student_model", "student_classifier")
     }
     there["change"] = lambda before, *_: before  # how much padding changes cannot be computed
+    with mock.patch.multiple(runners, **there):
+        return meeting(lambda: RUNS[task_id]({k: moved(v) for k, v in references.items()}))
+
+
+def meeting(run: Callable[[], Any]) -> str:
+    """Where a run, of which nothing is computed, meets tensors of two devices, in words; or ""."""
     with (
         torch.random.fork_rng(devices=[]),
         FakeTensorMode(),
-        mock.patch.multiple(runners, **there),
         mock.patch.object(fake_tensor.log, "disabled", True),
         contextlib.redirect_stdout(io.StringIO()),  # it was printed by the run before
         warnings.catch_warnings(action="ignore"),
         SameDevice(),
     ):
-        copies = {
-            name: torch.empty(tensor.shape, dtype=tensor.dtype, device=OTHER)
-            for name, tensor in references.items()
-        }
-        error = attempt(RUNS[task_id], copies)
+        error = attempt(run)
         place = place_of(error) if isinstance(error, BaseException) else None
         return sentence(place) if place and MESSAGE in str(error) else ""
+
+
+def moved(tensor: Tensor) -> Tensor:
+    """A tensor of the same shape and type on the other device."""
+    return torch.empty(tensor.shape, dtype=tensor.dtype, device=OTHER)
+
+
+def move(model: nn.Module) -> None:
+    """Put all that a model holds on the other device."""
+    for module in model.modules():
+        for tensors in (module._parameters, module._buffers):
+            for name, tensor in tensors.items():
+                if tensor is not None:
+                    is_parameter = isinstance(tensor, nn.Parameter)
+                    tensors[name] = nn.Parameter(moved(tensor)) if is_parameter else moved(tensor)
 
 
 def on_other(make: Callable[..., Any]) -> Callable[..., Any]:
