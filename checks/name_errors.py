@@ -153,21 +153,18 @@ def unknown_name(place: Place, match: re.Match) -> str:
         return f"{name} is not an argument of this function" + (
             "; what it needs of the configuration is kept in self by __init__" * (name == "config")
         )
-    own = [  # nobody means a class of errors by a slip of the pen
-        key
-        for key, value in vars(builtins).items()
-        if not (isinstance(value, type) and issubclass(value, BaseException))
-    ]
-    near = nearest(name, [*place.names, *place.frame.f_globals, *own])
-    if near.startswith("do you"):
+    if (near := nearest(name, place.names)).startswith("do you"):
         return near
-    known = {**place.frame.f_globals, **place.names}.items()
-    owners = [owner for library in LIBRARIES for owner, value in known if value is library]
+    known = {**place.frame.f_globals, **place.names}
+    owners = [owner for library in LIBRARIES for owner, x in known.items() if x is library]
     if name in OF_TENSORS:
-        owners += [owner for owner, value in known if isinstance(value, Tensor)]
+        owners += [owner for owner, value in known.items() if isinstance(value, Tensor)]
     for owner in owners:
-        if path_in(dict(known)[owner], name) is not None:
+        if path_in(known[owner], name) is not None:
             return f"do you mean {owner}.{name}?"
+    elsewhere = [*place.frame.f_globals, *vars(builtins)]
+    if near := difflib.get_close_matches(name, elsewhere, 1, 0.8):
+        return f"do you mean {near[0]}?"
     return "it is given no value before this line"
 
 
