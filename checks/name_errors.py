@@ -153,13 +153,13 @@ def unknown_name(place: Place, match: re.Match) -> str:
         return f"{name} is not an argument of this function" + (
             "; what it needs of the configuration is kept in self by __init__" * (name == "config")
         )
-    if (near := nearest(name, place.names)).startswith("do you"):
-        return near
     known = {**place.frame.f_globals, **place.names}
-    owners = [owner for library in LIBRARIES for owner, x in known.items() if x is library]
-    if name in OF_TENSORS:
-        owners += [owner for owner, value in known.items() if isinstance(value, Tensor)]
-    for owner in owners:
+    tensors = [owner for owner, value in known.items() if isinstance(value, Tensor)]
+    libraries = [owner for library in LIBRARIES for owner, x in known.items() if x is library]
+    near = nearest(name, place.names)
+    if name not in OF_TENSORS and near.startswith("do you"):
+        return near
+    for owner in tensors if name in OF_TENSORS else libraries:
         if path_in(known[owner], name) is not None:
             return f"do you mean {owner}.{name}?"
     elsewhere = [*place.frame.f_globals, *vars(builtins)]
