@@ -233,15 +233,13 @@ def other_type(place: Place, match: re.Match) -> str:
     """A function of torch, or a layer, that is given something of another type."""
     name, wanted, kind = match.groups()
     wanted = "a tensor" if wanted == "Tensor" else f"{wanted} there"
+    is_number = kind in ("int", "float") and hasattr(math, name)
+    other = f": math.{name} is for numbers" if is_number else ""
     for part in place.operands():
         value = place.value(part)
         value = place.value(place.origin(part)) if value is UNKNOWN else value
         if type(value).__name__ == kind.rpartition(".")[2]:
-            is_number = isinstance(value, int | float) and hasattr(math, name)
-            other = f": math.{name} is for numbers" if is_number else ""
             return f"{name} wants {wanted}, and {of_type(quoted(part), value)}{other}"
-    is_number = kind in ("int", "float") and hasattr(math, name)
-    other = f"; math.{name} is for numbers" if is_number else ""
     return f"{name} wants {wanted}, and gets something of type {kind}{other}"
 
 

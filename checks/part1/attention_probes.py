@@ -81,7 +81,6 @@ def weights(model, stored, correct) -> Iterator[str]:
             f"{sums.max():.4g}: the attention weights of a token do not sum to 1"
         )
     else:
-        yield from heads(model, stored)
         yield from scale(stored, on)
 
 
@@ -134,21 +133,6 @@ def constant(model, stored, correct) -> Iterator[str]:
             )
 
 
-def heads(model: nn.Module, stored: SimpleNamespace) -> Iterator[str]:
-    """Whether the heads' results lie side by side."""
-    count, width = stored.value.size(1), stored.value.size(3)
-    numbers = torch.arange(1.0, count + 1).to(stored.value)
-    value = numbers[None, :, None, None].expand_as(stored.value)
-    result = attend(model, stored, value=value).flatten(0, 1)  # (B · L, D)
-    wrong = (~torch.isclose(result, numbers.repeat_interleave(width))).any(-1)
-    if wrong.any():
-        row = [f"{number:.3g}" for number in result[wrong][0, : width + 2].tolist()]
-        yield (
-            f"if all values of head 1 are 1, of head 2 are 2 and so on, a token's result should be "
-            f"{width} ones, {width} twos and so on; one begins with {', '.join(row)}"
-        )
-
-
 def attention_dropout(model, stored, correct) -> Iterator[str]:
     """When dropout acts, and whether on the weights."""
     yield from dropout_facts(model, lambda: attend(model, stored))
@@ -158,6 +142,6 @@ def attention_dropout(model, stored, correct) -> Iterator[str]:
         model.eval()
         if not same(trained, attend(model, stored)) and same(sums, torch.ones_like(sums)):
             yield (
-                "in training mode the weights still sum to 1: dropout does not act on them, or they "
-                "are divided by their sum after it"
+                "in training mode the weights still sum to 1: dropout does not act on them, or "
+                "they are divided by their sum after it"
             )

@@ -183,13 +183,9 @@ def warnings_of(entry: GradedTask) -> list[Finding]:
     """What costs no points but would fail on a GPU: tensors that the function makes on the CPU."""
     if entry.id == INIT:
         return []
-    (model, _), batch = student_model("finetune"), batch_for(entry.id)
-
-    def on_other_device() -> None:
-        devices.move(model)
-        call(model, entry.id, [tuple(map(devices.moved, pair)) for pair in batch])
-
-    text = devices.meeting(on_other_device)
+    model = student_model("finetune")[0].to(devices.OTHER)
+    batch = [tuple(t.to(devices.OTHER) for t in pair) for pair in batch_for(entry.id)]
+    text = devices.meeting(lambda: call(model, entry.id, batch))
     return [Finding("warning", text)] if f"({entry.file}:" in text else []
 
 
