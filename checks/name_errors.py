@@ -193,12 +193,11 @@ def no_value_yet(place: Place, match: re.Match) -> str:
 
 def root_of_negative(place: Place, match: re.Match) -> str:
     """In AdamW, a product where the bias correction has a power."""
-    operators = {part: part.op for part in place.parts() if isinstance(part, ast.BinOp)}
-    powers = any(isinstance(sign, ast.Pow) for sign in operators.values())
-    for part, sign in operators.items():
-        if isinstance(sign, ast.Mult) and not powers:
-            if isinstance(place.names.get("self"), Optimizer):
-                return f"{quoted(part)} is a product: β to the power of t is β ** t"
+    operations = [part for part in place.parts() if isinstance(part, ast.BinOp)]
+    power = any(isinstance(part.op, ast.Pow) for part in operations)
+    product = next((part for part in operations if isinstance(part.op, ast.Mult)), None)
+    if product and not power and isinstance(place.names.get("self"), Optimizer):
+        return f"{quoted(product)} is a product: β to the power of t is β ** t"
     return "the root, or logarithm, of a number below 0: is a difference the wrong way round?"
 
 

@@ -81,6 +81,7 @@ def weights(model, stored, correct) -> Iterator[str]:
             f"{sums.max():.4g}: the attention weights of a token do not sum to 1"
         )
     else:
+        yield from heads(model, stored)
         yield from scale(stored, on)
 
 
@@ -131,6 +132,21 @@ def constant(model, stored, correct) -> Iterator[str]:
                 f"{added.mean():g} is added to the scores of real tokens: attention_mask has 0 "
                 "there and hugely negative numbers at padding, so adding it is enough"
             )
+
+
+def heads(model: nn.Module, stored: SimpleNamespace) -> Iterator[str]:
+    """Whether the heads' results lie side by side."""
+    count, width = stored.value.size(1), stored.value.size(3)
+    numbers = torch.arange(1.0, count + 1).to(stored.value)
+    value = numbers[None, :, None, None].expand_as(stored.value)
+    result = attend(model, stored, value=value).flatten(0, 1)  # (B · L, D)
+    wrong = (~torch.isclose(result, numbers.repeat_interleave(width))).any(-1)
+    if wrong.any():
+        row = [f"{number:.3g}" for number in result[wrong][0, : width + 2].tolist()]
+        yield (
+            f"if all values of head 1 are 1, of head 2 are 2 and so on, a token's result should be "
+            f"{width} ones, {width} twos and so on; one begins with {', '.join(row)}"
+        )
 
 
 def attention_dropout(model, stored, correct) -> Iterator[str]:
