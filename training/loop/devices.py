@@ -23,6 +23,8 @@ try:
 except ImportError:  # Windows
     resource = None
 
+CORE_TIMES = Path("/proc/stat")
+CORE_LIMIT = Path("/sys/fs/cgroup/cpu.max")  # microseconds of CPU in each period
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3  # glibc's numbers, malloc.h
 
 
@@ -78,7 +80,7 @@ def take_idle_cores() -> None:
     all others wait for it. Where /proc/stat is missing, the number stays as it is.
     """
     before = torch.get_num_threads()
-    if before == 1 or not Path("/proc/stat").is_file():
+    if before == 1 or not CORE_TIMES.is_file():
         return
     idle = idle_cores()
     set_threads(min(before, max(1, idle)))
@@ -107,9 +109,9 @@ def idle_cores() -> int:
         best = max(best, round(idle))
         if best >= len(cores):
             break
-    limit = Path("/sys/fs/cgroup/cpu.max")  # microseconds of CPU in each period
-    if limit.is_file() and not limit.read_text().startswith("max"):
-        quota, period = map(int, limit.read_text().split())
+    limit = CORE_LIMIT.read_text() if CORE_LIMIT.is_file() else "max"
+    if not limit.startswith("max"):
+        quota, period = map(int, limit.split())
         best = min(best, max(1, quota // period))
     return best
 
@@ -117,7 +119,7 @@ def idle_cores() -> int:
 def core_times() -> dict[int, tuple[int, int]]:
     """Of every core how long it was idle, and all its time, since the system's start."""
     times = {}
-    for line in Path("/proc/stat").read_text().splitlines():
+    for line in CORE_TIMES.read_text().splitlines():
         name, *ticks = line.split()
         if name.startswith("cpu") and name != "cpu":  # which is their sum
             idle, waiting_for_disk = int(ticks[3]), int(ticks[4])
