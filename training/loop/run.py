@@ -184,7 +184,7 @@ class Run:
 
         Without gradients the optimizer's step changes nothing. The factor is then halved, and after
         2,000 steps without such a case doubled (Micikevicius et al. 2018, section 3.2). Whether to
-        step is decided here on the CPU, so that fp16 waits for the device once a step.
+        step is decided here, on the CPU: in fp16 every step waits for the device.
         """
         factor = self.scaler.get_scale()
         self.scaler.unscale_(self.optimizer)
