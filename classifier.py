@@ -189,7 +189,7 @@ def train(args, data: Data | None = None) -> None:
                     with run.autocast():
                         logits = model(ids, mask)  # (B, L), (B, L) → (B, num_labels)
                     loss = F.cross_entropy(logits.float(), labels)
-                    (loss * len(labels) / len(batch["labels"])).backward()
+                    run.scale(loss * len(labels) / len(batch["labels"])).backward()
                     run.log(len(labels), loss=loss, train_acc=logits.argmax(dim=-1) == labels)
                 run.before_update()
                 optimizer.step()

@@ -255,7 +255,7 @@ def train_multitask(args, held_out: HeldOut | None = None) -> None:
                     with run.autocast():
                         outputs = getattr(model, HEADS[task])(*inputs)  # (B, 5) or (B,)
                     loss = LOSSES[task](outputs.float(), labels)
-                    (loss * len(labels) / len(batch["labels"])).backward()
+                    run.scale(loss * len(labels) / len(batch["labels"])).backward()
                     run.log(len(labels), loss=loss, **{f"{task}_loss": loss})
                 run.before_update()
                 optimizer.step()

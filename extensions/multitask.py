@@ -216,7 +216,8 @@ def train(args: TechniqueFlags, held_out: part2.HeldOut) -> None:
                     for *inputs, labels in run.micro_batches(batch, KEYS[name]):
                         loss = objective(name, inputs, labels)
                         weight = getattr(args, f"{name}_weight")
-                        (weight * loss * len(labels) / len(batch["labels"])).backward()
+                        loss_of_rows = weight * loss * len(labels) / len(batch["labels"])
+                        run.scale(loss_of_rows).backward()
                         run.log(len(labels), **{"loss": loss, f"{name}_loss": loss})
                     if gradients:
                         gradients.take(name)

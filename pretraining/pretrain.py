@@ -162,7 +162,7 @@ def train(args: PretrainingFlags, tokenizer: BertTokenizer, corpus: Corpus) -> N
                     with run.autocast():
                         words, pairs = pretraining_losses(model, *inputs)
                     loss = words.loss / masked + pairs.loss / len(batch["labels"])
-                    loss.backward()
+                    run.scale(loss).backward()
                     log_losses(run, loss, words, pairs, args.objective)
                 run.before_update()
                 optimizer.step()

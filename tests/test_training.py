@@ -13,17 +13,16 @@ import torch
 import transformers
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support import ROOT, draw_nothing, make_rows, one_line_error
+from support import ROOT, assert_refused, draw_nothing, make_rows, one_line_error
 from torch import nn
 from torch.nn import functional as F
-from torch.utils._python_dispatch import TorchDispatchMode
 
 import classifier
 import multitask_classifier
 from bert import BertModel
 from datasets import SentenceClassificationDataset
 from optimizer import AdamW
-from training.loop import devices
+from training.loop import devices, record
 from training.loop.batches import LengthBatches, TrainingLoader
 from training.loop.checkpoints import ResumePoint, load_checkpoint
 from training.loop.progress import Progress
@@ -156,10 +155,12 @@ def test_round_robin_resumed_anywhere_has_the_same_rows_and_draws_nothing(round_
         ("bf16", False, torch.bfloat16),
         ("auto", True, torch.bfloat16),
         ("auto", False, torch.float32),
+        ("fp16", True, torch.float16),
     ],
 )
 def test_precision_of_matrix_products(monkeypatch, precision, hardware, dtype):
-    monkeypatch.setattr(devices, "computes_bf16", lambda device: hardware)
+    for name in ("computes_bf16", "computes_fp16"):
+        monkeypatch.setattr(devices, name, lambda device: hardware)
     autocast = devices.autocast_for(CPU, precision)
     layer = torch.nn.Linear(3, 2)
     for _ in range(2):  # it can be entered again and again
@@ -168,6 +169,29 @@ def test_precision_of_matrix_products(monkeypatch, precision, hardware, dtype):
             assert product.dtype == dtype
     product.sum().backward()
     assert layer.weight.grad.dtype == layer.weight.dtype == torch.float32
+
+
+@pytest.mark.parametrize(
+    ("capability", "has_bf16", "dtype"),
+    [
+        ((6, 0), False, None),  # P100
+        ((7, 0), False, torch.float16),  # V100
+        ((7, 5), False, torch.float16),  # T4, RTX 20
+        ((8, 0), True, torch.bfloat16),  # A100
+    ],
+)
+def test_what_a_gpu_multiplies_in_by_itself(monkeypatch, capability, has_bf16, dtype):
+    monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda including_emulation: has_bf16)
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: capability)
+    assert devices.half_type(torch.device("cuda"), "auto") == dtype
+
+
+def test_fp16_on_a_cpu_without_it(run_script_here, flags, monkeypatch, message):
+    monkeypatch.setattr(devices, "computes_fp16", lambda device: False)
+    line = ["--model", flags.model, "--train", flags.train, "--dev", flags.dev]
+    result = run_script_here(classifier, *line, "--precision", "fp16")
+    assert_refused(result, "--precision fp16", "cpu")
+    message(result.err)
 
 
 # ---------------------------------------------------------------------------------------------
@@ -404,49 +428,11 @@ def test_estimate_counts_word_pieces(monkeypatch, capsys):
 # The run
 
 
-class Reads(TorchDispatchMode):
-    """Notes what makes a CPU wait for a device: numbers that are read, and boolean indices."""
-
-    def __init__(self, monkeypatch):
-        super().__init__()
-        self.step, self.noted = 0, []
-        for name in ("tolist", "numpy"):  # these read without an operator
-            method = getattr(torch.Tensor, name)
-            monkeypatch.setattr(
-                torch.Tensor, name, lambda tensor, m=method, n=name: self.note(n) or m(tensor)
-            )
-
-    def note(self, name: str) -> None:
-        self.noted.append((self.step, name))
-
-    def __torch_dispatch__(self, function, types, inputs=(), options=None):
-        name = str(function.overloadpacket).removeprefix("aten.")
-        by_mask = name == "index" and any(i.dtype == torch.bool for i in inputs[1] if i is not None)
-        if by_mask or name in ("_local_scalar_dense", "nonzero", "masked_select"):
-            self.note(name)
-        return function(*inputs, **(options or {}))
-
-
-def test_no_step_reads_from_the_device_but_every_tenth(flags, monkeypatch):
-    """In what the script does with a batch, from the forward pass to the end of the step."""
-    batches, reads = Run.batches, Reads(monkeypatch)
-
-    def watched(run):
-        for batch in batches(run):
-            reads.step = run.position.step + 1
-            with reads:
-                yield batch
-            reads.step = 0
-
-    monkeypatch.setattr(Run, "batches", watched)
-    trained(flags, batch_size=2)
-    assert [(step, name) for step, name in reads.noted if step] == [(10, "tolist")]
-
-
 @pytest.mark.parametrize("seconds", [0.0, 60.0], ids=["written every step", "every minute"])
 def test_a_loss_that_is_not_finite_stops_and_nothing_of_it_is_saved(flags, monkeypatch, seconds):
     """13 steps an epoch; the loss of step 16 and of all later ones is spoiled."""
     monkeypatch.setattr(ResumePoint.__init__, "__defaults__", (seconds,))
+    monkeypatch.setattr(record, "READ_EVERY", 0.0)
     steps, kept = [], []
     cross_entropy, end_epoch = F.cross_entropy, Run.end_epoch
 

@@ -153,8 +153,8 @@ class TrainingFlags:
     )
     precision: str = flag(
         "auto",
-        choices=("auto", "fp32", "bf16"),
-        help="of matrix products; auto takes bf16 where the hardware computes in it",
+        choices=("auto", "fp32", "bf16", "fp16"),
+        help="of matrix products; auto takes bf16 or, on a GPU without it, fp16",
     )
     accumulate: int = flag(1, type=positive_int, help="parts a batch is computed in")
     clip: float | None = flag(None, type=positive_float, help="largest norm of all gradients")

@@ -120,5 +120,29 @@ def micro_batches(
     own = slice(rank(), None, world_size())
     size = math.ceil(len(batch["labels"][own]) / count)
     if size:
-        tensors = (batch[key][own].to(device) for key in keys)
-        yield from zip(*(tensor.split(size) for tensor in tensors), strict=True)
+        parts = zip(*(batch[key][own].split(size) for key in keys), strict=True)
+        yield from (tuple(to_device(tensor, device) for tensor in part) for part in parts)
+
+
+def to_device(tensor: Tensor, device: torch.device) -> Tensor:
+    """A tensor of a batch on the device, without waiting for the work that the device has.
+
+    A GPU fetches from pinned memory by itself, when its turn comes; a copy from other memory makes
+    the CPU wait for all kernels before it.
+    """
+    if device.type == "cuda":
+        moved = tensor.pin_memory().to(device, non_blocking=True)
+    else:
+        moved = tensor.to(device)
+    if moved is not tensor:
+        moved.host = tensor
+    return moved
+
+
+def on_host(tensor: Tensor) -> Tensor:
+    """The tensor that ``to_device`` copied, which is read without waiting; else a copy from there.
+
+    Numbers of it are read by ``.numpy()``, which refuses a tensor on a device.
+    """
+    host = getattr(tensor, "host", None)
+    return tensor.cpu() if host is None else host
