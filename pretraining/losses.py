@@ -12,7 +12,14 @@ from pretraining.masking import IGNORED
 from pretraining.model import PretrainingModel
 from training.loop.run import Run
 
-KEYS = ("token_ids", "token_type_ids", "attention_mask", "labels", "next_labels")
+KEYS = (
+    "token_ids",
+    "token_type_ids",
+    "attention_mask",
+    "positions",
+    "targets",
+    "next_labels",
+)
 
 
 class Predictions(NamedTuple):
@@ -28,28 +35,30 @@ def pretraining_losses(
     ids: Tensor,
     segments: Tensor,
     mask: Tensor,
-    labels: Tensor,
+    positions: Tensor,
+    targets: Tensor,
     relation: Tensor,
+    masked: int,
 ) -> tuple[Predictions, Predictions]:
     """The predictions of masked words, and of the segments' relation (of 0 pairs without it).
 
     Args:
         ids, segments, mask: (B, L) each.
-        labels: (B, L), the token that was at a chosen position, IGNORED elsewhere.
+        positions, targets, masked: of the masked tokens; see masked_positions.
         relation: (B,), 0 for segments in order, 1 otherwise.
     """
-    chosen = labels != IGNORED  # (B, L), M of them
     segments = segments if model.relation else None  # one segment: all 0, the default
-    words, order = model(ids, mask, segments, chosen)  # (M, V), (B, 2)
+    words, order = model(ids, mask, segments, positions)  # (R, V), (B, 2)
+    of_words = predictions(words, targets, masked)
     if order is None:
-        return predictions(words, labels[chosen]), Predictions(torch.zeros(()), torch.zeros(()), 0)
-    return predictions(words, labels[chosen]), predictions(order, relation)
+        return of_words, Predictions(torch.zeros(()), torch.zeros(()), 0)
+    return of_words, predictions(order, relation, len(relation))
 
 
-def predictions(logits: Tensor, targets: Tensor) -> Predictions:
-    """Loss and correct predictions: (N, K), (N,)."""
-    loss = F.cross_entropy(logits, targets, reduction="sum")
-    return Predictions(loss, (logits.argmax(dim=-1) == targets).sum(), len(targets))
+def predictions(logits: Tensor, targets: Tensor, count: int) -> Predictions:
+    """Loss and correct predictions: (N, K), (N,), of which ``count`` are not IGNORED."""
+    loss = F.cross_entropy(logits, targets, ignore_index=IGNORED, reduction="sum")
+    return Predictions(loss, (logits.argmax(dim=-1) == targets).sum(), count)
 
 
 def totals(words: Predictions, pairs: Predictions, objective: str) -> dict[str, tuple[Tensor, int]]:

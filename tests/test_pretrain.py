@@ -42,6 +42,7 @@ from pretraining.corpus import Corpus, unigram_entropy
 from pretraining.examples import PretrainingExamples
 from pretraining.held_out import HeldOut
 from pretraining.losses import pretraining_losses
+from pretraining.masking import masked_positions
 from pretraining.model import PretrainingModel
 from pretraining.presets import preset
 from pretraining.pretrain import weight_decay_groups
@@ -92,11 +93,14 @@ def test_values_losses_and_gradients_are_those_of_transformers(pair):
     limit = 3 * value * their.prediction_logits.abs().max().item()
     torch.testing.assert_close(words, their.prediction_logits.flatten(0, 1), atol=limit, rtol=0)
     torch.testing.assert_close(relations, their.seq_relationship_logits, atol=value * 10, rtol=0)
-    some, _ = ours(ids, mask, segments, labels != -100)  # at those that were chosen
     chosen = (labels != -100).flatten()
-    torch.testing.assert_close(some, words[chosen], atol=1000 * atol, rtol=0)
+    positions, targets, masked = masked_positions(labels)
+    some, _ = ours(ids, mask, segments, positions)  # at those that were chosen
+    assert len(some) == 128  # those after them are ignored
+    torch.testing.assert_close(some[:masked], words[chosen], atol=1000 * atol, rtol=0)
 
-    of_words, of_pairs = pretraining_losses(ours, ids, segments, mask, labels, relation)
+    inputs = (ids, segments, mask, positions, targets, relation, masked)
+    of_words, of_pairs = pretraining_losses(ours, *inputs)
     assert (of_words.count, of_pairs.count) == (chosen.sum(), 5)
     assert of_words.right == (words.argmax(-1) == labels.flatten()).sum()
     assert of_pairs.right == (relations.argmax(-1) == relation).sum()
