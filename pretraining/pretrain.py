@@ -15,6 +15,7 @@ BERT, here and in transformers.
 from __future__ import annotations
 
 import math
+import os
 import sys
 from pathlib import Path
 from typing import Any
@@ -46,7 +47,7 @@ from training.files.errors import InputError
 from training.files.writing import check_writable
 from training.loop.batches import TrainingLoader
 from training.loop.checkpoints import ResumePoint, end_run, has_ended, resume_path, run_settings
-from training.loop.devices import pick_device, speed_up
+from training.loop.devices import compile_encoder, pick_device, speed_up
 from training.loop.processes import (
     broadcast_from_main,
     is_main_process,
@@ -133,13 +134,13 @@ def train(args: PretrainingFlags, tokenizer: BertTokenizer, corpus: Corpus) -> N
     complete, the file from which --resume continues.
     """
     device = pick_device(args.use_gpu)
+    if args.workers is None:
+        args.workers = min(2, (os.cpu_count() or 1) - 1) if device.type == "cuda" else 0
     model = new_model(args, tokenizer)
     model.to(device)
     optimizer = AdamW(weight_decay_groups(model, args.weight_decay), lr=args.lr)
     if args.fast:
         speed_up(model, optimizer)
-    if args.compile:
-        model.compile()
     held_out = None
     if args.held_out:
         corpus, rest = corpus.split(args.held_out, args.seed)
@@ -148,6 +149,8 @@ def train(args: PretrainingFlags, tokenizer: BertTokenizer, corpus: Corpus) -> N
     examples = make_examples(args, tokenizer, corpus, args.mask)
     loader = PretrainingLoader(examples, args)
     args.steps = args.steps or args.epochs * len(loader)
+    if args.compile:
+        compile_encoder(model, args, args.steps)
     args.eval_every = args.eval_every or max(args.log_every, math.ceil(args.steps / 20))
 
     if has_ended(resume_path(args.out / "pretrain"), f"{args.out}/", args):

@@ -7,6 +7,7 @@ import importlib
 import sys
 from collections.abc import Callable
 from contextlib import AbstractContextManager
+from typing import Any
 
 import torch
 from torch import nn
@@ -82,6 +83,12 @@ def autocast_for(device: torch.device, precision: str) -> Callable[[], AbstractC
     """
     bf16 = precision == "bf16" or (precision == "auto" and computes_bf16(device))
     return lambda: torch.autocast(device.type, dtype=torch.bfloat16, enabled=bf16)
+
+
+def compile_encoder(model: nn.Module, args: Any, steps: int, graphs: bool = True) -> None:
+    """What --compile does; see training/loop/compiling.py, which is imported only then."""
+    compiling = importlib.import_module("training.loop.compiling")
+    compiling.compile_encoder(model, args, steps, graphs)
 
 
 def speed_up(model: nn.Module, optimizer: Optimizer | None = None) -> None:
