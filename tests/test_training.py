@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -26,10 +27,9 @@ import multitask_classifier
 from bert import BertModel
 from datasets import SentenceClassificationDataset
 from optimizer import AdamW
-from training.files.errors import InputError
 from training.loop import compiling, devices
 from training.loop.batches import LengthBatches, TrainingLoader
-from training.loop.checkpoints import ResumePoint, load_checkpoint
+from training.loop.checkpoints import ResumePoint, Stopped, load_checkpoint
 from training.loop.progress import Progress
 from training.loop.round_robin import RoundRobin
 from training.loop.run import Run, linear_factor
@@ -364,7 +364,7 @@ def test_a_head_learns_as_on_a_frozen_encoder_in_evaluation_mode(flags, monkeypa
 
 
 @pytest.fixture
-def compiled_shapes(monkeypatch) -> list[tuple[int, ...]]:
+def compiled_shapes(monkeypatch) -> Iterator[list[tuple[int, ...]]]:
     """The shapes that a run compiles, by the part of torch.compile that needs no C++ compiler."""
     shapes: list[tuple[int, ...]] = []
 
@@ -374,10 +374,9 @@ def compiled_shapes(monkeypatch) -> list[tuple[int, ...]]:
 
     monkeypatch.setattr(compiling, "FEWEST_STEPS", 1)
     monkeypatch.setattr(torch, "compile", functools.partial(torch.compile, backend=backend))
-    monkeypatch.setattr(torch._dynamo.config, "suppress_errors", False)
-    monkeypatch.setattr(torch._dynamo.config, "recompile_limit", 8)
     torch._dynamo.reset()
-    return shapes
+    with torch._dynamo.config.patch(suppress_errors=False, recompile_limit=8):
+        yield shapes
 
 
 @pytest.mark.parametrize("accumulate", [1, 2])
@@ -409,7 +408,7 @@ def test_a_compiled_run_that_was_interrupted_ends_as_if_untouched(
 
     with monkeypatch.context() as patch:
         patch.setattr(Run, "before_update", stop_at_the_ninth)
-        with pytest.raises(InputError, match="--resume"):
+        with pytest.raises(Stopped, match="--resume"):
             trained(flags)
     torch._dynamo.reset()
     again = trained(flags, resume=True)
