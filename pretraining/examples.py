@@ -251,24 +251,22 @@ class PretrainingExamples(Dataset):
         """Mask rows: token_ids, token_type_ids, attention_mask, labels, next_labels, and more.
 
         labels (B, L) are the ids of the masked tokens and −100 elsewhere, next_labels (B,) the
-        labels of the rows; all int64. ``masked`` counts the masked tokens. For each micro-batch of
-        this process, positions and targets (see masked_positions) and a count in masked_in_part.
+        labels of the rows; all int64. ``masked`` counts the masked tokens; positions and targets
+        hold what masked_positions finds, for each micro-batch of this process.
         """
         whole = torch.from_numpy(rows.ids)  # (B, L)
         options = (self.special[whole], self.mask, self.vocab_size, self.probability, generator)
         words = word_numbers(whole, self.continues) if self.whole_word else None
         inputs, labels = mask_tokens(whole, *options, words=words)
         parts = [masked_positions(labels[part]) for part in part_slices(len(labels), *self.parts)]
-        positions, targets, counts = map(list, zip(*parts, strict=True)) if parts else ([], [], [])
         return {
             "token_ids": inputs,
             "token_type_ids": torch.from_numpy(rows.segments),
             "attention_mask": torch.from_numpy(rows.mask.astype(np.int64)),
             "labels": labels,
             "next_labels": torch.from_numpy(rows.labels),
-            "positions": positions,
-            "targets": targets,
-            "masked_in_part": counts,
+            "positions": [positions for positions, _ in parts],
+            "targets": [targets for _, targets in parts],
             "masked": int((labels != IGNORED).sum()),
         }
 

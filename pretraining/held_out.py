@@ -63,7 +63,7 @@ class HeldOut:
             batch = self.examples.collate_fn(self.examples.rows(rows))
             inputs = part_of(batch, KEYS, 0, slice(None), device)
             with autocast():
-                heads = pretraining_losses(model, *inputs, batch["masked"])
+                heads = pretraining_losses(model, *inputs)
             for name, (total, count) in totals(*heads, model.objective).items():
                 sums[name].append(total)
                 counts[name] += count

@@ -8,18 +8,10 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from pretraining.masking import IGNORED
 from pretraining.model import PretrainingModel
 from training.loop.run import Run
 
-KEYS = (
-    "token_ids",
-    "token_type_ids",
-    "attention_mask",
-    "positions",
-    "targets",
-    "next_labels",
-)
+KEYS = ("token_ids", "token_type_ids", "attention_mask", "positions", "targets", "next_labels")
 
 
 class Predictions(NamedTuple):
@@ -38,27 +30,25 @@ def pretraining_losses(
     positions: Tensor,
     targets: Tensor,
     relation: Tensor,
-    masked: int,
 ) -> tuple[Predictions, Predictions]:
     """The predictions of masked words, and of the segments' relation (of 0 pairs without it).
 
     Args:
         ids, segments, mask: (B, L) each.
-        positions, targets, masked: of the masked tokens; see masked_positions.
+        positions, targets: (M,) each, of the masked tokens; see masked_positions.
         relation: (B,), 0 for segments in order, 1 otherwise.
     """
     segments = segments if model.relation else None  # one segment: all 0, the default
-    words, order = model(ids, mask, segments, positions)  # (R, V), (B, 2)
-    of_words = predictions(words, targets, masked)
+    words, order = model(ids, mask, segments, positions)  # (M, V), (B, 2)
     if order is None:
-        return of_words, Predictions(torch.zeros(()), torch.zeros(()), 0)
-    return of_words, predictions(order, relation, len(relation))
+        return predictions(words, targets), Predictions(torch.zeros(()), torch.zeros(()), 0)
+    return predictions(words, targets), predictions(order, relation)
 
 
-def predictions(logits: Tensor, targets: Tensor, count: int) -> Predictions:
-    """Loss and correct predictions: (N, K), (N,), of which ``count`` are not IGNORED."""
-    loss = F.cross_entropy(logits, targets, ignore_index=IGNORED, reduction="sum")
-    return Predictions(loss, (logits.argmax(dim=-1) == targets).sum(), count)
+def predictions(logits: Tensor, targets: Tensor) -> Predictions:
+    """Loss and correct predictions: (N, K), (N,)."""
+    loss = F.cross_entropy(logits, targets, reduction="sum")
+    return Predictions(loss, (logits.argmax(dim=-1) == targets).sum(), len(targets))
 
 
 def totals(words: Predictions, pairs: Predictions, objective: str) -> dict[str, tuple[Tensor, int]]:

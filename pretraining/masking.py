@@ -8,12 +8,7 @@ from __future__ import annotations
 
 import torch
 from torch import Tensor
-from torch.nn import functional as F
 
-# The decoder's rows come in multiples of this. On a CPU PyTorch's matrix products keep code and
-# buffers for every number of rows they have met, and the number of masked tokens differs from batch
-# to batch: memory grew by gigabytes in a long run.
-ROWS = 128
 IGNORED = -100  # a label that cross_entropy leaves out
 MASKED = 0.15  # the fraction of tokens that BERT masks
 
@@ -64,17 +59,11 @@ def word_numbers(ids: Tensor, continues: Tensor) -> Tensor:
     return (~continues[ids]).cumsum(dim=1).sub(1).clamp(min=0)
 
 
-def masked_positions(labels: Tensor) -> tuple[Tensor, Tensor, int]:
-    """Where the masked tokens are, for a model that is not to search for them on its device.
+def masked_positions(labels: Tensor) -> tuple[Tensor, Tensor]:
+    """Where the M masked tokens are, so that a model need not search for them on its device.
 
-    Args:
-        labels: (B, L), IGNORED except at the M masked tokens.
-
-    Returns:
-        positions (R,) in the flattened (B · L) and their labels (R,), R the next multiple of ROWS:
-        after the M tokens, position 0 with the label IGNORED; and M.
+    (B, L), IGNORED at all others → positions in the flattened (B · L) and their labels, (M,) each.
     """
     flat = labels.flatten()  # (B · L)
     positions = (flat != IGNORED).nonzero().squeeze(1)  # (M,)
-    fill = (0, -len(positions) % ROWS)
-    return F.pad(positions, fill), F.pad(flat[positions], fill, value=IGNORED), len(positions)
+    return positions, flat[positions]

@@ -16,6 +16,10 @@ from bert import BertModel
 from config import BertConfig
 from training.files.errors import InputError
 
+# The decoder's rows come in multiples of this. On a CPU PyTorch's matrix products keep code and
+# buffers for every number of rows they have met, and M differs from batch to batch: memory grew by
+# gigabytes in a long run.
+ROWS = 128
 OBJECTIVES = ("nsp", "sop", "none")  # of the second head; none: there is none
 
 # Hugging Face's name → ours; the decoder's weight is the word embedding's
@@ -65,20 +69,21 @@ class PretrainingModel(BertPreTrainedModel):
 
         Args:
             input_ids, attention_mask, token_type_ids: (B, L), as BertModel takes them.
-            positions: (R,), those that are predicted, in the flattened (B · L); all if not given.
+            positions: (M,), those that are predicted, in the flattened (B · L); all if not given.
                 The decoder has a row for every token of the vocabulary, so computing it at a
                 seventh of the positions saves a good part of a small model's time.
 
         Returns:
-            (R, V), and (B, 2) or, without the second head, None; of the parameters' type, whatever
+            (M, V), and (B, 2) or, without the second head, None; of the parameters' type, whatever
             type the matrix products are made in.
         """
         encoded = self.bert(input_ids, attention_mask, token_type_ids)
         hidden = encoded["last_hidden_state"].flatten(0, 1)  # (B · L, D)
-        hidden = hidden if positions is None else hidden[positions]  # (R, D)
-        hidden = self.transform_norm(F.gelu(self.transform_dense(hidden)))  # (R, D)
-        words = F.linear(hidden, self.bert.word_embedding.weight, self.decoder_bias)  # (R, V)
-        words = words.to(self.dtype)
+        hidden = hidden if positions is None else hidden[positions]  # (M, D)
+        filled = F.pad(hidden, (0, 0, 0, -len(hidden) % ROWS))  # (R, D), R ≥ M
+        filled = self.transform_norm(F.gelu(self.transform_dense(filled)))  # (R, D)
+        words = F.linear(filled, self.bert.word_embedding.weight, self.decoder_bias)  # (R, V)
+        words = words[: len(hidden)].to(self.dtype)  # (M, V)
         if self.relation is None:
             return words, None
         return words, self.relation(encoded["pooler_output"]).to(self.dtype)  # (B, 2)

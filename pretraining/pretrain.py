@@ -149,12 +149,12 @@ def train(args: PretrainingFlags, tokenizer: BertTokenizer, corpus: Corpus) -> N
     examples = make_examples(args, tokenizer, corpus, args.mask)
     loader = PretrainingLoader(examples, args)
     args.steps = args.steps or args.epochs * len(loader)
-    if args.compile:
-        compile_encoder(model, args, args.steps)
     args.eval_every = args.eval_every or max(args.log_every, math.ceil(args.steps / 20))
 
     if has_ended(resume_path(args.out / "pretrain"), f"{args.out}/", args):
         return
+    if args.compile:
+        compile_encoder(model, args, args.steps)
     tables = Tables()
     print_header(args, len(loader))
     with new_run(args, model, optimizer, loader, corpus, tables) as run:
@@ -162,10 +162,9 @@ def train(args: PretrainingFlags, tokenizer: BertTokenizer, corpus: Corpus) -> N
             keep_checkpoint(args, tokenizer, model, -1, 0)
         for _ in run.epochs():
             for batch in run.batches():
-                parts = zip(run.micro_batches(batch, KEYS), batch["masked_in_part"], strict=True)
-                for inputs, masked in parts:
+                for inputs in run.micro_batches(batch, KEYS):
                     with run.autocast():
-                        words, pairs = pretraining_losses(model, *inputs, masked)
+                        words, pairs = pretraining_losses(model, *inputs)
                     loss = words.loss / max(1, batch["masked"])
                     loss = loss + pairs.loss / len(batch["labels"])
                     loss.backward()

@@ -71,7 +71,7 @@ def ours(job: SimpleNamespace) -> dict:
         optimizer.zero_grad()
         with autocast():
             (inputs,) = micro_batches(batch, 1, device, KEYS)
-            words, pairs = pretraining_losses(model, *inputs, batch["masked"])
+            words, pairs = pretraining_losses(model, *inputs)
         (words.loss / max(1, batch["masked"]) + pairs.loss / len(rows)).backward()
         update(job, number, model, optimizer)
         return batch["attention_mask"]
