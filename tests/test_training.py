@@ -396,18 +396,18 @@ def test_compile_changes_neither_names_nor_results(accumulate, flags, monkeypatc
 def test_a_compiled_run_that_was_interrupted_ends_as_if_untouched(
     flags, monkeypatch, compiled_shapes
 ):
-    flags.compile, flags.epochs, flags.batch_size = True, 2, 4
+    flags.compile, flags.batch_size = True, 4
     untouched = trained(flags)
     before_update, steps = Run.before_update, []
 
-    def stop_at_the_ninth(run):
+    def stop_at_the_fourth(run):
         before_update(run)
         steps.append(run)
-        if len(steps) == 9:
+        if len(steps) == 4:
             signal.raise_signal(signal.SIGINT)
 
     with monkeypatch.context() as patch:
-        patch.setattr(Run, "before_update", stop_at_the_ninth)
+        patch.setattr(Run, "before_update", stop_at_the_fourth)
         with pytest.raises(Stopped, match="--resume"):
             trained(flags)
     torch._dynamo.reset()
