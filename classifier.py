@@ -43,7 +43,7 @@ from training.files.hub import default_model
 from training.files.writing import check_writable
 from training.loop.batches import TrainingLoader, evaluation_loader
 from training.loop.checkpoints import end_run, restore_model, resume_path, save_model
-from training.loop.devices import autocast_for, pick_device, speed_up
+from training.loop.devices import autocast_for, compile_encoder, pick_device, speed_up
 from training.loop.processes import is_main_process, join_processes, on_main_process
 from training.loop.run import Run
 from utils import seed_everything
@@ -180,7 +180,7 @@ def train(args, data: Data | None = None) -> None:
             rows = (data.train, data.dev)
             cache_encoder_outputs(model, [model.forward], rows, args.batch_size, device)
     if args.compile:
-        model.compile()
+        compile_encoder(model, args, args.epochs * len(train_loader))
 
     with Run(args, model, optimizer, train_loader, report=report_of(args)) as run:
         for _ in run.epochs():

@@ -58,7 +58,7 @@ from training.files.errors import InputError
 from training.files.hub import default_model
 from training.loop.batches import PAIR, SINGLE, TrainingLoader, evaluation_loader
 from training.loop.checkpoints import end_run, has_ended, restore_model, resume_path, save_model
-from training.loop.devices import autocast_for, pick_device, speed_up
+from training.loop.devices import autocast_for, compile_encoder, pick_device, speed_up
 from training.loop.encoder_outputs import cache_encoder_outputs, unique_texts
 from training.loop.processes import is_main_process, join_processes, on_main_process
 from training.loop.round_robin import RoundRobin
@@ -245,7 +245,7 @@ def train_multitask(args, held_out: HeldOut | None = None) -> None:
             heads = [getattr(model, HEADS[task]) for task in tasks]
             cache_encoder_outputs(model, heads, rows, args.batch_size, device)
     if args.compile:
-        model.compile()
+        compile_encoder(model, args, args.epochs * len(train_loader))
 
     with Run(args, model, optimizer, train_loader, report=report_of(args, tasks)) as run:
         for _ in run.epochs():

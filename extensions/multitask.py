@@ -68,7 +68,7 @@ from training.loop.checkpoints import (
     run_settings,
     save_model,
 )
-from training.loop.devices import autocast_for, pick_device, speed_up
+from training.loop.devices import autocast_for, compile_encoder, pick_device, speed_up
 from training.loop.encoder_outputs import cache_encoder_outputs, unique_texts
 from training.loop.processes import is_main_process, join_processes, on_main_process
 from training.loop.run import Run
@@ -207,7 +207,8 @@ def train(args: TechniqueFlags, held_out: part2.HeldOut) -> None:
             heads = [model.predict_sentiment]
             cache_encoder_outputs(model, heads, [rows], args.batch_size, device)
     if args.compile:
-        model.compile()
+        steps = args.epochs * len(turns)
+        compile_encoder(model, args, steps, graphs=args.gradients is None)
 
     with new_run(args, model, optimizer, turns, objective.slow) as run:
         for _ in run.epochs():

@@ -1,15 +1,19 @@
 """What training runs share (training/): batches, precision, schedule, progress, the run itself."""
 
+import functools
 import json
 import math
 import os
+import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 import torch
+import torch._dynamo
 import transformers
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -22,9 +26,9 @@ import multitask_classifier
 from bert import BertModel
 from datasets import SentenceClassificationDataset
 from optimizer import AdamW
-from training.loop import devices, record
+from training.loop import compiling, devices, record
 from training.loop.batches import LengthBatches, TrainingLoader
-from training.loop.checkpoints import ResumePoint, load_checkpoint
+from training.loop.checkpoints import ResumePoint, Stopped, load_checkpoint
 from training.loop.progress import Progress
 from training.loop.round_robin import RoundRobin
 from training.loop.run import Run, linear_factor
@@ -383,22 +387,82 @@ def test_a_head_learns_as_on_a_frozen_encoder_in_evaluation_mode(flags, monkeypa
 # torch.compile
 
 
-def test_compile_changes_neither_names_nor_results(flags, monkeypatch):
-    """With the part of torch.compile that needs no C++ compiler."""
+@pytest.fixture
+def compiled_shapes(monkeypatch) -> Iterator[list[tuple[int, ...]]]:
+    """The shapes that a run compiles, by the part of torch.compile that needs no C++ compiler."""
+    shapes: list[tuple[int, ...]] = []
+
+    def backend(graph, inputs):
+        shapes.extend(tuple(x.shape) for x in inputs if x.dim() == 3 and not x.is_leaf)
+        return graph.forward
+
+    monkeypatch.setattr(compiling, "FEWEST_STEPS", 1)
+    monkeypatch.setattr(torch, "compile", functools.partial(torch.compile, backend=backend))
+    torch._dynamo.reset()
+    with torch._dynamo.config.patch(suppress_errors=False, recompile_limit=8):
+        yield shapes
+
+
+@pytest.mark.parametrize("accumulate", [1, 2])
+def test_compile_changes_neither_names_nor_results(accumulate, flags, monkeypatch, compiled_shapes):
+    """25 rows in batches of 8, or parts of 4: the last one is computed as without."""
     without_dropout(monkeypatch, flags)
+    flags.accumulate = accumulate
     plain = trained(flags)
-    compiled, compile_module = [], nn.Module.compile
-
-    def compile_eagerly(self):
-        compiled.append(self)
-        return compile_module(self, backend="eager")
-
-    monkeypatch.setattr(nn.Module, "compile", compile_eagerly)
     tensors = trained(flags, compile=True)
-    assert len(compiled) == 1
+    width = tensors["bert.word_embedding.weight"].shape[1]
+    assert set(compiled_shapes) == {(8 // accumulate, 32, width)}
     assert list(tensors) == list(plain)
     for name, tensor in plain.items():
         torch.testing.assert_close(tensors[name], tensor, rtol=0, atol=1e-5)
+
+
+def test_a_compiled_run_that_was_interrupted_ends_as_if_untouched(
+    flags, monkeypatch, compiled_shapes
+):
+    flags.compile, flags.batch_size = True, 4
+    untouched = trained(flags)
+    before_update, steps = Run.before_update, []
+
+    def stop_at_the_fourth(run):
+        before_update(run)
+        steps.append(run)
+        if len(steps) == 4:
+            signal.raise_signal(signal.SIGINT)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Run, "before_update", stop_at_the_fourth)
+        with pytest.raises(Stopped, match="--resume"):
+            trained(flags)
+    torch._dynamo.reset()
+    again = trained(flags, resume=True)
+    assert compiled_shapes
+    assert all(torch.equal(again[name], untouched[name]) for name in untouched)
+
+
+@pytest.mark.parametrize(
+    ("more", "reason"),
+    [
+        ({"epochs": 1}, "it does not pay in a run of 4 steps"),
+        ({"option": "pretrain"}, "it would speed up BERT, which is frozen"),
+        ({}, "torch cannot compile here (no compiler is installed)"),
+    ],
+)
+def test_where_compile_does_not_help_it_says_so_and_goes_on(
+    more, reason, flags, monkeypatch, capsys
+):
+    def compile_nothing(function, **options):
+        raise RuntimeError("no compiler is installed\nand much more about that")
+
+    if "epochs" not in more:
+        monkeypatch.setattr(compiling, "FEWEST_STEPS", 1)
+    monkeypatch.setattr(torch, "compile", compile_nothing)
+    tensors = trained(flags, compile=True, **more)
+    lines = [line for line in capsys.readouterr().out.splitlines() if "--compile" in line]
+    assert len(lines) == 1
+    assert lines[0].startswith(f"--compile: left out, since {reason}")
+    plain = trained(flags, **more)
+    assert all(torch.equal(tensors[name], plain[name]) for name in plain)
 
 
 # ---------------------------------------------------------------------------------------------

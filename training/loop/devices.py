@@ -11,6 +11,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import nn
@@ -204,6 +205,12 @@ def autocast_for(device: torch.device, precision: str) -> Callable[[], AbstractC
     """
     dtype = half_type(device, precision)
     return lambda: torch.autocast(device.type, dtype=dtype, enabled=dtype is not None)
+
+
+def compile_encoder(model: nn.Module, args: Any, steps: int, graphs: bool = True) -> None:
+    """What --compile does; see training/loop/compiling.py, which is imported only then."""
+    compiling = importlib.import_module("training.loop.compiling")
+    compiling.compile_encoder(model, args, steps, graphs)
 
 
 def speed_up(model: nn.Module, optimizer: Optimizer | None = None) -> None:
