@@ -8,6 +8,7 @@ import json
 import math
 import re
 from contextlib import ExitStack, contextmanager, nullcontext
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -15,6 +16,7 @@ from support import (
     WORDS,
     assert_refused,
     left_by,
+    one_line_error,
     padded_batch,
     random_bert,
     save_sentiment_checkpoint,
@@ -35,7 +37,7 @@ from pretraining import pretrain
 from training.fast.attention import use_attention_kernel
 from training.files.errors import InputError
 from training.loop import device_check
-from training.loop.device_check import Autocast, fault_of
+from training.loop.device_check import Autocast, check_device, fault_of
 from training.loop.run import Run
 
 ATEN = torch.ops.aten
@@ -166,12 +168,11 @@ def with_one_wrong_head(scores, mask, value):
     return torch.cat([context[:, 1:2], context[:, 1:]], dim=1)
 
 
-def with_half_a_softmax(scores, mask, value):
-    """Powers of two, not of e, in types of 16 bits."""
-    scores = scores + mask
-    if value.dtype != torch.float32:
-        scores = scores * math.log(2)
-    return scores.softmax(-1).to(value) @ value
+def with_half_a_sum(scores, mask, value):
+    """A softmax that in types of 16 bits divides by the sum of every second exponential."""
+    powers = (scores + mask).exp()
+    step = 1 if value.dtype == torch.float32 else 2
+    return (powers / powers[..., ::step].sum(-1, keepdim=True)).to(value) @ value
 
 
 def with_nan(scores, mask, value):
@@ -204,7 +205,7 @@ HALF = ("bf16", "fp16")
 FAULTS = {
     "mask ignored": (with_attention(without_mask), ATTENTION, PRECISIONS),
     "one head wrong": (with_attention(with_one_wrong_head), ATTENTION, PRECISIONS),
-    "wrong softmax in half precision": (with_attention(with_half_a_softmax), LAYER, HALF),
+    "wrong softmax in half precision": (with_attention(with_half_a_sum), ATTENTION, HALF),
     "nan": (with_attention(with_nan), f"{ATTENTION[:-3]} is not finite", PRECISIONS),
     "gradient lost": (
         without_gradient,
@@ -226,6 +227,44 @@ def test_a_fault_is_named(name, precision):
     assert place in fault
     assert f"cpu in {precision} does not compute" in fault
     assert "\n" not in fault
+
+
+# ---------------------------------------------------------------------------------------------
+# What cannot be compared
+
+
+def refusing(error: Exception):
+    """Attention that raises it."""
+
+    def change(scores, mask, value):
+        raise error
+
+    return with_attention(change)
+
+
+def test_an_operation_that_the_device_lacks_is_named_with_the_remedy(message):
+    missing = refusing(NotImplementedError("The operator 'aten::x' is not implemented\nfor it"))
+    message(fault_of(Classifier(random_bert()), samples(), device("fp32", missing)))
+
+
+def test_a_model_that_fails_on_the_cpu_is_trained_unchecked(capsys, message):
+    """As one whose code names the GPU, which is right there."""
+    with refusing(RuntimeError("tensors on two devices\nand more"))():
+        assert fault_of(Classifier(random_bert()), samples(), device("fp32")) is None
+    message(capsys.readouterr().out)
+
+
+def test_a_task_that_is_not_written_yet_is_said_as_ever():
+    with refusing(NotImplementedError("Task 1.1"))(), pytest.raises(NotImplementedError):
+        fault_of(Classifier(random_bert()), samples(), device("fp32"))
+
+
+def test_the_fault_of_one_process_ends_all(monkeypatch, checked):
+    """Else the others would wait for it."""
+    monkeypatch.setattr(device_check, "gather", lambda fault: [fault, "cuda is wrong"])
+    args = SimpleNamespace(precision="fp32", trust_device=False)
+    with one_line_error("cuda is wrong, or train all the same with --trust_device"):
+        check_device(args, Classifier(random_bert()), {})
 
 
 # ---------------------------------------------------------------------------------------------
