@@ -125,7 +125,7 @@ def ours(job: SimpleNamespace, compiled: bool = False) -> dict:
 
 def their_classifier(job: SimpleNamespace) -> tuple:
     """Tokenizer and classifier of transformers with the same weights."""
-    sys.path.remove(str(ROOT))  # where our datasets.py is
+    sys.path[:] = [folder for folder in sys.path if folder != str(ROOT)]  # where datasets.py is
     from transformers import AutoTokenizer, BertForSequenceClassification
 
     model = BertForSequenceClassification.from_pretrained(job.model, num_labels=5)
