@@ -10,7 +10,8 @@ Prints Markdown tables, values as median (minimum–maximum) over the repeats:
     frozen     --option pretrain: ours, which encodes once, and plain
     length     how a step's cost grows with the length of the sentences
 Each contender runs in a process of its own, on the CPU; gpu.py is for a GPU. -P keeps our
-datasets.py from shadowing a library that Trainer looks for. Needs: pip install -r requirements-dev.txt accelerate==1.15.0
+datasets.py from shadowing a library that Trainer looks for.
+Needs: pip install -r requirements-dev.txt accelerate==1.15.0
 """
 
 from __future__ import annotations
