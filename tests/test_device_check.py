@@ -37,7 +37,7 @@ from pretraining import pretrain
 from training.fast.attention import use_attention_kernel
 from training.files.errors import InputError
 from training.loop import device_check
-from training.loop.device_check import Autocast, check_device, fault_of
+from training.loop.device_check import Autocast, check_device, fault_of, sample
 from training.loop.run import Run
 
 ATEN = torch.ops.aten
@@ -265,6 +265,44 @@ def test_the_fault_of_one_process_ends_all(monkeypatch, checked):
     args = SimpleNamespace(precision="fp32", trust_device=False)
     with one_line_error("cuda is wrong, or train all the same with --trust_device"):
         check_device(args, Classifier(random_bert()), {})
+
+
+class Rows:
+    """A data set of two rows."""
+
+    def lengths(self):
+        return [9, 9]
+
+    def __getitem__(self, i):
+        return i
+
+    def collate_fn(self, rows):
+        ids, mask, _ = padded_batch(9, 9)
+        return {"token_ids": ids, "attention_mask": mask, "labels": torch.zeros(2)}
+
+
+def test_modes_gradients_and_random_numbers_stay(checked):
+    """Even where a model draws numbers without being asked to."""
+
+    def noisy(scores, mask, value):
+        torch.rand(1)
+        return (scores + mask).softmax(-1).to(value) @ value
+
+    model = Classifier(random_bert()).train()
+    model.bert.bert_layers[1].eval()
+    modes, random_state = [m.training for m in model.modules()], torch.get_rng_state()
+    args = SimpleNamespace(precision="fp32", trust_device=False)
+    with with_attention(noisy)():
+        check_device(args, model, {"forward": Rows()})
+    assert [m.training for m in model.modules()] == modes
+    assert torch.equal(torch.get_rng_state(), random_state)
+    assert all(p.grad is None for p in model.parameters())
+
+
+def test_a_batch_without_padding_gets_some():
+    """Else a mask that is ignored would not be noticed."""
+    _, (_, mask) = sample(Classifier(random_bert()), "forward", Rows())
+    assert mask.sum(dim=1).tolist() == [9, 4]
 
 
 # ---------------------------------------------------------------------------------------------
