@@ -22,6 +22,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils.data import DataLoader
 
 from training.files.errors import InputError
 from training.loop.batches import PAIR
@@ -67,7 +68,9 @@ def sample(model: nn.Module, method: str, rows: Any) -> Sample:
     """Two rows of a data set, cut to LENGTH tokens, at least one of them padded."""
     lengths = np.asarray(rows.lengths())
     longest = np.where(lengths <= LENGTH, lengths, 0).argmax()
-    batch = rows.collate_fn([rows[int(longest)], rows[int(lengths.argmin())]])
+    numbers = [[int(longest), int(lengths.argmin())]]
+    own = torch.Generator()  # a loader draws a number
+    (batch,) = DataLoader(rows, batch_sampler=numbers, collate_fn=rows.collate_fn, generator=own)
     keys = PAIR[:-1] if "token_ids_1" in batch else ("token_ids", "attention_mask")
     if "token_type_ids" in batch and len(signature(getattr(model, method)).parameters) > 2:
         keys = (*keys, "token_type_ids")
