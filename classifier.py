@@ -173,6 +173,10 @@ def train(args, data: Data | None = None) -> None:
     optimizer = AdamW([p for p in model.parameters() if p.requires_grad], lr=args.lr)
     if args.fast:
         speed_up(model, optimizer)
+    if args.use_gpu:
+        from training.loop.device_check import check_device
+
+        check_device(args, model, {"forward": data.train})
     if args.option == "pretrain" and not args.reencode:
         from training.loop.encoder_outputs import cache_encoder_outputs
 

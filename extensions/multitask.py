@@ -37,6 +37,7 @@ from extensions.tasks import (
     CLASSES,
     COURSE,
     FILE_COLUMNS,
+    HEADS,
     KEYS,
     STEMS,
     TASKS,
@@ -68,6 +69,7 @@ from training.loop.checkpoints import (
     run_settings,
     save_model,
 )
+from training.loop.device_check import check_device
 from training.loop.devices import autocast_for, compile_encoder, pick_device, speed_up
 from training.loop.encoder_outputs import cache_encoder_outputs, unique_texts
 from training.loop.processes import is_main_process, join_processes, on_main_process
@@ -197,6 +199,7 @@ def train(args: TechniqueFlags, held_out: part2.HeldOut) -> None:
     optimizer = OPTIMIZERS[args.optimizer](learning, lr=args.lr)
     if args.fast:  # first: copies of the model have to draw the same dropout
         speed_up(model, optimizer)
+    check_device(args, model, {HEADS[name]: rows for name, rows in train_sets.items()})
     autocast = autocast_for(device, args.precision)
     objective = Objective(args, model, autocast, load_teachers(args, device))
     gradients = TaskGradients(model) if args.gradients else None

@@ -47,6 +47,7 @@ from training.files.errors import InputError
 from training.files.writing import check_writable
 from training.loop.batches import TrainingLoader
 from training.loop.checkpoints import ResumePoint, end_run, has_ended, resume_path, run_settings
+from training.loop.device_check import check_device
 from training.loop.devices import compile_encoder, pick_device, speed_up
 from training.loop.processes import (
     broadcast_from_main,
@@ -153,6 +154,7 @@ def train(args: PretrainingFlags, tokenizer: BertTokenizer, corpus: Corpus) -> N
 
     if has_ended(resume_path(args.out / "pretrain"), f"{args.out}/", args):
         return
+    check_device(args, model, {"forward": examples})
     if args.compile:
         compile_encoder(model, args, args.steps)
     tables = Tables()

@@ -143,6 +143,12 @@ class TrainingFlags:
     batch_size: int = flag(8, type=positive_int)
     lr: float = flag(1e-5, type=positive_float)
     use_gpu: bool = flag(False, may_change=True, action="store_true", help="CUDA, or Apple's MPS")
+    trust_device: bool = flag(
+        False,
+        may_change=True,
+        action="store_true",
+        help="train even where it computes differently from the CPU",
+    )
     fast: bool = flag(
         False,
         action="store_true",
