@@ -30,7 +30,7 @@ from support import (
     tiny_config,
     written_at,
 )
-from test_training import Reads
+from test_device_reads import Reads
 from torch.nn import functional as F
 from transformers import BertConfig as TheirConfig
 from transformers import BertForMaskedLM, BertForPreTraining
@@ -50,9 +50,9 @@ from pretraining.pretrain import weight_decay_groups
 from tokenizer import BertTokenizer
 from training.fast import attention
 from training.files.errors import InputError
+from training.loop import record
 from training.loop.checkpoints import load_checkpoint
-from training.loop.record import Record
-from training.loop.run import Run, linear_factor
+from training.loop.run import linear_factor
 
 TOLERANCE = {torch.float32: (1e-6, 1e-4, 1e-7), torch.float64: (1e-13, 1e-10, 1e-12)}
 SCRIPT = ROOT / "pretraining" / "pretrain.py"
@@ -398,24 +398,11 @@ def test_the_loss_is_the_sum_of_two_means(plain_line, run_script_here, watched):
 
 @pytest.mark.parametrize("flags", ["", "--fast --accumulate 3", "--objective none --clip 0.1"])
 def test_no_step_reads_from_the_device(flags, place, run_script_here, monkeypatch):
-    """In ten steps, from the forward pass to the end of the step, but for the losses, read once."""
-    batches, read, reads = Run.batches, Record.read, Reads(monkeypatch)
-
-    def watched(run):
-        for batch in batches(run):
-            reads.step = run.position.step + 1
-            with reads:
-                yield batch
-            reads.step = 0
-
-    def read_once_in_a_while(record):
-        step, reads.step = reads.step, 0
-        read(record)
-        reads.step = step
-
+    """In ten steps, from the forward pass to the end of the step, where losses are not due."""
+    reads = Reads(monkeypatch)
+    reads.watch(monkeypatch)
     monkeypatch.setattr(attention, "is_padded", lambda mask: True)  # as on a GPU
-    monkeypatch.setattr(Run, "batches", watched)
-    monkeypatch.setattr(Record, "read", read_once_in_a_while)
+    monkeypatch.setattr(record, "READ_EVERY", 1e9)
     line = [*place.line, "--steps", 11, "--log_every", 11, "--eval_every", 11, "--held_out", 0]
     succeeded(run_script_here(pretrain, *line, *flags.split()))
     assert [(step, name) for step, name in reads.noted if 0 < step < 11] == []
