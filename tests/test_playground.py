@@ -286,7 +286,8 @@ def test_an_example_hides_a_word_that_the_page_knows(opened, words):
     masked = [i for i, piece in enumerate(pieces_of(browser), -1) if piece == "[MASK]"]
     assert masked == list(range(first, first + count))  # counted behind [CLS]
     tracks = browser.eval(
-        "Array.from(document.querySelectorAll('#places .card:first-child .track'), t => [t.children.length,"
+        "Array.from(document.querySelectorAll('#places .card:first-child .track'),"
+        " t => [t.children.length,"
         " t.firstChild.offsetWidth / t.offsetWidth])"
     )
     best = browser.eval("Array.from(shown.words[0]).sort((a, b) => b - a).slice(0, 10)")
