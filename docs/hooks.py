@@ -33,7 +33,7 @@ PLAYGROUND, ITS_SCRIPT = "playground.html", "lessons/playground.py"
 TO_FILL_IN = "README.template.md"
 NAMED_TEXT = re.compile(r"(?<!\[)`([\w./-]+\.md)`")
 TABLE, TAG = re.compile(r"<table>.*?</table>", re.DOTALL), re.compile(r"<[^>]*>")
-CELL = re.compile(r"<t([hd])\b[^>]*>(.*?)</t\1>", re.DOTALL)
+CELL = re.compile(r"<t[hd]\b[^>]*>(.*?)</t[hd]>", re.DOTALL)
 PHONE, WIDE_CELL = 46, 18  # characters beside each other on a phone, and where a cell wraps
 log = logging.getLogger("mkdocs.hooks")  # a warning fails a strict build
 
@@ -121,10 +121,15 @@ def on_page_content(content: str, page: Page, config: MkDocsConfig, files: Files
 def stackable(found: re.Match) -> str:
     """A table with a mark if it is wider than a phone, where site.css shows it row by row."""
     rows = [CELL.findall(row) for row in found[0].split("</tr>")]
-    texts = [[html.unescape(TAG.sub("", cell)).strip() for _, cell in row] for row in rows]
-    widths = [max(map(len, column)) for column in zip(*filter(None, texts), strict=True)]
-    if sum(min(width, WIDE_CELL) + 2 for width in widths) <= PHONE:
+    texts = [[html.unescape(TAG.sub("", cell)).strip() for cell in row] for row in rows if row]
+    widths = [max(map(width_of, column)) for column in zip(*texts, strict=True)]
+    if sum(widths) <= PHONE:
         return found[0]
     labels = itertools.cycle(texts[0])
     table = re.sub("<td", lambda _: f'<td data-label="{html.escape(next(labels))}"', found[0])
     return table.replace("<table", "<table data-stack", 1)
+
+
+def width_of(text: str) -> int:
+    """How many characters wide a cell is where its text wraps, with its padding."""
+    return max(min(len(text), WIDE_CELL), *map(len, text.split() or [""])) + 2
