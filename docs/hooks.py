@@ -6,8 +6,6 @@ a text links to or shows. The playground's page is made here; a link to the scri
 leads to the page. A file that a page shows or links to and that is not there fails a strict build.
 """
 
-import functools
-import html
 import itertools
 import logging
 import os
@@ -23,6 +21,10 @@ from mkdocs.structure.pages import Page
 from translate import CATALOGUE, TEXT, translated
 
 ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT))  # mkdocs knows docs/ only
+
+from lessons import playground
+
 IN_HTML = r"""<(?:img|source|a)\b[^>]*?\b(?:src|srcset|href)=["']"""
 LINK = re.compile(rf"""(?:\]\(|{IN_HTML})([^)"'\s:#]+)""")
 LOADED = re.compile(rf"""({IN_HTML})([^"'\s:#]+)(?=["'\s#])""")
@@ -32,9 +34,7 @@ GERMAN = "docs/handout.de.md"
 PLAYGROUND, ITS_SCRIPT = "playground.html", "lessons/playground.py"
 TO_FILL_IN = "README.template.md"
 NAMED_TEXT = re.compile(r"(?<!\[)`([\w./-]+\.md)`")
-TABLE, TAG = re.compile(r"<table>.*?</table>", re.DOTALL), re.compile(r"<[^>]*>")
-CELL = re.compile(r"<t[hd]\b[^>]*>(.*?)</t[hd]>", re.DOTALL)
-PHONE, WIDE_CELL = 46, 18  # characters beside each other on a phone, and where a cell wraps
+TABLE = re.compile("<table>.*?</table>", re.DOTALL)
 log = logging.getLogger("mkdocs.hooks")  # a warning fails a strict build
 
 
@@ -53,17 +53,9 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
         files.append(File(name, str(ROOT), config.site_dir, config.use_directory_urls))
     german = translated(TEXT.read_text(encoding="utf-8"), polib.pofile(str(CATALOGUE)))
     files.append(File.generated(config, GERMAN, content=german))
-    files.append(File.generated(config, PLAYGROUND, content=playground_page()))
+    page = playground.page(playground.load("books"), "books", (), None)
+    files.append(File.generated(config, PLAYGROUND, content=page))
     return files
-
-
-@functools.cache
-def playground_page() -> str:
-    """The page with our own small BERT in it."""
-    sys.path.insert(0, str(ROOT))
-    from lessons import playground  # here: it loads torch
-
-    return playground.page(playground.load("books"), "books", (), None)
 
 
 def texts_of(navigation: list | dict | str) -> Iterator[str]:
@@ -115,21 +107,11 @@ def on_page_content(content: str, page: Page, config: MkDocsConfig, files: Files
             log.warning("%s shows or links to %s, which is not there", page.file.src_uri, found[2])
         return found[1] + os.path.relpath(aim, here)
 
-    return TABLE.sub(stackable, LOADED.sub(checked, content))
+    return TABLE.sub(labelled, LOADED.sub(checked, content))
 
 
-def stackable(found: re.Match) -> str:
-    """A table with a mark if it is wider than a phone, where site.css shows it row by row."""
-    rows = [CELL.findall(row) for row in found[0].split("</tr>")]
-    texts = [[html.unescape(TAG.sub("", cell)).strip() for cell in row] for row in rows if row]
-    widths = [max(map(width_of, column)) for column in zip(*texts, strict=True)]
-    if sum(widths) <= PHONE:
-        return found[0]
-    labels = itertools.cycle(texts[0])
-    table = re.sub("<td", lambda _: f'<td data-label="{html.escape(next(labels))}"', found[0])
-    return table.replace("<table", "<table data-stack", 1)
-
-
-def width_of(text: str) -> int:
-    """How many characters wide a cell is where its text wraps, with its padding."""
-    return max(min(len(text), WIDE_CELL), *map(len, text.split() or [""])) + 2
+def labelled(table: re.Match) -> str:
+    """A table whose cells know their column's name, which site.css shows on a phone."""
+    heads = re.findall("<th[^>]*>(.*?)</th>", table[0], re.DOTALL)
+    names = itertools.cycle(re.sub("<[^>]*>", "", head).replace('"', "&quot;") for head in heads)
+    return re.sub("<td", lambda _: f'<td data-label="{next(names)}"', table[0])

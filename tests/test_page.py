@@ -15,7 +15,7 @@ from support import ROOT, one_line_error
 
 from lessons.attention_maps import plot_maps
 from training.files.course_files import class_names
-from training.reports.error_analysis import plot_confusion
+from training.reports.error_analysis import describe, plot_confusion
 from training.reports.page import Result, loss_by_step, scores_by_epoch, write_page
 from training.reports.report import Report
 
@@ -30,7 +30,6 @@ MISTAKES = pd.DataFrame(
         "predicted": ["good", "bad", "good"],
         "confidence": [0.9, 0.8, 0.7],
         "text": ["<b>one</b>", "two", "three"],
-        "id": ["a", "b", "c"],
     }
 )
 RESULT = Result("sst", [0, 1, 0, 1, 0], [1, 0, 1, 1, 0], ["bad", "good"], MISTAKES, 0.25)
@@ -66,13 +65,19 @@ def test_the_head_names_data_model_and_result(tmp_path):
     ]
 
 
-def test_nothing_is_drawn_or_listed_that_says_nothing(tmp_path):
-    """One epoch is no curve; ids of 25 digits are in the table of mistakes only."""
+def test_one_epoch_is_no_curve(tmp_path):
     text = write(tmp_path, HISTORY[:1])
     assert "Training loss by step" in text
     assert "Scores by epoch" not in text
-    assert ">confidence<" in text
-    assert ">id<" not in text
+
+
+def test_ids_of_mistakes_are_in_their_table_only(tmp_path):
+    predictions = {"y_true": [0, 1], "y_pred": [1, 1], "sent_ids": ["abc", "def"]}
+    predictions["confidence"] = [0.9, 0.8]
+    rows = [("one", 0, "abc"), ("two", 1, "def")]
+    result = describe(f"{tmp_path}/x", predictions, rows, ["bad", "good"])
+    assert list(result.mistakes.columns) == ["gold", "predicted", "confidence", "text"]
+    assert (tmp_path / "x-mistakes.tsv").read_text().splitlines()[1].split("\t")[0] == "abc"
 
 
 def test_the_axis_of_a_flat_loss_shows_its_change():

@@ -27,8 +27,7 @@ if TYPE_CHECKING:
 
 METRICS = "metrics.json"
 LINES = ("-", "--", ":", "-.")
-WORDS = {"acc": "accuracy", "f1": "F1", "exact": "exact match", "sst": "SST", "para": "paraphrases"}
-WORDS |= {"sts": "STS", "loss": "training loss"}
+WORDS = {"acc": "accuracy", "f1": "F1", "exact": "exact match", "loss": "training loss"}
 MAX_NAMED = 3  # settings in a run's name
 OUTPUT = re.compile(r"(^|_)out(_|$)|^filepath$")  # settings that only say where results go
 
@@ -93,10 +92,8 @@ def is_score(key: str) -> bool:
 
 def in_words(key: str) -> str:
     """A metric's name for people: dev_acc is "accuracy on dev"."""
-    split, _, metric = key.partition("_")
-    if split not in ("train", "dev") or not metric:
-        return WORDS.get(key, key.replace("_", " "))
-    return f"{WORDS.get(metric, metric.replace('_', ' '))} on {split}"
+    split, _, metric = key.rpartition("_")
+    return WORDS.get(metric, metric) + (f" on {split}" if split else "")
 
 
 def score_rows(runs: Sequence[TrainedRun]) -> Table:

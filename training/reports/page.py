@@ -84,15 +84,6 @@ class Result:
             return f"Pearson correlation {r:.3f}"
         return f"accuracy {np.equal(self.y_true, self.y_pred).mean():.3f}"
 
-    @property
-    def shown_mistakes(self) -> list[dict[str, str]]:
-        """The mistakes as texts by column, without the ids, which are in mistakes.tsv."""
-        rows = self.mistakes.drop(columns="id").to_dict("records")
-        return [
-            {key: f"{v:.3f}" if isinstance(v, float) else v for key, v in row.items()}
-            for row in rows
-        ]
-
 
 def write_page(
     prefix: str,
@@ -135,6 +126,7 @@ def write_page(
         columns=["loss", *curves],
         names=COLUMN_NAMES | curves,
         results=results,
+        zip=zip,
         facts=facts(args, seconds, peak_mb),
     )
     with atomic_write(f"{prefix}report.html") as file:
