@@ -210,7 +210,7 @@ def report_of(args):
     """Where the run's reports go, and what they are called."""
     from training.reports.report import Report  # here: a prediction needs nothing that draws
 
-    return Report(f"{output_stem(args)}-", f"{Path(args.train).stem}, {args.option}", COLUMNS)
+    return Report(f"{output_stem(args)}-", Path(output_stem(args)).name, COLUMNS)
 
 
 def test(args, data: Data | None = None) -> None:
