@@ -3,7 +3,7 @@
 python classifier.py --option finetune --lr 5e-5
 python classifier.py --option pretrain --lr 1e-3
 python classifier.py --option finetune --train my-train.csv --dev my-dev.csv
-python classifier.py --predict 'A film to see twice.' --checkpoint sst-classifier.pt
+python classifier.py --predict 'Funny, warm and beautifully acted.' --checkpoint sst-classifier.pt
 torchrun --nproc_per_node 2 classifier.py --option finetune
 """
 

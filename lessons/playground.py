@@ -63,7 +63,7 @@ SENTENCES = (  # the word in braces is hidden at first, where the model has word
     "He put the bread on the table and sat down to {eat}.",
     "The doctor said that {she} would be late.",
     "The trophy did not fit into the bag because it was too {big}.",
-    "A film to see twice.",
+    "Funny, warm and beautifully acted.",
     "It never drags, and it never quite surprises.",
     "Nobody expected the second half to be this good.",
     "I wanted to like it, but the story has no heart.",

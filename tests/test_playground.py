@@ -370,5 +370,5 @@ def test_a_classifier_comes_with_names_and_opinions(run_script_here, tmp_path):
     loaded = playground.load(str(path))
     assert playground.class_labels(loaded, None) == ["dull", "warm"]
     assert playground.class_labels(loaded, "a,b") == ["a", "b"]
-    assert playground.sentences(masked=False)[0] == "A film to see twice."
+    assert playground.sentences(masked=False)[0] == "Funny, warm and beautifully acted."
     assert playground.sentences(masked=True)[0].startswith("She opened the {door}")
