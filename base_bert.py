@@ -143,6 +143,8 @@ class BertPreTrainedModel(nn.Module):
         """
         core = getattr(self, "bert", self)  # a subclass may hold its encoder as .bert
         parameters = dict(core.named_parameters())
+        if twice := [name for name in tensors if f"bert.{name}" in tensors]:
+            raise InputError(f"{source} holds two of {_shorten(twice)}, with and without 'bert.'")
         tensors = {canonical_name(name): tensor for name, tensor in tensors.items()}
         names = dict(weight_names(len(core.bert_layers)))
         missing = [name for name in names if name not in tensors]

@@ -30,7 +30,14 @@ from evaluation import classify, say_classes, scored, write_in_order
 from optimizer import AdamW
 from training.cli.flags import complete, hint_at_rate, print_settings, standard_input
 from training.cli.scripts import run_script
-from training.cli.sentiment_flags import ClassifierFlags, get_args, output_stem, plan, unfinished
+from training.cli.sentiment_flags import (
+    ClassifierFlags,
+    get_args,
+    is_ours,
+    output_stem,
+    plan,
+    unfinished,
+)
 from training.files.course_files import SPLITS, class_names, hint_at_gaps
 from training.files.hub import default_model
 from training.files.writing import check_writable
@@ -101,7 +108,7 @@ def load_model(filepath: str | Path, device: torch.device) -> tuple[nn.Module, S
         device,
         BertSentimentClassifier,
         script="classifier.py",
-        is_ours=lambda config: isinstance(config.get("num_labels"), int),
+        is_ours=is_ours,
     )
 
 

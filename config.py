@@ -9,7 +9,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
-from training.files.errors import InputError
+from training.files.errors import InputError, values_of
 from training.files.hub import find_model
 from training.files.texts import read_json
 
@@ -41,6 +41,8 @@ class BertConfig:
         for field in fields(self):
             value = values.pop(field.name, field.default)
             smallest = 0 if field.name == "pad_token_id" else 1
+            if isinstance(value, bool):
+                raise ValueError(f"{field.name} must be a number or a text, not {value!r}")
             if field.type == "int" and not (isinstance(value, int) and value >= smallest):
                 raise ValueError(
                     f"{field.name} must be a whole number, at least {smallest}, not {value!r}"
@@ -68,25 +70,22 @@ class BertConfig:
     def from_json(cls, path: str | Path) -> BertConfig:
         """Read a Hugging Face ``config.json``; InputError if it is not one of a BERT."""
         path = Path(path)
-        remedy = "fetch the model again"
         if path.with_name("bert_config.json").is_file() and not path.is_file():
-            remedy = "this is a checkpoint for TensorFlow; take the model as transformers saves it"
-        try:
-            values = read_json(path)
-            if not isinstance(values, dict):
-                raise ValueError("it is not a JSON object")
-            remedy = "take another model, such as bert-base-uncased"
-            kind = values.get("model_type", "bert")
-            if kind != "bert":
-                raise ValueError(f"it describes a model of type {kind!r}, not 'bert'")
-            positions = values.get("position_embedding_type", "absolute")
-            if positions != "absolute":
-                raise ValueError(f"position_embedding_type {positions!r} is not supported")
-            return cls(**(values | {"name_or_path": str(path.parent)}))
-        except (OSError, ValueError) as error:
             raise InputError(
-                f"{path} is not the configuration of a BERT ({error}); {remedy}"
-            ) from error
+                f"{path.parent} is a checkpoint for TensorFlow; take the model as transformers "
+                "saves it"
+            )
+        values = read_json(path)
+        what, remedy = f"{path} is not the configuration of a BERT", "take another model"
+        with values_of(what, f"{remedy}, such as bert-base-uncased"):
+            for name, ours in (
+                ("model_type", "bert"),
+                ("position_embedding_type", "absolute"),
+                ("is_decoder", False),  # whose tokens do not see those after them
+            ):
+                if values.get(name, ours) != ours:
+                    raise ValueError(f"its {name} is {values[name]!r}, not {ours!r}")
+            return cls(**(values | {"name_or_path": str(path.parent)}))
 
     @classmethod
     def from_pretrained(
@@ -96,7 +95,7 @@ class BertConfig:
         config = cls.from_json(find_model(name_or_path, local_files_only) / "config.json")
         if name_or_path:
             config.name_or_path = str(name_or_path)
-        return cls(**(config.to_dict() | values))
+        return cls(**(vars(config) | values))
 
     def check_classes(self, classes: int) -> None:
         """InputError where a head's outputs are not the logits of classes that exclude another.

@@ -21,9 +21,7 @@ from tokenizer import MODEL_MAX_LENGTH, BertTokenizer
 from training.cli.flags import TrainingFlags, complete
 from training.files.course_files import COURSE_STEMS, data_folder
 from training.files.errors import InputError
-from training.files.tables import in_range, numbers, read_table, refuse
-
-MOST_CLASSES = 1000  # that a file of sentences may have
+from training.files.tables import class_labels, read_table, refuse, similarities
 
 # ---------------------------------------------------------------------------------------------
 # Rows
@@ -45,9 +43,8 @@ def load_data(filename: str | Path, flag: str = "train", num_labels: int | None 
     refuse(path, table, sentences == "", "has an empty sentence", "fill it in or remove the row")
     if not labelled:
         return list(zip(sentences, table["id"], strict=True))
-    labels = numbers(path, table, whole=True)
-    in_range(path, table, labels, 0, (num_labels or MOST_CLASSES) - 1)
-    rows = list(zip(sentences, labels.astype(int).tolist(), table["id"], strict=True))
+    labels = class_labels(path, table, num_labels)
+    rows = list(zip(sentences, labels.tolist(), table["id"], strict=True))
     if flag == "train":
         return rows, num_labels or int(labels.max()) + 1
     return rows
@@ -81,12 +78,10 @@ def load_pairs(
         print(f"data: {row} left out: an empty sentence or label")
     table = table[~empty]
     if table.empty:
-        raise InputError(f"{path}: no row has two sentences and a label; fetch it again")
+        raise InputError(f"{path}: no row has two sentences and a label; is it the right file?")
     if classes is None:
         classes = 2 if label == "is_duplicate" else 0
-    values = numbers(path, table, whole=bool(classes))
-    in_range(path, table, values, 0, classes - 1 if classes else 5)
-    table["label"] = values.astype(int if classes else float)
+    table["label"] = class_labels(path, table, classes) if classes else similarities(path, table)
     return list(zip(*(table[column].tolist() for column in (*pair, "label", "id")), strict=True))
 
 

@@ -14,7 +14,6 @@ import argparse
 import ast
 import importlib
 import io
-import json
 import os
 import subprocess
 import sys
@@ -35,6 +34,7 @@ from training.files.course_files import data_folder
 from training.files.errors import InputError
 from training.files.imports import with_imported
 from training.files.predictions import read_predictions
+from training.files.texts import read_json
 from training.files.writing import atomic_write
 
 ZIP_NAME = "dnlp_final_project_submission.zip"
@@ -150,7 +150,7 @@ def doubtful_runs(paths: Iterable[str]) -> list[str]:
     for stem in sorted({path.rsplit("-", 2)[0] for path in paths}):
         metrics = Path(f"{stem}-metrics.json")
         try:
-            saved = json.loads(metrics.read_text(encoding="utf-8"))
+            saved = read_json(metrics)
             different = not_as_asked(saved["args"], *Path(stem).name.split("-"))
             if not saved.get("ended", True):
                 different.append(f"no end, only {len(saved['epochs'])} epochs")

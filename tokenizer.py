@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from training.files.errors import InputError
+from training.files.errors import InputError, values_of
 from training.files.hub import find_model
 from training.files.texts import read_json, read_text
 from training.files.writing import atomic_write, write_json
@@ -363,13 +363,8 @@ def read_vocabulary(folder: Path) -> tuple[list[str], bool]:
         InputError: there are none, they cannot be read, or they are more than the model's
             config.json says it has vectors for.
     """
-    try:
+    with values_of(f"the tokenizer's files in {folder} are damaged", "fetch the model again"):
         vocab, lower_case, rows = _read_tokenizer_files(folder)
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        raise InputError(
-            f"the tokenizer's files in {folder} are damaged ({type(error).__name__}: {error}); "
-            "fetch the model again"
-        ) from error
     if not vocab:
         raise InputError(f"{folder} holds no vocabulary (vocab.txt or tokenizer.json)")
     if len(vocab) > (rows or len(vocab)):
@@ -388,11 +383,18 @@ def _read_tokenizer_files(folder: Path) -> tuple[list[str], bool, int | None]:
     )
     normalizer = whole.get("normalizer") or {}
     lower_case = settings.get("do_lower_case", normalizer.get("lowercase", True))
+    if not isinstance(lower_case, bool):
+        raise ValueError(f"do_lower_case is {lower_case!r}, not true or false")
     if (folder / "vocab.txt").is_file():
         # split("\n"), because splitlines() would also split inside odd pieces
         vocab = read_text(folder / "vocab.txt").rstrip("\n").split("\n")
     elif whole:
-        vocab = sorted(whole["model"]["vocab"], key=whole["model"]["vocab"].get)
+        if (kind := whole["model"].get("type", "WordPiece")) != "WordPiece":
+            raise ValueError(f"tokenizer.json is of a {kind}, not of a WordPiece")
+        ids = whole["model"]["vocab"]
+        vocab = sorted(ids, key=ids.get)
+        if [*map(ids.get, vocab)] != [*range(len(vocab))]:
+            raise ValueError("the ids in tokenizer.json do not count from 0 on, each once")
     else:
         vocab = []
     return vocab, lower_case, config.get("vocab_size")

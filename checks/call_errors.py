@@ -56,8 +56,10 @@ def nearest(name: str, names: Iterable[Any]) -> str:
     words = {*name.split("_")} - {"num", "layer", "size"}
     near = difflib.get_close_matches(name, candidates, n=1)
     near = near or [candidate for candidate in candidates if words & {*candidate.split("_")}][:1]
+    if near and name in near[0]:  # which of them cannot be told
+        near += [other for other in candidates if name in other and other != near[0]]
     if near:
-        return f"do you mean {near[0]}?"
+        return f"do you mean {' or '.join(near[:3])}?"
     verb = "is" if len(candidates) == 1 else "are"
     return f"there {verb} {', '.join(candidates)}" if 0 < len(candidates) <= FEW else ""
 
@@ -137,6 +139,8 @@ def other_arguments(place: Place, match: re.Match) -> str:
         return ""
     what, names = quoted(place.called), parameters(place.value(place.called))
     callee = place.value(place.called)
+    given = [part.arg for part in place.node.keywords if part.arg]
+    unknown = unknown or next((name for name in given if name not in (names or given)), None)
     if not is_blamed(callee, str(place.error)):
         if not isinstance(callee, nn.Sequential):
             return ""
@@ -149,7 +153,7 @@ def other_arguments(place: Place, match: re.Match) -> str:
     if names is None:
         has = f"has no argument {unknown}" if unknown else "takes other arguments"
         return f"{what} {f'still needs {lacking}' if lacking else has}"
-    if unknown and (near := nearest(unknown, names)).startswith("do you"):
+    if unknown and (near := nearest(unknown, names)):
         return f"{what} has no argument {unknown}: {near}"
     arguments = [*place.node.args, *(part.value for part in place.node.keywords)]
     count = "" if "*" in ast.unparse(place.node) else f"; you gave {len(arguments)}"
@@ -229,14 +233,14 @@ def other_type(place: Place, match: re.Match) -> str:
     """A function of torch, or a layer, that is given something of another type."""
     name, wanted, kind = match.groups()
     wanted = "a tensor" if wanted == "Tensor" else f"{wanted} there"
+    is_number = kind in ("int", "float") and hasattr(math, name)
+    other = f": math.{name} is for numbers" if is_number else ""
     for part in place.operands():
         value = place.value(part)
         value = place.value(place.origin(part)) if value is UNKNOWN else value
         if type(value).__name__ == kind.rpartition(".")[2]:
-            is_number = isinstance(value, int | float) and hasattr(math, name)
-            other = f": math.{name} is for numbers" if is_number else ""
             return f"{name} wants {wanted}, and {of_type(quoted(part), value)}{other}"
-    return f"{name} wants {wanted}, and gets something of type {kind}"
+    return f"{name} wants {wanted}, and gets something of type {kind}{other}"
 
 
 def no_size(place: Place, match: re.Match) -> str:

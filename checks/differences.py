@@ -23,7 +23,10 @@ def difference(
         text = f"{label}: None instead of a tensor: did you forget `return`?"
         return Finding(kind, text, name="nothing_returned")
     if not isinstance(got, Tensor):
-        return Finding(kind, f"{label}: a {type(got).__name__} instead of a tensor")
+        text = f"{label}: a {type(got).__name__} instead of a tensor"
+        if isinstance(got, tuple | dict):
+            text += ": return the one tensor that the docstring names, and nothing beside it"
+        return Finding(kind, text, name="no_tensor_returned")
     if kind == "padding":
         if not (got.abs() <= tolerance).all():  # NaN is a change, too
             most = got.abs().nan_to_num(0.0).max().item()

@@ -13,6 +13,7 @@ import sys
 import types
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
@@ -30,6 +31,8 @@ IMPORTS = {  # a name that a file may lack → where it comes from
     "np": "import numpy as np",
     "Tensor": "from torch import Tensor",
 }
+LIBRARIES = (nn.functional, torch, nn)  # whose functions may lack F., torch. or nn.
+OF_TENSORS = ("grad", "shape", "dtype", "device")
 
 
 # ---------------------------------------------------------------------------------------------
@@ -150,13 +153,19 @@ def unknown_name(place: Place, match: re.Match) -> str:
         return f"{name} is not an argument of this function" + (
             "; what it needs of the configuration is kept in self by __init__" * (name == "config")
         )
-    own = [  # nobody means a class of errors by a slip of the pen
-        key
-        for key, value in vars(builtins).items()
-        if not (isinstance(value, type) and issubclass(value, BaseException))
-    ]
-    near = nearest(name, [*place.names, *place.frame.f_globals, *own])
-    return near if near.startswith("do you") else "it is given no value before this line"
+    known = {**place.frame.f_globals, **place.names}
+    tensors = [owner for owner, value in known.items() if isinstance(value, Tensor)]
+    libraries = [owner for library in LIBRARIES for owner, x in known.items() if x is library]
+    near = nearest(name, place.names)
+    if name not in OF_TENSORS and near.startswith("do you"):
+        return near
+    for owner in tensors if name in OF_TENSORS else libraries:
+        if path_in(known[owner], name) is not None:
+            return f"do you mean {owner}.{name}?"
+    elsewhere = [*place.frame.f_globals, *vars(builtins)]
+    if near := difflib.get_close_matches(name, elsewhere, 1, 0.8):
+        return f"do you mean {near[0]}?"
+    return "it is given no value before this line"
 
 
 def no_value_yet(place: Place, match: re.Match) -> str:
@@ -180,6 +189,16 @@ def no_value_yet(place: Place, match: re.Match) -> str:
 
 # ---------------------------------------------------------------------------------------------
 # Numbers, imports
+
+
+def root_of_negative(place: Place, match: re.Match) -> str:
+    """In AdamW, a product where the bias correction has a power."""
+    operations = [part for part in place.parts() if isinstance(part, ast.BinOp)]
+    power = any(isinstance(part.op, ast.Pow) for part in operations)
+    product = next((part for part in operations if isinstance(part.op, ast.Mult)), None)
+    if product and not power and isinstance(place.names.get("self"), Optimizer):
+        return f"{quoted(product)} is a product: β to the power of t is β ** t"
+    return "the root, or logarithm, of a number below 0: is a difference the wrong way round?"
 
 
 def divided_by_zero(place: Place, match: re.Match) -> str:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import re
-import sys
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
 
 from checks.findings import Finding, is_students
+from checks.first_nan import students_line
 
 INTERNAL = re.compile(r" *\(Triggered internally at .*?\)")
 
@@ -20,12 +20,11 @@ def collected() -> Iterator[list[Finding]]:
     findings: list[Finding] = []
 
     def show(message, category, filename, lineno, file=None, line=None) -> None:
-        frame, path = sys._getframe(1), Path(filename)
-        while frame and not is_students(path):  # torch names its caller, which may be ours
-            path, lineno, frame = Path(frame.f_code.co_filename), frame.f_lineno, frame.f_back
-        if is_students(path):
+        path = Path(filename)
+        # torch names its caller, which may be ours
+        if place := f"{path.name}:{lineno}" if is_students(path) else students_line():
             text = INTERNAL.sub("", " ".join(str(message).split()))
-            finding = Finding("warning", f"{category.__name__}: {text} ({path.name}:{lineno})")
+            finding = Finding("warning", f"{category.__name__}: {text} ({place})")
             findings.extend([finding] if finding not in findings else [])
 
     with warnings.catch_warnings():

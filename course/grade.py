@@ -32,7 +32,7 @@ import signal
 import sys
 import time
 import traceback
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -153,30 +153,24 @@ def refuse(
 
 
 def grade(context: GradingContext, submission: Submission, gold: dict) -> dict[str, Any]:
-    """The result of one submission; an error of ours is no zero of the student's."""
+    """The result of one submission."""
     result, begun = outline(context, submission), time.monotonic()
     if submission.refused:
         return result | {"status": "refused", "why": submission.refused}
-    try:
-        verdicts = grade_tasks(context, submission)
-        tasks = [
-            task_result(entry, verdicts[entry.id], context.settings) for entry in context.tasks
-        ]
-        allowed = packages.allowed_by(context.settings)
-        flags = [text for entry in context.tasks for text in verdicts[entry.id].flags]
-        result |= {
-            "layers": isolation.layers(context.isolation),
-            "tasks": tasks,
-            "extra": extra.award(submission, context.settings),
-            "flags": [*library_calls(submission, allowed), *flags],
-            "predictions": predictions.score(submission, gold),
-        }
-        sheet = points.points_of(result, context.settings)
-        result |= {"points": round(sheet.total, 2), "of": sheet.maximum}
-        return result | {"seconds": round(time.monotonic() - begun, 1)}
-    except Exception as error:  # whatever it is, it is ours: the others go on
-        trace = traceback.format_exc(limit=-4)
-        return result | {"status": STAFF_ERROR, "why": repr(error), "trace": trace}
+    verdicts = grade_tasks(context, submission)
+    tasks = [task_result(entry, verdicts[entry.id], context.settings) for entry in context.tasks]
+    allowed = packages.allowed_by(context.settings)
+    flags = [text for entry in context.tasks for text in verdicts[entry.id].flags]
+    result |= {
+        "layers": isolation.layers(context.isolation),
+        "tasks": tasks,
+        "extra": extra.award(submission, context.settings),
+        "flags": [*library_calls(submission, allowed), *flags],
+        "predictions": predictions.score(submission, gold),
+    }
+    sheet = points.points_of(result, context.settings)
+    result |= {"points": round(sheet.total, 2), "of": sheet.maximum}
+    return result | {"seconds": round(time.monotonic() - begun, 1)}
 
 
 def outline(context: GradingContext, submission: Submission) -> dict[str, Any]:
@@ -206,7 +200,7 @@ def grade_one(
     gold: dict,
     args: argparse.Namespace,
     grader: str,
-    is_older: bool,
+    later: Collection[str],
     student: str,
     path: Path,
 ) -> tuple[Submission, str]:
@@ -214,7 +208,7 @@ def grade_one(
 
     Args:
         grader: its digest.
-        is_older: a later hand-in was graded before.
+        later: digests of later hand-ins that were graded before.
 
     Returns:
         its code, and a line about it; "": nothing was done.
@@ -228,6 +222,7 @@ def grade_one(
     kept = replace(submission, files=code)  # the rest of 300 submissions would fill the memory
     if args.only not in (None, student):
         return kept, ""
+    is_older = later and submission.sha256 not in later
     if is_older and not args.only and target.is_file():
         return kept, f"{student}: older than what was graded before, which counts; --only grades it"
     if not args.only and is_graded(target, grader, submission):
@@ -259,13 +254,10 @@ def grade_all(
     def grade_or_note(pair: tuple[str, Path]) -> tuple[Submission, str]:
         student, path = pair
         try:
-            return grade_one(context, gold, args, digest, student in later, student, path)
-        except Exception as error:  # whatever it is about this one, the others go on
-            submission, trace = Submission(student, context.part), traceback.format_exc(limit=-4)
-            failed = {"status": STAFF_ERROR, "why": repr(error), "trace": trace}
-            target = args.out / "results" / f"{student}.json"
-            write_json(target, outline(context, submission) | failed)
-            return submission, f"{student}: {STAFF_ERROR}"
+            return grade_one(context, gold, args, digest, later[student], student, path)
+        except Exception as error:  # ours, whatever it is: the others go on
+            trace = traceback.format_exc(limit=-4)
+            return note_failure(args.out, context, student, repr(error), trace)
 
     with (
         ThreadPoolExecutor(args.j) as pool,
@@ -279,12 +271,23 @@ def grade_all(
     return taken
 
 
+def note_failure(
+    out: Path, context: GradingContext, student: str, why: str, trace: str = ""
+) -> tuple[Submission, str]:
+    """Write the result of a submission that could not be graded, which is no zero; as grade_one."""
+    submission = Submission(student, context.part)
+    failed = {"status": STAFF_ERROR, "why": why, "trace": trace}
+    write_json(out / "results" / f"{student}.json", outline(context, submission) | failed)
+    return submission, f"{student}: {STAFF_ERROR}"
+
+
 def write_for_canvas(out: Path, submissions: Iterable[tuple[str, Path]]) -> None:
     """OUT/canvas/: feedback under the names that Canvas gave, the only ones it takes back."""
     for student, path in submissions:
         page = out / "feedback" / f"{student}.html"
         if intake.CANVAS.match(path.name) and page.is_file():
-            output.write_text(out / "canvas" / f"{path.stem[:240]}.html", page.read_text("utf-8"))
+            name = intake.cut_to(path.stem, intake.NAME_BYTES)
+            output.write_text(out / "canvas" / f"{name}.html", page.read_text("utf-8"))
 
 
 def results_of(out: Path, taken: Iterable[Submission]) -> list[dict[str, Any]]:
@@ -387,7 +390,8 @@ def main() -> None:
     """Grade, then write the pages; exit status 1 if anything was a staff error."""
     args = get_args()
     around = isolation.KINDS[args.isolation]()
-    submissions = intake.find(args.submissions, ours=[args.out, *args.gold])
+    clashes: dict[str, str] = {}
+    submissions = intake.find(args.submissions, ours=[args.out, *args.gold], clashes=clashes)
     if args.only:
         args.only = intake.student_id(args.only)
         if args.only not in dict(submissions):
@@ -398,7 +402,8 @@ def main() -> None:
     settings = table.read_settings(ROOT)
     extra.functions_of(args.part, settings)
     correctable = points.correctable(args.part, settings)
-    listed = lists.read(dict(submissions), settings["manual"], *files, correctable, args.out)
+    groups = dict(submissions) | clashes
+    listed = lists.read(groups, settings["manual"], *files, correctable, args.out)
     due = settings["late"][f"part{args.part}"]
     deadline = table.moment(due).timestamp() if due else math.inf
     times = lists.times_of(submissions, args.submissions, listed.times, deadline)
@@ -416,6 +421,7 @@ def main() -> None:
         )
         canaries.check(context, args.j)
         taken = grade_all(args, context, gold, submissions, times)
+        taken += [note_failure(args.out, context, *clash)[0] for clash in clashes.items()]
         if args.results_only:
             bad = sum(result["status"] == STAFF_ERROR for result in results_of(args.out, taken))
         else:

@@ -56,10 +56,10 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from datasets import preprocess_string
 from extensions.features.tags import WORD
-from training.cli.flags import OneLineParser, positive_int
+from training.cli.flags import OneLineParser, positive_int, seed
 from training.cli.scripts import run_script
 from training.files.errors import InputError
-from training.files.tables import parse_table, read_table
+from training.files.tables import class_labels, parse_table, read_table, refuse
 from training.files.texts import parse_json, read_text
 from training.files.writing import atomic_write
 from training.loop.progress import progress_bar
@@ -79,17 +79,18 @@ def read(path: Path, columns: tuple[str, ...], *format_: Any) -> pd.DataFrame:
             by tabs, and its cells may be quoted.
     """
     if path.suffix == ".jsonl":
-        try:
-            lines = filter(str.strip, one_text(path).split("\n"))
-            table = pd.DataFrame([parse_json(line) for line in lines])
-        except ValueError as error:
-            raise InputError(f"{path} cannot be read ({error}); fetch it again") from None
+        lines = enumerate(read_text(path).split("\n"), start=1)
+        entries = [parse_json(line, f"{path}, line {i}") for i, line in lines if line.strip()]
+        table = pd.DataFrame(entries)
     else:
         table = parse_table(path, *format_)
     missing = [name for name in columns if name not in table]
     if missing or table.empty:
         wanted = f"lacks the column {missing[0]}" if missing else "has no rows"
         raise InputError(f"{path} {wanted}; it should have {', '.join(columns)}")
+    for name in columns:
+        bad = ~table[name].map(lambda cell: isinstance(cell, str))
+        refuse(path, table, bad, f"has no text as its {name}", "fix the row or remove it")
     return table
 
 
@@ -100,11 +101,7 @@ UNQUOTED = ("\t", False)
 def read_sentiment(path: Path, columns: tuple[str, ...], *format_: Any) -> pd.DataFrame:
     """A table of texts whose label is 0 or 1."""
     table = read(path, columns, *format_)
-    label = table["label"].str.strip()
-    if not (good := label.isin(("0", "1"))).all():
-        number = int(good.to_numpy().argmin())
-        raise InputError(f"{path}, row {number + 1}: the label {label[number]!r} is not 0 or 1")
-    return table.assign(label=label)
+    return table.assign(label=class_labels(path, table, 2).astype(str))
 
 
 def sst2(folder: Path) -> dict[str, pd.DataFrame]:
@@ -144,7 +141,7 @@ def imdb(folder: Path, seed: int) -> dict[str, pd.DataFrame]:
 def one_a_file(folder: Path, half: str) -> pd.DataFrame:
     """aclImdb/train or aclImdb/test: neg/NUMBER_RATING.txt and pos/NUMBER_RATING.txt."""
     rows = [
-        (f"{half}/{kind}/{path.stem.partition('_')[0]}", label, one_text(path))
+        (f"{half}/{kind}/{path.stem.partition('_')[0]}", label, read_text(path))
         for label, kind in (("0", "neg"), ("1", "pos"))
         for path in (folder / half / kind).glob("*_*.txt")
     ]
@@ -194,7 +191,7 @@ def relations(folder: Path, name: str, split: str) -> pd.DataFrame:
     if not (folder / f"labels.{split}").is_file():
         raise InputError(f"{folder} has neither {name}_{split}.jsonl nor .txt; name their folder")
     first, second, labels = (
-        [line.strip() for line in one_text(folder / f"{part}.{split}").splitlines()]
+        [line.strip() for line in read_text(folder / f"{part}.{split}").rstrip("\n").split("\n")]
         for part in ("s1", "s2", "labels")
     )
     if not len(first) == len(second) == len(labels):
@@ -214,6 +211,8 @@ def pairs(file: Path) -> dict[str, pd.DataFrame]:
         task, label, ours, number = "sts", "score", "similarity", with_ids
     else:
         raise InputError(f"{file} lacks the column label or score: is it AllNLI or stsbenchmark?")
+    odd = ~table["split"].isin(("train", "dev", "test"))
+    refuse(file, table, odd, "has a split other than train, dev and test", "fix it")
     table = table[["split", *PAIR, label]].rename(columns={label: ours})
     return {
         f"{task}-{split}": number(rows.drop(columns="split"), split)
@@ -224,7 +223,8 @@ def pairs(file: Path) -> dict[str, pd.DataFrame]:
 def quora(file: Path, seed: int) -> dict[str, pd.DataFrame]:
     """The rows of a file of pairs, by names of two new ones in which no question is twice."""
     pairs = without_index(read(file, ("id", "is_duplicate")))
-    pairs = pairs.rename(columns=dict(zip(("question1", "question2"), PAIR, strict=True)))
+    if not {*PAIR} <= {*pairs}:
+        pairs = pairs.rename(columns=dict(zip(("question1", "question2"), PAIR, strict=True)))
     if not {*PAIR} <= {*pairs}:
         raise InputError(f"{file} has neither sentence1 and sentence2 nor question1 and question2")
     pairs = pairs[["id", *PAIR, "is_duplicate"]]
@@ -243,14 +243,14 @@ def quora(file: Path, seed: int) -> dict[str, pd.DataFrame]:
 
 def without_index(table: pd.DataFrame) -> pd.DataFrame:
     """A course file's rows without its first column, if that is the unnamed one of row numbers."""
-    if table.columns[0].startswith("Unnamed"):
+    if table.columns[0] == "Unnamed: 0":
         return table.set_index(table.columns[0]).rename_axis(None)
     return table
 
 
 def few(file: Path, seed: int, count: int) -> dict[str, pd.DataFrame]:
     """A random sample of a tab-separated file's rows, by the name of its new file."""
-    rows = without_index(read(file, ()))
+    rows = without_index(read(file, ("id",)))
     if count > len(rows):
         raise InputError(f"{file} has {len(rows):,} rows, fewer than --rows {count:,}")
     drawn = np.random.default_rng(seed).permutation(len(rows))[:count]
@@ -259,8 +259,7 @@ def few(file: Path, seed: int, count: int) -> dict[str, pd.DataFrame]:
 
 def texts_of(file: Path) -> list[str]:
     """The different texts of a course file, on one line each."""
-    header = file.read_text(encoding="utf-8", errors="replace").partition("\n")[0]
-    columns = PAIR if "sentence1" in header else ("sentence",)
+    columns = PAIR if "sentence1" in parse_table(file) else ("sentence",)
     table = read_table(file, ("id", *columns), None)
     texts = table[list(columns)].melt()["value"].str.split().str.join(" ")
     return texts[texts != ""].drop_duplicates().tolist()
@@ -282,16 +281,10 @@ def tagged(texts: list[str]) -> list[str]:
     return found
 
 
-def one_text(path: Path) -> str:
-    """What a file holds; InputError where there is none, or no UTF-8."""
-    try:
-        return read_text(path)
-    except (OSError, ValueError) as error:
-        raise InputError(f"{path} cannot be read ({error}); fetch it again") from None
-
-
 def write(folder: Path, tables: dict[str, pd.DataFrame]) -> None:
     """Each table tab-separated with an index; texts alone become sentence and sentiment."""
+    if empty := [name for name, table in tables.items() if table.empty]:
+        raise InputError(f"nothing is left for {empty[0]}.csv: is this the right file or folder?")
     for name, table in tables.items():
         if "text" in table:
             text = table["text"].str.replace(r"[\t\r\n]", " ", regex=True).str.strip()
@@ -311,7 +304,7 @@ def main() -> None:
         "folder", type=Path, help=f"where the files are; of {', '.join(OF_A_FILE)} the file"
     )
     parser.add_argument("--out", type=Path, required=True)
-    parser.add_argument("--seed", type=int, default=11711, help="of the splits and of few")
+    parser.add_argument("--seed", type=seed, default=11711, help="of the splits and of few")
     parser.add_argument("--rows", type=positive_int, help="how many few takes")
     args: argparse.Namespace = parser.parse_args()
     if args.kind in OF_A_FILE and not args.folder.is_file():

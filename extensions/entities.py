@@ -48,25 +48,17 @@ def read_sentences(
 
     Raises InputError naming file and line where a line is not of that form.
     """
-    try:
-        text = read_text(path)
-    except FileNotFoundError:
-        raise InputError(
-            f"no file {path}: it should hold lines of word, tab and tag, and an empty line "
-            "after each sentence"
-        ) from None
-    except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"{path} cannot be read as UTF-8 text ({error})") from None
     sentences = [Sentence([], [])]
-    for number, line in enumerate(text.split("\n"), start=1):  # splitlines() knows odd ends
-        if not line.strip("\ufeff\t "):
+    lines = read_text(path).split("\n")  # splitlines() knows odd ends
+    for number, line in enumerate(lines, start=1):
+        if not line.strip("\ufeff\t \u00a0"):
             if sentences[-1].words:
                 sentences.append(Sentence([], []))
             continue
         word, _, tag = line.removeprefix("\ufeff").partition("\t")
         tag = tag.rstrip()
-        is_tag = tag.strip() and "\t" not in tag if any_tags else TAG.fullmatch(tag)
-        if not word or not is_tag:
+        is_tag = tag.strip() if any_tags else TAG.fullmatch(tag)
+        if not word or not is_tag or not tag.isprintable():
             wanted = "a tag" if any_tags else "O, B-TYPE or I-TYPE"
             raise InputError(
                 f"{path}, line {number}: expected a word, a tab and {wanted}, not {line[:60]!r}"

@@ -39,7 +39,6 @@ from training.cli.flags import (
     OneLineParser,
     TrainingFlags,
     add_fields,
-    check_seed,
     flag,
     positive_float,
     positive_int,
@@ -317,7 +316,6 @@ def main() -> None:
         parser.error("--weights must be at least 0, and one of them above")
     if args.compile or args.reencode:
         parser.error("--compile and --reencode have no meaning here")
-    check_seed(parser, args.seed)
     if not args.train:
         folder = data_folder(args.data_dir)
         args.train, args.dev = (str(folder / f"ids-sst-{name}.csv") for name in ("train", "dev"))

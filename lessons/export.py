@@ -114,7 +114,7 @@ def read_head(folder: str | Path) -> dict[str, Tensor]:
             f"{folder} holds no {' and no '.join(missing)}: it is a BERT without a classifier, "
             f"which classifier.py --model {folder} trains"
         )
-    return {name.removeprefix("classifier."): tensors[name] for name in HEAD}
+    return {name.removeprefix("classifier."): tensors[name].float() for name in HEAD}
 
 
 def import_classifier(folder: str | Path, checkpoint: str | Path) -> None:
@@ -134,6 +134,8 @@ def import_classifier(folder: str | Path, checkpoint: str | Path) -> None:
         )
     config.check_classes(classes)
     dropout = getattr(config, "classifier_dropout", None)
+    if not isinstance(dropout, (int, float, type(None))) or not 0 <= (dropout or 0) < 1:
+        raise InputError(f"{folder}: classifier_dropout is {dropout!r}, not from 0 to 1; fix it")
     ours = SimpleNamespace(
         hidden_dropout_prob=config.hidden_dropout_prob if dropout is None else dropout,
         num_labels=classes,

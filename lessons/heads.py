@@ -23,7 +23,7 @@ from bert import BertModel
 from config import BertConfig
 from optimizer import AdamW
 from tokenizer import BertTokenizer
-from training.cli.flags import TrainingFlags, check_seed, flag, positive_float, positive_int
+from training.cli.flags import TrainingFlags, flag, positive_float, positive_int
 from training.files.errors import InputError
 from training.files.hub import default_model
 from training.files.writing import check_writable
@@ -200,7 +200,6 @@ def checked(parser: argparse.ArgumentParser, args: Flags) -> Flags:
         parser.error("--train and --dev go together")
     if args.reencode:
         parser.error("--reencode is for frozen encoders; here all of BERT learns")
-    check_seed(parser, args.seed)
     return args
 
 

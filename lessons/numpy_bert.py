@@ -237,13 +237,28 @@ def read_weights(folder: Path, config: BertConfig) -> dict[str, np.ndarray]:
         name = (
             short[name].removeprefix("bert.").replace(".gamma", ".weight").replace(".beta", ".bias")
         )
-        if tensor["dtype"] in FLOATS:  # not the position ids of older files
+        if tensor["dtype"] in FLOATS:
             weights[name] = FLOATS[tensor["dtype"]](tensor["data"]).reshape(tensor["shape"])
-    for name, shape in shapes(config).items():
+        elif name.endswith((".weight", ".bias")):  # not the position ids of older files
+            raise InputError(
+                f"{file}: {name} is {tensor['dtype']}, not one of {', '.join(FLOATS)}; take "
+                "the model as it was trained"
+            )
+    for name in shapes(config):
         if name not in weights:
             raise InputError(f"{file} lacks {name}; it is not a BERT of the shape in config.json")
-        if weights[name].shape != shape:
-            raise InputError(f"{file}: {name} is {weights[name].shape}, config.json says {shape}")
+    size, classes = config.hidden_size, len(weights.get("classifier.bias", ()))
+    heads = {"pooler.dense": (size, size), "classifier": (classes, size)}
+    for head in heads:
+        if (f"{head}.weight" in weights) != (f"{head}.bias" in weights):
+            raise InputError(f"{file} holds only half of {head}; write it again")
+    wanted = shapes(config) | {f"{head}.weight": shape for head, shape in heads.items()}
+    wanted |= {f"{head}.bias": shape[:1] for head, shape in heads.items()}
+    for name in weights.keys() & wanted:
+        if weights[name].shape != wanted[name]:
+            raise InputError(
+                f"{file}: {name} is {weights[name].shape}, config.json says {wanted[name]}"
+            )
     return weights
 
 

@@ -21,7 +21,7 @@ from torch.nn import functional as F
 from torch.nn.utils.rnn import pad_sequence
 
 from tokenizer import BertTokenizer, category, normalise, split_at_punctuation
-from training.files.errors import InputError
+from training.files.errors import InputError, values_of
 from training.files.texts import read_json
 from training.loop.progress import progress_bar
 
@@ -88,31 +88,32 @@ class Question(NamedTuple):
     answers: list[tuple[int, str]]
 
 
+def text_of(entry: dict[str, Any], name: str) -> str:
+    """A text of a JSON object; TypeError where it is none."""
+    if not isinstance(entry[name], str):
+        raise TypeError(f"{name} is {entry[name]!r:.40}, not a text")
+    return entry[name]
+
+
 def read_questions(path: str | Path, limit: int | None = None) -> list[Question]:
     """Read SQuAD's JSON; answers may be missing (then there is nothing to score).
 
     Raises InputError naming file and question where it is not of that form, or where an answer
     is not at its place in the context.
     """
-    try:
-        articles = read_json(path)["data"]
+    saved = read_json(path)
+    with values_of(f"{path} is not SQuAD's JSON, data/paragraphs/qas"):
         questions = [
             Question(
                 str(entry["id"]),
-                str(entry["question"]),
-                str(paragraph["context"]),
-                [(int(a["answer_start"]), str(a["text"])) for a in entry.get("answers", [])],
+                text_of(entry, "question"),
+                text_of(paragraph, "context"),
+                [(int(a["answer_start"]), text_of(a, "text")) for a in entry.get("answers", [])],
             )
-            for article in articles
+            for article in saved["data"]
             for paragraph in article["paragraphs"]
             for entry in paragraph["qas"]
         ][:limit]
-    except OSError as error:
-        raise InputError(f"{path} cannot be read ({error.strerror})") from None
-    except (ValueError, KeyError, TypeError) as error:
-        raise InputError(
-            f"{path} is not SQuAD's JSON, data/paragraphs/qas ({type(error).__name__}: {error})"
-        ) from None
     if not questions:
         raise InputError(f"{path} holds no questions")
     for name, times in Counter(question.id for question in questions).items():
@@ -120,7 +121,7 @@ def read_questions(path: str | Path, limit: int | None = None) -> list[Question]
             raise InputError(f"{path}: {times} questions have the id {name}")
     for question in questions:
         for start, answer in question.answers:
-            if start < 0 or not answer or not question.context.startswith(answer, start):
+            if start < 0 or not answer.strip() or not question.context.startswith(answer, start):
                 raise InputError(
                     f"{path}, question {question.id}: the answer {answer[:40]!r} is not at "
                     f"character {start} of its context"

@@ -12,7 +12,7 @@ import numpy as np
 
 from training.files.errors import InputError
 from training.files.predictions import read_predictions
-from training.files.tables import parse_table
+from training.files.tables import checked_ids, class_labels, parse_table
 from training.files.writing import atomic_write
 
 TEXT_COLUMNS = ("text", "sentence")
@@ -25,14 +25,7 @@ def read_table(path: Path, text: str | None = None, label: str | None = None):
     Args:
         text, label: names of the columns; by default the usual ones.
     """
-    import pandas as pd
-
-    try:
-        with open(path, encoding="utf-8-sig") as file:
-            separator = "\t" if "\t" in file.readline() else ","
-    except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"{path} cannot be read as a table ({error})") from error
-    table = parse_table(path, separator)
+    table = parse_table(path, separator=None)
     columns = {}
     for kind, wanted, usual in (("text", text, TEXT_COLUMNS), ("label", label, LABEL_COLUMNS)):
         if wanted and wanted not in table:
@@ -41,17 +34,12 @@ def read_table(path: Path, text: str | None = None, label: str | None = None):
     if not columns["text"] or table.empty:
         why = "has no rows" if columns["text"] else "has no column of texts"
         raise InputError(f"{path} {why} (columns: {', '.join(table)}); name it with --column")
-    ids = [*table["id"].str.strip()] if "id" in table else [str(i) for i in range(len(table))]
+    ids = checked_ids(path, table) if "id" in table else table.index.astype(str)
     labels = None
     if columns["label"]:
-        numbers = pd.to_numeric(table[columns["label"]], errors="coerce")
-        bad = numbers.isna() | (numbers != numbers.round()) | (numbers < 0)
-        if bad.any():
-            row = int(bad.to_numpy().argmax())
-            value = table[columns["label"]].iloc[row]
-            raise InputError(f"{path}, row {row + 1}: the label {value!r} is not a class; fix it")
-        labels = numbers.astype(int).to_numpy()
-    return ids, [*table[columns["text"]]], labels
+        table["label"] = table[columns["label"]]
+        labels = class_labels(path, table).to_numpy()
+    return [*ids], [*table[columns["text"]]], labels
 
 
 def report(labels: np.ndarray, predicted: np.ndarray) -> float:

@@ -31,7 +31,7 @@ from bert import BertModel
 from config import BertConfig
 from training.cli.flags import OneLineParser, positive_int
 from training.cli.scripts import run_script
-from training.files.errors import InputError, first_line
+from training.files.errors import InputError, values_of
 from training.files.hub import find_model
 from training.files.texts import read_json
 from training.loop.devices import pick_device
@@ -58,8 +58,12 @@ class Variant(BertModel):
     def read_config(cls, folder: Path) -> BertConfig:
         """The configuration of a checkpoint under our names; InputError if of another model."""
         path = folder / "config.json"
-        try:
-            values = read_json(path)
+        values = read_json(path)
+        with values_of(
+            f"{path} is not the configuration of a model of type {cls.MODEL_TYPE!r} as this lesson "
+            "builds it",
+            "choose another checkpoint",
+        ):
             if values.get("model_type") != cls.MODEL_TYPE:
                 raise ValueError(f"its model_type is {values.get('model_type')!r}")
             values = {cls.CONFIG_NAMES.get(key, key): value for key, value in values.items()}
@@ -68,11 +72,6 @@ class Variant(BertModel):
             if values.get("num_hidden_groups", 1) != 1 or values.get("inner_group_num", 1) != 1:
                 raise ValueError("it has more than one group of layers")
             return BertConfig(**(values | {"hidden_act": "gelu", "name_or_path": str(folder)}))
-        except (OSError, ValueError, AttributeError) as error:
-            raise InputError(
-                f"{path} is not the configuration of a model of type {cls.MODEL_TYPE!r} as this "
-                f"lesson builds it ({first_line(error)}); choose another checkpoint"
-            ) from error
 
     @classmethod
     def from_pretrained(cls, name_or_path: str | Path, local_files_only: bool = False) -> Variant:
@@ -355,13 +354,9 @@ def show_table(args: argparse.Namespace) -> None:
 def load(folder: str | Path) -> Variant:
     """A RoBERTa, ALBERT or DistilBERT from a checkpoint folder, whichever it says it is."""
     folder = find_model(folder)
-    try:
-        values = read_json(folder / "config.json")
+    values = read_json(folder / "config.json")
+    with values_of(f"{folder} is not a checkpoint of {', '.join(VARIANTS)}", "choose another"):
         variant = VARIANTS[values["model_type"]]
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise InputError(
-            f"{folder} is not a checkpoint of {', '.join(VARIANTS)} ({first_line(error)})"
-        ) from error
     return variant.from_pretrained(folder)
 
 

@@ -25,7 +25,7 @@ sys.path.insert(0, str(ROOT))
 from extensions.entities import TAG, Sentence, entity_scores, read_sentences
 from extensions.features.tagger import Tagger
 from extensions.features.tags import WORD
-from training.cli.flags import OneLineParser, check_seed, positive_int
+from training.cli.flags import OneLineParser, positive_int, seed
 from training.cli.scripts import run_script
 from training.files.writing import check_writable, write_json
 from training.loop.progress import minutes
@@ -53,11 +53,10 @@ def get_args() -> argparse.Namespace:
     add("--out", type=Path, help="where the tagger goes, as JSON")
     add("--epochs", type=positive_int, default=5)
     add("--limit", type=positive_int, help="learn from the first so many sentences")
-    add("--seed", type=int, default=11711, help="of the order of sentences")
+    add("--seed", type=seed, default=11711, help="of the order of sentences")
     add("--tagger", help="a file that --out wrote")
     add("--tag", metavar="TEXT", help="tag this")
     args = parser.parse_args()
-    check_seed(parser, args.seed)
     if bool(args.train) == bool(args.tagger):
         parser.error("give --train to learn a tagger, or --tagger to use one")
     if args.train and not args.out:

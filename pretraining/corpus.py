@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from training.files.errors import InputError, first_line
+from training.files.errors import InputError, values_of
 from training.files.texts import read_json
 
 DATA_FILES = ("ids.bin", "sentences.bin", "documents.bin")
@@ -31,14 +31,15 @@ READ = 1 << 22  # ids that are counted at a time
 def read_description(folder: str | Path) -> dict[str, Any]:
     """corpus.json; InputError where there is none or its files have other sizes."""
     folder = Path(folder)
-    try:
-        description = read_json(folder / "corpus.json")
+    if not (folder / "corpus.json").is_file():
+        raise InputError(f"{folder} holds no whole corpus (no corpus.json); build it again")
+    description = read_json(folder / "corpus.json")
+    with values_of(f"{folder} holds no whole corpus", "build it again"):
         for name in DATA_FILES:
-            size, wanted = (folder / name).stat().st_size, description["files"][name]["bytes"]
+            file, wanted = folder / name, description["files"][name]["bytes"]
+            size = file.stat().st_size if file.is_file() else 0
             if size != wanted:
                 raise ValueError(f"{name} has {size} bytes, not {wanted}")
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise InputError(f"{folder} holds no whole corpus ({first_line(error)})") from error
     return description
 
 

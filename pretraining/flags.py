@@ -14,7 +14,6 @@ from training.cli.flags import (
     OneLineParser,
     TrainingFlags,
     add_fields,
-    check_seed,
     flag,
     positive_float,
     positive_int,
@@ -141,7 +140,6 @@ def get_args(arguments: Sequence[str] | None = None) -> PretrainingFlags:
         parser.error("--mask 0 leaves nothing to predict")
     if args.workers < 0:
         parser.error("--workers must be at least 0")
-    check_seed(parser, args.seed)
     if not (args.preset or args.config or args.model):
         args.preset = "heartbert"
     args.lr = args.lr or (5e-5 if args.model else 5e-4)

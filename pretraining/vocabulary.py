@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from pretraining.blocks import AS_TYPED, read_blocks, text_files
 from pretraining.flags import PretrainingFlags
-from tokenizer import SPECIAL_TOKENS, BertTokenizer
+from tokenizer import SPECIAL_TOKENS, BertTokenizer, normalise, split_at_punctuation
 from training.files.errors import InputError
 from training.files.hub import default_model
 from training.loop.checkpoints import resume_path
 from training.loop.processes import on_main_process
+
+MOST_CHARACTERS = 1000  # of the alphabet; rarer ones are [UNK]
 
 
 def find_tokenizer(args: PretrainingFlags) -> BertTokenizer:
@@ -32,8 +35,9 @@ def find_tokenizer(args: PretrainingFlags) -> BertTokenizer:
 def train_vocabulary(sources: Sequence[Path], size: int) -> BertTokenizer:
     """A WordPiece vocabulary of that size, learned from text by the tokenizers library.
 
-    It is put in alphabetical order: the library numbers some word pieces differently each time, and
-    a seed would not give the same model again.
+    Of two pairs of pieces that are equally frequent the library joins the one with the smaller
+    numbers first, and it numbers characters in the order of a hash table, another one in each run.
+    Given to it as special tokens they have fixed numbers: the same text gives the same vocabulary.
     """
     try:
         from tokenizers import BertWordPieceTokenizer
@@ -42,14 +46,38 @@ def train_vocabulary(sources: Sequence[Path], size: int) -> BertTokenizer:
             "--train_vocab needs Hugging Face's tokenizers (pip install tokenizers); without it "
             "give a ready vocabulary with --vocab DIR"
         ) from error
-    texts = (
-        block.text.decode(errors="replace").translate(AS_TYPED)
-        for block in read_blocks(text_files(sources))
-    )
+    files = text_files(sources)
+    alphabet, inside = characters(texts_of(files))
     learner = BertWordPieceTokenizer(lowercase=True)
-    special = list(SPECIAL_TOKENS)
-    learner.train_from_iterator(texts, size, special_tokens=special, show_progress=False)
-    learned = sorted(learner.get_vocab().keys() - set(special))
-    count = len(special) + len(learned)
+    learner.train_from_iterator(
+        texts_of(files),
+        size,
+        initial_alphabet=alphabet,
+        limit_alphabet=len(alphabet),
+        special_tokens=[*SPECIAL_TOKENS, *alphabet, *inside],
+        show_progress=False,
+    )
+    learned = sorted(learner.get_vocab().keys() - set(SPECIAL_TOKENS))
+    count = len(SPECIAL_TOKENS) + len(learned)
     print(f"vocabulary: {count:,} word pieces learned from the text (--train_vocab {size:,})")
-    return BertTokenizer([*special, *learned])
+    return BertTokenizer([*SPECIAL_TOKENS, *learned])
+
+
+def texts_of(files: Sequence[Path]) -> Iterator[str]:
+    """The files' texts, in blocks."""
+    for block in read_blocks(files):
+        yield block.text.decode(errors="replace").translate(AS_TYPED)
+
+
+def characters(texts: Iterable[str]) -> tuple[list[str], list[str]]:
+    """The most frequent characters of texts, and as ##x those that stand inside of a word."""
+    words, counts, inside = Counter(), Counter(), set()
+    for text in texts:
+        words.update(text.split())
+    for word, count in words.items():
+        for part in split_at_punctuation(normalise(word)):
+            counts.update(dict.fromkeys(part, count))
+            inside.update(part[1:])
+    frequent = sorted(counts, key=lambda character: (-counts[character], character))
+    alphabet = sorted(frequent[:MOST_CHARACTERS])
+    return alphabet, [f"##{character}" for character in alphabet if character in inside]

@@ -102,7 +102,7 @@ def test_a_wrong_file_is_refused(tmp_path, message, text):
 
 def test_a_checkpoint_for_tensorflow(tmp_path):
     (tmp_path / "bert_config.json").write_text("{}")
-    with one_line_error("this is a checkpoint for TensorFlow"):
+    with one_line_error("is a checkpoint for TensorFlow"):
         BertConfig.from_pretrained(tmp_path)
 
 

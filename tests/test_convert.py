@@ -109,7 +109,7 @@ def test_few_labels_are_a_sample(convert, tmp_path):
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ("sentence\tlabel\nfine\t2\n", "train.tsv, row 1: the label '2' is not 0 or 1"),
+        ("sentence\tlabel\nfine\t2\n", "train.tsv, row 1 has the label '2', out of range 0 to 1"),
         ("sentence\nfine\n", "lacks the column label"),
         (None, "train.tsv cannot be read"),
     ],
@@ -161,7 +161,9 @@ def test_relations_as_their_authors_pack_them(convert, tmp_path):
             ('"3 a', second, 0, "dev-2"),
         ]
     (tmp_path / "snli_1.0_dev.jsonl").write_text("{")
-    assert_refused(convert("snli", tmp_path, "--out", tmp_path), "dev.jsonl cannot be read", code=1)
+    assert_refused(
+        convert("snli", tmp_path, "--out", tmp_path), "dev.jsonl, line 1 is not valid JSON", code=1
+    )
     done = convert("multinli", tmp_path / "snli", "--out", tmp_path / "none")
     assert_refused(done, "has neither multinli_1.0_train.jsonl nor .txt", code=1)
 

@@ -195,7 +195,7 @@ def test_old_names_and_other_precisions_are_read(trained, config, tmp_path, dtyp
 @pytest.mark.parametrize(
     ("flags", "message"),
     [
-        ("--model empty --text a", "config.json is not the configuration"),
+        ("--model empty --text a", "config.json cannot be read"),
         ("--model MODEL", "give one of --text and --file"),
         ("--model MODEL --text a --batch_size 0", "at least 1"),
         ("--model weightless --text a", "holds no model.safetensors"),
@@ -204,11 +204,11 @@ def test_old_names_and_other_precisions_are_read(trained, config, tmp_path, dtyp
         ("--model MODEL --file no-rows.csv", "has no rows"),
         ("--model MODEL --file words.csv", "has no column of texts (columns: id, words)"),
         ("--model MODEL --file words.csv --column body", "has no column 'body'"),
-        ("--model MODEL --file label.csv", "row 2: the label 'good' is not a class"),
-        ("--model MODEL --file latin1.csv", "cannot be read as a table"),
+        ("--model MODEL --file label.csv", "row 2 (id 2) has the label 'good', not an integer"),
+        ("--model MODEL --file latin1.csv", "is not UTF-8"),
         ("--model MODEL --file quoted.tsv", "row 1 (id a) runs on over the next row"),
-        ("--model MODEL --file surplus.csv", "cannot be read as a comma-separated table"),
-        ("--model MODEL --file surplus.tsv", "cannot be read as a tab-separated table"),
+        ("--model MODEL --file surplus.csv", "is not a comma-separated table"),
+        ("--model MODEL --file surplus.tsv", "is not a tab-separated table"),
     ],
 )
 def test_bad_folders_tables_and_flags(run_script_here, trained, tmp_path, flags, message):
@@ -221,7 +221,7 @@ def test_bad_folders_tables_and_flags(run_script_here, trained, tmp_path, flags,
     (tmp_path / "label.csv").write_text("id,text,label\n1,a,1\n2,b,good\n")
     (tmp_path / "quoted.tsv").write_text('id\ttext\na\t"good film\nb\tbad film"\nc\tfine\n')
     for separator, name in ((",", "surplus.csv"), ("\t", "surplus.tsv")):  # no first column of ids
-        text = "id,text,label\n1,good,1,\n2,bad,0,\n".replace(",", separator)
+        text = "id,text,label\n1,2,good,1\n3,4,bad,0\n".replace(",", separator)
         (tmp_path / name).write_text(text)
     (tmp_path / "latin1.csv").write_bytes(b"id,text\n1,\xff\n")
     done = run_script_here(numpy_bert, *flags.replace("MODEL", str(trained[0])).split())

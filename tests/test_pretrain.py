@@ -37,7 +37,7 @@ from transformers import BertForMaskedLM, BertForPreTraining
 from base_bert import read_weights
 from bert import BertModel
 from optimizer import AdamW
-from pretraining import pretrain, report
+from pretraining import pretrain, report, vocabulary
 from pretraining.corpus import Corpus, unigram_entropy
 from pretraining.examples import PretrainingExamples
 from pretraining.held_out import HeldOut
@@ -284,7 +284,12 @@ def test_a_vocabulary_of_ones_own(place, run_script_here, tmp_path, monkeypatch)
     succeeded(run_script_here(pretrain, *line, "--corpus", "own-corpus", "--steps", 2))
     tokenizer = BertTokenizer.from_pretrained(str(tmp_path / "out"))
     assert 60 < len(tokenizer) <= 90
-    assert tokenizer.pieces[5:] == sorted(tokenizer.pieces[5:])  # the same each time
+    text = tmp_path / "text.txt"
+    text.write_text("\n".join("a warm dull film that never quite finds its feet".split()) * 9)
+    learned = [vocabulary.train_vocabulary([text], 60).pieces for _ in range(8)]
+    assert learned == learned[:1] * 8
+    assert {"f", "##t"} <= {*learned[0]}
+    assert "##f" not in learned[0]  # no word has an f inside
     assert len(tokenizer.tokenize("never")) < 5  # word pieces, not letters
     monkeypatch.setitem(sys.modules, "tokenizers", None)
     result = run_script_here(pretrain, *line)

@@ -123,7 +123,7 @@ def test_bad_input_is_one_line(run_script_here, trained, tiny_model_folder, tabl
     for flags, message in (
         (("--model", tiny_model_folder, "--file", table), "has no classifier"),
         (("--model", trained, "--out", trained), "is the folder of --model"),
-        (("--model", trained, "--file", "nowhere.csv"), "cannot be read as a table"),
+        (("--model", trained, "--file", "nowhere.csv"), "cannot be read (No such file"),
         (("--model", trained, "--out", table), "cannot write"),
     ):
         assert_refused(run_script_here(quantize, *flags), message)

@@ -154,7 +154,7 @@ def test_files(tmp_path, content, sentences):
         (b"a\tB\n", "line 1: expected"),
         (b"\tO\n", "line 1: expected"),
         (b"\n \n", "holds no sentences"),
-        (b"\xff\xfe\tO\n", "cannot be read as UTF-8"),
+        (b"\xff\tO\n", "line 1 is not UTF-8"),
     ],
 )
 def test_bad_files(tmp_path, content, said):

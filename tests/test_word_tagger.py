@@ -58,7 +58,7 @@ def test_names_have_an_f1_and_become_tags_of_pieces(
         ("--dev x", "give --train to learn"),
         ("--train x", "--train needs --out"),
         ("--tagger x", "--tagger needs something"),
-        ("--tagger nowhere.json --tag x", "nowhere.json does not exist"),
+        ("--tagger nowhere.json --tag x", "nowhere.json cannot be read (No such file"),
     ],
 )
 def test_refused_in_one_line(run_script_here, line, said):

@@ -28,6 +28,7 @@ from checks.part1.adamw_cases import (
 from checks.part1.adamw_probes import (
     changes_lr,
     decays_in_the_gradient,
+    eps_counts,
     facts,
     ignores_correct_bias,
 )
@@ -92,11 +93,14 @@ def explain(opt_class: type) -> list[Finding]:
     """The known mistakes that a wrong optimizer makes; if it makes none of them, what it does."""
     with FirstNaN() as nan:
         mistakes, unexplained = mistakes_in(outputs_of(opt_class), known_mistakes())
+    if attempt(eps_counts, opt_class) is True:  # another mistake divides by 0
+        mistakes = [mistake for mistake in mistakes if mistake.name != "no_eps"]
     computed_alone = len(mistakes) == 1  # of several named part by part nobody knows what they give
     for name, output, shows in MEASURED:
         mistake = known_mistakes().mistakes.get(name)
-        if output in unexplained and mistake not in (None, *mistakes) and shows(opt_class):
-            mistakes, computed_alone = [*mistakes, mistake], False
+        if output in unexplained and mistake not in (None, *mistakes):
+            if attempt(shows, opt_class) is True:
+                mistakes, computed_alone = [*mistakes, mistake], False
     if nan.text and not mistakes:
         return [Finding("fact", nan.text)]
     findings = named(mistakes)

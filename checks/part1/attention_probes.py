@@ -157,4 +157,7 @@ def attention_dropout(model, stored, correct) -> Iterator[str]:
         trained, sums = attend(model, stored), attend(model, stored, value=ones)
         model.eval()
         if not same(trained, attend(model, stored)) and same(sums, torch.ones_like(sums)):
-            yield "in training mode the weights still sum to 1: dropout does not act on them"
+            yield (
+                "in training mode the weights still sum to 1: dropout does not act on them, or "
+                "they are divided by their sum after it"
+            )

@@ -39,26 +39,28 @@ class SameDevice(TorchFunctionMode):
 
 
 def two_devices(task_id: str) -> str:
-    """Where the function meets tensors of two devices, in words; "" if it does not."""
+    """Where a function of part 1 meets tensors of two devices, in words; "" if it does not."""
     references = load_references(torch.float32)
     there = {
         name: on_other(vars(runners)[name]) for name in ("student_model", "student_classifier")
     }
     there["change"] = lambda before, *_: before  # how much padding changes cannot be computed
+    copies = {name: tensor.to(OTHER) for name, tensor in references.items()}
+    with mock.patch.multiple(runners, **there):
+        return meeting(lambda: RUNS[task_id](copies))
+
+
+def meeting(run: Callable[[], Any]) -> str:
+    """Where a run, of which nothing is computed, meets tensors of two devices, in words; or ""."""
     with (
         torch.random.fork_rng(devices=[]),
-        FakeTensorMode(),
-        mock.patch.multiple(runners, **there),
+        FakeTensorMode(allow_non_fake_inputs=True),  # there are those of a model made before
         mock.patch.object(fake_tensor.log, "disabled", True),
         contextlib.redirect_stdout(io.StringIO()),  # it was printed by the run before
         warnings.catch_warnings(action="ignore"),
         SameDevice(),
     ):
-        copies = {
-            name: torch.empty(tensor.shape, dtype=tensor.dtype, device=OTHER)
-            for name, tensor in references.items()
-        }
-        error = attempt(RUNS[task_id], copies)
+        error = attempt(run)
         place = place_of(error) if isinstance(error, BaseException) else None
         return sentence(place) if place and MESSAGE in str(error) else ""
 

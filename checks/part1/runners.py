@@ -115,6 +115,9 @@ def run_add_norm(
     for place in places:
         layer.eval()
         modules = add_norm_modules(layer, place)
+        # not one of the layer's own, whose results would be others
+        modules["dropout"] = nn.Dropout(TINY["hidden_dropout_prob"]).eval()
+        layer.attention_dropout.p = layer.out_dropout.p = 0.75
         name = ADD_NORM_INPUTS[place]
         sources, handed = leaves(stored.input, getattr(stored, name))
         result = layer.add_norm(*handed, *modules.values())
@@ -127,6 +130,7 @@ def run_add_norm(
         names = {f"{label} (after {place})": source for label, source in names.items()}
         outputs |= gradients(result, stored.cotangent, names)
         layer.train()
+        modules["dropout"].train()
         again = layer.add_norm(*leaves(*sources)[1], *modules.values())
         outputs[f"dropout/result (after {place})"] = again
     return outputs

@@ -11,13 +11,14 @@ from dataclasses import replace
 
 from checks.findings import Finding, faulty
 from checks.graded_tasks import GradedTask, graded_task
+from checks.part1 import devices
 from checks.part1.compare import check_model
 from checks.part1.runners import WHOLE
 from checks.part2.arrays import NOT_BEGUN, Stopped, error_of, loud_rows, seen_in
 from checks.part2.batches import LENGTHS, batch_for
-from checks.part2.calls import Measured, measure
+from checks.part2.calls import Measured, call, measure
 from checks.part2.init_properties import MATRICES, judge_init
-from checks.part2.models import FORWARD, INIT, PREDICTIONS, SINGLE
+from checks.part2.models import FORWARD, INIT, PREDICTIONS, SINGLE, student_model
 from checks.part2.properties import (
     chance,
     changed_in_place,
@@ -176,6 +177,16 @@ def conclude(
 def check(entry: GradedTask) -> list[Finding]:
     """What is wrong with the student's function for a task, then hints."""
     return conclude(entry, findings_in, bert_is_correct)
+
+
+def warnings_of(entry: GradedTask) -> list[Finding]:
+    """What costs no points but would fail on a GPU: tensors that the function makes on the CPU."""
+    if entry.id == INIT:
+        return []
+    model = student_model("finetune")[0].to(devices.OTHER)
+    batch = [tuple(t.to(devices.OTHER) for t in pair) for pair in batch_for(entry.id)]
+    text = devices.meeting(lambda: call(model, entry.id, batch))
+    return [Finding("warning", text)] if f"({entry.file}:" in text else []
 
 
 def with_source(entry: GradedTask, finding: Finding) -> Finding:

@@ -83,8 +83,6 @@ def graded(base: Path, context: GradingContext) -> dict[str, Any]:
     result = grade.grade(context, submission, gold)
     if result["status"] == "graded" and result["points"] < result["of"]:
         canaries.check(context, 1)  # all points show by themselves that the sandbox works
-    if result["status"] == grade.STAFF_ERROR:
-        raise RuntimeError(f"{result['why']}\n{result['trace']}")
     print("layers:", ", ".join(result["layers"]))
     if result["status"] == "refused":
         return results.refused(result, settings)

@@ -30,7 +30,7 @@ HONEST = {  # names of honest submissions, by part
     2: ("m-honest",),
 }
 SECONDS = {1: 4, 2: 20}  # of a task, by part
-ENDED = ("crashed", "timeout", "invalid answer")  # without a result; all are worth nothing
+ENDED = ("crashed", "timeout", "disk", "invalid answer")  # without a result; all are worth nothing
 SAMPLE = slice(None, None, 4)  # of the attacks that are graded without --all-attacks
 LEFT = ("GOT-THROUGH", "message-to-friends", "left-by-attack")
 

@@ -259,6 +259,19 @@ def test_an_older_hand_in_replaces_no_later_one(quick, tmp_path, monkeypatch):
     assert grades(out)["1_a"]["days late"] == "0"
 
 
+def test_an_earlier_time_that_staff_give_makes_no_other_hand_in(quick, tmp_path, monkeypatch):
+    """It is the very one that was graded: another grader grades it again."""
+    folder, when = tmp_path / "submissions", tmp_path / "times.csv"
+    folder.mkdir()
+    write_zip(folder, "1_a", solution())
+    succeeded(quick(folder, tmp_path / "out"))
+    when.write_text("group,time\n1_a,2020-02-01T12:00Z\n")
+    monkeypatch.setattr(grade, "grader_digest", lambda: "another")
+    quick.right.add("1_a")
+    assert "older" not in succeeded(quick(folder, tmp_path / "out", "--times", when)).out
+    assert grades(tmp_path / "out")["1_a"]["points"] == "100"
+
+
 def late(root, read=table_of_course.read_settings):
     """The settings, with a deadline of one hour ago."""
     due = datetime.fromtimestamp(time.time() - 3600, UTC).isoformat(timespec="minutes")
@@ -299,6 +312,26 @@ def test_what_cannot_be_written_stays_with_its_submission(
     statuses = {name: result["status"] for name, result in results_of(tmp_path / "out").items()}
     assert statuses.pop("4_stubs") == "staff error"
     assert set(statuses.values()) == {"graded", "refused"}
+
+
+def test_two_submissions_of_one_name_stop_nobody_else(quick, submissions, tmp_path):
+    folder, out, when = tmp_path / "submissions", tmp_path / "out", tmp_path / "times.csv"
+    folder.mkdir()
+    for name in ("1_solution", "3_mistake"):
+        write_zip(folder, name, solution())
+    shutil.copy(write_zip(folder, "3_mistake", solution()), folder / "3 mistake.zip")
+    when.write_text("group,time\n3_mistake,2027-02-01T12:00Z\n")
+    quick.right |= {"1_solution", "3_mistake"}
+    done = quick(folder, out, "--times", when)
+    assert done.code == 1
+    (line,) = [line for line in done.out.splitlines() if line.startswith("3_mistake: ")]
+    assert "'3 mistake.zip' and '3_mistake_" in line
+    assert "rename one of them" in line
+    points = {student: row["points"] for student, row in grades(out).items()}
+    assert points == {"1_solution": "100", "3_mistake": ""}
+    (folder / "3 mistake.zip").unlink()
+    succeeded(quick(folder, out, "--times", when))
+    assert grades(out)["3_mistake"]["points"] == "100"
 
 
 def test_an_error_of_ours_is_no_zero(quick, submissions, tmp_path, monkeypatch):
@@ -396,13 +429,15 @@ def test_marks_by_hand(quick, tmp_path):
 
 def test_feedback_goes_back_to_canvas_under_its_names(quick, tmp_path):
     name = "linana_LATE_4711_98766_12_a_dnlp_final_project_submission-1"
+    longest = f"linbo_4712_98767_{'b' * 234}"  # with .zip as long as a name may be
     (tmp_path / "submissions").mkdir()
-    (tmp_path / "submissions" / f"{name}.zip").write_bytes(b"PK\3\4 no zip")
+    for each in (name, longest):
+        (tmp_path / "submissions" / f"{each}.zip").write_bytes(b"PK\3\4 no zip")
     out = tmp_path / "out"
     succeeded(quick(tmp_path / "submissions", out))
-    (page,) = (out / "canvas").iterdir()
-    assert page.name == f"{name}.html"
-    assert page.read_text() == (out / "feedback" / "12_a.html").read_text()
+    pages = {page.name: page.read_text() for page in (out / "canvas").iterdir()}
+    assert pages[f"{name}.html"] == (out / "feedback" / "12_a.html").read_text()
+    assert len(pages) == 2
 
 
 def test_corrections_stay_between_runs(quick, tmp_path):

@@ -543,6 +543,7 @@ def test_find(tmp_path):
         "مُحَمَّد.zip": "مُحَمَّد",
         ".x.zip": "_x",
         "._17.zip": None,
+        "Max Moodle_99_assignsubmission_onlinetext_/onlinetext.html": None,
         "marks.csv": None,
         ".git/bert.py": None,
         "__MACOSX/bert.py": None,
@@ -567,6 +568,8 @@ STEM = prepare_submit.ZIP_NAME.removesuffix(".zip")
         (f"12_a_{STEM}-12.zip", "12_a"),
         (f"12_a_{STEM} (1).zip", "12_a"),  # downloaded again
         (f"12_a_part2_{STEM}(2).zip", "12_a"),
+        (f"12_a_{STEM} 2.zip", "12_a"),  # by macOS, then by Windows
+        (f"12_a_{STEM} - Copy (2).zip", "12_a"),
         (f"linana_4711_98765_12_a_{STEM}.zip", "12_a"),
         (f"linana_LATE_4711_98766_12_a_{STEM}-2.zip", "12_a"),
         (f"linana_LATE_4711_98767_{STEM}.zip", "linana_4711"),
@@ -612,6 +615,8 @@ def test_folders_that_are_refused(tmp_path, names, fault):
 @given(st.text())
 @example("\x1b[2J=cmd|'.zip")
 @example("-rf.zip")
+@example("e\u200d\u0301.zip")
+@example("\u1100\u200c\u1161.zip")
 def test_ids_are_safe_names_of_files(name):
     made = student_id(name)
     assert 0 < len(made) <= 80
@@ -673,6 +678,10 @@ def test_calls_of_a_library_are_named():
         ("class A:\n def __init__(s): s.F = torch.nn\n def f(s): s.F.Transformer", 3, "layers"),
         ("import torch\ngetattr(torch, name)", 2, "only known when it runs"),
         ("exec(text)", 1, "only known when it runs"),
+        ("import sys\nsys.modules['torch.optim'].SGD(p)", 2, "only known when it runs"),
+        ("import torch as t\nt.__dict__['optim']", 2, "only known when it runs"),
+        ("from torch import nn\nvars(nn)['Transformer']", 2, "only known when it runs"),
+        ("from operator import attrgetter as a\na('optim.SGD')(t)", 1, "only known when it runs"),
     ],
 )
 def test_calls_are_seen_by_other_names_and_in_other_files(source, line, words):

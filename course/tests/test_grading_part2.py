@@ -2,6 +2,7 @@
 
 import functools
 import random
+import textwrap
 from dataclasses import replace
 
 import pytest
@@ -12,7 +13,7 @@ from checks.findings import faulty
 from checks.graded_tasks import graded_task
 from checks.part2.models import FORWARD, INIT
 from checks.part2.tasks import CHECKED, findings_in
-from course import table
+from course import attacks, table
 from course.answers import MISTAKES, VARIANTS, installed, installed_source, put, read, read_all
 from course.grading.judging import part2
 from course.grading.judging.submission import grade_tasks, task_result
@@ -157,6 +158,62 @@ def test_what_is_not_begun():
         (FORWARD, SIMILARITY), "not started"
     )
     assert lost(verdicts) == {FORWARD, SIMILARITY}
+
+
+# ---------------------------------------------------------------------------------------------
+# Gradients that are not those of the results
+
+
+# With the second seed, a step along the made-up gradient once left one sum as it was, by chance
+@pytest.mark.parametrize(
+    ("name", "seed"),
+    [
+        ("made_up_gradients", 12345),
+        ("made_up_gradients", 340575550),
+        ("words_and_invariants", 12345),
+        ("bag_of_words", 12345),
+    ],
+)
+def test_what_is_made_up_costs_the_same_whatever_the_seed(name, seed):
+    attack, settings = attacks.read(name), table.read_settings(ROOT)
+    with installed_source(FILE, f"{put(PLAIN)}\n{attacks.appended(attack)[FILE]}"):
+        verdicts = graded_here(seed)
+    points = {t.number: task_result(t, verdicts[t.id], settings)["points"] for t in ENTRIES}
+    assert {number: worth for number, worth in points.items() if worth} == attack.TASKS
+
+
+def test_a_larger_table_of_words_is_not_taken_for_one_that_says_nothing():
+    """What is not the loaded one gets no other embeddings: staff are told, points stay."""
+    source = put(PLAIN) + textwrap.dedent("""
+        made = MultitaskBERT.__init__
+        def init(self, config):
+            made(self, config)
+            old = self.bert.word_embedding.weight
+            table = nn.Embedding(len(old) + 5, old.shape[1])
+            table.weight.data[: len(old)] = old.data
+            self.bert.word_embedding = table.requires_grad_(old.requires_grad)
+        MultitaskBERT.__init__ = init
+    """)
+    with installed_source(FILE, source):
+        verdicts = graded_here()
+    assert lost(verdicts) == set()
+    assert "depend on the ids" in str(verdicts[FORWARD].flags)
+
+
+@pytest.mark.parametrize("flat", [False, True])
+def test_only_results_that_do_not_change_at_all_lose_every_row(flat):
+    """The sum whose gradient is told may stay the same by chance: one row is lost."""
+    right = right_answers()
+    number = {name: str(at) for at, name in enumerate(right.second[SENTIMENT].names)}
+    outputs = dict(right.replies[SENTIMENT].outputs)
+    outputs[number["gradients 0 1"]] = outputs[number["gradients 0 -1"]]
+    if flat:
+        outputs[number["gradients near"]] = outputs[number["again"]]
+    replies = right.replies | {SENTIMENT: protocol.Reply("ran", outputs)}
+    findings = part2.Findings(SEED, right.answers, right.second, replies)
+    verdict = part2.verdict(graded_task(SENTIMENT), findings)
+    lost_rows = [row for row, kept in verdict.rows.items() if not kept]
+    assert lost_rows == (list(verdict.rows) if flat else ["learning"])
 
 
 # ---------------------------------------------------------------------------------------------

@@ -269,6 +269,15 @@ def test_the_same_predictions_are_known_again(gold):
             name == "fractions"
         )
     assert entry_of(gold, file_of(labels, [3, 1] * 29 + [1, 1]))["contents"] != same
+    values = [0.25 * (row % 7) for row in range(len(gold["sts", "dev"].ids))]
+    scaled, other = [1 - 2 * value for value in values], [*values[1:], 9.0]
+    head, sts = "id,Predicted_Similarity", gold["sts", "dev"]
+    of_values, *others = (
+        entry_of(gold, file_of(sts, each, head), "sts")
+        for each in (values, [3 * value - 1 for value in values], scaled, other)
+    )
+    told = [each["contents"] == of_values["contents"] for each in others]
+    assert told == [True, False, False]
 
 
 def test_an_entry_keeps_what_was_handed_in(gold):

@@ -326,6 +326,17 @@ def trajectories():
     return hidden.trajectories(5)
 
 
+@pytest.mark.parametrize(("called", "status"), [("1.2", "waits"), ("1.4", "not started")])
+def test_a_function_that_calls_another_tasks_stub_waits_for_it(sets, called, status):
+    entry, stub = graded_task("1.4"), graded_task(called)
+    stopped = {"error": stub.title, "error kind": "not started"}
+    outputs = {f"{hidden.TOGETHER} {t}|{k}": v for t in runs.DTYPES for k, v in stopped.items()}
+    verdict = judge.judge_part_1(entry, outputs, sets, {})
+    assert verdict.status == status
+    assert verdict.messages == [stub.title if status == "not started" else "waits for Task 1.2"]
+    assert not any(verdict.rows.values())
+
+
 @pytest.mark.parametrize("entry", [t for t in GRADED_TASKS if t.part == 1], ids=lambda t: t.id)
 def test_no_answer_is_an_error_of_ours(entry, sets, trajectories):
     chance = random.Random(entry.id)
@@ -409,7 +420,8 @@ class AdamW:
 TASKS = {  # code and status of tasks that follow one another
     "kill": ("import os\nfor n in (2, 9, 15, 19): os.kill(os.getppid(), n)", "ran"),
     "stop": ("import signal\nsignal.raise_signal(signal.SIGSTOP)", "timeout"),
-    "fill": ("[open(f'/tmp/{n}', 'wb', 0).write(b'x' * 2**25) for n in range(4)]", "crashed"),
+    "fill": ("[open(f'/tmp/{n}', 'wb', 0).write(b'x' * 2**25) for n in range(4)]", "disk"),
+    "many": ("for n in range(10**9): open(f'/tmp/{n}', 'w').close()", "disk"),
     "hold": (HOLDS, "memory"),
     "leave": (LEAVES, "ran"),
     "good": (GOOD, "ran"),

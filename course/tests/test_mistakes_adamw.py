@@ -369,11 +369,12 @@ def test_a_fact_is_measured(opt_class, words):
 
 
 def test_an_unknown_mistake_gets_facts_and_no_name(monkeypatch, quick, check_here):
-    monkeypatch.setattr(sys.modules["optimizer"], "AdamW", SQUARED_DECAY)
+    half = changed(decay=lambda self, rate, group: group["lr"] * group["weight_decay"] / 2)
+    monkeypatch.setattr(sys.modules["optimizer"], "AdamW", half)
     findings = jobs.examine(OPTIMIZER)
     assert not any(finding.name for finding in findings)
     (fact,) = (finding.text for finding in findings if finding.kind == "fact")
-    assert "takes off 0.2 · lr; wanted 2 · lr" in fact
+    assert "takes off 1 · lr; wanted 2 · lr" in fact
     code, lines = check_here("--task", "1.5")
     assert (code, lines[0]) == (1, "  WRONG Task 1.5 · AdamW.step")
     assert f"        measured: {fact}" in lines

@@ -66,6 +66,7 @@ STEPPING = """def step(self, closure=None):
                 p.sub_(rate * state["m"] / (state["v"].sqrt() + group["eps"]))
                 p.sub_(group["lr"] * group["weight_decay"] * p)
 """
+DIVISOR = '(state["v"].sqrt() + group["eps"])'
 WEIGHTS = "weights = self.dropout((scores + attention_mask).softmax(-1))"
 
 
@@ -189,6 +190,23 @@ TOLD = [  # task, function, words that must be said, words that must not
         init("dropout, head = nn.Dropout(config.hidden_dropout_prob), nn.Linear(42, 9)"),
         "a Linear is made, but it is not part of the model", "o dropout is made",
         id="layers in variables",
+    ),
+    pytest.param(
+        ADD_NORM, add_norm("return ln_layer(input + self.out_dropout(dense_layer(output)))"),
+        "The dropout is one of the layer's own", "There is no dropout", id="own dropout",
+    ),
+    pytest.param(
+        STEP, STEPPING.replace(DIVISOR, 'state["v"].sqrt() + group["eps"]'),
+        "m / √v + ε", "ε is left out", id="ε outside the fraction",
+    ),
+    pytest.param(
+        STEP,
+        STEPPING.replace(f"/ {DIVISOR}", '/ state["v"].sqrt() * (1 + group["eps"])'),
+        "trajectory", "ε is left out", id="ε beside a fraction of 0 and 0",
+    ),
+    pytest.param(
+        ATTENTION, attention(REST[0], REST[1], "return context.transpose(1, 2).flatten(2), scores"),
+        "return the one tensor", "forget", id="two values returned",
     ),
     pytest.param(
         INIT, init("self.dropout = nn.Dropout", "self.head = nn.Linear(42, config.num_labels)"),
@@ -379,6 +397,29 @@ def test_correct_solutions_would_run_on_a_gpu():
         if answer.task.part == 1:
             with installed(answer):
                 assert devices.two_devices(answer.task.id) == "", answer.name
+
+
+WARNED_OF_PART_2 = [  # what is added to the logits, words of the warning
+    ("torch.zeros(5)", "self.dropout(u)) + torch.zeros(5)` (multitask_classifier.py:"),
+    ("torch.zeros(5, device=u.device)", ""),
+    ("torch.zeros_like(u[:, :5])", ""),
+]
+
+
+@pytest.mark.parametrize(("summand", "words"), WARNED_OF_PART_2)
+def test_part_2_would_run_on_a_gpu(summand, words):
+    entry = graded_task("multitask.predict_sentiment")
+    source = (
+        "def predict_sentiment(self, input_ids, attention_mask):\n"
+        "    u = self(input_ids, attention_mask)\n"
+        f"    return self.sentiment(self.dropout(u)) + {summand}\n"
+    )
+    file = (ROOT / entry.file).read_text(encoding="utf-8")
+    with installed_source(
+        entry.file, put_methods(file, "MultitaskBERT", {"predict_sentiment": source})
+    ):
+        warnings = [f.text for f in jobs.run(entry.id).findings if f.kind == "warning"]
+    assert [words in text for text in warnings] == [True] * bool(words)
 
 
 def test_what_a_name_leaves_open_is_told():

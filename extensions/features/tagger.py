@@ -28,7 +28,7 @@ from collections.abc import Iterable, Sequence
 from itertools import groupby
 from pathlib import Path
 
-from training.files.errors import InputError
+from training.files.errors import values_of
 from training.files.texts import read_json
 
 BEGIN, END = ("<s2>", "<s1>"), ("</s1>", "</s2>")  # around a sentence, as words and tags
@@ -85,16 +85,9 @@ class Tagger:
     @classmethod
     def load(cls, path: str | Path) -> Tagger:
         """The tagger in a JSON file {"tags": […], "weights": {feature: {tag: number}}}."""
-        try:
-            saved = read_json(path)
+        saved = read_json(path)
+        with values_of(f"{path} is not a tagger", "take 'shapes' or one of lessons/word_tagger.py"):
             return cls(saved["tags"], saved["weights"])
-        except FileNotFoundError:
-            raise InputError(
-                f"{path} does not exist; --tag_words takes 'shapes' or a file of "
-                "lessons/word_tagger.py"
-            ) from None
-        except (ValueError, KeyError, TypeError) as error:
-            raise InputError(f"{path} is not a tagger: learn one again") from error
 
     def best(self, features: Iterable[str]) -> str:
         """The tag with the highest score; of equal ones the last in the alphabet."""

@@ -13,6 +13,7 @@ That one object goes through the run, into checkpoints and into metrics.
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 import textwrap
 from collections.abc import Iterator, Sequence
@@ -36,12 +37,6 @@ class OneLineParser(argparse.ArgumentParser):
         self.exit(2, f"error: {message} (see python {self.prog} --help)\n")
 
 
-def check_seed(parser: argparse.ArgumentParser, seed: int) -> None:
-    """Leave with an error where NumPy would refuse the seed, after minutes of reading perhaps."""
-    if not 0 <= seed < 2**32:
-        parser.error("--seed must be at least 0 and below 2**32, as NumPy wants it")
-
-
 def number(text: str, kind: type = float) -> Any:
     """A text as a number; where it is not one, argparse names the text and not a function."""
     try:
@@ -56,6 +51,14 @@ def positive_int(text: str) -> int:
     value = number(text, int)
     if value < 1:
         raise argparse.ArgumentTypeError(f"{text} must be at least 1")
+    return value
+
+
+def seed(text: str) -> int:
+    """An argparse type: what NumPy takes as a seed; it would refuse another only when it runs."""
+    value = number(text, int)
+    if not 0 <= value < 2**32:
+        raise argparse.ArgumentTypeError(f"{text} must be at least 0 and below 2**32")
     return value
 
 
@@ -124,8 +127,10 @@ def add_fields(parser: argparse.ArgumentParser, kind: type) -> None:
     defaults = kind()
     for setting in fields(kind):
         if "options" in setting.metadata:
-            default = getattr(defaults, setting.name)
-            options = setting.metadata["options"]
+            default, options = getattr(defaults, setting.name), setting.metadata["options"]
+            if not {"type", "action"} & options.keys():
+                of_text = os.path.expanduser if setting.metadata["path"] else some_text
+                options = {"type": of_text, **options}
             parser.add_argument(f"--{setting.name}", default=default, **options)
 
 
@@ -133,7 +138,7 @@ def add_fields(parser: argparse.ArgumentParser, kind: type) -> None:
 class TrainingFlags:
     """What ``Run`` and its neighbours read; everything is off but the precision."""
 
-    seed: int = flag(11711, type=int)
+    seed: int = flag(11711, type=seed)
     epochs: int = flag(10, type=positive_int)
     batch_size: int = flag(8, type=positive_int)
     lr: float = flag(1e-5, type=positive_float)
@@ -214,6 +219,22 @@ def print_settings(args: Any, tasks: Sequence[str] = ()) -> None:
     print()
     for name, items in told.items():
         print(textwrap.fill(f"{name}: {', '.join(items)}", subsequent_indent="    ", **WRAPPING))
+
+
+def check_outputs(args: Any) -> None:
+    """InputError where a run would write over what it reads, or two outputs into one file."""
+    names: dict[str, str] = {}  # of the flags, by the files they name
+    for verb in ("reads", "writes"):
+        for setting in fields(args):
+            value = getattr(args, setting.name)
+            if not value or setting.metadata.get("path") != verb:
+                continue
+            place, flag_name = os.path.realpath(value), f"--{setting.name} {value}"
+            if verb == "writes" and os.path.isdir(place):
+                raise InputError(f"{flag_name} is a folder; name a file in it")
+            if verb == "writes" and place in names:
+                raise InputError(f"{flag_name} is the file of --{names[place]}; name another one")
+            names[place] = setting.name
 
 
 def hint_at_rate(args: Any) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import sys
 from collections.abc import Callable
 from typing import Any
@@ -35,3 +36,7 @@ def run_script(main: Callable[[], Any]) -> None:
             raise
         leave_processes("the output is read no more")
         sys.exit(1)
+    except OSError as error:
+        if error.errno != errno.ENAMETOOLONG:
+            raise
+        sys.exit(f"error: {str(error.filename)[:80]} … is too long for a file's name; shorten it")

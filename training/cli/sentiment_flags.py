@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -11,12 +12,13 @@ from training.cli.flags import (
     FineTuningFlags,
     OneLineParser,
     add_fields,
-    check_seed,
+    check_outputs,
     flag,
     positive_int,
     some_text,
 )
 from training.files.course_files import COURSE_MODEL, OFFLINE_NAME, SPLITS, data_folder
+from training.files.errors import InputError
 from training.loop.checkpoints import has_ended, resume_path, run_settings
 
 # The course's two data sets: number of classes, and a batch size where it is fixed
@@ -82,7 +84,6 @@ def get_args(arguments: Sequence[str] | None = None) -> ClassifierFlags:
         parser.error("--predict needs --checkpoint")
     if args.checkpoint and args.predict is None:
         parser.error("--checkpoint is the model that --predict uses; --resume continues a run")
-    check_seed(parser, args.seed)
     return args
 
 
@@ -98,7 +99,7 @@ def plan(args: ClassifierFlags) -> list[ClassifierFlags]:
             files = {key: str(folder / f"ids-{name}-{end}.csv") for key, end in SPLITS.items()}
             batch_size = batch_size or args.batch_size
             runs[name] = replace(args, num_labels=num_labels, batch_size=batch_size, **files)
-    return [
+    planned = [
         replace(
             run,
             filepath=f"{name}-classifier.pt",
@@ -107,6 +108,24 @@ def plan(args: ClassifierFlags) -> list[ClassifierFlags]:
         )
         for name, run in runs.items()
     ]
+    for run in planned:
+        check_outputs(run)
+        check_handed_in(run)
+    return planned
+
+
+def check_handed_in(run: ClassifierFlags) -> None:
+    """InputError where a file to hand in would not be from the run that its metrics.json tells."""
+    handed_in = {f"predictions/{option}-{name}" for option in HANDED_IN for name in DATA_SETS}
+    for flag_name in ("dev_out", "test_out"):
+        path = Path(getattr(run, flag_name))
+        stem = re.sub("-(dev|test)-out$", "", str(path.with_suffix("")))
+        metrics = Path(f"{stem}-metrics.json")
+        if stem in handed_in and stem != output_stem(run) and metrics.is_file():
+            raise InputError(
+                f"--{flag_name} {path} is handed in with the flags of {metrics}, and this run's go "
+                f"into {output_stem(run)}-metrics.json; choose another name"
+            )
 
 
 def not_as_asked(args: Mapping[str, Any], option: str, name: str) -> list[str]:
@@ -120,6 +139,18 @@ def not_as_asked(args: Mapping[str, Any], option: str, name: str) -> list[str]:
     return [
         f"{key} {values[key]}, not {wanted[key]}" for key in wanted if values[key] != wanted[key]
     ]
+
+
+def is_ours(config: Mapping[str, Any]) -> bool:
+    """Whether a checkpoint's configuration is of a model of classifier.py."""
+    labels, dropout = config.get("num_labels"), config.get("hidden_dropout_prob")
+    return (
+        isinstance(labels, int)
+        and labels > 0
+        and isinstance(dropout, (int, float))
+        and 0 <= dropout < 1
+        and isinstance(config.get("model", ""), (str, type(None)))
+    )
 
 
 def output_stem(args: ClassifierFlags) -> str:

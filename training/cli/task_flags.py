@@ -12,7 +12,7 @@ from training.cli.flags import (
     FineTuningFlags,
     OneLineParser,
     add_fields,
-    check_seed,
+    check_outputs,
     flag,
     positive_int,
     some_text,
@@ -99,7 +99,6 @@ def parse_task_flags(
         parser.error("--predict and --checkpoint go together; --resume continues a run")
     if args.predict is not None and len(args.predict) > 2:
         parser.error("--predict takes one text, or the two of a pair: put each in quotes")
-    check_seed(parser, args.seed)
     for fault in faults(args):
         parser.error(fault)
     name_outputs(args, tasks)
@@ -185,6 +184,7 @@ def check_files(args: TaskFlags) -> None:
                     f"no file {path} (--{task}_{split}): python data/download.py fetches the "
                     f"course files, or leave {task} out with --tasks"
                 )
+    check_outputs(args)
     outputs = [getattr(args, f"{task}_{end}_out") for task in args.tasks for end in ("dev", "test")]
     for path in (*outputs, args.filepath, f"{args.out_dir}/multitask"):
         check_writable(Path(path).parent)

@@ -60,6 +60,8 @@ def class_names(file: str, count: int, labels: str | None = None) -> list[str]:
     names = [name.strip() for name in labels.split(",")] if labels else list(known)
     if labels and len(names) != count:
         raise InputError(f"--labels names {len(names)} classes, {file} has {count}")
+    if labels and ("" in names or len({*names}) < count):
+        raise InputError(f"--labels {labels} gives two classes one name, or a class none")
     return names if len(names) == count else [str(label) for label in range(count)]
 
 
@@ -72,6 +74,8 @@ def hint_at_gaps(file: str, labels: Iterable[int], count: int) -> None:
 
 def trained_names(config: Any, count: int) -> list[str]:
     """The names of a model's classes: a checkpoint's, a folder's id2label, or numbers."""
-    table = getattr(config, "id2label", None) or {}
+    table = getattr(config, "id2label", None)
+    table = table if isinstance(table, dict) else {}
     names = getattr(config, "labels", None) or [table.get(str(i), "LABEL_") for i in range(count)]
+    names = [f"{name}" for name in names] if len(names) == count else ["LABEL_"] * count
     return [str(i) if name.startswith("LABEL_") else name for i, name in enumerate(names)]

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 
 class InputError(ValueError):
@@ -18,6 +20,18 @@ def first_line(error: Exception) -> str:
     """The first line of an error's text, or the error's name where it says nothing."""
     lines = str(error).splitlines() or [type(error).__name__]
     return lines[0][:150]
+
+
+@contextmanager
+def values_of(what: str, remedy: str = "fetch it again") -> Iterator[None]:
+    """Wrong types, names or values of something read are an InputError: "WHAT (why); remedy"."""
+    try:
+        yield
+    except InputError:
+        raise
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        why = f"{error} is missing" if isinstance(error, KeyError) else first_line(error)
+        raise InputError(f"{what} ({why}); {remedy}") from error
 
 
 def reader_left() -> bool:

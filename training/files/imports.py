@@ -10,8 +10,8 @@ from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 
 
-def imports(source: str, path: Path) -> Iterator[Path]:
-    """Where the modules that ``source``, the text of ``path``, imports would lie in this folder."""
+def imports(source: str | bytes, path: Path) -> Iterator[Path]:
+    """Where the modules that ``source``, what is in ``path``, imports would lie in this folder."""
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Import):
             names = [name.name for name in node.names]
@@ -32,7 +32,7 @@ def imports(source: str, path: Path) -> Iterator[Path]:
 def imported_files(path: Path) -> list[Path]:
     """The Python files in the current folder and its packages that a source file imports."""
     try:
-        return [file for file in imports(path.read_text("utf-8"), path) if file.is_file()]
+        return [file for file in imports(path.read_bytes(), path) if file.is_file()]
     except (OSError, SyntaxError, ValueError):  # a fault that prepare_submit.py names
         return []
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from pathlib import Path
 
 from training.files.errors import InputError
@@ -16,23 +17,16 @@ def read_predictions(path: str | Path, column: str, fold: bool = True) -> dict[s
     """Read a file of predictions: {id: value}; see parse_predictions.
 
     Raises:
-        InputError: missing, not UTF-8, or listing every fault at once.
+        InputError: not readable as text, or listing every fault at once.
     """
-    path = Path(path)
-    try:
-        text = read_text(path)
-    except FileNotFoundError:
-        raise InputError(f"{path} is missing") from None
-    except (UnicodeDecodeError, OSError) as error:
-        raise InputError(f"{path} cannot be read: {error}") from None
-    return parse_predictions(text, column, str(path), fold)
+    return parse_predictions(read_text(path, plain=True), column, str(path), fold)
 
 
 def parse_predictions(text: str, column: str, name: str, fold: bool = True) -> dict[str, float]:
     """The predictions that a file's text holds: {id: value}.
 
-    Also understands what older code writes: a tab in the header, spaces around commas, ``4.0``
-    for a class, ``Predicted_Similiary``.
+    Also understands what older code writes: a tab in the header, spaces around commas, one at the
+    end, ``4.0`` for a class, ``Predicted_Similiary``.
 
     Args:
         name: what the faults call the file.
@@ -41,8 +35,8 @@ def parse_predictions(text: str, column: str, name: str, fold: bool = True) -> d
     Raises:
         InputError: listing every fault of the file (header, values, repeated ids) at once.
     """
-    lines = text.splitlines()
-    header = [cell.strip() for cell in lines[0].replace("\t", ",").split(",")] if lines else []
+    lines = re.split(r"\r\n?|\n", text)  # splitlines() would also split inside odd ids
+    header = [cell.strip() for cell in lines[0].replace("\t", ",").split(",")]
     header = [OLD_SPELLINGS.get(cell, cell) for cell in header if cell]
     faults = []
     if header != ["id", column]:
@@ -51,7 +45,7 @@ def parse_predictions(text: str, column: str, name: str, fold: bool = True) -> d
     for number, line in enumerate(lines[1:], start=2):
         if not line.strip():
             continue
-        cells = [cell.strip() for cell in line.replace("\t", ",").split(",")]
+        cells = [cell.strip() for cell in line.replace("\t", ",").rstrip(", ").split(",")]
         try:
             key, value = cells[0].lower() if fold else cells[0], float(cells[1])
             strange = "_" in cells[1]  # which float() takes for a separator of thousands

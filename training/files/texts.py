@@ -1,28 +1,88 @@
-"""How text from outside is read: UTF-8 with or without a byte-order mark, lines of any ending."""
+"""How text from outside is read: UTF-8 or marked UTF-16, also packed, lines of any ending."""
 
 from __future__ import annotations
 
+import codecs
+import gzip
+import io
 import json
 import re
+import zipfile
+import zlib
 from pathlib import Path
 from typing import Any
 
+from training.files.errors import InputError
+
 SURROGATES = re.compile("[\ud800-\udfff]")  # halves of a character, which no encoding writes
+GZIP, ZIP = b"\x1f\x8b", b"PK\x03\x04"  # how such a file begins, whatever its name is
+UTF_16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 
 
-def read_text(path: str | Path) -> str:
-    """What a text file holds; OSError or ValueError where it cannot be read as UTF-8."""
-    return Path(path).read_text(encoding="utf-8-sig")
+def read_text(path: str | Path, plain: bool = False) -> str:
+    """What a text file holds, its lines ending in LF; InputError where it is not text.
+
+    Args:
+        plain: only UTF-8 will do, as for what others read, too.
+    """
+    try:
+        data = Path(path).read_bytes()
+        data = data if plain else _unpacked(data)
+    except (OSError, EOFError, zlib.error, zipfile.BadZipFile) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise InputError(f"{path} cannot be read ({reason}); check the path and the file") from None
+    if data.startswith(ZIP):
+        remedy = "unpack it, or export the sheet as text"
+        raise InputError(f"{path} is a zip file of several, or an Excel sheet, not text; {remedy}")
+    encoding = "utf-16" if data.startswith(UTF_16) and not plain else "utf-8-sig"
+    try:
+        text = data.decode(encoding)
+    except UnicodeDecodeError as error:
+        # of UTF-8 the place counts from behind the byte-order mark, which ends no line
+        line = data.count(b"\n", 0, error.start) + 1
+        wrong = f"line {line} is not {encoding.upper().removesuffix('-SIG')}"
+        raise InputError(f"{path}, {wrong} ({error.reason}); save it as UTF-8") from None
+    text = text.replace("\r\n", "\n").replace("\r", "\n")
+    if "\0" in text:
+        line = text.count("\n", 0, text.index("\0")) + 1
+        raise InputError(f"{path}, line {line} has a NUL byte, so it is not text; save it as UTF-8")
+    return text
 
 
-def parse_json(text: str) -> Any:
-    r"""The value of a JSON text; half a character, which is only written as \ud83c, is U+FFFD."""
-    value = json.loads(text)
-    if re.search(r"\\u[dD][89a-fA-F]", text):
-        value = json.loads(SURROGATES.sub("\ufffd", json.dumps(value, ensure_ascii=False)))
+def _unpacked(data: bytes) -> bytes:
+    """What a gzip file, or a zip file of a single one, holds; other data as they are."""
+    if data.startswith(GZIP):
+        return gzip.decompress(data)
+    if data.startswith(ZIP):
+        with zipfile.ZipFile(io.BytesIO(data)) as archive:
+            if len(names := archive.namelist()) == 1:
+                return archive.read(names[0])
+    return data
+
+
+def parse_json(text: str, name: str) -> Any:
+    r"""The value of a JSON text; half a character, which is only written as \ud83c, is U+FFFD.
+
+    Raises InputError, in which ``name`` says what is no JSON.
+    """
+    try:
+        value = json.loads(text, object_pairs_hook=_without_repeats)
+        if re.search(r"\\u[dD][89a-fA-F]", text):
+            value = json.loads(SURROGATES.sub("\ufffd", json.dumps(value, ensure_ascii=False)))
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"{name} is not valid JSON ({error}); fix it, or fetch it again") from None
     return value
 
 
+def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """An object's entries; of two with one name it would be unclear which one counts."""
+    entries = dict(pairs)
+    if len(entries) < len(pairs):
+        names = [name for name, _ in pairs]
+        raise ValueError(f"{next(n for n in names if names.count(n) > 1)!r} is there twice")
+    return entries
+
+
 def read_json(path: str | Path) -> Any:
-    """The value in a JSON file; OSError or ValueError where there is none."""
-    return parse_json(read_text(path))
+    """The value in a JSON file; InputError where there is none."""
+    return parse_json(read_text(path), str(path))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 import torch
@@ -10,9 +11,11 @@ from safetensors.torch import load_file
 from torch import Tensor
 
 from training.files.course_files import WEIGHT_FILES
-from training.files.errors import InputError, first_line
+from training.files.errors import InputError, first_line, values_of
 from training.files.hub import unwrapped
 from training.files.texts import read_json
+
+PARAMETERS = (".weight", ".bias", ".gamma", ".beta")
 
 
 def _weight_files(folder: Path) -> list[Path]:
@@ -21,13 +24,9 @@ def _weight_files(folder: Path) -> list[Path]:
     index = next(filter(Path.is_file, files), None)
     if index is None or index.suffix != ".json":
         return [index] if index else []
-    try:
-        shards = set(read_json(index)["weight_map"].values())
-        return [folder / Path(shard).name for shard in sorted(shards)]
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        raise InputError(
-            f"{index} does not list shards ({first_line(error)}); fetch it again"
-        ) from error
+    saved = read_json(index)
+    with values_of(f"{index} does not list shards"):
+        return [folder / Path(shard).name for shard in sorted(set(saved["weight_map"].values()))]
 
 
 def read_weights(folder: str | Path) -> dict[str, Tensor]:
@@ -56,13 +55,24 @@ def read_weights(folder: str | Path) -> dict[str, Tensor]:
                 f"{file} is refused: it holds more than tensors, is truncated, or torch.save did "
                 "not write it"
             ) from error
-        if not all(isinstance(tensor, Tensor) for tensor in tensors.values()):
-            raise InputError(f"{file} is refused: it holds more than tensors")
-    for name, tensor in tensors.items():
-        is_float = tensor.is_floating_point() and tensor.element_size() > 1
-        if name.endswith((".weight", ".bias", ".gamma", ".beta")) and not is_float:
-            raise InputError(
-                f"{folder}: {name} is {str(tensor.dtype).removeprefix('torch.')}: the model is "
-                "quantized, and its numbers mean nothing here; take the one it was made of"
-            )
+        if not all(isinstance(x, Tensor) and isinstance(name, str) for name, x in tensors.items()):
+            raise InputError(f"{file} is refused: it holds more than tensors under their names")
+    check_numbers(f"{folder}:", tensors)
     return {short: tensors[name] for name, short in unwrapped(tensors).items()}
+
+
+def check_numbers(source: str, tensors: Mapping[str, Tensor]) -> None:
+    """InputError unless all weights are finite floating-point numbers, of 16 bits or more."""
+    for name, tensor in tensors.items():
+        if not name.endswith(PARAMETERS) or not isinstance(tensor, Tensor):
+            continue
+        fault = ""
+        if not tensor.is_floating_point() or tensor.element_size() < 2:
+            kind = str(tensor.dtype).removeprefix("torch.")
+            fault = f"is {kind}, not floating-point of 16 bits or more"
+        elif tensor.layout != torch.strided or tensor.is_meta:
+            fault = "holds no numbers, or not all"
+        elif not tensor.isfinite().all():
+            fault = "holds nan or inf"
+        if fault:
+            raise InputError(f"{source} {name} {fault}; take the model as it was trained")

@@ -22,6 +22,7 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from training.files.errors import InputError, Stopped, first_line
+from training.files.weights import check_numbers
 from training.files.writing import atomic_write, sha256_of, write_json
 from training.loop.processes import any_process, is_main_process, rank, world_size
 
@@ -89,12 +90,17 @@ def restore_model(
     """
     saved = load_checkpoint(filepath)
     values = saved.get("config") if isinstance(saved, dict) else None
-    if not isinstance(values, dict) or not is_ours(values):
+    if (
+        not isinstance(values, dict)
+        or not is_ours(values)
+        or not isinstance(saved.get("model"), dict)
+    ):
         raise InputError(f"{filepath} is not a checkpoint of {script}; train again")
     config = SimpleNamespace(**values)
     model = build(config)
+    check_numbers(f"{filepath}:", saved["model"])
     try:
-        model.load_state_dict(saved.get("model", {}))
+        model.load_state_dict(saved["model"])
     except RuntimeError as error:
         raise InputError(
             f"{filepath} does not hold the tensors of a {type(model).__name__} on {config.model}; "

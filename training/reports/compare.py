@@ -7,6 +7,7 @@ It reads metrics.json and steps.csv, and does not know about models or data.
 
 from __future__ import annotations
 
+import io
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 from markupsafe import Markup
 
-from training.files.errors import InputError
-from training.files.texts import read_json
+from training.files.errors import InputError, values_of
+from training.files.texts import read_json, read_text
 from training.files.writing import atomic_write
 from training.loop.progress import minutes
 from training.reports.figures import COLORS, MARKS, new_axes, svg_of
@@ -39,7 +40,7 @@ class TrainedRun:
     epochs: Sequence[Mapping[str, float]]
     settings: Mapping[str, Any]
     seconds: float
-    peak_mb: float | None
+    peak_mb: float
     steps: pd.DataFrame | None
 
 
@@ -61,16 +62,14 @@ def read_run(place: str) -> TrainedRun:
 
     path = metrics_file(place)
     prefix = str(path).removesuffix(METRICS)
-    try:
-        metrics = read_json(path)
-        best, epochs = dict(metrics["best"]), list(metrics["epochs"])
-        settings = dict(metrics["args"])
-        seconds, peak_mb = float(metrics["seconds"]), metrics.get("peak_mb")
-        steps = Path(f"{prefix}steps.csv")
-        table = pd.read_csv(steps)[["step", "loss"]] if steps.is_file() else None
-    except (ValueError, KeyError, TypeError, OSError) as error:
-        what = f"{type(error).__name__} {error}"
-        raise InputError(f"{path} does not describe a run: {what}") from error
+    metrics, steps, table = read_json(path), Path(f"{prefix}steps.csv"), None
+    with values_of(f"{path} and its steps.csv do not describe a run", "run it again"):
+        best = {key: None if x is None else float(x) for key, x in dict(metrics["best"]).items()}
+        best |= {"epoch": int(best["epoch"])} if "epoch" in best else {}
+        epochs, settings = [dict(row) for row in metrics["epochs"]], dict(metrics["args"])
+        seconds, peak_mb = float(metrics["seconds"]), float(metrics.get("peak_mb") or 0)
+        if steps.is_file():
+            table = pd.read_csv(io.StringIO(read_text(steps)))[["step", "loss"]].astype(float)
     name = prefix.rstrip("-") or path.stem
     return TrainedRun(name, best, epochs, settings, seconds, peak_mb, table)
 

@@ -52,6 +52,8 @@ ARCHIVE = re.compile(r"\.(zip|rar|7z|tar|tgz|tar\.gz)$", re.IGNORECASE)
 # Names that Canvas and Moodle make: whose it is, a number, perhaps LATE, and the file's name
 CANVAS = re.compile(r"(?=[^_]*[^\W\d_])([^_]+)_(?:LATE_)?(\d+)_\d{3,}_(.+)")
 MOODLE = re.compile(r"(.+)_(\d+)_assignsubmission_file_(.*)")
+ONLINE_TEXT = re.compile(r".+_\d+_assignsubmission_onlinetext_?")  # Moodle's, next to the files
+AGAIN = r"(?:-\d+|[ _]?\(\d+\)| \d+|(?: -)? (?:[Cc]opy|Kopie)(?: \(?\d+\)?)?)?"  # of a file
 MODULE = re.compile(r"([a-z_]\w*/)*[a-z_]\w*\.py", re.IGNORECASE | re.ASCII)
 UNASKED = {"conftest", "sitecustomize", "usercustomize", "__init__", "__main__"}  # load themselves
 STAFF_ONLY = {"course", "tests"}  # never in a handout, and no student's package
@@ -97,7 +99,10 @@ def lines_of(notes: Notes) -> tuple[str, ...]:
 
 
 def find(
-    folder: str | Path, zip_name: str = ZIP_NAME, ours: Iterable[Path] = ()
+    folder: str | Path,
+    zip_name: str = ZIP_NAME,
+    ours: Iterable[Path] = (),
+    clashes: dict[str, str] | None = None,
 ) -> list[tuple[str, Path]]:
     """(student's id, zip or folder) of every submission in a folder, or of the folder if it is one.
 
@@ -105,9 +110,11 @@ def find(
 
     Args:
         ours: folders of staff's, which are no submissions wherever they are.
+        clashes: gets each id that several would have, with a line that names them; they are left
+            out.
 
     Raises:
-        InputError: there is none, or two would get the same id.
+        InputError: there is none; or two would get the same id, and nobody asks for clashes.
     """
     folder = Path(folder)
     if ARCHIVE.search(folder.name) and folder.is_file():
@@ -125,10 +132,19 @@ def find(
         raise InputError(f"{folder} holds no submission: no zip and no folder")
     owners = defaultdict(list)
     for path in paths:
-        owners[fold(student_id(name_of(path, zip_name), zip_name))].append(repr(path.name))
-    if clashes := [" and ".join(names) for names in owners.values() if len(names) > 1]:
-        raise InputError(f"{folder}: the same student's id for {'; '.join(clashes)}; rename them")
-    return [(student_id(name_of(path, zip_name), zip_name), only_archive(path)) for path in paths]
+        student = student_id(name_of(path, zip_name), zip_name)
+        owners[fold(student)].append((student, path))
+    shared = {
+        pairs[0][0]: "the same student's id for " + " and ".join(repr(p.name) for _, p in pairs)
+        for pairs in owners.values()
+        if len(pairs) > 1
+    }
+    if shared and clashes is None:
+        raise InputError(f"{folder}: {'; '.join(shared.values())}; rename them")
+    if shared:
+        clashes |= {student: f"{text}; rename one of them" for student, text in shared.items()}
+    single = (pairs[0] for pairs in owners.values() if len(pairs) == 1)
+    return [(student, only_archive(path)) for student, path in single]
 
 
 def name_of(path: Path, zip_name: str) -> str:
@@ -141,12 +157,12 @@ def name_of(path: Path, zip_name: str) -> str:
 def parts_of(stem: str, zip_name: str) -> tuple[str, str]:
     """Whose a name says that a zip is, on Canvas or Moodle, and which group's by its usual ending.
 
-    Browsers and Canvas put a number behind the name of a file that was there before.
+    Browsers, Canvas and systems put a number, or "copy", behind a name that was there before.
     """
     platform = CANVAS.fullmatch(stem) or MOODLE.fullmatch(stem)
     owner, file = (f"{platform[1]}_{platform[2]}", platform[3]) if platform else ("", stem)
     ending = re.escape(ARCHIVE.sub("", zip_name))
-    group = re.fullmatch(rf"(?:(.*)_)?{ending}(?:-\d+|[ _]?\(\d+\))?", file)
+    group = re.fullmatch(rf"(?:(.*)_)?{ending}{AGAIN}", file)
     return owner, (group and group[1]) or ""
 
 
@@ -168,8 +184,8 @@ def plain_name(text: str) -> str:
 
     Signs that only say how letters are joined, as in Hindi and Persian, go without a trace.
     """
-    plain = unicodedata.normalize("NFC", text)
-    shown = [c for c in plain if unicodedata.category(c) != "Cf"]
+    joined = "".join(c for c in text if unicodedata.category(c) != "Cf")
+    shown = unicodedata.normalize("NFC", joined)  # after that: such a sign may keep marks apart
     return "".join(c if c in "_-" or unicodedata.category(c)[0] in "LMN" else " " for c in shown)
 
 
@@ -179,7 +195,7 @@ def cut_to(text: str, most: int) -> str:
 
 
 def _is_submission(path: Path) -> bool:
-    if path.name in JUNK or path.name.startswith("._"):
+    if path.name in JUNK or path.name.startswith("._") or ONLINE_TEXT.fullmatch(path.name):
         return False
     return bool(ARCHIVE.search(path.name)) or (path.is_dir() and not path.name.startswith("."))
 

@@ -15,7 +15,7 @@ from typing import Any
 from torch import Tensor
 
 from checks.findings import Finding, Mistake
-from checks.graded_tasks import GradedTask
+from checks.graded_tasks import GRADED_TASKS, GradedTask
 from checks.part1 import compare, references, runners
 from checks.part2 import tasks as part2_tasks
 from course.grading.judging.hidden import Hidden, runs_of
@@ -76,6 +76,18 @@ def nothing(entry: GradedTask, status: str, message: str = "") -> Verdict:
     return Verdict(status, dict.fromkeys(rows_of(entry), False), [text] if text else [])
 
 
+def not_started(entry: GradedTask, title: str) -> Verdict:
+    """The verdict where a stub was called: the task's own, or another one's, which it waits for.
+
+    Args:
+        title: what the stub's error says.
+    """
+    others = [task.number for task in GRADED_TASKS if task.title == title and task != entry]
+    if others and title != entry.title:
+        return nothing(entry, "waits", f"waits for Task {others[0]}")
+    return nothing(entry, "not started", title)
+
+
 def of_run(outputs: Mapping[str, Any], run: str) -> dict[str, Any]:
     """The outputs of one run."""
     prefix = f"{run}|"
@@ -112,8 +124,10 @@ def judge_part_1(
         if not findings:
             return Verdict("right", dict.fromkeys(rows_of(entry), True))
         best = best or findings
-    if best[0].kind in ("not started", "crashed"):
-        return nothing(entry, best[0].kind, best[0].text)
+    if best[0].kind == "not started":
+        return not_started(entry, best[0].text)
+    if best[0].kind == "crashed":
+        return nothing(entry, "crashed", best[0].text)
     rows = {row: not fails(row, best) for row in rows_of(entry)}
     return Verdict("wrong", rows, [f.text for f in best][:4], mistakes_in(entry, outputs))
 

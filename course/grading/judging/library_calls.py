@@ -9,10 +9,10 @@ from __future__ import annotations
 import ast
 import contextlib
 import re
-from collections.abc import Collection, Iterator, Mapping
-from functools import cache, partial
+from collections.abc import Collection, Iterator
 
 from checks.graded_tasks import GRADED_TASKS
+from checks.part1.names import IMPORTERS, Names, dotted, followed, imported, names_in, names_used
 from course.grading.intake import parse
 from course.grading.judging.types import Submission
 from course.grading.sandbox import packages
@@ -32,10 +32,9 @@ WELL_KNOWN = re.compile(
     r"|MultiheadAttention|Transformer(En|De)coder(Layer)?"
 )
 RUNS_TEXT = ("exec", "eval", "compile")
-IMPORTERS = ("__import__", "import_module")
+LOOKS_UP = re.compile(r"sys\.modules|operator\.(attrgetter|methodcaller)|torch(\..+)?\.__dict__")
+LATER = "{} of something that is only known when it runs"
 MOST = 10
-MOST_PARTS = 8  # of a name
-Names = Mapping[str, str]  # what names stand for
 
 
 def library_calls(submission: Submission, allowed: tuple[str, ...] = ()) -> list[str]:
@@ -77,89 +76,18 @@ def places(tree: ast.AST, known: Names, own: Collection[str]) -> Iterator[tuple[
     Args:
         own: functions and classes that the submission defines.
     """
-    follow = cache(partial(followed, known=known))
-    stars = [name[:-1] for name in known.values() if name.endswith(".*")]
+    for line, full in names_used(tree, known):
+        last, of_torch = full.rpartition(".")[2], full.startswith("torch.")
+        if of_torch or (last not in own and WELL_KNOWN.fullmatch(last)):
+            kinds = [text for kind, text in KINDS.items() if re.search(kind, full, re.I)]
+            shown = ".".join(full.split(".")[:3]) if "torch.optim" in full else full
+            has = "is" if of_torch else "has the name of"
+            yield from ((line, f"{shown} {has} {text}") for text in kinds[:1])
+        if LOOKS_UP.fullmatch(full):
+            yield line, LATER.format(full)
     for node in ast.walk(tree):
-        names = imported(node)
-        if isinstance(node, ast.Attribute | ast.Call):
-            names = [dotted(node) or getattr(node, "attr", "")]
-        elif isinstance(node, ast.Name) and node.id not in known:
-            names = [star + node.id for star in stars]
-        for full in map(follow, names):
-            last = full.rpartition(".")[2]
-            of_torch = full.startswith("torch.")
-            if of_torch or (last not in own and WELL_KNOWN.fullmatch(last)):
-                kinds = [text for kind, text in KINDS.items() if re.search(kind, full, re.I)]
-                shown = ".".join(full.split(".")[:3]) if "torch.optim" in full else full
-                has = "is" if of_torch else "has the name of"
-                yield from ((node.lineno, f"{shown} {has} {text}") for text in kinds[:1])
         if isinstance(node, ast.Call) and not dotted(node):
-            called, *of = map(follow, map(dotted, (node.func, *node.args)))
-            of_torch = called == "getattr" and of and of[0].split(".")[0] == "torch"
+            called, *of = (followed(dotted(part), known) for part in (node.func, *node.args))
+            of_torch = called in ("getattr", "vars") and of and of[0].split(".")[0] == "torch"
             if of_torch or called in RUNS_TEXT or called.rpartition(".")[2] in IMPORTERS:
-                yield node.lineno, f"{called} of something that is only known when it runs"
-
-
-# ---------------------------------------------------------------------------------------------
-# Names
-
-
-def imported(node: ast.AST) -> list[str]:
-    """The full names that an import holds."""
-    match node:
-        case ast.Import():
-            return [alias.name for alias in node.names]
-        case ast.ImportFrom():
-            return [f"{node.module or ''}.{alias.name}".lstrip(".") for alias in node.names]
-    return []
-
-
-def names_in(tree: ast.AST) -> dict[str, str]:
-    """What a file's names stand for by imports and assignments."""
-    known = {}
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Import | ast.ImportFrom):
-            pairs = zip(imported(node), node.names, strict=True)
-            whole = isinstance(node, ast.Import)
-            known |= {a.asname or (name if whole else a.name): name for name, a in pairs}
-        elif isinstance(node, ast.Assign):
-            known |= {dotted(target): dotted(node.value) for target in node.targets}
-    return {key: name for key, name in known.items() if key and name and key != name}
-
-
-def dotted(node: ast.AST) -> str:
-    """The name that an expression spells, also by getattr or import_module; "" if it is none.
-
-    Each attribute of a chain is a node of its own, and thousands may be in a line.
-    """
-    parts: list[str] = []
-    while len(parts) < MOST_PARTS:
-        match node:
-            case ast.Name():
-                return ".".join([node.id, *reversed(parts)])
-            case ast.Attribute():
-                parts.append(node.attr)
-                node = node.value
-            case ast.Call(func=ast.Name("getattr"), args=[of, ast.Constant(str() as key), *_]):
-                parts.append(key)
-                node = of
-            case ast.Call(
-                func=ast.Name(name) | ast.Attribute(attr=name),
-                args=[ast.Constant(str() as module), *_],
-            ) if name in IMPORTERS:
-                return ".".join([module, *reversed(parts)])
-            case _:
-                break
-    return ""
-
-
-def followed(name: str, known: Names) -> str:
-    """The name at the end of a chain of other names."""
-    for _ in range(MOST_PARTS):
-        parts = name.split(".")
-        heads = (".".join(parts[:length]) for length in range(min(len(parts), MOST_PARTS), 0, -1))
-        head = next((head for head in heads if head in known), None)
-        if head is None:
-            break
-        name = known[head] + name.removeprefix(head)
-    return name
+                yield node.lineno, LATER.format(called)

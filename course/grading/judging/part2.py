@@ -198,8 +198,10 @@ def judged(entry: GradedTask, findings: list[Finding], messages: list[str]) -> j
     if not wrong:
         return judge.Verdict("right", dict.fromkeys(rows, True), [*messages, *hints[:2]])
     status = wrong[0].kind
-    if status in ("not started", "waits"):
-        return judge.nothing(entry, status, f"waits {wrong[0].text}" if status == "waits" else "")
+    if status == "not started":
+        return judge.not_started(entry, wrong[0].text)
+    if status == "waits":
+        return judge.nothing(entry, "waits", f"waits {wrong[0].text}")
     kinds = lost_rows(wrong)
     right = {row: kinds <= {*rows} - {row} for row in rows}
     mistakes = {f.name: mistake_in(entry, f) for f in wrong if f.name}

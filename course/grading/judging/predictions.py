@@ -171,7 +171,9 @@ def score_file(
         predicted = read(path, content, gold)
     except InputError as error:
         return entry | {"faults": [clean(error, 1000)]}
-    entry["contents"] = hashlib.sha256(predicted.astype(float).tobytes()).hexdigest()
+    # of similarities their order alone: Pearson's correlation knows no scale
+    same = predicted if gold.classes else np.unique(predicted, return_inverse=True)[1]
+    entry["contents"] = hashlib.sha256(same.astype(float).tobytes()).hexdigest()
     entry |= measure(predicted, gold) | {"odd": odd(predicted, gold)}
     return entry | ({"predicted": packed(predicted, gold)} if split == "test" else {})
 

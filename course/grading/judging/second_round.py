@@ -38,19 +38,30 @@ from course.grading.judging.weights import (
 
 # The calls of the first round whose gradients are tried, and with respect to which parameters
 SLOPES = {"gradients": ("encoder", "inside"), "pretrain": ("own",)}
+DRAWS = 2  # directions of each: one alone, a wrong gradient may get right by chance
 TOLD = ("given", "seen", "gradients", "pretrain")  # what the first round alone tells
 ROWS = 12  # of the batch whose order is not told
 STEP = 0.01  # of finite differences: how much of the results' size they are to change
+NEAR = 0.01  # another step, relative to the weights: no gradient that is told has a part in it
+FEW = 0.25  # of a function's numbers change at a step, if it has one; a ReLU holds many fixed
 # Relative to the size of results: a bias alone has no gradient that is worth a step
 LEAST_SLOPE = {"gradients": 0.0, "pretrain": 1e-4}
 SLACK = 0.1  # relative: steps this large, in float32, through abs and max
-VISIBLE = 0.01  # of results' spread, or of a step: less may be made-up numbers, rounded
+VISIBLE = 0.01  # of results' spread: less may be made-up numbers, rounded
 LATER = "at weights that were chosen after your function had given its first results, "
 OTHER_ENCODER = (
     "the same BERT, its matrices written in another way (heads in another basis, neurons in "
     "another order), gives other results: they are no function of what BERT makes of the words"
 )
 NO_LAYERS = "other weights in BERT's layers change nothing of how results differ between rows"
+NO_WORDS = (
+    "other embeddings of the words, the ids as they were, give the same results: they are made up "
+    "from the ids, not by BERT"
+)
+NO_ORDER = (
+    "the same words in reverse order give the same results: a bag of words, not what BERT makes "
+    "of sentences"
+)
 NO_WEIGHTS = "other weights, of BERT and your own, give the same results"
 NOT_THE_SAME = "the same words give other results in another batch, among other rows"
 NO_SLOPE = "a small step of the weights changes results by nothing, where the gradient says it does"
@@ -79,7 +90,7 @@ class Second:
     requests: Mapping[str, Request]  # by what they are for
     names: tuple[str, ...]  # of the requests, each at the number by which the sandbox knows it
     order: Tensor  # (ROWS, 2): which batch, which row of it
-    slopes: Mapping[str, tuple[float, float]]  # of what the gradients foretell: slope, step
+    slopes: Mapping[str, list[tuple[float, float]]]  # by call, of each draw: slope, step
 
 
 # ---------------------------------------------------------------------------------------------
@@ -101,6 +112,13 @@ def in_order(batches: list[Batch], order: Tensor) -> Batch:
         )
         for side in range(len(batches[0]))
     ]
+
+
+def reverse(ids: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
+    """The same sentences, the words between their first and last token in reverse order."""
+    last, place = mask.sum(dim=1, keepdim=True) - 1, torch.arange(ids.shape[1])  # (B, 1), (L,)
+    between = (place > 0) & (place < last)
+    return ids.gather(1, torch.where(between, last - place, place)), mask
 
 
 def exchanged(batch: Batch, weights: Weights, generator: torch.Generator) -> tuple[Batch, Weights]:
@@ -137,21 +155,29 @@ def plan(task_id: str, seed: int, first: Measured, encoders: Encoders) -> Second
     asked["layers"] = replace(plain, weights=encoders.get("layers", loaded) | own | inside)
     words, weights = exchanged(batches[0], encoders.get("again", loaded), generator)
     asked["exchanged"] = Request(words, weights=weights | own)
-    slopes = {}
+    asked["embeddings"] = replace(plain, weights=weights | own)
+    asked["reversed"] = replace(asked["again"], batch=[reverse(*pair) for pair in batches[0]])
+    slopes: dict[str, list[tuple[float, float]]] = {}
     for call, kinds in SLOPES.items():
-        step, slope = direction(first, call, kinds, generator)
         size = weighed(centred(first["result"]), seed, call).norm().item()
-        if slope > LEAST_SLOPE[call] * size:
-            length = STEP * size / slope
-            slopes[call] = (slope, length)
-            for sign in (-1, 1):
-                there = {name: sign * length * part for name, part in step.items()}
-                others = {
-                    n: (w + there.get(n, 0)).to(w) for n, w in other_weights(first, call).items()
-                }
-                option = OPTIONS[call == "gradients"]
-                weights = encoders.near(there, loaded) | others
-                asked[f"{call} {sign}"] = Request(batches[0], option=option, weights=weights)
+        others, option = other_weights(first, call), OPTIONS[call == "gradients"]
+        draws = [direction(first, call, kinds, generator) for _ in range(DRAWS)]
+        if any(slope <= LEAST_SLOPE[call] * size for _, slope in draws):
+            continue
+        slopes[call] = [(slope, STEP * size / slope) for _, slope in draws]
+        steps = {
+            f"{call} {draw} {sign}": {name: sign * length * part for name, part in step.items()}
+            for draw, ((step, _), (_, length)) in enumerate(zip(draws, slopes[call], strict=True))
+            for sign in (-1, 1)
+        }
+        known = {name: (loaded_weights(0) | others)[name] for name in draws[0][0]}
+        steps[f"{call} near"] = {
+            name: there - known[name] for name, there in moved(known, generator, NEAR).items()
+        }
+        for name, step in steps.items():
+            weights = {n: (w + step.get(n, 0)).to(w) for n, w in others.items()}
+            weights |= encoders.near(step, loaded)
+            asked[name] = replace(plain, option=option, weights=weights)
     names = list(asked)
     places = torch.randperm(len(names), generator=generator).tolist()
     told = tuple(names[place] for place in places)
@@ -171,6 +197,7 @@ def direction(
     """A random direction in which, the gradients say, results change; and how steeply.
 
     Each parameter's part is along its gradient, by a random factor, and half as much anywhere.
+    Factors differ by much, as draws of one direction do whose gradient is not that of the results.
     """
     known = loaded_weights(0) | other_weights(first, call)
     gradients = gradients_in(first, call, kinds) if f"{call}/flows" in first else {}
@@ -180,7 +207,7 @@ def direction(
         return {}, 0.0
     step, slope = {}, 0.0
     for name, gradient in fitting.items():
-        factor = 0.5 + torch.rand((), generator=generator, dtype=torch.float64)
+        factor = torch.empty((), dtype=torch.float64).exponential_(generator=generator)
         aside = noise(gradient.shape, generator) * gradient.norm() / gradient.numel() ** 0.5
         step[name] = (factor * gradient + 0.5 * aside) / total.clamp(min=1e-30)
         slope += (step[name] * gradient).sum().item()
@@ -252,12 +279,19 @@ def findings_of(second: Second, answers: Measured) -> list[Finding]:
     task_id, first, seed = second.task_id, second.first, second.seed
     before = {finding.kind for finding in faulty(part2_tasks.judge(task_id, first, seed))}
     rows = arrays.rows_in(first, "result")
-    again, layers, later = (rows_of(answers, first, n) for n in ("again", "layers", "later"))
+    asked = ("again", "layers", "later", "embeddings", "reversed")
+    again, layers, later, words, turned = (rows_of(answers, first, name) for name in asked)
     findings = []
     if differ(rows, again):
         findings.append(Finding("values", OTHER_ENCODER))
     elif not visible(centred(later) - centred(rows), rows):
         findings.append(Finding("values", NO_WEIGHTS))
+    elif properties.WORDS in loaded_in(first) and not visible(
+        centred(words) - centred(rows), rows
+    ):  # a table of the student's own stays as it is
+        findings.append(Finding("values", NO_WORDS))
+    elif not visible(turned - rows, rows):
+        findings.append(Finding("values", NO_ORDER))
     elif follows(rows, layers):
         findings.append(Finding("values", NO_LAYERS))
     first_told = {name: value for name, value in first.items() if name.startswith(TOLD)}
@@ -310,17 +344,28 @@ def any_order(second: Second, answers: Measured) -> bool:
 
 def slopes_of(second: Second, answers: Measured) -> list[Finding]:
     """Whether results change as the gradients of the first round said."""
-    for call, (slope, length) in second.slopes.items():
-        below, above = (
-            weighed(arrays.take(answers, f"{call} {sign}"), second.seed, call).sum()
-            for sign in (-1, 1)
-        )
-        got, wanted = (above - below).item(), 2 * length * slope
-        if abs(got) < VISIBLE * abs(wanted):
-            return [Finding("values", NO_SLOPE)]
-        if not abs(got - wanted) <= SLACK * abs(wanted):
-            return [Finding("learning", NOT_THE_GRADIENT.format(got, wanted))]
+    for call, draws in second.slopes.items():
+        for draw, (slope, length) in enumerate(draws):
+            below, above = (
+                weighed(arrays.take(answers, f"{call} {draw} {sign}"), second.seed, call).sum()
+                for sign in (-1, 1)
+            )
+            got, wanted = (above - below).item(), 2 * length * slope
+            if not abs(got - wanted) <= SLACK * abs(wanted):
+                if is_flat(second.first, answers, call):
+                    return [Finding("values", NO_SLOPE)]
+                return [Finding("learning", NOT_THE_GRADIENT.format(got, wanted))]
     return []
+
+
+def is_flat(first: Measured, answers: Measured, call: str) -> bool:
+    """Whether results hardly change at a small step, however large the gradient is said to be.
+
+    The sum whose gradient is taken may stay the same by chance; all numbers together do not.
+    """
+    rows, near = arrays.rows_in(first, "result"), rows_of(answers, first, f"{call} near")
+    change = (centred(near) - centred(rows)).abs()
+    return bool((change > arrays.TOLERANCE * spread(rows)).double().mean() < FEW)
 
 
 def flags_of(second: Second, answers: Measured) -> list[str]:

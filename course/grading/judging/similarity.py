@@ -41,6 +41,7 @@ LONG = 80  # letters: such a text may hold code
 DEEPEST = 6  # blocks in blocks of a file that does not parse as a whole
 SECONDS_EACH = 30  # for one submission
 SECONDS, MEMORY = 900, 4 << 30  # for all pairs of a class; half a minute for 300 submissions
+FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 ACTING = (ast.Call, ast.Await, ast.Yield, ast.YieldFrom, ast.NamedExpr)  # may have an effect
 # Without a symbol: Expr and others say nothing, a name's context follows from its place
 SILENT = (ast.Module, ast.Expr, ast.expr_context, ast.operator, ast.cmpop, ast.boolop, ast.unaryop)
@@ -200,16 +201,12 @@ def functions_in(source: str) -> list[int]:
     """The first lines of functions that are in no other one."""
     inside, starts = 0, []
     for tree in trees_of(source):
-        for node in sorted(filter(is_function, ast.walk(tree)), key=lambda node: node.lineno):
+        nodes = [node for node in ast.walk(tree) if isinstance(node, FUNCTIONS)]
+        for node in sorted(nodes, key=lambda node: node.lineno):
             if node.lineno > inside:
                 starts.append(node.lineno)
                 inside = node.end_lineno
     return starts
-
-
-def is_function(node: ast.AST) -> bool:
-    """Whether a node of the file itself, not of a text in it, defines a function."""
-    return isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
 
 
 def by_function(

@@ -26,10 +26,10 @@ def noise(shape: torch.Size, generator: torch.Generator) -> Tensor:
     return torch.randn(shape, generator=generator, dtype=torch.float64)
 
 
-def moved(weights: Weights, generator: torch.Generator) -> Weights:
+def moved(weights: Weights, generator: torch.Generator, size: float = MOVED) -> Weights:
     """Other weights, not far away: there a ReLU that was alive still is."""
     return {
-        name: (w + MOVED * w.double().square().mean().sqrt() * noise(w.shape, generator)).to(w)
+        name: (w + size * w.double().square().mean().sqrt() * noise(w.shape, generator)).to(w)
         for name, w in weights.items()
     }
 

@@ -24,21 +24,12 @@ from course.grading.pages.output import (
     write_csv,
     write_text,
 )
+from course.grading.pages.reports import SAYS
 from course.grading.points import Row
 
 Result = Mapping[str, Any]
 Section = tuple[str, str, Markup]
-STATUSES = (
-    "right",
-    "wrong",
-    "not started",
-    "waits",
-    "crashed",
-    "timeout",
-    "memory",
-    "missing",
-    "invalid answer",
-)
+STATUSES = ("right", "wrong", "not started", *SAYS)
 # Of a histogram: bars besides that of full points, and the highest one's height
 BARS, HIGH = 10, 34
 

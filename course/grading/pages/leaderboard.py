@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -118,14 +119,14 @@ def read_history(path: Path) -> list[dict[str, Any]]:
     return history
 
 
-def graded_later(out: Path, times: Mapping[str, float]) -> set[str]:
-    """Students of whom a submission was graded that was handed in later than these times."""
-    return {
-        entry["student"]
-        for entry in read_history(out / HISTORY)
-        if datetime.fromisoformat(entry["time"]).timestamp()
-        > times.get(entry["student"], math.inf) + 1
-    }
+def graded_later(out: Path, times: Mapping[str, float]) -> Mapping[str, set[str]]:
+    """Digests, by student, of what was graded and was handed in later than these times."""
+    later = defaultdict(set)
+    for entry in read_history(out / HISTORY):
+        time = datetime.fromisoformat(entry["time"]).timestamp()
+        if time > times.get(entry["student"], math.inf) + 1:
+            later[entry["student"]].add(entry["sha256"])
+    return later
 
 
 def times_of_others(

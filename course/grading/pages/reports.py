@@ -25,6 +25,7 @@ SAYS = {
     "crashed": "the program ended before the function did, or the file cannot be imported",
     "timeout": "took longer than allowed",
     "memory": "needed more memory than allowed",
+    "disk": "wrote more, or more files, than allowed",
     "missing": "the function or its file is not there",
     "invalid answer": "gave back something else than a tensor of the right kind",
 }

@@ -34,6 +34,7 @@ Job = dict[str, Any]
 LACKING = {  # statuses without an answer, in words for the student
     "timeout": "it did not end within the time limit, and was stopped",
     "memory": "it needed more memory than the limit",
+    "disk": "it wrote more, or more files, than the limit",
     "crashed": "the program ended before it gave an answer",
     "missing": "the file was not handed in",
     "invalid answer": "what it gave back cannot be read",

@@ -34,6 +34,8 @@ HEAD = struct.Struct("<II")
 PR_SET_DUMPABLE = 4
 MOST_NUMBERS = 1_000_000  # in one output
 MOST_TEXT = 2**20  # bytes that an answer's JSON may have
+MOST_FILES = 10_000  # of a task; the kernel needs a kilobyte for an empty one
+FULL = 64 << 10  # bytes that are left of a folder that is full
 Frame = tuple[dict, bytes]  # the JSON text's table, safetensors bytes
 
 
@@ -119,9 +121,10 @@ def in_child(name: str, job: dict, tensors: dict, save: Any, grader: tuple[int, 
             status = 0
         finally:
             os._exit(status)
-    stopped = watch(child, deadline, job["memory"], grader[0])
+    stopped = watch(child, deadline, job["memory"], grader[0], place)
     end_all()
-    header, content = left_behind(result) or ({"status": "crashed"}, b"")
+    without = "disk" if is_full(place) else "crashed"
+    header, content = left_behind(result) or ({"status": without}, b"")
     for path in place.parent.iterdir():  # what is left counts against the folder's size
         with contextlib.suppress(RecursionError):
             shutil.rmtree(path, ignore_errors=True)
@@ -130,15 +133,16 @@ def in_child(name: str, job: dict, tensors: dict, save: Any, grader: tuple[int, 
     return ({"status": stopped}, b"") if stopped else (header, content)
 
 
-def watch(child: int, deadline: float, most_memory: int, asked: int) -> str:
-    """Wait for the child; why it had to be stopped: "timeout", "memory", or "" if it ended.
+def watch(child: int, deadline: float, most_memory: int, asked: int, place: Path) -> str:
+    """Wait for the child; why it had to be stopped: "timeout", "memory", "disk"; "": it ended.
 
     Where the grader is gone, this process leaves at once. The kernel then ends the whole namespace.
 
     Args:
         asked: the descriptor of the request, a file that the grader has locked as long as it lives.
+        place: the child's folder.
     """
-    looked = time.monotonic()
+    looked, before = time.monotonic(), os.statvfs(place).f_ffree  # files that there is room for
     while (now := time.monotonic()) < deadline:
         ended, status = os.waitpid(child, os.WNOHANG)
         if ended:
@@ -151,8 +155,16 @@ def watch(child: int, deadline: float, most_memory: int, asked: int) -> str:
                 os._exit(1)
             if memory() > most_memory:
                 return "memory"
+            if before - os.statvfs(place).f_ffree > MOST_FILES:
+                return "disk"
         time.sleep(0.005)
     return "timeout"
+
+
+def is_full(place: Path) -> bool:
+    """Whether nothing more can be written where a folder is."""
+    now = os.statvfs(place)
+    return now.f_bavail * now.f_frsize < FULL
 
 
 def memory() -> int:

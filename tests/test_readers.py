@@ -1,0 +1,332 @@
+"""What strangers' files hold: the right rows, or one line that names file, row and remedy."""
+
+import gzip
+import io
+import json
+import shutil
+import zipfile
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+from support import (
+    assert_refused,
+    load_script,
+    make_rows,
+    one_line_error,
+    save_classifier_folder,
+    save_sentiment_checkpoint,
+    succeeded,
+    write_table,
+)
+
+import classifier
+from bert import BertModel
+from datasets import load_data
+from extensions.entities import read_sentences
+from lessons import export, numpy_bert
+from lessons.squad import read_questions
+from tokenizer import BertTokenizer
+from training.files.predictions import read_predictions
+from training.files.tables import parse_table
+from training.files.texts import read_json, read_text
+
+QUERY = "encoder.layer.0.attention.self.query.weight"
+
+
+def zipped(*texts: str) -> bytes:
+    content = io.BytesIO()
+    with zipfile.ZipFile(content, "w") as archive:
+        for i, text in enumerate(texts):
+            archive.writestr(f"{i}.csv", text)
+    return content.getvalue()
+
+
+# ---------------------------------------------------------------------------------------------
+# Text and JSON
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "é\r\nb".encode("utf-16"),
+        gzip.compress("é\rb".encode()),
+        zipped("é\nb"),
+        b"\xef\xbb\xbf\xc3\xa9\nb",
+    ],
+    ids=["UTF-16", "gzip", "zip", "byte-order mark"],
+)
+def test_text_in_other_wrappings(tmp_path, content):
+    (tmp_path / "a.csv").write_bytes(content)
+    assert read_text(tmp_path / "a.csv") == "é\nb"
+
+
+@pytest.mark.parametrize(
+    ("content", "fact"),
+    [
+        (b"a\nb\ncaf\xe9\n", "line 3 is not UTF-8"),
+        (b"a\nb\0\n", "line 2 has a NUL byte"),
+        (zipped("a", "b"), "is a zip file of several, or an Excel sheet"),
+        (gzip.compress(b"a" * 999)[:-9], "cannot be read"),
+        (None, "cannot be read (Is a directory)"),
+    ],
+)
+def test_what_is_not_text(tmp_path, content, fact):
+    path = tmp_path / "a.csv"
+    path.mkdir() if content is None else path.write_bytes(content)
+    with one_line_error(str(path), fact):
+        read_text(path)
+
+
+@pytest.mark.parametrize("content", [gzip.compress(b"id,P\na,1\n"), "id,P\na,1\n".encode("utf-16")])
+def test_predictions_are_as_the_grader_reads_them(tmp_path, content):
+    (tmp_path / "p.csv").write_bytes(content)
+    with one_line_error("is not UTF-8"):
+        read_predictions(tmp_path / "p.csv", "P")
+    (tmp_path / "p.csv").write_text("id,P,\na\u2028b,1,\nc\t2\t\n", encoding="utf-8")
+    assert read_predictions(tmp_path / "p.csv", "P") == {"a\u2028b": 1, "c": 2}
+
+
+@pytest.mark.parametrize(
+    ("text", "fact"), [('{"a": 1, "a": 2}', "'a' is there twice"), ("[" * 99_999, "recursion")]
+)
+def test_json_that_says_nothing_clear(tmp_path, text, fact):
+    (tmp_path / "a.json").write_text(text)
+    with one_line_error("a.json is not valid JSON", fact):
+        read_json(tmp_path / "a.json")
+
+
+# ---------------------------------------------------------------------------------------------
+# Tables
+
+ROWS = [("good", 1, "a"), ("bad", 0, "b")]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "id\tsentence\tlabel\na\tgood\t1\t\nb\tbad\t0\t\n",
+        "id\tsentence\tlabel\na\tgood\t1\t\t\nb\tbad\t0\n\t\t\n",
+        "ID\t Sentence\tLabel \na\tgood\t1\nb\tbad\t0\n",
+        "label\tid\tsentence\t\n1.0\ta\tgood\n 0\tb\tbad\n",
+    ],
+    ids=["trailing tabs", "some trailing tabs", "header", "order"],
+)
+def test_rows_that_are_clear(tmp_path, text):
+    (tmp_path / "t.csv").write_text(text)
+    assert load_data(tmp_path / "t.csv", "dev") == ROWS
+
+
+@pytest.mark.parametrize(
+    ("text", "facts"),
+    [
+        ("id\tsentence\tlabel\tsentiment\na\tx\t1\t0\n", ["labels in sentiment and label"]),
+        ("id\tsentence\tlabel\tLabel\na\tx\t1\t0\n", ["two columns 'label'"]),
+        ('id\tsentence\tlabel\n"a\nb"\tx\t1\n', ["row 1", "line break in its id"]),
+        ("id\tsentence\tlabel\n0\ta\tx\t1\n", ["more cells than the header"]),
+        ("id\tsentence\tlabel\na\tx\t١\n", ["row 1 (id a)", "not an integer"]),
+        ("\n\n", ["is empty"]),
+    ],
+)
+def test_rows_that_are_not(tmp_path, text, facts):
+    (tmp_path / "t.csv").write_text(text, encoding="utf-8")
+    with one_line_error("t.csv", *facts):
+        load_data(tmp_path / "t.csv", "dev")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'id,text,label\na,"good film,1\nb,bad film",0\nc,fine,1\n',
+        'id,label,text\na,0,"bad, very\nb,1,good"\nc,1,fine\n',
+        'id,text,label\na,"good,1\nb,bad,0\nc,"fine",1\n',
+    ],
+)
+def test_a_quote_that_swallows_rows_between_commas(tmp_path, text):
+    (tmp_path / "t.csv").write_text(text)
+    with one_line_error("t.csv, row 1 (id a) runs on over the next row"):
+        parse_table(tmp_path / "t.csv", ",")
+
+
+def test_a_text_of_several_lines_between_commas(tmp_path):
+    (tmp_path / "t.csv").write_text('id,text,label\na,"Well, yes\nbut, no",1\nb,bad,0\n')
+    assert parse_table(tmp_path / "t.csv", ",")["text"].tolist() == ["Well, yes\nbut, no", "bad"]
+
+
+@pytest.mark.parametrize(
+    ("files", "kind", "facts"),
+    [
+        ({"snli_1.0_dev.jsonl": '{"sentence1": null}'}, "snli", ["snli_1.0_dev.jsonl"]),
+        ({"s1.dev": "a\n", "s2.dev": "b\n", "labels.dev": "-\n"}, "snli", ["nothing is left"]),
+        (
+            {"p.tsv": "split\tsentence1\tsentence2\tscore\n../x\ta\tb\t1\n"},
+            "pairs",
+            ["row 1", "split"],
+        ),
+        ({"q.csv": "id,sentence,label\na,x,1\n"}, "few --rows 1", ["lacks the column id"]),
+        ({"q.csv": "id\tsentence\na\tx\n"}, "few --rows 1 --seed -1", ["--seed"]),
+    ],
+)
+def test_converters(run_script_here, tmp_path, files, kind, facts):
+    (tmp_path / "in").mkdir()
+    files |= {name.replace("dev", "test"): text for name, text in files.items()}
+    for name, text in files.items():
+        (tmp_path / "in" / name).write_text(text)
+    kind, *flags = kind.split()
+    source = tmp_path / "in" / ("" if kind == "snli" else next(iter(files)))
+    result = run_script_here(load_script("data/convert.py"), kind, source, "--out", "o", *flags)
+    assert_refused(result, *facts)
+    assert not (tmp_path / "o").exists()
+
+
+def test_lines_of_snli_end_in_line_feeds_only(run_script_here, tmp_path):
+    for split in ("dev", "test"):
+        for name, text in (("s1", "a\u2028b\n"), ("s2", "c\n"), ("labels", "neutral\n")):
+            (tmp_path / f"{name}.{split}").write_text(text, encoding="utf-8")
+    succeeded(run_script_here(load_script("data/convert.py"), "snli", tmp_path, "--out", "o"))
+    assert len((tmp_path / "o/nli-dev.csv").read_text().split("\n")) == 3
+
+
+def test_a_tag_with_a_character_nobody_sees(tmp_path):
+    (tmp_path / "t.tsv").write_text("Ada\tB-PER\u200b\n", encoding="utf-8")
+    with one_line_error("line 1: expected a word, a tab and O, B-TYPE or I-TYPE"):
+        read_sentences(tmp_path / "t.tsv")
+
+
+@pytest.mark.parametrize(
+    "change", [{"question": None}, {"answers": [{"answer_start": 3, "text": " "}]}]
+)
+def test_questions_without_a_text(tmp_path, change):
+    entry = {"id": "1", "question": "who", "answers": [{"answer_start": 0, "text": "Ada"}]} | change
+    saved = {"data": [{"paragraphs": [{"context": "Ada ran", "qas": [entry]}]}]}
+    (tmp_path / "t.json").write_text(json.dumps(saved))
+    with one_line_error("t.json"):
+        read_questions(tmp_path / "t.json")
+
+
+# ---------------------------------------------------------------------------------------------
+# Models
+
+
+def a_copy(model, folder, change):
+    shutil.copytree(model, folder)
+    tensors = load_file(folder / "model.safetensors")
+    change(tensors)
+    (folder / "model.safetensors").unlink()
+    torch.save(tensors, folder / "pytorch_model.bin")
+    return folder
+
+
+WEIGHTS = {
+    "holds nan": lambda tensors: tensors[QUERY].fill_(float("nan")),
+    "is complex64": lambda tensors: tensors.update({QUERY: tensors[QUERY].to(torch.complex64)}),
+    "holds no numbers": lambda tensors: tensors.update({QUERY: tensors[QUERY].to_sparse()}),
+    "more than tensors": lambda tensors: tensors.update({1: tensors[QUERY]}),
+    "with and without 'bert.'": lambda t: t.update({f"bert.{QUERY}": t[QUERY]}),
+}
+
+
+@pytest.mark.parametrize("fact", WEIGHTS)
+def test_weights_that_would_be_misread(tmp_path, tiny_model_folder, fact):
+    folder = a_copy(tiny_model_folder, tmp_path / "m", WEIGHTS[fact])
+    with one_line_error(str(folder), fact):
+        BertModel.from_pretrained(folder)
+
+
+@pytest.mark.parametrize(
+    ("part", "change", "fact"),
+    [
+        ("config", {"num_labels": -1}, "is not a checkpoint of classifier.py"),
+        ("config", {"hidden_dropout_prob": float("nan")}, "is not a checkpoint of classifier.py"),
+        ("config", {"model": 3}, "is not a checkpoint of classifier.py"),
+        ("model", {"classifier.weight": torch.full((2, 32), float("nan"))}, "holds nan"),
+        ("model", {"classifier.weight": torch.ones(2, 32, dtype=torch.int8)}, "is int8"),
+    ],
+)
+def test_checkpoints_that_would_be_misread(
+    run_script_here, tmp_path, tiny_model_folder, part, change, fact
+):
+    path = save_sentiment_checkpoint(tmp_path / "x.pt", tiny_model_folder, 2, 0.1)
+    saved = torch.load(path, weights_only=True)
+    saved[part] |= change
+    torch.save(saved, path)
+    assert_refused(run_script_here(classifier, "--predict", "a", "--checkpoint", path), fact)
+
+
+VOCABULARY = {"[PAD]": 0, "[UNK]": 1, "[CLS]": 2, "[SEP]": 3, "[MASK]": 4}
+
+
+@pytest.mark.parametrize(
+    ("file", "values", "fact"),
+    [
+        ("tokenizer.json", {"model": {"vocab": VOCABULARY | {"a": 9}}}, "do not count from 0"),
+        ("tokenizer.json", {"model": {"type": "BPE", "vocab": VOCABULARY}}, "of a BPE"),
+        ("tokenizer_config.json", {"do_lower_case": "false"}, "do_lower_case is 'false'"),
+        ("config.json", {"is_decoder": True}, "its is_decoder is True"),
+        ("config.json", {"num_hidden_layers": True}, "num_hidden_layers"),
+    ],
+)
+def test_settings_that_would_be_misread(tmp_path, tiny_model_folder, file, values, fact):
+    folder = shutil.copytree(tiny_model_folder, tmp_path / "m")
+    if file == "tokenizer.json":
+        (folder / "vocab.txt").unlink()
+    old = json.loads((folder / file).read_text()) if (folder / file).is_file() else {}
+    (folder / file).write_text(json.dumps(old | values))
+    with one_line_error(str(folder), fact):
+        (BertModel if file == "config.json" else BertTokenizer).from_pretrained(folder)
+
+
+@pytest.mark.parametrize(
+    ("name", "tensor", "fact"),
+    [
+        ("classifier.weight", torch.zeros(2, 16), "config.json says (2, 32)"),
+        ("classifier.bias", torch.zeros(2, dtype=torch.int8), "is I8"),
+        ("bert.pooler.dense.weight", torch.zeros(16, 32), "config.json says (32, 32)"),
+    ],
+)
+def test_heads_of_the_numpy_model(run_script_here, tmp_path, name, tensor, fact):
+    save_classifier_folder(tmp_path / "m")
+    tensors = load_file(tmp_path / "m" / "model.safetensors")
+    save_file(tensors | {name: tensor}, tmp_path / "m" / "model.safetensors")
+    assert_refused(run_script_here(numpy_bert, "--model", "m", "--text", "a"), fact)
+
+
+@pytest.mark.parametrize("names", [["bad", "good"], {"0": 1, "1": 2}], ids=["list", "numbers"])
+def test_names_of_classes_in_other_forms(run_script_here, tmp_path, names):
+    save_classifier_folder(tmp_path / "m")
+    config = json.loads((tmp_path / "m/config.json").read_text())
+    (tmp_path / "m/config.json").write_text(json.dumps(config | {"id2label": names}))
+    succeeded(run_script_here(export, "m", "--to", "x.pt"))
+
+
+# ---------------------------------------------------------------------------------------------
+# Flags
+
+
+@pytest.fixture
+def line(tmp_path, tiny_model_folder) -> list:
+    for name, first in (("t", 0), ("d", 50)):
+        rows = make_rows(4, labels="01", first_id=first)
+        write_table(tmp_path / f"{name}.csv", "id sentence label", rows)
+    return ["--train", "t.csv", "--dev", "d.csv", "--model", tiny_model_folder, "--epochs", "1"]
+
+
+@pytest.mark.parametrize(
+    ("flags", "fact"),
+    [
+        (["--dev_out", "d.csv"], "--dev_out d.csv is the file of --dev"),
+        (["--dev_out", "t.csv"], "--dev_out t.csv is the file of --train"),
+        (["--dev_out", "."], "--dev_out . is a folder"),
+        (["--dev_out", "predictions/finetune-sst-test-out.csv"], "is handed in with the flags"),
+        (["--labels", "a,a"], "gives two classes one name"),
+        (["--model", ""], "the text is empty"),
+        (["--model", "x" * 300], "is too long for a file's name"),
+        (["--seed", "1.0"], "'1.0' is not an integer"),
+    ],
+)
+def test_flags_that_would_cost_a_file(run_script_here, tmp_path, line, flags, fact):
+    (tmp_path / "predictions").mkdir()
+    (tmp_path / "predictions/finetune-sst-metrics.json").write_text("{}")
+    before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
+    assert_refused(run_script_here(classifier, *line, *flags), fact)
+    assert before == {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
