@@ -3,7 +3,7 @@
 python classifier.py --option finetune --lr 5e-5
 python classifier.py --option pretrain --lr 1e-3
 python classifier.py --option finetune --train my-train.csv --dev my-dev.csv
-python classifier.py --predict 'A film to see twice.' --checkpoint sst-classifier.pt
+python classifier.py --predict 'Funny, warm and beautifully acted.' --checkpoint sst-classifier.pt
 torchrun --nproc_per_node 2 classifier.py --option finetune
 """
 
@@ -43,7 +43,7 @@ from training.files.hub import default_model
 from training.files.writing import check_writable
 from training.loop.batches import TrainingLoader, evaluation_loader
 from training.loop.checkpoints import end_run, restore_model, resume_path, save_model
-from training.loop.devices import autocast_for, pick_device, speed_up
+from training.loop.devices import autocast_for, compile_encoder, pick_device, speed_up
 from training.loop.processes import is_main_process, join_processes, on_main_process
 from training.loop.run import Run
 from utils import seed_everything
@@ -173,6 +173,10 @@ def train(args, data: Data | None = None) -> None:
     optimizer = AdamW([p for p in model.parameters() if p.requires_grad], lr=args.lr)
     if args.fast:
         speed_up(model, optimizer)
+    if args.use_gpu:
+        from training.loop.device_check import check_device
+
+        check_device(args, model, {"forward": data.train})
     if args.option == "pretrain" and not args.reencode:
         from training.loop.encoder_outputs import cache_encoder_outputs
 
@@ -180,7 +184,7 @@ def train(args, data: Data | None = None) -> None:
             rows = (data.train, data.dev)
             cache_encoder_outputs(model, [model.forward], rows, args.batch_size, device)
     if args.compile:
-        model.compile()
+        compile_encoder(model, args, args.epochs * len(train_loader))
 
     with Run(args, model, optimizer, train_loader, report=report_of(args)) as run:
         for _ in run.epochs():
@@ -189,7 +193,7 @@ def train(args, data: Data | None = None) -> None:
                     with run.autocast():
                         logits = model(ids, mask)  # (B, L), (B, L) → (B, num_labels)
                     loss = F.cross_entropy(logits.float(), labels)
-                    (loss * len(labels) / len(batch["labels"])).backward()
+                    run.scale(loss * len(labels) / len(batch["labels"])).backward()
                     run.log(len(labels), loss=loss, train_acc=logits.argmax(dim=-1) == labels)
                 run.before_update()
                 optimizer.step()
@@ -206,7 +210,7 @@ def report_of(args):
     """Where the run's reports go, and what they are called."""
     from training.reports.report import Report  # here: a prediction needs nothing that draws
 
-    return Report(f"{output_stem(args)}-", f"{Path(args.train).stem}, {args.option}", COLUMNS)
+    return Report(f"{output_stem(args)}-", Path(output_stem(args)).name, COLUMNS)
 
 
 def test(args, data: Data | None = None) -> None:

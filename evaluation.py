@@ -30,6 +30,7 @@ from training.cli.scripts import run_script
 from training.files.course_files import trained_names
 from training.files.errors import InputError
 from training.files.writing import atomic_write
+from training.loop.batches import to_device
 from training.loop.progress import progress_bar
 
 # The three headers of prediction files
@@ -55,15 +56,17 @@ def classify(
     """
     keys = ("y_pred", "y_true", "probabilities", "sents", "sent_ids")
     predictions: dict[str, list] = {key: [] for key in keys}
+    logits: list[Tensor] = []  # read at the end: reading waits for a GPU
     for batch in progress_bar(batches, "eval"):
-        ids, mask = batch["token_ids"].to(device), batch["attention_mask"].to(device)
-        logits = logits_of(ids, mask).float()  # (B, number of classes)
-        predictions["y_pred"] += logits.argmax(dim=-1).tolist()
-        predictions["probabilities"] += logits.softmax(dim=-1).tolist()
+        ids, mask = (to_device(batch[key], device) for key in ("token_ids", "attention_mask"))
+        logits.append(logits_of(ids, mask).float())  # (B, number of classes)
         predictions["sents"] += batch["sents"]
         predictions["sent_ids"] += batch["sent_ids"]
         if "labels" in batch:
             predictions["y_true"] += batch["labels"].tolist()
+    for rows in logits:
+        predictions["y_pred"] += rows.argmax(dim=-1).tolist()
+        predictions["probabilities"] += rows.softmax(dim=-1).tolist()
     predictions["confidence"] = [max(row) for row in predictions["probabilities"]]
     return predictions
 
@@ -84,12 +87,14 @@ def score_pairs(
     """
     predictions: dict[str, list] = {"y_pred": [], "y_true": [], "sent_ids": []}
     keys = ("token_ids_1", "attention_mask_1", "token_ids_2", "attention_mask_2")
+    scores: list[Tensor] = []  # read at the end: reading waits for a GPU
     for batch in progress_bar(batches, "eval"):
-        scores = score_of(*(batch[key].to(device) for key in keys)).float().flatten()  # (B,)
-        predictions["y_pred"] += scores.tolist()
+        inputs = (to_device(batch[key], device) for key in keys)
+        scores.append(score_of(*inputs).float().flatten())  # (B,)
         predictions["sent_ids"] += batch["sent_ids"]
         if "labels" in batch:
             predictions["y_true"] += batch["labels"].tolist()
+    predictions["y_pred"] = [score for batch_scores in scores for score in batch_scores.tolist()]
     return predictions
 
 

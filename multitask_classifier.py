@@ -58,7 +58,8 @@ from training.files.errors import InputError
 from training.files.hub import default_model
 from training.loop.batches import PAIR, SINGLE, TrainingLoader, evaluation_loader
 from training.loop.checkpoints import end_run, has_ended, restore_model, resume_path, save_model
-from training.loop.devices import autocast_for, pick_device, speed_up
+from training.loop.device_check import check_device
+from training.loop.devices import autocast_for, compile_encoder, pick_device, speed_up
 from training.loop.encoder_outputs import cache_encoder_outputs, unique_texts
 from training.loop.processes import is_main_process, join_processes, on_main_process
 from training.loop.round_robin import RoundRobin
@@ -234,10 +235,10 @@ def train_multitask(args, held_out: HeldOut | None = None) -> None:
     train_loader = RoundRobin(loaders, args.steps_per_epoch or sum(map(len, loaders.values())))
     dev_loaders = {t: evaluation_loader(rows, args.batch_size) for t, rows in dev_sets.items()}
     model, config = new_model(args)
-    model.to(device)
-    optimizer = AdamW([p for p in model.parameters() if p.requires_grad], lr=args.lr)
+    optimizer = AdamW([p for p in model.to(device).parameters() if p.requires_grad], lr=args.lr)
     if args.fast:
         speed_up(model, optimizer)
+    check_device(args, model, {HEADS[task]: rows for task, rows in train_sets.items()})
     if args.option == "pretrain" and not args.reencode:
         texts = unique_texts([*train_sets.values(), *dev_sets.values()])
         with autocast_for(device, args.precision)():
@@ -245,7 +246,7 @@ def train_multitask(args, held_out: HeldOut | None = None) -> None:
             heads = [getattr(model, HEADS[task]) for task in tasks]
             cache_encoder_outputs(model, heads, rows, args.batch_size, device)
     if args.compile:
-        model.compile()
+        compile_encoder(model, args, args.epochs * len(train_loader))
 
     with Run(args, model, optimizer, train_loader, report=report_of(args, tasks)) as run:
         for _ in run.epochs():
@@ -255,7 +256,7 @@ def train_multitask(args, held_out: HeldOut | None = None) -> None:
                     with run.autocast():
                         outputs = getattr(model, HEADS[task])(*inputs)  # (B, 5) or (B,)
                     loss = LOSSES[task](outputs.float(), labels)
-                    (loss * len(labels) / len(batch["labels"])).backward()
+                    run.scale(loss * len(labels) / len(batch["labels"])).backward()
                     run.log(len(labels), loss=loss, **{f"{task}_loss": loss})
                 run.before_update()
                 optimizer.step()
@@ -356,9 +357,8 @@ def predict(model: nn.Module, config, lines: Iterable[Sequence[str]], device) ->
             continue
         clean = str.strip if len(texts) == 1 else preprocess_string
         cleaned = [clean(text) for text in texts]
-        padded = [encoder.pad([text]) for text in cleaned]  # (1, L), (1, L) each
+        inputs = [x.to(device) for text in cleaned for x in encoder.pad([text])]  # (1, L) each
         encoder.report_cut(cleaned)
-        inputs = [tensor.to(device) for pair in padded for tensor in pair]
         answers = []
         if len(texts) == 1 and "sst" in tasks:
             answers.append(say_classes(model.predict_sentiment(*inputs), config))  # (1, 5)

@@ -31,6 +31,8 @@ from training.cli.flags import OneLineParser
 from training.cli.scripts import run_script
 from training.files.errors import InputError
 
+WORKFLOW = ".github/workflows/check.yml"
+
 
 def build(
     root: Path, part: str = "all", with_solution: bool = False, language: str | None = None
@@ -104,6 +106,7 @@ def adapt(handout: Handout) -> None:
     submit = tables.with_submission_name(handout.text("prepare_submit.py"), zip_name)
     files["prepare_submit.py"] = submit.encode()
     files["README.md"] = student_readme(handout).encode()
+    files[WORKFLOW] = (handout.root / "course" / "check.yml").read_bytes()
     for cut in handout.table.cuts:
         if cut.file in files and cut.part in ("", handout.part):
             files[cut.file] = without(handout.text(cut.file), cut).encode()

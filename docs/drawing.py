@@ -47,17 +47,17 @@ def number(value: float) -> str:
     return f"{round(float(value), 1) + 0:g}"
 
 
-def chip_width(piece: str) -> float:
+def chip_width(token: str) -> float:
     """The width of the box around a token."""
-    return max(26, 10.2 * len(piece) + 12)
+    return max(26, 10.2 * len(token) + 16)
 
 
-def side_by_side(pieces: Sequence[str], left: float = 32, right: float = 608) -> list[Chip]:
+def side_by_side(tokens: Sequence[str], left: float = 32, right: float = 608) -> list[Chip]:
     """Place the chips of a sentence from left to right, with equal gaps."""
-    widths = [chip_width(piece) for piece in pieces]
-    gap = (right - left - sum(widths)) / (len(pieces) - 1)
-    starts = [left + sum(widths[:i]) + i * gap for i in range(len(pieces))]
-    return [(piece, x + chip_width(piece) / 2) for piece, x in zip(pieces, starts, strict=True)]
+    widths = [chip_width(token) for token in tokens]
+    gap = (right - left - sum(widths)) / (len(tokens) - 1)
+    starts = [left + sum(widths[:i]) + i * gap for i in range(len(tokens))]
+    return [(token, x + chip_width(token) / 2) for token, x in zip(tokens, starts, strict=True)]
 
 
 class Drawing:
@@ -106,8 +106,8 @@ class Drawing:
 
     def chip(self, chip: Chip, y: float, classes: str) -> None:
         """A token in a box."""
-        piece, middle = chip
-        self.box(middle - chip_width(piece) / 2, y, chip_width(piece), 30, classes, piece)
+        token, middle = chip
+        self.box(middle - chip_width(token) / 2, y, chip_width(token), 30, classes, token)
 
     def line(self, points: Sequence[tuple[float, float]], classes: str, extra: str = "") -> None:
         """A line through points, with the class "area" also filled."""
@@ -142,10 +142,10 @@ class Drawing:
         for (_, middle), vector in zip(chips, vectors, strict=True):
             self.heat(middle - 13, y, vector[:7, None], 26, 10, top)
 
-    def rows(self, pieces: Sequence[str], x: float, y: float, high: float) -> None:
+    def rows(self, tokens: Sequence[str], x: float, y: float, high: float) -> None:
         """The tokens to the left of a matrix, one a row."""
-        for i, piece in enumerate(pieces):
-            self.text(x - 8, y + (i + 0.5) * high + 6, piece, "end")
+        for i, token in enumerate(tokens):
+            self.text(x - 8, y + (i + 0.5) * high + 6, token, "end")
 
 
 def svg_of(draw: Callable[..., None], *data: object) -> str:

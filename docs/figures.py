@@ -28,6 +28,7 @@ from training.cli.scripts import run_script
 from training.files.course_files import OFFLINE_NAME
 
 FOLDER = Path(__file__).resolve().parent / "figures"
+MESS = "A slow, unwatchable mess."
 SEA, SHIP = "The captain looked at the sea.", "The ship sailed."
 STORM, BREAD = "A storm was coming.", "The bread needs salt."
 TUNING, TUNED = "A man is tuning a violin.", "A violin is being tuned by a man."
@@ -77,35 +78,35 @@ def weights_of(place: tuple[int, int], *texts: str, second: str | None = None) -
 def model(d: Drawing) -> None:
     """The model at a glance.
 
-    A sentence is cut into pieces, and each piece becomes a vector. In every layer the pieces look
+    A sentence is cut into tokens, and each token becomes a vector. In every layer the tokens look
     at each other, then each is worked on alone. The vector of [CLS] gives the class.
     """
-    bert, ids = pretrained()[0], encoded(SEA)[0][0]
+    bert, ids = pretrained()[0], encoded(MESS)[0][0]
     chips = side_by_side(tokens_of(ids))
-    d.text(320, 42, SEA, "big bold")
+    d.text(320, 42, MESS, "big bold")
     d.arrow(320, 54, 320, 80)
     d.text(334, 73, "tokenizer", "start quiet")
     for chip in chips:
         d.chip(chip, 86, "quiet" if chip[0] in ("[CLS]", "[SEP]") else "blue")
-    d.text(24, 150, "embeddings: a vector for each piece", "start bold")
-    d.strips(chips, 164, output_of(bert.embed_layer_norm, SEA), 1.0)
+    d.text(24, 150, "embeddings: a vector for each token", "start bold")
+    d.strips(chips, 164, output_of(bert.embed_layer_norm, MESS), 1.0)
     for back in (14, 7, 0):  # further layers behind the first one
         place = 16 + back, 266 - back, 608 - 2 * back, 252
         d.box(*place, "card full")
         d.box(*place, "blue")
-    d.text(32, 296, "attention: pieces look at pieces", "start bold")
-    d.text(608, 296, f"{len(bert.bert_layers)} layers", "end blue bold")
-    for (_, looks), row in zip(chips, weights_of(NEXT_TOKEN, SEA).tolist(), strict=True):
+    d.text(32, 296, "attention between tokens", "start bold")
+    d.text(608, 296, f"{len(bert.bert_layers)} layers; bert-base has 12", "end blue bold")
+    for (_, looks), row in zip(chips, weights_of(NEXT_TOKEN, MESS).tolist(), strict=True):
         for (_, seen), share in zip(chips, row, strict=True):
             d.line([(seen, 308), (looks, 388)], "blue thick", f' opacity="{share:.2f}"')
         d.box(looks - 13, 450, 26, 28, "orange strong")
         d.arrow(looks, 478, looks, 492)
-    d.text(32, 436, "feed-forward: each piece alone", "start bold")
+    d.text(32, 436, "feed-forward: each token alone", "start bold")
     d.text(608, 436, "add & norm after both", "end quiet")
     for y in (396, 496):
         d.box(32, y, 576, 6, "quiet strong")
     d.text(24, 550, "vectors that know the whole sentence", "start bold")
-    d.strips(chips, 564, output_of(bert.bert_layers[-1], SEA), 1.0)
+    d.strips(chips, 564, output_of(bert.bert_layers[-1], MESS), 1.0)
     d.arrow(chips[0][1], 640, chips[0][1], 664)
     d.box(24, 668, 84, 36, "green", "pooler")
     d.arrow(108, 686, 132, 686)
@@ -120,13 +121,13 @@ def model(d: Drawing) -> None:
 def embeddings(d: Drawing) -> None:
     """The three embeddings.
 
-    For each piece the vectors of its word, position and segment are added and normalised. The two
-    pieces "the" have the same word vector, but not the same sum.
+    For each token the vectors of its word, position and segment are added and normalised. The two
+    tokens "the" have the same word vector, but not the same sum.
     """
     bert, ids = pretrained()[0], encoded(SEA)[0][0]
     chips, length = side_by_side(tokens_of(ids)), len(ids)
     rows = {
-        "word: what the piece is": bert.word_embedding.weight[ids],
+        "word: what the token is": bert.word_embedding.weight[ids],
         "+ position: where it is": bert.pos_embedding.weight[:length],
         "+ segment: which sentence it is in": bert.tk_type_embedding.weight[[0] * length],
         "= sum, normalised": output_of(bert.embed_layer_norm, SEA),
@@ -152,7 +153,7 @@ def projections(d: Drawing) -> None:
     layer, head = NEXT_TOKEN
     bert = pretrained()[0]
     attention, count = bert.bert_layers[layer].self_attention, bert.config.num_attention_heads
-    d.text(320, 34, "hidden states: a row for each piece", "bold")
+    d.text(320, 34, "hidden states: a row for each token", "bold")
     d.rows(tokens_of(encoded(SEA)[0][0]), 200, 50, 18)
     d.heat(200, 50, output_of(bert.bert_layers[layer - 1], SEA)[:, ::16], 10, 18, 1.5)
     d.text(454, 126, f"D = {bert.config.hidden_size}", "start")
@@ -174,64 +175,64 @@ def projections(d: Drawing) -> None:
 def attention(d: Drawing) -> None:
     """Attention in four steps.
 
-    A score for each pair of pieces; the mask makes those of padding hugely negative; softmax makes
-    shares of each row, with nothing for padding; the shares weigh the values.
+    A score for each pair of tokens; the mask makes those of padding hugely negative; softmax makes
+    weights of each row, with nothing for padding; the values are summed with these weights.
     """
     layer, head = NEXT_TOKEN
-    pieces = tokens_of(encoded(SHIP, SEA)[0][0])  # padded to the longer sentence
+    tokens = tokens_of(encoded(SHIP, SEA)[0][0])  # padded to the longer sentence
     module = pretrained()[0].bert_layers[layer].self_attention
     query, key, value = (
         output_of(part, SHIP, SEA).unflatten(-1, (module.num_attention_heads, -1))[:, head]
         for part in (module.query, module.key, module.value)
     )  # (L, W) each
-    scores, shares = query @ key.mT / value.size(1) ** 0.5, weights_of(NEXT_TOKEN, SHIP, SEA)
-    real = pieces.index("[PAD]")
+    scores, weights = query @ key.mT / value.size(1) ** 0.5, weights_of(NEXT_TOKEN, SHIP, SEA)
+    real = tokens.index("[PAD]")
     for x, name, seen in ((84, "1 scores Q Kᵀ / √W", scores), (394, "2 + mask", scores[:, :real])):
         d.text(x, 30, name, "start bold")
         d.heat(x, 112, seen, 24, 24, 8.0)
-        for j, piece in enumerate(pieces):
-            d.text(x + 24 * j + 18, 104, piece, "start quiet", -90)
-    d.box(394 + 24 * real, 111, 24 * (len(pieces) - real), 217, "ink full")
+        for j, token in enumerate(tokens):
+            d.text(x + 24 * j + 18, 104, token, "start quiet", -90)
+    d.box(394 + 24 * real, 111, 24 * (len(tokens) - real), 217, "ink full")
     d.text(592, 220, "hugely negative", "card bold", -90)
     for y in (112, 408):
-        d.rows(pieces, 84, y, 24)
-    d.text(84, 392, "3 softmax: shares", "start bold")
-    d.heat(84, 408, shares, 24, 24, 1.0)
+        d.rows(tokens, 84, y, 24)
+    d.text(84, 392, "3 softmax: weights", "start bold")
+    d.heat(84, 408, weights, 24, 24, 1.0)
     d.text(84, 652, "each row sums to 1", "start quiet")
-    d.text(394, 392, "4 shares × V: context", "start bold")
-    d.heat(394, 408, shares @ value, 216 / value.size(1), 24, 1.2)
-    d.text(394, 652, f"W = {value.size(1)} for each piece", "start quiet")
+    d.text(394, 392, "4 weights × V: context", "start bold")
+    d.heat(394, 408, weights @ value, 216 / value.size(1), 24, 1.2)
+    d.text(394, 652, f"W = {value.size(1)} for each token", "start quiet")
 
 
 def heads(d: Drawing) -> None:
     """Heads apart and together.
 
-    Apart, each head has its part of every piece. Side by side again, a row holds all heads of one
-    piece. Merged carelessly, the shape is right, but a row holds one head of all pieces.
+    Apart, each head has its part of every token. Side by side again, a row holds all heads of one
+    token. Merged carelessly, the shape is right, but a row holds one head of all tokens.
     """
-    pieces = tokens_of(encoded(SEA)[0][0])[:4]
+    tokens = tokens_of(encoded(SEA)[0][0])[:4]
     colours = ("blue", "orange", "green", "purple")
     d.text(24, 34, "apart: (B, H, L, W)", "start bold")
-    d.text(616, 34, "4 of 12 heads, 4 of 9 pieces", "end quiet")
-    d.text(24, 250, "together: (B, L, D), a row is a piece", "start bold")
+    d.text(616, 34, "4 of 12 heads, 4 of 9 tokens", "end quiet")
+    d.text(24, 250, "together: (B, L, D), a row is a token", "start bold")
     d.text(24, 424, "the same shape, but a row is a head", "start bold")
     for head, colour in enumerate(colours):
         d.text(94 + 150 * head, 66, f"head {head + 1}", f"bold {colour}")
-        for row, piece in enumerate(pieces):
-            d.box(44 + 150 * head, 78 + 32 * row, 100, 28, colour, piece)
-            d.box(24 + 138 * head, 264 + 32 * row, 134, 28, colour, piece)
-            d.box(24 + 138 * row, 438 + 32 * head, 134, 28, colour, piece)
+        for row, token in enumerate(tokens):
+            d.box(44 + 150 * head, 78 + 32 * row, 100, 28, colour, token)
+            d.box(24 + 138 * head, 264 + 32 * row, 134, 28, colour, token)
+            d.box(24 + 138 * row, 438 + 32 * head, 134, 28, colour, token)
         d.text(598, 285 + 32 * head, "✓", "big green")
         d.text(598, 459 + 32 * head, "✗", "big orange")
 
 
 def add_norm(d: Drawing) -> None:
-    """What LayerNorm does to each piece.
+    """What LayerNorm does to each token.
 
-    In the sum the pieces' numbers spread differently. After the norm each piece has mean 0 and
+    In the sum the tokens' numbers spread differently. After the norm each token has mean 0 and
     standard deviation 1. Then learned numbers scale and shift them.
     """
-    bert, pieces = pretrained()[0], tokens_of(encoded(SEA)[0][0])
+    bert, tokens = pretrained()[0], tokens_of(encoded(SEA)[0][0])
     dense, norm = bert.bert_layers[0].attention_dense, bert.bert_layers[0].attention_layer_norm
     total = output_of(bert.embed_layer_norm, SEA) + output_of(dense, SEA)  # (L, D)
     plain = nn.functional.layer_norm(total, total.shape[-1:])  # (L, D)
@@ -243,15 +244,15 @@ def add_norm(d: Drawing) -> None:
     at = torch.linspace(-2.6, 2.6, 53)
     for i, (first, second, colour, rows) in enumerate(stages):
         left = 92 + 182 * i
-        d.text(left + 80, 34, first, "bold")
-        d.text(left + 80, 58, second, "quiet")
+        d.text(left + 70, 34, first, "bold")
+        d.text(left + 70, 58, second, "quiet")
         for j, row in enumerate(rows):
             base, spread = 132 + 44 * j, float(row.std(correction=0))
             width = 0.9 * spread * len(row) ** -0.2  # of each kernel, by Silverman's rule
             density = torch.exp(-0.5 * ((at[:, None] - row) / width) ** 2).mean(1) / width  # (53,)
-            d.curve(left + 80 + 30 * at, base - 13 * density, f"{colour} area")
+            d.curve(left + 60 + 23 * at, base - 13 * density, f"{colour} area")
             d.text(left + 168, base - 7, f"{spread:.2f}", "end quiet")
-    d.rows(pieces, 92, 104, 44)
+    d.rows(tokens, 92, 104, 44)
     d.text(616, 520, "right of each curve: its standard deviation (sd)", "end quiet")
 
 
@@ -337,7 +338,7 @@ def pairs(d: Drawing) -> None:
     names = tokens_of(encoded(TUNING, second=TUNED)[0][0])
     shares = weights_of(SAME_WORD, TUNING, second=TUNED)
     end = names.index("[SEP]")
-    first = {i: 108 + 33 * (i - 1) for i in range(1, end)}  # where each piece is, from above
+    first = {i: 108 + 33 * (i - 1) for i in range(1, end)}  # where each token is, from above
     second = {i: 75 + 33 * (i - end - 1) for i in range(end + 1, len(names) - 1)}
     for left, title in ((24, "bi-encoder"), (350, "cross-encoder")):
         d.text(left + 133, 34, title, "big bold")
@@ -366,8 +367,8 @@ def pairs(d: Drawing) -> None:
 def pretraining(d: Drawing) -> None:
     """What BERT was pretrained on.
 
-    In each row some pieces are chosen and have to be found: most are hidden by [MASK], some by
-    another piece, some stay. And [CLS] has to say whether the second sentence follows the first.
+    In each row some tokens are chosen and have to be found: most are hidden by [MASK], some by
+    another token, some stay. And [CLS] has to say whether the second sentence follows the first.
     """
     tokenizer = pretrained()[1]
     special, mask, size = tokenizer.all_special_ids, tokenizer.mask_token_id, tokenizer.vocab_size

@@ -2,11 +2,15 @@
 
 The site has the repository's folders and README.md is its start page, so a link leads to the same
 file as on a code host. Of the files outside docs/ it has the texts of the navigation, and whatever
-a text links to or shows.
+a text links to or shows. The playground's page is made here; a link to the script that writes it
+leads to the page. A file that a page shows or links to and that is not there fails a strict build.
 """
 
+import itertools
+import logging
 import os
 import re
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -17,12 +21,21 @@ from mkdocs.structure.pages import Page
 from translate import CATALOGUE, TEXT, translated
 
 ROOT = Path(__file__).resolve().parent.parent
-LINK = re.compile(r"""(?:\]\(|<(?:img|source)\b[^>]*?\b(?:src|srcset)=["'])([^)"'\s:#]+)""")
+sys.path.insert(0, str(ROOT))  # mkdocs knows docs/ only
+
+from lessons import playground
+
+IN_HTML = r"""<(?:img|source|a)\b[^>]*?\b(?:src|srcset|href)=["']"""
+LINK = re.compile(rf"""(?:\]\(|{IN_HTML})([^)"'\s:#]+)""")
+LOADED = re.compile(rf"""({IN_HTML})([^"'\s:#]+)(?=["'\s#])""")
 FENCE = re.compile(r"(^ *```.*?^ *```$)", re.DOTALL | re.MULTILINE)
 LIST_AFTER_TEXT = re.compile(r"^((?!- |\s).+\n)(?=- )", re.MULTILINE)
 GERMAN = "docs/handout.de.md"
+PLAYGROUND, ITS_SCRIPT = "playground.html", "lessons/playground.py"
 TO_FILL_IN = "README.template.md"
 NAMED_TEXT = re.compile(r"(?<!\[)`([\w./-]+\.md)`")
+TABLE = re.compile("<table>.*?</table>", re.DOTALL)
+log = logging.getLogger("mkdocs.hooks")  # a warning fails a strict build
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
@@ -40,6 +53,8 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
         files.append(File(name, str(ROOT), config.site_dir, config.use_directory_urls))
     german = translated(TEXT.read_text(encoding="utf-8"), polib.pofile(str(CATALOGUE)))
     files.append(File.generated(config, GERMAN, content=german))
+    page = playground.page(playground.load("books"), "books", (), None)
+    files.append(File.generated(config, PLAYGROUND, content=page))
     return files
 
 
@@ -75,3 +90,28 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
     parts = FENCE.split(markdown)  # every second one is code
     parts[::2] = [LIST_AFTER_TEXT.sub(r"\1\n", NAMED_TEXT.sub(link, part)) for part in parts[::2]]
     return "".join(parts)
+
+
+def on_page_content(content: str, page: Page, config: MkDocsConfig, files: Files) -> str:
+    """Check what the page shows and links to; links in HTML that lead to a text get its page."""
+    here = os.path.dirname(page.file.dest_uri)
+    pages = {file.dest_uri for file in files}
+
+    def checked(found: re.Match) -> str:
+        aim = os.path.normpath(os.path.join(here, found[2]))
+        if aim == ITS_SCRIPT:
+            aim = PLAYGROUND
+        elif aim not in pages and (file := files.get_file_from_path(aim)):
+            aim = file.dest_uri
+        if aim not in pages:
+            log.warning("%s shows or links to %s, which is not there", page.file.src_uri, found[2])
+        return found[1] + os.path.relpath(aim, here)
+
+    return TABLE.sub(labelled, LOADED.sub(checked, content))
+
+
+def labelled(table: re.Match) -> str:
+    """A table whose cells know their column's name, which site.css shows on a phone."""
+    heads = re.findall("<th[^>]*>(.*?)</th>", table[0], re.DOTALL)
+    names = itertools.cycle(re.sub("<[^>]*>", "", head).replace('"', "&quot;") for head in heads)
+    return re.sub("<td", lambda _: f'<td data-label="{next(names)}"', table[0])

@@ -37,6 +37,7 @@ from extensions.tasks import (
     CLASSES,
     COURSE,
     FILE_COLUMNS,
+    HEADS,
     KEYS,
     STEMS,
     TASKS,
@@ -68,7 +69,8 @@ from training.loop.checkpoints import (
     run_settings,
     save_model,
 )
-from training.loop.devices import autocast_for, pick_device, speed_up
+from training.loop.device_check import check_device
+from training.loop.devices import autocast_for, compile_encoder, pick_device, speed_up
 from training.loop.encoder_outputs import cache_encoder_outputs, unique_texts
 from training.loop.processes import is_main_process, join_processes, on_main_process
 from training.loop.run import Run
@@ -197,6 +199,7 @@ def train(args: TechniqueFlags, held_out: part2.HeldOut) -> None:
     optimizer = OPTIMIZERS[args.optimizer](learning, lr=args.lr)
     if args.fast:  # first: copies of the model have to draw the same dropout
         speed_up(model, optimizer)
+    check_device(args, model, {HEADS[name]: rows for name, rows in train_sets.items()})
     autocast = autocast_for(device, args.precision)
     objective = Objective(args, model, autocast, load_teachers(args, device))
     gradients = TaskGradients(model) if args.gradients else None
@@ -207,7 +210,8 @@ def train(args: TechniqueFlags, held_out: part2.HeldOut) -> None:
             heads = [model.predict_sentiment]
             cache_encoder_outputs(model, heads, [rows], args.batch_size, device)
     if args.compile:
-        model.compile()
+        steps = args.epochs * len(turns)
+        compile_encoder(model, args, steps, graphs=args.gradients is None)
 
     with new_run(args, model, optimizer, turns, objective.slow) as run:
         for _ in run.epochs():
@@ -216,7 +220,8 @@ def train(args: TechniqueFlags, held_out: part2.HeldOut) -> None:
                     for *inputs, labels in run.micro_batches(batch, KEYS[name]):
                         loss = objective(name, inputs, labels)
                         weight = getattr(args, f"{name}_weight")
-                        (weight * loss * len(labels) / len(batch["labels"])).backward()
+                        loss_of_rows = weight * loss * len(labels) / len(batch["labels"])
+                        run.scale(loss_of_rows).backward()
                         run.log(len(labels), **{"loss": loss, f"{name}_loss": loss})
                     if gradients:
                         gradients.take(name)

@@ -20,6 +20,7 @@ from extensions.loss.divergences import squared_difference, symmetric_kl
 from extensions.loss.r_drop import r_drop
 from extensions.tasks import CLASSES, HEADS, LOSSES, relation
 from training.files.errors import InputError
+from training.loop.batches import on_host, to_device
 from training.loop.processes import world_size
 
 
@@ -108,16 +109,20 @@ def loss_on_pairs(
     """
     if extra == "cosine_embedding":
         return cosine_embedding(u, v, labels)
-    relations = [relation(name, label) for label in labels.tolist()]
+    relations = [relation(name, label) for label in on_host(labels).numpy().tolist()]
     if extra == "simcse":
-        premises = map(tuple, first_ids.tolist())
+        premises = map(tuple, on_host(first_ids).numpy().tolist())
         rows = simcse.triplets(zip(premises, range(len(labels)), relations, strict=True))
         if not rows:
             return 0.0 * u.sum()
-        _, right, wrong = map(list, zip(*rows, strict=True))
+        _, right, wrong = (to_device(torch.tensor(i), u.device) for i in zip(*rows, strict=True))
         return simcse.supervised(u[right], v[right], v[wrong])
-    same = [row for row, kind in enumerate(relations) if kind == "entailment"]
-    different = [row for row, kind in enumerate(relations) if kind == "contradiction"]
+
+    def rows_of(kind: str) -> Tensor:
+        rows = [row for row, kind_of_row in enumerate(relations) if kind_of_row == kind]
+        return to_device(torch.tensor(rows, dtype=torch.long), u.device)
+
+    same, different = rows_of("entailment"), rows_of("contradiction")
     symmetric = extra == "ranking_symmetric"
     return ranking.ranking(u[same], v[same], v[different], symmetric=symmetric)
 

@@ -48,7 +48,7 @@ from training.cli.scripts import run_script
 from training.files.course_files import data_folder
 from training.files.errors import InputError
 from training.files.writing import check_writable
-from training.loop.batches import evaluation_loader
+from training.loop.batches import evaluation_loader, on_host
 from training.loop.checkpoints import end_run, has_ended
 from training.loop.devices import autocast_for, pick_device, speed_up
 from training.loop.processes import is_main_process, join_processes
@@ -192,8 +192,9 @@ def train(args: DistilFlags) -> None:
                     outputs = logits, theirs, hidden, their_hidden
                     losses = distilbert_losses(*outputs, labels, mask, args.temperature)  # sums
                     loss = weighted_sum(losses, args.weights, batch)
-                    loss.backward()
-                    log(run, loss, losses, logits.argmax(dim=-1) == labels, int(mask.sum()))
+                    run.scale(loss).backward()
+                    tokens = int(on_host(mask).numpy().sum())
+                    log(run, loss, losses, logits.argmax(dim=-1) == labels, tokens)
                 run.before_update()
                 optimizer.step()
                 optimizer.zero_grad()
@@ -215,7 +216,7 @@ def weighted_sum(
 ) -> Tensor:
     """A micro-batch's part of the batch's loss: soft and task by text, direction by token."""
     soft, task, direction = weights
-    texts, tokens = len(batch["labels"]), int(batch["attention_mask"].sum())
+    texts, tokens = len(batch["labels"]), int(batch["attention_mask"].numpy().sum())
     by_text = (soft * losses["soft"] + task * losses["task"]) / texts
     return by_text + direction * losses["direction"] / tokens
 

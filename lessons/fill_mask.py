@@ -76,8 +76,8 @@ def fill_mask(
         print(f"data: the text was cut at {most} tokens")
     ids = ids[:, :most]
     ids[0, -1] = tokenizer.sep_token_id
-    places = places[:, :most]
-    logits, _ = model(ids, torch.ones_like(ids), chosen=places)  # (M, V)
+    positions = places[0, :most].nonzero().squeeze(1)  # (M,)
+    logits, _ = model(ids, torch.ones_like(ids), positions=positions)  # (M, V)
     probabilities, tokens = logits.softmax(dim=-1).topk(min(top, logits.shape[1]))  # (M, top)
     return [
         list(zip(tokenizer.convert_ids_to_tokens(row.tolist()), chances.tolist(), strict=True))

@@ -29,7 +29,8 @@ from training.files.hub import default_model
 from training.files.writing import check_writable
 from training.loop.batches import TrainingLoader
 from training.loop.checkpoints import ResumePoint, end_run, has_ended, run_settings
-from training.loop.devices import autocast_for, pick_device, speed_up
+from training.loop.device_check import check_device
+from training.loop.devices import autocast_for, compile_encoder, pick_device, speed_up
 from training.loop.processes import (
     is_main_process,
     join_processes,
@@ -146,9 +147,10 @@ def new_run(
     """
     if args.fast:
         speed_up(model, optimizer)
-    if args.compile:
-        model.compile()
+    check_device(args, model, {"forward": dataset})
     loader = TrainingLoader(dataset, args.batch_size, args.seed)
+    if args.compile:
+        compile_encoder(model, args, args.epochs * len(loader))
     return Run(
         args,
         model,

@@ -57,13 +57,13 @@ MAX_MB = 40.0  # of a page, by default: phones open it, and it fits into an e-ma
 MAX_TOKENS = 128  # of a sentence in the page
 MAX_POINTS = 300  # dev sentences in the page's pictures
 BATCH = 32
-SENTENCES = (  # the word in braces is behind a [MASK], where the model has words for it
+SENTENCES = (  # the word in braces is hidden at first, where the model has words for [MASK]
     "She opened the {door} and walked into the garden.",
     "The old captain looked at the {sea} and smiled.",
     "He put the bread on the table and sat down to {eat}.",
     "The doctor said that {she} would be late.",
     "The trophy did not fit into the bag because it was too {big}.",
-    "A film to see twice.",
+    "Funny, warm and beautifully acted.",
     "It never drags, and it never quite surprises.",
     "Nobody expected the second half to be this good.",
     "I wanted to like it, but the story has no heart.",
@@ -72,9 +72,11 @@ SENTENCES = (  # the word in braces is behind a [MASK], where the model has word
 
 
 def sentences(masked: bool) -> list[str]:
-    """The page's own sentences: first those with a [MASK], or all without, opinions first."""
-    texts = SENTENCES if masked else sorted(SENTENCES, key=lambda text: "{" in text)
-    return [re.sub(r"{(.*)}", "[MASK]" if masked else r"\1", text) for text in texts]
+    """The page's examples: first those with a hidden word, or opinions first and no hidden word."""
+    if masked:
+        return list(SENTENCES)
+    texts = sorted(SENTENCES, key=lambda text: "{" in text)
+    return [re.sub("[{}]", "", text) for text in texts]
 
 
 # ---------------------------------------------------------------------------------------------

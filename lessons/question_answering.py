@@ -192,7 +192,7 @@ def train(args: AnswerFlags) -> None:
                     with run.autocast():
                         first, last = model(*inputs)  # (B, L) three times → (B, L), (B, L)
                     loss = span_loss(first, last, labels)
-                    (loss / len(batch["labels"])).backward()
+                    run.scale(loss / len(batch["labels"])).backward()
                     predicted = torch.stack([first.argmax(dim=1), last.argmax(dim=1)], dim=1)
                     right = (predicted == labels).all(dim=1)  # (B, 2) → (B,), both ends
                     run.log(len(labels), loss=loss / len(labels), right=right)

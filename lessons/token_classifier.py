@@ -66,7 +66,7 @@ from training.cli.flags import (
 )
 from training.cli.scripts import run_script
 from training.files.writing import atomic_write, write_json
-from training.loop.batches import evaluation_loader
+from training.loop.batches import evaluation_loader, on_host
 from training.loop.devices import pick_device
 from training.loop.run import Run
 
@@ -138,12 +138,12 @@ def train(args: TokenFlags) -> None:
     with new_run(args, model, optimizer, train_set, COLUMNS, CURVES) as run:
         for _ in run.epochs():
             for batch in run.batches():
-                words = max(1, int((batch["labels"] != NO_LABEL).sum()))
+                words = count_words(batch["labels"])
                 for ids, mask, targets in run.micro_batches(batch):
                     with run.autocast():
                         logits = model(ids, mask)  # (B, L), (B, L) → (B, L, labels)
                     loss = tag_loss(logits, targets)
-                    (loss / words).backward()
+                    run.scale(loss / words).backward()
                     log_words(run, words, loss, logits, targets)
                 run.before_update()
                 optimizer.step()
@@ -160,10 +160,14 @@ def train(args: TokenFlags) -> None:
 
 def log_words(run: Run, words: int, loss: Tensor, logits: Tensor, targets: Tensor) -> None:
     """Log the means over the labelled words of a micro-batch; the batch has ``words`` of them."""
-    labelled = targets != NO_LABEL  # (B, L), M of them
-    count = max(1, int(labelled.sum()))
-    right = (logits.argmax(dim=-1) == targets)[labelled]  # (M,)
+    count = count_words(on_host(targets))
+    right = (logits.argmax(dim=-1) == targets) & (targets != NO_LABEL)  # (B, L)
     run.log(count, of=words, loss=loss / count, right=right)
+
+
+def count_words(labels: Tensor) -> int:
+    """How many of the tokens (B, L), on the CPU, have a label; at least 1."""
+    return max(1, int((labels.numpy() != NO_LABEL).sum()))
 
 
 def print_size(*datasets: TaggedWords) -> None:

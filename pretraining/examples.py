@@ -13,24 +13,32 @@ from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from random import Random
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from torch import Tensor
 from torch.utils.data import Dataset
 
-from pretraining.masking import IGNORED, MASKED, mask_tokens, word_numbers
+from pretraining.masking import IGNORED, MASKED, mask_tokens, masked_positions, word_numbers
 from training.files.errors import InputError
+from training.loop.batches import part_slices
 
 SHORT = 0.1  # the fraction of rows that are made shorter, so that the model sees short ones too
 
 # A row of a plan is five numbers. Of two segments: where A begins in the corpus's ids, its length,
 # where B begins, its length, and the label. Of one segment: the same with nothing in B. Of full
-# sentences: the place in the epoch's order of the first document and the id in it that the row
-# begins with, the place of the last document and the id in it where the row ends, and the row's
-# length.
+# sentences: the same as of one segment, but where it begins in the epoch's stream: all documents
+# in the epoch's order, a [SEP] after each.
 COLUMNS = 5
+
+
+class Rows(NamedTuple):
+    """Some rows of an epoch, padded to the longest of them."""
+
+    ids: np.ndarray  # (B, L) int64
+    segments: np.ndarray  # (B, L) int64
+    mask: np.ndarray  # (B, L) bool, False for padding
+    labels: np.ndarray  # (B,) int64: 0, 1, or −100 without a second segment
 
 
 class PretrainingExamples(Dataset):
@@ -54,6 +62,10 @@ class PretrainingExamples(Dataset):
         length: of a row at most, [CLS] and [SEP] included.
         seed: for packing and masks; the same seed and epoch give the same rows in every process.
         whole_word, probability: how ``collate_fn`` masks.
+
+    Attributes:
+        parts: into how many micro-batches a process splits a batch, its rank, and the number of
+            processes; see ``part_slices``.
 
     Raises:
         InputError: an objective that this corpus, or this length, does not allow.
@@ -88,6 +100,7 @@ class PretrainingExamples(Dataset):
         self.continues = torch.tensor([token.startswith("##") for token in tokenizer.pieces])
         self.special = torch.zeros(self.vocab_size, dtype=torch.bool)  # (V,)
         self.special[tokenizer.all_special_ids] = True
+        self.parts = (1, 0, 1)
         self.set_epoch(0)
 
     def set_epoch(self, epoch: int) -> None:
@@ -168,12 +181,13 @@ class PretrainingExamples(Dataset):
 
     def _pack_full(self, plan: array) -> None:
         """Rows of whole sentences, from one document into the next."""
-        begin_place, begin_at, used = 0, None, 1  # the row that is being filled; [CLS] is in it
-        for place, d in enumerate(self.order):
+        begin, used = 0, 1  # the row that is being filled; [CLS] is in it
+        offset, first_ids, offsets = 0, array("q"), array("q")  # of documents in ids and stream
+        for d in self.order:
             starts = memoryview(self.corpus.starts(int(d)))
+            first_ids.append(starts[0])
+            offsets.append(offset)
             at, end = starts[0], starts[-1]
-            if begin_at is None:
-                begin_place, begin_at = place, at
             while at < end:
                 room = self.length - used - 1  # a [SEP] ends it
                 after = starts[bisect_right(starts, at + room) - 1] if room > 0 else at
@@ -183,83 +197,85 @@ class PretrainingExamples(Dataset):
                     used += after - at
                     at = after
                 if at < end:  # the row is full
-                    taken = at > starts[0]  # something of this document: a [SEP] follows it
-                    plan.extend((begin_place, begin_at, place, at, used + taken))
-                    begin_place, begin_at, used = place, at, 1
+                    here = offset + at - starts[0]
+                    # without a sentence of this document, the [SEP] before it ends the row
+                    plan.extend((begin, here - (at == starts[0]) - begin, 0, 0, IGNORED))
+                    begin, used = here, 1
             used += 1  # the [SEP] after the document
-        plan.extend((begin_place, begin_at, len(self.order) - 1, at, used))
+            offset += end - starts[0] + 1
+        plan.extend((begin, offset - 1 - begin, 0, 0, IGNORED))
+        self.first_ids = np.frombuffer(first_ids, np.int64)  # (documents,)
+        self.offsets = np.frombuffer(offsets, np.int64)  # (documents,)
 
     def __len__(self) -> int:
         return len(self.plan)
 
-    def lengths(self) -> np.ndarray:
-        """(rows,) int64: tokens of each row of this epoch, [CLS] and [SEP] included."""
-        if self.full_sentences:
-            return self.plan[:, 4].copy()
-        return self.plan[:, 1] + self.plan[:, 3] + (2 if self.objective == "none" else 3)
+    def lengths(self, rows: Any = slice(None)) -> np.ndarray:
+        """(rows,) int64: tokens of rows of this epoch, [CLS] and [SEP] included."""
+        plan = self.plan[rows]
+        return plan[:, 1] + plan[:, 3] + (2 if self.objective == "none" else 3)
 
     def __getitem__(self, i: int) -> tuple[np.ndarray, np.ndarray, int]:
         """→ ids (L,) int64, segments (L,) int64, label: 0, 1, or −100 without a second segment."""
-        if self.full_sentences:
-            ids = self._full_row(*self.plan[i, :4].tolist())
-            return ids, np.zeros_like(ids), IGNORED
-        a, length_a, b, length_b, label = self.plan[i].tolist()
-        second = self.objective != "none"
-        ids = np.full(length_a + length_b + (3 if second else 2), self.sep, np.int64)
-        ids[0] = self.cls
-        ids[1 : length_a + 1] = self.corpus.ids[a : a + length_a]
-        segments = np.zeros_like(ids)
-        if second:
-            ids[length_a + 2 : -1] = self.corpus.ids[b : b + length_b]
-            segments[length_a + 2 :] = 1
-        return ids, segments, label
+        rows = self.rows([i])
+        return rows.ids[0], rows.segments[0], int(rows.labels[0])
 
-    def _full_row(self, place: int, begin: int, last: int, end: int) -> np.ndarray:
-        """[CLS] the end of a document [SEP] whole ones [SEP] the beginning of another [SEP]."""
-        parts = [[self.cls]]
-        for here in range(place, last + 1):
-            starts = self.corpus.starts(int(self.order[here]))
-            from_ = begin if here == place else int(starts[0])
-            to = end if here == last else int(starts[-1])
-            if to > from_:
-                parts += [self.corpus.ids[from_:to], [self.sep]]
-        return np.concatenate(parts, dtype=np.int64)
+    def rows(self, indices: Sequence[int]) -> Rows:
+        """Several rows at once, for a batch."""
+        lengths = self.lengths(indices)[:, None]  # (B, 1)
+        a, length_a, b, _, label = self.plan[indices].T[:, :, None]  # (B, 1) each
+        columns = np.arange(lengths.max())  # (L,)
+        begin_b = length_a + 2  # the column
+        is_b = (columns >= begin_b) & (columns < lengths)  # with its [SEP]; (B, L)
+        is_text = (columns <= length_a) | (is_b & (columns < lengths - 1))
+        is_text[:, 0] = False
+        place = np.where(is_b, b - begin_b, a - 1) + columns
+        ids = np.where(columns < lengths, self.sep, self.pad)
+        ids[is_text] = self._tokens(place[is_text])
+        ids[:, 0] = self.cls
+        return Rows(ids, is_b.astype(np.int64), columns < lengths, label[:, 0])
 
-    def collate(
-        self, rows: Sequence[tuple[np.ndarray, np.ndarray, int]], generator: torch.Generator
-    ) -> dict[str, Tensor]:
-        """Pad and mask rows: token_ids, token_type_ids, attention_mask, labels, next_labels.
+    __getitems__ = rows  # the name that a DataLoader knows
+
+    def _tokens(self, places: np.ndarray) -> np.ndarray:
+        """The ids at these places: of the corpus or, for full sentences, of the epoch's stream."""
+        if not self.full_sentences:
+            return self.corpus.ids[places]
+        document = np.searchsorted(self.offsets, places, side="right") - 1
+        ends = np.append(self.offsets[1:] - 1, np.iinfo(np.int64).max)  # of the last none is asked
+        is_end = places == ends[document]
+        places = self.first_ids[document] + places - self.offsets[document]
+        return np.where(is_end, self.sep, self.corpus.ids[places - is_end])
+
+    def collate(self, rows: Rows, generator: torch.Generator) -> dict[str, Any]:
+        """Mask rows: token_ids, token_type_ids, attention_mask, labels, next_labels, and more.
 
         labels (B, L) are the ids of the masked tokens and −100 elsewhere, next_labels (B,) the
-        labels of the rows; all int64.
+        labels of the rows; all int64. ``masked`` counts the masked tokens; positions and targets
+        hold what masked_positions finds, for each micro-batch of this process.
         """
-        shape = len(rows), max(len(ids) for ids, _, _ in rows)
-        ids = np.full(shape, self.pad, np.int64)
-        segments, attention = np.zeros_like(ids), np.zeros_like(ids)
-        for i, (row, row_segments, _) in enumerate(rows):
-            ids[i, : len(row)] = row
-            segments[i, : len(row)] = row_segments
-            attention[i, : len(row)] = 1
-        whole = torch.from_numpy(ids)  # (B, L)
+        whole = torch.from_numpy(rows.ids)  # (B, L)
         options = (self.special[whole], self.mask, self.vocab_size, self.probability, generator)
         words = word_numbers(whole, self.continues) if self.whole_word else None
         inputs, labels = mask_tokens(whole, *options, words=words)
+        parts = [masked_positions(labels[part]) for part in part_slices(len(labels), *self.parts)]
         return {
             "token_ids": inputs,
-            "token_type_ids": torch.from_numpy(segments),
-            "attention_mask": torch.from_numpy(attention),
+            "token_type_ids": torch.from_numpy(rows.segments),
+            "attention_mask": torch.from_numpy(rows.mask.astype(np.int64)),
             "labels": labels,
-            "next_labels": torch.tensor([label for _, _, label in rows]),
+            "next_labels": torch.from_numpy(rows.labels),
+            "positions": [positions for positions, _ in parts],
+            "targets": [targets for _, targets in parts],
+            "masked": int((labels != IGNORED).sum()),
         }
 
-    def collate_fn(self, rows: Sequence[tuple[np.ndarray, np.ndarray, int]]) -> dict[str, Tensor]:
+    def collate_fn(self, rows: Rows) -> dict[str, Any]:
         """Collate for a DataLoader, with masks that depend on seed, epoch and rows alone.
 
         So a resumed epoch, a second process or a worker of the loader masks the same tokens.
         """
-        content = 0
-        for ids, _, _ in rows:
-            content = zlib.crc32(ids.tobytes(), content)
+        content = zlib.crc32(rows.ids[rows.mask].tobytes())
         mixed = np.random.SeedSequence([self.seed % 2**64, self.epoch, content])
         seed = int(mixed.generate_state(1, np.uint64)[0])
         return self.collate(rows, torch.Generator().manual_seed(seed))

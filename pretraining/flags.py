@@ -104,7 +104,12 @@ class PretrainingFlags(TrainingFlags):
     )
     vocab: str | None = None  # these two exclude each other
     train_vocab: int | None = None
-    workers: int = flag(0, may_change=True, type=int, help="processes that prepare batches")
+    workers: int | None = flag(
+        None,
+        may_change=True,
+        type=int,
+        help="processes that prepare batches (default: 2 for a GPU that has the cores, else none)",
+    )
 
 
 def make_parser() -> argparse.ArgumentParser:
@@ -138,7 +143,7 @@ def get_args(arguments: Sequence[str] | None = None) -> PretrainingFlags:
         parser.error("--length must be at least 8")
     if not args.mask:
         parser.error("--mask 0 leaves nothing to predict")
-    if args.workers < 0:
+    if args.workers is not None and args.workers < 0:
         parser.error("--workers must be at least 0")
     if not (args.preset or args.config or args.model):
         args.preset = "heartbert"

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from itertools import islice
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from pretraining.corpus import Corpus, unigram_entropy
 from pretraining.examples import make_examples
@@ -18,7 +19,7 @@ from pretraining.masking import MASKED
 from pretraining.model import PretrainingModel
 from tokenizer import BertTokenizer
 from training.files.errors import InputError
-from training.loop.batches import LengthBatches
+from training.loop.batches import LengthBatches, part_of
 
 
 def check_size(corpus: Corpus, length: int, what: str, remedy: str) -> None:
@@ -55,16 +56,20 @@ class HeldOut:
     ) -> dict[str, float]:
         """Losses and accuracies, and the perplexity exp(loss) of masked words."""
         device = model.decoder_bias.device
-        sums: Counter[str] = Counter()
+        sums: defaultdict[str, list[Tensor]] = defaultdict(list)
         counts: Counter[str] = Counter()
         model.eval()
         for rows in self.batches:
-            batch = self.examples.collate_fn([self.examples[i] for i in rows])
+            batch = self.examples.collate_fn(self.examples.rows(rows))
+            inputs = part_of(batch, KEYS, 0, slice(None), device)
             with autocast():
-                heads = pretraining_losses(model, *(batch[key].to(device) for key in KEYS))
+                heads = pretraining_losses(model, *inputs)
             for name, (total, count) in totals(*heads, model.objective).items():
-                sums[name] += total.item()
+                sums[name].append(total)
                 counts[name] += count
         model.train()
-        means = {name: total / max(1, counts[name]) for name, total in sums.items()}
+        means = {
+            name: sum(torch.stack(values).tolist()) / max(1, counts[name])
+            for name, values in sums.items()
+        }
         return means | {"perplexity": math.exp(min(means["mlm_loss"], 700.0))}

@@ -8,11 +8,10 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from pretraining.masking import IGNORED
 from pretraining.model import PretrainingModel
 from training.loop.run import Run
 
-KEYS = ("token_ids", "token_type_ids", "attention_mask", "labels", "next_labels")
+KEYS = ("token_ids", "token_type_ids", "attention_mask", "positions", "targets", "next_labels")
 
 
 class Predictions(NamedTuple):
@@ -28,22 +27,22 @@ def pretraining_losses(
     ids: Tensor,
     segments: Tensor,
     mask: Tensor,
-    labels: Tensor,
+    positions: Tensor,
+    targets: Tensor,
     relation: Tensor,
 ) -> tuple[Predictions, Predictions]:
     """The predictions of masked words, and of the segments' relation (of 0 pairs without it).
 
     Args:
         ids, segments, mask: (B, L) each.
-        labels: (B, L), the token that was at a chosen position, IGNORED elsewhere.
+        positions, targets: (M,) each, of the masked tokens; see masked_positions.
         relation: (B,), 0 for segments in order, 1 otherwise.
     """
-    chosen = labels != IGNORED  # (B, L), M of them
     segments = segments if model.relation else None  # one segment: all 0, the default
-    words, order = model(ids, mask, segments, chosen)  # (M, V), (B, 2)
+    words, order = model(ids, mask, segments, positions)  # (M, V), (B, 2)
     if order is None:
-        return predictions(words, labels[chosen]), Predictions(torch.zeros(()), torch.zeros(()), 0)
-    return predictions(words, labels[chosen]), predictions(order, relation)
+        return predictions(words, targets), Predictions(torch.zeros(()), torch.zeros(()), 0)
+    return predictions(words, targets), predictions(order, relation)
 
 
 def predictions(logits: Tensor, targets: Tensor) -> Predictions:

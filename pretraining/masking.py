@@ -57,3 +57,13 @@ def mask_tokens(
 def word_numbers(ids: Tensor, continues: Tensor) -> Tensor:
     """Number the words of each row: (B, L) ids, (V,) bool, True for ## tokens → (B, L)."""
     return (~continues[ids]).cumsum(dim=1).sub(1).clamp(min=0)
+
+
+def masked_positions(labels: Tensor) -> tuple[Tensor, Tensor]:
+    """Where the M masked tokens are, so that a model need not search for them on its device.
+
+    (B, L), IGNORED at all others → positions in the flattened (B · L) and their labels, (M,) each.
+    """
+    flat = labels.flatten()  # (B · L)
+    positions = (flat != IGNORED).nonzero().squeeze(1)  # (M,)
+    return positions, flat[positions]

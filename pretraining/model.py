@@ -63,23 +63,23 @@ class PretrainingModel(BertPreTrainedModel):
         input_ids: Tensor,
         attention_mask: Tensor,
         token_type_ids: Tensor | None = None,
-        chosen: Tensor | None = None,
+        positions: Tensor | None = None,
     ) -> tuple[Tensor, Tensor | None]:
         """Logits of tokens and of the relation of two segments.
 
         Args:
             input_ids, attention_mask, token_type_ids: (B, L), as BertModel takes them.
-            chosen: (B, L) of bool, the M positions that are predicted; all if not given. The
-                decoder has a row for every token of the vocabulary, so computing it at a seventh of
-                the positions saves a good part of a small model's time.
+            positions: (M,), those that are predicted, in the flattened (B · L); all if not given.
+                The decoder has a row for every token of the vocabulary, so computing it at a
+                seventh of the positions saves a good part of a small model's time.
 
         Returns:
             (M, V), and (B, 2) or, without the second head, None; of the parameters' type, whatever
             type the matrix products are made in.
         """
         encoded = self.bert(input_ids, attention_mask, token_type_ids)
-        hidden = encoded["last_hidden_state"]  # (B, L, D)
-        hidden = hidden.flatten(0, 1) if chosen is None else hidden[chosen]  # (M, D)
+        hidden = encoded["last_hidden_state"].flatten(0, 1)  # (B · L, D)
+        hidden = hidden if positions is None else hidden[positions]  # (M, D)
         filled = F.pad(hidden, (0, 0, 0, -len(hidden) % ROWS))  # (R, D), R ≥ M
         filled = self.transform_norm(F.gelu(self.transform_dense(filled)))  # (R, D)
         words = F.linear(filled, self.bert.word_embedding.weight, self.decoder_bias)  # (R, V)

@@ -15,6 +15,7 @@ BERT, here and in transformers.
 from __future__ import annotations
 
 import math
+import os
 import sys
 from pathlib import Path
 from typing import Any
@@ -36,7 +37,6 @@ from pretraining.examples import PretrainingExamples, make_examples
 from pretraining.flags import PretrainingFlags, get_args
 from pretraining.held_out import HeldOut, check_size
 from pretraining.losses import KEYS, log_losses, pretraining_losses
-from pretraining.masking import IGNORED
 from pretraining.model import PretrainingModel
 from pretraining.presets import preset
 from pretraining.report import Tables, print_header, print_held_out, print_row, write_report
@@ -47,11 +47,14 @@ from training.files.errors import InputError
 from training.files.writing import check_writable
 from training.loop.batches import TrainingLoader
 from training.loop.checkpoints import ResumePoint, end_run, has_ended, resume_path, run_settings
-from training.loop.devices import pick_device, speed_up
+from training.loop.device_check import check_device
+from training.loop.devices import compile_encoder, pick_device, speed_up
 from training.loop.processes import (
     broadcast_from_main,
     is_main_process,
     join_processes,
+    rank,
+    world_size,
 )
 from training.loop.progress import minutes, pieces_of
 from training.loop.run import Run
@@ -95,9 +98,10 @@ def new_model(args: PretrainingFlags, tokenizer: BertTokenizer) -> PretrainingMo
 class PretrainingLoader(TrainingLoader):
     """Batches of masked rows; every epoch packs and masks the text differently."""
 
-    def __init__(self, examples: PretrainingExamples, batch_size: int, seed: int, workers: int):
+    def __init__(self, examples: PretrainingExamples, args: PretrainingFlags):
         examples.set_epoch(1)
-        super().__init__(examples, batch_size, seed, num_workers=workers)
+        examples.parts = (args.accumulate, rank(), world_size())
+        super().__init__(examples, args.batch_size, args.seed, num_workers=args.workers)
 
     def set_epoch(self, epoch: int, skip: int = 0) -> None:
         """Pack the epoch's rows, and skip its first batches."""
@@ -131,25 +135,28 @@ def train(args: PretrainingFlags, tokenizer: BertTokenizer, corpus: Corpus) -> N
     complete, the file from which --resume continues.
     """
     device = pick_device(args.use_gpu)
+    if args.workers is None:
+        args.workers = min(2, (os.cpu_count() or 1) - 1) if device.type == "cuda" else 0
     model = new_model(args, tokenizer)
     model.to(device)
     optimizer = AdamW(weight_decay_groups(model, args.weight_decay), lr=args.lr)
     if args.fast:
         speed_up(model, optimizer)
-    if args.compile:
-        model.compile()
     held_out = None
     if args.held_out:
         corpus, rest = corpus.split(args.held_out, args.seed)
         held_out = HeldOut(args, tokenizer, rest)
     check_size(corpus, args.length, "the text", "give more text, or a smaller --length")
     examples = make_examples(args, tokenizer, corpus, args.mask)
-    loader = PretrainingLoader(examples, args.batch_size, args.seed, args.workers)
+    loader = PretrainingLoader(examples, args)
     args.steps = args.steps or args.epochs * len(loader)
     args.eval_every = args.eval_every or max(args.log_every, math.ceil(args.steps / 20))
 
     if has_ended(resume_path(args.out / "pretrain"), f"{args.out}/", args):
         return
+    check_device(args, model, {"forward": examples})
+    if args.compile:
+        compile_encoder(model, args, args.steps)
     tables = Tables()
     print_header(args, len(loader))
     with new_run(args, model, optimizer, loader, corpus, tables) as run:
@@ -157,12 +164,12 @@ def train(args: PretrainingFlags, tokenizer: BertTokenizer, corpus: Corpus) -> N
             keep_checkpoint(args, tokenizer, model, -1, 0)
         for _ in run.epochs():
             for batch in run.batches():
-                masked = max(1, int((batch["labels"] != IGNORED).sum()))
                 for inputs in run.micro_batches(batch, KEYS):
                     with run.autocast():
                         words, pairs = pretraining_losses(model, *inputs)
-                    loss = words.loss / masked + pairs.loss / len(batch["labels"])
-                    loss.backward()
+                    loss = words.loss / max(1, batch["masked"])
+                    loss = loss + pairs.loss / len(batch["labels"])
+                    run.scale(loss).backward()
                     log_losses(run, loss, words, pairs, args.objective)
                 run.before_update()
                 optimizer.step()
@@ -221,7 +228,8 @@ def look(
 ) -> None:
     """After an update: keep the model, print a row, evaluate, each if it is time for it."""
     step, read = run.position.step + 1, run.progress.pieces
-    keep_checkpoint(args, tokenizer, model, read - pieces_of(batch), read)
+    if args.keep_at:
+        keep_checkpoint(args, tokenizer, model, read - pieces_of(batch), read)
     if step == args.steps or step % args.log_every == 0:
         tables.training.append(print_row(run, step, args.objective))
     if step < args.steps and step % args.eval_every:

@@ -37,7 +37,8 @@ def pseudo_likelihood(model, tokenizer, text: str) -> float:
     chosen = torch.zeros_like(rows, dtype=torch.bool)
     chosen[torch.arange(len(places)), places] = True
     rows[chosen] = tokenizer.mask_token_id
-    logits, _ = model(rows, torch.ones_like(rows), chosen=chosen)
+    positions = chosen.flatten().nonzero().squeeze(1)
+    logits, _ = model(rows, torch.ones_like(rows), positions=positions)
     return logits.log_softmax(-1)[torch.arange(len(places)), ids[places]].sum().item()
 
 

@@ -20,6 +20,7 @@ def leave(folder, stem="finetune-sst", lr=1e-3, scores=(0.4, 0.6), metric="dev_a
     best = max(epochs, key=lambda row: row[metric])
     metrics = {"best": best, "epochs": epochs, "seconds": 61.0, "peak_mb": 500.0}
     metrics["args"] = {"lr": lr, "seed": 1, "labels": "<b>bad</b>,good", "dev": f"{folder}/dev.csv"}
+    metrics["args"] |= {"dev_out": f"{folder}/{lr}-out.csv", "filepath": f"{folder}/{lr}.pt"}
     (folder / f"{stem}-metrics.json").write_text(json.dumps(metrics))
     steps = pd.DataFrame({"step": range(1, 60), "epoch": 1, "loss": 1.0, "lr": lr})
     steps.to_csv(folder / f"{stem}-steps.csv", index=False)
@@ -44,11 +45,15 @@ def test_scores_and_settings(page, tmp_path):
     lines, text = page(first, second)
     assert ["1", first] in lines
     assert ["best", "epoch", "2", "1"] in lines
-    assert ["dev_acc", "0.600", "0.700*"] in lines
-    assert ["train_acc", "0.900", "0.900"] in lines  # no score on dev, no star
-    assert ["lr", "0.001", "1e-05"] in lines
-    assert not any(line[:1] in (["seed"], ["dev"]) for line in lines)  # the same name elsewhere
-    assert "<b>" not in text
+    assert ["accuracy", "on", "dev", "0.600", "0.700*"] in lines
+    assert ["accuracy", "on", "train", "0.900", "0.900"] in lines  # no score on dev, no star
+    assert lines[lines.index(["Settings", "that", "differ"]) + 2 :][:2] == [
+        ["lr", "0.001", "1e-05"],  # no seed, the same dev.csv elsewhere, and not where results go
+        [],
+    ]
+    assert "<h1>2 runs that differ in lr</h1>" in text
+    assert "2 · lr 1e-05</text>" in text  # of the curves' legend
+    assert "<b>/" not in text
     assert text.count("<svg") == 2  # the loss and the one score on dev
     assert not re.search(r'(src|href)="[^#]', text)  # it loads nothing
 
@@ -64,9 +69,23 @@ def test_runs_of_different_tasks_and_one_without_steps(page, tmp_path):
     (tmp_path / "a/finetune-sst-steps.csv").unlink()
     leave(tmp_path / "b", "multitask", scores=(0.5,), metric="overall")
     lines, text = page("a", "b")
-    assert ["dev_acc", "0.600*"] in lines
+    assert ["accuracy", "on", "dev", "0.600*"] in lines
     assert ["overall", "0.500*"] in lines
-    assert text.count("<svg") == 3
+    assert text.count("<svg") == 2  # one epoch of overall makes no curve
+    assert "dev_acc" not in text
+
+
+def test_runs_that_differ_in_much_or_nothing_are_named_by_their_files(page, tmp_path):
+    leave(tmp_path / "a")
+    _, text = page("a", "a/finetune-sst")
+    assert "<h1>2 runs</h1>" in text
+    assert text.count("1 · a/finetune-sst</text>") == 2
+
+
+def test_ticks_of_epochs_are_whole_numbers(page, tmp_path):
+    leave(tmp_path / "a", scores=(0.4, 0.6, 0.5))
+    ticks = re.findall(r">(\d[\d.]*)</text>", page("a")[1].split("by epoch</figcaption>")[1])
+    assert ticks[:3] == ["1", "2", "3"]
 
 
 @pytest.mark.parametrize("place", ["nowhere", "both", "broken", "empty"])

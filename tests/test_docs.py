@@ -254,7 +254,7 @@ def test_ci_finds_its_commands_in_the_readme():
     blocks = re.findall(r"^```bash\n(.*?)^```", section, re.M | re.S)
     commands = "".join(blocks).splitlines()
     assert commands[0] == "source setup.sh"
-    assert "--only sst --epochs 1" in commands[1]  # or CI trains for an hour
+    assert "--only sst --epochs 2" in commands[1]  # or CI trains for an hour
     assert commands[-1].endswith("python -m pytest -n 2 --dist loadfile")
 
 

@@ -132,4 +132,4 @@ def test_nccl_carries_every_kind_of_message(tmp_path):
     """A smoke test, from one process to itself: two need two devices."""
     script = tmp_path / "messages.py"
     script.write_text(MESSAGES)
-    assert "messages through nccl" in torchrun(script, folder=tmp_path / "group").out
+    assert "messages through cpu:gloo,cuda:nccl" in torchrun(script, folder=tmp_path / "group").out

@@ -297,7 +297,7 @@ def test_rows_and_masks_depend_on_seed_and_epoch_alone(objective, full):
         return [row[0].tolist() for row in rows], examples.collate_fn(some)["labels"]
 
     examples = make(corpus, objective, full_sentences=full)
-    some = all_of(examples)[:8]
+    some = examples.rows(range(8))
     (first, masks), (second, others), (again, same) = (rows_of(examples, e) for e in (1, 2, 1))
     assert first == again != second
     assert torch.equal(masks, same)
@@ -309,7 +309,7 @@ def test_rows_and_masks_depend_on_seed_and_epoch_alone(objective, full):
 def test_a_batch_is_padded_and_masked():
     examples = make(random_corpus(8), length=40)
     rows = [examples[i] for i in range(16)]
-    batch = examples.collate(rows, torch.Generator().manual_seed(0))
+    batch = examples.collate(examples.rows(range(16)), torch.Generator().manual_seed(0))
     assert batch["next_labels"].tolist() == [label for _, _, label in rows]
     longest = max(len(ids) for ids, _, _ in rows)
     whole = torch.where(batch["labels"] == IGNORED, batch["token_ids"], batch["labels"])
@@ -328,7 +328,7 @@ def test_whole_word_flag_and_probability_reach_the_masks():
     tokenizer = tokenizer_of(len(corpus.ids), lambda i: i % 4 == 0)  # words of four pieces
     options = {"objective": "none", "length": 64, "seed": 0, "probability": 0.4}
     examples = PretrainingExamples(corpus, tokenizer, whole_word=True, **options)
-    batch = examples.collate_fn([examples[i] for i in range(len(examples))])
+    batch = examples.collate_fn(examples.rows(range(len(examples))))
     chosen = batch["labels"] != IGNORED
     share = chosen.sum() / (batch["attention_mask"].sum() - 2 * len(examples))
     assert 0.3 < share < 0.5

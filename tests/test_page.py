@@ -15,8 +15,8 @@ from support import ROOT, one_line_error
 
 from lessons.attention_maps import plot_maps
 from training.files.course_files import class_names
-from training.reports.error_analysis import plot_confusion
-from training.reports.page import Result, scores_by_epoch, write_page
+from training.reports.error_analysis import describe, plot_confusion
+from training.reports.page import Result, loss_by_step, scores_by_epoch, write_page
 from training.reports.report import Report
 
 HISTORY = [
@@ -30,27 +30,60 @@ MISTAKES = pd.DataFrame(
         "predicted": ["good", "bad", "good"],
         "confidence": [0.9, 0.8, 0.7],
         "text": ["<b>one</b>", "two", "three"],
-        "id": ["a", "b", "c"],
     }
 )
 RESULT = Result("sst", [0, 1, 0, 1, 0], [1, 0, 1, 1, 0], ["bad", "good"], MISTAKES, 0.25)
 
 
-def write(folder) -> str:
+def write(folder, history=HISTORY) -> str:
     """The page of a run, written into a folder."""
     steps = pd.DataFrame({"step": range(1, 9), "epoch": 1, "loss": 1.0, "lr": 1e-3})
     steps.to_csv(folder / "x-steps.csv", index=False)
-    args = SimpleNamespace(lr=1e-3, seed=3, train=str(ROOT / "bert.py"))
-    write_page(f"{folder}/x-", "a <title>", HISTORY, args, 61.0, 512.0, CURVES, [RESULT])
+    args = SimpleNamespace(
+        lr=1e-3, seed=3, model="books", option="finetune", train=str(ROOT / "bert.py")
+    )
+    write_page(f"{folder}/x-", "a <title>", history, args, 61.0, 512.0, CURVES, [RESULT])
     return (folder / "x-report.html").read_text(encoding="utf-8")
 
 
 def test_a_page_loads_nothing_and_escapes_what_is_filled_in(tmp_path):
     text = write(tmp_path)
     assert not re.search(r'(src|href)="[^#]', text)
-    assert text.count("<svg") == 3
+    assert text.count("<svg") == 2  # of the loss and of scores: the learning rate did not change
     for part in ("a &lt;title&gt;", "&lt;b&gt;one&lt;/b&gt;", "sha256 ", "512 MB", "seed=3"):
         assert part in text
+
+
+def test_the_head_names_data_model_and_result(tmp_path):
+    text = write(tmp_path)
+    assert "<title>a &lt;title&gt;: accuracy 0.400 on 5 rows of dev</title>" in text
+    answers = re.findall("<dt>(.*?)</dt><dd>(.*?)</dd>", text)
+    assert answers == [
+        ("result", "accuracy 0.400 on 5 rows of dev"),
+        ("model", "books · finetune"),
+        ("data", f"{ROOT.name}/bert.py"),
+    ]
+
+
+def test_one_epoch_is_no_curve(tmp_path):
+    text = write(tmp_path, HISTORY[:1])
+    assert "Training loss by step" in text
+    assert "Scores by epoch" not in text
+
+
+def test_ids_of_mistakes_are_in_their_table_only(tmp_path):
+    predictions = {"y_true": [0, 1], "y_pred": [1, 1], "sent_ids": ["abc", "def"]}
+    predictions["confidence"] = [0.9, 0.8]
+    rows = [("one", 0, "abc"), ("two", 1, "def")]
+    result = describe(f"{tmp_path}/x", predictions, rows, ["bad", "good"])
+    assert list(result.mistakes.columns) == ["gold", "predicted", "confidence", "text"]
+    assert (tmp_path / "x-mistakes.tsv").read_text().splitlines()[1].split("\t")[0] == "abc"
+
+
+def test_the_axis_of_a_flat_loss_shows_its_change():
+    steps = pd.DataFrame({"step": [1, 2, 3], "loss": [1.61, 1.60, 1.58]})
+    ticks = re.findall(r">(\d\.\d+)</text>", loss_by_step(steps))
+    assert 1.5 < min(map(float, ticks)) < max(map(float, ticks)) < 1.7
 
 
 def test_the_numbers_of_a_result():

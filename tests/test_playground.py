@@ -279,6 +279,26 @@ def test_typing_masking_and_putting_in(opened, words):
     assert pieces_of(browser)[1] != "[MASK]"
 
 
+def test_an_example_hides_a_word_that_the_page_knows(opened, words):
+    browser = opened(words)
+    assert browser.eval("document.getElementById('text').value").startswith("She opened the door")
+    first, count = (len(words.tokenizer.tokenize(text)) for text in ("She opened the", "door"))
+    masked = [i for i, piece in enumerate(pieces_of(browser), -1) if piece == "[MASK]"]
+    assert masked == list(range(first, first + count))  # counted behind [CLS]
+    tracks = browser.eval(
+        "Array.from(document.querySelectorAll('#places .card:first-child .track'),"
+        " t => [t.children.length,"
+        " t.firstChild.offsetWidth / t.offsetWidth])"
+    )
+    best = browser.eval("Array.from(shown.words[0]).sort((a, b) => b - a).slice(0, 10)")
+    assert [marks for marks, _ in tracks] == [1] * 10  # a bar, and nothing from an answer before it
+    np.testing.assert_allclose(
+        [width for _, width in tracks], best, atol=0.01
+    )  # the track is 100 %
+    browser.click("document.getElementById('measure')")
+    browser.wait("document.querySelector('#likelihood details')")
+
+
 def test_a_classifier_follows_the_typing(opened, classes):
     browser = opened(classes, ["bad <i>", "good"])
     write(browser, "A Warm film")
@@ -350,5 +370,5 @@ def test_a_classifier_comes_with_names_and_opinions(run_script_here, tmp_path):
     loaded = playground.load(str(path))
     assert playground.class_labels(loaded, None) == ["dull", "warm"]
     assert playground.class_labels(loaded, "a,b") == ["a", "b"]
-    assert playground.sentences(masked=False)[0] == "A film to see twice."
-    assert playground.sentences(masked=True)[0].startswith("She opened the [MASK]")
+    assert playground.sentences(masked=False)[0] == "Funny, warm and beautifully acted."
+    assert playground.sentences(masked=True)[0].startswith("She opened the {door}")

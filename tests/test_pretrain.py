@@ -30,6 +30,7 @@ from support import (
     tiny_config,
     written_at,
 )
+from test_device_reads import Reads
 from torch.nn import functional as F
 from transformers import BertConfig as TheirConfig
 from transformers import BertForMaskedLM, BertForPreTraining
@@ -42,11 +43,14 @@ from pretraining.corpus import Corpus, unigram_entropy
 from pretraining.examples import PretrainingExamples
 from pretraining.held_out import HeldOut
 from pretraining.losses import pretraining_losses
+from pretraining.masking import masked_positions
 from pretraining.model import PretrainingModel
 from pretraining.presets import preset
 from pretraining.pretrain import weight_decay_groups
 from tokenizer import BertTokenizer
+from training.fast import attention
 from training.files.errors import InputError
+from training.loop import record
 from training.loop.checkpoints import load_checkpoint
 from training.loop.run import linear_factor
 
@@ -92,11 +96,13 @@ def test_values_losses_and_gradients_are_those_of_transformers(pair):
     limit = 3 * value * their.prediction_logits.abs().max().item()
     torch.testing.assert_close(words, their.prediction_logits.flatten(0, 1), atol=limit, rtol=0)
     torch.testing.assert_close(relations, their.seq_relationship_logits, atol=value * 10, rtol=0)
-    some, _ = ours(ids, mask, segments, labels != -100)  # at those that were chosen
     chosen = (labels != -100).flatten()
+    positions, targets = masked_positions(labels)
+    some, _ = ours(ids, mask, segments, positions)  # at those that were chosen
     torch.testing.assert_close(some, words[chosen], atol=1000 * atol, rtol=0)
 
-    of_words, of_pairs = pretraining_losses(ours, ids, segments, mask, labels, relation)
+    inputs = (ids, segments, mask, positions, targets, relation)
+    of_words, of_pairs = pretraining_losses(ours, *inputs)
     assert (of_words.count, of_pairs.count) == (chosen.sum(), 5)
     assert of_words.right == (words.argmax(-1) == labels.flatten()).sum()
     assert of_pairs.right == (relations.argmax(-1) == relation).sum()
@@ -390,6 +396,18 @@ def test_the_loss_is_the_sum_of_two_means(plain_line, run_script_here, watched):
         torch.testing.assert_close(one, other, atol=1e-6, rtol=1e-4)
 
 
+@pytest.mark.parametrize("flags", ["", "--fast --accumulate 3", "--objective none --clip 0.1"])
+def test_no_step_reads_from_the_device(flags, place, run_script_here, monkeypatch):
+    """In ten steps, from the forward pass to the end of the step, where losses are not due."""
+    reads = Reads(monkeypatch)
+    reads.watch(monkeypatch)
+    monkeypatch.setattr(attention, "is_padded", lambda mask: True)  # as on a GPU
+    monkeypatch.setattr(record, "READ_EVERY", 1e9)
+    line = [*place.line, "--steps", 11, "--log_every", 11, "--eval_every", 11, "--held_out", 0]
+    succeeded(run_script_here(pretrain, *line, *flags.split()))
+    assert [(step, name) for step, name in reads.noted if 0 < step < 11] == []
+
+
 @needs_gloo
 @needs_fork
 def test_parts_of_a_batch_and_processes_add_up(plain_line, tmp_path, run_script_here):
@@ -454,6 +472,19 @@ def test_killed_again_and_again_it_has_the_same_curve(place, untouched, tmp_path
     assert written_at(tmp_path / "out") == before
     assert where["within an epoch"] >= 5, where
     assert len(where) >= 4, where  # in several epochs
+
+
+@needs_fork
+@pytest.mark.parametrize("workers", [(0, 2), (1, 0), (2, 1)], ids=str)
+def test_however_many_workers_prepare_batches_it_has_the_same_curve(
+    workers, place, untouched, tmp_path
+):
+    """Before it is killed within an epoch, and after that."""
+    before, after = ([*place.line, *STEPS, "--resume", "--workers", str(n)] for n in workers)
+    assert run(tmp_path, before, last_event=20) == -signal.SIGKILL
+    assert load_checkpoint(tmp_path / "out" / "pretrain.resume")["position"]["batch"] > 0
+    assert run(tmp_path, after) == 0, (tmp_path / "log.txt").read_text()
+    assert left_by(tmp_path, "out/*", "out/last/*") == untouched
 
 
 @needs_fork

@@ -1,4 +1,4 @@
-"""The site: every link leads somewhere, and a page needs nothing from other hosts."""
+"""The site: every link leads somewhere, a page needs nothing from other hosts and fits a phone."""
 
 import importlib.util
 import os
@@ -19,17 +19,19 @@ PICTURES = re.compile(r"<(?:img|source)\b[^>]*?\b(?:src|srcset)=[\"']?([^\"'\s>]
 ELSEWHERE = re.compile(r"(?:[a-z]+:)?//")
 
 
+def build(folder, *options):
+    """Build the site into a folder, warnings being errors."""
+    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(folder)]
+    env = os.environ | {"NO_MKDOCS_2_WARNING": "1"}
+    return subprocess.run(
+        [*command, *options], cwd=ROOT, capture_output=True, encoding="utf-8", env=env
+    )
+
+
 @pytest.fixture(scope="module")
 def site(tmp_path_factory):
     folder = tmp_path_factory.mktemp("site")
-    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir"]
-    done = subprocess.run(
-        [*command, str(folder)],
-        cwd=ROOT,
-        capture_output=True,
-        encoding="utf-8",
-        env=os.environ | {"NO_MKDOCS_2_WARNING": "1"},
-    )
+    done = build(folder)
     assert done.returncode == 0, done.stderr
     return folder
 
@@ -65,3 +67,76 @@ def test_every_picture_is_there(site):
                 shown += 1
                 assert (page.parent / name).is_file(), f"{page.name} shows {name}"
     assert shown > 20
+
+
+@pytest.mark.parametrize(
+    "html",
+    [
+        '<img src="docs/figures/none.png" alt="">',
+        '<picture><source srcset="docs/figures/none.png"></picture>',
+        '<a href="docs/none.md">x</a>',
+    ],
+)
+def test_a_missing_picture_fails_the_build(tmp_path, html):
+    plant = "def on_page_markdown(markdown, page, **_):\n"
+    plant += f"    return markdown + {html!r} if page.file.src_uri == 'README.md' else markdown\n"
+    (tmp_path / "plant.py").write_text(plant)
+    hooks = f"[{ROOT / 'docs' / 'hooks.py'}, plant.py]"
+    (tmp_path / "mkdocs.yml").write_text(
+        f"INHERIT: {ROOT / 'mkdocs.yml'}\ndocs_dir: {ROOT / 'docs'}\nhooks: {hooks}\n"
+        f"theme: {{custom_dir: {ROOT / 'docs' / 'theme'}}}\n"
+    )
+    done = build(tmp_path / "site", "--config-file", str(tmp_path / "mkdocs.yml"))
+    assert done.returncode == 1
+    assert re.search(r"README.md shows or links to docs/(figures/)?none.\w+, which", done.stderr)
+    assert done.stderr.count("WARNING") == 1
+
+
+def test_pages_are_in_five_groups_under_their_own_titles(site):
+    page = (site / "STRUCTURE.html").read_text(encoding="utf-8")
+    assert len(re.findall('<li class="md-tabs__item', page)) == 5
+    title = re.search("<h1[^>]*>(.*?)<", (site / "docs" / "running.html").read_text("utf-8"))[1]
+    (label,) = re.findall(r'href="docs/running.html" class="md-nav__link">(.*?)</a>', page, re.S)
+    assert re.sub("<[^>]*>", "", label).strip() == title
+
+
+def test_the_playground_is_in_it(site, browser):
+    """From the navigation, and from where a text names its script."""
+    assert 'href="playground.html"' in (site / "index.html").read_text(encoding="utf-8")
+    page = (site / "docs" / "playground.html").read_text(encoding="utf-8")
+    assert 'href="../playground.html"' in page.split("<article")[1].split("</article")[0]
+    browser.open(site / "playground.html")
+    browser.wait("shown && !busy")
+    assert browser.eval("document.querySelector('#places .name').textContent") == "door"
+    assert browser.complaints() == []
+
+
+def test_it_opens_from_a_folder(site, browser):
+    """No script throws, nothing is missing, and dark is a click away."""
+    browser("Emulation.setEmulatedMedia", features=[])
+    browser.open(site / "index.html")
+    scheme = "document.body.dataset.mdColorScheme"
+    before = browser.eval(scheme)
+    browser.click("[...document.querySelectorAll('label[for^=__palette]')].find(x => !x.hidden)")
+    browser.wait(f"{scheme} !== '{before}'")
+    assert browser.complaints() == []
+
+
+WRONG = """Array.from(document.querySelectorAll(".md-typeset :is(table, thead, code)"))
+  .filter(e => e.getBoundingClientRect().right > document.documentElement.clientWidth + 1
+    || e.parentNode.tagName === "PRE" && e.scrollWidth > e.clientWidth + 1
+    || e.matches("td > code") && e.innerText === e.parentNode.innerText
+      && /^\\S{1,12}$/.test(e.innerText) && e.getClientRects().length > 1  // a flag, broken
+    || e.tagName === "THEAD" && e.offsetHeight && !e.innerText.trim())
+  .map(e => e.textContent.slice(0, 60))"""
+
+
+def test_tables_and_commands_fit_a_phone(site, browser):
+    """And no table begins with an empty row."""
+    size = {"width": 390, "height": 800, "deviceScaleFactor": 1, "mobile": True}
+    browser("Emulation.setDeviceMetricsOverride", **size)
+    for page in site.rglob("*.html"):
+        if page != site / "playground.html":
+            browser.open(page)
+            assert browser.eval(WRONG) == [], page
+    browser("Emulation.clearDeviceMetricsOverride")

@@ -1,31 +1,34 @@
 """What training runs share (training/): batches, precision, schedule, progress, the run itself."""
 
+import functools
 import json
 import math
 import os
+import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 import torch
+import torch._dynamo
 import transformers
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support import ROOT, draw_nothing, make_rows, one_line_error
+from support import ROOT, assert_refused, draw_nothing, make_rows, one_line_error
 from torch import nn
 from torch.nn import functional as F
-from torch.utils._python_dispatch import TorchDispatchMode
 
 import classifier
 import multitask_classifier
 from bert import BertModel
 from datasets import SentenceClassificationDataset
 from optimizer import AdamW
-from training.loop import devices
+from training.loop import compiling, devices, record
 from training.loop.batches import LengthBatches, TrainingLoader
-from training.loop.checkpoints import ResumePoint, load_checkpoint
+from training.loop.checkpoints import ResumePoint, Stopped, load_checkpoint
 from training.loop.progress import Progress
 from training.loop.round_robin import RoundRobin
 from training.loop.run import Run, linear_factor
@@ -156,10 +159,12 @@ def test_round_robin_resumed_anywhere_has_the_same_rows_and_draws_nothing(round_
         ("bf16", False, torch.bfloat16),
         ("auto", True, torch.bfloat16),
         ("auto", False, torch.float32),
+        ("fp16", True, torch.float16),
     ],
 )
 def test_precision_of_matrix_products(monkeypatch, precision, hardware, dtype):
-    monkeypatch.setattr(devices, "computes_bf16", lambda device: hardware)
+    for name in ("computes_bf16", "computes_fp16"):
+        monkeypatch.setattr(devices, name, lambda device: hardware)
     autocast = devices.autocast_for(CPU, precision)
     layer = torch.nn.Linear(3, 2)
     for _ in range(2):  # it can be entered again and again
@@ -168,6 +173,29 @@ def test_precision_of_matrix_products(monkeypatch, precision, hardware, dtype):
             assert product.dtype == dtype
     product.sum().backward()
     assert layer.weight.grad.dtype == layer.weight.dtype == torch.float32
+
+
+@pytest.mark.parametrize(
+    ("capability", "has_bf16", "dtype"),
+    [
+        ((6, 0), False, None),  # P100
+        ((7, 0), False, torch.float16),  # V100
+        ((7, 5), False, torch.float16),  # T4, RTX 20
+        ((8, 0), True, torch.bfloat16),  # A100
+    ],
+)
+def test_what_a_gpu_multiplies_in_by_itself(monkeypatch, capability, has_bf16, dtype):
+    monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda including_emulation: has_bf16)
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: capability)
+    assert devices.half_type(torch.device("cuda"), "auto") == dtype
+
+
+def test_fp16_on_a_cpu_without_it(run_script_here, flags, monkeypatch, message):
+    monkeypatch.setattr(devices, "computes_fp16", lambda device: False)
+    line = ["--model", flags.model, "--train", flags.train, "--dev", flags.dev]
+    result = run_script_here(classifier, *line, "--precision", "fp16")
+    assert_refused(result, "--precision fp16", "cpu")
+    message(result.err)
 
 
 # ---------------------------------------------------------------------------------------------
@@ -359,22 +387,82 @@ def test_a_head_learns_as_on_a_frozen_encoder_in_evaluation_mode(flags, monkeypa
 # torch.compile
 
 
-def test_compile_changes_neither_names_nor_results(flags, monkeypatch):
-    """With the part of torch.compile that needs no C++ compiler."""
+@pytest.fixture
+def compiled_shapes(monkeypatch) -> Iterator[list[tuple[int, ...]]]:
+    """The shapes that a run compiles, by the part of torch.compile that needs no C++ compiler."""
+    shapes: list[tuple[int, ...]] = []
+
+    def backend(graph, inputs):
+        shapes.extend(tuple(x.shape) for x in inputs if x.dim() == 3 and not x.is_leaf)
+        return graph.forward
+
+    monkeypatch.setattr(compiling, "FEWEST_STEPS", 1)
+    monkeypatch.setattr(torch, "compile", functools.partial(torch.compile, backend=backend))
+    torch._dynamo.reset()
+    with torch._dynamo.config.patch(suppress_errors=False, recompile_limit=8):
+        yield shapes
+
+
+@pytest.mark.parametrize("accumulate", [1, 2])
+def test_compile_changes_neither_names_nor_results(accumulate, flags, monkeypatch, compiled_shapes):
+    """25 rows in batches of 8, or parts of 4: the last one is computed as without."""
     without_dropout(monkeypatch, flags)
+    flags.accumulate = accumulate
     plain = trained(flags)
-    compiled, compile_module = [], nn.Module.compile
-
-    def compile_eagerly(self):
-        compiled.append(self)
-        return compile_module(self, backend="eager")
-
-    monkeypatch.setattr(nn.Module, "compile", compile_eagerly)
     tensors = trained(flags, compile=True)
-    assert len(compiled) == 1
+    width = tensors["bert.word_embedding.weight"].shape[1]
+    assert set(compiled_shapes) == {(8 // accumulate, 32, width)}
     assert list(tensors) == list(plain)
     for name, tensor in plain.items():
         torch.testing.assert_close(tensors[name], tensor, rtol=0, atol=1e-5)
+
+
+def test_a_compiled_run_that_was_interrupted_ends_as_if_untouched(
+    flags, monkeypatch, compiled_shapes
+):
+    flags.compile, flags.batch_size = True, 4
+    untouched = trained(flags)
+    before_update, steps = Run.before_update, []
+
+    def stop_at_the_fourth(run):
+        before_update(run)
+        steps.append(run)
+        if len(steps) == 4:
+            signal.raise_signal(signal.SIGINT)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Run, "before_update", stop_at_the_fourth)
+        with pytest.raises(Stopped, match="--resume"):
+            trained(flags)
+    torch._dynamo.reset()
+    again = trained(flags, resume=True)
+    assert compiled_shapes
+    assert all(torch.equal(again[name], untouched[name]) for name in untouched)
+
+
+@pytest.mark.parametrize(
+    ("more", "reason"),
+    [
+        ({"epochs": 1}, "it does not pay in a run of 4 steps"),
+        ({"option": "pretrain"}, "it would speed up BERT, which is frozen"),
+        ({}, "torch cannot compile here (no compiler is installed)"),
+    ],
+)
+def test_where_compile_does_not_help_it_says_so_and_goes_on(
+    more, reason, flags, monkeypatch, capsys
+):
+    def compile_nothing(function, **options):
+        raise RuntimeError("no compiler is installed\nand much more about that")
+
+    if "epochs" not in more:
+        monkeypatch.setattr(compiling, "FEWEST_STEPS", 1)
+    monkeypatch.setattr(torch, "compile", compile_nothing)
+    tensors = trained(flags, compile=True, **more)
+    lines = [line for line in capsys.readouterr().out.splitlines() if "--compile" in line]
+    assert len(lines) == 1
+    assert lines[0].startswith(f"--compile: left out, since {reason}")
+    plain = trained(flags, **more)
+    assert all(torch.equal(tensors[name], plain[name]) for name in plain)
 
 
 # ---------------------------------------------------------------------------------------------
@@ -404,49 +492,11 @@ def test_estimate_counts_word_pieces(monkeypatch, capsys):
 # The run
 
 
-class Reads(TorchDispatchMode):
-    """Notes what makes a CPU wait for a device: numbers that are read, and boolean indices."""
-
-    def __init__(self, monkeypatch):
-        super().__init__()
-        self.step, self.noted = 0, []
-        for name in ("tolist", "numpy"):  # these read without an operator
-            method = getattr(torch.Tensor, name)
-            monkeypatch.setattr(
-                torch.Tensor, name, lambda tensor, m=method, n=name: self.note(n) or m(tensor)
-            )
-
-    def note(self, name: str) -> None:
-        self.noted.append((self.step, name))
-
-    def __torch_dispatch__(self, function, types, inputs=(), options=None):
-        name = str(function.overloadpacket).removeprefix("aten.")
-        by_mask = name == "index" and any(i.dtype == torch.bool for i in inputs[1] if i is not None)
-        if by_mask or name in ("_local_scalar_dense", "nonzero", "masked_select"):
-            self.note(name)
-        return function(*inputs, **(options or {}))
-
-
-def test_no_step_reads_from_the_device_but_every_tenth(flags, monkeypatch):
-    """In what the script does with a batch, from the forward pass to the end of the step."""
-    batches, reads = Run.batches, Reads(monkeypatch)
-
-    def watched(run):
-        for batch in batches(run):
-            reads.step = run.position.step + 1
-            with reads:
-                yield batch
-            reads.step = 0
-
-    monkeypatch.setattr(Run, "batches", watched)
-    trained(flags, batch_size=2)
-    assert [(step, name) for step, name in reads.noted if step] == [(10, "tolist")]
-
-
 @pytest.mark.parametrize("seconds", [0.0, 60.0], ids=["written every step", "every minute"])
 def test_a_loss_that_is_not_finite_stops_and_nothing_of_it_is_saved(flags, monkeypatch, seconds):
     """13 steps an epoch; the loss of step 16 and of all later ones is spoiled."""
     monkeypatch.setattr(ResumePoint.__init__, "__defaults__", (seconds,))
+    monkeypatch.setattr(record, "READ_EVERY", 0.0)
     steps, kept = [], []
     cross_entropy, end_epoch = F.cross_entropy, Run.end_epoch
 

@@ -297,8 +297,8 @@ def test_names_are_escaped():
 
 SORTED = """(() => {
 const heads = document.querySelectorAll("th button");
-return [2, 3, 3].map(at => { heads[at].click();
-  return Array.from(document.querySelectorAll("tbody")[0].rows, row => row.cells[2].textContent)
+return [1, 3, 3].map(at => { heads[at].click();
+  return Array.from(document.querySelectorAll("tbody")[0].rows, row => row.cells[1].textContent)
     .join(" "); }).join("|") + "|" + document.title;
 })()"""
 

@@ -84,15 +84,28 @@ def test_feedback_says_what_was_checked_and_what_may_be_the_matter():
         "- approach: 17.5 of 20. clear",
         "```text\nvalues differ\n  first at [0, 1]\n```",
         "Looks like **no norm**. The norm is missing.",
-        "\nvalues 0 of 10.\n",
-        "Right: Task 1.1 · f (20).",
+        "\n- ✗ values 0 of 10; expected: the results in evaluation mode are those of the",
+        "Right:\n\n- Task 1.1 · f (20)\n",
+        "Fix first: **Task 1.3 · f** (20 points lost), then **Task 1.4 · f** (20 points lost), then"
+        " **Task 1.2 · f** (16 points lost).",
         "Read: Vaswani et al. 2017, §3.1, §5.4; `docs/handout.md`, Task 1.2.",
         "as Task 1.3",
         "- left out: x.pyc",
     ):
         assert line in text
     assert "## Task 1.1" not in text
+    assert "Fix first" not in feedback(result("a", [task("1.1")], part=2))
     assert text.count("no x") == feedback_page(graded).count("no x") == 1
+
+
+def test_cases_of_an_optimizer_are_one_message_and_backticks_are_code():
+    messages = ["wrong: eps 0.01", "no `x` here", "wrong: 40 steps"]
+    hints = {"mistakes": ["no_eps"], "hints": ["`eps` is <added>."]}
+    graded = result("a", [task("1.5", "wrong", 12.0, messages=messages, **hints)])
+    assert "\ntried, with a wrong result: eps 0.01; 40 steps\n" in feedback(graded)
+    page = feedback_page(graded)
+    assert "<code>eps</code> is &lt;added&gt;." in page
+    assert "no `x` here" in page  # a message is shown as it was printed
 
 
 def test_feedback_shows_of_test_the_public_half_and_only_where_it_counts():
@@ -221,7 +234,7 @@ def test_what_staff_should_look_at():
     assert to_look_at(results, {"sst": 0.6}) == {
         "a": [
             f"{dev}: the same predictions as of b",
-            "are the test labels in it? finetune-sst-test-out 0.700",
+            "better than believed possible; were test labels used? finetune-sst-test-out 0.700",
         ],
         "b": [f"{dev}: the same predictions as of a"],
         "c": ["no predictions handed in"],
@@ -241,7 +254,7 @@ def test_how_good_is_too_good_depends_on_the_labels(written, tmp_path, practice,
     gold = load_gold(labels, secret="s")
     known = raw_result("a", predictions=[prediction("test", value=0.68, predicted=None)])
     written([known], gold=gold)
-    assert ("are the test labels in it?" in written.text("staff.html")) == shown
+    assert ("were test labels used?" in written.text("staff.html")) == shown
 
 
 # ---------------------------------------------------------------------------------------------

@@ -106,6 +106,35 @@ def test_each_region_becomes_its_stub(name):
     assert text.count("### TODO") == sum(entry.file == name for entry in GRADED_TASKS)
 
 
+@pytest.mark.parametrize("part", ["1", "all"])
+def test_a_push_shows_the_tasks_in_the_run_s_summary(tmp_path, part):
+    """What the handout's workflow runs, but for pip."""
+    yaml = pytest.importorskip("yaml")
+    write_files(tmp_path / "repository", built(part).files)
+    workflow = yaml.safe_load(built(part).text(handout.WORKFLOW))
+    commands = [step["run"] for step in workflow["jobs"]["tasks"]["steps"] if "run" in step]
+    assert commands[0] == "pip install -r requirements.txt"
+    summary = tmp_path / "summary.md"
+    done = subprocess.run(
+        ["bash", "-e", "-o", "pipefail", "-c", commands[1]],
+        cwd=tmp_path / "repository",
+        env=os.environ
+        | {
+            "GITHUB_STEP_SUMMARY": str(summary),
+            "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
+        },
+        capture_output=True,
+        encoding="utf-8",
+    )
+    assert done.returncode == 1, done.stderr  # not all tasks are right
+    shown = summary.read_text(encoding="utf-8")
+    assert shown.startswith("```text\n")
+    assert shown.endswith("\n```\n")
+    for task in GRADED_TASKS:
+        row = f"  not started  {task.title}\n"
+        assert (row in shown) == (row in done.stdout) == (part == "all" or task.part == 1)
+
+
 def test_part_2_can_bring_part_1_written():
     files = built("2", solved=True)
     for name in ("bert.py", "optimizer.py", "classifier.py"):
@@ -205,7 +234,8 @@ def test_each_filled_stub_turns_its_own_check_green(part, tmp_path):
 def staff_copy(tmp_path_factory):
     """What the generator reads of this repository."""
     folder = tmp_path_factory.mktemp("staff")
-    names = {*built("all").files, "course/parts.toml", "course/settings.toml"}
+    names = built("all").files.keys() - {handout.WORKFLOW} | {"course/check.yml"}
+    names |= {"course/parts.toml", "course/settings.toml"}
     names |= {"docs/translate.py", "docs/de/handout.po"}
     names |= {path.name for path in ROOT.glob("*.py")}
     names |= {path.relative_to(ROOT).as_posix() for path in ROOT.glob("extensions/**/*.py")}

@@ -20,12 +20,16 @@ import torch
 from torch import Tensor, nn
 
 from training.files.errors import InputError
+from training.loop.batches import on_host, to_device
 
 
 def concat(
     ids_1: Tensor, mask_1: Tensor, ids_2: Tensor, mask_2: Tensor, pad_id: int, max_length: int
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Join two padded batches row by row, on their device, without a loop over the rows.
+    """Join two padded batches row by row, without a loop over the rows.
+
+    That is done on the CPU, where ``micro_batches`` still has them: how wide the result is would
+    have to be read from a device.
 
     Pairs longer than ``max_length`` are cut as the tokenizer's 'longest_first' cuts them: the
     longer text gives way until both fit; two long ones get half of the places each.
@@ -39,10 +43,12 @@ def concat(
     Returns:
         (ids, mask, segments), (B, L) int64 each: [CLS] a [SEP] of segment 0, b [SEP] of segment 1.
     """
+    device = ids_1.device
+    ids_1, mask_1, ids_2, mask_2 = map(on_host, (ids_1, mask_1, ids_2, mask_2))
     whole_1, whole_2 = mask_1.sum(dim=1), mask_2.sum(dim=1)  # (B,), specials included
     keep_1, keep_2 = cut_longest_first(whole_1 - 2, whole_2 - 2, max_length - 3)  # (B,), without
     ends = (keep_1 + keep_2 + 3)[:, None]  # (B, 1)
-    place = torch.arange(int(ends.max()), device=ids_1.device)[None, :]  # (1, L)
+    place = torch.arange(ends.numpy().max())[None, :]  # (1, L)
     middle = (keep_1 + 1)[:, None]  # (B, 1), where the first [SEP] goes
 
     # For each place of the result, where its id is in [ids_1 | ids_2]
@@ -54,7 +60,8 @@ def concat(
     real = place < ends  # (B, L)
     both = torch.cat([ids_1, ids_2], dim=1)  # (B, L1 + L2)
     ids = both.gather(1, source.masked_fill(~real, 0)).masked_fill(~real, pad_id)  # (B, L)
-    return ids, real.long(), (real & (place > middle)).long()
+    joined = ids, real.long(), (real & (place > middle)).long()
+    return tuple(to_device(tensor, device) for tensor in joined)
 
 
 def cut_longest_first(tokens_1: Tensor, tokens_2: Tensor, limit: int) -> tuple[Tensor, Tensor]:

@@ -30,6 +30,7 @@ import torch
 from torch import Tensor, nn
 
 from extensions.features.tagger import Tagger
+from training.loop.batches import on_host, to_device
 
 SHAPES = ("none", "lower", "Title", "UPPER", "mixed", "number", "punctuation", "negation")
 NEGATIONS = frozenset("no not never none nobody nothing nor neither nowhere without cannot".split())
@@ -83,13 +84,14 @@ class WordTags:
     def tags(self, ids: Tensor, mask: Tensor) -> Tensor:
         """A tag for each token of [CLS] a [SEP] or [CLS] a [SEP] b [SEP]: (B, L) twice → (B, L)."""
         tags = torch.zeros_like(ids, device="cpu")
-        for row, tokens, length in zip(tags, ids.tolist(), mask.sum(dim=1).tolist(), strict=True):
+        rows, lengths = on_host(ids).numpy().tolist(), on_host(mask).numpy().sum(axis=1)
+        for row, tokens, length in zip(tags, rows, lengths, strict=True):
             begin = 1
             for i in range(1, length):
                 if tokens[i] == self.tokenizer.sep_token_id:
                     row[begin:i] = torch.tensor(self.tags_of_tokens(tuple(tokens[begin:i])))
                     begin = i + 1
-        return tags.to(ids.device)
+        return to_device(tags, ids.device)
 
     def tags_of_tokens(self, tokens: tuple[int, ...]) -> list[int]:
         """A tag for each token of a text, by its word."""

@@ -31,17 +31,17 @@ def pcgrad(products: Tensor, generator: torch.Generator | None = None) -> Tensor
     """Weights w (T,) so that Σ w_i g_i is PCGrad's update; all 1 where nothing conflicts.
 
     Args:
-        products: g_i · g_j, (T, T) on the CPU, T ≥ 1.
+        products: g_i · g_j, (T, T), T ≥ 1; nothing is read from its device.
         generator: of the random orders; None takes PyTorch's own, which differs between processes.
     """
     tasks = len(products)
-    total = torch.zeros(tasks, dtype=products.dtype)
+    total = torch.zeros_like(products[0])
     for i in range(tasks):
-        mixture = torch.zeros(tasks, dtype=products.dtype)  # c of g_i' = Σ_k c_k g_k
+        mixture = torch.zeros_like(products[i])  # c of g_i' = Σ_k c_k g_k
         mixture[i] = 1.0
-        for j in torch.randperm(tasks, generator=generator).tolist():
+        for j in torch.randperm(tasks, generator=generator).numpy():
             inner = mixture @ products[:, j]  # g_i' · g_j
-            if j != i and inner < 0:
-                mixture[j] -= inner / products[j, j]
+            if j != i:
+                mixture[j] -= torch.where(inner < 0, inner / products[j, j], 0.0)
         total += mixture
     return total

@@ -28,25 +28,24 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Tensor, nn
 
+from training.loop.devices import widest
 from training.loop.processes import all_reduce_gradients, world_size
 
 
 def inner_products(gradients: Sequence[Sequence[Tensor]]) -> Tensor:
-    """g_i · g_j of T gradients, each a list of tensors of the same shapes: (T, T) float64.
+    """g_i · g_j of T gradients, each a list of tensors of the same shapes: (T, T), on their device.
 
     Over all of them together, not tensor by tensor: that would be another method (GradVac's paper
     compares such granularities).
     """
 
     def inner(first: Sequence[Tensor], second: Sequence[Tensor]) -> Tensor:
-        return torch.stack([(a * b).sum() for a, b in zip(first, second, strict=True)]).cpu()
+        products = [(a * b).sum() for a, b in zip(first, second, strict=True)]
+        return torch.stack(products).sum(dtype=widest(products[0].device))
 
-    tasks = len(gradients)
-    products = torch.zeros(tasks, tasks, dtype=torch.float64)
-    for i in range(tasks):
-        for j in range(i + 1):
-            products[i, j] = products[j, i] = inner(gradients[i], gradients[j]).double().sum()
-    return products
+    rows = [[inner(a, b) for b in gradients[: i + 1]] for i, a in enumerate(gradients)]
+    count = range(len(rows))
+    return torch.stack([torch.stack([rows[max(i, j)][min(i, j)] for j in count]) for i in count])
 
 
 def cosines(products: Tensor) -> Tensor:
@@ -57,7 +56,7 @@ def cosines(products: Tensor) -> Tensor:
 
 def plain_sum(products: Tensor, generator: torch.Generator) -> Tensor:
     """The rule that weighs all tasks alike: (T, T) → (T,)."""
-    return torch.ones(len(products))
+    return torch.ones_like(products[0])
 
 
 class TaskGradients:
@@ -86,7 +85,7 @@ class TaskGradients:
         there is: of a task-only parameter its task's gradient, None if there is none.
 
         Args:
-            rule: inner products (T, T) float64, in the order of the first takes, and a generator
+            rule: inner products (T, T), in the order of the first takes, and a generator
                 for what it draws → weights (T,).
             seed: of the generator, a run's and the step's: processes agree, and a resumed run
                 continues alike.
@@ -100,7 +99,7 @@ class TaskGradients:
         products = inner_products(
             [[g for g, is_shared in zip(a, shared, strict=True) if is_shared] for a in accounts]
         )
-        weights = rule(products, torch.Generator().manual_seed(seed)).tolist()
+        weights = rule(products, torch.Generator().manual_seed(seed))
         for parameter, of_tasks, is_shared in zip(self.parameters, grads, shared, strict=True):
             parameter.grad = None
             for weight, grad in zip(weights, of_tasks, strict=True):

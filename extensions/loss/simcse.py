@@ -31,11 +31,12 @@ import torch
 from torch import Tensor
 
 from extensions.loss.ranking import ranking
+from training.loop.batches import on_host, to_device
 
 
 def twice(*tensors: Tensor) -> tuple[Tensor, ...]:
     """A batch with all rows twice, (B, …) → (2 B, …) each, so that each row meets two masks."""
-    return tuple(torch.cat([tensor, tensor]) for tensor in tensors)
+    return tuple(to_device(torch.cat([on_host(x)] * 2), x.device) for x in tensors)
 
 
 def unsupervised(vectors: Tensor) -> Tensor:

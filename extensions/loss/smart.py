@@ -67,7 +67,7 @@ class Passes:
     def __init__(self, bert: nn.Module, forward: Callable[[], Tensor]):
         self.bert, self.forward = bert, forward
         self.device = next(bert.parameters()).device
-        seed = int(torch.randint(2**62, ()))
+        seed = int(torch.randint(2**62, ()).numpy())
         self.generator = torch.Generator(self.device).manual_seed(seed)
         self.random_states: list[Tensor] | None = None
         self.real: list[Tensor] = []

@@ -16,7 +16,7 @@ function showAttention(now) {
   const length = now.asked.ids.length;
   const names = piecesOf(now.asked.ids);
   heat(find("map"), {
-    title: "Its shares", shape: `row: who reads; column: what is read; ${length} × ${length}`, data: mapOf(now, layer, head),
+    title: "Attention weights", shape: `row: who reads; column: what is read; ${length} × ${length}`, data: mapOf(now, layer, head),
     rows: length, columns: length, names, below: names, chosen: state.piece, most: 1, square: true,
     say: find("said-attention"),
     explain: (i, j) => `“${names[i]}” takes ${percent(mapOf(now, layer, head)[i * length + j])} of ` +
@@ -32,8 +32,7 @@ function showGrid(now) {
   const grid = find("grid");
   const focused = document.activeElement?.dataset?.head;
   grid.replaceChildren();
-  grid.style.setProperty("--side", `${Math.max(1.7, Math.min(5, 22 / heads - 0.7))}rem`);
-  grid.style.gridTemplateColumns = `max-content repeat(${heads}, max-content)`;
+  grid.style.gridTemplateColumns = `max-content repeat(${heads}, minmax(1.7rem, 5.5rem))`;
   for (let layer = 0; layer < layers; layer++) {
     add(grid, "span", {}, `layer ${layer + 1}`);
     for (let head = 0; head < heads; head++) {
@@ -103,7 +102,7 @@ function showEffect(now) {
     add(effect, "h3", {}, `Token ${place}, [MASK]`);
     bars(effect, topWords(now.words[m]).slice(0, 6).map(({ id, p }) => ({
       name: data.pieces[id], value: p, says: percent(p), before: whole?.words[m][id],
-    })), longest(now.words[m]));
+    })));
   });
   if (whole) addKey(effect, "with all heads on");
   if (!data.words && !data.labels.length) {

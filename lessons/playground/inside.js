@@ -81,7 +81,7 @@ const STEPS = [
   {
     id: "scores", name: "Scores, softmax", layered: true, headed: true,
     text: "A score is the product of a query and a key, divided by √W. The mask takes padding out, and the softmax turns " +
-      "each row into shares that sum to 1.",
+      "each row into attention weights that sum to 1.",
     draw({ trace, tensors, own, rows, names, length, width, piece }) {
       const [scores, shares] = [own(tensors.scores), own(tensors.probabilities)];
       const [query, key] = [own(tensors.query), own(tensors.key)];

@@ -12,11 +12,11 @@ function showMask(now, before) {
   now.asked.places.forEach((place, m) => {
     const card = add(find("places"), "div", { className: "card" });
     add(card, "h3", {}, `Token ${place}: ${hidden(place)}`);
-    const earlier = before && before.words[before.asked.places.indexOf(place)];
+    const earlier = before?.words[before.asked.places.indexOf(place)];
     bars(card, topWords(now.words[m]).map(({ id, p }) => ({
-      name: data.pieces[id], value: p, says: percent(p), before: earlier && earlier[id],
+      name: data.pieces[id], value: p, says: percent(p), before: earlier?.[id],
       action: () => putIn(place, id),
-    })), longest(now.words[m]));
+    })));
     if (earlier) addKey(card, "before the last change");
   });
 }
@@ -27,9 +27,6 @@ function addKey(parent, text) {
   add(key, "b");
   key.append(` ${text}`);
 }
-
-/** What a full bar of words stands for: the most probable one, if none is certain. */
-const longest = probabilities => Math.min(1, 1.25 * probabilities.reduce((a, b) => Math.max(a, b)));
 
 function topWords(probabilities) {
   const ids = Array.from(probabilities.keys());

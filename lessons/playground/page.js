@@ -50,12 +50,12 @@ const model = new Model();
 // -------------------------------------------------------------------------------------------------
 // From the text to the question
 
-/** Tokenize what is typed; what was masked and put in belonged to another sentence. */
-function typed() {
+/** Tokenize what is typed, and hide some places; what was masked and put in belonged to another sentence. */
+function typed(places = []) {
   const text = data.labels.length ? find("text").value.toLowerCase() : find("text").value;
   const ids = tokenizer.ids(text);
   state.ids = [CLS, ...ids.slice(0, data.most - 2), SEP];
-  state.masked.clear();
+  state.masked = new Set(places);
   state.put.clear();
   const notes = [];
   const unknown = ids.filter(id => id === UNK).length;
@@ -71,6 +71,14 @@ function typed() {
   }
   find("notes").textContent = notes.join(" ");
   refresh();
+}
+
+/** Type an example; the word in braces is hidden. */
+function take(example) {
+  const [start, word] = example.split(/[{}]/);
+  find("text").value = example.replace(/[{}]/g, "");
+  const first = tokenizer.ids(start).length + 1; // behind [CLS]
+  typed(word ? tokenizer.ids(word).map((_, i) => first + i) : []);
 }
 
 /** What the worker is asked: ids (L), which of them are real, heads that are off, masked places. */
@@ -207,16 +215,13 @@ function prepare() {
     tab.setAttribute("aria-controls", view);
     tab.addEventListener("click", () => choose(view));
   }
-  data.sentences.forEach(text => add(find("samples"), "option", { value: text }, text));
+  data.sentences.forEach(text => add(find("samples"), "option", { value: text }, text.replace(/{.*}/, "[MASK]")));
   for (const [id, count] of [["layer", config.num_hidden_layers], ["head", config.num_attention_heads]]) {
     for (let i = 0; i < count; i++) add(find(id), "option", { value: i }, String(i + 1));
     find(id).addEventListener("change", () => { state[id] = Number(find(id).value); show(); });
   }
-  find("samples").addEventListener("change", () => {
-    find("text").value = find("samples").value;
-    typed();
-  });
-  find("text").addEventListener("input", typed);
+  find("samples").addEventListener("change", () => take(find("samples").value));
+  find("text").addEventListener("input", () => typed());
   find("padding").addEventListener("change", () => { state.padding = find("padding").checked; refresh(); });
   find("back").addEventListener("click", () => goTo(stepNumber() - 1));
   find("next").addEventListener("click", () => goTo(stepNumber() + 1));
@@ -232,9 +237,8 @@ function prepare() {
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", show);
   model.ask("load", { weights: find("weights").textContent, table: data.table, config,
     has: { words: data.words, classes: data.labels.length > 0 } });
-  find("text").value = data.sentences[0];
   choose(views[0]);
-  typed();
+  take(data.sentences[0]);
 }
 
 prepare();

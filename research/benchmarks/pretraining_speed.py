@@ -28,7 +28,6 @@ from pretraining import pretrain
 from pretraining.building import build
 from pretraining.examples import PretrainingExamples
 from pretraining.losses import KEYS, pretraining_losses
-from pretraining.masking import IGNORED
 from pretraining.model import OBJECTIVES, PretrainingModel
 from pretraining.presets import PRESETS, preset
 from research.benchmarks import timing
@@ -36,7 +35,7 @@ from tokenizer import BertTokenizer
 from training.cli.flags import OneLineParser, positive_int
 from training.cli.scripts import run_script
 from training.files.hub import find_model
-from training.loop.batches import LengthBatches
+from training.loop.batches import LengthBatches, micro_batches
 from training.loop.devices import autocast_for, keep_freed_memory, speed_up
 from training.loop.run import linear_factor
 
@@ -68,13 +67,12 @@ def ours(job: SimpleNamespace) -> dict:
 
     def step(number: int) -> torch.Tensor:
         rows = next(batches)
-        batch = examples.collate_fn([examples[i] for i in rows])
+        batch = examples.collate_fn(examples.rows(rows))
         optimizer.zero_grad()
-        masked = max(1, int((batch["labels"] != IGNORED).sum()))
         with autocast():
-            tensors = (batch[key].to(device) for key in KEYS)
-            words, pairs = pretraining_losses(model, *tensors)
-        (words.loss / masked + pairs.loss / len(rows)).backward()
+            (inputs,) = micro_batches(batch, 1, device, KEYS)
+            words, pairs = pretraining_losses(model, *inputs)
+        (words.loss / max(1, batch["masked"]) + pairs.loss / len(rows)).backward()
         update(job, number, model, optimizer)
         return batch["attention_mask"]
 

@@ -4,13 +4,14 @@
     python -P research/benchmarks/speed.py --data DIR --model all-MiniLM-L6-v2 --only training
 
 Prints Markdown tables, values as median (minimum–maximum) over the repeats:
-    training   fine-tuning on SST: ours with --fast, on a GPU also with --compile; plain, a loop as
-               many write it with transformers (random batches, tokenized each time, fp32); grouped,
+    training   fine-tuning on SST: ours with --fast; plain, a loop as many write it with
+               transformers (random batches, tokenized each time, fp32); grouped,
                transformers.Trainer with grouping by length and bf16
     frozen     --option pretrain: ours, which encodes once, and plain
     length     how a step's cost grows with the length of the sentences
-Each contender runs in a process of its own. -P keeps our datasets.py from shadowing a library that
-Trainer looks for. Needs: pip install -r requirements-dev.txt accelerate==1.15.0
+Each contender runs in a process of its own, on the CPU; gpu.py is for a GPU. -P keeps our
+datasets.py from shadowing a library that Trainer looks for.
+Needs: pip install -r requirements-dev.txt accelerate==1.15.0
 """
 
 from __future__ import annotations
@@ -36,7 +37,6 @@ from research.benchmarks.timing import peak_memory, print_table, ratios, seconds
 from training.cli.flags import OneLineParser, positive_int
 from training.cli.scripts import run_script
 from training.files.course_files import data_folder
-from training.files.errors import InputError
 from training.files.hub import find_model
 from training.loop.devices import autocast_for, computes_bf16, keep_freed_memory, speed_up
 
@@ -86,12 +86,8 @@ def our_update(model, optimizer, autocast, *batch: Tensor) -> None:
     optimizer.zero_grad()
 
 
-def ours(job: SimpleNamespace, compiled: bool = False) -> dict:
-    """What classifier.train does, without evaluation and files.
-
-    Args:
-        compiled: with torch.compile, whose time is not counted.
-    """
+def ours(job: SimpleNamespace) -> dict:
+    """What classifier.train does, without evaluation and files."""
     from datasets import SentenceClassificationDataset
     from training.loop.batches import TrainingLoader
     from training.loop.encoder_outputs import cache_encoder_outputs
@@ -117,15 +113,12 @@ def ours(job: SimpleNamespace, compiled: bool = False) -> dict:
             loader.set_epoch(number)
             epoch()
 
-    if compiled:
-        model.train().compile()
-        epoch()  # which meets every shape
     return timing.timed(train, job.use_gpu)
 
 
 def their_classifier(job: SimpleNamespace) -> tuple:
     """Tokenizer and classifier of transformers with the same weights."""
-    sys.path.remove(str(ROOT))  # where our datasets.py is
+    sys.path[:] = [folder for folder in sys.path if folder != str(ROOT)]  # where datasets.py is
     from transformers import AutoTokenizer, BertForSequenceClassification
 
     model = BertForSequenceClassification.from_pretrained(job.model, num_labels=5)
@@ -195,7 +188,6 @@ def steps(job: SimpleNamespace) -> dict:
 
 WORK = {
     "ours": ours,
-    "ours, compiled": partial(ours, compiled=True),
     "plain": plain,
     "grouped": grouped,
     "steps": steps,
@@ -216,8 +208,8 @@ def kind_of_machine(use_gpu: bool) -> str:
 
 
 def in_turns(a: argparse.Namespace, jobs: dict[object, dict]) -> dict[object, list[dict]]:
-    """Do all jobs in turns, each with the model and the device."""
-    shared = {"model": str(a.folder), "use_gpu": a.use_gpu, "file": str(a.file), "rows": a.rows}
+    """Do all jobs in turns, each with the model and the rows."""
+    shared = {"model": str(a.folder), "use_gpu": False, "file": str(a.file), "rows": a.rows}
     jobs = {key: shared | job for key, job in jobs.items()}
     return timing.in_turns(Path(__file__).resolve(), jobs, a.repeats)
 
@@ -227,8 +219,6 @@ def training(a: argparse.Namespace, frozen: bool = False) -> None:
     names, sizes, epochs = ("ours", "plain", "grouped"), (8, 32), 1
     if frozen:
         names, sizes, epochs = ("ours", "plain"), (8,), FROZEN_EPOCHS
-    elif a.use_gpu:
-        names, sizes = ("ours", "ours, compiled", "plain", "grouped"), (8, 32, 128)
     table = []
     for size in sizes:
         job = {"batch_size": size, "frozen": frozen, "epochs": epochs}
@@ -265,7 +255,6 @@ def main() -> None:
     add("--model", help="name or folder of the pretrained BERT")
     add("--only", type=lambda text: text.split(","), default=[*PARTS], help="training,frozen,…")
     add("--rows", type=positive_int, default=640, help="of training")
-    add("--use_gpu", action="store_true", help="on CUDA")
     add("--repeats", type=positive_int, default=5)
     add("--job", help="what a process of its own is told; not for people")
     a = parser.parse_args()
@@ -274,11 +263,9 @@ def main() -> None:
         return
     if unknown := set(a.only) - PARTS.keys():
         parser.error(f"--only {', '.join(sorted(unknown))}: there are {', '.join(PARTS)}")
-    if a.use_gpu and not torch.cuda.is_available():
-        raise InputError("--use_gpu: torch sees no CUDA device here")
     a.file = data_folder(a.data).resolve() / "ids-sst-train.csv"
     a.folder = find_model(a.model)
-    kind = kind_of_machine(a.use_gpu)
+    kind = kind_of_machine(use_gpu=False)
     print(f"{kind}; torch {torch.__version__}, {a.repeats} repeats, {a.folder.name}")
     for name in a.only:
         PARTS[name](a)

@@ -89,7 +89,7 @@ def held_out_losses(
     autocast = autocast_for(torch.device("cpu"), "auto")
     masked, loss, right = 0, 0.0, 0
     for rows in held.batches:
-        batch = held.examples.collate_fn([held.examples[i] for i in rows])
+        batch = held.examples.collate_fn(held.examples.rows(rows))
         ids, labels = batch["token_ids"].numpy(), batch["labels"].numpy()  # (B, L)
         row, place = np.nonzero(labels != IGNORED)  # M of them; [CLS] and [SEP] are never masked
         predicted = counts.log_probabilities(ids[row, place - 1], ids[row, place + 1])  # (M, V)

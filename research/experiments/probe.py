@@ -28,7 +28,7 @@ from sklearn.preprocessing import StandardScaler
 from bert import BertModel
 from datasets import SentenceClassificationDataset, load_data
 from extensions.features.pooling import pool
-from training.cli.flags import OneLineParser, add_fields, check_seed, flag, positive_int
+from training.cli.flags import OneLineParser, add_fields, flag, positive_int, seed
 from training.cli.scripts import run_script
 from training.files.hub import default_model
 from training.files.writing import check_writable, write_json
@@ -44,7 +44,7 @@ class ProbeFlags:
     dev: str = flag("", required=True, help="its dev file")
     out: str = flag("", required=True, metavar="DIR", help="metrics.json goes there")
     model: str | None = flag(None, help="name or folder of the pretrained BERT")
-    seed: int = flag(11711, type=int, help="changes nothing; run.py passes one")
+    seed: int = flag(11711, type=seed, help="changes nothing; run.py passes one")
     batch_size: int = flag(32, type=positive_int)
     use_gpu: bool = flag(False, action="store_true", help="CUDA, or Apple's MPS")
     precision: str = flag("auto", choices=("auto", "fp32", "bf16"), help="of matrix products")
@@ -80,7 +80,6 @@ def get_args(arguments: Sequence[str] | None = None) -> ProbeFlags:
     parser = OneLineParser(prog="research/experiments/probe.py", description="A linear probe.")
     add_fields(parser, ProbeFlags)
     args = parser.parse_args(arguments, namespace=ProbeFlags())
-    check_seed(parser, args.seed)
     return args
 
 

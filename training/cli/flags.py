@@ -143,6 +143,12 @@ class TrainingFlags:
     batch_size: int = flag(8, type=positive_int)
     lr: float = flag(1e-5, type=positive_float)
     use_gpu: bool = flag(False, may_change=True, action="store_true", help="CUDA, or Apple's MPS")
+    trust_device: bool = flag(
+        False,
+        may_change=True,
+        action="store_true",
+        help="train even where it computes differently from the CPU",
+    )
     fast: bool = flag(
         False,
         action="store_true",
@@ -153,8 +159,8 @@ class TrainingFlags:
     )
     precision: str = flag(
         "auto",
-        choices=("auto", "fp32", "bf16"),
-        help="of matrix products; auto takes bf16 where the hardware computes in it",
+        choices=("auto", "fp32", "bf16", "fp16"),
+        help="of matrix products; auto takes bf16 or, on a GPU without it, fp16",
     )
     accumulate: int = flag(1, type=positive_int, help="parts a batch is computed in")
     clip: float | None = flag(None, type=positive_float, help="largest norm of all gradients")

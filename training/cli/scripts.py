@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from training.files.errors import InputError, Stopped, reader_left
+from training.loop.devices import device_fault
 from training.loop.processes import is_main_process, leave_processes
 
 
@@ -23,12 +24,18 @@ def run_script(main: Callable[[], Any]) -> None:
         said = str(error) if isinstance(error, Stopped) else f"error: {error}"
         leave_processes(said)
         sys.exit(said)
-    except NotImplementedError as error:
+    except NotImplementedError as error:  # which is a RuntimeError
         if not str(error).startswith("Task "):  # a stub's text is its task's title
             raise
         stub = f"error: {error} is not written yet; run python sanity_check.py"
         leave_processes(stub)
         sys.exit(stub)
+    except RuntimeError as error:
+        fault = device_fault(error)
+        if fault is None:
+            raise
+        leave_processes(f"error: {fault}")
+        sys.exit(f"error: {fault}")
     except KeyboardInterrupt:
         sys.exit("\ninterrupted" if is_main_process() else 1)
     except BrokenPipeError:

@@ -60,6 +60,8 @@ def fused_step(self: Optimizer, closure: Callable[[], Tensor] | None = None) -> 
 def update(optimizer: Optimizer, group: dict, step: int, parameters: list[nn.Parameter]) -> None:
     """Update parameters of a group that are all at the same step."""
     beta1, beta2 = group["betas"]
+    # the kernel wants a tensor of each parameter's own: views of one, which no copy has to make
+    steps = torch.full((len(parameters),), step - 1.0, device=parameters[0].device)
     correction1, correction2 = 1 - beta1**step, math.sqrt(1 - beta2**step)
     torch_adamw(
         parameters,
@@ -67,7 +69,7 @@ def update(optimizer: Optimizer, group: dict, step: int, parameters: list[nn.Par
         [optimizer.state[p]["exp_avg"] for p in parameters],
         [optimizer.state[p]["exp_avg_sq"] for p in parameters],
         [],
-        [torch.tensor(step - 1.0, device=p.device) for p in parameters],
+        list(steps.unbind()),
         fused=True,
         amsgrad=False,
         beta1=beta1,

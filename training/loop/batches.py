@@ -108,17 +108,56 @@ def _cut(rows: Rows, batch_size: int) -> Iterator[Rows]:
         yield rows[start : start + batch_size]
 
 
+def part_slices(rows: int, count: int, rank: int, world_size: int) -> list[slice]:
+    """Which of a batch's rows each micro-batch of a process takes; of too few rows some none.
+
+    Of W processes number r takes rows r, r + W, r + 2W …, in ``count`` parts or fewer.
+    """
+    size = math.ceil(len(range(rank, rows, world_size)) / count) * world_size
+    return [slice(i, i + size, world_size) for i in range(rank, rows, size)] if size else []
+
+
+def part_of(
+    batch: Mapping[str, Any], keys: Sequence[str], part: int, rows: slice, device: torch.device
+) -> tuple[Tensor, ...]:
+    """A micro-batch on the device; where a key has a list, it holds a tensor for each part."""
+    values = (batch[key] for key in keys)
+    tensors = (value[part] if isinstance(value, list) else value[rows] for value in values)
+    return tuple(to_device(tensor, device) for tensor in tensors)
+
+
 def micro_batches(
-    batch: Mapping[str, Tensor], count: int, device: torch.device, keys: Sequence[str] = SINGLE
+    batch: Mapping[str, Any], count: int, device: torch.device, keys: Sequence[str] = SINGLE
 ) -> Iterator[tuple[Tensor, ...]]:
     """Split a process's share of a batch into ``count`` parts: tuples of the tensors of ``keys``.
 
-    Of W processes number r takes rows r, r + W, r + 2W …; of a batch smaller than W some take
-    none. The gradients of all micro-batches, each weighted by its share of the rows, sum up to the
+    The gradients of all micro-batches, each weighted by its share of the rows, sum up to the
     batch's.
     """
-    own = slice(rank(), None, world_size())
-    size = math.ceil(len(batch["labels"][own]) / count)
-    if size:
-        tensors = (batch[key][own].to(device) for key in keys)
-        yield from zip(*(tensor.split(size) for tensor in tensors), strict=True)
+    slices = part_slices(len(batch["labels"]), count, rank(), world_size())
+    for part, rows in enumerate(slices):
+        yield part_of(batch, keys, part, rows, device)
+
+
+def to_device(tensor: Tensor, device: torch.device) -> Tensor:
+    """A tensor of a batch on the device, without waiting for the work that the device has.
+
+    A GPU fetches from pinned memory by itself, when its turn comes; a copy from other memory makes
+    the CPU wait for all kernels before it.
+    """
+    if device.type == "cuda":
+        moved = tensor.pin_memory().to(device, non_blocking=True)
+    else:
+        moved = tensor.to(device)
+    if moved is not tensor:
+        moved.host = tensor
+    return moved
+
+
+def on_host(tensor: Tensor) -> Tensor:
+    """The tensor that ``to_device`` copied, which is read without waiting; else a copy from there.
+
+    Numbers of it are read by ``.numpy()``, which refuses a tensor on a device.
+    """
+    host = getattr(tensor, "host", None)
+    return tensor.cpu() if host is None else host

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from training.loop.batches import evaluation_loader
+from training.loop.batches import evaluation_loader, on_host
 from training.loop.progress import progress_bar
 
 
@@ -66,7 +66,7 @@ def cache_encoder_outputs(
     known: dict[bytes, tuple[Tensor, Tensor]] = {}
 
     def key(row: Tensor, mask: Tensor) -> bytes:
-        return row[: int(mask.sum())].numpy().tobytes()
+        return row.numpy()[: mask.numpy().sum()].tobytes()
 
     for dataset in datasets:
         for batch in progress_bar(evaluation_loader(dataset, batch_size), "encode"):
@@ -77,7 +77,7 @@ def cache_encoder_outputs(
                 known[key(row, row_mask)] = pair
 
     def look_up(input_ids: Tensor, attention_mask: Tensor) -> dict[str, Tensor]:
-        rows = zip(input_ids.cpu(), attention_mask.cpu(), strict=True)
+        rows = zip(on_host(input_ids), on_host(attention_mask), strict=True)
         pairs = [known.get(key(row, mask)) for row, mask in rows]
         if None in pairs:
             return encode(input_ids, attention_mask)

@@ -55,7 +55,7 @@ def on_main_process(work: Callable[[], Any]) -> Any:
 def join_processes(use_gpu: bool) -> None:
     """Let the processes that torchrun started find each other; nothing to do without torchrun.
 
-    They talk through NCCL with --use_gpu on CUDA, each on a device of its own, else through gloo.
+    Tensors on CUDA go through NCCL, each process has a device of its own; all else through gloo.
     From here on only the first one prints.
     """
     if not (dist.is_available() and dist.is_torchelastic_launched()) or dist.is_initialized():
@@ -64,7 +64,9 @@ def join_processes(use_gpu: bool) -> None:
     if on_gpu:
         torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
     # the first one may tokenize a large corpus while the others wait
-    dist.init_process_group("nccl" if on_gpu else "gloo", timeout=timedelta(hours=12))
+    # plain values go through gloo in any case: through NCCL they would wait for the device
+    backend = "cpu:gloo,cuda:nccl" if on_gpu else "gloo"
+    dist.init_process_group(backend, timeout=timedelta(hours=12))
     if is_main_process():
         print(f"processes: {world_size()} train together")
     else:

@@ -97,4 +97,5 @@ class Progress:
 
 def pieces_of(batch: Mapping[str, Tensor]) -> int:
     """Word pieces of a batch, padding left out."""
-    return sum(int(batch[key].sum()) for key in batch if key.startswith("attention_mask"))
+    masks = (batch[key].numpy() for key in batch if key.startswith("attention_mask"))
+    return sum(int(mask.sum()) for mask in masks)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import csv
 import math
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -17,9 +18,11 @@ from torch import Tensor
 
 from training.files.errors import InputError
 from training.files.writing import atomic_write
+from training.loop.devices import widest
 from training.loop.processes import gather, is_main_process
 
 NAMES = "step", "epoch", "loss", "lr"  # the columns of steps.csv
+READ_EVERY = 1.0  # seconds between two readings of losses from the device
 
 
 class Record:
@@ -43,7 +46,8 @@ class Record:
         self.unread: list[tuple[str, int, Tensor]] = []  # name, count and sum
         self.steps: list[tuple[int, int, int, float]] = []  # step, epoch, batch, learning rate
         self.losses: list[Tensor] = []  # of these steps
-        self.step_loss = torch.zeros(())
+        self.step_loss: Tensor | float = 0.0  # a tensor made here would have to be copied
+        self.read_at = time.monotonic()
         self.lines: list[tuple] = []
         kept = path.read_text("utf-8").splitlines(True)[1 : step + 1] if path.is_file() else []
         with atomic_write(path) as file:
@@ -54,21 +58,23 @@ class Record:
             self.board = new_board(Path(tensorboard) / name, step)
 
     def add(self, count: int, of: int, values: Mapping[str, Tensor]) -> None:
-        """Add means over ``count`` items, or ``count`` numbers; the batch has ``of`` of them."""
+        """Add means over ``count`` items, or numbers to sum up; the batch has ``of`` items."""
         for name, value in values.items():
-            # float64, which MPS does not have
-            wide = torch.float32 if value.device.type == "mps" else torch.float64
-            value = value.detach()
+            value, wide = value.detach(), widest(value.device)
             total = value.to(wide).sum() if value.dim() else value.to(wide) * count
             self.unread.append((name, count, total))
             if name == "loss":
-                self.step_loss = self.step_loss.to(total) + (value * count / of).to(wide)
+                self.step_loss = (value * count / of).to(wide) + self.step_loss
 
     def end_step(self, step: int, epoch: int, batch: int, rate: float) -> None:
         """End a step that was made with this learning rate."""
         self.steps.append((step, epoch, batch, rate))
-        self.losses.append(self.step_loss)
-        self.step_loss = torch.zeros(())
+        self.losses.append(torch.as_tensor(self.step_loss))
+        self.step_loss = 0.0
+
+    def is_due(self) -> bool:
+        """Whether the last reading was long enough ago."""
+        return time.monotonic() - self.read_at >= READ_EVERY
 
     def read(self) -> None:
         """Add what was not read yet to sums and lines, over all processes.
@@ -94,6 +100,7 @@ class Record:
         for name, (total, _) in self.sums.items() if self.steps else ():
             check_finite(name, total, *self.steps[-1][1:3])
         self.unread, self.steps, self.losses = [], [], []
+        self.read_at = time.monotonic()
 
     def means(self) -> dict[str, float]:
         """Each sum divided by its count."""

@@ -11,12 +11,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from training.loop.batches import SINGLE, micro_batches
 from training.loop.checkpoints import ResumePoint, StopRequest, resume_path, run_settings
-from training.loop.devices import autocast_for, peak_memory
+from training.loop.devices import autocast_for, half_type, peak_memory, set_threads
 from training.loop.processes import (
     all_reduce_gradients,
     any_process,
@@ -30,7 +31,7 @@ from training.loop.record import Record
 if TYPE_CHECKING:
     from training.reports.report import Report
 
-READ_EVERY = 10  # steps between two readings of losses from the device
+LOOK_EVERY = 10  # steps until it is asked whether losses should be read from the device
 
 
 @dataclass
@@ -47,6 +48,7 @@ class Position:
     pieces: int = 0
     seconds: float = 0.0
     stateful: dict[str, Any] = field(default_factory=dict)
+    threads: int = 0  # of the CPU: another number may round differently; 0: not known
 
 
 class Run:
@@ -81,10 +83,14 @@ class Run:
         self.report = report
         self.point = point or ResumePoint(resume_path(args.filepath), run_settings(args))
         self.steps_file = steps_file or Path(f"{report.prefix}steps.csv")
-        self.last_step, self.stateful = steps, stateful or {}
+        self.last_step, self.stateful = steps, dict(stateful or {})
         self.total_steps = steps or args.epochs * len(loader)
         self.device = next(model.parameters()).device
         self.autocast = autocast_for(self.device, args.precision)
+        is_fp16 = half_type(self.device, args.precision) is torch.float16
+        self.scaler = torch.amp.GradScaler(self.device.type, enabled=is_fp16)
+        if is_fp16:
+            self.stateful["scaler"] = self.scaler
         broadcast_parameters(model)
         self.stop = StopRequest()
         self.position = Position()
@@ -93,8 +99,9 @@ class Run:
     def __enter__(self) -> Run:
         saved = self.point.read(self.model, self.optimizer) if self.args.resume else None
         here = self.position = Position(**saved) if saved else Position()
-        for name, part in self.stateful.items() if saved else ():
-            part.load_state_dict(here.stateful[name])
+        for name in self.stateful.keys() & here.stateful:
+            self.stateful[name].load_state_dict(here.stateful[name])
+        set_threads(here.threads)
         self.record = Record(self.steps_file, here.step, here.means, self.args.tensorboard)
         total = self.total_steps * self.loader.pieces_per_batch
         self.progress = Progress(total, here.pieces, here.seconds)
@@ -151,14 +158,20 @@ class Run:
         Args:
             count: how many rows (or words) of the micro-batch the values are about.
             of: how many the whole batch has; its rows, if not given.
-            values: by name a mean over them, or one number each: (count,). ``loss`` is also the
+            values: by name a mean over them, or numbers whose sum is theirs. ``loss`` is also the
                 loss of the step in steps.csv, weighted by the micro-batch's part of the batch.
         """
         self.record.add(count, of or self.rows, values)
 
+    def scale(self, loss: Tensor) -> Tensor:
+        """The loss; in fp16 times a factor, without which small gradients would round to 0."""
+        return self.scaler.scale(loss)
+
     def before_update(self) -> None:
         """Sum the gradients of all processes, clip them, set the step's learning rate."""
         all_reduce_gradients(self.model)
+        if self.scaler.is_enabled():
+            self.unscale_gradients()
         if self.args.clip:
             nn.utils.clip_grad_norm_(self.model.parameters(), self.args.clip)
         factor = linear_factor(
@@ -166,13 +179,26 @@ class Run:
         )
         set_learning_rates(self.optimizer, factor)
 
+    def unscale_gradients(self) -> None:
+        """In fp16: take the factor of ``scale`` off the gradients; drop them if one is infinite.
+
+        Without gradients the optimizer's step changes nothing. The factor is then halved, and after
+        2,000 steps without such a case doubled (Micikevicius et al. 2018, section 3.2). Whether to
+        step is decided here, on the CPU: in fp16 every step waits for the device.
+        """
+        factor = self.scaler.get_scale()
+        self.scaler.unscale_(self.optimizer)
+        self.scaler.update()
+        if self.scaler.get_scale() < factor:
+            self.optimizer.zero_grad()
+
     def end_step(self) -> None:
         """Count the step; once in a while write the resume point, and stop if that was asked."""
         here = self.position
         here.batch, here.step = here.batch + 1, here.step + 1
         rate = self.optimizer.param_groups[0]["lr"]
         self.record.end_step(here.step, here.epoch, here.batch, rate)
-        if here.step % READ_EVERY == 0:
+        if here.step % LOOK_EVERY == 0 and any_process(self.record.is_due()):
             self.record.read()
         if any_process(self.stop.asked or self.point.due()):
             self.write()
@@ -217,7 +243,7 @@ class Run:
         self.record.read()
         self.record.flush()
         here.seconds, here.pieces = self.progress.seconds(), self.progress.pieces
-        here.means = self.record.sums
+        here.means, here.threads = self.record.sums, torch.get_num_threads()
         here.stateful = {name: part.state_dict() for name, part in self.stateful.items()}
         if self.report and is_main_process() and here.batch:
             memory = peak_memory(self.device)

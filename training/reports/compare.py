@@ -8,8 +8,9 @@ It reads metrics.json and steps.csv, and does not know about models or data.
 from __future__ import annotations
 
 import io
+import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -27,6 +28,9 @@ if TYPE_CHECKING:
 
 METRICS = "metrics.json"
 LINES = ("-", "--", ":", "-.")
+WORDS = {"acc": "accuracy", "f1": "F1", "exact": "exact match", "loss": "training loss"}
+MAX_NAMED = 3  # settings in a run's name
+OUTPUT = re.compile(r"(^|_)out(_|$)|^filepath$")  # settings that only say where results go
 
 Table = Mapping[str, Sequence[str]]  # rows by name, each with a cell for each run
 
@@ -35,13 +39,14 @@ Table = Mapping[str, Sequence[str]]  # rows by name, each with a cell for each r
 class TrainedRun:
     """The results of a run: what its files begin with, its metrics.json and its steps.csv."""
 
-    name: str
+    prefix: str
     best: Mapping[str, float]  # the row of its best epoch
     epochs: Sequence[Mapping[str, float]]
     settings: Mapping[str, Any]
     seconds: float
     peak_mb: float
     steps: pd.DataFrame | None
+    name: str = ""  # what sets it apart from the others
 
 
 def metrics_file(place: str) -> Path:
@@ -83,6 +88,12 @@ def is_score(key: str) -> bool:
     return key != "epoch" and not key.startswith("train") and not key.endswith("loss")
 
 
+def in_words(key: str) -> str:
+    """A metric's name for people: dev_acc is "accuracy on dev"."""
+    split, _, metric = key.rpartition("_")
+    return WORDS.get(metric, metric) + (f" on {split}" if split else "")
+
+
 def score_rows(runs: Sequence[TrainedRun]) -> Table:
     """Scores of the best epochs, with a star at the best on dev; then time and memory."""
     rows = {"best epoch": [f"{run.best.get('epoch', '')}" for run in runs]}
@@ -90,7 +101,7 @@ def score_rows(runs: Sequence[TrainedRun]) -> Table:
         values = [run.best.get(key) for run in runs]
         best = max(value for value in values if value is not None)
         stars = ["*" if is_score(key) and value == best else "" for value in values]
-        rows[key] = [
+        rows[in_words(key)] = [
             "" if value is None else f"{value:.3f}{star}"
             for value, star in zip(values, stars, strict=True)
         ]
@@ -101,7 +112,7 @@ def score_rows(runs: Sequence[TrainedRun]) -> Table:
 
 def setting_rows(runs: Sequence[TrainedRun]) -> Table:
     """The settings that differ between the runs."""
-    keys = dict.fromkeys(key for run in runs for key in run.settings)
+    keys = dict.fromkeys(key for run in runs for key in run.settings if not OUTPUT.search(key))
     rows = {key: [setting_cell(run.settings.get(key)) for run in runs] for key in keys}
     return {key: cells for key, cells in rows.items() if len(set(cells)) > 1}
 
@@ -110,6 +121,16 @@ def setting_cell(value: Any) -> str:
     """A setting as a cell; a path is cut to its name."""
     text = " ".join(map(str, value)) if isinstance(value, list) else str(value)
     return Path(text).name if "/" in text else text
+
+
+def named(runs: Sequence[TrainedRun], settings: Table) -> list[TrainedRun]:
+    """The runs by what differs; where that is nothing or much, by their files."""
+    if settings and len(settings) <= MAX_NAMED:
+        cells = zip(*settings.values(), strict=True)
+        names = [", ".join(map(" ".join, zip(settings, values, strict=True))) for values in cells]
+    else:
+        names = [run.prefix for run in runs]
+    return [replace(run, name=name) for run, name in zip(runs, names, strict=True)]
 
 
 def print_table(title: str, rows: Table) -> None:
@@ -139,7 +160,7 @@ def curves_of(
                 linestyle=LINES[i // 4 % 4],
                 marker=MARKS[i % 4],
                 markevery=1 if len(line[0]) <= 30 else len(line[0]) // 8,
-                label=f"{i + 1} {run.name}",
+                label=f"{i + 1} · {run.name}",
             )
     axes.legend(frameon=False, fontsize=8)
     return Markup(svg_of(figure))
@@ -159,12 +180,16 @@ def score_of(run: TrainedRun, key: str) -> Any:
 
 
 def pictures_of(runs: Sequence[TrainedRun]) -> list[tuple[str, Markup]]:
-    """The losses by step, and each score on dev by epoch."""
-    title = f"Training loss, mean of {WINDOW} steps"
-    pictures = [(title, curves_of(runs, ("step", "loss"), loss_of))]
-    for key in filter(is_score, dict.fromkeys(key for run in runs for key in run.best)):
-        curves = curves_of(runs, ("epoch", key), lambda run, key=key: score_of(run, key))
-        pictures.append((f"{key} by epoch", curves))
+    """The losses by step, and each score on dev by epoch, where a run has more than one."""
+    pictures = []
+    if any(run.steps is not None for run in runs):
+        title = f"Training loss, mean of {WINDOW} steps"
+        pictures.append((title, curves_of(runs, ("step", "loss"), loss_of)))
+    several = [key for run in runs if len(run.epochs) > 1 for key in run.best]
+    for key in filter(is_score, dict.fromkeys(several)):
+        labels = ("epoch", in_words(key))
+        curves = curves_of(runs, labels, lambda run, key=key: score_of(run, key))
+        pictures.append((f"{labels[1]} by epoch".capitalize(), curves))
     return pictures
 
 
@@ -174,14 +199,21 @@ def pictures_of(runs: Sequence[TrainedRun]) -> list[tuple[str, Markup]]:
 def compare(places: Sequence[str], out: str) -> None:
     """Print the tables of some runs, and write them and the curves as one page."""
     runs = [read_run(place) for place in places]
+    settings = setting_rows(runs)
+    runs = named(runs, settings)
     for number, run in enumerate(runs, start=1):
-        print(f"{number}  {run.name}")
-    tables = {"Scores": score_rows(runs), "Settings that differ": setting_rows(runs)}
+        print(f"{number}  {run.prefix}")
+    tables = {"Scores": score_rows(runs), "Settings that differ": settings}
     tables = {title: rows for title, rows in tables.items() if rows}
     numbers = {"": [str(number) for number in range(1, len(runs) + 1)]}
     for title, rows in tables.items():
         print_table(title, numbers | rows)
-    page = template("compare.html").render(runs=runs, tables=tables, pictures=pictures_of(runs))
+    title = f"{len(runs)} runs"
+    if settings and len(settings) <= MAX_NAMED:
+        title += f" that differ in {', '.join(settings)}"
+    page = template("compare.html").render(
+        title=title, runs=runs, tables=tables, pictures=pictures_of(runs)
+    )
     with atomic_write(out) as file:
         file.write(page)
     print(f"\nwrote {out}")

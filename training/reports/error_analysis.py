@@ -132,7 +132,7 @@ def describe(
         text = report_on_scores(y_true, y_pred)
     with atomic_write(f"{stem}-report.txt") as file:
         file.write(text)
-    mistakes = mistakes[[*mistakes.columns[1:], "id"]]  # what people read first
+    mistakes = mistakes.drop(columns="id")  # which the table of mistakes has
     name = Path(stem).name.removeprefix("multitask-")
     result = Result(name, y_true, y_pred, classes, mistakes, error)
     if classes:

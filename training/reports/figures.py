@@ -23,8 +23,11 @@ def new_figure(width: float, height: float) -> tuple[Figure, Any]:
 
 
 def new_axes(xlabel: str, ylabel: str) -> tuple[Figure, Any]:
-    """A transparent figure for a page, with axes on two sides."""
+    """A transparent figure for a page, with axes on two sides and whole numbers below."""
+    from matplotlib.ticker import MaxNLocator
+
     figure, axes = new_figure(4.8, 2.9)
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
     figure.patch.set_alpha(0)
     axes.patch.set_alpha(0)
     axes.spines[["top", "right"]].set_visible(False)

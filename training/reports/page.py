@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     import pandas as pd
 
 WINDOW = 50  # steps of the running mean
+COLUMN_NAMES = {"loss": "loss", "gold": "true", "text_1": "first text", "text_2": "second text"}
+DATA_FLAG = re.compile(r"(^|_)(train|dev)$")
 # What all pages look like: this one, the grader's, the lesson's
 STYLE = Path(__file__).with_suffix(".css").read_text(encoding="utf-8")
 
@@ -112,15 +114,17 @@ def write_page(
         curves = {key: name for key, name in curves.items() if key in history[0]}
     if steps is not None and len(steps) > 1:
         pictures.append(("Training loss by step", loss_by_step(steps)))
-        pictures.append(("Learning rate by step", rate_by_step(steps)))
-    if history:
+        if steps["lr"].nunique() > 1:
+            pictures.append(("Learning rate by step", rate_by_step(steps)))
+    if len(history) > 1:
         pictures.append(("Scores by epoch", scores_by_epoch(history, curves)))
     text = template("page.html").render(
         title=title,
+        head=head(args, results),
         pictures=[(name, Markup(svg)) for name, svg in pictures],
         history=history,
         columns=["loss", *curves],
-        names={"loss": "loss", **curves},
+        names=COLUMN_NAMES | curves,
         results=results,
         zip=zip,
         facts=facts(args, seconds, peak_mb),
@@ -136,6 +140,22 @@ def template(name: str) -> Any:
     return Environment(loader=folder, autoescape=True, trim_blocks=True).get_template(name)
 
 
+def head(args: Any, results: Sequence[Result]) -> dict[str, str]:
+    """What a reader asks first: result, model and data."""
+    flags = vars(args)
+    scores = [f"{one.name}: {one.score} on {len(one.y_true):,} rows of dev" for one in results]
+    if len(scores) == 1:
+        scores = [scores[0].removeprefix(f"{results[0].name}: ")]
+    model = " · ".join(str(flags[name]) for name in ("model", "option") if flags.get(name))
+    files = (Path(flags[name]) for name in flags if DATA_FLAG.search(name) and flags[name])
+    values = {
+        "result": "; ".join(scores) or "still training",
+        "model": model,
+        "data": ", ".join(f"{path.parent.name}/{path.name}" for path in files),
+    }
+    return {name: value for name, value in values.items() if value}
+
+
 def facts(args: Any, seconds: float, peak_mb: float | None) -> dict[str, str]:
     """What is needed to repeat the run, and what it took."""
     flags = {
@@ -143,7 +163,7 @@ def facts(args: Any, seconds: float, peak_mb: float | None) -> dict[str, str]:
         for name, value in vars(args).items()
         if value not in (None, "", []) and value is not False
     }
-    files = [flags[name] for name in flags if re.search(r"(^|_)(train|dev)$", name)]
+    files = [flags[name] for name in flags if DATA_FLAG.search(name)]
     values = {
         "command": shlex.join(["python", *sys.argv]),
         "time": minutes(seconds),
@@ -171,7 +191,6 @@ def loss_by_step(steps: pd.DataFrame) -> str:
     axes.plot(steps["step"], steps["loss"], color=COLORS[0], alpha=0.25, lw=0.8, label="each step")
     mean = steps["loss"].rolling(WINDOW, min_periods=1).mean()
     axes.plot(steps["step"], mean, color=COLORS[0], lw=2, label=f"mean of {WINDOW} steps")
-    axes.set_ylim(0, None)
     axes.legend(frameon=False)
     return svg_of(figure)
 
@@ -193,6 +212,5 @@ def scores_by_epoch(history: Sequence[Mapping[str, float]], curves: Mapping[str,
         axes.plot(epochs, values, line, color=COLORS[i % 4], marker=MARKS[i % 4], label=name)
     best = max(history, key=lambda row: row[key])
     axes.plot([best["epoch"]], [best[key]], "*", ms=14, color=COLORS[i % 4], label="best on dev")
-    axes.xaxis.get_major_locator().set_params(integer=True)
     axes.legend(frameon=False)
     return svg_of(figure)

@@ -184,9 +184,9 @@ def write_grades(out: Path, results: Sequence[Result], rows: Sequence[Mapping[st
 def student_section(rows: Sequence[Mapping[str, Any]]) -> Section:
     """Every submission with its points, and why it has none."""
     columns = [
+        Column("student", "Group", "key", link="page"),
         Column("points", "Points", "points"),
         Column("of graded rows", "Of", "points"),
-        Column("student", "Group", "key", link="page"),
         Column("status", "Status"),
         Column("days late", "Days late", "count"),
         Column("seconds", "Seconds", "seconds"),

@@ -260,9 +260,8 @@ def standings(
 def columns_of(part: int, rows: Sequence[Mapping[str, Any]]) -> list[Column]:
     """Those in which any row has something."""
     main, *others = COLUMNS[part]
-    columns = [Column("places", "Rank", "rank")]
+    columns = [Column("places", "Rank", "rank"), Column("student", "Group", "key")]
     columns += [Column(main, COLUMNS[part][main], "score", bar=True)]
-    columns += [Column("student", "Group", "key")]
     used = [key for key in others if any(row[key] is not None for row in rows)]
     columns += [Column(key, COLUMNS[part][key], "score") for key in used]
     noted = any(row["note"] for row in rows)

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
 from course.templates import templates_of
 from training.files.writing import atomic_write
@@ -52,6 +52,11 @@ def clean(text: Any, limit: int = 300, lines: bool = False) -> str:
     shown = "".join(kept)
     shown = shown.strip("\n").rstrip() if lines else " ".join(shown.split())
     return shown if len(shown) <= limit else f"{shown[: limit - 2]} …"
+
+
+def with_code(text: Any, limit: int = 300) -> Markup:
+    """A cleaned text as HTML; what is between backticks is code."""
+    return Markup(re.sub("`([^`]+)`", r"<code>\1</code>", str(escape(clean(text, limit)))))
 
 
 # ---------------------------------------------------------------------------------------------
@@ -119,7 +124,7 @@ COMMON = HERE.parents[2] / "training" / "reports" / "page.css"  # what all pages
 STYLE = "".join(file.read_text(encoding="utf-8") for file in (COMMON, HERE / "page.css"))
 SCRIPT = (HERE / "page.js").read_text(encoding="utf-8")
 TEMPLATES = templates_of(__file__, html=True)
-TEMPLATES.filters |= {"clean": clean}
+TEMPLATES.filters |= {"clean": clean, "with_code": with_code}
 
 
 def table(columns: Sequence[Column], rows: Iterable[Mapping[str, Any]], caption: str) -> Markup:

@@ -30,6 +30,26 @@ SAYS = {
     "invalid answer": "gave back something else than a tensor of the right kind",
 }
 
+MEANS = {  # what a row of points is given for
+    "values": "the results in evaluation mode are those of the reference",
+    "gradients": "the gradients of all inputs and weights are those of the reference",
+    "padding": "padding changes nothing",
+    "dropout": "the results in training mode are right",
+    "inputs": "the function leaves its arguments unchanged",
+    "form": "the result has the right shape and kind of numbers",
+    "sentences": "the result depends on its own sentence, or on both of a pair",
+    "neighbours": "the result depends on no other row of the batch, and not on padding",
+    "learning": "gradients reach the weights that have to learn",
+    "the update": "steps without weight decay follow the equations",
+    "weight decay": "each step takes lr · weight_decay · θ off the parameters",
+    "correct_bias=False": "steps without bias correction are right",
+    "parameter groups, schedules": "each group has its own settings, and a changed lr is followed",
+    "parameters without gradients": "these stay as they are",
+    "resuming": "state_dict and load_state_dict keep the averages and the count of steps",
+    "gradients left as they are": "a step does not change p.grad",
+}
+TRIED = "wrong: "  # before the case of an optimizer
+
 
 # ---------------------------------------------------------------------------------------------
 # Feedback
@@ -58,6 +78,7 @@ def contents(result: Result, show_test: bool) -> dict[str, Any]:
     sheet = result["sheet"]
     tasks = [row.task for row in sheet.of_kind("task") if row.task] if sheet else []
     wrong = [task for task in tasks if task["status"] != "right"]
+    lost = sorted(wrong, key=lambda task: task["points"] - task["of"])  # the most points first
     first = {str(task["messages"]): task["number"] for task in reversed(wrong)}
     return {
         "result": result,
@@ -68,7 +89,9 @@ def contents(result: Result, show_test: bool) -> dict[str, Any]:
         "further": sheet.of_kind("extra", "manual") if sheet else [],
         "changes": sheet.of_kind("correction", "late") if sheet else [],
         "predictions": [predicted(entry, show_test) for entry in result.get("predictions", [])],
+        "to_fix": [(task["title"], task["of"] - task["points"]) for task in lost[:3]],
         "says": SAYS,
+        "means": MEANS,
     }
 
 
@@ -97,8 +120,15 @@ def about(entry: Mapping[str, Any], first: str) -> dict[str, Any]:
     named = zip(entry.get("mistakes", []), entry.get("hints", []), strict=False)
     known = [task for task in GRADED_TASKS if task.number == entry["number"]]
     repeated = entry["messages"] and first != entry["number"]
-    messages = [f"as Task {first}"] if repeated else entry["messages"]
+    messages = [f"as Task {first}"] if repeated else with_cases(entry["messages"])
     return {"looks_like": list(named), "known": known, "messages": messages}
+
+
+def with_cases(messages: Iterable[str]) -> list[str]:
+    """Messages, of which those on the cases of an optimizer become one."""
+    others = [text for text in messages if not text.startswith(TRIED)]
+    cases = [text.removeprefix(TRIED) for text in messages if text.startswith(TRIED)]
+    return others + [f"tried, with a wrong result: {'; '.join(cases)}"] * bool(cases)
 
 
 def predicted(entry: Mapping[str, Any], show_test: bool) -> dict[str, Any]:

@@ -42,7 +42,9 @@ def to_look_at(results: Sequence[Result], highest: Mapping[str, float]) -> dict[
             if e["split"] == "test" and (e["value"] or 0) > highest.get(e["data"], 1.0)
         ]
         if too_good:
-            sentences.append(f"are the test labels in it? {', '.join(too_good)}")
+            sentences.append(
+                f"better than believed possible; were test labels used? {', '.join(too_good)}"
+            )
         crashed = defaultdict(list)  # numbers of tasks by what is known of it, as a file's import
         for task in result["tasks"]:
             if task["status"] == "crashed":

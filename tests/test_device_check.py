@@ -1,0 +1,424 @@
+"""The comparison of a device with the CPU: planted faults are named, honest devices pass.
+
+No device but the CPU is needed: what a device does differently is put in place within the context
+that its passes run in.
+"""
+
+import json
+import math
+import re
+from contextlib import ExitStack, contextmanager, nullcontext
+from types import SimpleNamespace
+
+import pytest
+import torch
+from support import (
+    WORDS,
+    assert_refused,
+    left_by,
+    one_line_error,
+    padded_batch,
+    random_bert,
+    save_sentiment_checkpoint,
+    stir,
+    succeeded,
+    tiny_config,
+)
+from torch import nn
+from torch.nn import functional as F
+from torch.utils._python_dispatch import TorchDispatchMode
+
+import classifier
+import multitask_classifier
+from bert import BertModel, BertSelfAttention
+from extensions import multitask
+from lessons import distil, question_answering, token_classifier
+from pretraining import pretrain
+from training.fast.attention import use_attention_kernel
+from training.files.errors import InputError
+from training.loop import device_check
+from training.loop.device_check import Autocast, check_device, fault_of, sample
+from training.loop.run import Run
+
+ATEN = torch.ops.aten
+PRECISIONS = {"fp32": None, "bf16": torch.bfloat16, "fp16": torch.float16}
+in_all_precisions = pytest.mark.parametrize("precision", PRECISIONS)
+
+
+class Classifier(nn.Module):
+    """Five classes from BERT's pooled output."""
+
+    def __init__(self, bert: BertModel):
+        super().__init__()
+        self.bert = bert
+        self.head = nn.Linear(bert.config.hidden_size, 5)
+
+    def forward(self, ids, mask):
+        return self.head(self.bert(ids, mask)["pooler_output"])
+
+
+def device(precision: str, *differences) -> Autocast:
+    """The passes of a device in that precision: contexts within which it computes differently."""
+    dtype = PRECISIONS[precision]
+
+    @contextmanager
+    def passes():
+        with ExitStack() as stack:
+            for difference in differences:
+                stack.enter_context(difference())
+            enabled = dtype is not None
+            stack.enter_context(torch.autocast("cpu", dtype or torch.bfloat16, enabled))
+            yield
+
+    return passes
+
+
+def samples(vocabulary: int = 100, *lengths: int) -> list:
+    ids, mask, _ = padded_batch(*(lengths or (12, 5)), vocabulary=vocabulary)
+    return [("forward", [ids, mask])]
+
+
+# ---------------------------------------------------------------------------------------------
+# Devices that are right
+
+
+class OneAfterTheOther(TorchDispatchMode):
+    """Products are added up in the order of their numbers, which rounds most."""
+
+    def __torch_dispatch__(self, operation, types, args=(), kwargs=None):
+        kind = operation.overloadpacket
+        if kind not in (ATEN.mm, ATEN.bmm, ATEN.addmm):
+            return operation(*args, **(kwargs or {}))
+        *bias, a, b = args
+        total = bias[0] if bias else 0.0
+        product = ATEN.mm if kind is ATEN.addmm else kind
+        for k in range(a.shape[-1]):
+            total = total + product(a[..., k : k + 1], b[..., k : k + 1, :])
+        return total
+
+
+@in_all_precisions
+def test_an_honest_device_passes_whatever_the_weights(precision):
+    """Autocast rounds within the products, kernels elsewhere; sums have another order."""
+    order = OneAfterTheOther if precision == "fp32" else nullcontext
+    for seed in range(20):
+        torch.manual_seed(seed)
+        model = Classifier(BertModel(tiny_config())).eval()
+        if seed % 2:
+            stir(model)
+        if seed % 4 > 1:
+            use_attention_kernel(model, in_training=True)
+        assert fault_of(model, samples(), device(precision, order)) is None, seed
+
+
+@in_all_precisions
+def test_an_honest_device_passes_with_real_weights(precision, offline_model):
+    torch.manual_seed(0)
+    model = Classifier(BertModel.from_pretrained(str(offline_model))).eval()
+    order = OneAfterTheOther if precision == "fp32" else nullcontext
+    assert fault_of(model, samples(30_000, 16, 7), device(precision, order)) is None
+
+
+def test_what_a_device_has_at_padded_positions_does_not_count():
+    """Nothing reads it: attention and the loss leave it out."""
+    model = Classifier(random_bert())
+    layers = {id(layer) for layer in model.bert.bert_layers}
+
+    def overwrite(module, inputs, output):
+        if id(module) in layers:  # those of the device, not their copies
+            return output.masked_fill((inputs[1][:, 0, 0, :] < 0).unsqueeze(-1), 5.0)
+        return None
+
+    for layer in model.bert.bert_layers:
+        layer.register_forward_hook(overwrite)
+    assert fault_of(model, samples(), device("fp32")) is None
+
+
+# ---------------------------------------------------------------------------------------------
+# Faults
+
+
+@contextmanager
+def replaced(owner: type, name: str, function):
+    """A class with another method."""
+    original = getattr(owner, name)
+    setattr(owner, name, function)
+    try:
+        yield
+    finally:
+        setattr(owner, name, original)
+
+
+def with_attention(change):
+    """A device on which attention is another function of scores (B, H, L, L), mask and values."""
+
+    def attention(self, key, query, value, attention_mask):
+        scores = query @ key.transpose(-1, -2) / math.sqrt(query.size(-1))
+        return change(scores, attention_mask, value).transpose(1, 2).flatten(2)
+
+    return lambda: replaced(BertSelfAttention, "attention", attention)
+
+
+def without_mask(scores, mask, value):
+    return scores.softmax(-1).to(value) @ value
+
+
+def with_one_wrong_head(scores, mask, value):
+    context = (scores + mask).softmax(-1).to(value) @ value
+    return torch.cat([context[:, 1:2], context[:, 1:]], dim=1)
+
+
+def with_half_a_sum(scores, mask, value):
+    """A softmax that in types of 16 bits divides by the sum of every second exponential."""
+    powers = (scores + mask).exp()
+    step = 1 if value.dtype == torch.float32 else 2
+    return (powers / powers[..., ::step].sum(-1, keepdim=True)).to(value) @ value
+
+
+def with_nan(scores, mask, value):
+    context = (scores + mask).softmax(-1).to(value) @ value
+    return context.index_fill(2, torch.tensor([0]), math.nan)
+
+
+def without_gradient():
+    """The word embedding gets none."""
+
+    def forward(self, ids):
+        return F.embedding(ids, self.weight.detach() if self.padding_idx == 0 else self.weight)
+
+    return replaced(nn.Embedding, "forward", forward)
+
+
+class WrongRows(TorchDispatchMode):
+    """Products of matrices whose rows are no multiple of 16: the first row is another's."""
+
+    def __torch_dispatch__(self, operation, types, args=(), kwargs=None):
+        result = operation(*args, **(kwargs or {}))
+        if operation.overloadpacket in (ATEN.mm, ATEN.addmm) and len(result) % 16:
+            result[0] = result[1]
+        return result
+
+
+LAYER = "of bert.bert_layers.0.self_attention"
+ATTENTION = f"the output {LAYER} is"
+HALF = ("bf16", "fp16")
+FAULTS = {
+    "mask ignored": (with_attention(without_mask), ATTENTION, PRECISIONS),
+    "one head wrong": (with_attention(with_one_wrong_head), ATTENTION, PRECISIONS),
+    "wrong softmax in half precision": (with_attention(with_half_a_sum), ATTENTION, HALF),
+    "nan": (with_attention(with_nan), f"{ATTENTION[:-3]} is not finite", PRECISIONS),
+    "gradient lost": (
+        without_gradient,
+        "the gradient of bert.word_embedding.weight is off by 1 of",
+        PRECISIONS,
+    ),
+    "rows wrong": (WrongRows, LAYER, PRECISIONS),
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "precision"), [(name, p) for name, (*_, where) in FAULTS.items() for p in where]
+)
+def test_a_fault_is_named(name, precision):
+    difference, place, _ = FAULTS[name]
+    model = Classifier(random_bert())
+    fault = fault_of(model, samples(), device(precision, difference))
+    assert fault, "not noticed"
+    assert place in fault
+    assert f"cpu in {precision} does not compute" in fault
+    assert "\n" not in fault
+
+
+# ---------------------------------------------------------------------------------------------
+# What cannot be compared
+
+
+def refusing(error: Exception):
+    """Attention that raises it."""
+
+    def change(scores, mask, value):
+        raise error
+
+    return with_attention(change)
+
+
+def test_an_operation_that_the_device_lacks_is_named_with_the_remedy(message):
+    missing = refusing(NotImplementedError("The operator 'aten::x' is not implemented\nfor it"))
+    message(fault_of(Classifier(random_bert()), samples(), device("fp32", missing)))
+
+
+def test_a_model_that_fails_on_the_cpu_is_trained_unchecked(capsys, message):
+    """As one whose code names the GPU, which is right there."""
+    with refusing(RuntimeError("tensors on two devices\nand more"))():
+        assert fault_of(Classifier(random_bert()), samples(), device("fp32")) is None
+    message(capsys.readouterr().out)
+
+
+def test_a_task_that_is_not_written_yet_is_said_as_ever():
+    with refusing(NotImplementedError("Task 1.1"))(), pytest.raises(NotImplementedError):
+        fault_of(Classifier(random_bert()), samples(), device("fp32"))
+
+
+def test_the_fault_of_one_process_ends_all(monkeypatch, checked):
+    """Else the others would wait for it."""
+    monkeypatch.setattr(device_check, "gather", lambda fault: [fault, "cuda is wrong"])
+    args = SimpleNamespace(precision="fp32", trust_device=False)
+    with one_line_error("cuda is wrong, or train all the same with --trust_device"):
+        check_device(args, Classifier(random_bert()), {})
+
+
+class Rows:
+    """A data set of two rows."""
+
+    def lengths(self):
+        return [9, 9]
+
+    def __getitem__(self, i):
+        return i
+
+    def collate_fn(self, rows):
+        ids, mask, _ = padded_batch(9, 9)
+        return {"token_ids": ids, "attention_mask": mask, "labels": torch.zeros(2)}
+
+
+def test_modes_gradients_and_random_numbers_stay(checked):
+    """Even where a model draws numbers without being asked to."""
+
+    def noisy(scores, mask, value):
+        torch.rand(1)
+        return (scores + mask).softmax(-1).to(value) @ value
+
+    model = Classifier(random_bert()).train()
+    model.bert.bert_layers[1].eval()
+    modes, random_state = [m.training for m in model.modules()], torch.get_rng_state()
+    args = SimpleNamespace(precision="fp32", trust_device=False)
+    with with_attention(noisy)():
+        check_device(args, model, {"forward": Rows()})
+    assert [m.training for m in model.modules()] == modes
+    assert torch.equal(torch.get_rng_state(), random_state)
+    assert all(p.grad is None for p in model.parameters())
+
+
+def test_a_batch_without_padding_gets_some():
+    """Else a mask that is ignored would not be noticed."""
+    _, (_, mask) = sample(Classifier(random_bert()), "forward", Rows())
+    assert mask.sum(dim=1).tolist() == [9, 4]
+
+
+# ---------------------------------------------------------------------------------------------
+# The scripts
+
+
+@pytest.fixture
+def checked(monkeypatch):
+    """The CPU counts as another device."""
+    monkeypatch.setattr(device_check, "REFERENCE", "another")
+
+
+@pytest.fixture
+def line(tiny_model_folder, tiny_data) -> list[str]:
+    places = ["--model", str(tiny_model_folder), "--data_dir", str(tiny_data)]
+    return ["--use_gpu", "--option", "finetune", "--epochs", "1", "--lr", "1e-3", *places]
+
+
+def spoil(monkeypatch) -> None:
+    """From the second of three passes on a layer's norm is wrong: on the device, that is."""
+    passes = iter([nullcontext, nullcontext, with_attention(without_mask)])
+    original = device_check.forward_and_backward
+
+    def forward_and_backward(*args):
+        with next(passes)():
+            return original(*args)
+
+    monkeypatch.setattr(device_check, "forward_and_backward", forward_and_backward)
+
+
+def test_a_run_is_the_same_with_and_without_the_check(line, run_script_here, tmp_path, monkeypatch):
+    """Dropout's draws, the model's mode and its gradients stay as they were."""
+    files = ("*.pt", "predictions/*.csv", "predictions/*-steps.csv")
+    kept = []
+    for reference in ("cpu", "another"):
+        monkeypatch.setattr(device_check, "REFERENCE", reference)
+        done = succeeded(run_script_here(classifier, *line, "--only", "sst", "--fast"))
+        assert ("device check: cpu computes as the CPU does" in done.out) == (reference != "cpu")
+        kept.append(left_by(tmp_path, *files))
+    assert len(kept[0]) > 3
+    assert kept[0] == kept[1]
+
+
+def test_a_wrong_device_ends_the_run_unless_it_is_trusted(
+    line, run_script_here, monkeypatch, checked, message
+):
+    line = [*line, "--only", "sst", "--precision", "fp32"]
+    for flags in ([], ["--trust_device"]):
+        with monkeypatch.context() as patch:
+            spoil(patch)
+            done = run_script_here(classifier, *line, *flags)
+        if flags:
+            assert "note: cpu in fp32 does not compute" in succeeded(done).out
+        else:
+            assert_refused(done)
+            message(re.sub(r"(off by|explains) [\d.e-]+", r"\1 …", done.err))
+
+
+def write_inputs(folder, model_folder) -> None:
+    """Small files of each kind that a script reads."""
+    (folder / "ner.tsv").write_text("Ada\tB-PER\nsings\tO\n\nIn\tO\nRome\tB-LOC\n.\tO\n")
+    answers = [{"answer_start": 3, "text": "cd"}]
+    question = {"context": "ab cd ef", "qas": [{"id": "1", "question": "q?", "answers": answers}]}
+    squad = {"data": [{"title": "t", "paragraphs": [question]}]}
+    (folder / "squad.json").write_text(json.dumps(squad))
+    documents = ("\n".join(" ".join(WORDS[i:]) for i in range(8)) for _ in range(6))
+    (folder / "text.txt").write_text("\n\n".join(documents))
+    shape = tiny_config(max_position_embeddings=48).to_dict()
+    (folder / "shape.json").write_text(json.dumps(shape))
+    save_sentiment_checkpoint(folder / "teacher.pt", model_folder, labels=5, dropout=0.1)
+
+
+PAIR_TECHNIQUES = {
+    "cross": "--pair_encoding cross",
+    "pals": "--pals 12 --pal_heads 2",
+    "lora": "--adapt lora --rank 4",
+    "words": "--tag_words shapes --separate_layers 1",
+    "cosine": "--similarity cosine --pooling mean",
+    "frozen": "--option pretrain",
+}
+MODEL_AND_DATA = "--model {model} --data_dir {data}"
+LINES = {
+    "multitask": (multitask_classifier, f"--option finetune {MODEL_AND_DATA}"),
+    "multitask frozen": (multitask_classifier, f"--option pretrain --fast {MODEL_AND_DATA}"),
+    **{
+        name: (multitask, f"--option finetune {MODEL_AND_DATA} {flags}")
+        for name, flags in PAIR_TECHNIQUES.items()
+    },
+    "words alone": (
+        pretrain,
+        "--text text.txt --out out --vocab {model} --config shape.json --length 48 "
+        "--objective none --held_out 0 --compile",
+    ),
+    "pairs": (
+        pretrain,
+        "--text text.txt --out out --vocab {model} --config shape.json --length 48 --held_out 0",
+    ),
+    "tags": (token_classifier, "--model {model} --train ner.tsv --dev ner.tsv --compile"),
+    "questions": (question_answering, "--model {model} --train squad.json --dev squad.json"),
+    "distil": (distil, "--teacher teacher.pt --data_dir {data}"),
+}
+
+
+@pytest.mark.parametrize("precision", ["fp32", "bf16"])
+@pytest.mark.parametrize("name", LINES)
+def test_every_script_checks_its_device_before_its_first_step(
+    name, precision, run_script_here, monkeypatch, checked, tmp_path, tiny_model_folder, tiny_data
+):
+    write_inputs(tmp_path, tiny_model_folder)
+
+    def begin(run):
+        raise InputError("the run begins")
+
+    monkeypatch.setattr(Run, "epochs", begin)
+    script, text = LINES[name]
+    flags = text.format(model=tiny_model_folder, data=tiny_data).split()
+    done = run_script_here(script, *flags, "--use_gpu", "--precision", precision)
+    assert_refused(done, "the run begins")
+    assert "device check: cpu computes as the CPU does" in done.out

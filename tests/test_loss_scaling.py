@@ -1,0 +1,152 @@
+"""fp16 with loss scaling: the steps of PyTorch's own idiom, steps that overflow, resumed runs."""
+
+import copy
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+import torch
+from support import assert_same_tensors
+from torch import nn
+from torch.nn import functional as F
+
+from optimizer import AdamW
+from training.files.errors import Stopped
+from training.loop import devices
+from training.loop.checkpoints import ResumePoint, load_checkpoint
+from training.loop.run import Run
+
+STEPS, OVERFLOWS = 8, (3, 4)  # which steps have an infinite gradient
+
+
+class Batches(list):
+    """Batches in one order, as a training loader of one epoch."""
+
+    pieces_per_batch = 1.0
+
+    def set_epoch(self, epoch: int, skip: int = 0) -> None:
+        self.skip = skip
+
+    def __iter__(self) -> Iterator[dict]:
+        return iter(self[self.skip :])
+
+
+@pytest.fixture(autouse=True)
+def fp16(monkeypatch, tmp_path):
+    """A CPU that is said to multiply in float16."""
+    monkeypatch.setattr(devices, "computes_fp16", lambda device: True)
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.fixture
+def loader() -> Batches:
+    torch.manual_seed(0)
+    inputs, labels = torch.randn(STEPS, 6, 5), torch.randint(0, 3, (STEPS, 6))
+    return Batches(
+        {"token_ids": x, "attention_mask": torch.ones(6, 1), "labels": y}
+        for x, y in zip(inputs, labels, strict=True)
+    )
+
+
+@pytest.fixture
+def model() -> nn.Module:
+    torch.manual_seed(1)
+    return nn.Sequential(nn.Linear(5, 8), nn.Tanh(), nn.Linear(8, 3))
+
+
+def spoil(model: nn.Module, step: int) -> None:
+    """Make a gradient of this step infinite, as a product beyond float16's numbers is."""
+    if step in OVERFLOWS:
+        model[0].weight.grad[0, 0] = torch.inf
+
+
+def args(**more) -> SimpleNamespace:
+    flags = {"epochs": 1, "accumulate": 2, "clip": 0.05, "warmup": 0.0, "decay": False}
+    flags |= {"patience": None, "precision": "fp16", "resume": False, "tensorboard": None}
+    return SimpleNamespace(**flags | more)
+
+
+def trained(model, loader, last: int = 0, **flags) -> tuple[list[dict], Run]:
+    """The loop of our scripts, stopped after step ``last``; → weights after each step, the run."""
+    model = copy.deepcopy(model)
+    optimizer = AdamW(model.parameters(), lr=0.01)
+    point, weights = ResumePoint("run.resume", {}), []
+    files = {"steps_file": Path("steps.csv"), "point": point}
+    with Run(args(**flags), model, optimizer, loader, steps=STEPS, **files) as run:
+        for _ in run.epochs():
+            for batch in run.batches():
+                for inputs, _, labels in run.micro_batches(batch):
+                    with run.autocast():
+                        logits = model(inputs)
+                    assert logits.dtype == torch.float16
+                    loss = F.cross_entropy(logits.float(), labels)
+                    run.scale(loss * len(labels) / len(batch["labels"])).backward()
+                    run.log(len(labels), loss=loss)
+                spoil(model, run.position.step + 1)
+                run.before_update()
+                optimizer.step()
+                optimizer.zero_grad()
+                weights.append(copy.deepcopy(model.state_dict()))
+                run.stop.asked = run.position.step + 1 == last
+                run.end_step()
+    return weights, run
+
+
+def by_the_book(model, loader) -> tuple[list[dict], float]:
+    """PyTorch's documented loop with GradScaler; → the weights after each step, the last factor."""
+    model, scaler = copy.deepcopy(model), torch.amp.GradScaler("cpu")
+    optimizer = AdamW(model.parameters(), lr=0.01)
+    weights = []
+    loader.set_epoch(1)
+    for step, batch in enumerate(loader, start=1):
+        for inputs, labels in zip(
+            batch["token_ids"].split(3), batch["labels"].split(3), strict=True
+        ):
+            with torch.autocast("cpu", torch.float16):
+                logits = model(inputs)
+            scaler.scale(F.cross_entropy(logits.float(), labels) / 2).backward()
+        spoil(model, step)
+        scaler.unscale_(optimizer)
+        nn.utils.clip_grad_norm_(model.parameters(), 0.05)
+        scaler.step(optimizer)
+        scaler.update()
+        optimizer.zero_grad()
+        weights.append(copy.deepcopy(model.state_dict()))
+    return weights, scaler.get_scale()
+
+
+def test_steps_are_those_of_pytorchs_loop(model, loader):
+    """Those that overflow change nothing and halve the factor; the run goes on."""
+    expected, factor = by_the_book(model, loader)
+    weights, run = trained(model, loader)
+    for ours, theirs in zip(weights, expected, strict=True):
+        assert_same_tensors(ours, theirs)
+    assert run.scaler.get_scale() == factor == 2.0**16 / 4
+    for step in OVERFLOWS:
+        assert_same_tensors(weights[step - 1], weights[step - 2])
+    assert not torch.equal(weights[5]["0.weight"], weights[4]["0.weight"])
+    assert run.position.step == STEPS
+
+
+@pytest.mark.parametrize("last", [2, 3, 5])
+def test_a_resumed_run_has_the_factor(model, loader, last):
+    expected, untouched = trained(model, loader)
+    with pytest.raises(Stopped):
+        trained(model, loader, last)
+    weights, run = trained(model, loader, resume=True)
+    assert len(weights) == STEPS - last
+    assert_same_tensors(weights[-1], expected[-1])
+    assert run.scaler.state_dict() == untouched.scaler.state_dict()
+
+
+def test_a_resume_point_without_a_factor_goes_on(model, loader):
+    """As one does that was written before there was fp16."""
+    with pytest.raises(Stopped):
+        trained(model, loader, last=5)
+    saved = load_checkpoint("run.resume")
+    del saved["position"]["stateful"]["scaler"], saved["position"]["threads"]
+    torch.save(saved, "run.resume")
+    weights, run = trained(model, loader, resume=True)
+    assert len(weights) == STEPS - 5
+    assert run.scaler.get_scale() == 2.0**16

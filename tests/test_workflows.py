@@ -1,0 +1,65 @@
+"""What runs on GitHub: the README's commands, and nothing but official actions."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from support import ROOT
+
+yaml = pytest.importorskip("yaml", reason="pip install -r requirements-dev.txt")
+
+WORKFLOWS = sorted([*(ROOT / ".github" / "workflows").glob("*.yml"), ROOT / "course" / "check.yml"])
+
+
+def steps_of(path: Path) -> list[dict]:
+    (job,) = yaml.safe_load(path.read_text(encoding="utf-8"))["jobs"].values()
+    return job["steps"]
+
+
+def lines_of(name: str) -> list[str]:
+    """The shell's lines of a workflow."""
+    steps = steps_of(ROOT / ".github" / "workflows" / name)
+    return [line for step in steps for line in step.get("run", "").splitlines()]
+
+
+@pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.stem)
+def test_a_workflow_takes_official_actions_and_few_rights(path):
+    workflow = yaml.safe_load(path.read_text(encoding="utf-8"))
+    used = [step["uses"] for step in steps_of(path) if "uses" in step]
+    assert used[0].startswith("actions/checkout@v")
+    assert all(re.fullmatch(r"actions/[\w-]+@v\d+", action) for action in used)
+    assert workflow["permissions"]["contents"] == "read"
+
+
+def test_what_the_readme_says_is_what_is_run():
+    start = re.split("^## ", (ROOT / "README.md").read_text(encoding="utf-8"), flags=re.M)
+    (start,) = [section for section in start if section.startswith("Start\n")]
+    commands = [
+        line
+        for block in re.findall(r"```bash\n(.*?)```", start, re.S)
+        for line in block.splitlines()
+    ]
+    assert len(commands) >= 3
+    assert lines_of("tests.yml")[: len(commands)] == commands
+
+
+def test_the_lint_of_the_workflow_passes():
+    lint = [line for line in lines_of("tests.yml") if line.startswith("ruff ")]
+    assert len(lint) == 2
+    for line in lint:
+        done = subprocess.run(
+            [sys.executable, "-m", *line.split()], cwd=ROOT, capture_output=True, encoding="utf-8"
+        )
+        assert done.returncode == 0, done.stdout
+
+
+def test_the_site_is_built_as_its_test_builds_it_and_never_of_a_private_copy():
+    assert "mkdocs build --strict" in lines_of("site.yml")
+    text = (ROOT / ".github" / "workflows" / "site.yml").read_text(encoding="utf-8")
+    job = yaml.safe_load(text)["jobs"]["site"]
+    assert job["if"] == "${{ !github.event.repository.private }}"
+    config = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
+    (upload,) = [step for step in job["steps"] if "upload-pages" in step.get("uses", "")]
+    assert f"\nsite_dir: {upload['with']['path']}\n" in config
