@@ -1,4 +1,4 @@
-"""Write docs/checks.md: what the checks say to the likeliest mistakes in each task, by making them.
+"""Write docs/checks.md: what the checks say to likely mistakes in each task, by making them.
 
     python course/transcripts.py    seconds; again whenever the checks or their words change
 
@@ -27,31 +27,31 @@ from training.files.writing import atomic_write
 
 PAGE = ROOT / "docs" / "checks.md"
 WIDTH = 96  # columns
-LIKELY = {
-    "bert.attention": "no_scale no_dropout softmax_over_queries heads_not_transposed no_mask",
-    "bert.add_norm": "no_residual no_dropout norm_before_residual dense_twice dropout_on_sum",
-    "bert.layer": "no_gelu norms_swapped second_residual_from_input relu mask_not_given",
-    "bert.embed": "no_dropout segments_ignored same_position no_norm dropout_before_norm",
-    "optimizer.step": "coupled_decay no_bias_correction eps_inside_root no_decay moments_not_kept",
-    "classifier.init": "dropout_in_code width_in_code bert_always_trains labels_in_code no_dropout",
-    "classifier.forward": "softmax_returned no_dropout no_mask cls_of_last_hidden_state no_linear",
-    "multitask.init": "bert_not_frozen layers_in_list width_in_code bert_not_loaded no_layers",
-    "multitask.forward": "padding_pooled tokens_left mask_not_given no_grad dict_returned",
-    "multitask.predict_sentiment": (
-        "softmax_returned class_returned mask_not_given layer_made_at_call dropout_always_on"
-    ),
-    "multitask.predict_paraphrase": (
-        "axis_left probability_returned two_logits joined_along_batch first_twice"
-    ),
-    "multitask.predict_similarity": (
-        "axis_left cut_to_integers every_pair dropout_on_score batch_averaged"
-    ),
+LIKELY = {  # one mistake of each kind
+    "bert.attention": "no_scale no_dropout heads_not_transposed no_mask",
+    "bert.add_norm": "no_residual dense_twice",
+    "bert.layer": "norms_swapped second_residual_from_input",
+    "bert.embed": "same_position",
+    "optimizer.step": "coupled_decay moments_not_kept",
+    "classifier.init": "width_in_code",
+    "classifier.forward": "softmax_returned no_linear",
+    "multitask.init": "layers_in_list",
+    "multitask.forward": "padding_pooled",
+    "multitask.predict_sentiment": "layer_made_at_call",
+    "multitask.predict_paraphrase": "joined_along_batch",
+    "multitask.predict_similarity": "axis_left cut_to_integers",
 }
 HEAD = """# What the checks say to likely mistakes
 
-Each task's function was written wrongly in five likely ways, and `python sanity_check.py` run. Your
-numbers are these where your mistake is one of them: inputs are stored, so they are the same for
-everybody. Only what follows the task's name is shown.
+Here is what `python sanity_check.py` prints for twenty common mistakes, below the task's name. The
+inputs are stored and the same for everybody: if you made the mistake, you see these numbers.
+
+- `probably` names the mistake, if your function computes exactly what it computes.
+- Then comes what was compared, where it first differs, and by how much at most.
+- An exception is followed by the line, and by the tensors in it with their shapes.
+- `--all` shows every difference, not only the first of each kind.
+
+In part 2 there are many correct solutions, so the checks test what all of them have in common.
 """
 
 

@@ -56,12 +56,13 @@ def page() -> str:
         for name, (module, kind) in DATACLASSES.items()
     }
     text = ["# All flags", "", "Written by `python docs/flags.py` from the scripts themselves."]
-    text += ["Flags that exclude one another are only in a script's `--help`.", ""]
+    text += ["A script's own table has the flags that it adds, or for which its default differs."]
+    text += ["`--help` also says which flags exclude one another.", ""]
     for name, rows in flags.items():
-        title = name if name == SHARED else f"`{name}` besides"
+        title = name if name == SHARED else f"`{name}`"
         known = {} if name == SHARED else dict(flags[SHARED])
         if base := BUILT_ON.get(name):
-            title += f", and all of `{base}`"
+            title += f", with all flags of `{base}`"
             known |= flags[base]
         text += [f"## {title}", "", "| flag | default | what |", "|---|---|---|"]
         text += [

@@ -41,10 +41,10 @@ class ModelFlags:
     similarity: str = flag("linear", choices=("linear", "cosine"), help="head of sts")
     separate_layers: int = flag(0, type=int, help="how many top layers each task has alone")
     pals: int | None = flag(
-        None, type=positive_int, metavar="SIZE", help="a projected attention layer a task"
+        None, type=positive_int, metavar="SIZE", help="a projected attention layer for each task"
     )
     pal_heads: int = flag(12, type=positive_int, help="with --pals")
-    adapt: str | None = flag(None, choices=("lora",), help="the rest of BERT stays as it is")
+    adapt: str | None = flag(None, choices=("lora",), help="train this alone, freeze BERT")
     rank: int = flag(8, type=positive_int, help="of LoRA")
     tag_words: str | None = flag(
         None, path="reads", metavar="TAGS", help="'shapes', or a tagger's file: features of words"
@@ -77,23 +77,23 @@ class TechniqueFlags(ModelFlags, TaskFlags):
     para_extra: str | None = flag(None, choices=EXTRAS["para"])
     sts_extra: str | None = flag(None, choices=EXTRAS["sts"])
     nli_extra: str | None = flag(None, choices=EXTRAS["nli"])
-    extra_weight: float = flag(0.1, type=positive_float, help="of --sst_extra and its like")
+    extra_weight: float = flag(0.1, type=positive_float, help="weight of the --…_extra losses")
     sampling: str = flag("round_robin", choices=sampling.KINDS, help="which task is next")
     first_task: str = flag("para", choices=TASKS, help="--sampling before")
     first_epochs: int = flag(1, type=positive_int, help="--sampling before")
     regulariser: str | None = flag(
-        None, choices=("r_drop", "smart"), help="outputs that hardly change"
+        None, choices=("r_drop", "smart"), help="penalty on outputs that change much"
     )
     regulariser_weight: float = flag(1.0, type=positive_float, help="λ of SMART, α of R-Drop")
     epsilon: float = flag(5e-2, type=positive_float, help="size of SMART's perturbation")
-    ascents: int = flag(1, type=positive_int, help="SMART's steps of the search")
+    ascents: int = flag(1, type=positive_int, help="steps of SMART's search")
     bregman: float | None = flag(
         None, type=positive_float, help="μ: stay near a slow copy of the model (SMART)"
     )
     gradients: str | None = flag(
         None,
         choices=("sum", "pcgrad"),
-        help="a step takes a batch of every task, and how their gradients become one",
+        help="a batch of every task per step; how their gradients are combined",
     )
     optimizer: str = flag(
         "adamw", choices=tuple(OPTIMIZERS), help="adamw is the course's own, the others torch's"

@@ -276,7 +276,7 @@ class DistilFlags(TrainingFlags):
     teacher: str | None = flag(
         None, path="reads", required=True, metavar="FILE", help="a checkpoint of classifier.py"
     )
-    out: str = flag("distilled", path="writes", metavar="DIR", help="where the student goes")
+    out: str = flag("distilled", path="writes", metavar="DIR", help="folder of the student")
     layers: int | None = flag(
         None, type=positive_int, help="of the student (half of the teacher's)"
     )
@@ -287,7 +287,7 @@ class DistilFlags(TrainingFlags):
         metavar=("SOFT", "TASK", "DIRECTION"),
         help="of the three losses (default: 5 2 1, as DistilBERT's); 0 1 0 is plain fine-tuning",
     )
-    temperature: float = flag(2.0, type=positive_float, help="T of the softened predictions")
+    temperature: float = flag(2.0, type=positive_float, help="T that softens the predictions")
     epochs: int = flag(5, type=positive_int)
     lr: float = flag(5e-5, type=positive_float)
     hidden_dropout_prob: float = flag(0.2, type=probability, help="before the head")

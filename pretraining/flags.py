@@ -68,7 +68,7 @@ class PretrainingFlags(TrainingFlags):
     )
     weight_decay: float = flag(0.01, type=probability, help="not on biases and LayerNorm")
     clip: float | None = flag(1.0, type=positive_float, help="largest norm of all gradients")
-    warmup: float = flag(0.1, type=probability, help="fraction of the steps with rising lr")
+    warmup: float = flag(0.1, type=probability, help="fraction of the steps in which lr rises")
     decay: bool = flag(
         True,
         action=argparse.BooleanOptionalAction,

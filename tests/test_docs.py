@@ -27,7 +27,7 @@ FOR_STUDENTS = (
     *(ROOT / "docs" / f"{name}.md" for name in ("running", "gpu", "errata", "attention-maps")),
 )
 TEMPLATE = ROOT / "README.template.md"
-DOCS = (*sorted((ROOT / "docs").glob("*.md")), TEMPLATE, ROOT / "README.md")
+DOCS = (*sorted((ROOT / "docs").rglob("*.md")), TEMPLATE, ROOT / "README.md")
 STUDENTS_OWN = {
     "my-train.csv",
     "my-dev.csv",
@@ -140,7 +140,7 @@ def test_files_that_a_text_names_exist(path):
     for found in FILE_NAME.finditer(text):
         for name in expanded(found[0]):
             known = name in STUDENTS_OWN or name in predictions or name.startswith("seed-")
-            known |= path not in FOR_STUDENTS and name in GRADES
+            known |= path not in FOR_STUDENTS and name.removeprefix("GRADES/") in GRADES
             practice = ROOT / "data" / "practice" / name.removeprefix("data/")
             known |= practice.is_file()  # data/download.py fetches the course's file of that name
             own = ROOT / path.stem  # a page about a folder names its files from there

@@ -5,7 +5,7 @@
 Prints Markdown tables, each row from a process of its own, median (minimum–maximum):
     pairs     a file of N pairs: reading, tokenizing, peak memory (as the paraphrase task)
     corpus    N sentences tokenized for pre-training by all cores, and their size on disk
-docs/tests.md says what follows for a million pairs and a billion tokens.
+docs/maintainers/tests.md says what follows for a million pairs and a billion tokens.
 """
 
 from __future__ import annotations

@@ -164,7 +164,7 @@ class TrainingFlags:
     )
     accumulate: int = flag(1, type=positive_int, help="parts a batch is computed in")
     clip: float | None = flag(None, type=positive_float, help="largest norm of all gradients")
-    warmup: float = flag(0.0, type=probability, help="fraction of the steps with rising lr")
+    warmup: float = flag(0.0, type=probability, help="fraction of the steps in which lr rises")
     decay: bool = flag(
         False,
         action=argparse.BooleanOptionalAction,
@@ -200,7 +200,7 @@ class FineTuningFlags(TrainingFlags):
     option: str = flag(
         "pretrain",
         choices=("pretrain", "finetune"),
-        help="pretrain: BERT stays as it is, only the head learns; finetune: all of it learns",
+        help="pretrain: BERT is frozen, only the head learns; finetune: everything learns",
     )
     hidden_dropout_prob: float = flag(0.3, type=probability, help="before the head")
 
