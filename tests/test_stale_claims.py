@@ -18,6 +18,7 @@ SAME = (  # a quantity: the pages of docs/ that have it, and the pattern around 
     {"fill-mask": r"BERT\s+([\d.]+) nats", "../models/books/README": r"loss ([\d.]+) nats"},
     {"fill-mask": r"BERT\s+([\d.]+) nats", "pretraining": r"loss, nats .*\| ([\d.]+) \|"},
     {"measured": r"\| fine-tuned \| ([\d.]+)", "features": r"Fine-tuned, it has ([\d.]+)"},
+    {"measured": r"\| fine-tuned \| ([\d.]+)", "../README": r"([\d.]+) and [\d.]+ on SST"},
     {"measured": r"int8\].*?dev \| ([\d.]+)", "quantize": r"int8: accuracy ([\d.]+)"},
     {"measured": r"on-bert-tiny\): accuracy \| ([\d.]+)", "pretraining": r"accuracy of\s+([\d.]+)"},
     {"measured": r"entity F1 \| ([\d.]+)", "token-classification": r"bfloat16 .*\| ([\d.]+) \| 5"},
