@@ -7,12 +7,12 @@ title and description, for screen readers, are its function's docstring. L token
 from __future__ import annotations
 
 import inspect
-import math
 from collections.abc import Callable, Sequence
 from html import escape
 from pathlib import Path
 
 import torch
+from matplotlib.ticker import MaxNLocator
 from torch import Tensor
 
 from training.files.writing import atomic_write
@@ -161,16 +161,7 @@ def write_svg(path: Path, svg: str) -> None:
         file.write(svg)
 
 
-def rounded(low: float, high: float) -> tuple[float, float, float]:
-    """The ends of an axis and the step of its ticks, for at most seven of them."""
-    spread = max(high - low, 0.01)
-    rough = spread / 4
-    power = 10 ** math.floor(math.log10(rough))
-    step = power * next(n for n in (1, 2, 5, 10) if n * power >= rough * 0.999)
-    first, last = math.floor(low / step + 1e-9), math.ceil(high / step - 1e-9)
-    return first * step, max(last, first + 1) * step, step
-
-
-def ticks(low: float, high: float, step: float) -> list[float]:
-    """The values of an axis that have a tick."""
-    return [low + i * step for i in range(round((high - low) / step) + 1)]
+def ticks(low: float, high: float) -> list[float]:
+    """A few round values for an axis, the first no higher than ``low``, the last no lower."""
+    locator = MaxNLocator(nbins=4, steps=[1, 2, 5, 10])
+    return locator.tick_values(low, max(high, low + 0.01)).tolist()

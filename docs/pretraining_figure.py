@@ -22,7 +22,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 import numpy as np
 from scipy.stats import t
 
-from docs.drawing import Drawing, rounded, svg_of, ticks, write_svg
+from docs.drawing import Drawing, svg_of, ticks, write_svg
 from research.experiments import results
 from training.cli.flags import OneLineParser
 from training.cli.scripts import run_script
@@ -162,7 +162,7 @@ class Axes:
         positive = [n for n in pieces if n > 0] or [1]
         self.first, self.last = math.log10(min(positive)), math.log10(max(positive))
         self.has_zero = 0 in pieces
-        self.low, self.high, self.step = rounded(min(values), max(values))
+        self.ticks = ticks(min(values), max(values))
 
     def x(self, pieces: float) -> float:
         """Where a number of pieces is."""
@@ -174,14 +174,15 @@ class Axes:
     def y(self, value: float) -> float:
         """Where a value is."""
         _, top, _, high = self.place
-        return top + high * (self.high - value) / (self.high - self.low)
+        return top + high * (self.ticks[-1] - value) / (self.ticks[-1] - self.ticks[0])
 
     def frame(self) -> None:
         """Ticks of both axes with their numbers; millions of pieces."""
         left, top, wide, high = self.place
         bottom = top + high
-        decimals = max(0, -math.floor(math.log10(self.step) + 1e-9))
-        for value in ticks(self.low, self.high, self.step):
+        step = self.ticks[1] - self.ticks[0]
+        decimals = max(0, -math.floor(math.log10(step) + 1e-9))
+        for value in self.ticks:
             self.d.line([(left, self.y(value)), (left + wide, self.y(value))], "thin")
             self.d.text(left - 8, self.y(value) + 6, f"{value:.{decimals}f}", "end quiet")
         powers = range(math.ceil(self.first - 1e-9), math.floor(self.last + 1e-9) + 1)

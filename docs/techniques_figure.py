@@ -16,7 +16,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from docs.drawing import Drawing, rounded, svg_of, ticks, write_svg
+from docs.drawing import Drawing, svg_of, ticks, write_svg
 from research.experiments import results
 from research.experiments.report import Row, interval_of, rows_of
 from training.cli.scripts import run_script
@@ -124,15 +124,16 @@ def draw_panel(d: Drawing, title: str, marks: Sequence[Mark], top: float) -> Non
     """One task: names to the left, intervals to the right, a line at 0."""
     titles = list(dict.fromkeys(mark.title for mark in marks))
     ends = [end for mark in marks for end in mark.difference] + [0.0]
-    low, high, step = rounded(min(ends), max(ends))
+    values = ticks(min(ends), max(ends))
+    low, high = values[0], values[-1]
     bottom = top + 44 + ROW * len(titles)
 
     def x(value: float) -> float:
         return LEFT + (RIGHT - LEFT) * (value - low) / (high - low)
 
     d.text(20, top + 22, title, "start bold")
-    for value in ticks(low, high, step):
-        is_zero = abs(value) < step / 2
+    for value in values:
+        is_zero = abs(value) < 1e-9
         d.line([(x(value), top + 40), (x(value), bottom)], "" if is_zero else "thin")
         label = "0" if is_zero else f"{value:+.2g}".replace("-", "−")
         d.text(x(value), bottom + 22, label, "quiet")

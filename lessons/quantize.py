@@ -27,10 +27,10 @@ import torch
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from base_bert import read_weights
 from bert import BertModel
 from config import BertConfig
 from lessons import numpy_bert, text_tables
+from lessons.export import read_head
 from lessons.int8 import LARGEST, quantize_rows
 from tokenizer import WordPieces, read_vocabulary
 from training.cli.flags import OneLineParser, positive_int
@@ -165,11 +165,9 @@ def need(*modules: str) -> list[Any]:
 def export_onnx(folder: Path, path: Path) -> None:
     """Write the classifier in ``folder`` as a graph of ONNX operators, for any B and L."""
     (onnx,) = need("onnx")
-    tensors = read_weights(folder)
-    if "classifier.weight" not in tensors:
-        raise InputError(f"{folder} has no classifier; lessons/export.py writes one")
-    head = torch.nn.Linear(*reversed(tensors["classifier.weight"].shape))
-    head.load_state_dict({kind: tensors[f"classifier.{kind}"] for kind in ("weight", "bias")})
+    tensors = read_head(folder)
+    head = torch.nn.Linear(*reversed(tensors["weight"].shape))
+    head.load_state_dict(tensors)
 
     class Logits(torch.nn.Module):
         def __init__(self):

@@ -41,6 +41,7 @@ from training.cli.flags import OneLineParser, positive_int
 from training.cli.scripts import run_script
 from training.files.course_files import PRACTICE_DATA
 from training.files.errors import InputError
+from training.files.texts import read_text
 from training.files.writing import check_writable
 from training.loop.progress import progress_bar
 
@@ -83,13 +84,7 @@ def texts_in(paths: Sequence[str]) -> Iterator[str]:
         if not files:
             raise InputError(f"{path} holds no *.txt; name the files")
         for file in files:
-            try:
-                with open(file, encoding="utf-8-sig") as lines:
-                    yield from lines
-            except UnicodeDecodeError as error:
-                raise InputError(f"{file} is not UTF-8 ({error}); convert it") from error
-            except OSError as error:
-                raise InputError(f"cannot read {file}: {error.strerror or error}") from error
+            yield from read_text(file).rstrip("\n").split("\n")
 
 
 def count_words(texts: Iterable[str], lower_case: bool = True) -> Counter[str]:

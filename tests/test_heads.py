@@ -292,7 +292,7 @@ BOTH = [
     ("", 1, "give --train and --dev, or set $MINBERT_DATA"),
 ]
 TAGS = [
-    ("--train x --dev y --model MODEL", 1, "no file x"),
+    ("--train x --dev y --model MODEL", 1, "x cannot be read (No such file"),
     ("--predict x --checkpoint ./nowhere", 1, "no model folder at nowhere"),
 ]
 ANSWERS = [

@@ -514,7 +514,7 @@ def test_another_text_cannot_be_resumed(place, run_script_here, tmp_path):
         ("--text x --out x/model", "lies in --text x, and would be read as text", 2),
         ("--length 49", "--length 49 is more than the model's 48 positions", 1),
         ("--text nowhere", "nowhere", 1),
-        ("--config nowhere.json", "nowhere.json is not the configuration of a BERT", 1),
+        ("--config nowhere.json", "nowhere.json cannot be read (No such file", 1),
         ("--held_out 0.001", "the held-out text is a single document", 1),
         ("--text short.txt --objective none --held_out 0.1", "the held-out text has ", 1),
         ("--lr 1e30 --warmup 0 --clip 1e30", "lower --lr", 1),

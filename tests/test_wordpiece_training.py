@@ -183,9 +183,9 @@ def test_the_script_learns_bytes_from_the_practice_texts(run_script_here, tmp_pa
 @pytest.mark.parametrize(
     ("line", "said"),
     [
-        ("--text missing.txt", "cannot read missing.txt"),
+        ("--text missing.txt", "missing.txt cannot be read"),
         ("--text empty.txt", "there are no words to learn from"),
-        ("--text latin1.txt", "latin1.txt is not UTF-8"),
+        ("--text latin1.txt", "latin1.txt, line 1 is not UTF-8"),
         (
             "--text ok.txt --size 260 --method bytes",
             "--size 260 has no room for 256 characters and",

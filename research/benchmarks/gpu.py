@@ -1,7 +1,7 @@
 """All that is measured on a lent GPU: tests, fine-tuning, pre-training, precisions, memory.
 
-    python -P research/benchmarks/gpu.py --out gpu.json
-    python -P research/benchmarks/gpu.py --tiny            # tries it out, on a CPU too
+    python -P research/benchmarks/gpu.py --out gpu.json    # without a GPU smaller, on the CPU
+    python -P research/benchmarks/gpu.py --tiny            # tries it out
 
 It needs this repository and nothing else: weights are random, in bert-base's shape, and sentences
 are those of data/practice. Each contender is a process with a time limit: one that hangs costs only
@@ -44,7 +44,6 @@ from research.benchmarks.timing import print_table, timed
 from tokenizer import BertTokenizer
 from training.cli.flags import OneLineParser, positive_float
 from training.cli.scripts import run_script
-from training.files.errors import InputError
 from training.files.writing import write_json
 from training.loop.batches import LengthBatches
 from training.loop.run import Run
@@ -57,7 +56,18 @@ WARM_UP, WARM_UP_COMPILED = 5, 40  # steps before the clock starts
 FULL = SimpleNamespace(
     shape="base", batches=(8, 32, 128), steps=30, rows=256, length=128, matrix=8192
 )
+ON_CPU = SimpleNamespace(
+    shape="heartbert", batches=(8, 32), steps=20, rows=32, length=128, matrix=2048
+)
 TINY = SimpleNamespace(shape="tiny", batches=(4,), steps=2, rows=8, length=32, matrix=64)
+
+
+def sizes_of(job: SimpleNamespace) -> SimpleNamespace:
+    """What is computed, by where."""
+    if job.tiny:
+        return TINY
+    return FULL if job.use_gpu else ON_CPU
+
 
 # ---------------------------------------------------------------------------------------------
 # What is timed, each in a process of its own. A job: contender, use_gpu, tiny, and the folder with
@@ -257,7 +267,7 @@ def do_job(job: SimpleNamespace) -> None:
     torch.manual_seed(0)
     if job.use_gpu:
         torch.cuda.reset_peak_memory_stats()
-    for row in CONTENDERS[job.contender][1](job, TINY if job.tiny else FULL):
+    for row in CONTENDERS[job.contender][1](job, sizes_of(job)):
         if job.use_gpu:
             row["peak_mb"] = torch.cuda.max_memory_allocated() / 2**20
             torch.cuda.reset_peak_memory_stats()
@@ -341,7 +351,7 @@ def main() -> None:
     every = [TESTS, *CONTENDERS]
     add = parser.add_argument
     add("--out", type=Path, default=Path("gpu.json"), help="the table as JSON (%(default)s)")
-    add("--tiny", action="store_true", help="tiny sizes, on the CPU where there is no GPU")
+    add("--tiny", action="store_true", help="tiny sizes")
     add("--minutes", type=positive_float, default=4.0, help="for all of it")
     add("--limit", type=positive_float, default=60.0, help="seconds for one contender")
     add("--only", nargs="+", choices=every, default=every, metavar="CONTENDER")
@@ -351,10 +361,8 @@ def main() -> None:
         do_job(SimpleNamespace(**json.loads(args.job)))
         return
     args.use_gpu = torch.cuda.is_available()
-    if not (args.use_gpu or args.tiny):
-        raise InputError("torch sees no CUDA device here; --tiny tries the script out on the CPU")
     with tempfile.TemporaryDirectory() as folder:
-        parameters = write_inputs(Path(folder), TINY if args.tiny else FULL)
+        parameters = write_inputs(Path(folder), sizes_of(args))
         rows = measure(args, Path(folder))
     add_shares(rows, parameters)
     device = speed.kind_of_machine(args.use_gpu)

@@ -35,8 +35,6 @@ def do_job(works: Mapping[str, Work], text: str) -> None:
     result = works[job.work](job)
     unit = 2**20 if sys.platform == "darwin" else 2**10  # of ru_maxrss, in bytes or in KB
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / unit
-    if getattr(job, "use_gpu", False):
-        peak = torch.cuda.max_memory_allocated() / 2**20
     print(json.dumps({"peak": peak} | result))
 
 

@@ -16,7 +16,6 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 from statistics import median
-from time import perf_counter
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent.parent))
 
@@ -44,14 +43,6 @@ def load_rust(vocab_file: Path, lower_case: bool):
     return BertWordPieceTokenizer(str(vocab_file), lowercase=lower_case)
 
 
-def seconds(job: Callable[[], object]) -> float:
-    """The time of one run, without the garbage of the run before."""
-    gc.collect()
-    start = perf_counter()
-    job()
-    return perf_counter() - start
-
-
 def measure(texts: list[str], model: str | None, repeats: int) -> dict[str, list[float]]:
     """Ours "cold" and "warm" and two ways to call Rust, in turns → the seconds of every repeat."""
     ours = BertTokenizer.from_pretrained(model)
@@ -68,7 +59,8 @@ def measure(texts: list[str], model: str | None, repeats: int) -> dict[str, list
     for _ in range(repeats):
         ours.word_pieces.clear()
         for name, job in jobs.items():
-            times[name].append(seconds(job))
+            gc.collect()  # the garbage of the run before
+            times[name].append(timing.timed(job)["seconds"])
     return times
 
 

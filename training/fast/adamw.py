@@ -7,11 +7,10 @@ It has ε inside the bias correction: with ε / √(1 − β₂ᵗ) its update i
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from types import MethodType
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 from torch.optim import Optimizer
 from torch.optim.adamw import adamw as torch_adamw
 
@@ -33,12 +32,8 @@ def use_fused_step(optimizer: Optimizer) -> bool:
 
 
 @torch.no_grad()
-def fused_step(self: Optimizer, closure: Callable[[], Tensor] | None = None) -> Tensor | None:
-    """What AdamW.step does, and returns."""
-    loss = None
-    if closure is not None:
-        with torch.enable_grad():
-            loss = closure()
+def fused_step(self: Optimizer) -> None:
+    """What AdamW.step does without a closure, which no loop of ours has."""
     for group in self.param_groups:
         group["lr"] = float(group["lr"])
         same_step: dict[int, list[nn.Parameter]] = {}
@@ -54,7 +49,6 @@ def fused_step(self: Optimizer, closure: Callable[[], Tensor] | None = None) -> 
             same_step.setdefault(state["step"], []).append(parameter)
         for step, parameters in same_step.items():
             update(self, group, step, parameters)
-    return loss
 
 
 def update(optimizer: Optimizer, group: dict, step: int, parameters: list[nn.Parameter]) -> None:

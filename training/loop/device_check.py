@@ -24,7 +24,7 @@ from torch.nn import functional as F
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.data import DataLoader
 
-from training.files.errors import InputError
+from training.files.errors import InputError, first_line
 from training.loop.batches import PAIR
 from training.loop.devices import autocast_for
 from training.loop.processes import gather
@@ -114,11 +114,6 @@ def fault_of(model: nn.Module, samples: Sequence[Sample], autocast: Autocast) ->
     difference = next(filter(None, differences), None)
     where = f"{device} in {PRECISIONS[half]} does not compute what the CPU computes"
     return difference and f"{where}: {difference}; leave out --use_gpu"
-
-
-def first_line(error: Exception) -> str:
-    """The first line of an error's text."""
-    return str(error).partition("\n")[0]
 
 
 # ---------------------------------------------------------------------------------------------
