@@ -40,7 +40,7 @@ sys.path.insert(0, str(ROOT))  # Python puts the folder of the script there
 from checks import jobs
 from checks.findings import Finding, faulty
 from checks.graded_tasks import GRADED_TASKS, GradedTask, graded_task
-from course.answers import VARIANTS, Answer, installed_source, put_methods, read_all
+from course.answers import VARIANTS, Answer, installed_source, read_all, solution_with
 from course.equivalence import equivalent
 from course.hint_table import HEADINGS, best_told
 from course.mutation_operators import mutants
@@ -153,13 +153,11 @@ def draw(population: Sequence[Mutant], most: int | None, seed: int) -> list[Muta
 def file_with(mutant: Mutant, mutated: bool = True) -> str:
     """A task's file with the mutant, or with the correct solution that it was made of."""
     name, _, version = mutant.version.partition("/")
-    entry = graded_task(mutant.task)
     answer = correct_solutions(mutant.task)[name]
     methods = dict(answer.versions[version])
     if mutated:
         methods[mutant.method] = mutant.source + "\n"
-    source = (ROOT / entry.file).read_text(encoding="utf-8")
-    return put_methods(source, entry.function.split(".")[0], methods, answer.imports)
+    return solution_with(graded_task(mutant.task), methods, answer.imports)
 
 
 @functools.cache

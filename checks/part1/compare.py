@@ -10,7 +10,7 @@ from torch import Tensor
 
 from checks.differences import difference
 from checks.findings import CHANGED_IN_PLACE, Finding
-from checks.part1.references import TINY, in_dtype, load_references
+from checks.part1.references import TINY, in_dtype, load_references, under
 from checks.part1.runners import INIT_DROPOUT, OF_ONE, outputs_or_error
 
 TOLERANCES = {  # of values and of gradients, relative where the correct value is above 1
@@ -43,11 +43,7 @@ def compare(
         references = load_references(dtype)
     if task_id == "classifier.init":
         return compare_classifier_init(outputs, len(references["weights/head.bias"]))
-    own = {
-        name.removeprefix(f"{task_id}/"): tensor
-        for name, tensor in in_dtype(references, dtype).items()
-        if name.startswith(f"{task_id}/")
-    }
+    own = under(f"{task_id}/", in_dtype(references, dtype))
     findings: list[Finding] = []
     for name, got in sorted(outputs.items(), key=lambda item: KINDS.index(item[0].split("/")[0])):
         follows = name.startswith(("gradients/", "dropout/")) or name == OF_ONE

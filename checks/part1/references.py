@@ -78,6 +78,11 @@ def in_dtype(tensors: Mapping[str, Tensor], dtype: torch.dtype) -> dict[str, Ten
     }
 
 
+def under(prefix: str, entries: Mapping[str, Any]) -> dict[str, Any]:
+    """The entries whose names begin with a prefix, by the rest of their names."""
+    return {k.removeprefix(prefix): v for k, v in entries.items() if k.startswith(prefix)}
+
+
 def metadata() -> dict[str, Any]:
     """What sanity_check.data says about itself: versions, seed, pretrained models' sha256."""
     with safe_open(DATA, framework="pt") as file:
@@ -88,23 +93,19 @@ def metadata() -> dict[str, Any]:
 def known_mistakes(group: str) -> KnownMistakes:
     """The fingerprints of a task's known mistakes; ``group``: its id, or more (see GROUPS)."""
     prefix = f"{FINGERPRINTS}{group}/"
-    prints = {name.removeprefix(prefix): table for name, table in read_data(prefix).items()}
-    return load_known(metadata().get("mistakes", {}).get(group, {}), prints, OPTIONAL)
+    words = metadata().get("mistakes", {}).get(group, {})
+    return load_known(words, under(prefix, read_data(prefix)), OPTIONAL)
 
 
 def inputs_of(task_id: str, references: dict[str, Tensor]) -> SimpleNamespace:
     """The stored inputs of a task, as attributes."""
-    prefix = f"{task_id}/inputs/"
-    return SimpleNamespace(
-        **{k.removeprefix(prefix): v for k, v in references.items() if k.startswith(prefix)}
-    )
+    return SimpleNamespace(**under(f"{task_id}/inputs/", references))
 
 
 def student_model(references: dict[str, Tensor]) -> nn.Module:
     """The student's BertModel, tiny, with the reference's weights, in evaluation mode."""
     model = importlib.import_module("bert").BertModel(BertConfig(**TINY))
-    prefix = "weights/"
-    weights = {k.removeprefix(prefix): v for k, v in references.items() if k.startswith(prefix)}
+    weights = under("weights/", references)
     model.load_state_dict(weights, strict=False)  # strict would ask for position_ids
     return model.to(weights["pooler_dense.weight"].dtype).eval()
 

@@ -4,7 +4,6 @@ Every fourth one, or all with --all-attacks (as CI does): they take minutes. A b
 staff run it; the tests look at what came out.
 """
 
-import contextlib
 import functools
 import hashlib
 import json
@@ -18,6 +17,7 @@ from types import SimpleNamespace
 
 import pytest
 from support import ROOT, as_process, needs_sandbox, succeeded
+from test_grading_sandbox import running
 
 from course import attacks, handout
 from course.answers import VARIANTS, put, read
@@ -52,17 +52,12 @@ def left_over() -> set[str]:
     return {str(path) for path in paths if path.name.startswith(LEFT)}
 
 
-def sandboxed() -> set[str]:
+def sandboxed() -> set[int]:
     """Processes whose arguments name the program in the sandbox."""
-    numbers = set()
-    for entry in Path("/proc").glob("[0-9]*"):
-        with contextlib.suppress(OSError):
-            if b"grading/sandbox/worker.py" in (entry / "cmdline").read_bytes():
-                numbers.add(entry.name)
-    return numbers
+    return {*running("grading/sandbox/worker.py")}
 
 
-def stay_sandboxed(before: set[str], seconds: int = 60) -> set[str]:
+def stay_sandboxed(before: set[int], seconds: int = 60) -> set[int]:
     """Those that were not there before and stay; other gradings have their own for a moment."""
     stay, end = sandboxed() - before, time.monotonic() + seconds
     while stay and time.monotonic() < end:

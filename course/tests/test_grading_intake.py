@@ -128,12 +128,10 @@ def test_what_prepare_submit_writes_is_taken(part2, run):  # noqa: F811
     assert submission.files == {name: (part2 / name).read_bytes() for name in own}
 
 
-def test_what_part_2_lacks_is_noted(tmp_path):
-    path = tmp_path / "s.zip"
-    path.write_bytes(packed(("multitask_classifier.py", PART_2["multitask_classifier.py"])))
-    assert "not in it: README.md, a PDF, the AI-usage card" in take("s", path, 2).notes
-    path.write_bytes(packed(*PART_2.items()))
-    assert not any(note.startswith(intake.MISSING) for note in take("s", path, 2).notes)
+def test_what_part_2_lacks_is_noted(taken):
+    script = "multitask_classifier.py"
+    notes = taken(content=packed((script, PART_2[script])), part=2).notes
+    assert "not in it: README.md, a PDF, the AI-usage card" in notes
 
 
 @pytest.mark.parametrize("part", [1, 2])
@@ -649,8 +647,9 @@ def flagged(source: str, allowed: tuple[str, ...] = (), **more: str) -> list[str
 
 
 def test_calls_of_a_library_are_named():
-    first, second = flagged("x = torch.optim.SGD(p).step\ny = f().scaled_dot_product_attention\n")
-    assert first == "bert.py:1: torch.optim.SGD is one of torch's own optimizers (Task 1.5)"
+    source = "from a import o\nx = o.SGD(p).step\ny = f().scaled_dot_product_attention\n"
+    first, second = flagged(source, a="import torch as t\no = t.optim")  # of another file
+    assert first == "bert.py:2: torch.optim.SGD is one of torch's own optimizers (Task 1.5)"
     assert second.endswith("has the name of torch's own attention (Task 1.1)")
     with no_waiting(10):  # long names hide nothing and take no time
         (only,) = flagged(f"x = a{'.b' * 300}\n" * 100 + "torch.optim.SGD\n")
@@ -687,12 +686,6 @@ def test_calls_of_a_library_are_named():
 def test_calls_are_seen_by_other_names_and_in_other_files(source, line, words):
     assert any(text.startswith(f"bert.py:{line}: ") and words in text for text in flagged(source))
     assert words in "".join(flagged("import helper", helper=source))
-
-
-def test_names_of_another_file_are_followed():
-    assert flagged("from a import o\no.SGD(p)", a="import torch as t\no = t.optim") == [
-        "bert.py:2: torch.optim.SGD is one of torch's own optimizers (Task 1.5)"
-    ]
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,5 @@
 """The leaderboard and the pages it shares with the reports (leaderboard.py, output.py)."""
 
-import csv
 import re
 from collections.abc import Sequence
 
@@ -8,7 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from made_results import prediction
+from made_results import prediction, rows_in
 from made_results import result as raw_result
 from markupsafe import escape
 
@@ -60,20 +59,17 @@ def test_overall_is_the_contract_s_and_the_mean_that_of_older_years():
     assert (row["overall"], row["mean"], row["sst"], row["para"]) == (None, None, None, 0.7)
 
 
-def test_ties_share_a_rank_and_the_missing_have_none(history):
+def test_ties_share_a_rank_in_the_order_of_pseudonyms_and_the_missing_have_none(history):
     scores = {"d": 0.1, "c": 0.5, "b": 0.5004, "a": 0.9, "e": None}
     results = [result(name, sst) for name, sst in scores.items()]
-    rows = standings(results, history_of(history, *results), 2, "value", ONE)
-    ranks = [(1, "a"), (2, "b"), (2, "c"), (4, "d"), (None, "e")]
-    assert [(row["rank"], row["student"]) for row in rows] == ranks
-
-
-def test_ties_stand_in_the_order_of_pseudonyms(history):
-    results = [result(name, sst) for name, sst in {"a": 0.5, "b": 0.5004, "c": 0.5}.items()]
-    names = {"a": "Teal Wren", "b": "Red Owl", "c": "Grey Fox"}
-    for split in ("value", "dev"):
-        rows = standings(results, history_of(history, *results), 2, split, ONE, names=names)
-        assert [row["student"] for row in rows] == sorted(names.values())
+    for each in results:
+        each["predictions"] += result("", scores[each["student"]], split="dev")["predictions"]
+    for view in ("value", "dev"):
+        for names, tied in (({}, ["b", "c"]), ({"b": "Red Owl", "c": "Fox"}, ["Fox", "Red Owl"])):
+            seen = history_of(history, *results)
+            rows = standings(results, seen, 2, view, ONE, names=names)
+            ranks = [(1, "a"), *((2, name) for name in tied), (4, "d"), (None, "e")]
+            assert [(row["rank"], row["student"]) for row in rows] == ranks
 
 
 def test_halves_dev_and_test_stay_apart(history):
@@ -268,9 +264,9 @@ def test_students_see_neither_names_nor_the_private_half(tmp_path):
     results[1] = result("1235_young", 0.9, sha256="2")
     times["1235_young"] = 9.0
     assert leaderboard.write_all(tmp_path, results, COURSE, times, names) == {"=HYPERLINK(1)"}
-    with open(tmp_path / "leaderboard.csv", newline="") as file:
-        rows = [row for row in csv.DictReader(file) if row["table"] == "Test, public half"]
-    shown = {row["student"]: (row["sst"], row["note"]) for row in rows}
+    rows = rows_in(tmp_path / "leaderboard.csv")
+    public = [row for row in rows if row["table"] == "Test, public half"]
+    shown = {row["student"]: (row["sst"], row["note"]) for row in public}
     assert shown == {"'=Ruby": ("0.3", ""), "Amber Vole": ("0.5", "1 of 2; later ones: dev")}
     page_text = (tmp_path / "leaderboard.html").read_text()
     for text in ((tmp_path / "leaderboard.csv").read_text(), page_text):

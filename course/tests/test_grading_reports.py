@@ -1,6 +1,5 @@
 """Points, feedback, the class page, gradebooks, and the lists that staff give."""
 
-import csv
 import html
 import json
 import re
@@ -9,7 +8,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
-from made_results import prediction, task
+from made_results import prediction, rows_in, task
 from made_results import result as raw_result
 from support import ROOT, one_line_error
 
@@ -45,11 +44,6 @@ def result(student="a", tasks=(), marks=None, settings=SETTINGS, **more) -> dict
     """A result with its sheet of points."""
     raw = raw_result(student, tasks, **more)
     return pages.completed(raw, settings, {}, Lists(marks=marks or {}), {})
-
-
-def rows_in(path: Path) -> list[dict]:
-    with open(path, encoding="utf-8", newline="") as file:
-        return list(csv.DictReader(file))
 
 
 @pytest.fixture

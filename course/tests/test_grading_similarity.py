@@ -1,7 +1,6 @@
 """Which submissions share code (course/grading/judging/similarity.py)."""
 
 import ast
-import csv
 import itertools
 import os
 import re
@@ -10,6 +9,7 @@ import time
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from made_results import rows_in
 from support import ROOT
 
 from course import answers, handout
@@ -95,8 +95,7 @@ def test_a_copy_is_found_in_a_process_with_limits(submission, optimizer, tmp_pat
     assert name == "optimizer.py"
     assert pair.first_place.endswith(source.split("\n")[int(line) - 1].strip())
     similarity.write(tmp_path, [pair])
-    with open(tmp_path / "similarity.csv", newline="") as file:
-        (row,) = csv.DictReader(file)
+    (row,) = rows_in(tmp_path / "similarity.csv")
     assert (row["first"], row["second"]) == ("a", "b")
     monkeypatch.setattr(similarity, "SECONDS", 0.01)
     alike, why = similarity.compared(class_, 1)

@@ -90,8 +90,7 @@ def not_started(entry: GradedTask, title: str) -> Verdict:
 
 def of_run(outputs: Mapping[str, Any], run: str) -> dict[str, Any]:
     """The outputs of one run."""
-    prefix = f"{run}|"
-    return {k.removeprefix(prefix): v for k, v in outputs.items() if k.startswith(prefix)}
+    return references.under(f"{run}|", outputs)
 
 
 def errors_in(outputs: Mapping[str, Any]) -> list[Finding]:
@@ -163,14 +162,11 @@ def findings_of(
 
 def wanted_of(entry: GradedTask, run_outputs: Mapping[str, Any], inputs: Hidden) -> dict[str, Any]:
     """The outputs that a right function has, None where they are lacking; others are left out."""
-    names = [
-        n.removeprefix(f"{entry.id}/") for n in inputs.expected if n.startswith(f"{entry.id}/")
-    ]
-    names = [n for n in names if not n.endswith(KEYS_FIRST)]
+    right = references.under(f"{entry.id}/", inputs.expected)
+    names = [n for n in right if not n.endswith(KEYS_FIRST)]
     wanted = {n: run_outputs.get(n) for n in names if n in run_outputs or n not in OPTIONAL}
     for name, got in wanted.items():
-        right = inputs.expected[f"{entry.id}/{name}"]
-        if name.startswith("padding") and not same_form(got, right):
+        if name.startswith("padding") and not same_form(got, right[name]):
             wanted[name] = None
     return wanted
 

@@ -24,7 +24,7 @@ from checks.errors import describe
 from checks.fixed_dropout import FixedDropout, default_dtype
 from checks.graded_tasks import graded_task
 from checks.part1 import adamw_cases, adamw_checks, adamw_mistakes, runners
-from checks.part1.references import CLASSIFIER_DROPOUT, in_dtype
+from checks.part1.references import CLASSIFIER_DROPOUT, in_dtype, under
 from checks.part2 import calls, models
 
 DTYPES = {"float64": torch.float64, "float32": torch.float32}
@@ -70,16 +70,11 @@ def part_1(tensors: dict[str, Tensor], task_id: str, runs: list[list]) -> dict[s
     """
     results: dict[str, Any] = {}
     for name, inputs, dtype, options in runs:
-        values = {
-            key.removeprefix(f"{inputs}/"): tensor
-            for key, tensor in tensors.items()
-            if key.startswith(f"{inputs}/")
-        }
         others = {key: value for key, value in options.items() if key != "mended"}
         mended = mended_classifier() if "mended" in options else contextlib.nullcontext()
         try:
             with default_dtype(DTYPES[dtype]), FixedDropout(), mended:
-                values = in_dtype(values, DTYPES[dtype])
+                values = in_dtype(under(f"{inputs}/", tensors), DTYPES[dtype])
                 outputs = runners.RUNS[task_id](values, **others)
         except MemoryError:
             raise
