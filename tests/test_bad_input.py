@@ -31,8 +31,6 @@ import classifier
 from checks.graded_tasks import graded_task
 from training.files import hub
 
-CPU = torch.device("cpu")
-
 
 @pytest.fixture
 def data(tmp_path, tiny_data) -> Path:

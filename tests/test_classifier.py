@@ -111,16 +111,6 @@ def test_plan(tiny_data, option):
 # The model
 
 
-@pytest.mark.parametrize("labels", [2, 5])
-def test_logits(tiny_model_folder, labels):
-    model = BertSentimentClassifier(make_config(tiny_model_folder, num_labels=labels)).eval()
-    ids = torch.tensor([[2, 9, 3, 0], [2, 9, 8, 3]])
-    logits = model(ids, (ids != 0).long())
-    assert logits.shape == (2, labels)
-    pooled = model.bert(ids, (ids != 0).long())["pooler_output"]
-    assert torch.equal(logits, model.classifier(pooled))  # and no softmax over them
-
-
 # ---------------------------------------------------------------------------------------------
 # Evaluation
 
@@ -277,16 +267,6 @@ def test_a_run_writes_all_its_files(run_script_here, tiny_model_folder, tiny_dat
     assert metrics["best"] == metrics["epochs"][0]
     assert set(metrics["best"]) == {"epoch", "loss", "train_acc", "dev_acc", "dev_f1"}
     assert metrics["args"]["lr"] == 1e-3
-
-
-def test_only_one_data_set(run_script_here, tiny_model_folder, tiny_data, tmp_path):
-    line = ["--only", "cfimdb", "--dev_out", "new/d.csv", "--test_out", "new/t.csv"]
-    result = run_script_here(classifier, *quick(tiny_model_folder, tiny_data), *line)
-    assert result.code == 0
-    assert not (tmp_path / "sst-classifier.pt").exists()
-    assert (tmp_path / "cfimdb-classifier.pt").is_file()
-    names = {file.name for file in (tmp_path / "new").iterdir()}
-    assert {"d.csv", "t.csv", "d-metrics.json"} <= names
 
 
 def test_a_data_set_of_ones_own(run_script_here, tiny_model_folder, tmp_path):

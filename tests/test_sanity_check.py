@@ -18,7 +18,6 @@ from checks.part1.runners import student_outputs
 from course.answers import MISTAKES, installed, read
 from course.handout import build
 from course.handout_checks import write_files
-from training.files.errors import InputError
 
 PART_1 = [entry for entry in GRADED_TASKS if entry.part == 1]
 CHECKED = [entry for entry in PART_1 if entry.file != "optimizer.py"]
@@ -133,13 +132,6 @@ def test_a_model_without_reference_is_no_failure(tiny_model_folder, monkeypatch)
         outcome = jobs.check_pretrained()
         assert outcome.status == "skipped"
         assert outcome.about.startswith(words)
-
-
-def test_a_damaged_file_is_one_line(tmp_path, monkeypatch):
-    (tmp_path / "sanity_check.data").write_bytes(b"\xff" * 100)
-    monkeypatch.setattr(references, "DATA", tmp_path / "sanity_check.data")
-    with pytest.raises(InputError, match="restore it from git"):
-        references.load_references.__wrapped__()
 
 
 # ---------------------------------------------------------------------------------------------
