@@ -186,22 +186,6 @@ def test_script_on_the_handout_of_part_2(handout):
     assert lines[7].startswith(f"next: {part_2[0].title} ({part_2[0].check}), see ")
 
 
-def test_script_on_half_a_solution(handout):
-    solution = (ROOT / "bert.py").read_text(encoding="utf-8")
-    broken = "output + dropout(dense_layer(output)))"
-    source = solution.replace("input + dropout(dense_layer(output)))", broken)
-    (handout / "bert.py").write_text(source, encoding="utf-8")
-    done = run(handout)
-    assert done.returncode == 1
-    line = source[: source.index(broken)].count("\n") + 1
-    assert "  ok    Task 1.1 · BertSelfAttention.attention: values, gradients" in done.stdout
-    assert "  WRONG Task 1.2 · BertLayer.add_norm\n" in done.stdout
-    assert f"(bert.py:{line})" in done.stdout
-    assert "  ok    Task 1.3 · BertLayer.forward" in done.stdout
-    assert "next: Task 1.2 · BertLayer.add_norm" in done.stdout
-    assert "Traceback" not in done.stdout + done.stderr
-
-
 def test_one_task(check_here):
     with installed(read(MISTAKES, f"{ATTENTION}/no_mask")):
         for key in ("1.2", "bert.add_norm"):
