@@ -31,8 +31,6 @@ import classifier
 from checks.graded_tasks import graded_task
 from training.files import hub
 
-CPU = torch.device("cpu")
-
 
 @pytest.fixture
 def data(tmp_path, tiny_data) -> Path:
@@ -290,47 +288,43 @@ def test_damaged_checkpoint(run_script_here, copied, size):
     assert_refused(result, f"{copied} is damaged or not a checkpoint of ours: ")
 
 
-@pytest.mark.parametrize("content", [b"<!doctype html>\n<html>404</html>", b"not a model\n"])
-def test_a_page_saved_as_a_checkpoint(refused, tmp_path, content):
+def saved(content, **options):
+    return lambda path: torch.save(content, path, **options)
+
+
+LAYER = {"model": nn.Linear(1, 1)}
+OTHER_FILES = {
+    "page": lambda path: path.write_bytes(b"<!doctype html>\n<html>404</html>"),
+    "text": lambda path: path.write_bytes(b"not a model\n"),
+    "objects": saved(LAYER),
+    "objects, pickled": saved(LAYER, _use_new_zipfile_serialization=False),
+    "no config": saved({"state_dict": {}}),
+    "other fields": saved({"model": {}, "config": {"num_labels": {0: 0}}}),
+    "tensor": saved(torch.zeros(3)),
+}
+
+
+@pytest.mark.parametrize("kind", OTHER_FILES)
+def test_a_checkpoint_of_something_else(refused, tmp_path, kind):
     (tmp_path / "data").mkdir()
-    (tmp_path / "data" / "x.pt").write_bytes(content)
-    refused(predicting(tmp_path / "data" / "x.pt"))
-
-
-@pytest.mark.parametrize("old", [False, True], ids=["zip", "pickle"])
-def test_a_checkpoint_that_holds_objects(refused, tmp_path, old):
-    (tmp_path / "data").mkdir()
-    content = {"model": torch.nn.Linear(1, 1)}
-    path = tmp_path / "data" / "x.pt"
-    torch.save(content, path, _use_new_zipfile_serialization=not old)
-    refused(predicting(path))
-
-
-@pytest.mark.parametrize(
-    "content",
-    [{"state_dict": {}}, {"model": {}, "config": {"num_labels": {0: 0}}}, torch.zeros(3)],
-    ids=["no config", "other fields", "tensor"],
-)
-def test_a_checkpoint_of_something_else(refused, tmp_path, content):
-    (tmp_path / "data").mkdir()
-    torch.save(content, tmp_path / "data" / "x.pt")
+    OTHER_FILES[kind](tmp_path / "data" / "x.pt")
     refused(predicting(tmp_path / "data" / "x.pt"))
 
 
 @pytest.mark.parametrize("bias", [None, torch.zeros(3)], ids=["missing", "other shape"])
 def test_a_checkpoint_with_other_tensors(refused, copied, bias):
-    saved = torch.load(copied, weights_only=True)
-    del saved["model"]["classifier.bias"]
+    content = torch.load(copied, weights_only=True)
+    del content["model"]["classifier.bias"]
     if bias is not None:
-        saved["model"]["classifier.bias"] = bias
-    torch.save(saved, copied)
+        content["model"]["classifier.bias"] = bias
+    torch.save(content, copied)
     refused(predicting(copied))
 
 
 def test_a_checkpoint_whose_pretrained_model_is_gone(refused, model, copied):
-    saved = torch.load(copied, weights_only=True)
-    saved["config"]["model"] = str(model)
-    torch.save(saved, copied)
+    content = torch.load(copied, weights_only=True)
+    content["config"]["model"] = str(model)
+    torch.save(content, copied)
     shutil.rmtree(model)
     hub._locate.cache_clear()
     refused(predicting(copied))

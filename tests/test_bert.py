@@ -3,14 +3,13 @@
 import copy as copy_module
 import importlib.util
 import sys
-import textwrap
 
 import pytest
 import torch
 import transformers
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support import tiny_config
+from support import ROOT, tiny_config
 from torch import nn
 
 from base_bert import BertPreTrainedModel, weight_names
@@ -235,96 +234,19 @@ def test_the_star_import_of_utils_gives_what_older_code_expects():
     assert callable(namespace["get_parameter_dtype"])
 
 
-OLDER_BERT = textwrap.dedent(
-    '''
-    """A student's file of another year: own style, own classes, the contract's names."""
-    import math
-    from base_bert import BertPreTrainedModel
-    from utils import *
-
-
-    class BertSelfAttention(nn.Module):
-      def __init__(self, config):
-        super().__init__()
-        self.num_attention_heads = config.num_attention_heads
-        self.attention_head_size = int(config.hidden_size / config.num_attention_heads)
-        self.all_head_size = self.num_attention_heads * self.attention_head_size
-        for name in ["query", "key", "value"]:
-          setattr(self, name, nn.Linear(config.hidden_size, self.all_head_size))
-        self.dropout = nn.Dropout(config.attention_probs_dropout_prob)
-
-      def split(self, x: torch.Tensor, linear: Callable) -> torch.Tensor:
-        b, l, _ = x.size()
-        return linear(x).reshape(b, l, self.num_attention_heads, -1).permute(0, 2, 1, 3)
-
-      def forward(self, hidden_states, attention_mask):
-        q = self.split(hidden_states, self.query)
-        k = self.split(hidden_states, self.key)
-        v = self.split(hidden_states, self.value)
-        s = torch.einsum("bhid,bhjd->bhij", q, k) / math.sqrt(self.attention_head_size)
-        p = self.dropout(nn.functional.softmax(s + attention_mask, dim=-1))
-        return torch.einsum("bhij,bhjd->bihd", p, v).reshape(hidden_states.size())
-
-
-    class BertLayer(nn.Module):
-      def __init__(self, config):
-        super().__init__()
-        d, inner, eps = config.hidden_size, config.intermediate_size, config.layer_norm_eps
-        self.self_attention = BertSelfAttention(config)
-        self.attention_dense = nn.Linear(d, d)
-        self.attention_layer_norm = nn.LayerNorm(d, eps=eps)
-        self.attention_dropout = nn.Dropout(config.hidden_dropout_prob)
-        self.interm_dense = nn.Linear(d, inner)
-        self.interm_af = nn.functional.gelu
-        self.out_dense = nn.Linear(inner, d)
-        self.out_layer_norm = nn.LayerNorm(d, eps=eps)
-        self.out_dropout = nn.Dropout(config.hidden_dropout_prob)
-
-      def forward(self, x, mask):
-        a = self.attention_dropout(self.attention_dense(self.self_attention(x, mask)))
-        x = self.attention_layer_norm(x + a)
-        f = self.out_dropout(self.out_dense(self.interm_af(self.interm_dense(x))))
-        return self.out_layer_norm(x + f)
-
-
-    class BertModel(BertPreTrainedModel):
-      def __init__(self, config):
-        super().__init__(config)
-        self.config = config
-        d = config.hidden_size
-        self.word_embedding = nn.Embedding(config.vocab_size, d, config.pad_token_id)
-        self.pos_embedding = nn.Embedding(config.max_position_embeddings, d)
-        self.tk_type_embedding = nn.Embedding(config.type_vocab_size, d)
-        self.embed_layer_norm = nn.LayerNorm(d, eps=config.layer_norm_eps)
-        self.embed_dropout = nn.Dropout(config.hidden_dropout_prob)
-        ids = torch.arange(config.max_position_embeddings).unsqueeze(0)
-        self.register_buffer("position_ids", ids)
-        layer = BertLayer(config)
-        self.bert_layers = nn.ModuleList(
-          [copy.deepcopy(layer) for _ in range(config.num_hidden_layers)])
-        self.pooler_dense = nn.Linear(d, d)
-        self.pooler_af = nn.Tanh()
-        self.init_weights()
-
-      def embed(self, input_ids):
-        x = self.word_embedding(input_ids)
-        x = x + self.pos_embedding(self.position_ids[:, :input_ids.size()[1]])
-        x = x + self.tk_type_embedding.weight[0]
-        return self.embed_dropout(self.embed_layer_norm(x))
-
-      def forward(self, input_ids, attention_mask) -> Dict[str, torch.Tensor]:
-        x = self.embed(input_ids)
-        mask: torch.Tensor = get_extended_attention_mask(attention_mask, self.dtype)
-        for layer in self.bert_layers:
-          x = layer(x, mask)
-        return {"last_hidden_state": x, "pooler_output": self.pooler_af(self.pooler_dense(x[:, 0]))}
-    '''
-)
+OLDER_IMPORTS = """from __future__ import annotations
+import math
+from base_bert import BertPreTrainedModel
+from utils import *
+F = nn.functional
+"""
 
 
 def test_an_older_bert_file_loads_weights_unchanged(tmp_path, tiny_model_folder):
+    """Classes of its own, whose names come from utils."""
+    classes = (ROOT / "bert.py").read_text(encoding="utf-8").partition("\nclass ")
     file = tmp_path / "older_bert.py"
-    file.write_text(OLDER_BERT, encoding="utf-8")
+    file.write_text(OLDER_IMPORTS + "".join(classes[1:]), encoding="utf-8")
     spec = importlib.util.spec_from_file_location("older_bert", file)
     older = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(older)

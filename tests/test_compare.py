@@ -59,9 +59,13 @@ def test_scores_and_settings(page, tmp_path):
 
 
 def test_a_run_is_named_by_its_file_its_folder_or_its_beginning(page, tmp_path):
-    leave(tmp_path / "a")
-    lines, _ = page("a", "a/finetune-sst", "a/finetune-sst-", "a/finetune-sst-metrics.json")
+    leave(tmp_path / "a", scores=(0.4, 0.6, 0.5))
+    lines, text = page("a", "a/finetune-sst", "a/finetune-sst-", "a/finetune-sst-metrics.json")
     assert [line[1] for line in lines[:4]] == ["a/finetune-sst"] * 4
+    assert "<h1>4 runs</h1>" in text  # that do not differ
+    assert text.count("1 · a/finetune-sst</text>") == 2
+    ticks = re.findall(r">(\d[\d.]*)</text>", text.split("by epoch</figcaption>")[1])
+    assert ticks[:3] == ["1", "2", "3"]  # epochs are whole numbers
 
 
 def test_runs_of_different_tasks_and_one_without_steps(page, tmp_path):
@@ -73,19 +77,6 @@ def test_runs_of_different_tasks_and_one_without_steps(page, tmp_path):
     assert ["overall", "0.500*"] in lines
     assert text.count("<svg") == 2  # one epoch of overall makes no curve
     assert "dev_acc" not in text
-
-
-def test_runs_that_differ_in_much_or_nothing_are_named_by_their_files(page, tmp_path):
-    leave(tmp_path / "a")
-    _, text = page("a", "a/finetune-sst")
-    assert "<h1>2 runs</h1>" in text
-    assert text.count("1 · a/finetune-sst</text>") == 2
-
-
-def test_ticks_of_epochs_are_whole_numbers(page, tmp_path):
-    leave(tmp_path / "a", scores=(0.4, 0.6, 0.5))
-    ticks = re.findall(r">(\d[\d.]*)</text>", page("a")[1].split("by epoch</figcaption>")[1])
-    assert ticks[:3] == ["1", "2", "3"]
 
 
 @pytest.mark.parametrize("place", ["nowhere", "both", "broken", "empty"])

@@ -106,12 +106,6 @@ def test_a_checkpoint_for_tensorflow(tmp_path):
         BertConfig.from_pretrained(tmp_path)
 
 
-def test_a_byte_order_mark(tmp_path):
-    text = '{"hidden_size": 32, "num_attention_heads": 4}'
-    (tmp_path / "config.json").write_text("\ufeff" + text, encoding="utf-8")
-    assert BertConfig.from_pretrained(tmp_path).hidden_size == 32
-
-
 @pytest.mark.parametrize(
     ("classes", "problem", "model"),
     [

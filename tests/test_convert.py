@@ -77,13 +77,15 @@ SPLITS = {"train": 108, "dev": 12, "test": 40}
 
 
 def test_phrases(convert, tmp_path):
+    """GLUE never quotes a cell: quotation marks are text."""
     for name in ("train", "dev"):
-        text = f"sentence\tlabel\na {name} phrase \t1\nanother one \t0\n"
-        (tmp_path / f"{name}.tsv").write_text(text)
+        text = f'\ufeffsentence\tlabel\n" a {name} phrase \t1\nbad\t0\nso good " \t0\n'
+        (tmp_path / f"{name}.tsv").write_text(text, encoding="utf-8")
     succeeded(convert("sst2", tmp_path, "--out", tmp_path / "out"))
     assert load_data(tmp_path / "out/train.csv", "dev") == [
-        ("a train phrase", 1, "train-0"),
-        ("another one", 0, "train-1"),
+        ('" a train phrase', 1, "train-0"),
+        ("bad", 0, "train-1"),
+        ('so good "', 0, "train-2"),
     ]
 
 
@@ -106,18 +108,29 @@ def test_few_labels_are_a_sample(convert, tmp_path):
     assert "few needs --rows" in convert("few", whole, "--out", tmp_path / "more").err
 
 
-@pytest.mark.parametrize(
-    ("text", "says"),
-    [
-        ("sentence\tlabel\nfine\t2\n", "train.tsv, row 1 has the label '2', out of range 0 to 1"),
-        ("sentence\nfine\n", "lacks the column label"),
-        (None, "train.tsv cannot be read"),
-    ],
-)
-def test_what_is_wrong_is_one_line(convert, tmp_path, text, says):
-    if text is not None:
-        (tmp_path / "train.tsv").write_text(text)
-    assert_refused(convert("sst2", tmp_path, "--out", tmp_path / "out"), says, code=1)
+QUOTED = 'a\t"how\tx\t1\nb\tyes" z\ty\t0\n'
+FAULTS = [  # a file, its text, the kind and further flags, what is said
+    ("train.tsv", "sentence\tlabel\nfine\t2\n", "sst2", "row 1 has the label '2', out of range 0"),
+    ("train.tsv", "sentence\nfine\n", "sst2", "lacks the column label"),
+    ("other.tsv", "", "sst2", "train.tsv cannot be read"),
+    ("snli_1.0_dev.jsonl", '{"sentence1": null}', "snli", "snli_1.0_dev.jsonl"),
+    ("p.tsv", "split\tsentence1\tsentence2\tscore\n../x\ta\tb\t1\n", "pairs", "row 1"),
+    ("q.csv", "id,sentence,label\na,x,1\n", "few --rows 1", "lacks the column id"),
+    ("q.csv", "id\tsentence\na\tx\n", "few --rows 1 --seed -1", "--seed"),
+    ("q.csv", f"id\tsentence\tx\tlabel\n{QUOTED}", "few --rows 1", "row 1 (id a) runs on over"),
+    ("q.csv", f"id\tsentence1\tsentence2\tis_duplicate\n{QUOTED}", "quora", "row 1 (id a) runs on"),
+    ("q.csv", "id\ta\tb\tis_duplicate\nx\ty\tz\t1\n", "quora", "has neither sentence1 and"),
+]
+
+
+@pytest.mark.parametrize(("name", "text", "kind", "says"), FAULTS)
+def test_what_is_wrong_is_one_line(convert, tmp_path, name, text, kind, says):
+    (tmp_path / "in").mkdir()
+    for file in (name, name.replace("dev", "test")):
+        (tmp_path / "in" / file).write_text(text)
+    kind, *flags = kind.split()
+    source = tmp_path / "in" / ("" if kind in ("sst2", "snli") else name)
+    assert_refused(convert(kind, source, "--out", tmp_path / "out", *flags), says)
     assert not (tmp_path / "out").exists()
 
 
@@ -125,13 +138,14 @@ LABELS = ["neutral", "-", "entailment", "contradiction"]
 
 
 def test_relations(convert, tmp_path):
+    """Lines end in line feeds only, and the first may have a byte-order mark."""
     folder = tmp_path / "snli"
     folder.mkdir()
     for split in ("dev", "test"):
         for part in ("s1", "s2"):
-            words = [f"{part} {split}\t{i} ." for i in range(4)]
-            (folder / f"{part}.{split}").write_text("\n".join(words) + "\n")
-        (folder / f"labels.{split}").write_text("\n".join(LABELS) + "\n")
+            words = [f"{part} {split}\t\u2028{i} ." for i in range(4)]
+            (folder / f"{part}.{split}").write_text("\n".join(words) + "\n", "utf-8-sig")
+        (folder / f"labels.{split}").write_text("\n".join(LABELS) + "\n", "utf-8-sig")
     succeeded(convert("snli", folder, "--out", tmp_path))
     rows = load_pairs(tmp_path / "nli-train.csv", "train", "relation", 3)
     assert [row[2:] for row in rows] == [(1, "dev-0"), (2, "dev-1"), (0, "dev-2")]
@@ -143,22 +157,23 @@ def test_relations(convert, tmp_path):
 
 
 def test_relations_as_their_authors_pack_them(convert, tmp_path):
+    """Half of an emoji, as some JSON has it, becomes the replacement character."""
     for split in ("train", "dev", "dev_matched"):
         rows = [(split, "x", label, f'"{i} a', f"{split} b") for i, label in enumerate(LABELS)]
         a_relation_table(tmp_path / f"multinli_1.0_{split}.txt", "gold_label", rows)
         table = [
-            {"gold_label": label, "sentence1": first, "sentence2": second}
+            {"gold_label": label, "sentence1": f"{first}\ud83c", "sentence2": second}
             for *_, label, first, second in rows
         ]
         text = "".join(json.dumps(row) + "\n" for row in table)
-        (tmp_path / f"snli_1.0_{split}.jsonl").write_text(text)
-    for kind, second in (("snli", "dev b"), ("multinli", "dev_matched b")):
+        (tmp_path / f"snli_1.0_{split}.jsonl").write_text(text, "utf-8-sig")
+    for kind, end, second in (("snli", "\ufffd", "dev b"), ("multinli", "", "dev_matched b")):
         succeeded(convert(kind, tmp_path, "--out", tmp_path / kind))
         pairs = load_pairs(tmp_path / kind / "nli-dev.csv", "train", "relation", 3)
         assert pairs == [
-            ('"0 a', second, 1, "dev-0"),
-            ('"2 a', second, 2, "dev-1"),
-            ('"3 a', second, 0, "dev-2"),
+            (f'"0 a{end}', second, 1, "dev-0"),
+            (f'"2 a{end}', second, 2, "dev-1"),
+            (f'"3 a{end}', second, 0, "dev-2"),
         ]
     (tmp_path / "snli_1.0_dev.jsonl").write_text("{")
     assert_refused(
@@ -171,7 +186,7 @@ def test_relations_as_their_authors_pack_them(convert, tmp_path):
 def a_relation_table(path, column, rows, opened=open):
     """Pairs in a table with tabs, whose cells are never quoted."""
     lines = [f"split\tgenre\t{column}\tsentence1\tsentence2", *map("\t".join, rows)]
-    with opened(path, "wt", encoding="utf-8") as file:
+    with opened(path, "wt", encoding="utf-8-sig") as file:
         file.write("\n".join(lines) + "\n")
 
 
@@ -205,72 +220,6 @@ def test_few_rows_of_a_file_without_an_index(convert, tmp_path, header):
     succeeded(convert("few", file, "--rows", 3, "--out", tmp_path))
     rows = load_data(tmp_path / "own-3.csv", "dev")
     assert sorted(rows) == [("bad", 0, "b2"), ("fine", 1, "B2"), ("good", 1, "a1")]
-
-
-@pytest.mark.parametrize("names", ["sentence1\tsentence2", "question1\tquestion2", "a\tb"])
-def test_quora_of_a_file_without_an_index(convert, tmp_path, names):
-    file = tmp_path / "own.tsv"
-    rows = "".join(f"q{i}\tone {i}\tother {i}\t1\n" for i in range(5))
-    file.write_text(f"id\t{names}\tis_duplicate\n{rows}")
-    done = convert("quora", file, "--out", tmp_path)
-    if names == "a\tb":
-        assert_refused(done, "has neither sentence1 and sentence2 nor question1", code=1)
-        return
-    rows = [
-        load_pairs(tmp_path / f"quora-small-{split}.csv", "train", "is_duplicate")
-        for split in ("train", "dev")
-    ]
-    assert sorted(row[-1] for part in rows for row in part) == [f"q{i}" for i in range(5)]
-
-
-@pytest.mark.parametrize(
-    ("kind", "columns", "rows"),
-    [
-        ("few", "id\tsentence\tlabel", 'a\t"how\t1\nb\tso good"\t0\n'),
-        ("quora", "id\tquestion1\tquestion2\tis_duplicate", 'a\t"how\tx\t1\nb\tyes" z\ty\t0\n'),
-    ],
-)
-def test_a_quotation_mark_that_swallows_a_row(convert, tmp_path, kind, columns, rows):
-    file = tmp_path / "own.tsv"
-    file.write_text(
-        f"{columns}\n{rows}" + rows.partition("\n")[2].replace('"', "").replace("b", "c")
-    )
-    rest = ("--rows", 1) if kind == "few" else ()
-    done = convert(kind, file, "--out", tmp_path / "out", *rest)
-    assert_refused(done, "row 1 (id a) runs on over the next row", code=1)
-
-
-def test_quotation_marks_of_glue_are_text(convert, tmp_path):
-    text = 'sentence\tlabel\n" a charming film\t1\nbad\t0\nso good " \t1\nmeh\t0\n'
-    for name in ("train", "dev"):
-        (tmp_path / f"{name}.tsv").write_text("\ufeff" + text, encoding="utf-8")
-    succeeded(convert("sst2", tmp_path, "--out", tmp_path / "out"))
-    texts = [row[0] for row in load_data(tmp_path / "out/train.csv", "dev")]
-    assert texts == ['" a charming film', "bad", 'so good "', "meh"]
-
-
-@pytest.mark.parametrize("name", ["snli_1.0_dev.jsonl", "snli_1.0_dev.txt", "lines"])
-def test_relations_behind_a_byte_order_mark(convert, tmp_path, name):
-    """Half of an emoji, as some JSON has it, becomes the replacement character."""
-    for split in ("dev", "test"):
-        rows = [("neutral", "a \\ud83c", "b"), ("entailment", "c", "d")]
-        if name == "lines":
-            for part, lines in zip(("labels", "s1", "s2"), zip(*rows, strict=True), strict=True):
-                text = "\ufeff" + "\n".join(lines)
-                (tmp_path / f"{part}.{split}").write_text(text, encoding="utf-8")
-            continue
-        keys = ("gold_label", "sentence1", "sentence2")
-        lines = [
-            f'{{"{keys[0]}": "{a}", "{keys[1]}": "{b}", "{keys[2]}": "{c}"}}' for a, b, c in rows
-        ]
-        if name.endswith(".txt"):
-            lines = ["\t".join(row) for row in (keys, *rows)]
-        file = tmp_path / name.replace("dev", split)
-        file.write_text("\ufeff" + "\n".join(lines), encoding="utf-8")
-    succeeded(convert("snli", tmp_path, "--out", tmp_path / "out"))
-    pairs = load_pairs(tmp_path / "out" / "nli-train.csv", "train", "relation", 3)
-    first = "a \ufffd" if name.endswith("jsonl") else "a \\ud83c"
-    assert pairs == [(first, "b", 1, "dev-0"), ("c", "d", 2, "dev-1")]
 
 
 def test_texts_alone(convert, tmp_path):

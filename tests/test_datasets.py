@@ -49,15 +49,6 @@ def test_rows_of_single_sentences(tmp_path, column):
     assert all(type(label) is int for _, label, _ in rows)
 
 
-@pytest.mark.parametrize("header", ["0\t\tid\tsentence", "\tid\tsentence", "sentence\tid"])
-def test_columns_are_found_by_name(tmp_path, header):
-    cells = {"id": "abc", "sentence": " Hello there "}
-    row = [cells.get(name, "0.0") for name in header.split("\t")]
-    path = tmp_path / "x.csv"
-    path.write_text(header + "\n" + "\t".join(row) + "\n")
-    assert load_data(path, "test") == [("Hello there", "abc")]
-
-
 def test_quoted_cells_byte_order_mark_and_crlf(tmp_path):
     path = tmp_path / "x.csv"
     rows = ["\tid\tsentence\tsentiment", '0\ta\t"she said ""no"", twice"\t1', '1\tb\tan "x"\t0']

@@ -1,6 +1,7 @@
-"""No step of a script waits for the device: what reads from it is counted over its first steps.
+"""Scripts compare their device with the CPU before the first step, and no step waits for it.
 
-A CPU plays the device: what ``to_device`` moves is a copy, and its original is kept as the host's.
+What reads from it is counted over the first steps. A CPU plays the device: what ``to_device``
+moves is a copy, and its original is kept as the host's.
 pretraining/pretrain.py has its row in test_pretrain.py.
 """
 
@@ -9,7 +10,7 @@ from collections.abc import Iterator
 
 import pytest
 import torch
-from support import NO_DROPOUT, draw_nothing, save_sentiment_checkpoint, save_tiny_model
+from support import NO_DROPOUT, draw_nothing, save_sentiment_checkpoint, save_tiny_model, succeeded
 from test_heads import question_files, tagged_files
 from torch.utils._python_dispatch import TorchDispatchMode
 
@@ -17,7 +18,7 @@ import classifier
 import multitask_classifier
 from extensions import multitask
 from lessons import distil, question_answering, token_classifier
-from training.loop import batches, record
+from training.loop import batches, device_check, record
 from training.loop.progress import pieces_of
 from training.loop.run import Run
 
@@ -25,7 +26,7 @@ CPU = torch.device("cpu")
 TASKS = "--option finetune --steps_per_epoch 12 --batch_size 4"
 ROWS = [  # script, further flags
     (classifier, "--option finetune --only sst --batch_size 2 --clip 1 --accumulate 2"),
-    (classifier, "--option pretrain --only sst --batch_size 2"),
+    (classifier, "--option pretrain --only sst --batch_size 2 --precision bf16"),
     (multitask_classifier, TASKS),
     (multitask_classifier, "--option pretrain --steps_per_epoch 12"),
     (multitask, TASKS),
@@ -33,8 +34,10 @@ ROWS = [  # script, further flags
     (multitask, f"{TASKS} --regulariser smart --bregman 1 --sts_loss cosent"),
     (multitask, f"{TASKS} --para_extra ranking --sts_extra simcse --tag_words shapes"),
     (multitask, f"{TASKS} --regulariser r_drop --pair_encoding cross --tag_words shapes"),
-    (token_classifier, "--batch_size 3"),
-    (question_answering, "--batch_size 3"),
+    (multitask, f"{TASKS} --pals 12 --pal_heads 2 --precision bf16"),
+    (multitask, f"{TASKS} --adapt lora --rank 4 --similarity cosine --pooling mean"),
+    (token_classifier, "--batch_size 3 --compile"),
+    (question_answering, "--batch_size 3 --precision bf16"),
     (distil, "--batch_size 2"),
 ]
 
@@ -109,7 +112,7 @@ def line(request, tiny_model_folder, tiny_data, tmp_path) -> list[str]:
     ids=[*(f"{script.__name__} {more}" for script, more in ROWS), "not due"],
     indirect=["line"],
 )
-def test_a_step_reads_nothing_but_the_losses_when_they_are_due(
+def test_a_device_is_checked_and_a_step_reads_nothing_but_losses_that_are_due(
     script, line, is_due, run_script_here, monkeypatch
 ):
     """All losses at once, in every tenth step if the last reading was a second ago."""
@@ -118,13 +121,16 @@ def test_a_step_reads_nothing_but_the_losses_when_they_are_due(
     for module in users:
         monkeypatch.setattr(module, "to_device", copied)
     monkeypatch.setattr(record, "READ_EVERY", 0.0 if is_due else 1e9)
+    monkeypatch.setattr(device_check, "REFERENCE", "another")
     reads = Reads(monkeypatch)
     reads.watch(monkeypatch)
     steps = []
     end_step = Run.end_step
     monkeypatch.setattr(Run, "end_step", lambda run: end_step(run) or steps.append(1))
-    result = run_script_here(script, *line)
-    assert result.code == 0, result.err
+    epochs = Run.epochs
+    monkeypatch.setattr(Run, "epochs", lambda run: print("the run begins") or epochs(run))
+    result = succeeded(run_script_here(script, *line, "--use_gpu"))
+    assert "device check: cpu computes as the CPU does" in result.out.split("the run begins")[0]
     assert len(steps) >= 10
     noted = [(step, name) for step, name in reads.noted if 0 < step < 20]
     assert noted == ([(10, "tolist")] if is_due else [])

@@ -32,22 +32,6 @@ CPU = torch.device("cpu")
 # Metrics
 
 
-def batches_of(logits: list[list[float]], labels: list[int] | None):
-    """Batches of two whose token ids are the row numbers."""
-    for start in range(0, len(logits), 2):
-        rows = list(range(start, min(start + 2, len(logits))))
-        batch = {
-            "token_ids": torch.tensor(rows)[:, None],
-            "attention_mask": torch.ones(len(rows), 1, dtype=torch.int64),
-            "sents": [f"text {i}" for i in rows],
-            "sent_ids": [f"id{i}" for i in rows],
-        }
-        if labels is not None:
-            batch["labels"] = torch.tensor([labels[i] for i in rows])
-        yield batch
-    assert not torch.is_grad_enabled()  # the whole pass went without gradients
-
-
 def test_detect_pairs_and_a_tie():
     """A logit of exactly 0 is no more yes than no: it counts as no."""
     ids = [0, 1, 2, 3]

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 from support import one_line_error
-from test_techniques import make_model, run  # noqa: F401  (run is a fixture)
+from test_techniques import run  # noqa: F401  (a fixture)
 
 from extensions import multitask
 from extensions.ner import entity_f1, predict_tags, read_ner

@@ -5,9 +5,9 @@ from types import SimpleNamespace
 import pytest
 import torch
 from support import DTYPES
-from test_techniques import make_model
+from test_ext_similarity import both_directions
+from test_multitask import make_model
 from torch import nn
-from torch.nn import functional as F
 
 from extensions.loss import smart
 from extensions.loss.divergences import symmetric_kl
@@ -43,14 +43,7 @@ class Toy(nn.Module):
 
 def tiny_multitask(folder, **settings) -> TechniquesBERT:
     """In training mode, with dropout."""
-    return make_model(folder, **settings).train()
-
-
-def kl_both_ways(first, second):
-    """From torch's own KL."""
-    p, q = first.log_softmax(dim=-1), second.log_softmax(dim=-1)
-    there = F.kl_div(q, p, reduction="batchmean", log_target=True)
-    return there + F.kl_div(p, q, reduction="batchmean", log_target=True)
+    return make_model(folder, kind=TechniquesBERT, **settings).train()
 
 
 # ---------------------------------------------------------------------------------------------
@@ -135,10 +128,10 @@ def test_the_ascent_is_algorithm_1_and_smoothness_its_divergence(dtype, steps):
     delta = 0.05 * noise * MASK[:, :, None]
     for _ in range(steps):
         delta.requires_grad_()
-        (g,) = torch.autograd.grad(kl_both_ways(toy.logits(x.detach() + delta), clean), delta)
+        (g,) = torch.autograd.grad(both_directions(toy.logits(x.detach() + delta), clean), delta)
         largest = g.flatten(1).abs().max(dim=1).values[:, None, None]
         delta = (delta.detach() + 5 * g / largest).clamp(-0.05, 0.05)
-    expected = kl_both_ways(toy.logits(x + delta), toy.logits(x))
+    expected = both_directions(toy.logits(x + delta), toy.logits(x))
     wanted = torch.autograd.grad(expected, [toy.table.weight, toy.head.weight])
     # of a small δ differences cancel
     near = {"rtol": 1e-2, "atol": 1e-5} if dtype == torch.float32 else {"rtol": 1e-9, "atol": 1e-12}

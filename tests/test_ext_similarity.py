@@ -13,7 +13,7 @@ from torch.nn import functional as F
 
 from extensions.loss import cosine, divergences, ranking, simcse
 from extensions.loss.r_drop import r_drop
-from extensions.text.no_duplicates import NoDuplicates, groups
+from extensions.text.no_duplicates import NoDuplicates
 from training.loop.batches import LengthBatches
 
 CHANCE = np.random.default_rng(8)
@@ -203,12 +203,6 @@ def test_every_row_once_and_no_sentence_twice(pairs, size, epoch, largest, chanc
         met = Counter(sentence for row in batch for sentence in set(pairs[row]))
         assert set(met.values()) == {1}
     assert list(sampler) == batches  # an epoch's order follows from its number alone
-
-
-def test_groups_go_by_way_of_others():
-    group = groups([("a", "b"), ("c", "d"), ("e", "c"), ("b", "f"), ("a", "a")])
-    together = [{text for text in group if group[text] == number} for number in (0, 1)]
-    assert sorted(map(sorted, together)) == [["a", "b", "f"], ["c", "d", "e"]]
 
 
 def test_triplets_of_nli_rows():

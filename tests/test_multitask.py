@@ -1,7 +1,6 @@
 """multitask_classifier.py: its contract, the model, training, outputs, the students' skeleton."""
 
 import copy
-import importlib.util
 import io
 import json
 import os
@@ -35,7 +34,7 @@ import classifier
 import evaluation
 import multitask_classifier as multitask
 from course import handout
-from course.answers import VARIANTS, put, read
+from course.answers import VARIANTS, installed_source, put, read
 from datasets import load_pairs
 from multitask_classifier import FILE_COLUMNS, HEADS, TASKS, MultitaskBERT
 from optimizer import AdamW
@@ -129,7 +128,7 @@ PAIRS = (
 SENTENCES = PAIRS[:2]
 
 
-def make_model(folder: Path, kind: type = MultitaskBERT, **values) -> MultitaskBERT:
+def make_model(folder: Path, kind: type = MultitaskBERT, **values) -> nn.Module:
     """A model whose random weights make a difference, in evaluation mode."""
     model = kind(make_config(folder, **values)).eval()
     torch.manual_seed(5)
@@ -139,10 +138,8 @@ def make_model(folder: Path, kind: type = MultitaskBERT, **values) -> MultitaskB
     return model
 
 
-def test_shapes_and_padding(tiny_model_folder):
+def assert_shapes_and_padding(model: nn.Module) -> None:
     """Every row alone, without padding, gives what it gives in a padded batch."""
-    model = make_model(tiny_model_folder)
-    assert model(*SENTENCES).shape == (4, 32)
     heads = (
         (model.predict_sentiment, SENTENCES, (4, 5)),
         (model.predict_paraphrase, PAIRS, (4,)),
@@ -159,6 +156,7 @@ def test_shapes_and_padding(tiny_model_folder):
 
 def test_a_bi_encoder_compares_two_pooled_vectors(tiny_model_folder):
     model = make_model(tiny_model_folder)
+    assert_shapes_and_padding(model)
     ids_1, mask_1, ids_2, mask_2 = PAIRS
     u = model.bert(ids_1, mask_1)["pooler_output"]
     v = model.bert(ids_2, mask_2)["pooler_output"]
@@ -522,36 +520,19 @@ def test_checkpoints_that_are_not_ours(tiny_model_folder, checkpoint, tmp_path):
 # The student's skeleton
 
 
-@pytest.fixture(scope="module")
-def skeleton() -> str:
-    """The script as students get it."""
-    return handout.build(ROOT, "2").text("multitask_classifier.py")
-
-
-def imported(source: str, path: Path):
-    """The source as a module of its own."""
-    path.write_text(source, encoding="utf-8")
-    spec = importlib.util.spec_from_file_location(path.stem, path)
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[path.stem] = module  # where dataclasses look for it
-    try:
-        spec.loader.exec_module(module)
-    finally:
-        del sys.modules[path.stem]
-    return module
-
-
-def test_the_skeleton_trains_on_sst_once_it_is_filled_in(flags, tmp_path, skeleton, capsys):
+def test_the_skeleton_trains_on_sst_once_it_is_filled_in(flags, capsys):
+    skeleton = handout.build(ROOT, "2").text("multitask_classifier.py")
     filled_in = put(read(VARIANTS, "multitask/plain"), source=skeleton)
-    module = imported(filled_in, tmp_path / "filled_in.py")
     flags.epochs, flags.lr, flags.hidden_dropout_prob = 12, 3e-3, 0.0
     seed_everything(flags.seed)
-    module.train_multitask(flags)
+    with installed_source("multitask_classifier.py", filled_in) as module:
+        module.train_multitask(flags)
     assert "trains sst only: LOSSES has no loss for para, sts" in capsys.readouterr().out
     metrics = json.loads(Path("predictions/multitask-metrics.json").read_text())
     assert set(metrics["best"]) == {"epoch", "loss", "sst_loss", "sst", "overall"}
     assert metrics["epochs"][-1]["loss"] < 0.95 * metrics["epochs"][0]["loss"]
-    module.test_model(flags)
+    with installed_source("multitask_classifier.py", filled_in) as module:
+        module.test_model(flags)
     assert f"  overall {metrics['best']['overall']:.3f}\n" in capsys.readouterr().out
     for task in TASKS:
         for split in ("dev", "test"):

@@ -158,22 +158,6 @@ def damaged(folder: Path, to: Path, change=lambda tensors: None) -> Path:
     return to
 
 
-def test_damaged_weights_are_refused(run_script_here, trained, tmp_path):
-    changes = {
-        "lacks encoder.layer.1": lambda t: t.pop("bert.encoder.layer.1.output.dense.bias"),
-        "(3,), config.json says": lambda t: t.update(
-            {"bert.embeddings.LayerNorm.bias": torch.zeros(3)}
-        ),
-    }
-    for message, change in changes.items():
-        folder = damaged(trained[0], tmp_path / message[:5], change)
-        done = run_script_here(numpy_bert, "--model", folder, "--text", "film")
-        assert_refused(done, message, code=1)
-    (folder / "model.safetensors").write_bytes(b"short")
-    done = run_script_here(numpy_bert, "--model", folder, "--text", "film")
-    assert_refused(done, "cannot be read", code=1)
-
-
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float64])
 def test_old_names_and_other_precisions_are_read(trained, config, tmp_path, dtype):
     def change(tensors):
@@ -205,8 +189,7 @@ def test_old_names_and_other_precisions_are_read(trained, config, tmp_path, dtyp
         ("--model MODEL --file words.csv", "has no column of texts (columns: id, words)"),
         ("--model MODEL --file words.csv --column body", "has no column 'body'"),
         ("--model MODEL --file label.csv", "row 2 (id 2) has the label 'good', not an integer"),
-        ("--model MODEL --file latin1.csv", "is not UTF-8"),
-        ("--model MODEL --file quoted.tsv", "row 1 (id a) runs on over the next row"),
+        ("--model short --text a", "cannot be read"),
         ("--model MODEL --file surplus.csv", "is not a comma-separated table"),
         ("--model MODEL --file surplus.tsv", "is not a tab-separated table"),
     ],
@@ -219,10 +202,9 @@ def test_bad_folders_tables_and_flags(run_script_here, trained, tmp_path, flags,
     (tmp_path / "no-rows.csv").write_text("id,text\n")
     (tmp_path / "words.csv").write_text("id,words\n1,a\n")
     (tmp_path / "label.csv").write_text("id,text,label\n1,a,1\n2,b,good\n")
-    (tmp_path / "quoted.tsv").write_text('id\ttext\na\t"good film\nb\tbad film"\nc\tfine\n')
     for separator, name in ((",", "surplus.csv"), ("\t", "surplus.tsv")):  # no first column of ids
         text = "id,text,label\n1,2,good,1\n3,4,bad,0\n".replace(",", separator)
         (tmp_path / name).write_text(text)
-    (tmp_path / "latin1.csv").write_bytes(b"id,text\n1,\xff\n")
+    (damaged(trained[0], tmp_path / "short") / "model.safetensors").write_bytes(b"short")
     done = run_script_here(numpy_bert, *flags.replace("MODEL", str(trained[0])).split())
     assert_refused(done, message)

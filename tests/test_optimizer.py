@@ -14,6 +14,7 @@ import optimizer
 import optimizer_test
 from checks.part1 import adamw_cases, adamw_checks, tasks
 from checks.part1.adamw_cases import CASES, Case, Group, run_case, start_value
+from course.answers import VARIANTS, installed, read
 from optimizer import AdamW
 from training.fast.adamw import fused_step
 from training.files.errors import InputError
@@ -21,88 +22,27 @@ from training.files.errors import InputError
 BY_NAME = {case.name: case for case in CASES}
 TRAJECTORIES = {f"trajectory {case.name}" for case in CASES}
 # ---------------------------------------------------------------------------------------------
-# An AdamW in pieces; each wrong or different one below replaces a piece
+# The other order of decay, which is correct, too
 
-
-class Pieces(AdamW):
-    """A right AdamW, decay after the update."""
-
-    @torch.no_grad()
-    def step(self, closure=None):
-        loss = None
-        if closure is not None:
-            with torch.enable_grad():
-                loss = closure()
-        for group in self.param_groups:
-            for p in group["params"]:
-                if p.grad is None:
-                    continue
-                if p.grad.is_sparse:
-                    raise RuntimeError("no sparse gradients")
-                self.update(p, group)
-        return loss
-
-    def update(self, p, group):
-        state = self.memory(p)
-        state["t"] += 1
-        beta1, beta2 = group["betas"]
-        grad = self.gradient(p, group)
-        state["m"] = beta1 * state["m"] + (1 - beta1) * grad
-        state["v"] = beta2 * state["v"] + (1 - beta2) * grad**2
-        rate = self.rate(state["t"], group)
-        p.sub_(rate * state["m"] / self.root(state["v"], group["eps"]))
-        p.sub_(self.decay(rate, group) * p)
-
-    def memory(self, p):
-        state = self.state[p]
-        if not state:
-            state.update(t=0, m=torch.zeros_like(p), v=torch.zeros_like(p))
-        return state
-
-    def gradient(self, p, group):
-        return p.grad
-
-    def rate(self, t, group):
-        if not group["correct_bias"]:
-            return group["lr"]
-        beta1, beta2 = group["betas"]
-        return group["lr"] * (1 - beta2**t) ** 0.5 / (1 - beta1**t)
-
-    def root(self, v, eps):
-        return v.sqrt() + eps
-
-    def decay(self, rate, group):
-        return group["lr"] * group["weight_decay"]
-
-
-class Before(Pieces):
-    """The other order of decay, which is correct, too."""
-
-    def update(self, p, group):
-        p.sub_(self.decay(None, group) * p)
-        super().update(p, group)
-
-    def decay(self, rate, group):
-        return group["lr"] * group["weight_decay"] if rate is None else 0.0
-
+with installed(read(VARIANTS, "optimizer.step/decay_before")) as module:
+    Before = module.AdamW
 
 # Wrong ones, each with one mistake; course/tests/test_mistakes_adamw.py has those that
 # students make, this file those that no stored answer can have
 
 
-class MomentsForgotten(Pieces):
-    def memory(self, p):
-        state = super().memory(p)
-        state.update(m=torch.zeros_like(p), v=torch.zeros_like(p))
-        return state
+class MomentsForgotten(AdamW):
+    def step(self, closure=None):
+        self.state.clear()
+        return super().step(closure)
 
 
-class NoReturn(Pieces):
+class NoReturn(AdamW):
     def step(self, closure=None):
         super().step(closure)
 
 
-class AcceptsAnything(Pieces):
+class AcceptsAnything(AdamW):
     def __init__(self, params, lr=1e-3, betas=(0.9, 0.999), eps=1e-6, **rest):
         super().__init__(params, **rest)
         for group in self.param_groups:
@@ -110,43 +50,56 @@ class AcceptsAnything(Pieces):
                 group[name] = group[name] if group[name] != self.defaults[name] else value
 
 
-class TorchRefusesSparse(Pieces):
+def with_gradients(opt):
+    return [p for group in opt.param_groups for p in group["params"] if p.grad is not None]
+
+
+class TorchRefusesSparse(AdamW):
     """Torch's NotImplementedError is a RuntimeError, but no check for sparse gradients."""
 
     def step(self, closure=None):
-        if any(p.grad.is_sparse for p in self.param_groups[0]["params"] if p.grad is not None):
+        if any(p.grad.is_sparse for p in with_gradients(self)):
             raise NotImplementedError("Could not run 'aten::sqrt' with the 'SparseCPU' backend")
         return super().step(closure)
 
 
-class CountWithAnAxis(Pieces):
-    """Its step size has an axis, so what it computes of a number has one, too."""
+class CountWithAnAxis(AdamW):
+    """Its step size has an axis, so what it subtracts from a number has one, too."""
 
-    def rate(self, t, group):
-        return torch.ones(1, dtype=torch.float64) * super().rate(t, group)
+    @torch.no_grad()
+    def step(self, closure=None):
+        loss = super().step(closure)
+        for p in with_gradients(self):
+            p.sub_(torch.zeros(1, dtype=p.dtype))
+        return loss
 
 
-class NumbersLeftOut(Pieces):
+class NumbersLeftOut(AdamW):
     """Only vectors and larger tensors move."""
 
-    def update(self, p, group):
-        if p.dim():
-            super().update(p, group)
+    @torch.no_grad()
+    def step(self, closure=None):
+        numbers = [(p, p.clone()) for p in with_gradients(self) if not p.dim()]
+        loss = super().step(closure)
+        for p, before in numbers:
+            p.copy_(before)
+        return loss
 
 
-class Noisy(Pieces):
-    def gradient(self, p, group):
-        return p.grad * (1 + 1e-9 * torch.rand((), dtype=torch.float64))
+class Noisy(AdamW):
+    @torch.no_grad()
+    def step(self, closure=None):
+        loss = super().step(closure)
+        for p in with_gradients(self):
+            p.mul_(1 + 1e-9 * torch.rand((), dtype=torch.float64))
+        return loss
 
 
-class MixedOrders(Before):
+class MixedOrders(AdamW):
     """Decays before the update, unless there are several groups."""
 
-    def update(self, p, group):
-        (Before if len(self.param_groups) == 1 else Pieces).update(self, p, group)
-
-    def decay(self, rate, group):
-        return (Before if len(self.param_groups) == 1 else Pieces).decay(self, rate, group)
+    def step(self, closure=None):
+        return (Before if len(self.param_groups) == 1 else AdamW).step(self, closure)
 
 
 @pytest.mark.parametrize(
@@ -185,10 +138,8 @@ def test_a_case_is_named_by_what_it_is(wrong, monkeypatch):
     ]
 
 
-@pytest.mark.parametrize(
-    ("opt_class", "order"), [(AdamW, "after"), (Pieces, "after"), (Before, "before")]
-)
-def test_checker_accepts_both_orders_and_other_ways(opt_class, order):
+@pytest.mark.parametrize(("opt_class", "order"), [(AdamW, "after"), (Before, "before")])
+def test_checker_accepts_both_orders(opt_class, order):
     assert adamw_checks.failures(opt_class) == {}
     assert adamw_checks.check_trajectory(BY_NAME["decay"], opt_class) == order
 

@@ -308,18 +308,6 @@ def test_a_classifier_follows_the_typing(opened, classes):
     np.testing.assert_allclose(browser.eval("Array.from(shown.classes)"), wanted, atol=1e-4)
 
 
-def test_a_foreign_script_is_stopped(browser, words, tmp_path):
-    text = playground.page(words, "x", (), None)
-    file = tmp_path / "page.html"
-    file.write_text(
-        text.replace("</body>", "<script>document.title = 'taken'</script></body>"), "utf-8"
-    )
-    browser.open(file)
-    browser.wait(STILL)
-    assert browser.eval("document.title") == "BERT in one page: x"
-    assert browser.complaints() != []
-
-
 @pytest.mark.parametrize(
     ("is_solved", "line", "own", "is_right"),
     [

@@ -50,7 +50,7 @@ from pretraining.pretrain import weight_decay_groups
 from tokenizer import BertTokenizer
 from training.fast import attention
 from training.files.errors import InputError
-from training.loop import record
+from training.loop import device_check, record
 from training.loop.checkpoints import load_checkpoint
 from training.loop.run import linear_factor
 
@@ -396,15 +396,21 @@ def test_the_loss_is_the_sum_of_two_means(plain_line, run_script_here, watched):
         torch.testing.assert_close(one, other, atol=1e-6, rtol=1e-4)
 
 
-@pytest.mark.parametrize("flags", ["", "--fast --accumulate 3", "--objective none --clip 0.1"])
-def test_no_step_reads_from_the_device(flags, place, run_script_here, monkeypatch):
+@pytest.mark.parametrize(
+    "flags", ["", "--fast --accumulate 3 --precision bf16", "--objective none --clip 0.1"]
+)
+def test_the_device_is_checked_and_no_step_reads_from_it(
+    flags, place, run_script_here, monkeypatch
+):
     """In ten steps, from the forward pass to the end of the step, where losses are not due."""
     reads = Reads(monkeypatch)
     reads.watch(monkeypatch)
     monkeypatch.setattr(attention, "is_padded", lambda mask: True)  # as on a GPU
     monkeypatch.setattr(record, "READ_EVERY", 1e9)
     line = [*place.line, "--steps", 11, "--log_every", 11, "--eval_every", 11, "--held_out", 0]
-    succeeded(run_script_here(pretrain, *line, *flags.split()))
+    monkeypatch.setattr(device_check, "REFERENCE", "another")
+    done = succeeded(run_script_here(pretrain, *line, *flags.split(), "--use_gpu"))
+    assert "device check: cpu computes as the CPU does" in done.out
     assert [(step, name) for step, name in reads.noted if 0 < step < 11] == []
 
 

@@ -265,6 +265,8 @@ def asked(**values) -> dict:
         (squad([asked(), asked()]), "2 questions have the id 1"),
         (squad([asked(answers=[{"answer_start": 2, "text": "cd"}])]), "is not at char"),
         (squad([asked(answers=[{"answer_start": 3, "text": ""}])]), "is not at char"),
+        (squad([asked(answers=[{"answer_start": 2, "text": " "}])]), "bad"),
+        (squad([asked(question=None)]), "bad"),
     ],
 )
 def test_bad_files(tmp_path, content, said):

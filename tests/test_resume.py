@@ -111,23 +111,6 @@ def test_killed_once_at_any_moment(line, untouched, tmp_path):
     assert where["within an epoch"] >= 1, where
 
 
-@FINETUNE
-def test_killed_again_and_again(line, untouched, tmp_path):
-    """One run, killed at writes: before and after the new file takes the old one's place."""
-    chance = random.Random(2)
-    where = Counter()
-    for _ in range(60):
-        code = run(tmp_path, [*line, "--resume"], last_event=chance.randint(5, 16))
-        if code == 0:
-            break
-        assert code == -signal.SIGKILL, (tmp_path / "log.txt").read_text()
-        where[position(tmp_path)] += 1
-    assert code == 0
-    assert left_by(tmp_path, *FILES) == untouched
-    assert where.total() >= 5
-    assert where["within an epoch"] >= 3, where
-
-
 # ---------------------------------------------------------------------------------------------
 # Ctrl-C
 

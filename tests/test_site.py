@@ -15,7 +15,6 @@ pytestmark = pytest.mark.skipif(
 
 LOADS = re.compile(r"<(?!a\b)\w+\b[^>]*?\b(?:src|srcset|href|data|action)=[\"']?([^\"'\s>]+)")
 STYLE_LOADS = re.compile(r"(?:url\(|@import )\s*[\"']?([^\"')\s]+)")
-PICTURES = re.compile(r"<(?:img|source)\b[^>]*?\b(?:src|srcset)=[\"']?([^\"'\s>]+)")
 ELSEWHERE = re.compile(r"(?:[a-z]+:)?//")
 
 
@@ -57,16 +56,6 @@ def test_the_readme_is_the_start_page_and_leads_to_the_texts(site):
     assert "minBERT: learn how BERT works by building it</h1>" in re.sub("<a.*?</a>", "", page)
     assert '<a href="docs/measured.html">' in page
     assert (site / "docs" / "figures" / "model.svg").is_file()
-
-
-def test_every_picture_is_there(site):
-    shown = 0
-    for page in site.rglob("*.html"):
-        for name in PICTURES.findall(page.read_text(encoding="utf-8")):
-            if not ELSEWHERE.match(name) and not name.startswith("data:"):
-                shown += 1
-                assert (page.parent / name).is_file(), f"{page.name} shows {name}"
-    assert shown > 20
 
 
 @pytest.mark.parametrize(

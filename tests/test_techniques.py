@@ -8,11 +8,11 @@ import json
 import re
 from contextlib import nullcontext
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 import torch
 from support import assert_same_tensors, draw_nothing, make_rows, write_table
+from test_multitask import PAIRS, assert_shapes_and_padding, make_model
 
 import multitask_classifier
 from bert import BertModel
@@ -399,32 +399,6 @@ def test_inference_between_sentences_is_learned_before_sts(run, tmp_path):
 # The model
 
 
-def batch_of_pairs() -> tuple[torch.Tensor, ...]:
-    """Four pairs of texts of unequal lengths: ids and mask of the first, then of the second."""
-    tensors = []
-    for lengths in ((7, 3, 5, 2), (4, 6, 2, 3)):
-        mask = (torch.arange(max(lengths)) < torch.tensor(lengths)[:, None]).long()
-        ids = torch.randint(5, 80, mask.shape, generator=torch.Generator().manual_seed(1))
-        ids[:, 0] = 2
-        ids[torch.arange(4), torch.tensor(lengths) - 1] = 3
-        tensors += [ids * mask, mask]
-    return tuple(tensors)
-
-
-PAIRS = batch_of_pairs()
-
-
-def make_model(folder: Path, **values) -> TechniquesBERT:
-    """A model whose random weights make a difference, in evaluation mode."""
-    config = {"hidden_size": 32, "hidden_dropout_prob": 0.3, "option": "finetune"}
-    model = TechniquesBERT(SimpleNamespace(**config | {"model": str(folder)} | values)).eval()
-    torch.manual_seed(5)
-    with torch.no_grad():
-        for parameter in model.parameters():
-            parameter.normal_(std=0.15)
-    return model
-
-
 @pytest.mark.parametrize(
     ("values", "is_cacheable"),
     [
@@ -439,25 +413,14 @@ def make_model(folder: Path, **values) -> TechniquesBERT:
     ids=str,
 )
 def test_shapes_and_padding(tiny_model_folder, values, is_cacheable):
-    """Every row alone, without padding, gives what it gives in a padded batch."""
-    model = make_model(tiny_model_folder, **values)
+    model = make_model(tiny_model_folder, kind=TechniquesBERT, **values)
     assert model.is_cacheable is is_cacheable
-    for head, inputs, shape in (
-        (model.predict_sentiment, PAIRS[:2], (4, 5)),
-        (model.predict_paraphrase, PAIRS, (4,)),
-        (model.predict_similarity, PAIRS, (4,)),
-    ):
-        together = head(*inputs)
-        assert together.shape == shape
-        for row in range(4):
-            lengths = [int(mask[row].sum()) for mask in inputs[1::2] for _ in range(2)]
-            alone = [x[row : row + 1, :n] for x, n in zip(inputs, lengths, strict=True)]
-            torch.testing.assert_close(head(*alone)[0], together[row], rtol=1e-5, atol=1e-5)
+    assert_shapes_and_padding(model)
 
 
 @pytest.mark.parametrize("values", [{"separate_layers": 1}, {"pals": 12}], ids=str)
 def test_each_task_uses_its_own_parts(tiny_model_folder, values):
-    model = make_model(tiny_model_folder, **values)
+    model = make_model(tiny_model_folder, kind=TechniquesBERT, **values)
     heads = {
         "sst": lambda: model.predict_sentiment(*PAIRS[:2]),
         "para": lambda: model.predict_paraphrase(*PAIRS),

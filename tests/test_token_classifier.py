@@ -153,6 +153,7 @@ def test_files(tmp_path, content, sentences):
         (b"a\tO\nb\n", "line 2: expected a word, a tab and O, B-TYPE or I-TYPE, not 'b'"),
         (b"a\tB\n", "line 1: expected"),
         (b"\tO\n", "line 1: expected"),
+        ("Ada\tB-PER\u200b\n".encode(), "line 1: expected"),
         (b"\n \n", "holds no sentences"),
         (b"\xff\tO\n", "line 1 is not UTF-8"),
     ],

@@ -1,4 +1,4 @@
-"""Where models are found, files that are never half written, checkpoints, seeds, masks, flags."""
+"""Where models are found, files that are never half written, checkpoints, seeds, masks."""
 
 import argparse
 import errno
@@ -22,16 +22,12 @@ from support import (
     ROOT,
     Malicious,
     as_process,
-    assert_same_tensors,
     needs_fork,
     one_line_error,
-    tiny_config,
 )
 from torch import nn
 
 import utils
-from bert import BertModel
-from training.cli import scripts
 from training.files import download
 from training.files import hub as lookup
 from training.files import writing as files
@@ -254,18 +250,6 @@ def test_a_real_cache_is_read(tmp_path, tiny_model_folder, monkeypatch):
 # Files
 
 
-def test_atomic_write_replaces_at_the_end(tmp_path):
-    path = tmp_path / "new" / "out.csv"
-    with files.atomic_write(path) as file:
-        file.write("é\n")
-        assert not path.exists()
-    assert path.read_bytes() == "é\n".encode()
-    with files.atomic_write(path, "wb") as file:
-        file.write(b"\x00")
-    assert path.read_bytes() == b"\x00"
-    assert os.listdir(path.parent) == ["out.csv"]
-
-
 @pytest.fixture
 def old_file(tmp_path):
     """A file that must survive a failure, alone in its folder."""
@@ -313,19 +297,6 @@ def test_a_read_only_folder(tmp_path, monkeypatch):
 
 # ---------------------------------------------------------------------------------------------
 # Checkpoints
-
-
-def test_checkpoint_round_trip(tmp_path):
-    model = BertModel(tiny_config())
-    plain = {"config": model.config.to_dict(), "epoch": 3, "scores": [0.1, None, "x", (1, 2)]}
-    saved = plain | {"model": model.state_dict(), "rng": torch.get_rng_state()}
-    checkpoints.save_checkpoint(tmp_path / "x.pt", saved)
-    loaded = checkpoints.load_checkpoint(tmp_path / "x.pt")
-    assert set(loaded) == set(saved)
-    assert {name: loaded[name] for name in plain} == plain
-    assert_same_tensors(loaded["model"], saved["model"])
-    assert torch.equal(loaded["rng"], saved["rng"])
-    assert os.listdir(tmp_path) == ["x.pt"]
 
 
 def test_a_pickled_object_is_refused_and_not_executed(tmp_path):
@@ -419,24 +390,3 @@ def test_the_extended_attention_mask(dtype, given):
     assert extended[:, 0, 0].tolist() == [[0, 0, lowest], [0, lowest, lowest]]
     with pytest.raises(ValueError, match=r"\(2, 1, 1, 3\)"):
         utils.get_extended_attention_mask(extended, dtype)
-
-
-# ---------------------------------------------------------------------------------------------
-# Flags and scripts
-
-
-@pytest.mark.parametrize(
-    ("outcome", "leaves", "says"),
-    [
-        # Python prints such a code on stderr and leaves with status 1
-        (InputError("x.csv row 3: no id"), SystemExit, r"^error: x\.csv row 3: no id$"),
-        (ValueError("a bug of ours keeps its traceback"), ValueError, "keeps its traceback"),
-        (KeyboardInterrupt(), SystemExit, "interrupted"),
-    ],
-)
-def test_how_a_script_leaves(outcome, leaves, says):
-    def main():
-        raise outcome
-
-    with pytest.raises(leaves, match=says):
-        scripts.run_script(main)

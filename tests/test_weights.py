@@ -175,6 +175,23 @@ def test_quantized_weights_are_refused(tmp_path, model, dtype, name):
     refused(checkpoint(tmp_path, model, tensors), f"{name} is ", "quantized")
 
 
+QUERY = "encoder.layer.0.attention.self.query.weight"
+MISREAD = {
+    "holds nan": lambda tensors: tensors[QUERY].fill_(float("nan")),
+    "is complex64": lambda tensors: tensors.update({QUERY: tensors[QUERY].to(torch.complex64)}),
+    "holds no numbers": lambda tensors: tensors.update({QUERY: tensors[QUERY].to_sparse()}),
+    "more than tensors": lambda tensors: tensors.update({1: tensors[QUERY]}),
+    "with and without 'bert.'": lambda t: t.update({f"bert.{QUERY}": t[QUERY]}),
+}
+
+
+@pytest.mark.parametrize("fact", MISREAD)
+def test_weights_that_would_be_misread(tmp_path, model, fact):
+    tensors = model.to_hf_weights()
+    MISREAD[fact](tensors)
+    refused(checkpoint(tmp_path, model, tensors, file=BIN), str(tmp_path), fact)
+
+
 def test_another_prefix_is_named(tmp_path, model):
     tensors = {f"net.{name}": tensor for name, tensor in model.to_hf_weights().items()}
     refused(checkpoint(tmp_path, model, tensors), "its names begin with 'net.'")
@@ -218,8 +235,7 @@ def test_a_malicious_pickle_is_not_executed(tmp_path, model, bare):
 
 
 def test_a_bin_that_holds_other_things(tmp_path, model):
-    folder = checkpoint(tmp_path, model, model.to_hf_weights() | {"epoch": 3}, file=BIN)
-    refused(folder, str(folder / BIN), "more than tensors")
+    folder = checkpoint(tmp_path, model, file=BIN)
     (folder / BIN).write_text("<html>404</html>", encoding="utf-8")
     refused(folder, str(folder / BIN))
     (folder / BIN).unlink()

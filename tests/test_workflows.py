@@ -1,8 +1,6 @@
 """What runs on GitHub: the README's commands, and nothing but official actions."""
 
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -43,16 +41,6 @@ def test_what_the_readme_says_is_what_is_run():
     ]
     assert len(commands) >= 3
     assert lines_of("tests.yml")[: len(commands)] == commands
-
-
-def test_the_lint_of_the_workflow_passes():
-    lint = [line for line in lines_of("tests.yml") if line.startswith("ruff ")]
-    assert len(lint) == 2
-    for line in lint:
-        done = subprocess.run(
-            [sys.executable, "-m", *line.split()], cwd=ROOT, capture_output=True, encoding="utf-8"
-        )
-        assert done.returncode == 0, done.stdout
 
 
 def test_the_site_is_built_as_its_test_builds_it_and_never_of_a_private_copy():
