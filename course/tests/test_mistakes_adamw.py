@@ -8,7 +8,6 @@ import sys
 import pytest
 import torch
 from support import versions
-from test_optimizer import Before, MomentsForgotten, Pieces
 
 from checks import jobs
 from checks.graded_tasks import graded_task
@@ -23,6 +22,7 @@ from course.answers import (
     solution_with,
 )
 from course.hint_table import merged
+from optimizer import AdamW
 
 OPTIMIZER = graded_task("optimizer.step")
 STEPS = read_all(MISTAKES, OPTIMIZER.id)
@@ -41,6 +41,79 @@ def names(mistakes):
 def quick(monkeypatch):
     """Without the thousand steps of the published protocol."""
     monkeypatch.delitem(adamw_checks.CHECKS, "published protocol")
+
+
+# ---------------------------------------------------------------------------------------------
+# An AdamW in pieces; each wrong or different one below replaces a piece
+
+
+class Pieces(AdamW):
+    """A right AdamW, decay after the update."""
+
+    @torch.no_grad()
+    def step(self, closure=None):
+        loss = None
+        if closure is not None:
+            with torch.enable_grad():
+                loss = closure()
+        for group in self.param_groups:
+            for p in group["params"]:
+                if p.grad is None:
+                    continue
+                if p.grad.is_sparse:
+                    raise RuntimeError("no sparse gradients")
+                self.update(p, group)
+        return loss
+
+    def update(self, p, group):
+        state = self.memory(p)
+        state["t"] += 1
+        beta1, beta2 = group["betas"]
+        grad = self.gradient(p, group)
+        state["m"] = beta1 * state["m"] + (1 - beta1) * grad
+        state["v"] = beta2 * state["v"] + (1 - beta2) * grad**2
+        rate = self.rate(state["t"], group)
+        p.sub_(rate * state["m"] / self.root(state["v"], group["eps"]))
+        p.sub_(self.decay(rate, group) * p)
+
+    def memory(self, p):
+        state = self.state[p]
+        if not state:
+            state.update(t=0, m=torch.zeros_like(p), v=torch.zeros_like(p))
+        return state
+
+    def gradient(self, p, group):
+        return p.grad
+
+    def rate(self, t, group):
+        if not group["correct_bias"]:
+            return group["lr"]
+        beta1, beta2 = group["betas"]
+        return group["lr"] * (1 - beta2**t) ** 0.5 / (1 - beta1**t)
+
+    def root(self, v, eps):
+        return v.sqrt() + eps
+
+    def decay(self, rate, group):
+        return group["lr"] * group["weight_decay"]
+
+
+class Before(Pieces):
+    """The other order of decay, which is correct, too."""
+
+    def update(self, p, group):
+        p.sub_(self.decay(None, group) * p)
+        super().update(p, group)
+
+    def decay(self, rate, group):
+        return group["lr"] * group["weight_decay"] if rate is None else 0.0
+
+
+class MomentsForgotten(Pieces):
+    def memory(self, p):
+        state = super().memory(p)
+        state.update(m=torch.zeros_like(p), v=torch.zeros_like(p))
+        return state
 
 
 # ---------------------------------------------------------------------------------------------
