@@ -46,7 +46,7 @@ sys.path.insert(0, str(ROOT))  # Python puts the folder of the script there
 from course import table
 from course.grading import points
 from course.grading.earlier import STAFF_ERROR, grader_digest, is_graded
-from course.grading.intake import intake, lists
+from course.grading.intake import intake, lists, names
 from course.grading.judging import canaries, extra, predictions, similarity
 from course.grading.judging.library_calls import library_calls
 from course.grading.judging.submission import grade_tasks, task_result
@@ -285,8 +285,8 @@ def write_for_canvas(out: Path, submissions: Iterable[tuple[str, Path]]) -> None
     """OUT/canvas/: feedback under the names that Canvas gave, the only ones it takes back."""
     for student, path in submissions:
         page = out / "feedback" / f"{student}.html"
-        if intake.CANVAS.match(path.name) and page.is_file():
-            name = intake.cut_to(path.stem, intake.NAME_BYTES)
+        if names.CANVAS.match(path.name) and page.is_file():
+            name = names.cut_to(path.stem, names.NAME_BYTES)
             output.write_text(out / "canvas" / f"{name}.html", page.read_text("utf-8"))
 
 
@@ -393,7 +393,7 @@ def main() -> None:
     clashes: dict[str, str] = {}
     submissions = intake.find(args.submissions, ours=[args.out, *args.gold], clashes=clashes)
     if args.only:
-        args.only = intake.student_id(args.only)
+        args.only = names.student_id(args.only)
         if args.only not in dict(submissions):
             raise InputError(f"--only {args.only}: no such submission in {args.submissions}")
         if args.results_only:

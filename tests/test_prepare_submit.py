@@ -11,7 +11,7 @@ from support import ROOT, as_process, assert_refused, make_id, succeeded
 
 import prepare_submit
 from course import handout
-from course.grading.intake import intake
+from course.grading.intake import intake, names
 from course.grading.judging import part1
 from course.handout_checks import write_files
 from evaluation import write_predictions
@@ -289,7 +289,7 @@ def test_neither_part_overwrites_the_others_zip(submission, run, first, second):
         succeeded(run("--part", second, "--name", "1234_us"))
         assert (submission / kept).read_bytes() == before
         assert zips(submission) == sorted([kept, named])
-    assert intake.student_id(named) == intake.student_id(kept) == "1234_us"
+    assert names.student_id(named) == names.student_id(kept) == "1234_us"
 
 
 ASKED = {"pretrain": "--lr 1e-3", "finetune": "--lr 1e-5"}

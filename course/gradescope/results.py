@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from course.grading import points
-from course.grading.intake.intake import student_id
+from course.grading.intake.names import student_id
 from course.grading.pages import leaderboard
 from course.grading.pages.output import clean
 from course.grading.pages.reports import SAYS, predicted

@@ -25,7 +25,8 @@ from test_prepare_submit import submission as part2  # noqa: F401
 
 import prepare_submit
 from course.grading.intake import entries, intake, parse
-from course.grading.intake.intake import LIMITS, find, plain_name, student_id, take
+from course.grading.intake.intake import LIMITS, find, take
+from course.grading.intake.names import plain_name, student_id
 from course.grading.judging.library_calls import library_calls
 from course.grading.judging.types import Submission
 from course.grading.sandbox import packages

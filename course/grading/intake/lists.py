@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from course.grading.intake.intake import student_id
+from course.grading.intake.names import student_id
 from course.grading.pages.output import clean, write_text
 from course.table import EXAMPLE, moment
 from training.files.errors import InputError

@@ -15,8 +15,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from course.grading.intake.intake import NAME_BYTES, cut_to, plain_name
 from course.grading.intake.lists import Member
+from course.grading.intake.names import NAME_BYTES, cut_to, plain_name
 from course.grading.pages.output import clean, write_csv, write_text
 
 Result = Mapping[str, Any]

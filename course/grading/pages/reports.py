@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from checks.graded_tasks import GRADED_TASKS
-from course.grading.intake.intake import plain_name
+from course.grading.intake.names import plain_name
 from course.grading.pages.output import clean, page, write_text
 from course.templates import templates_of
 from training.files.errors import InputError
