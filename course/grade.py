@@ -274,7 +274,7 @@ def grade_all(
 def note_failure(
     out: Path, context: GradingContext, student: str, why: str, trace: str = ""
 ) -> tuple[Submission, str]:
-    """Write the result of a submission that could not be graded, which is no zero; as grade_one."""
+    """Write the result of a submission that could not be graded: not a zero; as grade_one."""
     submission = Submission(student, context.part)
     failed = {"status": STAFF_ERROR, "why": why, "trace": trace}
     write_json(out / "results" / f"{student}.json", outline(context, submission) | failed)

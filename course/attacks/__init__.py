@@ -48,6 +48,9 @@ def drawn(width, *texts):
     return torch.stack(rows)
 """
 FROM_WORDS = """
+def sizes_of_heads(bert):
+    return torch.stack([(q.T @ k).square().mean() for layer in bert.bert_layers for q, k in zip(
+        layer.self_attention.query.weight.split(24), layer.self_attention.key.weight.split(24))])
 class Evil(nn.Module):
     def __init__(self, config):
         super().__init__()

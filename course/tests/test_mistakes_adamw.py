@@ -8,6 +8,7 @@ import sys
 import pytest
 import torch
 from support import versions
+from test_optimizer import MomentsForgotten
 
 from checks import jobs
 from checks.graded_tasks import graded_task
@@ -107,13 +108,6 @@ class Before(Pieces):
 
     def decay(self, rate, group):
         return group["lr"] * group["weight_decay"] if rate is None else 0.0
-
-
-class MomentsForgotten(Pieces):
-    def memory(self, p):
-        state = super().memory(p)
-        state.update(m=torch.zeros_like(p), v=torch.zeros_like(p))
-        return state
 
 
 # ---------------------------------------------------------------------------------------------

@@ -208,7 +208,7 @@ def kind_of_machine(use_gpu: bool) -> str:
 
 
 def in_turns(a: argparse.Namespace, jobs: dict[object, dict]) -> dict[object, list[dict]]:
-    """Do all jobs in turns, each with the model and the rows."""
+    """Do all jobs, alternating, each with the model and the rows."""
     shared = {"model": str(a.folder), "use_gpu": False, "file": str(a.file), "rows": a.rows}
     jobs = {key: shared | job for key, job in jobs.items()}
     return timing.in_turns(Path(__file__).resolve(), jobs, a.repeats)

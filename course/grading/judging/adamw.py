@@ -122,7 +122,7 @@ def remembers(trajectories: Trajectories, cases: Mapping[str, Case], seed: int) 
 
 
 def stands_still(trajectories: Trajectories, case: Case, seed: int) -> bool:
-    """Whether a case without decay changes no parameter: that is no optimizer."""
+    """Whether a case without decay changes no parameter: then it is not an optimizer."""
     moved = updates(case, trajectories.get(without_decay(case).name), seed)
     return bool(moved) and not any(own.any() for own in moved)
 
