@@ -65,6 +65,7 @@ def test_text_in_other_wrappings(tmp_path, content):
         (gzip.compress(b"a" * 999)[:-9], "cannot be read"),
         (None, "cannot be read (Is a directory)"),
     ],
+    ids=["latin-1", "NUL", "zip of two", "cut gzip", "folder"],
 )
 def test_what_is_not_text(tmp_path, content, fact):
     path = tmp_path / "a.csv"
@@ -73,7 +74,11 @@ def test_what_is_not_text(tmp_path, content, fact):
         read_text(path)
 
 
-@pytest.mark.parametrize("content", [gzip.compress(b"id,P\na,1\n"), "id,P\na,1\n".encode("utf-16")])
+@pytest.mark.parametrize(
+    "content",
+    [gzip.compress(b"id,P\na,1\n"), "id,P\na,1\n".encode("utf-16")],
+    ids=["gzip", "UTF-16"],
+)
 def test_predictions_are_as_the_grader_reads_them(tmp_path, content):
     (tmp_path / "p.csv").write_bytes(content)
     with one_line_error("is not UTF-8"):
