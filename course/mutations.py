@@ -5,7 +5,7 @@
     python course/mutations.py --most 500 --seed 3    of each task 500, drawn at random
     python course/mutations.py --task 1.1 --out FILE  one task; a line of JSON for each mutant
 
-course/mutation_operators.py makes the mutants, course/equivalence.py tells which of them are wrong.
+checks/hunt/mutation_operators.py makes the mutants, course/equivalence.py tells which are wrong.
 Each runs in a process of its own, which may hang or crash. A mutant that is in FILE already is not
 run again. Exit status 1 if a wrong one is missed or an equivalent one is a false positive.
 """
@@ -40,10 +40,10 @@ sys.path.insert(0, str(ROOT))  # Python puts the folder of the script there
 from checks import jobs
 from checks.findings import Finding, faulty
 from checks.graded_tasks import GRADED_TASKS, GradedTask, graded_task
+from checks.hunt.mutation_operators import mutants
 from course.answers import VARIANTS, Answer, installed_source, read_all, solution_with
 from course.equivalence import equivalent
 from course.hint_table import HEADINGS, best_told
-from course.mutation_operators import mutants
 from training.cli.flags import OneLineParser, positive_float, positive_int
 from training.cli.scripts import run_script
 from training.files.writing import atomic_write

@@ -6,10 +6,10 @@ import pytest
 
 from checks.findings import Finding
 from checks.graded_tasks import graded_task
+from checks.hunt.mutation_operators import mutants
 from course import mutations
 from course.answers import VARIANTS, put, read
 from course.equivalence import equivalent
-from course.mutation_operators import mutants
 from course.mutations import Judgement, Mutant, draw, mutants_of, read_outcomes, run_all, table
 
 FUNCTION = """
