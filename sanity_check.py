@@ -102,7 +102,8 @@ class Session:
         print(f"{right} of {self.checked} task{'s' * (self.checked > 1)} right")
         if self.todo:
             following = self.todo[0]
-            print(f"next: {following.title} ({following.check}), see {following.paper}")
+            page = "docs/handout.md" if following.part == 1 else "docs/part2.md"
+            print(f"next: {following.title} ({following.check}); {page} explains it")
         return 1 if self.trouble or self.todo else 0
 
 
