@@ -15,7 +15,7 @@ from course.grading.intake import intake, names
 from course.grading.judging import part1
 from course.handout_checks import write_files
 from evaluation import write_predictions
-from training.cli.sentiment_flags import get_args, plan
+from training.cli.sentiment_flags import get_args, hint_at_replaced, plan
 from training.files.writing import write_json
 
 CODE = ["bert.py", "classifier.py", "optimizer.py", "setup.sh"]
@@ -327,6 +327,22 @@ def test_predictions_of_a_run_that_is_not_asked_for(
     if fact:
         assert fact in notes[0]
     assert zips(submission) == [DEFAULT]
+
+
+@pytest.mark.parametrize("flags", ["--lr 1e-3", "--lr 100 --epochs 1"])
+def test_a_run_that_replaces_what_is_handed_in_says_so(tmp_path, monkeypatch, capsys, flags):
+    monkeypatch.chdir(tmp_path)
+    runs = [plan(get_args(["--only", "sst", *line.split()]))[0] for line in ("--lr 1e-3", flags)]
+    for run in runs:
+        run.model = "bert-base-uncased"
+    capsys.readouterr()
+    hint_at_replaced(runs[1])  # nothing is there yet
+    (tmp_path / "predictions").mkdir()
+    write_json("predictions/pretrain-sst-metrics.json", {"args": vars(runs[0])})
+    hint_at_replaced(runs[1])
+    hint = "hint: predictions/pretrain-sst-* are as part 1 asks; this run replaces them: "
+    wanted = f"{hint}epochs 1, not 10; lr 100.0, not 0.001\n" if "100" in flags else ""
+    assert capsys.readouterr().out == wanted
 
 
 @pytest.mark.parametrize("change", ["stubs", "wrong", "nothing"])
