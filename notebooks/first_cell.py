@@ -18,8 +18,12 @@ class Stop(Exception):
 def run(*command):
     """Whether a command succeeds, and the last line it writes to stderr, without passwords."""
     quiet = {**os.environ, "GIT_TERMINAL_PROMPT": "0"}
-    done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, env=quiet)
-    return not done.returncode, re.sub("//[^/@ ]*@", "//", (done.stderr.split("\n")[-2:] or [""])[0])
+    done = subprocess.run(
+        command, stdin=subprocess.DEVNULL, capture_output=True, text=True, env=quiet
+    )
+    return not done.returncode, re.sub(
+        "//[^/@ ]*@", "//", (done.stderr.split("\n")[-2:] or [""])[0]
+    )
 
 
 def is_installed(requirement):
@@ -38,7 +42,9 @@ if not (root / "sanity_check.py").is_file():
         raise Stop("fill in REPOSITORY above, and run this cell again")
     is_cloned, reason = run("git", "clone", "--quiet", REPOSITORY, str(root))
     if not is_cloned:
-        raise Stop(f"cannot clone REPOSITORY ({reason}); turn the network on, or unpack the handout into {root}")
+        raise Stop(
+            f"cannot clone REPOSITORY ({reason}); turn the network on, or unpack the handout into {root}"
+        )
 os.chdir(root)
 sys.path[:0] = [str(root)] * (str(root) not in sys.path)
 missing = [line for line in Path("requirements.txt").read_text().split() if not is_installed(line)]

@@ -17,7 +17,6 @@ handout = importlib.import_module("course.handout")
 write_files = importlib.import_module("course.handout_checks").write_files
 
 NAMES = ("attention", "part1", "part2")
-NAME_FIELD = 'NAME = "ID_GROUP"'
 
 
 def test_they_are_what_their_scripts_make():
@@ -69,8 +68,14 @@ def stubs(tmp_path_factory) -> Path:
     return bare_clone(folder)
 
 
+CHECKS = ("!python sanity_check.py", "!python optimizer_test.py", 'TASK = "1.1"')
+
+
 def kernels(name: str, folder: Path, repository: str, times: int, **values: str):
     """What a notebook prints, run from the top ``times`` times in one kernel, and its last error.
+
+    Where a run has been before, the checks, which take long and know nothing of the kernel, are
+    left out.
 
     Args:
         folder: where it is opened.
@@ -86,8 +91,11 @@ def kernels(name: str, folder: Path, repository: str, times: int, **values: str)
     printed, error = [], ""
     with client.setup_kernel():
         for _ in range(times):
+            is_first = not any(folder.iterdir())
             try:
                 for index, cell in enumerate(book.cells):
+                    if not is_first and cell.source.startswith(CHECKS):
+                        continue
                     client.execute_cell(cell, index)
             except nbclient.exceptions.CellExecutionError:
                 error = "\n".join(book.cells[index].outputs[-1]["traceback"])
@@ -98,8 +106,12 @@ def kernels(name: str, folder: Path, repository: str, times: int, **values: str)
 
 WORDS = {  # what each printed run holds
     "attention": ["[CLS] looks at", "most in layer"],
-    "part1": ["WRITES: 1", "which the grader will see as:"],
-    "part2": ["WRITES: 2", '"overall"', "the AI-usage card"],
+    "part1": [
+        "7 of 7 tasks right",
+        "wrote predictions/finetune-sst-*",
+        "which the grader will see as:",
+    ],
+    "part2": ["wrote predictions to predictions", '"overall"', "no zip written; faults"],
 }
 
 
