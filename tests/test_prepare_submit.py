@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 from support import ROOT, as_process, assert_refused, make_id, succeeded
 
+import classifier
 import prepare_submit
 from course import handout
 from course.grading.intake import intake, names
@@ -329,20 +330,21 @@ def test_predictions_of_a_run_that_is_not_asked_for(
     assert zips(submission) == [DEFAULT]
 
 
-@pytest.mark.parametrize("flags", ["--lr 1e-3", "--lr 100 --epochs 1"])
-def test_a_run_that_replaces_what_is_handed_in_says_so(tmp_path, monkeypatch, capsys, flags):
-    monkeypatch.chdir(tmp_path)
-    runs = [plan(get_args(["--only", "sst", *line.split()]))[0] for line in ("--lr 1e-3", flags)]
-    for run in runs:
-        run.model = "bert-base-uncased"
-    capsys.readouterr()
-    hint_at_replaced(runs[1])  # nothing is there yet
-    (tmp_path / "predictions").mkdir()
-    write_json("predictions/pretrain-sst-metrics.json", {"args": vars(runs[0])})
-    hint_at_replaced(runs[1])
-    hint = "hint: predictions/pretrain-sst-* are as part 1 asks; this run replaces them: "
-    wanted = f"{hint}epochs 1, not 10; lr 100.0, not 0.001\n" if "100" in flags else ""
-    assert capsys.readouterr().out == wanted
+def test_a_run_that_replaces_what_is_handed_in_says_so(
+    run_script_here, tiny_data, tiny_model_folder, capsys
+):
+    (asked,) = plan(get_args(["--only", "sst", "--lr", "1e-3", "--data_dir", str(tiny_data)]))
+    asked.model = "bert-base-uncased"
+    hint_at_replaced(asked)  # nothing is there yet
+    Path("predictions").mkdir()
+    write_json("predictions/pretrain-sst-metrics.json", {"args": vars(asked)})
+    hint_at_replaced(asked)
+    assert capsys.readouterr().out == ""
+    hint = "hint: predictions/pretrain-sst-* are as part 1 asks; this run replaces them: epochs 1, "
+    line = ["--only", "sst", "--lr", "100", "--epochs", "1", "--data_dir", tiny_data]
+    for count in (1, 0):  # then they are as the first of these runs made them
+        done = succeeded(run_script_here(classifier, *line, "--model", tiny_model_folder))
+        assert done.out.count(f"{hint}not 10; lr 100.0, not 0.001; model ") == count
 
 
 @pytest.mark.parametrize("change", ["stubs", "wrong", "nothing"])
