@@ -146,6 +146,7 @@ def test_missing_files(refused, line, data, tmp_path):
         refused(line)
     line[1] = tmp_path / "nowhere"
     refused(line)
+    refused(["--train", tmp_path / "own.csv", "--dev", tmp_path / "own.csv"])
 
 
 def test_label_of_dev_that_train_lacks(refused, tiny_model_folder, tmp_path):

@@ -49,7 +49,7 @@ def test_the_zip_has_what_gradescope_asks_for(files):
     empty = json.loads(files["skeleton.json"])
     assert sum(t["score"] for t in empty["tests"]) == 0
     assert sum(t["max_score"] for t in empty["tests"]) == 100
-    assert "no verdict" in empty["output"]
+    assert "says nothing about your code" in empty["output"]
 
 
 def test_the_zip_is_private_and_the_same_each_time(files, tmp_path, run_script_here):

@@ -19,6 +19,7 @@ from training.cli.flags import (
 )
 from training.files.course_files import COURSE_MODEL, OFFLINE_NAME, SPLITS, data_folder
 from training.files.errors import InputError
+from training.files.texts import read_json
 from training.loop.checkpoints import has_ended, resume_path, run_settings
 
 # The course's two data sets: number of classes, and a batch size where it is fixed
@@ -128,6 +129,19 @@ def check_handed_in(run: ClassifierFlags) -> None:
             )
 
 
+def hint_at_replaced(run: ClassifierFlags) -> None:
+    """Say so where the files of the run that part 1 asks for are replaced by those of another."""
+    stem, name = output_stem(run), str(run.filepath).removesuffix("-classifier.pt")
+    try:
+        saved = read_json(f"{stem}-metrics.json")["args"]
+        if name not in DATA_SETS or not_as_asked(saved, run.option, name):
+            return
+    except (InputError, KeyError, TypeError):
+        return
+    if different := not_as_asked(vars(run), run.option, name):
+        print(f"hint: {stem}-* are as part 1 asks; this run replaces them: {'; '.join(different)}")
+
+
 def not_as_asked(args: Mapping[str, Any], option: str, name: str) -> list[str]:
     """The settings in which a run, by its metrics' args, differs from the one part 1 asks for."""
     files = {split: f"ids-{name}-{split}.csv" for split in ("train", "dev")}
@@ -145,7 +159,8 @@ def is_ours(config: Mapping[str, Any]) -> bool:
     """Whether a checkpoint's configuration is of a model of classifier.py."""
     labels, dropout = config.get("num_labels"), config.get("hidden_dropout_prob")
     return (
-        isinstance(labels, int)
+        config.get("option") in HANDED_IN
+        and isinstance(labels, int)
         and labels > 0
         and isinstance(dropout, (int, float))
         and 0 <= dropout < 1

@@ -106,8 +106,8 @@ def restore_model(
         model.load_state_dict(saved["model"])
     except RuntimeError as error:
         raise InputError(
-            f"{filepath} does not hold the tensors of a {type(model).__name__} on {config.model}; "
-            "train again"
+            f"{filepath} does not hold the tensors of a {type(model).__name__} on "
+            f"{values.get('model') or 'the default model'}; train again"
         ) from error
     return model.to(device).eval(), config
 
