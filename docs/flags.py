@@ -6,6 +6,7 @@ python docs/flags.py
 from __future__ import annotations
 
 import importlib
+import re
 import sys
 from dataclasses import MISSING, fields
 from html import escape
@@ -28,6 +29,10 @@ DATACLASSES = {  # of the flags that all scripts share, and of each script's fla
     "lessons/question_answering.py": ("lessons.question_answering", "AnswerFlags"),
     "lessons/distil.py": ("lessons.distil", "DistilFlags"),
 }
+HEAD = """What follows a flag is its default; parentheses hold values, or a default in words.
+A script's table has what it adds or changes. `pretrain.py --help` also lists `--preset`,
+`--config`, `--vocab` and `--train_vocab`. (Written by `python docs/flags.py`.)
+"""
 BUILT_ON = {"extensions/multitask.py": "multitask_classifier.py"}  # and has its flags as well
 
 
@@ -41,12 +46,25 @@ def flags_of(kind: type) -> dict[str, tuple[str, str]]:
         default = setting.default_factory() if setting.default is MISSING else setting.default
         between = " " if "nargs" in options else ","
         shown = between.join(map(str, default)) if isinstance(default, list) else str(default)
-        in_words = {"None": "", "": "", "False": "off", "True": "on"}
-        what = options.get("help", "").replace("%(default)s", shown).replace("%%", "%")
-        if "choices" in options:
-            what += f" ({', '.join(map(str, options['choices']))})"
-        rows[f"--{setting.name}"] = (in_words.get(shown, f"`{shown}`"), escape(what.strip(), False))
+        what = options.get("help", "").replace(" (%(default)s)", "").replace("%%", "%").strip()
+        choices = [str(choice) for choice in options.get("choices", ())]
+        if not all(re.search(rf"\b{choice}\b", what) for choice in choices):
+            what += f" ({', '.join(choices)})"
+        in_words = {"None": "", "True": "", "False": ""}
+        rows[f"--{setting.name}"] = (in_words.get(shown, shown), escape(what, False))
+        if shown == "True":
+            rows[f"--no-{setting.name}"] = ("", "do not " + escape(what, False))
     return rows
+
+
+def table(rows: dict[str, tuple[str, str]]) -> list[str]:
+    """Lines of a table; flags with the same help share a row, a task's file for instance."""
+    same: dict[str, list[str]] = {}
+    for flag, (default, what) in rows.items():
+        shown = "" if default.startswith("data/") else f" {default}"
+        same.setdefault(what, []).append(f"`{flag}{shown.rstrip()}`")
+    lines = [f"| {', '.join(flags)} | {what} |" for what, flags in same.items()]
+    return ["| flag | what |", "|---|---|", *lines]
 
 
 def page() -> str:
@@ -55,22 +73,15 @@ def page() -> str:
         name: flags_of(getattr(importlib.import_module(module), kind))
         for name, (module, kind) in DATACLASSES.items()
     }
-    text = ["# All flags", "", "Written by `python docs/flags.py` from the scripts themselves."]
-    text += ["A script's own table has the flags that it adds, or for which its default differs."]
-    text += ["`--help` also says which flags exclude one another.", ""]
+    text = ["# All flags", "", HEAD]
     for name, rows in flags.items():
         title = name if name == SHARED else f"`{name}`"
         known = {} if name == SHARED else dict(flags[SHARED])
         if base := BUILT_ON.get(name):
             title += f", with all flags of `{base}`"
             known |= flags[base]
-        text += [f"## {title}", "", "| flag | default | what |", "|---|---|---|"]
-        text += [
-            f"| `{flag}` | {default} | {what} |"
-            for flag, (default, what) in rows.items()
-            if known.get(flag) != (default, what)
-        ]
-        text.append("")
+        own = {flag: row for flag, row in rows.items() if known.get(flag) != row}
+        text += [f"## {title}", "", *table(own), ""]
     return "\n".join(text)
 
 
