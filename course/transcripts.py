@@ -28,7 +28,7 @@ from training.files.writing import atomic_write
 PAGE = ROOT / "docs" / "checks.md"
 WIDTH = 96  # columns
 LIKELY = {  # a mistake or more of each task
-    "bert.attention": "no_scale no_dropout heads_not_transposed no_mask",
+    "bert.attention": "no_scale no_dropout",
     "bert.add_norm": "no_residual",
     "bert.layer": "norms_swapped",
     "bert.embed": "same_position",
@@ -43,7 +43,7 @@ LIKELY = {  # a mistake or more of each task
 }
 HEAD = """# What the checks say to likely mistakes
 
-What `python sanity_check.py` prints below a task's name for sixteen common mistakes. The inputs
+What `python sanity_check.py` prints below a task's name for fourteen common mistakes. The inputs
 are stored: whoever makes the same mistake sees the same numbers.
 
 - `probably` names the mistake, if your function computes exactly what it computes.

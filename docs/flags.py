@@ -19,12 +19,14 @@ from training.files.writing import atomic_write
 
 PAGE = ROOT / "docs" / "flags.md"
 SHARED = "Every script that trains"
+HEADS = "Tagging and question answering"
 DATACLASSES = {  # of the flags that all scripts share, and of each script's flags
     SHARED: ("training.cli.flags", "TrainingFlags"),
     "classifier.py": ("training.cli.sentiment_flags", "ClassifierFlags"),
     "multitask_classifier.py": ("multitask_classifier", "MultitaskFlags"),
     "extensions/multitask.py": ("extensions.flags", "TechniqueFlags"),
     "pretraining/pretrain.py": ("pretraining.flags", "PretrainingFlags"),
+    HEADS: ("lessons.heads", "HeadFlags"),
     "lessons/token_classifier.py": ("lessons.token_classifier", "TokenFlags"),
     "lessons/question_answering.py": ("lessons.question_answering", "AnswerFlags"),
     "lessons/distil.py": ("lessons.distil", "DistilFlags"),
@@ -33,7 +35,11 @@ HEAD = """What follows a flag is its default; parentheses hold values, or a defa
 A script's table has what it adds or changes. `pretrain.py --help` also lists `--preset`,
 `--config`, `--vocab` and `--train_vocab`. (Written by `python docs/flags.py`.)
 """
-BUILT_ON = {"extensions/multitask.py": "multitask_classifier.py"}  # and has its flags as well
+BUILT_ON = {  # whose flags a script has as well
+    "extensions/multitask.py": "multitask_classifier.py",
+    "lessons/token_classifier.py": HEADS,
+    "lessons/question_answering.py": HEADS,
+}
 
 
 def flags_of(kind: type) -> dict[str, tuple[str, str]]:
@@ -75,13 +81,17 @@ def page() -> str:
     }
     text = ["# All flags", "", HEAD]
     for name, rows in flags.items():
-        title = name if name == SHARED else f"`{name}`"
-        known = {} if name == SHARED else dict(flags[SHARED])
-        if base := BUILT_ON.get(name):
-            title += f", with all flags of `{base}`"
-            known |= flags[base]
+        known = {} if name == SHARED else flags[SHARED] | flags.get(BUILT_ON.get(name), {})
         own = {flag: row for flag, row in rows.items() if known.get(flag) != row}
-        text += [f"## {title}", "", *table(own), ""]
+        only_default = {flag for flag in own if own[flag][1] == known.get(flag, ("", ""))[1]}
+        title = f"`{name}`" if name.endswith(".py") else name
+        if str(BUILT_ON.get(name)).endswith(".py"):
+            title += f", with all flags of `{BUILT_ON[name]}`"
+        text += [f"## {title}", ""]
+        if only_default:
+            changed = (f"`{flag} {own.pop(flag)[0]}`" for flag in list(own) if flag in only_default)
+            text += [f"Other defaults: {', '.join(changed)}.", ""]
+        text += [*table(own), ""]
     return "\n".join(text)
 
 
