@@ -150,5 +150,5 @@ def get_args(arguments: Sequence[str] | None = None) -> PretrainingFlags:
         parser.error("--patience needs held-out text, and --held_out 0 keeps none")
     for text in args.text:
         if args.out.resolve().is_relative_to(text.resolve()):
-            parser.error(f"--out {args.out} lies in --text {text}, and would be read as text")
+            parser.error(f"--out {args.out} is inside --text {text} and would be read as text")
     return args

@@ -69,7 +69,7 @@ def get_args(arguments: Sequence[str] | None = None) -> ClassifierFlags:
     add_fields(parser, ClassifierFlags)
     args = parser.parse_args(arguments, namespace=ClassifierFlags())
     if (args.train or args.dev or args.test) and not (args.train and args.dev):
-        parser.error("--train and --dev go together (and --test may join them)")
+        parser.error("give --train and --dev together (--test is optional)")
     if args.train and args.only:
         parser.error("--only chooses one of the course's data sets; --train names another one")
     if (args.dev_out or args.test_out) and not (args.train or args.only):
