@@ -69,7 +69,7 @@ def table(rows: dict[str, tuple[str, str]]) -> list[str]:
     for flag, (default, what) in rows.items():
         shown = "" if default.startswith("data/") else f" {default}"
         same.setdefault(what, []).append(f"`{flag}{shown.rstrip()}`")
-    lines = [f"| {', '.join(flags)} | {what} |" for what, flags in same.items()]
+    lines = [f"| {'<br>'.join(flags)} | {what} |" for what, flags in same.items()]
     return ["| flag | what |", "|---|---|", *lines]
 
 
