@@ -136,7 +136,7 @@ def check_functions(part: int) -> bool:
     if not Path("sanity_check.py").is_file():
         return True
     command = [sys.executable, "sanity_check.py", "--part"]
-    print("checking your functions, under a minute; Ctrl-C goes on without:", flush=True)
+    print("checking your functions, under a minute; Ctrl-C skips this:", flush=True)
     try:
         done = [subprocess.run([*command, str(i + 1)], check=False) for i in range(part)]
     except KeyboardInterrupt:

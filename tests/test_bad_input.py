@@ -286,7 +286,7 @@ def test_damaged_checkpoint(run_script_here, copied, size):
     """The reason is torch's, in its words."""
     copied.write_bytes(copied.read_bytes()[:size])
     result = run_script_here(classifier, *predicting(copied))
-    assert_refused(result, f"{copied} is damaged or not a checkpoint of ours: ")
+    assert_refused(result, f"{copied} is not a checkpoint or is damaged: ")
 
 
 def saved(content, **options):

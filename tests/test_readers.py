@@ -89,7 +89,7 @@ def test_predictions_are_as_the_grader_reads_them(tmp_path, content):
 
 
 @pytest.mark.parametrize(
-    ("text", "fact"), [('{"a": 1, "a": 2}', "'a' is there twice"), ("[" * 99_999, "recursion")]
+    ("text", "fact"), [('{"a": 1, "a": 2}', "'a' occurs twice"), ("[" * 99_999, "recursion")]
 )
 def test_json_that_says_nothing_clear(tmp_path, text, fact):
     (tmp_path / "a.json").write_text(text)

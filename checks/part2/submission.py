@@ -63,5 +63,5 @@ def find_ai_card(given: str | None) -> Path:
         raise InputError(f"{cards[0]} is missing; {remedy}")
     with cards[0].open("rb") as file:
         if file.read(5) != b"%PDF-":
-            raise InputError(f"{cards[0]} is not a PDF, whatever its name; {remedy}")
+            raise InputError(f"{cards[0]} is not a PDF, despite its name; {remedy}")
     return cards[0]

@@ -32,24 +32,20 @@ class ClassifierFlags(FineTuningFlags):
     """The options of the command line, and what ``plan`` fills in for each data set."""
 
     batch_size: int = flag(8, type=positive_int, help="of SST; CFIMDB always takes 8")
-    dev_out: str | None = flag(
-        None, path="writes", help="predictions for dev, if one data set runs"
-    )
-    test_out: str | None = flag(
-        None, path="writes", help="predictions for test, if one data set runs"
-    )
+    dev_out: str | None = flag(None, path="writes", help="file for predictions; one data set only")
+    test_out: str | None = flag(None, path="writes", help="file for predictions; one data set only")
     data_dir: str | None = flag(
-        None, may_change=True, help="folder of the course files ($MINBERT_DATA does the same)"
+        None, may_change=True, help="folder of the course files ($MINBERT_DATA)"
     )
     only: str | None = flag(
-        None, may_change=True, choices=tuple(DATA_SETS), help="run one of the two data sets"
+        None, may_change=True, choices=tuple(DATA_SETS), help="run one data set"
     )
     train: str | None = flag(
-        None, path="reads", help="another training file: tab-separated id, sentence, label"
+        None, path="reads", help="your training file: tab-separated id, sentence, label"
     )
     dev: str | None = flag(None, path="reads", help="its dev file")
     test: str | None = flag(
-        None, path="reads", may_change=True, help="its test file, without labels (optional)"
+        None, path="reads", may_change=True, help="its test file, unlabelled (optional)"
     )
     labels: str | None = flag(None, help="names of the classes, separated by commas")
     predict: str | None = flag(
@@ -59,9 +55,9 @@ class ClassifierFlags(FineTuningFlags):
         const="-",
         type=some_text,
         metavar="TEXT",
-        help="or lines from standard input",
+        help="classify this text, or lines of standard input",
     )
-    checkpoint: str | None = flag(None, may_change=True, help="which model predicts")
+    checkpoint: str | None = flag(None, may_change=True, help="the model that predicts")
     num_labels: int | None = None  # None: as many as the training set has
     filepath: str | None = field(default=None, metadata={"path": "writes"})  # the checkpoint
 
@@ -74,7 +70,7 @@ def get_args(arguments: Sequence[str] | None = None) -> ClassifierFlags:
     add_fields(parser, ClassifierFlags)
     args = parser.parse_args(arguments, namespace=ClassifierFlags())
     if (args.train or args.dev or args.test) and not (args.train and args.dev):
-        parser.error("--train and --dev go together (and --test may join them)")
+        parser.error("give --train and --dev together (--test is optional)")
     if args.train and args.only:
         parser.error("--only chooses one of the course's data sets; --train names another one")
     if (args.dev_out or args.test_out) and not (args.train or args.only):

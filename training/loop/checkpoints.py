@@ -55,8 +55,8 @@ def load_checkpoint(path: str | Path) -> dict[str, Any]:
             reason = "it is truncated, or holds more than tensors and plain values"
             with open(path, "rb") as file:
                 if not file.read(4).startswith((b"PK", b"\x80")):  # of a zip file, of a pickle
-                    reason = "torch.save writes no such files"
-        raise InputError(f"{path} is damaged or not a checkpoint of ours: {reason}") from error
+                    reason = "torch.save does not write such files"
+        raise InputError(f"{path} is not a checkpoint or is damaged: {reason}") from error
 
 
 def save_model(model: nn.Module, optimizer, args, config, filepath: str | Path) -> None:
