@@ -102,8 +102,7 @@ class Session:
         print(f"{right} of {self.checked} task{'s' * (self.checked > 1)} right")
         if self.todo:
             following = self.todo[0]
-            page = "docs/handout.md" if following.part == 1 else "docs/part2.md"
-            print(f"next: {following.title} ({following.check}); {page} explains it")
+            print(f"next: {following.title} ({following.check}); {following.page} explains it")
         return 1 if self.trouble or self.todo else 0
 
 

@@ -1,7 +1,7 @@
 # %% [markdown]
 # # Part 2: one model, three tasks
 #
-# For Colab, Kaggle or Jupyter, with part 1 done. You write in `multitask_classifier.py`; `docs/handout.md` says
+# For Colab, Kaggle or Jupyter, with part 1 done. You write in `multitask_classifier.py`; `docs/part2.md` says
 # what. On the real files you want a GPU: in Colab *Runtime*, *Change runtime type*.
 #
 # In Colab or Kaggle, put the address of your group's repository into `REPOSITORY`; in a clone, leave it empty. A

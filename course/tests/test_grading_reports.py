@@ -92,6 +92,14 @@ def test_feedback_says_what_was_checked_and_what_may_be_the_matter():
     assert text.count("no x") == feedback_page(graded).count("no x") == 1
 
 
+@pytest.mark.parametrize(("number", "page"), [("1.2", "handout"), ("2.4", "part2")])
+def test_feedback_names_the_page_that_explains_the_task(number, page):
+    wrong = task(number, "wrong", 4.0, mistakes=["no_norm"], hints=["The norm is missing."])
+    graded = result("a", [wrong], part=int(number[0]))
+    assert f"; `docs/{page}.md`, Task {number}." in feedback(graded)
+    assert f"; docs/{page}.md, Task {number}." in feedback_page(graded)
+
+
 def test_cases_of_an_optimizer_are_one_message_and_backticks_are_code():
     messages = ["wrong: eps 0.01", "no `x` here", "wrong: 40 steps"]
     hints = {"mistakes": ["no_eps"], "hints": ["`eps` is <added>."]}
