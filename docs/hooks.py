@@ -98,7 +98,8 @@ def on_page_content(content: str, page: Page, config: MkDocsConfig, files: Files
 
     def checked(found: re.Match) -> str:
         aim = os.path.normpath(os.path.join(here, found[2]))
-        if aim == ITS_SCRIPT:
+        its_picture = content.startswith('"><picture>', found.end())  # a click on it opens the page
+        if aim == ITS_SCRIPT or its_picture:
             aim = PLAYGROUND
         elif aim not in pages and (file := files.get_file_from_path(aim)):
             aim = file.dest_uri
