@@ -309,11 +309,7 @@ def load_model(filepath: str | Path, device: torch.device) -> tuple[MultitaskBER
         device,
         MultitaskBERT,
         script="multitask_classifier.py (techniques have a script of their own)",
-        is_ours=lambda config: (
-            {"option", "hidden_size", "hidden_dropout_prob"}
-            <= config.keys()
-            <= {*vars(MultitaskFlags()), "hidden_size", "labels"}
-        ),
+        is_ours=lambda config: config.keys() <= {*vars(MultitaskFlags()), "hidden_size", "labels"},
     )
 
 

@@ -113,7 +113,7 @@ def load_model(
         device,
         TechniquesBERT,
         script="extensions/multitask.py",
-        is_ours=lambda config: {"pair_encoding", "option"} <= config.keys(),
+        is_ours=lambda config: "pair_encoding" in config,
     )
 
 

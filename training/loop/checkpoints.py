@@ -95,6 +95,7 @@ def restore_model(
     values = saved.get("config") if isinstance(saved, dict) else None
     if (
         not isinstance(values, dict)
+        or not {"option", "hidden_size", "hidden_dropout_prob"} <= values.keys()
         or not is_ours(values)
         or not isinstance(saved.get("model"), dict)
     ):
