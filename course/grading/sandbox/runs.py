@@ -141,32 +141,6 @@ def layers_in(
     ]
 
 
-def make_cases(seed: int) -> list[adamw_cases.Case]:
-    """The optimizer's public cases with other hyper-parameters; their shapes and events stay.
-
-    They do not depend on torch's default type, which another thread may be changing.
-    """
-    generator = torch.Generator().manual_seed(seed)
-
-    def near(value: float) -> float:
-        chance = torch.rand((), generator=generator, dtype=torch.float64).item()
-        return value * (1 + 0.3 * (2 * chance - 1))
-
-    def changed(name: str, value: Any) -> Any:
-        if name == "betas":
-            return tuple(1 - near(1 - beta) for beta in value)
-        return near(value) if name in ("lr", "weight_decay", "eps") else value
-
-    cases = []
-    for case in adamw_cases.CASES:
-        groups = [
-            replace(group, settings={name: changed(name, v) for name, v in group.settings.items()})
-            for group in case.groups
-        ]
-        cases.append(replace(case, groups=tuple(groups)))
-    return cases
-
-
 def without_decay(case: adamw_cases.Case) -> adamw_cases.Case:
     """A case of its own name with no weight decay in any group."""
     groups = tuple(replace(g, settings={**g.settings, "weight_decay": 0.0}) for g in case.groups)
@@ -196,7 +170,7 @@ def optimizer(_: dict[str, Tensor], seed: int) -> dict[str, Any]:
         if not adamw_checks.is_started(opt_class):
             return {"hidden|error": "", "hidden|error kind": "not started"}
         results: dict[str, Any] = {}
-        for case in make_cases(seed):
+        for case in adamw_cases.make_cases(seed):
             runs = [plain_run(case, index) for index in range(len(case.shapes))]
             for each in (case, without_decay(case), *runs):
                 with contextlib.suppress(*CASE_FAILS):
