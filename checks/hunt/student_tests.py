@@ -74,7 +74,7 @@ def faults_in(node: ast.AST) -> Iterator[str]:
     elif isinstance(node, ast.Constant) and isinstance(node.value, str) and "__" in node.value:
         yield "a text with `__` looks at names and objects of Python"
     for name in dict.fromkeys(names):
-        if name.startswith("__"):
+        if name.startswith("__") and name != "__init__":
             yield f"`{name}` looks at names and objects of Python"
         elif name in KINDS:
             yield f"`{name}` looks at {KINDS[name]}"
