@@ -29,6 +29,7 @@ FOR_STUDENTS = (
 TEMPLATE = ROOT / "README.template.md"
 DOCS = (*sorted((ROOT / "docs").rglob("*.md")), TEMPLATE, ROOT / "README.md")
 STUDENTS_OWN = {
+    "my_tests.py",
     "my-train.csv",
     "my-dev.csv",
     "my-test.csv",
