@@ -19,7 +19,7 @@ from checks.report import INDENT, MOST_PRINTED, wrapped
 from training.files.errors import InputError
 
 JOBS = "checks.hunt.jobs"
-LIMIT = 10.0  # seconds for a test of one mutant
+LIMIT = 20.0  # seconds for a test of one mutant
 MOST = 24  # mutants of a function
 NEEDS = {"bert.layer": ("bert.attention", "bert.add_norm")}  # what a function calls
 
