@@ -22,6 +22,7 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))  # Python puts the folder of the script there
 
 from checks.graded_tasks import GRADED_TASKS, PAGES
+from checks.hunt.student_tests import TESTS
 from course import table as tables
 from course.handout_checks import Handout, faults_of, formatted, leaks, refuse
 from course.handout_repository import update_repository, write_repository, write_zip
@@ -114,6 +115,7 @@ def adapt(handout: Handout) -> None:
     files["prepare_submit.py"] = submit.encode()
     files["README.md"] = student_readme(handout).encode()
     files[WORKFLOW] = (handout.root / "course" / "check.yml").read_bytes()
+    files[TESTS] = (handout.root / "course" / "hunt" / TESTS).read_bytes()
     for cut in handout.table.cuts:
         if cut.file in files and cut.part in ("", handout.part):
             files[cut.file] = without(handout.text(cut.file), cut).encode()
@@ -131,7 +133,11 @@ def student_readme(handout: Handout) -> str:
         "tasks": [task for task in tables.course_tasks(settings) if task.part in parts],
         "dates": {name: date for name, date in settings["dates"].items() if date},
         "manual": settings["manual"] if part != "1" else {},
-        "extra": [row for row in settings["extra"].values() if part in ("all", str(row["part"]))],
+        "extra": [
+            row
+            for row in settings["extra"].values()
+            if part in ("all", str(row["part"])) and row["points"]
+        ],
     }
     template = templates_of(__file__).get_template("student_readme.md")
     return template.render(**settings | here)

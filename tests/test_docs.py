@@ -31,6 +31,7 @@ FOR_STUDENTS = (
 TEMPLATE = ROOT / "README.template.md"
 DOCS = (*sorted((ROOT / "docs").rglob("*.md")), TEMPLATE, ROOT / "README.md")
 STUDENTS_OWN = {
+    "my_tests.py",
     "my-train.csv",
     "my-dev.csv",
     "my-test.csv",
@@ -59,7 +60,16 @@ REGION = re.compile(r"### BEGIN SOLUTION [\w.]+\n(.*?)### END SOLUTION", re.DOTA
 FLAG = re.compile(r"(?<![\w-])--[a-z][\w-]*")
 FLAGS_OF_OTHERS = {"--gpus", "--gres", "--me", "--signal", "--array", "--standalone"}
 FLAGS_OF_OTHERS |= {"--nproc_per_node", "--job-name", "--partition", "--cpus-per-task", "--mem"}
-FLAGS_OF_OTHERS |= {"--time", "--output", "--logdir", "--name", "--part", "--task", "--all"}
+FLAGS_OF_OTHERS |= {
+    "--time",
+    "--output",
+    "--logdir",
+    "--name",
+    "--part",
+    "--task",
+    "--all",
+    "--hunt",
+}
 
 
 def name_of(path):

@@ -6,6 +6,7 @@ import re
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from made_results import prediction, rows_in, task
@@ -356,8 +357,12 @@ def test_extra_points_reach_all_that_shows_points(written, monkeypatch):
     """A row of [extra] and its function are all that it takes."""
     row = {"part": 1, "points": 2, "title": "README"}
     settings = SETTINGS | {"extra": {"readme": row, "other": row | {"part": 2}}}
-    monkeypatch.setitem(extra.FUNCTIONS, "readme", lambda s: ("README.md" in s.files, "no images"))
-    awarded = extra.award(Submission("a", 1, {"README.md": b""}), settings)
+    monkeypatch.setitem(
+        extra.FUNCTIONS, "readme", lambda _, s: ("README.md" in s.files, "no images")
+    )
+    settings["extra"]["nothing"] = row | {"points": 0}
+    context = SimpleNamespace(settings=settings)
+    awarded = extra.award(context, Submission("a", 1, {"README.md": b""}))
     assert awarded == {"readme": (2, "no images")}
     with_extra = raw_result(tasks=[task()], extra=awarded)
     written([with_extra], settings, roster=ROSTER[:1])
