@@ -6,7 +6,6 @@ be.
 
 from __future__ import annotations
 
-import contextlib
 import importlib
 import math
 import random
@@ -183,14 +182,17 @@ def parameter_after(
 
 
 def distance(before: Any, after: Any) -> float:
-    """The largest difference of two results; infinite if they do not have one form."""
+    """The largest difference of two results; infinite if they do not have one form.
+
+    It is nan, and nothing is said of it, where both have nan in one place.
+    """
     if not (isinstance(before, Tensor) and isinstance(after, Tensor)):
         return math.inf
     if before.shape != after.shape or before.numel() == 0:
         return math.inf
     difference = (after.double() - before.double()).abs()
-    difference = torch.where(before.isnan() & after.isnan(), 0.0, difference)
-    return difference.nan_to_num(math.inf).max().item()
+    difference[before.isnan() != after.isnan()] = math.inf
+    return difference.max().item()
 
 
 def differ(distances: Sequence[float]) -> bool | None:
@@ -200,10 +202,9 @@ def differ(distances: Sequence[float]) -> bool | None:
     return True if all(value > OTHER for value in distances) else None
 
 
-def tried(action: Callable[[], Any]) -> Any:
-    """What the student's code gives, or the exception that it raises."""
-    with contextlib.redirect_stdout(None):
-        try:
-            return action()
-        except (Exception, SystemExit) as error:
-            return error
+def tried(action: Callable[..., Any], *arguments: Any, **named: Any) -> Any:
+    """What the student's code gives with an edit, or the exception that it raises."""
+    try:
+        return action(*arguments, **named)
+    except (Exception, SystemExit) as error:
+        return error

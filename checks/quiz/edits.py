@@ -62,7 +62,8 @@ def given(function: Function, sizes: calls.Sizes) -> str:
             f"`{function.task.function}` is called for one parameter that is 1, with lr=0.1, "
             "betas=(0.5, 0.75), eps=0.1 and weight_decay=0, unless said otherwise."
         )
-    return f"`{function.task.function}` gets {calls.given(function.task.id, sizes)}."
+    gets = f"`{function.task.function}` gets {calls.given(function.task.id, sizes)}"
+    return f"{gets}, in evaluation mode and without padding, unless said otherwise."
 
 
 def runner(function: Function, sizes: calls.Sizes, edit: Edit | None) -> Run:
@@ -82,7 +83,7 @@ def changes(function: Function, rng: random.Random) -> Pool | None:
     before = [calls.run(function.task.id, sizes, seed, **setting) for setting, seed in settings]
     for edit in function.edits(rng)[:MOST_EDITS]:
         run = runner(function, sizes, edit)
-        after = [calls.tried(lambda s=s, n=n: run(n, **s)) for s, n in settings]
+        after = [calls.tried(run, seed, **setting) for setting, seed in settings]
         if not all(isinstance(result, Tensor) for result in after):
             continue
         distances = list(map(calls.distance, before, after))
@@ -166,8 +167,7 @@ PROPERTIES = [
         lambda run, seed: (run(seed), run(seed, change=lambda x, axis: x.flip(axis)).flip(1)),
     ),
     Property(
-        "the numbers of each token's result have mean 0 (the layer norm's weights are 1, its biases "
-        "0)",
+        "each token's result has mean 0 (the layer norm's weights are 1, its biases 0)",
         BERT[1:],
         True,
         lambda run, seed: (run(seed).mean(-1), 0 * run(seed)[..., 0]),
@@ -211,7 +211,7 @@ def properties(function: Function, rng: random.Random) -> Pool | None:
         for operators in (DROPS, ()):
             for edit in function.edits(rng, operators)[:MOST_EDITS]:
                 run = runner(function, sizes, edit)
-                holds = calls.tried(lambda prop=prop, run=run: prop.holds(run, form))
+                holds = calls.tried(prop.holds, run, form)
                 if isinstance(holds, bool):
                     words = f"run with the edit, it {'still holds' if holds else 'does not hold'}"
                     claims.append(Claim(str(edit), not holds, words))
@@ -231,7 +231,7 @@ def raises(function: Function, rng: random.Random) -> Pool | None:
     sizes = calls.draw_sizes(rng)
     outcomes: dict[Edit, tuple[type | None, int, str]] = {}
     for edit in function.edits(rng)[:MOST_EDITS]:
-        result = calls.tried(lambda edit=edit: runner(function, sizes, edit)(1))
+        result = calls.tried(runner(function, sizes, edit), 1)
         if not isinstance(result, BaseException):
             outcomes[edit] = (None, 0, "no error")
         elif line := line_of(result, function):
@@ -257,7 +257,7 @@ def raises(function: Function, rng: random.Random) -> Pool | None:
 
 def in_words(kind: type | None, line: int) -> str:
     """An exception as an option."""
-    return f"a {kind.__name__} in line {line}" if kind else "no error is raised"
+    return f"{kind.__name__} in line {line}" if kind else "no error is raised"
 
 
 def line_of(error: BaseException, function: Function) -> int:

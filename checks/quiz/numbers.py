@@ -48,7 +48,7 @@ def steps(function: Function, rng: random.Random) -> Pool | None:
     """A number after two steps, next to what one step and edits of the function give."""
     for _ in range(MOST_SETTINGS):
         settings = draw_settings(rng)
-        after = calls.tried(lambda s=settings: numbers_after(s))
+        after = calls.tried(numbers_after, settings)
         if not isinstance(after, dict) or not after:
             continue
         name = rng.choice([PARAMETER if PARAMETER in after else max(after), *after])
@@ -57,7 +57,7 @@ def steps(function: Function, rng: random.Random) -> Pool | None:
         near |= {one_step[name]: "so it is after one step"} if name in one_step else {}
         for edit in function.edits(rng)[:MOST_EDITS]:
             with function.edited(edit):
-                edited = calls.tried(lambda s=settings: numbers_after(s))
+                edited = calls.tried(numbers_after, settings)
             if isinstance(edited, dict) and name in edited:
                 near.setdefault(edited[name], f"what comes out if {edit}")
         near[after[name]] = "this is what came out"
