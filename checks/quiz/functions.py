@@ -71,7 +71,11 @@ class Function:
         self.docstring = (docstring.lineno, docstring.end_lineno) if docstring else (0, 0)
 
     def tree(self, edit: Edit | None = None) -> ast.FunctionDef:
-        """The function's syntax, with an edit, at its place in the file; SyntaxError if it fails."""
+        """The function's syntax, with an edit, at its place in the file.
+
+        Raises:
+            SyntaxError: it is none with the edit.
+        """
         lines = self.lines[: self.last]
         if edit:
             head = lines[edit.first - 1]

@@ -1,4 +1,4 @@
-"""Questions about values inside a function: their shapes, their sums, whether chance changes them."""
+"""Questions about values inside a function: shapes, sums, what chance changes."""
 
 from __future__ import annotations
 
@@ -37,11 +37,12 @@ def shape(function: Function, rng: random.Random) -> Pool | None:
         return None
     label = rng.choice([*shapes])
     near = {size: f"{other} has it" for other, size in shapes.items()}
-    near |= dict.fromkeys(itertools.permutations(shapes[label]), "the right axes in another order")
     for edit in function.edits(rng)[:MOST_EDITS]:
-        edited = calls.tried(lambda edit=edit: values_in(function, sizes, 1, edit))
+        edited = calls.tried(values_in, function, sizes, 1, edit)
         if isinstance(edited, Mapping) and label in edited:
             near[tuple(edited[label].shape)] = f"what it would be if {edit}"
+    for size in itertools.permutations(shapes[label]) if len(near) < 4 else ():
+        near.setdefault(size, "the right axes in another order")
     near[shapes[label]] = "this is what came out"
     claims = [Claim(str(size), size == shapes[label], why) for size, why in near.items()]
     return Pool(
