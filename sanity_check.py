@@ -11,6 +11,7 @@ its training loop). It does not know how any task is solved.
     python sanity_check.py --part 2         < 1       the same for the tasks of one part
     python sanity_check.py --task 1.2       < 1       the same for one task, by number or id
     python sanity_check.py --all            < 1       all findings, not the first of each kind
+    python sanity_check.py --quiz           < 1       five questions about your own code, with answers
 
 Without a choice, part 2 is checked once part 1 is right and part 2 begun.
 """
@@ -24,8 +25,9 @@ from collections.abc import Sequence
 from checks.child import Child
 from checks.findings import ROOT, Outcome
 from checks.graded_tasks import GRADED_TASKS, GradedTask, graded_task
+from checks.quiz.terminal import quiz
 from checks.report import Report, is_right
-from training.cli.flags import OneLineParser, positive_float
+from training.cli.flags import OneLineParser, positive_float, positive_int
 from training.files.errors import InputError, reader_left
 
 PART_2 = ("multitask_classifier.py", "checks/part2")  # what its handout adds
@@ -123,6 +125,8 @@ def get_args(arguments: Sequence[str] | None = None) -> Namespace:
     choice.add_argument("--task", help="number or id of one task: 1.2 or bert.add_norm")
     choice.add_argument("--part", type=int, choices=(1, 2), help="the tasks of one part only")
     parser.add_argument("--all", action="store_true", help="show all findings")
+    parser.add_argument("--quiz", action="store_true", help="ask about your own code instead")
+    parser.add_argument("--seed", type=positive_int, help="of the quiz: the same questions again")
     parser.add_argument(
         "--limit", type=positive_float, default=LIMIT, help="seconds that one check may take"
     )
@@ -131,6 +135,8 @@ def get_args(arguments: Sequence[str] | None = None) -> Namespace:
         args.tasks = [graded_task(args.task)] if args.task else tasks_of(args.part or 1)
     except KeyError as error:
         parser.error(error.args[0])
+    if args.seed and not args.quiz:
+        parser.error("--seed is for --quiz")
     if args.tasks[0].part == 2 and (missing := missing_of_part_2()):
         raise InputError(f"{missing[0]} is not here: it comes with the handout of part 2")
     return args
@@ -158,7 +164,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     for stream in (sys.stdout, sys.stderr):
         stream.reconfigure(errors="replace")  # a console without UTF-8 shows ? for ·
     try:
-        sys.exit(check(get_args(arguments)))
+        args = get_args(arguments)
+        sys.exit(quiz(args.tasks, args.seed, args.limit) if args.quiz else check(args))
     except InputError as error:
         sys.exit(f"error: {error}")
     except BrokenPipeError:

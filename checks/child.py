@@ -35,10 +35,11 @@ class Child:
 
     Args:
         limit: seconds that a job may take.
+        jobs: the module that has run(job).
     """
 
-    def __init__(self, limit: float):
-        self.limit = limit
+    def __init__(self, limit: float, jobs: str = JOBS):
+        self.limit, self.jobs = limit, jobs
         self.process: subprocess.Popen | None = None
         self.read = 0  # bytes of what was printed
 
@@ -56,7 +57,7 @@ class Child:
 
     def start(self) -> None:
         """A new process, ready for jobs; InputError if it cannot start."""
-        command = [sys.executable, "-m", "checks.child", self.dump, str(self.limit), JOBS]
+        command = [sys.executable, "-m", "checks.child", self.dump, str(self.limit), self.jobs]
         with open(self.output, "ab") as output:
             self.process = subprocess.Popen(
                 command,

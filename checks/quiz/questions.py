@@ -8,8 +8,6 @@ from dataclasses import dataclass
 
 from checks.quiz.functions import Function
 
-LETTERS = "abcd"
-
 
 @dataclass(frozen=True)
 class Claim:

@@ -26,6 +26,7 @@ from checks.graded_tasks import graded_task
 from checks.part1 import adamw_cases, adamw_checks, adamw_mistakes, runners
 from checks.part1.references import CLASSIFIER_DROPOUT, in_dtype, under
 from checks.part2 import calls, models
+from checks.quiz import jobs
 
 DTYPES = {"float64": torch.float64, "float32": torch.float32}
 CASE_FAILS = (  # a step that fails in one case: the others are run still
@@ -210,6 +211,12 @@ def optimizer(_: dict[str, Tensor], seed: int) -> dict[str, Any]:
     except (Exception, SystemExit) as error:
         outputs = error_outputs(error, "optimizer.step")
         return {f"hidden|{name}": value for name, value in outputs.items()}
+
+
+def viva(_: dict[str, Tensor], seed: str, count: int, tasks: list[str]) -> dict[str, Any]:
+    """Questions about a group's functions, as the bytes of a JSON text."""
+    text = jobs.as_json(seed, count, tasks)
+    return {"questions": torch.frombuffer(bytearray(text.encode()), dtype=torch.uint8)}
 
 
 def part_2(
