@@ -11,7 +11,7 @@ its training loop). It does not know how any task is solved.
     python sanity_check.py --part 2         < 1       the same for the tasks of one part
     python sanity_check.py --task 1.2       < 1       the same for one task, by number or id
     python sanity_check.py --all            < 1       all findings, not the first of each kind
-    python sanity_check.py --quiz           < 1       five questions about your own code, with answers
+    python sanity_check.py --quiz           < 1       questions about your own code, with answers
 
 Without a choice, part 2 is checked once part 1 is right and part 2 begun.
 """
