@@ -195,6 +195,17 @@ def distance(before: Any, after: Any) -> float:
     return difference.max().item()
 
 
+def in_words(distances: Sequence[float]) -> str:
+    """How far results of several runs are apart."""
+    if max(distances) < SAME:
+        return "they are the same"
+    return (
+        "they have different shapes or nan"
+        if math.inf in distances
+        else (f"they differ by up to {max(distances):.2g}")
+    )
+
+
 def differ(distances: Sequence[float]) -> bool | None:
     """Whether results differ, in all runs; None where the runs or roundings do not agree."""
     if all(value < SAME for value in distances):

@@ -63,8 +63,8 @@ def given(function: Function, sizes: calls.Sizes) -> str:
             f"`{function.task.function}` is called for one parameter that is 1, with lr=0.1, "
             "betas=(0.5, 0.75), eps=0.1 and weight_decay=0, unless said otherwise."
         )
-    gets = f"`{function.task.function}` gets {calls.given(function.task.id, sizes)}"
-    return f"{gets}, in evaluation mode and without padding, unless said otherwise."
+    gets = f"`{function.task.function}` gets {calls.given(function.task.id, sizes)}."
+    return f"{gets} It runs in evaluation mode and without padding, unless said otherwise."
 
 
 def runner(function: Function, sizes: calls.Sizes, edit: Edit | None) -> Run:
@@ -91,8 +91,7 @@ def changes(function: Function, rng: random.Random) -> Pool | None:
         claims = []
         for number, text in enumerate(situations):
             numbers = distances[3 * number : 3 * number + 3]
-            words = f"the results differ by up to {max(numbers):.2g}"
-            claims.append(Claim(text, calls.differ(numbers), words))
+            claims.append(Claim(text, calls.differ(numbers), calls.in_words(numbers)))
         if sum(c.holds is False for c in claims) >= 3 and any(c.holds for c in claims):
             text = f"{given(function, sizes)} If {edit}, where does the result change?"
             why = "Both versions were run in each case with the same numbers and the same chance."

@@ -11,6 +11,7 @@ import contextlib
 import importlib
 import itertools
 import random
+import re
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
@@ -155,6 +156,8 @@ class Function:
 
     def compiles(self, edit: Edit) -> bool:
         """Whether an edit changes the function and leaves it one of Python."""
+        if re.fullmatch(r"(\w+) = \1", edit.text.strip()):
+            return False  # a deletion says it better
         try:
             return ast.dump(self.tree(edit)) != ast.dump(self.tree())
         except SyntaxError:

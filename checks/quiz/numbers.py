@@ -49,7 +49,12 @@ def steps(function: Function, rng: random.Random) -> Pool | None:
     for _ in range(MOST_SETTINGS):
         settings = draw_settings(rng)
         after = calls.tried(numbers_after, settings)
-        if not isinstance(after, dict) or not after:
+        others = calls.tried(numbers_after, {**settings, "gradients": (8, -8)})
+        if not isinstance(after, dict) or not isinstance(others, dict):
+            continue
+        # what gradients do not change only counts steps
+        after = {name: number for name, number in after.items() if number != others.get(name)}
+        if not after:
             continue
         name = rng.choice([PARAMETER if PARAMETER in after else max(after), *after])
         near = {number: f"{other} holds it" for other, number in after.items()}

@@ -100,7 +100,7 @@ def sums(function: Function, rng: random.Random) -> Pool | None:
     norm = "The weights of the layer norm are 1, its biases 0. " * (task in ABOUT_NORM)
     return Pool(
         f"`{function.task.function}` gets {calls.given(task, sizes)}. {padded}{norm}"
-        f"In evaluation mode, what is true of {label}, whatever the other numbers are?",
+        f"In evaluation mode, what is true of {label}, whatever numbers it gets?",
         claims,
         "Run three times with random numbers, only this was true each time.",
     )
@@ -134,13 +134,13 @@ def chance(function: Function, rng: random.Random) -> Pool | None:
         Claim(
             text,
             None if value is None else value is other,
-            f"the two calls differ by up to {max(distances[text]):.2g}",
+            calls.in_words(distances[text]),
         )
         for text, value in differ.items()
     ]
     return Pool(
-        f"`{function.task.function}` gets {calls.given(task, sizes)}, and is called twice with the "
-        "same numbers and weights; no seed is set in between. The dropout probability is 0.5. "
+        f"`{function.task.function}` gets {calls.given(task, sizes)}. It is called twice with the "
+        "same numbers and weights, and no seed is set in between. The dropout probability is 0.5. "
         f"Which of these is {'not ' * other}the same in both calls?",
         claims,
         f"Of the four, only this one {'differed' if other else 'was the same'} in two calls.",
