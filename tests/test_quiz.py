@@ -81,7 +81,7 @@ def test_every_kind_is_asked_of_the_solution():
     assert not notes
     assert {q.kind for q in questions} == {kind.name for kind in KINDS}
     for q in questions:
-        assert len(set(q.options)) == len(q.executed) == 4 and all(q.executed), q
+        assert len(set(q.options)) == len(list(filter(None, q.executed))) == 4, q
 
 
 def test_part_2_is_asked_which_heads_get_a_gradient():

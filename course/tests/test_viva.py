@@ -126,7 +126,7 @@ def test_gift_is_read_back_as_it_was():
     assert shown == "1 </pre><script>alert(1)</script> ]]> &amp; } ~%100%= # : \\n \\} {=x} ::a::"
     assert "<script" not in first.text
     assert first.text.count("<pre>") == 1
-    assert second.text.startswith("<pre>   1  def f():\n   2      '''plain'''\n")
+    assert html.unescape(second.text).startswith("<pre>   1  def f():\n   2      '''plain'''\n")
 
 
 def test_moodle_xml_is_read_back_as_it_was():
@@ -225,24 +225,25 @@ def test_bad_input_is_one_line(run_script_here, tmp_path, arguments, says):
 
 
 FORGED = """
-import json, torch
-from checks.quiz import generate, jobs
-def as_json(seed, count, tasks):
+import json, types
+from checks.quiz import jobs
+def dumps(*_):
     q = {"kind": "shape", "level": "easy", "task": "1.2", "file": "bert.py", "lines": [1, 2, 0, 0],
          "text": "</pre><script>x</script>" , "options": %s, "executed": ["1"] * 4, "key": 0,
          "why": "x"}
     return json.dumps({"questions": [q] * 99, "notes": ["</p><script>y</script>"] * 99})
-jobs.as_json = as_json
+jobs.json = types.SimpleNamespace(dumps=dumps)
 """
 ATTACKS = {
     "loop": ("while True: pass", 0, "it did not end within the time limit"),
     "exit": ("import os; os._exit(0)", 0, "the program ended before it gave an answer"),
-    "leave": ("raise SystemExit", 0, "is left out"),
+    "leave": ("raise SystemExit", None, "is left out"),
     "flood": ("import sys\nfor _ in range(10**6): print('x' * 1000, file=sys.stderr)", None, None),
     "forged": (FORGED % '["1", "2", "3", "4"]', 5, None),
     "forged badly": (FORGED % '["1", "1"]', 0, "what its code gave back are no questions"),
     "huge": (
-        "from checks.quiz import jobs\njobs.as_json = lambda *_: '[' * 10**7",
+        "import types\nfrom checks.quiz import jobs\n"
+        "jobs.json = types.SimpleNamespace(dumps=lambda *_: '[' * 10**7)",
         0,
         "what its code gave back are no questions",
     ),
