@@ -61,7 +61,8 @@ def given(function: Function, sizes: calls.Sizes) -> str:
     if function.task.id == "optimizer.step":
         return (
             f"`{function.task.function}` is called for one parameter that is 1, with lr=0.1, "
-            "betas=(0.5, 0.75), eps=0.1 and weight_decay=0, unless said otherwise."
+            "betas=(0.5, 0.75), eps=0.1, weight_decay=0 and gradients of 2 and then -1.5, unless "
+            "said otherwise."
         )
     gets = f"`{function.task.function}` gets {calls.given(function.task.id, sizes)}."
     return f"{gets} It runs in evaluation mode and without padding, unless said otherwise."

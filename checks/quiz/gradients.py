@@ -22,7 +22,7 @@ TABLES = ("word_embedding", "pos_embedding", "tk_type_embedding")
 def rows(function: Function, rng: random.Random) -> Pool | None:
     """Which row of the embedding tables gets a gradient, for ids that are given."""
     ids = rng.sample(range(1, 10), 3)
-    with default_dtype(torch.float64):
+    with default_dtype(torch.float32):
         torch.manual_seed(1)
         model = calls.new_model(function.task.id, calls.Sizes(), "finetune", 0.0).bert.eval()
         result = model.embed(torch.tensor([ids]))
@@ -62,7 +62,7 @@ def parameters(function: Function, rng: random.Random) -> Pool | None:
     """Which parameters of the classifier get a gradient, by option."""
     sizes = calls.draw_sizes(rng)
     for option in rng.sample(OPTIONS, len(OPTIONS)):
-        with default_dtype(torch.float64):
+        with default_dtype(torch.float32):
             torch.manual_seed(1)
             model = calls.new_model(function.task.id, sizes, option, 0.0).eval()
             ids = torch.ones(2, sizes.length).long()

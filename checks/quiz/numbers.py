@@ -29,7 +29,7 @@ def draw_settings(rng: random.Random) -> dict[str, Any]:
 
 def numbers_after(settings: dict[str, Any]) -> dict[str, float]:
     """The parameter and the numbers of its state, by name, that are simple."""
-    parameter, state = calls.parameter_after(0, **settings)
+    parameter, state = calls.parameter_after(**settings)
     values = {PARAMETER: parameter}
     values |= {f"`state[{name!r}]` of the parameter": value for name, value in state.items()}
     numbers = {}

@@ -105,7 +105,7 @@ def setup(text):
     """Task, shapes and sizes that a question names."""
     name = re.search(r"`([\w.]+)` (?:gets|is called)", text)[1]
     shapes = tuples(text.split("betas")[0])
-    s = SimpleNamespace(name=name, B=2, H=2, L=3, W=4, I=7, C=5, D=None)
+    s = SimpleNamespace(name=name, B=2, H=2, L=3, W=4, I=7, C=5, D=None, V=50, P=12)
     if name.endswith("attention"):
         s.B, s.H, s.L, s.W = shapes[0]
         assert shapes[1] == (s.B, 1, 1, s.L)
@@ -120,6 +120,8 @@ def setup(text):
     elif name != "AdamW.step":
         s.B, s.L = shapes[0]
         s.D = int(re.search(r"hidden size of (\d+)", text)[1])
+        if match := re.search(r"(\d+) word pieces and at most (\d+) positions", text):
+            s.V, s.P = map(int, match.groups())
         if match := re.search(r"and (\d+) classes", text):
             s.C = int(match[1])
     s.D = s.D or s.H * s.W
@@ -129,8 +131,8 @@ def setup(text):
 
 def model_of(modules, s, p, option="finetune"):
     config = BertConfig(
-        vocab_size=50, hidden_size=s.D, num_hidden_layers=1, num_attention_heads=s.H,
-        intermediate_size=s.I, max_position_embeddings=12, hidden_dropout_prob=p,
+        vocab_size=s.V, hidden_size=s.D, num_hidden_layers=1, num_attention_heads=s.H,
+        intermediate_size=s.I, max_position_embeddings=s.P, hidden_dropout_prob=p,
         attention_probs_dropout_prob=p,
     )  # fmt: skip
     bert = modules.bert.BertModel(config)
@@ -164,39 +166,35 @@ def call(
     s = SimpleNamespace(**{**vars(s), **sizes})
     if "W" in sizes:
         s.D = s.H * s.W
-    torch.set_default_dtype(torch.float64)
-    try:
-        torch.manual_seed(seed)
-        model = model_of(modules, s, p).train(train)
-        keep = torch.ones(s.B, s.L)
-        if pads:
-            keep[:, -pads:] = 0
-        additive = ((1 - keep) * -1e7)[:, None, None, :]
-        if s.name.endswith("attention"):
-            x = [torch.randn(s.B, s.H, s.L, s.W) for _ in range(3)]
-        elif s.name.endswith("add_norm"):
-            x = [torch.randn(s.B, s.L, s.D), torch.randn(s.B, s.L, s.I)]
-        elif s.name == "BertLayer.forward":
-            x = [torch.randn(s.B, s.L, s.D)]
-        else:
-            x = [torch.randint(1, 49, (s.B, s.L))]
-        if zeros is not None:
-            x[zeros] = 0 * x[zeros]
-        if alter:
-            x = [alter(t, 2 if s.name.endswith("attention") else 1) for t in x]
-        torch.manual_seed(1000 + seed + chance)
-        if s.name.endswith("attention"):
-            return model.bert_layers[0].self_attention.attention(*x, additive)
-        if s.name.endswith("add_norm"):
-            layer = model.bert_layers[0]
-            return layer.add_norm(*x, layer.out_dense, layer.out_dropout, layer.out_layer_norm)
-        if s.name == "BertLayer.forward":
-            return model.bert_layers[0](*x, additive)
-        if s.name.endswith("embed"):
-            return model.embed(*x)
-        return model(*x, keep.long())
-    finally:
-        torch.set_default_dtype(torch.float32)
+    torch.manual_seed(seed)
+    model = model_of(modules, s, p).train(train)
+    keep = torch.ones(s.B, s.L)
+    if pads:
+        keep[:, -pads:] = 0
+    additive = ((1 - keep) * -1e7)[:, None, None, :]
+    if s.name.endswith("attention"):
+        x = [torch.randn(s.B, s.H, s.L, s.W) for _ in range(3)]
+    elif s.name.endswith("add_norm"):
+        x = [torch.randn(s.B, s.L, s.D), torch.randn(s.B, s.L, s.I)]
+    elif s.name == "BertLayer.forward":
+        x = [torch.randn(s.B, s.L, s.D)]
+    else:
+        x = [torch.randint(1, 49, (s.B, s.L))]
+    if zeros is not None:
+        x[zeros] = 0 * x[zeros]
+    if alter:
+        x = [alter(t, 2 if s.name.endswith("attention") else 1) for t in x]
+    torch.manual_seed(1000 + seed + chance)
+    if s.name.endswith("attention"):
+        return model.bert_layers[0].self_attention.attention(*x, additive)
+    if s.name.endswith("add_norm"):
+        layer = model.bert_layers[0]
+        return layer.add_norm(*x, layer.out_dense, layer.out_dropout, layer.out_layer_norm)
+    if s.name == "BertLayer.forward":
+        return model.bert_layers[0](*x, additive)
+    if s.name.endswith("embed"):
+        return model.embed(*x)
+    return model(*x, keep.long())
 
 
 def adamw(modules, gradients, **settings):
@@ -234,7 +232,7 @@ def apart(a, b):
     """Whether two results differ."""
     if a.shape != b.shape:
         return True
-    return not torch.allclose(a.double(), b.double(), atol=1e-6, rtol=1e-4)
+    return not torch.allclose(a.double(), b.double(), atol=3e-4, rtol=1e-4, equal_nan=True)
 
 
 # ---------------------------------------------------------------------------------------------
@@ -266,7 +264,7 @@ def sums(files, q):
         "the last number along its last axis is always 0": lambda t: t[..., -1],
         "the last number along its last axis but one is always 0": lambda t: t[..., -1, :],
     }
-    return [all(not tests[o](t).abs().gt(1e-4).any() for t in tensors) for o in q["options"]]
+    return [all(not tests[o](t).abs().gt(5e-4).any() for t in tensors) for o in q["options"]]
 
 
 def chance(files, q):
@@ -310,7 +308,7 @@ BASE = {"lr": 0.1, "betas": (0.5, 0.75), "eps": 0.1, "weight_decay": 0}
 
 
 def adamw_situation(m, words, seed):
-    settings, gradients = dict(BASE), (1.0 + seed / 77, -2.5)
+    settings, gradients = dict(BASE), (2.0, -1.5)
     for name, value in re.findall(r"(\w+)=(\([^)]*\)|[\w.]+)", words):
         settings[name] = ast.literal_eval(value)
     if words.startswith("after one step"):
@@ -361,7 +359,7 @@ def holds(m, s, text, seed):
     if "depends on its position" in text:
         return apart(run(), run(alter=lambda x, axis: torch.flip(x, [axis])).flip(1))
     if "has mean 0" in text:
-        return run().mean(-1).abs().max().item() < 1e-5
+        return run().mean(-1).abs().max().item() < 1e-4
     if "two calls in training" in text:
         return apart(run(train=True, chance=1), run(train=True, chance=2))
     one = torch.ones(1)
@@ -404,7 +402,7 @@ def number(files, q):
 
 def rows(files, q):
     ids = ast.literal_eval(re.search(r"`input_ids` = (\[\[.+?\]\])", q["text"])[1])
-    s = SimpleNamespace(name="embed", H=2, D=8, I=5)
+    s = SimpleNamespace(name="embed", H=2, D=8, I=5, V=50, P=12)
     with loaded(files) as m:
         torch.manual_seed(9)
         model = model_of(m, s, 0.0).eval()
@@ -422,7 +420,7 @@ def rows(files, q):
 def gradient(files, q):
     option = re.search(r"option='(\w+)'", q["text"])[1]
     other = "has no gradient" in q["text"]
-    s = SimpleNamespace(name="BertSentimentClassifier.forward", H=2, D=8, I=5, C=4)
+    s = SimpleNamespace(name="BertSentimentClassifier.forward", H=2, D=8, I=5, C=4, V=50, P=12)
     with loaded(files) as m:
         torch.manual_seed(9)
         model = model_of(m, s, 0.0, option)
@@ -439,7 +437,7 @@ def error(files, q):
     with loaded(edited(files, file, edit)) as m:
         try:
             if s.name == "AdamW.step":
-                adamw(m, (2.5, -1), **BASE)
+                adamw(m, (2.0, -1.5), **BASE)
             else:
                 call(m, s, 1)
         except Exception as problem:
