@@ -25,17 +25,18 @@ def quiz(tasks: Sequence[GradedTask], seed: int | None, limit: float) -> int:
     Args:
         limit: seconds that making the questions may take.
     """
-    seed = secrets.randbelow(10_000) if seed is None else seed
+    seed = 1 + secrets.randbelow(10_000) if seed is None else seed
     print(f"{COUNT} questions about your own code; --seed {seed} asks the same ones again")
-    with Child(limit, "checks.quiz.jobs") as child:
-        numbers = " ".join(task.number for task in tasks)
-        outcome = child.run(f"{seed} {COUNT} {numbers}", "quiz")
-    if outcome.status != "ok":
-        print(f"no questions: {outcome.findings[0].text}")
-        return 1
-    made = json.loads(outcome.about)
+    made: dict[str, list] = {"questions": [], "notes": []}
     right = answered = 0
     try:
+        with Child(limit, "checks.quiz.jobs") as child:
+            numbers = " ".join(task.number for task in tasks)
+            outcome = child.run(f"{seed} {COUNT} {numbers}", "quiz")
+        if outcome.status != "ok":
+            print(f"no questions: {outcome.findings[0].text}")
+            return 1
+        made = json.loads(outcome.about)
         for question in made["questions"]:
             correct = ask(question)
             right, answered = right + correct, answered + 1
