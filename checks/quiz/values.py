@@ -85,7 +85,7 @@ def sums(function: Function, rng: random.Random) -> Pool | None:
     padding = rng.randint(1, sizes.length - 1) if masked else 0
     runs = [values_in(function, sizes, seed, padding=padding) for seed in calls.SEEDS]
     pools = []
-    for label in runs[0]:
+    for label in (label for label, value in runs[0].items() if value.is_floating_point()):
         results = {text: [test(run[label]) for run in runs] for text, test in PROPERTIES.items()}
         claims = [
             Claim(text, unanimous(holds), f"it is {'so' if all(holds) else 'not so'} in three runs")
