@@ -35,11 +35,11 @@ class Child:
 
     Args:
         limit: seconds that a job may take.
-        jobs: the module that has run(job).
+        jobs: the module that has run(job); without one, that of the checks.
     """
 
-    def __init__(self, limit: float, jobs: str = JOBS):
-        self.limit, self.jobs = limit, jobs
+    def __init__(self, limit: float, jobs: str = ""):
+        self.limit, self.jobs = limit, jobs or JOBS
         self.process: subprocess.Popen | None = None
         self.read = 0  # bytes of what was printed
 
@@ -134,7 +134,7 @@ def serve(dump: str, limit: float, jobs: str) -> None:
     Args:
         dump: the file for faulthandler.
         limit: seconds that a job may take.
-        jobs: the module that has run(job).
+        jobs: the module that has run(job); without one, that of the checks.
     """
     commands, answers = os.fdopen(os.dup(0), encoding="utf-8"), os.fdopen(os.dup(1), "w")
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
