@@ -134,7 +134,7 @@ def serve(dump: str, limit: float, jobs: str) -> None:
     Args:
         dump: the file for faulthandler.
         limit: seconds that a job may take.
-        jobs: the module that has run(job); without one, that of the checks.
+        jobs: the module that has run(job).
     """
     commands, answers = os.fdopen(os.dup(0), encoding="utf-8"), os.fdopen(os.dup(1), "w")
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
