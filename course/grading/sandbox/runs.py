@@ -26,6 +26,7 @@ from checks.graded_tasks import graded_task
 from checks.part1 import adamw_cases, adamw_checks, adamw_mistakes, runners
 from checks.part1.references import CLASSIFIER_DROPOUT, in_dtype, under
 from checks.part2 import calls, models
+from checks.quiz import jobs
 
 DTYPES = {"float64": torch.float64, "float32": torch.float32}
 CASE_FAILS = (  # a step that fails in one case: the others are run still
@@ -205,6 +206,12 @@ def tests(_: dict[str, Tensor], task_id: str, tests: str, sources: list[str]) ->
         else:
             says.append(int(error is not None))
     return {"failed": torch.tensor(says)}
+
+
+def viva(_: dict[str, Tensor], seed: str, count: int, tasks: list[str]) -> dict[str, Any]:
+    """Questions about a group's functions, as the bytes of a JSON text."""
+    text = jobs.as_json(seed, count, tasks)
+    return {"questions": torch.frombuffer(bytearray(text.encode()), dtype=torch.uint8)}
 
 
 def part_2(
