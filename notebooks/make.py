@@ -2,8 +2,8 @@
 
     python notebooks/make.py
 
-All begin with the code of first_cell.py, which has to run before anything is cloned. A line ``# !command`` of a script is a command of the notebook. Needs jupytext
-(requirements-docs.txt).
+All begin with the code of first_cell.py, which has to run before anything is cloned. A line
+``# !command`` of a script is a command of the notebook. Needs jupytext (requirements-docs.txt).
 """
 
 from __future__ import annotations
