@@ -51,4 +51,4 @@ def graded_task(key: str) -> GradedTask:
             return entry
     root = TABLE.parent.parent
     numbers = [entry.number for entry in GRADED_TASKS if (root / entry.file).is_file()]
-    raise KeyError(f"no task {key}; there are {', '.join(numbers)}")
+    raise KeyError(f"no task {key}; there are {', '.join(numbers)}; --hunt runs your own tests")

@@ -39,11 +39,11 @@ LIKELY = {  # a mistake or more of each task
     "multitask.forward": "padding_pooled",
     "multitask.predict_sentiment": "layer_made_at_call",
     "multitask.predict_paraphrase": "joined_along_batch",
-    "multitask.predict_similarity": "axis_left cut_to_integers",
+    "multitask.predict_similarity": "axis_left",
 }
 HEAD = """# What the checks say to likely mistakes
 
-What `python sanity_check.py` prints for fourteen common mistakes. The inputs are stored: the same
+What `python sanity_check.py` prints for thirteen common mistakes. The inputs are stored: the same
 mistake gives the same numbers.
 
 - `probably` names the mistake that computes exactly what your function does.

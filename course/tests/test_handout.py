@@ -83,7 +83,7 @@ def test_only_what_students_need_ships(part):
         assert part != "1" or "](part2" not in built(part).text(name), name
         if name.endswith(".py") and "/" not in name:
             assert f"`{name}`" in readme.split("## The map")[1]
-    assert ("part2/" in readme) == (part != "1")
+    assert ("docs/part2.md" in readme) == (part != "1")
 
 
 @pytest.mark.parametrize("part", ["1", "2", "all"])
@@ -286,7 +286,7 @@ def test_part_1_offers_only_what_it_holds(tmp_path):
 
     assert "--lr LR" in (usage := printed("classifier.py", "--help"))
     assert "--fast" not in usage + built("1").text("docs/running.md")
-    assert "there are 1.1, 1.2, 1.3, 1.4, 1.5, 1.6, 1.7 " in printed(
+    assert "there are 1.1, 1.2, 1.3, 1.4, 1.5, 1.6, 1.7; --hunt" in printed(
         "sanity_check.py", "--task", "9"
     )
 
@@ -426,8 +426,8 @@ def test_a_translation_comes_along_if_asked_for(staff, make, tmp_path):
     assert german.files.keys() - english.files.keys() == {"docs/handout.de.md"}
     assert "`bert.py` · 33 Punkte ·" in german.text("docs/handout.de.md")
     assert "part2" not in german.text("docs/handout.de.md")
-    assert "`docs/handout.md`.\n\n## Set up" in english.text("README.md")
-    assert "`. Auf Deutsch: `docs/handout.de.md`.\n\n## Set up" in german.text("README.md")
+    assert "[the assignment](docs/handout.md).\n\n## Set up" in english.text("README.md")
+    assert "). Auf Deutsch: [Teil 1](docs/handout.de.md).\n\n## Set up" in german.text("README.md")
     both = handout.build(staff, "2", language="de")
     assert "](part2.de.md)" in both.text("docs/handout.de.md")
     assert "### Aufgabe 2.1 ·" in both.text("docs/part2.de.md")
