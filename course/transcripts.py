@@ -50,8 +50,8 @@ mistake gives the same numbers.
 - Then comes what was compared, where it first differs, and by how much at most.
 - An exception is followed by its line, with the tensors in it and their shapes.
 - `--all` shows every difference, not only the first of each kind.
-- `--quiz` asks questions about your own code, such as what changes if a line is edited; `--task` and
-  `--part` choose, `--seed` asks the same ones again.
+- `--quiz` asks questions about your own code, such as what changes if a line is edited; `--task`
+  and `--part` choose, `--seed` asks the same ones again.
 """
 
 
