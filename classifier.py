@@ -29,7 +29,7 @@ from datasets import load_data
 from evaluation import classify, say_classes, scored, write_in_order
 from optimizer import AdamW
 from training.cli.flags import complete, hint_at_rate, print_settings, standard_input
-from training.cli.scripts import run_script
+from training.cli.scripts import run_script, stop_at_stubs
 from training.cli.sentiment_flags import (
     ClassifierFlags,
     get_args,
@@ -272,6 +272,7 @@ def main() -> None:
         predict(texts, args.checkpoint, args.use_gpu)
         return
     join_processes(args.use_gpu)
+    stop_at_stubs("classifier.py", ["__init__", "forward"])
     args.model = args.model or on_main_process(default_model)
     runs = unfinished(plan(args))
     hint_at_rate(args)

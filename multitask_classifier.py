@@ -1,7 +1,6 @@
 """One BERT for three tasks: sentiment (SST), paraphrases (Quora) and similarity (STS).
 
-python multitask_classifier.py --option finetune --lr 2e-5 --batch_size 16
-python multitask_classifier.py --option finetune --lr 2e-5 --tasks sst,sts
+python multitask_classifier.py --option finetune --lr 2e-5 --batch_size 16 [--tasks sst,sts]
 python multitask_classifier.py --predict 'How old are you?' 'What is your age?' --checkpoint FILE
 torchrun --nproc_per_node 2 multitask_classifier.py --option finetune
 """
@@ -45,7 +44,7 @@ from evaluation import (
 )
 from optimizer import AdamW
 from training.cli.flags import complete, given_lines, hint_at_rate, print_settings
-from training.cli.scripts import run_script
+from training.cli.scripts import run_script, stop_at_stubs
 from training.cli.task_flags import (
     TaskFlags,
     check_files,
@@ -381,6 +380,7 @@ def main() -> None:
         predict(*load_model(args.checkpoint, device), given_lines(args.predict), device)
         return
     join_processes(args.use_gpu)
+    stop_at_stubs("multitask_classifier.py", ["__init__", *map(HEADS.get, args.tasks)])
     args.model = args.model or on_main_process(default_model)
     args = find_files(complete(args, MultitaskFlags), TASKS)
     if has_ended(resume_path(args.filepath), f"{args.out_dir}/multitask-", args):

@@ -39,19 +39,19 @@ LIKELY = {  # a mistake or more of each task
     "multitask.forward": "padding_pooled",
     "multitask.predict_sentiment": "layer_made_at_call",
     "multitask.predict_paraphrase": "joined_along_batch",
-    "multitask.predict_similarity": "axis_left cut_to_integers",
+    "multitask.predict_similarity": "axis_left",
 }
 HEAD = """# What the checks say to likely mistakes
 
-What `python sanity_check.py` prints below a task's name for fourteen common mistakes. The inputs
-are stored: whoever makes the same mistake sees the same numbers.
+What `python sanity_check.py` prints for thirteen common mistakes. The inputs are stored: the same
+mistake gives the same numbers.
 
-- `probably` names the mistake, if your function computes exactly what it computes.
+- `probably` names the mistake that computes exactly what your function does.
 - Then comes what was compared, where it first differs, and by how much at most.
 - An exception is followed by its line, with the tensors in it and their shapes.
 - `--all` shows every difference, not only the first of each kind.
-
-Part 2 has many correct solutions, so the checks test what all of them have in common.
+- `--quiz` asks questions about your own code, such as what changes if a line is edited; `--task`
+  and `--part` choose, `--seed` asks the same ones again.
 """
 
 

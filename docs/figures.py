@@ -401,7 +401,7 @@ def course(d: Drawing) -> None:
     d.text(480, 34, "you", "big bold")
     d.box(24, 52, 272, 100, "blue", "repository", "with the solutions", "and the table of tasks")
     d.box(344, 52, 272, 100, "orange", "your repository", "stubs, data, texts", "and the checks")
-    d.box(344, 198, 272, 76, "orange", "write a function", "one of the twelve tasks")
+    d.box(344, 198, 272, 76, "orange", "write a function", "one of the graded tasks")
     alone = "each function alone"
     d.box(344, 324, 272, 100, "green", "sanity_check.py", "stored references,", alone)
     d.box(344, 470, 272, 76, "orange", "prepare_submit.py", "checks, then one zip")

@@ -19,9 +19,11 @@ from training.files.writing import atomic_write
 
 PAGE = ROOT / "docs" / "flags.md"
 SHARED = "Every script that trains"
+BOTH = "Both classifiers"
 HEADS = "Tagging and question answering"
 DATACLASSES = {  # of the flags that all scripts share, and of each script's flags
     SHARED: ("training.cli.flags", "TrainingFlags"),
+    BOTH: ("training.cli.flags", "FineTuningFlags"),
     "classifier.py": ("training.cli.sentiment_flags", "ClassifierFlags"),
     "multitask_classifier.py": ("multitask_classifier", "MultitaskFlags"),
     "extensions/multitask.py": ("extensions.flags", "TechniqueFlags"),
@@ -32,10 +34,12 @@ DATACLASSES = {  # of the flags that all scripts share, and of each script's fla
     "lessons/distil.py": ("lessons.distil", "DistilFlags"),
 }
 HEAD = """What follows a flag is its default; parentheses hold values, or a default in words.
-A script's table has what it adds or changes. `pretrain.py --help` also lists `--preset`,
+A script's list has what it adds or changes. `pretrain.py --help` also lists `--preset`,
 `--config`, `--vocab` and `--train_vocab`. (Written by `python docs/flags.py`.)
 """
 BUILT_ON = {  # whose flags a script has as well
+    "classifier.py": BOTH,
+    "multitask_classifier.py": BOTH,
     "extensions/multitask.py": "multitask_classifier.py",
     "lessons/token_classifier.py": HEADS,
     "lessons/question_answering.py": HEADS,
@@ -63,14 +67,13 @@ def flags_of(kind: type) -> dict[str, tuple[str, str]]:
     return rows
 
 
-def table(rows: dict[str, tuple[str, str]]) -> list[str]:
-    """Lines of a table; flags with the same help share a row, a task's file for instance."""
+def listed(rows: dict[str, tuple[str, str]]) -> list[str]:
+    """Items of a list; flags with the same help share one, a task's file for instance."""
     same: dict[str, list[str]] = {}
     for flag, (default, what) in rows.items():
         shown = "" if default.startswith("data/") else f" {default}"
         same.setdefault(what, []).append(f"`{flag}{shown.rstrip()}`")
-    lines = [f"| {'<br>'.join(flags)} | {what} |" for what, flags in same.items()]
-    return ["| flag | what |", "|---|---|", *lines]
+    return [f"- {', '.join(flags)}: {what}" for what, flags in same.items()]
 
 
 def page() -> str:
@@ -91,7 +94,7 @@ def page() -> str:
         if only_default:
             changed = (f"`{flag} {own.pop(flag)[0]}`" for flag in list(own) if flag in only_default)
             text += [f"Other defaults: {', '.join(changed)}.", ""]
-        text += [*table(own), ""]
+        text += [*listed(own), ""]
     return "\n".join(text)
 
 

@@ -3,6 +3,7 @@ REPOSITORY = ""  # what `git clone` takes: https://github.com/GROUP/minbert.git
 import importlib.metadata
 import os
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -40,6 +41,11 @@ root = next((place for place in places if (place / "sanity_check.py").is_file())
 if not (root / "sanity_check.py").is_file():
     if not REPOSITORY:
         raise Stop("fill in REPOSITORY above, and run this cell again")
+    if not shutil.which("git"):
+        raise Stop(
+            f"git is not installed; download the repository as a zip, unpack it so that "
+            f"{root / 'sanity_check.py'} exists, and run this cell again"
+        )
     is_cloned, reason = run("git", "clone", "--quiet", REPOSITORY, str(root))
     if not is_cloned:
         raise Stop(

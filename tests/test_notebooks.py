@@ -164,6 +164,15 @@ def test_what_cannot_be_cloned_is_one_line(tmp_path, fault):
     assert not list(tmp_path.iterdir())
 
 
+def test_without_git_one_line_names_the_zip(tmp_path, monkeypatch):
+    monkeypatch.setenv("PATH", str(tmp_path / "nothing"))
+    _, error = kernels("part1", tmp_path, "https://host/x.git", 1)
+    assert error == (
+        "STOP: git is not installed; download the repository as a zip, unpack it so that "
+        f"{tmp_path / 'minbert' / 'sanity_check.py'} exists, and run this cell again"
+    )
+
+
 def test_what_is_not_installed_is_named_and_in_a_clone_nothing_is_cloned(tmp_path):
     folder = tmp_path / "ours" / "notebooks"
     folder.mkdir(parents=True)

@@ -19,6 +19,7 @@ from support import ROOT
 from checks.graded_tasks import GRADED_TASKS
 from course import handout, table
 from course.handout_checks import write_files
+from training.cli import scripts
 from training.files.errors import InputError
 
 pytestmark = pytest.mark.skipif(
@@ -82,7 +83,7 @@ def test_only_what_students_need_ships(part):
         assert part != "1" or "](part2" not in built(part).text(name), name
         if name.endswith(".py") and "/" not in name:
             assert f"`{name}`" in readme.split("## The map")[1]
-    assert ("part2/" in readme) == (part != "1")
+    assert ("docs/part2.md" in readme) == (part != "1")
 
 
 @pytest.mark.parametrize("part", ["1", "2", "all"])
@@ -228,6 +229,68 @@ def test_each_filled_stub_turns_its_own_check_green(part, tmp_path):
         }
 
 
+LAST = "multitask_classifier.py"
+
+
+@pytest.mark.parametrize(
+    ("numbers", "script", "flags", "said"),
+    [
+        ("", "classifier.py", "", "1.1"),
+        ("1.1 1.2 1.3 1.4", "classifier.py", "", "1.5"),
+        ("1.1 1.2 1.3 1.4 1.5 1.6", "classifier.py", "", "1.7"),
+        ("1.1 1.2 1.3 1.4 1.5", LAST, "", "2.1"),
+        ("1.1 1.2 1.3 1.4 1.5 2.1 2.2 2.3", LAST, "--tasks sst,sts", "2.5"),
+        ("1.1 1.2 1.3 1.4 1.5 2.1 2.2 2.3", LAST, "--tasks sst", ""),
+    ],
+)
+def test_a_run_whose_function_is_a_stub_prints_one_line(numbers, script, flags, said, tmp_path):
+    """And nothing before it; functions that the run does not call may be stubs."""
+    write_files(tmp_path, built("all").files)
+    write_files(tmp_path, {k: v.encode() for k, v in written("all", set(numbers.split())).items()})
+    line = f"{script} --epochs 1 --batch_size 64 --lr 1e-3 --model models/books {flags}"
+    done = subprocess.run(
+        [sys.executable, *line.split()],
+        cwd=tmp_path,
+        capture_output=True,
+        encoding="utf-8",
+        env=os.environ | {"HF_HUB_OFFLINE": "1", "MINBERT_DATA": "", "OMP_NUM_THREADS": "1"},
+    )
+    if not said:
+        assert (done.returncode, done.stderr) == (0, "")
+        return
+    (title,) = (entry.title for entry in GRADED_TASKS if entry.number == said)
+    line = f"error: {title} is not written yet; run python sanity_check.py\n"
+    assert (done.returncode, done.stdout, done.stderr) == (1, "", line)
+
+
+def test_a_stub_that_an_if_leads_around_does_not_stop_a_run(tmp_path, monkeypatch):
+    for name in ("bert.py", "classifier.py"):
+        (tmp_path / name).touch()
+    step = "def step():\n    if bias:\n        raise NotImplementedError('Task 1.5')\n"
+    (tmp_path / "optimizer.py").write_text(step)
+    monkeypatch.setattr(scripts, "ROOT", tmp_path)
+    scripts.stop_at_stubs("classifier.py", ["forward"])
+    (tmp_path / "optimizer.py").write_text(step.replace("if bias", "for p in group"))
+    with pytest.raises(NotImplementedError, match=r"Task 1\.5"):
+        scripts.stop_at_stubs("classifier.py", ["forward"])
+
+
+def test_part_1_offers_only_what_it_holds(tmp_path):
+    """--fast takes kernels that solve tasks, and tasks 2.x come with part 2."""
+    write_files(tmp_path, built("1").files)
+
+    def printed(*line: str) -> str:
+        words = [sys.executable, *line]
+        done = subprocess.run(words, cwd=tmp_path, capture_output=True, encoding="utf-8")
+        return done.stdout + done.stderr
+
+    assert "--lr LR" in (usage := printed("classifier.py", "--help"))
+    assert "--fast" not in usage + built("1").text("docs/running.md")
+    assert "there are 1.1, 1.2, 1.3, 1.4, 1.5, 1.6, 1.7; --hunt" in printed(
+        "sanity_check.py", "--task", "9"
+    )
+
+
 # ---------------------------------------------------------------------------------------------
 # What is refused
 
@@ -363,8 +426,8 @@ def test_a_translation_comes_along_if_asked_for(staff, make, tmp_path):
     assert german.files.keys() - english.files.keys() == {"docs/handout.de.md"}
     assert "`bert.py` · 33 Punkte ·" in german.text("docs/handout.de.md")
     assert "part2" not in german.text("docs/handout.de.md")
-    assert "`docs/handout.md`.\n\n## Set up" in english.text("README.md")
-    assert "`. Auf Deutsch: `docs/handout.de.md`.\n\n## Set up" in german.text("README.md")
+    assert "[the assignment](docs/handout.md).\n\n## Set up" in english.text("README.md")
+    assert "). Auf Deutsch: [Teil 1](docs/handout.de.md).\n\n## Set up" in german.text("README.md")
     both = handout.build(staff, "2", language="de")
     assert "](part2.de.md)" in both.text("docs/handout.de.md")
     assert "### Aufgabe 2.1 ·" in both.text("docs/part2.de.md")
