@@ -47,8 +47,8 @@ SENTENCES = (
     "The king and the [MASK] rode through the town.",
     "I have never been so [MASK] in my life.",
 )
-PAIR_DISCOUNTS = (0.6, 0.75, 0.9)  # of which the best is chosen
-GAP_DISCOUNTS = (0.7, 0.8, 0.9)
+PAIR_DISCOUNTS = (0.75, 0.85, 0.95)  # of which the best is chosen
+GAP_DISCOUNTS = (0.85, 0.9, 0.95)
 TUNING_ROWS = 256  # of text, for choosing
 SHOWN = 3  # tokens a sentence
 
