@@ -2,9 +2,9 @@
 
     python docs/techniques_figure.py
 
-A row is a technique, a mark its difference to the same training without it, with the 95 % interval
-of research/experiments/report.py. Runs are those of again-*.toml and offline-*.toml there, in
-techniques/.
+A row is a technique, a mark its difference to the same training without it after the last epoch,
+with the 95 % interval of research/experiments/report.py. Runs are those of again-*.toml and
+offline-*.toml there, in techniques/.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from docs.drawing import Drawing, svg_of, ticks, write_svg
 from research.experiments import results
-from research.experiments.report import Row, interval_of, rows_of
+from research.experiments.report import Row, intervals_of, rows_of
 from training.cli.scripts import run_script
 from training.files.errors import InputError
 
@@ -95,7 +95,8 @@ def marks_of(panel: Panel, rows: dict[str, Row]) -> list[Mark]:
             baseline = rows.get(f"{model}-{panel.baseline}")
             row = rows.get(f"{model}-{tasks}-{variant}")
             if baseline and row:
-                marks.append(Mark(title, colour, interval_of(row, baseline)[panel.score]))
+                difference = intervals_of(row, baseline)["last"][panel.score]
+                marks.append(Mark(title, colour, difference))
     return marks
 
 
@@ -106,9 +107,9 @@ def marks_of(panel: Panel, rows: dict[str, Row]) -> list[Mark]:
 def figure(d: Drawing, drawn: Sequence[tuple[str, list[Mark]]]) -> None:
     """What the techniques of part 2 bring.
 
-    A panel per task, a row per technique: its difference to the same training without it, from our
-    own model and from MiniLM, with a 95 % interval over dev examples and seeds. Where the interval
-    includes 0, the difference is not resolved.
+    A panel per task, a row per technique: its difference to the same training without it after the
+    last epoch, from our own model and from MiniLM, with a 95 % interval over seeds and dev
+    examples. Where the interval includes 0, the difference is not resolved.
     """
     d.box(20, 20, 9, 9, "blue full")
     d.text(38, 31, "from books", "start")

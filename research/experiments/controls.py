@@ -17,7 +17,7 @@ import argparse
 import sys
 import time
 from collections import Counter, defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -115,6 +115,18 @@ def control_of(experiment: Experiment, model: str | None = None) -> Experiment:
     return replace(experiment, name=name, flags=flags, models=())
 
 
+def controls_of(experiments: Iterable[Experiment], model: str | None) -> list[Experiment]:
+    """The control of each experiment, and of each variant that learns from other data."""
+    controls = []
+    for experiment in experiments:
+        runs = replace(experiment, models=()).with_variants()
+        by_flags = {}
+        for control in (control_of(run, model) for run in runs):
+            by_flags.setdefault(control.digest(), control)
+        controls += by_flags.values()
+    return controls
+
+
 def measure(control: Experiment) -> dict[str, Any]:
     """The line of a control."""
     start, code = time.monotonic(), results.commit()
@@ -137,8 +149,7 @@ def get_args() -> argparse.Namespace:
 def main() -> None:
     """Measure each control that is not in results.jsonl yet."""
     args = get_args()
-    for path in args.experiments:
-        control = control_of(results.read_experiment(path), args.model)
+    for control in controls_of(map(results.read_experiment, args.experiments), args.model):
         if is_done(control, None):
             print(f"{control.name} is in {results.RESULTS.name} already")
             continue

@@ -1,12 +1,12 @@
 """The results as Markdown tables: scores, and differences to a baseline with intervals.
 
     python research/experiments/report.py
-    python research/experiments/report.py separate round-robin annealed-cross ensemble-cross
+    python research/experiments/report.py again-sst again-sst-double again-sst-smart
 
-The first name is the baseline. Differences have the 95 % interval of a paired bootstrap
-(bootstrap.py). Scores are those of each run's best epoch on dev, which flatters runs with many
-epochs most; --last takes the last epoch's. results.jsonl has scores, not predictions: an interval
-is computed once, where the runs' folders are, and kept in intervals.jsonl.
+The first name is the baseline. Each score stands twice: of the epoch that dev chose, which flatters
+runs with many epochs, and of the last one. Differences have 95 % intervals (intervals.py).
+results.jsonl has scores, not predictions: how much a difference varies with the dev examples is
+computed once, where the runs' folders are, and kept in example_sd.jsonl.
 """
 
 from __future__ import annotations
@@ -23,14 +23,15 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent.parent))
 import numpy as np
 
 from evaluation import overall
-from research.experiments import bootstrap, results
-from research.experiments.bootstrap import Interval
+from research.experiments import results
+from research.experiments.intervals import Interval, by_example, example_variance, interval
 from research.experiments.results import TASKS
 from training.cli.flags import OneLineParser
 from training.cli.scripts import run_script
 from training.files.errors import InputError
 
-INTERVALS = results.FOLDER / "intervals.jsonl"
+EXAMPLE_SD = results.FOLDER / "example_sd.jsonl"
+EPOCHS = {"metrics": "", "last": ", last epoch"}  # of which scores are shown, and their titles
 TITLES = {"sst": "SST accuracy", "para": "paraphrase accuracy", "sts": "STS Pearson"}
 SCORES = (*TASKS, "overall")
 
@@ -73,24 +74,24 @@ def seeds_compared(row: Row, baseline: Row) -> tuple[Seeds, Seeds]:
     return (both, both) if both else (tuple(row.by_seed), tuple(baseline.by_seed))
 
 
-def read_intervals() -> dict[tuple, dict[str, Interval]]:
-    """(baseline, name, seeds of both) → score → interval."""
+def read_example_sds() -> dict[tuple, dict[str, float]]:
+    """(baseline, name, seeds of both) → score → standard deviation over examples."""
     kept = {}
-    for line in map(json.loads, results.read_lines(INTERVALS)):
+    for line in map(json.loads, results.read_lines(EXAMPLE_SD)):
         key = line["baseline"], line["name"], tuple(line["seeds"]), tuple(line["baseline_seeds"])
-        kept[key] = {score: tuple(interval) for score, interval in line["scores"].items()}
+        kept[key] = line["example_sd"]
     return kept
 
 
-def interval_of(row: Row, baseline: Row) -> dict[str, Interval]:
-    """The intervals of a row: kept ones, or computed from the runs' folders and then kept.
+def example_sds(row: Row, baseline: Row) -> dict[str, float]:
+    """How much differences vary with the dev examples: kept, or computed from the runs' folders.
 
-    Empty if there are neither.
+    Empty if there are neither. Predictions are those of the epoch that dev chose.
     """
     seeds, baseline_seeds = seeds_compared(row, baseline)
     key = baseline.name, row.name, seeds, baseline_seeds
-    if kept := read_intervals().get(key):
-        return kept
+    if key in (kept := read_example_sds()):
+        return kept[key]
     names = [results.run_name(row.name, seed) for seed in seeds]
     names += [results.run_name(baseline.name, seed) for seed in baseline_seeds]
     missing = [name for name in names if not (results.RUNS / name).is_dir()]
@@ -100,12 +101,44 @@ def interval_of(row: Row, baseline: Row) -> dict[str, Interval]:
     files = results.dev_files({})
     ours = predictions_of(row, seeds, files)
     theirs = predictions_of(baseline, baseline_seeds, files)
-    gold = {task: results.gold(task, files[task])[1] for task in ours if task in theirs}
-    computed = bootstrap.intervals(ours, theirs, gold, paired=seeds == baseline_seeds)
-    rounded = {score: [round(end, 5) for end in ends] for score, ends in computed.items()}
+    variances = {}
+    for task in ours.keys() & theirs.keys():
+        gold = results.gold(task, files[task])[1]
+        values = [by_example(task, predicted[task], gold) for predicted in (ours, theirs)]
+        variances[task] = example_variance(differences(*values, seeds == baseline_seeds))
+    if variances.keys() == set(TASKS):  # of independent examples: overall is (sst + para + sts/2)/3
+        weights = {"sst": 1 / 3, "para": 1 / 3, "sts": 1 / 6}
+        variances["overall"] = sum(weights[task] ** 2 * variances[task] for task in TASKS)
+    sds = {score: round(variance**0.5, 6) for score, variance in sorted(variances.items())}
     keys = ("baseline", "name", "seeds", "baseline_seeds")
-    results.append_line(INTERVALS, dict(zip(keys, key, strict=True)) | {"scores": rounded})
-    return computed
+    results.append_line(EXAMPLE_SD, dict(zip(keys, key, strict=True)) | {"example_sd": sds})
+    return sds
+
+
+def differences(ours: np.ndarray, theirs: np.ndarray, paired: bool) -> list[np.ndarray]:
+    """What intervals.py takes: differences of paired seeds, or both sides of unpaired ones."""
+    return [ours - theirs] if paired else [ours, -theirs]
+
+
+def intervals_of(row: Row, baseline: Row) -> dict[str, dict[str, Interval]]:
+    """Epoch, of EPOCHS → score → the difference with its interval."""
+    seeds, baseline_seeds = seeds_compared(row, baseline)
+    single = min(len(seeds), len(baseline_seeds)) < 2  # without an interval, whatever the examples
+    sds = dict.fromkeys(SCORES, 0.0) if single else example_sds(row, baseline)
+    intervals = {}
+    for epoch in EPOCHS:
+        ours, theirs = (
+            Row(side.name, {seed: side.by_seed[seed] for seed in used}).scores(epoch)
+            for side, used in ((row, seeds), (baseline, baseline_seeds))
+        )
+        intervals[epoch] = {
+            score: interval(
+                differences(ours[score], theirs[score], seeds == baseline_seeds), sds[score] ** 2
+            )
+            for score in SCORES
+            if score in sds and score in ours and score in theirs
+        }
+    return intervals
 
 
 def predictions_of(row: Row, seeds: Seeds, files: Mapping[str, Path]) -> dict[str, np.ndarray]:
@@ -132,21 +165,32 @@ def predictions_of(row: Row, seeds: Seeds, files: Mapping[str, Path]) -> dict[st
 # Tables
 
 
-def score_table(rows: Sequence[Row], epoch: str) -> str:
+def columns_of(known: Mapping[str, Sequence[Mapping]]) -> list[tuple[str, str, str]]:
+    """(score, epoch, title) of every column that has a value in some row."""
+    return [
+        (score, epoch, TITLES.get(score, score) + title)
+        for score in SCORES
+        for epoch, title in EPOCHS.items()
+        if any(score in values for values in known[epoch])
+    ]
+
+
+def score_table(rows: Sequence[Row]) -> str:
     """Markdown: each row's scores, mean (standard deviation) over seeds; minutes, peak memory."""
-    values = {row.name: row.scores(epoch) for row in rows}
-    columns = [score for score in SCORES if any(score in scores for scores in values.values())]
+    known = {epoch: [row.scores(epoch) for row in rows] for epoch in EPOCHS}
+    columns = columns_of(known)
     table = []
-    for row in rows:
-        runs, scores = row.by_seed.values(), values[row.name]
+    for i, row in enumerate(rows):
+        runs = row.by_seed.values()
         peaks = [run.get("peak_mb") for run in runs]
+        scores = [known[epoch][i].get(score) for score, epoch, _ in columns]
         table.append(
             [row.name, len(runs)]
-            + [mean_and_sd(scores[score]) if score in scores else "–" for score in columns]
+            + ["–" if values is None else mean_and_sd(values) for values in scores]
             + [f"{np.mean([run['seconds'] for run in runs]) / 60:.1f}"]
             + ["–" if None in peaks else f"{max(peaks):,.0f}"]
         )
-    titles = (TITLES.get(score, score) for score in columns)
+    titles = (title for *_, title in columns)
     return results.markdown(["run", "seeds", *titles, "min", "MB"], table)
 
 
@@ -158,22 +202,23 @@ def mean_and_sd(values: np.ndarray) -> str:
 
 def difference_table(base: Row, others: Sequence[Row]) -> str:
     """Markdown: each row's differences to the first one, with intervals."""
-    intervals = {row.name: interval_of(row, base) for row in others}
-    known = [base.scores(), *intervals.values()]
-    columns = [score for score in SCORES if any(score in scores for scores in known)]
-    titles = (TITLES.get(score, score) for score in columns)
+    intervals = [intervals_of(row, base) for row in others]
+    known = {epoch: [of_row[epoch] for of_row in intervals] for epoch in EPOCHS}
+    columns = columns_of({epoch: [base.scores(epoch), *known[epoch]] for epoch in EPOCHS})
     table = [
-        [name, *(shown_interval(of_row.get(score)) for score in columns)]
-        for name, of_row in intervals.items()
+        [row.name, *(shown_interval(known[epoch][i].get(score)) for score, epoch, _ in columns)]
+        for i, row in enumerate(others)
     ]
-    return results.markdown([f"against {base.name}", *titles], table)
+    return results.markdown([f"against {base.name}", *(title for *_, title in columns)], table)
 
 
-def shown_interval(interval: Interval | None) -> str:
+def shown_interval(difference: Interval | None) -> str:
     """A cell: the difference and its interval, and whether that includes 0."""
-    if interval is None:
+    if difference is None:
         return "–"
-    middle, low, high = interval
+    middle, low, high = difference
+    if high == np.inf:
+        return f"{middle:+.3f}, a single seed"
     verdict = ", not resolved" if low <= 0 <= high else ""
     return f"{middle:+.3f} [{low:+.3f}, {high:+.3f}]{verdict}"
 
@@ -185,7 +230,6 @@ def get_args() -> argparse.Namespace:
     )
     add = parser.add_argument
     add("names", nargs="*", metavar="NAME", help="rows in this order, the baseline first (all)")
-    add("--last", action="store_true", help="scores of the last epoch instead of the best")
     return parser.parse_args()
 
 
@@ -201,14 +245,14 @@ def main() -> None:
             f"there are: {there}; python research/experiments/run.py TOML makes them"
         )
     ordered = [rows[name] for name in args.names or rows]
-    print("\n" + score_table(ordered, "last" if args.last else "metrics"))
-    if len(args.names) > 1 and not args.last:
+    print("\n" + score_table(ordered))
+    if len(args.names) > 1:
         print("\n" + difference_table(ordered[0], ordered[1:]))
         print(
-            "\nMean (standard deviation over seeds) on dev. Differences: 95 % interval of a paired"
-            f" bootstrap, {bootstrap.RESAMPLES:,} resamples of examples and of the seeds that both"
-            " ran; not resolved: it includes 0."
-            "\nA row's runs: python research/experiments/run.py TOML --only NAME"
+            "\nMean (standard deviation over seeds) on dev. Differences: 95 % interval of Student's"
+            "\nt over the seeds that both ran, with the spread over dev examples inside; not"
+            "\nresolved: it includes 0. Of twenty comparisons without any difference, about one is"
+            "\nresolved. A row's runs: python research/experiments/run.py TOML --only NAME"
         )
 
 

@@ -145,7 +145,7 @@ def run_name(name: str, seed: int | None) -> str:
 
 
 # ---------------------------------------------------------------------------------------------
-# Files with a JSON object on each line: results.jsonl, intervals.jsonl
+# Files with a JSON object on each line: results.jsonl, example_sd.jsonl
 
 KEYS = {"name", "seed", "flags", "metrics", "seconds", "data"}
 

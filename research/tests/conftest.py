@@ -26,7 +26,7 @@ def place(tmp_path, monkeypatch, tiny_data) -> Path:  # noqa: F811
     monkeypatch.setenv("MINBERT_DATA", str(tiny_data))
     monkeypatch.setattr(results, "RESULTS", tmp_path / "results.jsonl")
     monkeypatch.setattr(results, "RUNS", tmp_path / "runs")
-    monkeypatch.setattr(report, "INTERVALS", tmp_path / "intervals.jsonl")
+    monkeypatch.setattr(report, "EXAMPLE_SD", tmp_path / "example_sd.jsonl")
     results.gold.cache_clear()
     (tmp_path / "stand_in.py").write_text(STAND_IN)
     return tmp_path

@@ -1,6 +1,5 @@
 """research/experiments/counting.py: the probabilities of its formula; the masks of pre-training."""
 
-import math
 from itertools import pairwise
 
 import numpy as np
@@ -10,7 +9,7 @@ from support import succeeded, tiny_vocabulary
 from pretraining import pretrain
 from pretraining.building import build
 from research.experiments import counting
-from research.experiments.counting import PRIOR, NeighbourCounts
+from research.experiments.counting import NeighbourModel
 from tokenizer import BertTokenizer
 
 TEXT = "the cat sat on the mat .\nthe dog sat on the cat .\n\na cat and a dog ate the fish .\n"
@@ -34,19 +33,52 @@ def test_the_probabilities_are_those_of_the_formula(place):
         [int(i) for i in corpus.ids[starts[0] : starts[-1]]]
         for starts in map(corpus.starts, range(corpus.n_documents))
     ]
-    pairs = [pair for ids in documents for pair in pairwise(ids)]
-    pieces = [i for ids in documents for i in ids]
-    p = [(pieces.count(w) + 1) / (len(pieces) + size) for w in range(size)]
+    tokens = [i for ids in documents for i in ids]
+    p = [(tokens.count(w) + 1) / (len(tokens) + size) for w in range(size)]
+    after = [pair for ids in documents for pair in pairwise(ids)]
+    before = [(second, first) for first, second in after]
+    gaps = [(ids[i - 1], ids[i], ids[i + 1]) for ids in documents for i in range(1, len(ids) - 1)]
 
-    def conditional(word, given):  # p(word | given)
-        of_given = [second for first, second in pairs if first == given]
-        return (of_given.count(word) + PRIOR * p[word]) / (len(of_given) + PRIOR)
+    def conditional(word, context, pairs):
+        nexts = [token for of, token in pairs if of == context]
+        if not nexts:
+            return p[word]
+        kinds = [token for _, token in set(pairs)]
+        backoff = (kinds.count(word) + 0.5) / (len(kinds) + 0.5 * size)
+        kept = max(nexts.count(word) - 0.6, 0)
+        return (kept + 0.6 * len(set(nexts)) * backoff) / len(nexts)
 
-    left, right = pairs[3][0], pairs[4][1]
-    unnormalised = [conditional(w, left) * conditional(right, w) for w in range(size)]
-    wanted = [math.log(one / sum(unnormalised)) for one in unnormalised]
-    found = NeighbourCounts(corpus, size).log_probabilities(np.array([left]), np.array([right]))
-    np.testing.assert_allclose(found[0], wanted, rtol=1e-9)
+    model = NeighbourModel(corpus, size)
+    model.pair_discount, model.gap_discount = 0.6, 0.8
+    unseen = size - 1 - [0 if w in tokens else 1 for w in range(size)][::-1].index(1)
+    for left, right in ((gaps[3][0], gaps[3][2]), (gaps[3][0], unseen)):
+        product = [conditional(w, left, after) * conditional(w, right, before) / p[w]
+                   for w in range(size)]  # fmt: skip
+        between = [w for a, w, b in gaps if (a, b) == (left, right)]
+        left_over = 0.8 * len(set(between)) / len(between) if between else 1
+        expected = [
+            max(between.count(w) - 0.8, 0) / max(len(between), 1)
+            + left_over * product[w] / sum(product)
+            for w in range(size)
+        ]
+        assert sum(expected) == pytest.approx(1)
+        predicted = model.log_probabilities(np.array([left]), np.array([right]))
+        np.testing.assert_allclose(np.exp(predicted[0]), expected, rtol=1e-9)
+    assert left_over == 1  # the second gap is not in the text
+
+
+def test_discounts_are_chosen_by_the_loss_on_a_part_of_the_text(place):
+    folder, corpus, size = place
+    tokenizer = BertTokenizer.from_pretrained(folder / "vocabulary")
+    flags = ["--corpus", folder / "corpus", "--length", "16", "--held_out", "0.2"]
+    args = counting.get_args([str(flag) for flag in flags])
+    model = counting.tuned(corpus, tokenizer, args)
+    assert model.counts.sum() == NeighbourModel(corpus, size).counts.sum()  # all of the text
+    # a text that repeats itself: what is seen once will be seen again
+    assert (model.pair_discount, model.gap_discount) == (
+        min(counting.PAIR_DISCOUNTS),
+        min(counting.GAP_DISCOUNTS),
+    )
 
 
 def test_both_models_are_measured_at_the_same_masks(place, run_script_here):

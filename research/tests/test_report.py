@@ -1,79 +1,73 @@
-"""Intervals and tables of results (research/experiments/bootstrap.py, report.py)."""
+"""Intervals and tables of results (research/experiments/intervals.py, report.py)."""
 
-import itertools
 import shutil
 
 import numpy as np
 import pytest
 from made_up import a_result
-from scipy.stats import bootstrap as scipy_bootstrap
-from scipy.stats import pearsonr
+from scipy.stats import pearsonr, ttest_ind, ttest_rel
 from support import ROOT, assert_refused, succeeded
 
-from research.experiments import bootstrap, report, results
+from research.experiments import intervals, report, results
+
+# ---------------------------------------------------------------------------------------------
+# Intervals
 
 
-@pytest.fixture
-def noisy() -> tuple[dict, dict, dict]:
-    """Gold labels, the predictions of a run, and those of a better one."""
-    rng = np.random.default_rng(5)
-    gold = {"sst": rng.integers(0, 5, 300), "sts": rng.uniform(0, 5, 200)}
-    runs = []
-    for wrong, spread in ((0.5, 2.0), (0.4, 1.2)):
-        changed = rng.random(300) < wrong
-        sst = np.where(changed, (gold["sst"] + 1) % 5, gold["sst"])
-        runs.append({"sst": sst[None], "sts": gold["sts"][None] + rng.normal(0, spread, (1, 200))})
-    return gold, *runs
+def made_up_run(rng, seeds: int, by_seed: float, by_example: float, by_both: float) -> np.ndarray:
+    """Which of 400 examples each seed has right, (S, 400): one in two, whatever the spreads."""
+    z = rng.normal(0, by_example, 400)
+    return (z + rng.normal(0, by_seed, (seeds, 1)) + rng.normal(0, by_both, (seeds, 400))) > 0
 
 
-def test_intervals_are_those_of_scipy(noisy):
-    gold, weak, strong = noisy
-
-    def accuracy_gain(labels, ours, theirs, axis=-1):
-        return (ours == labels).mean(axis=axis) - (theirs == labels).mean(axis=axis)
-
-    def pearson_gain(labels, ours, theirs):
-        return pearsonr(ours, labels).statistic - pearsonr(theirs, labels).statistic
-
-    intervals = bootstrap.intervals(strong, weak, gold, paired=True, resamples=4000)
-    assert intervals.keys() == {"sst", "sts"}
-    for task, gain in (("sst", accuracy_gain), ("sts", pearson_gain)):
-        sample = (gold[task], strong[task][0], weak[task][0])
-        expected = scipy_bootstrap(
-            sample, gain, paired=True, n_resamples=4000, method="percentile", rng=1
-        ).confidence_interval
-        middle, low, high = intervals[task]
-        assert middle == pytest.approx(gain(*sample), abs=1e-12)
-        assert low == pytest.approx(expected.low, abs=0.006)
-        assert high == pytest.approx(expected.high, abs=0.006)
-        assert high - low > 0.03  # so that 0.006 says something
-
-
-def sst_interval(ours: list, theirs: list, paired: bool) -> tuple[float, float, float]:
-    """The interval of made-up predictions, all of whose labels are 1."""
-    ours, theirs = ({"sst": np.array(rows, float)} for rows in (ours, theirs))
-    gold = {"sst": np.ones(ours["sst"].shape[1])}
-    return bootstrap.intervals(ours, theirs, gold, paired)["sst"]
-
-
-def test_seeds_are_drawn_in_pairs_or_apart():
-    """A lucky seed lifts both runs: in pairs it cancels out, in other seeds it does not."""
-    lucky = [[1, 1, 1, 1], [0, 0, 0, 0]]
-    assert sst_interval(lucky, lucky, paired=True) == (0.0, 0.0, 0.0)
-    assert sst_interval(lucky, lucky, paired=False) == pytest.approx((0, -1, 1))
-    assert sst_interval(lucky, [[1, 1, 0, 0]], paired=False)[0] == 0.0
-
-
-def test_weighted_pearson_is_pearson_of_repeated_examples():
+@pytest.mark.parametrize("seeds", [3, 5])
+@pytest.mark.parametrize("spreads", [(0.2, 1.0, 0.01), (0.0, 1.0, 0.0), (0.0, 0.3, 1.0)])
+def test_without_a_difference_one_interval_of_twenty_excludes_0(seeds, spreads):
+    """Whether runs differ by seed, by example, or by both together."""
     rng = np.random.default_rng(0)
-    x, y = rng.normal(1000, 1, (2, 12)), rng.normal(size=12)
-    counts = rng.multinomial(12, np.full(12, 1 / 12), size=5).T
-    correlations = bootstrap.weighted_pearson(x, y, counts.astype(float))
-    for s, r in itertools.product(range(2), range(5)):
-        expected = pearsonr(np.repeat(x[s], counts[:, r]), np.repeat(y, counts[:, r])).statistic
-        assert correlations[s, r] == pytest.approx(expected, abs=1e-9)
-    same = bootstrap.weighted_pearson(np.full((1, 12), 2.5), y, np.ones((12, 1)))
-    assert same.tolist() == [[0.0]]
+    resolved = 0
+    for _ in range(500):
+        ours, theirs = (made_up_run(rng, seeds, *spreads).astype(float) for _ in range(2))
+        sides = [ours - theirs]
+        variance = intervals.example_variance(sides)
+        _, low, high = intervals.interval([side.mean(axis=1) for side in sides], variance)
+        resolved += low > 0 or high < 0
+    assert 0.02 < resolved / 500 < 0.085
+
+
+@pytest.mark.parametrize("paired", [True, False])
+def test_intervals_are_those_of_students_t(paired):
+    """Without a spread over examples; and of many examples, of one score each, with it."""
+    rng = np.random.default_rng(1)
+    ours, theirs = rng.normal(1, 0.1, 5), rng.normal(0, 0.2, 5)
+    test = ttest_rel(ours, theirs) if paired else ttest_ind(ours, theirs, equal_var=False)
+    expected = test.confidence_interval(0.95)
+    sides = report.differences(ours, theirs, paired)
+    assert intervals.interval(sides, 0.0)[1:] == pytest.approx((expected.low, expected.high))
+    same_seeds = np.tile(rng.normal(0.3, 1, 2000), (5, 1))  # (S, N): all from the examples
+    sides = report.differences(same_seeds, 0 * same_seeds, paired)
+    variance = intervals.example_variance(sides)
+    _, low, high = intervals.interval([side.mean(axis=1) for side in sides], variance)
+    expected = ttest_rel(same_seeds[0], 0 * same_seeds[0]).confidence_interval(0.95)
+    assert (low, high) == pytest.approx((expected.low, expected.high), abs=1e-4)
+    assert intervals.interval([ours[:1]], 0.0)[1:] == (-np.inf, np.inf)
+
+
+def test_what_examples_contribute_to_a_correlation():
+    """Their mean is the correlation, their spread that of leaving one example out."""
+    rng = np.random.default_rng(2)
+    gold = rng.uniform(0, 5, 300)
+    predicted = gold + rng.normal(0, 2, (2, 300))
+    contributed = intervals.by_example("sts", predicted, gold)
+    for i in range(2):
+        assert contributed[i].mean() == pytest.approx(pearsonr(predicted[i], gold).statistic)
+        without = [
+            pearsonr(np.delete(predicted[i], j), np.delete(gold, j)).statistic for j in range(300)
+        ]
+        jackknife = np.var(without) * 299
+        assert contributed[i].var() / 300 == pytest.approx(jackknife, rel=0.03)
+    constant = intervals.by_example("sts", np.full((1, 300), 2.5), gold)
+    assert constant.tolist() == [[0.0] * 300]
 
 
 # ---------------------------------------------------------------------------------------------
@@ -103,34 +97,37 @@ def fill(place, seeds: dict[str, tuple]) -> None:
 def test_the_report(place, run_script_here):
     fill(
         place,
-        {"base": ((0, 5), (1, 8)), "better": ((0, 11), (1, 11), (2, 0)), "one": ((None, 11),)},
+        {"base": ((0, 5), (1, 8)), "better": ((0, 11), (1, 10), (2, 0)), "one": ((None, 11),)},
     )
     lines = succeeded(run_script_here(report, "base", "better", "one")).out.splitlines()
     mean, sd = np.mean([5 / 11, 8 / 11]), np.std([5 / 11, 8 / 11], ddof=1)
-    assert f"| base | 2 | {mean:.3f} ({sd:.3f}) | 1.5 | 512 |" in lines
-    assert "| one | 1 | 1.000 | 1.5 | 512 |" in lines
-    (cell,) = [line.split("|")[2].strip() for line in lines if line.startswith("| better | +")]
-    assert cell.startswith(f"+{1 - mean:.3f} [+")  # of the two seeds that both ran
-    assert "not resolved" not in cell
-    last = succeeded(run_script_here(report, "base", "--last")).out
-    assert "| base | 2 | 0.250 (0.000) | 1.5 | 512 |" in last
+    assert f"| base | 2 | {mean:.3f} ({sd:.3f}) | 0.250 (0.000) | 1.5 | 512 |" in lines
+    assert "| one | 1 | 1.000 | 0.250 | 1.5 | 512 |" in lines
+    (cells,) = [line.split("|")[2:4] for line in lines if line.startswith("| better | +")]
+    assert cells[0].startswith(f" +{21 / 22 - mean:.3f} [-")  # of the two seeds that both ran
+    assert cells[0].endswith(", not resolved ")
+    assert cells[1].startswith(" +0.000 [")
+    assert f"| one | +{1 - mean:.3f}, a single seed | +0.000, a single seed |" in lines
 
 
-def test_intervals_are_kept(place, run_script_here):
-    """They need the predictions of the runs' folders once."""
-    fill(place, {"base": ((0, 5),), "same": ((0, 5),), "better": ((0, 11),)})
+def test_the_spread_over_examples_is_kept(place, run_script_here):
+    """It needs the predictions of the runs' folders once."""
+    seeds = ((0, 5), (1, 5))
+    fill(place, {"base": seeds, "same": seeds, "better": ((0, 11), (1, 11))})
     first = succeeded(run_script_here(report, "base", "same", "better"))
     assert "| same | +0.000 [+0.000, +0.000], not resolved |" in first.out
+    half = 1.96 * (5 / 11 * 6 / 11 / 10) ** 0.5  # all from the examples: 6 of 11 are better
+    assert f"| better | +0.545 [+{6 / 11 - half:.3f}, +{6 / 11 + half:.3f}] |" in first.out
     shutil.rmtree(place / "runs")
     assert succeeded(run_script_here(report, "base", "same", "better")).out == first.out
     done = succeeded(run_script_here(report, "better", "base"))
-    assert "note: no predictions of base-0, better-0; run.py --again" in done.err
-    assert "| base | – |" in done.out
+    assert "note: no predictions of base-0, base-1, better-0, better-1; run.py" in done.err
+    assert "| base | – | – |" in done.out
 
 
 def test_what_cannot_be_reported(place, run_script_here, monkeypatch):
     assert_refused(run_script_here(report), "no results of several tasks", code=1)
-    fill(place, {"base": ((0, 5),), "other": ((0, 6),)})
+    fill(place, {"base": ((0, 5), (1, 5)), "other": ((0, 6), (1, 6))})
     result = run_script_here(report, "base", "nothing")
     assert_refused(result, "error: no results of nothing in", "there are: base, other", code=1)
     monkeypatch.setenv("MINBERT_DATA", str(ROOT / "data" / "practice"))
@@ -138,9 +135,9 @@ def test_what_cannot_be_reported(place, run_script_here, monkeypatch):
     assert_refused(run_script_here(report, "base", "other"), message, code=1)
 
 
-def test_recorded_intervals_belong_to_recorded_runs():
+def test_recorded_spreads_belong_to_recorded_runs():
     rows = report.rows_of(results.load_results())
-    intervals = report.read_intervals()
-    assert len(intervals) > 90
-    for baseline, name, seeds, baseline_seeds in intervals:
+    recorded = report.read_example_sds()
+    assert len(recorded) > 50
+    for baseline, name, seeds, baseline_seeds in recorded:
         assert report.seeds_compared(rows[name], rows[baseline]) == (seeds, baseline_seeds)
