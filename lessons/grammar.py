@@ -18,7 +18,7 @@ import os
 import sys
 import zipfile
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -40,7 +40,7 @@ from training.cli.scripts import run_script
 from training.files.errors import InputError, values_of
 from training.files.hub import OWN_MODEL, find_model
 from training.files.texts import parse_json, read_text
-from training.loop.progress import Progress, progress_bar
+from training.loop.progress import Progress, pieces_of, progress_bar
 
 SAMPLE = ROOT / "data" / "grammar" / "zorro-sample"
 SUITES = {"zorro": "zorro", "blimp": "blimp/BLiMP.zip"}  # in $MINBERT_DATA/grammar
@@ -124,8 +124,8 @@ def read_blimp(path: Path) -> list[Pair]:
     pairs = []
     with values_of(f"{path} is not BLiMP.zip"), zipfile.ZipFile(path) as archive:
         for name in sorted(archive.namelist()):
-            if not name.endswith(".jsonl"):
-                continue
+            if not (name.startswith("data/") and name.endswith(".jsonl")):
+                continue  # what macOS adds to a zip
             for number, line in enumerate(archive.read(name).decode().splitlines(), start=1):
                 place = f"{name}, line {number}"
                 row = parse_json(line, place)
@@ -159,101 +159,73 @@ def encode(tokenizer: BertTokenizer, pairs: Sequence[Pair], most: int) -> list[t
     """The token ids of each pair, first of the ungrammatical sentence.
 
     Raises:
-        InputError: the model cannot read a sentence: a word is unknown, or there are too many.
+        InputError: the model cannot read a sentence: it has more tokens than the model has
+            positions, or a word that the vocabulary lacks.
     """
     encoded = []
     for pair in pairs:
-        bad, good = (tuple(tokenizer(text)["input_ids"]) for text in (pair.bad, pair.good))
-        if tokenizer.unk_token_id in bad + good:
-            text = pair.bad if tokenizer.unk_token_id in bad else pair.good
-            raise InputError(
-                f'{pair.place}: the vocabulary lacks characters of "{text[:60]}", and how likely '
-                "they are cannot be asked; use others"
-            )
-        if max(len(bad), len(good)) > most:
-            raise InputError(
-                f"{pair.place}: {max(len(bad), len(good))} tokens with [CLS] and [SEP], and the "
-                f"model has {most} positions; shorten the pair"
-            )
-        encoded.append((bad, good))
+        both = []
+        for text in (pair.bad, pair.good):
+            ids = tuple(tokenizer(text)["input_ids"])
+            if tokenizer.unk_token_id in ids or len(ids) < 3:
+                what = f'a word of "{text[:60]}" is not in the vocabulary; take another'
+                raise InputError(f"{pair.place}: {what}")
+            if len(ids) > most:
+                what = f"{len(ids)} tokens with [CLS] and [SEP], and the model has {most} positions"
+                raise InputError(f"{pair.place}: {what}; shorten the sentence")
+            both.append(ids)
+        encoded.append((both[0], both[1]))
     return encoded
 
 
-def inputs_of(sentence: Ids, mask: int | None) -> Iterator[tuple[list[int], list[int]]]:
-    """What the model reads of a sentence, and the places whose tokens it is asked for.
+def log_probabilities(model: PretrainingModel, ids: Tensor, mask: int | None) -> Tensor:
+    """The log p(token | the rest of its sentence) of S sentences of one length, in nats.
 
-    With the id of [MASK], each token is hidden once. With None nothing is hidden: the model sees
-    what it is asked for, [CLS] and [SEP] as well.
+    With the id of [MASK], each token but [CLS] and [SEP] is hidden in turn: (S, L) → (S, L - 2).
+    With None nothing is hidden, and the model sees what it is asked for: (S, L) → (S, L).
     """
-    if mask is None:
-        yield list(sentence), list(range(len(sentence)))
-        return
-    for place in range(1, len(sentence) - 1):
-        yield [*sentence[:place], mask, *sentence[place + 1 :]], [place]
-
-
-def batch_of(inputs: Sequence[tuple[Ids, list[int], list[int]]]) -> dict[str, Tensor]:
-    """Inputs padded to the longest, B of them; M positions in the flattened (B · L); their ids."""
-    length = max(len(read) for _, read, _ in inputs)
-    ids = torch.zeros(len(inputs), length, dtype=torch.long)  # (B, L)
-    mask = torch.zeros_like(ids)
-    positions, targets = [], []
-    for row, (sentence, read, places) in enumerate(inputs):
-        ids[row, : len(read)] = torch.tensor(read)
-        mask[row, : len(read)] = 1
-        positions += [row * length + place for place in places]
-        targets += [sentence[place] for place in places]
-    return {
-        "input_ids": ids,
-        "attention_mask": mask,
-        "positions": torch.tensor(positions),  # (M,)
-        "targets": torch.tensor(targets),  # (M,)
-    }
+    count, length = ids.shape
+    places = torch.arange(length) if mask is None else torch.arange(1, length - 1)
+    rows = ids if mask is None else ids.repeat_interleave(len(places), dim=0)  # (R, L)
+    starts = length * torch.arange(len(rows)).view(count, -1)  # (S, 1), or one a place: (S, L - 2)
+    positions = (starts + places).flatten()  # (M,) in the flattened (R · L)
+    if mask is not None:
+        rows = rows.flatten().index_fill(0, positions, mask).view(-1, length)
+    logits, _ = model(rows, torch.ones_like(rows), positions=positions)  # (M, V)
+    targets = ids[:, places].flatten()  # (M,)
+    chosen = logits.log_softmax(dim=-1).gather(1, targets[:, None])  # (M, 1)
+    return chosen.view(count, -1)
 
 
 @torch.no_grad()
-def log_probabilities(
-    model: PretrainingModel, tokenizer: BertTokenizer, sentences: Sequence[Ids], masks: bool = True
-) -> dict[Ids, list[float]]:
-    """The log p(token | the rest of its sentence) for the tokens of each sentence, in nats.
+def sentence_scores(
+    model: PretrainingModel, sentences: Sequence[Ids], mask: int | None
+) -> dict[Ids, float]:
+    """The score of each sentence; one that occurs twice is computed once.
 
-    Sentences of similar length share a batch; one that occurs twice is computed once.
+    With masks it is the pseudo-log-likelihood, the sum over the tokens (Salazar et al. 2020).
+    Without, it is BabyBERTa's: one pass, and the mean over all tokens (Huebner et al. 2021).
     """
-    mask = tokenizer.mask_token_id if masks else None
-    inputs = [
-        (sentence, read, places)
-        for sentence in sorted(set(sentences), key=lambda ids: (len(ids), ids))
-        for read, places in inputs_of(sentence, mask)
-    ]
-    chunks = range(0, len(inputs), ROWS)
-    batches = (batch_of(inputs[first : first + ROWS]) for first in chunks)
-    progress = Progress(sum(len(read) for _, read, _ in inputs), what="the exam")
-    values: list[float] = []
-    for batch in progress.bar(batches, "exam", 0, len(chunks)):
-        targets = batch.pop("targets")
-        logits, _ = model(**batch)  # (M, V)
-        chosen = logits.log_softmax(dim=-1).gather(1, targets[:, None])  # (M, 1)
-        values += chosen.squeeze(1).tolist()
-    following = iter(values)
-    scores: dict[Ids, list[float]] = {}
-    for sentence, _, places in inputs:
-        scores.setdefault(sentence, []).extend(next(following) for _ in places)
+    by_length: dict[int, list[Ids]] = {}
+    for sentence in dict.fromkeys(sentences):
+        by_length.setdefault(len(sentence), []).append(sentence)
+    chunks = []  # of sentences of one length, so that nothing is padded
+    for length, group in sorted(by_length.items()):
+        step = max(1, ROWS // length)
+        chunks += [group[first : first + step] for first in range(0, len(group), step)]
+    reads = [{"ids": x, "attention_mask": torch.tensor([len(x) * len(x[0]) ** 2])} for x in chunks]
+    progress = Progress(sum(pieces_of(read) for read in reads), what="the exam")
+    scores: dict[Ids, float] = {}
+    for read in progress.bar(reads, "exam", 0, len(reads)):
+        values = log_probabilities(model, torch.tensor(read["ids"]), mask)
+        values = values.double().mean(dim=1) if mask is None else values.double().sum(dim=1)
+        scores |= zip(read["ids"], values.tolist(), strict=True)
     return scores
 
 
-def differences(
-    model: PretrainingModel, tokenizer: BertTokenizer, pairs: Sequence[Pair], masks: bool = True
-) -> np.ndarray:
-    """By how much the score of each grammatical sentence is above its partner's: (N,).
-
-    With masks a score is the pseudo-log-likelihood, the sum over the tokens (Salazar et al. 2020).
-    Without, it is BabyBERTa's: one pass, and the mean over all tokens (Huebner et al. 2021).
-    """
-    encoded = encode(tokenizer, pairs, model.config.max_position_embeddings)
-    sentences = [sentence for both in encoded for sentence in both]
-    tokens = log_probabilities(model, tokenizer, sentences, masks)
-    score = {ids: math.fsum(row) / (1 if masks else len(row)) for ids, row in tokens.items()}
-    return np.array([score[good] - score[bad] for bad, good in encoded])
+def differences(encoded: Sequence[tuple[Ids, Ids]], scores: Mapping[Ids, float]) -> np.ndarray:
+    """By how much the score of each grammatical sentence is above its partner's: (N,)."""
+    return np.array([scores[good] - scores[bad] for bad, good in encoded])
 
 
 # ---------------------------------------------------------------------------------------------
@@ -272,18 +244,11 @@ def count_tokens(tokenizer: BertTokenizer, path: Path) -> list[int]:
     return [counts[number] for number in range(len(tokenizer))]
 
 
-def unigram_differences(
-    tokenizer: BertTokenizer, counts: Sequence[int], pairs: Sequence[Pair], most: int
-) -> np.ndarray:
-    """As ``differences``, for a model that knows only how frequent tokens are: (N,)."""
+def unigram_scores(counts: Sequence[int], sentences: Iterable[Ids]) -> dict[Ids, float]:
+    """Scores of a model that knows only how frequent tokens are."""
     logs = np.log((np.array(counts) + 1) / (sum(counts) + len(counts)))  # (V,), add-one smoothing
     # fsum rounds once, so that the same tokens in another order are a tie
-    return np.array(
-        [
-            math.fsum(logs[list(good[1:-1])]) - math.fsum(logs[list(bad[1:-1])])
-            for bad, good in encode(tokenizer, pairs, most)
-        ]
-    )
+    return {ids: math.fsum(logs[list(ids[1:-1])]) for ids in sentences}
 
 
 def known_counts(name: str, tokenizer: BertTokenizer) -> list[int] | None:
@@ -369,18 +334,22 @@ def main() -> None:
     pairs = read_pairs(args.pairs)
     pairs = draw(pairs, args.each, args.seed) if args.each else pairs
     model, tokenizer = load(args.model)
-    most = model.config.max_position_embeddings
-    counts = count_tokens(tokenizer, args.unigrams) if args.unigrams else None
-    counts = counts or known_counts(args.model, tokenizer)
-    baseline = unigram_differences(tokenizer, counts, pairs, most) if counts else None
-    above = differences(model, tokenizer, pairs, not args.no_masks)
+    encoded = encode(tokenizer, pairs, model.config.max_position_embeddings)
+    sentences = [ids for both in encoded for ids in both]
+    if args.unigrams:
+        counts = count_tokens(tokenizer, args.unigrams)
+    else:
+        counts = known_counts(args.model, tokenizer)
+    baseline = differences(encoded, unigram_scores(counts, sentences)) if counts else None
+    mask = None if args.no_masks else tokenizer.mask_token_id
+    above = differences(encoded, sentence_scores(model, sentences, mask))
     way = "no masks" if args.no_masks else "one mask at a time"
     print(f"{args.model}, {len(pairs):,} pairs, {way}")
     print_table(pairs, above, baseline)
-    for whose, accuracy, how in PUBLISHED.get(args.pairs or "zorro", ()):
-        print(f"published: {whose}: {accuracy:.3f}, {how}")
     if not counts:
         print(f"no unigrams: {args.model} has no {COUNTS}; --unigrams TEXT counts tokens")
+    for whose, accuracy, how in PUBLISHED.get(args.pairs or "zorro", ()):
+        print(f"published: {whose}: {accuracy:.3f}, {how}")
     if args.show:
         print_worst(pairs, above, args.show)
 
