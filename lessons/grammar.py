@@ -16,8 +16,8 @@ import argparse
 import math
 import os
 import sys
+import tempfile
 import zipfile
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -33,6 +33,7 @@ import torch
 from torch import Tensor
 
 from lessons.fill_mask import load
+from pretraining.building import build
 from pretraining.model import PretrainingModel
 from tokenizer import BertTokenizer
 from training.cli.flags import OneLineParser, positive_int, seed
@@ -40,7 +41,7 @@ from training.cli.scripts import run_script
 from training.files.errors import InputError, values_of
 from training.files.hub import OWN_MODEL, find_model
 from training.files.texts import parse_json, read_text
-from training.loop.progress import Progress, pieces_of, progress_bar
+from training.loop.progress import Progress, pieces_of
 
 SAMPLE = ROOT / "data" / "grammar" / "zorro-sample"
 SUITES = {"zorro": "zorro", "blimp": "blimp/BLiMP.zip"}  # in $MINBERT_DATA/grammar
@@ -92,14 +93,14 @@ def read_pairs(name: str | None) -> list[Pair]:
                 "that has it, or leave out --pairs for the sample that ships"
             )
     if path.suffix == ".zip":
-        return read_blimp(path)
-    if not path.is_dir():
-        return read_file(path, path.stem)
-    pairs = []
-    for file in sorted(path.glob("*.txt")):  # PHENOMENON-PARADIGM.txt
-        pairs += read_file(file, file.stem.rpartition("-")[0] or file.stem)
+        pairs = read_blimp(path)
+    elif path.is_dir():  # of files PHENOMENON-PARADIGM.txt
+        about = {file: file.stem.rpartition("-")[0] or file.stem for file in path.glob("*.txt")}
+        pairs = [pair for file in sorted(about) for pair in read_file(file, about[file])]
+    else:
+        pairs = read_file(path, path.stem)
     if not pairs:
-        raise InputError(f"{path} has no *.txt; name a file of pairs, or a folder of such files")
+        raise InputError(f"{path} has no pairs; name a text file of pairs, or a folder of them")
     return pairs
 
 
@@ -121,19 +122,18 @@ def read_file(path: Path, phenomenon: str) -> list[Pair]:
 
 def read_blimp(path: Path) -> list[Pair]:
     """The pairs of BLiMP.zip, which has a JSON object a line."""
+    if not zipfile.is_zipfile(path):
+        raise InputError(f"{path} is not a zip file; fetch it again")
+    names = ("linguistics_term", "UID", "sentence_bad", "sentence_good")
     pairs = []
     with values_of(f"{path} is not BLiMP.zip"), zipfile.ZipFile(path) as archive:
-        for name in sorted(archive.namelist()):
-            if not (name.startswith("data/") and name.endswith(".jsonl")):
+        for file in sorted(archive.namelist()):
+            if not (file.startswith("data/") and file.endswith(".jsonl")):
                 continue  # what macOS adds to a zip
-            for number, line in enumerate(archive.read(name).decode().splitlines(), start=1):
-                place = f"{name}, line {number}"
+            for number, line in enumerate(archive.read(file).decode().splitlines(), start=1):
+                place = f"{file}, line {number}"
                 row = parse_json(line, place)
-                about, sentences = (
-                    row["linguistics_term"],
-                    (row["sentence_bad"], row["sentence_good"]),
-                )
-                pairs.append(Pair(about, row["UID"], *sentences, place))
+                pairs.append(Pair(*(row[name] for name in names), place))
     return pairs
 
 
@@ -232,16 +232,14 @@ def differences(encoded: Sequence[tuple[Ids, Ids]], scores: Mapping[Ids, float])
 # The baseline: how frequent the tokens are
 
 
-def count_tokens(tokenizer: BertTokenizer, path: Path) -> list[int]:
-    """How often each token of the vocabulary is in a text file, or in a folder's *.txt."""
-    files = sorted(path.glob("*.txt")) if path.is_dir() else [path]
-    counts: Counter[int] = Counter()
-    for file in progress_bar(files, "count"):
-        for line in read_text(file).split("\n"):
-            counts.update(tokenizer.text_to_ids(line))
-    if not counts:
-        raise InputError(f"{path} has no text to count; name a text file, or a folder of *.txt")
-    return [counts[number] for number in range(len(tokenizer))]
+def count_tokens(tokenizer: BertTokenizer, text: Path) -> list[int]:
+    """How often each token of the vocabulary is in a text file, or in a folder's *.txt.
+
+    The text is read as pre-training reads it.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        corpus = build([text], tokenizer, folder)
+        return np.bincount(corpus.ids, minlength=len(tokenizer)).tolist()
 
 
 def unigram_scores(counts: Sequence[int], sentences: Iterable[Ids]) -> dict[Ids, float]:
