@@ -20,6 +20,7 @@ import tempfile
 import zipfile
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -199,7 +200,7 @@ def log_probabilities(model: PretrainingModel, ids: Tensor, mask: int | None) ->
 
 @torch.no_grad()
 def sentence_scores(
-    model: PretrainingModel, sentences: Sequence[Ids], mask: int | None
+    model: PretrainingModel, sentences: Iterable[Ids], mask: int | None
 ) -> dict[Ids, float]:
     """The score of each sentence; one that occurs twice is computed once.
 
@@ -333,7 +334,7 @@ def main() -> None:
     pairs = draw(pairs, args.each, args.seed) if args.each else pairs
     model, tokenizer = load(args.model)
     encoded = encode(tokenizer, pairs, model.config.max_position_embeddings)
-    sentences = [ids for both in encoded for ids in both]
+    sentences = [*chain.from_iterable(encoded)]
     if args.unigrams:
         counts = count_tokens(tokenizer, args.unigrams)
     else:
